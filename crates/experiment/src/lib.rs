@@ -1,1 +1,33 @@
-//! To be written.
+//! What an experiment is, what a run of it leaves behind, and what must hold of that.
+//!
+//! Every arm (real kernels or a virtual clock) reads the same file into an [`Experiment`], leaves a
+//! [`RunRecord`] per run, and is judged by the same measures and expectations, so that the arms
+//! check one another.
+//!
+//! - [`units`]: rates, durations and sizes as they are written, with their unit.
+//! - [`schema`], [`network`], [`stack`], [`case`]: the file.
+//! - [`error`]: what can be wrong with a file, with its place and its mend.
+//! - [`record`]: what was seen in one run.
+
+pub mod case;
+pub mod error;
+pub mod expect;
+pub mod measure;
+pub mod network;
+mod overrides;
+mod place;
+pub mod record;
+pub mod schema;
+pub mod stack;
+pub mod units;
+mod validate;
+
+pub use case::{Application, Case, Guests, Law, Profile};
+pub use error::Error;
+pub use expect::Expectation;
+pub use measure::Measure;
+pub use network::{Family, Network, Queue, Topology};
+pub use record::{FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord};
+pub use schema::Experiment;
+pub use stack::Stack;
+pub use units::{BitsPerSec, Bytes, Nanos};

@@ -1,0 +1,141 @@
+//! What is computed from the records of a run. `measure = { kind = "share", case = …, … }`.
+
+use serde::{Deserialize, Serialize};
+
+/// One number of one repetition, over the measured part of the run (`settle` to `duration` −
+/// `tail`). Goodput is payload delivered to the receiving application.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Measure {
+    /// Mean goodput of a flow of group `of` over that of a flow of group `to`.
+    Share {
+        /// The case.
+        case: String,
+        /// The group above the line.
+        of: String,
+        /// The group below the line.
+        to: String,
+    },
+    /// Jain's index of the goodputs x of all n flows of the case: (Σx)² / (n·Σx²).
+    Jain {
+        /// The case.
+        case: String,
+    },
+    /// Mean goodput of a flow of group `of`, bits per second.
+    Goodput {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+    },
+    /// Sum of all goodputs over what the bottleneck can carry of payload, that is
+    /// rate · MSS / (MSS + TCP, IP and Ethernet headers), with the flows' mean MSS and mean headers.
+    Utilisation {
+        /// The case.
+        case: String,
+    },
+    /// Payload that was sent again, by all flows, over the bottleneck's rate · time.
+    Retransmitted {
+        /// The case.
+        case: String,
+    },
+    /// Segments that the flows of group `of` sent again, summed.
+    Retransmits {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+    },
+    /// Packets of the flows of group `of` that the network dropped, summed; of the *whole* run, for
+    /// the network keeps one total per flow.
+    Drops {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+    },
+    /// Mean over time of the send window, in segments: the shadow's window where a law translates
+    /// the flow, else min(cwnd, receive window). Mean over the flows of the group.
+    SendWindow {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+    },
+    /// Fraction of the samples with a full window (flight at most one segment short of it) in which
+    /// the guest's own cwnd is above the window that it was given. Mean over the flows.
+    WindowAbove {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+    },
+    /// Median time between two cuts of the send window, seconds. Mean over the flows.
+    SawtoothPeriod {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+    },
+    /// Median send window just before a cut, segments. Mean over the flows.
+    SawtoothPeak {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+    },
+    /// Median send window just after a cut, segments. Mean over the flows.
+    SawtoothTrough {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+    },
+    /// One measure over another, of the same repetition; they may be of different cases.
+    Ratio {
+        /// Above the line.
+        of: Box<Measure>,
+        /// Below the line.
+        to: Box<Measure>,
+    },
+}
+
+impl Measure {
+    /// The case that it looks at; none for a ratio, whose two sides have one each.
+    pub fn case(&self) -> Option<&str> {
+        match self {
+            Measure::Share { case, .. }
+            | Measure::Jain { case }
+            | Measure::Goodput { case, .. }
+            | Measure::Utilisation { case }
+            | Measure::Retransmitted { case }
+            | Measure::Retransmits { case, .. }
+            | Measure::Drops { case, .. }
+            | Measure::SendWindow { case, .. }
+            | Measure::WindowAbove { case, .. }
+            | Measure::SawtoothPeriod { case, .. }
+            | Measure::SawtoothPeak { case, .. }
+            | Measure::SawtoothTrough { case, .. } => Some(case),
+            Measure::Ratio { .. } => None,
+        }
+    }
+
+    /// The groups that it looks at, by the key that names them; none for a ratio.
+    pub fn groups(&self) -> Vec<(&'static str, &str)> {
+        match self {
+            Measure::Share { of, to, .. } => vec![("of", of), ("to", to)],
+            Measure::Goodput { of, .. }
+            | Measure::Retransmits { of, .. }
+            | Measure::Drops { of, .. }
+            | Measure::SendWindow { of, .. }
+            | Measure::WindowAbove { of, .. }
+            | Measure::SawtoothPeriod { of, .. }
+            | Measure::SawtoothPeak { of, .. }
+            | Measure::SawtoothTrough { of, .. } => vec![("of", of)],
+            Measure::Jain { .. }
+            | Measure::Utilisation { .. }
+            | Measure::Retransmitted { .. }
+            | Measure::Ratio { .. } => Vec::new(),
+        }
+    }
+}

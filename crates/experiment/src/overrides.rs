@@ -1,0 +1,105 @@
+//! `--set network.rate=100Mbit`: one key of an experiment is replaced, under the same schema.
+
+use toml::Value;
+
+use crate::error::Error;
+use crate::place::{suggest, tidy};
+use crate::schema::Experiment;
+
+/// The experiment with the override applied, and the key's path with members by number.
+pub(crate) fn apply(experiment: &Experiment, text: &str) -> Result<(Experiment, String), Error> {
+    let fail = |message: String| Error::Set {
+        text: text.into(),
+        message,
+    };
+    let Some((key, value)) = text.split_once('=') else {
+        return Err(fail(
+            "no value; write KEY=VALUE, for example network.rate=10Mbit".into(),
+        ));
+    };
+    let mut document =
+        Value::try_from(experiment).map_err(|error| fail(tidy(&error.to_string())))?;
+    let key = replace(&mut document, key.trim(), parse_value(value.trim())).map_err(&fail)?;
+    let changed = document
+        .try_into()
+        .map_err(|error: toml::de::Error| fail(tidy(error.message())))?;
+    Ok((changed, key))
+}
+
+/// A TOML value if it is one, else the text itself: `5ms` needs no quotes.
+fn parse_value(text: &str) -> Value {
+    let document = format!("value = {text}").parse::<toml::Table>();
+    let value = document.ok().and_then(|mut table| table.remove("value"));
+    value.unwrap_or_else(|| Value::String(text.into()))
+}
+
+/// Walks to `key` and sets it; the schema judges later whether the last part is a key at all.
+fn replace(document: &mut Value, key: &str, value: Value) -> Result<String, String> {
+    let parts: Vec<&str> = key.split('.').collect();
+    let mut path: Vec<String> = Vec::new();
+    let mut here = document;
+    for part in &parts[..parts.len() - 1] {
+        let (next, name) = step(here, part, &path.join("."))?;
+        here = next;
+        path.push(name);
+    }
+    let last = parts[parts.len() - 1];
+    if let Value::Table(table) = here {
+        table.insert(last.into(), value);
+        path.push(last.into());
+    } else {
+        let (slot, name) = step(here, last, &path.join("."))?;
+        *slot = value;
+        path.push(name);
+    }
+    Ok(path.join("."))
+}
+
+/// The member `part` of a table, or of a list by name or number; with its exact key.
+fn step<'a>(
+    here: &'a mut Value,
+    part: &str,
+    path: &str,
+) -> Result<(&'a mut Value, String), String> {
+    let known = members(here);
+    let place = if path.is_empty() {
+        "an experiment"
+    } else {
+        path
+    };
+    let unknown = || {
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        format!("no `{part}` in {place}; {}", suggest(part, &known))
+    };
+    match here {
+        Value::Table(table) => table
+            .get_mut(part)
+            .map(|next| (next, part.to_owned()))
+            .ok_or_else(unknown),
+        Value::Array(list) => {
+            let by_name = list.iter().position(|item| name_of(item) == Some(part));
+            let index = by_name.or_else(|| part.parse().ok()).ok_or_else(&unknown)?;
+            let next = list.get_mut(index).ok_or_else(&unknown)?;
+            Ok((next, index.to_string()))
+        }
+        _ => Err(format!("{place} has no members; leave out `.{part}`")),
+    }
+}
+
+fn name_of(item: &Value) -> Option<&str> {
+    item.get("name").and_then(Value::as_str)
+}
+
+/// What may follow after this value in a path.
+fn members(here: &Value) -> Vec<String> {
+    match here {
+        Value::Table(table) => table.keys().cloned().collect(),
+        Value::Array(list) => {
+            let name = |(i, item): (usize, &Value)| {
+                name_of(item).map_or_else(|| i.to_string(), str::to_owned)
+            };
+            list.iter().enumerate().map(name).collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,158 @@
+//! Where a value stands in its file, and parser messages turned into one line with a mend.
+
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Error;
+
+/// The text that an experiment was read from, and the keys that were overridden since.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Origin {
+    name: String,
+    text: String,
+    /// The key's path and the override as it was given.
+    pub(crate) overridden: Vec<(String, String)>,
+}
+
+impl Origin {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
+        Self {
+            name: name.into(),
+            text: text.into(),
+            overridden: Vec::new(),
+        }
+    }
+
+    /// `file:line:column` of the value at the dotted path `key`, or of the nearest table above it;
+    /// the override if there was one.
+    pub(crate) fn place(&self, key: &str) -> String {
+        let covers = |path: &str| key == path || key.starts_with(&format!("{path}."));
+        if let Some((_, text)) = self.overridden.iter().rev().find(|(path, _)| covers(path)) {
+            return format!("--set {text}");
+        }
+        match self.span(key) {
+            Some(span) => at(&self.name, &self.text, span.start),
+            None => self.name.clone(),
+        }
+    }
+
+    fn span(&self, key: &str) -> Option<Range<usize>> {
+        let document = DeTable::parse(&self.text).ok()?;
+        let mut span = None;
+        let mut table: Option<&DeTable<'_>> = Some(document.get_ref());
+        let mut list: Option<&[toml::Spanned<DeValue<'_>>]> = None;
+        for part in key.split('.') {
+            let next = match (table, list) {
+                (Some(table), _) => table.get(part),
+                (None, Some(list)) => part.parse::<usize>().ok().and_then(|i| list.get(i)),
+                (None, None) => None,
+            };
+            let Some(next) = next else { break };
+            span = Some(next.span());
+            table = next.get_ref().as_table();
+            list = next.get_ref().as_array().map(|array| &**array);
+        }
+        span
+    }
+}
+
+/// A parser's error as one line with its place.
+pub(crate) fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> Error {
+    let message = error.message();
+    let span = error.span().unwrap_or(0..text.len());
+    // Inside a table that carries its kind, serde has lost the place of the value: what it names
+    // is found again by its spelling.
+    let from = quoted(message).and_then(|word| find_word(text, span.clone(), word));
+    Error::Parse {
+        place: at(name, text, from.unwrap_or(span.start)),
+        message: tidy(message),
+    }
+}
+
+/// A serde message in the words of this crate, on one line.
+pub(crate) fn tidy(message: &str) -> String {
+    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (theirs, ours) in [
+        ("unknown field", "unknown key"),
+        ("unknown variant", "unknown value"),
+    ] {
+        let Some(rest) = message.strip_prefix(theirs) else {
+            continue;
+        };
+        let words: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+        let Some((unknown, known)) = words.split_first() else {
+            continue;
+        };
+        return format!("{ours} `{unknown}`; {}", suggest(unknown, known));
+    }
+    if let Some(rest) = message.strip_prefix("missing field") {
+        return format!("missing key{rest}; add it to this table");
+    }
+    message
+}
+
+/// "did you mean `x`?" if one of `known` is near, else the list of them.
+pub(crate) fn suggest(unknown: &str, known: &[&str]) -> String {
+    let nearest = known
+        .iter()
+        .map(|word| (distance(unknown, word), word))
+        .min();
+    match nearest {
+        Some((steps, word)) if steps <= 1 + unknown.chars().count() / 4 => {
+            format!("did you mean `{word}`?")
+        }
+        Some(_) => format!("known here: {}", known.join(", ")),
+        None => "nothing is known here".into(),
+    }
+}
+
+/// Levenshtein's edit distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The first word of `message` in backquotes.
+fn quoted(message: &str) -> Option<&str> {
+    message.split('`').nth(1)
+}
+
+/// The offset of `word` as a whole word, at or after `span.start` and before the next header.
+fn find_word(text: &str, span: Range<usize>, word: &str) -> Option<usize> {
+    let rest = text.get(span.start..)?;
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';
+    // A header's own span ends before its keys: read on to the next header.
+    let body = rest.find('\n').map_or(rest.len(), |line| line + 1);
+    let end = rest[body..]
+        .find("\n[")
+        .map_or(rest.len(), |header| body + header);
+    let found = rest[..end].match_indices(word).find(|(i, _)| {
+        let before = rest[..*i].chars().next_back();
+        let after = rest[i + word.len()..].chars().next();
+        !before.is_some_and(is_word) && !after.is_some_and(is_word)
+    });
+    found.map(|(i, _)| span.start + i)
+}
+
+/// `name:line:column` of a byte offset; both count from 1, columns in characters.
+fn at(name: &str, text: &str, offset: usize) -> String {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before
+        .rsplit('\n')
+        .next()
+        .map_or(0, |tail| tail.chars().count())
+        + 1;
+    format!("{name}:{line}:{column}")
+}

@@ -1,0 +1,100 @@
+//! What one run of one case leaves behind: the only thing that measures and reports read.
+//!
+//! An arm fills these from whatever it has (TCP_INFO and BPF maps, or a simulator's own state).
+//! All times count from the start of the run, all counters from the start of the flow.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// One run of one case.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// The case's name in the experiment file.
+    pub case: String,
+    /// Which repetition this is, from 0. Measures that compare two cases pair equal numbers.
+    pub run: u32,
+    /// The seed of everything random in this run.
+    pub seed: u64,
+    /// When the run began, milliseconds since 1970-01-01 UTC; 0 on a virtual clock.
+    pub started_unix_ms: u64,
+    /// Every flow of every group, in the file's order.
+    pub flows: Vec<FlowRecord>,
+    /// The bottleneck's queue over time.
+    pub queue: Vec<QueueSample>,
+    /// What each link carried in the whole run, by the link's name.
+    pub links: BTreeMap<String, LinkTotals>,
+    /// Anything else that was counted in the whole run (reasons of the port programs, late packets
+    /// of the emulated network), by name.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// One TCP flow of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowRecord {
+    /// The name of the group of guests that it belongs to.
+    pub group: String,
+    /// Its number inside the group, from 0: guest by guest, then flow by flow.
+    pub index: u32,
+    /// In order of time.
+    pub samples: Vec<FlowSample>,
+    /// Whether the guest itself negotiated ECN (what was agreed, not what was asked for).
+    pub negotiated_ecn: bool,
+    /// Packets of this flow that the network dropped in the whole run.
+    pub drops: u64,
+    /// Packets of this flow that the network marked CE in the whole run.
+    pub marks: u64,
+}
+
+/// The state of one flow at one moment, at its sender unless it says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowSample {
+    /// Nanoseconds since the run began.
+    pub at_ns: u64,
+    /// Payload that the receiving application has been given so far.
+    pub delivered_bytes: u64,
+    /// The guest's own congestion window (`tcpi_snd_cwnd`).
+    pub cwnd_segments: u32,
+    /// The receive window as the guest sees it, scaled (`tcpi_snd_wnd`).
+    pub snd_wnd_bytes: u32,
+    /// Smoothed round-trip time (`tcpi_rtt`).
+    pub srtt_us: u32,
+    /// Segments sent and not yet acknowledged (`tcpi_unacked`).
+    pub unacked_segments: u32,
+    /// Payload sent so far, retransmissions included (`tcpi_bytes_sent`).
+    pub bytes_sent: u64,
+    /// Payload sent again so far (`tcpi_bytes_retrans`).
+    pub bytes_retransmitted: u64,
+    /// Segments sent again so far (`tcpi_total_retrans`).
+    pub total_retransmits: u32,
+    /// Payload of a full segment, options taken off (`tcpi_snd_mss`).
+    pub mss_bytes: u32,
+    /// The window of the law's shadow; none where no law translates this flow.
+    pub shadow_window_bytes: Option<u32>,
+}
+
+/// The bottleneck's queue at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueSample {
+    /// Nanoseconds since the run began.
+    pub at_ns: u64,
+    /// Bytes that wait.
+    pub backlog_bytes: u64,
+    /// Packets that wait.
+    pub backlog_packets: u32,
+    /// RED's average queue; none for a discipline that keeps no average.
+    pub average_bytes: Option<u64>,
+}
+
+/// What one link carried and refused in a whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkTotals {
+    /// Packets that crossed it.
+    pub packets: u64,
+    /// Bytes that crossed it, Ethernet headers included.
+    pub bytes: u64,
+    /// Packets that its queue dropped.
+    pub dropped_packets: u64,
+    /// Packets that its queue marked CE.
+    pub marked_packets: u64,
+}

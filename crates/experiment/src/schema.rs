@@ -1,0 +1,138 @@
+//! The experiment file as a whole, how it is read, and how single keys of it are overridden.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+use crate::error::Error;
+use crate::expect::Expectation;
+use crate::network::Network;
+use crate::place::Origin;
+use crate::stack::Stack;
+use crate::units::Nanos;
+use crate::{overrides, place};
+
+/// The name of the stack that the receivers of data run.
+pub const SERVER_STACK: &str = "server";
+
+/// An experiment: a network, the stacks, the cases, and what must hold of them.
+///
+/// Read it with [`Experiment::load`], override keys with [`Experiment::apply_set`], and call
+/// [`Experiment::validate`] before running it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Its name, `paper/figure`.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// Where it comes from: paper, venue, figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// How long one run lasts.
+    pub duration: Nanos,
+    /// The first part of a run, which is not measured.
+    #[serde(default)]
+    pub settle: Nanos,
+    /// The last part of a run, which is not measured.
+    #[serde(default)]
+    pub tail: Nanos,
+    /// How often the state of every flow is read. Default 100 ms.
+    #[serde(default = "default_sample")]
+    pub sample: Nanos,
+    /// How many runs of every case. Default 1.
+    #[serde(default = "default_repeat")]
+    pub repeat: u32,
+    /// `[network]`.
+    pub network: Network,
+    /// `[stack.NAME]`; `server` is the receiver's.
+    #[serde(default, rename = "stack")]
+    pub stacks: BTreeMap<String, Stack>,
+    /// `[[case]]`.
+    #[serde(rename = "case")]
+    pub cases: Vec<Case>,
+    /// `[[expect]]`.
+    #[serde(default, rename = "expect")]
+    pub expects: Vec<Expectation>,
+    /// Where the values stand in the file.
+    #[serde(skip)]
+    pub(crate) origin: Origin,
+}
+
+fn default_sample() -> Nanos {
+    Nanos(100_000_000)
+}
+
+fn default_repeat() -> u32 {
+    1
+}
+
+impl Experiment {
+    /// Reads the file at `path`. Says nothing yet about whether it makes sense: see
+    /// [`Experiment::validate`].
+    ///
+    /// # Errors
+    /// [`Error::Read`], or [`Error::Parse`] with file, line and column.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::from_str(&path.display().to_string(), &text)
+    }
+
+    /// Reads `text`; errors call it `name`.
+    ///
+    /// # Errors
+    /// [`Error::Parse`] with name, line and column.
+    pub fn from_str(name: &str, text: &str) -> Result<Self, Error> {
+        let mut experiment: Self =
+            toml::from_str(text).map_err(|error| place::parse_error(name, text, &error))?;
+        experiment.origin = Origin::new(name, text);
+        Ok(experiment)
+    }
+
+    /// Overrides one key: `network.rate=100Mbit`, `repeat=3`, `case.virtual.guests.legacy.law=ecn`.
+    /// Members of a list are named by their `name`, or by their number from 0.
+    ///
+    /// # Errors
+    /// [`Error::Set`] if the key is unknown or the value does not fit; the experiment is then as it
+    /// was.
+    pub fn apply_set(&mut self, text: &str) -> Result<(), Error> {
+        let (mut changed, key) = overrides::apply(self, text)?;
+        changed.origin = self.origin.clone();
+        changed.origin.overridden.push((key, text.to_owned()));
+        *self = changed;
+        Ok(())
+    }
+
+    /// The overrides in the order of their application, as they were given.
+    pub fn overrides(&self) -> impl Iterator<Item = &str> {
+        self.origin.overridden.iter().map(|(_, text)| text.as_str())
+    }
+
+    /// The measured part of a run: from `settle` to `duration` − `tail`, in nanoseconds.
+    pub fn measured_ns(&self) -> std::ops::Range<u64> {
+        self.settle.0..self.duration.0.saturating_sub(self.tail.0)
+    }
+
+    /// The case of that name.
+    pub fn case(&self, name: &str) -> Option<&Case> {
+        self.cases.iter().find(|case| case.name == name)
+    }
+
+    /// The receivers' TCP: `[stack.server]`, or the defaults with ECN granted.
+    pub fn server_stack(&self) -> Stack {
+        let default = || Stack {
+            ecn: true,
+            ..Stack::default()
+        };
+        self.stacks
+            .get(SERVER_STACK)
+            .cloned()
+            .unwrap_or_else(default)
+    }
+}

@@ -1,0 +1,235 @@
+//! Rates, durations and sizes as people write them: a number with its unit, and never without.
+//!
+//! `10Mbit`, `250us`, `90000B`, `64KiB`. Decimal prefixes are powers of 1000, `Ki`, `Mi` and `Gi`
+//! powers of 1024. A fraction is accepted where it comes to a whole number of the base unit
+//! (`0.25ms`). Printing gives the shortest spelling that parses back to the same number.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A quantity that was written wrongly; the message names the value and gives a good example.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{value}` is not a {what}: {why}; write for example {what} = \"{example}\"")]
+pub struct UnitError {
+    /// What stood there.
+    pub value: String,
+    /// "rate", "duration" or "size".
+    pub what: &'static str,
+    /// What is wrong with it.
+    pub why: String,
+    /// A spelling that is accepted.
+    pub example: &'static str,
+}
+
+/// One dimension: its name, its largest number, its units from the largest to the base unit.
+struct Dimension {
+    what: &'static str,
+    example: &'static str,
+    max: u64,
+    units: &'static [(&'static str, u64)],
+}
+
+const RATE: Dimension = Dimension {
+    what: "rate",
+    example: "10Mbit",
+    max: u64::MAX,
+    units: &[
+        ("Gbit", 1_000_000_000),
+        ("Mbit", 1_000_000),
+        ("kbit", 1_000),
+        ("bit", 1),
+    ],
+};
+
+const DURATION: Dimension = Dimension {
+    what: "duration",
+    example: "250us",
+    max: u64::MAX,
+    units: &[
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+        ("ns", 1),
+    ],
+};
+
+const SIZE: Dimension = Dimension {
+    what: "size",
+    example: "1500B",
+    max: u32::MAX as u64,
+    units: &[
+        ("GiB", 1 << 30),
+        ("GB", 1_000_000_000),
+        ("MiB", 1 << 20),
+        ("MB", 1_000_000),
+        ("KiB", 1 << 10),
+        ("kB", 1_000),
+        ("B", 1),
+    ],
+};
+
+impl Dimension {
+    fn error(&self, value: &str, why: impl Into<String>) -> UnitError {
+        UnitError {
+            value: value.into(),
+            what: self.what,
+            why: why.into(),
+            example: self.example,
+        }
+    }
+
+    fn parse(&self, text: &str) -> Result<u64, UnitError> {
+        let split = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
+        let (number, unit) = (&text[..split], text[split..].trim());
+        if number.is_empty() {
+            return Err(self.error(text, "it does not begin with a number"));
+        }
+        if unit.is_empty() {
+            return Err(self.error(text, "the unit is missing"));
+        }
+        let Some(&(_, factor)) = self.units.iter().find(|(name, _)| *name == unit) else {
+            let known: Vec<&str> = self.units.iter().rev().map(|(name, _)| *name).collect();
+            return Err(self.error(text, format!("the unit is one of {}", known.join(", "))));
+        };
+        let value = scale(number, factor).map_err(|why| self.error(text, why))?;
+        if value > self.max {
+            return Err(self.error(text, "it is too large"));
+        }
+        Ok(value)
+    }
+
+    fn print(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fits = |&&(_, factor): &&(&str, u64)| value.is_multiple_of(factor) && value != 0;
+        match self
+            .units
+            .iter()
+            .filter(fits)
+            .min_by_key(|(_, factor)| value / factor)
+        {
+            Some((name, factor)) => write!(f, "{}{name}", value / factor),
+            None => write!(f, "0{}", self.units[self.units.len() - 1].0),
+        }
+    }
+}
+
+/// `number` (digits, perhaps with one point) times `factor`, exactly.
+fn scale(number: &str, factor: u64) -> Result<u64, &'static str> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || (number.contains('.') && fraction.is_empty()) || fraction.contains('.') {
+        return Err("the number is malformed");
+    }
+    // Nine digits reach from the largest unit to the base; more can't come to a whole number.
+    if fraction.len() > 9 || whole.len() > 20 {
+        return Err("it has too many digits");
+    }
+    let digits: u128 = format!("{whole}{fraction}")
+        .parse()
+        .map_err(|_| "it has too many digits")?;
+    let scaled = digits * u128::from(factor);
+    let divisor = 10u128.pow(fraction.len() as u32);
+    if !scaled.is_multiple_of(divisor) {
+        return Err("it is not a whole number of the base unit");
+    }
+    u64::try_from(scaled / divisor).map_err(|_| "it is too large")
+}
+
+/// Reads a quantity from a string, and says what a bare number lacks.
+struct Quantity(&'static Dimension);
+
+impl Visitor<'_> for Quantity {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a {} with its unit, for example \"{}\"",
+            self.0.what, self.0.example
+        )
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+        self.0.parse(text).map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
+        Err(E::custom(
+            self.0.error(&number.to_string(), "the unit is missing"),
+        ))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
+        Err(E::custom(
+            self.0.error(&number.to_string(), "the unit is missing"),
+        ))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<u64, E> {
+        Err(E::custom(
+            self.0.error(&number.to_string(), "the unit is missing"),
+        ))
+    }
+}
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident($base:ty), $dimension:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $base);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                $dimension.print(self.0.into(), f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnitError;
+
+            fn from_str(text: &str) -> Result<Self, UnitError> {
+                // The dimension's largest number fits the base type.
+                $dimension.parse(text).map(|value| Self(value as $base))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let value = deserializer.deserialize_any(Quantity(&$dimension))?;
+                Ok(Self(value as $base))
+            }
+        }
+    };
+}
+
+quantity!(
+    /// A rate in bits per second: `10Mbit`, `1Gbit`, `500kbit`, `9600bit`.
+    BitsPerSec(u64),
+    RATE
+);
+quantity!(
+    /// A duration in nanoseconds: `37s`, `100ms`, `250us`, `40ns`.
+    Nanos(u64),
+    DURATION
+);
+quantity!(
+    /// A size in bytes, below 4 GiB: `90000B`, `1MB` (10⁶), `64KiB` (2¹⁶).
+    Bytes(u32),
+    SIZE
+);
+
+impl Nanos {
+    /// The duration in seconds, for figures and rates; never for the order of events.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}

@@ -1,0 +1,58 @@
+//! Every experiment in the repository can be read and makes sense.
+
+use std::path::{Path, PathBuf};
+
+use uc_experiment::Experiment;
+
+fn experiment_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("experiments/ is there") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() {
+            experiment_files(&path, found);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_committed_experiment_loads_and_validates_under_the_name_of_its_path() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut files = Vec::new();
+    experiment_files(&root, &mut files);
+    assert!(files.len() >= 4, "found only {files:?}");
+    for file in files {
+        let experiment = Experiment::load(&file).unwrap_or_else(|error| panic!("{error}"));
+        experiment
+            .validate()
+            .unwrap_or_else(|error| panic!("{error}"));
+        let path = file
+            .strip_prefix(&root)
+            .expect("under the root")
+            .with_extension("");
+        assert_eq!(Path::new(&experiment.name), path, "{}", file.display());
+    }
+}
+
+#[test]
+fn an_experiment_written_out_and_read_again_is_the_same() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut files = Vec::new();
+    experiment_files(&root, &mut files);
+    for file in files {
+        let experiment = Experiment::load(&file).unwrap_or_else(|error| panic!("{error}"));
+        let mut changed = experiment.clone();
+        // An override goes through the written form and back.
+        changed
+            .apply_set(&format!("repeat={}", experiment.repeat))
+            .expect("applies");
+        assert_eq!(changed.network, experiment.network);
+        assert_eq!(changed.stacks, experiment.stacks);
+        assert_eq!(changed.cases, experiment.cases);
+        assert_eq!(changed.expects, experiment.expects);
+        assert_eq!(changed.measured_ns(), experiment.measured_ns());
+    }
+}
