@@ -8,6 +8,8 @@
 //! - [`schema`], [`network`], [`stack`], [`case`]: the file.
 //! - [`error`]: what can be wrong with a file, with its place and its mend.
 //! - [`record`]: what was seen in one run.
+//! - [`measure`], [`repetition`], [`series`], [`sawtooth`]: the numbers computed from it.
+//! - [`expect`], [`verdict`]: what must hold of their means over the runs, and whether it does.
 
 pub mod case;
 pub mod error;
@@ -17,17 +19,23 @@ pub mod network;
 mod overrides;
 mod place;
 pub mod record;
+pub mod repetition;
+pub mod sawtooth;
 pub mod schema;
+pub mod series;
 pub mod stack;
 pub mod units;
 mod validate;
+pub mod verdict;
 
 pub use case::{Application, Case, Guests, Law, Profile};
 pub use error::Error;
-pub use expect::Expectation;
+pub use expect::{Bound, Expectation};
 pub use measure::Measure;
 pub use network::{Family, Network, Queue, Topology};
 pub use record::{FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord};
+pub use repetition::{MeasureError, Repetition};
 pub use schema::Experiment;
 pub use stack::Stack;
 pub use units::{BitsPerSec, Bytes, Nanos};
+pub use verdict::{Verdict, evaluate};

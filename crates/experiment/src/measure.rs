@@ -28,8 +28,9 @@ pub enum Measure {
         /// The group.
         of: String,
     },
-    /// Sum of all goodputs over what the bottleneck can carry of payload, that is
-    /// rate · MSS / (MSS + TCP, IP and Ethernet headers), with the flows' mean MSS and mean headers.
+    /// Sum of all goodputs over what the bottleneck can carry of payload, which is
+    /// rate · MSS / (MSS + h), h being the Ethernet, IP and TCP headers of a data segment; where
+    /// flows differ, each with its own: Σ goodput · (MSS + h) / MSS / rate.
     Utilisation {
         /// The case.
         case: String,

@@ -142,7 +142,9 @@ fn find_word(text: &str, span: Range<usize>, word: &str) -> Option<usize> {
         let after = rest[i + word.len()..].chars().next();
         !before.is_some_and(is_word) && !after.is_some_and(is_word)
     });
-    found.map(|(i, _)| span.start + i)
+    // A string begins with its quote.
+    let quote = |i: usize| usize::from(rest[..i].ends_with('"'));
+    found.map(|(i, _)| span.start + i - quote(i))
 }
 
 /// `name:line:column` of a byte offset; both count from 1, columns in characters.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A quantity that was written wrongly; the message names the value and gives a good example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{value}` is not a {what}: {why}; write for example {what} = \"{example}\"")]
+#[error("`{value}` is not a {what}: {why}; write for example \"{example}\"")]
 pub struct UnitError {
     /// What stood there.
     pub value: String,

@@ -1,0 +1,103 @@
+//! One flow over the measured part of its run: rates, differences, the send window over time.
+
+use std::ops::Range;
+
+use crate::record::{FlowRecord, FlowSample};
+
+/// The samples of a flow from the first to the last inside the measured part: two or more.
+#[derive(Clone, Copy, Debug)]
+pub struct Series<'a> {
+    samples: &'a [FlowSample],
+}
+
+impl<'a> Series<'a> {
+    /// The flow's samples with times in `measured_ns`; none if there are fewer than two.
+    pub fn of(flow: &'a FlowRecord, measured_ns: &Range<u64>) -> Option<Self> {
+        let from = flow
+            .samples
+            .partition_point(|sample| sample.at_ns < measured_ns.start);
+        let to = flow
+            .samples
+            .partition_point(|sample| sample.at_ns <= measured_ns.end);
+        let samples = flow.samples.get(from..to)?;
+        let lasts = samples.len() >= 2 && samples[0].at_ns < samples[samples.len() - 1].at_ns;
+        lasts.then_some(Self { samples })
+    }
+
+    /// The samples, in order of time.
+    pub fn samples(self) -> &'a [FlowSample] {
+        self.samples
+    }
+
+    /// The last sample.
+    pub fn last(self) -> &'a FlowSample {
+        &self.samples[self.samples.len() - 1]
+    }
+
+    /// How far a counter moved.
+    pub fn growth(self, counter: impl Fn(&FlowSample) -> u64) -> u64 {
+        counter(self.last()).saturating_sub(counter(&self.samples[0]))
+    }
+
+    /// A counter of bytes as a mean rate, bits per second.
+    pub fn rate_bps(self, counter: impl Fn(&FlowSample) -> u64) -> f64 {
+        let elapsed_ns = self.last().at_ns - self.samples[0].at_ns;
+        self.growth(counter) as f64 * 8e9 / elapsed_ns as f64
+    }
+
+    /// Payload delivered to the receiving application, bits per second.
+    pub fn goodput_bps(self) -> f64 {
+        self.rate_bps(|sample| sample.delivered_bytes)
+    }
+
+    /// The send window over time: nanoseconds and segments.
+    pub fn send_window(self) -> Vec<(u64, f64)> {
+        let point = |sample| Some((sample_at(sample), send_window_segments(sample)?));
+        self.samples.iter().filter_map(point).collect()
+    }
+
+    /// Mean over time of the send window, each sample holding until the next; none if no sample
+    /// has a segment size.
+    pub fn mean_window_segments(self) -> Option<f64> {
+        let points = self.send_window();
+        let (first, last) = (points.first()?.0, points.last()?.0);
+        if first == last {
+            return None;
+        }
+        let area = |pair: &[(u64, f64)]| pair[0].1 * (pair[1].0 - pair[0].0) as f64;
+        Some(points.windows(2).map(area).sum::<f64>() / (last - first) as f64)
+    }
+
+    /// Of the samples with a full window (flight at most one segment short of it, for one ACK may
+    /// just have come), the fraction in which the guest's own window is above the one it was
+    /// given; none if no window was ever full.
+    pub fn window_above(self) -> Option<f64> {
+        let full: Vec<bool> = self.samples.iter().filter_map(above_if_full).collect();
+        let above = full.iter().filter(|above| **above).count();
+        (!full.is_empty()).then(|| above as f64 / full.len() as f64)
+    }
+}
+
+fn sample_at(sample: &FlowSample) -> u64 {
+    sample.at_ns
+}
+
+/// What bounds the flight, in segments: the shadow's window where there is a shadow (the receive
+/// window is that, rounded to what a header can say), else min(cwnd, receive window). None before
+/// the segment size is known.
+pub fn send_window_segments(sample: &FlowSample) -> Option<f64> {
+    if sample.mss_bytes == 0 {
+        return None;
+    }
+    let segments = |bytes: u32| f64::from(bytes) / f64::from(sample.mss_bytes);
+    let native = || f64::from(sample.cwnd_segments).min(segments(sample.snd_wnd_bytes));
+    Some(sample.shadow_window_bytes.map_or_else(native, segments))
+}
+
+/// Whether the guest's cwnd exceeds the window it was given; none if its window is not full.
+fn above_if_full(sample: &FlowSample) -> Option<bool> {
+    let given = sample.snd_wnd_bytes.checked_div(sample.mss_bytes)?;
+    let full = sample.unacked_segments + 1 >= given.min(sample.cwnd_segments);
+    let cwnd_bytes = u64::from(sample.cwnd_segments) * u64::from(sample.mss_bytes);
+    full.then_some(cwnd_bytes > u64::from(sample.snd_wnd_bytes))
+}
