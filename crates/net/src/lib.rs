@@ -1,1 +1,40 @@
-//! To be written.
+//! The network between hosts: links, queue disciplines, faults and topology.
+//!
+//! The crate keeps no clock. Every call takes `now`, and what a link does follows from the times at
+//! which packets were given to it, never from when somebody asked: a driver on the real clock that
+//! wakes up late sees the same departures as a simulator that stops at every event.
+//!
+//! Read in this order:
+//! 1. [`packet`]: what the network must know of a packet, and nothing more.
+//! 2. [`queue`]: DropTail, step marking and RED; each decides when a packet arrives.
+//! 3. [`link`]: a queue, a transmitter at a rate, a propagation delay; one direction.
+//! 4. [`topology`] and [`shapes`]: hosts, switches, links; star and dumbbell.
+//! 5. [`network`]: injects, forwards and delivers, in the order of (time, sequence).
+//!
+//! All arithmetic on the way of a packet is in integers. The one exception is the derivation of
+//! RED's parameters ([`queue::red::RedParameters`]), which happens once, before time begins.
+
+pub mod error;
+pub mod fault;
+pub mod link;
+pub mod network;
+pub mod packet;
+pub mod queue;
+pub mod random;
+pub mod routes;
+pub mod shapes;
+pub mod stats;
+pub mod topology;
+pub mod units;
+
+pub use error::{NetError, SpecError};
+pub use fault::{Fault, FaultRule};
+pub use link::{Link, LinkSpec};
+pub use network::{Network, Sink};
+pub use packet::{Ecn, Packet};
+pub use queue::red::{RedParameters, RedSpec};
+pub use queue::{Backlog, DropReason, Length, Queue, QueueSpec, Verdict};
+pub use shapes::{Dumbbell, Star};
+pub use stats::{FlowCounts, LinkReport, LinkStats};
+pub use topology::{HostId, LinkId, Node, SwitchId, Topology};
+pub use units::{BitsPerSec, Nanos};

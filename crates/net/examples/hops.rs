@@ -1,0 +1,141 @@
+//! Packet-hops per second of one core: 50 flows over a dumbbell, three links each way.
+//!
+//! `cargo run --release -p uc-net --example hops [seconds of virtual time]`
+//!
+//! Every flow keeps a fixed window in flight; each packet that arrives is answered by an
+//! acknowledgment, and each acknowledgment releases the next packet. The trunk marks by threshold.
+
+use std::error::Error;
+use std::time::Instant;
+
+use uc_net::{
+    BitsPerSec, Dumbbell, Ecn, HostId, Length, LinkId, LinkSpec, Nanos, Network, Packet, QueueSpec,
+    Sink,
+};
+
+const FLOWS: u32 = 50;
+const WINDOW_PACKETS: u32 = 20;
+
+/// About what a simulated TCP segment carries.
+#[derive(Clone, Debug)]
+struct Segment {
+    flow: u32,
+    size_bytes: u32,
+    sequence: u64,
+    acknowledgment: u64,
+    ecn: Ecn,
+}
+
+impl Packet for Segment {
+    fn size_bytes(&self) -> u32 {
+        self.size_bytes
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn set_ce(&mut self) {
+        self.ecn = Ecn::Ce;
+    }
+
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+}
+
+/// Arrivals that wait for their answer.
+#[derive(Default)]
+struct Arrivals {
+    answers: Vec<(HostId, HostId, Segment)>,
+    marks: u64,
+    drops: u64,
+}
+
+impl Sink<Segment> for Arrivals {
+    fn deliver(&mut self, _at: Nanos, host: HostId, segment: Segment) {
+        let is_data = host.0 >= FLOWS;
+        let peer = HostId(if is_data {
+            host.0 - FLOWS
+        } else {
+            host.0 + FLOWS
+        });
+        let answer = Segment {
+            size_bytes: if is_data { 66 } else { 1_514 },
+            sequence: segment.acknowledgment,
+            acknowledgment: segment.sequence + 1,
+            ecn: if is_data { Ecn::NotEct } else { Ecn::Ect0 },
+            ..segment
+        };
+        self.answers.push((host, peer, answer));
+    }
+
+    fn dropped(&mut self, _: Nanos, _: LinkId, _: &Segment, _: uc_net::DropReason) {
+        self.drops += 1;
+    }
+
+    fn marked(&mut self, _: Nanos, _: LinkId, _: &Segment) {
+        self.marks += 1;
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let seconds = std::env::args()
+        .nth(1)
+        .map_or(Ok(20), |text| text.parse())?;
+    let large = QueueSpec::DropTail {
+        limit: Length::Packets(2_000),
+    };
+    let marking = QueueSpec::Threshold {
+        limit: Length::Packets(2_000),
+        mark: Length::Packets(65),
+        drop_not_ect: false,
+    };
+    let delay = Nanos::from_micros(20);
+    let access = LinkSpec::new(BitsPerSec::from_mbit(10_000), delay, large);
+    let trunk = LinkSpec::new(BitsPerSec::from_mbit(10_000), delay, marking);
+    let dumbbell = Dumbbell::new(FLOWS, access, trunk)?;
+    let mut network = Network::new(&dumbbell.topology, 1)?;
+    for flow in 0..FLOWS {
+        for number in 0..WINDOW_PACKETS {
+            let segment = Segment {
+                flow,
+                size_bytes: 1_514,
+                sequence: u64::from(number),
+                acknowledgment: 0,
+                ecn: Ecn::Ect0,
+            };
+            network.inject(
+                Nanos(u64::from(flow)),
+                HostId(flow),
+                HostId(flow + FLOWS),
+                segment,
+            )?;
+        }
+    }
+    let mut arrivals = Arrivals::default();
+    let started = Instant::now();
+    while let Some(now) = network
+        .next_event()
+        .filter(|&at| at <= Nanos::from_secs(seconds))
+    {
+        network.advance(now, &mut arrivals);
+        for (from, to, segment) in arrivals.answers.drain(..) {
+            network.inject(now, from, to, segment)?;
+        }
+    }
+    let elapsed = started.elapsed();
+    let hops: u64 = (0..dumbbell.topology.links().len() as u32)
+        .filter_map(|link| network.link(LinkId(link)))
+        .map(|report| report.stats.delivered_packets)
+        .sum();
+    println!(
+        "{hops} packet-hops in {:.3} s: {:.2} M packet-hops/s; {} marks, {} drops, {FLOWS} flows, \
+         {seconds} s of virtual time",
+        elapsed.as_secs_f64(),
+        hops as f64 / elapsed.as_secs_f64() / 1e6,
+        arrivals.marks,
+        arrivals.drops,
+    );
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Faults of a link: loss, duplication and reordering by an ordered list of rules.
+
+use crate::error::SpecError;
+use crate::packet::Packet;
+use crate::random::Stream;
+use crate::units::Nanos;
+
+/// What a rule does to a packet when it strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The packet never reaches the queue.
+    Loss,
+    /// The packet is offered to the queue twice.
+    Duplicate,
+    /// The packet arrives `hold` later than it would; those behind it don't wait.
+    Reorder {
+        /// The extra time on the way.
+        hold: Nanos,
+    },
+}
+
+/// One rule. A link asks its rules in order for every packet, and the first that strikes decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultRule {
+    /// Probability in parts per million.
+    pub chance_ppm: u32,
+    /// Only packets of this flow, or all.
+    pub flow: Option<u32>,
+    /// What happens.
+    pub fault: Fault,
+}
+
+/// A link's rules with their random stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults {
+    rules: Vec<FaultRule>,
+    random: Stream,
+}
+
+impl Faults {
+    pub(crate) fn new(rules: &[FaultRule], random: Stream) -> Result<Faults, SpecError> {
+        if let Some(rule) = rules.iter().find(|rule| rule.chance_ppm > 1_000_000) {
+            let what = "a fault's chance";
+            return Err(SpecError::ProbabilityAboveOne {
+                what,
+                ppm: rule.chance_ppm,
+            });
+        }
+        Ok(Faults {
+            rules: rules.to_vec(),
+            random,
+        })
+    }
+
+    /// The fault that strikes `packet`, if one does.
+    pub(crate) fn strike(&mut self, packet: &impl Packet) -> Option<Fault> {
+        for rule in &self.rules {
+            let concerns = rule.flow.is_none_or(|flow| flow == packet.flow());
+            if concerns && self.random.chance_ppm(rule.chance_ppm) {
+                return Some(rule.fault);
+            }
+        }
+        None
+    }
+}

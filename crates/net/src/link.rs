@@ -1,0 +1,213 @@
+//! One direction of a link: a queue, a transmitter at a rate, a propagation delay.
+//!
+//! Nothing here happens because somebody looked. When a packet leaves follows from the arrivals and
+//! the rate; a link that is asked late catches up with its own past first.
+
+use std::collections::VecDeque;
+
+use crate::error::SpecError;
+use crate::fault::{Fault, FaultRule, Faults};
+use crate::packet::{Ecn, Packet};
+use crate::queue::{DropReason, Queue, QueueSpec, Verdict};
+use crate::random::Stream;
+use crate::stats::{LinkReport, LinkStats};
+use crate::units::{BitsPerSec, Nanos, Serializer};
+
+/// A link as an experiment describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkSpec {
+    /// The transmitter's rate.
+    pub rate: BitsPerSec,
+    /// Propagation delay, one way.
+    pub delay: Nanos,
+    /// The queue before the transmitter.
+    pub queue: QueueSpec,
+    /// Faults, in order; none for a sound link.
+    pub faults: Vec<FaultRule>,
+}
+
+impl LinkSpec {
+    /// A sound link.
+    pub fn new(rate: BitsPerSec, delay: Nanos, queue: QueueSpec) -> LinkSpec {
+        LinkSpec {
+            rate,
+            delay,
+            queue,
+            faults: Vec::new(),
+        }
+    }
+}
+
+/// A packet in the queue, with the time that a reordering rule adds to its way.
+#[derive(Clone, Debug)]
+struct Held<P> {
+    hold: Nanos,
+    packet: P,
+}
+
+impl<P: Packet> Packet for Held<P> {
+    fn size_bytes(&self) -> u32 {
+        self.packet.size_bytes()
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.packet.ecn()
+    }
+
+    fn set_ce(&mut self) {
+        self.packet.set_ce();
+    }
+
+    fn flow(&self) -> u32 {
+        self.packet.flow()
+    }
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug)]
+pub struct Link<P> {
+    queue: Queue<Held<P>>,
+    serializer: Serializer,
+    delay: Nanos,
+    /// When the transmitter is free; a packet can wait only while this lies ahead.
+    busy_until: Nanos,
+    /// Packets that were sent or are being sent, by time of arrival.
+    flight: VecDeque<(Nanos, P)>,
+    faults: Option<Faults>,
+    stats: LinkStats,
+}
+
+impl<P: Packet> Link<P> {
+    /// A link with nothing on it. Its random numbers come from `seed` and `name`.
+    ///
+    /// # Errors
+    /// Names the value of `spec` that can't be used.
+    pub fn new(spec: &LinkSpec, seed: u64, name: &str) -> Result<Link<P>, SpecError> {
+        if spec.rate.0 == 0 {
+            return Err(SpecError::Zero { what: "the rate" });
+        }
+        let faults = match spec.faults.as_slice() {
+            [] => None,
+            rules => Some(Faults::new(
+                rules,
+                Stream::new(seed, &format!("{name}/faults")),
+            )?),
+        };
+        Ok(Link {
+            queue: Queue::new(&spec.queue, Stream::new(seed, &format!("{name}/queue")))?,
+            serializer: Serializer::new(spec.rate),
+            delay: spec.delay,
+            busy_until: Nanos::ZERO,
+            flight: VecDeque::new(),
+            faults,
+            stats: LinkStats::default(),
+        })
+    }
+
+    /// Offers a packet at `now`, which must not lie before an earlier call's. `saw` is told what
+    /// became of it, and of its copy if a rule makes one, while the packet is still at hand.
+    pub fn offer(&mut self, now: Nanos, packet: P, saw: &mut impl FnMut(Verdict, &P)) {
+        self.catch_up(now);
+        self.stats.offered_packets += 1;
+        self.stats.offered_bytes += u64::from(packet.size_bytes());
+        match self
+            .faults
+            .as_mut()
+            .and_then(|faults| faults.strike(&packet))
+        {
+            None => self.enqueue(now, packet, Nanos::ZERO, saw),
+            Some(Fault::Loss) => {
+                self.stats.count_drop(DropReason::Fault);
+                saw(Verdict::Dropped(DropReason::Fault), &packet);
+            }
+            Some(Fault::Duplicate) => {
+                self.stats.duplicated_packets += 1;
+                self.enqueue(now, packet.clone(), Nanos::ZERO, saw);
+                self.enqueue(now, packet, Nanos::ZERO, saw);
+            }
+            Some(Fault::Reorder { hold }) => {
+                self.stats.reordered_packets += 1;
+                self.enqueue(now, packet, hold, saw);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, now: Nanos, packet: P, hold: Nanos, saw: &mut impl FnMut(Verdict, &P)) {
+        let held = Held { hold, packet };
+        match self
+            .queue
+            .offer(now, held, |verdict, held| saw(verdict, &held.packet))
+        {
+            Verdict::Dropped(reason) => self.stats.count_drop(reason),
+            Verdict::Marked => self.stats.marked_packets += 1,
+            Verdict::Queued => {}
+        }
+        // A free transmitter asks at every arrival, also after a drop: RED's idle period, which the
+        // arrival ended, begins anew.
+        if self.busy_until < now {
+            self.busy_until = now;
+            self.serializer.restart();
+        }
+        self.catch_up(now);
+    }
+
+    /// The next packet that has arrived at the far end by `now`, with the time at which it did.
+    pub fn receive(&mut self, now: Nanos) -> Option<(Nanos, P)> {
+        self.catch_up(now);
+        if self.flight.front()?.0 > now {
+            return None;
+        }
+        self.stats.delivered_packets += 1;
+        self.flight.pop_front()
+    }
+
+    /// When [`Link::receive`] can next have something to say; none for an empty link.
+    pub fn next_event(&self) -> Option<Nanos> {
+        let head = self.flight.front()?.0;
+        if self.queue.backlog().packets == 0 {
+            return Some(head);
+        }
+        // What waits can't arrive before this. It lies behind the head, unless the head is held
+        // back by a reordering rule.
+        Some(head.min(self.busy_until + self.delay))
+    }
+
+    /// The packet that arrives next among those on the wire.
+    pub(crate) fn head(&self) -> Option<&P> {
+        self.flight.front().map(|(_, packet)| packet)
+    }
+
+    /// The link's totals and queue at `now`, which must not lie before an earlier call's.
+    pub fn report(&mut self, now: Nanos) -> LinkReport {
+        self.catch_up(now);
+        LinkReport {
+            stats: self.stats,
+            backlog: self.queue.backlog(),
+        }
+    }
+
+    /// Starts every transmission that was due by `now`, each at the moment at which it was due.
+    fn catch_up(&mut self, now: Nanos) {
+        while self.busy_until <= now {
+            let Some(Held { hold, packet }) = self.queue.take(self.busy_until) else {
+                return;
+            };
+            let size_bytes = packet.size_bytes();
+            self.stats.sent_packets += 1;
+            self.stats.sent_bytes += u64::from(size_bytes);
+            self.busy_until += self.serializer.transmission(size_bytes);
+            self.put_on_wire(self.busy_until + self.delay + hold, packet);
+        }
+    }
+
+    /// Behind everything that arrives no later; at the end, unless a held packet is there.
+    fn put_on_wire(&mut self, arrives: Nanos, packet: P) {
+        match self.flight.back() {
+            Some(&(last, _)) if last > arrives => {
+                let place = self.flight.partition_point(|&(at, _)| at <= arrives);
+                self.flight.insert(place, (arrives, packet));
+            }
+            _ => self.flight.push_back((arrives, packet)),
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! The network at work: packets go in at hosts, cross links and come out at hosts.
+//!
+//! Events happen in the order of (time, sequence), where a packet gets its sequence when it comes to
+//! a link. At the same time, arrivals over links come before injections. So the outcome follows from
+//! the injections and their times alone; how often [`Network::advance`] is called changes nothing.
+
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use crate::error::NetError;
+use crate::link::Link;
+use crate::packet::{Ecn, Packet};
+use crate::queue::{DropReason, Verdict};
+use crate::routes::Routes;
+use crate::stats::{FlowCounts, LinkReport};
+use crate::topology::{HostId, LinkId, Topology};
+use crate::units::Nanos;
+
+/// What comes out of a network. Only deliveries must be dealt with.
+pub trait Sink<P> {
+    /// `packet` reached `host` at `at`.
+    fn deliver(&mut self, at: Nanos, host: HostId, packet: P);
+
+    /// `link` dropped `packet` at `at`.
+    fn dropped(&mut self, _at: Nanos, _link: LinkId, _packet: &P, _reason: DropReason) {}
+
+    /// `link` marked `packet`, which carries CE now, at `at`.
+    fn marked(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
+}
+
+/// A packet on its way, with what the network must remember of it.
+#[derive(Clone, Debug)]
+struct Envelope<P> {
+    sequence: u64,
+    to: HostId,
+    packet: P,
+}
+
+impl<P: Packet> Packet for Envelope<P> {
+    fn size_bytes(&self) -> u32 {
+        self.packet.size_bytes()
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.packet.ecn()
+    }
+
+    fn set_ce(&mut self) {
+        self.packet.set_ce();
+    }
+
+    fn flow(&self) -> u32 {
+        self.packet.flow()
+    }
+}
+
+/// Time in the upper and sequence in the lower half: one comparison orders both.
+type Key = u128;
+const NEVER: Key = Key::MAX;
+
+fn key(at: Nanos, sequence: u64) -> Key {
+    Key::from(at.0) << 64 | Key::from(sequence)
+}
+
+fn time_of(key: Key) -> Nanos {
+    Nanos((key >> 64) as u64)
+}
+
+/// A link in its place.
+#[derive(Clone, Debug)]
+struct Port<P> {
+    link: Link<Envelope<P>>,
+    /// The node at the far end: a host below the number of hosts, a switch from there on.
+    to: usize,
+    /// The agenda's valid entry for this link, or [`NEVER`].
+    scheduled: Key,
+}
+
+impl<P: Packet> Port<P> {
+    fn next_key(&self) -> Key {
+        match (self.link.next_event(), self.link.head()) {
+            (Some(at), Some(envelope)) => key(at, envelope.sequence),
+            _ => NEVER,
+        }
+    }
+}
+
+/// A packet that was injected and has not come to its first link yet.
+#[derive(Clone, Debug)]
+struct Injected<P> {
+    at: Nanos,
+    link: LinkId,
+    to: HostId,
+    packet: P,
+}
+
+/// A network of hosts, switches and links.
+#[derive(Clone, Debug)]
+pub struct Network<P> {
+    ports: Vec<Port<P>>,
+    routes: Routes,
+    hosts: usize,
+    /// The next event of every link that has one. An entry whose key is not its port's `scheduled`
+    /// is stale.
+    agenda: BinaryHeap<Reverse<(Key, u32)>>,
+    inbox: VecDeque<Injected<P>>,
+    clock: Nanos,
+    sequence: u64,
+    flows: BTreeMap<u32, FlowCounts>,
+}
+
+impl<P: Packet> Network<P> {
+    /// An empty network at time zero. The same `topology` and `seed` give the same network.
+    ///
+    /// # Errors
+    /// [`NetError::Link`] names the link and the value that can't be used.
+    pub fn new(topology: &Topology, seed: u64) -> Result<Network<P>, NetError> {
+        let mut ports = Vec::with_capacity(topology.links().len());
+        for plan in topology.links() {
+            let link =
+                Link::new(&plan.spec, seed, &plan.name).map_err(|problem| NetError::Link {
+                    link: plan.name.clone(),
+                    problem,
+                })?;
+            ports.push(Port {
+                link,
+                to: topology.index(plan.to),
+                scheduled: NEVER,
+            });
+        }
+        Ok(Network {
+            agenda: BinaryHeap::with_capacity(ports.len()),
+            ports,
+            routes: Routes::new(topology),
+            hosts: topology.host_count(),
+            inbox: VecDeque::new(),
+            clock: Nanos::ZERO,
+            sequence: 0,
+            flows: BTreeMap::new(),
+        })
+    }
+
+    /// Takes a packet from host `from` for host `to` at `now`. Time does not run backwards: a packet
+    /// dated before the last injection or [`Network::advance`] is taken at that time.
+    ///
+    /// # Errors
+    /// [`NetError::UnknownNode`], or [`NetError::NoRoute`] (also from a host to itself).
+    pub fn inject(
+        &mut self,
+        now: Nanos,
+        from: HostId,
+        to: HostId,
+        packet: P,
+    ) -> Result<(), NetError> {
+        self.check_host(from)?;
+        self.check_host(to)?;
+        let Some(link) = self.routes.next(from.0 as usize, to) else {
+            return Err(NetError::NoRoute {
+                from: from.0,
+                to: to.0,
+            });
+        };
+        let at = now.max(self.inbox.back().map_or(self.clock, |last| last.at));
+        self.inbox.push_back(Injected {
+            at,
+            link,
+            to,
+            packet,
+        });
+        Ok(())
+    }
+
+    /// Takes a copy of a packet for every other host that can be reached, in the order of their
+    /// numbers. Every copy crosses the sender's own link, unlike on Ethernet, where the switch makes
+    /// them: meant for the few small frames of ARP and neighbour discovery.
+    ///
+    /// # Errors
+    /// [`NetError::UnknownNode`].
+    pub fn inject_broadcast(
+        &mut self,
+        now: Nanos,
+        from: HostId,
+        packet: &P,
+    ) -> Result<(), NetError> {
+        self.check_host(from)?;
+        for to in (0..self.hosts as u32).map(HostId) {
+            if self.routes.next(from.0 as usize, to).is_some() {
+                self.inject(now, from, to, packet.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// When the network next has something to do; none when it is empty.
+    pub fn next_event(&self) -> Option<Nanos> {
+        let link = self.agenda.peek().map(|Reverse((key, _))| time_of(*key));
+        let injected = self.inbox.front().map(|injected| injected.at);
+        link.into_iter().chain(injected).min()
+    }
+
+    /// Lets everything happen that happens up to and including `now`.
+    pub fn advance(&mut self, now: Nanos, sink: &mut impl Sink<P>) {
+        loop {
+            let link = self.next_link_event();
+            let injected = self
+                .inbox
+                .front()
+                .map_or(Nanos::MAX, |injected| injected.at);
+            match link {
+                Some(at) if at <= injected && at <= now => self.arrive(at, sink),
+                _ if injected <= now => {
+                    let Some(Injected {
+                        at,
+                        link,
+                        to,
+                        packet,
+                    }) = self.inbox.pop_front()
+                    else {
+                        break;
+                    };
+                    self.offer(at, link, to, packet, sink);
+                }
+                _ => break,
+            }
+        }
+        self.clock = self.clock.max(now);
+    }
+
+    /// The time up to which the network has advanced.
+    pub fn clock(&self) -> Nanos {
+        self.clock
+    }
+
+    /// A link's totals and queue at [`Network::clock`]; none for a link of another topology.
+    pub fn link(&mut self, link: LinkId) -> Option<LinkReport> {
+        let report = self.ports.get_mut(link.0 as usize)?.link.report(self.clock);
+        self.schedule(link);
+        Some(report)
+    }
+
+    /// Drops and marks by flow; a flow that suffered neither is absent.
+    pub fn flows(&self) -> &BTreeMap<u32, FlowCounts> {
+        &self.flows
+    }
+
+    fn check_host(&self, host: HostId) -> Result<(), NetError> {
+        if (host.0 as usize) < self.hosts {
+            return Ok(());
+        }
+        Err(NetError::UnknownNode {
+            node: format!("host {}", host.0),
+        })
+    }
+
+    /// The time of the agenda's first valid entry; stale ones before it are thrown away.
+    fn next_link_event(&mut self) -> Option<Nanos> {
+        while let Some(&Reverse((key, link))) = self.agenda.peek() {
+            if self.ports[link as usize].scheduled == key {
+                return Some(time_of(key));
+            }
+            self.agenda.pop();
+        }
+        None
+    }
+
+    /// The agenda's first entry happens: its link may hand a packet to the node at its far end.
+    fn arrive(&mut self, at: Nanos, sink: &mut impl Sink<P>) {
+        let Some(mut first) = self.agenda.peek_mut() else {
+            return;
+        };
+        let port = &mut self.ports[first.0.1 as usize];
+        let arrived = port.link.receive(at);
+        port.scheduled = port.next_key();
+        // Replacing the entry costs one walk down the heap; a pop and a push would cost two.
+        match port.scheduled {
+            NEVER => {
+                PeekMut::pop(first);
+            }
+            next => {
+                first.0.0 = next;
+                drop(first);
+            }
+        }
+        let node = port.to;
+        let Some((at, Envelope { to, packet, .. })) = arrived else {
+            return;
+        };
+        if node < self.hosts {
+            sink.deliver(at, HostId(node as u32), packet);
+        } else if let Some(link) = self.routes.next(node, to) {
+            self.offer(at, link, to, packet, sink);
+        }
+    }
+
+    fn offer(&mut self, at: Nanos, link: LinkId, to: HostId, packet: P, sink: &mut impl Sink<P>) {
+        let flows = &mut self.flows;
+        let mut saw = |verdict: Verdict, envelope: &Envelope<P>| match verdict {
+            Verdict::Queued => {}
+            Verdict::Marked => {
+                flows.entry(envelope.flow()).or_default().marked_packets += 1;
+                sink.marked(at, link, &envelope.packet);
+            }
+            Verdict::Dropped(reason) => {
+                flows.entry(envelope.flow()).or_default().dropped_packets += 1;
+                sink.dropped(at, link, &envelope.packet, reason);
+            }
+        };
+        let envelope = Envelope {
+            sequence: self.sequence,
+            to,
+            packet,
+        };
+        self.sequence += 1;
+        self.ports[link.0 as usize]
+            .link
+            .offer(at, envelope, &mut saw);
+        self.schedule(link);
+    }
+
+    /// Puts a link's next event on the agenda if it has none there, or only a later one.
+    fn schedule(&mut self, link: LinkId) {
+        let port = &mut self.ports[link.0 as usize];
+        let next = port.next_key();
+        if next < port.scheduled {
+            port.scheduled = next;
+            self.agenda.push(Reverse((next, link.0)));
+        }
+    }
+}

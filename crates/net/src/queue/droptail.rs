@@ -1,0 +1,29 @@
+//! DropTail: a limit, and nothing else.
+
+use super::{Arrival, DropReason, Length, Verdict};
+use crate::error::SpecError;
+
+/// A queue that takes what fits. In bytes it is Linux's bfifo, in packets its pfifo: a packet fits
+/// if the backlog *with* it does not exceed the limit.
+#[derive(Clone, Debug)]
+pub(crate) struct DropTail {
+    limit: Length,
+}
+
+impl DropTail {
+    pub(crate) fn new(limit: Length) -> Result<DropTail, SpecError> {
+        if matches!(limit, Length::Bytes(0) | Length::Packets(0)) {
+            return Err(SpecError::Zero {
+                what: "the queue's limit",
+            });
+        }
+        Ok(DropTail { limit })
+    }
+
+    pub(crate) fn judge(&self, arrival: &Arrival) -> Verdict {
+        if arrival.backlog.with(arrival.size_bytes).exceeds(self.limit) {
+            return Verdict::Dropped(DropReason::Full);
+        }
+        Verdict::Queued
+    }
+}

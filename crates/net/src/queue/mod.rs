@@ -1,0 +1,228 @@
+//! Queue disciplines. Every one of them decides when a packet arrives; packets leave in the order
+//! in which they came.
+
+pub mod droptail;
+pub mod red;
+pub mod threshold;
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use crate::error::SpecError;
+use crate::packet::{Ecn, Packet};
+use crate::random::Stream;
+use crate::units::Nanos;
+use droptail::DropTail;
+use red::{Red, RedSpec};
+use threshold::Threshold;
+
+/// A queue length, in the unit in which a discipline counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Length {
+    /// Link-layer bytes.
+    Bytes(u64),
+    /// Packets of any size.
+    Packets(u64),
+}
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Length::Bytes(bytes) => write!(f, "{bytes}B"),
+            Length::Packets(packets) => write!(f, "{packets} packets"),
+        }
+    }
+}
+
+/// What waits in a queue. The packet on the transmitter has left the queue and is not counted, as
+/// in Linux's qdiscs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Link-layer bytes.
+    pub bytes: u64,
+    /// Packets.
+    pub packets: u64,
+}
+
+impl Backlog {
+    /// Whether the backlog lies above `length`.
+    pub fn exceeds(self, length: Length) -> bool {
+        match length {
+            Length::Bytes(bytes) => self.bytes > bytes,
+            Length::Packets(packets) => self.packets > packets,
+        }
+    }
+
+    /// The backlog once a packet of `size_bytes` has joined it.
+    pub fn with(self, size_bytes: u32) -> Backlog {
+        Backlog {
+            bytes: self.bytes + u64::from(size_bytes),
+            packets: self.packets + 1,
+        }
+    }
+}
+
+/// A queue as an experiment describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueSpec {
+    /// Drops what does not fit.
+    DropTail {
+        /// The longest queue.
+        limit: Length,
+    },
+    /// Marks by the length of the queue at the moment (DCTCP's switch).
+    Threshold {
+        /// The longest queue.
+        limit: Length,
+        /// K: packets that find more than this are marked.
+        mark: Length,
+        /// Whether packets that can't be marked are dropped above K, as RED does; otherwise they
+        /// are queued up to the limit.
+        drop_not_ect: bool,
+    },
+    /// Random early detection as Linux's tc-red computes it.
+    Red(RedSpec),
+}
+
+/// Why a packet was dropped. The order is that of [`DropReason::ALL`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DropReason {
+    /// The queue was at its limit.
+    Full,
+    /// RED, average between min and max, by chance; the packet could not be marked.
+    Early,
+    /// RED, average at or above max; the packet could not be marked.
+    Forced,
+    /// Step marking above K; the packet could not be marked.
+    AboveThreshold,
+    /// A loss rule of the link.
+    Fault,
+}
+
+impl DropReason {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [DropReason; 5] = [
+        DropReason::Full,
+        DropReason::Early,
+        DropReason::Forced,
+        DropReason::AboveThreshold,
+        DropReason::Fault,
+    ];
+
+    /// The reason's name in records and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::Full => "full",
+            DropReason::Early => "early",
+            DropReason::Forced => "forced",
+            DropReason::AboveThreshold => "above_threshold",
+            DropReason::Fault => "fault",
+        }
+    }
+}
+
+/// What became of a packet that was offered to a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It waits.
+    Queued,
+    /// It waits, and carries CE by this queue's doing.
+    Marked,
+    /// It is gone.
+    Dropped(DropReason),
+}
+
+/// An arriving packet as a discipline sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) at: Nanos,
+    pub(crate) size_bytes: u32,
+    pub(crate) ecn: Ecn,
+    /// What waits already, without the arriving packet.
+    pub(crate) backlog: Backlog,
+}
+
+/// Enum and not trait object: the call is on every packet's way at every hop.
+#[derive(Clone, Debug)]
+enum Discipline {
+    DropTail(DropTail),
+    Threshold(Threshold),
+    // Boxed, since its idle table alone is five times the size of the others.
+    Red(Box<Red>),
+}
+
+/// A first-in first-out queue under a discipline.
+#[derive(Clone, Debug)]
+pub struct Queue<P> {
+    waiting: VecDeque<P>,
+    backlog: Backlog,
+    discipline: Discipline,
+}
+
+impl<P: Packet> Queue<P> {
+    /// An empty queue; `random` is where RED draws from.
+    ///
+    /// # Errors
+    /// Names the value of `spec` that can't be used.
+    pub fn new(spec: &QueueSpec, random: Stream) -> Result<Queue<P>, SpecError> {
+        let discipline = match spec {
+            QueueSpec::DropTail { limit } => Discipline::DropTail(DropTail::new(*limit)?),
+            QueueSpec::Threshold {
+                limit,
+                mark,
+                drop_not_ect,
+            } => Discipline::Threshold(Threshold::new(*limit, *mark, *drop_not_ect)?),
+            QueueSpec::Red(spec) => Discipline::Red(Box::new(Red::new(spec, random)?)),
+        };
+        Ok(Queue {
+            waiting: VecDeque::new(),
+            backlog: Backlog::default(),
+            discipline,
+        })
+    }
+
+    /// Offers a packet at time `now`. `saw` is told the verdict while the packet is still at hand,
+    /// already marked if that is the verdict.
+    pub fn offer(&mut self, now: Nanos, mut packet: P, saw: impl FnOnce(Verdict, &P)) -> Verdict {
+        let size_bytes = packet.size_bytes();
+        let arrival = Arrival {
+            at: now,
+            size_bytes,
+            ecn: packet.ecn(),
+            backlog: self.backlog,
+        };
+        let verdict = match &mut self.discipline {
+            Discipline::DropTail(droptail) => droptail.judge(&arrival),
+            Discipline::Threshold(threshold) => threshold.judge(&arrival),
+            Discipline::Red(red) => red.judge(&arrival),
+        };
+        if verdict == Verdict::Marked {
+            packet.set_ce();
+        }
+        saw(verdict, &packet);
+        if !matches!(verdict, Verdict::Dropped(_)) {
+            self.backlog = self.backlog.with(size_bytes);
+            self.waiting.push_back(packet);
+        }
+        verdict
+    }
+
+    /// The transmitter, free at `now`, asks for the packet that has waited longest. An empty answer
+    /// begins RED's idle period.
+    pub fn take(&mut self, now: Nanos) -> Option<P> {
+        let Some(packet) = self.waiting.pop_front() else {
+            if let Discipline::Red(red) = &mut self.discipline {
+                red.emptied(now);
+            }
+            return None;
+        };
+        self.backlog.bytes -= u64::from(packet.size_bytes());
+        self.backlog.packets -= 1;
+        Some(packet)
+    }
+
+    /// What waits now.
+    pub fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}

@@ -1,0 +1,50 @@
+//! Step marking on the instantaneous queue, the switch's half of DCTCP.
+
+use super::droptail::DropTail;
+use super::{Arrival, DropReason, Length, Verdict};
+use crate::error::SpecError;
+
+/// Marks every packet that finds more than K waiting (RFC 8257 §3.1; the occupancy "upon its
+/// arrival" in the DCTCP paper's §3.1, so the packet itself does not count).
+#[derive(Clone, Debug)]
+pub(crate) struct Threshold {
+    tail: DropTail,
+    mark: Length,
+    drop_not_ect: bool,
+}
+
+impl Threshold {
+    pub(crate) fn new(
+        limit: Length,
+        mark: Length,
+        drop_not_ect: bool,
+    ) -> Result<Threshold, SpecError> {
+        // Bytes and packets can't be compared; in the same unit K must be reachable.
+        let unreachable = match (mark, limit) {
+            (Length::Bytes(mark), Length::Bytes(limit)) => mark >= limit,
+            (Length::Packets(mark), Length::Packets(limit)) => mark >= limit,
+            _ => false,
+        };
+        let tail = DropTail::new(limit)?;
+        if unreachable {
+            return Err(SpecError::MarkBeyondLimit { mark, limit });
+        }
+        Ok(Threshold {
+            tail,
+            mark,
+            drop_not_ect,
+        })
+    }
+
+    pub(crate) fn judge(&self, arrival: &Arrival) -> Verdict {
+        let fits = self.tail.judge(arrival);
+        if fits != Verdict::Queued || !arrival.backlog.exceeds(self.mark) {
+            return fits;
+        }
+        match (arrival.ecn.can_be_marked(), self.drop_not_ect) {
+            (true, _) => Verdict::Marked,
+            (false, true) => Verdict::Dropped(DropReason::AboveThreshold),
+            (false, false) => Verdict::Queued,
+        }
+    }
+}

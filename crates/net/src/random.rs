@@ -1,0 +1,122 @@
+//! Random numbers that repeat: one stream for each component, from the run's seed and its name.
+
+use rand_core::Rng;
+use rand_pcg::Pcg64;
+
+/// A reproducible stream of random numbers.
+///
+/// Two components never share a stream, so adding a link or a fault rule to one place does not
+/// change the numbers that another place draws. The samplers are integers and our own, since a
+/// library may change the values that its samplers give between minor versions.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    generator: Pcg64,
+}
+
+impl Stream {
+    /// The stream of the component called `name` in the run with this `seed`.
+    pub fn new(seed: u64, name: &str) -> Stream {
+        let name_hash = fnv1a(name.as_bytes());
+        let state = u128::from(mix(seed)) << 64 | u128::from(mix(seed ^ name_hash));
+        Stream {
+            generator: Pcg64::new(state, u128::from(name_hash)),
+        }
+    }
+
+    /// 32 uniform bits.
+    pub fn bits32(&mut self) -> u32 {
+        self.generator.next_u32()
+    }
+
+    /// Uniform in `0..bound`, without bias; 0 when `bound` is 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        // Multiply and shift, rejecting the few values that would be drawn once too often
+        // (Lemire, "Fast Random Integer Generation in an Interval", 2019).
+        let reject_below = if bound == 0 {
+            0
+        } else {
+            bound.wrapping_neg() % bound
+        };
+        loop {
+            let product = u128::from(self.generator.next_u64()) * u128::from(bound);
+            if product as u64 >= reject_below {
+                return (product >> 64) as u64;
+            }
+        }
+    }
+
+    /// True with a probability of `ppm` parts per million; always true from 1,000,000 on.
+    pub fn chance_ppm(&mut self, ppm: u32) -> bool {
+        self.below(1_000_000) < u64::from(ppm)
+    }
+}
+
+/// FNV-1a, 64 bits: stable across versions and machines, which `std`'s hashers don't promise.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// The finalizer of SplitMix64: neighbouring seeds give unrelated states.
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_repeats_and_differs_by_seed_and_by_name() {
+        let draw = |seed, name| {
+            let mut stream = Stream::new(seed, name);
+            [
+                stream.below(1 << 60),
+                stream.below(1 << 60),
+                u64::from(stream.bits32()),
+            ]
+        };
+        assert_eq!(draw(7, "a"), draw(7, "a"));
+        assert_ne!(draw(7, "a"), draw(8, "a"));
+        assert_ne!(draw(7, "a"), draw(7, "b"));
+    }
+
+    #[test]
+    fn the_first_numbers_of_a_stream_never_change() {
+        // A change here means that no earlier run can be repeated from its seed.
+        let mut stream = Stream::new(1, "s0->switch");
+        assert_eq!(
+            [stream.bits32(), stream.bits32()],
+            [751_325_675, 2_309_836_597]
+        );
+    }
+
+    #[test]
+    fn below_is_uniform_and_in_range() {
+        let mut stream = Stream::new(3, "below");
+        let mut counts = [0u32; 6];
+        for _ in 0..60_000 {
+            counts[stream.below(6) as usize] += 1;
+        }
+        // Expected 10,000 each, standard deviation 91: within six of them.
+        assert!(
+            counts.iter().all(|&count| (9_450..10_550).contains(&count)),
+            "seed 3: {counts:?}"
+        );
+        assert_eq!(stream.below(1), 0);
+        assert_eq!(stream.below(0), 0);
+    }
+
+    #[test]
+    fn a_chance_of_zero_never_happens_and_a_chance_of_one_always() {
+        let mut stream = Stream::new(4, "chance");
+        assert!((0..1_000).all(|_| !stream.chance_ppm(0) && stream.chance_ppm(1_000_000)));
+        let hits = (0..100_000).filter(|_| stream.chance_ppm(20_000)).count();
+        // Expected 2,000, standard deviation 44.
+        assert!((1_735..2_265).contains(&hits), "seed 4: {hits} hits");
+    }
+}

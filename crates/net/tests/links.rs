@@ -1,0 +1,296 @@
+//! What holds for every link: its rate is its rate, and nobody's polling shifts a departure.
+
+mod common;
+
+use common::{Parcel, disciplines, endless, parcel};
+use proptest::prelude::*;
+use uc_net::{BitsPerSec, Ecn, Fault, FaultRule, Length, Link, LinkSpec, Nanos, QueueSpec};
+
+/// Gap in nanoseconds and size of each packet.
+fn traffic() -> impl Strategy<Value = Vec<(u64, u32)>> {
+    let gap = prop_oneof![Just(0u64), 0..2_000_000u64, 0..50_000_000u64];
+    prop::collection::vec((gap, 60..9_015u32), 1..200)
+}
+
+/// Arrival times at the far end when the link is asked after every packet whose number `asks`.
+fn arrivals(
+    spec: &LinkSpec,
+    trace: &[(u64, u32)],
+    seed: u64,
+    asks: impl Fn(u64) -> bool,
+) -> Vec<(Nanos, Parcel)> {
+    let mut link = Link::new(spec, seed, "a->b").unwrap();
+    let (mut now, mut arrived) = (Nanos::ZERO, Vec::new());
+    for (number, &(gap_ns, size_bytes)) in (0..).zip(trace) {
+        now += Nanos(gap_ns);
+        if asks(number) {
+            while let Some(arrival) = link.receive(now) {
+                arrived.push(arrival);
+            }
+        }
+        link.offer(
+            now,
+            parcel(number, size_bytes, Ecn::Ect0),
+            &mut |_, _: &Parcel| {},
+        );
+    }
+    while let Some(arrival) = link.receive(Nanos::MAX) {
+        arrived.push(arrival);
+    }
+    arrived
+}
+
+fn long_link(rate: u64) -> LinkSpec {
+    LinkSpec::new(BitsPerSec(rate), Nanos::from_millis(3), endless())
+}
+
+proptest! {
+    #[test]
+    fn departures_are_those_of_the_exact_schedule(
+        trace in traffic(), rate in 1_000_000..2_000_000_000u64,
+    ) {
+        // In units of 1/rate nanoseconds, so without any rounding: work-conserving, at the rate.
+        let (mut now, mut free) = (0u128, 0u128);
+        let arrived = arrivals(&long_link(rate), &trace, 1, |_| false);
+        prop_assert_eq!(arrived.len(), trace.len());
+        for (&(gap_ns, size_bytes), (at, _)) in trace.iter().zip(&arrived) {
+            now += u128::from(gap_ns) * u128::from(rate);
+            // A nanosecond is the network's grain: a packet that comes within the one in which
+            // the link falls idle follows on without a gap.
+            let follows_on = free / u128::from(rate) >= now / u128::from(rate);
+            free = if follows_on { free } else { now } + u128::from(size_bytes) * 8_000_000_000;
+            let exact = free / u128::from(rate) + 3_000_000;
+            prop_assert_eq!(u128::from(at.0), exact, "rate {}", rate);
+        }
+    }
+
+    #[test]
+    fn no_interval_carries_more_than_the_rate(
+        trace in traffic(), rate in 1_000_000..2_000_000_000u64,
+    ) {
+        let arrived = arrivals(&long_link(rate), &trace, 1, |_| false);
+        for (first, (start, _)) in arrived.iter().enumerate() {
+            let mut bytes = 0u128;
+            for (at, packet) in &arrived[first + 1..] {
+                bytes += u128::from(packet.size_bytes);
+                // Departures are rounded down to a nanosecond: one of tolerance.
+                let room = u128::from(at.0 - start.0 + 1) * u128::from(rate);
+                prop_assert!(bytes * 8_000_000_000 <= room, "rate {}: {} to {}", rate, start, at);
+            }
+        }
+    }
+
+    #[test]
+    fn a_late_driver_sees_the_times_that_an_eager_one_sees(
+        trace in traffic(), seed: u64, stride in 2..20u64, held_ppm in 0..500_000u32,
+    ) {
+        let reorder = Fault::Reorder { hold: Nanos::from_millis(7) };
+        let faults = [
+            FaultRule { chance_ppm: 10_000, flow: None, fault: Fault::Loss },
+            FaultRule { chance_ppm: held_ppm, flow: None, fault: reorder },
+        ];
+        for queue in disciplines() {
+            let mut spec = LinkSpec::new(BitsPerSec::from_mbit(10), Nanos::from_micros(250), queue);
+            spec.faults = faults.to_vec();
+            let eager = arrivals(&spec, &trace, seed, |_| true);
+            let late = arrivals(&spec, &trace, seed, |number| number % stride == 0);
+            let last = arrivals(&spec, &trace, seed, |_| false);
+            prop_assert_eq!(&eager, &late, "seed {}", seed);
+            prop_assert_eq!(&eager, &last, "seed {}", seed);
+        }
+    }
+
+    #[test]
+    fn the_next_event_is_never_too_late(trace in traffic(), seed: u64, held_ppm in 0..500_000u32) {
+        // Driven by next_event alone, every packet is received at the very time of its arrival.
+        let mut spec = long_link(10_000_000);
+        let reorder = Fault::Reorder { hold: Nanos::from_millis(7) };
+        spec.faults.push(FaultRule { chance_ppm: held_ppm, flow: None, fault: reorder });
+        let mut link = Link::new(&spec, seed, "a->b").unwrap();
+        let mut now = Nanos::ZERO;
+        let mut pending = trace.iter().enumerate().peekable();
+        let mut due = Nanos::ZERO;
+        loop {
+            let offer_at = pending.peek().map(|(_, (gap_ns, _))| due + Nanos(*gap_ns));
+            match (link.next_event(), offer_at) {
+                (Some(event), offer) if offer.is_none_or(|offer| event <= offer) => {
+                    now = now.max(event);
+                    if let Some((at, _)) = link.receive(now) {
+                        prop_assert_eq!(at, now, "seed {}", seed);
+                    }
+                }
+                (_, Some(offer)) => {
+                    (now, due) = (offer, offer);
+                    let (number, &(_, size)) = pending.next().unwrap();
+                    let packet = parcel(number as u64, size, Ecn::Ect0);
+                    link.offer(now, packet, &mut |_, _: &Parcel| {});
+                }
+                _ => break,
+            }
+        }
+        prop_assert_eq!(link.report(now).stats.delivered_packets, trace.len() as u64);
+    }
+}
+
+#[test]
+fn a_held_packet_is_overtaken_by_those_behind_it() {
+    let hold = Nanos::from_millis(5);
+    let fault = Fault::Reorder { hold };
+    let mut spec = long_link(10_000_000);
+    spec.faults = vec![FaultRule {
+        chance_ppm: 1_000_000,
+        flow: Some(Ecn::Ce.bits().into()),
+        fault,
+    }];
+    let mut link = Link::new(&spec, 1, "a->b").unwrap();
+    for (number, ecn) in [(0, Ecn::Ce), (1, Ecn::Ect0), (2, Ecn::Ect0)] {
+        link.offer(
+            Nanos::ZERO,
+            parcel(number, 1_250, ecn),
+            &mut |_, _: &Parcel| {},
+        );
+    }
+    let arrived: Vec<(u64, u64)> = std::iter::from_fn(|| link.receive(Nanos::MAX))
+        .map(|(at, packet)| (at.0 / 1_000_000, packet.number))
+        .collect();
+    assert_eq!(arrived, [(5, 1), (6, 2), (9, 0)]);
+    assert_eq!(link.report(Nanos::MAX).stats.reordered_packets, 1);
+}
+
+#[test]
+fn the_first_rule_that_strikes_decides() {
+    let rule = |chance_ppm, flow, fault| FaultRule {
+        chance_ppm,
+        flow,
+        fault,
+    };
+    let mut spec = long_link(1_000_000_000);
+    spec.faults = vec![
+        rule(0, None, Fault::Loss),
+        rule(1_000_000, Some(0), Fault::Loss),
+        rule(1_000_000, Some(2), Fault::Duplicate),
+        rule(1_000_000, Some(2), Fault::Loss),
+    ];
+    let mut link = Link::new(&spec, 1, "a->b").unwrap();
+    for (number, ecn) in [(0, Ecn::NotEct), (1, Ecn::Ect1), (2, Ecn::Ect0)] {
+        link.offer(
+            Nanos::ZERO,
+            parcel(number, 100, ecn),
+            &mut |_, _: &Parcel| {},
+        );
+    }
+    let arrived: Vec<u64> = std::iter::from_fn(|| link.receive(Nanos::MAX))
+        .map(|(_, packet)| packet.number)
+        .collect();
+    assert_eq!(arrived, [1, 2, 2]);
+    let stats = link.report(Nanos::MAX).stats;
+    assert_eq!((stats.dropped_packets(), stats.duplicated_packets), (1, 1));
+}
+
+#[test]
+fn loss_strikes_as_often_as_it_says() {
+    let mut spec = long_link(1_000_000_000);
+    spec.faults = vec![FaultRule {
+        chance_ppm: 50_000,
+        flow: None,
+        fault: Fault::Loss,
+    }];
+    let trace = vec![(1_000_000, 100); 40_000];
+    let lost = trace.len() - arrivals(&spec, &trace, 9, |_| false).len();
+    // Expected 2,000, standard deviation 44.
+    assert!(
+        (1_780..2_220).contains(&lost),
+        "seed 9: {lost} of 40000 lost"
+    );
+}
+
+#[test]
+fn a_link_without_a_rate_or_with_a_certain_fault_and_more_is_refused() {
+    let refused = |spec: LinkSpec| {
+        Link::<Parcel>::new(&spec, 1, "a->b")
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        refused(long_link(0)),
+        "the rate is 0; give a positive value"
+    );
+    let mut spec = long_link(1);
+    spec.faults = vec![FaultRule {
+        chance_ppm: 1_000_001,
+        flow: None,
+        fault: Fault::Loss,
+    }];
+    assert!(refused(spec).contains("1000001 ppm is more than certain"));
+}
+
+#[test]
+fn a_red_queue_that_overflowed_with_syns_lets_one_in_after_a_silence() {
+    // min 3 packets, max 3 packets and a byte, as in vCC's RED1 on a smaller scale.
+    let red = uc_net::RedSpec {
+        min_bytes: 4_500,
+        max_bytes: 4_501,
+        limit_bytes: 100_000,
+        burst_packets: 4,
+        packet_bytes: 1_500,
+        probability_ppm: 1_000_000,
+        bandwidth: BitsPerSec::from_mbit(10),
+        ecn: true,
+    };
+    let spec = LinkSpec {
+        queue: QueueSpec::Red(red),
+        ..long_link(10_000_000)
+    };
+    let mut link = Link::new(&spec, 1, "a->b").unwrap();
+    for number in 0..60 {
+        link.offer(
+            Nanos::ZERO,
+            parcel(number, 1_514, Ecn::Ect0),
+            &mut |_, _: &Parcel| {},
+        );
+    }
+    let syn = |number| parcel(number, 74, Ecn::NotEct);
+    link.offer(Nanos::ZERO, syn(60), &mut |_, _: &Parcel| {});
+    assert_eq!(
+        link.report(Nanos::ZERO).stats.dropped_packets(),
+        1,
+        "above max a SYN is dropped"
+    );
+    // 60 packets are gone after 73 ms; each SYN that is dropped later ends one idle period.
+    for millis in [1_000, 2_000] {
+        link.offer(
+            Nanos::from_millis(millis),
+            syn(millis),
+            &mut |_, _: &Parcel| {},
+        );
+    }
+    let stats = link.report(Nanos::from_millis(3_000)).stats;
+    assert_eq!(
+        stats.dropped_packets(),
+        1,
+        "the queue emptied, and still drops: {stats:?}"
+    );
+}
+
+#[test]
+fn the_packet_on_the_transmitter_is_not_in_the_queue() {
+    let queue = QueueSpec::DropTail {
+        limit: Length::Packets(1),
+    };
+    let spec = LinkSpec {
+        queue,
+        ..long_link(8_000_000)
+    };
+    let mut link = Link::new(&spec, 1, "a->b").unwrap();
+    for number in 0..3 {
+        link.offer(
+            Nanos::ZERO,
+            parcel(number, 1_000, Ecn::Ect0),
+            &mut |_, _: &Parcel| {},
+        );
+    }
+    let report = link.report(Nanos(999_999));
+    assert_eq!((report.backlog.packets, report.backlog.bytes), (1, 1_000));
+    assert_eq!(report.stats.dropped_packets(), 1);
+    assert_eq!(link.report(Nanos::from_millis(1)).backlog.packets, 0);
+}
