@@ -3,9 +3,9 @@
 //! The window is followed from turn to turn. While it grows, its highest point so far is kept; once
 //! it has fallen a quarter below that, it was cut there. While it falls, its lowest point is kept;
 //! once it has grown a tenth (and a segment) above that, the cut had ended there. What moves less
-//! than that is no tooth, so neither a sampled half-finished cut (a native Linux window shrinks over
-//! a round trip, RFC 6937) nor a segment of noise counts; two cuts with no growth between them are
-//! one. Medians over the teeth then forget a first tooth that began before the measured part.
+//! than that is no tooth, so neither a sampled half-finished cut (a native Linux window shrinks
+//! over a round trip, RFC 6937) nor a segment of noise counts; two cuts with no growth between them
+//! are one. Medians over the teeth then forget a first tooth that began before the measured part.
 
 /// A fall to this fraction of the peak is a cut. RFC 3168 halves, DCTCP's largest cut halves too;
 /// growth noise stays far above it.

@@ -1,1 +1,69 @@
-//! To be written.
+//! What is told of an experiment: a table for the terminal, an object for programs, a page for
+//! people. All three say the same verdicts, and none computes a measure of its own.
+//!
+//! - [`json`]: one object with fixed keys.
+//! - [`table`]: plain text, at most 100 columns.
+//! - [`html`]: one self-contained page, figures included; it loads nothing.
+
+mod chart;
+mod curves;
+mod figures;
+mod group_table;
+pub mod html;
+pub mod json;
+mod numbers;
+pub mod table;
+mod words;
+
+use uc_experiment::{Experiment, RunRecord, Verdict};
+
+/// How the runs came to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// What they ran on: `live`, `sim` or `vm`.
+    pub arm: String,
+    /// The seed of all of them.
+    pub seed: u64,
+    /// The commit of the program.
+    pub commit: String,
+    /// Repetitions of every case.
+    pub runs: u32,
+    /// The command that repeats them.
+    pub command: String,
+}
+
+/// Everything that a report is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// The experiment as it was run, overrides included.
+    pub experiment: &'a Experiment,
+    /// All runs of all cases.
+    pub records: &'a [RunRecord],
+    /// The verdicts on those runs.
+    pub verdicts: &'a [Verdict],
+    /// How the runs came to be.
+    pub meta: &'a Meta,
+}
+
+impl Report<'_> {
+    /// Whether every expectation holds.
+    pub fn holds(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.holds)
+    }
+}
+
+/// Why a report could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A figure could not be drawn.
+    #[error("the figure `{figure}` can't be drawn: {why}; look for absurd numbers in the records")]
+    Figure {
+        /// Its title.
+        figure: String,
+        /// What the drawing library says.
+        why: String,
+    },
+    /// The object could not be written.
+    #[error("the JSON object can't be written: {0}")]
+    Json(#[from] serde_json::Error),
+}

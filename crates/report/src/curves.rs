@@ -1,0 +1,148 @@
+//! Records turned into the points of curves: seconds against Mbit/s, segments or kilobytes.
+
+use uc_experiment::series::send_window_segments;
+use uc_experiment::{FlowRecord, FlowSample, QueueSample};
+
+/// Points of a curve.
+pub(crate) type Points = Vec<(f64, f64)>;
+
+/// A curve has at most about twice this many points: more can't be seen in a panel.
+const COLUMNS: usize = 600;
+
+fn seconds(at_ns: u64) -> f64 {
+    at_ns as f64 / 1e9
+}
+
+/// Goodput in Mbit/s, a mean for each whole second of `[0, end_s]`, drawn in its middle.
+pub(crate) fn goodput(flow: &FlowRecord, end_s: u64) -> Points {
+    let rate = |second: u64| {
+        let from = delivered_bytes(&flow.samples, second * 1_000_000_000)?;
+        let to = delivered_bytes(&flow.samples, (second + 1) * 1_000_000_000)?;
+        Some((second as f64 + 0.5, (to - from) * 8.0 / 1e6))
+    };
+    (0..end_s).filter_map(rate).collect()
+}
+
+/// Delivered bytes at a moment, linear between samples; none outside of them.
+fn delivered_bytes(samples: &[FlowSample], at_ns: u64) -> Option<f64> {
+    let after = samples.partition_point(|sample| sample.at_ns < at_ns);
+    // A run's last sample comes a little before its last second is over.
+    let next = samples.get(after).or(samples.last())?;
+    let Some(before) = after.checked_sub(1).and_then(|i| samples.get(i)) else {
+        // Nothing had been delivered before the first sample's interval.
+        return (at_ns <= next.at_ns).then_some(0.0);
+    };
+    if next.at_ns <= before.at_ns {
+        return Some(next.delivered_bytes as f64);
+    }
+    let part = (at_ns - before.at_ns) as f64 / (next.at_ns - before.at_ns) as f64;
+    let (low, high) = (before.delivered_bytes as f64, next.delivered_bytes as f64);
+    Some(low + (high - low) * part)
+}
+
+/// The send window in segments: the shadow's, or the smaller of the guest's two.
+pub(crate) fn send_window(flow: &FlowRecord) -> Points {
+    let point = |sample: &FlowSample| Some((seconds(sample.at_ns), send_window_segments(sample)?));
+    thin(&flow.samples.iter().filter_map(point).collect::<Points>())
+}
+
+/// The guest's own congestion window in segments.
+pub(crate) fn cwnd(flow: &FlowRecord) -> Points {
+    let connected = flow.samples.iter().filter(|sample| sample.mss_bytes > 0);
+    let point = |sample: &FlowSample| (seconds(sample.at_ns), f64::from(sample.cwnd_segments));
+    thin(&connected.map(point).collect::<Points>())
+}
+
+/// The bottleneck's backlog in kB.
+pub(crate) fn backlog(queue: &[QueueSample]) -> Points {
+    let point = |sample: &QueueSample| (seconds(sample.at_ns), sample.backlog_bytes as f64 / 1e3);
+    thin(&queue.iter().map(point).collect::<Points>())
+}
+
+/// RED's average in kB, where the queue keeps one.
+pub(crate) fn average(queue: &[QueueSample]) -> Points {
+    let point =
+        |sample: &QueueSample| Some((seconds(sample.at_ns), sample.average_bytes? as f64 / 1e3));
+    thin(&queue.iter().filter_map(point).collect::<Points>())
+}
+
+/// Keeps the lowest and the highest point of each of [`COLUMNS`] equal pieces, in order of time, so
+/// that no peak is lost.
+fn thin(points: &[(f64, f64)]) -> Points {
+    let piece = points.len().div_ceil(COLUMNS).max(1);
+    if piece <= 2 {
+        return points.to_vec();
+    }
+    let ends = |piece: &[(f64, f64)]| {
+        let low = piece.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
+        let high = piece.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+        let mut ends: Points = low.into_iter().chain(high).collect();
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        ends
+    };
+    points.chunks(piece).flat_map(ends).collect()
+}
+
+/// The density of `values` at 160 points of `[0, end]`: Gaussian kernels of Silverman's width, and
+/// at least a hundredth of the range, so that equal values still make a curve.
+pub(crate) fn density(values: &[f64], end: f64) -> Points {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>()
+        / n;
+    let width = (1.06 * variance.sqrt() * n.powf(-0.2)).max(end / 100.0);
+    let kernel = |distance: f64| (-0.5 * (distance / width).powi(2)).exp();
+    let scale = n * width * (2.0 * std::f64::consts::PI).sqrt();
+    let point = |i: u32| {
+        let x = end * f64::from(i) / 160.0;
+        (
+            x,
+            values.iter().map(|value| kernel(x - value)).sum::<f64>() / scale,
+        )
+    };
+    (0..=160).map(point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_even_flow_has_the_same_goodput_in_every_second() {
+        let sample = |i: u64| FlowSample {
+            at_ns: i * 130_000_000,
+            delivered_bytes: i * 16_250,
+            ..FlowSample::default()
+        };
+        let flow = FlowRecord {
+            samples: (0..80).map(sample).collect(),
+            ..FlowRecord::default()
+        };
+        let points = goodput(&flow, 10);
+        assert_eq!(points.len(), 10);
+        for (at, rate) in points {
+            assert!((rate - 1.0).abs() < 1e-9, "{rate} Mbit/s at {at} s");
+        }
+    }
+
+    #[test]
+    fn thinning_keeps_peaks_and_order() {
+        let mut points: Points = (0..10_000).map(|i| (f64::from(i), 1.0)).collect();
+        points[4_321].1 = 99.0;
+        let thinned = thin(&points);
+        assert!(thinned.len() <= 2 * COLUMNS);
+        assert!(thinned.contains(&(4_321.0, 99.0)));
+        assert!(thinned.is_sorted_by(|a, b| a.0 <= b.0));
+    }
+
+    #[test]
+    fn a_density_has_an_area_of_one() {
+        let values: Vec<f64> = (0..50).map(|i| 4.0 + f64::from(i % 7) * 0.3).collect();
+        let points = density(&values, 10.0);
+        let area: f64 = points.windows(2).map(|p| (p[1].0 - p[0].0) * p[0].1).sum();
+        assert!((area - 1.0).abs() < 0.01, "{area}");
+    }
+}

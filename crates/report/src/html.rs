@@ -1,0 +1,204 @@
+//! The page: one file that loads nothing, for light and dark, for narrow and wide.
+
+use uc_experiment::Verdict;
+
+use crate::figures::{Figure, figures};
+use crate::numbers::{mean_and_spread, number};
+use crate::{Error, Report, group_table, words};
+
+const STYLE: &str = include_str!("style.css");
+
+/// The whole page as text.
+///
+/// # Errors
+/// [`Error::Figure`] if a figure can't be drawn.
+pub fn html(report: &Report<'_>) -> Result<String, Error> {
+    let mut page = String::with_capacity(1 << 20);
+    let title = escape(&format!(
+        "{} · {}",
+        report.experiment.name, report.experiment.title
+    ));
+    page.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    page.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
+    page.push_str(&format!(
+        "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+    ));
+    page.push_str("<main>\n");
+    head(&mut page, report);
+    verdicts(&mut page, report.verdicts);
+    for figure in figures(report)? {
+        draw(&mut page, &figure);
+    }
+    groups(&mut page, report);
+    set_up(&mut page, report);
+    again(&mut page, report);
+    page.push_str("</main>\n</body>\n</html>\n");
+    Ok(page)
+}
+
+/// Text made safe to stand in an element or in a quoted attribute.
+pub(crate) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+fn head(page: &mut String, report: &Report<'_>) {
+    let experiment = report.experiment;
+    let source = experiment.source.as_deref().unwrap_or("own experiment");
+    page.push_str(&format!(
+        "<header>\n<p class=\"eyebrow\">{} · {}</p>\n<h1>{}</h1>\n",
+        escape(&experiment.name),
+        escape(source),
+        escape(&experiment.title)
+    ));
+    let state = if report.holds() { "good" } else { "bad" };
+    let headline = escape(&words::headline(report));
+    page.push_str(&format!("<p class=\"headline {state}\">{headline}</p>\n"));
+    let sentences = words::sentences(report);
+    if !sentences.is_empty() {
+        page.push_str("<ul class=\"findings\">\n");
+        for sentence in sentences {
+            page.push_str(&format!("<li>{}</li>\n", escape(&sentence)));
+        }
+        page.push_str("</ul>\n");
+    }
+    page.push_str("</header>\n");
+}
+
+fn verdicts(page: &mut String, verdicts: &[Verdict]) {
+    if verdicts.is_empty() {
+        return;
+    }
+    let header = [
+        "what",
+        "paper",
+        "ours ± standard error",
+        "least–most",
+        "expected",
+        "",
+    ];
+    let row = |verdict: &Verdict| {
+        let mark = if verdict.holds {
+            "<span class=\"mark good\">holds</span>"
+        } else {
+            "<span class=\"mark bad\">does not hold</span>"
+        };
+        let cells = [
+            escape(&verdict.name),
+            verdict.paper.map_or_else(|| "–".into(), number),
+            format!("<strong>{}</strong>", mean_and_spread(verdict)),
+            format!("{}–{}", number(verdict.min), number(verdict.max)),
+            escape(&verdict.expect.to_string()),
+            mark.into(),
+        ];
+        cells.to_vec()
+    };
+    page.push_str("<section>\n<h2>Expected and found</h2>\n");
+    table(page, &header, verdicts.iter().map(row));
+    page.push_str("</section>\n");
+}
+
+/// A table; the cells are markup already. The first column is text, the others numbers.
+fn table(page: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    page.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
+    for cell in header {
+        page.push_str(&format!("<th>{cell}</th>"));
+    }
+    page.push_str("</tr></thead>\n<tbody>\n");
+    for row in rows {
+        page.push_str("<tr>");
+        for cell in row {
+            page.push_str(&format!("<td>{cell}</td>"));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody>\n</table></div>\n");
+}
+
+fn draw(page: &mut String, figure: &Figure) {
+    page.push_str(&format!("<section>\n<h2>{}</h2>\n", escape(figure.title)));
+    page.push_str("<p class=\"legend\">");
+    for (ink, words) in &figure.legend {
+        page.push_str(&format!(
+            "<span><i class=\"{}\"></i>{}</span>",
+            ink.class(),
+            escape(words)
+        ));
+    }
+    page.push_str("</p>\n<div class=\"panels\">\n");
+    for (title, svg) in &figure.panels {
+        page.push_str(&format!(
+            "<figure>\n<figcaption>{}</figcaption>\n{svg}</figure>\n",
+            escape(title)
+        ));
+    }
+    page.push_str(&format!(
+        "</div>\n<p class=\"caption\">{}</p>\n</section>\n",
+        escape(&figure.caption)
+    ));
+}
+
+fn groups(page: &mut String, report: &Report<'_>) {
+    let rows = group_table::rows(report);
+    if rows.is_empty() {
+        return;
+    }
+    page.push_str("<section>\n<h2>Group by group</h2>\n");
+    let escaped = |row: [String; 7]| row.iter().map(|cell| escape(cell)).collect();
+    table(page, &group_table::HEADER, rows.into_iter().map(escaped));
+    page.push_str(
+        "<p class=\"caption\">Drops and marks are of whole runs, what is not measured included.\
+         </p>\n</section>\n",
+    );
+}
+
+fn set_up(page: &mut String, report: &Report<'_>) {
+    let experiment = report.experiment;
+    page.push_str("<section>\n<h2>Set-up</h2>\n<dl>\n");
+    let mut entry = |term: &str, words: &str| {
+        page.push_str(&format!(
+            "<dt>{}</dt><dd>{}</dd>\n",
+            escape(term),
+            escape(words)
+        ));
+    };
+    entry("Network", &words::network(&experiment.network));
+    entry("Bottleneck queue", &words::queue(&experiment.network.queue));
+    entry("Time", &words::times(experiment));
+    for (name, stack) in &experiment.stacks {
+        entry(&format!("Stack {name}"), &words::stack(stack));
+    }
+    for case in &experiment.cases {
+        let guests: Vec<String> = case.guests.iter().map(words::guests).collect();
+        entry(&format!("Case {}", case.name), &guests.join("; "));
+    }
+    let overrides: Vec<&str> = experiment.overrides().collect();
+    if !overrides.is_empty() {
+        entry("Changed for this report", &overrides.join(", "));
+    }
+    page.push_str("</dl>\n</section>\n");
+}
+
+fn again(page: &mut String, report: &Report<'_>) {
+    let meta = report.meta;
+    page.push_str("<section>\n<h2>Once more</h2>\n");
+    page.push_str(&format!("<pre>{}</pre>\n", escape(&meta.command)));
+    page.push_str(&format!(
+        "<p class=\"caption\">Arm {}, seed {}, commit {}, {} of every case.</p>\n</section>\n",
+        escape(&meta.arm),
+        meta.seed,
+        escape(&meta.commit),
+        words::count(meta.runs as usize, "run")
+    ));
+}

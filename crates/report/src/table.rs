@@ -1,0 +1,113 @@
+//! The verdicts as a plain table, at most [`COLUMNS`] wide.
+
+use crate::Report;
+use crate::numbers::{mean_and_spread, number};
+use crate::words::count;
+
+/// The widest line.
+pub const COLUMNS: usize = 100;
+
+const GAP: &str = "   ";
+
+/// A title, one line per verdict (more where its name is long), and what it comes to.
+pub fn table(report: &Report<'_>) -> String {
+    let header = ["", "paper", "ours ± standard error", "expected", "holds"].map(String::from);
+    let mut rows = vec![header];
+    for verdict in report.verdicts {
+        rows.push([
+            verdict.name.clone(),
+            verdict.paper.map_or_else(|| "–".into(), number),
+            mean_and_spread(verdict),
+            verdict.expect.to_string(),
+            if verdict.holds { "yes" } else { "NO" }.into(),
+        ]);
+    }
+    let mut widths = [0; 5];
+    for (column, width) in widths.iter_mut().enumerate() {
+        *width = rows
+            .iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0);
+    }
+    let others: usize = widths[1..].iter().sum::<usize>() + 4 * GAP.len();
+    widths[0] = widths[0].min(COLUMNS.saturating_sub(others)).max(20);
+    let rule = "─".repeat(widths.iter().sum::<usize>() + 4 * GAP.len());
+
+    let mut lines = wrap(&title(report), COLUMNS);
+    lines.extend(wrap(&circumstances(report), COLUMNS));
+    lines.push(String::new());
+    for (i, row) in rows.iter().enumerate() {
+        lines.extend(row_lines(row, &widths));
+        if i == 0 {
+            lines.push(rule.clone());
+        }
+    }
+    lines.push(rule);
+    let held = report
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.holds)
+        .count();
+    lines.push(format!(
+        "{held} of {} hold",
+        count(report.verdicts.len(), "expectation")
+    ));
+    lines
+        .iter()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
+}
+
+fn title(report: &Report<'_>) -> String {
+    format!("{} · {}", report.experiment.name, report.experiment.title)
+}
+
+fn circumstances(report: &Report<'_>) -> String {
+    let meta = report.meta;
+    let runs = count(meta.runs as usize, "run");
+    format!(
+        "{} · {runs} of every case · seed {} · {}",
+        meta.arm, meta.seed, meta.commit
+    )
+}
+
+fn row_lines(row: &[String; 5], widths: &[usize; 5]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (i, name) in wrap(&row[0], widths[0]).into_iter().enumerate() {
+        let mut line = format!("{name:<width$}", width = widths[0]);
+        if i == 0 {
+            for (cell, width) in row[1..].iter().zip(&widths[1..]) {
+                line.push_str(&format!("{GAP}{cell:>width$}"));
+            }
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+/// Breaks at spaces (inside words only where one alone is too long); at least one line.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let used = lines.last().map_or(0, |line| line.chars().count());
+        let space = usize::from(used > 0);
+        if used + space + word.chars().count() > width && used > 0 {
+            lines.push(String::new());
+        }
+        for (i, c) in word.chars().enumerate() {
+            let Some(line) = lines.last_mut() else {
+                continue;
+            };
+            if i == 0 && !line.is_empty() {
+                line.push(' ');
+            }
+            if line.chars().count() >= width {
+                lines.push(c.to_string());
+            } else {
+                line.push(c);
+            }
+        }
+    }
+    lines
+}
