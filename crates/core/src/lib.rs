@@ -1,1 +1,83 @@
-//! To be written.
+//! The safe Rust face of Undercurrent's core (`core/*.h`, compiled natively).
+//!
+//! The types are the C contract's own, made by bindgen; the two entry points are [`open`] and
+//! [`translate`]. What the core decides here, the tenant-port programs decide in the kernel: it is
+//! the same source.
+
+mod reason;
+mod sys;
+
+pub use reason::Reason;
+
+/// A parsed TCP segment: host byte order, window unscaled, payload in bytes.
+pub type Segment = sys::uc_segment;
+/// New values of the three fields that the light path may change.
+pub type Edit = sys::uc_edit;
+/// What the operator wants of a port.
+pub type Policy = sys::uc_policy;
+/// All that the host knows of one flow; 128 bytes.
+pub type Flow = sys::uc_flow;
+
+/// Constants of the contract under their C names without the prefix.
+pub mod consts {
+    pub use crate::sys::{
+        UC_ACK as ACK, UC_CA_CWR as CA_CWR, UC_CA_LOSS as CA_LOSS, UC_CA_OPEN as CA_OPEN,
+        UC_CA_RECOVERY as CA_RECOVERY, UC_CE as CE, UC_CWR as CWR, UC_ECE as ECE,
+        UC_ECN_SYNS_ALWAYS as ECN_SYNS_ALWAYS, UC_ECT0 as ECT0, UC_ECT1 as ECT1, UC_FIN as FIN,
+        UC_FLOW_SACK as FLOW_SACK, UC_FROM_GUEST as FROM_GUEST,
+        UC_IDLE_CLOSED_NS as IDLE_CLOSED_NS, UC_IDLE_HANDSHAKE_NS as IDLE_HANDSHAKE_NS,
+        UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_LAW_ECN as LAW_ECN,
+        UC_LAW_PASS as LAW_PASS, UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE,
+        UC_OPT_MPTCP as OPT_MPTCP, UC_OPT_MSS as OPT_MSS, UC_OPT_SACK as OPT_SACK,
+        UC_OPT_SIGNED as OPT_SIGNED, UC_OPT_TIMESTAMPS as OPT_TIMESTAMPS,
+        UC_OPT_WSCALE as OPT_WSCALE, UC_PROFILE_LINUX as PROFILE_LINUX,
+        UC_PROFILE_RFC as PROFILE_RFC, UC_PSH as PSH, UC_RST as RST, UC_SYN as SYN,
+        UC_SYN_RECEIVED as SYN_RECEIVED, UC_SYN_SENT as SYN_SENT, UC_TO_GUEST as TO_GUEST,
+        UC_TRANSLATING as TRANSLATING,
+    };
+}
+
+/// The edit that changes nothing.
+pub fn no_edit(segment: &Segment) -> Edit {
+    Edit {
+        window: segment.window,
+        flags: segment.flags,
+        ecn: segment.ecn,
+    }
+}
+
+/// A SYN: is this a flow to translate? `flow` holds what was known of its addresses and ports, or
+/// zeroes. Any answer but [`Reason::TRANSLATED`]: there is no flow to keep.
+pub fn open(flow: &mut Flow, policy: &Policy, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+    let mut edit = Edit::default();
+    // SAFETY: all four pointers are valid for the call and the C side keeps none of them.
+    let reason = unsafe { sys::uc_shim_open(flow, policy, segment, now_ns, &mut edit) };
+    (Reason::from_code(reason), edit)
+}
+
+/// Any segment but a SYN of a known flow. [`Reason::TRANSLATED`]: write the edit;
+/// [`Reason::NO_HANDSHAKE`]: let it pass, keep the flow; any other: write the edit, forget the flow.
+pub fn translate(flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+    let mut edit = Edit::default();
+    // SAFETY: all three pointers are valid for the call and the C side keeps none of them.
+    let reason = unsafe { sys::uc_shim_translate(flow, segment, now_ns, &mut edit) };
+    (Reason::from_code(reason), edit)
+}
+
+/// May an idle flow's place be given to another?
+pub fn is_stale(flow: &Flow, now_ns: u64) -> bool {
+    // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+    unsafe { sys::uc_shim_is_stale(flow, now_ns) != 0 }
+}
+
+/// The window that the law allows, in bytes from `snd_una`; 2³¹−1 where it throttles nothing.
+pub fn window_bytes(flow: &Flow) -> u32 {
+    // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+    unsafe { sys::uc_shim_window_bytes(flow) }
+}
+
+/// Is this segment one for [`open`] (a SYN without ACK)?
+pub fn is_syn(segment: &Segment) -> bool {
+    use consts::{ACK, FIN, RST, SYN};
+    u32::from(segment.flags) & (SYN | ACK | RST | FIN) == SYN
+}

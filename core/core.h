@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Undercurrent's core: every decision is taken here, nothing else is.
+ *
+ * A home (BPF program, simulator, kernel module) parses a packet into a uc_segment, finds the
+ * uc_flow and calls
+ *
+ *   uc_open()       for a SYN, with the port's policy: is this a flow to translate?
+ *   uc_translate()  for everything else of a known flow
+ *
+ * and writes what uc_edit says. The core reads no packet, calls no helper, keeps no global, never
+ * asks for the time, and uses integers only.
+ *
+ * A walk through it: a SYN of the guest gets ECE and CWR (handshake.h). The guest's data leave as
+ * ECT(0) and are counted (track.h). A switch marks one; the receiver's ACK carries ECE; the law
+ * (laws/) halves the shadow; window.h turns the shadow's window into the ACK's window field; ECE
+ * is taken off, and the guest's next data carry CWR. The guest saw a receiver with less room.
+ */
+#ifndef UC_CORE_H
+#define UC_CORE_H
+
+#include "echo.h"
+#include "handshake.h"
+
+static __always_inline __u8 uc_is_syn(const struct uc_segment *segment)
+{
+	return (segment->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == UC_SYN;
+}
+
+/* A segment of the guest in the middle of a flow. */
+static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_segment *segment,
+					  __u64 now_ns, struct uc_edit *edit)
+{
+	__u32 wire_bytes = segment->wire_payload_bytes | !segment->wire_payload_bytes;
+	__u32 segments = (segment->payload_bytes + wire_bytes - 1) / wire_bytes;
+	__u64 idle_us = 0;
+	enum uc_sent sent;
+
+	if (!uc_flight_bytes(flow) && now_ns > flow->sent_ns && flow->sent_ns)
+		idle_us = (now_ns - flow->sent_ns) / 1000;
+	sent = uc_track_sent(flow, segment, now_ns);
+	if (sent != UC_SENT_NOTHING)
+		uc_law_sent(flow, sent, segments, idle_us);
+
+	edit->flags &= ~(UC_ECE | UC_CWR);
+	edit->ecn = UC_NOT_ECT;
+	/* RFC 3168 §6.1.4 to §6.1.6: ECT on new data only, not on retransmissions, pure ACKs or
+	 * window probes */
+	if (sent == UC_SENT_NEW && segment->payload_bytes && flow->peer_window) {
+		edit->ecn = UC_ECT0;
+		if (flow->bits & UC_FLOW_CWR_PENDING) {
+			edit->flags |= UC_CWR;
+			flow->bits &= ~UC_FLOW_CWR_PENDING;
+		}
+	}
+	edit->flags = uc_echo_flags(flow, edit->flags);
+}
+
+/* A segment to the guest in the middle of a flow. */
+static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_segment *segment,
+					__u64 now_ns, struct uc_edit *edit)
+{
+	struct uc_ack ack;
+
+	uc_echo_received(flow, segment);
+	if (segment->flags & UC_FIN)
+		flow->bits |= UC_FLOW_FIN_PEER;
+	edit->ecn = UC_NOT_ECT;
+	edit->flags &= ~(UC_ECE | UC_CWR);
+	if (!(segment->flags & UC_ACK))
+		return;
+
+	ack = uc_track_ack(flow, segment, now_ns);
+	/* RFC 9293 §3.10.7.4: the guest takes no window from an ACK below its snd_una */
+	if (ack.old)
+		return;
+	uc_law_ack(flow, &ack);
+	edit->window = uc_window(flow, segment);
+	if (ack.duplicate && uc_law_holds_duplicates(flow) &&
+	    flow->given_window <= segment->window &&
+	    (__u32)flow->given_window << (flow->wscale & 15) >= uc_flight_bytes(flow))
+		edit->window = flow->given_window;
+	flow->given_window = edit->window;
+}
+
+/*
+ * Any segment but a SYN of a known flow. UC_TRANSLATED: write the edit. UC_NO_HANDSHAKE: the
+ * segment passes, the flow stays. Any other reason: write the edit, forget the flow.
+ */
+static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
+						   const struct uc_segment *segment, __u64 now_ns,
+						   struct uc_edit *edit)
+{
+	__u8 from_guest = segment->direction == UC_FROM_GUEST;
+
+	*edit = uc_edit_none(segment);
+	flow->seen_ns = now_ns;
+	if (segment->flags & UC_RST) {
+		/* Perhaps forged: the flow is not forgotten, only collected sooner. */
+		flow->bits |= UC_FLOW_RESET;
+		return UC_NO_HANDSHAKE;
+	}
+	if (segment->flags & UC_SYN)
+		return from_guest ? uc_answer_from_guest(flow, segment, edit)
+				  : uc_answer_to_guest(flow, segment, edit);
+	if (flow->stage != UC_TRANSLATING)
+		return UC_NO_HANDSHAKE;
+	if (from_guest)
+		uc_from_guest(flow, segment, now_ns, edit);
+	else
+		uc_to_guest(flow, segment, now_ns, edit);
+	return UC_TRANSLATED;
+}
+
+/* How long an idle flow keeps its place: after a close or reset, before the handshake is done,
+ * and in the middle of its life (RFC 5382 §4 asks NATs for 2 h 4 min). */
+#define UC_IDLE_CLOSED_NS     60000000000ULL
+#define UC_IDLE_HANDSHAKE_NS  120000000000ULL
+#define UC_IDLE_TRANSLATED_NS 7440000000000ULL
+
+static __always_inline __u8 uc_is_stale(const struct uc_flow *flow, __u64 now_ns)
+{
+	__u64 idle_ns = now_ns > flow->seen_ns ? now_ns - flow->seen_ns : 0;
+	__u16 both = UC_FLOW_FIN_GUEST | UC_FLOW_FIN_PEER;
+
+	if (flow->bits & UC_FLOW_RESET || (flow->bits & both) == both)
+		return idle_ns > UC_IDLE_CLOSED_NS;
+	if (flow->stage != UC_TRANSLATING)
+		return idle_ns > UC_IDLE_HANDSHAKE_NS;
+	return idle_ns > UC_IDLE_TRANSLATED_NS;
+}
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * All that the host knows of one flow, both directions.
+ *
+ * The two directions of a flow run on different CPUs. Decided once, here: a home holds one short
+ * lock per flow around uc_translate(), so no field needs an atomic and the core may read and write
+ * all of them.
+ */
+#ifndef UC_FLOW_H
+#define UC_FLOW_H
+
+#include "policy.h"
+#include "segment.h"
+
+/* Where the handshake stands. */
+enum uc_stage {
+	UC_SYN_SENT,     /* the guest's SYN asked for ECN */
+	UC_SYN_RECEIVED, /* the peer's SYN asked for ECN; the guest's answer is awaited */
+	UC_TRANSLATING,  /* ECN agreed on the network, unknown to the guest */
+};
+
+/* The shadow's state, names as in RFC 5681 and RFC 6582 (and Linux: Open, CWR, Recovery, Loss). */
+enum uc_ca_state {
+	UC_CA_OPEN,
+	UC_CA_CWR,      /* reduced on ECE until recover is passed */
+	UC_CA_RECOVERY, /* fast recovery */
+	UC_CA_LOSS,     /* after a retransmission timeout */
+};
+
+/* uc_flow.bits */
+#define UC_FLOW_SACK        0x0001 /* both ends may use SACK: the guest runs RFC 6675 */
+#define UC_FLOW_TIMESTAMPS  0x0002
+#define UC_FLOW_CWR_PENDING 0x0004 /* the next new data carries CWR */
+#define UC_FLOW_ECE_LATCHED 0x0008 /* the guest's ACKs carry ECE until the peer's CWR */
+#define UC_FLOW_LIMITED     0x0010 /* the guest filled the window: growth is allowed */
+#define UC_FLOW_TIMED       0x0020 /* timed_seq waits for its ACK */
+#define UC_FLOW_FIN_GUEST   0x0040
+#define UC_FLOW_FIN_PEER    0x0080
+#define UC_FLOW_RESET       0x0100
+#define UC_FLOW_TIMED_OUT   0x0200 /* ssthresh was set by a timeout of this same segment */
+#define UC_FLOW_WSCALE      0x0400 /* the one who sent the SYN offered window scaling */
+
+#define UC_INFINITE_SSTHRESH 0x7fffffff
+
+/*
+ * NewReno's variables. cwnd, ssthresh and acked count bytes in the profile `rfc` and whole
+ * segments in the profile `linux`, as those that they imitate do.
+ */
+struct uc_reno {
+	__u32 cwnd;
+	__u32 ssthresh;
+	__u32 acked;       /* towards the next step of congestion avoidance */
+	__u32 recover;     /* RFC 6582; profile `linux`: the end of any reduction */
+	__u32 reduced_seq; /* profile `rfc`: ECE says nothing new until this is passed */
+	/* profile `linux` only: proportional rate reduction (RFC 6937) and cwnd validation */
+	__u32 prior_cwnd;
+	__u32 prr_delivered;
+	__u32 prr_out;
+	__u32 max_flight; /* in the window that ends at usage_seq */
+	__u32 usage_seq;
+};
+
+struct uc_flow {
+	__u64 seen_ns; /* last segment in either direction: idle flows are collected by it */
+	__u64 timed_ns;
+	__u64 sent_ns; /* the guest's last data */
+
+	/* the guest's data, as the host sees it pass */
+	__u32 snd_una;
+	__u32 snd_nxt;
+	__u32 acked_bytes; /* acknowledged, not yet counted as a whole segment */
+	__u32 timed_seq;
+	__u32 srtt_us;           /* ×8, RFC 6298 */
+	__u32 rttvar_us;         /* ×4 */
+	__u32 retransmitted_seq; /* the snd_una that the guest last retransmitted */
+
+	struct uc_reno reno;
+
+	/* what `uc flows` shows */
+	__u32 cuts;   /* reductions on ECE */
+	__u32 losses; /* fast retransmits and timeouts seen */
+	__u32 marks;  /* CE taken off data to the guest */
+
+	__u16 mss_bytes;           /* payload of a full segment of the guest, as really seen */
+	__u16 mss_candidate_bytes; /* a smaller one, until it has been seen often enough */
+	__u16 peer_window;         /* field of the last ACK to the guest before the edit */
+	__u16 given_window;        /* and after it */
+	__u16 bits;                /* UC_FLOW_* */
+	__u8 mss_candidate_seen;
+	__u8 wscale; /* of the peer's windows */
+	__u8 stage;  /* enum uc_stage */
+	__u8 ca;     /* enum uc_ca_state */
+	__u8 dup_acks;
+	__u8 syns; /* SYNs of the guest so far, ≤ 255 */
+	struct uc_policy policy;
+};
+
+_Static_assert(sizeof(struct uc_segment) == 24, "the contract with the homes: size of uc_segment");
+_Static_assert(sizeof(struct uc_flow) <= 160, "a flow must stay within 160 bytes");
+
+static __always_inline __u32 uc_flight_bytes(const struct uc_flow *flow)
+{
+	return flow->snd_nxt - flow->snd_una;
+}
+
+static __always_inline __u32 uc_flight_segments(const struct uc_flow *flow)
+{
+	/* mss_bytes is never 0 (handshake.h); "| !mss" tells the compiler and costs nothing */
+	__u32 mss = flow->mss_bytes | !flow->mss_bytes;
+
+	return (uc_flight_bytes(flow) + mss - 1) / mss;
+}
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The handshake: ask the network for ECN in the guest's name, hide the answer from the guest, learn
+ * the options that the rest needs (window scale, segment size, SACK, timestamps).
+ *
+ * Guest connects:   SYN + ECE,CWR →  ;  ← SYN-ACK − ECE      (RFC 3168 §6.1.1)
+ * Guest accepts:    ← SYN as it is   ;  SYN-ACK + ECE →
+ *
+ * A guest that answers for itself (ECE in its own SYN or SYN-ACK) speaks ECN and is left alone.
+ */
+#ifndef UC_HANDSHAKE_H
+#define UC_HANDSHAKE_H
+
+#include "edit.h"
+#include "flow.h"
+#include "laws/ecn.h"
+#include "reason.h"
+#include "window.h"
+
+/* RFC 9293 §3.7.1: what to assume of a peer that sends no MSS option (IPv4's figure; IPv6's is
+ * larger, and too small a unit errs to the safe side). */
+#define UC_MSS_DEFAULT_BYTES 536
+/* Below this an MSS is an attack on the division by it, not a path. */
+#define UC_MSS_MIN_BYTES 48
+/* Timestamps with their padding: taken off the MSS of every data segment (RFC 7323 appendix A). */
+#define UC_TIMESTAMPS_BYTES 12
+
+static __always_inline __u16 uc_offered_mss_bytes(const struct uc_segment *segment)
+{
+	__u16 mss_bytes = segment->mss_bytes;
+
+	if (!(segment->options & UC_OPT_MSS))
+		mss_bytes = UC_MSS_DEFAULT_BYTES;
+	return mss_bytes < UC_MSS_MIN_BYTES ? UC_MSS_MIN_BYTES : mss_bytes;
+}
+
+/* Why a SYN or SYN-ACK of either end forbids translation; UC_TRANSLATED if nothing does. */
+static __always_inline enum uc_reason uc_forbidden(const struct uc_segment *segment)
+{
+	if (segment->options & UC_OPT_SIGNED)
+		return UC_SIGNED;
+	if (segment->options & UC_OPT_MPTCP)
+		return UC_MPTCP;
+	return UC_TRANSLATED;
+}
+
+/*
+ * A SYN, from either end. flow: zeroed, or what was known of these addresses and ports before.
+ * Any return but UC_TRANSLATED: there is no flow to keep.
+ */
+static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct uc_policy *policy,
+					      const struct uc_segment *segment, __u64 now_ns,
+					      struct uc_edit *edit)
+{
+	__u8 asks = (segment->flags & (UC_ECE | UC_CWR)) == (UC_ECE | UC_CWR);
+	__u8 from_guest = segment->direction == UC_FROM_GUEST;
+	__u8 again = flow->syns && flow->stage == UC_SYN_SENT && flow->snd_una == segment->seq;
+	__u8 syns = again ? flow->syns + (flow->syns < 255) : 1;
+	struct uc_flow fresh = {};
+	enum uc_reason reason = uc_forbidden(segment);
+
+	*edit = uc_edit_none(segment);
+	if (policy->law == UC_LAW_PASS)
+		return UC_NO_POLICY;
+	if (reason != UC_TRANSLATED)
+		return reason;
+	/* A simultaneous open has two SYNs and two answers: too rare to be worth a state. */
+	if (flow->stage == UC_SYN_SENT && flow->syns && !from_guest)
+		return UC_SIMULTANEOUS_OPEN;
+	if (from_guest && (asks || segment->options & UC_OPT_AE))
+		return UC_GUEST_SPEAKS_ECN;
+	if (!from_guest && (!asks || segment->options & UC_OPT_AE))
+		return UC_PEER_REFUSED_ECN;
+
+	*flow = fresh;
+	flow->policy = *policy;
+	flow->seen_ns = now_ns;
+	flow->stage = from_guest ? UC_SYN_SENT : UC_SYN_RECEIVED;
+	flow->syns = syns;
+	flow->mss_bytes = uc_offered_mss_bytes(segment);
+	flow->wscale = segment->wscale;
+	if (segment->options & UC_OPT_WSCALE)
+		flow->bits |= UC_FLOW_WSCALE;
+	if (segment->options & UC_OPT_SACK)
+		flow->bits |= UC_FLOW_SACK;
+	if (segment->options & UC_OPT_TIMESTAMPS)
+		flow->bits |= UC_FLOW_TIMESTAMPS;
+	if (from_guest) {
+		flow->snd_una = segment->seq;
+		flow->snd_nxt = uc_segment_end(segment);
+		/* RFC 3168 §6.1.1.1: a SYN that got no answer may be repeated without the offer */
+		if (syns <= policy->ecn_syns || policy->ecn_syns == UC_ECN_SYNS_ALWAYS)
+			edit->flags |= UC_ECE | UC_CWR;
+	}
+	return UC_TRANSLATED;
+}
+
+/* Both ends' options are known: settle what holds for the flow, and start the law. */
+static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segment *answer)
+{
+	__u16 mss_bytes = uc_offered_mss_bytes(answer);
+
+	if (mss_bytes > flow->mss_bytes)
+		mss_bytes = flow->mss_bytes;
+	/* RFC 7323 §2.2: scaling only if both offer it; it is the peer's windows that we read */
+	if (!(answer->options & UC_OPT_WSCALE) || !(flow->bits & UC_FLOW_WSCALE))
+		flow->wscale = 0;
+	else if (answer->direction == UC_TO_GUEST)
+		flow->wscale = answer->wscale;
+	if (flow->wscale > UC_WSCALE_MAX)
+		flow->wscale = UC_WSCALE_MAX;
+	if (!(answer->options & UC_OPT_SACK))
+		flow->bits &= ~UC_FLOW_SACK;
+	if (!(answer->options & UC_OPT_TIMESTAMPS))
+		flow->bits &= ~UC_FLOW_TIMESTAMPS;
+	if (flow->bits & UC_FLOW_TIMESTAMPS)
+		mss_bytes -= UC_TIMESTAMPS_BYTES;
+	flow->mss_bytes = mss_bytes;
+	flow->stage = UC_TRANSLATING;
+	/* the guest's SYN or SYN-ACK was the segment before una: no retransmission can equal it */
+	flow->retransmitted_seq = flow->snd_una - 1;
+	uc_law_open(flow);
+}
+
+/* A SYN-ACK from the network. Any return but UC_TRANSLATED and UC_NO_HANDSHAKE: forget the flow. */
+static __always_inline enum uc_reason
+uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struct uc_edit *edit)
+{
+	enum uc_reason reason = uc_forbidden(segment);
+
+	if (flow->stage == UC_SYN_RECEIVED)
+		return UC_SIMULTANEOUS_OPEN;
+	if (flow->stage == UC_SYN_SENT) {
+		/* not an answer to this SYN: the guest will reset it, and then try again */
+		if (segment->ack - flow->snd_una - 1 > uc_flight_bytes(flow) - 1)
+			return UC_NO_HANDSHAKE;
+		/* Law 6: refused or garbled, the guest never asked and sees nothing of it. */
+		edit->flags &= ~(UC_ECE | UC_CWR);
+		if (reason != UC_TRANSLATED)
+			return reason;
+		if ((segment->flags & (UC_ECE | UC_CWR)) != UC_ECE || segment->options & UC_OPT_AE)
+			return UC_PEER_REFUSED_ECN;
+		/* data in the SYN that the peer didn't take will be sent again, as new */
+		flow->snd_una = segment->ack;
+		flow->snd_nxt = segment->ack;
+		uc_agree(flow, segment);
+	}
+	edit->flags &= ~(UC_ECE | UC_CWR);
+	edit->ecn = UC_NOT_ECT;
+	edit->window = uc_first_window(flow, segment);
+	flow->peer_window = segment->window;
+	flow->given_window = edit->window;
+	return UC_TRANSLATED;
+}
+
+/* A SYN-ACK of the guest. Returns as uc_answer_to_guest(). */
+static __always_inline enum uc_reason
+uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, struct uc_edit *edit)
+{
+	enum uc_reason reason = uc_forbidden(segment);
+
+	if (flow->stage == UC_SYN_SENT)
+		return UC_SIMULTANEOUS_OPEN;
+	if (flow->stage == UC_SYN_RECEIVED) {
+		if (reason != UC_TRANSLATED)
+			return reason;
+		if (segment->flags & (UC_ECE | UC_CWR) || segment->options & UC_OPT_AE)
+			return UC_GUEST_SPEAKS_ECN;
+		flow->snd_una = segment->seq + 1;
+		flow->snd_nxt = uc_segment_end(segment);
+		uc_agree(flow, segment);
+	}
+	/* RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and not CWR, and is not ECT */
+	edit->flags = (edit->flags & ~UC_CWR) | UC_ECE;
+	edit->ecn = UC_NOT_ECT;
+	return UC_TRANSLATED;
+}
+
+#endif

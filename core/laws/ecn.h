@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Law `ecn`: NewReno that obeys RFC 3168, in either profile. Also the one `switch` that every
+ * caller goes through to reach a law.
+ */
+#ifndef UC_LAWS_ECN_H
+#define UC_LAWS_ECN_H
+
+#include "reno_linux.h"
+#include "reno_rfc.h"
+
+/* A window that throttles nothing. */
+#define UC_UNLIMITED_BYTES 0x7fffffff
+
+static __always_inline void uc_law_open(struct uc_flow *flow)
+{
+	/* at the initial sequence number, not 0: comparisons are circular */
+	flow->reno.recover = flow->snd_una - 1;
+	flow->reno.reduced_seq = flow->snd_una - 1;
+	if (flow->policy.profile == UC_PROFILE_RFC)
+		uc_rfc_open(flow);
+	else
+		uc_linux_open(flow);
+}
+
+/* The guest sent `segments` wire segments; idle_us: how long it had nothing in flight before. */
+static __always_inline void uc_law_sent(struct uc_flow *flow, enum uc_sent sent, __u32 segments,
+					__u64 idle_us)
+{
+	if (flow->policy.profile == UC_PROFILE_RFC)
+		uc_rfc_sent(flow, sent, idle_us);
+	else
+		uc_linux_sent(flow, sent, segments, idle_us);
+}
+
+/* RFC 3168 §6.1.2: one reduction for a window of data, and none on top of a loss in that window. */
+static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	__u8 lost = flow->ca == UC_CA_RECOVERY || (ack->duplicate && flow->dup_acks == UC_DUP_ACKS);
+
+	if (!ack->ece || lost || !uc_after(flow->snd_una, flow->reno.reduced_seq)) {
+		uc_rfc_ack(flow, ack);
+		return;
+	}
+	/* RFC 3168 §6.1.2 halves the window, where RFC 5681 on a loss halves the flight */
+	uc_rfc_cut(flow, uc_rfc_half(flow, flow->reno.cwnd));
+	flow->cuts++;
+}
+
+static __always_inline void uc_linux_ecn(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	if (ack->acked_bytes)
+		uc_linux_end_reduction(flow);
+	if (ack->ece && flow->ca == UC_CA_OPEN) {
+		uc_linux_cut(flow, flow->reno.cwnd / 2);
+		flow->cuts++;
+	}
+	uc_linux_ack(flow, ack);
+}
+
+static __always_inline void uc_law_ack(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	if (flow->policy.profile == UC_PROFILE_RFC)
+		uc_rfc_ecn(flow, ack);
+	else
+		uc_linux_ecn(flow, ack);
+}
+
+/* f's window, in bytes from snd_una on. */
+static __always_inline __u32 uc_law_window_bytes(const struct uc_flow *flow)
+{
+	__u64 bytes = flow->reno.cwnd;
+
+	if (flow->policy.profile == UC_PROFILE_LINUX) {
+		if (flow->ca == UC_CA_RECOVERY || flow->ca == UC_CA_LOSS)
+			return UC_UNLIMITED_BYTES;
+		bytes *= flow->mss_bytes;
+	}
+	return bytes < UC_UNLIMITED_BYTES ? bytes : UC_UNLIMITED_BYTES;
+}
+
+/*
+ * RFC 5681's fast retransmit in guests without SACK knows a duplicate ACK by its unchanged window
+ * (Linux: FLAG_WIN_UPDATE), so theirs must not move. The profile `rfc` is about guests that count
+ * duplicates by number: there the inflation of RFC 6582 §3.2 step 4 is passed on.
+ */
+static __always_inline __u8 uc_law_holds_duplicates(const struct uc_flow *flow)
+{
+	return flow->policy.profile == UC_PROFILE_LINUX && !(flow->bits & UC_FLOW_SACK);
+}
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The NewReno shadow, profile `linux`: what a Linux neighbour does (read off net/ipv4/tcp_input.c
+ * and tcp_cong.c of 6.18). It counts whole segments, grows only while the window limits it, and
+ * walks down to ssthresh by proportional rate reduction (RFC 6937) instead of jumping.
+ *
+ * At windows of three to six segments each of these is worth tens of percent of the rate, so parity
+ * with native neighbours needs all of them.
+ *
+ * While the guest repairs a loss, its own machine governs and the shadow doesn't throttle.
+ */
+#ifndef UC_LAWS_RENO_LINUX_H
+#define UC_LAWS_RENO_LINUX_H
+
+#include "../flow.h"
+#include "../track.h"
+#include "reno_rfc.h"
+
+#define UC_LINUX_SSTHRESH_MIN 2
+
+static __always_inline void uc_linux_open(struct uc_flow *flow)
+{
+	flow->reno.cwnd = flow->policy.initial_window_segments;
+	flow->reno.ssthresh = UC_INFINITE_SSTHRESH;
+	flow->reno.usage_seq = flow->snd_nxt;
+}
+
+static __always_inline __u8 uc_linux_reducing(const struct uc_flow *flow)
+{
+	return flow->ca == UC_CA_CWR || flow->ca == UC_CA_RECOVERY;
+}
+
+/* Was the window the limit, in this window of data or the last (Linux's cwnd validation)? */
+static __always_inline void uc_linux_validate(struct uc_flow *flow)
+{
+	struct uc_reno *reno = &flow->reno;
+	__u32 flight = uc_flight_segments(flow);
+	__u8 limited = flight >= reno->cwnd;
+	__u8 was_limited = !!(flow->bits & UC_FLOW_LIMITED);
+
+	if (uc_before(flow->snd_una, reno->usage_seq) && !limited &&
+	    (was_limited || flight <= reno->max_flight))
+		return;
+	flow->bits &= ~UC_FLOW_LIMITED;
+	if (limited)
+		flow->bits |= UC_FLOW_LIMITED;
+	reno->max_flight = flight;
+	reno->usage_seq = flow->snd_nxt;
+}
+
+static __always_inline void uc_linux_grow(struct uc_flow *flow, __u32 segments)
+{
+	struct uc_reno *reno = &flow->reno;
+	__u8 slow_start = reno->cwnd < reno->ssthresh;
+	__u32 steps;
+
+	if (!(flow->bits & UC_FLOW_LIMITED) && !(slow_start && reno->cwnd < 2 * reno->max_flight))
+		return;
+	if (slow_start) {
+		steps = uc_min(segments, reno->ssthresh - reno->cwnd);
+		reno->cwnd += steps;
+		segments -= steps;
+		if (!segments)
+			return;
+	}
+	/* RFC 5681 §3.1, in segments: a window of them acknowledged is worth one more */
+	if (reno->acked >= reno->cwnd) {
+		reno->acked = 0;
+		reno->cwnd++;
+	}
+	reno->acked += segments;
+	if (reno->acked >= reno->cwnd) {
+		steps = reno->acked / (reno->cwnd | !reno->cwnd);
+		reno->acked -= steps * reno->cwnd;
+		reno->cwnd += steps;
+	}
+}
+
+/* Begin to reduce: the target is ssthresh, the way there uc_linux_reduce(). */
+static __always_inline void uc_linux_begin_reduction(struct uc_flow *flow, __u32 ssthresh)
+{
+	struct uc_reno *reno = &flow->reno;
+
+	reno->ssthresh = uc_max(ssthresh, UC_LINUX_SSTHRESH_MIN);
+	reno->recover = flow->snd_nxt;
+	reno->prior_cwnd = reno->cwnd;
+	reno->prr_delivered = 0;
+	reno->prr_out = 0;
+	reno->acked = 0;
+	flow->bits |= UC_FLOW_CWR_PENDING; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */
+}
+
+static __always_inline void uc_linux_cut(struct uc_flow *flow, __u32 ssthresh)
+{
+	uc_linux_begin_reduction(flow, ssthresh);
+	flow->ca = UC_CA_CWR;
+}
+
+/* RFC 6937 §3, with the slow-start reduction bound once the pipe has fallen below ssthresh. */
+static __always_inline void uc_linux_reduce(struct uc_flow *flow, __u32 segments, __u8 advanced)
+{
+	struct uc_reno *reno = &flow->reno;
+	__u32 flight = uc_flight_segments(flow);
+	__u32 may_send = 0;
+
+	if (!segments)
+		return;
+	reno->prr_delivered += segments;
+	if (flight > reno->ssthresh) {
+		/* sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out */
+		__u32 prior = reno->prior_cwnd | !reno->prior_cwnd;
+		__u32 due =
+			(__u32)(((__u64)reno->ssthresh * reno->prr_delivered + prior - 1) / prior);
+
+		if (due > reno->prr_out)
+			may_send = due - reno->prr_out;
+	} else {
+		if (reno->prr_delivered > reno->prr_out)
+			may_send = reno->prr_delivered - reno->prr_out;
+		may_send = uc_max(may_send, segments) + advanced;
+		may_send = uc_min(may_send, reno->ssthresh - flight);
+	}
+	/* the first segment of a reduction always goes out: it carries CWR */
+	if (!reno->prr_out && !may_send)
+		may_send = 1;
+	reno->cwnd = flight + may_send;
+}
+
+static __always_inline void uc_linux_end_reduction(struct uc_flow *flow)
+{
+	struct uc_reno *reno = &flow->reno;
+	__u8 passed;
+
+	if (flow->ca == UC_CA_OPEN)
+		return;
+	/* a reduction on ECE lasts until something sent after it is acknowledged: RFC 3168's CWR
+	 * must have reached the peer */
+	passed = flow->ca == UC_CA_CWR ? uc_after(flow->snd_una, reno->recover)
+				       : !uc_before(flow->snd_una, reno->recover);
+	if (!passed)
+		return;
+	if (uc_linux_reducing(flow))
+		reno->cwnd = reno->ssthresh;
+	flow->ca = UC_CA_OPEN;
+}
+
+static __always_inline void uc_linux_timeout(struct uc_flow *flow)
+{
+	struct uc_reno *reno = &flow->reno;
+
+	/* a second timeout of the same data does not lower ssthresh again */
+	if (flow->ca != UC_CA_LOSS || !uc_before(flow->snd_una, reno->recover))
+		uc_linux_begin_reduction(flow, reno->cwnd / 2);
+	reno->recover = flow->snd_nxt;
+	reno->cwnd = 1;
+	flow->ca = UC_CA_LOSS;
+	flow->losses++;
+}
+
+static __always_inline void uc_linux_fast_retransmit(struct uc_flow *flow)
+{
+	/* a reduction under way is not followed by a second one in the same window */
+	if (flow->ca != UC_CA_CWR)
+		uc_linux_begin_reduction(flow, flow->reno.cwnd / 2);
+	flow->ca = UC_CA_RECOVERY;
+	flow->losses++;
+}
+
+/* RFC 5681 §4.1 as Linux does it: half for each timeout that passed idle, down to the restart
+ * window; ssthresh remembers three quarters (RFC 2861). */
+static __always_inline void uc_linux_restart(struct uc_flow *flow, __u64 idle_us)
+{
+	struct uc_reno *reno = &flow->reno;
+	__u32 restart = uc_min(flow->policy.initial_window_segments, reno->cwnd);
+	__u64 halvings = idle_us / uc_rto_us(flow);
+
+	if (!halvings)
+		return;
+	reno->ssthresh = uc_max(reno->ssthresh, (reno->cwnd >> 1) + (reno->cwnd >> 2));
+	reno->cwnd = uc_max(reno->cwnd >> (halvings < 31 ? halvings : 31), restart);
+}
+
+static __always_inline void uc_linux_sent(struct uc_flow *flow, enum uc_sent sent, __u32 segments,
+					  __u64 idle_us)
+{
+	if (sent == UC_SENT_TIMEOUT)
+		uc_linux_timeout(flow);
+	else if (sent == UC_SENT_FAST)
+		uc_linux_fast_retransmit(flow);
+	else if (sent == UC_SENT_NEW && flow->ca == UC_CA_OPEN)
+		uc_linux_restart(flow, idle_us);
+	if (uc_linux_reducing(flow))
+		flow->reno.prr_out += segments;
+	uc_linux_validate(flow);
+}
+
+static __always_inline void uc_linux_ack(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	__u32 segments = ack->acked_bytes ? uc_acked_segments(flow, ack->acked_bytes) : 0;
+
+	if (uc_linux_reducing(flow))
+		uc_linux_reduce(flow, segments, ack->acked_bytes != 0);
+	else if (segments)
+		uc_linux_grow(flow, segments);
+	uc_linux_validate(flow);
+}
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The NewReno shadow, profile `rfc`: RFC 5681 and RFC 6582 to the letter, in bytes. This is the
+ * machine that vCC's theorems are about.
+ */
+#ifndef UC_LAWS_RENO_RFC_H
+#define UC_LAWS_RENO_RFC_H
+
+#include "../flow.h"
+#include "../track.h"
+
+static __always_inline __u32 uc_max(__u32 a, __u32 b)
+{
+	return a > b ? a : b;
+}
+
+static __always_inline __u32 uc_min(__u32 a, __u32 b)
+{
+	return a < b ? a : b;
+}
+
+static __always_inline void uc_rfc_open(struct uc_flow *flow)
+{
+	flow->reno.cwnd = flow->policy.initial_window_segments * flow->mss_bytes;
+	flow->reno.ssthresh = UC_INFINITE_SSTHRESH; /* RFC 5681 §3.1: arbitrarily high */
+}
+
+/* RFC 5681 equation (4), the floor of every reduction. */
+static __always_inline __u32 uc_rfc_half(const struct uc_flow *flow, __u32 bytes)
+{
+	return uc_max(bytes / 2, 2 * flow->mss_bytes);
+}
+
+static __always_inline void uc_rfc_grow(struct uc_flow *flow, __u32 acked_bytes)
+{
+	struct uc_reno *reno = &flow->reno;
+
+	if (reno->cwnd < reno->ssthresh) {
+		/* RFC 5681 equation (2) */
+		reno->cwnd += uc_min(acked_bytes, flow->mss_bytes);
+		return;
+	}
+	/* RFC 5681 §3.1: count the bytes acknowledged; a window of them is worth a segment */
+	reno->acked += acked_bytes;
+	if (reno->acked >= reno->cwnd) {
+		reno->acked -= reno->cwnd;
+		reno->cwnd += flow->mss_bytes;
+	}
+}
+
+static __always_inline void uc_rfc_enter_recovery(struct uc_flow *flow)
+{
+	struct uc_reno *reno = &flow->reno;
+
+	/* RFC 6582 §3.2 step 2, on the third duplicate: only if the ACK covers more than recover */
+	if (!uc_after(flow->snd_una - 1, reno->recover))
+		return;
+	reno->ssthresh = uc_rfc_half(flow, uc_flight_bytes(flow));
+	reno->recover = flow->snd_nxt - 1;
+	reno->reduced_seq = flow->snd_nxt;
+	/* step 3: the three segments that have left the network */
+	reno->cwnd = reno->ssthresh + UC_DUP_ACKS * flow->mss_bytes;
+	reno->acked = 0;
+	flow->ca = UC_CA_RECOVERY;
+	flow->bits |= UC_FLOW_CWR_PENDING; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */
+	flow->losses++;
+}
+
+/* RFC 6582 §3.2 steps 4 and 5. */
+static __always_inline void uc_rfc_recovery_ack(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	struct uc_reno *reno = &flow->reno;
+
+	if (ack->duplicate) {
+		reno->cwnd += flow->mss_bytes;
+		return;
+	}
+	if (uc_after(flow->snd_una, reno->recover)) {
+		/* full acknowledgement, option (1) */
+		reno->cwnd = uc_min(reno->ssthresh, uc_max(uc_flight_bytes(flow), flow->mss_bytes) +
+							    flow->mss_bytes);
+		flow->ca = UC_CA_OPEN;
+		return;
+	}
+	/* partial: deflate by what was acknowledged, add back one segment */
+	reno->cwnd -= uc_min(reno->cwnd, ack->acked_bytes);
+	if (ack->acked_bytes >= flow->mss_bytes)
+		reno->cwnd += flow->mss_bytes;
+	reno->cwnd = uc_max(reno->cwnd, flow->mss_bytes);
+}
+
+static __always_inline void uc_rfc_timeout(struct uc_flow *flow)
+{
+	struct uc_reno *reno = &flow->reno;
+
+	/* RFC 5681 §3.1: a segment that times out again does not lower ssthresh again */
+	if (!(flow->bits & UC_FLOW_TIMED_OUT))
+		reno->ssthresh = uc_rfc_half(flow, uc_flight_bytes(flow));
+	flow->bits |= UC_FLOW_TIMED_OUT | UC_FLOW_CWR_PENDING;
+	reno->recover = flow->snd_nxt - 1; /* RFC 6582 §3.2 step 6 */
+	reno->reduced_seq = flow->snd_nxt;
+	reno->cwnd = flow->mss_bytes; /* RFC 5681: the loss window */
+	reno->acked = 0;
+	flow->ca = UC_CA_LOSS;
+	flow->losses++;
+}
+
+static __always_inline void uc_rfc_sent(struct uc_flow *flow, enum uc_sent sent, __u64 idle_us)
+{
+	if (sent == UC_SENT_TIMEOUT)
+		uc_rfc_timeout(flow);
+	/* RFC 5681 §4.1: after an idle retransmission timeout, at most the restart window */
+	else if (sent == UC_SENT_NEW && idle_us > uc_rto_us(flow))
+		flow->reno.cwnd = uc_min(flow->reno.cwnd,
+					 flow->policy.initial_window_segments * flow->mss_bytes);
+}
+
+static __always_inline void uc_rfc_cut(struct uc_flow *flow, __u32 ssthresh)
+{
+	struct uc_reno *reno = &flow->reno;
+
+	reno->ssthresh = ssthresh;
+	reno->cwnd = ssthresh;
+	reno->acked = 0;
+	reno->reduced_seq = flow->snd_nxt;
+	flow->bits |= UC_FLOW_CWR_PENDING;
+	flow->ca = UC_CA_OPEN;
+}
+
+static __always_inline void uc_rfc_ack(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	if (flow->ca == UC_CA_RECOVERY) {
+		if (ack->duplicate || ack->acked_bytes)
+			uc_rfc_recovery_ack(flow, ack);
+		return;
+	}
+	if (flow->ca == UC_CA_LOSS && uc_after(flow->snd_una, flow->reno.recover))
+		flow->ca = UC_CA_OPEN;
+	if (ack->duplicate && flow->dup_acks == UC_DUP_ACKS)
+		uc_rfc_enter_recovery(flow);
+	else if (ack->acked_bytes)
+		uc_rfc_grow(flow, ack->acked_bytes);
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Why a segment was treated as it was: one list, from which the counters' names and the docs come.
+ *
+ * Fail open: every reason but UC_TRANSLATED means that the packet left as it came.
+ */
+#ifndef UC_REASON_H
+#define UC_REASON_H
+
+/* X(name, label, what it means) */
+#define UC_REASONS(X)                                                                              \
+	X(TRANSLATED, "translated", "the segment belongs to a translated flow")                    \
+	X(NOT_TCP, "not_tcp", "not TCP over IPv4 or IPv6: UDP, ICMP, ARP, anything else")          \
+	X(FRAGMENT, "fragment", "an IP fragment: its TCP header may be elsewhere")                 \
+	X(IP_EXTENSION, "ip_extension", "IPv6 extension headers before TCP")                       \
+	X(MALFORMED, "malformed", "headers that contradict their own lengths")                     \
+	X(NO_POLICY, "no_policy", "no policy for this port, or the policy says pass")              \
+	X(NO_HANDSHAKE, "no_handshake", "a flow whose handshake was not seen whole")               \
+	X(GUEST_SPEAKS_ECN, "guest_speaks_ecn", "the guest negotiates ECN (or AccECN) itself")     \
+	X(PEER_REFUSED_ECN, "peer_refused_ecn", "the other end does not speak ECN")                \
+	X(SIGNED, "signed", "TCP MD5 or TCP-AO signs the fields we would edit")                    \
+	X(MPTCP, "mptcp", "Multipath TCP: its windows belong to the connection, not the flow")     \
+	X(SIMULTANEOUS_OPEN, "simultaneous_open", "both ends sent a SYN")                          \
+	X(TABLE_FULL, "table_full", "the flow table had no free place")                            \
+	X(EDIT_FAILED, "edit_failed", "the kernel refused to write the packet")
+
+enum uc_reason {
+#define UC_REASON_ENUM(name, label, meaning) UC_##name,
+	UC_REASONS(UC_REASON_ENUM)
+#undef UC_REASON_ENUM
+		UC_REASON_COUNT
+};
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The contract, first half: what the home parsed out of one packet. All numbers in host order.
+ *
+ * A GSO super-segment is one uc_segment; wire_payload_bytes says how it will be cut.
+ */
+#ifndef UC_SEGMENT_H
+#define UC_SEGMENT_H
+
+#include <linux/stddef.h>
+#include <linux/types.h>
+
+/* TCP flags as byte 13 of the header carries them (RFC 9293 §3.1, RFC 3168 §6.1). */
+#define UC_FIN 0x01
+#define UC_SYN 0x02
+#define UC_RST 0x04
+#define UC_PSH 0x08
+#define UC_ACK 0x10
+#define UC_URG 0x20
+#define UC_ECE 0x40
+#define UC_CWR 0x80
+
+/* ECN codepoints of the IP header (RFC 3168 §5). */
+#define UC_NOT_ECT 0
+#define UC_ECT1    1
+#define UC_ECT0    2
+#define UC_CE      3
+
+/* Options and header bits that matter; all but UC_OPT_AE are looked for in SYN and SYN-ACK only. */
+#define UC_OPT_MSS        0x01
+#define UC_OPT_WSCALE     0x02
+#define UC_OPT_SACK       0x04
+#define UC_OPT_TIMESTAMPS 0x08
+#define UC_OPT_SIGNED     0x10 /* MD5 (RFC 2385) or AO (RFC 5925) */
+#define UC_OPT_MPTCP      0x20
+#define UC_OPT_AE         0x40 /* the accurate-ECN bit beside CWR (RFC 9768), once called NS */
+
+/* RFC 7323 §2.3: a larger shift is to be read as 14. */
+#define UC_WSCALE_MAX 14
+
+enum uc_direction { UC_FROM_GUEST, UC_TO_GUEST };
+
+struct uc_segment {
+	__u32 seq;
+	__u32 ack;
+	__u32 payload_bytes;      /* of the whole super-segment */
+	__u16 wire_payload_bytes; /* of one segment on the wire: gso_size, or payload_bytes */
+	__u16 window;             /* the header's field, unscaled */
+	__u16 mss_bytes;          /* option, valid with UC_OPT_MSS */
+	__u8 wscale;              /* option, valid with UC_OPT_WSCALE */
+	__u8 options;             /* UC_OPT_* */
+	__u8 flags;               /* UC_FIN … UC_CWR */
+	__u8 ecn;                 /* UC_NOT_ECT … UC_CE */
+	__u8 direction;           /* enum uc_direction */
+	__u8 pad;
+};
+
+/* Circular comparison of sequence numbers (RFC 9293 §3.4). */
+static __always_inline __u8 uc_before(__u32 a, __u32 b)
+{
+	return (__s32)(a - b) < 0;
+}
+
+static __always_inline __u8 uc_after(__u32 a, __u32 b)
+{
+	return uc_before(b, a);
+}
+
+/* The sequence number behind the segment: SYN and FIN take one each. */
+static __always_inline __u32 uc_segment_end(const struct uc_segment *segment)
+{
+	return segment->seq + segment->payload_bytes + !!(segment->flags & UC_SYN) +
+	       !!(segment->flags & UC_FIN);
+}
+
+#endif

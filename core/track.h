@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the host can know of a guest's TCP by watching its segments pass.
+ */
+#ifndef UC_TRACK_H
+#define UC_TRACK_H
+
+#include "flow.h"
+#include "segment.h"
+
+/* RFC 5681 §3.2: the third duplicate ACK says that a segment is lost. */
+#define UC_DUP_ACKS 3
+/* A smaller payload is the new segment size once it has come this often in a row: the tail of a
+ * write is small once, a path with a smaller MTU always. */
+#define UC_MSS_CONFIRMATIONS 8
+/* RFC 6298 (2.1) asks for 1 s before the first sample; (2.4) for a minimum, here Linux's. */
+#define UC_RTO_INITIAL_US 1000000
+#define UC_RTO_MIN_US     200000
+/* A longer one is a clock gone wrong; keeps the scaled sums within 32 bits. */
+#define UC_RTT_MAX_US 60000000
+
+/* What a data segment of the guest is. */
+enum uc_sent {
+	UC_SENT_NOTHING, /* no payload and no FIN */
+	UC_SENT_NEW,     /* all of it beyond snd_nxt */
+	UC_SENT_AGAIN,   /* a retransmission that tells nothing new */
+	UC_SENT_FAST,    /* the first retransmission of a fast recovery */
+	UC_SENT_TIMEOUT, /* the guest's retransmission timer fired */
+};
+
+/* What an ACK to the guest says. */
+struct uc_ack {
+	__u32 acked_bytes; /* newly acknowledged */
+	__u8 duplicate;    /* RFC 5681 §2 */
+	__u8 old;          /* below snd_una: says nothing */
+	__u8 ece;
+};
+
+/*
+ * RFC 5681 §3.2 and RFC 6582 retransmit in answer to an ACK, a timer in answer to nothing. A SACK
+ * guest (RFC 6675, RACK) may need fewer duplicates than three.
+ */
+static __always_inline enum uc_sent uc_classify_retransmission(const struct uc_flow *flow,
+							       __u32 seq, __u32 end)
+{
+	__u8 sack = !!(flow->bits & UC_FLOW_SACK);
+
+	if (seq != flow->snd_una)
+		return UC_SENT_AGAIN;
+	if (flow->retransmitted_seq == seq)
+		return UC_SENT_TIMEOUT;
+	/* RFC 6582 §3.2 step 5: after a partial ACK the next hole goes out without a new signal */
+	if (flow->ca == UC_CA_RECOVERY || flow->ca == UC_CA_LOSS)
+		return UC_SENT_AGAIN;
+	if (flow->dup_acks >= UC_DUP_ACKS || (sack && flow->dup_acks))
+		return UC_SENT_FAST;
+	/* RFC 8985 §7: a tail loss probe repeats the last segment; alone in flight it looks like a
+	 * timeout, and is one when it comes a second time */
+	if (sack && end == flow->snd_nxt && uc_flight_segments(flow) == 1)
+		return UC_SENT_AGAIN;
+	return UC_SENT_TIMEOUT;
+}
+
+static __always_inline void uc_learn_mss(struct uc_flow *flow, const struct uc_segment *segment)
+{
+	__u16 wire_bytes = segment->wire_payload_bytes;
+
+	if (wire_bytes >= flow->mss_bytes || segment->payload_bytes > wire_bytes) {
+		/* as large as ever, or cut by the guest's own segmentation: no doubt */
+		if (wire_bytes)
+			flow->mss_bytes = wire_bytes;
+		flow->mss_candidate_seen = 0;
+		return;
+	}
+	if (wire_bytes != flow->mss_candidate_bytes || segment->flags & UC_PSH) {
+		flow->mss_candidate_bytes = wire_bytes;
+		flow->mss_candidate_seen = 0;
+		return;
+	}
+	if (wire_bytes && ++flow->mss_candidate_seen >= UC_MSS_CONFIRMATIONS) {
+		flow->mss_bytes = wire_bytes;
+		flow->mss_candidate_seen = 0;
+	}
+}
+
+/* A segment of the guest: what is it, and how far has the guest come? */
+static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
+						  const struct uc_segment *segment, __u64 now_ns)
+{
+	__u32 end = uc_segment_end(segment);
+	enum uc_sent sent;
+
+	if (segment->flags & UC_FIN)
+		flow->bits |= UC_FLOW_FIN_GUEST;
+	if (end == segment->seq)
+		return UC_SENT_NOTHING;
+	if (uc_before(segment->seq, flow->snd_nxt)) {
+		sent = uc_classify_retransmission(flow, segment->seq, end);
+		if (segment->seq == flow->snd_una)
+			flow->retransmitted_seq = segment->seq;
+		/* RFC 6298 §3 (Karn): an ACK of data sent twice times nothing */
+		flow->bits &= ~UC_FLOW_TIMED;
+		if (uc_after(end, flow->snd_nxt))
+			flow->snd_nxt = end;
+		flow->sent_ns = now_ns;
+		return sent;
+	}
+	uc_learn_mss(flow, segment);
+	flow->snd_nxt = end;
+	flow->sent_ns = now_ns;
+	if (!(flow->bits & UC_FLOW_TIMED)) {
+		flow->bits |= UC_FLOW_TIMED;
+		flow->timed_seq = end;
+		flow->timed_ns = now_ns;
+	}
+	return UC_SENT_NEW;
+}
+
+/* RFC 6298 (2.2), (2.3) in the scaled integers of its appendix: srtt ×8, rttvar ×4. */
+static __always_inline void uc_sample_rtt(struct uc_flow *flow, __u64 rtt_ns)
+{
+	__u64 whole_us = rtt_ns / 1000;
+	__u32 rtt_us = whole_us < UC_RTT_MAX_US ? (__u32)whole_us : UC_RTT_MAX_US;
+	__u32 deviation_us;
+
+	if (!flow->srtt_us) {
+		flow->srtt_us = rtt_us << 3;
+		flow->rttvar_us = rtt_us << 1;
+		return;
+	}
+	deviation_us = rtt_us > flow->srtt_us >> 3 ? rtt_us - (flow->srtt_us >> 3)
+						   : (flow->srtt_us >> 3) - rtt_us;
+	flow->rttvar_us += deviation_us - (flow->rttvar_us >> 2);
+	flow->srtt_us += rtt_us - (flow->srtt_us >> 3);
+}
+
+/* RFC 6298 (2.3): what the guest's timer is likely to be. */
+static __always_inline __u32 uc_rto_us(const struct uc_flow *flow)
+{
+	__u32 rto_us = (flow->srtt_us >> 3) + flow->rttvar_us;
+
+	if (!flow->srtt_us)
+		return UC_RTO_INITIAL_US;
+	return rto_us < UC_RTO_MIN_US ? UC_RTO_MIN_US : rto_us;
+}
+
+/* An ACK to the guest. The peer's window field is kept for the next comparison. */
+static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
+						  const struct uc_segment *segment, __u64 now_ns)
+{
+	struct uc_ack ack = {.ece = !!(segment->flags & UC_ECE)};
+
+	if (uc_before(segment->ack, flow->snd_una)) {
+		ack.old = 1;
+		return ack;
+	}
+	ack.acked_bytes = segment->ack - flow->snd_una;
+	/* RFC 5681 §2, a duplicate: (a) data outstanding, (b) none carried, (c) no SYN, no FIN,
+	 * (d) the greatest ACK so far, (e) the same window */
+	ack.duplicate = !ack.acked_bytes && uc_flight_bytes(flow) && !segment->payload_bytes &&
+			!(segment->flags & (UC_SYN | UC_FIN)) &&
+			segment->window == flow->peer_window;
+	flow->peer_window = segment->window;
+	if (ack.duplicate) {
+		flow->dup_acks += flow->dup_acks < 255;
+		return ack;
+	}
+	if (!ack.acked_bytes)
+		return ack;
+
+	flow->dup_acks = 0;
+	flow->bits &= ~UC_FLOW_TIMED_OUT;
+	flow->snd_una = segment->ack;
+	/* data that went by unseen (attached late, another path) */
+	if (uc_after(flow->snd_una, flow->snd_nxt))
+		flow->snd_nxt = flow->snd_una;
+	if (flow->bits & UC_FLOW_TIMED && !uc_before(segment->ack, flow->timed_seq)) {
+		flow->bits &= ~UC_FLOW_TIMED;
+		uc_sample_rtt(flow, now_ns - flow->timed_ns);
+	}
+	return ack;
+}
+
+/* Whole segments among the bytes acknowledged; the rest waits for the next ACK. */
+static __always_inline __u32 uc_acked_segments(struct uc_flow *flow, __u32 acked_bytes)
+{
+	__u32 mss_bytes = flow->mss_bytes | !flow->mss_bytes;
+	__u32 segments;
+
+	flow->acked_bytes += acked_bytes;
+	segments = flow->acked_bytes / mss_bytes;
+	flow->acked_bytes -= segments * mss_bytes;
+	if (flow->snd_una == flow->snd_nxt && flow->acked_bytes) {
+		/* all is acknowledged: what is left was a small segment */
+		flow->acked_bytes = 0;
+		segments++;
+	}
+	return segments;
+}
+
+#endif

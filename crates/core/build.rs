@@ -1,0 +1,57 @@
+//! Compiles the C core natively and makes its Rust face.
+
+use std::path::{Path, PathBuf};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
+    let shim = manifest.join("src/shim.c");
+    let core = manifest.join("../../core");
+    println!("cargo:rerun-if-changed={}", shim.display());
+    watch(&core)?;
+
+    let mut build = cc::Build::new();
+    build
+        .compiler("clang")
+        .file(&shim)
+        .include(&core)
+        .std("gnu11")
+        .flag("-Wall")
+        .flag("-Wextra")
+        .flag("-Werror")
+        .flag("-Wno-unused-function");
+    // Undefined behaviour in the core is a bug of every home: in builds for tests it traps, which
+    // needs no runtime library.
+    if std::env::var("PROFILE")? == "debug" {
+        build
+            .flag("-fsanitize=undefined")
+            .flag("-fsanitize-trap=undefined");
+    }
+    build.compile("uc_core");
+
+    bindgen::Builder::default()
+        .header(shim.to_string_lossy())
+        .clang_arg(format!("-I{}", core.display()))
+        .allowlist_function("uc_shim_.*")
+        .allowlist_type("uc_.*")
+        .allowlist_var("UC_.*")
+        .default_enum_style(bindgen::EnumVariation::Consts)
+        .prepend_enum_name(false)
+        .derive_default(true)
+        .derive_eq(true)
+        .generate_comments(false)
+        .generate()?
+        .write_to_file(Path::new(&std::env::var("OUT_DIR")?).join("core.rs"))?;
+    Ok(())
+}
+
+fn watch(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            watch(&path)?;
+        } else {
+            println!("cargo:rerun-if-changed={}", path.display());
+        }
+    }
+    Ok(())
+}

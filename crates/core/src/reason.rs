@@ -1,0 +1,76 @@
+//! Why a segment was treated as it was: the core's one list, with labels and meanings.
+
+use std::ffi::CStr;
+use std::fmt;
+
+use crate::sys;
+
+/// One of the core's reasons (`core/reason.h`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reason(u32);
+
+impl Reason {
+    /// The segment belongs to a translated flow.
+    pub const TRANSLATED: Reason = Reason(sys::UC_TRANSLATED);
+    /// A flow whose handshake was not seen whole.
+    pub const NO_HANDSHAKE: Reason = Reason(sys::UC_NO_HANDSHAKE);
+    /// No policy for this port.
+    pub const NO_POLICY: Reason = Reason(sys::UC_NO_POLICY);
+    /// The guest negotiates ECN itself.
+    pub const GUEST_SPEAKS_ECN: Reason = Reason(sys::UC_GUEST_SPEAKS_ECN);
+    /// The other end does not speak ECN.
+    pub const PEER_REFUSED_ECN: Reason = Reason(sys::UC_PEER_REFUSED_ECN);
+    /// TCP MD5 or TCP-AO.
+    pub const SIGNED: Reason = Reason(sys::UC_SIGNED);
+    /// Multipath TCP.
+    pub const MPTCP: Reason = Reason(sys::UC_MPTCP);
+    /// Both ends sent a SYN.
+    pub const SIMULTANEOUS_OPEN: Reason = Reason(sys::UC_SIMULTANEOUS_OPEN);
+    /// The flow table had no free place.
+    pub const TABLE_FULL: Reason = Reason(sys::UC_TABLE_FULL);
+    /// Not TCP.
+    pub const NOT_TCP: Reason = Reason(sys::UC_NOT_TCP);
+
+    /// The reason with this code in the C enum.
+    pub fn from_code(code: u32) -> Reason {
+        Reason(code)
+    }
+
+    /// All of them, in the order of the counters.
+    pub fn all() -> impl Iterator<Item = Reason> {
+        (0..sys::UC_REASON_COUNT).map(Reason)
+    }
+
+    /// Index of its counter.
+    pub fn code(self) -> u32 {
+        self.0
+    }
+
+    /// A name for metrics, `snake_case`.
+    pub fn label(self) -> &'static str {
+        // SAFETY: the C side returns a pointer to a string literal for every code.
+        text(unsafe { CStr::from_ptr(sys::uc_shim_reason_label(self.0)) })
+    }
+
+    /// One sentence for people.
+    pub fn meaning(self) -> &'static str {
+        // SAFETY: the C side returns a pointer to a string literal for every code.
+        text(unsafe { CStr::from_ptr(sys::uc_shim_reason_meaning(self.0)) })
+    }
+}
+
+fn text(literal: &'static CStr) -> &'static str {
+    literal.to_str().unwrap_or("not UTF-8")
+}
+
+impl fmt::Debug for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+// The core is header-only; these give its two entry points (and the tables) a symbol.
+#include "core.h"
+
+enum uc_reason uc_shim_open(struct uc_flow *flow, const struct uc_policy *policy,
+			    const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit);
+enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *segment,
+				 __u64 now_ns, struct uc_edit *edit);
+__u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns);
+__u32 uc_shim_window_bytes(const struct uc_flow *flow);
+const char *uc_shim_reason_label(__u32 reason);
+const char *uc_shim_reason_meaning(__u32 reason);
+
+enum uc_reason uc_shim_open(struct uc_flow *flow, const struct uc_policy *policy,
+			    const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit)
+{
+	return uc_open(flow, policy, segment, now_ns, edit);
+}
+
+enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *segment,
+				 __u64 now_ns, struct uc_edit *edit)
+{
+	return uc_translate(flow, segment, now_ns, edit);
+}
+
+__u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns)
+{
+	return uc_is_stale(flow, now_ns);
+}
+
+__u32 uc_shim_window_bytes(const struct uc_flow *flow)
+{
+	return uc_law_window_bytes(flow);
+}
+
+const char *uc_shim_reason_label(__u32 reason)
+{
+	static const char *const labels[] = {
+#define LABEL(name, label, meaning) label,
+		UC_REASONS(LABEL)
+#undef LABEL
+	};
+
+	return reason < UC_REASON_COUNT ? labels[reason] : "unknown";
+}
+
+const char *uc_shim_reason_meaning(__u32 reason)
+{
+	static const char *const meanings[] = {
+#define MEANING(name, label, meaning) meaning,
+		UC_REASONS(MEANING)
+#undef MEANING
+	};
+
+	return reason < UC_REASON_COUNT ? meanings[reason] : "unknown";
+}

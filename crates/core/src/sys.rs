@@ -1,0 +1,10 @@
+//! bindgen's output for `shim.c`.
+#![allow(
+    missing_docs,
+    non_camel_case_types,
+    non_upper_case_globals,
+    clippy::all,
+    dead_code
+)]
+
+include!(concat!(env!("OUT_DIR"), "/core.rs"));
