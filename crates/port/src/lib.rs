@@ -1,1 +1,30 @@
-//! To be written.
+//! The tenant port's two BPF programs: load them once, attach them to any number of ports, read
+//! what they know.
+//!
+//! - [`Programs`]: the programs and maps in the kernel, as file descriptors, either freshly loaded
+//!   or reopened from their pins;
+//! - [`Link`]: one program on one port, by TCX or by a clsact filter where the kernel has no TCX;
+//! - [`Store`]: what is pinned in bpffs, so that ports stay attached when no process is left;
+//! - [`FlowView`], [`Counters`]: what `uc flows` and the lab show.
+
+mod attach;
+mod counters;
+mod error;
+mod flows;
+mod programs;
+mod store;
+mod test_run;
+
+pub use attach::{AttachVia, Direction, Link, PortLinks};
+pub use counters::Counters;
+pub use error::PortError;
+pub use flows::FlowView;
+pub use programs::{DEFAULT_FLOWS_MAX, Programs};
+pub use store::{Attached, Store};
+pub use test_run::{PacketContext, PacketRun};
+
+/// What bindgen makes of `bpf/layout.h`: keys and values of the maps.
+mod layout {
+    #![allow(non_camel_case_types, missing_docs, clippy::all, dead_code)]
+    include!(concat!(env!("OUT_DIR"), "/layout.rs"));
+}

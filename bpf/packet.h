@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * From an Ethernet frame to a uc_segment and a uc_key, and from a uc_edit back to the bytes.
+ *
+ * Reading goes through bpf_skb_load_bytes(), which bounds-checks and copes with fragments of an
+ * skb; writing through bpf_l3/l4_csum_replace() and bpf_skb_store_bytes(), which keep complete,
+ * partial and absent checksums right.
+ */
+#ifndef UC_PACKET_H
+#define UC_PACKET_H
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "maps.h"
+
+#define UC_ECN_MASK 3
+/* IPv4: more fragments, or not the first one */
+#define UC_FRAGMENT_BITS 0x3fff
+#define UC_TCP_HEADER    20
+#define UC_OPTIONS_MAX   40
+
+/* Where the fields stand that an edit writes. */
+struct uc_offsets {
+	__u32 ip;
+	__u32 tcp;
+	__u8 ipv6;
+	__u8 header_bytes; /* TCP header with options */
+};
+
+/* Option kinds: RFC 9293, 7323, 2018, 2385, 5925, 8684. */
+enum {
+	UC_KIND_END = 0,
+	UC_KIND_NOP = 1,
+	UC_KIND_MSS = 2,
+	UC_KIND_WSCALE = 3,
+	UC_KIND_SACK_PERMITTED = 4,
+	UC_KIND_TIMESTAMPS = 8,
+	UC_KIND_MD5 = 19,
+	UC_KIND_AO = 29,
+	UC_KIND_MPTCP = 30,
+};
+
+static __always_inline enum uc_reason uc_parse_ipv4(struct __sk_buff *skb, struct uc_key *key,
+						    struct uc_segment *segment,
+						    struct uc_offsets *at, __u32 *ip_end,
+						    __u8 from_guest)
+{
+	struct iphdr ip;
+	__u8 *source = from_guest ? key->guest : key->remote;
+	__u8 *destination = from_guest ? key->remote : key->guest;
+
+	if (bpf_skb_load_bytes(skb, at->ip, &ip, sizeof(ip)))
+		return UC_MALFORMED;
+	if (ip.protocol != IPPROTO_TCP)
+		return UC_NOT_TCP;
+	if (ip.frag_off & bpf_htons(UC_FRAGMENT_BITS))
+		return UC_FRAGMENT;
+	if (ip.version != 4 || ip.ihl < 5)
+		return UC_MALFORMED;
+	segment->ecn = ip.tos & UC_ECN_MASK;
+	at->tcp = at->ip + ip.ihl * 4;
+	*ip_end = at->ip + bpf_ntohs(ip.tot_len);
+	source[10] = source[11] = destination[10] = destination[11] = 0xff;
+	__builtin_memcpy(source + 12, &ip.saddr, 4);
+	__builtin_memcpy(destination + 12, &ip.daddr, 4);
+	return UC_TRANSLATED;
+}
+
+static __always_inline enum uc_reason uc_parse_ipv6(struct __sk_buff *skb, struct uc_key *key,
+						    struct uc_segment *segment,
+						    struct uc_offsets *at, __u32 *ip_end,
+						    __u8 from_guest)
+{
+	struct ipv6hdr ip;
+	__u8 *source = from_guest ? key->guest : key->remote;
+	__u8 *destination = from_guest ? key->remote : key->guest;
+
+	if (bpf_skb_load_bytes(skb, at->ip, &ip, sizeof(ip)))
+		return UC_MALFORMED;
+	if (ip.nexthdr == IPPROTO_FRAGMENT)
+		return UC_FRAGMENT;
+	if (ip.nexthdr == IPPROTO_HOPOPTS || ip.nexthdr == IPPROTO_ROUTING ||
+	    ip.nexthdr == IPPROTO_DSTOPTS || ip.nexthdr == IPPROTO_AH)
+		return UC_IP_EXTENSION;
+	if (ip.nexthdr != IPPROTO_TCP)
+		return UC_NOT_TCP;
+	if (ip.version != 6)
+		return UC_MALFORMED;
+	/* the traffic class straddles the first two bytes; ECN is bits 4 and 5 of the second */
+	segment->ecn = ip.flow_lbl[0] >> 4 & UC_ECN_MASK;
+	at->ipv6 = 1;
+	at->tcp = at->ip + sizeof(ip);
+	*ip_end = at->tcp + bpf_ntohs(ip.payload_len);
+	__builtin_memcpy(source, &ip.saddr, 16);
+	__builtin_memcpy(destination, &ip.daddr, 16);
+	return UC_TRANSLATED;
+}
+
+/* uc_parse_options()'s answer: mss_bytes << 16 | wscale << 8 | UC_OPT_*, or this. */
+#define UC_BAD_OPTIONS (1ULL << 63)
+
+/*
+ * SYN and SYN-ACK only. Options of unknown kind are skipped, not feared. A global function: the
+ * verifier walks its loop once, and by itself, instead of with all that the caller knows.
+ */
+__attribute__((noinline)) __u64 uc_parse_options(struct __sk_buff *skb, __u32 at, __u32 bytes)
+{
+	__u64 mss_bytes = 0, wscale = 0, options = 0;
+	__u32 offset = 0;
+
+	for (int i = 0; i < UC_OPTIONS_MAX; i++) {
+		/* kind, length and as much of the value as is ever needed */
+		__u8 option[4] = {};
+
+		if (offset >= bytes || bpf_skb_load_bytes(skb, at + offset, option, 1))
+			break;
+		if (option[0] == UC_KIND_END)
+			break;
+		if (option[0] == UC_KIND_NOP) {
+			offset++;
+			continue;
+		}
+		if (bpf_skb_load_bytes(skb, at + offset, option, 2) || option[1] < 2 ||
+		    offset + option[1] > bytes)
+			return UC_BAD_OPTIONS;
+		switch (option[0]) {
+		case UC_KIND_MSS:
+			if (option[1] != 4 || bpf_skb_load_bytes(skb, at + offset, option, 4))
+				return UC_BAD_OPTIONS;
+			options |= UC_OPT_MSS;
+			mss_bytes = option[2] << 8 | option[3];
+			break;
+		case UC_KIND_WSCALE:
+			if (option[1] != 3 || bpf_skb_load_bytes(skb, at + offset, option, 3))
+				return UC_BAD_OPTIONS;
+			options |= UC_OPT_WSCALE;
+			wscale = option[2];
+			break;
+		case UC_KIND_SACK_PERMITTED:
+			options |= UC_OPT_SACK;
+			break;
+		case UC_KIND_TIMESTAMPS:
+			options |= UC_OPT_TIMESTAMPS;
+			break;
+		case UC_KIND_MD5:
+		case UC_KIND_AO:
+			options |= UC_OPT_SIGNED;
+			break;
+		case UC_KIND_MPTCP:
+			options |= UC_OPT_MPTCP;
+			break;
+		}
+		offset += option[1];
+	}
+	return mss_bytes << 16 | wscale << 8 | options;
+}
+
+static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_key *key,
+					       struct uc_segment *segment, struct uc_offsets *at,
+					       enum uc_direction direction)
+{
+	__u8 from_guest = direction == UC_FROM_GUEST;
+	__u8 tcp[UC_TCP_HEADER];
+	enum uc_reason reason;
+	__u32 ip_end = 0, payload_at;
+
+	at->ip = ETH_HLEN;
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		reason = uc_parse_ipv4(skb, key, segment, at, &ip_end, from_guest);
+	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		reason = uc_parse_ipv6(skb, key, segment, at, &ip_end, from_guest);
+	else
+		return UC_NOT_TCP;
+	if (reason != UC_TRANSLATED)
+		return reason;
+	if (bpf_skb_load_bytes(skb, at->tcp, tcp, sizeof(tcp)))
+		return UC_MALFORMED;
+
+	at->header_bytes = tcp[12] >> 4 << 2;
+	payload_at = at->tcp + at->header_bytes;
+	/* A super-segment may be longer than the IP header can say (BIG TCP); everything else ends
+	 * where the IP header says, and short Ethernet frames carry padding behind it. */
+	if (skb->gso_segs > 1)
+		ip_end = skb->len;
+	if (at->header_bytes < UC_TCP_HEADER || payload_at > ip_end || ip_end > skb->len)
+		return UC_MALFORMED;
+
+	__builtin_memcpy(from_guest ? &key->guest_port : &key->remote_port, tcp, 2);
+	__builtin_memcpy(from_guest ? &key->remote_port : &key->guest_port, tcp + 2, 2);
+	segment->seq = (__u32)tcp[4] << 24 | tcp[5] << 16 | tcp[6] << 8 | tcp[7];
+	segment->ack = (__u32)tcp[8] << 24 | tcp[9] << 16 | tcp[10] << 8 | tcp[11];
+	segment->flags = tcp[13];
+	segment->window = tcp[14] << 8 | tcp[15];
+	segment->direction = direction;
+	if (tcp[12] & 1)
+		segment->options |= UC_OPT_AE;
+	segment->payload_bytes = ip_end - payload_at;
+	segment->wire_payload_bytes = segment->payload_bytes;
+	if (skb->gso_segs > 1 && skb->gso_size)
+		segment->wire_payload_bytes = skb->gso_size;
+	if (segment->flags & UC_SYN) {
+		__u64 found = uc_parse_options(skb, at->tcp + UC_TCP_HEADER,
+					       at->header_bytes - UC_TCP_HEADER);
+
+		if (found & UC_BAD_OPTIONS)
+			return UC_MALFORMED;
+		segment->options |= found;
+		segment->wscale = found >> 8;
+		segment->mss_bytes = found >> 16;
+	}
+	return UC_TRANSLATED;
+}
+
+static __always_inline int uc_write_ecn(struct __sk_buff *skb, const struct uc_offsets *at,
+					__u8 ecn)
+{
+	__u32 tos_at = at->ip + 1;
+	__u8 old, new;
+
+	if (bpf_skb_load_bytes(skb, tos_at, &old, 1))
+		return -1;
+	if (at->ipv6) {
+		new = (old & ~(UC_ECN_MASK << 4)) | ecn << 4;
+		/* no header checksum to compensate: a complete skb->csum must be told */
+		return bpf_skb_store_bytes(skb, tos_at, &new, 1, BPF_F_RECOMPUTE_CSUM);
+	}
+	new = (old & ~UC_ECN_MASK) | ecn;
+	if (bpf_l3_csum_replace(skb, at->ip + offsetof(struct iphdr, check), bpf_htons(old),
+				bpf_htons(new), 2))
+		return -1;
+	return bpf_skb_store_bytes(skb, tos_at, &new, 1, 0);
+}
+
+/* Two bytes of the TCP header; the checksum's change cancels theirs in a complete skb->csum. */
+static __always_inline int uc_write_tcp(struct __sk_buff *skb, const struct uc_offsets *at,
+					__u32 offset, __be16 old, __be16 new)
+{
+	if (bpf_l4_csum_replace(skb, at->tcp + offsetof(struct tcphdr, check), old, new, 2))
+		return -1;
+	return bpf_skb_store_bytes(skb, at->tcp + offset, &new, 2, 0);
+}
+
+/* Only what differs is written; a packet that needs nothing is not touched. */
+static __always_inline int uc_write(struct __sk_buff *skb, const struct uc_offsets *at,
+				    const struct uc_segment *segment, const struct uc_edit *edit)
+{
+	if (edit->ecn != segment->ecn && uc_write_ecn(skb, at, edit->ecn))
+		return -1;
+	if (edit->flags != segment->flags) {
+		__be16 old, new;
+
+		if (bpf_skb_load_bytes(skb, at->tcp + 12, &old, 2))
+			return -1;
+		new = (old & bpf_htons(0xff00)) | bpf_htons(edit->flags);
+		if (uc_write_tcp(skb, at, 12, old, new))
+			return -1;
+	}
+	if (edit->window != segment->window)
+		return uc_write_tcp(skb, at, offsetof(struct tcphdr, window),
+				    bpf_htons(segment->window), bpf_htons(edit->window));
+	return 0;
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The two programs of a tenant port. They run on the host's side of the guest's interface: what
+ * the guest sends arrives there (ingress of the interface), what it receives leaves there (egress).
+ *
+ * UAPI headers only, so that they load from 5.10 on. Whatever is not understood passes unchanged
+ * and is counted; the verdict is always "next", so other programs on the port still run.
+ */
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+
+#include "maps.h"
+#include "packet.h"
+
+/* A SYN: enter the flow, if there is to be one. */
+static __always_inline enum uc_reason uc_port_open(const struct uc_key *key,
+						   const struct uc_segment *segment, __u64 now_ns,
+						   struct uc_edit *edit)
+{
+	struct uc_policy *policy = bpf_map_lookup_elem(&policies, &key->port);
+	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
+	struct uc_slot fresh = {};
+	enum uc_reason reason;
+
+	if (!policy)
+		return UC_NO_POLICY;
+	if (slot) {
+		bpf_spin_lock(&slot->lock);
+		/* A SYN out of the network into a live flow may be forged (RFC 5961 §4). */
+		if (segment->direction == UC_TO_GUEST && slot->flow.stage == UC_TRANSLATING &&
+		    !uc_is_stale(&slot->flow, now_ns + UC_IDLE_CLOSED_NS)) {
+			bpf_spin_unlock(&slot->lock);
+			return UC_NO_HANDSHAKE;
+		}
+		reason = uc_open(&slot->flow, policy, segment, now_ns, edit);
+		bpf_spin_unlock(&slot->lock);
+		if (reason != UC_TRANSLATED)
+			bpf_map_delete_elem(&flows, key);
+		return reason;
+	}
+	reason = uc_open(&fresh.flow, policy, segment, now_ns, edit);
+	if (reason != UC_TRANSLATED)
+		return reason;
+	if (!uc_take_place(key, now_ns, &fresh.place) ||
+	    bpf_map_update_elem(&flows, key, &fresh, BPF_NOEXIST)) {
+		*edit = uc_edit_none(segment);
+		return UC_TABLE_FULL;
+	}
+	return UC_TRANSLATED;
+}
+
+static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key,
+							const struct uc_segment *segment,
+							__u64 now_ns, struct uc_edit *edit)
+{
+	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
+	enum uc_reason reason;
+
+	if (!slot)
+		return UC_NO_HANDSHAKE;
+	bpf_spin_lock(&slot->lock);
+	reason = uc_translate(&slot->flow, segment, now_ns, edit);
+	bpf_spin_unlock(&slot->lock);
+	if (reason != UC_TRANSLATED && reason != UC_NO_HANDSHAKE)
+		bpf_map_delete_elem(&flows, key);
+	return reason;
+}
+
+static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction direction)
+{
+	struct uc_segment segment = {};
+	struct uc_offsets at = {};
+	struct uc_key key = {.port = skb->ifindex};
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct uc_edit edit;
+	enum uc_reason reason = uc_parse(skb, &key, &segment, &at, direction);
+
+	if (reason == UC_TRANSLATED) {
+		edit = uc_edit_none(&segment);
+		if (uc_is_syn(&segment))
+			reason = uc_port_open(&key, &segment, now_ns, &edit);
+		else
+			reason = uc_port_translate(&key, &segment, now_ns, &edit);
+		if (uc_write(skb, &at, &segment, &edit))
+			reason = UC_EDIT_FAILED;
+	}
+	uc_count(reason);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tcx/ingress")
+int uc_from_guest_port(struct __sk_buff *skb)
+{
+	return uc_port(skb, UC_FROM_GUEST);
+}
+
+SEC("tcx/egress")
+int uc_to_guest_port(struct __sk_buff *skb)
+{
+	return uc_port(skb, UC_TO_GUEST);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

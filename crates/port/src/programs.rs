@@ -1,0 +1,169 @@
+//! The programs and maps in the kernel.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, PrintLevel};
+use uc_core::Policy;
+
+use crate::attach::Direction;
+use crate::error::PortError;
+use crate::layout::uc_hand;
+
+/// The flow table's size where none is asked for; 168 bytes a flow.
+pub const DEFAULT_FLOWS_MAX: u32 = 65536;
+
+/// clang's output for `bpf/port.bpf.c`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
+
+/// The two programs and their maps, held by file descriptor. While any of them, a pin or a link
+/// lives, so do they.
+#[derive(Debug)]
+pub struct Programs {
+    from_guest: OwnedFd,
+    to_guest: OwnedFd,
+    pub(crate) flows: MapHandle,
+    pub(crate) policies: MapHandle,
+    pub(crate) reasons: MapHandle,
+    places: MapHandle,
+    hands: MapHandle,
+}
+
+/// Names of the maps in the object and in bpffs.
+pub(crate) const MAPS: [&str; 5] = ["flows", "policies", "reasons", "places", "hands"];
+
+impl Programs {
+    /// Loads both programs with room for `flows_max` flows. Takes about 0.2 s (the verifier).
+    pub fn load(flows_max: u32) -> Result<Programs, PortError> {
+        libbpf_rs::set_print(Some((PrintLevel::Warn, quiet)));
+        let action = "load the port programs";
+        let failed = |error| PortError::from_libbpf(action, &error);
+        let mut open = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .map_err(failed)?;
+        for mut map in open.maps_mut() {
+            if map.name() == "flows" || map.name() == "places" {
+                map.set_max_entries(flows_max.max(1)).map_err(failed)?;
+            }
+        }
+        let object = open.load().map_err(failed)?;
+
+        let missing = |name: &str| PortError::Kernel {
+            action: action.to_owned(),
+            source: std::io::Error::other(format!("the object has no '{name}'")),
+        };
+        let map = |name: &str| {
+            let map = object.maps().find(|map| map.name() == OsStr::new(name));
+            MapHandle::try_from(&map.ok_or_else(|| missing(name))?).map_err(failed)
+        };
+        let program = |name: &str| {
+            let program = object
+                .progs()
+                .find(|program| program.name() == OsStr::new(name));
+            program
+                .ok_or_else(|| missing(name))?
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(|source| PortError::from_kernel(action, source))
+        };
+        let programs = Programs {
+            from_guest: program("uc_from_guest_port")?,
+            to_guest: program("uc_to_guest_port")?,
+            flows: map("flows")?,
+            policies: map("policies")?,
+            reasons: map("reasons")?,
+            places: map("places")?,
+            hands: map("hands")?,
+        };
+        programs.deal_places(flows_max.max(1))?;
+        Ok(programs)
+    }
+
+    /// Of parts that were opened by other means (pins).
+    pub(crate) fn from_parts(
+        from_guest: OwnedFd,
+        to_guest: OwnedFd,
+        maps: [MapHandle; 5],
+    ) -> Programs {
+        let [flows, policies, reasons, places, hands] = maps;
+        Programs {
+            from_guest,
+            to_guest,
+            flows,
+            policies,
+            reasons,
+            places,
+            hands,
+        }
+    }
+
+    /// The maps in the order of [`MAPS`].
+    pub(crate) fn maps_mut(&mut self) -> [&mut MapHandle; 5] {
+        [
+            &mut self.flows,
+            &mut self.policies,
+            &mut self.reasons,
+            &mut self.places,
+            &mut self.hands,
+        ]
+    }
+
+    /// Gives each CPU its range of the places that new flows take.
+    fn deal_places(&self, places: u32) -> Result<(), PortError> {
+        let failed = |error| PortError::from_libbpf("set up the flow table", &error);
+        let cpus = libbpf_rs::num_possible_cpus().map_err(failed)? as u64;
+        let share = |cpu: u64| (u64::from(places) * cpu / cpus) as u32;
+        let hands: Vec<Vec<u8>> = (0..cpus)
+            .map(|cpu| {
+                let hand = uc_hand {
+                    next: share(cpu),
+                    first: share(cpu),
+                    end: share(cpu + 1),
+                };
+                [hand.next, hand.first, hand.end]
+                    .iter()
+                    .flat_map(|v| v.to_ne_bytes())
+                    .collect()
+            })
+            .collect();
+        self.hands
+            .update_percpu(&0u32.to_ne_bytes(), &hands, MapFlags::ANY)
+            .map_err(failed)
+    }
+
+    /// The program for one direction.
+    pub(crate) fn program(&self, direction: Direction) -> BorrowedFd<'_> {
+        match direction {
+            Direction::FromGuest => self.from_guest.as_fd(),
+            Direction::ToGuest => self.to_guest.as_fd(),
+        }
+    }
+
+    /// Sets the policy of a port; it holds for flows that begin from now on.
+    pub fn set_policy(&self, ifindex: u32, policy: &Policy) -> Result<(), PortError> {
+        let value = [
+            policy.law,
+            policy.profile,
+            policy.ecn_syns,
+            policy.initial_window_segments,
+        ];
+        self.policies
+            .update(&ifindex.to_ne_bytes(), &value, MapFlags::ANY)
+            .map_err(|error| PortError::from_libbpf(format!("set port {ifindex}'s policy"), &error))
+    }
+
+    /// Takes a port's policy away: its flows under way go on, new ones pass.
+    pub fn clear_policy(&self, ifindex: u32) -> Result<(), PortError> {
+        match self.policies.delete(&ifindex.to_ne_bytes()) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(PortError::from_libbpf(
+                format!("clear port {ifindex}'s policy"),
+                &error,
+            )),
+        }
+    }
+}
+
+/// libbpf's own messages repeat the error that is returned, at length.
+fn quiet(_level: PrintLevel, _message: String) {}

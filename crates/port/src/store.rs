@@ -1,0 +1,273 @@
+//! What is pinned in bpffs: programs, maps and links. A pinned port stays attached when the process
+//! that attached it is gone, and the next process finds everything again.
+//!
+//! ```text
+//! /sys/fs/bpf/undercurrent/
+//!   flows policies reasons places hands   the maps
+//!   from_guest to_guest                   the programs
+//!   port-<ifindex>-from_guest, …-to_guest the TCX links (a clsact filter needs no pin)
+//! ```
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{MapCore, MapHandle, Program};
+use uc_core::Policy;
+
+use crate::attach::{AttachVia, Direction, Link};
+use crate::error::PortError;
+use crate::programs::{MAPS, Programs};
+
+/// The folder of one installation's pins.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+/// A port that is attached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// Interface index.
+    pub ifindex: u32,
+    /// Interface name, if the interface still exists here.
+    pub name: Option<String>,
+}
+
+/// f_type of a BPF file system (linux/magic.h).
+const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+
+impl Default for Store {
+    fn default() -> Store {
+        Store {
+            folder: PathBuf::from("/sys/fs/bpf/undercurrent"),
+        }
+    }
+}
+
+impl Store {
+    /// A store elsewhere (tests; several installations on one host). Must be in a bpffs.
+    pub fn at(folder: impl Into<PathBuf>) -> Store {
+        Store {
+            folder: folder.into(),
+        }
+    }
+
+    /// Reopens what is pinned; `None` if nothing is.
+    pub fn open(&self) -> Result<Option<Programs>, PortError> {
+        if !self.program_path(Direction::ToGuest).exists() {
+            return Ok(None);
+        }
+        let failed = |error| PortError::from_libbpf(self.action("reopen the pins in"), &error);
+        let program = |direction: Direction| {
+            Program::fd_from_pinned_path(self.program_path(direction)).map_err(failed)
+        };
+        let map = |name: &str| MapHandle::from_pinned_path(self.folder.join(name)).map_err(failed);
+        let maps = [
+            map(MAPS[0])?,
+            map(MAPS[1])?,
+            map(MAPS[2])?,
+            map(MAPS[3])?,
+            map(MAPS[4])?,
+        ];
+        Ok(Some(Programs::from_parts(
+            program(Direction::FromGuest)?,
+            program(Direction::ToGuest)?,
+            maps,
+        )))
+    }
+
+    /// Reopens what is pinned, or loads and pins it.
+    pub fn open_or_load(&self, flows_max: u32) -> Result<Programs, PortError> {
+        self.check_bpffs()?;
+        if let Some(programs) = self.open()? {
+            return Ok(programs);
+        }
+        let mut programs = Programs::load(flows_max)?;
+        fs::create_dir_all(&self.folder)
+            .map_err(|error| PortError::from_kernel(self.action("make"), error))?;
+        let pinned = self.pin_all(&mut programs);
+        if pinned.is_err() {
+            self.remove_shared();
+        }
+        pinned.map(|()| programs)
+    }
+
+    fn pin_all(&self, programs: &mut Programs) -> Result<(), PortError> {
+        for (name, map) in MAPS.into_iter().zip(programs.maps_mut()) {
+            map.pin(self.folder.join(name))
+                .map_err(|error| PortError::from_libbpf(self.action("pin maps in"), &error))?;
+        }
+        // The program that open() looks for comes last: a store is whole or not there.
+        for direction in Direction::BOTH {
+            self.pin(programs.program(direction), &self.program_path(direction))?;
+        }
+        Ok(())
+    }
+
+    /// Attaches a port for good. All or nothing.
+    pub fn attach(
+        &self,
+        programs: &Programs,
+        name: &str,
+        policy: &Policy,
+        via: AttachVia,
+    ) -> Result<u32, PortError> {
+        let ifindex = interface_index(name)?;
+        if self.is_attached(programs, ifindex) {
+            return Err(PortError::AlreadyAttached {
+                name: name.to_owned(),
+            });
+        }
+        programs.set_policy(ifindex, policy)?;
+        let links = programs.attach(ifindex, via).and_then(|mut links| {
+            for (direction, link) in [
+                (Direction::FromGuest, &mut links.from_guest),
+                (Direction::ToGuest, &mut links.to_guest),
+            ] {
+                if let Link::Tcx(fd) = link {
+                    use std::os::fd::AsFd;
+                    self.pin(fd.as_fd(), &self.link_path(ifindex, direction))?;
+                }
+            }
+            Ok(links)
+        });
+        match links {
+            Ok(mut links) => {
+                for link in [&mut links.from_guest, &mut links.to_guest] {
+                    if let Link::Clsact(filter) = link {
+                        filter.keep();
+                    }
+                }
+                Ok(ifindex)
+            }
+            Err(error) => {
+                self.remove_links(ifindex);
+                programs.clear_policy(ifindex)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Detaches a port. When it was the last, the maps and programs go too.
+    pub fn detach(&self, programs: &Programs, name: &str) -> Result<(), PortError> {
+        let ifindex = interface_index(name)?;
+        if !self.is_attached(programs, ifindex) {
+            return Err(PortError::NotAttached {
+                name: name.to_owned(),
+            });
+        }
+        self.detach_index(programs, ifindex)
+    }
+
+    /// The same by index, for interfaces that no longer exist.
+    pub fn detach_index(&self, programs: &Programs, ifindex: u32) -> Result<(), PortError> {
+        self.remove_links(ifindex);
+        programs.detach_clsact(ifindex);
+        programs.clear_policy(ifindex)?;
+        programs.forget_flows(ifindex)?;
+        if self.attached(programs)?.is_empty() {
+            self.remove_shared();
+        }
+        Ok(())
+    }
+
+    /// The ports that are attached.
+    pub fn attached(&self, programs: &Programs) -> Result<Vec<Attached>, PortError> {
+        let names = interfaces();
+        let mut ports: Vec<Attached> = programs
+            .policies
+            .keys()
+            .filter_map(|key| Some(u32::from_ne_bytes(key.try_into().ok()?)))
+            .filter(|ifindex| self.is_attached(programs, *ifindex))
+            .map(|ifindex| Attached {
+                ifindex,
+                name: names.get(&ifindex).cloned(),
+            })
+            .collect();
+        ports.sort_by_key(|port| port.ifindex);
+        Ok(ports)
+    }
+
+    fn is_attached(&self, programs: &Programs, ifindex: u32) -> bool {
+        self.link_path(ifindex, Direction::FromGuest).exists() || programs.has_clsact(ifindex)
+    }
+
+    fn remove_links(&self, ifindex: u32) {
+        for direction in Direction::BOTH {
+            let _gone_already = fs::remove_file(self.link_path(ifindex, direction));
+        }
+    }
+
+    fn remove_shared(&self) {
+        for direction in Direction::BOTH {
+            let _gone_already = fs::remove_file(self.program_path(direction));
+        }
+        for name in MAPS {
+            let _gone_already = fs::remove_file(self.folder.join(name));
+        }
+        let _not_empty = fs::remove_dir(&self.folder);
+    }
+
+    fn pin(&self, fd: BorrowedFd<'_>, path: &Path) -> Result<(), PortError> {
+        let text = CString::new(path.as_os_str().as_bytes()).map_err(|_| PortError::NoBpffs {
+            path: self.folder.clone(),
+        })?;
+        // SAFETY: a plain system call with a NUL-terminated path.
+        let code = unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), text.as_ptr()) };
+        if code < 0 {
+            let error = io::Error::from_raw_os_error(-code);
+            return Err(PortError::from_kernel(
+                format!("pin {}", path.display()),
+                error,
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_bpffs(&self) -> Result<(), PortError> {
+        let missing = || PortError::NoBpffs {
+            path: self.folder.clone(),
+        };
+        let parent = self.folder.parent().ok_or_else(missing)?;
+        let status = nix::sys::statfs::statfs(parent).map_err(|_| missing())?;
+        if i64::from(status.filesystem_type().0) == BPF_FS_MAGIC {
+            Ok(())
+        } else {
+            Err(missing())
+        }
+    }
+
+    fn program_path(&self, direction: Direction) -> PathBuf {
+        self.folder.join(direction.label())
+    }
+
+    fn link_path(&self, ifindex: u32, direction: Direction) -> PathBuf {
+        self.folder
+            .join(format!("port-{ifindex}-{}", direction.label()))
+    }
+
+    fn action(&self, verb: &str) -> String {
+        format!("{verb} {}", self.folder.display())
+    }
+}
+
+/// Index of an interface of the calling thread's network namespace.
+fn interface_index(name: &str) -> Result<u32, PortError> {
+    nix::net::if_::if_nametoindex(name).map_err(|_| PortError::NoInterface {
+        name: name.to_owned(),
+    })
+}
+
+fn interfaces() -> BTreeMap<u32, String> {
+    let Ok(list) = nix::net::if_::if_nameindex() else {
+        return BTreeMap::new();
+    };
+    list.iter()
+        .map(|entry| (entry.index(), entry.name().to_string_lossy().into_owned()))
+        .collect()
+}
