@@ -14,6 +14,7 @@
 //! All arithmetic on the way of a packet is in integers. The one exception is the derivation of
 //! RED's parameters ([`queue::red::RedParameters`]), which happens once, before time begins.
 
+mod agenda;
 pub mod error;
 pub mod fault;
 pub mod link;

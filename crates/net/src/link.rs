@@ -133,22 +133,30 @@ impl<P: Packet> Link<P> {
     }
 
     fn enqueue(&mut self, now: Nanos, packet: P, hold: Nanos, saw: &mut impl FnMut(Verdict, &P)) {
-        let held = Held { hold, packet };
-        match self
-            .queue
-            .offer(now, held, |verdict, held| saw(verdict, &held.packet))
-        {
+        let mut held = Held { hold, packet };
+        let verdict = self.queue.judge(now, &mut held);
+        saw(verdict, &held.packet);
+        match verdict {
             Verdict::Dropped(reason) => self.stats.count_drop(reason),
             Verdict::Marked => self.stats.marked_packets += 1,
             Verdict::Queued => {}
         }
-        // A free transmitter asks at every arrival, also after a drop: RED's idle period, which the
-        // arrival ended, begins anew.
+        let dropped = matches!(verdict, Verdict::Dropped(_));
+        if self.busy_until > now {
+            if !dropped {
+                self.queue.push(held);
+            }
+            return;
+        }
+        // The transmitter is free and asks at every arrival. After a drop it will have found
+        // nothing at `now`, so that RED's idle period, which the arrival ended, begins anew.
         if self.busy_until < now {
             self.busy_until = now;
             self.serializer.restart();
         }
-        self.catch_up(now);
+        if !dropped {
+            self.transmit(held);
+        }
     }
 
     /// The next packet that has arrived at the far end by `now`, with the time at which it did.
@@ -189,15 +197,20 @@ impl<P: Packet> Link<P> {
     /// Starts every transmission that was due by `now`, each at the moment at which it was due.
     fn catch_up(&mut self, now: Nanos) {
         while self.busy_until <= now {
-            let Some(Held { hold, packet }) = self.queue.take(self.busy_until) else {
+            let Some(held) = self.queue.take(self.busy_until) else {
                 return;
             };
-            let size_bytes = packet.size_bytes();
-            self.stats.sent_packets += 1;
-            self.stats.sent_bytes += u64::from(size_bytes);
-            self.busy_until += self.serializer.transmission(size_bytes);
-            self.put_on_wire(self.busy_until + self.delay + hold, packet);
+            self.transmit(held);
         }
+    }
+
+    /// Starts a transmission at the moment at which the transmitter is free.
+    fn transmit(&mut self, Held { hold, packet }: Held<P>) {
+        let size_bytes = packet.size_bytes();
+        self.stats.sent_packets += 1;
+        self.stats.sent_bytes += u64::from(size_bytes);
+        self.busy_until += self.serializer.transmission(size_bytes);
+        self.put_on_wire(self.busy_until + self.delay + hold, packet);
     }
 
     /// Behind everything that arrives no later; at the end, unless a held packet is there.

@@ -1,13 +1,13 @@
 //! The network at work: packets go in at hosts, cross links and come out at hosts.
 //!
-//! Events happen in the order of (time, sequence), where a packet gets its sequence when it comes to
-//! a link. At the same time, arrivals over links come before injections. So the outcome follows from
-//! the injections and their times alone; how often [`Network::advance`] is called changes nothing.
+//! Events happen in the order of (time, sequence), where a packet gets its sequence when it comes
+//! to a link. At the same time, arrivals over links come before injections. So the outcome follows
+//! from the injections and their times alone; how often [`Network::advance`] is called changes
+//! nothing.
 
-use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
+use crate::agenda::{Agenda, Key, NEVER, key};
 use crate::error::NetError;
 use crate::link::Link;
 use crate::packet::{Ecn, Packet};
@@ -55,26 +55,12 @@ impl<P: Packet> Packet for Envelope<P> {
     }
 }
 
-/// Time in the upper and sequence in the lower half: one comparison orders both.
-type Key = u128;
-const NEVER: Key = Key::MAX;
-
-fn key(at: Nanos, sequence: u64) -> Key {
-    Key::from(at.0) << 64 | Key::from(sequence)
-}
-
-fn time_of(key: Key) -> Nanos {
-    Nanos((key >> 64) as u64)
-}
-
 /// A link in its place.
 #[derive(Clone, Debug)]
 struct Port<P> {
     link: Link<Envelope<P>>,
     /// The node at the far end: a host below the number of hosts, a switch from there on.
     to: usize,
-    /// The agenda's valid entry for this link, or [`NEVER`].
-    scheduled: Key,
 }
 
 impl<P: Packet> Port<P> {
@@ -101,9 +87,7 @@ pub struct Network<P> {
     ports: Vec<Port<P>>,
     routes: Routes,
     hosts: usize,
-    /// The next event of every link that has one. An entry whose key is not its port's `scheduled`
-    /// is stale.
-    agenda: BinaryHeap<Reverse<(Key, u32)>>,
+    agenda: Agenda,
     inbox: VecDeque<Injected<P>>,
     clock: Nanos,
     sequence: u64,
@@ -126,11 +110,10 @@ impl<P: Packet> Network<P> {
             ports.push(Port {
                 link,
                 to: topology.index(plan.to),
-                scheduled: NEVER,
             });
         }
         Ok(Network {
-            agenda: BinaryHeap::with_capacity(ports.len()),
+            agenda: Agenda::new(ports.len()),
             ports,
             routes: Routes::new(topology),
             hosts: topology.host_count(),
@@ -141,8 +124,8 @@ impl<P: Packet> Network<P> {
         })
     }
 
-    /// Takes a packet from host `from` for host `to` at `now`. Time does not run backwards: a packet
-    /// dated before the last injection or [`Network::advance`] is taken at that time.
+    /// Takes a packet from host `from` for host `to` at `now`. Time does not run backwards: a
+    /// packet dated before the last injection or [`Network::advance`] is taken at that time.
     ///
     /// # Errors
     /// [`NetError::UnknownNode`], or [`NetError::NoRoute`] (also from a host to itself).
@@ -172,8 +155,8 @@ impl<P: Packet> Network<P> {
     }
 
     /// Takes a copy of a packet for every other host that can be reached, in the order of their
-    /// numbers. Every copy crosses the sender's own link, unlike on Ethernet, where the switch makes
-    /// them: meant for the few small frames of ARP and neighbour discovery.
+    /// numbers. Every copy crosses the sender's own link, unlike on Ethernet, where the switch
+    /// makes them: meant for the few small frames of ARP and neighbour discovery.
     ///
     /// # Errors
     /// [`NetError::UnknownNode`].
@@ -194,7 +177,7 @@ impl<P: Packet> Network<P> {
 
     /// When the network next has something to do; none when it is empty.
     pub fn next_event(&self) -> Option<Nanos> {
-        let link = self.agenda.peek().map(|Reverse((key, _))| time_of(*key));
+        let link = self.agenda.first().map(|(at, _)| at);
         let injected = self.inbox.front().map(|injected| injected.at);
         link.into_iter().chain(injected).min()
     }
@@ -202,13 +185,12 @@ impl<P: Packet> Network<P> {
     /// Lets everything happen that happens up to and including `now`.
     pub fn advance(&mut self, now: Nanos, sink: &mut impl Sink<P>) {
         loop {
-            let link = self.next_link_event();
             let injected = self
                 .inbox
                 .front()
                 .map_or(Nanos::MAX, |injected| injected.at);
-            match link {
-                Some(at) if at <= injected && at <= now => self.arrive(at, sink),
+            match self.agenda.first() {
+                Some((at, link)) if at <= injected && at <= now => self.arrive(at, link, sink),
                 _ if injected <= now => {
                     let Some(Injected {
                         at,
@@ -253,35 +235,11 @@ impl<P: Packet> Network<P> {
         })
     }
 
-    /// The time of the agenda's first valid entry; stale ones before it are thrown away.
-    fn next_link_event(&mut self) -> Option<Nanos> {
-        while let Some(&Reverse((key, link))) = self.agenda.peek() {
-            if self.ports[link as usize].scheduled == key {
-                return Some(time_of(key));
-            }
-            self.agenda.pop();
-        }
-        None
-    }
-
-    /// The agenda's first entry happens: its link may hand a packet to the node at its far end.
-    fn arrive(&mut self, at: Nanos, sink: &mut impl Sink<P>) {
-        let Some(mut first) = self.agenda.peek_mut() else {
-            return;
-        };
-        let port = &mut self.ports[first.0.1 as usize];
+    /// A link's event: it may hand a packet to the node at its far end.
+    fn arrive(&mut self, at: Nanos, link: u32, sink: &mut impl Sink<P>) {
+        let port = &mut self.ports[link as usize];
         let arrived = port.link.receive(at);
-        port.scheduled = port.next_key();
-        // Replacing the entry costs one walk down the heap; a pop and a push would cost two.
-        match port.scheduled {
-            NEVER => {
-                PeekMut::pop(first);
-            }
-            next => {
-                first.0.0 = next;
-                drop(first);
-            }
-        }
+        self.agenda.set(link, port.next_key());
         let node = port.to;
         let Some((at, Envelope { to, packet, .. })) = arrived else {
             return;
@@ -318,13 +276,8 @@ impl<P: Packet> Network<P> {
         self.schedule(link);
     }
 
-    /// Puts a link's next event on the agenda if it has none there, or only a later one.
     fn schedule(&mut self, link: LinkId) {
-        let port = &mut self.ports[link.0 as usize];
-        let next = port.next_key();
-        if next < port.scheduled {
-            port.scheduled = next;
-            self.agenda.push(Reverse((next, link.0)));
-        }
+        self.agenda
+            .set(link.0, self.ports[link.0 as usize].next_key());
     }
 }

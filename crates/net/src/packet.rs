@@ -15,7 +15,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// From the low two bits of the IPv4 TOS byte or the IPv6 traffic class; the others are ignored.
+    /// From the low two bits of the IPv4 TOS byte or the IPv6 traffic class; others are ignored.
     pub const fn from_bits(bits: u8) -> Ecn {
         match bits & 0b11 {
             0b00 => Ecn::NotEct,

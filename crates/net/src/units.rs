@@ -101,12 +101,24 @@ pub struct Serializer {
     rate: BitsPerSec,
     /// Numerator of the fraction left over, in 1/rate nanoseconds; always below the rate.
     carry: u64,
+    /// The size whose time was computed last. Neighbours on a link mostly have the same size, and a
+    /// division costs more than the rest of a packet's way through the transmitter.
+    bytes: u32,
+    whole_ns: u64,
+    /// Numerator of the fraction beside `whole_ns`; below the rate.
+    fraction: u64,
 }
 
 impl Serializer {
     /// A serializer at `rate`, which must not be zero ([`crate::LinkSpec`] checks it).
     pub fn new(rate: BitsPerSec) -> Serializer {
-        Serializer { rate, carry: 0 }
+        Serializer {
+            rate,
+            carry: 0,
+            bytes: 0,
+            whole_ns: 0,
+            fraction: 0,
+        }
     }
 
     /// Forgets the fraction: the link fell idle, and the next packet starts on a whole nanosecond.
@@ -115,19 +127,33 @@ impl Serializer {
     }
 
     /// The time that `bytes` occupy the link, so that the sum over a busy period is exact to less
-    /// than one nanosecond however long the period is.
+    /// than one nanosecond however long the period is. More than 584 years saturate.
     pub fn transmission(&mut self, bytes: u32) -> Nanos {
-        let bits = u128::from(bytes) * 8;
-        let numerator = bits * NANOS_PER_SEC + u128::from(self.carry);
+        if bytes != self.bytes {
+            self.divide(bytes);
+        }
+        // carry + fraction, less the rate if that leaves a whole nanosecond, without overflow.
+        let to_next_ns = self.rate.0 - self.fraction;
+        if self.carry >= to_next_ns {
+            self.carry -= to_next_ns;
+            return Nanos(self.whole_ns.saturating_add(1));
+        }
+        self.carry += self.fraction;
+        Nanos(self.whole_ns)
+    }
+
+    fn divide(&mut self, bytes: u32) {
+        self.bytes = bytes;
+        let numerator = u128::from(bytes) * 8 * NANOS_PER_SEC;
         // A division of 64-bit numbers is several times faster, and nearly all of them are.
         if let Ok(numerator) = u64::try_from(numerator) {
-            self.carry = numerator % self.rate.0;
-            return Nanos(numerator / self.rate.0);
+            (self.whole_ns, self.fraction) = (numerator / self.rate.0, numerator % self.rate.0);
+            return;
         }
         let rate = u128::from(self.rate.0);
-        // Both fit: a remainder is below the rate, and a span beyond 584 years saturates.
-        self.carry = (numerator % rate) as u64;
-        Nanos(u64::try_from(numerator / rate).unwrap_or(u64::MAX))
+        self.whole_ns = u64::try_from(numerator / rate).unwrap_or(u64::MAX);
+        // A remainder is below the rate, so it fits.
+        self.fraction = (numerator % rate) as u64;
     }
 }
 

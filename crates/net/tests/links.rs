@@ -4,7 +4,9 @@ mod common;
 
 use common::{Parcel, disciplines, endless, parcel};
 use proptest::prelude::*;
-use uc_net::{BitsPerSec, Ecn, Fault, FaultRule, Length, Link, LinkSpec, Nanos, QueueSpec};
+use uc_net::{
+    BitsPerSec, Ecn, Fault, FaultRule, Length, Link, LinkSpec, Nanos, QueueSpec, Verdict,
+};
 
 /// Gap in nanoseconds and size of each packet.
 fn traffic() -> impl Strategy<Value = Vec<(u64, u32)>> {
@@ -224,9 +226,9 @@ fn a_link_without_a_rate_or_with_a_certain_fault_and_more_is_refused() {
     assert!(refused(spec).contains("1000001 ppm is more than certain"));
 }
 
-#[test]
-fn a_red_queue_that_overflowed_with_syns_lets_one_in_after_a_silence() {
-    // min 3 packets, max 3 packets and a byte, as in vCC's RED1 on a smaller scale.
+/// A link whose RED queue was filled by 60 packets at time zero and is empty again after 72.7 ms;
+/// min is 3 packets and max a byte more, as in vCC's RED1 on a smaller scale.
+fn overflowed_red() -> Link<Parcel> {
     let red = uc_net::RedSpec {
         min_bytes: 4_500,
         max_bytes: 4_501,
@@ -249,27 +251,38 @@ fn a_red_queue_that_overflowed_with_syns_lets_one_in_after_a_silence() {
             &mut |_, _: &Parcel| {},
         );
     }
-    let syn = |number| parcel(number, 74, Ecn::NotEct);
-    link.offer(Nanos::ZERO, syn(60), &mut |_, _: &Parcel| {});
-    assert_eq!(
-        link.report(Nanos::ZERO).stats.dropped_packets(),
-        1,
-        "above max a SYN is dropped"
+    link
+}
+
+/// Whether a SYN, which is never ECT, gets in at `millis`.
+fn syn_gets_in(link: &mut Link<Parcel>, millis: u64) -> bool {
+    let mut got_in = false;
+    let mut saw = |verdict, _: &Parcel| got_in = verdict == Verdict::Queued;
+    link.offer(
+        Nanos::from_millis(millis),
+        parcel(millis, 74, Ecn::NotEct),
+        &mut saw,
     );
-    // 60 packets are gone after 73 ms; each SYN that is dropped later ends one idle period.
-    for millis in [1_000, 2_000] {
-        link.offer(
-            Nanos::from_millis(millis),
-            syn(millis),
-            &mut |_, _: &Parcel| {},
-        );
-    }
-    let stats = link.report(Nanos::from_millis(3_000)).stats;
-    assert_eq!(
-        stats.dropped_packets(),
-        1,
-        "the queue emptied, and still drops: {stats:?}"
+    got_in
+}
+
+#[test]
+fn a_red_queue_that_overflowed_lets_a_syn_in_after_a_silence() {
+    let mut link = overflowed_red();
+    assert!(!syn_gets_in(&mut link, 0), "above max a SYN is dropped");
+    assert!(
+        syn_gets_in(&mut link, 1_000),
+        "the queue is empty for long, and still drops"
     );
+}
+
+#[test]
+fn a_dropped_syn_begins_a_new_idle_period() {
+    // The average lies at 19 times min. In an idle period of up to 65 ms it falls by half at most
+    // (16 cells of 4096 us; the first one is linear), so the fifth SYN is the first to get in.
+    let mut link = overflowed_red();
+    let got_in = [100, 150, 200, 250, 300].map(|millis| syn_gets_in(&mut link, millis));
+    assert_eq!(got_in, [false, false, false, false, true]);
 }
 
 #[test]

@@ -1,47 +1,12 @@
-//! Networks: routes, broadcasts, totals, and an outcome that depends on nothing but the injections.
+//! Networks: routes, broadcasts, ties, and what is refused.
 
 mod common;
 
-use common::{Parcel, disciplines, endless, link_10_mbit, parcel, small_red};
-use proptest::prelude::*;
+use common::{Journal, Parcel, Told, endless, link_10_mbit, parcel, star};
 use uc_net::{
-    BitsPerSec, DropReason, Dumbbell, Ecn, Fault, FaultRule, FlowCounts, HostId, LinkId, LinkSpec,
-    Nanos, NetError, Network, Node, Sink, Star, SwitchId, Topology,
+    BitsPerSec, Dumbbell, Ecn, HostId, LinkId, LinkSpec, Nanos, NetError, Network, Node, SwitchId,
+    Topology,
 };
-
-/// One thing that a network told its sink.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
-    Delivered(Nanos, HostId, Parcel),
-    Dropped(Nanos, LinkId, Parcel, DropReason),
-    Marked(Nanos, LinkId, Parcel),
-}
-
-#[derive(Default)]
-struct Journal(Vec<Told>);
-
-impl Sink<Parcel> for Journal {
-    fn deliver(&mut self, at: Nanos, host: HostId, packet: Parcel) {
-        self.0.push(Told::Delivered(at, host, packet));
-    }
-
-    fn dropped(&mut self, at: Nanos, link: LinkId, packet: &Parcel, reason: DropReason) {
-        self.0.push(Told::Dropped(at, link, packet.clone(), reason));
-    }
-
-    fn marked(&mut self, at: Nanos, link: LinkId, packet: &Parcel) {
-        self.0.push(Told::Marked(at, link, packet.clone()));
-    }
-}
-
-fn star(senders: u32, bottleneck: LinkSpec) -> Star {
-    let access = LinkSpec::new(
-        BitsPerSec::from_mbit(100),
-        Nanos::from_micros(250),
-        endless(),
-    );
-    Star::new(senders, access, bottleneck).unwrap()
-}
 
 fn delivered(journal: &Journal) -> Vec<(u64, u32, u64)> {
     let one = |told: &Told| match told {
@@ -98,6 +63,31 @@ fn packets_of_one_moment_cross_the_switch_in_the_order_in_which_they_were_inject
     network.advance(Nanos::MAX, &mut journal);
     let numbers: Vec<u64> = delivered(&journal).iter().map(|told| told.2).collect();
     assert_eq!(numbers, [2, 0, 1]);
+}
+
+#[test]
+fn an_arrival_comes_before_an_injection_of_the_same_moment_however_late_the_driver_is() {
+    let dumbbell = Dumbbell::new(2, link_10_mbit(endless()), link_10_mbit(endless())).unwrap();
+    let (left, right) = (&dumbbell.left, &dumbbell.right);
+    // A packet of 1,250 bytes takes 1,250 us over each link. The one from the left reaches the
+    // first switch when the other is injected on the right; both reach the second one together.
+    let meeting = Nanos::from_micros(1_250);
+    for driver_is_late in [false, true] {
+        let mut network = Network::new(&dumbbell.topology, 1).unwrap();
+        let mut journal = Journal::default();
+        network
+            .inject(Nanos::ZERO, left[0], right[1], parcel(1, 1_250, Ecn::Ect0))
+            .unwrap();
+        if !driver_is_late {
+            network.advance(meeting, &mut journal);
+        }
+        network
+            .inject(meeting, right[0], right[1], parcel(2, 1_250, Ecn::Ect0))
+            .unwrap();
+        network.advance(Nanos::MAX, &mut journal);
+        let numbers: Vec<u64> = delivered(&journal).iter().map(|told| told.2).collect();
+        assert_eq!(numbers, [1, 2], "late: {driver_is_late}");
+    }
 }
 
 #[test]
@@ -264,126 +254,4 @@ fn an_injection_can_not_be_dated_back() {
             .inject(Nanos::ZERO, star.receiver, star.receiver, packet)
             .is_err()
     );
-}
-
-/// Gap in nanoseconds, sender, size, ECN bits.
-type Injection = (u64, u32, u32, u8);
-
-fn injections() -> impl Strategy<Value = Vec<Injection>> {
-    let gap = prop_oneof![3 => Just(0u64), 3 => 0..300_000u64, 1 => 0..20_000_000u64];
-    prop::collection::vec((gap, 0..4u32, 60..1_515u32, 0..4u8), 1..300)
-}
-
-/// Runs a star whose sinks' journal is returned; `polls` says before which injections to advance,
-/// `looks` before which of those to read a link.
-fn run(
-    star: &Star,
-    injections: &[Injection],
-    seed: u64,
-    polls: impl Fn(usize) -> bool,
-    looks: bool,
-) -> (Vec<Told>, Network<Parcel>) {
-    let mut network = Network::new(&star.topology, seed).unwrap();
-    let (mut journal, mut now) = (Journal::default(), Nanos::ZERO);
-    for (number, &(gap_ns, sender, size_bytes, bits)) in injections.iter().enumerate() {
-        now += Nanos(gap_ns);
-        if polls(number) {
-            network.advance(now, &mut journal);
-            if looks {
-                network.link(star.bottleneck).unwrap();
-            }
-        }
-        let packet = parcel(number as u64, size_bytes, Ecn::from_bits(bits));
-        network
-            .inject(now, star.senders[sender as usize], star.receiver, packet)
-            .unwrap();
-    }
-    network.advance(Nanos::MAX, &mut journal);
-    (journal.0, network)
-}
-
-fn faulty(queue: uc_net::QueueSpec) -> LinkSpec {
-    let mut spec = link_10_mbit(queue);
-    let rule = |chance_ppm, fault| FaultRule {
-        chance_ppm,
-        flow: None,
-        fault,
-    };
-    spec.faults = vec![
-        rule(20_000, Fault::Loss),
-        rule(20_000, Fault::Duplicate),
-        rule(
-            100_000,
-            Fault::Reorder {
-                hold: Nanos::from_millis(4),
-            },
-        ),
-    ];
-    spec
-}
-
-proptest! {
-    #[test]
-    fn polling_and_looking_change_nothing(
-        injections in injections(), seed: u64, stride in 2..30usize,
-    ) {
-        for queue in disciplines() {
-            for spec in [link_10_mbit(queue.clone()), faulty(queue.clone())] {
-                let star = star(4, spec);
-                let (eager, _) = run(&star, &injections, seed, |_| true, true);
-                let (late, _) = run(&star, &injections, seed, |n| n % stride == 0, false);
-                let (last, _) = run(&star, &injections, seed, |_| false, false);
-                prop_assert_eq!(&eager, &late, "seed {}", seed);
-                prop_assert_eq!(&eager, &last, "seed {}", seed);
-            }
-        }
-    }
-
-    #[test]
-    fn the_sink_is_told_in_the_order_of_time(injections in injections(), seed: u64) {
-        let star = star(4, faulty(small_red(true)));
-        let (told, _) = run(&star, &injections, seed, |n| n % 7 == 0, false);
-        let times: Vec<Nanos> = told.iter().map(|told| match told {
-            Told::Delivered(at, ..) | Told::Dropped(at, ..) | Told::Marked(at, ..) => *at,
-        }).collect();
-        prop_assert!(times.is_sorted(), "seed {}", seed);
-    }
-
-    #[test]
-    fn the_totals_are_what_the_sink_was_told(injections in injections(), seed: u64) {
-        for queue in disciplines() {
-            let star = star(4, faulty(queue));
-            let (told, mut network) = run(&star, &injections, seed, |_| false, false);
-            let stats = network.link(star.bottleneck).unwrap().stats;
-            let mut flows = std::collections::BTreeMap::<u32, FlowCounts>::new();
-            let (mut delivered, mut dropped, mut marked) = (0, [0; 5], 0);
-            for told in &told {
-                match told {
-                    Told::Delivered(..) => delivered += 1,
-                    Told::Dropped(_, link, packet, reason) => {
-                        prop_assert_eq!(*link, star.bottleneck);
-                        dropped[*reason as usize] += 1;
-                        flows.entry(packet.flow).or_default().dropped_packets += 1;
-                    }
-                    Told::Marked(_, _, packet) => {
-                        marked += 1;
-                        flows.entry(packet.flow).or_default().marked_packets += 1;
-                    }
-                }
-            }
-            prop_assert_eq!(stats.delivered_packets, delivered, "seed {}", seed);
-            prop_assert_eq!(stats.marked_packets, marked, "seed {}", seed);
-            for reason in DropReason::ALL {
-                let told = dropped[reason as usize];
-                prop_assert_eq!(stats.dropped(reason), told, "seed {}, {}", seed, reason.name());
-            }
-            prop_assert_eq!(network.flows(), &flows, "seed {}", seed);
-            prop_assert_eq!(
-                stats.offered_packets + stats.duplicated_packets,
-                stats.delivered_packets + stats.dropped_packets(),
-                "seed {}", seed
-            );
-            prop_assert_eq!(stats.offered_packets, injections.len() as u64);
-        }
-    }
 }

@@ -181,14 +181,15 @@ impl<P: Packet> Queue<P> {
         })
     }
 
-    /// Offers a packet at time `now`. `saw` is told the verdict while the packet is still at hand,
-    /// already marked if that is the verdict.
-    pub fn offer(&mut self, now: Nanos, mut packet: P, saw: impl FnOnce(Verdict, &P)) -> Verdict {
-        let size_bytes = packet.size_bytes();
+    /// Decides on a packet that arrives at `now`, and marks it if that is the verdict. A packet
+    /// that is not dropped goes into the queue by [`Queue::push`], or past it if nothing waits and
+    /// the transmitter is free.
+    pub fn judge(&mut self, now: Nanos, packet: &mut P) -> Verdict {
+        let (size_bytes, ecn) = (packet.size_bytes(), packet.ecn());
         let arrival = Arrival {
             at: now,
             size_bytes,
-            ecn: packet.ecn(),
+            ecn,
             backlog: self.backlog,
         };
         let verdict = match &mut self.discipline {
@@ -199,12 +200,13 @@ impl<P: Packet> Queue<P> {
         if verdict == Verdict::Marked {
             packet.set_ce();
         }
-        saw(verdict, &packet);
-        if !matches!(verdict, Verdict::Dropped(_)) {
-            self.backlog = self.backlog.with(size_bytes);
-            self.waiting.push_back(packet);
-        }
         verdict
+    }
+
+    /// Lets a packet wait that [`Queue::judge`] did not drop.
+    pub fn push(&mut self, packet: P) {
+        self.backlog = self.backlog.with(packet.size_bytes());
+        self.waiting.push_back(packet);
     }
 
     /// The transmitter, free at `now`, asks for the packet that has waited longest. An empty answer

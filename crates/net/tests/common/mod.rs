@@ -1,7 +1,10 @@
 //! A packet and a few specs for tests.
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
-use uc_net::{BitsPerSec, Ecn, Length, LinkSpec, Nanos, Packet, QueueSpec, RedSpec};
+use uc_net::{
+    BitsPerSec, DropReason, Ecn, HostId, Length, LinkId, LinkSpec, Nanos, Packet, QueueSpec,
+    RedSpec, Sink, Star,
+};
 
 /// A packet that knows its flow and its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,4 +89,40 @@ pub fn endless() -> QueueSpec {
     QueueSpec::DropTail {
         limit: Length::Packets(1_000_000),
     }
+}
+
+/// One thing that a network told its sink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    Delivered(Nanos, HostId, Parcel),
+    Dropped(Nanos, LinkId, Parcel, DropReason),
+    Marked(Nanos, LinkId, Parcel),
+}
+
+/// Everything that a network told, in order.
+#[derive(Default)]
+pub struct Journal(pub Vec<Told>);
+
+impl Sink<Parcel> for Journal {
+    fn deliver(&mut self, at: Nanos, host: HostId, packet: Parcel) {
+        self.0.push(Told::Delivered(at, host, packet));
+    }
+
+    fn dropped(&mut self, at: Nanos, link: LinkId, packet: &Parcel, reason: DropReason) {
+        self.0.push(Told::Dropped(at, link, packet.clone(), reason));
+    }
+
+    fn marked(&mut self, at: Nanos, link: LinkId, packet: &Parcel) {
+        self.0.push(Told::Marked(at, link, packet.clone()));
+    }
+}
+
+/// A star whose access links are ten times as fast as its bottleneck.
+pub fn star(senders: u32, bottleneck: LinkSpec) -> Star {
+    let access = LinkSpec::new(
+        BitsPerSec::from_mbit(100),
+        Nanos::from_micros(250),
+        endless(),
+    );
+    Star::new(senders, access, bottleneck).unwrap()
 }

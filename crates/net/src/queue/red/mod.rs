@@ -3,7 +3,7 @@
 //! Read first: Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance"
 //! (1993), figure 17, and Linux's `include/net/red.h` and `net/sched/sch_red.c`, whose arithmetic
 //! this follows number for number (flags: `ecn` or none; `harddrop`, `nodrop` and `adaptive` off).
-//! [`parameters`] is the user tool's half of it, the derivation of weight, probability and idle
+//! [`RedParameters`] is the user tool's half of it, the derivation of weight, probability and idle
 //! table.
 
 mod parameters;
@@ -87,12 +87,12 @@ impl Red {
         self.idle_since.get_or_insert(now);
     }
 
-    /// The average after the queue has been empty for `idle`: figure 17's (1 − W)^m, from a table of
-    /// shifts, linear in the table's first cells.
+    /// The average after the queue has been empty for `idle`: figure 17's (1 − W)^m, from a table
+    /// of shifts, linear in the table's first cells.
     ///
-    /// The table comes from the tool in ticks of 64 ns, while the kernel looks it up by microseconds
-    /// (since 3.3). So Linux forgets an old average 15.6 times slower than the formula says, and so
-    /// do we.
+    /// The table comes from the tool in ticks of 64 ns, while the kernel looks it up by
+    /// microseconds. So Linux forgets an old average up to 15.6 times slower than the formula says,
+    /// and so do we.
     fn average_after_idle(&self, idle: Nanos) -> u64 {
         let p = &self.parameters;
         let idle_us = (idle.0 / 1_000).min(p.idle_max_us());

@@ -44,7 +44,8 @@ pub struct RedParameters {
     pub wlog: u8,
     /// The probability for each byte above min is 2^−plog, if the tool gives no exact one.
     pub plog: u8,
-    /// Each cell of the idle table spans 2^scell_log (ticks to the tool, microseconds to the kernel).
+    /// Each cell of the idle table spans 2^scell_log: ticks to the tool, microseconds to the
+    /// kernel.
     pub scell_log: u8,
     /// By how many bits the average has decayed, for each cell of idle time.
     pub idle_shifts: [u8; 256],

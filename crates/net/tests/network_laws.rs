@@ -1,0 +1,139 @@
+//! What holds for every network: its outcome depends on the injections alone, and its totals agree.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Journal, Parcel, Told, disciplines, link_10_mbit, parcel, small_red, star};
+use proptest::prelude::*;
+use uc_net::{DropReason, Ecn, Fault, FaultRule, FlowCounts, LinkSpec, Nanos, Network, Star};
+
+/// Gap in nanoseconds, sender, size, ECN bits.
+type Injection = (u64, u32, u32, u8);
+
+fn injections() -> impl Strategy<Value = Vec<Injection>> {
+    let gap = prop_oneof![3 => Just(0u64), 3 => 0..300_000u64, 1 => 0..20_000_000u64];
+    prop::collection::vec((gap, 0..4u32, 60..1_515u32, 0..4u8), 1..300)
+}
+
+/// Injections in steps of half a packet's time on an access link, so that many events coincide.
+fn coincidences() -> impl Strategy<Value = Vec<Injection>> {
+    let gap = (0..5u64).prop_map(|steps| steps * 50_000);
+    prop::collection::vec((gap, 0..4u32, Just(1_250u32), 0..4u8), 1..100)
+}
+
+/// Runs a star whose sinks' journal is returned; `polls` says before which injections to advance,
+/// `looks` before which of those to read a link.
+fn run(
+    star: &Star,
+    injections: &[Injection],
+    seed: u64,
+    polls: impl Fn(usize) -> bool,
+    looks: bool,
+) -> (Vec<Told>, Network<Parcel>) {
+    let mut network = Network::new(&star.topology, seed).unwrap();
+    let (mut journal, mut now) = (Journal::default(), Nanos::ZERO);
+    for (number, &(gap_ns, sender, size_bytes, bits)) in injections.iter().enumerate() {
+        now += Nanos(gap_ns);
+        if polls(number) {
+            network.advance(now, &mut journal);
+            if looks {
+                network.link(star.bottleneck).unwrap();
+            }
+        }
+        let packet = parcel(number as u64, size_bytes, Ecn::from_bits(bits));
+        network
+            .inject(now, star.senders[sender as usize], star.receiver, packet)
+            .unwrap();
+    }
+    network.advance(Nanos::MAX, &mut journal);
+    (journal.0, network)
+}
+
+fn faulty(queue: uc_net::QueueSpec) -> LinkSpec {
+    let mut spec = link_10_mbit(queue);
+    let rule = |chance_ppm, fault| FaultRule {
+        chance_ppm,
+        flow: None,
+        fault,
+    };
+    spec.faults = vec![
+        rule(20_000, Fault::Loss),
+        rule(20_000, Fault::Duplicate),
+        rule(
+            100_000,
+            Fault::Reorder {
+                hold: Nanos::from_millis(4),
+            },
+        ),
+    ];
+    spec
+}
+
+proptest! {
+    #[test]
+    fn polling_and_looking_change_nothing(
+        injections in prop_oneof![injections(), coincidences()],
+        seed: u64,
+        stride in 2..30usize,
+    ) {
+        for queue in disciplines() {
+            for spec in [link_10_mbit(queue.clone()), faulty(queue.clone())] {
+                let star = star(4, spec);
+                let (eager, _) = run(&star, &injections, seed, |_| true, true);
+                let (late, _) = run(&star, &injections, seed, |n| n % stride == 0, false);
+                let (last, _) = run(&star, &injections, seed, |_| false, false);
+                prop_assert_eq!(&eager, &late, "seed {}", seed);
+                prop_assert_eq!(&eager, &last, "seed {}", seed);
+            }
+        }
+    }
+
+    #[test]
+    fn the_sink_is_told_in_the_order_of_time(injections in injections(), seed: u64) {
+        let star = star(4, faulty(small_red(true)));
+        let (told, _) = run(&star, &injections, seed, |n| n % 7 == 0, false);
+        let times: Vec<Nanos> = told.iter().map(|told| match told {
+            Told::Delivered(at, ..) | Told::Dropped(at, ..) | Told::Marked(at, ..) => *at,
+        }).collect();
+        prop_assert!(times.is_sorted(), "seed {}", seed);
+    }
+
+    #[test]
+    fn the_totals_are_what_the_sink_was_told(injections in injections(), seed: u64) {
+        for queue in disciplines() {
+            let star = star(4, faulty(queue));
+            let (told, mut network) = run(&star, &injections, seed, |_| false, false);
+            let stats = network.link(star.bottleneck).unwrap().stats;
+            let mut flows = BTreeMap::<u32, FlowCounts>::new();
+            let (mut delivered, mut dropped, mut marked) = (0, [0; 5], 0);
+            for told in &told {
+                match told {
+                    Told::Delivered(..) => delivered += 1,
+                    Told::Dropped(_, link, packet, reason) => {
+                        prop_assert_eq!(*link, star.bottleneck);
+                        dropped[*reason as usize] += 1;
+                        flows.entry(packet.flow).or_default().dropped_packets += 1;
+                    }
+                    Told::Marked(_, _, packet) => {
+                        marked += 1;
+                        flows.entry(packet.flow).or_default().marked_packets += 1;
+                    }
+                }
+            }
+            prop_assert_eq!(stats.delivered_packets, delivered, "seed {}", seed);
+            prop_assert_eq!(stats.marked_packets, marked, "seed {}", seed);
+            for reason in DropReason::ALL {
+                let told = dropped[reason as usize];
+                prop_assert_eq!(stats.dropped(reason), told, "seed {}, {}", seed, reason.name());
+            }
+            prop_assert_eq!(network.flows(), &flows, "seed {}", seed);
+            prop_assert_eq!(
+                stats.offered_packets + stats.duplicated_packets,
+                stats.delivered_packets + stats.dropped_packets(),
+                "seed {}", seed
+            );
+            prop_assert_eq!(stats.offered_packets, injections.len() as u64);
+        }
+    }
+}
