@@ -62,8 +62,13 @@ pub(crate) fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> Er
     let message = error.message();
     let span = error.span().unwrap_or(0..text.len());
     // Inside a table that carries its kind, serde has lost the place of the value: what it names
-    // is found again by its spelling.
-    let from = quoted(message).and_then(|word| find_word(text, span.clone(), word));
+    // is found again by its spelling, unless it is what is not there.
+    let named = if message.starts_with("missing") {
+        None
+    } else {
+        quoted(message)
+    };
+    let from = named.and_then(|word| find_word(text, span.clone(), word));
     Error::Parse {
         place: at(name, text, from.unwrap_or(span.start)),
         message: tidy(message),
@@ -88,6 +93,15 @@ pub(crate) fn tidy(message: &str) -> String {
     }
     if let Some(rest) = message.strip_prefix("missing field") {
         return format!("missing key{rest}; add it to this table");
+    }
+    for (theirs, ours) in [
+        ("f64", "a number"),
+        ("u32", "a whole number"),
+        ("u8", "a whole number"),
+    ] {
+        if let Some(rest) = message.strip_suffix(&format!("expected {theirs}")) {
+            return format!("{rest}expected {ours}");
+        }
     }
     message
 }
@@ -123,9 +137,13 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The first word of `message` in backquotes.
+/// The first word of `message` in backquotes, or else in quotes.
 fn quoted(message: &str) -> Option<&str> {
-    message.split('`').nth(1)
+    message
+        .split('`')
+        .nth(1)
+        .or_else(|| message.split('"').nth(1))
+        .filter(|word| !word.is_empty())
 }
 
 /// The offset of `word` as a whole word, at or after `span.start` and before the next header.

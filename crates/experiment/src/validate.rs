@@ -1,15 +1,16 @@
 //! Whether an experiment makes sense: numbers that can be, names that exist.
 
+mod expect;
+mod network;
+
 use std::collections::BTreeSet;
 
 use crate::case::{Case, Guests};
 use crate::error::Error;
-use crate::expect::Expectation;
-use crate::measure::Measure;
-use crate::network::{Network, Queue};
 use crate::place::suggest;
 use crate::schema::Experiment;
-use crate::stack::Stack;
+use expect::check_expect;
+use network::{check_network, check_stack};
 
 /// A key's path and what is wrong with it.
 type Fault = (String, String);
@@ -115,102 +116,6 @@ fn check_times(experiment: &Experiment) -> Check {
     })
 }
 
-fn check_network(network: &Network) -> Check {
-    let rate = |key: &str, bps: u64| {
-        ensure(bps > 0, key, || {
-            "is 0; nothing would ever arrive: give for example 10Mbit".into()
-        })
-    };
-    rate("network.rate", network.rate.0)?;
-    rate("network.access_rate", network.access_rate().0)?;
-    match &network.queue {
-        Queue::Droptail { limit } => check_limit(limit.0),
-        Queue::Threshold { limit, mark } => {
-            check_limit(limit.0)?;
-            ensure(mark.0 < limit.0, "network.queue.mark", || {
-                format!("{mark} is not below the limit {limit}: it would never mark")
-            })
-        }
-        Queue::Red { .. } => check_red(&network.queue),
-    }
-}
-
-fn check_limit(limit_bytes: u32) -> Check {
-    // A queue that can't hold one full Ethernet frame passes nothing.
-    ensure(limit_bytes >= 1514, "network.queue.limit", || {
-        "holds not even one full packet; give at least 1514B".into()
-    })
-}
-
-fn check_red(queue: &Queue) -> Check {
-    let Queue::Red {
-        min,
-        max,
-        limit,
-        burst,
-        probability,
-        packet,
-        rate,
-        ..
-    } = queue
-    else {
-        return Ok(());
-    };
-    check_limit(limit.0)?;
-    ensure(min.0 > 0, "network.queue.min", || {
-        "is 0; give for example 30000B".into()
-    })?;
-    ensure(min < max, "network.queue.max", || {
-        format!("{max} is not above min {min}")
-    })?;
-    ensure(max <= limit, "network.queue.limit", || {
-        format!("{limit} is below max {max}")
-    })?;
-    ensure(
-        (0.0..=1.0).contains(probability),
-        "network.queue.probability",
-        || format!("{probability} is no probability; give 0 to 1"),
-    )?;
-    ensure(packet.0 > 0, "network.queue.packet", || {
-        "is 0; give for example 1500B".into()
-    })?;
-    // tc-red derives the average's weight from burst + 1 − min/avpkt, which must stay positive.
-    let least = min.0 / packet.0;
-    ensure(
-        *burst > 0 && *burst + 1 > least,
-        "network.queue.burst",
-        || {
-            format!(
-                "{burst} packets are less than min/packet; give at least {}",
-                least.max(1)
-            )
-        },
-    )?;
-    ensure(
-        rate.is_none_or(|rate| rate.0 > 0),
-        "network.queue.rate",
-        || "is 0; leave it out for the bottleneck's rate".into(),
-    )
-}
-
-fn check_stack(key: &str, stack: &Stack) -> Check {
-    let name = &stack.congestion_control;
-    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    // TCP_CA_NAME_MAX is 16 with the closing zero.
-    let named = !name.is_empty() && name.len() < 16 && name.chars().all(good);
-    ensure(named, &format!("{key}.congestion_control"), || {
-        format!("`{name}` is no kernel name; give for example reno")
-    })?;
-    ensure(stack.wscale <= 14, &format!("{key}.wscale"), || {
-        format!("{} is above 14, the largest (RFC 7323 §2.3)", stack.wscale)
-    })?;
-    ensure(
-        stack.rto_min.is_none_or(|rto| rto.0 > 0),
-        &format!("{key}.rto_min"),
-        || "is 0; leave it out for the kernel's own".into(),
-    )
-}
-
 fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Check {
     if case.guests.is_empty() {
         return fault(format!("{key}.guests"), "no guests; add a [[case.guests]]");
@@ -252,74 +157,4 @@ fn check_guests(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
             format!("no [stack.{}]; {suggestion}", guests.stack)
         },
     )
-}
-
-fn check_expect(key: &str, expect: &Expectation, experiment: &Experiment) -> Check {
-    check_measure(&format!("{key}.measure"), &expect.measure, experiment)?;
-    let numbers = [expect.at_most, expect.at_least, expect.paper];
-    let within = expect.within.unwrap_or_default();
-    let finite = numbers
-        .into_iter()
-        .flatten()
-        .chain(within)
-        .all(f64::is_finite);
-    ensure(finite, key, || {
-        "bounds and the paper's number must be finite".into()
-    })?;
-    match (expect.within, expect.at_most, expect.at_least) {
-        (None, None, None) => fault(
-            key,
-            "expects nothing; add within = [low, high], at_most or at_least",
-        ),
-        (Some([low, high]), None, None) => ensure(low <= high, &format!("{key}.within"), || {
-            format!("{low} is above {high}; write [low, high]")
-        }),
-        (Some(_), ..) => fault(
-            format!("{key}.within"),
-            "stands beside at_most or at_least; keep one of them",
-        ),
-        (None, Some(high), Some(low)) => ensure(low <= high, &format!("{key}.at_least"), || {
-            format!("{low} is above at_most {high}")
-        }),
-        _ => Ok(()),
-    }
-}
-
-fn check_measure(key: &str, measure: &Measure, experiment: &Experiment) -> Check {
-    if let Measure::Ratio { of, to } = measure {
-        check_measure(&format!("{key}.of"), of, experiment)?;
-        return check_measure(&format!("{key}.to"), to, experiment);
-    }
-    let Some(name) = measure.case() else {
-        return Ok(());
-    };
-    let Some(case) = experiment.case(name) else {
-        let known: Vec<&str> = experiment
-            .cases
-            .iter()
-            .map(|case| case.name.as_str())
-            .collect();
-        return fault(
-            format!("{key}.case"),
-            format!("no case `{name}`; {}", suggest(name, &known)),
-        );
-    };
-    for (field, group) in measure.groups() {
-        ensure(
-            case.group(group).is_some(),
-            &format!("{key}.{field}"),
-            || {
-                let known: Vec<&str> = case
-                    .guests
-                    .iter()
-                    .map(|guests| guests.name.as_str())
-                    .collect();
-                format!(
-                    "no group `{group}` in case `{name}`; {}",
-                    suggest(group, &known)
-                )
-            },
-        )?;
-    }
-    Ok(())
 }

@@ -83,8 +83,8 @@ fn thin(points: &[(f64, f64)]) -> Points {
     points.chunks(piece).flat_map(ends).collect()
 }
 
-/// The density of `values` at 160 points of `[0, end]`: Gaussian kernels of Silverman's width, and
-/// at least a hundredth of the range, so that equal values still make a curve.
+/// The density of `values` over `[0, end]`: Gaussian kernels of Silverman's width, and at least a
+/// hundredth of the range, so that equal values still make a curve. Its flat ends are left out.
 pub(crate) fn density(values: &[f64], end: f64) -> Points {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -97,13 +97,18 @@ pub(crate) fn density(values: &[f64], end: f64) -> Points {
     let kernel = |distance: f64| (-0.5 * (distance / width).powi(2)).exp();
     let scale = n * width * (2.0 * std::f64::consts::PI).sqrt();
     let point = |i: u32| {
-        let x = end * f64::from(i) / 160.0;
+        let x = end * f64::from(i) / 320.0;
         (
             x,
             values.iter().map(|value| kernel(x - value)).sum::<f64>() / scale,
         )
     };
-    (0..=160).map(point).collect()
+    let points: Points = (0..=320).map(point).collect();
+    let top = points.iter().map(|point| point.1).fold(0.0, f64::max);
+    points
+        .into_iter()
+        .filter(|point| point.1 > top / 1_000.0)
+        .collect()
 }
 
 #[cfg(test)]

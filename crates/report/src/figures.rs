@@ -1,14 +1,12 @@
 //! The figures of an experiment: one panel per case, side by side on the same axes.
 
-use std::ops::Range;
+use uc_experiment::{Case, FlowRecord};
 
-use uc_experiment::series::Series;
-use uc_experiment::{Case, Experiment, FlowRecord, Law, RunRecord};
-
+use crate::cast::{first_record, flows, goodputs_mbps, ink, is_special, legend};
 use crate::chart::{Ink, Mark, Panel};
-use crate::curves::{self, Points};
-use crate::words::{count, sentence_case};
-use crate::{Error, Report};
+use crate::panels::{Draft, extent, over_time, panels};
+use crate::words::count;
+use crate::{Error, Report, curves};
 
 /// From this many runs on, the densities of goodput mean something.
 const DENSITY_RUNS: u32 = 10;
@@ -20,12 +18,6 @@ pub(crate) struct Figure {
     /// A case's title and its drawing.
     pub panels: Vec<(String, String)>,
     pub legend: Vec<(Ink, String)>,
-}
-
-/// One case as it is drawn: before its axes are known.
-struct Draft<'a> {
-    case: &'a Case,
-    marks: Vec<(Ink, Mark)>,
 }
 
 /// All figures that the records allow.
@@ -41,48 +33,6 @@ pub(crate) fn figures(report: &Report<'_>) -> Result<Vec<Figure>, Error> {
     figures.push(queue(report)?);
     figures.retain(|figure| !figure.panels.is_empty());
     Ok(figures)
-}
-
-/// What a group's flows are drawn with, by what they are and not by what they are called.
-pub(crate) fn ink(experiment: &Experiment, case: &Case, group: &str) -> Ink {
-    let Some(guests) = case.group(group) else {
-        return Ink::Faint;
-    };
-    let asks_for_ecn = experiment
-        .stacks
-        .get(&guests.stack)
-        .is_some_and(|stack| stack.ecn);
-    match guests.law {
-        Some(Law::Ecn) => Ink::Virtual,
-        Some(Law::Pass) | None if asks_for_ecn => Ink::Native,
-        Some(Law::Pass) | None => Ink::Legacy,
-    }
-}
-
-/// Whether a group is a single flow beside others: the one to look at.
-fn is_special(case: &Case, group: &str) -> bool {
-    case.guests.len() > 1
-        && case
-            .group(group)
-            .is_some_and(|guests| guests.total_flows() == 1)
-}
-
-/// The case's flows of its first repetition, the special ones last, so that they lie on top.
-fn flows<'a>(report: &Report<'a>, case: &'a Case) -> Vec<&'a FlowRecord> {
-    let Some(record) = first_record(report, case) else {
-        return Vec::new();
-    };
-    let mut flows: Vec<&FlowRecord> = record.flows.iter().collect();
-    flows.sort_by_key(|flow| is_special(case, &flow.group));
-    flows
-}
-
-fn first_record<'a>(report: &Report<'a>, case: &Case) -> Option<&'a RunRecord> {
-    let records = report
-        .records
-        .iter()
-        .filter(|record| record.case == case.name);
-    records.min_by_key(|record| record.run)
 }
 
 fn goodput_over_time(report: &Report<'_>) -> Result<Figure, Error> {
@@ -131,6 +81,8 @@ fn mean_goodput(report: &Report<'_>) -> Result<Figure, Error> {
     let most = most
         .map(|guests| guests.map(|guests| guests.total_flows()).sum::<u32>())
         .max();
+    // A single bar compares nothing.
+    let drafts = if most > Some(1) { drafts } else { Vec::new() };
     let bottom = Panel {
         title: String::new(),
         x: 0.0..f64::from(most.unwrap_or(1)),
@@ -270,115 +222,4 @@ fn queue(report: &Report<'_>) -> Result<Figure, Error> {
         panels: over_time(report, drafts, "kB")?,
         legend,
     })
-}
-
-/// The goodputs of the measured part of the chosen flows in all runs of the case, Mbit/s.
-fn goodputs_mbps(
-    report: &Report<'_>,
-    case: &Case,
-    chosen: impl Fn(&FlowRecord) -> bool,
-) -> Vec<f64> {
-    let measured_ns = report.experiment.measured_ns();
-    let records = report
-        .records
-        .iter()
-        .filter(|record| record.case == case.name);
-    let flows = records
-        .flat_map(|record| &record.flows)
-        .filter(|flow| chosen(flow));
-    let series = flows.filter_map(|flow| Series::of(flow, &measured_ns));
-    series.map(|series| series.goodput_bps() / 1e6).collect()
-}
-
-/// Panels against seconds, with what is not measured shaded.
-fn over_time(
-    report: &Report<'_>,
-    drafts: Vec<Draft<'_>>,
-    y_label: &'static str,
-) -> Result<Vec<(String, String)>, Error> {
-    let (end_s, measured_ns) = (
-        report.experiment.duration.as_secs_f64(),
-        report.experiment.measured_ns(),
-    );
-    let (from_s, to_s) = (measured_ns.start as f64 / 1e9, measured_ns.end as f64 / 1e9);
-    let bottom = Panel {
-        title: String::new(),
-        x: 0.0..end_s,
-        y: 0.0..1.0,
-        x_label: "seconds",
-        y_label,
-        x_numbers: true,
-        shaded: vec![0.0..from_s, to_s..end_s],
-        marks: Vec::new(),
-    };
-    panels(drafts, &bottom)
-}
-
-/// All drafts that have something to show, on the same axes.
-fn panels(drafts: Vec<Draft<'_>>, bottom: &Panel) -> Result<Vec<(String, String)>, Error> {
-    let heights = drafts
-        .iter()
-        .flat_map(|draft| &draft.marks)
-        .map(|(_, mark)| match mark {
-            Mark::Line { points, .. } | Mark::Area { points } => highest(points),
-            Mark::Bar {
-                height, whisker, ..
-            } => height.max(whisker.end),
-        });
-    let (_, top) = extent(heights);
-    let y: Range<f64> = 0.0..if top > 0.0 { top * 1.08 } else { 1.0 };
-    let shown = drafts
-        .into_iter()
-        .filter(|draft| draft.marks.iter().any(|(_, mark)| has_any(mark)));
-    shown
-        .map(|draft| {
-            let title = sentence_case(draft.case.title());
-            let panel = Panel {
-                title: title.clone(),
-                y: y.clone(),
-                marks: draft.marks,
-                ..bottom.clone()
-            };
-            Ok((title, panel.svg()?))
-        })
-        .collect()
-}
-
-fn has_any(mark: &Mark) -> bool {
-    match mark {
-        Mark::Line { points, .. } | Mark::Area { points } => !points.is_empty(),
-        Mark::Bar { .. } => true,
-    }
-}
-
-fn highest(points: &Points) -> f64 {
-    extent(points.iter().map(|point| point.1)).1
-}
-
-/// The least and the most; 0 and 0 of nothing.
-fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let widen = |range: Option<(f64, f64)>, value: f64| match range {
-        None => Some((value, value)),
-        Some((least, most)) => Some((least.min(value), most.max(value))),
-    };
-    values.fold(None, widen).unwrap_or_default()
-}
-
-/// The kinds of flow that occur in the experiment.
-fn legend(report: &Report<'_>) -> Vec<(Ink, String)> {
-    let mut inks = Vec::new();
-    for case in &report.experiment.cases {
-        inks.extend(
-            case.guests
-                .iter()
-                .map(|guests| ink(report.experiment, case, &guests.name)),
-        );
-    }
-    let kinds = [
-        (Ink::Native, "ECN flow"),
-        (Ink::Legacy, "legacy flow (no ECN)"),
-        (Ink::Virtual, "legacy flow that a law translates"),
-    ];
-    let occurs = kinds.into_iter().filter(|(ink, _)| inks.contains(ink));
-    occurs.map(|(ink, words)| (ink, words.to_owned())).collect()
 }

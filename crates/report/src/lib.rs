@@ -5,6 +5,7 @@
 //! - [`table`]: plain text, at most 100 columns.
 //! - [`html`]: one self-contained page, figures included; it loads nothing.
 
+mod cast;
 mod chart;
 mod curves;
 mod figures;
@@ -12,6 +13,7 @@ mod group_table;
 pub mod html;
 pub mod json;
 mod numbers;
+mod panels;
 pub mod table;
 mod words;
 

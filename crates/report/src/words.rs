@@ -20,6 +20,7 @@ pub(crate) fn headline(report: &Report<'_>) -> String {
     let runs = count(report.meta.runs as usize, "run");
     match (held, all) {
         (_, 0) => format!("Nothing was expected of {runs} of every case."),
+        (2, 2) => format!("Both expectations hold, over {runs} of every case."),
         (1, 1) => format!("What was expected holds, over {runs} of every case."),
         (held, all) if held == all => {
             format!("All {all} expectations hold, over {runs} of every case.")
@@ -45,7 +46,7 @@ pub(crate) fn sentences(report: &Report<'_>) -> Vec<String> {
         });
         match &expect.measure {
             Measure::Share { case, of, to } => Some(format!(
-                "{}: a flow of “{of}” got {ours} of the mean of “{to}”{paper}.",
+                "{}: “{of}” got {ours} of the goodput of a mean “{to}” flow{paper}.",
                 title(case)
             )),
             Measure::Retransmitted { case } => Some(format!(
@@ -118,10 +119,13 @@ pub(crate) fn times(experiment: &Experiment) -> String {
         sample,
         ..
     } = experiment;
-    format!(
-        "{duration} a run, of which the first {settle} and the last {tail} are not measured; the \
-         state of every flow is read every {sample}."
-    )
+    let unmeasured = match (settle.0, tail.0) {
+        (0, 0) => "all of which is measured".into(),
+        (_, 0) => format!("of which the first {settle} are not measured"),
+        (0, _) => format!("of which the last {tail} are not measured"),
+        _ => format!("of which the first {settle} and the last {tail} are not measured"),
+    };
+    format!("{duration} a run, {unmeasured}; the state of every flow is read every {sample}.")
 }
 
 /// One host's TCP.

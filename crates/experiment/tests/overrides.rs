@@ -1,0 +1,104 @@
+//! Single keys overridden, and the defaults of keys that are left out.
+
+mod common;
+
+use common::GOOD;
+use uc_experiment::{BitsPerSec, Experiment, Law};
+
+/// The small experiment, read and found sensible.
+fn good() -> Experiment {
+    let experiment = Experiment::from_str("t.toml", GOOD).expect("reads");
+    experiment.validate().expect("makes sense");
+    experiment
+}
+
+#[test]
+fn an_override_replaces_one_key_and_is_remembered() {
+    let mut experiment = good();
+    experiment
+        .apply_set("network.rate=100Mbit")
+        .expect("applies");
+    experiment.apply_set("repeat = 3").expect("applies");
+    experiment
+        .apply_set("case.mixed.guests.legacy.law=ecn")
+        .expect("applies");
+    experiment
+        .apply_set("case.0.guests.0.count=4")
+        .expect("applies");
+    experiment
+        .apply_set("stack.ecn.rto_min=20ms")
+        .expect("applies");
+    assert_eq!(experiment.network.rate, BitsPerSec(100_000_000));
+    assert_eq!(experiment.repeat, 3);
+    assert_eq!(experiment.cases[0].guests[1].law, Some(Law::Ecn));
+    assert_eq!(experiment.cases[0].guests[0].count, 4);
+    assert_eq!(
+        experiment.stacks["ecn"].rto_min.map(|rto| rto.0),
+        Some(20_000_000)
+    );
+    assert_eq!(experiment.overrides().next(), Some("network.rate=100Mbit"));
+    experiment.validate().expect("makes sense");
+}
+
+#[test]
+fn an_override_that_does_not_fit_changes_nothing_and_says_why() {
+    let mut experiment = good();
+    let cases = [
+        (
+            "network.raet=1Mbit",
+            "unknown key `raet`; did you mean `rate`?",
+        ),
+        (
+            "netwrok.rate=1Mbit",
+            "no `netwrok` in an experiment; did you mean `network`?",
+        ),
+        (
+            "case.mixd.name=x",
+            "no `mixd` in case; did you mean `mixed`?",
+        ),
+        ("case.7.name=x", "no `7` in case; known here: mixed"),
+        ("name.x=y", "name has no members; leave out `.x`"),
+        (
+            "repeat",
+            "no value; write KEY=VALUE, for example network.rate=10Mbit",
+        ),
+        (
+            "network.rate=fast",
+            "`fast` is not a rate: it does not begin with a number; write for example \"10Mbit\"",
+        ),
+    ];
+    for (text, message) in cases {
+        let error = experiment.apply_set(text).expect_err(text).to_string();
+        assert_eq!(error, format!("--set {text}: {message}"));
+    }
+    assert_eq!(experiment, good());
+}
+
+#[test]
+fn a_senseless_override_is_refused_as_the_override_it_was() {
+    let mut experiment = good();
+    experiment
+        .apply_set("case.mixed.guests.ecn.count=0")
+        .expect("applies");
+    let error = experiment.validate().expect_err("no guests").to_string();
+    assert_eq!(
+        error,
+        "--set case.mixed.guests.ecn.count=0: case.0.guests.0.count: is 0; give at least 1"
+    );
+}
+
+#[test]
+fn defaults_are_those_of_the_documentation() {
+    let experiment = good();
+    assert_eq!(experiment.sample.0, 100_000_000);
+    assert_eq!(experiment.repeat, 1);
+    assert_eq!(experiment.network.access_rate(), experiment.network.rate);
+    assert_eq!(experiment.measured_ns(), 2_000_000_000..9_000_000_000);
+    let legacy = &experiment.stacks["legacy"];
+    assert_eq!(legacy.congestion_control, "cubic");
+    assert!(!legacy.sack && legacy.timestamps && legacy.rack && legacy.early_retransmit);
+    assert_eq!((legacy.wscale, legacy.rto_min), (7, None));
+    let guests = &experiment.cases[0].guests[1];
+    assert_eq!((guests.count, guests.flows, guests.law), (1, 1, None));
+    assert!(experiment.server_stack().ecn);
+}

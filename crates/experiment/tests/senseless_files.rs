@@ -1,0 +1,131 @@
+//! Files that read well and make no sense, and the one line that says where and why.
+
+mod common;
+
+use common::GOOD;
+use uc_experiment::Experiment;
+
+/// The error of the small experiment with `from` replaced by `to`.
+fn error(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from:?} is not in the file");
+    let text = GOOD.replacen(from, to, 1);
+    let read = Experiment::from_str("t.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    read.validate().expect_err("makes no sense").to_string()
+}
+
+/// What is replaced, by what, and the refusal.
+const SENSELESS: [(&str, &str, &str); 20] = [
+    (
+        "name = \"t/one\"",
+        "name = \"a b\"",
+        "t.toml:1:8: name: `a b` is no name; use letters, digits, `-` and `_`",
+    ),
+    (
+        "settle = \"2s\"",
+        "settle = \"9s\"",
+        "t.toml:3:12: duration: nothing is left to measure: settle 9s and tail 1s take all of \
+             10s",
+    ),
+    (
+        "tail = \"1s\"",
+        "tail = \"1s\"\nsample = \"4s\"",
+        "t.toml:6:10: sample: 4s leaves fewer than two samples in the measured part; make it \
+             smaller",
+    ),
+    (
+        "tail = \"1s\"",
+        "tail = \"1s\"\nrepeat = 0",
+        "t.toml:6:10: repeat: is 0; run it at least once",
+    ),
+    (
+        "\"10Mbit\"",
+        "\"0bit\"",
+        "t.toml:8:8: network.rate: is 0; nothing would ever arrive: give for example 10Mbit",
+    ),
+    (
+        "max = \"90kB\"",
+        "max = \"30kB\"",
+        "t.toml:14:7: network.queue.max: 30kB is not above min 30kB",
+    ),
+    (
+        "probability = 0.1",
+        "probability = 1.5",
+        "t.toml:17:15: network.queue.probability: 1.5 is no probability; give 0 to 1",
+    ),
+    (
+        "burst = 55",
+        "burst = 10",
+        "t.toml:16:9: network.queue.burst: 10 packets are less than min/packet; give at least \
+             20",
+    ),
+    (
+        "sack = false",
+        "wscale = 15",
+        "t.toml:25:10: stack.legacy.wscale: 15 is above 14, the largest (RFC 7323 §2.3)",
+    ),
+    (
+        "sack = false",
+        "congestion_control = \"New Reno\"",
+        "t.toml:25:22: stack.legacy.congestion_control: `New Reno` is no kernel name; give \
+             for example reno",
+    ),
+    (
+        "count = 9",
+        "count = 0",
+        "t.toml:32:9: case.0.guests.0.count: is 0; give at least 1",
+    ),
+    (
+        "count = 9",
+        "count = 300",
+        "t.toml:30:1: case.0.guests: 301 guests in one case; a network holds at most 250",
+    ),
+    (
+        "stack = \"legacy\"",
+        "stack = \"legcy\"",
+        "t.toml:37:9: case.0.guests.1.stack: no [stack.legcy]; did you mean `legacy`?",
+    ),
+    (
+        "name = \"legacy\"\nstack",
+        "name = \"ecn\"\nstack",
+        "t.toml:36:8: case.0.guests.1.name: a second group `ecn` in case `mixed`",
+    ),
+    (
+        "[[expect]]",
+        "[[case]]\nname = \"mixed\"\n[[case.guests]]\nname = \"x\"\nstack = \
+             \"ecn\"\n[[expect]]",
+        "t.toml:40:8: case.1.name: a second case `mixed`; give every case a name of its own",
+    ),
+    (
+        "case = \"mixed\"",
+        "case = \"mixt\"",
+        "t.toml:41:36: expect.0.measure.case: no case `mixt`; did you mean `mixed`?",
+    ),
+    (
+        "to = \"ecn\"",
+        "to = \"all\"",
+        "t.toml:41:65: expect.0.measure.to: no group `all` in case `mixed`; known here: ecn, \
+             legacy",
+    ),
+    (
+        "within = [0.1, 0.5]",
+        "within = [0.5, 0.1]",
+        "t.toml:42:10: expect.0.within: 0.5 is above 0.1; write [low, high]",
+    ),
+    (
+        "within = [0.1, 0.5]",
+        "",
+        "t.toml:39:1: expect.0: expects nothing; add within = [low, high], at_most or at_least",
+    ),
+    (
+        "within = [0.1, 0.5]",
+        "within = [0.1, 0.5]\nat_most = 1",
+        "t.toml:42:10: expect.0.within: stands beside at_most or at_least; keep one of them",
+    ),
+];
+
+#[test]
+fn a_file_that_makes_no_sense_is_refused_at_the_place() {
+    for (from, to, expected) in SENSELESS {
+        assert_eq!(error(from, to), expected, "{from:?} -> {to:?}");
+    }
+}
