@@ -1,0 +1,246 @@
+//! Who is where in one case: numbers, names and addresses, before anything is built.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use uc_experiment::{Application, Case, Experiment, Family, Law, Profile, Stack};
+
+use crate::error::LabError;
+
+/// Flows of one guest, each with a port of its own.
+const FLOWS_MAX: u32 = 20_000;
+
+/// One guest: a sender in a namespace of its own.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    /// `group[index]`, for messages.
+    pub label: String,
+    /// Its group's name.
+    pub group: String,
+    /// Its number inside the group, from 0.
+    pub index: u32,
+    /// The host whose bridge and uplink it uses.
+    pub host: usize,
+    /// Its port: the interface in the hosts' namespace.
+    pub port: String,
+    /// The address of its `eth0`.
+    pub address: IpAddr,
+    /// The link-layer address of its `eth0`.
+    pub mac: [u8; 6],
+    /// Its TCP.
+    pub stack: Stack,
+    /// The law for its port.
+    pub law: Option<Law>,
+    /// How literally.
+    pub profile: Profile,
+    /// Parallel flows.
+    pub flows: u32,
+    /// What they carry.
+    pub application: Application,
+}
+
+/// The receiver of every flow.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// The address of its `eth0`.
+    pub address: IpAddr,
+    /// The link-layer address of its `eth0`.
+    pub mac: [u8; 6],
+    /// Its TCP.
+    pub stack: Stack,
+}
+
+/// One case laid out.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Which IP everyone speaks.
+    pub family: Family,
+    /// Whether interfaces segment and coalesce.
+    pub offload: bool,
+    /// Every guest, in the file's order.
+    pub guests: Vec<Guest>,
+    /// Hosts with guests; the server is one more, with the number after theirs.
+    pub host_count: usize,
+    /// The receiver.
+    pub server: Server,
+}
+
+impl Plan {
+    /// Lays out `case`: guest i has address i + 1 of the LAN and the server the one after the last
+    /// guest's. Groups without a host get one host per guest.
+    ///
+    /// # Errors
+    /// [`LabError::Unsupported`] when the guests don't fit into the LAN's addresses or a stack is
+    /// not defined.
+    pub fn new(experiment: &Experiment, case: &Case) -> Result<Self, LabError> {
+        let family = experiment.network.family;
+        let mut hosts = Hosts::default();
+        let mut guests = Vec::new();
+        for group in &case.guests {
+            let stack = stack_named(experiment, case, &group.stack)?;
+            if group.flows > FLOWS_MAX {
+                return Err(LabError::Unsupported {
+                    what: format!(
+                        "case {}: {} flows in a guest of {}",
+                        case.name, group.flows, group.name
+                    ),
+                    mend: "a guest's flows have 20,000 ports: raise `count` instead",
+                });
+            }
+            for index in 0..group.count {
+                let number = guests.len();
+                guests.push(Guest {
+                    label: format!("{}[{index}]", group.name),
+                    group: group.name.clone(),
+                    index,
+                    host: hosts.number(group.host.as_deref()),
+                    port: format!("port{number}"),
+                    address: address(family, number, case)?,
+                    mac: mac(number),
+                    stack: stack.clone(),
+                    law: group.law,
+                    profile: group.profile,
+                    flows: group.flows,
+                    application: group.application,
+                });
+            }
+        }
+        let server = Server {
+            address: address(family, guests.len(), case)?,
+            mac: mac(guests.len()),
+            stack: experiment.server_stack(),
+        };
+        let offload = experiment.network.offload;
+        Ok(Self {
+            family,
+            offload,
+            guests,
+            host_count: hosts.count,
+            server,
+        })
+    }
+
+    /// The host number of the server in the emulated network.
+    pub fn server_host(&self) -> usize {
+        self.host_count
+    }
+
+    /// How many flows the case has.
+    pub fn flow_count(&self) -> usize {
+        self.guests.iter().map(|guest| guest.flows as usize).sum()
+    }
+}
+
+/// Numbers hosts in the order in which guests name them.
+#[derive(Default)]
+struct Hosts {
+    count: usize,
+    named: BTreeMap<String, usize>,
+}
+
+impl Hosts {
+    fn number(&mut self, name: Option<&str>) -> usize {
+        let next = self.count;
+        let number = match name {
+            Some(name) => *self.named.entry(name.to_owned()).or_insert(next),
+            None => next,
+        };
+        self.count = self.count.max(number + 1);
+        number
+    }
+}
+
+fn stack_named<'a>(
+    experiment: &'a Experiment,
+    case: &Case,
+    name: &str,
+) -> Result<&'a Stack, LabError> {
+    experiment
+        .stacks
+        .get(name)
+        .ok_or_else(|| LabError::Unsupported {
+            what: format!("case {}: there is no [stack.{name}]", case.name),
+            mend: "define it in the experiment",
+        })
+}
+
+/// 10.77.0.(number + 1) or fd77::(number + 1).
+fn address(family: Family, number: usize, case: &Case) -> Result<IpAddr, LabError> {
+    // A /24 has 254 hosts, for both families so that a case does not depend on it.
+    let last = u8::try_from(number + 1).ok().filter(|&last| last < u8::MAX);
+    let last = last.ok_or_else(|| LabError::Unsupported {
+        what: format!(
+            "case {}: the LAN has 254 addresses, too few for its guests",
+            case.name
+        ),
+        mend: "lower `count`, or give each guest more `flows`",
+    })?;
+    Ok(match family {
+        Family::Ipv4 => Ipv4Addr::new(10, 77, 0, last).into(),
+        Family::Ipv6 => Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, last.into()).into(),
+    })
+}
+
+/// A locally administered address with the number at its end; the bytes before it read "uc".
+fn mac(number: usize) -> [u8; 6] {
+    let [.., high, low] = (number + 1).to_be_bytes();
+    [0x02, 0x75, 0x63, 0, high, low]
+}
+
+/// The address as iproute2 reads it.
+pub(crate) fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(guests: &str, family: &str) -> Result<Plan, LabError> {
+        let text = format!(
+            "name = \"lab/plan\"\ntitle = \"plan\"\nduration = \"1s\"\n\
+             [network]\nrate = \"10Mbit\"\ndelay = \"1ms\"\nfamily = \"{family}\"\n\
+             queue = {{ kind = \"droptail\", limit = \"100kB\" }}\n\
+             [stack.reno]\n[[case]]\nname = \"only\"\n{guests}"
+        );
+        let experiment = Experiment::from_str("plan", &text).unwrap();
+        Plan::new(&experiment, &experiment.cases[0])
+    }
+
+    #[test]
+    fn guests_have_hosts_of_their_own_unless_they_name_one() {
+        let group = |name, host| {
+            format!("[[case.guests]]\nname = \"{name}\"\ncount = 2\nstack = \"reno\"\n{host}\n")
+        };
+        let guests = group("a", "host = \"h\"") + &group("b", "") + &group("c", "host = \"h\"");
+        let plan = plan(&guests, "ipv4").unwrap();
+        let hosts: Vec<_> = plan.guests.iter().map(|guest| guest.host).collect();
+        assert_eq!(hosts, [0, 0, 1, 2, 0, 0]);
+        assert_eq!(
+            (plan.host_count, plan.server_host(), plan.flow_count()),
+            (3, 3, 6)
+        );
+        assert_eq!(plan.guests[3].label, "b[1]");
+        assert_eq!(plan.guests[0].address.to_string(), "10.77.0.1");
+        assert_eq!(plan.server.address.to_string(), "10.77.0.7");
+        assert_eq!(mac_text(plan.server.mac), "02:75:63:00:00:07");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_mend() {
+        let guests = |count, flows, stack| {
+            let group = "[[case.guests]]\nname = \"a\"";
+            format!("{group}\ncount = {count}\nflows = {flows}\nstack = \"{stack}\"")
+        };
+        let last = plan(&guests(253, 1, "reno"), "ipv6").unwrap();
+        assert_eq!(last.server.address.to_string(), "fd77::fe");
+        for (guests, part) in [
+            (guests(254, 1, "reno"), "254 addresses"),
+            (guests(1, 20_001, "reno"), "20001 flows"),
+            (guests(1, 1, "cubic"), "[stack.cubic]"),
+        ] {
+            let error = plan(&guests, "ipv4").unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains("only"), "{error}");
+        }
+    }
+}

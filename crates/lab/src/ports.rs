@@ -1,0 +1,66 @@
+//! Where the lab hands its guests' ports to whoever attaches programs to them.
+
+use std::collections::BTreeMap;
+
+use crate::error::PortError;
+use crate::flow::FiveTuple;
+use crate::plan::Guest;
+
+/// One guest's port: the host-side interface of its link.
+#[derive(Debug, Clone, Copy)]
+pub struct Port<'a> {
+    /// The interface's name in the namespace of the hosts.
+    pub ifname: &'a str,
+    /// Its index there; in other namespaces the number means nothing.
+    pub ifindex: u32,
+    /// Whose port it is, with the law that its group asks for.
+    pub guest: &'a Guest,
+}
+
+/// What a host knows of one translated flow at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShadowSample {
+    /// The window of the law's shadow.
+    pub window_bytes: u32,
+}
+
+/// Attaches programs to ports and reads what they keep. One value serves one run.
+pub trait Ports: Send {
+    /// Attaches to one port. Called on a thread inside the namespace that holds the ports, once for
+    /// each guest whose group has a law, before anything flows. What is attached is to be released
+    /// when the value is dropped; the interface itself vanishes with the run.
+    ///
+    /// # Errors
+    /// Whatever kept the program from the port; the run ends with it.
+    fn attach(&mut self, port: &Port<'_>) -> Result<(), PortError>;
+
+    /// The shadow of the flow, named as the guest sends it; `None` where no law translates it.
+    /// Called at every sample, in the caller's namespace.
+    fn shadow(&mut self, flow: &FiveTuple) -> Option<ShadowSample>;
+
+    /// Everything that the programs counted, by name. Called once, when the flows have stopped and
+    /// the ports still exist.
+    fn counters(&mut self) -> BTreeMap<String, u64>;
+}
+
+/// For runs without programs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoPorts;
+
+impl Ports for NoPorts {
+    fn attach(&mut self, port: &Port<'_>) -> Result<(), PortError> {
+        Err(format!(
+            "group {} has a law, and this program was built or called without port programs",
+            port.guest.group
+        )
+        .into())
+    }
+
+    fn shadow(&mut self, _flow: &FiveTuple) -> Option<ShadowSample> {
+        None
+    }
+
+    fn counters(&mut self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+}

@@ -1,0 +1,199 @@
+//! The server's side of every flow: one thread accepts, reads, checks and counts.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread::{self, JoinHandle};
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::error::LabError;
+use crate::pattern::{CHUNK_BYTES, Pattern};
+use crate::traffic::Event;
+
+const LISTENER: u64 = u64::MAX;
+const STOP: u64 = u64::MAX - 1;
+
+/// A flow that will connect.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    /// The guest's end.
+    pub from: SocketAddr,
+    /// Whose it is, for messages.
+    pub guest: String,
+    /// Where delivered payload is counted.
+    pub delivered_bytes: Arc<AtomicU64>,
+}
+
+/// The running receiver.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    stop: Arc<EventFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handle {
+    /// Starts the thread. Failures go to `events`, unless `stopping` says that they are wanted.
+    pub fn start(
+        listener: TcpListener,
+        expected: Vec<Expected>,
+        pattern: Arc<Pattern>,
+        stopping: Arc<AtomicBool>,
+        events: Sender<Event>,
+    ) -> Result<Self, LabError> {
+        let resource = |action| move |source: io::Error| LabError::Resource { action, source };
+        let stop = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+            .map_err(|errno| resource("make an event descriptor")(errno.into()))?;
+        let stop = Arc::new(stop);
+        let poll = watch(&listener, &stop)
+            .map_err(|errno| resource("watch the listener")(errno.into()))?;
+        let flows = expected
+            .iter()
+            .enumerate()
+            .map(|(flow, peer)| (peer.from, flow))
+            .collect();
+        let mut receiver = Receiver {
+            poll,
+            listener,
+            flows,
+            streams: expected.iter().map(|_| None).collect(),
+            expected,
+            pattern,
+        };
+        let thread = thread::Builder::new()
+            .name("uc-receiver".into())
+            .spawn(move || {
+                if let Err(error) = receiver.run()
+                    && !stopping.load(Ordering::Relaxed)
+                {
+                    // The run may be over: nobody listens then.
+                    let _ = events.send(Event::Failed(error));
+                }
+            })
+            .map_err(resource("start a thread"))?;
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Stops the thread and waits for it.
+    pub fn stop(&mut self) {
+        // Can fail only if the counter overflows, and then it is set.
+        let _ = self.stop.write(1);
+        if let Some(thread) = self.thread.take() {
+            // A panic has already been printed by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn watch(listener: &TcpListener, stop: &EventFd) -> nix::Result<Epoll> {
+    let poll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    poll.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+    poll.add(stop, EpollEvent::new(EpollFlags::EPOLLIN, STOP))?;
+    Ok(poll)
+}
+
+struct Receiver {
+    poll: Epoll,
+    listener: TcpListener,
+    flows: BTreeMap<SocketAddr, usize>,
+    streams: Vec<Option<TcpStream>>,
+    expected: Vec<Expected>,
+    pattern: Arc<Pattern>,
+}
+
+impl Receiver {
+    fn run(&mut self) -> Result<(), LabError> {
+        let mut events = [EpollEvent::empty(); 64];
+        let mut buffer = vec![0; CHUNK_BYTES];
+        loop {
+            let count = match self.poll.wait(&mut events, EpollTimeout::NONE) {
+                Ok(count) => count,
+                Err(nix::Error::EINTR) => continue,
+                Err(errno) => return Err(failed("waiting for data", errno.into())),
+            };
+            for event in &events[..count] {
+                match event.data() {
+                    STOP => return Ok(()),
+                    LISTENER => self.accept()?,
+                    flow => self.read(flow as usize, &mut buffer)?,
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self) -> Result<(), LabError> {
+        let (stream, peer) = match self.listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if is_transient(&error) => return Ok(()),
+            Err(source) => return Err(failed("accepting", source)),
+        };
+        // Nobody else can reach the namespace; an unknown peer is closed by the drop.
+        let Some(&flow) = self.flows.get(&peer) else {
+            return Ok(());
+        };
+        stream
+            .set_nonblocking(true)
+            .map_err(|source| failed("accepting", source))?;
+        self.poll
+            .add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, flow as u64))
+            .map_err(|errno| failed("watching a connection", errno.into()))?;
+        self.streams[flow] = Some(stream);
+        Ok(())
+    }
+
+    fn read(&mut self, flow: usize, buffer: &mut [u8]) -> Result<(), LabError> {
+        let Some(stream) = &mut self.streams[flow] else {
+            return Ok(());
+        };
+        let Expected {
+            guest,
+            delivered_bytes,
+            ..
+        } = &self.expected[flow];
+        let ended = |source| LabError::Ended {
+            guest: guest.clone(),
+            source,
+        };
+        let count = match stream.read(buffer) {
+            Ok(0) => return Err(ended(io::ErrorKind::UnexpectedEof.into())),
+            Ok(count) => count,
+            Err(error) if is_transient(&error) => return Ok(()),
+            Err(source) => return Err(ended(source)),
+        };
+        let at_byte = delivered_bytes.fetch_add(count as u64, Ordering::Relaxed);
+        match self.pattern.first_difference(at_byte, &buffer[..count]) {
+            None => Ok(()),
+            Some(at_byte) => Err(LabError::Corrupt {
+                guest: guest.clone(),
+                at_byte,
+            }),
+        }
+    }
+}
+
+/// Nothing there after all, or a connection that was reset before it was accepted.
+fn is_transient(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted)
+}
+
+fn failed(action: &'static str, source: io::Error) -> LabError {
+    LabError::Socket {
+        node: "the server".into(),
+        action,
+        source,
+    }
+}

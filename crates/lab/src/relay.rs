@@ -1,0 +1,273 @@
+//! What the emulator's thread does: read, inject, advance, write, sleep.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::EventFd;
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use uc_experiment::{LinkTotals, QueueSample};
+use uc_net::{FlowCounts, HostId, LinkId, Nanos, Network, Sink, Star};
+
+use crate::clock;
+use crate::error::LabError;
+use crate::flow::{FiveTuple, FlowTable};
+use crate::frame::{Frame, Pool};
+use crate::lateness::Lateness;
+use crate::tap::{FRAME_BYTES_MAX, Tap};
+use crate::wire::{WireSetup, be_realtime, resource};
+
+const STOP: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+/// Frames read from one tap before what has become due is written.
+const READ_BATCH: usize = 64;
+/// Below this distance sleeping costs more than it saves: a timer and two context switches.
+const SPIN_NS: u64 = 5_000;
+
+/// What the emulator saw in one run.
+#[derive(Debug, Default)]
+pub struct WireReport {
+    /// What the network did to each flow, both directions together. Others are absent.
+    pub flows: HashMap<FiveTuple, FlowCounts>,
+    /// The bottleneck's queue; times are CLOCK_MONOTONIC.
+    pub queue: Vec<QueueSample>,
+    /// Every link's totals by its name.
+    pub links: BTreeMap<String, LinkTotals>,
+    /// Lateness and whatever went wrong, by name, each `wire_…`.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// The state of the emulator's thread.
+pub(crate) struct Relay<'a> {
+    network: Network<Frame>,
+    star: &'a Star,
+    exits: Exits,
+    hosts: HashMap<[u8; 6], HostId>,
+    flows: FlowTable,
+    counted: Vec<FiveTuple>,
+    pool: Pool,
+    poll: Epoll,
+    timer: TimerFd,
+    armed: Nanos,
+    sample: Nanos,
+    next_sample: Nanos,
+    queue: Vec<QueueSample>,
+    unknown_destinations: u64,
+}
+
+/// Where frames leave the network.
+struct Exits {
+    taps: Vec<Tap>,
+    lateness: Lateness,
+    refused_frames: u64,
+    failure: Option<LabError>,
+}
+
+impl Sink<Frame> for Exits {
+    fn deliver(&mut self, due: Nanos, host: HostId, frame: Frame) {
+        // The kernel behind the tap handles the frame within the call, up to its answer: the clock
+        // is read before.
+        self.lateness.add(clock::now().since(due).0);
+        match self.taps[host.0 as usize].write(frame.bytes()) {
+            Ok(true) => {}
+            Ok(false) => self.refused_frames += 1,
+            Err(error) => self.failure = Some(error),
+        }
+    }
+}
+
+impl<'a> Relay<'a> {
+    pub fn new(setup: WireSetup, star: &'a Star, stop: &EventFd) -> Result<Self, LabError> {
+        let poll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
+            .map_err(|errno| resource("make an event queue", errno.into()))?;
+        let timer = TimerFd::new(
+            ClockId::CLOCK_MONOTONIC,
+            TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC,
+        )
+        .map_err(|errno| resource("make a timer", errno.into()))?;
+        watch(&poll, &setup.taps, &timer, stop)
+            .map_err(|errno| resource("watch its taps", errno.into()))?;
+        let mut flows = FlowTable::default();
+        for &tuple in &setup.flows {
+            flows.number(tuple);
+            flows.number(tuple.reversed());
+        }
+        let hosts = setup
+            .addresses
+            .iter()
+            .map(|&(mac, host)| (mac, HostId(host as u32)));
+        Ok(Self {
+            network: Network::new(&star.topology, setup.seed)?,
+            star,
+            hosts: hosts.collect(),
+            exits: Exits {
+                taps: setup.taps,
+                lateness: Lateness::default(),
+                refused_frames: 0,
+                failure: None,
+            },
+            flows,
+            counted: setup.flows,
+            pool: Pool::default(),
+            poll,
+            timer,
+            armed: Nanos::MAX,
+            sample: Nanos((setup.sample.as_nanos() as u64).max(1)),
+            next_sample: clock::now(),
+            queue: Vec::new(),
+            unknown_destinations: 0,
+        })
+    }
+
+    /// Works until the stop event.
+    pub fn run(mut self) -> Result<WireReport, LabError> {
+        let realtime = be_realtime();
+        let mut buffer = vec![0; FRAME_BYTES_MAX];
+        let mut events = [EpollEvent::empty(); 64];
+        loop {
+            let now = clock::now();
+            self.network.advance(now, &mut self.exits);
+            if let Some(error) = self.exits.failure.take() {
+                return Err(error);
+            }
+            self.sample_queue(now);
+            let timeout = self.arm(now)?;
+            let count = match self.poll.wait(&mut events, timeout) {
+                Ok(count) => count,
+                Err(nix::Error::EINTR) => 0,
+                Err(errno) => return Err(resource("wait for frames", errno.into())),
+            };
+            for event in &events[..count] {
+                match event.data() {
+                    STOP => return Ok(self.report(realtime)),
+                    // Edge-triggered: nothing to read. The next turn advances.
+                    TIMER => self.armed = Nanos::MAX,
+                    tap => self.read(tap as usize, &mut buffer)?,
+                }
+            }
+        }
+    }
+
+    /// Sets the timer to what is due next. Returns how long to wait: not at all if it is so soon
+    /// that the next turn may as well look again.
+    fn arm(&mut self, now: Nanos) -> Result<EpollTimeout, LabError> {
+        let due = self
+            .network
+            .next_event()
+            .unwrap_or(Nanos::MAX)
+            .min(self.next_sample);
+        if due.since(now).0 < SPIN_NS {
+            return Ok(EpollTimeout::ZERO);
+        }
+        if due != self.armed {
+            let at = TimeSpec::from_duration(Duration::from_nanos(due.0));
+            self.timer
+                .set(
+                    Expiration::OneShot(at),
+                    TimerSetTimeFlags::TFD_TIMER_ABSTIME,
+                )
+                .map_err(|errno| resource("set its timer", errno.into()))?;
+            self.armed = due;
+        }
+        Ok(EpollTimeout::NONE)
+    }
+
+    fn read(&mut self, tap: usize, buffer: &mut [u8]) -> Result<(), LabError> {
+        for _ in 0..READ_BATCH {
+            let Some(length) = self.exits.taps[tap].read(buffer)? else {
+                return Ok(());
+            };
+            self.inject(HostId(tap as u32), &buffer[..length])?;
+        }
+        Ok(())
+    }
+
+    /// A switch that knows where everyone is: what goes to nobody's address ends here.
+    fn inject(&mut self, from: HostId, bytes: &[u8]) -> Result<(), LabError> {
+        let now = clock::now();
+        let flow = self.flows.number_of_frame(bytes);
+        let frame = self.pool.frame(bytes, flow);
+        if frame.is_group() {
+            return Ok(self.network.inject_broadcast(now, from, &frame)?);
+        }
+        let to = frame
+            .destination()
+            .and_then(|mac| self.hosts.get(&mac).copied());
+        match to.filter(|&to| to != from) {
+            Some(to) => self.network.inject(now, from, to, frame)?,
+            None => self.unknown_destinations += 1,
+        }
+        Ok(())
+    }
+
+    fn sample_queue(&mut self, now: Nanos) {
+        if now < self.next_sample {
+            return;
+        }
+        // A late sample does not make the next ones late, and missed ones are not made up.
+        self.next_sample = Nanos((now.0 / self.sample.0 + 1).saturating_mul(self.sample.0));
+        if let Some(report) = self.network.link(self.star.bottleneck) {
+            self.queue.push(QueueSample {
+                at_ns: now.0,
+                backlog_bytes: report.backlog.bytes,
+                backlog_packets: u32::try_from(report.backlog.packets).unwrap_or(u32::MAX),
+                average_bytes: None,
+            });
+        }
+    }
+
+    fn report(mut self, realtime: bool) -> WireReport {
+        let mut counters = self.exits.lateness.counters();
+        counters.insert("wire_realtime_priority".into(), u64::from(realtime));
+        counters.insert("wire_refused_frames".into(), self.exits.refused_frames);
+        counters.insert(
+            "wire_unknown_destinations".into(),
+            self.unknown_destinations,
+        );
+        let flows = self.counted.iter().map(|&tuple| {
+            let numbers = [tuple, tuple.reversed()].map(|tuple| self.flows.number(tuple));
+            let mut both = FlowCounts::default();
+            for counts in numbers
+                .iter()
+                .filter_map(|number| self.network.flows().get(number))
+            {
+                both.dropped_packets += counts.dropped_packets;
+                both.marked_packets += counts.marked_packets;
+            }
+            (tuple, both)
+        });
+        let flows = flows.collect();
+        let mut links = BTreeMap::new();
+        for (number, plan) in self.star.topology.links().iter().enumerate() {
+            if let Some(report) = self.network.link(LinkId(number as u32)) {
+                links.insert(
+                    plan.name.clone(),
+                    LinkTotals {
+                        packets: report.stats.sent_packets,
+                        bytes: report.stats.sent_bytes,
+                        dropped_packets: report.stats.dropped_packets(),
+                        marked_packets: report.stats.marked_packets,
+                    },
+                );
+            }
+        }
+        WireReport {
+            flows,
+            queue: self.queue,
+            links,
+            counters,
+        }
+    }
+}
+
+fn watch(poll: &Epoll, taps: &[Tap], timer: &TimerFd, stop: &EventFd) -> nix::Result<()> {
+    for (number, tap) in taps.iter().enumerate() {
+        poll.add(tap, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
+    }
+    poll.add(
+        timer,
+        EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, TIMER),
+    )?;
+    poll.add(stop, EpollEvent::new(EpollFlags::EPOLLIN, STOP))
+}

@@ -1,0 +1,230 @@
+//! One run of one case, from an empty machine to an empty machine.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use uc_experiment::{Case, Experiment, QueueSample, RunRecord};
+use uc_net::Nanos;
+
+use crate::clock;
+use crate::error::LabError;
+use crate::flow::FiveTuple;
+use crate::lab::Lab;
+use crate::need;
+use crate::plan::Plan;
+use crate::ports::Ports;
+use crate::sampler::Sampler;
+use crate::traffic::Traffic;
+
+/// How often a waiting run looks at the cancel flag, and how often it reports at most.
+const LOOK: Duration = Duration::from_millis(20);
+const REPORT: Duration = Duration::from_millis(100);
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Namespaces and interfaces are being made.
+    Building,
+    /// Flows are starting.
+    Connecting {
+        /// How many.
+        flows: usize,
+    },
+    /// The run's clock is running.
+    Running {
+        /// Since its start.
+        elapsed: Duration,
+        /// How long it will be.
+        duration: Duration,
+    },
+}
+
+/// Which run of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repetition {
+    /// Its number, from 0.
+    pub run: u32,
+    /// The seed of the order in which flows start and of RED's random numbers. A real kernel's
+    /// timing is not in it: the same seed gives a similar run, not the same one.
+    pub seed: u64,
+}
+
+/// Runs `case` once. The clock of the run starts when every flow is connected; each of them sends
+/// from its own connection on. Runs share nothing: many can go on at once in one process.
+///
+/// `progress` is called on the calling thread, about ten times a second.
+///
+/// # Errors
+/// [`LabError::Need`] before anything is built; [`LabError::Cancelled`] within about 50 ms of
+/// `cancel` being set; otherwise what failed. Everything that was built is gone on return.
+pub fn run_case(
+    experiment: &Experiment,
+    case: &Case,
+    repetition: Repetition,
+    ports: &mut dyn Ports,
+    progress: &dyn Fn(Progress),
+    cancel: &AtomicBool,
+) -> Result<RunRecord, LabError> {
+    need::check()?;
+    progress(Progress::Building);
+    let plan = Plan::new(experiment, case)?;
+    let sample = Duration::from_nanos(experiment.sample.0.max(1));
+    let lab = Lab::build(&plan, &experiment.network, repetition.seed, sample)?;
+    lab.attach(&plan, ports)?;
+    let run = Run {
+        experiment,
+        plan: &plan,
+        lab: &lab,
+        progress,
+        cancel,
+    };
+    let observed = run.observe(repetition.seed, ports);
+    // An emulator that ended by itself fails here: the reason, of which the flows saw nothing.
+    let report = lab.finish()?;
+    let observed = observed?;
+    let mut record = RunRecord {
+        case: case.name.clone(),
+        run: repetition.run,
+        seed: repetition.seed,
+        ..observed.record
+    };
+    for (flow, tuple) in record.flows.iter_mut().zip(&observed.tuples) {
+        let counts = report.flows.get(tuple).copied().unwrap_or_default();
+        flow.drops = counts.dropped_packets;
+        flow.marks = counts.marked_packets;
+    }
+    let (first_ns, last_ns) = (
+        observed.started.0,
+        observed.started.0 + experiment.duration.0,
+    );
+    let within = report
+        .queue
+        .into_iter()
+        .filter(|s| (first_ns..=last_ns).contains(&s.at_ns));
+    record.queue = within
+        .map(|s| QueueSample {
+            at_ns: s.at_ns - first_ns,
+            ..s
+        })
+        .collect();
+    record.links = report.links;
+    record.counters.extend(report.counters);
+    Ok(record)
+}
+
+/// What the flows and the ports showed.
+struct Observed {
+    /// Without what the emulator knows.
+    record: RunRecord,
+    /// The connections of its flows.
+    tuples: Vec<FiveTuple>,
+    /// When the run's clock began.
+    started: Nanos,
+}
+
+/// A run on a lab that is up.
+struct Run<'a> {
+    experiment: &'a Experiment,
+    plan: &'a Plan,
+    lab: &'a Lab,
+    progress: &'a dyn Fn(Progress),
+    cancel: &'a AtomicBool,
+}
+
+impl Run<'_> {
+    fn observe(&self, seed: u64, ports: &mut dyn Ports) -> Result<Observed, LabError> {
+        self.go_on()?;
+        (self.progress)(Progress::Connecting {
+            flows: self.plan.flow_count(),
+        });
+        let traffic = Traffic::start(self.plan, &self.lab.wiring, seed)?;
+        let syn_retransmits = traffic.wait_connected(|| self.go_on())?;
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let started = clock::now();
+        let mut sampler = Sampler::new(self.plan, &traffic, started);
+        self.follow(&traffic, &mut sampler, ports)?;
+        let mut counters = ports.counters();
+        counters.insert("traffic_syn_retransmits".into(), syn_retransmits);
+        let record = RunRecord {
+            started_unix_ms: since_epoch.as_millis() as u64,
+            counters,
+            flows: sampler.finish(),
+            ..RunRecord::default()
+        };
+        let tuples = traffic.flows().iter().map(|flow| flow.tuple).collect();
+        Ok(Observed {
+            record,
+            tuples,
+            started,
+        })
+    }
+
+    /// Samples at every multiple of the interval until the end, both included.
+    fn follow(
+        &self,
+        traffic: &Traffic,
+        sampler: &mut Sampler,
+        ports: &mut dyn Ports,
+    ) -> Result<(), LabError> {
+        let interval = Duration::from_nanos(self.experiment.sample.0.max(1));
+        let duration = Duration::from_nanos(self.experiment.duration.0);
+        let mut next = Duration::ZERO;
+        let mut reported = None;
+        loop {
+            self.wait_until(next, traffic, sampler)?;
+            sampler.sample(traffic, ports)?;
+            let elapsed = sampler.elapsed();
+            if reported.is_none_or(|last| elapsed - last >= REPORT) {
+                (self.progress)(Progress::Running {
+                    elapsed: elapsed.min(duration),
+                    duration,
+                });
+                reported = Some(elapsed);
+            }
+            if elapsed >= duration {
+                return Ok(());
+            }
+            // A late sample does not make the next ones late, and missed ones are not made up.
+            let intervals = elapsed.as_nanos() / interval.as_nanos() + 1;
+            let due_ns = intervals
+                .saturating_mul(interval.as_nanos())
+                .min(duration.as_nanos());
+            next = Duration::from_nanos(due_ns as u64);
+        }
+    }
+
+    fn wait_until(
+        &self,
+        due: Duration,
+        traffic: &Traffic,
+        sampler: &Sampler,
+    ) -> Result<(), LabError> {
+        loop {
+            self.go_on()?;
+            traffic.check()?;
+            let left = due.saturating_sub(sampler.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
+
+    /// Whether anybody still wants the run, and whether it still has a network.
+    fn go_on(&self) -> Result<(), LabError> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(LabError::Cancelled);
+        }
+        if self.lab.is_running() {
+            return Ok(());
+        }
+        let source = io::Error::other("its thread has ended");
+        Err(LabError::Resource {
+            action: "keep its emulator running",
+            source,
+        })
+    }
+}

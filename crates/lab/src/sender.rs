@@ -1,0 +1,97 @@
+//! One bulk sender: connects, then writes as much as TCP takes.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::LabError;
+use crate::pattern::Pattern;
+use crate::socket;
+use crate::tcp_info::TcpInfo;
+use crate::traffic::Event;
+
+/// How long a flow may take to connect. A full queue drops SYNs, and the kernel sends them again
+/// after 1, 3, 7 and 15 s (RFC 6298 §5.5), or after each of the first seconds (Linux since 6.5,
+/// `tcp_syn_linear_timeouts`): five tries or more.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(25);
+/// How often a waiting sender looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What one sender's thread needs.
+#[derive(Debug)]
+pub(crate) struct Bulk {
+    /// How long it waits before it connects.
+    pub wait: Duration,
+    /// Its socket, bound.
+    pub socket: TcpStream,
+    /// Where to.
+    pub server: SocketAddr,
+    /// Whose it is, for messages.
+    pub guest: String,
+    /// What it sends.
+    pub pattern: Arc<Pattern>,
+    /// Set when the run is over: whatever its socket says then is no failure.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Bulk {
+    /// Connects and sends until the run is over; failures go to `events`.
+    pub fn run(mut self, events: &Sender<Event>) {
+        let ended = self.connect().and_then(|()| {
+            let info = TcpInfo::read(self.socket.as_fd());
+            let retransmits = info.map_or(0, |info| info.total_retrans);
+            // The run may be over: nobody listens then.
+            let _ = events.send(Event::Connected { retransmits });
+            self.write()
+        });
+        if let Err(error) = ended
+            && !self.stopping()
+        {
+            let _ = events.send(Event::Failed(error));
+        }
+    }
+
+    fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn connect(&self) -> Result<(), LabError> {
+        let start = Instant::now();
+        while start.elapsed() < self.wait && !self.stopping() {
+            thread::sleep((self.wait - start.elapsed().min(self.wait)).min(LOOK));
+        }
+        if self.stopping() {
+            return Ok(());
+        }
+        socket::connect(&self.socket, self.server, CONNECT_DEADLINE).map_err(|error| {
+            LabError::Connect {
+                guest: self.guest.clone(),
+                server: self.server,
+                seconds: CONNECT_DEADLINE.as_secs(),
+                detail: error.to_string(),
+            }
+        })
+    }
+
+    fn write(&mut self) -> Result<(), LabError> {
+        let mut at_byte = 0;
+        while !self.stopping() {
+            match self.socket.write(self.pattern.chunk(at_byte)) {
+                Ok(written) => at_byte += written as u64,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => {
+                    return Err(LabError::Ended {
+                        guest: self.guest.clone(),
+                        source,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}

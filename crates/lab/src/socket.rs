@@ -1,0 +1,118 @@
+//! The TCP sockets of the traffic, set up the same way everywhere.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, getsockopt, setsockopt,
+    sockopt,
+};
+
+use crate::error::LabError;
+
+/// The server's listener: not blocking, with room for `flows` connections. Accepted connections
+/// inherit its options. The calling thread must be in the server's namespace.
+pub fn listen(
+    address: SocketAddr,
+    flows: usize,
+    congestion_control: &str,
+) -> Result<TcpListener, LabError> {
+    let fd = open(
+        "the server",
+        address,
+        congestion_control,
+        SockFlag::SOCK_NONBLOCK,
+    )?;
+    // The kernel cuts the backlog to somaxconn by itself; i32 is nix' type for it.
+    let backlog = Backlog::new(i32::try_from(flows).unwrap_or(i32::MAX).clamp(16, 4096));
+    backlog
+        .and_then(|backlog| nix::sys::socket::listen(&fd, backlog))
+        .map_err(|errno| failed("the server", "listening", errno))?;
+    Ok(TcpListener::from(fd))
+}
+
+/// A guest's socket, bound and not connected. The calling thread must be in the guest's namespace.
+pub fn sender(
+    guest: &str,
+    address: SocketAddr,
+    congestion_control: &str,
+) -> Result<TcpStream, LabError> {
+    Ok(TcpStream::from(open(
+        guest,
+        address,
+        congestion_control,
+        SockFlag::empty(),
+    )?))
+}
+
+/// Connects a blocking socket and waits at most `deadline` for the answer.
+pub fn connect(socket: &TcpStream, server: SocketAddr, deadline: Duration) -> io::Result<()> {
+    // The send timeout bounds connect(2), and would bound every write: take it off again.
+    socket.set_write_timeout(Some(deadline))?;
+    match nix::sys::socket::connect(socket.as_raw_fd(), &SockaddrStorage::from(server)) {
+        Ok(()) => socket.set_write_timeout(None),
+        Err(nix::Error::EINPROGRESS) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "no answer to any of its SYNs",
+        )),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn open(
+    node: &str,
+    address: SocketAddr,
+    congestion_control: &str,
+    flags: SockFlag,
+) -> Result<OwnedFd, LabError> {
+    let family = if address.is_ipv4() {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    };
+    let flags = flags | SockFlag::SOCK_CLOEXEC;
+    let fd = nix::sys::socket::socket(family, SockType::Stream, flags, None)
+        .map_err(|errno| failed(node, "making a socket", errno))?;
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    setsockopt(&fd, sockopt::Linger, &linger)
+        .map_err(|errno| failed(node, "setting SO_LINGER", errno))?;
+    set_congestion_control(&fd, congestion_control).map_err(|errno| {
+        LabError::CongestionControl {
+            node: node.into(),
+            name: congestion_control.into(),
+            source: errno.into(),
+        }
+    })?;
+    bind(fd.as_raw_fd(), &SockaddrStorage::from(address))
+        .map_err(|errno| failed(node, "binding its address", errno))?;
+    Ok(fd)
+}
+
+/// By socket, not by sysctl: a namespace's default takes unrestricted algorithms only (tcp_cong.c),
+/// which leaves out DCTCP, and what is restricted is the machine's setting.
+fn set_congestion_control(fd: &OwnedFd, name: &str) -> nix::Result<()> {
+    setsockopt(fd, sockopt::TcpCongestion, &OsString::from(name))?;
+    // The kernel fills the answer up with zeros.
+    let found = getsockopt(fd, sockopt::TcpCongestion)?
+        .to_string_lossy()
+        .into_owned();
+    if found.trim_end_matches('\0') == name {
+        Ok(())
+    } else {
+        Err(nix::Error::EINVAL)
+    }
+}
+
+fn failed(node: &str, action: &'static str, errno: nix::Error) -> LabError {
+    LabError::Socket {
+        node: node.into(),
+        action,
+        source: errno.into(),
+    }
+}

@@ -1,0 +1,129 @@
+//! A stack of the experiment as sysctls. Every namespace sets them all itself: a new namespace
+//! inherits some from the machine (congestion control, memory) and has defaults for the rest, and
+//! both differ between machines and kernels. Read first: Documentation/networking/ip-sysctl.rst.
+
+use std::path::Path;
+
+use uc_experiment::{Family, Stack};
+
+/// Receive memory of a socket: at least Linux' default, at most what its type holds. In between the
+/// window's scale decides, so that memory is never what limits a sender.
+const RECEIVE_BYTES: std::ops::RangeInclusive<u64> = 6 << 20..=1 << 30;
+
+/// The receive window that the route of a stack with this scale allows at most.
+///
+/// Linux announces scale = ⌊log2(space)⌋ − 15 with space = min(max(tcp_rmem[2], rmem_max), clamp)
+/// (`tcp_select_initial_window`). rmem_max is the machine's and can't be set in a namespace, so the
+/// clamp decides, and it comes from the route's `window`. The value is the largest of its scale:
+/// it does not narrow the 16 bits of the header.
+pub fn window_clamp_bytes(wscale: u8) -> u64 {
+    (1 << (16 + u32::from(wscale))) - 1
+}
+
+/// The sysctls of a namespace that runs `stack`, in the order in which they are to be written.
+pub fn sysctls(family: Family, stack: &Stack) -> Vec<(&'static str, String)> {
+    let flag = |on: bool| u8::from(on).to_string();
+    // Half of a socket's memory counts as window until the kernel has measured the packets'
+    // overhead; twice the clamp makes the whole window available from the first segment on.
+    let receive_bytes =
+        (2 * window_clamp_bytes(stack.wscale)).clamp(*RECEIVE_BYTES.start(), *RECEIVE_BYTES.end());
+    let mut list = vec![
+        ("net.ipv4.tcp_ecn", flag(stack.ecn)),
+        // RFC 3168 §6.1.1.1 lets a lost ECN SYN be tried again without; then the flow would not
+        // be what the experiment calls it.
+        ("net.ipv4.tcp_ecn_fallback", "0".into()),
+        ("net.ipv4.tcp_sack", flag(stack.sack)),
+        ("net.ipv4.tcp_timestamps", flag(stack.timestamps)),
+        ("net.ipv4.tcp_recovery", flag(stack.rack)),
+        (
+            "net.ipv4.tcp_early_retrans",
+            if stack.early_retransmit { "3" } else { "0" }.into(),
+        ),
+        ("net.ipv4.tcp_window_scaling", "1".into()),
+        // Otherwise a flow starts with the ssthresh of the flow before it.
+        ("net.ipv4.tcp_no_metrics_save", "1".into()),
+        ("net.ipv4.tcp_slow_start_after_idle", "1".into()),
+        ("net.ipv4.tcp_mtu_probing", "0".into()),
+        // The buffer has its full size from the start: nothing to tune.
+        ("net.ipv4.tcp_moderate_rcvbuf", "0".into()),
+        (
+            "net.ipv4.tcp_rmem",
+            format!("4096 {receive_bytes} {receive_bytes}"),
+        ),
+        ("net.ipv4.tcp_wmem", "4096 65536 16777216".into()),
+    ];
+    if kernel_has_ipv6() {
+        list.extend(ipv6_sysctls(family));
+    }
+    list
+}
+
+/// The namespace of the bridges speaks no IP, and its bridges ask no packet filter.
+pub fn bridge_sysctls() -> Vec<(&'static str, String)> {
+    let mut list = Vec::new();
+    if kernel_has_ipv6() {
+        list.push(("net.ipv6.conf.all.disable_ipv6", "1".into()));
+        list.push(("net.ipv6.conf.default.disable_ipv6", "1".into()));
+    }
+    if Path::new("/proc/sys/net/bridge/bridge-nf-call-iptables").exists() {
+        list.push(("net.bridge.bridge-nf-call-iptables", "0".into()));
+        list.push(("net.bridge.bridge-nf-call-ip6tables", "0".into()));
+        list.push(("net.bridge.bridge-nf-call-arptables", "0".into()));
+    }
+    list
+}
+
+/// For IPv6, addresses that work at once and an interface that sends nothing by itself; for IPv4,
+/// no IPv6 at all.
+fn ipv6_sysctls(family: Family) -> Vec<(&'static str, String)> {
+    match family {
+        Family::Ipv4 => vec![
+            ("net.ipv6.conf.all.disable_ipv6", "1".into()),
+            ("net.ipv6.conf.default.disable_ipv6", "1".into()),
+        ],
+        Family::Ipv6 => vec![
+            ("net.ipv6.conf.all.disable_ipv6", "0".into()),
+            ("net.ipv6.conf.default.disable_ipv6", "0".into()),
+            ("net.ipv6.conf.default.accept_dad", "0".into()),
+            ("net.ipv6.conf.default.dad_transmits", "0".into()),
+            ("net.ipv6.conf.default.accept_ra", "0".into()),
+            ("net.ipv6.conf.default.autoconf", "0".into()),
+            ("net.ipv6.conf.default.router_solicitations", "0".into()),
+            // 1: no link-local address.
+            ("net.ipv6.conf.default.addr_gen_mode", "1".into()),
+        ],
+    }
+}
+
+fn kernel_has_ipv6() -> bool {
+    Path::new("/proc/sys/net/ipv6/conf/default").exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clamp_is_the_largest_space_of_its_scale() {
+        for wscale in 0..=14_u8 {
+            let announced = |space: u64| space.ilog2().saturating_sub(15);
+            assert_eq!(announced(window_clamp_bytes(wscale)), u32::from(wscale));
+            assert!(announced(window_clamp_bytes(wscale) + 1) > u32::from(wscale));
+            assert!(window_clamp_bytes(wscale) >= 65_535 << wscale);
+        }
+    }
+
+    #[test]
+    fn no_key_is_written_twice() {
+        for family in [Family::Ipv4, Family::Ipv6] {
+            let mut keys: Vec<_> = sysctls(family, &Stack::default())
+                .into_iter()
+                .map(|(key, _)| key)
+                .collect();
+            let count = keys.len();
+            keys.sort_unstable();
+            keys.dedup();
+            assert_eq!(keys.len(), count);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Taps: the places where frames leave a real kernel for the emulated network and come back.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::error::LabError;
+use crate::netns::Namespace;
+
+/// Largest frame that is read: Ethernet's header and the largest IP packet. The interfaces' MTU
+/// keeps frames far below; an offloading sender's are segmented by the kernel before the tap.
+pub const FRAME_BYTES_MAX: usize = 65_536 + 14;
+
+/// The kernel's `struct ifreq` as TUNSETIFF reads it.
+#[repr(C)]
+struct TapRequest {
+    name: [u8; libc::IFNAMSIZ],
+    flags: libc::c_short,
+    padding: [u8; 22],
+}
+
+/// One open tap. The interface exists as long as this value does.
+#[derive(Debug)]
+pub struct Tap {
+    file: File,
+    name: String,
+}
+
+impl Tap {
+    /// Makes the tap `name` inside `namespace`, down, without an address.
+    ///
+    /// Without a virtio header the kernel offers the interface no offloads: frames come out at most
+    /// one MTU long with complete checksums, as they would on a wire.
+    ///
+    /// # Errors
+    /// [`LabError::Tap`] when the device or the name is refused, [`LabError::Namespace`] when the
+    /// namespace can't be entered.
+    pub fn open(namespace: &Namespace, name: &str) -> Result<Self, LabError> {
+        let made = namespace.enter(|| open_here(name))?;
+        let file = made.map_err(|source| LabError::Tap {
+            name: name.into(),
+            action: "opening",
+            source,
+        })?;
+        Ok(Self {
+            file,
+            name: name.into(),
+        })
+    }
+
+    /// The interface's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads one frame into `buffer`; `None` when there is none now.
+    ///
+    /// # Errors
+    /// [`LabError::Tap`] with the kernel's answer.
+    pub fn read(&self, buffer: &mut [u8]) -> Result<Option<usize>, LabError> {
+        loop {
+            match (&self.file).read(buffer) {
+                Ok(length) => return Ok(Some(length)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The interface is down, before the wiring is complete.
+                Err(error) if error.raw_os_error() == Some(libc::EIO) => return Ok(None),
+                Err(source) => return Err(self.failed("reading", source)),
+            }
+        }
+    }
+
+    /// Hands one frame to the kernel behind the tap. `false` when it had no room for it.
+    ///
+    /// # Errors
+    /// [`LabError::Tap`] with the kernel's answer.
+    pub fn write(&self, frame: &[u8]) -> Result<bool, LabError> {
+        loop {
+            match (&self.file).write(frame) {
+                Ok(_) => return Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => return Ok(false),
+                Err(source) => return Err(self.failed("writing", source)),
+            }
+        }
+    }
+
+    fn failed(&self, action: &'static str, source: io::Error) -> LabError {
+        LabError::Tap {
+            name: self.name.clone(),
+            action,
+            source,
+        }
+    }
+}
+
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// The tap belongs to the namespace of the thread that opens the device.
+fn open_here(name: &str) -> io::Result<File> {
+    if name.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the name has over 15 bytes",
+        ));
+    }
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")?;
+    let mut request = TapRequest {
+        name: [0; libc::IFNAMSIZ],
+        flags: (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short,
+        padding: [0; 22],
+    };
+    request.name[..name.len()].copy_from_slice(name.as_bytes());
+    // linux/if_tun.h: _IOW('T', 202, int), although the argument is an ifreq.
+    let code = nix::request_code_write!(b'T', 202, size_of::<libc::c_int>());
+    // SAFETY: the descriptor is open and the argument points to a live ifreq of the kernel's size.
+    if unsafe { libc::ioctl(file.as_raw_fd(), code, &raw const request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+const _: () = assert!(size_of::<TapRequest>() == size_of::<libc::ifreq>());

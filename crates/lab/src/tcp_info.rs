@@ -1,0 +1,209 @@
+//! `getsockopt(TCP_INFO)` in the kernel's own layout (include/uapi/linux/tcp.h), up to
+//! `tcpi_snd_wnd` (Linux 5.4): the C library's struct stops earlier.
+
+use std::io;
+use std::mem::{MaybeUninit, offset_of, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// `TCPI_OPT_ECN`: the handshake negotiated ECN.
+const TCPI_OPT_ECN: u8 = 8;
+
+/// The kernel's `struct tcp_info`. Times are in microseconds, sizes in bytes, windows of the
+/// congestion control in segments.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct TcpInfo {
+    /// `TCP_ESTABLISHED` and so on.
+    pub state: u8,
+    /// `TCP_CA_Open` (0), Disorder, CWR, Recovery, Loss.
+    pub ca_state: u8,
+    /// Consecutive timeouts of the oldest segment.
+    pub retransmits: u8,
+    /// Unanswered zero-window probes.
+    pub probes: u8,
+    /// Exponent of the timer's back-off.
+    pub backoff: u8,
+    /// `TCPI_OPT_*`: what the handshake negotiated.
+    pub options: u8,
+    /// Two 4-bit fields: the peer's window scale (low on little-endian machines) and ours.
+    wscales: u8,
+    flags: u8,
+    /// Retransmission timeout.
+    pub rto_us: u32,
+    /// Delayed-ACK timeout.
+    pub ato_us: u32,
+    /// Largest payload that this end sends in one segment.
+    pub snd_mss: u32,
+    /// The estimate of the peer's.
+    pub rcv_mss: u32,
+    /// Segments sent and not yet acknowledged cumulatively.
+    pub unacked: u32,
+    /// Segments acknowledged selectively.
+    pub sacked: u32,
+    /// Segments taken for lost.
+    pub lost: u32,
+    /// Retransmitted segments that are still out.
+    pub retrans: u32,
+    fackets: u32,
+    last_data_sent_ms: u32,
+    last_ack_sent_ms: u32,
+    last_data_recv_ms: u32,
+    last_ack_recv_ms: u32,
+    /// Path MTU.
+    pub pmtu: u32,
+    /// Receiver's slow-start threshold of its window.
+    pub rcv_ssthresh: u32,
+    /// Smoothed round-trip time.
+    pub rtt_us: u32,
+    /// Its mean deviation.
+    pub rttvar_us: u32,
+    /// Slow-start threshold, segments.
+    pub snd_ssthresh: u32,
+    /// Congestion window, segments.
+    pub snd_cwnd: u32,
+    /// MSS that this end announced.
+    pub advmss: u32,
+    /// Reordering metric.
+    pub reordering: u32,
+    rcv_rtt_us: u32,
+    rcv_space: u32,
+    /// Segments retransmitted since the connection began.
+    pub total_retrans: u32,
+    pacing_rate: u64,
+    max_pacing_rate: u64,
+    /// Bytes acknowledged by the peer.
+    pub bytes_acked: u64,
+    /// Bytes received from the peer.
+    pub bytes_received: u64,
+    /// Segments sent, with those that carry no data.
+    pub segs_out: u32,
+    /// Segments received.
+    pub segs_in: u32,
+    notsent_bytes: u32,
+    /// Smallest round-trip time seen.
+    pub min_rtt_us: u32,
+    data_segs_in: u32,
+    data_segs_out: u32,
+    delivery_rate: u64,
+    busy_us: u64,
+    /// Time during which the peer's window was the limit.
+    pub rwnd_limited_us: u64,
+    sndbuf_limited_us: u64,
+    delivered: u32,
+    /// Segments that the peer acknowledged with an ECN echo.
+    pub delivered_ce: u32,
+    /// Payload bytes sent, with retransmissions.
+    pub bytes_sent: u64,
+    /// Payload bytes retransmitted.
+    pub bytes_retrans: u64,
+    dsack_dups: u32,
+    reord_seen: u32,
+    rcv_ooopack: u32,
+    /// The peer's window as this end last saw it, scaled.
+    pub snd_wnd: u32,
+}
+
+impl TcpInfo {
+    /// Reads the state of a TCP socket.
+    ///
+    /// # Errors
+    /// The kernel's, and `Unsupported` on kernels before 5.4, whose answer is too short.
+    pub fn read(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        let mut info = MaybeUninit::<Self>::zeroed();
+        let mut length = size_of::<Self>() as libc::socklen_t;
+        // SAFETY: the pointers are to live memory of the length given; the kernel writes at most
+        // `length` bytes. The rest stays zero, which is a valid value of every field.
+        let (answer, info) = unsafe {
+            let answer = libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                info.as_mut_ptr().cast(),
+                &raw mut length,
+            );
+            (answer, info.assume_init())
+        };
+        if answer != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if (length as usize) < offset_of!(Self, snd_wnd) + size_of::<u32>() {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("TCP_INFO has {length} bytes here: the lab needs Linux 5.4 or newer"),
+            ));
+        }
+        Ok(info)
+    }
+
+    /// Whether the handshake negotiated ECN (RFC 3168 §6.1.1).
+    pub fn negotiated_ecn(&self) -> bool {
+        self.options & TCPI_OPT_ECN != 0
+    }
+
+    /// The shift by which the *peer's* windows are to be read.
+    pub fn snd_wscale(&self) -> u8 {
+        if cfg!(target_endian = "little") {
+            self.wscales & 0xf
+        } else {
+            self.wscales >> 4
+        }
+    }
+
+    /// The shift that *this end* announced for its own windows.
+    pub fn rcv_wscale(&self) -> u8 {
+        if cfg!(target_endian = "little") {
+            self.wscales >> 4
+        } else {
+            self.wscales & 0xf
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn the_layout_is_the_kernels() {
+        // Offsets of include/uapi/linux/tcp.h as pahole prints them.
+        assert_eq!(offset_of!(TcpInfo, rto_us), 8);
+        assert_eq!(offset_of!(TcpInfo, rtt_us), 68);
+        assert_eq!(offset_of!(TcpInfo, total_retrans), 100);
+        assert_eq!(offset_of!(TcpInfo, bytes_acked), 120);
+        assert_eq!(offset_of!(TcpInfo, bytes_sent), 200);
+        assert_eq!(offset_of!(TcpInfo, snd_wnd), 228);
+    }
+
+    #[test]
+    fn a_loopback_connection_is_described_as_it_is() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        near.write_all(&[7; 5000]).unwrap();
+        let mut buffer = [0; 5000];
+        far.read_exact(&mut buffer).unwrap();
+        // One byte back carries the ACK of everything before it.
+        far.write_all(&[1]).unwrap();
+        near.read_exact(&mut buffer[..1]).unwrap();
+        let info = TcpInfo::read(near.as_fd()).unwrap();
+        assert_eq!(info.bytes_sent, 5000);
+        assert_eq!(info.bytes_acked, 5001, "SYN counts one");
+        assert_eq!(info.bytes_retrans, 0);
+        assert!(
+            info.snd_mss > 500 && info.snd_wnd >= 32_768 && info.snd_cwnd >= 2,
+            "{info:?}"
+        );
+        let peer = TcpInfo::read(far.as_fd()).unwrap();
+        assert_eq!(info.snd_wscale(), peer.rcv_wscale());
+        assert_eq!(info.rcv_wscale(), peer.snd_wscale());
+    }
+
+    #[test]
+    fn what_is_no_tcp_socket_is_an_error() {
+        let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(TcpInfo::read(udp.as_fd()).is_err());
+    }
+}

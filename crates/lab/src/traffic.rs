@@ -1,0 +1,268 @@
+//! Bulk flows: one listener at the server, one connection per flow, as much data as TCP takes.
+//!
+//! Every socket lingers for zero seconds: when it is closed, also by the kernel after SIGKILL, the
+//! connection is reset instead of being finished in the background, where its retransmissions
+//! would keep the namespace alive for minutes.
+
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use uc_experiment::Application;
+use uc_net::random::Stream;
+
+use crate::error::LabError;
+use crate::flow::FiveTuple;
+use crate::pattern::Pattern;
+use crate::plan::Plan;
+use crate::receiver;
+use crate::sender::Bulk;
+use crate::socket;
+use crate::wiring::Wiring;
+
+/// The server's port, iperf's.
+const SERVER_PORT: u16 = 5001;
+/// The first flow of a guest has this port, the next one the next. Namespaces are new: it's free.
+const GUEST_PORT_FIRST: u16 = 40_000;
+/// Flows start within this time of one another, in an order that the seed decides.
+const STAGGER_US: u64 = 100_000;
+/// How often a wait looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What the threads of the flows tell the run.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A sender has its connection.
+    Connected {
+        /// How often its SYN was sent again.
+        retransmits: u32,
+    },
+    /// Something failed while the run went on.
+    Failed(LabError),
+}
+
+/// One flow of the case.
+#[derive(Debug)]
+pub struct Flow {
+    /// Index of its guest in the plan.
+    pub guest: usize,
+    /// Its number inside the group: guest by guest, then flow by flow.
+    pub index: u32,
+    /// The connection as the guest sends it.
+    pub tuple: FiveTuple,
+    /// The sender's socket.
+    pub socket: TcpStream,
+    delivered_bytes: Arc<AtomicU64>,
+}
+
+impl Flow {
+    /// Payload that the receiving application has been given so far.
+    pub fn delivered_bytes(&self) -> u64 {
+        self.delivered_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// The running traffic of one case. Dropping it stops and joins every thread.
+#[derive(Debug)]
+pub struct Traffic {
+    flows: Vec<Flow>,
+    stop: Arc<AtomicBool>,
+    receiver: receiver::Handle,
+    senders: Vec<JoinHandle<()>>,
+    events: Receiver<Event>,
+    server: SocketAddr,
+}
+
+/// The connections of a plan, in the order of the record: group by group, guest by guest.
+pub fn tuples(plan: &Plan) -> Vec<FiveTuple> {
+    let server = SocketAddr::new(plan.server.address, SERVER_PORT);
+    let of_guest = |guest: &crate::plan::Guest| {
+        let address = guest.address;
+        (0..guest.flows as u16).map(move |flow| {
+            FiveTuple::tcp(SocketAddr::new(address, GUEST_PORT_FIRST + flow), server)
+        })
+    };
+    plan.guests.iter().flat_map(of_guest).collect()
+}
+
+impl Traffic {
+    /// Opens the listener and starts one sender per flow.
+    ///
+    /// # Errors
+    /// [`LabError::Socket`], [`LabError::CongestionControl`] or [`LabError::Resource`], naming the
+    /// guest or the server.
+    pub fn start(plan: &Plan, wiring: &Wiring, seed: u64) -> Result<Self, LabError> {
+        let (sender, events) = mpsc::channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let pattern = Arc::new(Pattern::default());
+        let flows = open_flows(plan, wiring)?;
+        let server = SocketAddr::new(plan.server.address, SERVER_PORT);
+        let congestion_control = &plan.server.stack.congestion_control;
+        let listener = wiring
+            .server
+            .enter(|| socket::listen(server, flows.len(), congestion_control))??;
+        let receivers = flows.iter().map(|flow| receiver::Expected {
+            from: flow.tuple.source,
+            guest: plan.guests[flow.guest].label.clone(),
+            delivered_bytes: Arc::clone(&flow.delivered_bytes),
+        });
+        let receiver = receiver::Handle::start(
+            listener,
+            receivers.collect(),
+            Arc::clone(&pattern),
+            Arc::clone(&stop),
+            sender.clone(),
+        )?;
+        let mut traffic = Self {
+            flows,
+            stop,
+            receiver,
+            senders: Vec::new(),
+            events,
+            server,
+        };
+        traffic.start_senders(plan, seed, &pattern, &sender)?;
+        Ok(traffic)
+    }
+
+    fn start_senders(
+        &mut self,
+        plan: &Plan,
+        seed: u64,
+        pattern: &Arc<Pattern>,
+        events: &Sender<Event>,
+    ) -> Result<(), LabError> {
+        let mut random = Stream::new(seed, "traffic/start");
+        for flow in &self.flows {
+            let guest = plan.guests[flow.guest].label.clone();
+            let failed = |action| {
+                let node = guest.clone();
+                move |source| LabError::Socket {
+                    node,
+                    action,
+                    source,
+                }
+            };
+            let bulk = Bulk {
+                wait: Duration::from_micros(random.below(STAGGER_US)),
+                socket: flow
+                    .socket
+                    .try_clone()
+                    .map_err(failed("duplicating a socket"))?,
+                server: self.server,
+                guest: guest.clone(),
+                pattern: Arc::clone(pattern),
+                stop: Arc::clone(&self.stop),
+            };
+            let events = events.clone();
+            let handle = thread::Builder::new()
+                .name(format!("uc-{guest}"))
+                .spawn(move || bulk.run(&events))
+                .map_err(|source| LabError::Resource {
+                    action: "start a thread",
+                    source,
+                })?;
+            self.senders.push(handle);
+        }
+        Ok(())
+    }
+
+    /// The flows, in the order of the record.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    /// Waits until every flow is connected, and says how many SYNs were sent again. Flows that are
+    /// connected send already. `go_on` is asked about every 20 ms.
+    ///
+    /// # Errors
+    /// [`LabError::Connect`] naming the guest that could not, whatever else a thread met, and what
+    /// `go_on` answers.
+    pub fn wait_connected(
+        &self,
+        go_on: impl Fn() -> Result<(), LabError>,
+    ) -> Result<u64, LabError> {
+        let mut missing = self.flows.len();
+        let mut retransmits = 0;
+        while missing > 0 {
+            go_on()?;
+            match self.events.recv_timeout(LOOK) {
+                Ok(Event::Connected {
+                    retransmits: of_flow,
+                }) => {
+                    missing -= 1;
+                    retransmits += u64::from(of_flow);
+                }
+                Ok(Event::Failed(error)) => return Err(error),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(threads_gone()),
+            }
+        }
+        Ok(retransmits)
+    }
+
+    /// Whether every flow still goes on.
+    ///
+    /// # Errors
+    /// The first failure of a flow: [`LabError::Ended`], [`LabError::Corrupt`].
+    pub fn check(&self) -> Result<(), LabError> {
+        loop {
+            match self.events.try_recv() {
+                Ok(Event::Connected { .. }) => {}
+                Ok(Event::Failed(error)) => return Err(error),
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Disconnected) => return Err(threads_gone()),
+            }
+        }
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for flow in &self.flows {
+            // Wakes a thread that waits in connect or write. An error means that it does not.
+            let _ = flow.socket.shutdown(Shutdown::Both);
+        }
+        for sender in self.senders.drain(..) {
+            // A sender's panic has already been printed by the panic hook.
+            let _ = sender.join();
+        }
+        self.receiver.stop();
+    }
+}
+
+fn threads_gone() -> LabError {
+    let source = io::Error::other("its thread ended without a word");
+    LabError::Ended {
+        guest: "every flow".into(),
+        source,
+    }
+}
+
+/// One socket per flow, made in the guest's namespace and bound there.
+fn open_flows(plan: &Plan, wiring: &Wiring) -> Result<Vec<Flow>, LabError> {
+    let mut tuples = tuples(plan).into_iter();
+    let mut flows = Vec::with_capacity(plan.flow_count());
+    for (number, (guest, namespace)) in plan.guests.iter().zip(&wiring.guests).enumerate() {
+        let Application::Bulk = guest.application;
+        for flow in 0..guest.flows {
+            let Some(tuple) = tuples.next() else { break };
+            let congestion_control = &guest.stack.congestion_control;
+            let socket = namespace
+                .enter(|| socket::sender(&guest.label, tuple.source, congestion_control))??;
+            flows.push(Flow {
+                guest: number,
+                index: guest.index * guest.flows + flow,
+                tuple,
+                socket,
+                delivered_bytes: Arc::default(),
+            });
+        }
+    }
+    Ok(flows)
+}

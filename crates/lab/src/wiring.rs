@@ -1,0 +1,268 @@
+//! Namespaces, bridges, ports and addresses of one case.
+//!
+//! ```text
+//!  guest 0 ── eth0 ═ port0 ┐                                            server
+//!  guest 1 ── eth0 ═ port1 ┴ br0 ── up0 ┐                              ┌ eth0 (tap)
+//!  guest 2 ── eth0 ═ port2 ── br1 ── up1 ┴ emulated network (uc-net) ──┘
+//! ```
+//! Guests have a namespace each; bridges, ports and the uplink taps of all hosts share one, in which
+//! programs on ports are attached; the server's tap is its own interface. All of it is one L2
+//! network with static neighbours, so that the traffic never waits for ARP or ND.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::InterfaceFlags;
+use uc_experiment::Stack;
+
+use crate::error::LabError;
+use crate::need;
+use crate::netns::Namespace;
+use crate::plan::{Guest, Plan, mac_text};
+use crate::stack;
+use crate::tap::Tap;
+
+/// Frames that a tap holds for the emulator. Far above any window, so that the only queues that
+/// drop are the emulated ones.
+const TAP_QUEUE_FRAMES: u32 = 20_000;
+/// How long interfaces may take to run; it is some milliseconds.
+const RUNNING_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A wired case: everything exists and is up, nothing is attached, nothing flows.
+#[derive(Debug)]
+pub struct Wiring {
+    /// Holds `br<i>`, `port<i>` and `up<i>`.
+    pub hosts: Namespace,
+    /// One for each guest of the plan, in its order.
+    pub guests: Vec<Namespace>,
+    /// The receiver's.
+    pub server: Namespace,
+    /// The uplink of each host, in order, then the server's tap: the network's host numbers.
+    pub taps: Vec<Tap>,
+}
+
+impl Wiring {
+    /// Builds the namespaces and interfaces of `plan`.
+    ///
+    /// # Errors
+    /// [`LabError`] that names the namespace and the setting or command that failed. What was
+    /// built before the failure vanishes.
+    pub fn build(plan: &Plan) -> Result<Self, LabError> {
+        let hosts = Namespace::new("the hosts")?;
+        let server = Namespace::new("the server")?;
+        let guests = plan
+            .guests
+            .iter()
+            .map(|guest| Namespace::new(guest.label.clone()))
+            .collect::<Result<Vec<_>, _>>()?;
+        hosts.set_sysctls(&stack::bridge_sysctls())?;
+        let mut taps = Vec::with_capacity(plan.host_count + 1);
+        for host in 0..plan.host_count {
+            taps.push(Tap::open(&hosts, &format!("up{host}"))?);
+        }
+        server.set_sysctls(&stack::sysctls(plan.family, &plan.server.stack))?;
+        taps.push(Tap::open(&server, "eth0")?);
+        for (guest, namespace) in plan.guests.iter().zip(&guests) {
+            namespace.set_sysctls(&stack::sysctls(plan.family, &guest.stack))?;
+        }
+        let wiring = Self {
+            hosts,
+            guests,
+            server,
+            taps,
+        };
+        wiring.connect(plan)?;
+        Ok(wiring)
+    }
+
+    fn connect(&self, plan: &Plan) -> Result<(), LabError> {
+        ip_batch(&self.hosts, &host_lines(plan, &self.guests))?;
+        for (guest, namespace) in plan.guests.iter().zip(&self.guests) {
+            ip_batch(namespace, &guest_lines(plan, guest))?;
+            set_offload(namespace, "eth0", plan.offload)?;
+            set_offload(&self.hosts, &guest.port, plan.offload)?;
+        }
+        ip_batch(&self.server, &server_lines(plan))?;
+        set_offload(&self.server, "eth0", plan.offload)?;
+        [&self.hosts, &self.server]
+            .into_iter()
+            .chain(&self.guests)
+            .try_for_each(wait_running)
+    }
+}
+
+/// Waits until every interface runs. The kernel finishes what `up` begins later, by itself: until
+/// then a bridge's port is disabled and an interface has no queue, and frames vanish unseen.
+fn wait_running(namespace: &Namespace) -> Result<(), LabError> {
+    namespace.enter(|| {
+        let start = Instant::now();
+        while let Some(interface) = first_not_running()? {
+            if start.elapsed() > RUNNING_DEADLINE {
+                return Err(LabError::NotRunning {
+                    interface,
+                    node: namespace.node().into(),
+                    seconds: RUNNING_DEADLINE.as_secs(),
+                });
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    })?
+}
+
+/// IFF_RUNNING says that the operational state (RFC 2863) is up. In the caller's namespace.
+fn first_not_running() -> Result<Option<String>, LabError> {
+    let interfaces = getifaddrs().map_err(|errno| LabError::Resource {
+        action: "list the interfaces of a namespace",
+        source: errno.into(),
+    })?;
+    let not_running =
+        |interface: &InterfaceAddress| !interface.flags.contains(InterfaceFlags::IFF_RUNNING);
+    Ok(interfaces
+        .into_iter()
+        .find(not_running)
+        .map(|interface| interface.interface_name))
+}
+
+/// Bridges without spanning tree, learning delay or snooping: plain wires with an address table.
+fn host_lines(plan: &Plan, guests: &[Namespace]) -> Vec<String> {
+    let mut lines = vec!["link set lo up".to_owned()];
+    for host in 0..plan.host_count {
+        lines.push(format!(
+            "link add br{host} type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+        ));
+        lines.push(format!("link set br{host} up"));
+        lines.push(format!(
+            "link set up{host} txqueuelen {TAP_QUEUE_FRAMES} master br{host} up"
+        ));
+    }
+    for (guest, namespace) in plan.guests.iter().zip(guests) {
+        let (port, host, mac) = (&guest.port, guest.host, mac_text(guest.mac));
+        // iproute2 takes a path with a slash as the namespace's file.
+        lines.push(format!(
+            "link add {port} type veth peer name eth0 address {mac} netns {}",
+            namespace.path().display()
+        ));
+        lines.push(format!("link set {port} master br{host} up"));
+    }
+    lines
+}
+
+fn guest_lines(plan: &Plan, guest: &Guest) -> Vec<String> {
+    let mut lines = vec!["link set lo up".to_owned(), "link set eth0 up".to_owned()];
+    lines.extend(address_lines(guest.address, &guest.stack));
+    lines.push(neighbour_line(plan.server.address, plan.server.mac));
+    lines
+}
+
+fn server_lines(plan: &Plan) -> Vec<String> {
+    let mac = mac_text(plan.server.mac);
+    let mut lines = vec![
+        "link set lo up".to_owned(),
+        format!("link set eth0 address {mac} txqueuelen {TAP_QUEUE_FRAMES}"),
+        "link set eth0 up".to_owned(),
+    ];
+    lines.extend(address_lines(plan.server.address, &plan.server.stack));
+    lines.extend(
+        plan.guests
+            .iter()
+            .map(|guest| neighbour_line(guest.address, guest.mac)),
+    );
+    lines
+}
+
+/// The address and the LAN's route, which carries what Linux knows per route only: the largest
+/// window (see [`stack::window_clamp_bytes`]) and the lowest timeout. Hence `noprefixroute` on the
+/// address.
+fn address_lines(address: IpAddr, stack: &Stack) -> [String; 2] {
+    let mut metrics = format!("window {}", stack::window_clamp_bytes(stack.wscale));
+    if let Some(rto_min) = stack.rto_min {
+        // The kernel keeps whole milliseconds; none would mean its own minimum.
+        metrics += &format!(" rto_min {}ms", rto_min.0.div_ceil(1_000_000).max(1));
+    }
+    match address {
+        IpAddr::V4(v4) => [
+            format!("address add {v4}/24 dev eth0 noprefixroute"),
+            format!("route add 10.77.0.0/24 dev eth0 src {v4} {metrics}"),
+        ],
+        IpAddr::V6(v6) => [
+            format!("address add {v6}/64 dev eth0 nodad noprefixroute"),
+            format!("route add fd77::/64 dev eth0 {metrics}"),
+        ],
+    }
+}
+
+fn neighbour_line(address: IpAddr, mac: [u8; 6]) -> String {
+    format!(
+        "neigh replace {address} lladdr {} dev eth0 nud permanent",
+        mac_text(mac)
+    )
+}
+
+/// Runs `lines` as one `ip -batch -` inside the namespace.
+fn ip_batch(namespace: &Namespace, lines: &[String]) -> Result<(), LabError> {
+    let batch = lines.join("\n") + "\n";
+    let failed = |detail: String| LabError::Command {
+        command: "ip -batch -".into(),
+        node: namespace.node().into(),
+        detail,
+    };
+    let mut child = namespace
+        .command(need::program("ip")?)
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed(error.to_string()))?;
+    // The pipe closes with the block, which ends the batch.
+    let written = child
+        .stdin
+        .take()
+        .map_or(Ok(()), |mut pipe| pipe.write_all(batch.as_bytes()));
+    let output = child
+        .wait_with_output()
+        .map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(batch_failure(&output, lines)));
+    }
+    written.map_err(|error| failed(error.to_string()))
+}
+
+/// `ip` says "Command failed -:<number>": show that line of the batch.
+fn batch_failure(output: &Output, lines: &[String]) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text
+        .rsplit_once("-:")
+        .and_then(|(_, number)| number.trim().parse::<usize>().ok())
+        .and_then(|number| lines.get(number.wrapping_sub(1)));
+    format!("{}: {} (line: {line:?})", output.status, text.trim())
+}
+
+/// Sets segmentation and receive aggregation of one interface.
+fn set_offload(namespace: &Namespace, interface: &str, on: bool) -> Result<(), LabError> {
+    let word = if on { "on" } else { "off" };
+    let arguments = ["-K", interface, "tso", word, "gso", word, "gro", word];
+    let failed = |detail: String| LabError::Command {
+        command: format!("ethtool {}", arguments.join(" ")),
+        node: namespace.node().into(),
+        detail,
+    };
+    let output = namespace
+        .command(need::program("ethtool")?)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(failed(format!(
+        "{}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    )))
+}

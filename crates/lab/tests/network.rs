@@ -1,0 +1,146 @@
+//! The emulated network as real kernels see it: delay, serialization, and every byte.
+
+mod support;
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, recv, sendto,
+    setsockopt, socket, sockopt,
+};
+use nix::sys::time::{TimeVal, TimeValLike};
+use support::{build, experiment, live};
+use uc_lab::{Lab, Plan};
+
+const TWO_HOSTS: &str = "[[case.guests]]\nname = \"g\"\ncount = 2\nstack = \"reno\"";
+const RENO: &str = "[stack.reno]\ncongestion_control = \"reno\"";
+/// Ethernet, IPv4, ICMP.
+const ECHO_HEADER_BYTES: usize = 14 + 20 + 8;
+
+fn star(rate: &str, delay: &str, family: &str) -> (Plan, Lab) {
+    let network = format!(
+        "rate = \"{rate}\"\ndelay = \"{delay}\"\nfamily = \"{family}\"\n\
+         queue = {{ kind = \"droptail\", limit = \"1MB\" }}"
+    );
+    build(&experiment(1, &network, TWO_HOSTS, RENO))
+}
+
+/// One echo request with `payload` from guest 0, and the time to its answer, whose payload must be
+/// the same.
+fn ping(lab: &Lab, to: IpAddr, sequence: u8, payload: &[u8]) -> Duration {
+    let ping = || {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let fd = socket(
+            AddressFamily::Inet,
+            SockType::Raw,
+            flags,
+            SockProtocol::Icmp,
+        )
+        .unwrap();
+        setsockopt(&fd, sockopt::ReceiveTimeout, &TimeVal::seconds(2)).unwrap();
+        let mut request = vec![8, 0, 0, 0, 0x75, 0x63, 0, sequence];
+        request.extend_from_slice(payload);
+        let checksum = internet_checksum(&request);
+        request[2..4].copy_from_slice(&checksum.to_be_bytes());
+        let address = SockaddrStorage::from(SocketAddr::new(to, 0));
+        let start = Instant::now();
+        sendto(fd.as_raw_fd(), &request, &address, MsgFlags::empty()).unwrap();
+        let mut answer = [0; 2048];
+        let length = recv(fd.as_raw_fd(), &mut answer, MsgFlags::empty()).unwrap();
+        let elapsed = start.elapsed();
+        assert_eq!(answer[20], 0, "an echo reply");
+        assert_eq!(&answer[24..length], &request[4..]);
+        elapsed
+    };
+    lab.wiring.guests[0].enter(ping).unwrap()
+}
+
+/// RFC 1071.
+fn internet_checksum(bytes: &[u8]) -> u16 {
+    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+    let mut sum: u32 = bytes.chunks(2).map(word).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[test]
+fn live_a_ping_takes_four_delays_and_four_transmissions() {
+    if !live() {
+        return;
+    }
+    for (payload_bytes, rate_mbit, delay_us) in [(56, 10, 5000), (1400, 10, 1000), (56, 100, 250)] {
+        let (plan, lab) = star(
+            &format!("{rate_mbit}Mbit"),
+            &format!("{delay_us}us"),
+            "ipv4",
+        );
+        let payload: Vec<u8> = (0..payload_bytes).map(|byte| byte as u8).collect();
+        let pings = (0..20).map(|n| ping(&lab, plan.server.address, n, &payload));
+        let least = pings.min().unwrap();
+        let bits = (ECHO_HEADER_BYTES + payload_bytes) as u64 * 8;
+        let expected = Duration::from_nanos(4 * (delay_us * 1000 + bits * 1000 / rate_mbit));
+        // The network is never early; what is late is wake-ups and the two stacks.
+        let late = least.checked_sub(expected);
+        println!("expected {expected:?}, least of 20 {least:?}");
+        assert!(
+            late.is_some_and(|late| late < Duration::from_micros(400)),
+            "{least:?}"
+        );
+    }
+}
+
+#[test]
+fn live_udp_of_every_length_comes_back_byte_for_byte_in_both_families() {
+    if !live() {
+        return;
+    }
+    for family in ["ipv4", "ipv6"] {
+        let (plan, lab) = star("1Gbit", "20us", family);
+        let bind = |address: IpAddr| move || UdpSocket::bind(SocketAddr::new(address, 7)).unwrap();
+        let server = lab.wiring.server.enter(bind(plan.server.address)).unwrap();
+        let guest = lab.wiring.guests[1]
+            .enter(bind(plan.guests[1].address))
+            .unwrap();
+        for socket in [&server, &guest] {
+            socket
+                .set_read_timeout(Some(Duration::from_secs(2)))
+                .unwrap();
+        }
+        guest.connect((plan.server.address, 7)).unwrap();
+        let mut buffer = [0; 2048];
+        for length in (0..=1452).step_by(11) {
+            let sent: Vec<u8> = (0..length).map(|at| (at * 31 + length) as u8).collect();
+            guest.send(&sent).unwrap();
+            let (count, from) = server.recv_from(&mut buffer).unwrap();
+            assert_eq!(
+                (&buffer[..count], from.ip()),
+                (&sent[..], plan.guests[1].address)
+            );
+            server.send_to(&buffer[..count], from).unwrap();
+            let count = guest.recv(&mut buffer).unwrap();
+            assert_eq!(&buffer[..count], &sent[..], "{family}");
+        }
+    }
+}
+
+#[test]
+fn live_guests_that_do_not_know_each_other_find_each_other_by_broadcast() {
+    if !live() {
+        return;
+    }
+    let (plan, lab) = star("10Mbit", "1ms", "ipv4");
+    // Only the server is a static neighbour; the way to another guest begins with ARP.
+    ping(&lab, plan.guests[1].address, 1, b"hello");
+    let report = lab.finish().unwrap();
+    assert_eq!(report.counters["wire_unknown_destinations"], 0);
+    assert_eq!(report.counters["wire_refused_frames"], 0);
+    assert!(
+        report.counters["wire_delivered_frames"] >= 4,
+        "{:?}",
+        report.counters
+    );
+}
