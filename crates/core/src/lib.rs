@@ -76,6 +76,15 @@ pub fn window_bytes(flow: &Flow) -> u32 {
     unsafe { sys::uc_shim_window_bytes(flow) }
 }
 
+/// Where a flow's handshake stands, in a word.
+pub fn stage_label(flow: &Flow) -> &'static str {
+    match u32::from(flow.stage) {
+        consts::SYN_SENT => "syn-sent",
+        consts::SYN_RECEIVED => "syn-received",
+        _ => "translating",
+    }
+}
+
 /// Is this segment one for [`open`] (a SYN without ACK)?
 pub fn is_syn(segment: &Segment) -> bool {
     use consts::{ACK, FIN, RST, SYN};

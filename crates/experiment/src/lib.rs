@@ -22,6 +22,7 @@ pub mod record;
 pub mod repetition;
 pub mod sawtooth;
 pub mod schema;
+mod selection;
 pub mod series;
 pub mod stack;
 pub mod units;

@@ -1,7 +1,7 @@
 //! One program on one port: by TCX (Linux 6.6 on), or by a clsact filter before that.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
@@ -119,24 +119,22 @@ impl Programs {
     }
 
     fn attach_clsact(&self, ifindex: u32, direction: Direction) -> Result<Link, PortError> {
-        let mut hook = clsact_hook(self, ifindex, direction);
-        hook.create()
+        let action = || format!("attach to port {ifindex} by clsact");
+        let program = self
+            .program(direction)
+            .try_clone_to_owned()
+            .map_err(|error| PortError::from_kernel(action(), error))?;
+        clsact_hook(program.as_fd(), ifindex, direction)
+            .create()
             .and_then(|mut hook| hook.attach())
-            .map(|hook| {
-                Link::Clsact(ClsactFilter {
-                    hook,
-                    detach_on_drop: true,
-                })
-            })
-            .map_err(|error| {
-                PortError::from_libbpf(format!("attach to port {ifindex} by clsact"), &error)
-            })
+            .map_err(|error| PortError::from_libbpf(action(), &error))?;
+        Ok(Link::Clsact(ClsactFilter { program, ifindex, direction, detach_on_drop: true }))
     }
 
     /// Removes this port's clsact filters, whoever set them; fine if there are none.
     pub(crate) fn detach_clsact(&self, ifindex: u32) {
         for direction in Direction::BOTH {
-            let mut hook = clsact_hook(self, ifindex, direction);
+            let mut hook = clsact_hook(self.program(direction), ifindex, direction);
             if hook.query().is_ok() {
                 let _gone_already = hook.detach();
             }
@@ -145,18 +143,18 @@ impl Programs {
 
     /// Has this port our clsact filters?
     pub(crate) fn has_clsact(&self, ifindex: u32) -> bool {
-        clsact_hook(self, ifindex, Direction::FromGuest)
+        clsact_hook(self.program(Direction::FromGuest), ifindex, Direction::FromGuest)
             .query()
             .is_ok()
     }
 }
 
-fn clsact_hook(programs: &Programs, ifindex: u32, direction: Direction) -> TcHook {
+fn clsact_hook(program: BorrowedFd<'_>, ifindex: u32, direction: Direction) -> TcHook {
     let point = match direction {
         Direction::FromGuest => TC_INGRESS,
         Direction::ToGuest => TC_EGRESS,
     };
-    TcHookBuilder::new(programs.program(direction))
+    TcHookBuilder::new(program)
         .ifindex(ifindex as i32)
         .replace(true)
         .handle(CLSACT_HANDLE)
@@ -167,7 +165,9 @@ fn clsact_hook(programs: &Programs, ifindex: u32, direction: Direction) -> TcHoo
 /// A filter on a clsact qdisc. The qdisc itself stays: others may have filters on it.
 #[derive(Debug)]
 pub struct ClsactFilter {
-    hook: TcHook,
+    program: OwnedFd,
+    ifindex: u32,
+    direction: Direction,
     detach_on_drop: bool,
 }
 
@@ -182,7 +182,8 @@ impl Drop for ClsactFilter {
     fn drop(&mut self) {
         if self.detach_on_drop {
             // Fails only where the interface has gone, and the filter with it.
-            let _gone_already = self.hook.detach();
+            let program = self.program.as_fd();
+            let _gone_already = clsact_hook(program, self.ifindex, self.direction).detach();
         }
     }
 }

@@ -25,6 +25,7 @@ pub use test_run::{PacketContext, PacketRun};
 
 /// What bindgen makes of `bpf/layout.h`: keys and values of the maps.
 mod layout {
-    #![allow(non_camel_case_types, missing_docs, clippy::all, dead_code)]
+    #![allow(non_camel_case_types, missing_docs, dead_code)]
+    #![allow(clippy::all, clippy::undocumented_unsafe_blocks)]
     include!(concat!(env!("OUT_DIR"), "/layout.rs"));
 }

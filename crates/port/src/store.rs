@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -109,6 +109,33 @@ impl Store {
         Ok(())
     }
 
+    /// Attaches these ports for good, with the programs that are pinned or fresh ones. All or
+    /// none.
+    pub fn attach_all(
+        &self,
+        names: &[String],
+        policy: &Policy,
+        via: AttachVia,
+        flows_max: u32,
+    ) -> Result<(), PortError> {
+        for name in names {
+            interface_index(name)?;
+        }
+        let programs = self.open_or_load(flows_max)?;
+        for (done, name) in names.iter().enumerate() {
+            if let Err(error) = self.attach(&programs, name, policy, via) {
+                for earlier in &names[..done] {
+                    self.detach(&programs, earlier)?;
+                }
+                if self.attached(&programs)?.is_empty() {
+                    self.remove_shared();
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// Attaches a port for good. All or nothing.
     pub fn attach(
         &self,
@@ -130,7 +157,6 @@ impl Store {
                 (Direction::ToGuest, &mut links.to_guest),
             ] {
                 if let Link::Tcx(fd) = link {
-                    use std::os::fd::AsFd;
                     self.pin(fd.as_fd(), &self.link_path(ifindex, direction))?;
                 }
             }
@@ -235,7 +261,7 @@ impl Store {
         };
         let parent = self.folder.parent().ok_or_else(missing)?;
         let status = nix::sys::statfs::statfs(parent).map_err(|_| missing())?;
-        if i64::from(status.filesystem_type().0) == BPF_FS_MAGIC {
+        if status.filesystem_type().0 == BPF_FS_MAGIC {
             Ok(())
         } else {
             Err(missing())

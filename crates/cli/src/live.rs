@@ -1,0 +1,77 @@
+//! The port programs as the lab's ports want them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use uc_core::{Policy, consts};
+use uc_experiment::{Law, Profile};
+use uc_lab::{FiveTuple, Port, PortError, Ports, ShadowSample};
+use uc_port::{AttachVia, PortLinks, Programs};
+
+/// Room for flows in a lab; a case has dozens.
+const LAB_FLOWS_MAX: u32 = 4096;
+
+/// Linux's and RFC 6928's initial window.
+pub const INITIAL_WINDOW_SEGMENTS: u8 = 10;
+
+/// The core's policy for a law and profile of an experiment file.
+pub fn policy(law: Law, profile: Profile, ecn_syns: u8) -> Policy {
+    let law = match law {
+        Law::Pass => consts::LAW_PASS,
+        Law::Ecn => consts::LAW_ECN,
+    };
+    let profile = match profile {
+        Profile::Linux => consts::PROFILE_LINUX,
+        Profile::Rfc => consts::PROFILE_RFC,
+    };
+    Policy {
+        law: law as u8,
+        profile: profile as u8,
+        ecn_syns,
+        initial_window_segments: INITIAL_WINDOW_SEGMENTS,
+    }
+}
+
+/// The programs of one run. Nothing is pinned, so whatever ends the process ends them.
+#[derive(Default)]
+pub struct LivePorts {
+    programs: Option<Programs>,
+    links: Vec<PortLinks>,
+    by_guest: HashMap<IpAddr, u32>,
+}
+
+impl Ports for LivePorts {
+    fn attach(&mut self, port: &Port<'_>) -> Result<(), PortError> {
+        let Some(law) = port.guest.law else {
+            return Ok(());
+        };
+        if self.programs.is_none() {
+            self.programs = Some(Programs::load(LAB_FLOWS_MAX)?);
+        }
+        let programs = self.programs.as_ref().ok_or("no programs were loaded")?;
+        // Experiments' native peers run with tcp_ecn_fallback=0; so does their translation.
+        let policy = policy(law, port.guest.profile, consts::ECN_SYNS_ALWAYS as u8);
+        programs.set_policy(port.ifindex, &policy)?;
+        self.links.push(programs.attach(port.ifindex, AttachVia::Auto)?);
+        self.by_guest.insert(port.guest.address, port.ifindex);
+        Ok(())
+    }
+
+    fn shadow(&mut self, flow: &FiveTuple) -> Option<ShadowSample> {
+        let ifindex = *self.by_guest.get(&flow.source.ip())?;
+        let programs = self.programs.as_ref()?;
+        let view = programs.flow(ifindex, flow.source, flow.destination).ok().flatten()?;
+        Some(ShadowSample { window_bytes: uc_core::window_bytes(&view.state) })
+    }
+
+    fn counters(&mut self) -> BTreeMap<String, u64> {
+        let Some(counters) = self.programs.as_ref().and_then(|programs| programs.counters().ok())
+        else {
+            return BTreeMap::new();
+        };
+        counters
+            .iter()
+            .map(|(reason, packets)| (format!("port_{}", reason.label()), packets))
+            .collect()
+    }
+}
