@@ -186,8 +186,9 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 	at->header_bytes = tcp[12] >> 4 << 2;
 	payload_at = at->tcp + at->header_bytes;
 	/* A super-segment may be longer than the IP header can say (BIG TCP); everything else ends
-	 * where the IP header says, and short Ethernet frames carry padding behind it. */
-	if (skb->gso_segs > 1)
+	 * where the IP header says, and short Ethernet frames carry padding behind it. Not by
+	 * gso_segs: it is still 0 when a guest's super-segment leaves a tap. */
+	if (skb->gso_size)
 		ip_end = skb->len;
 	if (at->header_bytes < UC_TCP_HEADER || payload_at > ip_end || ip_end > skb->len)
 		return UC_MALFORMED;
@@ -203,7 +204,7 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 		segment->options |= UC_OPT_AE;
 	segment->payload_bytes = ip_end - payload_at;
 	segment->wire_payload_bytes = segment->payload_bytes;
-	if (skb->gso_segs > 1 && skb->gso_size)
+	if (skb->gso_size && skb->gso_size < segment->payload_bytes)
 		segment->wire_payload_bytes = skb->gso_size;
 	if (segment->flags & UC_SYN) {
 		__u64 found = uc_parse_options(skb, at->tcp + UC_TCP_HEADER,
