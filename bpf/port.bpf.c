@@ -19,13 +19,15 @@ static __always_inline enum uc_reason uc_port_open(const struct uc_key *key,
 						   const struct uc_segment *segment, __u64 now_ns,
 						   struct uc_edit *edit)
 {
-	struct uc_policy *policy = bpf_map_lookup_elem(&policies, &key->port);
+	struct uc_policy *found = bpf_map_lookup_elem(&policies, &key->port);
+	/* none: pass; what was known of an older flow of the same ports must still be forgotten */
+	struct uc_policy policy = {.law = UC_LAW_PASS};
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
 	struct uc_slot fresh = {};
 	enum uc_reason reason;
 
-	if (!policy)
-		return UC_NO_POLICY;
+	if (found)
+		policy = *found;
 	if (slot) {
 		bpf_spin_lock(&slot->lock);
 		/* A SYN out of the network into a live flow may be forged (RFC 5961 §4). */
@@ -34,13 +36,13 @@ static __always_inline enum uc_reason uc_port_open(const struct uc_key *key,
 			bpf_spin_unlock(&slot->lock);
 			return UC_NO_HANDSHAKE;
 		}
-		reason = uc_open(&slot->flow, policy, segment, now_ns, edit);
+		reason = uc_open(&slot->flow, &policy, segment, now_ns, edit);
 		bpf_spin_unlock(&slot->lock);
 		if (reason != UC_TRANSLATED)
 			bpf_map_delete_elem(&flows, key);
 		return reason;
 	}
-	reason = uc_open(&fresh.flow, policy, segment, now_ns, edit);
+	reason = uc_open(&fresh.flow, &policy, segment, now_ns, edit);
 	if (reason != UC_TRANSLATED)
 		return reason;
 	if (!uc_take_place(key, now_ns, &fresh.place) ||
