@@ -98,7 +98,12 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 	if (segment->flags & UC_RST) {
 		/* Perhaps forged: the flow is not forgotten, only collected sooner. */
 		flow->bits |= UC_FLOW_RESET;
-		return UC_NO_HANDSHAKE;
+		if (flow->stage != UC_TRANSLATING)
+			return UC_NO_HANDSHAKE;
+		/* RFC 3168 §6.1.1: a RST is not ECT; nor may the guest see a signal on one */
+		edit->ecn = UC_NOT_ECT;
+		edit->flags &= ~(UC_ECE | UC_CWR);
+		return UC_TRANSLATED;
 	}
 	if (segment->flags & UC_SYN)
 		return from_guest ? uc_answer_from_guest(flow, segment, edit)

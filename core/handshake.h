@@ -88,6 +88,7 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 	if (from_guest) {
 		flow->snd_una = segment->seq;
 		flow->snd_nxt = uc_segment_end(segment);
+		edit->ecn = UC_NOT_ECT; /* RFC 3168 §6.1.1: a SYN is not ECT */
 		/* RFC 3168 §6.1.1.1: a SYN that got no answer may be repeated without the offer */
 		if (syns <= policy->ecn_syns || policy->ecn_syns == UC_ECN_SYNS_ALWAYS)
 			edit->flags |= UC_ECE | UC_CWR;
@@ -148,8 +149,12 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 	edit->flags &= ~(UC_ECE | UC_CWR);
 	edit->ecn = UC_NOT_ECT;
 	edit->window = uc_first_window(flow, segment);
-	flow->peer_window = segment->window;
-	flow->given_window = edit->window;
+	/* a repeated or forged one in the middle of the flow gives the guest no window */
+	if (flow->snd_una != segment->ack || flow->snd_nxt != segment->ack)
+		return UC_TRANSLATED;
+	/* kept in the scale of the ACKs that will be compared with them */
+	flow->peer_window = uc_units_up(segment->window, flow->wscale);
+	flow->given_window = edit->window >> flow->wscale;
 	return UC_TRANSLATED;
 }
 
