@@ -14,8 +14,10 @@
 
 static __always_inline void uc_law_open(struct uc_flow *flow)
 {
-	/* at the initial sequence number, not 0: comparisons are circular */
-	flow->reno.recover = flow->snd_una - 1;
+	/* Below all data, not 0: comparisons are circular. RFC 6582 §3.2 step 1 sets recover to the
+	 * initial sequence number; to the letter, the loss of the very first data segment would
+	 * then wait for the timer, which no sender does and the RFC can't mean. */
+	flow->reno.recover = flow->snd_una - 2;
 	flow->reno.reduced_seq = flow->snd_una - 1;
 	if (flow->policy.profile == UC_PROFILE_RFC)
 		uc_rfc_open(flow);
@@ -49,13 +51,19 @@ static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_ack
 
 static __always_inline void uc_linux_ecn(struct uc_flow *flow, const struct uc_ack *ack)
 {
+	__u8 recovering = flow->ca == UC_CA_RECOVERY;
+	struct uc_ack rest = *ack;
+
 	if (ack->acked_bytes)
 		uc_linux_end_reduction(flow);
+	/* the duplicates of the recovery counted all but about one segment as delivered before */
+	if (recovering && flow->ca == UC_CA_OPEN)
+		rest.acked_bytes = uc_min(ack->acked_bytes, flow->mss_bytes);
 	if (ack->ece && flow->ca == UC_CA_OPEN) {
 		uc_linux_cut(flow, flow->reno.cwnd / 2);
 		flow->cuts++;
 	}
-	uc_linux_ack(flow, ack);
+	uc_linux_ack(flow, &rest);
 }
 
 static __always_inline void uc_law_ack(struct uc_flow *flow, const struct uc_ack *ack)

@@ -107,7 +107,12 @@ static __always_inline void uc_rfc_timeout(struct uc_flow *flow)
 
 static __always_inline void uc_rfc_sent(struct uc_flow *flow, enum uc_sent sent, __u64 idle_us)
 {
-	if (sent == UC_SENT_TIMEOUT)
+	/* duplicates of data below recover start no fast retransmit (RFC 6582 §3.2 step 2): what
+	 * is retransmitted after them, and not by SACK, the timer retransmits */
+	__u8 timer = sent == UC_SENT_TIMEOUT ||
+		     (sent == UC_SENT_FAST && !(flow->bits & UC_FLOW_SACK));
+
+	if (timer)
 		uc_rfc_timeout(flow);
 	/* RFC 5681 §4.1: after an idle retransmission timeout, at most the restart window */
 	else if (sent == UC_SENT_NEW && idle_us > uc_rto_us(flow))
