@@ -1,0 +1,34 @@
+//! Nothing that a tenant or the network can send makes the core trap: in the test profile the C
+//! side is built with traps for undefined behaviour.
+
+mod flows;
+
+use flows::plan::segments;
+use flows::{Home, for_all};
+use proptest::collection::vec;
+use proptest::prelude::any;
+use proptest::prop_assert;
+use uc_core::{Policy, Reason};
+
+#[test]
+fn random_segments_under_random_policies_never_trap() {
+    let policies = (0u8..3, 0u8..3, any::<u8>(), any::<u8>());
+    let strategy = (policies, vec((segments(), any::<u64>()), 0..120));
+    for_all(
+        4000,
+        &strategy,
+        |((law, profile, ecn_syns, window), segments)| {
+            let mut home = Home::new(Policy {
+                law,
+                profile,
+                ecn_syns,
+                initial_window_segments: window,
+            });
+            for (segment, now_ns) in segments {
+                let passed = home.pass(&segment, now_ns);
+                prop_assert!(Reason::all().any(|reason| reason == passed.reason));
+            }
+            Ok(())
+        },
+    );
+}

@@ -1,0 +1,238 @@
+//! A segment as an Ethernet frame, plain or odd.
+
+use std::net::{IpAddr, SocketAddr};
+
+use etherparse::{
+    EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, Ipv4Options, Ipv6Header,
+    TcpHeader,
+};
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any};
+use proptest::prop_oneof;
+use uc_core::{Segment, consts};
+
+/// test_run takes one page and a bit; so much payload always fits.
+pub const PAYLOAD_MAX: u32 = 2400;
+pub const ETHERNET: usize = 14;
+
+/// What is odd about a frame.
+#[derive(Clone, Debug)]
+pub enum Oddity {
+    None,
+    /// An 802.1Q tag in the frame.
+    Vlan,
+    EtherType(u16),
+    /// More fragments, or an offset; IPv6: a fragment header.
+    Fragment(u16),
+    /// IPv6: an extension header of this kind. IPv4: another protocol.
+    NextHeader(u8),
+    /// Only so many bytes of it.
+    Truncate(u16),
+    /// One byte of the headers changed; the checksums are wrong then.
+    Flip {
+        at: u8,
+        xor: u8,
+    },
+    WrongChecksum(u16),
+}
+
+/// How a segment becomes a frame.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub dscp: u8,
+    /// IPv4 options, in words.
+    pub ip_option_words: u8,
+    /// Options put before the segment's own: kind, and bytes of value.
+    pub options: Vec<(u8, u8)>,
+    /// Bytes behind the IP packet, as in a frame of minimum size.
+    pub padding: u8,
+    /// A super-segment that comes from a tap has no count of segments yet.
+    pub gso_segs_known: bool,
+    pub oddity: Oddity,
+}
+
+fn oddities() -> impl Strategy<Value = Oddity> {
+    prop_oneof![
+        40 => Just(Oddity::None),
+        1 => Just(Oddity::Vlan),
+        1 => any::<u16>().prop_map(Oddity::EtherType),
+        1 => (1u16..0x4000).prop_map(Oddity::Fragment),
+        1 => prop_oneof![any::<u8>(), Just(0), Just(43), Just(60), Just(51), Just(44), Just(17)]
+            .prop_map(Oddity::NextHeader),
+        1 => (14u16..120).prop_map(Oddity::Truncate),
+        2 => (any::<u8>(), 1u8..=255).prop_map(|(at, xor)| Oddity::Flip { at, xor }),
+        1 => (1u16..=0xffff).prop_map(Oddity::WrongChecksum),
+    ]
+}
+
+pub fn shapes() -> impl Strategy<Value = Shape> {
+    let kinds = prop_oneof![Just(1u8), Just(5), Just(34), Just(254), 9u8..19];
+    (
+        (0u8..64, prop_oneof![4 => Just(0u8), 1 => 1u8..=10]),
+        vec((kinds, 0u8..6), 0..3),
+        (prop_oneof![2 => Just(0u8), 1 => 1u8..40], any::<bool>()),
+        oddities(),
+    )
+        .prop_map(|(ip, options, (padding, gso_segs_known), oddity)| Shape {
+            dscp: ip.0,
+            ip_option_words: ip.1,
+            options,
+            padding,
+            gso_segs_known,
+            oddity,
+        })
+}
+
+/// The TCP options: first those of the shape, as far as there is room, then the segment's.
+fn options(segment: &Segment, shape: &Shape) -> Vec<u8> {
+    let has = |bit: u32| u32::from(segment.options) & bit != 0;
+    let mut own = Vec::new();
+    if has(consts::OPT_MSS) {
+        own.extend([2, 4]);
+        own.extend(segment.mss_bytes.to_be_bytes());
+    }
+    if has(consts::OPT_WSCALE) {
+        own.extend([3, 3, segment.wscale]);
+    }
+    if has(consts::OPT_SACK) {
+        own.extend([4, 2]);
+    }
+    if has(consts::OPT_TIMESTAMPS) {
+        own.extend([8, 10, 1, 2, 3, 4, 0, 0, 0, 0]);
+    }
+    if has(consts::OPT_SIGNED) {
+        own.extend([29, 4, 1, 1]);
+    }
+    if has(consts::OPT_MPTCP) {
+        own.extend([30, 4, 0, 1]);
+    }
+    let mut all = Vec::new();
+    for &(kind, value_bytes) in &shape.options {
+        let bytes = if kind == 1 {
+            1
+        } else {
+            2 + usize::from(value_bytes)
+        };
+        if all.len() + bytes + own.len() > 40 {
+            break;
+        }
+        all.push(kind);
+        if kind != 1 {
+            all.push(bytes as u8);
+            all.extend(std::iter::repeat_n(0xa5, value_bytes.into()));
+        }
+    }
+    all.extend(own);
+    // the end of the list; what follows it must not be read
+    if !all.len().is_multiple_of(4) {
+        all.push(0);
+        all.resize(all.len().next_multiple_of(4), 0xff);
+    }
+    all
+}
+
+fn tcp_header(segment: &Segment, source: u16, destination: u16, shape: &Shape) -> TcpHeader {
+    let flag = |bit: u32| u32::from(segment.flags) & bit != 0;
+    let mut tcp = TcpHeader::new(source, destination, segment.seq, segment.window);
+    tcp.acknowledgment_number = segment.ack;
+    tcp.ns = u32::from(segment.options) & consts::OPT_AE != 0;
+    tcp.fin = flag(consts::FIN);
+    tcp.syn = flag(consts::SYN);
+    tcp.rst = flag(consts::RST);
+    tcp.psh = flag(consts::PSH);
+    tcp.ack = flag(consts::ACK);
+    tcp.urg = segment.flags & 0x20 != 0;
+    tcp.ece = flag(consts::ECE);
+    tcp.cwr = flag(consts::CWR);
+    tcp.set_options_raw(&options(segment, shape)).unwrap();
+    tcp
+}
+
+/// The segment between these ends as a frame. Its payload is cut to what test_run takes.
+pub fn frame(segment: &Segment, guest: SocketAddr, remote: SocketAddr, shape: &Shape) -> Vec<u8> {
+    let from_guest = u32::from(segment.direction) == consts::FROM_GUEST;
+    let (source, destination) = if from_guest {
+        (guest, remote)
+    } else {
+        (remote, guest)
+    };
+    let payload = vec![0x5a; segment.payload_bytes.min(PAYLOAD_MAX) as usize];
+    let mut tcp = tcp_header(segment, source.port(), destination.port(), shape);
+    let ip_payload = tcp.header_len() + payload.len();
+    let ecn = IpEcn::try_new(segment.ecn).unwrap();
+    let mut bytes = Vec::new();
+    let mut ethernet = Ethernet2Header {
+        source: [2, 0, 0, 0, 0, 1],
+        destination: [2, 0, 0, 0, 0, 2],
+        ether_type: EtherType::IPV4,
+    };
+    match (source.ip(), destination.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let (from, to) = (from.octets(), to.octets());
+            let mut ip = Ipv4Header::new(ip_payload as u16, 64, IpNumber::TCP, from, to).unwrap();
+            ip.dscp = IpDscp::try_new(shape.dscp).unwrap();
+            ip.ecn = ecn;
+            let options = [1u8; 40]; // no-operations
+            ip.options =
+                Ipv4Options::try_from(&options[..usize::from(shape.ip_option_words) * 4]).unwrap();
+            ip.set_payload_len(ip_payload).unwrap();
+            ip.header_checksum = ip.calc_header_checksum();
+            tcp.checksum = tcp.calc_checksum_ipv4(&ip, &payload).unwrap();
+            ethernet.write(&mut bytes).unwrap();
+            ip.write(&mut bytes).unwrap();
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            let ip = Ipv6Header {
+                traffic_class: shape.dscp << 2 | segment.ecn,
+                payload_length: ip_payload as u16,
+                next_header: IpNumber::TCP,
+                hop_limit: 64,
+                source: from.octets(),
+                destination: to.octets(),
+                ..Ipv6Header::default()
+            };
+            tcp.checksum = tcp.calc_checksum_ipv6(&ip, &payload).unwrap();
+            ethernet.ether_type = EtherType::IPV6;
+            ethernet.write(&mut bytes).unwrap();
+            ip.write(&mut bytes).unwrap();
+        }
+        _ => panic!("two families in one flow"),
+    }
+    tcp.write(&mut bytes).unwrap();
+    bytes.extend(payload);
+    bytes.extend(std::iter::repeat_n(0, shape.padding.into()));
+    bytes
+}
+
+/// Makes the frame odd. Returns whether its checksums still hold.
+pub fn make_odd(bytes: &mut Vec<u8>, oddity: &Oddity) -> bool {
+    let ipv4 = bytes[12..14] == [8, 0];
+    match *oddity {
+        Oddity::None => return true,
+        Oddity::Vlan => {
+            bytes.splice(12..12, [0x81, 0, 0, 7]);
+        }
+        Oddity::EtherType(kind) => bytes[12..14].copy_from_slice(&kind.to_be_bytes()),
+        Oddity::Fragment(field) if ipv4 => {
+            bytes[ETHERNET + 6..ETHERNET + 8].copy_from_slice(&field.to_be_bytes());
+        }
+        Oddity::Fragment(_) => bytes[ETHERNET + 6] = 44,
+        Oddity::NextHeader(kind) => bytes[ETHERNET + if ipv4 { 9 } else { 6 }] = kind,
+        Oddity::Truncate(length) => bytes.truncate(length.into()),
+        Oddity::Flip { at, xor } => {
+            let at = ETHERNET + usize::from(at) % (bytes.len() - ETHERNET);
+            bytes[at] ^= xor;
+        }
+        Oddity::WrongChecksum(xor) => {
+            let ip_bytes = if ipv4 {
+                usize::from(bytes[ETHERNET] & 15) * 4
+            } else {
+                40
+            };
+            let at = ETHERNET + ip_bytes + 16;
+            bytes[at] ^= (xor >> 8) as u8;
+            bytes[at + 1] ^= xor as u8;
+        }
+    }
+    false
+}

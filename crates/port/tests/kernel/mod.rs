@@ -1,0 +1,63 @@
+//! What the tests of the port programs share: the programs in the kernel, frames, and a reading of
+//! frames that owes nothing to the programs' own.
+#![allow(
+    dead_code,
+    missing_docs,
+    reason = "every test program uses its own part"
+)]
+
+pub mod frame;
+pub mod reading;
+
+use uc_core::{Policy, Reason, consts};
+use uc_port::{PacketContext, Programs};
+
+/// Loopback of whatever network namespace this is; nothing is attached to it.
+pub const IFINDEX: u32 = 1;
+
+/// The programs, freshly loaded. If this machine can't, says so in a line that can be counted, and
+/// panics where skipping is not allowed (`CI=true` or `UC_LIVE=require`).
+pub fn programs(flows_max: u32) -> Option<Programs> {
+    let need = match Programs::load(flows_max) {
+        Ok(programs) => return Some(programs),
+        Err(error) => error,
+    };
+    let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
+    assert!(
+        !is("CI", "true") && !is("UC_LIVE", "require"),
+        "live tests are required: {need}"
+    );
+    println!("SKIP(live): {need}");
+    None
+}
+
+pub fn policy() -> Policy {
+    Policy {
+        law: consts::LAW_ECN as u8,
+        profile: consts::PROFILE_LINUX as u8,
+        ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
+        initial_window_segments: 10,
+    }
+}
+
+pub fn context() -> PacketContext {
+    PacketContext {
+        ifindex: IFINDEX,
+        gso_segs: 0,
+        gso_size: 0,
+        repeat: 1,
+    }
+}
+
+/// The reason with this label.
+pub fn reason(label: &str) -> Reason {
+    Reason::all()
+        .find(|reason| reason.label() == label)
+        .expect("a label of the core's list")
+}
+
+/// The clock that the programs read.
+pub fn now_ns() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}

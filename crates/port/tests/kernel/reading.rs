@@ -1,0 +1,213 @@
+//! What a frame says, read with etherparse; and which reason the programs must count where it says
+//! nothing that the core can use.
+
+use std::net::{IpAddr, SocketAddr};
+
+use etherparse::checksum::Sum16BitWords;
+use etherparse::{EtherType, Ethernet2Slice, Ipv4HeaderSlice, Ipv6HeaderSlice, TcpHeaderSlice};
+use uc_core::{Edit, Segment, consts};
+
+use super::frame::ETHERNET;
+
+/// A segment, between whom, and where its headers stand in the frame.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub segment: Segment,
+    pub guest: SocketAddr,
+    pub remote: SocketAddr,
+    pub tcp_at: usize,
+    /// Where the IP packet ends; padding may follow.
+    pub end: usize,
+    pub ipv6: bool,
+}
+
+struct Network {
+    source: IpAddr,
+    destination: IpAddr,
+    ecn: u8,
+    header_bytes: usize,
+    packet_bytes: usize,
+}
+
+fn ipv4(bytes: &[u8]) -> Result<Network, &'static str> {
+    if bytes.len() < 20 {
+        return Err("malformed");
+    }
+    if bytes[9] != 6 {
+        return Err("not_tcp");
+    }
+    if u16::from_be_bytes([bytes[6], bytes[7]]) & 0x3fff != 0 {
+        return Err("fragment");
+    }
+    let header = Ipv4HeaderSlice::from_slice(bytes).map_err(|_| "malformed")?;
+    Ok(Network {
+        source: IpAddr::V4(header.source_addr()),
+        destination: IpAddr::V4(header.destination_addr()),
+        ecn: header.ecn().value(),
+        header_bytes: header.slice().len(),
+        packet_bytes: header.total_len().into(),
+    })
+}
+
+fn ipv6(bytes: &[u8]) -> Result<Network, &'static str> {
+    if bytes.len() < 40 {
+        return Err("malformed");
+    }
+    match bytes[6] {
+        6 => {}
+        44 => return Err("fragment"),
+        0 | 43 | 51 | 60 => return Err("ip_extension"),
+        _ => return Err("not_tcp"),
+    }
+    let header = Ipv6HeaderSlice::from_slice(bytes).map_err(|_| "malformed")?;
+    Ok(Network {
+        source: IpAddr::V6(header.source_addr()),
+        destination: IpAddr::V6(header.destination_addr()),
+        ecn: header.traffic_class() & 3,
+        header_bytes: 40,
+        packet_bytes: 40 + usize::from(header.payload_length()),
+    })
+}
+
+/// The options of a SYN or SYN-ACK.
+fn read_options(mut rest: &[u8], segment: &mut Segment) -> Result<(), &'static str> {
+    while let [kind, tail @ ..] = rest {
+        match kind {
+            0 => return Ok(()),
+            1 => rest = tail,
+            _ => {
+                let length = usize::from(*tail.first().ok_or("malformed")?);
+                if length < 2 || length > rest.len() {
+                    return Err("malformed");
+                }
+                read_option(*kind, &rest[2..length], segment)?;
+                rest = &rest[length..];
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_option(kind: u8, value: &[u8], segment: &mut Segment) -> Result<(), &'static str> {
+    let bit = match (kind, value) {
+        (2, &[high, low]) => {
+            segment.mss_bytes = u16::from_be_bytes([high, low]);
+            consts::OPT_MSS
+        }
+        (3, &[shift]) => {
+            segment.wscale = shift;
+            consts::OPT_WSCALE
+        }
+        (2 | 3, _) => return Err("malformed"),
+        (4, _) => consts::OPT_SACK,
+        (8, _) => consts::OPT_TIMESTAMPS,
+        (19 | 29, _) => consts::OPT_SIGNED,
+        (30, _) => consts::OPT_MPTCP,
+        _ => 0,
+    };
+    segment.options |= bit as u8;
+    Ok(())
+}
+
+/// Reads a frame, or names the reason why there is nothing to read.
+pub fn read(frame: &[u8], gso_size: u32, from_guest: bool) -> Result<Reading, &'static str> {
+    let ethernet = Ethernet2Slice::from_slice_without_fcs(frame).map_err(|_| "malformed")?;
+    let bytes = &frame[ETHERNET..];
+    let network = match ethernet.ether_type() {
+        EtherType::IPV4 => ipv4(bytes)?,
+        EtherType::IPV6 => ipv6(bytes)?,
+        _ => return Err("not_tcp"),
+    };
+    let transport = bytes.get(network.header_bytes..).ok_or("malformed")?;
+    let tcp = TcpHeaderSlice::from_slice(transport).map_err(|_| "malformed")?;
+    let end = if gso_size > 0 {
+        bytes.len()
+    } else {
+        network.packet_bytes
+    };
+    let payload_at = network.header_bytes + tcp.slice().len();
+    if payload_at > end || end > bytes.len() {
+        return Err("malformed");
+    }
+    let payload_bytes = (end - payload_at) as u32;
+    let cut = gso_size > 0 && gso_size < payload_bytes;
+    let mut segment = Segment {
+        seq: tcp.sequence_number(),
+        ack: tcp.acknowledgment_number(),
+        payload_bytes,
+        wire_payload_bytes: if cut { gso_size } else { payload_bytes } as u16,
+        window: tcp.window_size(),
+        flags: tcp.slice()[13],
+        options: if tcp.ns() { consts::OPT_AE as u8 } else { 0 },
+        ecn: network.ecn,
+        direction: if from_guest {
+            consts::FROM_GUEST
+        } else {
+            consts::TO_GUEST
+        } as u8,
+        ..Segment::default()
+    };
+    if tcp.syn() {
+        read_options(tcp.options(), &mut segment)?;
+    }
+    let source = SocketAddr::new(network.source, tcp.source_port());
+    let destination = SocketAddr::new(network.destination, tcp.destination_port());
+    let (guest, remote) = if from_guest {
+        (source, destination)
+    } else {
+        (destination, source)
+    };
+    Ok(Reading {
+        segment,
+        guest,
+        remote,
+        tcp_at: ETHERNET + network.header_bytes,
+        end: ETHERNET + end,
+        ipv6: network.source.is_ipv6(),
+    })
+}
+
+impl Reading {
+    /// The frame with the edit in it, checksums left as they were.
+    pub fn edited(&self, frame: &[u8], edit: &Edit) -> Vec<u8> {
+        let mut bytes = frame.to_vec();
+        if self.ipv6 {
+            bytes[ETHERNET + 1] = bytes[ETHERNET + 1] & !0x30 | edit.ecn << 4;
+        } else {
+            bytes[ETHERNET + 1] = bytes[ETHERNET + 1] & !3 | edit.ecn;
+        }
+        bytes[self.tcp_at + 13] = edit.flags;
+        bytes[self.tcp_at + 14..self.tcp_at + 16].copy_from_slice(&edit.window.to_be_bytes());
+        bytes
+    }
+
+    /// The same frame with zeroes for checksums, to compare the rest.
+    pub fn without_checksums(&self, frame: &[u8]) -> Vec<u8> {
+        let mut bytes = frame.to_vec();
+        if !self.ipv6 {
+            bytes[ETHERNET + 10..ETHERNET + 12].fill(0);
+        }
+        bytes[self.tcp_at + 16..self.tcp_at + 18].fill(0);
+        bytes
+    }
+
+    /// IPv4's header checksum and TCP's over the pseudo-header (RFC 9293 §3.1): a sum over
+    /// everything, the checksum too, comes to zero.
+    pub fn checksums_hold(&self, frame: &[u8]) -> bool {
+        let header = &frame[ETHERNET..self.tcp_at];
+        let tcp = &frame[self.tcp_at..self.end];
+        let ip = Sum16BitWords::new().add_slice(header).ones_complement();
+        let addresses = if self.ipv6 {
+            &header[8..40]
+        } else {
+            &header[12..20]
+        };
+        let transport = Sum16BitWords::new()
+            .add_slice(addresses)
+            .add_slice(&(tcp.len() as u32).to_be_bytes())
+            .add_slice(&[0, 6])
+            .add_slice(tcp)
+            .ones_complement();
+        (self.ipv6 || ip == 0) && transport == 0
+    }
+}

@@ -1,0 +1,269 @@
+//! The flow table: bounded, never at the cost of a live flow, and emptied of dead ones.
+
+mod kernel;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use kernel::frame::{Oddity, Shape, frame};
+use kernel::{IFINDEX, context, now_ns, policy, programs, reason};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use uc_core::{Flow, Reason, Segment, consts};
+use uc_port::{Direction, PacketContext, Programs, Store};
+
+const PLACES_PER_CPU: u32 = 4;
+
+const PLAIN: Shape = Shape {
+    dscp: 0,
+    ip_option_words: 0,
+    options: Vec::new(),
+    padding: 0,
+    gso_segs_known: true,
+    oddity: Oddity::None,
+};
+
+fn remote() -> SocketAddr {
+    "10.77.0.2:5001".parse().unwrap()
+}
+
+fn guest(port: u16) -> SocketAddr {
+    SocketAddr::new("10.77.0.1".parse().unwrap(), port)
+}
+
+fn segment(direction: u32, flags: u32) -> Segment {
+    Segment {
+        seq: if direction == consts::FROM_GUEST {
+            1000
+        } else {
+            9000
+        },
+        ack: if direction == consts::FROM_GUEST {
+            9001
+        } else {
+            1001
+        },
+        window: 65535,
+        mss_bytes: 1460,
+        options: if flags & consts::SYN != 0 {
+            consts::OPT_MSS as u8
+        } else {
+            0
+        },
+        flags: flags as u8,
+        direction: direction as u8,
+        ..Segment::default()
+    }
+}
+
+/// Passes a segment of the guest's port; the reason that was counted, and whether the frame changed.
+fn pass(programs: &Programs, port: u16, segment: &Segment, gso_size: u32) -> (Reason, bool) {
+    let bytes = frame(segment, guest(port), remote(), &PLAIN);
+    let direction = if u32::from(segment.direction) == consts::FROM_GUEST {
+        Direction::FromGuest
+    } else {
+        Direction::ToGuest
+    };
+    let before = programs.counters().unwrap();
+    let context = PacketContext {
+        gso_size,
+        ..context()
+    };
+    let run = programs.test_run(direction, &bytes, context).unwrap();
+    let after = programs.counters().unwrap();
+    let counted = after
+        .iter()
+        .find(|(reason, packets)| *packets > before.get(*reason));
+    (
+        counted.expect("every packet is counted").0,
+        run.packet != bytes,
+    )
+}
+
+fn syn(programs: &Programs, port: u16) -> (Reason, bool) {
+    pass(programs, port, &segment(consts::FROM_GUEST, consts::SYN), 0)
+}
+
+fn connect(programs: &Programs, port: u16) {
+    assert_eq!(syn(programs, port), (Reason::TRANSLATED, true));
+    let answer = segment(consts::TO_GUEST, consts::SYN | consts::ACK | consts::ECE);
+    assert_eq!(pass(programs, port, &answer, 0).0, Reason::TRANSLATED);
+}
+
+fn flow(programs: &Programs, port: u16) -> Option<Flow> {
+    let view = programs.flow(IFINDEX, guest(port), remote()).unwrap();
+    view.map(|view| view.state)
+}
+
+/// Room for [`PLACES_PER_CPU`] flows on this thread's CPU, which it doesn't leave any more.
+fn flows_max() -> u32 {
+    let mut cpus = nix::sched::CpuSet::new();
+    cpus.set(nix::sched::sched_getcpu().unwrap()).unwrap();
+    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &cpus).unwrap();
+    libbpf_rs::num_possible_cpus().unwrap() as u32 * PLACES_PER_CPU
+}
+
+#[test]
+fn live_a_full_table_passes_new_flows_unchanged_and_evicts_no_live_one() {
+    let Some(programs) = programs(flows_max()) else {
+        return;
+    };
+    programs.set_policy(IFINDEX, &policy()).unwrap();
+    let live: Vec<u16> = (1..=PLACES_PER_CPU as u16).collect();
+    for &port in &live {
+        connect(&programs, port);
+    }
+    for port in 100..140 {
+        assert_eq!(
+            syn(&programs, port),
+            (reason("table_full"), false),
+            "port {port}"
+        );
+        assert!(flow(&programs, port).is_none());
+        let answer = segment(consts::TO_GUEST, consts::SYN | consts::ACK | consts::ECE);
+        let (answered, changed) = pass(&programs, port, &answer, 0);
+        assert_eq!((answered, changed), (Reason::NO_HANDSHAKE, false));
+    }
+    for &port in &live {
+        let ack = segment(consts::FROM_GUEST, consts::ACK);
+        assert_eq!(
+            pass(&programs, port, &ack, 0).0,
+            Reason::TRANSLATED,
+            "port {port}"
+        );
+        assert_eq!(
+            syn(&programs, port).0,
+            Reason::TRANSLATED,
+            "its own place is no new one"
+        );
+    }
+    assert_eq!(programs.flows().unwrap().len(), live.len());
+}
+
+/// Programs pinned in a BPF file system that only this thread sees, gone with it.
+struct Pinned {
+    folder: PathBuf,
+    programs: Programs,
+}
+
+impl Pinned {
+    fn new(flows_max: u32) -> Option<Pinned> {
+        // says why if the machine can't load them at all
+        kernel::programs(1)?;
+        let (root, bpffs) = ("/", "/sys/fs/bpf");
+        unshare(CloneFlags::CLONE_NEWNS).unwrap();
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        mount(None::<&str>, root, None::<&str>, private, None::<&str>).unwrap();
+        mount(
+            Some("bpf"),
+            bpffs,
+            Some("bpf"),
+            MsFlags::empty(),
+            None::<&str>,
+        )
+        .unwrap();
+        let folder = PathBuf::from(bpffs).join("undercurrent");
+        let programs = Store::at(&folder).open_or_load(flows_max).unwrap();
+        Some(Pinned { folder, programs })
+    }
+
+    /// Makes a flow look as if its last segment had passed so long ago.
+    fn age(&self, port: u16, idle_ns: u64) {
+        let flows = MapHandle::from_pinned_path(self.folder.join("flows")).unwrap();
+        // the slot is a lock and a place of four bytes each, then the flow
+        let at = 8 + std::mem::offset_of!(Flow, seen_ns);
+        let key = flows
+            .keys()
+            .find(|key| key[4..6] == port.to_be_bytes())
+            .expect("a flow of this port");
+        let mut value = flows.lookup(&key, MapFlags::ANY).unwrap().unwrap();
+        let seen_ns = now_ns()
+            .checked_sub(idle_ns)
+            .expect("a machine up for so long");
+        value[at..at + 8].copy_from_slice(&seen_ns.to_ne_bytes());
+        flows.update(&key, &value, MapFlags::EXIST).unwrap();
+    }
+}
+
+#[test]
+fn live_a_closed_flow_gives_its_place_to_a_new_one_after_a_minute_of_silence() {
+    let Some(pinned) = Pinned::new(flows_max()) else {
+        return;
+    };
+    let programs = &pinned.programs;
+    programs.set_policy(IFINDEX, &policy()).unwrap();
+    for port in 1..=PLACES_PER_CPU as u16 {
+        connect(programs, port);
+    }
+    pinned.age(1, 61_000_000_000);
+    assert_eq!(
+        syn(programs, 100).0,
+        reason("table_full"),
+        "open flows may be silent for hours"
+    );
+
+    let reset = segment(consts::TO_GUEST, consts::RST | consts::ACK);
+    pass(programs, 2, &reset, 0);
+    assert_eq!(
+        syn(programs, 100).0,
+        reason("table_full"),
+        "only just reset"
+    );
+    pinned.age(2, 59_000_000_000);
+    assert_eq!(
+        syn(programs, 100).0,
+        reason("table_full"),
+        "not a minute ago"
+    );
+    pinned.age(2, 61_000_000_000);
+    assert_eq!(syn(programs, 100).0, Reason::TRANSLATED);
+    assert!(flow(programs, 2).is_none(), "the reset one went");
+    for port in [1, 3, 4, 100] {
+        assert!(flow(programs, port).is_some(), "port {port}");
+    }
+    assert_eq!(
+        syn(programs, 101).0,
+        reason("table_full"),
+        "one place was free, not two"
+    );
+}
+
+#[test]
+fn live_a_syn_without_a_policy_forgets_what_was_known_of_its_ports() {
+    let Some(programs) = programs(flows_max()) else {
+        return;
+    };
+    programs.set_policy(IFINDEX, &policy()).unwrap();
+    connect(&programs, 1);
+    programs.clear_policy(IFINDEX).unwrap();
+    let ack = segment(consts::FROM_GUEST, consts::ACK);
+    assert_eq!(
+        pass(&programs, 1, &ack, 0).0,
+        Reason::TRANSLATED,
+        "flows under way go on"
+    );
+    assert_eq!(syn(&programs, 1), (Reason::NO_POLICY, false));
+    assert_eq!(pass(&programs, 1, &ack, 0), (Reason::NO_HANDSHAKE, false));
+}
+
+#[test]
+fn live_a_super_segment_from_a_tap_counts_by_its_gso_size_though_it_has_no_gso_segs() {
+    let Some(programs) = programs(flows_max()) else {
+        return;
+    };
+    programs.set_policy(IFINDEX, &policy()).unwrap();
+    connect(&programs, 1);
+    let data = Segment {
+        seq: 1001,
+        payload_bytes: 2200,
+        ..segment(consts::FROM_GUEST, consts::ACK)
+    };
+    assert_eq!(pass(&programs, 1, &data, 1100), (Reason::TRANSLATED, true));
+    let flow = flow(&programs, 1).unwrap();
+    assert_eq!(
+        flow.mss_bytes, 1100,
+        "the guest's segments, not its super-segments"
+    );
+    assert_eq!(flow.snd_nxt, 1001 + 2200);
+}
