@@ -81,6 +81,7 @@ static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_se
 	    (__u32)flow->given_window << (flow->wscale & 15) >= uc_flight_bytes(flow))
 		edit->window = flow->given_window;
 	flow->given_window = edit->window;
+	flow->edge = segment->ack + ((__u32)edit->window << (flow->wscale & 15));
 }
 
 /*

@@ -38,6 +38,8 @@ enum uc_ca_state {
 #define UC_FLOW_FIN_PEER    0x0080
 #define UC_FLOW_RESET       0x0100
 #define UC_FLOW_TIMED_OUT   0x0200 /* ssthresh was set by a timeout of this same segment */
+#define UC_FLOW_NODELAY     0x0800 /* sends runts while one is in flight: Nagle is off */
+#define UC_FLOW_PAIRS       0x1000 /* window.h: makes no runt of an odd segment */
 #define UC_FLOW_WSCALE      0x0400 /* the one who sent the SYN offered window scaling */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
@@ -68,10 +70,12 @@ struct uc_flow {
 	/* the guest's data, as the host sees it pass */
 	__u32 snd_una;
 	__u32 snd_nxt;
+	__u32 edge;        /* ack + window last given to the guest */
 	__u32 acked_bytes; /* acknowledged, not yet counted as a whole segment */
 	__u32 timed_seq;
 	__u32 srtt_us;           /* ×8, RFC 6298 */
 	__u32 rttvar_us;         /* ×4 */
+	__u32 runt_seq;          /* end of the last new segment that was not whole */
 	__u32 retransmitted_seq; /* the snd_una that the guest last retransmitted */
 
 	struct uc_reno reno;
@@ -87,9 +91,10 @@ struct uc_flow {
 	__u16 given_window;        /* and after it */
 	__u16 bits;                /* UC_FLOW_* */
 	__u8 mss_candidate_seen;
-	__u8 wscale; /* of the peer's windows */
-	__u8 stage;  /* enum uc_stage */
-	__u8 ca;     /* enum uc_ca_state */
+	__u8 offered_segments; /* room in the last window given */
+	__u8 wscale;           /* of the peer's windows */
+	__u8 stage;            /* enum uc_stage */
+	__u8 ca;               /* enum uc_ca_state */
 	__u8 dup_acks;
 	__u8 syns; /* SYNs of the guest so far, ≤ 255 */
 	struct uc_policy policy;

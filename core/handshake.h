@@ -120,6 +120,7 @@ static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segme
 	flow->stage = UC_TRANSLATING;
 	/* the guest's SYN or SYN-ACK was the segment before una: no retransmission can equal it */
 	flow->retransmitted_seq = flow->snd_una - 1;
+	flow->runt_seq = flow->snd_una;
 	uc_law_open(flow);
 }
 
@@ -155,6 +156,7 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 	/* kept in the scale of the ACKs that will be compared with them */
 	flow->peer_window = uc_units_up(segment->window, flow->wscale);
 	flow->given_window = edit->window >> flow->wscale;
+	flow->edge = segment->ack + edit->window;
 	return UC_TRANSLATED;
 }
 

@@ -83,6 +83,19 @@ static __always_inline void uc_learn_mss(struct uc_flow *flow, const struct uc_s
 	}
 }
 
+/* Runts: does the guest keep to Nagle's rule, one at a time (RFC 896, RFC 9293 §3.7.4)? */
+static __always_inline void uc_learn_runt(struct uc_flow *flow, const struct uc_segment *segment,
+					  __u32 end)
+{
+	__u32 mss_bytes = flow->mss_bytes | !flow->mss_bytes;
+
+	if (segment->payload_bytes % mss_bytes == 0 || segment->flags & UC_FIN)
+		return;
+	if (uc_after(flow->runt_seq, flow->snd_una))
+		flow->bits |= UC_FLOW_NODELAY;
+	flow->runt_seq = end;
+}
+
 /* A segment of the guest: what is it, and how far has the guest come? */
 static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 						  const struct uc_segment *segment, __u64 now_ns)
@@ -106,6 +119,7 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 		return sent;
 	}
 	uc_learn_mss(flow, segment);
+	uc_learn_runt(flow, segment, end);
 	flow->snd_nxt = end;
 	flow->sent_ns = now_ns;
 	if (!(flow->bits & UC_FLOW_TIMED)) {
@@ -190,11 +204,6 @@ static __always_inline __u32 uc_acked_segments(struct uc_flow *flow, __u32 acked
 	flow->acked_bytes += acked_bytes;
 	segments = flow->acked_bytes / mss_bytes;
 	flow->acked_bytes -= segments * mss_bytes;
-	if (flow->snd_una == flow->snd_nxt && flow->acked_bytes) {
-		/* all is acknowledged: what is left was a small segment */
-		flow->acked_bytes = 0;
-		segments++;
-	}
 	return segments;
 }
 

@@ -7,8 +7,11 @@
  *   window = flight + room, never below the flight (nothing sent falls outside), never above the
  *            receiver's, never 0 unless the receiver's is
  *
- * The receiver's scale may be coarser than a segment; then round down: rounding up is a rate too
- * high, by half at a scale of 10 and windows of four segments.
+ * The receiver's scale may make the window's grain miss that boundary. Then round down: rounding up
+ * makes a runt of a few bytes, whose ACK comes without the receiver's delay, and a rate too high,
+ * by half at a scale of 10 and windows of four segments. Rounded down, a Linux guest makes one runt
+ * that is a few bytes short of a segment, and Nagle's rule (RFC 896) keeps it from making another
+ * while that one is in flight: so long, rounding up is free, and the guest sends whole segments.
  */
 #ifndef UC_WINDOW_H
 #define UC_WINDOW_H
@@ -25,20 +28,50 @@ static __always_inline __u32 uc_units_up(__u32 bytes, __u8 wscale)
 	return (bytes + (1U << wscale) - 1) >> wscale;
 }
 
-/* The window field for an ACK to the guest whose number is snd_una. */
-static __always_inline __u16 uc_window(const struct uc_flow *flow, const struct uc_segment *segment)
+/*
+ * How does the guest use a room that is a few bytes short of whole segments? Nagle's rule lets it
+ * send the last segment as a runt, but a guest that cuts its data in pairs (Linux's TSO autosizing
+ * on a long path) makes none of an odd segment.
+ */
+static __always_inline void uc_learn_cut(struct uc_flow *flow, __u32 grain_bytes)
 {
-	__u8 wscale = flow->wscale & 15;
+	__u32 left_bytes = flow->edge - flow->snd_nxt;
+
+	if (flow->given_window >= flow->peer_window || left_bytes >= flow->mss_bytes ||
+	    left_bytes + grain_bytes <= flow->mss_bytes)
+		return;
+	if (flow->offered_segments > 1 && flow->offered_segments % 2)
+		flow->bits |= UC_FLOW_PAIRS;
+}
+
+/* Where the edge should lie, in bytes from snd_una on, before the grain is taken into account; and
+ * whether to round up. */
+static __always_inline __u32 uc_target_bytes(struct uc_flow *flow, __u32 grain_bytes, __u8 *up)
+{
 	__u32 mss_bytes = flow->mss_bytes | !flow->mss_bytes;
 	__u32 law_bytes = uc_law_window_bytes(flow);
 	__u32 flight_bytes = uc_flight_bytes(flow);
-	__u32 room_bytes = 0, field;
+	__u32 segments = law_bytes > flight_bytes ? (law_bytes - flight_bytes) / mss_bytes : 0;
 
-	if (law_bytes > flight_bytes)
-		room_bytes = (law_bytes - flight_bytes) / mss_bytes * mss_bytes;
-	field = (flight_bytes + room_bytes) >> wscale;
+	uc_learn_cut(flow, grain_bytes);
+	*up = !(flow->bits & UC_FLOW_NODELAY) && uc_after(flow->runt_seq, flow->snd_una);
+	/* the last of an even number becomes the runt, and the odd one follows with the next ACK */
+	if (!*up && flow->bits & UC_FLOW_PAIRS && grain_bytes > 1 && segments > 1 && segments % 2)
+		segments--;
+	flow->offered_segments = segments < 255 ? segments : 255;
+	return flight_bytes + segments * mss_bytes;
+}
+
+/* The window field for an ACK to the guest whose number is snd_una. */
+static __always_inline __u16 uc_window(struct uc_flow *flow, const struct uc_segment *segment)
+{
+	__u8 wscale = flow->wscale & 15, up;
+	__u32 flight_bytes = uc_flight_bytes(flow);
+	__u32 bytes = uc_target_bytes(flow, 1U << wscale, &up);
+	__u32 field = up ? uc_units_up(bytes, wscale) : bytes >> wscale;
+
 	/* an empty flight must not wait for an ACK that can't come */
-	field = uc_max(field, uc_units_up(flight_bytes ? flight_bytes : mss_bytes, wscale));
+	field = uc_max(field, uc_units_up(flight_bytes ? flight_bytes : flow->mss_bytes, wscale));
 	return uc_min(field, segment->window);
 }
 

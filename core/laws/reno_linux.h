@@ -30,12 +30,24 @@ static __always_inline __u8 uc_linux_reducing(const struct uc_flow *flow)
 	return flow->ca == UC_CA_CWR || flow->ca == UC_CA_RECOVERY;
 }
 
-/* Was the window the limit, in this window of data or the last (Linux's cwnd validation)? */
+/*
+ * Does f's window hold the guest back? Under a coarse window scale the edge lies a little short of
+ * f's window, and a guest that can't send one more whole segment has filled it.
+ */
+static __always_inline __u8 uc_linux_limited(const struct uc_flow *flow)
+{
+	__u8 throttled = flow->given_window < flow->peer_window;
+
+	return uc_flight_segments(flow) >= flow->reno.cwnd ||
+	       (throttled && uc_before(flow->edge, flow->snd_nxt + flow->mss_bytes));
+}
+
+/* Was it the limit in this window of data or the last (Linux's cwnd validation)? */
 static __always_inline void uc_linux_validate(struct uc_flow *flow)
 {
 	struct uc_reno *reno = &flow->reno;
 	__u32 flight = uc_flight_segments(flow);
-	__u8 limited = flight >= reno->cwnd;
+	__u8 limited = uc_linux_limited(flow);
 	__u8 was_limited = !!(flow->bits & UC_FLOW_LIMITED);
 
 	if (uc_before(flow->snd_una, reno->usage_seq) && !limited &&

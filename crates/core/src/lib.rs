@@ -15,7 +15,7 @@ pub type Segment = sys::uc_segment;
 pub type Edit = sys::uc_edit;
 /// What the operator wants of a port.
 pub type Policy = sys::uc_policy;
-/// All that the host knows of one flow; 128 bytes.
+/// All that the host knows of one flow; at most 160 bytes.
 pub type Flow = sys::uc_flow;
 
 /// Constants of the contract under their C names without the prefix.
