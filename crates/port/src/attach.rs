@@ -128,7 +128,12 @@ impl Programs {
             .create()
             .and_then(|mut hook| hook.attach())
             .map_err(|error| PortError::from_libbpf(action(), &error))?;
-        Ok(Link::Clsact(ClsactFilter { program, ifindex, direction, detach_on_drop: true }))
+        Ok(Link::Clsact(ClsactFilter {
+            program,
+            ifindex,
+            direction,
+            detach_on_drop: true,
+        }))
     }
 
     /// Removes this port's clsact filters, whoever set them; fine if there are none.
@@ -143,9 +148,13 @@ impl Programs {
 
     /// Has this port our clsact filters?
     pub(crate) fn has_clsact(&self, ifindex: u32) -> bool {
-        clsact_hook(self.program(Direction::FromGuest), ifindex, Direction::FromGuest)
-            .query()
-            .is_ok()
+        clsact_hook(
+            self.program(Direction::FromGuest),
+            ifindex,
+            Direction::FromGuest,
+        )
+        .query()
+        .is_ok()
     }
 }
 
