@@ -50,10 +50,20 @@ pub struct Setup {
     pub irs: u32,
     pub guest: Offer,
     pub peer: Offer,
+    /// The peer's first ACKs say in its scale what its SYN-ACK said without; else the field stays.
+    pub steady_window: bool,
     pub oddity: Oddity,
 }
 
 impl Setup {
+    /// The scale of the peer's windows (RFC 7323 §2.2, §2.3).
+    pub fn scale(&self) -> u8 {
+        match (self.guest.wscale, self.peer.wscale) {
+            (Some(_), Some(scale)) => scale.min(14),
+            _ => 0,
+        }
+    }
+
     pub fn policy(&self) -> Policy {
         Policy {
             law: consts::LAW_ECN as u8,
@@ -187,7 +197,7 @@ fn sequence_numbers() -> impl Strategy<Value = u32> {
 
 fn setups() -> impl Strategy<Value = Setup> {
     (
-        (any::<bool>(), any::<bool>()),
+        (any::<bool>(), any::<bool>(), any::<bool>()),
         prop_oneof![3 => Just(10u8), 1 => 1u8..=255],
         prop_oneof![Just(consts::ECN_SYNS_ALWAYS as u8), 1u8..4],
         1u8..4,
@@ -198,6 +208,7 @@ fn setups() -> impl Strategy<Value = Setup> {
         .prop_map(|(who, iw, ecn_syns, syns, numbers, offers, oddity)| Setup {
             linux: who.0,
             guest_opens: who.1,
+            steady_window: who.2,
             initial_window_segments: iw,
             ecn_syns,
             syns,

@@ -53,8 +53,6 @@ struct Walk<'a> {
 /// Plays `plan` through `pass` (segment, time in ns) and returns all that passed.
 pub fn walk(plan: &Plan, pass: &mut dyn FnMut(&Segment, u64) -> Passed) -> Vec<Event> {
     let setup = &plan.setup;
-    let both_scale = setup.guest.wscale.is_some() && setup.peer.wscale.is_some();
-    let scale = setup.peer.wscale.unwrap_or(0).min(14);
     let mss = |offer: &Offer| offer.mss.unwrap_or(536).max(48);
     let timestamps = setup.guest.timestamps && setup.peer.timestamps;
     let mut walk = Walk {
@@ -67,7 +65,7 @@ pub fn walk(plan: &Plan, pass: &mut dyn FnMut(&Segment, u64) -> Passed) -> Vec<E
         peer_nxt: setup.irs,
         peer_window: setup.peer.window,
         given_bytes: 0,
-        wscale: if both_scale { scale } else { 0 },
+        wscale: setup.scale(),
         mss: mss(&setup.guest).min(mss(&setup.peer)) - if timestamps { 12 } else { 0 },
         guest_fin: false,
         peer_fin: false,
@@ -186,6 +184,9 @@ impl Walk<'_> {
         self.una = self.setup.iss.wrapping_add(1);
         self.nxt = self.una;
         self.peer_nxt = self.setup.irs.wrapping_add(1);
+        if self.setup.steady_window {
+            self.peer_window = self.peer_window.div_ceil(1 << self.wscale);
+        }
         let last = if opener {
             self.guest_segment(64)
         } else {
