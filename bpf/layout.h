@@ -25,15 +25,16 @@ struct uc_slot {
 	struct uc_flow flow;
 };
 
-/*
- * The range of `places` that a CPU looks through, and where it goes on; user space deals the ranges
- * out. Each CPU has its own so that none is taken twice (one atomic fetch-and-add would do as
- * well, but 5.10 has none).
- */
+/* Where a flow is entered. The lock keeps two CPUs from taking one place for two flows. */
+struct uc_place {
+	struct bpf_spin_lock lock;
+	struct uc_key key; /* port 0: never taken */
+};
+
+/* Of all places: user space sets their number. */
 struct uc_hand {
-	__u32 next;
-	__u32 first;
-	__u32 end;
+	__u32 next; /* where the next new flow starts to look; a lost increment does no harm */
+	__u32 places;
 };
 
 #endif

@@ -29,7 +29,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 65536);
 	__type(key, __u32);
-	__type(value, struct uc_key);
+	__type(value, struct uc_place);
 } places SEC(".maps");
 
 /* The ports' policies, by ifindex. */
@@ -49,11 +49,11 @@ struct {
 } reasons SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct uc_hand);
-} hands SEC(".maps");
+} hand SEC(".maps");
 
 static __always_inline void uc_count(enum uc_reason reason)
 {
@@ -64,33 +64,51 @@ static __always_inline void uc_count(enum uc_reason reason)
 		(*packets)++;
 }
 
-/* A place that is free, or whose flow is gone or stale. Returns 0 if none was found. */
-static __always_inline int uc_take_place(const struct uc_key *key, __u64 now_ns, __u32 *place)
+/* Is what stands in this place gone or stale? Then it is free. */
+static __always_inline int uc_is_free(const struct uc_key *held, __u32 index, __u64 now_ns)
+{
+	struct uc_slot *slot = held->port ? bpf_map_lookup_elem(&flows, held) : NULL;
+
+	if (!slot || slot->place != index)
+		return 1;
+	if (!uc_is_stale(&slot->flow, now_ns))
+		return 0;
+	bpf_map_delete_elem(&flows, held);
+	return 1;
+}
+
+/* Enters the key in a free place; returns 0 if none was found. */
+static __always_inline int uc_take_place(const struct uc_key *key, __u64 now_ns, __u32 *index)
 {
 	__u32 zero = 0;
-	struct uc_hand *hand = bpf_map_lookup_elem(&hands, &zero);
+	struct uc_hand *turn = bpf_map_lookup_elem(&hand, &zero);
 
-	if (!hand || hand->first == hand->end)
+	if (!turn || !turn->places)
 		return 0;
 	for (int i = 0; i < UC_PLACES_TRIED; i++) {
-		__u32 index = hand->next;
-		struct uc_key *held = bpf_map_lookup_elem(&places, &index);
-		struct uc_slot *slot;
-		struct uc_key old;
+		struct uc_place *place;
+		struct uc_key held;
+		int taken = 0;
 
-		if (!held)
+		*index = turn->next++ % turn->places;
+		place = bpf_map_lookup_elem(&places, index);
+		if (!place)
 			return 0;
-		hand->next = index + 1 < hand->end ? index + 1 : hand->first;
-		old = *held;
-		slot = old.port ? bpf_map_lookup_elem(&flows, &old) : NULL;
-		if (slot && slot->place == index) {
-			if (!uc_is_stale(&slot->flow, now_ns))
-				continue;
-			bpf_map_delete_elem(&flows, &old);
+		bpf_spin_lock(&place->lock);
+		held = place->key;
+		bpf_spin_unlock(&place->lock);
+		if (!uc_is_free(&held, *index, now_ns))
+			continue;
+		bpf_spin_lock(&place->lock);
+		/* unless another CPU came first; ports differ if anything does, as a rule */
+		if (place->key.port == held.port && place->key.guest_port == held.guest_port &&
+		    place->key.remote_port == held.remote_port) {
+			place->key = *key;
+			taken = 1;
 		}
-		*held = *key;
-		*place = index;
-		return 1;
+		bpf_spin_unlock(&place->lock);
+		if (taken)
+			return 1;
 	}
 	return 0;
 }

@@ -14,6 +14,12 @@
 #include "maps.h"
 #include "packet.h"
 
+/* Does the core want a known flow forgotten? */
+static __always_inline int uc_forgets(enum uc_reason reason)
+{
+	return reason != UC_TRANSLATED && reason != UC_NO_HANDSHAKE;
+}
+
 /* A SYN: enter the flow, if there is to be one. */
 static __always_inline enum uc_reason uc_port_open(const struct uc_key *key,
 						   const struct uc_segment *segment, __u64 now_ns,
@@ -30,15 +36,9 @@ static __always_inline enum uc_reason uc_port_open(const struct uc_key *key,
 		policy = *found;
 	if (slot) {
 		bpf_spin_lock(&slot->lock);
-		/* A SYN out of the network into a live flow may be forged (RFC 5961 §4). */
-		if (segment->direction == UC_TO_GUEST && slot->flow.stage == UC_TRANSLATING &&
-		    !uc_is_stale(&slot->flow, now_ns + UC_IDLE_CLOSED_NS)) {
-			bpf_spin_unlock(&slot->lock);
-			return UC_NO_HANDSHAKE;
-		}
 		reason = uc_open(&slot->flow, &policy, segment, now_ns, edit);
 		bpf_spin_unlock(&slot->lock);
-		if (reason != UC_TRANSLATED)
+		if (uc_forgets(reason))
 			bpf_map_delete_elem(&flows, key);
 		return reason;
 	}
@@ -65,7 +65,7 @@ static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key
 	bpf_spin_lock(&slot->lock);
 	reason = uc_translate(&slot->flow, segment, now_ns, edit);
 	bpf_spin_unlock(&slot->lock);
-	if (reason != UC_TRANSLATED && reason != UC_NO_HANDSHAKE)
+	if (uc_forgets(reason))
 		bpf_map_delete_elem(&flows, key);
 	return reason;
 }

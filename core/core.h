@@ -127,9 +127,8 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 static __always_inline __u8 uc_is_stale(const struct uc_flow *flow, __u64 now_ns)
 {
 	__u64 idle_ns = now_ns > flow->seen_ns ? now_ns - flow->seen_ns : 0;
-	__u16 both = UC_FLOW_FIN_GUEST | UC_FLOW_FIN_PEER;
 
-	if (flow->bits & UC_FLOW_RESET || (flow->bits & both) == both)
+	if (uc_is_closed(flow))
 		return idle_ns > UC_IDLE_CLOSED_NS;
 	if (flow->stage != UC_TRANSLATING)
 		return idle_ns > UC_IDLE_HANDSHAKE_NS;

@@ -38,11 +38,14 @@ enum uc_ca_state {
 #define UC_FLOW_FIN_PEER    0x0080
 #define UC_FLOW_RESET       0x0100
 #define UC_FLOW_TIMED_OUT   0x0200 /* ssthresh was set by a timeout of this same segment */
+#define UC_FLOW_WSCALE      0x0400 /* the one who sent the SYN offered window scaling */
 #define UC_FLOW_NODELAY     0x0800 /* sends runts while one is in flight: Nagle is off */
 #define UC_FLOW_PAIRS       0x1000 /* window.h: makes no runt of an odd segment */
-#define UC_FLOW_WSCALE      0x0400 /* the one who sent the SYN offered window scaling */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
+
+/* Below this an MSS is an attack on the division by it, not a path. */
+#define UC_MSS_MIN_BYTES 48
 
 /*
  * NewReno's variables. cwnd, ssthresh and acked count bytes in the profile `rfc` and whole
@@ -90,6 +93,7 @@ struct uc_flow {
 	__u16 peer_window;         /* field of the last ACK to the guest before the edit */
 	__u16 given_window;        /* and after it */
 	__u16 bits;                /* UC_FLOW_* */
+	__u16 runt_short_bytes;    /* what it lacked */
 	__u8 mss_candidate_seen;
 	__u8 offered_segments; /* room in the last window given */
 	__u8 wscale;           /* of the peer's windows */

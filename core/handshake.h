@@ -20,8 +20,6 @@
 /* RFC 9293 §3.7.1: what to assume of a peer that sends no MSS option (IPv4's figure; IPv6's is
  * larger, and too small a unit errs to the safe side). */
 #define UC_MSS_DEFAULT_BYTES 536
-/* Below this an MSS is an attack on the division by it, not a path. */
-#define UC_MSS_MIN_BYTES 48
 /* Timestamps with their padding: taken off the MSS of every data segment (RFC 7323 appendix A). */
 #define UC_TIMESTAMPS_BYTES 12
 
@@ -44,9 +42,18 @@ static __always_inline enum uc_reason uc_forbidden(const struct uc_segment *segm
 	return UC_TRANSLATED;
 }
 
+/* Has the flow's connection ended, as far as the host can see? */
+static __always_inline __u8 uc_is_closed(const struct uc_flow *flow)
+{
+	__u16 both = UC_FLOW_FIN_GUEST | UC_FLOW_FIN_PEER;
+
+	return flow->bits & UC_FLOW_RESET || (flow->bits & both) == both;
+}
+
 /*
  * A SYN, from either end. flow: zeroed, or what was known of these addresses and ports before.
- * Any return but UC_TRANSLATED: there is no flow to keep.
+ * UC_TRANSLATED: enter the flow, or go on with it. UC_NO_HANDSHAKE: the segment passes, what was
+ * known stays. Any other reason: there is no flow to keep.
  */
 static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct uc_policy *policy,
 					      const struct uc_segment *segment, __u64 now_ns,
@@ -60,6 +67,9 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 	enum uc_reason reason = uc_forbidden(segment);
 
 	*edit = uc_edit_none(segment);
+	/* a SYN out of the network into a live connection may be forged (RFC 5961 §4) */
+	if (!from_guest && flow->stage == UC_TRANSLATING && !uc_is_closed(flow))
+		return UC_NO_HANDSHAKE;
 	if (policy->law == UC_LAW_PASS)
 		return UC_NO_POLICY;
 	if (reason != UC_TRANSLATED)

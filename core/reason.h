@@ -2,7 +2,8 @@
 /*
  * Why a segment was treated as it was: one list, from which the counters' names and the docs come.
  *
- * Fail open: every reason but UC_TRANSLATED means that the packet left as it came.
+ * Fail open: every reason but UC_TRANSLATED means that the packet left as it came, save that an
+ * answer to an offer which the guest didn't make is taken off a SYN-ACK.
  */
 #ifndef UC_REASON_H
 #define UC_REASON_H

@@ -65,6 +65,9 @@ static __always_inline void uc_learn_mss(struct uc_flow *flow, const struct uc_s
 {
 	__u16 wire_bytes = segment->wire_payload_bytes;
 
+	if (wire_bytes < UC_MSS_MIN_BYTES)
+		return;
+
 	if (wire_bytes >= flow->mss_bytes || segment->payload_bytes > wire_bytes) {
 		/* as large as ever, or cut by the guest's own segmentation: no doubt */
 		if (wire_bytes)
@@ -94,6 +97,7 @@ static __always_inline void uc_learn_runt(struct uc_flow *flow, const struct uc_
 	if (uc_after(flow->runt_seq, flow->snd_una))
 		flow->bits |= UC_FLOW_NODELAY;
 	flow->runt_seq = end;
+	flow->runt_short_bytes = mss_bytes - segment->payload_bytes % mss_bytes;
 }
 
 /* A segment of the guest: what is it, and how far has the guest come? */
@@ -148,14 +152,17 @@ static __always_inline void uc_sample_rtt(struct uc_flow *flow, __u64 rtt_ns)
 	flow->srtt_us += rtt_us - (flow->srtt_us >> 3);
 }
 
-/* RFC 6298 (2.3): what the guest's timer is likely to be. */
+/* RFC 6298 (2.3): what the guest's timer is likely to be. Linux holds the minimum against the
+ * variation alone, not against the sum. */
 static __always_inline __u32 uc_rto_us(const struct uc_flow *flow)
 {
-	__u32 rto_us = (flow->srtt_us >> 3) + flow->rttvar_us;
+	__u32 variation_us = flow->rttvar_us;
 
 	if (!flow->srtt_us)
 		return UC_RTO_INITIAL_US;
-	return rto_us < UC_RTO_MIN_US ? UC_RTO_MIN_US : rto_us;
+	if (variation_us < UC_RTO_MIN_US)
+		variation_us = UC_RTO_MIN_US;
+	return (flow->srtt_us >> 3) + variation_us;
 }
 
 /* An ACK to the guest. The peer's window field is kept for the next comparison. */
@@ -184,6 +191,9 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 
 	flow->dup_acks = 0;
 	flow->bits &= ~UC_FLOW_TIMED_OUT;
+	/* Linux counts packets: a runt acknowledged is worth a segment */
+	if (uc_after(flow->runt_seq, flow->snd_una) && !uc_after(flow->runt_seq, segment->ack))
+		flow->acked_bytes += flow->runt_short_bytes;
 	flow->snd_una = segment->ack;
 	/* data that went by unseen (attached late, another path) */
 	if (uc_after(flow->snd_una, flow->snd_nxt))

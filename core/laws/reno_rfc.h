@@ -109,8 +109,8 @@ static __always_inline void uc_rfc_sent(struct uc_flow *flow, enum uc_sent sent,
 {
 	/* duplicates of data below recover start no fast retransmit (RFC 6582 §3.2 step 2): what
 	 * is retransmitted after them, and not by SACK, the timer retransmits */
-	__u8 timer = sent == UC_SENT_TIMEOUT ||
-		     (sent == UC_SENT_FAST && !(flow->bits & UC_FLOW_SACK));
+	__u8 timer =
+		sent == UC_SENT_TIMEOUT || (sent == UC_SENT_FAST && !(flow->bits & UC_FLOW_SACK));
 
 	if (timer)
 		uc_rfc_timeout(flow);

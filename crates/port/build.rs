@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     bindgen::Builder::default()
         .header(root.join("bpf/layout.h").to_string_lossy())
-        .allowlist_type("uc_key|uc_slot|uc_hand|__sk_buff")
+        .allowlist_type("uc_key|uc_slot|uc_hand|uc_place|__sk_buff")
         .blocklist_type("uc_flow")
         .raw_line("use uc_core::Flow as uc_flow;")
         .derive_default(true)

@@ -26,11 +26,11 @@ pub struct Programs {
     pub(crate) policies: MapHandle,
     pub(crate) reasons: MapHandle,
     places: MapHandle,
-    hands: MapHandle,
+    hand: MapHandle,
 }
 
 /// Names of the maps in the object and in bpffs.
-pub(crate) const MAPS: [&str; 5] = ["flows", "policies", "reasons", "places", "hands"];
+pub(crate) const MAPS: [&str; 5] = ["flows", "policies", "reasons", "places", "hand"];
 
 impl Programs {
     /// Loads both programs with room for `flows_max` flows. Takes about 0.2 s (the verifier).
@@ -73,9 +73,9 @@ impl Programs {
             policies: map("policies")?,
             reasons: map("reasons")?,
             places: map("places")?,
-            hands: map("hands")?,
+            hand: map("hand")?,
         };
-        programs.deal_places(flows_max.max(1))?;
+        programs.set_places(flows_max.max(1))?;
         Ok(programs)
     }
 
@@ -85,7 +85,7 @@ impl Programs {
         to_guest: OwnedFd,
         maps: [MapHandle; 5],
     ) -> Programs {
-        let [flows, policies, reasons, places, hands] = maps;
+        let [flows, policies, reasons, places, hand] = maps;
         Programs {
             from_guest,
             to_guest,
@@ -93,7 +93,7 @@ impl Programs {
             policies,
             reasons,
             places,
-            hands,
+            hand,
         }
     }
 
@@ -104,31 +104,17 @@ impl Programs {
             &mut self.policies,
             &mut self.reasons,
             &mut self.places,
-            &mut self.hands,
+            &mut self.hand,
         ]
     }
 
-    /// Gives each CPU its range of the places that new flows take.
-    fn deal_places(&self, places: u32) -> Result<(), PortError> {
-        let failed = |error| PortError::from_libbpf("set up the flow table", &error);
-        let cpus = libbpf_rs::num_possible_cpus().map_err(failed)? as u64;
-        let share = |cpu: u64| (u64::from(places) * cpu / cpus) as u32;
-        let hands: Vec<Vec<u8>> = (0..cpus)
-            .map(|cpu| {
-                let hand = uc_hand {
-                    next: share(cpu),
-                    first: share(cpu),
-                    end: share(cpu + 1),
-                };
-                [hand.next, hand.first, hand.end]
-                    .iter()
-                    .flat_map(|v| v.to_ne_bytes())
-                    .collect()
-            })
-            .collect();
-        self.hands
-            .update_percpu(&0u32.to_ne_bytes(), &hands, MapFlags::ANY)
-            .map_err(failed)
+    /// Tells the programs how many places there are for flows.
+    fn set_places(&self, places: u32) -> Result<(), PortError> {
+        let hand = uc_hand { next: 0, places };
+        let value = [hand.next, hand.places].map(u32::to_ne_bytes).concat();
+        self.hand
+            .update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
+            .map_err(|error| PortError::from_libbpf("set up the flow table", &error))
     }
 
     /// The program for one direction.

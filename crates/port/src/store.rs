@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! /sys/fs/bpf/undercurrent/
-//!   flows policies reasons places hands   the maps
+//!   flows policies reasons places hand    the maps
 //!   from_guest to_guest                   the programs
 //!   port-<ifindex>-from_guest, …-to_guest the TCX links (a clsact filter needs no pin)
 //! ```

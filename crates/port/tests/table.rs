@@ -13,7 +13,8 @@ use nix::sched::{CloneFlags, unshare};
 use uc_core::{Flow, Reason, Segment, consts};
 use uc_port::{Direction, PacketContext, Programs, Store};
 
-const PLACES_PER_CPU: u32 = 4;
+/// Room for so many flows.
+const FLOWS_MAX: u32 = 4;
 
 const PLAIN: Shape = Shape {
     dscp: 0,
@@ -96,21 +97,13 @@ fn flow(programs: &Programs, port: u16) -> Option<Flow> {
     view.map(|view| view.state)
 }
 
-/// Room for [`PLACES_PER_CPU`] flows on this thread's CPU, which it doesn't leave any more.
-fn flows_max() -> u32 {
-    let mut cpus = nix::sched::CpuSet::new();
-    cpus.set(nix::sched::sched_getcpu().unwrap()).unwrap();
-    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &cpus).unwrap();
-    libbpf_rs::num_possible_cpus().unwrap() as u32 * PLACES_PER_CPU
-}
-
 #[test]
 fn live_a_full_table_passes_new_flows_unchanged_and_evicts_no_live_one() {
-    let Some(programs) = programs(flows_max()) else {
+    let Some(programs) = programs(FLOWS_MAX) else {
         return;
     };
     programs.set_policy(IFINDEX, &policy()).unwrap();
-    let live: Vec<u16> = (1..=PLACES_PER_CPU as u16).collect();
+    let live: Vec<u16> = (1..=FLOWS_MAX as u16).collect();
     for &port in &live {
         connect(&programs, port);
     }
@@ -188,12 +181,12 @@ impl Pinned {
 
 #[test]
 fn live_a_closed_flow_gives_its_place_to_a_new_one_after_a_minute_of_silence() {
-    let Some(pinned) = Pinned::new(flows_max()) else {
+    let Some(pinned) = Pinned::new(FLOWS_MAX) else {
         return;
     };
     let programs = &pinned.programs;
     programs.set_policy(IFINDEX, &policy()).unwrap();
-    for port in 1..=PLACES_PER_CPU as u16 {
+    for port in 1..=FLOWS_MAX as u16 {
         connect(programs, port);
     }
     pinned.age(1, 61_000_000_000);
@@ -231,7 +224,7 @@ fn live_a_closed_flow_gives_its_place_to_a_new_one_after_a_minute_of_silence() {
 
 #[test]
 fn live_a_syn_without_a_policy_forgets_what_was_known_of_its_ports() {
-    let Some(programs) = programs(flows_max()) else {
+    let Some(programs) = programs(FLOWS_MAX) else {
         return;
     };
     programs.set_policy(IFINDEX, &policy()).unwrap();
@@ -249,7 +242,7 @@ fn live_a_syn_without_a_policy_forgets_what_was_known_of_its_ports() {
 
 #[test]
 fn live_a_super_segment_from_a_tap_counts_by_its_gso_size_though_it_has_no_gso_segs() {
-    let Some(programs) = programs(flows_max()) else {
+    let Some(programs) = programs(FLOWS_MAX) else {
         return;
     };
     programs.set_policy(IFINDEX, &policy()).unwrap();
