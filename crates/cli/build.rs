@@ -4,14 +4,20 @@ use std::process::Command;
 
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 fn main() {
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
     let dirty = git(&["status", "--porcelain", "--untracked-files=no"])
         .is_some_and(|changes| !changes.is_empty());
-    println!("cargo:rustc-env=UC_COMMIT={commit}{}", if dirty { "+changes" } else { "" });
+    println!(
+        "cargo:rustc-env=UC_COMMIT={commit}{}",
+        if dirty { "+changes" } else { "" }
+    );
     if let Some(folder) = git(&["rev-parse", "--absolute-git-dir"]) {
         println!("cargo:rerun-if-changed={folder}/HEAD");
         println!("cargo:rerun-if-changed={folder}/index");

@@ -33,10 +33,10 @@ impl Batch {
         let tasks: Vec<Task<'_>> = (0..self.repeat)
             .flat_map(|run| {
                 let seed = self.seed.wrapping_add(u64::from(run));
-                experiment
-                    .cases
-                    .iter()
-                    .map(move |case| Task { case, repetition: Repetition { run, seed } })
+                experiment.cases.iter().map(move |case| Task {
+                    case,
+                    repetition: Repetition { run, seed },
+                })
             })
             .collect();
         let cancel = cancel_on_signal()?;
@@ -66,13 +66,18 @@ impl Batch {
         if let Some(error) = lock(&failed).take() {
             return Err(error);
         }
-        Ok(records.into_iter().filter_map(|record| lock(&record).take()).collect())
+        Ok(records
+            .into_iter()
+            .filter_map(|record| lock(&record).take())
+            .collect())
     }
 }
 
 /// A poisoned lock means that another thread panicked, which ends the process anyway.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn claim(next: &AtomicUsize, count: usize) -> Option<usize> {
@@ -98,8 +103,14 @@ fn run_one(
             advance(elapsed);
         }
     };
-    let record =
-        run_case(experiment, task.case, task.repetition, &mut ports, &progress, cancel);
+    let record = run_case(
+        experiment,
+        task.case,
+        task.repetition,
+        &mut ports,
+        &progress,
+        cancel,
+    );
     let record = match record {
         Err(LabError::Cancelled) => Err(anyhow::anyhow!("cancelled; nothing is left behind")),
         other => other.with_context(|| {

@@ -52,7 +52,8 @@ impl Ports for LivePorts {
         // Experiments' native peers run with tcp_ecn_fallback=0; so does their translation.
         let policy = policy(law, port.guest.profile, consts::ECN_SYNS_ALWAYS as u8);
         programs.set_policy(port.ifindex, &policy)?;
-        self.links.push(programs.attach(port.ifindex, AttachVia::Auto)?);
+        self.links
+            .push(programs.attach(port.ifindex, AttachVia::Auto)?);
         self.by_guest.insert(port.guest.address, port.ifindex);
         Ok(())
     }
@@ -60,12 +61,20 @@ impl Ports for LivePorts {
     fn shadow(&mut self, flow: &FiveTuple) -> Option<ShadowSample> {
         let ifindex = *self.by_guest.get(&flow.source.ip())?;
         let programs = self.programs.as_ref()?;
-        let view = programs.flow(ifindex, flow.source, flow.destination).ok().flatten()?;
-        Some(ShadowSample { window_bytes: uc_core::window_bytes(&view.state) })
+        let view = programs
+            .flow(ifindex, flow.source, flow.destination)
+            .ok()
+            .flatten()?;
+        Some(ShadowSample {
+            window_bytes: uc_core::window_bytes(&view.state),
+        })
     }
 
     fn counters(&mut self) -> BTreeMap<String, u64> {
-        let Some(counters) = self.programs.as_ref().and_then(|programs| programs.counters().ok())
+        let Some(counters) = self
+            .programs
+            .as_ref()
+            .and_then(|programs| programs.counters().ok())
         else {
             return BTreeMap::new();
         };

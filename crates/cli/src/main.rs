@@ -1,16 +1,10 @@
 //! `uc`: Undercurrent's program. Exit status 0: done, or everything holds; 1: a negative answer;
 //! 2: an error, in one line on standard error.
 
-mod batch;
-mod demo;
-mod live;
-mod outputs;
-mod ports;
-mod run;
-
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use uc_cli::{demo, ports, run};
 
 /// Virtualized congestion control for Linux hosts: one law on the network under every guest's TCP.
 #[derive(Parser)]

@@ -21,8 +21,14 @@ pub fn write(report: &Report<'_>, folder: &Path) -> Result<Written> {
         .with_context(|| format!("could not make the folder {}", folder.display()))?;
     let page = folder.join("report.html");
     put(&page, &uc_report::html::html(report)?)?;
-    put(&folder.join("results.json"), &uc_report::json::json(report)?)?;
-    put(&folder.join("records.json"), &serde_json::to_string(report.records)?)?;
+    put(
+        &folder.join("results.json"),
+        &uc_report::json::json(report)?,
+    )?;
+    put(
+        &folder.join("records.json"),
+        &serde_json::to_string(report.records)?,
+    )?;
     Ok(Written { page })
 }
 
@@ -39,8 +45,14 @@ pub fn default_folder(experiment: &str) -> PathBuf {
 pub fn command_line() -> String {
     let quote = |word: String| {
         let plain = !word.is_empty()
-            && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c));
-        if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+            && word
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c));
+        if plain {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
     };
     std::iter::once("uc".to_owned())
         .chain(std::env::args().skip(1).map(quote))

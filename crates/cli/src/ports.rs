@@ -107,7 +107,10 @@ impl Detach {
                 println!("nothing is attached");
                 return Ok(true);
             }
-            bail!("nothing is attached on this host, so neither is '{}'", self.ports.join("', '"));
+            bail!(
+                "nothing is attached on this host, so neither is '{}'",
+                self.ports.join("', '")
+            );
         };
         if self.all {
             for port in store.attached(&programs)? {
@@ -172,8 +175,14 @@ impl Flows {
     pub fn execute(self) -> Result<bool> {
         let store = Store::default();
         let listing = match store.open()? {
-            Some(programs) => listing(&store, &programs).context("could not read the flow table")?,
-            None => Listing { ports: Vec::new(), flows: Vec::new(), packets: Vec::new() },
+            Some(programs) => {
+                listing(&store, &programs).context("could not read the flow table")?
+            }
+            None => Listing {
+                ports: Vec::new(),
+                flows: Vec::new(),
+                packets: Vec::new(),
+            },
         };
         if self.json {
             println!("{}", serde_json::to_string_pretty(&listing)?);
@@ -186,11 +195,24 @@ impl Flows {
 
 fn listing(store: &Store, programs: &Programs) -> Result<Listing> {
     let ports = store.attached(programs)?;
-    let flows = programs.flows()?.iter().map(|flow| flow_row(flow, &ports)).collect();
+    let flows = programs
+        .flows()?
+        .iter()
+        .map(|flow| flow_row(flow, &ports))
+        .collect();
     let packets = packet_rows(&programs.counters()?);
-    let ports =
-        ports.into_iter().map(|port| PortRow { ifindex: port.ifindex, name: port.name }).collect();
-    Ok(Listing { ports, flows, packets })
+    let ports = ports
+        .into_iter()
+        .map(|port| PortRow {
+            ifindex: port.ifindex,
+            name: port.name,
+        })
+        .collect();
+    Ok(Listing {
+        ports,
+        flows,
+        packets,
+    })
 }
 
 fn packet_rows(counters: &Counters) -> Vec<PacketRow> {
@@ -205,7 +227,9 @@ fn packet_rows(counters: &Counters) -> Vec<PacketRow> {
 }
 
 fn port_name(port: &Attached) -> String {
-    port.name.clone().unwrap_or_else(|| format!("interface {} (gone)", port.ifindex))
+    port.name
+        .clone()
+        .unwrap_or_else(|| format!("interface {} (gone)", port.ifindex))
 }
 
 fn flow_row(flow: &FlowView, ports: &[Attached]) -> FlowRow {
@@ -234,7 +258,11 @@ fn print_listing(listing: &Listing) {
     let names: Vec<String> = listing
         .ports
         .iter()
-        .map(|port| port.name.clone().unwrap_or_else(|| port.ifindex.to_string()))
+        .map(|port| {
+            port.name
+                .clone()
+                .unwrap_or_else(|| port.ifindex.to_string())
+        })
         .collect();
     println!("ports: {}\n", names.join(", "));
     println!(

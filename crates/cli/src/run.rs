@@ -70,7 +70,11 @@ impl Run {
         }
         experiment.validate()?;
         experiment.keep_cases(&self.case)?;
-        let batch = Batch { repeat: experiment.repeat, jobs: self.jobs, seed: self.seed };
+        let batch = Batch {
+            repeat: experiment.repeat,
+            jobs: self.jobs,
+            seed: self.seed,
+        };
         let records = batch.run(&experiment)?;
         let verdicts = uc_experiment::evaluate(&experiment, &records)?;
         let meta = Meta {
@@ -80,9 +84,15 @@ impl Run {
             runs: experiment.repeat,
             command: outputs::command_line(),
         };
-        let report =
-            Report { experiment: &experiment, records: &records, verdicts: &verdicts, meta: &meta };
-        let folder = self.out.unwrap_or_else(|| outputs::default_folder(&experiment.name));
+        let report = Report {
+            experiment: &experiment,
+            records: &records,
+            verdicts: &verdicts,
+            meta: &meta,
+        };
+        let folder = self
+            .out
+            .unwrap_or_else(|| outputs::default_folder(&experiment.name));
         let written = outputs::write(&report, &folder)?;
         if self.json {
             println!("{}", uc_report::json::json(&report)?);

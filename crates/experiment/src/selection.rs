@@ -22,7 +22,8 @@ impl Experiment {
             });
         }
         self.cases.retain(|case| names.contains(&case.name));
-        self.expects.retain(|expect| needs_only(&expect.measure, names));
+        self.expects
+            .retain(|expect| needs_only(&expect.measure, names));
         Ok(())
     }
 }
@@ -30,6 +31,8 @@ impl Experiment {
 fn needs_only(measure: &Measure, names: &[String]) -> bool {
     match measure {
         Measure::Ratio { of, to } => needs_only(of, names) && needs_only(to, names),
-        other => other.case().is_none_or(|case| names.iter().any(|name| name == case)),
+        other => other
+            .case()
+            .is_none_or(|case| names.iter().any(|name| name == case)),
     }
 }
