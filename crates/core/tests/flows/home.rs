@@ -1,9 +1,7 @@
 //! What a home does around the core with one flow's slot, without a packet: the same moves as
 //! `bpf/port.bpf.c`.
 
-use uc_core::{Edit, Flow, Policy, Reason, Segment, consts};
-
-use super::TO_GUEST;
+use uc_core::{Edit, Flow, Policy, Reason, Segment};
 
 /// One slot of the flow table.
 #[derive(Clone, Debug, Default)]
@@ -42,16 +40,13 @@ impl Home {
     }
 
     fn open(&mut self, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
-        if let Some(flow) = &self.flow {
-            let live = u32::from(flow.stage) == consts::TRANSLATING
-                && !uc_core::is_stale(flow, now_ns + consts::IDLE_CLOSED_NS);
-            if live && segment.direction == TO_GUEST {
-                return (Reason::NO_HANDSHAKE, uc_core::no_edit(segment));
-            }
-        }
         let mut flow = self.flow.unwrap_or_default();
         let (reason, edit) = uc_core::open(&mut flow, &self.policy, segment, now_ns);
-        self.flow = (reason == Reason::TRANSLATED).then_some(flow);
+        if reason == Reason::TRANSLATED {
+            self.flow = Some(flow);
+        } else if reason != Reason::NO_HANDSHAKE {
+            self.flow = None;
+        }
         (reason, edit)
     }
 
