@@ -1,0 +1,18 @@
+# What one does here. How it is done stands in scripts/; Rust and C are built by cargo.
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench
+
+help: ## list these targets
+	@sed -n 's/^\([a-z]*\): ## /make \1\t/p' Makefile | expand -t 12
+
+demo: ## set everything up and show a legacy guest's share without and with Undercurrent (as root)
+	@scripts/demo
+
+test: ## set everything up and run all tests; the live ones among them need root
+	@scripts/test
+
+lint: ## check format, lints and the rules of the house
+	@scripts/lint
+
+bench: ## measure what a packet costs
+	@scripts/bench
