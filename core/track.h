@@ -96,6 +96,9 @@ static __always_inline void uc_learn_runt(struct uc_flow *flow, const struct uc_
 		return;
 	if (uc_after(flow->runt_seq, flow->snd_una))
 		flow->bits |= UC_FLOW_NODELAY;
+	/* shorter than the grain of the window: what rounding up made of it (window.h) */
+	if (segment->payload_bytes % mss_bytes < 1U << (flow->wscale & 15))
+		flow->bits &= ~UC_FLOW_PAIRS;
 	flow->runt_seq = end;
 	flow->runt_short_bytes = mss_bytes - segment->payload_bytes % mss_bytes;
 }

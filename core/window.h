@@ -29,18 +29,15 @@ static __always_inline __u32 uc_units_up(__u32 bytes, __u8 wscale)
 }
 
 /*
- * How does the guest use a room that is a few bytes short of whole segments? Nagle's rule lets it
- * send the last segment as a runt, but a guest that cuts its data in pairs (Linux's TSO autosizing
- * on a long path) makes none of an odd segment.
+ * Does the guest cut its data in pairs (Linux's TSO autosizing on a long path)? Then it uses two
+ * segments of a room that is a few bytes short of three, and makes no runt of the third.
  */
-static __always_inline void uc_learn_cut(struct uc_flow *flow, __u32 grain_bytes)
+static __always_inline void uc_learn_pairs(struct uc_flow *flow, __u32 grain_bytes)
 {
 	__u32 left_bytes = flow->edge - flow->snd_nxt;
 
-	if (flow->given_window >= flow->peer_window || left_bytes >= flow->mss_bytes ||
-	    left_bytes + grain_bytes <= flow->mss_bytes)
-		return;
-	if (flow->offered_segments > 1 && flow->offered_segments % 2)
+	if (flow->given_window < flow->peer_window && flow->offered_segments == 3 &&
+	    left_bytes < flow->mss_bytes && left_bytes + grain_bytes > flow->mss_bytes)
 		flow->bits |= UC_FLOW_PAIRS;
 }
 
@@ -53,11 +50,14 @@ static __always_inline __u32 uc_target_bytes(struct uc_flow *flow, __u32 grain_b
 	__u32 flight_bytes = uc_flight_bytes(flow);
 	__u32 segments = law_bytes > flight_bytes ? (law_bytes - flight_bytes) / mss_bytes : 0;
 
-	uc_learn_cut(flow, grain_bytes);
+	uc_learn_pairs(flow, grain_bytes);
 	*up = !(flow->bits & UC_FLOW_NODELAY) && uc_after(flow->runt_seq, flow->snd_una);
-	/* the last of an even number becomes the runt, and the odd one follows with the next ACK */
-	if (!*up && flow->bits & UC_FLOW_PAIRS && grain_bytes > 1 && segments > 1 && segments % 2)
-		segments--;
+	if (!*up && flow->bits & UC_FLOW_PAIRS && segments > 1) {
+		/* a pair fits whole into a room a few bytes too large; of an odd segment the pair
+		 * before it makes the runt, and it follows with the next ACK */
+		*up = segments % 2 == 0;
+		segments -= segments % 2;
+	}
 	flow->offered_segments = segments < 255 ? segments : 255;
 	return flight_bytes + segments * mss_bytes;
 }

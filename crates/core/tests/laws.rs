@@ -211,8 +211,11 @@ fn check_edge(event: &Event, after: &Flow) -> Checked {
     let law = u64::from(uc_core::window_bytes(after));
     let segments = |law: u64| law.saturating_sub(sent) / mss;
     let most = segments(law);
-    // Nagle's rule lets a guest make no second runt: only then may the edge lie above the boundary
+    // Only where the guest can't make a runt of it may the edge lie above the boundary: Nagle's
+    // rule lets it make no second one, and a pair goes out whole
     let runt_in_flight = (after.runt_seq.wrapping_sub(after.snd_una) as i32) > 0;
+    let pairs = u32::from(after.bits) & consts::FLOW_PAIRS != 0;
+    let up = |k: u64| runt_in_flight || (pairs && k.is_multiple_of(2));
     if field == event.segment.window {
         let wanted = (sent + most * mss).div_ceil(grain).max(floor);
         prop_assert!(wanted >= u64::from(field), "too wide: {:?}", event);
@@ -220,8 +223,7 @@ fn check_edge(event: &Event, after: &Flow) -> Checked {
     }
     let room = bytes(after, field) - sent;
     let least = segments(law).saturating_sub(u64::from(grain > 1));
-    let near = (least..=most)
-        .any(|k| room.abs_diff(k * mss) < grain && (room <= k * mss || runt_in_flight));
+    let near = (least..=most).any(|k| room.abs_diff(k * mss) < grain && (room <= k * mss || up(k)));
     let forced = u64::from(field) == floor && room > most * mss;
     prop_assert!(
         near || forced,
