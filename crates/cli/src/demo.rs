@@ -40,7 +40,11 @@ impl Demo {
         need::check().context("the demo can't run here")?;
         print!("{}", introduction(&experiment));
 
-        let batch = Batch { repeat: 1, jobs: experiment.cases.len(), seed: self.seed };
+        let batch = Batch {
+            repeat: 1,
+            jobs: experiment.cases.len(),
+            seed: self.seed,
+        };
         let records = batch.run(&experiment)?;
         let verdicts = uc_experiment::evaluate(&experiment, &records)?;
         let meta = Meta {
@@ -50,8 +54,12 @@ impl Demo {
             runs: 1,
             command: format!("uc demo --seed {}", self.seed),
         };
-        let report =
-            Report { experiment: &experiment, records: &records, verdicts: &verdicts, meta: &meta };
+        let report = Report {
+            experiment: &experiment,
+            records: &records,
+            verdicts: &verdicts,
+            meta: &meta,
+        };
         let written = outputs::write(&report, &self.out)?;
         print!("{}", answer(&experiment, &records)?);
         println!("Report, for a browser: {}", written.page.display());
@@ -87,7 +95,11 @@ fn answer(experiment: &Experiment, records: &[RunRecord]) -> Result<String> {
         writeln!(text, "{}\n", case.title())?;
         for flow in &record.flows {
             let bps = goodput_bps(experiment, flow);
-            let name = if flow.group == "ecn" { "ECN neighbour" } else { "LEGACY GUEST" };
+            let name = if flow.group == "ecn" {
+                "ECN neighbour"
+            } else {
+                "LEGACY GUEST"
+            };
             writeln!(
                 text,
                 "  {name:<14}{:>5.2} Mb/s  {}",
@@ -104,8 +116,15 @@ fn sentence(experiment: &Experiment, case: &Case, record: &RunRecord) -> Result<
     let records = std::slice::from_ref(record);
     let repetition = uc_experiment::Repetition::of(experiment, records, record.run);
     let (case, of, to) = (case.name.clone(), "legacy".to_owned(), "ecn".to_owned());
-    let share = repetition.measure(&Measure::Share { case: case.clone(), of: of.clone(), to })?;
-    let again = repetition.measure(&Measure::Retransmits { case: case.clone(), of })?;
+    let share = repetition.measure(&Measure::Share {
+        case: case.clone(),
+        of: of.clone(),
+        to,
+    })?;
+    let again = repetition.measure(&Measure::Retransmits {
+        case: case.clone(),
+        of,
+    })?;
     let jain = repetition.measure(&Measure::Jain { case })?;
     Ok(format!(
         "The legacy guest gets {:.0} % of what an ECN neighbour gets; it sent {again:.0} segments \
@@ -116,7 +135,10 @@ fn sentence(experiment: &Experiment, case: &Case, record: &RunRecord) -> Result<
 
 fn goodput_bps(experiment: &Experiment, flow: &uc_experiment::FlowRecord) -> f64 {
     let measured = experiment.measured_ns();
-    let mut inside = flow.samples.iter().filter(|sample| measured.contains(&sample.at_ns));
+    let mut inside = flow
+        .samples
+        .iter()
+        .filter(|sample| measured.contains(&sample.at_ns));
     let (Some(first), Some(last)) = (inside.next(), inside.next_back()) else {
         return 0.0;
     };

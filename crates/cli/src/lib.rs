@@ -6,3 +6,38 @@ pub mod live;
 pub mod outputs;
 pub mod ports;
 pub mod run;
+
+use clap::{Parser, Subcommand};
+
+/// Virtualized congestion control for Linux hosts: one law on the network under every guest's TCP.
+#[derive(Parser)]
+#[command(name = "uc", version, propagate_version = true, max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Demo),
+    Run(run::Run),
+    Attach(ports::Attach),
+    Detach(ports::Detach),
+    Flows(ports::Flows),
+}
+
+impl Arguments {
+    /// Does what they say; the answer may be negative.
+    ///
+    /// # Errors
+    /// In one line when printed with `{:#}`.
+    pub fn execute(self) -> anyhow::Result<bool> {
+        match self.command {
+            Command::Demo(demo) => demo.execute(),
+            Command::Run(run) => run.execute(),
+            Command::Attach(attach) => attach.execute(),
+            Command::Detach(detach) => detach.execute(),
+            Command::Flows(flows) => flows.execute(),
+        }
+    }
+}

@@ -3,36 +3,12 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use uc_cli::{demo, ports, run};
-
-/// Virtualized congestion control for Linux hosts: one law on the network under every guest's TCP.
-#[derive(Parser)]
-#[command(name = "uc", version, propagate_version = true, max_term_width = 100)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    Demo(demo::Demo),
-    Run(run::Run),
-    Attach(ports::Attach),
-    Detach(ports::Detach),
-    Flows(ports::Flows),
-}
+use clap::Parser;
+use uc_cli::Arguments;
 
 fn main() -> ExitCode {
     restore_broken_pipe();
-    let answer = match Arguments::parse().command {
-        Command::Demo(demo) => demo.execute(),
-        Command::Run(run) => run.execute(),
-        Command::Attach(attach) => attach.execute(),
-        Command::Detach(detach) => detach.execute(),
-        Command::Flows(flows) => flows.execute(),
-    };
-    match answer {
+    match Arguments::parse().execute() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
