@@ -35,7 +35,7 @@ pub(crate) const MAPS: [&str; 5] = ["flows", "policies", "reasons", "places", "h
 impl Programs {
     /// Loads both programs with room for `flows_max` flows. Takes about 0.2 s (the verifier).
     pub fn load(flows_max: u32) -> Result<Programs, PortError> {
-        libbpf_rs::set_print(Some((PrintLevel::Warn, quiet)));
+        silence_libbpf();
         let action = "load the port programs";
         let failed = |error| PortError::from_libbpf(action, &error);
         let mut open = ObjectBuilder::default()
@@ -151,5 +151,10 @@ impl Programs {
     }
 }
 
-/// libbpf's own messages repeat the error that is returned, at length.
+/// Keeps libbpf's own messages off standard error: they repeat the error that is returned, at
+/// length, and where a query finds no clsact qdisc they complain about what is no error.
+pub(crate) fn silence_libbpf() {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, quiet)));
+}
+
 fn quiet(_level: PrintLevel, _message: String) {}

@@ -21,7 +21,7 @@ use uc_core::Policy;
 
 use crate::attach::{AttachVia, Direction, Link};
 use crate::error::PortError;
-use crate::programs::{MAPS, Programs};
+use crate::programs::{MAPS, Programs, silence_libbpf};
 
 /// The folder of one installation's pins.
 #[derive(Clone, Debug)]
@@ -62,6 +62,7 @@ impl Store {
         if !self.program_path(Direction::ToGuest).exists() {
             return Ok(None);
         }
+        silence_libbpf();
         let failed = |error| PortError::from_libbpf(self.action("reopen the pins in"), &error);
         let program = |direction: Direction| {
             Program::fd_from_pinned_path(self.program_path(direction)).map_err(failed)
