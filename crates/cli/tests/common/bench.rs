@@ -1,0 +1,163 @@
+//! A lab with translated ports.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use nix::net::if_::if_nametoindex;
+use uc_core::{Reason, consts};
+use uc_experiment::{Experiment, Profile};
+use uc_lab::netns::Namespace;
+use uc_lab::wire::{Wire, WireSetup};
+use uc_lab::wiring::Wiring;
+use uc_lab::{Lab, Plan};
+use uc_port::{AttachVia, FlowView, PortLinks, Programs};
+
+/// The only case of an experiment, built; nothing is attached.
+pub fn build(experiment: &Experiment) -> (Plan, Lab) {
+    let plan = Plan::new(experiment, &experiment.cases[0]).unwrap();
+    let lab = Lab::build(&plan, &experiment.network, 1, Duration::from_millis(10)).unwrap();
+    (plan, lab)
+}
+
+/// The same with the bottleneck toward the first guest's host instead of toward the server.
+pub fn build_towards_guest(experiment: &Experiment) -> (Plan, Wiring, Wire) {
+    let plan = Plan::new(experiment, &experiment.cases[0]).unwrap();
+    assert_eq!(plan.host_count, 1, "two ends to swap");
+    let mut wiring = Wiring::build(&plan).unwrap();
+    let taps = std::mem::take(&mut wiring.taps);
+    let interval = Duration::from_millis(10);
+    let mut setup = WireSetup::new(&plan, &experiment.network, taps, Vec::new(), 1, interval);
+    setup.taps.swap(0, 1);
+    for (_, host) in &mut setup.addresses {
+        *host = 1 - *host;
+    }
+    (plan, wiring, Wire::start(setup).unwrap())
+}
+
+/// Programs on the ports of the guests that have a law, and nothing pinned.
+pub struct Translation {
+    /// The programs and their maps.
+    pub programs: Programs,
+    hosts: Namespace,
+    links: Vec<PortLinks>,
+}
+
+impl Translation {
+    /// Attaches to every port whose guest has a law.
+    pub fn attach(plan: &Plan, hosts: &Namespace, flows_max: u32) -> Self {
+        let programs = Programs::load(flows_max).unwrap();
+        let ports = plan.guests.iter().filter(|guest| guest.law.is_some());
+        let attach = |port: &str, profile| {
+            let ifindex = if_nametoindex(port).unwrap();
+            let law = uc_experiment::Law::Ecn;
+            let policy = uc_cli::live::policy(law, profile, consts::ECN_SYNS_ALWAYS as u8);
+            programs.set_policy(ifindex, &policy).unwrap();
+            programs.attach(ifindex, AttachVia::Auto).unwrap()
+        };
+        let attach = &attach;
+        let links = ports
+            .map(|guest| {
+                let profile: Profile = guest.profile;
+                hosts.enter(|| attach(&guest.port, profile)).unwrap()
+            })
+            .collect();
+        Self {
+            links,
+            hosts: hosts.clone(),
+            programs,
+        }
+    }
+
+    /// Packets counted under a reason.
+    pub fn count(&self, reason: Reason) -> u64 {
+        self.programs.counters().unwrap().get(reason)
+    }
+
+    /// The flow of this port.
+    pub fn flow(&self, port: &str, guest: SocketAddr, remote: SocketAddr) -> Option<FlowView> {
+        let ifindex = self.hosts.enter(|| if_nametoindex(port).unwrap()).unwrap();
+        self.programs.flow(ifindex, guest, remote).unwrap()
+    }
+
+    /// Every count that is not zero, for messages.
+    pub fn counts(&self) -> String {
+        let counters = self.programs.counters().unwrap();
+        let seen: Vec<_> = counters
+            .iter()
+            .filter(|(_, packets)| *packets > 0)
+            .collect();
+        format!("{seen:?}")
+    }
+
+    /// Takes the programs off every port.
+    pub fn detach(&mut self) {
+        let links = std::mem::take(&mut self.links);
+        // A clsact filter is removed by the index of its interface, which means something here only.
+        self.hosts.enter(|| drop(links)).unwrap();
+    }
+}
+
+impl Drop for Translation {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+/// The reason of that label.
+pub fn reason(label: &str) -> Reason {
+    Reason::all()
+        .find(|reason| reason.label() == label)
+        .unwrap()
+}
+
+/// The number that /proc shows of a TCP counter in this namespace, for example `InCsumErrors`.
+pub fn tcp_counter(namespace: &Namespace, name: &str) -> u64 {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+    let text = namespace.enter(read).unwrap();
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let mut pairs = names.split(' ').zip(values.split(' '));
+    let found = pairs.find(|(found, _)| *found == name);
+    found
+        .unwrap_or_else(|| panic!("no {name}"))
+        .1
+        .parse()
+        .unwrap()
+}
+
+/// Has the interface compute its own checksums, so that captures of it hold valid ones.
+pub fn complete_checksums(namespace: &Namespace, interface: &str) {
+    let ethtool = uc_lab::need::program("ethtool").unwrap();
+    let mut command = namespace.command(ethtool);
+    let output = command
+        .args(["-K", interface, "tx", "off"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Waits until `holds`; panics with `what` after ten seconds.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "{what}: not after 10 s"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A socket of a namespace, of a kind that the standard library does not make.
+pub fn raw_socket(namespace: &Namespace, domain: i32, kind: i32, protocol: i32) -> OwnedFd {
+    use std::os::fd::FromRawFd;
+    let open = || {
+        // SAFETY: no pointers; the answer is checked below.
+        let fd = unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) };
+        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+        // SAFETY: the kernel has just given us this descriptor; nobody else holds it.
+        unsafe { OwnedFd::from_raw_fd(fd) }
+    };
+    namespace.enter(open).unwrap()
+}

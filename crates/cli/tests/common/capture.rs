@@ -1,0 +1,194 @@
+//! Packets as tcpdump sees them and tshark reads them.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use uc_lab::netns::Namespace;
+
+/// TCP's flags as tshark numbers them.
+pub const FIN: u16 = 0x01;
+/// Synchronise.
+pub const SYN: u16 = 0x02;
+/// Reset.
+pub const RST: u16 = 0x04;
+/// Acknowledge.
+pub const ACK: u16 = 0x10;
+/// ECN echo (RFC 3168).
+pub const ECE: u16 = 0x40;
+/// Congestion window reduced (RFC 3168).
+pub const CWR: u16 = 0x80;
+/// Accurate ECN's third bit, once the nonce sum.
+pub const AE: u16 = 0x100;
+
+/// A capture under way.
+pub struct Capture {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    file: PathBuf,
+}
+
+impl Capture {
+    /// Captures whole frames of `interface` into `folder`, from the return of this call on.
+    pub fn start(namespace: &Namespace, interface: &str, folder: &Path) -> Self {
+        let file = folder.join(format!("{interface}-{}.pcap", namespace.node()));
+        let mut command = namespace.command("tcpdump");
+        // Not in blocks, of which the last one would be lost.
+        command.args([
+            "--immediate-mode",
+            "-B",
+            "16384",
+            "-s",
+            "0",
+            "-n",
+            "-Z",
+            "root",
+        ]);
+        command.args(["-i", interface, "-w"]);
+        let child = command
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = child.unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("listening on") {
+            line.clear();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "tcpdump ended");
+        }
+        Self {
+            child,
+            stderr,
+            file,
+        }
+    }
+
+    /// Ends it; the file holds every frame that crossed the interface.
+    pub fn finish(mut self) -> PathBuf {
+        // What has crossed has been queued to tcpdump's socket; let it be read.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT).unwrap();
+        let mut text = String::new();
+        self.stderr.read_to_string(&mut text).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{text}");
+        assert!(text.contains("\n0 packets dropped by kernel"), "{text}");
+        self.file.clone()
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        // A test that failed meanwhile does not wait for its captures. Otherwise it has ended.
+        let _ended_already = self.child.kill();
+        let _ended_already = self.child.wait();
+    }
+}
+
+/// One TCP segment of a capture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// Its number in the file, from 1.
+    pub number: u32,
+    /// The sender's port.
+    pub source_port: u16,
+    /// The receiver's port.
+    pub destination_port: u16,
+    /// The flags.
+    pub flags: u16,
+    /// The two bits of IP: 0 not ECT, 1 ECT(1), 2 ECT(0), 3 CE.
+    pub ecn: u8,
+    /// Bytes of payload.
+    pub payload_bytes: u32,
+    /// Sequence number as it stands there.
+    pub seq: u32,
+    /// Acknowledgement number as it stands there.
+    pub ack: u32,
+    /// Window as it stands there.
+    pub window: u16,
+    /// Whether tshark takes it for a retransmission.
+    pub retransmission: bool,
+}
+
+impl Segment {
+    /// Whether all of these flags are set.
+    pub fn has(&self, flags: u16) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// Whether any of these flags is set.
+    pub fn has_any(&self, flags: u16) -> bool {
+        self.flags & flags != 0
+    }
+}
+
+const FIELDS: [&str; 14] = [
+    "frame.number",
+    "tcp.srcport",
+    "tcp.dstport",
+    "tcp.flags",
+    "ip.dsfield.ecn",
+    "ipv6.tclass.ecn",
+    "tcp.len",
+    "tcp.seq_raw",
+    "tcp.ack_raw",
+    "tcp.window_size_value",
+    "tcp.checksum.status",
+    "ip.checksum.status",
+    "tcp.analysis.retransmission",
+    "tcp.analysis.spurious_retransmission",
+];
+
+/// Every TCP segment of the file. Panics at the first bad checksum.
+pub fn segments(file: &Path) -> Vec<Segment> {
+    let mut command = Command::new("tshark");
+    command
+        .arg("-r")
+        .arg(file)
+        .args(["-Y", "tcp", "-T", "fields", "-E", "separator=,"]);
+    for check in ["tcp.check_checksum:TRUE", "ip.check_checksum:TRUE"] {
+        command.args(["-o", check]);
+    }
+    for field in FIELDS {
+        command.args(["-e", field]);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| segment(line, file)).collect()
+}
+
+fn segment(line: &str, file: &Path) -> Segment {
+    let fields: Vec<&str> = line.split(',').collect();
+    assert_eq!(fields.len(), FIELDS.len(), "{line}");
+    let number = |index: usize| {
+        let text = fields[index];
+        match text.strip_prefix("0x") {
+            Some(hex) => u32::from_str_radix(hex, 16),
+            None => text.parse(),
+        }
+        .unwrap_or_else(|_| panic!("{} of {line} in {}", FIELDS[index], file.display()))
+    };
+    // 1 or Good; IPv6 has no header checksum.
+    let good = |index: usize| matches!(fields[index], "1" | "Good");
+    let is_ipv6 = fields[4].is_empty();
+    assert!(
+        good(10) && (is_ipv6 || good(11)),
+        "bad checksum: {line} in {}",
+        file.display()
+    );
+    Segment {
+        number: number(0),
+        source_port: number(1) as u16,
+        destination_port: number(2) as u16,
+        flags: number(3) as u16,
+        ecn: number(if is_ipv6 { 5 } else { 4 }) as u8,
+        payload_bytes: number(6),
+        seq: number(7),
+        ack: number(8),
+        window: number(9) as u16,
+        retransmission: !fields[12].is_empty() || !fields[13].is_empty(),
+    }
+}

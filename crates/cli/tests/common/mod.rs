@@ -1,0 +1,80 @@
+//! What the tests of ports and of the command line share. A live test's name begins with `live_`,
+//! so that they can be counted.
+#![allow(dead_code, reason = "every test program uses its own part")]
+
+pub mod bench;
+pub mod capture;
+pub mod frames;
+pub mod rules;
+pub mod sandbox;
+pub mod transfer;
+pub mod uc;
+
+use std::path::PathBuf;
+
+use uc_experiment::Experiment;
+
+/// The paper's bottleneck: RED1 on 10 Mb/s, fed by slightly faster links.
+pub const RED1: &str = "rate = \"10Mbit\"\naccess_rate = \"12Mbit\"\ndelay = \"250us\"\n\
+     queue = { kind = \"red\", min = \"90000B\", max = \"90001B\", limit = \"1MB\", burst = 61, \
+     probability = 1.0, packet = \"1500B\", ecn = true }";
+/// A queue that only drops, and early: the first flight already overflows it.
+pub const DROPS: &str = "rate = \"10Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"1ms\"\n\
+     queue = { kind = \"droptail\", limit = \"24kB\" }";
+/// Nobody's bottleneck.
+pub const AMPLE: &str = "rate = \"1Gbit\"\ndelay = \"100us\"\n\
+     queue = { kind = \"droptail\", limit = \"1MB\" }";
+/// A guest that does not speak ECN, and one that does; the server (by default) grants it.
+pub const STACKS: &str = "[stack.legacy]\ncongestion_control = \"reno\"\n\
+     [stack.ecn]\ncongestion_control = \"reno\"\necn = true";
+
+/// Whether this machine can run live tests. If not, says so in a line that can be counted, and
+/// panics where skipping is not allowed (`CI=true` or `UC_LIVE=require`).
+pub fn live() -> bool {
+    match uc_lab::need::check() {
+        Ok(()) => true,
+        Err(need) => skip(&need.to_string()),
+    }
+}
+
+/// The same for tests that also run other programs.
+pub fn live_with(programs: &[&str]) -> bool {
+    if !live() {
+        return false;
+    }
+    match programs.iter().find(|program| !is_on_path(program)) {
+        None => true,
+        Some(missing) => skip(&format!("`{missing}` is not on PATH: install it")),
+    }
+}
+
+fn skip(reason: &str) -> bool {
+    let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
+    assert!(
+        !is("CI", "true") && !is("UC_LIVE", "require"),
+        "live tests are required: {reason}"
+    );
+    println!("SKIP(live): {reason}");
+    false
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .any(|folder| folder.join(program).is_file())
+}
+
+/// A one-case experiment: `guests` is the text of its groups, `more` that of everything else.
+pub fn experiment(seconds: u32, network: &str, guests: &str, more: &str) -> Experiment {
+    let text = format!(
+        "name = \"live/test\"\ntitle = \"test\"\nduration = \"{seconds}s\"\n\
+         [network]\n{network}\n{more}\n[[case]]\nname = \"only\"\n{guests}"
+    );
+    Experiment::from_str("test", &text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// The text of a group of one guest.
+pub fn guest(name: &str, stack: &str, more: &str) -> String {
+    format!("[[case.guests]]\nname = \"{name}\"\nstack = \"{stack}\"\n{more}\n")
+}

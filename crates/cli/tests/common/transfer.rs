@@ -1,0 +1,173 @@
+//! One transfer between any two namespaces, whose content and pauses are checked.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{Backlog, SockaddrStorage, bind, connect, listen, setsockopt, sockopt};
+use uc_lab::netns::Namespace;
+use uc_lab::pattern::{CHUNK_BYTES, Pattern};
+use uc_lab::tcp_info::TcpInfo;
+
+use super::bench::raw_socket;
+
+/// A transfer that makes no progress for this long has failed.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// One end of a transfer.
+#[derive(Clone, Copy)]
+pub struct End<'a> {
+    /// Where it is.
+    pub namespace: &'a Namespace,
+    /// Its address and port.
+    pub address: SocketAddr,
+}
+
+/// A transfer under way.
+pub struct Transfer {
+    /// The end that connected and sends.
+    pub source: SocketAddr,
+    /// The end that accepted and receives.
+    pub destination: SocketAddr,
+    /// The sender's socket.
+    pub socket: TcpStream,
+    stop: Arc<AtomicBool>,
+    delivered_bytes: Arc<AtomicU64>,
+    longest_pause_ms: Arc<AtomicU64>,
+    sender: JoinHandle<io::Result<u64>>,
+    receiver: JoinHandle<Result<u64, String>>,
+}
+
+impl Transfer {
+    /// Connects with TCP under NewReno and sends until it is finished.
+    pub fn start(from: End<'_>, to: End<'_>) -> Self {
+        Self::start_with(from, to, libc::IPPROTO_TCP)
+    }
+
+    /// The same with another protocol of streams: Multipath TCP.
+    pub fn start_with(from: End<'_>, to: End<'_>, protocol: i32) -> Self {
+        let listener = TcpListener::from(open(to, protocol));
+        listen(&listener, Backlog::new(16).unwrap()).unwrap();
+        let socket = TcpStream::from(open(from, protocol));
+        if protocol == libc::IPPROTO_TCP {
+            setsockopt(&socket, sockopt::TcpCongestion, &"reno".into()).unwrap();
+        }
+        socket.set_write_timeout(Some(DEADLINE)).unwrap();
+        connect(socket.as_raw_fd(), &SockaddrStorage::from(to.address))
+            .unwrap_or_else(|errno| panic!("{} to {}: {errno}", from.address, to.address));
+        let (accepted, peer) = listener.accept().unwrap();
+        assert_eq!(peer, from.address);
+        accepted.set_read_timeout(Some(DEADLINE)).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let delivered_bytes = Arc::new(AtomicU64::new(0));
+        let longest_pause_ms = Arc::new(AtomicU64::new(0));
+        let (stream, stopping) = (socket.try_clone().unwrap(), Arc::clone(&stop));
+        let (delivered, pause) = (Arc::clone(&delivered_bytes), Arc::clone(&longest_pause_ms));
+        Self {
+            source: from.address,
+            destination: to.address,
+            socket,
+            stop,
+            delivered_bytes,
+            longest_pause_ms,
+            sender: std::thread::spawn(move || send(stream, &stopping)),
+            receiver: std::thread::spawn(move || receive(accepted, &delivered, &pause)),
+        }
+    }
+
+    /// Payload that has arrived so far, all of it checked.
+    pub fn delivered_bytes(&self) -> u64 {
+        self.delivered_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Has the sender's kernel send no faster than this.
+    pub fn pace(&self, bytes_per_second: u32) {
+        let length = size_of::<u32>() as libc::socklen_t;
+        let (fd, value) = (
+            self.socket.as_raw_fd(),
+            (&raw const bytes_per_second).cast(),
+        );
+        // SAFETY: the pointer is to a live integer of the length given.
+        let answer = unsafe {
+            libc::setsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_MAX_PACING_RATE,
+                value,
+                length,
+            )
+        };
+        assert_eq!(answer, 0, "{}", io::Error::last_os_error());
+    }
+
+    /// What the sender's kernel says of it.
+    pub fn info(&self) -> TcpInfo {
+        TcpInfo::read(self.socket.as_fd()).unwrap()
+    }
+
+    /// Ends it in order: everything that was written arrives. Panics unless it does, intact and
+    /// without a pause of a second. Returns the bytes.
+    pub fn finish(self) -> u64 {
+        let (source, destination) = (self.source, self.destination);
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = self.sender.join().unwrap();
+        let received = self.receiver.join().unwrap();
+        let pause_ms = self.longest_pause_ms.load(Ordering::Relaxed);
+        println!("{source} to {destination}: {received:?} bytes, longest pause {pause_ms} ms");
+        let sent = sent.unwrap_or_else(|error| panic!("{source} to {destination}: {error}"));
+        assert_eq!(received, Ok(sent), "{source} to {destination}");
+        assert!(pause_ms < 1000, "{source} to {destination}: {pause_ms} ms");
+        sent
+    }
+}
+
+fn open(end: End<'_>, protocol: i32) -> std::os::fd::OwnedFd {
+    let domain = if end.address.is_ipv4() {
+        libc::AF_INET
+    } else {
+        libc::AF_INET6
+    };
+    let fd = raw_socket(end.namespace, domain, libc::SOCK_STREAM, protocol);
+    setsockopt(&fd, sockopt::ReuseAddr, &true).unwrap();
+    bind(fd.as_raw_fd(), &SockaddrStorage::from(end.address)).unwrap();
+    fd
+}
+
+fn send(mut stream: TcpStream, stop: &AtomicBool) -> io::Result<u64> {
+    let pattern = Pattern::default();
+    let mut at_byte = 0;
+    while !stop.load(Ordering::Relaxed) {
+        at_byte += stream.write(&pattern.chunk(at_byte)[..16_384])? as u64;
+    }
+    stream.shutdown(std::net::Shutdown::Write)?;
+    Ok(at_byte)
+}
+
+fn receive(
+    mut stream: TcpStream,
+    delivered: &AtomicU64,
+    longest_pause_ms: &AtomicU64,
+) -> Result<u64, String> {
+    let pattern = Pattern::default();
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut at_byte = 0;
+    loop {
+        let since = Instant::now();
+        let length = stream
+            .read(&mut buffer)
+            .map_err(|error| format!("at {at_byte}: {error}"))?;
+        longest_pause_ms.fetch_max(since.elapsed().as_millis() as u64, Ordering::Relaxed);
+        if length == 0 {
+            return Ok(at_byte);
+        }
+        if let Some(at) = pattern.first_difference(at_byte, &buffer[..length]) {
+            return Err(format!("corrupt at byte {at}"));
+        }
+        at_byte += length as u64;
+        delivered.store(at_byte, Ordering::Relaxed);
+    }
+}

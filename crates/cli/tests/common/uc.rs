@@ -1,0 +1,143 @@
+//! Running the real binary, and what one may expect of its answers.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// The words before a command that take all rights from it.
+pub const AS_NOBODY: [&str; 7] = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "--inh-caps=-all",
+    "--bounding-set=-all",
+    "--",
+];
+
+/// `uc` in a folder that everybody may enter: the build's own may be closed.
+pub fn for_everybody() -> PathBuf {
+    static COPY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = COPY.get_or_init(|| {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), open).unwrap();
+        let path = folder.path().join("uc");
+        std::fs::copy(env!("CARGO_BIN_EXE_uc"), &path).unwrap();
+        (folder, path)
+    });
+    path.clone()
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Exit status; `None` after a signal.
+    pub status: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl From<Output> for Outcome {
+    fn from(output: Output) -> Self {
+        Self {
+            status: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// Runs the command to its end.
+pub fn outcome(mut command: Command) -> Outcome {
+    let output = command.stdin(std::process::Stdio::null()).output();
+    output
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"))
+        .into()
+}
+
+/// Runs the command, which must succeed, and returns its standard output.
+pub fn success(command: Command) -> String {
+    let text = format!("{command:?}");
+    let outcome = outcome(command);
+    assert_eq!(outcome.status, Some(0), "{text}: {outcome:?}");
+    assert_eq!(outcome.stderr, "", "{text}");
+    outcome.stdout
+}
+
+/// Runs the command, which must be refused in one line that has these parts, in this order.
+pub fn refusal(command: Command, parts: &[&str]) -> String {
+    let text = format!("{command:?}");
+    let outcome = outcome(command);
+    assert_refusal(&outcome, parts, &text);
+    outcome.stderr
+}
+
+/// Status 2, nothing on standard output, one line on standard error.
+pub fn assert_refusal(outcome: &Outcome, parts: &[&str], text: &str) {
+    assert_eq!(outcome.status, Some(2), "{text}: {outcome:?}");
+    assert_eq!(outcome.stdout, "", "{text}");
+    assert_eq!(
+        outcome.stderr.lines().count(),
+        1,
+        "{text}: {}",
+        outcome.stderr
+    );
+    println!("{}", outcome.stderr.trim_end());
+    let mut rest = outcome.stderr.as_str();
+    assert!(rest.starts_with("uc: "), "{text}: {rest}");
+    for part in parts {
+        let at = rest.find(part);
+        let at = at.unwrap_or_else(|| panic!("{text}: no {part:?} in {}", outcome.stderr));
+        rest = &rest[at + part.len()..];
+    }
+}
+
+/// From now on this process and its children get ENOSYS from bpf(2), as on a kernel without it.
+pub fn forbid_bpf() -> io::Result<()> {
+    let statement = |code: u32, k: u32, jt, jf| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    // Offset 0 of struct seccomp_data is the number of the system call.
+    let filter = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        statement(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            libc::SYS_bpf as u32,
+            0,
+            1,
+        ),
+        statement(
+            libc::BPF_RET | libc::BPF_K,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
+            0,
+            0,
+        ),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    // SAFETY: numbers only, then a pointer to a program that lives through the call.
+    let refused = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+            || libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            ) != 0
+    };
+    if refused {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! `uc run` on a tiny experiment: its object, its exit status, its files, and Ctrl-C.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::live;
+use common::uc::{Outcome, assert_refusal, outcome};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+use uc_lab::netns::Namespace;
+
+const TINY: &str = include_str!("common/tiny.toml");
+
+fn folder_with(text: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.toml"), text).unwrap();
+    folder
+}
+
+fn run_in(folder: &TempDir) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    command
+        .current_dir(folder.path())
+        .args(["run", "t.toml", "--json", "--seed", "5"]);
+    command
+}
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+fn names_in(folder: &Path) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+fn assert_object(outcome: &Outcome, holds: bool) {
+    let object: Value = serde_json::from_str(&outcome.stdout).expect("one JSON object");
+    let expected = [
+        "experiment",
+        "arm",
+        "seed",
+        "commit",
+        "runs",
+        "results",
+        "holds",
+    ];
+    assert_eq!(keys(&object), BTreeSet::from(expected));
+    assert_eq!(object["experiment"], "t/tiny");
+    assert_eq!(object["arm"], "live");
+    assert_eq!(
+        (&object["seed"], &object["runs"]),
+        (&Value::from(5), &Value::from(1))
+    );
+    assert!(
+        object["commit"]
+            .as_str()
+            .is_some_and(|commit| !commit.is_empty())
+    );
+    assert_eq!(object["holds"], holds);
+    let results = object["results"].as_array().unwrap();
+    assert_eq!(results.len(), 1);
+    let expected = ["name", "paper", "ours", "spread", "expect", "holds"];
+    assert_eq!(keys(&results[0]), BTreeSet::from(expected));
+    assert_eq!(results[0]["name"], "it uses the link");
+    assert_eq!(results[0]["holds"], holds);
+    assert!(
+        results[0]["ours"]
+            .as_f64()
+            .is_some_and(|ours| (0.5..=1.1).contains(&ours))
+    );
+}
+
+#[test]
+fn live_run_prints_one_object_with_the_promised_keys_and_its_status_is_the_verdict() {
+    if !live() {
+        return;
+    }
+    for (bound, status) in [("at_least = 0.5", 0), ("at_most = 0.01", 1)] {
+        let folder = folder_with(&TINY.replace("at_least = 0.5", bound));
+        let outcome = outcome(run_in(&folder));
+        assert_eq!(
+            (outcome.status, outcome.stderr.as_str()),
+            (Some(status), ""),
+            "{bound}"
+        );
+        assert_object(&outcome, status == 0);
+        assert_eq!(
+            names_in(folder.path()),
+            ["out", "t.toml"].map(String::from).into()
+        );
+        let files = ["report.html", "results.json", "records.json"].map(String::from);
+        assert_eq!(names_in(&folder.path().join("out/t-tiny")), files.into());
+    }
+}
+
+/// Network namespaces that the process holds by descriptor.
+fn namespaces_of(child: &Child) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{}/fd", child.id())) else {
+        return Vec::new();
+    };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let is_namespace = |path: &std::path::PathBuf| {
+        std::fs::read_link(path).is_ok_and(|target| target.to_string_lossy().starts_with("net:"))
+    };
+    paths
+        .filter(is_namespace)
+        .map(|path| path.to_str().unwrap().to_owned())
+        .collect()
+}
+
+/// A cage with one end of a veth pair, whose other end is in the namespace at `path`: it goes when
+/// that does.
+fn canary(path: &str) -> Namespace {
+    let cage = Namespace::new("the canary").unwrap();
+    let mut command = cage.command(uc_lab::need::program("ip").unwrap());
+    command.args([
+        "link", "add", "canary", "type", "veth", "peer", "name", "watched", "netns",
+    ]);
+    assert!(command.arg(path).status().unwrap().success(), "{path}");
+    cage
+}
+
+fn sings(cage: &Namespace) -> bool {
+    cage.enter(|| nix::net::if_::if_nametoindex("canary").is_ok())
+        .unwrap()
+}
+
+#[test]
+fn live_ctrl_c_ends_a_run_within_two_seconds_and_nothing_is_left() {
+    if !live() {
+        return;
+    }
+    let folder = folder_with(&TINY.replace("duration = \"2s\"", "duration = \"600s\""));
+    let mut command = run_in(&folder);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while namespaces_of(&child).len() < 3 {
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "the run has begun"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // In the middle of its transfer.
+    std::thread::sleep(Duration::from_millis(1500));
+    let cages: Vec<Namespace> = namespaces_of(&child)
+        .iter()
+        .map(|path| canary(path))
+        .collect();
+    assert!(
+        cages.len() >= 3 && cages.iter().all(sings),
+        "hosts, server and a guest"
+    );
+
+    let start = Instant::now();
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let status = child.wait().unwrap().code();
+    let took = start.elapsed();
+    println!("ended {took:?} after SIGINT");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let (mut stdout, mut stderr) = (String::new(), String::new());
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut stdout)
+        .unwrap();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    assert_refusal(
+        &Outcome {
+            status,
+            stdout,
+            stderr,
+        },
+        &["cancelled"],
+        "SIGINT",
+    );
+    assert_eq!(names_in(folder.path()), ["t.toml"].map(String::from).into());
+    let start = Instant::now();
+    while cages.iter().any(sings) {
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "a namespace outlives the run"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,237 @@
+//! What `uc` says when it can't: one line that names the thing and the mend, status 2, and nothing
+//! left behind.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::live_with;
+use common::sandbox::Sandbox;
+use common::uc::{AS_NOBODY, for_everybody, refusal};
+use tempfile::TempDir;
+use uc_lab::netns::Namespace;
+
+const TOOLS: [&str; 3] = ["unshare", "nsenter", "setpriv"];
+const GOOD: &str = include_str!("common/tiny.toml");
+
+/// A folder with an experiment in it, which everybody may read.
+fn folder_with(text: &str) -> TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.toml"), text).unwrap();
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    folder
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+fn run_in(folder: &TempDir) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    command
+        .current_dir(folder.path())
+        .args(["run", "t.toml", "--json"]);
+    command
+}
+
+/// What is replaced in the good file, by what, and what the refusal names, in this order.
+const MALFORMED: [(&str, &str, &[&str]); 7] = [
+    (
+        "settle =",
+        "setle =",
+        &["t.toml:", "unknown key `setle`", "did you mean `settle`?"],
+    ),
+    (
+        "\"10Mbit\"",
+        "10",
+        &["t.toml:", "the unit is missing", "\"10Mbit\""],
+    ),
+    (
+        "\"10Mbit\"",
+        "\"10Mb\"",
+        &["t.toml:", "`10Mb` is not a rate", "bit, kbit, Mbit, Gbit"],
+    ),
+    (
+        "count = 1",
+        "count = 0",
+        &["t.toml:", "count: is 0", "give at least 1"],
+    ),
+    (
+        "count = 1",
+        "count = -1",
+        &["t.toml:", "integer `-1`", "a whole number"],
+    ),
+    (
+        "stack = \"legacy\"",
+        "stack = \"lagacy\"",
+        &["[stack.lagacy]", "did you mean `legacy`?"],
+    ),
+    ("[network]", "this is no TOML", &["t.toml:"]),
+];
+
+#[test]
+fn malformed_experiments_are_refused_at_the_place_with_the_mend() {
+    for (from, to, parts) in MALFORMED {
+        assert!(GOOD.contains(from), "{from:?}");
+        let folder = folder_with(&GOOD.replacen(from, to, 1));
+        refusal(run_in(&folder), parts);
+        assert_eq!(
+            names_in(folder.path()),
+            ["t.toml"],
+            "nothing is left behind"
+        );
+    }
+}
+
+#[test]
+fn missing_files_and_senseless_overrides_are_refused() {
+    let folder = folder_with(GOOD);
+    let mut missing = Command::new(env!("CARGO_BIN_EXE_uc"));
+    missing
+        .current_dir(folder.path())
+        .args(["run", "no/such.toml"]);
+    refusal(
+        missing,
+        &[
+            "no/such.toml: No such file",
+            "name an experiment file (*.toml)",
+        ],
+    );
+    for (argument, parts) in [
+        (
+            "network.rat=1Mbit",
+            &["--set network.rat=1Mbit", "rate"][..],
+        ),
+        (
+            "network.rate=1",
+            &["--set network.rate=1", "unit is missing"],
+        ),
+        ("repeat=0", &["repeat: is 0", "run it at least once"]),
+    ] {
+        let mut command = run_in(&folder);
+        command.args(["--set", argument]);
+        refusal(command, parts);
+    }
+    let mut command = run_in(&folder);
+    command.args(["--case", "nosuch"]);
+    refusal(command, &["nosuch", "only"]);
+    assert_eq!(
+        names_in(folder.path()),
+        ["t.toml"],
+        "nothing is left behind"
+    );
+}
+
+#[test]
+fn a_run_without_root_names_the_missing_capability() {
+    let folder = folder_with(GOOD);
+    let mut command = if nix::unistd::geteuid().is_root() {
+        if !live_with(&["setpriv"]) {
+            return;
+        }
+        let mut command = Command::new(AS_NOBODY[0]);
+        command.args(&AS_NOBODY[1..]).arg(for_everybody());
+        command
+    } else {
+        Command::new(env!("CARGO_BIN_EXE_uc"))
+    };
+    command.current_dir(folder.path()).args(["run", "t.toml"]);
+    refusal(command, &["CAP_NET_ADMIN is missing", "run as root"]);
+    assert_eq!(
+        names_in(folder.path()),
+        ["t.toml"],
+        "nothing is left behind"
+    );
+}
+
+#[test]
+fn an_unknown_interface_is_named() {
+    let attach = |ports: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+        command.arg("attach").args(ports);
+        command
+    };
+    refusal(attach(&["nosuch0"]), &["'nosuch0'", "ip link"]);
+    // The other port is not touched.
+    refusal(attach(&["lo", "nosuch0"]), &["'nosuch0'", "ip link"]);
+}
+
+#[test]
+fn live_ports_without_root_a_bpffs_or_bpf_are_refused_with_the_mend() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let namespace = Namespace::new("the tests").unwrap();
+    let sandbox = Sandbox::new();
+    refusal(
+        sandbox.uc_as_nobody(&namespace, &["attach", "lo"]),
+        &["may not", "needs root, or CAP_BPF", "sudo"],
+    );
+    assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
+    refusal(
+        sandbox.uc_without_bpf(&namespace, &["attach", "lo"]),
+        &["this kernel can't", "CONFIG_BPF_SYSCALL"],
+    );
+    assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
+    let bare = Sandbox::without_bpffs();
+    refusal(
+        bare.uc(&namespace, &["attach", "lo"]),
+        &[
+            "no BPF file system at /sys/fs/bpf",
+            "mount -t bpf bpf /sys/fs/bpf",
+        ],
+    );
+    assert_eq!(bare.pins(), Vec::<String>::new());
+}
+
+#[test]
+fn live_attaching_twice_and_detaching_what_is_not_attached_are_refused_with_the_mend() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let namespace = Namespace::new("the tests").unwrap();
+    let sandbox = Sandbox::new();
+    let uc = |arguments: &[&str]| sandbox.uc(&namespace, arguments);
+    refusal(uc(&["detach", "lo"]), &["nothing is attached", "'lo'"]);
+    common::uc::success(uc(&["attach", "lo"]));
+    refusal(
+        uc(&["attach", "lo"]),
+        &["'lo' is attached already", "uc detach lo"],
+    );
+    refusal(uc(&["detach", "nosuch0"]), &["'nosuch0'", "ip link"]);
+    for arguments in [&["flows"][..], &["detach", "lo"]] {
+        refusal(
+            sandbox.uc_as_nobody(&namespace, arguments),
+            &["may not", "needs root"],
+        );
+    }
+    common::uc::success(uc(&["detach", "lo"]));
+    assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
+}
+
+#[test]
+fn live_a_run_on_a_kernel_without_bpf_names_the_port_and_the_mend() {
+    use std::os::unix::process::CommandExt;
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let folder = folder_with(GOOD);
+    let mut command = run_in(&folder);
+    // SAFETY: two system calls between fork and exec, which allocate nothing.
+    unsafe { command.pre_exec(common::uc::forbid_bpf) };
+    refusal(
+        command,
+        &["port0", "this kernel can't", "CONFIG_BPF_SYSCALL"],
+    );
+    assert_eq!(
+        names_in(folder.path()),
+        ["t.toml"],
+        "nothing is left behind"
+    );
+}
