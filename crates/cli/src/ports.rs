@@ -102,6 +102,7 @@ impl Detach {
     /// Detaches.
     pub fn execute(self) -> Result<bool> {
         let store = Store::default();
+        let _turn = store.lock()?;
         let Some(programs) = store.open()? else {
             if self.all {
                 println!("nothing is attached");

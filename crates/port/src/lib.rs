@@ -11,6 +11,7 @@ mod attach;
 mod counters;
 mod error;
 mod flows;
+mod interfaces;
 mod programs;
 mod store;
 mod test_run;

@@ -8,19 +8,20 @@
 //!   port-<ifindex>-from_guest, …-to_guest the TCX links (a clsact filter needs no pin)
 //! ```
 
-use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::{MapCore, MapHandle, Program};
+use nix::fcntl::{Flock, FlockArg};
 use uc_core::Policy;
 
 use crate::attach::{AttachVia, Direction, Link};
 use crate::error::PortError;
+use crate::interfaces::{interface_index, interfaces};
 use crate::programs::{MAPS, Programs, silence_libbpf};
 
 /// The folder of one installation's pins.
@@ -57,6 +58,19 @@ impl Store {
         }
     }
 
+    /// Waits until no other process attaches or detaches; hold the answer from [`Store::open`] on
+    /// while doing either. Two that pin at once would take each other's pins for their own.
+    pub fn lock(&self) -> Result<Flock<File>, PortError> {
+        let parent = self.parent()?;
+        let opened = File::open(parent).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => self.no_bpffs(),
+            _ => PortError::from_kernel(format!("open {}", parent.display()), error),
+        })?;
+        Flock::lock(opened, FlockArg::LockExclusive).map_err(|(_, errno)| {
+            PortError::from_kernel(format!("lock {}", parent.display()), errno.into())
+        })
+    }
+
     /// Reopens what is pinned; `None` if nothing is.
     pub fn open(&self) -> Result<Option<Programs>, PortError> {
         if !self.program_path(Direction::ToGuest).exists() {
@@ -89,6 +103,8 @@ impl Store {
             return Ok(programs);
         }
         let mut programs = Programs::load(flows_max)?;
+        // What an attach pinned that was killed before it was whole.
+        self.remove_shared();
         fs::create_dir_all(&self.folder)
             .map_err(|error| PortError::from_kernel(self.action("make"), error))?;
         let pinned = self.pin_all(&mut programs);
@@ -122,6 +138,8 @@ impl Store {
         for name in names {
             interface_index(name)?;
         }
+        self.check_bpffs()?;
+        let _turn = self.lock()?;
         let programs = self.open_or_load(flows_max)?;
         for (done, name) in names.iter().enumerate() {
             if let Err(error) = self.attach(&programs, name, policy, via) {
@@ -257,15 +275,21 @@ impl Store {
     }
 
     fn check_bpffs(&self) -> Result<(), PortError> {
-        let missing = || PortError::NoBpffs {
-            path: self.folder.clone(),
-        };
-        let parent = self.folder.parent().ok_or_else(missing)?;
-        let status = nix::sys::statfs::statfs(parent).map_err(|_| missing())?;
+        let status = nix::sys::statfs::statfs(self.parent()?).map_err(|_| self.no_bpffs())?;
         if status.filesystem_type().0 == BPF_FS_MAGIC {
             Ok(())
         } else {
-            Err(missing())
+            Err(self.no_bpffs())
+        }
+    }
+
+    fn parent(&self) -> Result<&Path, PortError> {
+        self.folder.parent().ok_or_else(|| self.no_bpffs())
+    }
+
+    fn no_bpffs(&self) -> PortError {
+        PortError::NoBpffs {
+            path: self.folder.clone(),
         }
     }
 
@@ -281,20 +305,4 @@ impl Store {
     fn action(&self, verb: &str) -> String {
         format!("{verb} {}", self.folder.display())
     }
-}
-
-/// Index of an interface of the calling thread's network namespace.
-fn interface_index(name: &str) -> Result<u32, PortError> {
-    nix::net::if_::if_nametoindex(name).map_err(|_| PortError::NoInterface {
-        name: name.to_owned(),
-    })
-}
-
-fn interfaces() -> BTreeMap<u32, String> {
-    let Ok(list) = nix::net::if_::if_nameindex() else {
-        return BTreeMap::new();
-    };
-    list.iter()
-        .map(|entry| (entry.index(), entry.name().to_string_lossy().into_owned()))
-        .collect()
 }
