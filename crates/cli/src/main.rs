@@ -12,10 +12,25 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("uc: {error:#}");
+            eprintln!("uc: {}", in_one_line(&error));
             ExitCode::from(2)
         }
     }
+}
+
+/// The error and its causes, none of them twice: many errors tell their cause themselves.
+fn in_one_line(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.contains(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text += ": ";
+        }
+        text += &cause;
+    }
+    text.replace('\n', " ")
 }
 
 /// `uc flows | head` ends quietly: Rust ignores SIGPIPE and would panic on the failed write.
