@@ -35,17 +35,10 @@ impl Capture {
     pub fn start(namespace: &Namespace, interface: &str, folder: &Path) -> Self {
         let file = folder.join(format!("{interface}-{}.pcap", namespace.node()));
         let mut command = namespace.command("tcpdump");
-        // Not in blocks, of which the last one would be lost.
-        command.args([
-            "--immediate-mode",
-            "-B",
-            "16384",
-            "-s",
-            "0",
-            "-n",
-            "-Z",
-            "root",
-        ]);
+        // Not in blocks, of which the last one would be lost. The buffer is made of slots of the
+        // snapshot's length: 2 kB hold any frame here, and 16 MiB 8,000 of them.
+        command.args(["--immediate-mode", "-s", "2048", "-B", "16384"]);
+        command.args(["-n", "-Z", "root"]);
         command.args(["-i", interface, "-w"]);
         let child = command
             .arg(&file)

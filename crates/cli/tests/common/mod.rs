@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test program uses its own part")]
 
 pub mod bench;
+pub mod by_hand;
 pub mod capture;
 pub mod frames;
 pub mod rules;

@@ -79,6 +79,12 @@ impl Sandbox {
             .collect()
     }
 
+    /// Removes one of them.
+    pub fn unpin(&self, name: &str) {
+        let folder = format!("/proc/{}/root/sys/fs/bpf/undercurrent", self.holder.id());
+        std::fs::remove_file(std::path::Path::new(&folder).join(name)).unwrap();
+    }
+
     /// Whether nothing of ours is left in /sys/fs/bpf. Some kernels have files of their own there.
     pub fn is_clean(&self) -> bool {
         let folder = format!("/proc/{}/root/sys/fs/bpf", self.holder.id());

@@ -88,6 +88,12 @@ pub fn assert_refusal(outcome: &Outcome, parts: &[&str], text: &str) {
         outcome.stderr
     );
     println!("{}", outcome.stderr.trim_end());
+    let causes = outcome.stderr.matches("os error").count();
+    assert!(
+        causes <= 1,
+        "{text}: a cause is told twice: {}",
+        outcome.stderr
+    );
     let mut rest = outcome.stderr.as_str();
     assert!(rest.starts_with("uc: "), "{text}: {rest}");
     for part in parts {

@@ -1,0 +1,80 @@
+//! Ports attached by hand, as an operator does it, while transfers go on.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use uc_lab::{Lab, Plan};
+
+use super::bench::build;
+use super::sandbox::Sandbox;
+use super::transfer::{End, Transfer};
+use super::uc::success;
+use super::{STACKS, experiment, guest};
+
+/// What a sandbox needs.
+pub const TOOLS: [&str; 3] = ["unshare", "nsenter", "mount"];
+/// The first guest's port.
+pub const PORT: &str = "port0";
+/// A queue that drops late and marks nothing: two flows share it without starving each other.
+pub const SHARED: &str = "rate = \"20Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"1ms\"\n\
+     queue = { kind = \"droptail\", limit = \"100kB\" }";
+
+/// A lab of one guest, nothing attached.
+pub fn one_guest(network: &str) -> (Plan, Lab) {
+    build(&experiment(
+        1,
+        network,
+        &guest("legacy", "legacy", ""),
+        STACKS,
+    ))
+}
+
+/// A transfer from the guest to the server; each number has ports of its own.
+pub fn start(plan: &Plan, lab: &Lab, number: u16) -> Transfer {
+    let end = |namespace, address, port| End {
+        namespace,
+        address: SocketAddr::new(address, port),
+    };
+    let from = end(
+        &lab.wiring.guests[0],
+        plan.guests[0].address,
+        40_000 + number,
+    );
+    Transfer::start(
+        from,
+        end(&lab.wiring.server, plan.server.address, 5001 + number),
+    )
+}
+
+/// Lets the transfers run for a while, in which each of them gets on.
+pub fn go_on(transfers: &[&Transfer], milliseconds: u64) {
+    let before: Vec<_> = transfers
+        .iter()
+        .map(|transfer| transfer.delivered_bytes())
+        .collect();
+    std::thread::sleep(Duration::from_millis(milliseconds));
+    for (transfer, before) in transfers.iter().zip(before) {
+        let after = transfer.delivered_bytes();
+        assert!(
+            after > before + 10_000,
+            "{}: {before} to {after}",
+            transfer.source
+        );
+    }
+}
+
+/// What `uc flows --json` prints.
+pub fn flows(sandbox: &Sandbox, lab: &Lab) -> Value {
+    let text = success(sandbox.uc(&lab.wiring.hosts, &["flows", "--json"]));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// How many packets it counted under that reason.
+pub fn packets(flows: &Value, reason: &str) -> u64 {
+    let rows = flows["packets"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["reason"] == reason);
+    row.unwrap_or_else(|| panic!("no {reason}"))["packets"]
+        .as_u64()
+        .unwrap()
+}
