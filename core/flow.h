@@ -41,6 +41,7 @@ enum uc_ca_state {
 #define UC_FLOW_WSCALE      0x0400 /* the one who sent the SYN offered window scaling */
 #define UC_FLOW_NODELAY     0x0800 /* sends runts while one is in flight: Nagle is off */
 #define UC_FLOW_PAIRS       0x1000 /* window.h: makes no runt of an odd segment */
+#define UC_FLOW_BULK        0x2000 /* window.h: sends three segments in one piece */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 

@@ -99,6 +99,9 @@ static __always_inline void uc_learn_runt(struct uc_flow *flow, const struct uc_
 	/* shorter than the grain of the window: what rounding up made of it (window.h) */
 	if (segment->payload_bytes % mss_bytes < 1U << (flow->wscale & 15))
 		flow->bits &= ~UC_FLOW_PAIRS;
+	/* a room short of three segments used up: they went out in one piece */
+	else if (flow->offered_segments == 3 && !uc_after(flow->edge, end))
+		flow->bits = (flow->bits & ~UC_FLOW_PAIRS) | UC_FLOW_BULK;
 	flow->runt_seq = end;
 	flow->runt_short_bytes = mss_bytes - segment->payload_bytes % mss_bytes;
 }
