@@ -79,8 +79,9 @@ fn guests_of_one_host_translate_to_each_other(family: &str) {
         );
     }
 
-    let sides = sides.map(Capture::finish);
-    let between = between.finish();
+    let [a, b] = sides;
+    let [a, b, between] = Capture::finish([a, b, between]);
+    let sides = [a, b];
     for (side, accepts) in sides.iter().zip([5002, 5001]) {
         let is_to_guest = |segment: &Segment| segment.destination_port == accepts;
         assert!(assert_only_editable_fields_differ(side, &between) > 1000);

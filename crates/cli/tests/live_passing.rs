@@ -121,15 +121,16 @@ fn other_protocols_pass(family: &str) {
     );
     println!("{family}: {exchanged} datagrams: not_tcp {not_tcp}, fragment {fragments}");
 
-    let of = |capture: Capture| {
+    let of = |file: &std::path::Path| {
         let passed = |frame: &Vec<u8>| {
             ip(frame).is_some_and(|(_, protocol, _)| {
                 [UDP, ICMP, ICMPV6, IPV6_FRAGMENT].contains(&protocol)
             })
         };
-        occurrences(frames(&capture.finish()).into_iter().filter(passed))
+        occurrences(frames(file).into_iter().filter(passed))
     };
-    let (guest_side, network_side) = (of(guest_side), of(network_side));
+    let captures = [guest_side, network_side];
+    let [guest_side, network_side] = Capture::finish(captures).map(|file| of(&file));
     assert!(
         guest_side == network_side,
         "{family}: a frame was changed, lost or doubled"

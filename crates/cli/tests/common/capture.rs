@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -59,16 +60,21 @@ impl Capture {
         }
     }
 
-    /// Ends it; the file holds every frame that crossed the interface.
-    pub fn finish(mut self) -> PathBuf {
-        // What has crossed has been queued to tcpdump's socket; let it be read.
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT).unwrap();
-        let mut text = String::new();
-        self.stderr.read_to_string(&mut text).unwrap();
-        assert!(self.child.wait().unwrap().success(), "{text}");
-        assert!(text.contains("\n0 packets dropped by kernel"), "{text}");
-        self.file.clone()
+    /// Ends captures of one path at one moment, when all is quiet on it; the files hold every frame
+    /// that crossed their interfaces.
+    pub fn finish<const N: usize>(captures: [Self; N]) -> [PathBuf; N] {
+        // The last segments of a connection, and what tcpdump has not read yet.
+        std::thread::sleep(Duration::from_secs(1));
+        for capture in &captures {
+            kill(Pid::from_raw(capture.child.id() as i32), Signal::SIGINT).unwrap();
+        }
+        captures.map(|mut capture| {
+            let mut text = String::new();
+            capture.stderr.read_to_string(&mut text).unwrap();
+            assert!(capture.child.wait().unwrap().success(), "{text}");
+            assert!(text.contains("\n0 packets dropped by kernel"), "{text}");
+            capture.file.clone()
+        })
     }
 }
 
