@@ -69,12 +69,28 @@ impl Capture {
             kill(Pid::from_raw(capture.child.id() as i32), Signal::SIGINT).unwrap();
         }
         captures.map(|mut capture| {
+            capture.end();
             let mut text = String::new();
             capture.stderr.read_to_string(&mut text).unwrap();
             assert!(capture.child.wait().unwrap().success(), "{text}");
             assert!(text.contains("\n0 packets dropped by kernel"), "{text}");
             capture.file.clone()
         })
+    }
+}
+
+impl Capture {
+    /// Waits for its end; a signal that came just before tcpdump began to wait is sent again.
+    fn end(&mut self) {
+        for _ in 0..20 {
+            if self.child.try_wait().unwrap().is_some() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(500));
+            // Fails where it has ended meanwhile: it is not reaped yet, so nobody else is meant.
+            let _ended_already = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT);
+        }
+        panic!("tcpdump does not end: {}", self.file.display());
     }
 }
 
