@@ -85,9 +85,9 @@ fn claim(next: &AtomicUsize, count: usize) -> Option<usize> {
     (index < count).then_some(index)
 }
 
-/// The emulated network may be this late before its packets' times mean nothing: several round
-/// trips of the slowest experiments. What decides is the network's clock, never the outcome.
-const DISTURBED_NS: u64 = 200_000_000;
+/// The emulated network may be this late before its packets' times mean nothing: about the round
+/// trip of the slowest experiments. What decides is the network's clock, never the outcome.
+const DISTURBED_NS: u64 = 50_000_000;
 /// How often a disturbed run is repeated before the batch gives up.
 const TRIES: u32 = 4;
 
