@@ -42,6 +42,8 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 	if (sent != UC_SENT_NOTHING)
 		uc_law_sent(flow, sent, segments, idle_us);
 
+	/* the guest goes on: the reset that was seen was not one for it */
+	flow->bits &= ~UC_FLOW_RESET;
 	edit->flags &= ~(UC_ECE | UC_CWR);
 	edit->ecn = UC_NOT_ECT;
 	/* RFC 3168 §6.1.4 to §6.1.6: ECT on new data only, not on retransmissions, pure ACKs or

@@ -42,6 +42,7 @@ enum uc_ca_state {
 #define UC_FLOW_NODELAY     0x0800 /* sends runts while one is in flight: Nagle is off */
 #define UC_FLOW_PAIRS       0x1000 /* window.h: makes no runt of an odd segment */
 #define UC_FLOW_BULK        0x2000 /* window.h: sends three segments in one piece */
+#define UC_FLOW_HOLE        0x4000 /* hole_seq is a segment that others of the guest overtook */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
@@ -77,9 +78,10 @@ struct uc_flow {
 	__u32 edge;        /* ack + window last given to the guest */
 	__u32 acked_bytes; /* acknowledged, not yet counted as a whole segment */
 	__u32 timed_seq;
-	__u32 srtt_us;           /* ×8, RFC 6298 */
-	__u32 rttvar_us;         /* ×4 */
-	__u32 runt_seq;          /* end of the last new segment that was not whole */
+	__u32 srtt_us;   /* ×8, RFC 6298 */
+	__u32 rttvar_us; /* ×4 */
+	__u32 runt_seq;  /* end of the last new segment that was not whole */
+	__u32 hole_seq;
 	__u32 retransmitted_seq; /* the snd_una that the guest last retransmitted */
 
 	struct uc_reno reno;

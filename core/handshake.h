@@ -134,6 +134,13 @@ static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segme
 	uc_law_open(flow);
 }
 
+/* Where one unit of the window is more than a segment, no window can hold the guest to a few of
+ * them: what is in flight rounds up to a unit, and the guest refills it with every ACK. */
+static __always_inline __u8 uc_is_coarse(const struct uc_flow *flow)
+{
+	return 1U << (flow->wscale & 15) > flow->mss_bytes;
+}
+
 /* A SYN-ACK from the network. Any return but UC_TRANSLATED and UC_NO_HANDSHAKE: forget the flow. */
 static __always_inline enum uc_reason
 uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struct uc_edit *edit)
@@ -156,6 +163,8 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		flow->snd_una = segment->ack;
 		flow->snd_nxt = segment->ack;
 		uc_agree(flow, segment);
+		if (uc_is_coarse(flow))
+			return UC_COARSE_WINDOW;
 	}
 	edit->flags &= ~(UC_ECE | UC_CWR);
 	edit->ecn = UC_NOT_ECT;
@@ -186,6 +195,8 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 		flow->snd_una = segment->seq + 1;
 		flow->snd_nxt = uc_segment_end(segment);
 		uc_agree(flow, segment);
+		if (uc_is_coarse(flow))
+			return UC_COARSE_WINDOW;
 	}
 	/* RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and not CWR, and is not ECT */
 	edit->flags = (edit->flags & ~UC_CWR) | UC_ECE;

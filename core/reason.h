@@ -3,7 +3,8 @@
  * Why a segment was treated as it was: one list, from which the counters' names and the docs come.
  *
  * Fail open: every reason but UC_TRANSLATED means that the packet left as it came, save that an
- * answer to an offer which the guest didn't make is taken off a SYN-ACK.
+ * answer to an offer which the guest didn't make is taken off a SYN-ACK, and that a packet which
+ * the kernel refused to write (UC_EDIT_FAILED) may be half written.
  */
 #ifndef UC_REASON_H
 #define UC_REASON_H
@@ -21,6 +22,7 @@
 	X(PEER_REFUSED_ECN, "peer_refused_ecn", "the other end does not speak ECN")                \
 	X(SIGNED, "signed", "TCP MD5 or TCP-AO signs the fields we would edit")                    \
 	X(MPTCP, "mptcp", "Multipath TCP: its windows belong to the connection, not the flow")     \
+	X(COARSE_WINDOW, "coarse_window", "the peer's window scale can't express one segment")     \
 	X(SIMULTANEOUS_OPEN, "simultaneous_open", "both ends sent a SYN")                          \
 	X(TABLE_FULL, "table_full", "the flow table had no free place")                            \
 	X(EDIT_FAILED, "edit_failed", "the kernel refused to write the packet")

@@ -45,7 +45,8 @@ static __always_inline enum uc_sent uc_classify_retransmission(const struct uc_f
 {
 	__u8 sack = !!(flow->bits & UC_FLOW_SACK);
 
-	if (seq != flow->snd_una)
+	/* a window probe (RFC 9293 §3.8.6.1) says nothing of the network */
+	if (seq != flow->snd_una || !flow->peer_window)
 		return UC_SENT_AGAIN;
 	if (flow->retransmitted_seq == seq)
 		return UC_SENT_TIMEOUT;
@@ -70,8 +71,7 @@ static __always_inline void uc_learn_mss(struct uc_flow *flow, const struct uc_s
 
 	if (wire_bytes >= flow->mss_bytes || segment->payload_bytes > wire_bytes) {
 		/* as large as ever, or cut by the guest's own segmentation: no doubt */
-		if (wire_bytes)
-			flow->mss_bytes = wire_bytes;
+		flow->mss_bytes = wire_bytes;
 		flow->mss_candidate_seen = 0;
 		return;
 	}
@@ -80,7 +80,7 @@ static __always_inline void uc_learn_mss(struct uc_flow *flow, const struct uc_s
 		flow->mss_candidate_seen = 0;
 		return;
 	}
-	if (wire_bytes && ++flow->mss_candidate_seen >= UC_MSS_CONFIRMATIONS) {
+	if (++flow->mss_candidate_seen >= UC_MSS_CONFIRMATIONS) {
 		flow->mss_bytes = wire_bytes;
 		flow->mss_candidate_seen = 0;
 	}
@@ -117,6 +117,11 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 		flow->bits |= UC_FLOW_FIN_GUEST;
 	if (end == segment->seq)
 		return UC_SENT_NOTHING;
+	/* not sent again, only overtaken between the guest and its port (several queues) */
+	if (flow->bits & UC_FLOW_HOLE && segment->seq == flow->hole_seq) {
+		flow->bits &= ~UC_FLOW_HOLE;
+		return UC_SENT_AGAIN;
+	}
 	if (uc_before(segment->seq, flow->snd_nxt)) {
 		sent = uc_classify_retransmission(flow, segment->seq, end);
 		if (segment->seq == flow->snd_una)
@@ -127,6 +132,10 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 			flow->snd_nxt = end;
 		flow->sent_ns = now_ns;
 		return sent;
+	}
+	if (segment->seq != flow->snd_nxt) {
+		flow->bits |= UC_FLOW_HOLE;
+		flow->hole_seq = flow->snd_nxt;
 	}
 	uc_learn_mss(flow, segment);
 	uc_learn_runt(flow, segment, end);
@@ -177,7 +186,8 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 {
 	struct uc_ack ack = {.ece = !!(segment->flags & UC_ECE)};
 
-	if (uc_before(segment->ack, flow->snd_una)) {
+	/* below what is acknowledged, or above what was ever sent (RFC 5961 §5) */
+	if (uc_before(segment->ack, flow->snd_una) || uc_after(segment->ack, flow->snd_nxt)) {
 		ack.old = 1;
 		return ack;
 	}
@@ -201,9 +211,9 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 	if (uc_after(flow->runt_seq, flow->snd_una) && !uc_after(flow->runt_seq, segment->ack))
 		flow->acked_bytes += flow->runt_short_bytes;
 	flow->snd_una = segment->ack;
-	/* data that went by unseen (attached late, another path) */
-	if (uc_after(flow->snd_una, flow->snd_nxt))
-		flow->snd_nxt = flow->snd_una;
+	/* comparisons are circular: what lies behind must not fall 2 GiB behind */
+	if (!uc_after(flow->runt_seq, flow->snd_una))
+		flow->runt_seq = flow->snd_una;
 	if (flow->bits & UC_FLOW_TIMED && !uc_before(segment->ack, flow->timed_seq)) {
 		flow->bits &= ~UC_FLOW_TIMED;
 		uc_sample_rtt(flow, now_ns - flow->timed_ns);

@@ -132,6 +132,15 @@ static __always_inline void uc_rfc_cut(struct uc_flow *flow, __u32 ssthresh)
 	flow->ca = UC_CA_OPEN;
 }
 
+/* Comparisons are circular: what snd_una has passed must not fall 2 GiB behind it. */
+static __always_inline void uc_rfc_pull_along(struct uc_flow *flow)
+{
+	if (uc_after(flow->snd_una - 1, flow->reno.recover))
+		flow->reno.recover = flow->snd_una - 2;
+	if (uc_after(flow->snd_una, flow->reno.reduced_seq))
+		flow->reno.reduced_seq = flow->snd_una - 1;
+}
+
 static __always_inline void uc_rfc_ack(struct uc_flow *flow, const struct uc_ack *ack)
 {
 	if (flow->ca == UC_CA_RECOVERY) {
@@ -145,6 +154,8 @@ static __always_inline void uc_rfc_ack(struct uc_flow *flow, const struct uc_ack
 		uc_rfc_enter_recovery(flow);
 	else if (ack->acked_bytes)
 		uc_rfc_grow(flow, ack->acked_bytes);
+	if (flow->ca == UC_CA_OPEN)
+		uc_rfc_pull_along(flow);
 }
 
 #endif

@@ -24,6 +24,8 @@ impl Reason {
     pub const SIGNED: Reason = Reason(sys::UC_SIGNED);
     /// Multipath TCP.
     pub const MPTCP: Reason = Reason(sys::UC_MPTCP);
+    /// One unit of the peer's window is more than a segment.
+    pub const COARSE_WINDOW: Reason = Reason(sys::UC_COARSE_WINDOW);
     /// Both ends sent a SYN.
     pub const SIMULTANEOUS_OPEN: Reason = Reason(sys::UC_SIMULTANEOUS_OPEN);
     /// The flow table had no free place.

@@ -64,6 +64,17 @@ impl Setup {
         }
     }
 
+    /// Is a unit of the peer's window more than a segment?
+    pub fn is_coarse(&self) -> bool {
+        let mss = |offer: &Offer| u32::from(offer.mss.unwrap_or(536).max(48));
+        let stamps = if self.guest.timestamps && self.peer.timestamps {
+            12
+        } else {
+            0
+        };
+        1u32 << self.scale() > mss(&self.guest).min(mss(&self.peer)) - stamps
+    }
+
     pub fn policy(&self) -> Policy {
         Policy {
             law: consts::LAW_ECN as u8,
