@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod demo;
+pub mod flows;
 pub mod live;
 pub mod outputs;
 pub mod ports;
@@ -23,7 +24,7 @@ enum Command {
     Run(run::Run),
     Attach(ports::Attach),
     Detach(ports::Detach),
-    Flows(ports::Flows),
+    Flows(flows::Flows),
 }
 
 impl Arguments {

@@ -5,9 +5,10 @@ mod common;
 use common::bench::wait_until;
 use common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, packets, start};
 use common::sandbox::Sandbox;
-use common::uc::{outcome, success};
+use common::uc::{outcome, refusal, success};
 use common::{RED1, live_with};
 use serde_json::Value;
+use uc_lab::netns::Namespace;
 
 fn attach_and_detach_in_the_middle(via: &str) {
     let (plan, lab) = one_guest(SHARED);
@@ -87,4 +88,81 @@ fn live_a_pinned_port_translates_on_when_nobody_is_left() {
     assert!(transfer.finish() > 500_000);
     success(sandbox.uc(&lab.wiring.hosts, &["detach", "--all"]));
     assert!(sandbox.is_clean());
+}
+
+fn ip(namespace: &Namespace, arguments: &str) {
+    let mut command = namespace.command("ip");
+    command.args(arguments.split(' '));
+    success(command);
+}
+
+#[test]
+fn live_a_port_whose_interface_was_deleted_leaves_nothing_pinned() {
+    if !live_with(&TOOLS) || !live_with(&["ip"]) {
+        return;
+    }
+    let namespace = Namespace::new("the tests").unwrap();
+    for via in ["clsact", "tcx"] {
+        let sandbox = Sandbox::new();
+        let uc = |arguments: &[&str]| sandbox.uc(&namespace, arguments);
+        let attach_v1 = || {
+            ip(&namespace, "link add v1 type veth peer name v2");
+            success(uc(&["attach", "v1", "--via", via]));
+        };
+        attach_v1();
+        ip(&namespace, "link del v1");
+        success(uc(&["detach", "--all"]));
+        assert!(sandbox.is_clean(), "{via}: {:?}", sandbox.pins());
+
+        // With another port beside it that stays.
+        attach_v1();
+        success(uc(&["attach", "lo", "--via", via]));
+        ip(&namespace, "link del v1");
+        refusal(uc(&["detach", "v1"]), &["'v1'", "ip link"]);
+        let seen: Value = serde_json::from_str(&success(uc(&["flows", "--json"]))).unwrap();
+        let ports = seen["ports"].as_array().unwrap();
+        assert!(
+            ports.iter().any(|port| port["name"] == "lo"),
+            "{via}: {seen}"
+        );
+        success(uc(&["detach", "--all"]));
+        assert!(sandbox.is_clean(), "{via}: {:?}", sandbox.pins());
+    }
+}
+
+#[test]
+fn live_detaching_several_ports_is_all_or_none_and_a_port_named_twice_is_one() {
+    if !live_with(&TOOLS) || !live_with(&["ip"]) {
+        return;
+    }
+    let namespace = Namespace::new("the tests").unwrap();
+    ip(&namespace, "link add v1 type veth peer name v2");
+    for via in ["clsact", "tcx"] {
+        let sandbox = Sandbox::new();
+        let uc = |arguments: &[&str]| sandbox.uc(&namespace, arguments);
+        let told = success(uc(&["attach", "v1", "v2", "v1", "--via", via]));
+        assert_eq!(told.lines().count(), 2, "{via}: {told}");
+        refusal(
+            uc(&["detach", "v1", "nosuch0", "v2"]),
+            &["'nosuch0'", "ip link"],
+        );
+        refusal(uc(&["detach", "v1", "lo", "v2"]), &["'lo' is not attached"]);
+        let seen = success(uc(&["flows"]));
+        assert!(seen.starts_with("ports: v"), "{via}: {seen}");
+        assert!(seen.contains("v1") && seen.contains("v2"), "{via}: {seen}");
+        success(uc(&["detach", "v1", "v2", "v1"]));
+        assert!(sandbox.is_clean(), "{via}: {:?}", sandbox.pins());
+    }
+}
+
+#[test]
+fn live_a_port_that_only_counts_does_not_promise_to_translate() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let namespace = Namespace::new("the tests").unwrap();
+    let sandbox = Sandbox::new();
+    let told = success(sandbox.uc(&namespace, &["attach", "lo", "--law", "pass"]));
+    assert_eq!(told, "lo: attached; all flows pass and are counted\n");
+    success(sandbox.uc(&namespace, &["detach", "--all"]));
 }

@@ -90,6 +90,31 @@ fn live_an_attach_mends_what_one_that_was_killed_had_pinned_so_far() {
 }
 
 #[test]
+fn live_links_whose_programs_pins_were_lost_are_removed_by_the_next_command() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (plan, lab) = one_guest(SHARED);
+    let sandbox = Sandbox::new();
+    let uc = |arguments: &[&str]| sandbox.uc(&lab.wiring.hosts, arguments);
+    let transfer = start(&plan, &lab, 0);
+    for (next, status) in [(&["detach", PORT][..], 2), (&["detach", "--all"], 0)] {
+        success(uc(&["attach", PORT, "--via", "tcx"]));
+        sandbox.unpin("to_guest");
+        let ended = outcome(uc(next));
+        assert_eq!(ended.status, Some(status), "{next:?}: {ended:?}");
+        assert!(sandbox.is_clean(), "{next:?}: {:?}", sandbox.pins());
+    }
+    success(uc(&["attach", PORT, "--via", "tcx"]));
+    sandbox.unpin("to_guest");
+    success(uc(&["attach", PORT, "--via", "tcx"]));
+    assert_eq!(flows(&sandbox, &lab)["ports"][0]["name"], PORT);
+    success(uc(&["detach", PORT]));
+    assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
+    assert!(transfer.finish() > 500_000);
+}
+
+#[test]
 fn live_ports_that_are_attached_at_the_same_time_share_one_set_of_programs() {
     if !live_with(&TOOLS) {
         return;

@@ -8,6 +8,7 @@
 //! - [`FlowView`], [`Counters`]: what `uc flows` and the lab show.
 
 mod attach;
+mod bpffs;
 mod counters;
 mod error;
 mod flows;
@@ -15,6 +16,7 @@ mod interfaces;
 mod programs;
 mod store;
 mod test_run;
+mod tidy;
 
 pub use attach::{AttachVia, Direction, Link, PortLinks};
 pub use counters::Counters;

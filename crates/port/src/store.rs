@@ -8,12 +8,10 @@
 //!   port-<ifindex>-from_guest, …-to_guest the TCX links (a clsact filter needs no pin)
 //! ```
 
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 
 use libbpf_rs::{MapCore, MapHandle, Program};
 use nix::fcntl::{Flock, FlockArg};
@@ -27,7 +25,7 @@ use crate::programs::{MAPS, Programs, silence_libbpf};
 /// The folder of one installation's pins.
 #[derive(Clone, Debug)]
 pub struct Store {
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 /// A port that is attached.
@@ -38,9 +36,6 @@ pub struct Attached {
     /// Interface name, if the interface still exists here.
     pub name: Option<String>,
 }
-
-/// f_type of a BPF file system (linux/magic.h).
-const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
 impl Default for Store {
     fn default() -> Store {
@@ -73,8 +68,12 @@ impl Store {
 
     /// Reopens what is pinned; `None` if nothing is.
     pub fn open(&self) -> Result<Option<Programs>, PortError> {
-        if !self.program_path(Direction::ToGuest).exists() {
-            return Ok(None);
+        let last = self.program_path(Direction::ToGuest);
+        match last.try_exists() {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            // The file system, or the folder, may be closed to everybody but root.
+            Err(error) => return Err(PortError::from_kernel(self.action("look into"), error)),
         }
         silence_libbpf();
         let failed = |error| PortError::from_libbpf(self.action("reopen the pins in"), &error);
@@ -96,10 +95,10 @@ impl Store {
         )))
     }
 
-    /// Reopens what is pinned, or loads and pins it.
+    /// Reopens what is pinned and of use to a port, or loads and pins it. Under [`Store::lock`].
     pub fn open_or_load(&self, flows_max: u32) -> Result<Programs, PortError> {
         self.check_bpffs()?;
-        if let Some(programs) = self.open()? {
+        if let Some(programs) = self.open_tidy()? {
             return Ok(programs);
         }
         let mut programs = Programs::load(flows_max)?;
@@ -143,9 +142,7 @@ impl Store {
         let programs = self.open_or_load(flows_max)?;
         for (done, name) in names.iter().enumerate() {
             if let Err(error) = self.attach(&programs, name, policy, via) {
-                for earlier in &names[..done] {
-                    self.detach(&programs, earlier)?;
-                }
+                self.detach_all(&programs, &names[..done])?;
                 if self.attached(&programs)?.is_empty() {
                     self.remove_shared();
                 }
@@ -198,18 +195,24 @@ impl Store {
         }
     }
 
-    /// Detaches a port. When it was the last, the maps and programs go too.
-    pub fn detach(&self, programs: &Programs, name: &str) -> Result<(), PortError> {
-        let ifindex = interface_index(name)?;
-        if !self.is_attached(programs, ifindex) {
-            return Err(PortError::NotAttached {
-                name: name.to_owned(),
-            });
-        }
-        self.detach_index(programs, ifindex)
+    /// Detaches these ports, or none if one of them is not attached. When they were the last, the
+    /// maps and programs go too.
+    pub fn detach_all(&self, programs: &Programs, names: &[String]) -> Result<(), PortError> {
+        let attached_index = |name: &String| {
+            let ifindex = interface_index(name)?;
+            if self.is_attached(programs, ifindex) {
+                Ok(ifindex)
+            } else {
+                Err(PortError::NotAttached { name: name.clone() })
+            }
+        };
+        let indices: Vec<u32> = names.iter().map(attached_index).collect::<Result<_, _>>()?;
+        indices
+            .into_iter()
+            .try_for_each(|ifindex| self.detach_index(programs, ifindex))
     }
 
-    /// The same by index, for interfaces that no longer exist.
+    /// Detaches one port by index, for interfaces that no longer exist.
     pub fn detach_index(&self, programs: &Programs, ifindex: u32) -> Result<(), PortError> {
         self.remove_links(ifindex);
         programs.detach_clsact(ifindex);
@@ -242,67 +245,16 @@ impl Store {
         self.link_path(ifindex, Direction::FromGuest).exists() || programs.has_clsact(ifindex)
     }
 
-    fn remove_links(&self, ifindex: u32) {
-        for direction in Direction::BOTH {
-            let _gone_already = fs::remove_file(self.link_path(ifindex, direction));
-        }
-    }
-
-    fn remove_shared(&self) {
-        for direction in Direction::BOTH {
-            let _gone_already = fs::remove_file(self.program_path(direction));
-        }
-        for name in MAPS {
-            let _gone_already = fs::remove_file(self.folder.join(name));
-        }
-        let _not_empty = fs::remove_dir(&self.folder);
-    }
-
-    fn pin(&self, fd: BorrowedFd<'_>, path: &Path) -> Result<(), PortError> {
-        let text = CString::new(path.as_os_str().as_bytes()).map_err(|_| PortError::NoBpffs {
-            path: self.folder.clone(),
-        })?;
-        // SAFETY: a plain system call with a NUL-terminated path.
-        let code = unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), text.as_ptr()) };
-        if code < 0 {
-            let error = io::Error::from_raw_os_error(-code);
-            return Err(PortError::from_kernel(
-                format!("pin {}", path.display()),
-                error,
-            ));
-        }
-        Ok(())
-    }
-
-    fn check_bpffs(&self) -> Result<(), PortError> {
-        let status = nix::sys::statfs::statfs(self.parent()?).map_err(|_| self.no_bpffs())?;
-        if status.filesystem_type().0 == BPF_FS_MAGIC {
-            Ok(())
-        } else {
-            Err(self.no_bpffs())
-        }
-    }
-
-    fn parent(&self) -> Result<&Path, PortError> {
-        self.folder.parent().ok_or_else(|| self.no_bpffs())
-    }
-
-    fn no_bpffs(&self) -> PortError {
-        PortError::NoBpffs {
-            path: self.folder.clone(),
-        }
-    }
-
-    fn program_path(&self, direction: Direction) -> PathBuf {
+    pub(crate) fn program_path(&self, direction: Direction) -> PathBuf {
         self.folder.join(direction.label())
     }
 
-    fn link_path(&self, ifindex: u32, direction: Direction) -> PathBuf {
+    pub(crate) fn link_path(&self, ifindex: u32, direction: Direction) -> PathBuf {
         self.folder
             .join(format!("port-{ifindex}-{}", direction.label()))
     }
 
-    fn action(&self, verb: &str) -> String {
+    pub(crate) fn action(&self, verb: &str) -> String {
         format!("{verb} {}", self.folder.display())
     }
 }

@@ -85,6 +85,13 @@ impl Sandbox {
         std::fs::remove_file(std::path::Path::new(&folder).join(name)).unwrap();
     }
 
+    /// Closes /sys/fs/bpf to everybody but root, as many distributions mount it.
+    pub fn close(&self) {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = format!("/proc/{}/root/sys/fs/bpf", self.holder.id());
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
     /// Whether nothing of ours is left in /sys/fs/bpf. Some kernels have files of their own there.
     pub fn is_clean(&self) -> bool {
         let folder = format!("/proc/{}/root/sys/fs/bpf", self.holder.id());

@@ -1,0 +1,164 @@
+//! `uc flows`: what the attached ports know.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use uc_port::{Attached, Counters, FlowView, Programs, Store};
+
+use crate::ports::port_name;
+
+/// Show the ports, their translated flows and what was counted.
+#[derive(Args)]
+pub struct Flows {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    ports: Vec<PortRow>,
+    flows: Vec<FlowRow>,
+    packets: Vec<PacketRow>,
+}
+
+#[derive(Serialize)]
+struct PortRow {
+    ifindex: u32,
+    name: Option<String>,
+}
+
+#[derive(Serialize)]
+struct FlowRow {
+    port: String,
+    guest: String,
+    remote: String,
+    stage: &'static str,
+    window_bytes: u32,
+    flight_bytes: u32,
+    mss_bytes: u16,
+    srtt_us: u32,
+    cuts: u32,
+    losses: u32,
+    marks: u32,
+}
+
+#[derive(Serialize)]
+struct PacketRow {
+    reason: &'static str,
+    packets: u64,
+    meaning: &'static str,
+}
+
+impl Flows {
+    /// Prints; exit status 1 if nothing is attached.
+    pub fn execute(self) -> Result<bool> {
+        let store = Store::default();
+        let listing = match store.open()? {
+            Some(programs) => {
+                listing(&store, &programs).context("could not read the flow table")?
+            }
+            None => Listing {
+                ports: Vec::new(),
+                flows: Vec::new(),
+                packets: Vec::new(),
+            },
+        };
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&listing)?);
+        } else {
+            print_listing(&listing);
+        }
+        Ok(!listing.ports.is_empty())
+    }
+}
+
+fn listing(store: &Store, programs: &Programs) -> Result<Listing> {
+    let ports = store.attached(programs)?;
+    let flows = programs
+        .flows()?
+        .iter()
+        .map(|flow| flow_row(flow, &ports))
+        .collect();
+    let packets = packet_rows(&programs.counters()?);
+    let ports = ports
+        .into_iter()
+        .map(|port| PortRow {
+            ifindex: port.ifindex,
+            name: port.name,
+        })
+        .collect();
+    Ok(Listing {
+        ports,
+        flows,
+        packets,
+    })
+}
+
+fn packet_rows(counters: &Counters) -> Vec<PacketRow> {
+    counters
+        .iter()
+        .map(|(reason, packets)| PacketRow {
+            reason: reason.label(),
+            packets,
+            meaning: reason.meaning(),
+        })
+        .collect()
+}
+
+fn flow_row(flow: &FlowView, ports: &[Attached]) -> FlowRow {
+    let state = &flow.state;
+    let port = ports.iter().find(|port| port.ifindex == flow.ifindex);
+    FlowRow {
+        port: port.map_or_else(|| flow.ifindex.to_string(), port_name),
+        guest: flow.guest.to_string(),
+        remote: flow.remote.to_string(),
+        stage: uc_core::stage_label(state),
+        window_bytes: uc_core::window_bytes(state),
+        flight_bytes: state.snd_nxt.wrapping_sub(state.snd_una),
+        mss_bytes: state.mss_bytes,
+        srtt_us: state.srtt_us >> 3,
+        cuts: state.cuts,
+        losses: state.losses,
+        marks: state.marks,
+    }
+}
+
+fn print_listing(listing: &Listing) {
+    if listing.ports.is_empty() {
+        println!("no port is attached; `uc attach PORT` attaches one");
+        return;
+    }
+    let names: Vec<String> = listing
+        .ports
+        .iter()
+        .map(|port| {
+            port.name
+                .clone()
+                .unwrap_or_else(|| port.ifindex.to_string())
+        })
+        .collect();
+    println!("ports: {}\n", names.join(", "));
+    println!(
+        "{:<10} {:<28} {:<28} {:<12} {:>9} {:>9} {:>8} {:>6} {:>6}",
+        "port", "guest", "remote", "stage", "window B", "flight B", "RTT us", "cuts", "losses"
+    );
+    for flow in &listing.flows {
+        println!(
+            "{:<10} {:<28} {:<28} {:<12} {:>9} {:>9} {:>8} {:>6} {:>6}",
+            flow.port,
+            flow.guest,
+            flow.remote,
+            flow.stage,
+            flow.window_bytes,
+            flow.flight_bytes,
+            flow.srtt_us,
+            flow.cuts,
+            flow.losses
+        );
+    }
+    println!("\n{:>12}  packets by reason", "");
+    for row in listing.packets.iter().filter(|row| row.packets > 0) {
+        println!("{:>12}  {}: {}", row.packets, row.reason, row.meaning);
+    }
+}
