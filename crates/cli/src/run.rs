@@ -1,8 +1,10 @@
 //! `uc run`: an experiment, from file to verdict.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use uc_experiment::Experiment;
 use uc_report::{Meta, Report};
@@ -33,7 +35,8 @@ pub struct Run {
     #[arg(long, value_name = "NAME")]
     case: Vec<String>,
     /// Runs that go on at once: fewer is truer, more is sooner
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: usize,
     /// Print one JSON object on standard output instead of a table
     #[arg(long)]
@@ -75,7 +78,15 @@ impl Run {
             jobs: self.jobs,
             seed: self.seed,
         };
-        let records = batch.run(&experiment)?;
+        let folder = self
+            .out
+            .unwrap_or_else(|| outputs::default_folder(&experiment.name));
+        let made = make_folder(&folder)?;
+        let records = batch.run(&experiment).inspect_err(|_| {
+            for folder in &made {
+                let _not_empty = fs::remove_dir(folder);
+            }
+        })?;
         let verdicts = uc_experiment::evaluate(&experiment, &records)?;
         let meta = Meta {
             arm: self.on.label().to_owned(),
@@ -90,9 +101,6 @@ impl Run {
             verdicts: &verdicts,
             meta: &meta,
         };
-        let folder = self
-            .out
-            .unwrap_or_else(|| outputs::default_folder(&experiment.name));
         let written = outputs::write(&report, &folder)?;
         if self.json {
             println!("{}", uc_report::json::json(&report)?);
@@ -102,4 +110,17 @@ impl Run {
         }
         Ok(report.holds())
     }
+}
+
+/// Makes the folder for the results before the hours that they may take, not after. Returns the
+/// folders that were not there, the innermost first: without results they go again.
+fn make_folder(folder: &Path) -> Result<Vec<PathBuf>> {
+    let made = folder
+        .ancestors()
+        .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
+        .map(Path::to_path_buf)
+        .collect();
+    fs::create_dir_all(folder)
+        .with_context(|| format!("could not make the folder {}", folder.display()))?;
+    Ok(made)
 }

@@ -120,12 +120,31 @@ fn missing_files_and_senseless_overrides_are_refused() {
     }
     let mut command = run_in(&folder);
     command.args(["--case", "nosuch"]);
-    refusal(command, &["nosuch", "only"]);
+    let told = refusal(command, &["--case nosuch: no such case", "only"]);
+    assert!(!told.contains("--set"), "{told}");
+    let mut command = run_in(&folder);
+    command.args(["--out", "t.toml/results"]);
+    refusal(command, &["could not make the folder t.toml/results"]);
     assert_eq!(
         names_in(folder.path()),
         ["t.toml"],
         "nothing is left behind"
     );
+}
+
+#[test]
+fn numbers_out_of_range_are_refused_with_the_range() {
+    for (arguments, range) in [
+        (&["run", "t.toml", "--jobs", "0"][..], "1.."),
+        (&["attach", "lo", "--flows-max", "0"], "1..=16777216"),
+        (&["attach", "lo", "--flows-max", "16777217"], "1..=16777216"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+        command.args(arguments);
+        let told = common::uc::outcome(command);
+        assert_eq!(told.status, Some(2), "{arguments:?}: {told:?}");
+        assert!(told.stderr.contains(range), "{arguments:?}: {told:?}");
+    }
 }
 
 #[test]
@@ -211,6 +230,11 @@ fn live_attaching_twice_and_detaching_what_is_not_attached_are_refused_with_the_
             &["may not", "needs root"],
         );
     }
+    sandbox.close();
+    refusal(
+        sandbox.uc_as_nobody(&namespace, &["flows"]),
+        &["may not look into /sys/fs/bpf", "needs root"],
+    );
     common::uc::success(uc(&["detach", "lo"]));
     assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
 }

@@ -39,4 +39,12 @@ pub enum Error {
         /// What is wrong with it and what would be right.
         message: String,
     },
+    /// A case was chosen that the file doesn't have.
+    #[error("--case {name}: no such case; the file has {known}")]
+    Case {
+        /// The name as it was given.
+        name: String,
+        /// Names of the cases that there are.
+        known: String,
+    },
 }

@@ -9,16 +9,16 @@ impl Experiment {
     /// `names` is empty.
     ///
     /// # Errors
-    /// [`Error::Set`] if a name is no case's.
+    /// [`Error::Case`] if a name is no case's.
     pub fn keep_cases(&mut self, names: &[String]) -> Result<(), Error> {
         if names.is_empty() {
             return Ok(());
         }
         if let Some(unknown) = names.iter().find(|name| self.case(name).is_none()) {
             let known: Vec<&str> = self.cases.iter().map(|case| case.name.as_str()).collect();
-            return Err(Error::Set {
-                text: format!("case {unknown}"),
-                message: format!("no such case; the file has {}", known.join(", ")),
+            return Err(Error::Case {
+                name: unknown.clone(),
+                known: known.join(", "),
             });
         }
         self.cases.retain(|case| names.contains(&case.name));
