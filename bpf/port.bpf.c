@@ -3,7 +3,7 @@
  * The two programs of a tenant port. They run on the host's side of the guest's interface: what
  * the guest sends arrives there (ingress of the interface), what it receives leaves there (egress).
  *
- * UAPI headers only, so that they load from 5.10 on. Whatever is not understood passes unchanged
+ * UAPI headers only, and nothing that 5.10 lacks. Whatever is not understood passes unchanged
  * and is counted; the verdict is always "next", so other programs on the port still run.
  */
 #include <stddef.h>
