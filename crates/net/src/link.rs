@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::error::SpecError;
 use crate::fault::{Fault, FaultRule, Faults};
-use crate::packet::{Ecn, Packet};
+use crate::packet::{Packet, Tagged};
 use crate::queue::{DropReason, Queue, QueueSpec, Verdict};
 use crate::random::Stream;
 use crate::stats::{LinkReport, LinkStats};
@@ -39,29 +39,7 @@ impl LinkSpec {
 }
 
 /// A packet in the queue, with the time that a reordering rule adds to its way.
-#[derive(Clone, Debug)]
-struct Held<P> {
-    hold: Nanos,
-    packet: P,
-}
-
-impl<P: Packet> Packet for Held<P> {
-    fn size_bytes(&self) -> u32 {
-        self.packet.size_bytes()
-    }
-
-    fn ecn(&self) -> Ecn {
-        self.packet.ecn()
-    }
-
-    fn set_ce(&mut self) {
-        self.packet.set_ce();
-    }
-
-    fn flow(&self) -> u32 {
-        self.packet.flow()
-    }
-}
+type Held<P> = Tagged<Nanos, P>;
 
 /// One direction of a link.
 #[derive(Clone, Debug)]
@@ -133,7 +111,7 @@ impl<P: Packet> Link<P> {
     }
 
     fn enqueue(&mut self, now: Nanos, packet: P, hold: Nanos, saw: &mut impl FnMut(Verdict, &P)) {
-        let mut held = Held { hold, packet };
+        let mut held = Held { tag: hold, packet };
         let verdict = self.queue.judge(now, &mut held);
         saw(verdict, &held.packet);
         match verdict {
@@ -205,7 +183,7 @@ impl<P: Packet> Link<P> {
     }
 
     /// Starts a transmission at the moment at which the transmitter is free.
-    fn transmit(&mut self, Held { hold, packet }: Held<P>) {
+    fn transmit(&mut self, Held { tag: hold, packet }: Held<P>) {
         let size_bytes = packet.size_bytes();
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(size_bytes);

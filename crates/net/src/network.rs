@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::agenda::{Agenda, Key, NEVER, key};
 use crate::error::NetError;
 use crate::link::Link;
-use crate::packet::{Ecn, Packet};
+use crate::packet::{Packet, Tagged};
 use crate::queue::{DropReason, Verdict};
 use crate::routes::Routes;
 use crate::stats::{FlowCounts, LinkReport};
@@ -29,31 +29,15 @@ pub trait Sink<P> {
     fn marked(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
 }
 
-/// A packet on its way, with what the network must remember of it.
-#[derive(Clone, Debug)]
-struct Envelope<P> {
+/// Where a packet goes, and which of two that are due at one time comes first.
+#[derive(Clone, Copy, Debug)]
+struct Route {
     sequence: u64,
     to: HostId,
-    packet: P,
 }
 
-impl<P: Packet> Packet for Envelope<P> {
-    fn size_bytes(&self) -> u32 {
-        self.packet.size_bytes()
-    }
-
-    fn ecn(&self) -> Ecn {
-        self.packet.ecn()
-    }
-
-    fn set_ce(&mut self) {
-        self.packet.set_ce();
-    }
-
-    fn flow(&self) -> u32 {
-        self.packet.flow()
-    }
-}
+/// A packet on its way through the network.
+type Envelope<P> = Tagged<Route, P>;
 
 /// A link in its place.
 #[derive(Clone, Debug)]
@@ -66,7 +50,7 @@ struct Port<P> {
 impl<P: Packet> Port<P> {
     fn next_key(&self) -> Key {
         match (self.link.next_event(), self.link.head()) {
-            (Some(at), Some(envelope)) => key(at, envelope.sequence),
+            (Some(at), Some(envelope)) => key(at, envelope.tag.sequence),
             _ => NEVER,
         }
     }
@@ -241,13 +225,13 @@ impl<P: Packet> Network<P> {
         let arrived = port.link.receive(at);
         self.agenda.set(link, port.next_key());
         let node = port.to;
-        let Some((at, Envelope { to, packet, .. })) = arrived else {
+        let Some((at, Envelope { tag, packet })) = arrived else {
             return;
         };
         if node < self.hosts {
             sink.deliver(at, HostId(node as u32), packet);
-        } else if let Some(link) = self.routes.next(node, to) {
-            self.offer(at, link, to, packet, sink);
+        } else if let Some(link) = self.routes.next(node, tag.to) {
+            self.offer(at, link, tag.to, packet, sink);
         }
     }
 
@@ -264,11 +248,11 @@ impl<P: Packet> Network<P> {
                 sink.dropped(at, link, &envelope.packet, reason);
             }
         };
-        let envelope = Envelope {
+        let tag = Route {
             sequence: self.sequence,
             to,
-            packet,
         };
+        let envelope = Envelope { tag, packet };
         self.sequence += 1;
         self.ports[link.0 as usize]
             .link
