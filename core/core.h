@@ -73,7 +73,7 @@ static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_se
 		return;
 
 	ack = uc_track_ack(flow, segment, now_ns);
-	/* RFC 9293 §3.10.7.4: the guest takes no window from an ACK below its snd_una */
+	/* RFC 9293 §3.10.7.4: the guest takes no window from such an ACK */
 	if (ack.old)
 		return;
 	uc_law_ack(flow, &ack);

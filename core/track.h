@@ -32,7 +32,7 @@ enum uc_sent {
 struct uc_ack {
 	__u32 acked_bytes; /* newly acknowledged */
 	__u8 duplicate;    /* RFC 5681 §2 */
-	__u8 old;          /* below snd_una: says nothing */
+	__u8 old;          /* outside snd_una … snd_nxt: says nothing */
 	__u8 ece;
 };
 
