@@ -9,7 +9,9 @@
 //! 2. [`queue`]: DropTail, step marking and RED; each decides when a packet arrives.
 //! 3. [`link`]: a queue, a transmitter at a rate, a propagation delay; one direction.
 //! 4. [`topology`] and [`shapes`]: hosts, switches, links; star and dumbbell.
-//! 5. [`network`]: injects, forwards and delivers, in the order of (time, sequence).
+//! 5. [`network`]: injects, forwards and delivers, in the order of (time, sequence). A driver on the
+//!    real clock lets it [`advance`](Network::advance) into a sink; a simulator asks for the
+//!    [`next_delivery`](Network::next_delivery) and answers it before time goes on.
 //!
 //! All arithmetic on the way of a packet is in integers. The one exception is the derivation of
 //! RED's parameters ([`queue::red::RedParameters`]), which happens once, before time begins.
@@ -31,7 +33,7 @@ pub mod units;
 pub use error::{NetError, SpecError};
 pub use fault::{Fault, FaultRule};
 pub use link::{Link, LinkSpec};
-pub use network::{Network, Sink};
+pub use network::{Delivery, Network, Observer, Sink};
 pub use packet::{Ecn, Packet};
 pub use queue::red::{RedParameters, RedSpec};
 pub use queue::{Backlog, DropReason, Length, Queue, QueueSpec, Verdict};

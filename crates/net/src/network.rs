@@ -17,6 +17,17 @@ use crate::stats::{FlowCounts, LinkReport};
 use crate::topology::{HostId, LinkId, Topology};
 use crate::units::Nanos;
 
+/// Who is told of what happens inside a network; `()` for nobody.
+pub trait Observer<P> {
+    /// `link` dropped `packet` at `at`.
+    fn dropped(&mut self, _at: Nanos, _link: LinkId, _packet: &P, _reason: DropReason) {}
+
+    /// `link` marked `packet`, which carries CE now, at `at`.
+    fn marked(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
+}
+
+impl<P> Observer<P> for () {}
+
 /// What comes out of a network. Only deliveries must be dealt with.
 pub trait Sink<P> {
     /// `packet` reached `host` at `at`.
@@ -27,6 +38,30 @@ pub trait Sink<P> {
 
     /// `link` marked `packet`, which carries CE now, at `at`.
     fn marked(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
+}
+
+/// A sink, as far as it observes.
+struct Watching<'a, S>(&'a mut S);
+
+impl<P, S: Sink<P>> Observer<P> for Watching<'_, S> {
+    fn dropped(&mut self, at: Nanos, link: LinkId, packet: &P, reason: DropReason) {
+        self.0.dropped(at, link, packet, reason);
+    }
+
+    fn marked(&mut self, at: Nanos, link: LinkId, packet: &P) {
+        self.0.marked(at, link, packet);
+    }
+}
+
+/// A packet that reached a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery<P> {
+    /// When it did.
+    pub at: Nanos,
+    /// Which host.
+    pub host: HostId,
+    /// The packet.
+    pub packet: P,
 }
 
 /// Where a packet goes, and which of two that are due at one time comes first.
@@ -168,14 +203,34 @@ impl<P: Packet> Network<P> {
 
     /// Lets everything happen that happens up to and including `now`.
     pub fn advance(&mut self, now: Nanos, sink: &mut impl Sink<P>) {
+        while let Some(Delivery { at, host, packet }) =
+            self.next_delivery(now, &mut Watching(&mut *sink))
+        {
+            sink.deliver(at, host, packet);
+        }
+    }
+
+    /// Lets things happen up to the next delivery at or before `limit`, and stops there: the clock
+    /// then says when it was, and what is injected now goes its way before anything later happens.
+    /// None if no packet reaches a host by `limit`; the clock then says `limit`.
+    pub fn next_delivery(
+        &mut self,
+        limit: Nanos,
+        observer: &mut impl Observer<P>,
+    ) -> Option<Delivery<P>> {
         loop {
             let injected = self
                 .inbox
                 .front()
                 .map_or(Nanos::MAX, |injected| injected.at);
             match self.agenda.first() {
-                Some((at, link)) if at <= injected && at <= now => self.arrive(at, link, sink),
-                _ if injected <= now => {
+                Some((at, link)) if at <= injected && at <= limit => {
+                    if let Some(delivery) = self.arrive(at, link, observer) {
+                        self.clock = self.clock.max(delivery.at);
+                        return Some(delivery);
+                    }
+                }
+                _ if injected <= limit => {
                     let Some(Injected {
                         at,
                         link,
@@ -185,12 +240,13 @@ impl<P: Packet> Network<P> {
                     else {
                         break;
                     };
-                    self.offer(at, link, to, packet, sink);
+                    self.offer(at, link, to, packet, observer);
                 }
                 _ => break,
             }
         }
-        self.clock = self.clock.max(now);
+        self.clock = self.clock.max(limit);
+        None
     }
 
     /// The time up to which the network has advanced.
@@ -220,32 +276,45 @@ impl<P: Packet> Network<P> {
     }
 
     /// A link's event: it may hand a packet to the node at its far end.
-    fn arrive(&mut self, at: Nanos, link: u32, sink: &mut impl Sink<P>) {
+    fn arrive(
+        &mut self,
+        at: Nanos,
+        link: u32,
+        observer: &mut impl Observer<P>,
+    ) -> Option<Delivery<P>> {
         let port = &mut self.ports[link as usize];
         let arrived = port.link.receive(at);
         self.agenda.set(link, port.next_key());
         let node = port.to;
-        let Some((at, Envelope { tag, packet })) = arrived else {
-            return;
-        };
+        let (at, Envelope { tag, packet }) = arrived?;
         if node < self.hosts {
-            sink.deliver(at, HostId(node as u32), packet);
-        } else if let Some(link) = self.routes.next(node, tag.to) {
-            self.offer(at, link, tag.to, packet, sink);
+            let host = HostId(node as u32);
+            return Some(Delivery { at, host, packet });
         }
+        if let Some(link) = self.routes.next(node, tag.to) {
+            self.offer(at, link, tag.to, packet, observer);
+        }
+        None
     }
 
-    fn offer(&mut self, at: Nanos, link: LinkId, to: HostId, packet: P, sink: &mut impl Sink<P>) {
+    fn offer(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        to: HostId,
+        packet: P,
+        observer: &mut impl Observer<P>,
+    ) {
         let flows = &mut self.flows;
         let mut saw = |verdict: Verdict, envelope: &Envelope<P>| match verdict {
             Verdict::Queued => {}
             Verdict::Marked => {
                 flows.entry(envelope.flow()).or_default().marked_packets += 1;
-                sink.marked(at, link, &envelope.packet);
+                observer.marked(at, link, &envelope.packet);
             }
             Verdict::Dropped(reason) => {
                 flows.entry(envelope.flow()).or_default().dropped_packets += 1;
-                sink.dropped(at, link, &envelope.packet, reason);
+                observer.dropped(at, link, &envelope.packet, reason);
             }
         };
         let tag = Route {
