@@ -212,7 +212,7 @@ impl<'a> Relay<'a> {
                 at_ns: now.0,
                 backlog_bytes: report.backlog.bytes,
                 backlog_packets: u32::try_from(report.backlog.packets).unwrap_or(u32::MAX),
-                average_bytes: None,
+                average_bytes: report.average_bytes,
             });
         }
     }

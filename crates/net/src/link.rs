@@ -169,6 +169,7 @@ impl<P: Packet> Link<P> {
         LinkReport {
             stats: self.stats,
             backlog: self.queue.backlog(),
+            average_bytes: self.queue.average_bytes(),
         }
     }
 

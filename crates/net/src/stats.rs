@@ -41,13 +41,15 @@ impl LinkStats {
     }
 }
 
-/// A link at one moment: its totals and what waits in its queue.
+/// A link at one moment: its totals and its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkReport {
     /// Totals.
     pub stats: LinkStats,
     /// The queue, without the packet on the transmitter.
     pub backlog: Backlog,
+    /// RED's average queue as the last arrival left it; none under the other disciplines.
+    pub average_bytes: Option<u64>,
 }
 
 /// What the network did to one flow, all links together.

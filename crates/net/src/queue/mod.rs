@@ -223,6 +223,14 @@ impl<P: Packet> Queue<P> {
         Some(packet)
     }
 
+    /// RED's average as the last arrival left it; the other disciplines keep none.
+    pub fn average_bytes(&self) -> Option<u64> {
+        match &self.discipline {
+            Discipline::Red(red) => Some(red.average_bytes()),
+            Discipline::DropTail(_) | Discipline::Threshold(_) => None,
+        }
+    }
+
     /// What waits now.
     pub fn backlog(&self) -> Backlog {
         self.backlog
