@@ -51,6 +51,7 @@ impl Agenda {
     }
 
     /// Sets the next event of a link; [`NEVER`] for none.
+    #[inline]
     pub(crate) fn set(&mut self, link: u32, key: Key) {
         let mut node = self.rounds.len() / 2 + link as usize;
         let mut winner = Entrant { key, link };
@@ -70,6 +71,7 @@ impl Agenda {
     }
 
     /// The earliest event's time and link.
+    #[inline]
     pub(crate) fn first(&self) -> Option<(Nanos, u32)> {
         let winner = self.rounds[1];
         (winner.key != NEVER).then_some((Nanos((winner.key >> 64) as u64), winner.link))

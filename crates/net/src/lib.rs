@@ -17,6 +17,7 @@
 //! RED's parameters ([`queue::red::RedParameters`]), which happens once, before time begins.
 
 mod agenda;
+mod depot;
 pub mod error;
 pub mod fault;
 pub mod link;
@@ -26,6 +27,7 @@ pub mod queue;
 pub mod random;
 pub mod routes;
 pub mod shapes;
+pub mod sink;
 pub mod stats;
 pub mod topology;
 pub mod units;
@@ -33,11 +35,12 @@ pub mod units;
 pub use error::{NetError, SpecError};
 pub use fault::{Fault, FaultRule};
 pub use link::{Link, LinkSpec};
-pub use network::{Delivery, Network, Observer, Sink};
+pub use network::Network;
 pub use packet::{Ecn, Packet};
 pub use queue::red::{RedParameters, RedSpec};
 pub use queue::{Backlog, DropReason, Length, Queue, QueueSpec, Verdict};
 pub use shapes::{Dumbbell, Star};
-pub use stats::{FlowCounts, LinkReport, LinkStats};
+pub use sink::{Delivery, Observer, Sink};
+pub use stats::{FlowCounts, FlowTable, LinkReport, LinkStats};
 pub use topology::{HostId, LinkId, Node, SwitchId, Topology};
 pub use units::{BitsPerSec, Nanos};

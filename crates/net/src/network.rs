@@ -5,87 +5,34 @@
 //! from the injections and their times alone; how often [`Network::advance`] is called changes
 //! nothing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::agenda::{Agenda, Key, NEVER, key};
+use crate::depot::{Depot, Slip};
 use crate::error::NetError;
+use crate::fault::Fault;
 use crate::link::Link;
-use crate::packet::{Packet, Tagged};
+use crate::packet::Packet;
 use crate::queue::{DropReason, Verdict};
 use crate::routes::Routes;
-use crate::stats::{FlowCounts, LinkReport};
+use crate::sink::{Delivery, Observer, Sink, Watching};
+use crate::stats::{FlowTable, LinkReport};
 use crate::topology::{HostId, LinkId, Topology};
 use crate::units::Nanos;
 
-/// Who is told of what happens inside a network; `()` for nobody.
-pub trait Observer<P> {
-    /// `link` dropped `packet` at `at`.
-    fn dropped(&mut self, _at: Nanos, _link: LinkId, _packet: &P, _reason: DropReason) {}
-
-    /// `link` marked `packet`, which carries CE now, at `at`.
-    fn marked(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
-}
-
-impl<P> Observer<P> for () {}
-
-/// What comes out of a network. Only deliveries must be dealt with.
-pub trait Sink<P> {
-    /// `packet` reached `host` at `at`.
-    fn deliver(&mut self, at: Nanos, host: HostId, packet: P);
-
-    /// `link` dropped `packet` at `at`.
-    fn dropped(&mut self, _at: Nanos, _link: LinkId, _packet: &P, _reason: DropReason) {}
-
-    /// `link` marked `packet`, which carries CE now, at `at`.
-    fn marked(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
-}
-
-/// A sink, as far as it observes.
-struct Watching<'a, S>(&'a mut S);
-
-impl<P, S: Sink<P>> Observer<P> for Watching<'_, S> {
-    fn dropped(&mut self, at: Nanos, link: LinkId, packet: &P, reason: DropReason) {
-        self.0.dropped(at, link, packet, reason);
-    }
-
-    fn marked(&mut self, at: Nanos, link: LinkId, packet: &P) {
-        self.0.marked(at, link, packet);
-    }
-}
-
-/// A packet that reached a host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery<P> {
-    /// When it did.
-    pub at: Nanos,
-    /// Which host.
-    pub host: HostId,
-    /// The packet.
-    pub packet: P,
-}
-
-/// Where a packet goes, and which of two that are due at one time comes first.
-#[derive(Clone, Copy, Debug)]
-struct Route {
-    sequence: u64,
-    to: HostId,
-}
-
-/// A packet on its way through the network.
-type Envelope<P> = Tagged<Route, P>;
-
 /// A link in its place.
 #[derive(Clone, Debug)]
-struct Port<P> {
-    link: Link<Envelope<P>>,
+struct Port {
+    link: Link<Slip>,
     /// The node at the far end: a host below the number of hosts, a switch from there on.
     to: usize,
 }
 
-impl<P: Packet> Port<P> {
+impl Port {
+    #[inline]
     fn next_key(&self) -> Key {
         match (self.link.next_event(), self.link.head()) {
-            (Some(at), Some(envelope)) => key(at, envelope.tag.sequence),
+            (Some(at), Some(slip)) => key(at, slip.sequence),
             _ => NEVER,
         }
     }
@@ -93,24 +40,24 @@ impl<P: Packet> Port<P> {
 
 /// A packet that was injected and has not come to its first link yet.
 #[derive(Clone, Debug)]
-struct Injected<P> {
+struct Injected {
     at: Nanos,
     link: LinkId,
-    to: HostId,
-    packet: P,
+    slip: Slip,
 }
 
 /// A network of hosts, switches and links.
 #[derive(Clone, Debug)]
 pub struct Network<P> {
-    ports: Vec<Port<P>>,
+    ports: Vec<Port>,
+    depot: Depot<P>,
     routes: Routes,
     hosts: usize,
     agenda: Agenda,
-    inbox: VecDeque<Injected<P>>,
+    inbox: VecDeque<Injected>,
     clock: Nanos,
     sequence: u64,
-    flows: BTreeMap<u32, FlowCounts>,
+    flows: FlowTable,
 }
 
 impl<P: Packet> Network<P> {
@@ -134,12 +81,13 @@ impl<P: Packet> Network<P> {
         Ok(Network {
             agenda: Agenda::new(ports.len()),
             ports,
+            depot: Depot::new(),
             routes: Routes::new(topology),
             hosts: topology.host_count(),
             inbox: VecDeque::new(),
             clock: Nanos::ZERO,
             sequence: 0,
-            flows: BTreeMap::new(),
+            flows: FlowTable::default(),
         })
     }
 
@@ -164,12 +112,8 @@ impl<P: Packet> Network<P> {
             });
         };
         let at = now.max(self.inbox.back().map_or(self.clock, |last| last.at));
-        self.inbox.push_back(Injected {
-            at,
-            link,
-            to,
-            packet,
-        });
+        let slip = self.depot.store(packet, to);
+        self.inbox.push_back(Injected { at, link, slip });
         Ok(())
     }
 
@@ -231,16 +175,10 @@ impl<P: Packet> Network<P> {
                     }
                 }
                 _ if injected <= limit => {
-                    let Some(Injected {
-                        at,
-                        link,
-                        to,
-                        packet,
-                    }) = self.inbox.pop_front()
-                    else {
+                    let Some(Injected { at, link, slip }) = self.inbox.pop_front() else {
                         break;
                     };
-                    self.offer(at, link, to, packet, observer);
+                    self.offer(at, link, slip, observer);
                 }
                 _ => break,
             }
@@ -262,7 +200,7 @@ impl<P: Packet> Network<P> {
     }
 
     /// Drops and marks by flow; a flow that suffered neither is absent.
-    pub fn flows(&self) -> &BTreeMap<u32, FlowCounts> {
+    pub fn flows(&self) -> &FlowTable {
         &self.flows
     }
 
@@ -286,49 +224,76 @@ impl<P: Packet> Network<P> {
         let arrived = port.link.receive(at);
         self.agenda.set(link, port.next_key());
         let node = port.to;
-        let (at, Envelope { tag, packet }) = arrived?;
+        let (at, slip) = arrived?;
         if node < self.hosts {
             let host = HostId(node as u32);
+            let packet = self.depot.withdraw(&slip)?;
             return Some(Delivery { at, host, packet });
         }
-        if let Some(link) = self.routes.next(node, tag.to) {
-            self.offer(at, link, tag.to, packet, observer);
+        if let Some(link) = self.routes.next(node, slip.to) {
+            self.offer(at, link, slip, observer);
         }
         None
     }
 
-    fn offer(
-        &mut self,
-        at: Nanos,
-        link: LinkId,
-        to: HostId,
-        packet: P,
-        observer: &mut impl Observer<P>,
-    ) {
-        let flows = &mut self.flows;
-        let mut saw = |verdict: Verdict, envelope: &Envelope<P>| match verdict {
-            Verdict::Queued => {}
-            Verdict::Marked => {
-                flows.entry(envelope.flow()).or_default().marked_packets += 1;
-                observer.marked(at, link, &envelope.packet);
-            }
-            Verdict::Dropped(reason) => {
-                flows.entry(envelope.flow()).or_default().dropped_packets += 1;
-                observer.dropped(at, link, &envelope.packet, reason);
+    /// A packet comes to a link.
+    #[inline]
+    fn offer(&mut self, at: Nanos, link: LinkId, slip: Slip, observer: &mut impl Observer<P>) {
+        let hold = match self.ports[link.0 as usize].link.strike(&slip) {
+            None => Nanos::ZERO,
+            Some(Fault::Reorder { hold }) => hold,
+            Some(Fault::Loss) => return self.drop(at, link, slip, DropReason::Fault, observer),
+            Some(Fault::Duplicate) => {
+                if let Some(copy) = self.depot.duplicate(&slip) {
+                    self.enqueue(at, link, copy, Nanos::ZERO, observer);
+                }
+                Nanos::ZERO
             }
         };
-        let tag = Route {
-            sequence: self.sequence,
-            to,
-        };
-        let envelope = Envelope { tag, packet };
-        self.sequence += 1;
-        self.ports[link.0 as usize]
-            .link
-            .offer(at, envelope, &mut saw);
+        self.enqueue(at, link, slip, hold, observer);
         self.schedule(link);
     }
 
+    #[inline]
+    fn enqueue(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        mut slip: Slip,
+        hold: Nanos,
+        observer: &mut impl Observer<P>,
+    ) {
+        slip.sequence = self.sequence;
+        self.sequence += 1;
+        let on = &mut self.ports[link.0 as usize].link;
+        match on.judge(at, &mut slip) {
+            Verdict::Queued => {}
+            Verdict::Marked => {
+                self.flows.of(slip.flow()).marked_packets += 1;
+                if let Some(packet) = self.depot.mark(&slip) {
+                    observer.marked(at, link, packet);
+                }
+            }
+            Verdict::Dropped(reason) => return self.drop(at, link, slip, reason, observer),
+        }
+        on.accept(at, slip, hold);
+    }
+
+    fn drop(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        slip: Slip,
+        reason: DropReason,
+        observer: &mut impl Observer<P>,
+    ) {
+        self.flows.of(slip.flow()).dropped_packets += 1;
+        if let Some(packet) = self.depot.withdraw(&slip) {
+            observer.dropped(at, link, &packet, reason);
+        }
+    }
+
+    #[inline]
     fn schedule(&mut self, link: LinkId) {
         self.agenda
             .set(link.0, self.ports[link.0 as usize].next_key());

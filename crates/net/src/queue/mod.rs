@@ -184,7 +184,8 @@ impl<P: Packet> Queue<P> {
     /// Decides on a packet that arrives at `now`, and marks it if that is the verdict. A packet
     /// that is not dropped goes into the queue by [`Queue::push`], or past it if nothing waits and
     /// the transmitter is free.
-    pub fn judge(&mut self, now: Nanos, packet: &mut P) -> Verdict {
+    #[inline]
+    pub fn judge(&mut self, now: Nanos, packet: &mut impl Packet) -> Verdict {
         let (size_bytes, ecn) = (packet.size_bytes(), packet.ecn());
         let arrival = Arrival {
             at: now,
@@ -204,6 +205,7 @@ impl<P: Packet> Queue<P> {
     }
 
     /// Lets a packet wait that [`Queue::judge`] did not drop.
+    #[inline]
     pub fn push(&mut self, packet: P) {
         self.backlog = self.backlog.with(packet.size_bytes());
         self.waiting.push_back(packet);
@@ -211,6 +213,7 @@ impl<P: Packet> Queue<P> {
 
     /// The transmitter, free at `now`, asks for the packet that has waited longest. An empty answer
     /// begins RED's idle period.
+    #[inline]
     pub fn take(&mut self, now: Nanos) -> Option<P> {
         let Some(packet) = self.waiting.pop_front() else {
             if let Discipline::Red(red) = &mut self.discipline {
