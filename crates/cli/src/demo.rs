@@ -46,7 +46,8 @@ impl Demo {
             seed: self.seed,
         };
         let records = batch.run(&experiment)?;
-        let verdicts = uc_experiment::evaluate(&experiment, &records)?;
+        let arm = uc_experiment::Arm::Live;
+        let evaluation = uc_experiment::evaluate(&experiment, &records, arm)?;
         let meta = Meta {
             arm: "live".to_owned(),
             seed: self.seed,
@@ -57,7 +58,7 @@ impl Demo {
         let report = Report {
             experiment: &experiment,
             records: &records,
-            verdicts: &verdicts,
+            verdicts: &evaluation.verdicts,
             meta: &meta,
         };
         let written = outputs::write(&report, &self.out)?;

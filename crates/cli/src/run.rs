@@ -87,7 +87,10 @@ impl Run {
                 let _not_empty = fs::remove_dir(folder);
             }
         })?;
-        let verdicts = uc_experiment::evaluate(&experiment, &records)?;
+        let arm = match self.on {
+            Arm::Live => uc_experiment::Arm::Live,
+        };
+        let evaluation = uc_experiment::evaluate(&experiment, &records, arm)?;
         let meta = Meta {
             arm: self.on.label().to_owned(),
             seed: self.seed,
@@ -98,7 +101,7 @@ impl Run {
         let report = Report {
             experiment: &experiment,
             records: &records,
-            verdicts: &verdicts,
+            verdicts: &evaluation.verdicts,
             meta: &meta,
         };
         let written = outputs::write(&report, &folder)?;

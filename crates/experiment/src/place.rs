@@ -6,13 +6,22 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
 
-/// The text that an experiment was read from, and the keys that were overridden since.
+/// The text that an experiment was read from, and the keys that were changed since.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Origin {
     name: String,
     text: String,
-    /// The key's path and the override as it was given.
-    pub(crate) overridden: Vec<(String, String)>,
+    /// The key's path and what changed it.
+    pub(crate) changed: Vec<(String, Changed)>,
+}
+
+/// What changed a key after the file was read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Changed {
+    /// `--set` and this.
+    Set(String),
+    /// The value of a sweep, by its own path.
+    Sweep(String),
 }
 
 impl Origin {
@@ -20,17 +29,20 @@ impl Origin {
         Self {
             name: name.into(),
             text: text.into(),
-            overridden: Vec::new(),
+            changed: Vec::new(),
         }
     }
 
     /// `file:line:column` of the value at the dotted path `key`, or of the nearest table above it;
-    /// the override if there was one.
+    /// of what changed it if something did.
     pub(crate) fn place(&self, key: &str) -> String {
         let covers = |path: &str| key == path || key.starts_with(&format!("{path}."));
-        if let Some((_, text)) = self.overridden.iter().rev().find(|(path, _)| covers(path)) {
-            return format!("--set {text}");
-        }
+        let changed = self.changed.iter().rev().find(|(path, _)| covers(path));
+        let key = match changed {
+            Some((_, Changed::Set(text))) => return format!("--set {text}"),
+            Some((_, Changed::Sweep(path))) => path,
+            None => key,
+        };
         match self.span(key) {
             Some(span) => at(&self.name, &self.text, span.start),
             None => self.name.clone(),
@@ -42,7 +54,7 @@ impl Origin {
         let mut span = None;
         let mut table: Option<&DeTable<'_>> = Some(document.get_ref());
         let mut list: Option<&[toml::Spanned<DeValue<'_>>]> = None;
-        for part in key.split('.') {
+        for part in parts(key) {
             let next = match (table, list) {
                 (Some(table), _) => table.get(part),
                 (None, Some(list)) => part.parse::<usize>().ok().and_then(|i| list.get(i)),
@@ -54,6 +66,27 @@ impl Origin {
             list = next.get_ref().as_array().map(|array| &**array);
         }
         span
+    }
+}
+
+/// The parts of a dotted path; dots between quotes divide nothing: `sweep.rate.set."network.rate"`.
+pub(crate) fn parts(key: &str) -> Vec<&str> {
+    let mut quoted = false;
+    let divides = |c: char| {
+        quoted ^= c == '"';
+        c == '.' && !quoted
+    };
+    key.split(divides)
+        .map(|part| part.trim_matches('"'))
+        .collect()
+}
+
+/// One part of a path as [`parts`] reads it.
+pub(crate) fn quote(part: &str) -> String {
+    if part.contains('.') {
+        format!("\"{part}\"")
+    } else {
+        part.to_owned()
     }
 }
 

@@ -1,46 +1,74 @@
 //! One repetition of an experiment: a record of every case, and the measures taken from them.
 
+use std::fmt;
+
 use crate::case::Guests;
+use crate::error::Error;
 use crate::measure::Measure;
 use crate::record::{FlowRecord, RunRecord};
 use crate::sawtooth::Sawtooth;
 use crate::schema::Experiment;
 use crate::series::Series;
+use crate::sweep::Point;
 use crate::units::Nanos;
 
 /// An Ethernet header; preamble, check sequence and gap are not counted by the emulated links.
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
+/// One repetition at one point of a sweep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Which {
+    /// The repetition, from 0.
+    pub run: u32,
+    /// Axes and their labels.
+    pub at: Vec<(String, String)>,
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "repetition {}", self.run)?;
+        for (number, (axis, label)) in self.at.iter().enumerate() {
+            write!(
+                f,
+                "{}{axis} {label}",
+                if number == 0 { " at " } else { ", " }
+            )?;
+        }
+        Ok(())
+    }
+}
+
 /// Why a measure could not be computed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum MeasureError {
+    /// The experiment's sweep can't be applied.
+    #[error(transparent)]
+    Points(Error),
     /// A case was not run.
-    #[error(
-        "case `{case}` has no record of repetition {run}; run it, or leave out what expects it"
-    )]
+    #[error("case `{case}` has no record of {which}; run it, or leave out what expects it")]
     NoRecord {
         /// The case.
         case: String,
-        /// The repetition, from 0.
-        run: u32,
+        /// Which run.
+        which: Which,
     },
     /// A group sent nothing that was recorded.
-    #[error("case `{case}`, repetition {run}: no flow of group `{group}` was recorded")]
+    #[error("case `{case}`, {which}: no flow of group `{group}` was recorded")]
     NoFlow {
         /// The case.
         case: String,
-        /// The repetition, from 0.
-        run: u32,
+        /// Which run.
+        which: Which,
         /// The group.
         group: String,
     },
     /// A flow has nothing to compute this measure from.
-    #[error("case `{case}`, repetition {run}: flow {index} of group `{group}` has {lacks}")]
+    #[error("case `{case}`, {which}: flow {index} of group `{group}` has {lacks}")]
     Flow {
         /// The case.
         case: String,
-        /// The repetition, from 0.
-        run: u32,
+        /// Which run.
+        which: Which,
         /// The group.
         group: String,
         /// The flow's number in its group.
@@ -49,12 +77,12 @@ pub enum MeasureError {
         lacks: String,
     },
     /// A ratio with nothing below the line.
-    #[error("{case}, repetition {run}: {what} is 0, and nothing can be divided by it")]
+    #[error("{case}, {which}: {what} is 0, and nothing can be divided by it")]
     Zero {
         /// Which case.
         case: String,
-        /// The repetition, from 0.
-        run: u32,
+        /// Which run.
+        which: Which,
         /// What is below the line.
         what: String,
     },
@@ -65,17 +93,36 @@ pub enum MeasureError {
 pub struct Repetition<'a> {
     experiment: &'a Experiment,
     run: u32,
+    at: &'a [(String, String)],
     records: Vec<&'a RunRecord>,
 }
 
 impl<'a> Repetition<'a> {
-    /// The records of repetition `run` among `records`.
+    /// The records of repetition `run` among `records`, of an experiment without a sweep.
     pub fn of(experiment: &'a Experiment, records: &'a [RunRecord], run: u32) -> Self {
-        let records = records.iter().filter(|record| record.run == run).collect();
         Self {
             experiment,
             run,
-            records,
+            at: &[],
+            records: records.iter().filter(|record| record.run == run).collect(),
+        }
+    }
+
+    /// The records of repetition `run` at `point` among `records`.
+    pub fn at(point: &'a Point, records: &'a [RunRecord], run: u32) -> Self {
+        let here = |record: &&RunRecord| record.run == run && record.point == point.number;
+        Self {
+            experiment: &point.experiment,
+            run,
+            at: &point.labels,
+            records: records.iter().filter(here).collect(),
+        }
+    }
+
+    fn which(&self) -> Which {
+        Which {
+            run: self.run,
+            at: self.at.to_vec(),
         }
     }
 
@@ -200,7 +247,7 @@ impl<'a> Repetition<'a> {
         let found = self.records.iter().find(|record| record.case == case);
         let missing = || MeasureError::NoRecord {
             case: case.into(),
-            run: self.run,
+            which: self.which(),
         };
         found.copied().ok_or_else(missing)
     }
@@ -223,7 +270,7 @@ impl<'a> Repetition<'a> {
             let group = group.into();
             return Err(MeasureError::NoFlow {
                 case: case.into(),
-                run: self.run,
+                which: self.which(),
                 group,
             });
         }
@@ -266,7 +313,7 @@ impl<'a> Repetition<'a> {
     fn lacks(&self, case: &str, flow: &FlowRecord, what: &str) -> MeasureError {
         MeasureError::Flow {
             case: case.into(),
-            run: self.run,
+            which: self.which(),
             group: flow.group.clone(),
             index: flow.index,
             lacks: what.into(),
@@ -284,7 +331,7 @@ impl<'a> Repetition<'a> {
             let case = format!("case `{case}`");
             return Err(MeasureError::Zero {
                 case,
-                run: self.run,
+                which: self.which(),
                 what: what(),
             });
         }

@@ -1,5 +1,6 @@
 //! Whether an experiment makes sense: numbers that can be, names that exist.
 
+mod arms;
 mod expect;
 mod network;
 
@@ -9,6 +10,7 @@ use crate::case::{Case, Guests};
 use crate::error::Error;
 use crate::place::suggest;
 use crate::schema::Experiment;
+use arms::check_arms;
 use expect::check_expect;
 use network::{check_network, check_stack};
 
@@ -22,14 +24,16 @@ impl Experiment {
     /// # Errors
     /// [`Error::Invalid`] for the first impossible number or unknown name, with its place.
     pub fn validate(&self) -> Result<(), Error> {
-        check(self).map_err(|(key, message)| {
-            let place = self.origin.place(&key);
-            Error::Invalid {
-                place,
-                key,
-                message,
-            }
-        })
+        check(self).map_err(|fault| self.invalid(fault))
+    }
+
+    fn invalid(&self, (key, message): Fault) -> Error {
+        let place = self.origin.place(&key);
+        Error::Invalid {
+            place,
+            key,
+            message,
+        }
     }
 }
 
@@ -67,6 +71,7 @@ fn check(experiment: &Experiment) -> Check {
         })?;
         check_case(&key, case, experiment)?;
     }
+    check_arms(experiment)?;
     for (i, expect) in experiment.expects.iter().enumerate() {
         check_expect(&format!("expect.{i}"), expect, experiment)?;
     }

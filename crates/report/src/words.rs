@@ -1,7 +1,7 @@
 //! The set-up and the outcome in words.
 
 use uc_experiment::{Application, Experiment, Family, Guests, Law, Measure, Network, Profile};
-use uc_experiment::{Queue, Stack};
+use uc_experiment::{Queue, Stack, Topology};
 
 use crate::Report;
 use crate::numbers::{number, percent};
@@ -78,11 +78,20 @@ pub(crate) fn network(network: &Network) -> String {
         Family::Ipv4 => "IPv4",
         Family::Ipv6 => "IPv6",
     };
-    format!(
-        "A star: {access}, {} each way, so {round_trip} a round trip when nothing waits; {family}, \
-         {offload} segmentation offload.",
-        network.delay
-    )
+    let delay = network.delay;
+    let laid = match network.topology {
+        Topology::Star => format!(
+            "A star: {access}, {delay} each way, so {round_trip} a round trip when nothing waits"
+        ),
+        other => format!(
+            "{}: between switches {}, {} a link; hosts' links {}, {delay}",
+            sentence_case(other.name()),
+            network.rate,
+            network.trunk_delay(),
+            network.access_rate()
+        ),
+    };
+    format!("{laid}; {family}, {offload} segmentation offload.")
 }
 
 /// The bottleneck's queue.
@@ -162,10 +171,16 @@ pub(crate) fn guests(guests: &Guests) -> String {
     let law = match (guests.law, guests.profile) {
         (None, _) => String::new(),
         (Some(Law::Pass), _) => ", programs on the port that pass everything".into(),
-        (Some(Law::Ecn), Profile::Linux) => ", law ecn on the port (as Linux does it)".into(),
-        (Some(Law::Ecn), Profile::Rfc) => ", law ecn on the port (as the RFCs say it)".into(),
+        (Some(Law::Ecn), None) => ", law ecn on the port".into(),
+        (Some(Law::Ecn), Some(Profile::Linux)) => ", law ecn on the port (as Linux does it)".into(),
+        (Some(Law::Ecn), Some(Profile::Rfc)) => {
+            ", law ecn on the port (as the RFCs say it)".into()
+        }
     };
-    let Application::Bulk = guests.application;
+    let carries = match &guests.application {
+        Application::Bulk => String::new(),
+        other => format!(", application {}", other.name()),
+    };
     let flows = match guests.flows {
         1 => String::new(),
         flows => format!(" with {flows} flows each"),
@@ -176,7 +191,7 @@ pub(crate) fn guests(guests: &Guests) -> String {
         .map_or_else(String::new, |host| format!(" on host {host}"));
     let number = count(guests.count as usize, "guest");
     format!(
-        "{}: {number}{flows}{host}, stack {}{law}",
+        "{}: {number}{flows}{host}, stack {}{law}{carries}",
         guests.name, guests.stack
     )
 }
