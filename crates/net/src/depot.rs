@@ -73,6 +73,11 @@ impl<P: Packet> Depot<P> {
         slip
     }
 
+    /// The packet of `slip`.
+    pub(crate) fn get(&self, slip: &Slip) -> Option<&P> {
+        self.places[slip.place as usize].as_ref()
+    }
+
     /// A second packet like the one of `slip`.
     pub(crate) fn duplicate(&mut self, slip: &Slip) -> Option<Slip> {
         let copy = self.places[slip.place as usize].clone()?;

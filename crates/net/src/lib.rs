@@ -8,8 +8,10 @@
 //! 1. [`packet`]: what the network must know of a packet, and nothing more.
 //! 2. [`queue`]: DropTail, step marking and RED; each decides when a packet arrives.
 //! 3. [`link`]: a queue, a transmitter at a rate, a propagation delay; one direction.
-//! 4. [`topology`] and [`shapes`]: hosts, switches, links; star and dumbbell.
-//! 5. [`network`]: injects, forwards and delivers, in the order of (time, sequence). A driver on the
+//! 4. [`topology`] and [`shapes`]: hosts, switches, links; star, dumbbell, parking
+//!    lot, leaf–spine.
+//! 5. [`routes`]: the fewest hops, and ECMP where several ways have as few.
+//! 6. [`network`]: injects, forwards and delivers, in the order of (time, sequence). A driver on the
 //!    real clock lets it [`advance`](Network::advance) into a sink; a simulator asks for the
 //!    [`next_delivery`](Network::next_delivery) and answers it before time goes on.
 //!
@@ -39,7 +41,7 @@ pub use network::Network;
 pub use packet::{Ecn, Packet};
 pub use queue::red::{RedParameters, RedSpec};
 pub use queue::{Backlog, DropReason, Length, Queue, QueueSpec, Verdict};
-pub use shapes::{Dumbbell, Star};
+pub use shapes::{Dumbbell, LeafSpine, ParkingLot, Star};
 pub use sink::{Delivery, Observer, Sink};
 pub use stats::{FlowCounts, FlowTable, LinkReport, LinkStats};
 pub use topology::{HostId, LinkId, Node, SwitchId, Topology};

@@ -82,7 +82,7 @@ impl<P: Packet> Network<P> {
             agenda: Agenda::new(ports.len()),
             ports,
             depot: Depot::new(),
-            routes: Routes::new(topology),
+            routes: Routes::new(topology, seed),
             hosts: topology.host_count(),
             inbox: VecDeque::new(),
             clock: Nanos::ZERO,
@@ -105,7 +105,7 @@ impl<P: Packet> Network<P> {
     ) -> Result<(), NetError> {
         self.check_host(from)?;
         self.check_host(to)?;
-        let Some(link) = self.routes.next(from.0 as usize, to) else {
+        let Some(link) = self.routes.next(from.0 as usize, to, || packet.path_key()) else {
             return Err(NetError::NoRoute {
                 from: from.0,
                 to: to.0,
@@ -131,7 +131,7 @@ impl<P: Packet> Network<P> {
     ) -> Result<(), NetError> {
         self.check_host(from)?;
         for to in (0..self.hosts as u32).map(HostId) {
-            if self.routes.next(from.0 as usize, to).is_some() {
+            if self.routes.reach(from.0 as usize, to) {
                 self.inject(now, from, to, packet.clone())?;
             }
         }
@@ -230,9 +230,9 @@ impl<P: Packet> Network<P> {
             let packet = self.depot.withdraw(&slip)?;
             return Some(Delivery { at, host, packet });
         }
-        if let Some(link) = self.routes.next(node, slip.to) {
-            self.offer(at, link, slip, observer);
-        }
+        let path_key = || self.depot.get(&slip).map_or(0, P::path_key);
+        let link = self.routes.next(node, slip.to, path_key)?;
+        self.offer(at, link, slip, observer);
         None
     }
 

@@ -5,8 +5,8 @@ mod common;
 use common::{Journal, Parcel, Told, disciplines, link_10_mbit, parcel};
 use proptest::prelude::*;
 use uc_net::{
-    Delivery, Dumbbell, Ecn, Fault, FaultRule, HostId, LinkId, LinkSpec, Nanos, Network, Observer,
-    QueueSpec, Star, Topology,
+    Delivery, Dumbbell, Ecn, Fault, FaultRule, HostId, LeafSpine, LinkId, LinkSpec, Nanos, Network,
+    Observer, ParkingLot, QueueSpec, Star, Topology,
 };
 
 /// How often a packet is sent back.
@@ -46,6 +46,12 @@ fn topologies(spec: &LinkSpec) -> Vec<Topology> {
     vec![
         Star::new(4, spec.clone(), spec.clone()).unwrap().topology,
         Dumbbell::new(3, spec.clone(), spec.clone())
+            .unwrap()
+            .topology,
+        ParkingLot::new(&[2, 1, 2], spec.clone(), spec.clone())
+            .unwrap()
+            .topology,
+        LeafSpine::new(&[2, 2], 2, spec.clone(), spec.clone())
             .unwrap()
             .topology,
     ]
