@@ -5,7 +5,7 @@
 
 use uc_net::Nanos;
 
-use super::{Acked, Control, NewReno, Window};
+use super::{Acked, Control, MAX_CWND_BYTES, NewReno, Window};
 
 /// β_cubic = 7/10 (RFC 9438 §4.6).
 const BETA: (u64, u64) = (7, 10);
@@ -152,6 +152,7 @@ impl Control for Cubic {
             let target = u32::try_from(target).unwrap_or(u32::MAX);
             epoch.approach(cwnd, target, acked.bytes)
         };
+        window.cwnd_bytes = window.cwnd_bytes.min(MAX_CWND_BYTES);
         self.curve.epoch = Some(epoch);
     }
 
