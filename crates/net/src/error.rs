@@ -144,6 +144,12 @@ pub enum NetError {
         /// How many it takes.
         least: usize,
     },
+    /// More links than a network can tell apart.
+    #[error("{links} links in one network; give at most 1048576")]
+    TooManyLinks {
+        /// How many there are.
+        links: usize,
+    },
     /// No chain of links leads from one host to the other.
     #[error("no way from host {from} to host {to}; connect them through a switch")]
     NoRoute {

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::agenda::{Agenda, Key, NEVER, key};
+use crate::agenda::{self, Agenda, Key, LINKS_MAX, NEVER};
 use crate::depot::{Depot, Slip};
 use crate::error::NetError;
 use crate::fault::Fault;
@@ -30,9 +30,9 @@ struct Port {
 
 impl Port {
     #[inline]
-    fn next_key(&self) -> Key {
+    fn next_key(&self, link: u32) -> Key {
         match (self.link.next_event(), self.link.head()) {
-            (Some(at), Some(slip)) => key(at, slip.sequence),
+            (Some(at), Some(slip)) => agenda::key(at, slip.sequence, link),
             _ => NEVER,
         }
     }
@@ -66,7 +66,11 @@ impl<P: Packet> Network<P> {
     /// # Errors
     /// [`NetError::Link`] names the link and the value that can't be used.
     pub fn new(topology: &Topology, seed: u64) -> Result<Network<P>, NetError> {
-        let mut ports = Vec::with_capacity(topology.links().len());
+        let links = topology.links().len();
+        if links > LINKS_MAX {
+            return Err(NetError::TooManyLinks { links });
+        }
+        let mut ports = Vec::with_capacity(links);
         for plan in topology.links() {
             let link =
                 Link::new(&plan.spec, seed, &plan.name).map_err(|problem| NetError::Link {
@@ -140,9 +144,10 @@ impl<P: Packet> Network<P> {
 
     /// When the network next has something to do; none when it is empty.
     pub fn next_event(&self) -> Option<Nanos> {
-        let link = self.agenda.first().map(|(at, _)| at);
+        let first = self.agenda.first();
+        let arrival = (first != NEVER).then(|| agenda::time(first));
         let injected = self.inbox.front().map(|injected| injected.at);
-        link.into_iter().chain(injected).min()
+        arrival.into_iter().chain(injected).min()
     }
 
     /// Lets everything happen that happens up to and including `now`.
@@ -167,8 +172,10 @@ impl<P: Packet> Network<P> {
                 .inbox
                 .front()
                 .map_or(Nanos::MAX, |injected| injected.at);
-            match self.agenda.first() {
-                Some((at, link)) if at <= injected && at <= limit => {
+            let first = self.agenda.first();
+            let at = agenda::time(first);
+            match agenda::link(first) {
+                link if first != NEVER && at <= injected && at <= limit => {
                     if let Some(delivery) = self.arrive(at, link, observer) {
                         self.clock = self.clock.max(delivery.at);
                         return Some(delivery);
@@ -222,7 +229,7 @@ impl<P: Packet> Network<P> {
     ) -> Option<Delivery<P>> {
         let port = &mut self.ports[link as usize];
         let arrived = port.link.receive(at);
-        self.agenda.set(link, port.next_key());
+        self.agenda.set(link, port.next_key(link));
         let node = port.to;
         let (at, slip) = arrived?;
         if node < self.hosts {
@@ -296,6 +303,6 @@ impl<P: Packet> Network<P> {
     #[inline]
     fn schedule(&mut self, link: LinkId) {
         self.agenda
-            .set(link.0, self.ports[link.0 as usize].next_key());
+            .set(link.0, self.ports[link.0 as usize].next_key(link.0));
     }
 }
