@@ -76,22 +76,21 @@ impl Experiment {
     /// [`Error::Invalid`] at the place of a value that can't be set; none after
     /// [`Experiment::validate`].
     pub fn points(&self) -> Result<Vec<Point>, Error> {
-        let sizes: Vec<usize> = self.sweeps.iter().map(Sweep::settings).collect();
-        let count: usize = sizes.iter().product();
-        (0..count)
-            .map(|number| self.point(number, &sizes))
-            .collect()
+        let count: usize = self.sweeps.iter().map(Sweep::settings).product();
+        (0..count).map(|number| self.point(number)).collect()
     }
 
-    fn point(&self, number: usize, sizes: &[usize]) -> Result<Point, Error> {
+    /// The point of this number, below the product of the axes' settings.
+    pub(crate) fn point(&self, number: usize) -> Result<Point, Error> {
         let mut experiment = Experiment {
             sweeps: Vec::new(),
             ..self.clone()
         };
         let mut labels = Vec::new();
         for (axis, sweep) in self.sweeps.iter().enumerate() {
-            let turns: usize = sizes[axis + 1..].iter().product();
-            let setting = number / turns % sizes[axis];
+            let faster = &self.sweeps[axis + 1..];
+            let turns: usize = faster.iter().map(Sweep::settings).product();
+            let setting = number / turns % sweep.settings();
             labels.push((sweep.name.clone(), sweep.label(setting)));
             for (key, values) in &sweep.set {
                 let place = format!("sweep.{axis}.set.\"{key}\".{setting}");

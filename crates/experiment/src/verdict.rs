@@ -7,8 +7,9 @@ use serde::{Serialize, Serializer};
 use crate::arm::Arm;
 use crate::estimate::Estimate;
 use crate::expect::{Claim, Direction, Expectation};
+use crate::measure_error::MeasureError;
 use crate::record::RunRecord;
-use crate::repetition::{MeasureError, Repetition};
+use crate::repetition::Repetition;
 use crate::schema::Experiment;
 use crate::sweep::Point;
 
@@ -133,9 +134,12 @@ pub fn evaluate(
 }
 
 fn not_judged(expect: &Expectation, arm: Arm, runs: usize) -> Option<String> {
-    let other = expect.on.filter(|on| *on != arm);
-    if let Some(on) = other {
-        return Some(format!("is for {on}, and this ran on {arm}"));
+    let known = expect.measure.only_on();
+    if let Some(other) = expect.on.filter(|on| *on != arm) {
+        return Some(format!("is for {other}, and this ran on {arm}"));
+    }
+    if let Some(other) = known.filter(|known| *known != arm) {
+        return Some(format!("only {other} can tell, and this ran on {arm}"));
     }
     let trend = expect.along.is_some() && runs < 2;
     trend.then(|| "needs two repetitions or more for its confidence intervals".into())

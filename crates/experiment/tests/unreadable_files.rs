@@ -78,7 +78,8 @@ const UNREADABLE: [(&str, &str, &str); 16] = [
         "kind = \"fairness\"",
         "t.toml:41:20: unknown value `fairness`; known here: share, jain, goodput, \
              utilisation, retransmitted, retransmits, drops, send_window, window_above, \
-             sawtooth_period, sawtooth_peak, sawtooth_trough, ratio",
+             sawtooth_period, sawtooth_peak, sawtooth_trough, rtt, fct, unfinished, timeouts, \
+             ack_gaps, queue, marked, lost, ratio",
     ),
     (
         "of = \"legacy\", to",

@@ -31,8 +31,10 @@ impl Experiment {
             )));
         }
         for point in self.points()? {
-            let check = check_arm(&point.experiment, arm);
-            check.map_err(|fault| point.experiment.invalid(fault))?;
+            check_arm(&point.experiment, arm).map_err(|(key, only)| {
+                let message = format!("{only}; run it with --on {}", other(arm));
+                point.experiment.invalid((key, message))
+            })?;
         }
         Ok(())
     }
@@ -46,7 +48,20 @@ pub(super) fn check_arms(experiment: &Experiment) -> Check {
     if arms.is_empty() {
         return fault("arms", "names no arm; leave it out, or name sim or live");
     }
-    arms.iter().try_for_each(|arm| check_arm(experiment, *arm))
+    arms.iter().try_for_each(|arm| {
+        check_arm(experiment, *arm).map_err(|(key, only)| {
+            let message = format!("{only}; leave it out, or take {arm} off `arms`");
+            (key, message)
+        })
+    })
+}
+
+/// Where to run what this arm can't.
+fn other(arm: Arm) -> Arm {
+    match arm {
+        Arm::Sim => Arm::Live,
+        Arm::Live => Arm::Sim,
+    }
 }
 
 fn check_arm(experiment: &Experiment, arm: Arm) -> Check {
@@ -56,9 +71,9 @@ fn check_arm(experiment: &Experiment, arm: Arm) -> Check {
     }
 }
 
+/// A key that only the other arm can set, and what it asks for.
 fn only(key: impl Into<String>, what: &str, arm: Arm) -> Fault {
-    let mend = format!("{what}: that is for {arm} only; run it with --on {arm}, or leave it out");
-    (key.into(), mend)
+    (key.into(), format!("{what} is for {arm} only"))
 }
 
 fn check_live(experiment: &Experiment) -> Check {
@@ -69,20 +84,18 @@ fn check_live(experiment: &Experiment) -> Check {
     }
     for (name, stack) in &experiment.stacks {
         if let Some(key) = stack.simulated_keys().first() {
-            return Err(only(format!("stack.{name}.{key}"), "set", Arm::Sim));
+            return Err(only(format!("stack.{name}.{key}"), key, Arm::Sim));
         }
     }
-    let cases = experiment.cases.iter().enumerate();
-    cases
-        .into_iter()
-        .try_for_each(|(i, case)| check_live_case(&format!("case.{i}"), case))
+    let mut cases = experiment.cases.iter().enumerate();
+    cases.try_for_each(|(i, case)| check_live_case(&format!("case.{i}"), case))
 }
 
 fn check_live_case(key: &str, case: &Case) -> Check {
     for (i, guests) in case.guests.iter().enumerate() {
         let key = format!("{key}.guests.{i}");
         if guests.application != Application::Bulk {
-            let what = format!("a {} application", guests.application.name());
+            let what = format!("the application {}", guests.application.name());
             return Err(only(format!("{key}.application"), &what, Arm::Sim));
         }
         for (name, value) in [
@@ -90,14 +103,14 @@ fn check_live_case(key: &str, case: &Case) -> Check {
             ("start_spread", guests.start_spread),
         ] {
             if value.0 > 0 {
-                return Err(only(format!("{key}.{name}"), &value.to_string(), Arm::Sim));
+                return Err(only(format!("{key}.{name}"), name, Arm::Sim));
             }
         }
     }
     let guests = case.guests.iter().map(|guests: &Guests| guests.count);
     let guests = guests.fold(0u32, u32::saturating_add);
     if guests > LIVE_GUESTS_MAX {
-        let what = format!("{guests} guests in one case, above {LIVE_GUESTS_MAX}");
+        let what = format!("a case of more than {LIVE_GUESTS_MAX} guests, here {guests},");
         return Err(only(format!("{key}.guests"), &what, Arm::Sim));
     }
     Ok(())
@@ -111,11 +124,8 @@ fn check_sim(experiment: &Experiment) -> Check {
     for (name, stack) in &experiment.stacks {
         if !known.contains(&stack.congestion_control.as_str()) {
             let key = format!("stack.{name}.congestion_control");
-            let what = format!(
-                "`{}` (sim has {})",
-                stack.congestion_control,
-                known.join(", ")
-            );
+            let (own, known) = (&stack.congestion_control, known.join(", "));
+            let what = format!("`{own}` (sim has {known})");
             return Err(only(key, &what, Arm::Live));
         }
     }
