@@ -14,7 +14,9 @@ pub(crate) struct Slip {
     pub(crate) to: HostId,
     flow: u32,
     size_bytes: u32,
-    ecn: Ecn,
+    /// The codepoint, in as many bytes as fill the slip: padding is copied in pieces, and a load
+    /// over several fresh stores stalls.
+    ecn_bits: u64,
 }
 
 impl Packet for Slip {
@@ -25,12 +27,12 @@ impl Packet for Slip {
 
     #[inline]
     fn ecn(&self) -> Ecn {
-        self.ecn
+        Ecn::from_bits(self.ecn_bits as u8)
     }
 
     #[inline]
     fn set_ce(&mut self) {
-        self.ecn = Ecn::Ce;
+        self.ecn_bits = Ecn::Ce.bits().into();
     }
 
     #[inline]
@@ -64,7 +66,7 @@ impl<P: Packet> Depot<P> {
             to,
             flow: packet.flow(),
             size_bytes: packet.size_bytes(),
-            ecn: packet.ecn(),
+            ecn_bits: packet.ecn().bits().into(),
         };
         match self.places.get_mut(slip.place as usize) {
             Some(place) => *place = Some(packet),
@@ -79,12 +81,14 @@ impl<P: Packet> Depot<P> {
     }
 
     /// A second packet like the one of `slip`.
-    pub(crate) fn duplicate(&mut self, slip: &Slip) -> Option<Slip> {
+    #[cold]
+    pub(crate) fn duplicate(&mut self, slip: Slip) -> Option<Slip> {
         let copy = self.places[slip.place as usize].clone()?;
         Some(self.store(copy, slip.to))
     }
 
     /// Sets CE on the packet of `slip`, which carries it already.
+    #[inline]
     pub(crate) fn mark(&mut self, slip: &Slip) -> Option<&P> {
         let packet = self.places[slip.place as usize].as_mut()?;
         packet.set_ce();
@@ -133,7 +137,7 @@ mod tests {
             (first.size_bytes(), first.flow(), first.to),
             (60, 61, HostId(3))
         );
-        let copy = depot.duplicate(&first).unwrap();
+        let copy = depot.duplicate(first).unwrap();
         assert_eq!(depot.mark(&first), Some(&Letter(60, Ecn::Ce)));
         assert_eq!(depot.withdraw(&copy), Some(Letter(60, Ecn::Ect0)));
         assert_eq!(depot.withdraw(&first), Some(Letter(60, Ecn::Ce)));

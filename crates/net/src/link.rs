@@ -118,7 +118,7 @@ impl<P: Packet> Link<P> {
     pub(crate) fn strike(&mut self, packet: &P) -> Option<Fault> {
         self.stats.offered_packets += 1;
         self.stats.offered_bytes += u64::from(packet.size_bytes());
-        let fault = self.faults.as_mut()?.strike(packet)?;
+        let fault = self.faults.as_mut()?.strike(packet.flow())?;
         match fault {
             Fault::Loss => self.stats.count_drop(DropReason::Fault),
             Fault::Duplicate => self.stats.duplicated_packets += 1,
@@ -132,6 +132,9 @@ impl<P: Packet> Link<P> {
     #[inline]
     pub(crate) fn judge(&mut self, now: Nanos, packet: &mut P) -> Verdict {
         self.catch_up(now);
+        if self.busy_until <= now {
+            self.queue.idle(self.busy_until);
+        }
         let verdict = self.queue.judge(now, packet);
         match verdict {
             Verdict::Queued => {}
@@ -148,7 +151,7 @@ impl<P: Packet> Link<P> {
     }
 
     /// Takes in a packet that was judged at `now`; `hold` is what a reordering rule adds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn accept(&mut self, now: Nanos, packet: P, hold: Nanos) {
         if self.busy_until > now {
             self.queue.push(Held { tag: hold, packet });
@@ -190,6 +193,12 @@ impl<P: Packet> Link<P> {
         Some(head.min(self.busy_until + self.delay))
     }
 
+    /// Whether another packet can't change what arrives next.
+    #[inline]
+    pub(crate) fn is_steady(&self) -> bool {
+        self.faults.is_none() && !self.flight.is_empty()
+    }
+
     /// The packet that arrives next among those on the wire.
     pub(crate) fn head(&self) -> Option<&P> {
         self.flight.front().map(|(_, packet)| packet)
@@ -208,16 +217,21 @@ impl<P: Packet> Link<P> {
     /// Starts every transmission that was due by `now`, each at the moment at which it was due.
     #[inline]
     fn catch_up(&mut self, now: Nanos) {
-        while self.busy_until <= now {
-            let Some(Held { tag: hold, packet }) = self.queue.take(self.busy_until) else {
-                return;
-            };
+        if self.busy_until <= now && self.queue.backlog().packets > 0 {
+            self.start_due(now);
+        }
+    }
+
+    fn start_due(&mut self, now: Nanos) {
+        while self.busy_until <= now
+            && let Some(Held { tag: hold, packet }) = self.queue.take()
+        {
             self.transmit(packet, hold);
         }
     }
 
     /// Starts a transmission at the moment at which the transmitter is free.
-    #[inline]
+    #[inline(always)]
     fn transmit(&mut self, packet: P, hold: Nanos) {
         let size_bytes = packet.size_bytes();
         self.stats.sent_packets += 1;

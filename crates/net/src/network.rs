@@ -168,27 +168,31 @@ impl<P: Packet> Network<P> {
         observer: &mut impl Observer<P>,
     ) -> Option<Delivery<P>> {
         loop {
-            let injected = self
-                .inbox
-                .front()
-                .map_or(Nanos::MAX, |injected| injected.at);
             let first = self.agenda.first();
-            let at = agenda::time(first);
-            match agenda::link(first) {
-                link if first != NEVER && at <= injected && at <= limit => {
-                    if let Some(delivery) = self.arrive(at, link, observer) {
-                        self.clock = self.clock.max(delivery.at);
-                        return Some(delivery);
-                    }
+            let due = agenda::time(first);
+            let injected = self.inbox.front().map_or(Nanos::MAX, |next| next.at);
+            let (at, link, slip) = if first != NEVER && due <= injected.min(limit) {
+                let Some((at, node, slip)) = self.arrive(due, agenda::link(first)) else {
+                    continue;
+                };
+                if node < self.hosts {
+                    self.clock = self.clock.max(at);
+                    let host = HostId(node as u32);
+                    let packet = self.depot.withdraw(&slip)?;
+                    return Some(Delivery { at, host, packet });
                 }
-                _ if injected <= limit => {
-                    let Some(Injected { at, link, slip }) = self.inbox.pop_front() else {
-                        break;
-                    };
-                    self.offer(at, link, slip, observer);
+                let path_key = || self.depot.get(&slip).map_or(0, P::path_key);
+                let Some(link) = self.routes.next(node, slip.to, path_key) else {
+                    continue;
+                };
+                (at, link, slip)
+            } else {
+                match self.inbox.pop_front_if(|next| next.at <= limit) {
+                    Some(Injected { at, link, slip }) => (at, link, slip),
+                    None => break,
                 }
-                _ => break,
-            }
+            };
+            self.offer(at, link, slip, observer);
         }
         self.clock = self.clock.max(limit);
         None
@@ -221,47 +225,53 @@ impl<P: Packet> Network<P> {
     }
 
     /// A link's event: it may hand a packet to the node at its far end.
-    fn arrive(
-        &mut self,
-        at: Nanos,
-        link: u32,
-        observer: &mut impl Observer<P>,
-    ) -> Option<Delivery<P>> {
+    #[inline]
+    fn arrive(&mut self, due: Nanos, link: u32) -> Option<(Nanos, usize, Slip)> {
         let port = &mut self.ports[link as usize];
-        let arrived = port.link.receive(at);
+        let arrived = port.link.receive(due);
         self.agenda.set(link, port.next_key(link));
-        let node = port.to;
         let (at, slip) = arrived?;
-        if node < self.hosts {
-            let host = HostId(node as u32);
-            let packet = self.depot.withdraw(&slip)?;
-            return Some(Delivery { at, host, packet });
-        }
-        let path_key = || self.depot.get(&slip).map_or(0, P::path_key);
-        let link = self.routes.next(node, slip.to, path_key)?;
-        self.offer(at, link, slip, observer);
-        None
+        Some((at, port.to, slip))
     }
 
     /// A packet comes to a link.
     #[inline]
     fn offer(&mut self, at: Nanos, link: LinkId, slip: Slip, observer: &mut impl Observer<P>) {
-        let hold = match self.ports[link.0 as usize].link.strike(&slip) {
-            None => Nanos::ZERO,
-            Some(Fault::Reorder { hold }) => hold,
-            Some(Fault::Loss) => return self.drop(at, link, slip, DropReason::Fault, observer),
-            Some(Fault::Duplicate) => {
-                if let Some(copy) = self.depot.duplicate(&slip) {
+        let port = &mut self.ports[link.0 as usize];
+        let is_steady = port.link.is_steady();
+        match port.link.strike(&slip) {
+            None => self.enqueue(at, link, slip, Nanos::ZERO, observer),
+            Some(fault) => self.suffer(at, link, slip, fault, observer),
+        }
+        if !is_steady {
+            self.schedule(link);
+        }
+    }
+
+    #[cold]
+    fn suffer(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        slip: Slip,
+        fault: Fault,
+        observer: &mut impl Observer<P>,
+    ) {
+        let hold = match fault {
+            Fault::Loss => return self.drop(at, link, slip, DropReason::Fault, observer),
+            Fault::Reorder { hold } => hold,
+            Fault::Duplicate => {
+                if let Some(copy) = self.depot.duplicate(slip) {
                     self.enqueue(at, link, copy, Nanos::ZERO, observer);
                 }
                 Nanos::ZERO
             }
         };
         self.enqueue(at, link, slip, hold, observer);
-        self.schedule(link);
     }
 
-    #[inline]
+    // Always, since a slip that is passed through memory costs more than all that is done here.
+    #[inline(always)]
     fn enqueue(
         &mut self,
         at: Nanos,
@@ -286,6 +296,7 @@ impl<P: Packet> Network<P> {
         on.accept(at, slip, hold);
     }
 
+    #[cold]
     fn drop(
         &mut self,
         at: Nanos,

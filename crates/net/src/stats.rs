@@ -93,6 +93,7 @@ impl FlowTable {
     }
 
     /// The counts of `flow`, to be counted up.
+    #[inline]
     pub(crate) fn of(&mut self, flow: u32) -> &mut FlowCounts {
         let place = flow as usize;
         if place >= NEAR_FLOWS {

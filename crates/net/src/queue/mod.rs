@@ -211,19 +211,21 @@ impl<P: Packet> Queue<P> {
         self.waiting.push_back(packet);
     }
 
-    /// The transmitter, free at `now`, asks for the packet that has waited longest. An empty answer
-    /// begins RED's idle period.
+    /// The packet that has waited longest, for a transmitter that is free.
     #[inline]
-    pub fn take(&mut self, now: Nanos) -> Option<P> {
-        let Some(packet) = self.waiting.pop_front() else {
-            if let Discipline::Red(red) = &mut self.discipline {
-                red.emptied(now);
-            }
-            return None;
-        };
+    pub fn take(&mut self) -> Option<P> {
+        let packet = self.waiting.pop_front()?;
         self.backlog.bytes -= u64::from(packet.size_bytes());
         self.backlog.packets -= 1;
         Some(packet)
+    }
+
+    /// The transmitter has found nothing since `since`: RED's idle period, if it has not begun yet.
+    #[inline]
+    pub fn idle(&mut self, since: Nanos) {
+        if let Discipline::Red(red) = &mut self.discipline {
+            red.emptied(since);
+        }
     }
 
     /// RED's average as the last arrival left it; the other disciplines keep none.
