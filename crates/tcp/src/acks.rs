@@ -93,6 +93,7 @@ impl Sender {
         self.una = ack.ack;
         self.nxt = self.nxt.max(self.una);
         self.dup_acks = 0;
+        self.limited_bytes = 0;
         self.timer_resent = false;
         self.probed = false;
         self.scoreboard.advance(self.una);
@@ -155,8 +156,8 @@ impl Sender {
             return;
         }
         if self.phase == Phase::Loss {
-            if self.frto.is_active() {
-                self.frto_ack(acked, newly_sacked);
+            if self.frto.is_active() && self.frto_ack(ack, acked, newly_sacked) {
+                return; // the answer has set the window with this ACK counted in
             }
             if self.una > self.recover {
                 self.phase = Phase::Open;

@@ -1,5 +1,6 @@
 //! Forward RTO-recovery: was the timeout spurious? RFC 5682, and the answers to it.
 
+use crate::acks::Ack;
 use crate::config::SpuriousTimeout;
 use crate::congestion::Control;
 use crate::sender::{Phase, Sender};
@@ -63,8 +64,8 @@ impl Sender {
         self.frto.prior_ssthresh_bytes = self.flight_bytes().max(self.window.ssthresh_bytes);
     }
 
-    /// Steps 2 and 3, basic (§2.1) and SACK-enhanced (§3.1).
-    pub(crate) fn frto_ack(&mut self, acked: u32, newly_sacked: u64) {
+    /// Steps 2 and 3, basic (§2.1) and SACK-enhanced (§3.1). Whether the timeout was spurious.
+    pub(crate) fn frto_ack(&mut self, ack: &Ack<'_>, acked: u32, newly_sacked: u64) -> bool {
         match self.frto.step {
             Step::Off => {}
             Step::First => self.frto_first(acked, newly_sacked),
@@ -73,12 +74,14 @@ impl Sender {
                 let below = self.scoreboard.sacked_below(self.recover + 1);
                 let original = newly_sacked > 0 && below > self.frto.sacked_before;
                 if acked > 0 || original {
-                    self.timeout_was_spurious(acked);
+                    self.timeout_was_spurious(acked, ack.ece && self.ecn);
+                    return true;
                 } else if !self.sack || newly_sacked > 0 {
                     self.frto_conventional();
                 }
             }
         }
+        false
     }
 
     fn frto_first(&mut self, acked: u32, newly_sacked: u64) {
@@ -108,18 +111,19 @@ impl Sender {
     }
 
     /// Step 3b and the answer.
-    fn timeout_was_spurious(&mut self, acked: u32) {
+    fn timeout_was_spurious(&mut self, acked: u32, marked: bool) {
         self.frto.step = Step::Off;
         self.totals.spurious_timeouts += 1;
         self.phase = Phase::Open;
         self.nxt = self.max;
         self.rto.confirm();
-        let flight = self.flight_bytes();
-        if self.options.spurious_timeout == SpuriousTimeout::Undo {
-            // RFC 4015 §3.2 step (5)
+        // RFC 4015 §3.2: not with a mark, which asks for a reduction anyway
+        if self.options.spurious_timeout == SpuriousTimeout::Undo && !marked {
+            let flight = self.flight_bytes();
             let initial = self.options.initial_window_segments * self.window.smss_bytes;
             self.window.ssthresh_bytes = self.frto.prior_ssthresh_bytes;
-            self.window.cwnd_bytes = flight + acked.min(initial);
+            self.window.cwnd_bytes = flight + acked.min(initial); // step (5)
+            self.cut_end = self.una; // what was taken back covers no mark
             self.law.undone();
         } else {
             self.window.cwnd_bytes = self.window.ssthresh_bytes;

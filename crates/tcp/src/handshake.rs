@@ -15,8 +15,9 @@ const TIMESTAMPS_BYTES: u32 = 12;
 const LEAST_SMSS_BYTES: u32 = 48;
 /// Larger scales count as this (RFC 7323 §2.3).
 const MOST_WSCALE: u8 = 14;
-/// SYNs sent again before the end gives up: Linux's tcp_syn_retries.
+/// RFC 9293 §3.8.3: R2 of a SYN: 3 minutes at least, and as many as Linux's tcp_syn_retries.
 const MOST_SYN_TIMEOUTS: u32 = 6;
+const LEAST_SYN_PATIENCE: Nanos = Nanos::from_secs(180);
 
 impl Connection {
     /// Sends the SYN.
@@ -75,8 +76,11 @@ impl Connection {
     /// RFC 6298 §5 for a SYN or SYN-ACK.
     pub(crate) fn syn_timeout(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         self.sender.totals.timeouts += 1;
-        self.sender.count_timeout();
-        if self.sender.timeouts_in_row() > MOST_SYN_TIMEOUTS {
+        self.sender.count_timeout(now);
+        if self
+            .sender
+            .is_given_up(now, MOST_SYN_TIMEOUTS, LEAST_SYN_PATIENCE)
+        {
             self.close();
             return;
         }

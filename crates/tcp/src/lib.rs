@@ -5,15 +5,19 @@
 //! next moment at which it wants to be called. Sequence numbers wrap at 32 bits as on the wire;
 //! all arithmetic is in integers.
 //!
-//! Read in this order: [`segment`], [`config`], [`connection`], then the two halves and what the
-//! sending half stands on (`sender`, `receiver`, `rto`, `sack`, `recovery`), then [`congestion`].
+//! Read in this order: [`segment`], [`config`], [`connection`] with `handshake`, `arrival` and
+//! `emission`; the receiving half (`receiver`, `reassembly`); the sending half (`sender`, `output`,
+//! `acks`, `rto`, `recovery`, `scoreboard`, `sack_recovery`, `frto`); then [`congestion`].
 
 mod acks;
+mod arrival;
 pub mod config;
 pub mod congestion;
 pub mod connection;
+mod emission;
 mod frto;
 mod handshake;
+pub mod info;
 mod intervals;
 mod output;
 mod reassembly;
@@ -27,5 +31,6 @@ mod sender;
 mod seq;
 
 pub use config::{Config, CongestionControl, SpuriousTimeout};
-pub use connection::{Connection, Info, Totals};
+pub use connection::Connection;
+pub use info::{Info, Totals};
 pub use segment::{Options, SackBlocks, Segment, flags};

@@ -26,7 +26,8 @@ impl Sender {
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Chunk> {
         if self.resend_first {
             self.resend_first = false;
-            return Some(self.send_again(now, self.una, None));
+            let above = self.scoreboard.hole_from(self.una).1;
+            return Some(self.send_again(now, self.una, above));
         }
         if self.sack && self.phase == Phase::Fast {
             return self.poll_sack(now);
@@ -193,6 +194,9 @@ impl Sender {
         let end = seq + u64::from(bytes);
         let last = end == self.write_end;
         let fin = last && self.finishing;
+        if self.dup_acks > 0 && end - self.una > u64::from(self.window.cwnd_bytes) {
+            self.limited_bytes += bytes;
+        }
         self.nxt = end + u64::from(fin);
         self.max = self.nxt;
         self.probe = false;

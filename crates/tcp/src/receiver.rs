@@ -168,11 +168,15 @@ impl Receiver {
         }
     }
 
+    /// What rounding up can add to a window.
+    fn grain(&self) -> u64 {
+        (1 << self.wscale) - 1
+    }
+
     /// RFC 9293 §3.4: does the segment touch the window? The window may reach a unit of the scale
     /// beyond the promised edge.
     pub(crate) fn is_acceptable(&self, seq: u64, sequence_bytes: u64) -> bool {
-        let grain = (1u64 << self.wscale) - 1;
-        let edge = self.edge.max(self.nxt) + grain;
+        let edge = self.edge.max(self.nxt) + self.grain();
         if sequence_bytes == 0 {
             return seq >= self.nxt && (seq <= edge);
         }
@@ -183,20 +187,22 @@ impl Receiver {
     #[inline]
     pub(crate) fn take_data(&mut self, now: Nanos, seq: u64, segment: &Segment) -> u32 {
         let bytes = u32::from(segment.payload_bytes);
-        let end = seq + u64::from(bytes);
+        let mut end = seq + u64::from(bytes);
         self.segment_bytes = self.segment_bytes.max(bytes);
-        if segment.has(flags::FIN) {
+        // what lies beyond the window is cut off (RFC 9293 §3.10.7.4): a probe into a full buffer
+        // is answered and not taken
+        let edge = self.edge + self.grain();
+        if end > edge && bytes > 0 {
+            self.due = self.due_at_least(Due::Now);
+            end = edge.max(self.nxt);
+            if seq >= end {
+                return 0;
+            }
+        } else if segment.has(flags::FIN) {
             self.fin = Some(end);
         }
-        // a window probe into a full buffer is answered and not taken
-        if end > self.edge + (1 << self.wscale) - 1 && bytes > 0 {
-            self.due = Due::Now;
-            return 0;
-        }
         if seq > self.nxt {
-            if bytes > 0 {
-                self.held.hold(seq, end);
-            }
+            self.held.hold(seq, end);
             self.due = Due::Alone; // RFC 5681 §4.2: at once, out of order
             return 0;
         }

@@ -21,7 +21,8 @@ impl Sender {
 
     /// RFC 6582 §3.2 steps 2 and 3; RFC 6675 §5 step (4).
     pub(crate) fn enter_recovery(&mut self, now: Nanos) {
-        let flight = self.flight_bytes();
+        // RFC 5681 §3.2 step 2: without what limited transmit added
+        let flight = self.flight_bytes().saturating_sub(self.limited_bytes);
         let ssthresh = self.law.lost(&self.window, flight, now);
         self.window.ssthresh_bytes = ssthresh;
         self.window.cwnd_bytes = ssthresh;
@@ -71,7 +72,7 @@ impl Sender {
             return;
         }
         self.totals.timeouts += 1;
-        self.count_timeout();
+        self.count_timeout(now);
         self.begin_frto();
         // RFC 5681 §3.1: a segment that times out again doesn't lower ssthresh again
         if !self.timer_resent {

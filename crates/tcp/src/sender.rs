@@ -5,15 +5,17 @@ use uc_net::Nanos;
 
 use crate::config::Config;
 use crate::congestion::{Control, Law, Window};
-use crate::connection::Totals;
 use crate::frto::Frto;
+use crate::info::Totals;
 use crate::rto::Rto;
 use crate::scoreboard::Scoreboard;
 
 /// A write of this many bytes never runs dry.
 const ENDLESS: u64 = u64::MAX >> 1;
-/// RFC 9293 §3.8.3: R2, after which a connection is given up; Linux's tcp_retries2.
+/// RFC 9293 §3.8.3: R2, after which a connection is given up: timeouts in a row (as many as
+/// Linux's tcp_retries2), and 100 s at least.
 const MOST_TIMEOUTS: u32 = 15;
+const LEAST_PATIENCE: Nanos = Nanos::from_secs(100);
 
 /// Where the sender is in the repair of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub(crate) struct Sender {
     pub(crate) wl1: u64,
     pub(crate) phase: Phase,
     pub(crate) dup_acks: u32,
+    /// What limited transmit has sent since the last ACK of new data (RFC 3042).
+    pub(crate) limited_bytes: u32,
     /// The last byte sent when the last recovery or timeout began (RFC 6582 §3.2).
     pub(crate) recover: u64,
     /// No second cut by a mark before a byte beyond it is acknowledged (RFC 3168 §6.1.2).
@@ -82,6 +86,8 @@ pub(crate) struct Sender {
     pub(crate) cwr_pending: bool,
     pub(crate) sack: bool,
     timeouts_in_row: u32,
+    /// When the first of them was due to be answered.
+    unheard_since: Nanos,
     pub(crate) law: Law,
     pub(crate) scoreboard: Scoreboard,
     /// RFC 6675 §2: HighRxt and RescueRxt; ends are exclusive.
@@ -123,6 +129,7 @@ impl Sender {
             wl1: 0,
             phase: Phase::Open,
             dup_acks: 0,
+            limited_bytes: 0,
             // Below all data. RFC 6582 §3.2 step 1 says the initial send sequence number, with
             // which the loss of the very first segment would wait for the timer.
             recover: iss - 1,
@@ -142,6 +149,7 @@ impl Sender {
             cwr_pending: false,
             sack: false,
             timeouts_in_row: 0,
+            unheard_since: Nanos::ZERO,
             law: Law::new(config.congestion_control),
             scoreboard: Scoreboard::default(),
             high_rxt: iss,
@@ -195,13 +203,14 @@ impl Sender {
         self.finishing && self.una == self.write_end + 1
     }
 
-    /// The most recent timeouts were never answered.
-    pub(crate) fn is_given_up(&self) -> bool {
-        self.timeouts_in_row > MOST_TIMEOUTS
+    /// More than `most` timeouts went by without an answer, and `patience` since the first.
+    pub(crate) fn is_given_up(&self, now: Nanos, most: u32, patience: Nanos) -> bool {
+        self.timeouts_in_row > most && now.since(self.unheard_since) >= patience
     }
 
-    pub(crate) fn timeouts_in_row(&self) -> u32 {
-        self.timeouts_in_row
+    /// RFC 9293 §3.8.3: R2 of data.
+    pub(crate) fn is_out_of_patience(&self, now: Nanos) -> bool {
+        self.is_given_up(now, MOST_TIMEOUTS, LEAST_PATIENCE)
     }
 
     /// RFC 6298 (5.1) and (5.3); anything else it waited for is over.
@@ -217,7 +226,10 @@ impl Sender {
 
     /// The timer has fired, whatever it waited for: RFC 6298 (5.5) and RFC 9293 §3.8.6.1 double
     /// the interval.
-    pub(crate) fn count_timeout(&mut self) {
+    pub(crate) fn count_timeout(&mut self, now: Nanos) {
+        if self.timeouts_in_row == 0 {
+            self.unheard_since = now;
+        }
         self.timeouts_in_row += 1;
         self.rto.back_off();
         self.deadline = None;
@@ -228,7 +240,7 @@ impl Sender {
         match self.waits {
             Waits::Ack => self.retransmission_timeout(now),
             Waits::Window => {
-                self.count_timeout();
+                self.count_timeout(now);
                 self.probe = true;
             }
             Waits::Mark if self.una < self.max => self.retransmission_timeout(now),
