@@ -4,8 +4,6 @@
 //! it change in place, one comparison for each doubling of the links, where a heap would pop and
 //! push, or keep stale entries.
 
-use std::hint::select_unpredictable;
-
 use crate::units::Nanos;
 
 /// Time in the upper half; below it the sequence, and the link in the last bits. One comparison
@@ -75,8 +73,10 @@ impl Agenda {
         self.rounds[node] = winner;
         while node > 1 {
             let rival = self.rounds[node ^ 1];
-            // Chosen without a branch, which no predictor could guess.
-            winner = select_unpredictable(rival < winner, rival, winner);
+            // This compiles to a branch, and should: most rivals are idle or far from their next
+            // event, so that it is guessed well, where a chain of conditional moves would wait for
+            // every round in turn.
+            winner = winner.min(rival);
             node /= 2;
             self.rounds[node] = winner;
         }
