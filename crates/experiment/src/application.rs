@@ -165,9 +165,14 @@ impl<'de> Visitor<'de> for SizesVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Sizes, A::Error> {
         let mut points = Vec::new();
-        while let Some(point) = list.next_element()? {
-            points.push(point);
+        while let Some(Pair(size, probability)) = list.next_element()? {
+            points.push((size, probability));
         }
         Ok(Sizes::Points(points))
     }
 }
+
+/// A size with its cumulative probability.
+#[derive(Deserialize)]
+#[serde(expecting = "[size, cumulative probability]")]
+struct Pair(Bytes, f64);

@@ -35,6 +35,7 @@ pub mod sweep;
 pub mod units;
 mod validate;
 pub mod verdict;
+mod wording;
 
 pub use application::{Application, Sizes};
 pub use arm::Arm;

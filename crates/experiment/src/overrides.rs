@@ -3,8 +3,9 @@
 use toml::Value;
 
 use crate::error::Error;
-use crate::place::{parts, quote, suggest, tidy};
+use crate::place::{parts, quote};
 use crate::schema::Experiment;
+use crate::wording::{suggest, tidy};
 
 /// The experiment with the override applied, and the key's path with members by number.
 pub(crate) fn apply(experiment: &Experiment, text: &str) -> Result<(Experiment, String), Error> {

@@ -1,10 +1,11 @@
-//! Where a value stands in its file, and parser messages turned into one line with a mend.
+//! Where a value stands in its file, and where a parser's message belongs.
 
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
+use crate::wording::tidy;
 
 /// The text that an experiment was read from, and the keys that were changed since.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,68 +107,6 @@ pub(crate) fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> Er
         place: at(name, text, from.unwrap_or(span.start)),
         message: tidy(message),
     }
-}
-
-/// A serde message in the words of this crate, on one line.
-pub(crate) fn tidy(message: &str) -> String {
-    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    for (theirs, ours) in [
-        ("unknown field", "unknown key"),
-        ("unknown variant", "unknown value"),
-    ] {
-        let Some(rest) = message.strip_prefix(theirs) else {
-            continue;
-        };
-        let words: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-        let Some((unknown, known)) = words.split_first() else {
-            continue;
-        };
-        return format!("{ours} `{unknown}`; {}", suggest(unknown, known));
-    }
-    if let Some(rest) = message.strip_prefix("missing field") {
-        return format!("missing key{rest}; add it to this table");
-    }
-    for (theirs, ours) in [
-        ("f64", "a number"),
-        ("u32", "a whole number"),
-        ("u8", "a whole number"),
-    ] {
-        if let Some(rest) = message.strip_suffix(&format!("expected {theirs}")) {
-            return format!("{rest}expected {ours}");
-        }
-    }
-    message
-}
-
-/// "did you mean `x`?" if one of `known` is near, else the list of them.
-pub(crate) fn suggest(unknown: &str, known: &[&str]) -> String {
-    let nearest = known
-        .iter()
-        .map(|word| (distance(unknown, word), word))
-        .min();
-    match nearest {
-        Some((steps, word)) if steps <= 1 + unknown.chars().count() / 4 => {
-            format!("did you mean `{word}`?")
-        }
-        Some(_) => format!("known here: {}", known.join(", ")),
-        None => "nothing is known here".into(),
-    }
-}
-
-/// Levenshtein's edit distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// The first word of `message` in backquotes, or else in quotes.

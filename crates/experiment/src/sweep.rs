@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use toml::Value;
 
 use crate::error::Error;
@@ -23,7 +24,22 @@ pub struct Sweep {
     pub labels: Option<Vec<String>>,
     /// Keys as `--set` takes them, each with a value for every setting: the first setting has the
     /// first value of each, and so on.
+    #[serde(deserialize_with = "lists")]
     pub set: BTreeMap<String, Vec<Value>>,
+}
+
+fn lists<'de, D: Deserializer<'de>>(source: D) -> Result<BTreeMap<String, Vec<Value>>, D::Error> {
+    let list = |(key, value): (String, Value)| match value {
+        Value::Array(values) => Ok((key, values)),
+        Value::Table(_) => Err(D::Error::custom(format!(
+            "`{key}` is a table; write the whole key in quotes: \"{key}.KEY\" = [VALUE, …]"
+        ))),
+        other => Err(D::Error::custom(format!(
+            "`{key}` is {other}; give a list with a value for every setting"
+        ))),
+    };
+    let written = BTreeMap::<String, Value>::deserialize(source)?;
+    written.into_iter().map(list).collect()
 }
 
 impl Sweep {

@@ -6,8 +6,8 @@ use super::application::check_application;
 use super::{Check, check_name, ensure, fault};
 use crate::case::{Case, Guests};
 use crate::network::Topology;
-use crate::place::suggest;
 use crate::schema::Experiment;
+use crate::wording::suggest;
 
 /// What a run's memory and tables are meant for.
 const GUESTS_MAX: u32 = 10_000;

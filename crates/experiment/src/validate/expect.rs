@@ -4,10 +4,10 @@ use super::{Check, Fault, ensure, fault};
 use crate::application::Application;
 use crate::expect::Expectation;
 use crate::measure::Measure;
-use crate::place::suggest;
 use crate::record::ACK_GAP_BIN;
 use crate::schema::Experiment;
 use crate::sweep::Sweep;
+use crate::wording::suggest;
 
 pub(super) fn check_expect(key: &str, expect: &Expectation, experiment: &Experiment) -> Check {
     check_measure(&format!("{key}.measure"), &expect.measure, experiment)?;
