@@ -32,6 +32,7 @@ impl Sender {
                 return false;
             }
             self.max = ack.ack;
+            self.totals.sent_bytes += 1;
         }
         if ack.ack < self.una {
             return true;

@@ -122,7 +122,8 @@ impl Sender {
             let flight = self.flight_bytes();
             let initial = self.options.initial_window_segments * self.window.smss_bytes;
             self.window.ssthresh_bytes = self.frto.prior_ssthresh_bytes;
-            self.window.cwnd_bytes = flight + acked.min(initial); // step (5)
+            let cwnd = flight + acked.min(initial); // step (5)
+            self.window.cwnd_bytes = cwnd.max(self.window.smss_bytes);
             self.cut_end = self.una; // what was taken back covers no mark
             self.law.undone();
         } else {

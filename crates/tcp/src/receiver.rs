@@ -28,8 +28,9 @@ pub(crate) enum Due {
 pub(crate) struct Receiver {
     /// RCV.NXT.
     pub(crate) nxt: u64,
-    /// The right edge that was promised.
+    /// The right edge that is meant, and the one that was said: the field's unit can put it higher.
     edge: u64,
+    said_edge: u64,
     buffer_bytes: u32,
     /// In order, and not taken by the application.
     unread_bytes: u32,
@@ -58,6 +59,7 @@ impl Receiver {
         Receiver {
             nxt: 0,
             edge: 0,
+            said_edge: 0,
             buffer_bytes: config.receive_buffer_bytes,
             unread_bytes: 0,
             wscale: 0,
@@ -82,6 +84,7 @@ impl Receiver {
         self.nxt = irs + 1;
         self.last_ack = self.nxt;
         self.edge = self.nxt + u64::from(self.syn_window());
+        self.said_edge = self.edge;
     }
 
     /// RFC 7323 §2.2: the window of a SYN isn't scaled.
@@ -115,7 +118,9 @@ impl Receiver {
         }
         let window = self.edge.saturating_sub(self.nxt);
         let field = (window + (1 << self.wscale) - 1) >> self.wscale;
-        field.min(u64::from(u16::MAX)) as u16
+        let field = field.min(u64::from(u16::MAX));
+        self.said_edge = self.said_edge.max(self.nxt + (field << self.wscale));
+        field as u16
     }
 
     /// A segment with the acknowledgment leaves.
@@ -168,15 +173,9 @@ impl Receiver {
         }
     }
 
-    /// What rounding up can add to a window.
-    fn grain(&self) -> u64 {
-        (1 << self.wscale) - 1
-    }
-
-    /// RFC 9293 §3.4: does the segment touch the window? The window may reach a unit of the scale
-    /// beyond the promised edge.
+    /// RFC 9293 §3.4: does the segment touch the window?
     pub(crate) fn is_acceptable(&self, seq: u64, sequence_bytes: u64) -> bool {
-        let edge = self.edge.max(self.nxt) + self.grain();
+        let edge = self.said_edge.max(self.nxt);
         if sequence_bytes == 0 {
             return seq >= self.nxt && (seq <= edge);
         }
@@ -191,10 +190,9 @@ impl Receiver {
         self.segment_bytes = self.segment_bytes.max(bytes);
         // what lies beyond the window is cut off (RFC 9293 §3.10.7.4): a probe into a full buffer
         // is answered and not taken
-        let edge = self.edge + self.grain();
-        if end > edge && bytes > 0 {
+        if end > self.said_edge && bytes > 0 {
             self.due = self.due_at_least(Due::Now);
-            end = edge.max(self.nxt);
+            end = self.said_edge.max(self.nxt);
             if seq >= end {
                 return 0;
             }

@@ -109,3 +109,7 @@ impl Scoreboard {
         self.lost_below = 0;
     }
 }
+
+#[cfg(test)]
+#[path = "scoreboard/tests.rs"]
+mod tests;

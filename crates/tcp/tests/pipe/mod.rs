@@ -66,6 +66,11 @@ pub struct Watched {
     irs: Option<u32>,
     pub segments: u64,
     pub fresh_bytes: u64,
+    /// The right edge that it promised last, and the highest.
+    promised: Option<u32>,
+    pub window: u32,
+    /// Window probes; a byte of one counts as sent only once it is acknowledged.
+    probes: u32,
     pub ect_again: u64,
 }
 
@@ -365,8 +370,36 @@ impl Watched {
             .map_or(0, |&(from, to)| if from == 0 { to } else { 0 })
     }
 
+    /// RFC 9293 §3.8.6: the right edge never moves to the left; but by less than the window's
+    /// grain (RFC 7323 §2.4).
+    fn promises(&mut self, segment: &Segment, label: &str) {
+        if segment.has(flags::SYN) {
+            self.wscale = segment.options.wscale.unwrap_or(0);
+        }
+        let known = self.peer_wscale.is_some();
+        let scale = if segment.has(flags::SYN) || !known {
+            0
+        } else {
+            self.wscale
+        };
+        self.window = u32::from(segment.window) << scale;
+        let edge = segment.ack.wrapping_add(self.window);
+        let grain = 1 << scale;
+        if let Some(promised) = self.promised {
+            assert!(
+                after(edge.wrapping_add(grain), promised),
+                "the edge moves back by {}: {segment:?}, {label}",
+                promised.wrapping_sub(edge)
+            );
+        }
+        if segment.has(flags::ACK) && self.promised.is_none_or(|promised| after(edge, promised)) {
+            self.promised = Some(edge);
+        }
+    }
+
     fn sends(&mut self, segment: &Segment, info: &uc_tcp::Info, label: &str) {
         self.segments += 1;
+        self.promises(segment, label);
         let bytes = u32::from(segment.payload_bytes);
         let end = segment.seq.wrapping_add(segment.sequence_bytes());
         assert!(
@@ -378,19 +411,23 @@ impl Watched {
             self.ect_again += u64::from(bytes > 0 && segment.ecn != Ecn::NotEct);
             return;
         }
+        if bytes == 1 && !segment.has(flags::PSH | flags::FIN) {
+            self.probes += 1;
+            return;
+        }
         if let (Some(known), true) = (self.sent_end, bytes > 0) {
-            assert_eq!(
-                segment.seq, known,
-                "new data leave no gap: {segment:?}, {label}"
-            );
+            let beyond = segment.seq.wrapping_sub(known);
+            let follows = beyond <= self.probes;
+            assert!(follows, "new data leave no gap: {segment:?}, {label}");
+            self.probes = 0;
+            self.fresh_bytes += u64::from(beyond);
         }
         self.sent_end = Some(end);
         self.fresh_bytes += u64::from(bytes);
         let Some(edge) = self.edge else { return };
         let last = segment.seq.wrapping_add(bytes);
-        let probe = bytes == 1 && segment.seq == edge;
         assert!(
-            bytes == 0 || probe || !after(last, edge),
+            bytes == 0 || !after(last, edge),
             "beyond the peer's window by {}: {segment:?}, {info:?}, {label}",
             last.wrapping_sub(edge)
         );
