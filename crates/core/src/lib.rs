@@ -4,9 +4,13 @@
 //! [`translate`]. What the core decides here, the tenant-port programs decide in the kernel: it is
 //! the same source.
 
+mod entry;
 mod reason;
 mod sys;
 
+#[cfg(feature = "loaded")]
+pub use entry::Loaded;
+pub use entry::{Compiled, Core};
 pub use reason::Reason;
 
 /// A parsed TCP segment: host byte order, window unscaled, payload in bytes.
@@ -24,10 +28,10 @@ pub mod consts {
         UC_ACK as ACK, UC_CA_CWR as CA_CWR, UC_CA_LOSS as CA_LOSS, UC_CA_OPEN as CA_OPEN,
         UC_CA_RECOVERY as CA_RECOVERY, UC_CE as CE, UC_CWR as CWR, UC_ECE as ECE,
         UC_ECN_SYNS_ALWAYS as ECN_SYNS_ALWAYS, UC_ECT0 as ECT0, UC_ECT1 as ECT1, UC_FIN as FIN,
-        UC_FLOW_PAIRS as FLOW_PAIRS, UC_FLOW_SACK as FLOW_SACK, UC_FROM_GUEST as FROM_GUEST,
-        UC_IDLE_CLOSED_NS as IDLE_CLOSED_NS, UC_IDLE_HANDSHAKE_NS as IDLE_HANDSHAKE_NS,
-        UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_LAW_ECN as LAW_ECN,
-        UC_LAW_PASS as LAW_PASS, UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE,
+        UC_FLOW_PAIRS as FLOW_PAIRS, UC_FLOW_SACK as FLOW_SACK,
+        UC_FROM_GUEST as FROM_GUEST, UC_IDLE_CLOSED_NS as IDLE_CLOSED_NS,
+        UC_IDLE_HANDSHAKE_NS as IDLE_HANDSHAKE_NS, UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS,
+        UC_LAW_ECN as LAW_ECN, UC_LAW_PASS as LAW_PASS, UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE,
         UC_OPT_MPTCP as OPT_MPTCP, UC_OPT_MSS as OPT_MSS, UC_OPT_SACK as OPT_SACK,
         UC_OPT_SIGNED as OPT_SIGNED, UC_OPT_TIMESTAMPS as OPT_TIMESTAMPS,
         UC_OPT_WSCALE as OPT_WSCALE, UC_PROFILE_LINUX as PROFILE_LINUX,
