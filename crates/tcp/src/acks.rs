@@ -51,7 +51,7 @@ impl Sender {
             self.dup_acks += 1;
             self.totals.duplicate_acks += 1;
         }
-        let was_limited = self.una < self.limited_end || !self.options.cwnd_validation;
+        let was_limited = self.una < self.limited_end || !self.habits.cwnd_validation;
         if acked > 0 {
             self.advance(ack, acked);
         }
@@ -86,7 +86,7 @@ impl Sender {
         if self.sack {
             return newly_sacked > 0;
         }
-        !ack.carries && (same_window || self.options.any_window_duplicates)
+        !ack.carries && (same_window || self.habits.any_window_duplicates)
     }
 
     /// The cumulative ACK moves on.

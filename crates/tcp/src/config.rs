@@ -40,6 +40,10 @@ pub struct Config {
     pub delayed_ack: Option<Nanos>,
     /// Sends new data on the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
+    /// A timeout in fast recovery never raises ssthresh. RFC 5681 §3.1 bounds it by half of what is
+    /// in flight, and in a recovery that is stuck more is in flight than ever fitted the path:
+    /// slow start then overruns it again, and again.
+    pub timeout_keeps_ssthresh: bool,
     /// Counts every ACK that acknowledges nothing as a duplicate, its window as before or not.
     /// RFC 5681 §2 (e) wants the same window; a host that hides behind a translated window then
     /// misses some.
@@ -98,6 +102,7 @@ impl Default for Config {
             spurious_timeout: SpuriousTimeout::Undo,
             delayed_ack: Some(Nanos::from_millis(40)),
             limited_transmit: true,
+            timeout_keeps_ssthresh: true,
             any_window_duplicates: false,
             nagle: true,
             cwnd_validation: true,
@@ -109,7 +114,7 @@ impl Default for Config {
 impl Config {
     /// RFC 5681 and RFC 6582 to the letter, as the theorems assume it: no SACK, no timestamps, no
     /// window scale, no limited transmit, an ACK for each segment, growth by every ACK, duplicates
-    /// counted by number.
+    /// counted by number, half of the flight after every first timeout.
     pub fn textbook() -> Self {
         Self {
             sack: false,
@@ -119,6 +124,7 @@ impl Config {
             spurious_timeout: SpuriousTimeout::Ignored,
             delayed_ack: None,
             limited_transmit: false,
+            timeout_keeps_ssthresh: false,
             any_window_duplicates: true,
             cwnd_validation: false,
             ..Self::default()

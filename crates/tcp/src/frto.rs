@@ -55,7 +55,7 @@ impl Sender {
     /// Step 1, before the timeout changes anything: not for a timeout in the repair of another.
     pub(crate) fn begin_frto(&mut self) {
         let again = self.phase == Phase::Loss && self.una <= self.recover;
-        let wanted = self.options.spurious_timeout != SpuriousTimeout::Ignored;
+        let wanted = self.habits.spurious_timeout != SpuriousTimeout::Ignored;
         self.frto.step = if wanted && !again {
             Step::First
         } else {
@@ -118,9 +118,9 @@ impl Sender {
         self.nxt = self.max;
         self.rto.confirm();
         // RFC 4015 §3.2: not with a mark, which asks for a reduction anyway
-        if self.options.spurious_timeout == SpuriousTimeout::Undo && !marked {
+        if self.habits.spurious_timeout == SpuriousTimeout::Undo && !marked {
             let flight = self.flight_bytes();
-            let initial = self.options.initial_window_segments * self.window.smss_bytes;
+            let initial = self.habits.initial_window_segments * self.window.smss_bytes;
             self.window.ssthresh_bytes = self.frto.prior_ssthresh_bytes;
             let cwnd = flight + acked.min(initial); // step (5)
             self.window.cwnd_bytes = cwnd.max(self.window.smss_bytes);

@@ -97,12 +97,26 @@ impl Intervals {
         }
     }
 
-    /// Bytes covered before `place`.
+    /// Bytes covered before `place`, counted from the nearer end.
     pub(crate) fn bytes_below(&self, place: u64) -> u64 {
+        let middle = self.list.get(self.list.len() / 2);
+        if middle.is_some_and(|&(from, _)| from < place) {
+            return self.bytes - self.bytes_from(place);
+        }
         self.list
             .iter()
             .take_while(|&&(from, _)| from < place)
             .map(|&(from, to)| to.min(place) - from)
+            .sum()
+    }
+
+    /// Bytes covered from `place` on, counted from the upper end.
+    pub(crate) fn bytes_from(&self, place: u64) -> u64 {
+        self.list
+            .iter()
+            .rev()
+            .take_while(|&&(_, to)| to > place)
+            .map(|&(from, to)| to - from.max(place))
             .sum()
     }
 

@@ -118,7 +118,7 @@ impl Sender {
         }
         if bytes == wanted {
             // (2): all that there is; and Nagle's rule, unless nothing can be added to it
-            return !self.options.nagle || self.finishing || self.nxt == self.una;
+            return !self.habits.nagle || self.finishing || self.nxt == self.una;
         }
         // (3): a good part of what the peer ever offered; (4): the override timer has fired
         let worthwhile = bytes >= self.max_wnd / WORTHWHILE_PART || self.probe;
@@ -129,7 +129,7 @@ impl Sender {
     /// third duplicate ACK: as much as has left the network.
     fn cwnd_now(&self) -> u32 {
         let cwnd = self.window.cwnd_bytes;
-        if self.dup_acks == 0 || !self.options.limited_transmit || self.phase != Phase::Open {
+        if self.dup_acks == 0 || !self.habits.limited_transmit || self.phase != Phase::Open {
             return cwnd;
         }
         let segments = if self.dup_acks > LIMITED_TRANSMIT_SEGMENTS {
@@ -143,8 +143,8 @@ impl Sender {
     /// RFC 5681 §4.1: nothing was sent for a retransmission timeout.
     fn restart_after_idle(&mut self, now: Nanos) {
         let idle = now.since(self.sent_at);
-        if self.options.restart_after_idle && idle > self.rto.current() && self.sent_at.0 > 0 {
-            let restart = self.options.initial_window_segments * self.window.smss_bytes;
+        if self.habits.restart_after_idle && idle > self.rto.current() && self.sent_at.0 > 0 {
+            let restart = self.habits.initial_window_segments * self.window.smss_bytes;
             self.window.cwnd_bytes = self.window.cwnd_bytes.min(restart);
         }
     }

@@ -76,8 +76,13 @@ impl Sender {
         self.begin_frto();
         // RFC 5681 §3.1: a segment that times out again doesn't lower ssthresh again
         if !self.timer_resent {
+            let most = match self.phase {
+                Phase::Fast if self.habits.timeout_keeps_ssthresh => self.window.ssthresh_bytes,
+                _ => u32::MAX,
+            };
             let flight = self.flight_bytes();
-            self.window.ssthresh_bytes = self.law.timed_out(&self.window, flight, now);
+            let ssthresh = self.law.timed_out(&self.window, flight, now);
+            self.window.ssthresh_bytes = ssthresh.min(most);
         }
         self.timer_resent = true;
         self.window.cwnd_bytes = self.window.smss_bytes; // the loss window

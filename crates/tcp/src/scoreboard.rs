@@ -46,7 +46,7 @@ impl Scoreboard {
                 break;
             }
         }
-        self.sacked_above_lost = self.sacked.bytes() - self.sacked.bytes_below(self.lost_below);
+        self.sacked_above_lost = self.sacked.bytes_from(self.lost_below);
     }
 
     /// The cumulative ACK moved to `una`.

@@ -95,15 +95,16 @@ pub(crate) struct Sender {
     pub(crate) rescue_rxt: u64,
     pub(crate) frto: Frto,
     pub(crate) rto: Rto,
-    pub(crate) options: Box<Options>,
+    pub(crate) habits: Box<Habits>,
     pub(crate) totals: Totals,
 }
 
 /// What of the settings the sender asks for after the handshake.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct Habits {
     pub(crate) initial_window_segments: u32,
     pub(crate) limited_transmit: bool,
+    pub(crate) timeout_keeps_ssthresh: bool,
     pub(crate) any_window_duplicates: bool,
     pub(crate) nagle: bool,
     pub(crate) cwnd_validation: bool,
@@ -156,9 +157,10 @@ impl Sender {
             rescue_rxt: 0,
             frto: Frto::default(),
             rto: Rto::new(config),
-            options: Box::new(Options {
+            habits: Box::new(Habits {
                 initial_window_segments: u32::from(config.initial_window_segments.max(1)),
                 limited_transmit: config.limited_transmit,
+                timeout_keeps_ssthresh: config.timeout_keeps_ssthresh,
                 any_window_duplicates: config.any_window_duplicates,
                 nagle: config.nagle,
                 cwnd_validation: config.cwnd_validation,
@@ -177,7 +179,7 @@ impl Sender {
         let segments = if syn_lost {
             1
         } else {
-            self.options.initial_window_segments
+            self.habits.initial_window_segments
         };
         self.window.cwnd_bytes = segments * smss_bytes;
         self.deadline = None;

@@ -220,3 +220,34 @@ fn a_dctcp_receiver_echoes_every_mark_exactly() {
         "a quarter is marked, alpha is {alpha}/1024"
     );
 }
+
+#[test]
+fn a_mark_at_a_window_of_one_segment_stops_new_data_for_a_timeout() {
+    let config = Config {
+        ecn: true,
+        initial_window_segments: 1,
+        ..Config::default()
+    };
+    let weather = Weather {
+        marking: 1000,
+        ..Weather::default()
+    };
+    let mut pipe = Pipe::new(&config, &config, weather, 1);
+    pipe.trace = true;
+    pipe.open();
+    pipe.write(true, 10 * 1448);
+    pipe.run(|pipe| pipe.client.totals().acknowledged_bytes == 10 * 1448);
+    let data = pipe
+        .log
+        .iter()
+        .filter(|(_, client, segment)| *client && segment.payload_bytes > 0);
+    let times: Vec<Nanos> = data.map(|&(at, _, _)| at).collect();
+    // RFC 3168 §6.1.2: the timer restarts with the ACK's arrival (20 or, delayed, 60 ms later)
+    let pause = times[1].since(times[0]);
+    assert!(
+        pause >= Nanos::from_millis(220),
+        "only {pause} between the first two segments"
+    );
+    assert_eq!(pipe.client.totals().timeouts, 0, "a pause is no timeout");
+    assert_eq!(times.len(), 10, "nothing is sent twice");
+}
