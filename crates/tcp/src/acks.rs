@@ -13,6 +13,9 @@ pub(crate) struct Ack<'a> {
     pub(crate) now: Nanos,
     /// Where the segment that carries it lies in the peer's stream.
     pub(crate) seq: u64,
+    /// It was overtaken: by RFC 9293 §3.10.7.4 not acceptable. What it acknowledges is true all the
+    /// same, its window isn't.
+    pub(crate) overtaken: bool,
     pub(crate) ack: u64,
     pub(crate) window_bytes: u32,
     /// The segment carries payload or a FIN, so that it is no duplicate.
@@ -62,7 +65,7 @@ impl Sender {
     /// RFC 9293 §3.10.7.4: SND.WND from a segment no older than the last one that set it. Whether
     /// it stayed as it was.
     fn take_window(&mut self, ack: &Ack<'_>) -> bool {
-        if ack.seq < self.wl1 {
+        if ack.overtaken || ack.seq < self.wl1 {
             return true;
         }
         self.wl1 = ack.seq;

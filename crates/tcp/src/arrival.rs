@@ -105,6 +105,7 @@ impl Connection {
         let ack = Ack {
             now,
             seq: place,
+            overtaken: place < self.receiver.nxt && segment.sequence_bytes() == 0,
             ack: seq::unwrap(self.sender.una, segment.ack),
             window_bytes: u32::from(segment.window) << self.peer_wscale,
             carries: segment.sequence_bytes() > 0,
