@@ -163,6 +163,35 @@ fn an_override_of_a_swept_key_is_refused_and_one_of_the_axis_is_not() {
     assert_eq!(middle.experiment.overrides().count(), 2);
 }
 
+#[test]
+fn a_case_left_out_takes_its_keys_along_and_the_labels_stay() {
+    let other = "[[case]]\nname = \"other\"\n[[case.guests]]\nname = \"long\"\nstack = \"dc\"\n\
+                 [[sweep]]\nname = \"both\"\nset = { \"case.0.guests.long.flows\" = [1, 2], \
+                 \"case.1.guests.0.flows\" = [3, 4] }\n\n[[expect]]";
+    let text = SWEPT.replacen("[[expect]]", other, 1);
+    let mut experiment = Experiment::from_str("t.toml", &text).expect("reads");
+    experiment.validate().expect("makes sense");
+    experiment
+        .keep_cases(&["other".to_owned()])
+        .expect("is there");
+    experiment.validate().expect("makes sense");
+    assert!(experiment.expects.is_empty());
+    let points = experiment.points().expect("apply");
+    let labels: Vec<_> = points
+        .iter()
+        .map(|p| (p.label("buffer"), p.label("both")))
+        .collect();
+    let (deep, shallow) = (Some("deep"), Some("shallow"));
+    let (one, two) = (Some("1"), Some("2"));
+    assert_eq!(
+        labels,
+        [(deep, one), (deep, two), (shallow, one), (shallow, two)]
+    );
+    let flows = |n: usize| points[n].experiment.cases[0].guests[0].flows;
+    assert_eq!((flows(0), flows(1)), (3, 4));
+    assert_eq!(points[0].label("long"), None);
+}
+
 /// The refusal of the small experiment on `arm` with `from` replaced by `to`.
 fn unsuited(arm: Arm, from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "{from:?} is not in the file");
