@@ -19,6 +19,9 @@ impl Connection {
         let again =
             segment.has(flags::SYN) && self.receiver.place(segment.seq) + 1 == self.receiver.nxt;
         if again && !segment.has(flags::ACK) {
+            // our answer was lost or is late: it times nothing (RFC 6298 §3), and the window
+            // starts with one segment (RFC 5681 §3.1)
+            self.syn_lost = true;
             self.send_syn(now, out);
             return;
         }
