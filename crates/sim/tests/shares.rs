@@ -17,7 +17,7 @@ fn ten_ecn_flows_fill_the_link_and_share_it_without_losing_data() {
     let again = again(&record, "shares");
     assert!(used > 0.98 && used <= 1.001, "utilisation {used}; {again}");
     assert!(jain > 0.98, "Jain {jain}; {again}");
-    let resent: u32 = record.flows.iter().map(|flow| last_retransmits(flow)).sum();
+    let resent: u32 = record.flows.iter().map(last_retransmits).sum();
     assert_eq!(resent, 0, "{again}");
     assert!(
         record
