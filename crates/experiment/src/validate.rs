@@ -37,7 +37,8 @@ impl Experiment {
         Ok(())
     }
 
-    fn invalid(&self, (key, message): Fault) -> Error {
+    /// A fault with its place.
+    pub(crate) fn invalid(&self, (key, message): Fault) -> Error {
         let place = self.origin.place(&key);
         Error::Invalid {
             place,

@@ -127,6 +127,25 @@ fn an_experiment_without_axes_is_its_only_point() {
 }
 
 #[test]
+fn too_many_points_are_refused_before_they_are_made() {
+    for (lengths, count) in [
+        (vec![11, 7, 13], "1001"),
+        (vec![100; 12], &usize::MAX.to_string()),
+    ] {
+        let error = with_axes(&lengths)
+            .validate()
+            .expect_err("too many")
+            .to_string();
+        let expected = format!("sweep: {count} points; cross fewer axes, or give at most 1000");
+        assert!(error.ends_with(&expected), "{error}");
+    }
+    assert_eq!(
+        with_axes(&[10, 10, 10]).points().expect("apply").len(),
+        1000
+    );
+}
+
+#[test]
 fn a_value_of_the_wrong_type_is_refused_at_its_own_place() {
     let text = SWEPT.replacen("[8, 4, 1]", "[8, 4, \"one\"]", 1);
     let experiment = Experiment::from_str("t.toml", &text).expect("reads");
