@@ -39,9 +39,16 @@ static __always_inline void uc_law_sent(struct uc_flow *flow, enum uc_sent sent,
 static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_ack *ack)
 {
 	__u8 lost = flow->ca == UC_CA_RECOVERY || (ack->duplicate && flow->dup_acks == UC_DUP_ACKS);
+	__u8 resending = flow->ca == UC_CA_LOSS && !uc_after(flow->snd_una, flow->reno.recover);
+	struct uc_ack rest = *ack;
 
 	if (!ack->ece || lost || !uc_after(flow->snd_una, flow->reno.reduced_seq)) {
-		uc_rfc_ack(flow, ack);
+		/* §6.1.2: nor does an ACK with ECE open the window; but while a timeout is being
+		 * repaired, which answered the marks before it, the guest's own growth lets out
+		 * what is sent again, and no window can hold back what is in flight */
+		if (ack->ece && !lost && !resending)
+			rest.acked_bytes = 0;
+		uc_rfc_ack(flow, &rest);
 		return;
 	}
 	/* RFC 3168 §6.1.2 halves the window, where RFC 5681 on a loss halves the flight */

@@ -82,7 +82,7 @@ impl Sender {
         } else if self.fast_recovery {
             self.cwnd = (self.cwnd - bytes).max(0) + if bytes >= SMSS { SMSS } else { 0 };
             self.cwnd = self.cwnd.max(SMSS);
-        } else if !self.heed_mark(ece) {
+        } else if !self.heed_mark(ece) && !ece {
             self.grow(bytes);
         }
     }

@@ -172,7 +172,9 @@ impl Sender {
             self.enter_recovery(ack.now);
         } else if ack.ece && self.ecn && self.una > self.cut_end {
             self.cut_by_mark(ack.now);
-        } else if acked > 0 && was_limited {
+        } else if acked > 0 && was_limited && !(ack.ece && self.ecn && self.phase == Phase::Open) {
+            // RFC 3168 §6.1.2: an ACK with ECE does not open the window. While a timeout is being
+            // repaired, it echoes marks that the timeout has answered.
             let acked = Acked {
                 now: ack.now,
                 bytes: acked,
