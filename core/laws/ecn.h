@@ -39,7 +39,7 @@ static __always_inline void uc_law_sent(struct uc_flow *flow, enum uc_sent sent,
 static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_ack *ack)
 {
 	__u8 lost = flow->ca == UC_CA_RECOVERY || (ack->duplicate && flow->dup_acks == UC_DUP_ACKS);
-	__u8 resending = flow->ca == UC_CA_LOSS && !uc_after(flow->snd_una, flow->reno.recover);
+	__u8 resending = flow->ca == UC_CA_LOSS;
 	struct uc_ack rest = *ack;
 
 	if (!ack->ece || lost || !uc_after(flow->snd_una, flow->reno.reduced_seq)) {

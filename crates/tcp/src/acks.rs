@@ -159,7 +159,8 @@ impl Sender {
             }
             return;
         }
-        if self.phase == Phase::Loss {
+        let resending = self.phase == Phase::Loss;
+        if resending {
             if self.frto.is_active() && self.frto_ack(ack, acked, newly_sacked) {
                 return; // the answer has set the window with this ACK counted in
             }
@@ -172,7 +173,7 @@ impl Sender {
             self.enter_recovery(ack.now);
         } else if ack.ece && self.ecn && self.una > self.cut_end {
             self.cut_by_mark(ack.now);
-        } else if acked > 0 && was_limited && !(ack.ece && self.ecn && self.phase == Phase::Open) {
+        } else if acked > 0 && was_limited && (resending || !(ack.ece && self.ecn)) {
             // RFC 3168 §6.1.2: an ACK with ECE does not open the window. While a timeout is being
             // repaired, it echoes marks that the timeout has answered.
             let acked = Acked {
