@@ -163,8 +163,15 @@ impl Observer for Checker<'_> {
     }
 }
 
-/// The hosts of the theorems: no host delay, RFC 5681 and 6582 to the letter.
-pub fn textbook_hosts(ecn: bool) -> Hosts {
+/// f and its receiver: no host delay, RFC 5681 and 6582 to the letter, its §2 (e) too.
+pub fn native_hosts() -> Hosts {
+    let mut hosts = guest_hosts(true);
+    hosts.sender.any_window_duplicates = false;
+    hosts
+}
+
+/// g, which counts duplicates by number, since T changes windows; `ecn`: it asks for ECN.
+pub fn guest_hosts(ecn: bool) -> Hosts {
     Hosts {
         sender: Config {
             ecn,
@@ -192,12 +199,12 @@ pub fn compare<C: Core + Clone>(
     native.coverage = Coverage::default();
     native.limit = None;
     native.mss_bytes = plan.mss_bytes;
-    let whole = World::new(plan, &textbook_hosts(true), Wire, native).run();
+    let whole = World::new(plan, &native_hosts(), Wire, native).run();
 
     let strips_ecn = guest == Guest::EcnStripped;
     let policy = rfc_policy(plan.initial_window_segments);
     let translator = Translator::new(core.clone(), policy, strips_ecn);
-    let (outcome, events) = check(plan, &textbook_hosts(strips_ecn), translator, native, whole);
+    let (outcome, events) = check(plan, &guest_hosts(strips_ecn), translator, native, whole);
     Comparison {
         outcome,
         events,

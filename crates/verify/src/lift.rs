@@ -13,7 +13,7 @@ use uc_net::Nanos;
 use uc_net::random::Stream;
 use uc_tcp::{Config, CongestionControl, Segment};
 
-use crate::compare::textbook_hosts;
+use crate::compare::{guest_hosts, native_hosts};
 use crate::element::{Element, Translator, Wire, rfc_policy};
 use crate::plan::{After, Burst, Plan, Way};
 use crate::world::{Cause, Hosts, Observer, State, World};
@@ -83,7 +83,7 @@ impl Assumption {
 
     /// The hosts of f and of g, and T's policy.
     fn arrange(self) -> (Hosts, Hosts, Policy) {
-        let (mut f, mut g) = (textbook_hosts(true), textbook_hosts(false));
+        let (mut f, mut g) = (native_hosts(), guest_hosts(false));
         let mut policy = rfc_policy(INITIAL_WINDOW_SEGMENTS);
         let both = |f: &mut Hosts, g: &mut Hosts, change: &dyn Fn(&mut Config)| {
             for hosts in [f, g] {
@@ -151,7 +151,7 @@ impl Observer for Measure {
     }
 }
 
-/// One flow over a bottleneck of 2 to 100 Mb/s that holds a few round trips' worth.
+/// One flow over a bottleneck of 3 to 100 Mb/s that holds a few round trips' worth.
 fn bottleneck(seed: u64, number: u64, assumption: Assumption) -> Plan {
     let mut random = Stream::new(seed, &format!("bottleneck {number}"));
     let packet_us = 120 << random.below(6);

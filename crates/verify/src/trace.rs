@@ -6,10 +6,10 @@ use uc_core::Core;
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Segment, flags};
 
-use crate::compare::{Guest, textbook_hosts};
+use crate::compare::{Guest, guest_hosts, native_hosts};
 use crate::element::{Element, Translator, Wire, rfc_policy};
 use crate::plan::Plan;
-use crate::world::{Cause, Observer, State, World};
+use crate::world::{Cause, Hosts, Observer, State, World};
 
 /// Lines before the difference, and after it.
 const BEFORE: usize = 30;
@@ -97,12 +97,12 @@ fn names(bits: u8) -> String {
     set.join(",")
 }
 
-fn follow<E: Element>(plan: &Plan, ecn: bool, element: E) -> Vec<Line> {
+fn follow<E: Element>(plan: &Plan, hosts: &Hosts, element: E) -> Vec<Line> {
     let mut scribe = Scribe {
         iss: plan.iss,
         ..Scribe::default()
     };
-    World::new(plan, &textbook_hosts(ecn), element, &mut scribe).run();
+    World::new(plan, hosts, element, &mut scribe).run();
     scribe.lines
 }
 
@@ -112,8 +112,8 @@ pub fn trace<C: Core + Clone>(plan: &Plan, guest: Guest, core: &C) -> String {
     let strips_ecn = guest == Guest::EcnStripped;
     let policy = rfc_policy(plan.initial_window_segments);
     let translator = Translator::new(core.clone(), policy, strips_ecn);
-    let native = follow(plan, true, Wire);
-    let translated = follow(plan, strips_ecn, translator);
+    let native = follow(plan, &native_hosts(), Wire);
+    let translated = follow(plan, &guest_hosts(strips_ecn), translator);
     let common = native
         .iter()
         .zip(&translated)

@@ -76,7 +76,7 @@ enum Happening {
     AtPort(Segment),
     AtSender { wire: Segment, seen: Segment },
     Write(Burst),
-    Read,
+    Read(Nanos),
 }
 
 #[derive(Clone, Debug)]
@@ -231,12 +231,7 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
                 });
             }
             Happening::Write(burst) => self.write(burst),
-            Happening::Read => {
-                self.stalled = None;
-                self.receiver_acts(|receiver, now, mut out| {
-                    receiver.set_reading(now, true, &mut out)
-                });
-            }
+            Happening::Read(pause) => self.read(pause),
         }
     }
 
@@ -358,21 +353,34 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
     /// The receiver reads again some time after the sender was stopped by the window alone, so that
     /// the window it then opens comes with no other news.
     fn plan_read(&mut self) {
+        if !self.is_blocked() {
+            return;
+        }
+        if let Some(pause) = self.stalled.filter(|&pause| pause != Nanos::MAX) {
+            self.stalled = Some(Nanos::MAX);
+            self.enter(self.now + pause, Happening::Read(pause));
+        }
+    }
+
+    /// An earlier window may have reached the sender since: then it must come to a stop again.
+    fn read(&mut self, pause: Nanos) {
+        if !self.is_blocked() {
+            self.stalled = Some(pause);
+            return;
+        }
+        self.stalled = None;
+        self.receiver_acts(|receiver, now, mut out| receiver.set_reading(now, true, &mut out));
+    }
+
+    fn is_blocked(&self) -> bool {
         let State {
             info,
             totals,
             written_bytes,
             ..
         } = &self.state;
-        let blocked = info.flight_bytes == 0
+        info.flight_bytes == 0
             && *written_bytes > totals.acknowledged_bytes
-            && info.send_window_bytes < u32::from(self.plan.mss_bytes);
-        if !blocked {
-            return;
-        }
-        if let Some(pause) = self.stalled.filter(|&pause| pause != Nanos::MAX) {
-            self.stalled = Some(Nanos::MAX);
-            self.enter(self.now + pause, Happening::Read);
-        }
+            && info.send_window_bytes < u32::from(self.plan.mss_bytes)
     }
 }
