@@ -146,7 +146,7 @@ impl Verify {
         let ends = [
             ("f's window outgrew the guest's", report.beyond_guest),
             ("ECE at a window of one segment", report.at_one_segment),
-            ("a window probe's byte was taken", report.runt),
+            ("a window probe's byte was taken", report.probe_taken),
         ];
         println!("compared up to the moment where an assumption ended:");
         for (what, count) in ends {
@@ -178,7 +178,7 @@ impl Verify {
             "ended_early": {
                 "beyond_guest": report.beyond_guest,
                 "at_one_segment": report.at_one_segment,
-                "runt": report.runt,
+                "probe_taken": report.probe_taken,
             },
             "coverage": coverage,
             "uncovered": rare(report).iter().map(|class| class.label()).collect::<Vec<_>>(),

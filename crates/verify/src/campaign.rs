@@ -40,8 +40,8 @@ pub struct Report {
     pub beyond_guest: u64,
     /// And where f got ECE at one segment.
     pub at_one_segment: u64,
-    /// And where f sent a runt.
-    pub runt: u64,
+    /// And where the receiver took the byte of a window probe.
+    pub probe_taken: u64,
     /// Events that were compared.
     pub events: u64,
     /// Cases that had each class, in the order of [`Class::ALL`].
@@ -71,7 +71,7 @@ impl Report {
                 match limit {
                     Limit::BeyondGuest => self.beyond_guest += 1,
                     Limit::AtOneSegment => self.at_one_segment += 1,
-                    Limit::Runt => self.runt += 1,
+                    Limit::ProbeTaken => self.probe_taken += 1,
                 }
             }
             Outcome::Differs { .. } => {}

@@ -61,8 +61,8 @@ pub enum Limit {
     /// f's window is one segment and it gets ECE: RFC 3168 §6.1.2 makes it wait for its timer,
     /// with nothing in flight. A window that is shut until then would be news of its own.
     AtOneSegment,
-    /// f sent a runt: the window opened while its probe was on the way, and the byte was taken.
-    Runt,
+    /// The receiver took the byte of a window probe: segments have left their boundaries.
+    ProbeTaken,
 }
 
 /// A comparison's result.
@@ -100,10 +100,6 @@ impl Observer for Recorder {
             at: now,
             segment: *segment,
         });
-        // one byte is a window probe
-        if segment.payload_bytes > 1 && segment.payload_bytes != self.mss_bytes {
-            self.limit = Some(Limit::Runt);
-        }
         true
     }
 
@@ -113,6 +109,13 @@ impl Observer for Recorder {
         let cut = after.totals.ecn_cuts > before.totals.ecn_cuts;
         if cut && before.info.cwnd_bytes <= before.info.smss_bytes {
             self.limit = Some(Limit::AtOneSegment);
+        }
+        let whole = after
+            .totals
+            .acknowledged_bytes
+            .is_multiple_of(self.mss_bytes.max(1).into());
+        if !whole {
+            self.limit = Some(Limit::ProbeTaken);
         }
         self.limit.is_none()
     }
