@@ -10,6 +10,7 @@ mod sweep;
 
 use std::collections::BTreeSet;
 
+use crate::arm::Arm;
 use crate::error::Error;
 use crate::schema::Experiment;
 use arms::check_arms;
@@ -131,7 +132,12 @@ fn check_times(experiment: &Experiment) -> Check {
         "sample",
         || format!("{sample} leaves fewer than two samples in the measured part; make it smaller"),
     )?;
-    ensure(experiment.repeat > 0, "repeat", || {
-        "is 0; run it at least once".into()
-    })
+    let runs = [
+        ("repeat", experiment.repeat),
+        ("repeat_sim", experiment.repeats(Arm::Sim)),
+    ];
+    for (key, runs) in runs {
+        ensure(runs > 0, key, || "is 0; run it at least once".to_owned())?;
+    }
+    Ok(())
 }

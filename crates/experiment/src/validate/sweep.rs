@@ -10,8 +10,15 @@ use crate::schema::Experiment;
 use crate::sweep::Sweep;
 
 /// What is the same at every point.
-const FIXED: [&str; 7] = [
-    "name", "title", "source", "arms", "repeat", "sweep", "expect",
+const FIXED: [&str; 8] = [
+    "name",
+    "title",
+    "source",
+    "arms",
+    "repeat",
+    "repeat_sim",
+    "sweep",
+    "expect",
 ];
 
 pub(super) fn check_sweeps(experiment: &Experiment) -> Check {
