@@ -51,6 +51,13 @@ impl<'a> Series<'a> {
         self.rate_bps(|sample| sample.delivered_bytes)
     }
 
+    /// The payload of a full segment, as the last sample that knows it has it: while no connection
+    /// of a flow is open there is none. None if no sample saw one.
+    pub fn mss_bytes(self) -> Option<u32> {
+        let mut sizes = self.samples.iter().rev().map(|sample| sample.mss_bytes);
+        sizes.find(|bytes| *bytes > 0)
+    }
+
     /// The send window over time: nanoseconds and segments.
     pub fn send_window(self) -> Vec<(u64, f64)> {
         let point = |sample| Some((sample_at(sample), send_window_segments(sample)?));

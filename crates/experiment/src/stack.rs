@@ -29,7 +29,8 @@ pub struct Stack {
     /// The window scale that this host announces as a receiver, 0 to 14. Default 7, which Linux
     /// derives from its default receive memory of 6 MiB.
     pub wscale: u8,
-    /// The lowest retransmission timeout; the kernel's own (200 ms) where absent.
+    /// The least retransmission timeout, as Linux has it: not of the whole, but of what it adds to
+    /// the smoothed round-trip time. 200 ms where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_min: Option<Nanos>,
     /// The highest retransmission timeout. Default 120s, Linux' own. Simulator only.

@@ -143,6 +143,21 @@ fn utilisation_counts_the_headers_of_useful_payload() {
 }
 
 #[test]
+fn utilisation_counts_flows_whose_connections_are_closed() {
+    let utilisation = "{ kind = \"utilisation\", case = \"a\" }";
+    let mut run = four_flows(2_000_000);
+    // One is closed when the measured part ends, another was never seen open.
+    for sample in &mut run.flows[0].samples[40..] {
+        sample.mss_bytes = 0;
+    }
+    for sample in &mut run.flows[1].samples {
+        sample.mss_bytes = 0;
+    }
+    let found = measure(&[run], utilisation);
+    near(found.expect("computes"), 0.5 * 1514.0 / 1448.0);
+}
+
+#[test]
 fn retransmissions_are_differences_and_drops_are_totals() {
     let records = [four_flows(1_000_000)];
     // Four flows resend 125 bytes a millisecond each: 4 Mbit/s of 10.

@@ -5,7 +5,7 @@
 
 use uc_experiment::{Case, Experiment, Family, Frto, Guests, Stack};
 use uc_net::Nanos;
-use uc_tcp::{Config, CongestionControl, SpuriousTimeout};
+use uc_tcp::{Config, CongestionControl, RtoMin, SpuriousTimeout};
 
 use crate::error::SimError;
 
@@ -69,6 +69,8 @@ pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimEr
             .initial_window
             .unwrap_or(default.initial_window_segments),
         rto_min: time(stack.rto_min, default.rto_min),
+        // the same file runs on Linux, where `rto_min` means this
+        rto_min_of: RtoMin::Variation,
         rto_max: time(stack.rto_max, default.rto_max),
         rto_granularity: time(stack.rto_granularity, default.rto_granularity),
         spurious_timeout: match stack.frto {
@@ -105,10 +107,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_stack_is_the_default_endpoint_with_the_kernels_congestion_control() {
+    fn the_default_stack_is_the_default_endpoint_with_what_linux_does_otherwise() {
         let found = config("a", &Stack::default(), Family::Ipv4).unwrap();
         let expected = Config {
             congestion_control: CongestionControl::Cubic,
+            rto_min_of: RtoMin::Variation,
             ..Config::default()
         };
         assert_eq!(found, expected);

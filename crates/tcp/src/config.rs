@@ -29,6 +29,8 @@ pub struct Config {
     pub rto_initial: Nanos,
     /// See [`Config::rto_initial`].
     pub rto_min: Nanos,
+    /// What the least is held against.
+    pub rto_min_of: RtoMin,
     /// See [`Config::rto_initial`].
     pub rto_max: Nanos,
     /// See [`Config::rto_initial`].
@@ -72,6 +74,16 @@ pub enum CongestionControl {
     },
 }
 
+/// What the least retransmission timeout is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtoMin {
+    /// SRTT and variation together, RFC 6298 (2.4).
+    Sum,
+    /// The variation alone, as Linux does: the timeout is SRTT + max(least, 4·RTTVAR), so that a
+    /// queue's delay comes on top of the least.
+    Variation,
+}
+
 /// The answer to a timeout that F-RTO finds spurious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpuriousTimeout {
@@ -97,6 +109,7 @@ impl Default for Config {
             initial_ssthresh_bytes: u32::MAX >> 1,
             rto_initial: Nanos::from_secs(1),
             rto_min: Nanos::from_millis(200),
+            rto_min_of: RtoMin::Sum,
             rto_max: Nanos::from_secs(120),
             rto_granularity: Nanos::from_millis(1),
             spurious_timeout: SpuriousTimeout::Undo,

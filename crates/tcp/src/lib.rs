@@ -30,7 +30,7 @@ pub mod segment;
 mod sender;
 mod seq;
 
-pub use config::{Config, CongestionControl, SpuriousTimeout};
+pub use config::{Config, CongestionControl, RtoMin, SpuriousTimeout};
 pub use connection::Connection;
 pub use info::{Info, Totals};
 pub use segment::{Options, SackBlocks, Segment, flags};

@@ -2,7 +2,7 @@
 
 use uc_net::Nanos;
 
-use crate::config::Config;
+use crate::config::{Config, RtoMin};
 
 /// RFC 6298 (5.7): the timeout for data after a SYN that had to be sent again.
 const AFTER_LOST_SYN: Nanos = Nanos::from_secs(3);
@@ -21,22 +21,27 @@ pub(crate) struct Rto {
     current_ns: u64,
     backoff: u32,
     min_ns: u64,
+    /// Held against the variation alone; the grain where that has no least of its own (2.3).
+    variation_min_ns: u64,
     max_ns: u64,
-    granularity_ns: u64,
 }
 
 impl Rto {
     pub(crate) fn new(config: &Config) -> Rto {
         let initial_ns = config.rto_initial.0.min(config.rto_max.0); // (2.1)
+        let (min_ns, variation_min_ns) = match config.rto_min_of {
+            RtoMin::Sum => (config.rto_min.0, 0),
+            RtoMin::Variation => (0, config.rto_min.0),
+        };
         Rto {
             srtt_x8_ns: 0,
             rttvar_x4_ns: 0,
             base_ns: initial_ns,
             current_ns: initial_ns,
             backoff: 0,
-            min_ns: config.rto_min.0.min(config.rto_max.0),
+            min_ns: min_ns.min(config.rto_max.0),
+            variation_min_ns: variation_min_ns.max(config.rto_granularity.0),
             max_ns: config.rto_max.0,
-            granularity_ns: config.rto_granularity.0,
         }
     }
 
@@ -52,7 +57,7 @@ impl Rto {
             self.rttvar_x4_ns = self.rttvar_x4_ns - self.rttvar_x4_ns / 4 + error_ns;
             self.srtt_x8_ns = self.srtt_x8_ns - self.srtt_x8_ns / 8 + rtt_ns;
         }
-        let rto_ns = self.srtt_x8_ns / 8 + self.rttvar_x4_ns.max(self.granularity_ns);
+        let rto_ns = self.srtt_x8_ns / 8 + self.rttvar_x4_ns.max(self.variation_min_ns);
         self.base_ns = rto_ns.clamp(self.min_ns, self.max_ns); // (2.4), (2.5)
         self.confirm();
     }
@@ -92,7 +97,7 @@ impl Rto {
 #[cfg(test)]
 mod tests {
     use super::Rto;
-    use crate::config::Config;
+    use crate::config::{Config, RtoMin};
     use uc_net::Nanos;
 
     fn estimator() -> Rto {
@@ -130,6 +135,20 @@ mod tests {
             rto.sample(Nanos::from_millis(50));
         }
         assert_eq!(rto.current(), Nanos::from_millis(51));
+    }
+
+    #[test]
+    fn the_least_is_held_against_the_sum_or_against_the_variation() {
+        for (rto_min_of, expected_ms) in [(RtoMin::Sum, 200), (RtoMin::Variation, 280)] {
+            let mut rto = Rto::new(&Config {
+                rto_min_of,
+                ..Config::default()
+            });
+            for _ in 0..200 {
+                rto.sample(Nanos::from_millis(80));
+            }
+            assert_eq!(rto.current(), Nanos::from_millis(expected_ms));
+        }
     }
 
     #[test]

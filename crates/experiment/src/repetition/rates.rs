@@ -7,6 +7,8 @@ use crate::series::Series;
 
 /// An Ethernet header; preamble, check sequence and gap are not counted by the emulated links.
 const ETHERNET_HEADER_BYTES: u32 = 14;
+/// What it can carry.
+const ETHERNET_MTU_BYTES: u32 = 1_500;
 
 impl Repetition<'_> {
     pub(super) fn goodput(&self, case: &str, of: &str) -> Result<f64, MeasureError> {
@@ -36,10 +38,6 @@ impl Repetition<'_> {
         let server = self.experiment.server_stack();
         let mut wire_bps = 0.0;
         for (flow, series) in self.all(case)? {
-            let mss_bytes = f64::from(series.last().mss_bytes);
-            if mss_bytes == 0.0 {
-                return Err(self.lacks(case, flow, "no segment size in its last sample"));
-            }
             let guests = self
                 .experiment
                 .case(case)
@@ -49,8 +47,11 @@ impl Repetition<'_> {
             // Timestamps take both ends (RFC 7323 §3.2).
             let tcp_bytes = sender.header_bytes().min(server.header_bytes());
             let ip_bytes = self.experiment.network.family.header_bytes();
-            let header_bytes = f64::from(ETHERNET_HEADER_BYTES + ip_bytes + tcp_bytes);
-            wire_bps += series.goodput_bps() * (mss_bytes + header_bytes) / mss_bytes;
+            let header_bytes = ETHERNET_HEADER_BYTES + ip_bytes + tcp_bytes;
+            // connections may be too short for any sample to see one
+            let full_bytes = ETHERNET_HEADER_BYTES + ETHERNET_MTU_BYTES - header_bytes;
+            let mss_bytes = f64::from(series.mss_bytes().unwrap_or(full_bytes));
+            wire_bps += series.goodput_bps() * (mss_bytes + f64::from(header_bytes)) / mss_bytes;
         }
         Ok(wire_bps / self.experiment.network.rate.0 as f64)
     }
