@@ -67,6 +67,14 @@ struct uc_reno {
 	__u32 usage_seq;
 };
 
+/* RFC 8257 §3.3's variables. */
+struct uc_dctcp {
+	__u32 alpha_q16;
+	__u32 acked_bytes; /* of the observation window, which ends at window_end */
+	__u32 marked_bytes;
+	__u32 window_end;
+};
+
 struct uc_flow {
 	__u64 seen_ns; /* last segment in either direction: idle flows are collected by it */
 	__u64 timed_ns;
@@ -85,6 +93,12 @@ struct uc_flow {
 	__u32 retransmitted_seq; /* the snd_una that the guest last retransmitted */
 
 	struct uc_reno reno;
+	struct uc_dctcp dctcp;
+
+	/* the receiving side: echo.h */
+	__u32 echoed_ack;      /* the guest's last ACK */
+	__s32 echo_owed_bytes; /* marked bytes that no ACK has echoed yet; below 0: echoed too many
+				*/
 
 	/* what `uc flows` shows */
 	__u32 cuts;   /* reductions on ECE */
@@ -108,7 +122,7 @@ struct uc_flow {
 };
 
 _Static_assert(sizeof(struct uc_segment) == 24, "the contract with the homes: size of uc_segment");
-_Static_assert(sizeof(struct uc_flow) <= 160, "a flow must stay within 160 bytes");
+_Static_assert(sizeof(struct uc_flow) <= 192, "a flow must stay within three cache lines");
 
 static __always_inline __u32 uc_flight_bytes(const struct uc_flow *flow)
 {

@@ -162,6 +162,7 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		/* data in the SYN that the peer didn't take will be sent again, as new */
 		flow->snd_una = segment->ack;
 		flow->snd_nxt = segment->ack;
+		flow->echoed_ack = uc_segment_end(segment);
 		uc_agree(flow, segment);
 		if (uc_is_coarse(flow))
 			return UC_COARSE_WINDOW;
@@ -194,6 +195,7 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 			return UC_GUEST_SPEAKS_ECN;
 		flow->snd_una = segment->seq + 1;
 		flow->snd_nxt = uc_segment_end(segment);
+		flow->echoed_ack = segment->ack;
 		uc_agree(flow, segment);
 		if (uc_is_coarse(flow))
 			return UC_COARSE_WINDOW;

@@ -195,16 +195,12 @@ fn pairs() -> impl proptest::strategy::Strategy<Value = Pair> {
 }
 
 fn play(pair: &Pair) -> Result<(), proptest::test_runner::TestCaseError> {
-    let policy = Policy {
-        law: consts::LAW_ECN as u8,
-        profile: if pair.linux {
-            consts::PROFILE_LINUX
-        } else {
-            consts::PROFILE_RFC
-        } as u8,
-        ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
-        initial_window_segments: 10,
+    let profile = if pair.linux {
+        consts::PROFILE_LINUX
+    } else {
+        consts::PROFILE_RFC
     };
+    let policy = Policy::new(consts::LAW_ECN, profile);
     let mut world = World {
         pair,
         host: Some(Home::new(policy)),

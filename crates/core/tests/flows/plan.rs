@@ -76,15 +76,15 @@ impl Setup {
     }
 
     pub fn policy(&self) -> Policy {
+        let profile = if self.linux {
+            consts::PROFILE_LINUX
+        } else {
+            consts::PROFILE_RFC
+        };
         Policy {
-            law: consts::LAW_ECN as u8,
-            profile: if self.linux {
-                consts::PROFILE_LINUX as u8
-            } else {
-                consts::PROFILE_RFC as u8
-            },
             ecn_syns: self.ecn_syns,
             initial_window_segments: self.initial_window_segments,
+            ..Policy::new(consts::LAW_ECN, profile)
         }
     }
 }

@@ -28,10 +28,8 @@ impl Guest {
     /// A guest that has connected to a peer with MSS 1,000, no timestamps, no window scaling.
     pub fn connected(profile: u8, initial_window_segments: u8, sack: bool) -> Guest {
         let policy = Policy {
-            law: consts::LAW_ECN as u8,
-            profile,
-            ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
             initial_window_segments,
+            ..Policy::new(consts::LAW_ECN, profile.into())
         };
         let sack = if sack { consts::OPT_SACK as u8 } else { 0 };
         let syn = Segment {
