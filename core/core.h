@@ -55,7 +55,7 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 			flow->bits &= ~UC_FLOW_CWR_PENDING;
 		}
 	}
-	if (uc_law_marks_all(flow) && !(segment->flags & UC_RST))
+	if (uc_law_marks_all(flow))
 		edit->ecn = UC_ECT0;
 	edit->flags = uc_echo_flags(flow, segment, edit->flags);
 }

@@ -43,6 +43,7 @@ enum uc_ca_state {
 #define UC_FLOW_PAIRS       0x1000 /* window.h: makes no runt of an odd segment */
 #define UC_FLOW_BULK        0x2000 /* window.h: sends three segments in one piece */
 #define UC_FLOW_HOLE        0x4000 /* hole_seq is a segment that others of the guest overtook */
+#define UC_FLOW_PEER_DCTCP  0x8000 /* the peer's pure ACKs are ECT: a DCTCP sender (echo.h) */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
@@ -67,9 +68,9 @@ struct uc_reno {
 	__u32 usage_seq;
 };
 
-/* RFC 8257 §3.3's variables. */
+/* RFC 8257 §3.3's variables; α in 1/2^30. */
 struct uc_dctcp {
-	__u32 alpha_q16;
+	__u32 alpha_q30;
 	__u32 acked_bytes; /* of the observation window, which ends at window_end */
 	__u32 marked_bytes;
 	__u32 window_end;
@@ -97,8 +98,7 @@ struct uc_flow {
 
 	/* the receiving side: echo.h */
 	__u32 echoed_ack;      /* the guest's last ACK */
-	__s32 echo_owed_bytes; /* marked bytes that no ACK has echoed yet; below 0: echoed too many
-				*/
+	__s32 echo_owed_bytes; /* marked bytes not echoed yet; below 0: echoed in advance */
 
 	/* what `uc flows` shows */
 	__u32 cuts;   /* reductions on ECE */

@@ -19,7 +19,7 @@ enum uc_profile {
 	UC_PROFILE_RFC,   /* RFC 5681 and RFC 6582 to the letter, in bytes */
 };
 
-/* How the far end tells of marks; what the host can't see of a peer, policy says by its address. */
+/* How the far end tells of marks: that the host can't see in time, so policy says it. */
 enum uc_echo_kind {
 	UC_ECHO_EXACT,   /* a DCTCP receiver, or a guest behind a host that runs us: ECE on the ACKs
 			  * of marked bytes */
@@ -40,7 +40,7 @@ struct uc_policy {
 	__u8 gain_shift;              /* g = 2^-gain_shift, 1 to 15; RFC 8257 §4.2: 4 */
 	__u8 initial_alpha_q7;        /* 0 to 128; RFC 8257 §4.2: 128, which is 1 */
 	__u8 beta_q7;                 /* AC/DC's priority, 0 to 128; 128 is 1: plain DCTCP */
-	__u8 minimum_window_segments; /* below which no mark cuts; 2, 0 is taken for 1 */
+	__u8 minimum_window_segments; /* below which no mark cuts: 2 as Linux, 1 as AC/DC; 0 is 1 */
 	__u8 echo;                    /* enum uc_echo_kind: of the peer */
 };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Law `dctcp`, RFC 8257: ECN's machine with a cut as deep as the fraction of marked bytes. It adds
- * the estimate of that fraction to either profile of the shadow; loss stays NewReno's (RFC 8257
- * §3.4).
+ * the estimate of that fraction to either profile of the shadow; growth (RFC 8257 §3.4) and loss
+ * (§3.5) stay NewReno's.
  *
- * Fixed point, so that every home and every reference computes the same: a fraction is in 1/65536
- * and every quotient is rounded down.
+ * Fixed point, so that every home and every reference computes the same: fractions have 30 bits
+ * and every quotient is rounded down. With the ten bits of the usual implementation an α below 2^s
+ * units would never decay (a 64th at s = 4); with 30 it stops at (2^s − 1)/2^30.
  */
 #ifndef UC_LAWS_DCTCP_H
 #define UC_LAWS_DCTCP_H
@@ -14,23 +15,24 @@
 #include "../track.h"
 #include "reno_rfc.h"
 
-#define UC_ALPHA_ONE_Q16 65536U
+#define UC_ALPHA_ONE_Q30 (1U << 30)
 #define UC_BETA_ONE_Q7   128U
 
 static __always_inline void uc_dctcp_open(struct uc_flow *flow)
 {
 	__u32 alpha_q7 = uc_min(flow->policy.initial_alpha_q7, 128);
 
-	flow->dctcp.alpha_q16 = alpha_q7 * (UC_ALPHA_ONE_Q16 / 128);
+	flow->dctcp.alpha_q30 = alpha_q7 * (UC_ALPHA_ONE_Q30 / 128);
 	flow->dctcp.window_end = flow->snd_una; /* RFC 8257 §3.3: initialised to SND.UNA */
 }
 
-/* RFC 8257 §3.3, steps 1 to 8: every ACK of new data, in recovery too. */
+/* RFC 8257 §3.3, steps 1 to 8: every ACK of new data, in recovery too. A duplicate acknowledges
+ * nothing (SACK options are ignored), so it weighs nothing. */
 static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct uc_ack *ack)
 {
 	struct uc_dctcp *dctcp = &flow->dctcp;
 	__u8 shift = flow->policy.gain_shift & 15;
-	__u32 fraction_q16;
+	__u32 acked_bytes, marked_bytes, fraction_q30;
 
 	if (!ack->acked_bytes)
 		return;
@@ -39,10 +41,13 @@ static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct 
 		dctcp->marked_bytes += ack->acked_bytes;
 	if (!uc_after(flow->snd_una, dctcp->window_end))
 		return;
-	/* M, the fraction of bytes that were marked */
-	fraction_q16 = (__u32)(((__u64)dctcp->marked_bytes << 16) / dctcp->acked_bytes);
+	/* M, the fraction of bytes that were marked. Two ends that conspire can wrap the sums: M
+	 * stays a fraction, and the divisor is never 0 */
+	acked_bytes = dctcp->acked_bytes | !dctcp->acked_bytes;
+	marked_bytes = uc_min(dctcp->marked_bytes, acked_bytes);
+	fraction_q30 = (__u32)(((__u64)marked_bytes << 30) / acked_bytes);
 	/* DCTCP.Alpha = DCTCP.Alpha * (1 - g) + g * M; stays within 0 … 1 by itself */
-	dctcp->alpha_q16 = dctcp->alpha_q16 - (dctcp->alpha_q16 >> shift) + (fraction_q16 >> shift);
+	dctcp->alpha_q30 = dctcp->alpha_q30 - (dctcp->alpha_q30 >> shift) + (fraction_q30 >> shift);
 	dctcp->window_end = flow->snd_nxt;
 	dctcp->acked_bytes = 0;
 	dctcp->marked_bytes = 0;
@@ -54,10 +59,11 @@ static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct 
  */
 static __always_inline __u32 uc_dctcp_remains(const struct uc_flow *flow, __u32 cwnd)
 {
-	__u32 alpha_q16 = flow->dctcp.alpha_q16;
-	__u32 cut_q16 = alpha_q16 - alpha_q16 * flow->policy.beta_q7 / (2 * UC_BETA_ONE_Q7);
+	__u32 beta_q7 = uc_min(flow->policy.beta_q7, UC_BETA_ONE_Q7);
+	/* α(1 − β/2) = α(256 − β_q7)/256, doubled by its 31 fraction bits: exactly α for β = 1 */
+	__u32 cut_q31 = (__u32)((__u64)flow->dctcp.alpha_q30 * (256 - beta_q7) >> 7);
 
-	return cwnd - (__u32)((__u64)cwnd * cut_q16 >> 16);
+	return cwnd - (__u32)((__u64)cwnd * cut_q31 >> 31);
 }
 
 #endif

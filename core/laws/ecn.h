@@ -107,8 +107,9 @@ static __always_inline __u32 uc_law_window_bytes(const struct uc_flow *flow)
 	return bytes < UC_UNLIMITED_BYTES ? bytes : UC_UNLIMITED_BYTES;
 }
 
-/* A DCTCP sender is ECN-capable in all that it sends, retransmissions and pure ACKs too: they would
- * be dropped where its data are marked (RFC 8257 §5; RFC 8311 §4.3 lifts RFC 3168's ban). */
+/* A DCTCP sender is ECN-capable in all that it sends behind its SYN, retransmissions and pure ACKs
+ * too: they would be dropped where its data are marked (RFC 8257 §3.6; RFC 8311 §4.3 lifts RFC
+ * 3168's ban). */
 static __always_inline __u8 uc_law_marks_all(const struct uc_flow *flow)
 {
 	return flow->policy.law == UC_LAW_DCTCP;

@@ -125,7 +125,8 @@ static __always_inline void uc_rfc_cut(struct uc_flow *flow, __u32 ssthresh)
 	struct uc_reno *reno = &flow->reno;
 
 	reno->ssthresh = ssthresh;
-	reno->cwnd = ssthresh;
+	/* below two segments the floor of equation (4) would answer a mark by a larger window */
+	reno->cwnd = uc_min(reno->cwnd, ssthresh);
 	reno->acked = 0;
 	reno->reduced_seq = flow->snd_nxt;
 	flow->bits |= UC_FLOW_CWR_PENDING;
