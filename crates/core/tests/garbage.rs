@@ -30,6 +30,14 @@ fn random_segments_under_random_policies_never_trap() {
         for (segment, now_ns) in segments {
             let passed = home.pass(&segment, now_ns);
             prop_assert!(Reason::all().any(|reason| reason == passed.reason));
+            let Some(flow) = passed.after else { continue };
+            prop_assert!(flow.dctcp.alpha_q30 <= 1 << 30, "{:?}", flow.dctcp);
+            // an ACK's worth ahead, a few windows behind: far from the ends of 32 bits
+            prop_assert!(
+                (-(1 << 30)..3 << 29).contains(&flow.echo_owed_bytes),
+                "{}",
+                flow.echo_owed_bytes
+            );
         }
         Ok(())
     });
