@@ -5,7 +5,7 @@
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\): ## /make \1\t/p' Makefile | expand -t 12
 
-demo: ## set everything up and show a legacy guest's share without and with Undercurrent (as root)
+demo: ## set everything up and show a legacy guest's share without and with Undercurrent
 	@scripts/demo
 
 test: ## set everything up and run all tests; the live ones among them need root
@@ -14,5 +14,5 @@ test: ## set everything up and run all tests; the live ones among them need root
 lint: ## check format, lints and the rules of the house
 	@scripts/lint
 
-bench: ## measure what a packet costs
+bench: ## measure what a packet costs, in the simulator and on a port
 	@scripts/bench

@@ -43,7 +43,7 @@ enum uc_ca_state {
 #define UC_FLOW_PAIRS       0x1000 /* window.h: makes no runt of an odd segment */
 #define UC_FLOW_BULK        0x2000 /* window.h: sends three segments in one piece */
 #define UC_FLOW_HOLE        0x4000 /* hole_seq is a segment that others of the guest overtook */
-#define UC_FLOW_PEER_DCTCP  0x8000 /* the peer's pure ACKs are ECT: a DCTCP sender (echo.h) */
+#define UC_FLOW_PROBED      0x8000 /* a byte at snd_nxt went into a shut window */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
@@ -92,6 +92,7 @@ struct uc_flow {
 	__u32 runt_seq;  /* end of the last new segment that was not whole */
 	__u32 hole_seq;
 	__u32 retransmitted_seq; /* the snd_una that the guest last retransmitted */
+	__u32 resent_end;        /* how far it has sent again since its timer fired */
 
 	struct uc_reno reno;
 	struct uc_dctcp dctcp;
@@ -117,7 +118,9 @@ struct uc_flow {
 	__u8 stage;            /* enum uc_stage */
 	__u8 ca;               /* enum uc_ca_state */
 	__u8 dup_acks;
-	__u8 syns; /* SYNs of the guest so far, ≤ 255 */
+	__u8 syns;     /* SYNs of the guest so far, ≤ 255 */
+	__u8 backoffs; /* profile `rfc`: timeouts since the last round-trip time was measured */
+	__u8 peer_is_dctcp; /* as far as its ECT on segments without data tells: echo.h */
 	struct uc_policy policy;
 };
 

@@ -97,6 +97,7 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 	if (segment->options & UC_OPT_TIMESTAMPS)
 		flow->bits |= UC_FLOW_TIMESTAMPS;
 	if (from_guest) {
+		flow->timed_ns = now_ns;
 		flow->snd_una = segment->seq;
 		flow->snd_nxt = uc_segment_end(segment);
 		edit->ecn = UC_NOT_ECT; /* RFC 3168 §6.1.1: a SYN is not ECT */
@@ -133,6 +134,7 @@ static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segme
 	flow->stage = UC_TRANSLATING;
 	/* the guest's SYN or SYN-ACK was the segment before una: no retransmission can equal it */
 	flow->retransmitted_seq = flow->snd_una - 1;
+	flow->resent_end = flow->snd_una;
 	flow->runt_seq = flow->snd_una;
 	uc_law_open(flow);
 }
@@ -167,6 +169,9 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		flow->snd_nxt = segment->ack;
 		flow->echoed_ack = uc_segment_end(segment);
 		uc_agree(flow, segment);
+		/* the first round-trip time; RFC 6298 §3: not of a SYN that was sent twice */
+		if (flow->syns == 1)
+			uc_sample_rtt(flow, flow->seen_ns - flow->timed_ns);
 		if (uc_is_coarse(flow))
 			return UC_COARSE_WINDOW;
 	}

@@ -21,7 +21,7 @@
 
 /* What a data segment of the guest is. */
 enum uc_sent {
-	UC_SENT_NOTHING, /* no payload and no FIN */
+	UC_SENT_NOTHING, /* no payload and no FIN, or a window probe */
 	UC_SENT_NEW,     /* all of it beyond snd_nxt */
 	UC_SENT_AGAIN,   /* a retransmission that tells nothing new */
 	UC_SENT_FAST,    /* the first retransmission of a fast recovery */
@@ -48,7 +48,10 @@ static __always_inline enum uc_sent uc_classify_retransmission(const struct uc_f
 	/* a window probe (RFC 9293 §3.8.6.1) says nothing of the network */
 	if (seq != flow->snd_una || !flow->peer_window)
 		return UC_SENT_AGAIN;
-	if (flow->retransmitted_seq == seq)
+	/* sent again a second time: after a timeout the guest goes through all of it once, in order
+	 * (RFC 5681 §3.1 with snd_nxt pulled back), and comes back for another timeout only */
+	if (flow->retransmitted_seq == seq ||
+	    (flow->ca == UC_CA_LOSS && uc_before(seq, flow->resent_end)))
 		return UC_SENT_TIMEOUT;
 	/* RFC 6582 §3.2 step 5: after a partial ACK the next hole goes out without a new signal */
 	if (flow->ca == UC_CA_RECOVERY || flow->ca == UC_CA_LOSS)
@@ -60,6 +63,19 @@ static __always_inline enum uc_sent uc_classify_retransmission(const struct uc_f
 	if (sack && end == flow->snd_nxt && uc_flight_segments(flow) == 1)
 		return UC_SENT_AGAIN;
 	return UC_SENT_TIMEOUT;
+}
+
+/* A SACK guest fills holes far ahead, and may fill one twice without a timer (RACK): of its
+ * retransmissions only the one at snd_una counts. */
+static __always_inline void uc_remember_resent(struct uc_flow *flow, enum uc_sent sent, __u32 seq,
+					       __u32 end)
+{
+	if (seq == flow->snd_una)
+		flow->retransmitted_seq = seq;
+	else if (flow->bits & UC_FLOW_SACK)
+		return;
+	if (sent == UC_SENT_TIMEOUT || uc_after(end, flow->resent_end))
+		flow->resent_end = end;
 }
 
 static __always_inline void uc_learn_mss(struct uc_flow *flow, const struct uc_segment *segment)
@@ -117,6 +133,11 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 		flow->bits |= UC_FLOW_FIN_GUEST;
 	if (end == segment->seq)
 		return UC_SENT_NOTHING;
+	/* RFC 9293 §3.8.6.1: one new byte into a shut window, which the peer is free to refuse */
+	if (segment->seq == flow->snd_nxt && segment->payload_bytes == 1 && !flow->peer_window) {
+		flow->bits |= UC_FLOW_PROBED;
+		return UC_SENT_NOTHING;
+	}
 	/* not sent again, only overtaken between the guest and its port (several queues) */
 	if (flow->bits & UC_FLOW_HOLE && segment->seq == flow->hole_seq) {
 		flow->bits &= ~UC_FLOW_HOLE;
@@ -124,8 +145,7 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 	}
 	if (uc_before(segment->seq, flow->snd_nxt)) {
 		sent = uc_classify_retransmission(flow, segment->seq, end);
-		if (segment->seq == flow->snd_una)
-			flow->retransmitted_seq = segment->seq;
+		uc_remember_resent(flow, sent, segment->seq, end);
 		/* RFC 6298 §3 (Karn): an ACK of data sent twice times nothing */
 		flow->bits &= ~UC_FLOW_TIMED;
 		if (uc_after(end, flow->snd_nxt))
@@ -141,6 +161,7 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 	uc_learn_runt(flow, segment, end);
 	flow->snd_nxt = end;
 	flow->sent_ns = now_ns;
+	flow->bits &= ~UC_FLOW_PROBED;
 	if (!(flow->bits & UC_FLOW_TIMED)) {
 		flow->bits |= UC_FLOW_TIMED;
 		flow->timed_seq = end;
@@ -156,6 +177,7 @@ static __always_inline void uc_sample_rtt(struct uc_flow *flow, __u64 rtt_ns)
 	__u32 rtt_us = whole_us < UC_RTT_MAX_US ? (__u32)whole_us : UC_RTT_MAX_US;
 	__u32 deviation_us;
 
+	flow->backoffs = 0;
 	if (!flow->srtt_us) {
 		flow->srtt_us = rtt_us << 3;
 		flow->rttvar_us = rtt_us << 1;
@@ -186,6 +208,11 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 {
 	struct uc_ack ack = {.ece = !!(segment->flags & UC_ECE)};
 
+	/* the peer has taken the byte of a window probe */
+	if (flow->bits & UC_FLOW_PROBED && segment->ack == flow->snd_nxt + 1) {
+		flow->bits &= ~UC_FLOW_PROBED;
+		flow->snd_nxt++;
+	}
 	/* below what is acknowledged, or above what was ever sent (RFC 5961 §5) */
 	if (uc_before(segment->ack, flow->snd_una) || uc_after(segment->ack, flow->snd_nxt)) {
 		ack.old = 1;
@@ -197,6 +224,9 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 	ack.duplicate = !ack.acked_bytes && uc_flight_bytes(flow) && !segment->payload_bytes &&
 			!(segment->flags & (UC_SYN | UC_FIN)) &&
 			segment->window == flow->peer_window;
+	/* an open window ends the backing off of probes */
+	if (!flow->peer_window && segment->window)
+		flow->backoffs = 0;
 	flow->peer_window = segment->window;
 	if (ack.duplicate) {
 		flow->dup_acks += flow->dup_acks < 255;
@@ -214,6 +244,8 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 	/* comparisons are circular: what lies behind must not fall 2 GiB behind */
 	if (!uc_after(flow->runt_seq, flow->snd_una))
 		flow->runt_seq = flow->snd_una;
+	if (!uc_after(flow->resent_end, flow->snd_una))
+		flow->resent_end = flow->snd_una;
 	if (flow->bits & UC_FLOW_TIMED && !uc_before(segment->ack, flow->timed_seq)) {
 		flow->bits &= ~UC_FLOW_TIMED;
 		uc_sample_rtt(flow, now_ns - flow->timed_ns);

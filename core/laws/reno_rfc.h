@@ -19,9 +19,32 @@ static __always_inline __u32 uc_min(__u32 a, __u32 b)
 	return a < b ? a : b;
 }
 
+/* RFC 6298 (2.3): the grain of the timer's clock, Linux's; (2.5) and (5.5): the most that backing
+ * off makes of it, Linux's again; (5.7): the first timeout after a SYN was lost. */
+#define UC_RFC_RTO_GRAIN_US    1000
+#define UC_RFC_RTO_MAX_US      120000000
+#define UC_RFC_RTO_LOST_SYN_US 3000000
+#define UC_RFC_BACKOFFS_MAX    10
+
+static __always_inline __u32 uc_rfc_rto_us(const struct uc_flow *flow)
+{
+	__u32 rto_us = flow->syns > 1 ? UC_RFC_RTO_LOST_SYN_US : UC_RTO_INITIAL_US;
+	__u64 backed_off_us;
+
+	if (flow->srtt_us)
+		rto_us = (flow->srtt_us >> 3) + uc_max(flow->rttvar_us, UC_RFC_RTO_GRAIN_US);
+	/* (2.4) holds the minimum against the sum */
+	backed_off_us = (__u64)uc_max(rto_us, UC_RTO_MIN_US)
+			<< uc_min(flow->backoffs, UC_RFC_BACKOFFS_MAX);
+	return backed_off_us < UC_RFC_RTO_MAX_US ? (__u32)backed_off_us : UC_RFC_RTO_MAX_US;
+}
+
 static __always_inline void uc_rfc_open(struct uc_flow *flow)
 {
-	flow->reno.cwnd = flow->policy.initial_window_segments * flow->mss_bytes;
+	/* RFC 5681 §3.1: one segment if the SYN or SYN-ACK was lost */
+	__u32 segments = flow->syns > 1 ? 1 : flow->policy.initial_window_segments;
+
+	flow->reno.cwnd = segments * flow->mss_bytes;
 	flow->reno.ssthresh = UC_INFINITE_SSTHRESH; /* RFC 5681 §3.1: arbitrarily high */
 }
 
@@ -97,7 +120,8 @@ static __always_inline void uc_rfc_timeout(struct uc_flow *flow)
 	if (!(flow->bits & UC_FLOW_TIMED_OUT))
 		reno->ssthresh = uc_rfc_half(flow, uc_flight_bytes(flow));
 	flow->bits |= UC_FLOW_TIMED_OUT | UC_FLOW_CWR_PENDING;
-	reno->recover = flow->snd_nxt - 1; /* RFC 6582 §3.2 step 6 */
+	flow->backoffs += flow->backoffs < UC_RFC_BACKOFFS_MAX; /* RFC 6298 (5.5) */
+	reno->recover = flow->snd_nxt - 1;                      /* RFC 6582 §3.2 step 6 */
 	reno->reduced_seq = flow->snd_nxt;
 	reno->cwnd = flow->mss_bytes; /* RFC 5681: the loss window */
 	reno->acked = 0;
@@ -115,7 +139,7 @@ static __always_inline void uc_rfc_sent(struct uc_flow *flow, enum uc_sent sent,
 	if (timer)
 		uc_rfc_timeout(flow);
 	/* RFC 5681 §4.1: after an idle retransmission timeout, at most the restart window */
-	else if (sent == UC_SENT_NEW && idle_us > uc_rto_us(flow))
+	else if (sent == UC_SENT_NEW && idle_us > uc_rfc_rto_us(flow))
 		flow->reno.cwnd = uc_min(flow->reno.cwnd,
 					 flow->policy.initial_window_segments * flow->mss_bytes);
 }

@@ -1,4 +1,4 @@
-//! All repetitions of all cases, several at a time.
+//! All repetitions of all cases at all points, several at a time.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -6,41 +6,31 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use uc_experiment::{Case, Experiment, RunRecord};
-use uc_lab::{LabError, Progress, Repetition, run_case};
+use uc_experiment::{Arm, Nanos, Point, RunRecord};
 
-use crate::live::LivePorts;
-
-/// Which run of which case.
-struct Task<'a> {
-    case: &'a Case,
-    repetition: Repetition,
-}
+use crate::arms::{self, Task, Watch};
 
 /// How a batch is run.
 pub struct Batch {
-    /// Repetitions of every case.
+    /// What it runs on.
+    pub arm: Arm,
+    /// Repetitions of every case at every point.
     pub repeat: u32,
     /// Runs that go on at once.
     pub jobs: usize,
     /// Seed of the first repetition; the others count up from it.
     pub seed: u64,
+    /// Set when everything shall end; see [`cancel_on_signal`].
+    pub cancel: Arc<AtomicBool>,
 }
 
 impl Batch {
-    /// Runs everything; the records come in the order of repetitions, then of cases.
-    pub fn run(&self, experiment: &Experiment) -> Result<Vec<RunRecord>> {
-        let tasks: Vec<Task<'_>> = (0..self.repeat)
-            .flat_map(|run| {
-                let seed = self.seed.wrapping_add(u64::from(run));
-                experiment.cases.iter().map(move |case| Task {
-                    case,
-                    repetition: Repetition { run, seed },
-                })
-            })
-            .collect();
-        let cancel = cancel_on_signal()?;
-        let bar = bar(experiment, tasks.len());
+    /// Runs everything; the records come in the order of points, then of cases, then of
+    /// repetitions, whichever ended first.
+    pub fn run(&self, points: &[Point]) -> Result<Vec<RunRecord>> {
+        let tasks = self.tasks(points);
+        let cancel = &*self.cancel;
+        let bar = bar(&tasks);
         let next = AtomicUsize::new(0);
         let failed = Mutex::new(None);
         let records: Vec<Mutex<Option<RunRecord>>> =
@@ -50,7 +40,7 @@ impl Batch {
             for _ in 0..self.jobs.clamp(1, tasks.len().max(1)) {
                 scope.spawn(|| {
                     while let Some(index) = claim(&next, tasks.len()) {
-                        match run_undisturbed(experiment, &tasks[index], &bar, &cancel) {
+                        match self.run_one(&tasks[index].1, &bar, cancel) {
                             Ok(record) => *lock(&records[index]) = Some(record),
                             Err(error) => {
                                 cancel.store(true, Ordering::Relaxed);
@@ -66,12 +56,61 @@ impl Batch {
         if let Some(error) = lock(&failed).take() {
             return Err(error);
         }
-        Ok(records
-            .into_iter()
-            .filter_map(|record| lock(&record).take())
-            .collect())
+        let mut placed: Vec<(Place, RunRecord)> = tasks
+            .iter()
+            .zip(records)
+            .filter_map(|((place, _), record)| Some((*place, lock(&record).take()?)))
+            .collect();
+        placed.sort_by_key(|(place, _)| *place);
+        Ok(placed.into_iter().map(|(_, record)| record).collect())
+    }
+
+    /// Repetition by repetition, so that what disturbs a live batch for a while disturbs all cases
+    /// alike.
+    fn tasks<'a>(&self, points: &'a [Point]) -> Vec<(Place, Task<'a>)> {
+        let mut tasks = Vec::new();
+        for run in 0..self.repeat {
+            for point in points {
+                for (number, case) in point.experiment.cases.iter().enumerate() {
+                    let task = Task {
+                        experiment: &point.experiment,
+                        point: point.number,
+                        case,
+                        run,
+                        seed: self.seed.wrapping_add(u64::from(run)),
+                    };
+                    tasks.push(((point.number, number, run), task));
+                }
+            }
+        }
+        tasks
+    }
+
+    fn run_one(
+        &self,
+        task: &Task<'_>,
+        bar: &ProgressBar,
+        cancel: &AtomicBool,
+    ) -> Result<RunRecord> {
+        let shown = Mutex::new(Nanos(0));
+        let progress = |to: Nanos| {
+            let mut shown = lock(&shown);
+            bar.inc(to.0.saturating_sub(shown.0));
+            *shown = to.max(*shown);
+        };
+        let watch = Watch {
+            progress: &progress,
+            cancel,
+            bar,
+        };
+        let record = arms::run(self.arm, task, &watch)?;
+        progress(task.experiment.duration);
+        Ok(record)
     }
 }
+
+/// A record's place among the others: point, case, repetition.
+type Place = (u32, usize, u32);
 
 /// A poisoned lock means that another thread panicked, which ends the process anyway.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -85,87 +124,13 @@ fn claim(next: &AtomicUsize, count: usize) -> Option<usize> {
     (index < count).then_some(index)
 }
 
-/// The emulated network may be this late before its packets' times mean nothing: about the round
-/// trip of the slowest experiments. What decides is the network's clock, never the outcome.
-const DISTURBED_NS: u64 = 50_000_000;
-/// How often a disturbed run is repeated before the batch gives up.
-const TRIES: u32 = 4;
-
-/// One run that the machine left in peace. Another program, or a hypervisor that takes the CPU away,
-/// can hold the emulated network up for seconds; such a run says nothing about TCP.
-fn run_undisturbed(
-    experiment: &Experiment,
-    task: &Task<'_>,
-    bar: &ProgressBar,
-    cancel: &AtomicBool,
-) -> Result<RunRecord> {
-    for _ in 0..TRIES {
-        let record = run_one(experiment, task, bar, cancel)?;
-        let late_ns = record
-            .counters
-            .get("wire_late_max_ns")
-            .copied()
-            .unwrap_or(0);
-        if late_ns <= DISTURBED_NS {
-            return Ok(record);
-        }
-        let (case, run) = (&task.case.name, task.repetition.run);
-        bar.suspend(|| {
-            eprintln!(
-                "uc: case {case}, run {run}: the emulated network was held up for {} ms; again",
-                late_ns / 1_000_000
-            );
-        });
-    }
-    anyhow::bail!(
-        "{}: {TRIES} times in a row this machine held the emulated network up; try when it is \
-         quieter, or with fewer --jobs",
-        experiment.name
-    )
-}
-
-fn run_one(
-    experiment: &Experiment,
-    task: &Task<'_>,
-    bar: &ProgressBar,
-    cancel: &AtomicBool,
-) -> Result<RunRecord> {
-    let mut ports = LivePorts::default();
-    let shown = Mutex::new(Duration::ZERO);
-    let advance = |to: Duration| {
-        let mut shown = lock(&shown);
-        bar.inc(to.saturating_sub(*shown).as_millis() as u64);
-        *shown = to.max(*shown);
-    };
-    let progress = |progress: Progress| {
-        if let Progress::Running { elapsed, .. } = progress {
-            advance(elapsed);
-        }
-    };
-    let record = run_case(
-        experiment,
-        task.case,
-        task.repetition,
-        &mut ports,
-        &progress,
-        cancel,
-    );
-    let record = match record {
-        Err(LabError::Cancelled) => Err(anyhow::anyhow!("cancelled; nothing is left behind")),
-        other => other.with_context(|| {
-            format!(
-                "{}, case {}, seed {}",
-                experiment.name, task.case.name, task.repetition.seed
-            )
-        }),
-    }?;
-    advance(Duration::from_nanos(experiment.duration.0));
-    Ok(record)
-}
-
-/// Set by Ctrl-C or SIGTERM. Everything that a run makes is anonymous and goes with the process
-/// even so; the flag only makes the end orderly.
-fn cancel_on_signal() -> Result<Arc<AtomicBool>> {
+/// A flag that Ctrl-C or SIGTERM sets. Everything that a run makes is anonymous and goes with the
+/// process even so; the flag makes the end orderly, and takes the folder for results with it: so it
+/// comes before the folder.
+///
+/// # Errors
+/// The signals are taken already.
+pub fn cancel_on_signal() -> Result<Arc<AtomicBool>> {
     let cancel = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&cancel);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
@@ -173,12 +138,15 @@ fn cancel_on_signal() -> Result<Arc<AtomicBool>> {
     Ok(cancel)
 }
 
-fn bar(experiment: &Experiment, tasks: usize) -> ProgressBar {
-    let total_ms = experiment.duration.0 / 1_000_000 * tasks as u64;
+/// One bar for all tasks, in nanoseconds of run time.
+fn bar(tasks: &[(Place, Task<'_>)]) -> ProgressBar {
+    let durations = tasks.iter().map(|(_, task)| task.experiment.duration.0);
     let style = ProgressStyle::with_template("{msg} {bar:40} {percent:>3} %  {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = ProgressBar::new(total_ms).with_style(style);
-    bar.set_message(format!("{}: {tasks} runs", experiment.name));
+    let total_ns = durations.fold(0, u64::saturating_add);
+    let bar = ProgressBar::new(total_ns).with_style(style);
+    let name = tasks.first().map_or("", |(_, task)| &task.experiment.name);
+    bar.set_message(format!("{name}: {} runs", tasks.len()));
     bar.enable_steady_tick(Duration::from_millis(250));
     bar
 }

@@ -5,23 +5,27 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use uc_experiment::{Case, Experiment, Measure, RunRecord};
+use uc_experiment::{Arm, Case, Experiment, FlowRecord, Measure, Repetition, RunRecord};
 use uc_lab::need;
 use uc_report::{Meta, Report};
 
-use crate::batch::Batch;
-use crate::outputs;
+use crate::batch::{Batch, cancel_on_signal};
+use crate::outputs::{self, Folder};
+use crate::run::On;
 
 /// Show one legacy guest starved by nine ECN neighbours, then the same guest translated.
 ///
-/// Real Linux TCP in network namespaces, our BPF programs in this kernel; needs root, takes under
-/// two minutes, leaves nothing behind but the report.
+/// As root with real Linux TCP in network namespaces and our BPF programs in this kernel, in under
+/// two minutes; without root in the simulator, in seconds. Leaves nothing behind but the report.
 #[derive(Args)]
 pub struct Demo {
+    /// What it runs on [default: live for root, sim for others]
+    #[arg(long, value_enum)]
+    on: Option<On>,
     /// Seed of the order in which flows start and of the switch's random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Folder for report.html, results.json and records.json
+    /// Folder for report.html, results.json, flows.csv, verdicts.csv and records.json
     #[arg(long, value_name = "FOLDER", default_value = "out/demo")]
     out: PathBuf,
 }
@@ -29,45 +33,73 @@ pub struct Demo {
 /// The experiment travels inside the program.
 const EXPERIMENT: &str = include_str!("../../../experiments/demo.toml");
 
+/// Hosts that follow RFC 9293 §3.8.6.2.1 to the letter never send the odd bytes by which a scaled
+/// window misses a segment's end, as Linux does: at a scale of 7 and windows of five segments they
+/// would send one segment less, and the demo would show that instead.
+const EXACT_WINDOWS: &str = "stack.server.wscale=0";
+
 /// Cells of a bar.
 const BAR_CELLS: usize = 30;
 
 impl Demo {
     /// Runs both cases side by side, prints, writes the report.
     pub fn execute(self) -> Result<bool> {
-        let experiment = Experiment::from_str("demo.toml", EXPERIMENT)?;
+        let mut experiment = Experiment::from_str("demo.toml", EXPERIMENT)?;
+        let arm = On::arm(self.on, &experiment)?;
+        if arm == Arm::Sim {
+            experiment.apply_set(EXACT_WINDOWS)?;
+        }
         experiment.validate()?;
-        need::check().context("the demo can't run here")?;
-        print!("{}", introduction(&experiment));
-
+        if arm == Arm::Live {
+            need::check().context("the demo can't run here on real kernels (`--on sim` can)")?;
+        }
+        let points = experiment.points()?;
         let batch = Batch {
+            arm,
             repeat: 1,
             jobs: experiment.cases.len(),
             seed: self.seed,
+            cancel: cancel_on_signal()?,
         };
-        let records = batch.run(&experiment)?;
-        let verdicts = uc_experiment::evaluate(&experiment, &records)?;
+        let folder = Folder::make(self.out)?;
+        print!("{}", introduction(&experiment, arm));
+        let records = batch.run(&points)?;
+        let evaluation = uc_experiment::evaluate(&experiment, &records, arm)?;
         let meta = Meta {
-            arm: "live".to_owned(),
+            arm: arm.name().to_owned(),
             seed: self.seed,
             commit: outputs::COMMIT.to_owned(),
             runs: 1,
-            command: format!("uc demo --seed {}", self.seed),
+            command: format!("uc demo --on {arm} --seed {}", self.seed),
         };
         let report = Report {
             experiment: &experiment,
+            points: &points,
             records: &records,
-            verdicts: &verdicts,
+            evaluation: &evaluation,
             meta: &meta,
         };
-        let written = outputs::write(&report, &self.out)?;
+        let page = folder.write(&report)?;
         print!("{}", answer(&experiment, &records)?);
-        println!("Report, for a browser: {}", written.page.display());
+        println!("Report, for a browser: {}", page.display());
         Ok(report.holds())
     }
 }
 
-fn introduction(experiment: &Experiment) -> String {
+fn introduction(experiment: &Experiment, arm: Arm) -> String {
+    let seconds = experiment.duration.0 / 1_000_000_000;
+    let how = match arm {
+        Arm::Live => format!(
+            "Both run now, side by side, for {seconds} s: real Linux TCP, real BPF, {} network \
+             namespaces.",
+            experiment.cases.len() * 12
+        ),
+        Arm::Sim => format!(
+            "\
+Both run now in the SIMULATOR, {seconds} s of virtual time each: the same C that the BPF programs
+are made of, between TCP hosts that follow the RFCs. As root the demo runs on real kernels."
+        ),
+    };
     format!(
         "\
 UNDERCURRENT: one congestion control law under every tenant's TCP
@@ -80,11 +112,9 @@ are dropped at that same queue, and its TCP sits out one timeout after another.
   after    two BPF programs on it. They ask the network for ECN in the guest's name, keep a shadow
            of an ECN sender, and write its window into the ACKs. The guest changes nothing.
 
-Both run now, side by side, for {} s: real Linux TCP, real BPF, {} network namespaces.
+{how}
 
-",
-        experiment.duration.0 / 1_000_000_000,
-        experiment.cases.len() * 12
+"
     )
 }
 
@@ -100,12 +130,8 @@ fn answer(experiment: &Experiment, records: &[RunRecord]) -> Result<String> {
             } else {
                 "LEGACY GUEST"
             };
-            writeln!(
-                text,
-                "  {name:<14}{:>5.2} Mb/s  {}",
-                bps / 1e6,
-                bar(bps / scale)
-            )?;
+            let bar = bar(bps / scale);
+            writeln!(text, "  {name:<14}{:>5.2} Mb/s  {bar}", bps / 1e6)?;
         }
         writeln!(text, "\n  {}\n", sentence(experiment, case, record)?)?;
     }
@@ -114,7 +140,7 @@ fn answer(experiment: &Experiment, records: &[RunRecord]) -> Result<String> {
 
 fn sentence(experiment: &Experiment, case: &Case, record: &RunRecord) -> Result<String> {
     let records = std::slice::from_ref(record);
-    let repetition = uc_experiment::Repetition::of(experiment, records, record.run);
+    let repetition = Repetition::of(experiment, records, record.run);
     let (case, of, to) = (case.name.clone(), "legacy".to_owned(), "ecn".to_owned());
     let share = repetition.measure(&Measure::Share {
         case: case.clone(),
@@ -133,17 +159,9 @@ fn sentence(experiment: &Experiment, case: &Case, record: &RunRecord) -> Result<
     ))
 }
 
-fn goodput_bps(experiment: &Experiment, flow: &uc_experiment::FlowRecord) -> f64 {
-    let measured = experiment.measured_ns();
-    let mut inside = flow
-        .samples
-        .iter()
-        .filter(|sample| measured.contains(&sample.at_ns));
-    let (Some(first), Some(last)) = (inside.next(), inside.next_back()) else {
-        return 0.0;
-    };
-    let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
-    (last.delivered_bytes - first.delivered_bytes) as f64 * 8.0 / seconds.max(f64::MIN_POSITIVE)
+fn goodput_bps(experiment: &Experiment, flow: &FlowRecord) -> f64 {
+    let series = uc_experiment::series::Series::of(flow, &experiment.measured_ns());
+    series.map_or(0.0, |series| series.goodput_bps())
 }
 
 /// `share` of a bar that is full at 1.5 times the fair share.

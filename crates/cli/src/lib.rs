@@ -1,10 +1,13 @@
 //! `uc`'s commands, as a library so that tests can use its parts.
 
+pub mod arms;
 pub mod batch;
+pub mod dctcp;
 pub mod demo;
 pub mod flows;
 pub mod live;
 pub mod outputs;
+pub mod points;
 pub mod ports;
 pub mod run;
 

@@ -16,6 +16,7 @@ pub fn policy(law: Law, profile: Profile, ecn_syns: u8) -> Policy {
     let law = match law {
         Law::Pass => consts::LAW_PASS,
         Law::Ecn => consts::LAW_ECN,
+        Law::Dctcp => consts::LAW_DCTCP,
     };
     let profile = match profile {
         Profile::Linux => consts::PROFILE_LINUX,

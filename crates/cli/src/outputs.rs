@@ -1,6 +1,7 @@
-//! What a batch leaves on disk: the page, the object and the records.
+//! What a batch leaves on disk: the page, the object, the tables and the records.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -9,31 +10,81 @@ use uc_report::Report;
 /// The commit that this program was built from.
 pub const COMMIT: &str = env!("UC_COMMIT");
 
-/// Paths of what was written.
-pub struct Written {
-    /// The page for people.
-    pub page: PathBuf,
+/// The names of all files that a batch leaves.
+pub const FILES: [&str; 5] = [
+    "report.html",
+    "results.json",
+    "flows.csv",
+    "verdicts.csv",
+    "records.json",
+];
+
+/// A folder for results, made before the hours that they may take, not after. Unless something is
+/// written, what was made of it goes again.
+pub struct Folder {
+    path: PathBuf,
+    /// The folders that were not there, the innermost first.
+    made: Vec<PathBuf>,
 }
 
-/// Writes `report.html`, `results.json` and `records.json` into `folder`.
-pub fn write(report: &Report<'_>, folder: &Path) -> Result<Written> {
-    fs::create_dir_all(folder)
-        .with_context(|| format!("could not make the folder {}", folder.display()))?;
-    let page = folder.join("report.html");
-    put(&page, &uc_report::html::html(report)?)?;
-    put(
-        &folder.join("results.json"),
-        &uc_report::json::json(report)?,
-    )?;
-    put(
-        &folder.join("records.json"),
-        &serde_json::to_string(report.records)?,
-    )?;
-    Ok(Written { page })
+impl Folder {
+    /// Makes it, where it is not there.
+    ///
+    /// # Errors
+    /// With its path.
+    pub fn make(path: PathBuf) -> Result<Self> {
+        let made = path
+            .ancestors()
+            .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
+            .map(Path::to_path_buf)
+            .collect();
+        // Even when only some of them could be made, those go again.
+        let folder = Self { path, made };
+        fs::create_dir_all(&folder.path)
+            .with_context(|| format!("could not make the folder {}", folder.path.display()))?;
+        Ok(folder)
+    }
+
+    /// Writes all [`FILES`]. Returns the page's path.
+    ///
+    /// # Errors
+    /// With the file's path.
+    pub fn write(self, report: &Report<'_>) -> Result<PathBuf> {
+        let [page, object, flows, verdicts, records] = FILES;
+        // What can fail for the sake of the numbers comes before the first file.
+        let page_text = uc_report::html::html(report)?;
+        let object_text = uc_report::json::json(report)?;
+        self.put(page, |file| Ok(file.write_all(page_text.as_bytes())?))?;
+        self.put(object, |file| Ok(file.write_all(object_text.as_bytes())?))?;
+        self.put(flows, |file| Ok(uc_report::csv::flows(report, file)?))?;
+        self.put(verdicts, |file| Ok(uc_report::csv::verdicts(report, file)?))?;
+        self.put(records, |file| {
+            Ok(uc_report::records::write(report.records, file)?)
+        })?;
+        Ok(self.path.join(page))
+    }
+
+    fn put(
+        &self,
+        name: &str,
+        content: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
+    ) -> Result<()> {
+        let path = self.path.join(name);
+        let write = || -> Result<()> {
+            let mut file = BufWriter::new(File::create(&path)?);
+            content(&mut file)?;
+            Ok(file.flush()?)
+        };
+        write().with_context(|| format!("could not write {}", path.display()))
+    }
 }
 
-fn put(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("could not write {}", path.display()))
+impl Drop for Folder {
+    fn drop(&mut self) {
+        for folder in &self.made {
+            let _not_empty = fs::remove_dir(folder);
+        }
+    }
 }
 
 /// Where results go if nobody says: `out/` and the experiment's name.

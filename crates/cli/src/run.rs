@@ -1,69 +1,130 @@
 //! `uc run`: an experiment, from file to verdict.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use uc_experiment::Experiment;
+use uc_experiment::{Arm, Experiment};
 use uc_report::{Meta, Report};
 
-use crate::batch::Batch;
-use crate::outputs;
+use crate::batch::{Batch, cancel_on_signal};
+use crate::outputs::{self, Folder};
+use crate::{arms, points};
 
 /// Run an experiment and hold it against what the paper measured.
 ///
 /// Exit status 0 if everything that the file expects holds, 1 if something doesn't.
+///
+/// Every point of the file's sweeps is run, every case of it, `repeat` times each. In the
+/// simulator the same command gives the same bytes, whatever --jobs says.
 #[derive(Args)]
 pub struct Run {
     /// The experiment's TOML file
     experiment: PathBuf,
-    /// What it runs on
-    #[arg(long, value_enum, default_value = "live")]
-    on: Arm,
+    /// What it runs on [default: live for root, sim for others, or the one that the file allows]
+    #[arg(long, value_enum)]
+    on: Option<On>,
     /// Seed of the first repetition; the others count up from it
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Repetitions of every case, instead of the file's `repeat`
     #[arg(long, value_name = "N")]
     repeat: Option<u32>,
-    /// Change one key of the file, for example `--set network.rate=100Mbit`
+    /// Change one key of the file, for example `--set network.rate=100Mbit`; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Run only this case (expectations that need others are left out); may be repeated
     #[arg(long, value_name = "NAME")]
     case: Vec<String>,
-    /// Runs that go on at once: fewer is truer, more is sooner
-    #[arg(long, value_name = "N", default_value_t = 4,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
-    jobs: usize,
+    /// Run only the points of the sweep with this label, for example `--point ecn=9` (expectations
+    /// that need others are left out); may be repeated
+    #[arg(long, value_name = "AXIS=LABEL")]
+    point: Vec<String>,
+    /// Runs that go on at once [default: sim one for each core, live 4: fewer is truer there]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    jobs: Option<usize>,
     /// Print one JSON object on standard output instead of a table
     #[arg(long)]
     json: bool,
-    /// Folder for report.html, results.json and records.json [default: out/NAME]
+    /// Folder for report.html, results.json, flows.csv, verdicts.csv and records.json
+    /// [default: out/NAME]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
 
-/// The arms of an experiment.
+/// `--on`.
 #[derive(Clone, Copy, ValueEnum)]
-enum Arm {
+pub enum On {
+    /// The simulator: the same C core on hosts that follow the RFCs, on a virtual clock
+    Sim,
     /// Real Linux TCP in network namespaces, real BPF programs on real ports; needs root
     Live,
 }
 
-impl Arm {
-    fn label(self) -> &'static str {
-        match self {
-            Arm::Live => "live",
-        }
+impl On {
+    /// The arm that is named, or the default for this experiment and this user.
+    ///
+    /// # Errors
+    /// The experiment can't be run on it.
+    pub fn arm(on: Option<Self>, experiment: &Experiment) -> Result<Arm> {
+        let arm = match on {
+            None => return arms::default_arm(experiment),
+            Some(On::Sim) => Arm::Sim,
+            Some(On::Live) => Arm::Live,
+        };
+        experiment.suits(arm)?;
+        Ok(arm)
     }
 }
 
 impl Run {
     /// Runs, writes, prints.
     pub fn execute(self) -> Result<bool> {
+        let experiment = self.experiment()?;
+        let arm = On::arm(self.on, &experiment)?;
+        if self.on.is_none() && arm == Arm::Sim && !self.json {
+            eprintln!("{}", why_simulated(&experiment));
+        }
+        let batch = Batch {
+            arm,
+            repeat: experiment.repeat,
+            jobs: self.jobs.unwrap_or_else(|| arms::default_jobs(arm)),
+            seed: self.seed,
+            cancel: cancel_on_signal()?,
+        };
+        let points = experiment.points()?;
+        let folder = self.out.clone();
+        let folder = folder.unwrap_or_else(|| outputs::default_folder(&experiment.name));
+        let folder = Folder::make(folder)?;
+        let records = batch.run(&points)?;
+        let evaluation = uc_experiment::evaluate(&experiment, &records, arm)?;
+        let meta = Meta {
+            arm: arm.name().to_owned(),
+            seed: self.seed,
+            commit: outputs::COMMIT.to_owned(),
+            runs: experiment.repeat,
+            command: outputs::command_line(),
+        };
+        let report = Report {
+            experiment: &experiment,
+            points: &points,
+            records: &records,
+            evaluation: &evaluation,
+            meta: &meta,
+        };
+        let page = folder.write(&report)?;
+        if self.json {
+            println!("{}", uc_report::json::json(&report)?);
+        } else {
+            print!("{}", uc_report::table::table(&report));
+            println!("\nReport: {}", page.display());
+        }
+        Ok(report.holds())
+    }
+
+    /// The file as the other arguments change it.
+    fn experiment(&self) -> Result<Experiment> {
         let mut experiment = Experiment::load(&self.experiment)?;
         for change in &self.set {
             experiment.apply_set(change)?;
@@ -73,54 +134,19 @@ impl Run {
         }
         experiment.validate()?;
         experiment.keep_cases(&self.case)?;
-        let batch = Batch {
-            repeat: experiment.repeat,
-            jobs: self.jobs,
-            seed: self.seed,
-        };
-        let folder = self
-            .out
-            .unwrap_or_else(|| outputs::default_folder(&experiment.name));
-        let made = make_folder(&folder)?;
-        let records = batch.run(&experiment).inspect_err(|_| {
-            for folder in &made {
-                let _not_empty = fs::remove_dir(folder);
-            }
-        })?;
-        let verdicts = uc_experiment::evaluate(&experiment, &records)?;
-        let meta = Meta {
-            arm: self.on.label().to_owned(),
-            seed: self.seed,
-            commit: outputs::COMMIT.to_owned(),
-            runs: experiment.repeat,
-            command: outputs::command_line(),
-        };
-        let report = Report {
-            experiment: &experiment,
-            records: &records,
-            verdicts: &verdicts,
-            meta: &meta,
-        };
-        let written = outputs::write(&report, &folder)?;
-        if self.json {
-            println!("{}", uc_report::json::json(&report)?);
-        } else {
-            print!("{}", uc_report::table::table(&report));
-            println!("\nReport: {}", written.page.display());
-        }
-        Ok(report.holds())
+        points::keep_points(&mut experiment, &self.point)?;
+        Ok(experiment)
     }
 }
 
-/// Makes the folder for the results before the hours that they may take, not after. Returns the
-/// folders that were not there, the innermost first: without results they go again.
-fn make_folder(folder: &Path) -> Result<Vec<PathBuf>> {
-    let made = folder
-        .ancestors()
-        .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
-        .map(Path::to_path_buf)
-        .collect();
-    fs::create_dir_all(folder)
-        .with_context(|| format!("could not make the folder {}", folder.display()))?;
-    Ok(made)
+/// Nobody asked for the simulator, so it is told.
+fn why_simulated(experiment: &Experiment) -> String {
+    let name = &experiment.name;
+    if arms::is_root() {
+        format!("uc: {name} is for the simulator: running there")
+    } else if experiment.suits(Arm::Live).is_ok() {
+        format!("uc: not root: {name} runs in the simulator; as root, on real kernels")
+    } else {
+        format!("uc: {name} runs in the simulator")
+    }
 }

@@ -28,7 +28,7 @@ fn run_in(folder: &TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
     command
         .current_dir(folder.path())
-        .args(["run", "t.toml", "--json", "--seed", "5"]);
+        .args(["run", "t.toml", "--on", "live", "--json", "--seed", "5"]);
     command
 }
 
@@ -56,7 +56,9 @@ fn assert_object(outcome: &Outcome, holds: bool) {
         "seed",
         "commit",
         "runs",
+        "points",
         "results",
+        "unjudged",
         "holds",
     ];
     assert_eq!(keys(&object), BTreeSet::from(expected));
@@ -74,7 +76,9 @@ fn assert_object(outcome: &Outcome, holds: bool) {
     assert_eq!(object["holds"], holds);
     let results = object["results"].as_array().unwrap();
     assert_eq!(results.len(), 1);
-    let expected = ["name", "paper", "ours", "spread", "expect", "holds"];
+    let expected = [
+        "name", "paper", "ours", "spread", "interval", "expect", "holds", "n",
+    ];
     assert_eq!(keys(&results[0]), BTreeSet::from(expected));
     assert_eq!(results[0]["name"], "it uses the link");
     assert_eq!(results[0]["holds"], holds);
@@ -103,7 +107,7 @@ fn live_run_prints_one_object_with_the_promised_keys_and_its_status_is_the_verdi
             names_in(folder.path()),
             ["out", "t.toml"].map(String::from).into()
         );
-        let files = ["report.html", "results.json", "records.json"].map(String::from);
+        let files = uc_cli::outputs::FILES.map(String::from);
         assert_eq!(names_in(&folder.path().join("out/t-tiny")), files.into());
     }
 }

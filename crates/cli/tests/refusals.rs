@@ -3,34 +3,16 @@
 
 mod common;
 
-use std::path::Path;
 use std::process::Command;
 
 use common::live_with;
 use common::sandbox::Sandbox;
-use common::uc::{AS_NOBODY, for_everybody, refusal};
+use common::uc::{folder_with, names_in, refusal, uc_unprivileged};
 use tempfile::TempDir;
 use uc_lab::netns::Namespace;
 
 const TOOLS: [&str; 3] = ["unshare", "nsenter", "setpriv"];
 const GOOD: &str = include_str!("common/tiny.toml");
-
-/// A folder with an experiment in it, which everybody may read.
-fn folder_with(text: &str) -> TempDir {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("t.toml"), text).unwrap();
-    let open = std::fs::Permissions::from_mode(0o777);
-    std::fs::set_permissions(folder.path(), open).unwrap();
-    folder
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).unwrap();
-    entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect()
-}
 
 fn run_in(folder: &TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
@@ -132,6 +114,63 @@ fn missing_files_and_senseless_overrides_are_refused() {
     );
 }
 
+/// What is put into the good file, what is asked for, and what the refusal names, in this order.
+const UNSUITED: [(&str, &str, &[&str], &[&str]); 6] = [
+    (
+        "sample = \"100ms\"",
+        "sample = \"100ms\"\narms = [\"sim\"]",
+        &["--on", "live"],
+        &["t.toml:", "arms", "not to be run on live", "--on sim"],
+    ),
+    (
+        "congestion_control = \"reno\"",
+        "congestion_control = \"bbr\"",
+        &["--on", "sim"],
+        &["t.toml:", "congestion_control", "`bbr`", "--on live"],
+    ),
+    (
+        "congestion_control = \"reno\"",
+        "congestion_control = \"reno\"\nnagle = false",
+        &["--on", "live"],
+        &["t.toml:", "nagle", "--on sim"],
+    ),
+    (
+        "sample =",
+        "sample =",
+        &["--point", "ecn=9"],
+        &["--point ecn=9", "t/tiny has no [[sweep]]"],
+    ),
+    (
+        "[[case]]",
+        "[[sweep]]\nname = \"rate\"\nset = { \"network.rate\" = [\"5Mbit\", \"10Mbit\"] }\n[[case]]",
+        &["--point", "rat=5Mbit"],
+        &["--point rat=5Mbit", "no axis `rat`", "rate"],
+    ),
+    (
+        "[[case]]",
+        "[[sweep]]\nname = \"rate\"\nset = { \"network.rate\" = [\"5Mbit\", \"10Mbit\"] }\n[[case]]",
+        &["--point", "rate=7Mbit"],
+        &["no `7Mbit` on the axis rate", "5Mbit, 10Mbit"],
+    ),
+];
+
+#[test]
+fn arms_and_points_that_do_not_suit_are_refused_with_the_mend_and_leave_nothing() {
+    for (from, to, arguments, parts) in UNSUITED {
+        assert!(GOOD.contains(from), "{from:?}");
+        let folder = folder_with(&GOOD.replacen(from, to, 1));
+        let mut command = run_in(&folder);
+        command.args(arguments);
+        refusal(command, parts);
+        assert_eq!(names_in(folder.path()), ["t.toml"], "{arguments:?}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    command.args(["run", "t.toml", "--on", "vm"]);
+    let told = common::uc::outcome(command);
+    assert_eq!(told.status, Some(2), "{told:?}");
+    assert!(told.stderr.contains("sim, live"), "{told:?}");
+}
+
 #[test]
 fn numbers_out_of_range_are_refused_with_the_range() {
     for (arguments, range) in [
@@ -150,17 +189,9 @@ fn numbers_out_of_range_are_refused_with_the_range() {
 #[test]
 fn a_run_without_root_names_the_missing_capability() {
     let folder = folder_with(GOOD);
-    let mut command = if nix::unistd::geteuid().is_root() {
-        if !live_with(&["setpriv"]) {
-            return;
-        }
-        let mut command = Command::new(AS_NOBODY[0]);
-        command.args(&AS_NOBODY[1..]).arg(for_everybody());
-        command
-    } else {
-        Command::new(env!("CARGO_BIN_EXE_uc"))
-    };
-    command.current_dir(folder.path()).args(["run", "t.toml"]);
+    let mut command = uc_unprivileged();
+    let arguments = ["run", "t.toml", "--on", "live"];
+    command.current_dir(folder.path()).args(arguments);
     refusal(command, &["CAP_NET_ADMIN is missing", "run as root"]);
     assert_eq!(
         names_in(folder.path()),
@@ -247,6 +278,7 @@ fn live_a_run_on_a_kernel_without_bpf_names_the_port_and_the_mend() {
     }
     let folder = folder_with(GOOD);
     let mut command = run_in(&folder);
+    command.args(["--on", "live"]);
     // SAFETY: two system calls between fork and exec, which allocate nothing.
     unsafe { command.pre_exec(common::uc::forbid_bpf) };
     refusal(

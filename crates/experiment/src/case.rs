@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::application::Application;
+use crate::network::Topology;
+use crate::units::Nanos;
+
 /// `[[case]]`: which guests send through the network. Cases of an experiment share nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,9 +45,10 @@ pub struct Guests {
     /// The law on their ports; no program on them where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub law: Option<Law>,
-    /// How literally the law is emulated.
-    #[serde(default)]
-    pub profile: Profile,
+    /// How literally the law is emulated; where absent, as the arm's own hosts do it (`linux` on
+    /// real kernels, `rfc` in the simulator).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// Parallel flows of each guest; one where absent.
     #[serde(default = "one")]
     pub flows: u32,
@@ -53,12 +58,31 @@ pub struct Guests {
     /// Guests that name the same host share its uplink; each has a host of its own where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The switch (of a parking lot) or leaf (of a leaf–spine network) where the guests are; the
+    /// first, 0, where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u32>,
+    /// The switch or leaf where their receivers are; the last where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u32>,
+    /// When the flows start. Default 0s.
+    #[serde(default)]
+    pub start: Nanos,
+    /// Each flow starts at a random moment within this time after `start`. Default 0s.
+    #[serde(default)]
+    pub start_spread: Nanos,
 }
 
 impl Guests {
     /// How many flows the whole group has.
     pub fn total_flows(&self) -> u32 {
         self.count.saturating_mul(self.flows)
+    }
+
+    /// The switches or leaves of the guests and of their receivers.
+    pub fn ends(&self, topology: Topology) -> (u32, u32) {
+        let last = topology.places().saturating_sub(1);
+        (self.from.unwrap_or(0), self.to.unwrap_or(last))
     }
 }
 
@@ -74,6 +98,8 @@ pub enum Law {
     Pass,
     /// NewReno with ECN, RFC 3168.
     Ecn,
+    /// DCTCP, RFC 8257.
+    Dctcp,
 }
 
 /// How literally a law is emulated.
@@ -85,13 +111,4 @@ pub enum Profile {
     /// As a Linux neighbour does it: whole packets, no growth while the window is being reduced.
     #[default]
     Linux,
-}
-
-/// What a flow carries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Application {
-    /// As much as TCP takes, from the start of the run to its end.
-    #[default]
-    Bulk,
 }

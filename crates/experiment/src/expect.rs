@@ -1,12 +1,15 @@
 //! What must hold, and whether it did: `[[expect]]`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::arm::Arm;
 use crate::measure::Measure;
 
-/// `[[expect]]`: a measure, what the paper says of it, and the bounds for its mean over the runs.
+/// `[[expect]]`: a measure, what the paper says of it, and the bounds for its mean over the runs, or
+/// its direction along an axis of the sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
@@ -26,11 +29,69 @@ pub struct Expectation {
     /// The mean is this or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
+    /// Only at the points of the sweep with these labels, by axis; at all of them where absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: BTreeMap<String, Labels>,
+    /// Only on this arm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Arm>,
+    /// The axis along which the mean `falls` or `rises`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub along: Option<String>,
+    /// From each point to the next along the axis the mean falls, and their 95 % confidence
+    /// intervals don't overlap.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub falls: bool,
+    /// As `falls`, upwards.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub rises: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// One label of an axis, or several: `"9"` or `["5", "9"]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a label (\"9\") or a list of labels ([\"5\", \"9\"])"
+)]
+pub enum Labels {
+    /// This one.
+    One(String),
+    /// Any of these.
+    Any(Vec<String>),
+}
+
+impl Labels {
+    /// The labels, in the order of the file.
+    pub fn list(&self) -> &[String] {
+        match self {
+            Labels::One(label) => std::slice::from_ref(label),
+            Labels::Any(labels) => labels,
+        }
+    }
 }
 
 impl Expectation {
-    /// The bounds for the mean.
-    pub fn bound(&self) -> Bound {
+    /// What is claimed of the mean.
+    pub fn claim(&self) -> Claim {
+        let direction = if self.rises {
+            Direction::Rises
+        } else {
+            Direction::Falls
+        };
+        match &self.along {
+            Some(along) => Claim::Trend {
+                along: along.clone(),
+                direction,
+            },
+            None => Claim::Bound(self.bound()),
+        }
+    }
+
+    fn bound(&self) -> Bound {
         if let Some([low, high]) = self.within {
             return Bound {
                 low: Some(low),
@@ -44,7 +105,52 @@ impl Expectation {
     }
 }
 
-/// The bounds for a mean, both included. Printed and serialised as `0.95–1.05`, `≤ 0.5`, `≥ 0.99`.
+/// What is claimed of a mean. Printed and serialised as `0.95–1.05`, `≤ 0.5`, `falls along ecn`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claim {
+    /// It is inside these bounds.
+    Bound(Bound),
+    /// It moves in one direction, beyond its confidence intervals.
+    Trend {
+        /// The axis of the sweep.
+        along: String,
+        /// Which direction.
+        direction: Direction,
+    },
+}
+
+/// Which way a mean moves along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Each mean is below the one before.
+    Falls,
+    /// Each mean is above the one before.
+    Rises,
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Claim::Bound(bound) => bound.fmt(f),
+            Claim::Trend {
+                along,
+                direction: Direction::Falls,
+            } => write!(f, "falls along {along}"),
+            Claim::Trend {
+                along,
+                direction: Direction::Rises,
+            } => write!(f, "rises along {along}"),
+        }
+    }
+}
+
+impl Serialize for Claim {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The bounds for a mean, both included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
     /// The least that holds.
@@ -68,11 +174,5 @@ impl fmt::Display for Bound {
             (Some(low), None) => write!(f, "≥ {low}"),
             (None, None) => write!(f, "anything"),
         }
-    }
-}
-
-impl Serialize for Bound {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }

@@ -5,16 +5,21 @@
 //! check one another.
 //!
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
-//! - [`schema`], [`network`], [`stack`], [`case`]: the file.
+//! - [`schema`], [`network`], [`stack`], [`case`], [`application`], [`sweep`], [`arm`]: the file.
 //! - [`error`]: what can be wrong with a file, with its place and its mend.
 //! - [`record`]: what was seen in one run.
-//! - [`measure`], [`repetition`], [`series`], [`sawtooth`]: the numbers computed from it.
-//! - [`expect`], [`verdict`]: what must hold of their means over the runs, and whether it does.
+//! - [`measure`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed from
+//!   it, and [`measure_error`]: why one can't be.
+//! - [`expect`], [`estimate`], [`verdict`]: what must hold of their means over the runs, and whether it does.
 
+pub mod application;
+pub mod arm;
 pub mod case;
 pub mod error;
+pub mod estimate;
 pub mod expect;
 pub mod measure;
+pub mod measure_error;
 pub mod network;
 mod overrides;
 mod place;
@@ -25,18 +30,29 @@ pub mod schema;
 mod selection;
 pub mod series;
 pub mod stack;
+pub mod statistic;
+pub mod sweep;
 pub mod units;
 mod validate;
 pub mod verdict;
+mod wording;
 
-pub use case::{Application, Case, Guests, Law, Profile};
+pub use application::{Application, Sizes};
+pub use arm::Arm;
+pub use case::{Case, Guests, Law, Profile};
 pub use error::Error;
-pub use expect::{Bound, Expectation};
-pub use measure::Measure;
+pub use estimate::Estimate;
+pub use expect::{Bound, Claim, Direction, Expectation, Labels};
+pub use measure::{Measure, QueueUnit};
+pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, Queue, Topology};
-pub use record::{FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord};
-pub use repetition::{MeasureError, Repetition};
+pub use record::{
+    ACK_GAP_BIN, Completion, FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord,
+};
+pub use repetition::Repetition;
 pub use schema::Experiment;
-pub use stack::Stack;
+pub use stack::{Frto, Stack};
+pub use statistic::Statistic;
+pub use sweep::{Point, Sweep};
 pub use units::{BitsPerSec, Bytes, Nanos};
-pub use verdict::{Verdict, evaluate};
+pub use verdict::{Evaluation, Step, Unjudged, Verdict, evaluate};

@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::arm::Arm;
+use crate::statistic::Statistic;
+use crate::units::Nanos;
+
 /// One number of one repetition, over the measured part of the run (`settle` to `duration` −
 /// `tail`). Goodput is payload delivered to the receiving application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,6 +96,74 @@ pub enum Measure {
         /// The group.
         of: String,
     },
+    /// Mean smoothed round-trip time as the senders see it, seconds. Mean over the samples of a
+    /// flow, then over the flows.
+    Rtt {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+    },
+    /// Completion time of the transfers of group `of` that began in the measured part, of all its
+    /// flows together, seconds. A transfer that the end of the run cut off counts with the time
+    /// that it had: a lower bound (see `unfinished`).
+    Fct {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+        /// Of the completion times. Default mean.
+        #[serde(default)]
+        statistic: Statistic,
+    },
+    /// Transfers of group `of` that began in the measured part and that the end of the run cut off.
+    Unfinished {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+    },
+    /// Expired retransmission timers of the flows of group `of`, summed; of the *whole* run.
+    Timeouts {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+    },
+    /// Gaps of at least `from` and less than `to` between ACKs that reached a sender of group `of`,
+    /// summed over its flows.
+    AckGaps {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+        /// A whole number of bins of 100 ms.
+        from: Nanos,
+        /// A whole number of bins of 100 ms; no upper end where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Nanos>,
+    },
+    /// The bottleneck's queue, of its samples (one every `sample`).
+    Queue {
+        /// The case.
+        case: String,
+        /// Of the samples. Default mean.
+        #[serde(default)]
+        statistic: Statistic,
+        /// What is counted. Default packets.
+        #[serde(default)]
+        unit: QueueUnit,
+    },
+    /// Packets that the bottlenecks marked over all that crossed them; of the *whole* run.
+    Marked {
+        /// The case.
+        case: String,
+    },
+    /// Packets that the bottlenecks' queues dropped over all that reached them; of the *whole* run.
+    Lost {
+        /// The case.
+        case: String,
+    },
     /// One measure over another, of the same repetition; they may be of different cases.
     Ratio {
         /// Above the line.
@@ -116,8 +188,25 @@ impl Measure {
             | Measure::WindowAbove { case, .. }
             | Measure::SawtoothPeriod { case, .. }
             | Measure::SawtoothPeak { case, .. }
-            | Measure::SawtoothTrough { case, .. } => Some(case),
+            | Measure::SawtoothTrough { case, .. }
+            | Measure::Rtt { case, .. }
+            | Measure::Fct { case, .. }
+            | Measure::Unfinished { case, .. }
+            | Measure::Timeouts { case, .. }
+            | Measure::AckGaps { case, .. }
+            | Measure::Queue { case, .. }
+            | Measure::Marked { case }
+            | Measure::Lost { case } => Some(case),
             Measure::Ratio { .. } => None,
+        }
+    }
+
+    /// The only arm whose records can tell it; none if all can.
+    pub fn only_on(&self) -> Option<Arm> {
+        match self {
+            Measure::Timeouts { .. } | Measure::AckGaps { .. } => Some(Arm::Sim),
+            Measure::Ratio { of, to } => of.only_on().or(to.only_on()),
+            _ => None,
         }
     }
 
@@ -132,11 +221,30 @@ impl Measure {
             | Measure::WindowAbove { of, .. }
             | Measure::SawtoothPeriod { of, .. }
             | Measure::SawtoothPeak { of, .. }
-            | Measure::SawtoothTrough { of, .. } => vec![("of", of)],
+            | Measure::SawtoothTrough { of, .. }
+            | Measure::Rtt { of, .. }
+            | Measure::Fct { of, .. }
+            | Measure::Unfinished { of, .. }
+            | Measure::Timeouts { of, .. }
+            | Measure::AckGaps { of, .. } => vec![("of", of)],
             Measure::Jain { .. }
             | Measure::Utilisation { .. }
             | Measure::Retransmitted { .. }
+            | Measure::Queue { .. }
+            | Measure::Marked { .. }
+            | Measure::Lost { .. }
             | Measure::Ratio { .. } => Vec::new(),
         }
     }
+}
+
+/// What a queue's length is counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QueueUnit {
+    /// Packets.
+    #[default]
+    Packets,
+    /// Bytes.
+    Bytes,
 }

@@ -4,20 +4,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{BitsPerSec, Bytes, Nanos};
 
-/// `[network]`: the links and the one bottleneck queue.
+/// `[network]`: the links and the queue at every bottleneck.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     /// How the links are laid.
     #[serde(default)]
     pub topology: Topology,
-    /// The bottleneck's rate: the link from the switch to the receiver.
+    /// The bottleneck's rate: the link from a star's switch to its receiver, the links between
+    /// switches elsewhere.
     pub rate: BitsPerSec,
-    /// The rate of the senders' links; the bottleneck's where absent.
+    /// The rate of the hosts' links (in a star, the senders'); the bottleneck's where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_rate: Option<BitsPerSec>,
-    /// Propagation delay of one link, one way: a path in a star is two links.
+    /// Propagation delay of one link, one way: a path in a star is two links, in a dumbbell three.
     pub delay: Nanos,
+    /// That of a link between switches; `delay` where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trunk_delay: Option<Nanos>,
     /// Whether guests and servers may segment and coalesce in their interfaces (TSO, GSO, GRO).
     /// The papers turn it off, hence the default.
     #[serde(default)]
@@ -25,24 +29,69 @@ pub struct Network {
     /// Which IP the hosts speak.
     #[serde(default)]
     pub family: Family,
-    /// The queue at the bottleneck. All other queues are DropTail and too large to fill.
+    /// The queue at each bottleneck. All other queues are DropTail and too large to fill.
     pub queue: Queue,
 }
 
 impl Network {
-    /// The rate of the senders' links.
+    /// The rate of the hosts' links.
     pub fn access_rate(&self) -> BitsPerSec {
         self.access_rate.unwrap_or(self.rate)
     }
+
+    /// The propagation delay of a link between switches.
+    pub fn trunk_delay(&self) -> Nanos {
+        self.trunk_delay.unwrap_or(self.delay)
+    }
 }
 
-/// How the links are laid.
+/// How the links are laid: `"star"`, `"dumbbell"`, `{ parking-lot = { hops = 3 } }`,
+/// `{ leaf-spine = { leaves = 4, spines = 2 } }`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Topology {
-    /// Every host has a link of its own to one switch; the receiver's is the bottleneck.
+    /// Every host has a link of its own to one switch; all guests send to one receiver, whose link
+    /// is the bottleneck.
     #[default]
     Star,
+    /// Two switches and the trunk between them, which is the bottleneck: guests on the one side,
+    /// a receiver for each on the other.
+    Dumbbell,
+    /// Switches in a row; each link to the next is a bottleneck. Every guest has a receiver of its
+    /// own.
+    ParkingLot {
+        /// Links between switches, so that there are switches 0 to `hops`.
+        hops: u32,
+    },
+    /// Every leaf has a link to every spine, each of them a bottleneck; a flow's path is drawn by
+    /// a hash of its addresses and ports (ECMP). Every guest has a receiver of its own.
+    LeafSpine {
+        /// Switches with hosts.
+        leaves: u32,
+        /// Switches between them.
+        spines: u32,
+    },
+}
+
+impl Topology {
+    /// The switches or leaves among which a group chooses by `from` and `to`; 0 where it can't.
+    pub fn places(self) -> u32 {
+        match self {
+            Topology::Star | Topology::Dumbbell => 0,
+            Topology::ParkingLot { hops } => hops.saturating_add(1),
+            Topology::LeafSpine { leaves, .. } => leaves,
+        }
+    }
+
+    /// Its name in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Topology::Star => "star",
+            Topology::Dumbbell => "dumbbell",
+            Topology::ParkingLot { .. } => "parking-lot",
+            Topology::LeafSpine { .. } => "leaf-spine",
+        }
+    }
 }
 
 /// Which IP the hosts speak.
@@ -66,7 +115,7 @@ impl Family {
     }
 }
 
-/// `[network.queue]`: the discipline at the switch's port toward the receiver.
+/// `[network.queue]`: the discipline at a bottleneck.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Queue {

@@ -3,8 +3,9 @@
 use toml::Value;
 
 use crate::error::Error;
-use crate::place::{suggest, tidy};
+use crate::place::{parts, quote};
 use crate::schema::Experiment;
+use crate::wording::{suggest, tidy};
 
 /// The experiment with the override applied, and the key's path with members by number.
 pub(crate) fn apply(experiment: &Experiment, text: &str) -> Result<(Experiment, String), Error> {
@@ -17,12 +18,20 @@ pub(crate) fn apply(experiment: &Experiment, text: &str) -> Result<(Experiment, 
             "no value; write KEY=VALUE, for example network.rate=10Mbit".into(),
         ));
     };
-    let mut document =
-        Value::try_from(experiment).map_err(|error| fail(tidy(&error.to_string())))?;
-    let key = replace(&mut document, key.trim(), parse_value(value.trim())).map_err(&fail)?;
-    let changed = document
-        .try_into()
-        .map_err(|error: toml::de::Error| fail(tidy(error.message())))?;
+    replace_key(experiment, key.trim(), parse_value(value.trim())).map_err(fail)
+}
+
+/// The experiment with one key replaced, and the key's path with members by number; or what is
+/// wrong with it.
+pub(crate) fn replace_key(
+    experiment: &Experiment,
+    key: &str,
+    value: Value,
+) -> Result<(Experiment, String), String> {
+    let mut document = Value::try_from(experiment).map_err(|error| tidy(&error.to_string()))?;
+    let key = replace(&mut document, key, value)?;
+    let changed = document.try_into();
+    let changed = changed.map_err(|error: toml::de::Error| tidy(error.message()))?;
     Ok((changed, key))
 }
 
@@ -35,7 +44,7 @@ fn parse_value(text: &str) -> Value {
 
 /// Walks to `key` and sets it; the schema judges later whether the last part is a key at all.
 fn replace(document: &mut Value, key: &str, value: Value) -> Result<String, String> {
-    let parts: Vec<&str> = key.split('.').collect();
+    let parts = parts(key);
     let mut path: Vec<String> = Vec::new();
     let mut here = document;
     for part in &parts[..parts.len() - 1] {
@@ -46,7 +55,7 @@ fn replace(document: &mut Value, key: &str, value: Value) -> Result<String, Stri
     let last = parts[parts.len() - 1];
     if let Value::Table(table) = here {
         table.insert(last.into(), value);
-        path.push(last.into());
+        path.push(quote(last));
     } else {
         let (slot, name) = step(here, last, &path.join("."))?;
         *slot = value;
@@ -74,7 +83,7 @@ fn step<'a>(
     match here {
         Value::Table(table) => table
             .get_mut(part)
-            .map(|next| (next, part.to_owned()))
+            .map(|next| (next, quote(part)))
             .ok_or_else(unknown),
         Value::Array(list) => {
             let by_name = list.iter().position(|item| name_of(item) == Some(part));

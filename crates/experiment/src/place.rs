@@ -1,18 +1,28 @@
-//! Where a value stands in its file, and parser messages turned into one line with a mend.
+//! Where a value stands in its file, and where a parser's message belongs.
 
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
+use crate::wording::tidy;
 
-/// The text that an experiment was read from, and the keys that were overridden since.
+/// The text that an experiment was read from, and the keys that were changed since.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Origin {
     name: String,
     text: String,
-    /// The key's path and the override as it was given.
-    pub(crate) overridden: Vec<(String, String)>,
+    /// The key's path and what changed it.
+    pub(crate) changed: Vec<(String, Changed)>,
+}
+
+/// What changed a key after the file was read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Changed {
+    /// `--set` and this.
+    Set(String),
+    /// The value of a sweep, by its own path.
+    Sweep(String),
 }
 
 impl Origin {
@@ -20,17 +30,20 @@ impl Origin {
         Self {
             name: name.into(),
             text: text.into(),
-            overridden: Vec::new(),
+            changed: Vec::new(),
         }
     }
 
     /// `file:line:column` of the value at the dotted path `key`, or of the nearest table above it;
-    /// the override if there was one.
+    /// of what changed it if something did.
     pub(crate) fn place(&self, key: &str) -> String {
         let covers = |path: &str| key == path || key.starts_with(&format!("{path}."));
-        if let Some((_, text)) = self.overridden.iter().rev().find(|(path, _)| covers(path)) {
-            return format!("--set {text}");
-        }
+        let changed = self.changed.iter().rev().find(|(path, _)| covers(path));
+        let key = match changed {
+            Some((_, Changed::Set(text))) => return format!("--set {text}"),
+            Some((_, Changed::Sweep(path))) => path,
+            None => key,
+        };
         match self.span(key) {
             Some(span) => at(&self.name, &self.text, span.start),
             None => self.name.clone(),
@@ -42,7 +55,7 @@ impl Origin {
         let mut span = None;
         let mut table: Option<&DeTable<'_>> = Some(document.get_ref());
         let mut list: Option<&[toml::Spanned<DeValue<'_>>]> = None;
-        for part in key.split('.') {
+        for part in parts(key) {
             let next = match (table, list) {
                 (Some(table), _) => table.get(part),
                 (None, Some(list)) => part.parse::<usize>().ok().and_then(|i| list.get(i)),
@@ -54,6 +67,27 @@ impl Origin {
             list = next.get_ref().as_array().map(|array| &**array);
         }
         span
+    }
+}
+
+/// The parts of a dotted path; dots between quotes divide nothing: `sweep.rate.set."network.rate"`.
+pub(crate) fn parts(key: &str) -> Vec<&str> {
+    let mut quoted = false;
+    let divides = |c: char| {
+        quoted ^= c == '"';
+        c == '.' && !quoted
+    };
+    key.split(divides)
+        .map(|part| part.trim_matches('"'))
+        .collect()
+}
+
+/// One part of a path as [`parts`] reads it.
+pub(crate) fn quote(part: &str) -> String {
+    if part.contains('.') {
+        format!("\"{part}\"")
+    } else {
+        part.to_owned()
     }
 }
 
@@ -73,68 +107,6 @@ pub(crate) fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> Er
         place: at(name, text, from.unwrap_or(span.start)),
         message: tidy(message),
     }
-}
-
-/// A serde message in the words of this crate, on one line.
-pub(crate) fn tidy(message: &str) -> String {
-    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    for (theirs, ours) in [
-        ("unknown field", "unknown key"),
-        ("unknown variant", "unknown value"),
-    ] {
-        let Some(rest) = message.strip_prefix(theirs) else {
-            continue;
-        };
-        let words: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-        let Some((unknown, known)) = words.split_first() else {
-            continue;
-        };
-        return format!("{ours} `{unknown}`; {}", suggest(unknown, known));
-    }
-    if let Some(rest) = message.strip_prefix("missing field") {
-        return format!("missing key{rest}; add it to this table");
-    }
-    for (theirs, ours) in [
-        ("f64", "a number"),
-        ("u32", "a whole number"),
-        ("u8", "a whole number"),
-    ] {
-        if let Some(rest) = message.strip_suffix(&format!("expected {theirs}")) {
-            return format!("{rest}expected {ours}");
-        }
-    }
-    message
-}
-
-/// "did you mean `x`?" if one of `known` is near, else the list of them.
-pub(crate) fn suggest(unknown: &str, known: &[&str]) -> String {
-    let nearest = known
-        .iter()
-        .map(|word| (distance(unknown, word), word))
-        .min();
-    match nearest {
-        Some((steps, word)) if steps <= 1 + unknown.chars().count() / 4 => {
-            format!("did you mean `{word}`?")
-        }
-        Some(_) => format!("known here: {}", known.join(", ")),
-        None => "nothing is known here".into(),
-    }
-}
-
-/// Levenshtein's edit distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// The first word of `message` in backquotes, or else in quotes.

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::Nanos;
+
 /// One run of one case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
@@ -14,14 +16,20 @@ pub struct RunRecord {
     pub case: String,
     /// Which repetition this is, from 0. Measures that compare two cases pair equal numbers.
     pub run: u32,
+    /// The point of the sweep, from 0; 0 where there is none.
+    #[serde(default)]
+    pub point: u32,
     /// The seed of everything random in this run.
     pub seed: u64,
     /// When the run began, milliseconds since 1970-01-01 UTC; 0 on a virtual clock.
     pub started_unix_ms: u64,
     /// Every flow of every group, in the file's order.
     pub flows: Vec<FlowRecord>,
-    /// The bottleneck's queue over time.
+    /// The bottleneck's queue over time; of several bottlenecks the first of [`Self::bottlenecks`].
     pub queue: Vec<QueueSample>,
+    /// The names among `links` of those that have the experiment's queue.
+    #[serde(default)]
+    pub bottlenecks: Vec<String>,
     /// What each link carried in the whole run, by the link's name.
     pub links: BTreeMap<String, LinkTotals>,
     /// Anything else that was counted in the whole run (reasons of the port programs, late packets
@@ -44,6 +52,32 @@ pub struct FlowRecord {
     pub drops: u64,
     /// Packets of this flow that the network marked CE in the whole run.
     pub marks: u64,
+    /// The transfers of a flow that has any: blocks, answers, pages. In order of their start.
+    #[serde(default)]
+    pub completions: Vec<Completion>,
+    /// How often the sender's retransmission timer expired with data outstanding, in the whole run;
+    /// none if the arm can't tell.
+    #[serde(default)]
+    pub timeouts: Option<u32>,
+    /// Gaps between ACKs that reached the sender in the measured part: how many were of
+    /// [100·i, 100·(i + 1)) ms, for each i up to the longest. None if the arm can't tell.
+    #[serde(default)]
+    pub ack_gaps: Option<Vec<u32>>,
+}
+
+/// The width of a bin of [`FlowRecord::ack_gaps`].
+pub const ACK_GAP_BIN: Nanos = Nanos(100_000_000);
+
+/// One transfer of one flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Completion {
+    /// When it could first be sent (it was asked for, or its connection was asked to open):
+    /// nanoseconds since the run began.
+    pub started_ns: u64,
+    /// When the receiving application had all of it; none if the run ended first.
+    pub finished_ns: Option<u64>,
+    /// Its payload.
+    pub bytes: u64,
 }
 
 /// The state of one flow at one moment, at its sender unless it says otherwise.

@@ -1,81 +1,53 @@
 //! One repetition of an experiment: a record of every case, and the measures taken from them.
 
-use crate::case::Guests;
+mod bottleneck;
+mod rates;
+mod transfers;
+mod windows;
+
 use crate::measure::Measure;
+use crate::measure_error::{MeasureError, Which};
 use crate::record::{FlowRecord, RunRecord};
-use crate::sawtooth::Sawtooth;
 use crate::schema::Experiment;
 use crate::series::Series;
+use crate::sweep::Point;
 use crate::units::Nanos;
-
-/// An Ethernet header; preamble, check sequence and gap are not counted by the emulated links.
-const ETHERNET_HEADER_BYTES: u32 = 14;
-
-/// Why a measure could not be computed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MeasureError {
-    /// A case was not run.
-    #[error(
-        "case `{case}` has no record of repetition {run}; run it, or leave out what expects it"
-    )]
-    NoRecord {
-        /// The case.
-        case: String,
-        /// The repetition, from 0.
-        run: u32,
-    },
-    /// A group sent nothing that was recorded.
-    #[error("case `{case}`, repetition {run}: no flow of group `{group}` was recorded")]
-    NoFlow {
-        /// The case.
-        case: String,
-        /// The repetition, from 0.
-        run: u32,
-        /// The group.
-        group: String,
-    },
-    /// A flow has nothing to compute this measure from.
-    #[error("case `{case}`, repetition {run}: flow {index} of group `{group}` has {lacks}")]
-    Flow {
-        /// The case.
-        case: String,
-        /// The repetition, from 0.
-        run: u32,
-        /// The group.
-        group: String,
-        /// The flow's number in its group.
-        index: u32,
-        /// What it lacks.
-        lacks: String,
-    },
-    /// A ratio with nothing below the line.
-    #[error("{case}, repetition {run}: {what} is 0, and nothing can be divided by it")]
-    Zero {
-        /// Which case.
-        case: String,
-        /// The repetition, from 0.
-        run: u32,
-        /// What is below the line.
-        what: String,
-    },
-}
 
 /// All records of one repetition.
 #[derive(Clone, Debug)]
 pub struct Repetition<'a> {
     experiment: &'a Experiment,
     run: u32,
+    at: &'a [(String, String)],
     records: Vec<&'a RunRecord>,
 }
 
 impl<'a> Repetition<'a> {
-    /// The records of repetition `run` among `records`.
+    /// The records of repetition `run` among `records`, of an experiment without a sweep.
     pub fn of(experiment: &'a Experiment, records: &'a [RunRecord], run: u32) -> Self {
-        let records = records.iter().filter(|record| record.run == run).collect();
         Self {
             experiment,
             run,
-            records,
+            at: &[],
+            records: records.iter().filter(|record| record.run == run).collect(),
+        }
+    }
+
+    /// The records of repetition `run` at `point` among `records`.
+    pub fn at(point: &'a Point, records: &'a [RunRecord], run: u32) -> Self {
+        let here = |record: &&RunRecord| record.run == run && record.point == point.number;
+        Self {
+            experiment: &point.experiment,
+            run,
+            at: &point.labels,
+            records: records.iter().filter(here).collect(),
+        }
+    }
+
+    fn which(&self) -> Which {
+        Which {
+            run: self.run,
+            at: self.at.to_vec(),
         }
     }
 
@@ -85,100 +57,40 @@ impl<'a> Repetition<'a> {
     /// A record, a group or the samples that it needs are missing, or it divides by 0.
     pub fn measure(&self, measure: &Measure) -> Result<f64, MeasureError> {
         match measure {
-            Measure::Share { case, of, to } => {
-                let above = self.mean(case, of, |series| Ok(series.goodput_bps()))?;
-                let below = self.mean(case, to, |series| Ok(series.goodput_bps()))?;
-                self.divide(case, above, below, || {
-                    format!("the goodput of group `{to}`")
-                })
-            }
+            Measure::Share { case, of, to } => self.share(case, of, to),
             Measure::Jain { case } => self.jain(case),
-            Measure::Goodput { case, of } => self.mean(case, of, |series| Ok(series.goodput_bps())),
+            Measure::Goodput { case, of } => self.goodput(case, of),
             Measure::Utilisation { case } => self.utilisation(case),
-            Measure::Retransmitted { case } => {
-                let rate =
-                    |series: Series<'_>| series.rate_bps(|sample| sample.bytes_retransmitted);
-                let resent_bps: f64 = self.all(case)?.into_iter().map(|(_, s)| rate(s)).sum();
-                Ok(resent_bps / self.experiment.network.rate.0 as f64)
-            }
-            Measure::Retransmits { case, of } => {
-                let count =
-                    |series: Series<'_>| series.growth(|sample| sample.total_retransmits.into());
-                let flows = self.group(case, of)?;
-                Ok(flows
-                    .into_iter()
-                    .map(|(_, series)| count(series))
-                    .sum::<u64>() as f64)
-            }
-            Measure::Drops { case, of } => {
-                let flows = self.group(case, of)?;
-                Ok(flows.into_iter().map(|(flow, _)| flow.drops).sum::<u64>() as f64)
-            }
-            Measure::SendWindow { case, of } => self.mean(case, of, |series| {
-                series
-                    .mean_window_segments()
-                    .ok_or("no segment size in its samples")
-            }),
-            Measure::WindowAbove { case, of } => self.mean(case, of, |series| {
-                series.window_above().ok_or("no sample with a full window")
-            }),
-            Measure::SawtoothPeriod { case, of } => self.mean(case, of, |series| {
-                Sawtooth::of(&series.send_window())
-                    .period_s()
-                    .ok_or("fewer than two cuts")
-            }),
-            Measure::SawtoothPeak { case, of } => self.mean(case, of, |series| {
-                Sawtooth::of(&series.send_window())
-                    .peak_segments()
-                    .ok_or("no cut")
-            }),
-            Measure::SawtoothTrough { case, of } => self.mean(case, of, |series| {
-                Sawtooth::of(&series.send_window())
-                    .trough_segments()
-                    .ok_or("no finished cut")
-            }),
+            Measure::Retransmitted { case } => self.retransmitted(case),
+            Measure::Retransmits { case, of } => self.retransmits(case, of),
+            Measure::Drops { case, of } => self.drops(case, of),
+            Measure::SendWindow { case, of } => self.send_window(case, of),
+            Measure::WindowAbove { case, of } => self.window_above(case, of),
+            Measure::SawtoothPeriod { case, of } => self.sawtooth_period(case, of),
+            Measure::SawtoothPeak { case, of } => self.sawtooth_peak(case, of),
+            Measure::SawtoothTrough { case, of } => self.sawtooth_trough(case, of),
+            Measure::Rtt { case, of } => self.rtt(case, of),
+            Measure::Fct {
+                case,
+                of,
+                statistic,
+            } => self.fct(case, of, *statistic),
+            Measure::Unfinished { case, of } => self.unfinished(case, of),
+            Measure::Timeouts { case, of } => self.timeouts(case, of),
+            Measure::AckGaps { case, of, from, to } => self.ack_gaps(case, of, *from, *to),
+            Measure::Queue {
+                case,
+                statistic,
+                unit,
+            } => self.queue(case, *statistic, *unit),
+            Measure::Marked { case } => self.marked(case),
+            Measure::Lost { case } => self.lost(case),
             Measure::Ratio { of, to } => {
                 let (above, below) = (self.measure(of)?, self.measure(to)?);
                 let case = to.case().unwrap_or("a ratio");
                 self.divide(case, above, below, || "the measure below the line".into())
             }
         }
-    }
-
-    fn jain(&self, case: &str) -> Result<f64, MeasureError> {
-        let flows = self.all(case)?;
-        let rates: Vec<f64> = flows
-            .into_iter()
-            .map(|(_, series)| series.goodput_bps())
-            .collect();
-        let sum: f64 = rates.iter().sum();
-        let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
-        let below = rates.len() as f64 * squares;
-        self.divide(case, sum * sum, below, || "every flow's goodput".into())
-    }
-
-    /// Σ goodput · (MSS + headers) / MSS over the rate: what the useful payload costs on the wire.
-    fn utilisation(&self, case: &str) -> Result<f64, MeasureError> {
-        let server = self.experiment.server_stack();
-        let mut wire_bps = 0.0;
-        for (flow, series) in self.all(case)? {
-            let mss_bytes = f64::from(series.last().mss_bytes);
-            if mss_bytes == 0.0 {
-                return Err(self.lacks(case, flow, "no segment size in its last sample"));
-            }
-            let guests = self
-                .experiment
-                .case(case)
-                .and_then(|case| case.group(&flow.group));
-            let stack = |guests: &Guests| self.experiment.stacks.get(&guests.stack);
-            let sender = guests.and_then(stack).unwrap_or(&server);
-            // Timestamps take both ends (RFC 7323 §3.2).
-            let tcp_bytes = sender.header_bytes().min(server.header_bytes());
-            let ip_bytes = self.experiment.network.family.header_bytes();
-            let header_bytes = f64::from(ETHERNET_HEADER_BYTES + ip_bytes + tcp_bytes);
-            wire_bps += series.goodput_bps() * (mss_bytes + header_bytes) / mss_bytes;
-        }
-        Ok(wire_bps / self.experiment.network.rate.0 as f64)
     }
 
     /// The mean over the flows of a group.
@@ -200,34 +112,33 @@ impl<'a> Repetition<'a> {
         let found = self.records.iter().find(|record| record.case == case);
         let missing = || MeasureError::NoRecord {
             case: case.into(),
-            run: self.run,
+            which: self.which(),
         };
         found.copied().ok_or_else(missing)
     }
 
     /// The flows of one group, at least one.
+    fn flows(&self, case: &str, group: &str) -> Result<Vec<&'a FlowRecord>, MeasureError> {
+        let flows = self.record(case)?.flows.iter();
+        let flows: Vec<_> = flows.filter(|flow| flow.group == group).collect();
+        if flows.is_empty() {
+            return Err(MeasureError::NoFlow {
+                case: case.into(),
+                which: self.which(),
+                group: group.into(),
+            });
+        }
+        Ok(flows)
+    }
+
+    /// The flows of one group with their samples, at least one.
     fn group(
         &self,
         case: &str,
         group: &str,
     ) -> Result<Vec<(&'a FlowRecord, Series<'a>)>, MeasureError> {
-        let flows = self
-            .record(case)?
-            .flows
-            .iter()
-            .filter(|flow| flow.group == group);
-        let flows = flows
-            .map(|flow| self.series(case, flow))
-            .collect::<Result<Vec<_>, _>>()?;
-        if flows.is_empty() {
-            let group = group.into();
-            return Err(MeasureError::NoFlow {
-                case: case.into(),
-                run: self.run,
-                group,
-            });
-        }
-        Ok(flows)
+        let flows = self.flows(case, group)?.into_iter();
+        flows.map(|flow| self.series(case, flow)).collect()
     }
 
     /// The flows of all groups, at least one of each group that the file names.
@@ -266,7 +177,7 @@ impl<'a> Repetition<'a> {
     fn lacks(&self, case: &str, flow: &FlowRecord, what: &str) -> MeasureError {
         MeasureError::Flow {
             case: case.into(),
-            run: self.run,
+            which: self.which(),
             group: flow.group.clone(),
             index: flow.index,
             lacks: what.into(),
@@ -284,7 +195,7 @@ impl<'a> Repetition<'a> {
             let case = format!("case `{case}`");
             return Err(MeasureError::Zero {
                 case,
-                run: self.run,
+                which: self.which(),
                 what: what(),
             });
         }

@@ -5,12 +5,14 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::arm::Arm;
 use crate::case::Case;
 use crate::error::Error;
 use crate::expect::Expectation;
 use crate::network::Network;
-use crate::place::Origin;
+use crate::place::{Changed, Origin};
 use crate::stack::Stack;
+use crate::sweep::Sweep;
 use crate::units::Nanos;
 use crate::{overrides, place};
 
@@ -31,6 +33,9 @@ pub struct Experiment {
     /// Where it comes from: paper, venue, figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// What it can be run on; wherever its keys allow where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arms: Option<Vec<Arm>>,
     /// How long one run lasts.
     pub duration: Nanos,
     /// The first part of a run, which is not measured.
@@ -53,6 +58,9 @@ pub struct Experiment {
     /// `[[case]]`.
     #[serde(rename = "case")]
     pub cases: Vec<Case>,
+    /// `[[sweep]]`.
+    #[serde(default, rename = "sweep")]
+    pub sweeps: Vec<Sweep>,
     /// `[[expect]]`.
     #[serde(default, rename = "expect")]
     pub expects: Vec<Expectation>,
@@ -104,14 +112,19 @@ impl Experiment {
     pub fn apply_set(&mut self, text: &str) -> Result<(), Error> {
         let (mut changed, key) = overrides::apply(self, text)?;
         changed.origin = self.origin.clone();
-        changed.origin.overridden.push((key, text.to_owned()));
+        let set = Changed::Set(text.to_owned());
+        changed.origin.changed.push((key, set));
         *self = changed;
         Ok(())
     }
 
     /// The overrides in the order of their application, as they were given.
     pub fn overrides(&self) -> impl Iterator<Item = &str> {
-        self.origin.overridden.iter().map(|(_, text)| text.as_str())
+        let changed = self.origin.changed.iter();
+        changed.filter_map(|(_, changed)| match changed {
+            Changed::Set(text) => Some(text.as_str()),
+            Changed::Sweep(_) => None,
+        })
     }
 
     /// The measured part of a run: from `settle` to `duration` − `tail`, in nanoseconds.

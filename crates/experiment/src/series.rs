@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::record::{FlowRecord, FlowSample};
+use crate::statistic::Statistic;
 
 /// The samples of a flow from the first to the last inside the measured part: two or more.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,13 @@ impl<'a> Series<'a> {
         }
         let area = |pair: &[(u64, f64)]| pair[0].1 * (pair[1].0 - pair[0].0) as f64;
         Some(points.windows(2).map(area).sum::<f64>() / (last - first) as f64)
+    }
+
+    /// Mean of the smoothed round-trip times, seconds; none before the first was measured.
+    pub fn mean_rtt_s(self) -> Option<f64> {
+        let measured = self.samples.iter().filter(|sample| sample.srtt_us > 0);
+        let times_s: Vec<f64> = measured.map(|s| f64::from(s.srtt_us) / 1e6).collect();
+        Statistic::Mean.of(&times_s)
     }
 
     /// Of the samples with a full window (flight at most one segment short of it, for one ACK may

@@ -3,14 +3,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 /// `[stack.NAME]`: the settings of a guest's or the receiver's TCP. An arm sets every one of them,
 /// whatever the machine's own defaults are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Stack {
-    /// The congestion control by its kernel name. Default `cubic`.
+    /// The congestion control by its kernel name; in the simulator `reno`, `cubic` or `dctcp`.
+    /// Default `cubic`.
     pub congestion_control: String,
     /// Whether it asks for ECN and grants it, and never falls back to a SYN without (`tcp_ecn` 1,
     /// `tcp_ecn_fallback` 0); if not, it neither asks nor grants (`tcp_ecn` 0). Default false.
@@ -19,9 +20,11 @@ pub struct Stack {
     pub sack: bool,
     /// Timestamps, RFC 7323: 12 bytes of each segment. Default true.
     pub timestamps: bool,
-    /// Loss detection by time, RFC 8985 (`tcp_recovery`). Default true.
+    /// Loss detection by time, RFC 8985 (`tcp_recovery`). Default true. The simulator's hosts have
+    /// none.
     pub rack: bool,
-    /// Tail loss probes, RFC 8985 §7 (`tcp_early_retrans` 3; 0 if not). Default true.
+    /// Tail loss probes, RFC 8985 §7 (`tcp_early_retrans` 3; 0 if not). Default true. The
+    /// simulator's hosts have none.
     pub early_retransmit: bool,
     /// The window scale that this host announces as a receiver, 0 to 14. Default 7, which Linux
     /// derives from its default receive memory of 6 MiB.
@@ -29,6 +32,34 @@ pub struct Stack {
     /// The lowest retransmission timeout; the kernel's own (200 ms) where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_min: Option<Nanos>,
+    /// The highest retransmission timeout. Default 120s, Linux' own. Simulator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rto_max: Option<Nanos>,
+    /// The grain of the clock that times retransmissions (RFC 6298 §2, G). Default 1ms. Simulator
+    /// only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rto_granularity: Option<Nanos>,
+    /// What follows a timeout that F-RTO (RFC 5682) finds spurious. Default `undo`, as Linux does.
+    /// Simulator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frto: Option<Frto>,
+    /// The initial window in segments, 1 to 20. Default 10 (RFC 6928). Simulator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_window: Option<u8>,
+    /// How long an ACK may wait for a second segment (RFC 5681 §4.2, below 500ms); `"0s"`: an ACK
+    /// for each segment. Default 40ms, as Linux does. Simulator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delayed_ack: Option<Nanos>,
+    /// New data on the first two duplicate ACKs (RFC 3042). Default true. Simulator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limited_transmit: Option<bool>,
+    /// What this host can hold as a receiver, hence its largest window. Default 6MiB. Simulator
+    /// only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<Bytes>,
+    /// Holding a runt back while data is in flight (RFC 9293 §3.7.4). Default true. Simulator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nagle: Option<bool>,
 }
 
 impl Default for Stack {
@@ -42,6 +73,14 @@ impl Default for Stack {
             early_retransmit: true,
             wscale: 7,
             rto_min: None,
+            rto_max: None,
+            rto_granularity: None,
+            frto: None,
+            initial_window: None,
+            delayed_ack: None,
+            limited_transmit: None,
+            receive_buffer: None,
+            nagle: None,
         }
     }
 }
@@ -51,4 +90,16 @@ impl Stack {
     pub fn header_bytes(&self) -> u32 {
         if self.timestamps { 32 } else { 20 }
     }
+}
+
+/// The answer to a timeout that F-RTO finds spurious.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Frto {
+    /// It is not looked for.
+    Off,
+    /// Nothing more is sent again; the window stays reduced (RFC 5682 §3.4 leaves it open).
+    Halve,
+    /// Window and threshold are as before the timeout (RFC 4015).
+    Undo,
 }

@@ -1,16 +1,23 @@
 //! Whether an experiment makes sense: numbers that can be, names that exist.
 
+mod application;
+mod arms;
+mod case;
 mod expect;
 mod network;
+mod stack;
+mod sweep;
 
 use std::collections::BTreeSet;
 
-use crate::case::{Case, Guests};
 use crate::error::Error;
-use crate::place::suggest;
 use crate::schema::Experiment;
+use arms::check_arms;
+use case::check_case;
 use expect::check_expect;
-use network::{check_network, check_stack};
+use network::check_network;
+use stack::check_stack;
+use sweep::check_sweeps;
 
 /// A key's path and what is wrong with it.
 type Fault = (String, String);
@@ -22,14 +29,21 @@ impl Experiment {
     /// # Errors
     /// [`Error::Invalid`] for the first impossible number or unknown name, with its place.
     pub fn validate(&self) -> Result<(), Error> {
-        check(self).map_err(|(key, message)| {
-            let place = self.origin.place(&key);
-            Error::Invalid {
-                place,
-                key,
-                message,
-            }
-        })
+        check(self).map_err(|fault| self.invalid(fault))?;
+        for point in self.points()? {
+            let check = check_set_up(&point.experiment);
+            check.map_err(|fault| point.experiment.invalid(fault))?;
+        }
+        Ok(())
+    }
+
+    fn invalid(&self, (key, message): Fault) -> Error {
+        let place = self.origin.place(&key);
+        Error::Invalid {
+            place,
+            key,
+            message,
+        }
     }
 }
 
@@ -46,6 +60,16 @@ fn ensure(holds: bool, key: &str, message: impl FnOnce() -> String) -> Check {
 }
 
 fn check(experiment: &Experiment) -> Check {
+    check_set_up(experiment)?;
+    check_sweeps(experiment)?;
+    for (i, expect) in experiment.expects.iter().enumerate() {
+        check_expect(&format!("expect.{i}"), expect, experiment)?;
+    }
+    Ok(())
+}
+
+/// Everything but the sweep and the expectations: what has to hold at every point.
+fn check_set_up(experiment: &Experiment) -> Check {
     check_name("name", &experiment.name)?;
     check_times(experiment)?;
     check_network(&experiment.network)?;
@@ -60,17 +84,12 @@ fn check(experiment: &Experiment) -> Check {
         let key = format!("case.{i}");
         check_name(&format!("{key}.name"), &case.name)?;
         ensure(names.insert(&case.name), &format!("{key}.name"), || {
-            format!(
-                "a second case `{}`; give every case a name of its own",
-                case.name
-            )
+            let name = &case.name;
+            format!("a second case `{name}`; give every case a name of its own")
         })?;
         check_case(&key, case, experiment)?;
     }
-    for (i, expect) in experiment.expects.iter().enumerate() {
-        check_expect(&format!("expect.{i}"), expect, experiment)?;
-    }
-    Ok(())
+    check_arms(experiment)
 }
 
 /// Names become parts of file names, of overrides (`case.NAME.…`) and of interface names.
@@ -114,47 +133,4 @@ fn check_times(experiment: &Experiment) -> Check {
     ensure(experiment.repeat > 0, "repeat", || {
         "is 0; run it at least once".into()
     })
-}
-
-fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Check {
-    if case.guests.is_empty() {
-        return fault(format!("{key}.guests"), "no guests; add a [[case.guests]]");
-    }
-    let mut names = BTreeSet::new();
-    let mut hosts = 0u32;
-    for (i, guests) in case.guests.iter().enumerate() {
-        let key = format!("{key}.guests.{i}");
-        check_name(&format!("{key}.name"), &guests.name)?;
-        ensure(names.insert(&guests.name), &format!("{key}.name"), || {
-            format!("a second group `{}` in case `{}`", guests.name, case.name)
-        })?;
-        check_guests(&key, guests, experiment)?;
-        hosts = hosts.saturating_add(guests.count);
-    }
-    // Addresses are one octet, of which the receiver takes one too (10.77.0.2 to 10.77.0.254).
-    ensure(hosts <= 250, &format!("{key}.guests"), || {
-        format!("{hosts} guests in one case; a network holds at most 250")
-    })
-}
-
-fn check_guests(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
-    let at_least_one = |name: &str, value: u32| {
-        ensure(value > 0, &format!("{key}.{name}"), || {
-            "is 0; give at least 1".into()
-        })
-    };
-    at_least_one("count", guests.count)?;
-    at_least_one("flows", guests.flows)?;
-    if let Some(host) = &guests.host {
-        check_name(&format!("{key}.host"), host)?;
-    }
-    ensure(
-        experiment.stacks.contains_key(&guests.stack),
-        &format!("{key}.stack"),
-        || {
-            let known: Vec<&str> = experiment.stacks.keys().map(String::as_str).collect();
-            let suggestion = suggest(&guests.stack, &known);
-            format!("no [stack.{}]; {suggestion}", guests.stack)
-        },
-    )
 }

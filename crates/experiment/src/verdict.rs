@@ -2,32 +2,62 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::expect::{Bound, Expectation};
+use crate::arm::Arm;
+use crate::estimate::Estimate;
+use crate::expect::{Claim, Direction, Expectation};
+use crate::measure_error::MeasureError;
 use crate::record::RunRecord;
-use crate::repetition::{MeasureError, Repetition};
+use crate::repetition::Repetition;
 use crate::schema::Experiment;
+use crate::sweep::Point;
 
-/// One expectation and what became of it.
+/// What became of all expectations.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evaluation {
+    /// In the order of the expectations; of each, in the order of the points.
+    pub verdicts: Vec<Verdict>,
+    /// Those that these runs can't decide.
+    pub unjudged: Vec<Unjudged>,
+}
+
+/// An expectation that was not judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unjudged {
+    /// The expectation's line for people.
+    pub name: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// One expectation at one point, or along one axis, and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The expectation's line for people.
     pub name: String,
+    /// The point of the sweep, by axis and label, without the axis of a trend; empty where nothing
+    /// is swept.
+    #[serde(serialize_with = "as_map", skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<(String, String)>,
     /// The paper's number, where it states one.
     pub paper: Option<f64>,
-    /// The mean over the repetitions.
+    /// The mean over the repetitions; of a trend, at its last step.
     pub ours: f64,
     /// Its standard error: sample standard deviation / √n; none with a single repetition.
     pub spread: Option<f64>,
-    /// The bounds for the mean.
-    pub expect: Bound,
-    /// Whether the mean is inside them.
+    /// Its 95 % confidence interval; none with a single repetition.
+    pub interval: Option<[f64; 2]>,
+    /// What was claimed.
+    pub expect: Claim,
+    /// Whether it is so.
     pub holds: bool,
     /// How many repetitions.
-    #[serde(skip)]
     pub n: usize,
-    /// The least of them.
+    /// The points of a trend in the order of its axis; else none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
+    /// The least of the repetitions.
     #[serde(skip)]
     pub min: f64,
     /// The most of them.
@@ -35,57 +65,183 @@ pub struct Verdict {
     pub max: f64,
 }
 
-/// The verdict on every expectation of the experiment, over all repetitions among `records`.
+/// One point of a trend.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// The label on the trend's axis.
+    pub label: String,
+    /// The mean over the repetitions.
+    pub ours: f64,
+    /// Its standard error.
+    pub spread: Option<f64>,
+    /// Its 95 % confidence interval.
+    pub interval: Option<[f64; 2]>,
+    /// How many repetitions.
+    pub n: usize,
+}
+
+fn as_map<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(axis, label)| (axis, label)))
+}
+
+/// The verdict on every expectation of the experiment at each of its points, over all repetitions
+/// among `records`, which come from `arm`.
 ///
 /// # Errors
-/// A measure can't be computed in a repetition, or nothing was run at all.
+/// A measure can't be computed in a repetition, nothing was run at all, or the experiment's sweep
+/// can't be applied (see [`Experiment::validate`]).
 pub fn evaluate(
     experiment: &Experiment,
     records: &[RunRecord],
-) -> Result<Vec<Verdict>, MeasureError> {
-    let runs: BTreeSet<u32> = records.iter().map(|record| record.run).collect();
-    // With no record at all, repetition 0 says which one is missing.
-    let runs = if runs.is_empty() {
-        BTreeSet::from([0])
-    } else {
-        runs
-    };
-    let repetitions: Vec<Repetition<'_>> = runs
-        .into_iter()
-        .map(|run| Repetition::of(experiment, records, run))
-        .collect();
-    experiment
-        .expects
-        .iter()
-        .map(|expect| judge(expect, &repetitions))
-        .collect()
+    arm: Arm,
+) -> Result<Evaluation, MeasureError> {
+    let points = experiment.points().map_err(MeasureError::Points)?;
+    let mut runs: BTreeSet<u32> = records.iter().map(|record| record.run).collect();
+    if runs.is_empty() {
+        // With no record at all, repetition 0 says which one is missing.
+        runs.insert(0);
+    }
+    let mut found = Evaluation::default();
+    for expect in &experiment.expects {
+        if let Some(why) = not_judged(expect, arm, runs.len()) {
+            let name = expect.name.clone();
+            found.unjudged.push(Unjudged { name, why });
+            continue;
+        }
+        let judge = Judge {
+            expect,
+            records,
+            runs: &runs,
+        };
+        let applies = |point: &&Point| applies(expect, point);
+        let points: Vec<&Point> = points.iter().filter(applies).collect();
+        match expect.claim() {
+            Claim::Bound(_) => {
+                for point in points {
+                    found.verdicts.push(judge.bound(point)?);
+                }
+            }
+            Claim::Trend { along, direction } => {
+                for points in lines(&points, &along) {
+                    found
+                        .verdicts
+                        .push(judge.trend(&points, &along, direction)?);
+                }
+            }
+        }
+    }
+    Ok(found)
 }
 
-fn judge(expect: &Expectation, repetitions: &[Repetition<'_>]) -> Result<Verdict, MeasureError> {
-    let one = |repetition: &Repetition<'_>| repetition.measure(&expect.measure);
-    let values = repetitions
-        .iter()
-        .map(one)
-        .collect::<Result<Vec<f64>, _>>()?;
-    let n = values.len();
-    let mean = values.iter().sum::<f64>() / n as f64;
-    let bound = expect.bound();
-    Ok(Verdict {
-        name: expect.name.clone(),
-        paper: expect.paper,
-        ours: mean,
-        spread: standard_error(&values, mean),
-        expect: bound,
-        holds: bound.holds(mean),
-        n,
-        min: values.iter().copied().fold(f64::INFINITY, f64::min),
-        max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+fn not_judged(expect: &Expectation, arm: Arm, runs: usize) -> Option<String> {
+    let known = expect.measure.only_on();
+    if let Some(other) = expect.on.filter(|on| *on != arm) {
+        return Some(format!("is for {other}, and this ran on {arm}"));
+    }
+    if let Some(other) = known.filter(|known| *known != arm) {
+        return Some(format!("only {other} can tell, and this ran on {arm}"));
+    }
+    let trend = expect.along.is_some() && runs < 2;
+    trend.then(|| "needs two repetitions or more for its confidence intervals".into())
+}
+
+/// Whether the point has the labels that the expectation asks for.
+fn applies(expect: &Expectation, point: &Point) -> bool {
+    expect.at.iter().all(|(axis, labels)| {
+        let here = point.label(axis);
+        labels.list().iter().any(|label| here == Some(label))
     })
 }
 
-/// Sample standard deviation / √n; none below two values.
-fn standard_error(values: &[f64], mean: f64) -> Option<f64> {
-    let n = values.len() as f64;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (values.len() >= 2).then(|| (squares / (n - 1.0) / n).sqrt())
+/// The points in groups that differ only along the axis, in its order.
+fn lines<'a>(points: &[&'a Point], along: &str) -> Vec<Vec<&'a Point>> {
+    let mut lines: Vec<Vec<&Point>> = Vec::new();
+    for &point in points {
+        let same = |line: &&mut Vec<&Point>| others(line[0], along) == others(point, along);
+        match lines.iter_mut().find(same) {
+            Some(line) => line.push(point),
+            None => lines.push(vec![point]),
+        }
+    }
+    lines
+}
+
+/// The labels of a point on the other axes.
+fn others(point: &Point, along: &str) -> Vec<(String, String)> {
+    let other = |(axis, _): &&(String, String)| axis != along;
+    point.labels.iter().filter(other).cloned().collect()
+}
+
+/// One expectation and the runs to hold it against.
+struct Judge<'a> {
+    expect: &'a Expectation,
+    records: &'a [RunRecord],
+    runs: &'a BTreeSet<u32>,
+}
+
+impl Judge<'_> {
+    fn estimate(&self, point: &Point) -> Result<Estimate, MeasureError> {
+        let one = |run: &u32| {
+            let repetition = Repetition::at(point, self.records, *run);
+            repetition.measure(&self.expect.measure)
+        };
+        let values = self.runs.iter().map(one).collect::<Result<Vec<f64>, _>>()?;
+        Ok(Estimate::of(&values))
+    }
+
+    fn bound(&self, point: &Point) -> Result<Verdict, MeasureError> {
+        let ours = self.estimate(point)?;
+        let holds = match self.expect.claim() {
+            Claim::Bound(bound) => bound.holds(ours.mean),
+            Claim::Trend { .. } => false,
+        };
+        Ok(self.verdict(ours, point.labels.clone(), holds))
+    }
+
+    fn trend(
+        &self,
+        points: &[&Point],
+        along: &str,
+        direction: Direction,
+    ) -> Result<Verdict, MeasureError> {
+        let estimates = points
+            .iter()
+            .map(|point| self.estimate(point))
+            .collect::<Result<Vec<_>, _>>()?;
+        let moves = |pair: &[Estimate]| match direction {
+            Direction::Falls => pair[1].clearly_below(&pair[0]),
+            Direction::Rises => pair[0].clearly_below(&pair[1]),
+        };
+        let holds = estimates.len() >= 2 && estimates.windows(2).all(moves);
+        let step = |(point, ours): (&&Point, &Estimate)| Step {
+            label: point.label(along).unwrap_or_default().to_owned(),
+            ours: ours.mean,
+            spread: ours.standard_error,
+            interval: ours.interval,
+            n: ours.n,
+        };
+        let steps = points.iter().zip(&estimates).map(step).collect();
+        let last = estimates[estimates.len() - 1];
+        Ok(Verdict {
+            steps,
+            ..self.verdict(last, others(points[0], along), holds)
+        })
+    }
+
+    fn verdict(&self, ours: Estimate, at: Vec<(String, String)>, holds: bool) -> Verdict {
+        Verdict {
+            name: self.expect.name.clone(),
+            at,
+            paper: self.expect.paper,
+            ours: ours.mean,
+            spread: ours.standard_error,
+            interval: ours.interval,
+            expect: self.expect.claim(),
+            holds,
+            n: ours.n,
+            steps: Vec::new(),
+            min: ours.min,
+            max: ours.max,
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! Measures on records made by hand, whose answers are known.
 
 use uc_experiment::sawtooth::Sawtooth;
-use uc_experiment::{Experiment, FlowRecord, FlowSample, Measure, Repetition, RunRecord, evaluate};
+use uc_experiment::{
+    Arm, Experiment, FlowRecord, FlowSample, Measure, Repetition, RunRecord, evaluate,
+};
 
 const MS: u64 = 1_000_000;
 
@@ -337,7 +339,8 @@ measure = { kind = "drops", case = "b", of = "one" }
         });
         records.push(record("b", run, vec![flow("one", 0, times * 1_000_000)]));
     }
-    let verdicts = evaluate(&experiment, &records).expect("computes");
+    let judge = |records: &[RunRecord]| evaluate(&experiment, records, Arm::Live);
+    let verdicts = judge(&records).expect("computes").verdicts;
     near(verdicts[0].ours, 2.0);
     near(verdicts[0].spread.expect("three runs"), 1.0 / 3f64.sqrt());
     assert_eq!((verdicts[0].n, verdicts[0].paper), (3, Some(1.9)));
@@ -346,7 +349,7 @@ measure = { kind = "drops", case = "b", of = "one" }
     assert!(verdicts[0].holds && !verdicts[1].holds);
     assert_eq!(verdicts[0].expect.to_string(), "1.5–2.5");
     assert_eq!(verdicts[1].expect.to_string(), "≤ 0");
-    let single = evaluate(&experiment, &records[..2]).expect("computes");
+    let single = judge(&records[..2]).expect("computes").verdicts;
     assert_eq!(single[0].spread, None);
-    assert!(evaluate(&experiment, &[]).is_err());
+    assert!(judge(&[]).is_err());
 }

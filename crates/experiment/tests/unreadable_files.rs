@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::GOOD;
+use common::{GOOD, SWEPT};
 use uc_experiment::Experiment;
 
-/// The error of the small experiment with `from` replaced by `to`.
-fn error(from: &str, to: &str) -> String {
-    assert!(GOOD.contains(from), "{from:?} is not in the file");
-    let read = Experiment::from_str("t.toml", &GOOD.replacen(from, to, 1));
+/// The error of `file` with `from` replaced by `to`.
+fn error(file: &str, from: &str, to: &str) -> String {
+    assert!(file.contains(from), "{from:?} is not in the file");
+    let read = Experiment::from_str("t.toml", &file.replacen(from, to, 1));
     read.expect_err("is no experiment").to_string()
 }
 
@@ -38,7 +38,8 @@ const UNREADABLE: [(&str, &str, &str); 16] = [
         "[stack.ecn]\necn",
         "[stack.ecn]\nfast",
         "t.toml:22:1: unknown key `fast`; known here: congestion_control, ecn, sack, \
-             timestamps, rack, early_retransmit, wscale, rto_min",
+             timestamps, rack, early_retransmit, wscale, rto_min, rto_max, rto_granularity, frto, \
+             initial_window, delayed_ack, limited_transmit, receive_buffer, nagle",
     ),
     (
         "delay = \"250us\"\n",
@@ -77,7 +78,8 @@ const UNREADABLE: [(&str, &str, &str); 16] = [
         "kind = \"fairness\"",
         "t.toml:41:20: unknown value `fairness`; known here: share, jain, goodput, \
              utilisation, retransmitted, retransmits, drops, send_window, window_above, \
-             sawtooth_period, sawtooth_peak, sawtooth_trough, ratio",
+             sawtooth_period, sawtooth_peak, sawtooth_trough, rtt, fct, unfinished, timeouts, \
+             ack_gaps, queue, marked, lost, ratio",
     ),
     (
         "of = \"legacy\", to",
@@ -101,10 +103,152 @@ const UNREADABLE: [(&str, &str, &str); 16] = [
     ),
 ];
 
+/// The same for the swept experiment.
+const UNREADABLE_SWEPT: [(&str, &str, &str); 26] = [
+    (
+        "leaf-spine =",
+        "leafspine =",
+        "t.toml:8:14: unknown value `leafspine`; did you mean `leaf-spine`?",
+    ),
+    (
+        "spines = 2",
+        "spine = 2",
+        "t.toml:8:41: unknown key `spine`; did you mean `spines`?",
+    ),
+    (
+        "spines = 2",
+        "spines = \"2\"",
+        "t.toml:8:50: invalid type: string \"2\", expected a whole number",
+    ),
+    (
+        "{ leaf-spine = { leaves = 3, spines = 2 } }",
+        "\"ring\"",
+        "t.toml:8:12: unknown value `ring`; known here: star, dumbbell, parking-lot, leaf-spine",
+    ),
+    (
+        "{ leaf-spine = { leaves = 3, spines = 2 } }",
+        "\"parking-lot\"",
+        "t.toml:8:12: invalid type: the name alone, expected a table with its keys",
+    ),
+    (
+        "{ leaf-spine = { leaves = 3, spines = 2 } }",
+        "{ star = {}, dumbbell = {} }",
+        "t.toml:8:12: not one key but several, or none; keep one of them",
+    ),
+    (
+        "web = { rate",
+        "wib = { rate",
+        "t.toml:32:17: unknown value `wib`; did you mean `web`?",
+    ),
+    (
+        "web = { rate = 50,",
+        "web = {",
+        "t.toml:32:23: missing key `rate`; add it to this table",
+    ),
+    (
+        "\"1kB\", 0.5",
+        "\"1k\", 0.5",
+        "t.toml:32:46: `1k` is not a size: the unit is one of B, kB, KiB, MB, MiB, GB, GiB; \
+             write for example \"1500B\"",
+    ),
+    (
+        "\"1kB\", 0.5",
+        "\"1kB\"",
+        "t.toml:32:45: invalid length 1, expected [size, cumulative probability]",
+    ),
+    (
+        "[[\"1kB\", 0.5], [\"1MB\", 1.0]]",
+        "\"1k\"",
+        "t.toml:32:44: `1k` is not a size: the unit is one of B, kB, KiB, MB, MiB, GB, GiB; \
+             write for example \"1500B\"",
+    ),
+    (
+        "[[\"1kB\", 0.5], [\"1MB\", 1.0]]",
+        "7",
+        "t.toml:32:44: invalid type: integer `7`, expected a size (\"10kB\") or a list of sizes \
+             with their cumulative probabilities ([[\"1kB\", 0.5], [\"100kB\", 1.0]])",
+    ),
+    (
+        "delayed_ack = \"0s\"",
+        "frto = \"on\"",
+        "t.toml:16:8: unknown value `on`; known here: off, halve, undo",
+    ),
+    (
+        "delayed_ack = \"0s\"",
+        "delayed_ack = 0",
+        "t.toml:16:15: `0` is not a duration: the unit is missing; write for example \"250us\"",
+    ),
+    (
+        "arms = [\"sim\"]",
+        "arms = [\"simulator\"]",
+        "t.toml:3:9: unknown value `simulator`; known here: sim, live",
+    ),
+    (
+        "arms = [\"sim\"]",
+        "arms = \"sim\"",
+        "t.toml:3:8: invalid type: string \"sim\", expected a list",
+    ),
+    (
+        "buffer = \"deep\"",
+        "buffer = 7",
+        "t.toml:46:36: expected a label (\"9\") or a list of labels ([\"5\", \"9\"])",
+    ),
+    (
+        "long = [\"1\", \"8\"]",
+        "long = [1, 8]",
+        "t.toml:46:15: expected a label (\"9\") or a list of labels ([\"5\", \"9\"])",
+    ),
+    (
+        "statistic = \"p99\"",
+        "statistic = \"p95\"",
+        "t.toml:45:69: unknown value `p95`; did you mean `p99`?",
+    ),
+    (
+        "[8, 4, 1]",
+        "8",
+        "t.toml:36:53: `case.mixed.guests.short.count` is 8; give a list with a value for every \
+             setting",
+    ),
+    (
+        "labels = [\"deep\"",
+        "label = [\"deep\"",
+        "t.toml:40:1: unknown key `label`; did you mean `labels`?",
+    ),
+    (
+        "set = { \"network.queue\"",
+        "set = { network.queue",
+        "t.toml:41:7: `network` is a table; write the whole key in quotes: \"network.KEY\" = \
+             [VALUE, …]",
+    ),
+    (
+        "on = \"sim\"",
+        "on = \"vm\"",
+        "t.toml:54:6: unknown value `vm`; known here: sim, live",
+    ),
+    (
+        "rises = true",
+        "rise = true",
+        "t.toml:53:1: unknown key `rise`; did you mean `rises`?",
+    ),
+    (
+        "rises = true",
+        "rises = 1",
+        "t.toml:53:9: invalid type: integer `1`, expected a boolean",
+    ),
+    (
+        "from = 1",
+        "form = 1",
+        "t.toml:26:1: unknown key `form`; did you mean `from`?",
+    ),
+];
+
 #[test]
 fn a_file_that_cannot_be_read_is_refused_at_the_place() {
     for (from, to, expected) in UNREADABLE {
-        assert_eq!(error(from, to), expected, "{from:?} -> {to:?}");
+        assert_eq!(error(GOOD, from, to), expected, "{from:?} -> {to:?}");
+    }
+    for (from, to, expected) in UNREADABLE_SWEPT {
+        assert_eq!(error(SWEPT, from, to), expected, "{from:?} -> {to:?}");
     }
 }
 

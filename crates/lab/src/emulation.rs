@@ -12,9 +12,15 @@ const AMPLE: Length = Length::Bytes(1 << 30);
 /// The star of `hosts` senders' hosts and the server. Host numbers are those of the plan.
 ///
 /// # Errors
-/// [`LabError::Network`] for values that `uc-net` refuses.
+/// [`LabError::Network`] for values that `uc-net` refuses, [`LabError::Unsupported`] for another
+/// topology.
 pub fn star(network: &Network, hosts: usize) -> Result<Star, LabError> {
-    let Topology::Star = network.topology;
+    if network.topology != Topology::Star {
+        return Err(LabError::Unsupported {
+            what: format!("[network] topology: a {}", network.topology.name()),
+            mend: "run it with --on sim",
+        });
+    }
     let delay = uc_net::Nanos(network.delay.0);
     let rate = |rate: BitsPerSec| uc_net::BitsPerSec(rate.0);
     let ample = QueueSpec::DropTail { limit: AMPLE };

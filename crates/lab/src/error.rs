@@ -156,6 +156,9 @@ pub enum LabError {
         /// What to change.
         mend: &'static str,
     },
+    /// The experiment has keys that this arm can't set.
+    #[error(transparent)]
+    Experiment(#[from] uc_experiment::Error),
     /// The network of the experiment is refused by the emulator.
     #[error("[network] of the experiment: {0}")]
     Network(#[source] uc_net::NetError),

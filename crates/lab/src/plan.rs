@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use uc_experiment::{Application, Case, Experiment, Family, Law, Profile, Stack};
+use uc_experiment::{Case, Experiment, Family, Law, Profile, Stack};
 
 use crate::error::LabError;
 
@@ -35,8 +35,6 @@ pub struct Guest {
     pub profile: Profile,
     /// Parallel flows.
     pub flows: u32,
-    /// What they carry.
-    pub application: Application,
 }
 
 /// The receiver of every flow.
@@ -99,9 +97,8 @@ impl Plan {
                     mac: mac(number),
                     stack: stack.clone(),
                     law: group.law,
-                    profile: group.profile,
+                    profile: group.profile.unwrap_or(Profile::Linux),
                     flows: group.flows,
-                    application: group.application,
                 });
             }
         }

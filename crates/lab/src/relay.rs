@@ -34,6 +34,8 @@ pub struct WireReport {
     pub queue: Vec<QueueSample>,
     /// Every link's totals by its name.
     pub links: BTreeMap<String, LinkTotals>,
+    /// The name of the link with the experiment's queue.
+    pub bottleneck: String,
     /// Lateness and whatever went wrong, by name, each `wire_…`.
     pub counters: BTreeMap<String, u64>,
 }
@@ -212,7 +214,7 @@ impl<'a> Relay<'a> {
                 at_ns: now.0,
                 backlog_bytes: report.backlog.bytes,
                 backlog_packets: u32::try_from(report.backlog.packets).unwrap_or(u32::MAX),
-                average_bytes: None,
+                average_bytes: report.average_bytes,
             });
         }
     }
@@ -238,6 +240,8 @@ impl<'a> Relay<'a> {
             (tuple, both)
         });
         let flows = flows.collect();
+        let bottleneck = &self.star.topology.links()[self.star.bottleneck.0 as usize];
+        let bottleneck = bottleneck.name.clone();
         let mut links = BTreeMap::new();
         for (number, plan) in self.star.topology.links().iter().enumerate() {
             if let Some(report) = self.network.link(LinkId(number as u32)) {
@@ -256,6 +260,7 @@ impl<'a> Relay<'a> {
             flows,
             queue: self.queue,
             links,
+            bottleneck,
             counters,
         }
     }

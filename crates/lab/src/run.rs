@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use uc_experiment::{Case, Experiment, QueueSample, RunRecord};
+use uc_experiment::{Arm, Case, Experiment, QueueSample, RunRecord};
 use uc_net::Nanos;
 
 use crate::clock;
@@ -56,7 +56,7 @@ pub struct Repetition {
 /// `progress` is called on the calling thread, about ten times a second.
 ///
 /// # Errors
-/// [`LabError::Need`] before anything is built; [`LabError::Cancelled`] within about 50 ms of
+/// [`LabError::Experiment`] or [`LabError::Need`] before anything is built; [`LabError::Cancelled`] within about 50 ms of
 /// `cancel` being set; otherwise what failed. Everything that was built is gone on return.
 pub fn run_case(
     experiment: &Experiment,
@@ -66,6 +66,7 @@ pub fn run_case(
     progress: &dyn Fn(Progress),
     cancel: &AtomicBool,
 ) -> Result<RunRecord, LabError> {
+    experiment.suits(Arm::Live)?;
     need::check()?;
     progress(Progress::Building);
     let plan = Plan::new(experiment, case)?;
@@ -109,6 +110,7 @@ pub fn run_case(
         })
         .collect();
     record.links = report.links;
+    record.bottlenecks = vec![report.bottleneck];
     record.counters.extend(report.counters);
     Ok(record)
 }

@@ -12,7 +12,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use uc_experiment::Application;
 use uc_net::random::Stream;
 
 use crate::error::LabError;
@@ -249,7 +248,6 @@ fn open_flows(plan: &Plan, wiring: &Wiring) -> Result<Vec<Flow>, LabError> {
     let mut tuples = tuples(plan).into_iter();
     let mut flows = Vec::with_capacity(plan.flow_count());
     for (number, (guest, namespace)) in plan.guests.iter().zip(&wiring.guests).enumerate() {
-        let Application::Bulk = guest.application;
         for flow in 0..guest.flows {
             let Some(tuple) = tuples.next() else { break };
             let congestion_control = &guest.stack.congestion_control;

@@ -9,8 +9,8 @@ use std::error::Error;
 use std::time::Instant;
 
 use uc_net::{
-    BitsPerSec, Dumbbell, Ecn, HostId, Length, LinkId, LinkSpec, Nanos, Network, Packet, QueueSpec,
-    Sink,
+    BitsPerSec, Delivery, DropReason, Dumbbell, Ecn, HostId, Length, LinkId, LinkSpec, Nanos,
+    Network, Observer, Packet, QueueSpec,
 };
 
 const FLOWS: u32 = 50;
@@ -44,39 +44,40 @@ impl Packet for Segment {
     }
 }
 
-/// Arrivals that wait for their answer.
+/// Counts what the queues do.
 #[derive(Default)]
-struct Arrivals {
-    answers: Vec<(HostId, HostId, Segment)>,
+struct Counts {
     marks: u64,
     drops: u64,
 }
 
-impl Sink<Segment> for Arrivals {
-    fn deliver(&mut self, _at: Nanos, host: HostId, segment: Segment) {
-        let is_data = host.0 >= FLOWS;
-        let peer = HostId(if is_data {
-            host.0 - FLOWS
-        } else {
-            host.0 + FLOWS
-        });
-        let answer = Segment {
-            size_bytes: if is_data { 66 } else { 1_514 },
-            sequence: segment.acknowledgment,
-            acknowledgment: segment.sequence + 1,
-            ecn: if is_data { Ecn::NotEct } else { Ecn::Ect0 },
-            ..segment
-        };
-        self.answers.push((host, peer, answer));
-    }
-
-    fn dropped(&mut self, _: Nanos, _: LinkId, _: &Segment, _: uc_net::DropReason) {
+impl Observer<Segment> for Counts {
+    fn dropped(&mut self, _: Nanos, _: LinkId, _: &Segment, _: DropReason) {
         self.drops += 1;
     }
 
     fn marked(&mut self, _: Nanos, _: LinkId, _: &Segment) {
         self.marks += 1;
     }
+}
+
+/// What `host` sends when `segment` reaches it, and to whom: an acknowledgment for data, the next
+/// data for an acknowledgment.
+fn answer(host: HostId, segment: Segment) -> (HostId, Segment) {
+    let is_data = host.0 >= FLOWS;
+    let peer = if is_data {
+        host.0 - FLOWS
+    } else {
+        host.0 + FLOWS
+    };
+    let answer = Segment {
+        size_bytes: if is_data { 66 } else { 1_514 },
+        sequence: segment.acknowledgment,
+        acknowledgment: segment.sequence + 1,
+        ecn: if is_data { Ecn::NotEct } else { Ecn::Ect0 },
+        ..segment
+    };
+    (HostId(peer), answer)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -113,16 +114,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             )?;
         }
     }
-    let mut arrivals = Arrivals::default();
+    let mut counts = Counts::default();
+    let end = Nanos::from_secs(seconds);
     let started = Instant::now();
-    while let Some(now) = network
-        .next_event()
-        .filter(|&at| at <= Nanos::from_secs(seconds))
-    {
-        network.advance(now, &mut arrivals);
-        for (from, to, segment) in arrivals.answers.drain(..) {
-            network.inject(now, from, to, segment)?;
-        }
+    while let Some(Delivery { at, host, packet }) = network.next_delivery(end, &mut counts) {
+        let (peer, answer) = answer(host, packet);
+        network.inject(at, host, peer, answer)?;
     }
     let elapsed = started.elapsed();
     let hops: u64 = (0..dumbbell.topology.links().len() as u32)
@@ -134,8 +131,8 @@ fn main() -> Result<(), Box<dyn Error>> {
          {seconds} s of virtual time",
         elapsed.as_secs_f64(),
         hops as f64 / elapsed.as_secs_f64() / 1e6,
-        arrivals.marks,
-        arrivals.drops,
+        counts.marks,
+        counts.drops,
     );
     Ok(())
 }

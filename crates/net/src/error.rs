@@ -132,6 +132,24 @@ pub enum NetError {
         /// The node's name.
         node: String,
     },
+    /// A ready-made topology without a link between its switches.
+    #[error("{shape} of {count} {part}; give at least {least}")]
+    TooSmall {
+        /// Which topology.
+        shape: &'static str,
+        /// What there are too few of.
+        part: &'static str,
+        /// How many were asked for.
+        count: usize,
+        /// How many it takes.
+        least: usize,
+    },
+    /// More links than a network can tell apart.
+    #[error("{links} links in one network; give at most 1048576")]
+    TooManyLinks {
+        /// How many there are.
+        links: usize,
+    },
     /// No chain of links leads from one host to the other.
     #[error("no way from host {from} to host {to}; connect them through a switch")]
     NoRoute {

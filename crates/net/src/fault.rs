@@ -1,7 +1,6 @@
 //! Faults of a link: loss, duplication and reordering by an ordered list of rules.
 
 use crate::error::SpecError;
-use crate::packet::Packet;
 use crate::random::Stream;
 use crate::units::Nanos;
 
@@ -52,10 +51,10 @@ impl Faults {
         })
     }
 
-    /// The fault that strikes `packet`, if one does.
-    pub(crate) fn strike(&mut self, packet: &impl Packet) -> Option<Fault> {
+    /// The fault that strikes a packet of `flow`, if one does.
+    pub(crate) fn strike(&mut self, flow: u32) -> Option<Fault> {
         for rule in &self.rules {
-            let concerns = rule.flow.is_none_or(|flow| flow == packet.flow());
+            let concerns = rule.flow.is_none_or(|concerned| concerned == flow);
             if concerns && self.random.chance_ppm(rule.chance_ppm) {
                 return Some(rule.fault);
             }

@@ -8,13 +8,18 @@
 //! 1. [`packet`]: what the network must know of a packet, and nothing more.
 //! 2. [`queue`]: DropTail, step marking and RED; each decides when a packet arrives.
 //! 3. [`link`]: a queue, a transmitter at a rate, a propagation delay; one direction.
-//! 4. [`topology`] and [`shapes`]: hosts, switches, links; star and dumbbell.
-//! 5. [`network`]: injects, forwards and delivers, in the order of (time, sequence).
+//! 4. [`topology`] and [`shapes`]: hosts, switches, links; star, dumbbell, parking
+//!    lot, leaf–spine.
+//! 5. [`routes`]: the fewest hops, and ECMP where several ways have as few.
+//! 6. [`network`]: injects, forwards and delivers, in the order of (time, sequence). A driver on the
+//!    real clock lets it [`advance`](Network::advance) into a sink; a simulator asks for the
+//!    [`next_delivery`](Network::next_delivery) and answers it before time goes on.
 //!
 //! All arithmetic on the way of a packet is in integers. The one exception is the derivation of
 //! RED's parameters ([`queue::red::RedParameters`]), which happens once, before time begins.
 
 mod agenda;
+mod depot;
 pub mod error;
 pub mod fault;
 pub mod link;
@@ -24,6 +29,7 @@ pub mod queue;
 pub mod random;
 pub mod routes;
 pub mod shapes;
+pub mod sink;
 pub mod stats;
 pub mod topology;
 pub mod units;
@@ -31,11 +37,12 @@ pub mod units;
 pub use error::{NetError, SpecError};
 pub use fault::{Fault, FaultRule};
 pub use link::{Link, LinkSpec};
-pub use network::{Network, Sink};
+pub use network::Network;
 pub use packet::{Ecn, Packet};
 pub use queue::red::{RedParameters, RedSpec};
 pub use queue::{Backlog, DropReason, Length, Queue, QueueSpec, Verdict};
-pub use shapes::{Dumbbell, Star};
-pub use stats::{FlowCounts, LinkReport, LinkStats};
+pub use shapes::{Dumbbell, LeafSpine, ParkingLot, Star};
+pub use sink::{Delivery, Observer, Sink};
+pub use stats::{FlowCounts, FlowTable, LinkReport, LinkStats};
 pub use topology::{HostId, LinkId, Node, SwitchId, Topology};
 pub use units::{BitsPerSec, Nanos};

@@ -51,7 +51,8 @@ pub struct Link<P> {
     busy_until: Nanos,
     /// Packets that were sent or are being sent, by time of arrival.
     flight: VecDeque<(Nanos, P)>,
-    faults: Option<Faults>,
+    /// Boxed: few links have any, and what every packet touches stays together.
+    faults: Option<Box<Faults>>,
     stats: LinkStats,
 }
 
@@ -66,10 +67,10 @@ impl<P: Packet> Link<P> {
         }
         let faults = match spec.faults.as_slice() {
             [] => None,
-            rules => Some(Faults::new(
-                rules,
-                Stream::new(seed, &format!("{name}/faults")),
-            )?),
+            rules => {
+                let random = Stream::new(seed, &format!("{name}/faults"));
+                Some(Box::new(Faults::new(rules, random)?))
+            }
         };
         Ok(Link {
             queue: Queue::new(&spec.queue, Stream::new(seed, &format!("{name}/queue")))?,
@@ -85,59 +86,92 @@ impl<P: Packet> Link<P> {
     /// Offers a packet at `now`, which must not lie before an earlier call's. `saw` is told what
     /// became of it, and of its copy if a rule makes one, while the packet is still at hand.
     pub fn offer(&mut self, now: Nanos, packet: P, saw: &mut impl FnMut(Verdict, &P)) {
-        self.catch_up(now);
-        self.stats.offered_packets += 1;
-        self.stats.offered_bytes += u64::from(packet.size_bytes());
-        match self
-            .faults
-            .as_mut()
-            .and_then(|faults| faults.strike(&packet))
-        {
-            None => self.enqueue(now, packet, Nanos::ZERO, saw),
-            Some(Fault::Loss) => {
-                self.stats.count_drop(DropReason::Fault);
-                saw(Verdict::Dropped(DropReason::Fault), &packet);
-            }
+        let hold = match self.strike(&packet) {
+            None => Nanos::ZERO,
+            Some(Fault::Loss) => return saw(Verdict::Dropped(DropReason::Fault), &packet),
+            Some(Fault::Reorder { hold }) => hold,
             Some(Fault::Duplicate) => {
-                self.stats.duplicated_packets += 1;
                 self.enqueue(now, packet.clone(), Nanos::ZERO, saw);
-                self.enqueue(now, packet, Nanos::ZERO, saw);
+                Nanos::ZERO
             }
-            Some(Fault::Reorder { hold }) => {
-                self.stats.reordered_packets += 1;
-                self.enqueue(now, packet, hold, saw);
-            }
+        };
+        self.enqueue(now, packet, hold, saw);
+    }
+
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        mut packet: P,
+        hold: Nanos,
+        saw: &mut impl FnMut(Verdict, &P),
+    ) {
+        let verdict = self.judge(now, &mut packet);
+        saw(verdict, &packet);
+        if !matches!(verdict, Verdict::Dropped(_)) {
+            self.accept(now, packet, hold);
         }
     }
 
-    fn enqueue(&mut self, now: Nanos, packet: P, hold: Nanos, saw: &mut impl FnMut(Verdict, &P)) {
-        let mut held = Held { tag: hold, packet };
-        let verdict = self.queue.judge(now, &mut held);
-        saw(verdict, &held.packet);
-        match verdict {
-            Verdict::Dropped(reason) => self.stats.count_drop(reason),
-            Verdict::Marked => self.stats.marked_packets += 1,
-            Verdict::Queued => {}
+    /// A packet comes to the link. Says which fault strikes it; all but a loss leave it to be
+    /// judged, twice if it is to be duplicated.
+    #[inline]
+    pub(crate) fn strike(&mut self, packet: &P) -> Option<Fault> {
+        self.stats.offered_packets += 1;
+        self.stats.offered_bytes += u64::from(packet.size_bytes());
+        let fault = self.faults.as_mut()?.strike(packet.flow())?;
+        match fault {
+            Fault::Loss => self.stats.count_drop(DropReason::Fault),
+            Fault::Duplicate => self.stats.duplicated_packets += 1,
+            Fault::Reorder { .. } => self.stats.reordered_packets += 1,
         }
-        let dropped = matches!(verdict, Verdict::Dropped(_));
-        if self.busy_until > now {
-            if !dropped {
-                self.queue.push(held);
+        Some(fault)
+    }
+
+    /// The queue's verdict on a packet at `now`. One that is not dropped must be given to
+    /// [`Link::accept`] next.
+    #[inline]
+    pub(crate) fn judge(&mut self, now: Nanos, packet: &mut P) -> Verdict {
+        self.catch_up(now);
+        if self.busy_until <= now {
+            self.queue.idle(self.busy_until);
+        }
+        let verdict = self.queue.judge(now, packet);
+        match verdict {
+            Verdict::Queued => {}
+            Verdict::Marked => self.stats.marked_packets += 1,
+            Verdict::Dropped(reason) => {
+                self.stats.count_drop(reason);
+                // A free transmitter asks at every arrival. After a drop it will have found
+                // nothing at `now`, so that RED's idle period, which the arrival ended, begins
+                // anew.
+                self.awake(now);
             }
+        }
+        verdict
+    }
+
+    /// Takes in a packet that was judged at `now`; `hold` is what a reordering rule adds.
+    #[inline(always)]
+    pub(crate) fn accept(&mut self, now: Nanos, packet: P, hold: Nanos) {
+        if self.busy_until > now {
+            self.queue.push(Held { tag: hold, packet });
             return;
         }
-        // The transmitter is free and asks at every arrival. After a drop it will have found
-        // nothing at `now`, so that RED's idle period, which the arrival ended, begins anew.
+        self.awake(now);
+        self.transmit(packet, hold);
+    }
+
+    /// The transmitter, if it has been idle, begins a busy period.
+    #[inline]
+    fn awake(&mut self, now: Nanos) {
         if self.busy_until < now {
             self.busy_until = now;
             self.serializer.restart();
         }
-        if !dropped {
-            self.transmit(held);
-        }
     }
 
     /// The next packet that has arrived at the far end by `now`, with the time at which it did.
+    #[inline]
     pub fn receive(&mut self, now: Nanos) -> Option<(Nanos, P)> {
         self.catch_up(now);
         if self.flight.front()?.0 > now {
@@ -148,6 +182,7 @@ impl<P: Packet> Link<P> {
     }
 
     /// When [`Link::receive`] can next have something to say; none for an empty link.
+    #[inline]
     pub fn next_event(&self) -> Option<Nanos> {
         let head = self.flight.front()?.0;
         if self.queue.backlog().packets == 0 {
@@ -156,6 +191,12 @@ impl<P: Packet> Link<P> {
         // What waits can't arrive before this. It lies behind the head, unless the head is held
         // back by a reordering rule.
         Some(head.min(self.busy_until + self.delay))
+    }
+
+    /// Whether another packet can't change what arrives next.
+    #[inline]
+    pub(crate) fn is_steady(&self) -> bool {
+        self.faults.is_none() && !self.flight.is_empty()
     }
 
     /// The packet that arrives next among those on the wire.
@@ -169,21 +210,29 @@ impl<P: Packet> Link<P> {
         LinkReport {
             stats: self.stats,
             backlog: self.queue.backlog(),
+            average_bytes: self.queue.average_bytes(),
         }
     }
 
     /// Starts every transmission that was due by `now`, each at the moment at which it was due.
+    #[inline]
     fn catch_up(&mut self, now: Nanos) {
-        while self.busy_until <= now {
-            let Some(held) = self.queue.take(self.busy_until) else {
-                return;
-            };
-            self.transmit(held);
+        if self.busy_until <= now && self.queue.backlog().packets > 0 {
+            self.start_due(now);
+        }
+    }
+
+    fn start_due(&mut self, now: Nanos) {
+        while self.busy_until <= now
+            && let Some(Held { tag: hold, packet }) = self.queue.take()
+        {
+            self.transmit(packet, hold);
         }
     }
 
     /// Starts a transmission at the moment at which the transmitter is free.
-    fn transmit(&mut self, Held { tag: hold, packet }: Held<P>) {
+    #[inline(always)]
+    fn transmit(&mut self, packet: P, hold: Nanos) {
         let size_bytes = packet.size_bytes();
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(size_bytes);
@@ -192,6 +241,7 @@ impl<P: Packet> Link<P> {
     }
 
     /// Behind everything that arrives no later; at the end, unless a held packet is there.
+    #[inline]
     fn put_on_wire(&mut self, arrives: Nanos, packet: P) {
         match self.flight.back() {
             Some(&(last, _)) if last > arrives => {

@@ -5,52 +5,34 @@
 //! from the injections and their times alone; how often [`Network::advance`] is called changes
 //! nothing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use crate::agenda::{Agenda, Key, NEVER, key};
+use crate::agenda::{self, Agenda, Key, LINKS_MAX, NEVER};
+use crate::depot::{Depot, Slip};
 use crate::error::NetError;
+use crate::fault::Fault;
 use crate::link::Link;
-use crate::packet::{Packet, Tagged};
+use crate::packet::Packet;
 use crate::queue::{DropReason, Verdict};
 use crate::routes::Routes;
-use crate::stats::{FlowCounts, LinkReport};
+use crate::sink::{Delivery, Observer, Sink, Watching};
+use crate::stats::{FlowTable, LinkReport};
 use crate::topology::{HostId, LinkId, Topology};
 use crate::units::Nanos;
 
-/// What comes out of a network. Only deliveries must be dealt with.
-pub trait Sink<P> {
-    /// `packet` reached `host` at `at`.
-    fn deliver(&mut self, at: Nanos, host: HostId, packet: P);
-
-    /// `link` dropped `packet` at `at`.
-    fn dropped(&mut self, _at: Nanos, _link: LinkId, _packet: &P, _reason: DropReason) {}
-
-    /// `link` marked `packet`, which carries CE now, at `at`.
-    fn marked(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
-}
-
-/// Where a packet goes, and which of two that are due at one time comes first.
-#[derive(Clone, Copy, Debug)]
-struct Route {
-    sequence: u64,
-    to: HostId,
-}
-
-/// A packet on its way through the network.
-type Envelope<P> = Tagged<Route, P>;
-
 /// A link in its place.
 #[derive(Clone, Debug)]
-struct Port<P> {
-    link: Link<Envelope<P>>,
+struct Port {
+    link: Link<Slip>,
     /// The node at the far end: a host below the number of hosts, a switch from there on.
     to: usize,
 }
 
-impl<P: Packet> Port<P> {
-    fn next_key(&self) -> Key {
+impl Port {
+    #[inline]
+    fn next_key(&self, link: u32) -> Key {
         match (self.link.next_event(), self.link.head()) {
-            (Some(at), Some(envelope)) => key(at, envelope.tag.sequence),
+            (Some(at), Some(slip)) => agenda::key(at, slip.sequence, link),
             _ => NEVER,
         }
     }
@@ -58,24 +40,24 @@ impl<P: Packet> Port<P> {
 
 /// A packet that was injected and has not come to its first link yet.
 #[derive(Clone, Debug)]
-struct Injected<P> {
+struct Injected {
     at: Nanos,
     link: LinkId,
-    to: HostId,
-    packet: P,
+    slip: Slip,
 }
 
 /// A network of hosts, switches and links.
 #[derive(Clone, Debug)]
 pub struct Network<P> {
-    ports: Vec<Port<P>>,
+    ports: Vec<Port>,
+    depot: Depot<P>,
     routes: Routes,
     hosts: usize,
     agenda: Agenda,
-    inbox: VecDeque<Injected<P>>,
+    inbox: VecDeque<Injected>,
     clock: Nanos,
     sequence: u64,
-    flows: BTreeMap<u32, FlowCounts>,
+    flows: FlowTable,
 }
 
 impl<P: Packet> Network<P> {
@@ -84,7 +66,11 @@ impl<P: Packet> Network<P> {
     /// # Errors
     /// [`NetError::Link`] names the link and the value that can't be used.
     pub fn new(topology: &Topology, seed: u64) -> Result<Network<P>, NetError> {
-        let mut ports = Vec::with_capacity(topology.links().len());
+        let links = topology.links().len();
+        if links > LINKS_MAX {
+            return Err(NetError::TooManyLinks { links });
+        }
+        let mut ports = Vec::with_capacity(links);
         for plan in topology.links() {
             let link =
                 Link::new(&plan.spec, seed, &plan.name).map_err(|problem| NetError::Link {
@@ -99,12 +85,13 @@ impl<P: Packet> Network<P> {
         Ok(Network {
             agenda: Agenda::new(ports.len()),
             ports,
-            routes: Routes::new(topology),
+            depot: Depot::new(),
+            routes: Routes::new(topology, seed),
             hosts: topology.host_count(),
             inbox: VecDeque::new(),
             clock: Nanos::ZERO,
             sequence: 0,
-            flows: BTreeMap::new(),
+            flows: FlowTable::default(),
         })
     }
 
@@ -122,19 +109,15 @@ impl<P: Packet> Network<P> {
     ) -> Result<(), NetError> {
         self.check_host(from)?;
         self.check_host(to)?;
-        let Some(link) = self.routes.next(from.0 as usize, to) else {
+        let Some(link) = self.routes.next(from.0 as usize, to, || packet.path_key()) else {
             return Err(NetError::NoRoute {
                 from: from.0,
                 to: to.0,
             });
         };
         let at = now.max(self.inbox.back().map_or(self.clock, |last| last.at));
-        self.inbox.push_back(Injected {
-            at,
-            link,
-            to,
-            packet,
-        });
+        let slip = self.depot.store(packet, to);
+        self.inbox.push_back(Injected { at, link, slip });
         Ok(())
     }
 
@@ -152,7 +135,7 @@ impl<P: Packet> Network<P> {
     ) -> Result<(), NetError> {
         self.check_host(from)?;
         for to in (0..self.hosts as u32).map(HostId) {
-            if self.routes.next(from.0 as usize, to).is_some() {
+            if self.routes.reach(from.0 as usize, to) {
                 self.inject(now, from, to, packet.clone())?;
             }
         }
@@ -161,36 +144,58 @@ impl<P: Packet> Network<P> {
 
     /// When the network next has something to do; none when it is empty.
     pub fn next_event(&self) -> Option<Nanos> {
-        let link = self.agenda.first().map(|(at, _)| at);
+        let first = self.agenda.first();
+        let arrival = (first != NEVER).then(|| agenda::time(first));
         let injected = self.inbox.front().map(|injected| injected.at);
-        link.into_iter().chain(injected).min()
+        arrival.into_iter().chain(injected).min()
     }
 
     /// Lets everything happen that happens up to and including `now`.
     pub fn advance(&mut self, now: Nanos, sink: &mut impl Sink<P>) {
-        loop {
-            let injected = self
-                .inbox
-                .front()
-                .map_or(Nanos::MAX, |injected| injected.at);
-            match self.agenda.first() {
-                Some((at, link)) if at <= injected && at <= now => self.arrive(at, link, sink),
-                _ if injected <= now => {
-                    let Some(Injected {
-                        at,
-                        link,
-                        to,
-                        packet,
-                    }) = self.inbox.pop_front()
-                    else {
-                        break;
-                    };
-                    self.offer(at, link, to, packet, sink);
-                }
-                _ => break,
-            }
+        while let Some(Delivery { at, host, packet }) =
+            self.next_delivery(now, &mut Watching(&mut *sink))
+        {
+            sink.deliver(at, host, packet);
         }
-        self.clock = self.clock.max(now);
+    }
+
+    /// Lets things happen up to the next delivery at or before `limit`, and stops there: the clock
+    /// then says when it was, and what is injected now goes its way before anything later happens.
+    /// None if no packet reaches a host by `limit`; the clock then says `limit`.
+    pub fn next_delivery(
+        &mut self,
+        limit: Nanos,
+        observer: &mut impl Observer<P>,
+    ) -> Option<Delivery<P>> {
+        loop {
+            let first = self.agenda.first();
+            let due = agenda::time(first);
+            let injected = self.inbox.front().map_or(Nanos::MAX, |next| next.at);
+            let (at, link, slip) = if first != NEVER && due <= injected.min(limit) {
+                let Some((at, node, slip)) = self.arrive(due, agenda::link(first)) else {
+                    continue;
+                };
+                if node < self.hosts {
+                    self.clock = self.clock.max(at);
+                    let host = HostId(node as u32);
+                    let packet = self.depot.withdraw(&slip)?;
+                    return Some(Delivery { at, host, packet });
+                }
+                let path_key = || self.depot.get(&slip).map_or(0, P::path_key);
+                let Some(link) = self.routes.next(node, slip.to, path_key) else {
+                    continue;
+                };
+                (at, link, slip)
+            } else {
+                match self.inbox.pop_front_if(|next| next.at <= limit) {
+                    Some(Injected { at, link, slip }) => (at, link, slip),
+                    None => break,
+                }
+            };
+            self.offer(at, link, slip, observer);
+        }
+        self.clock = self.clock.max(limit);
+        None
     }
 
     /// The time up to which the network has advanced.
@@ -206,7 +211,7 @@ impl<P: Packet> Network<P> {
     }
 
     /// Drops and marks by flow; a flow that suffered neither is absent.
-    pub fn flows(&self) -> &BTreeMap<u32, FlowCounts> {
+    pub fn flows(&self) -> &FlowTable {
         &self.flows
     }
 
@@ -220,48 +225,95 @@ impl<P: Packet> Network<P> {
     }
 
     /// A link's event: it may hand a packet to the node at its far end.
-    fn arrive(&mut self, at: Nanos, link: u32, sink: &mut impl Sink<P>) {
+    #[inline]
+    fn arrive(&mut self, due: Nanos, link: u32) -> Option<(Nanos, usize, Slip)> {
         let port = &mut self.ports[link as usize];
-        let arrived = port.link.receive(at);
-        self.agenda.set(link, port.next_key());
-        let node = port.to;
-        let Some((at, Envelope { tag, packet })) = arrived else {
-            return;
-        };
-        if node < self.hosts {
-            sink.deliver(at, HostId(node as u32), packet);
-        } else if let Some(link) = self.routes.next(node, tag.to) {
-            self.offer(at, link, tag.to, packet, sink);
+        let arrived = port.link.receive(due);
+        self.agenda.set(link, port.next_key(link));
+        let (at, slip) = arrived?;
+        Some((at, port.to, slip))
+    }
+
+    /// A packet comes to a link.
+    #[inline]
+    fn offer(&mut self, at: Nanos, link: LinkId, slip: Slip, observer: &mut impl Observer<P>) {
+        let port = &mut self.ports[link.0 as usize];
+        let is_steady = port.link.is_steady();
+        match port.link.strike(&slip) {
+            None => self.enqueue(at, link, slip, Nanos::ZERO, observer),
+            Some(fault) => self.suffer(at, link, slip, fault, observer),
+        }
+        if !is_steady {
+            self.schedule(link);
         }
     }
 
-    fn offer(&mut self, at: Nanos, link: LinkId, to: HostId, packet: P, sink: &mut impl Sink<P>) {
-        let flows = &mut self.flows;
-        let mut saw = |verdict: Verdict, envelope: &Envelope<P>| match verdict {
-            Verdict::Queued => {}
-            Verdict::Marked => {
-                flows.entry(envelope.flow()).or_default().marked_packets += 1;
-                sink.marked(at, link, &envelope.packet);
-            }
-            Verdict::Dropped(reason) => {
-                flows.entry(envelope.flow()).or_default().dropped_packets += 1;
-                sink.dropped(at, link, &envelope.packet, reason);
+    #[cold]
+    fn suffer(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        slip: Slip,
+        fault: Fault,
+        observer: &mut impl Observer<P>,
+    ) {
+        let hold = match fault {
+            Fault::Loss => return self.drop(at, link, slip, DropReason::Fault, observer),
+            Fault::Reorder { hold } => hold,
+            Fault::Duplicate => {
+                if let Some(copy) = self.depot.duplicate(slip) {
+                    self.enqueue(at, link, copy, Nanos::ZERO, observer);
+                }
+                Nanos::ZERO
             }
         };
-        let tag = Route {
-            sequence: self.sequence,
-            to,
-        };
-        let envelope = Envelope { tag, packet };
-        self.sequence += 1;
-        self.ports[link.0 as usize]
-            .link
-            .offer(at, envelope, &mut saw);
-        self.schedule(link);
+        self.enqueue(at, link, slip, hold, observer);
     }
 
+    // Always, since a slip that is passed through memory costs more than all that is done here.
+    #[inline(always)]
+    fn enqueue(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        mut slip: Slip,
+        hold: Nanos,
+        observer: &mut impl Observer<P>,
+    ) {
+        slip.sequence = self.sequence;
+        self.sequence += 1;
+        let on = &mut self.ports[link.0 as usize].link;
+        match on.judge(at, &mut slip) {
+            Verdict::Queued => {}
+            Verdict::Marked => {
+                self.flows.of(slip.flow()).marked_packets += 1;
+                if let Some(packet) = self.depot.mark(&slip) {
+                    observer.marked(at, link, packet);
+                }
+            }
+            Verdict::Dropped(reason) => return self.drop(at, link, slip, reason, observer),
+        }
+        on.accept(at, slip, hold);
+    }
+
+    #[cold]
+    fn drop(
+        &mut self,
+        at: Nanos,
+        link: LinkId,
+        slip: Slip,
+        reason: DropReason,
+        observer: &mut impl Observer<P>,
+    ) {
+        self.flows.of(slip.flow()).dropped_packets += 1;
+        if let Some(packet) = self.depot.withdraw(&slip) {
+            observer.dropped(at, link, &packet, reason);
+        }
+    }
+
+    #[inline]
     fn schedule(&mut self, link: LinkId) {
         self.agenda
-            .set(link.0, self.ports[link.0 as usize].next_key());
+            .set(link.0, self.ports[link.0 as usize].next_key(link.0));
     }
 }

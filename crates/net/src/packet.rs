@@ -54,6 +54,12 @@ pub trait Packet: Clone {
 
     /// The flow for which drops and marks are counted.
     fn flow(&self) -> u32;
+
+    /// What decides, with the receiving host, which of several equally short ways the packet takes:
+    /// packets with one key stay in order. The flow, unless it consists of several connections.
+    fn path_key(&self) -> u64 {
+        u64::from(self.flow())
+    }
 }
 
 /// A packet with what an element must remember of it while it holds it.

@@ -1,4 +1,4 @@
-//! The two topologies of the papers, ready made.
+//! The topologies of the papers, ready made: star, dumbbell, parking lot, leaf–spine.
 
 use crate::error::NetError;
 use crate::link::LinkSpec;
@@ -79,6 +79,134 @@ impl Dumbbell {
             backward,
         })
     }
+}
+
+/// Switches in a row with hosts at every one of them: flows that cross several trunks meet others
+/// that cross one.
+#[derive(Clone, Debug)]
+pub struct ParkingLot {
+    /// The network; hosts are numbered along the row.
+    pub topology: Topology,
+    /// The hosts at every switch.
+    pub hosts: Vec<Vec<HostId>>,
+    /// The trunks from each switch to the next.
+    pub forward: Vec<LinkId>,
+    /// The trunks from each switch but the first to the one before.
+    pub backward: Vec<LinkId>,
+}
+
+impl ParkingLot {
+    /// A parking lot with a switch for every number of hosts in `hosts_at`, and as many hops as
+    /// there are trunks between them; `access` and `trunk` as in [`Dumbbell::new`].
+    ///
+    /// # Errors
+    /// [`NetError::TooSmall`] without two switches.
+    pub fn new(
+        hosts_at: &[u32],
+        access: LinkSpec,
+        trunk: LinkSpec,
+    ) -> Result<ParkingLot, NetError> {
+        at_least(2, "a parking lot", "switches", hosts_at.len())?;
+        let mut topology = Topology::new();
+        let (switches, hosts) = add_crowds(&mut topology, "hop", hosts_at, &access)?;
+        let (mut forward, mut backward) = (Vec::new(), Vec::new());
+        for pair in switches.windows(2) {
+            forward.push(topology.connect(pair[0], pair[1], trunk.clone())?);
+            backward.push(topology.connect(pair[1], pair[0], trunk.clone())?);
+        }
+        Ok(ParkingLot {
+            topology,
+            hosts,
+            forward,
+            backward,
+        })
+    }
+}
+
+/// Leaf switches with hosts, each connected to every spine switch: as many equally short ways from
+/// leaf to leaf as there are spines.
+#[derive(Clone, Debug)]
+pub struct LeafSpine {
+    /// The network; hosts are numbered leaf by leaf.
+    pub topology: Topology,
+    /// The hosts at every leaf.
+    pub hosts: Vec<Vec<HostId>>,
+    /// The links from every leaf to every spine.
+    pub up: Vec<Vec<LinkId>>,
+    /// The links to every leaf from every spine.
+    pub down: Vec<Vec<LinkId>>,
+}
+
+impl LeafSpine {
+    /// A leaf for every number of hosts in `hosts_at`, and `spines` above them, with `access` for
+    /// every host's two links and `fabric` for every link between leaf and spine.
+    ///
+    /// # Errors
+    /// [`NetError::TooSmall`] without a leaf or a spine.
+    pub fn new(
+        hosts_at: &[u32],
+        spines: u32,
+        access: LinkSpec,
+        fabric: LinkSpec,
+    ) -> Result<LeafSpine, NetError> {
+        at_least(1, "a leaf-spine network", "leaves", hosts_at.len())?;
+        at_least(1, "a leaf-spine network", "spines", spines as usize)?;
+        let mut topology = Topology::new();
+        let (leaves, hosts) = add_crowds(&mut topology, "leaf", hosts_at, &access)?;
+        let spines: Vec<SwitchId> = (0..spines)
+            .map(|number| topology.add_switch(&format!("spine{number}")))
+            .collect::<Result<_, _>>()?;
+        let (mut up, mut down) = (Vec::new(), Vec::new());
+        for &leaf in &leaves {
+            let mut connect =
+                |from: SwitchId, to: SwitchId| topology.connect(from, to, fabric.clone());
+            let above = spines.iter().map(|&spine| connect(leaf, spine));
+            up.push(above.collect::<Result<_, _>>()?);
+            let below = spines.iter().map(|&spine| connect(spine, leaf));
+            down.push(below.collect::<Result<_, _>>()?);
+        }
+        Ok(LeafSpine {
+            topology,
+            hosts,
+            up,
+            down,
+        })
+    }
+}
+
+fn at_least(
+    least: usize,
+    shape: &'static str,
+    part: &'static str,
+    count: usize,
+) -> Result<(), NetError> {
+    if count < least {
+        return Err(NetError::TooSmall {
+            shape,
+            part,
+            count,
+            least,
+        });
+    }
+    Ok(())
+}
+
+/// Switches of a `kind`, each with its hosts.
+fn add_crowds(
+    topology: &mut Topology,
+    kind: &str,
+    hosts_at: &[u32],
+    access: &LinkSpec,
+) -> Result<(Vec<SwitchId>, Vec<Vec<HostId>>), NetError> {
+    let (mut switches, mut crowds) = (Vec::new(), Vec::new());
+    for (number, &count) in hosts_at.iter().enumerate() {
+        let switch = topology.add_switch(&format!("{kind}{number}"))?;
+        let hosts = add_hosts(topology, &format!("{kind}{number}.host"), count)?;
+        attach(topology, &hosts, switch, access)?;
+        switches.push(switch);
+        crowds.push(hosts);
+    }
+    Ok((switches, crowds))
 }
 
 fn add_hosts(topology: &mut Topology, kind: &str, count: u32) -> Result<Vec<HostId>, NetError> {

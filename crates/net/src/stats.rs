@@ -1,5 +1,7 @@
 //! What links and flows count.
 
+use std::collections::BTreeMap;
+
 use crate::queue::{Backlog, DropReason};
 
 /// A link's totals since the network was built. In packets,
@@ -41,13 +43,15 @@ impl LinkStats {
     }
 }
 
-/// A link at one moment: its totals and what waits in its queue.
+/// A link at one moment: its totals and its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkReport {
     /// Totals.
     pub stats: LinkStats,
     /// The queue, without the packet on the transmitter.
     pub backlog: Backlog,
+    /// RED's average queue as the last arrival left it; none under the other disciplines.
+    pub average_bytes: Option<u64>,
 }
 
 /// What the network did to one flow, all links together.
@@ -57,4 +61,69 @@ pub struct FlowCounts {
     pub dropped_packets: u64,
     /// Marks set; a packet marked at two links counts twice.
     pub marked_packets: u64,
+}
+
+/// How many flows have a place in the fast part of a [`FlowTable`].
+const NEAR_FLOWS: usize = 1 << 16;
+
+/// Counts by flow. Flows with small numbers, which is how drivers number them, are found by index:
+/// a marking queue counts at every other packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowTable {
+    near: Vec<FlowCounts>,
+    far: BTreeMap<u32, FlowCounts>,
+}
+
+impl FlowTable {
+    /// The counts of `flow`; none if it suffered nothing.
+    pub fn get(&self, flow: &u32) -> Option<&FlowCounts> {
+        let counts = match self.near.get(*flow as usize) {
+            Some(counts) => counts,
+            None => self.far.get(flow)?,
+        };
+        (*counts != FlowCounts::default()).then_some(counts)
+    }
+
+    /// All flows that suffered anything, in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, FlowCounts)> {
+        let near = (0..).zip(self.near.iter().copied());
+        let far = self.far.iter().map(|(&flow, &counts)| (flow, counts));
+        near.chain(far)
+            .filter(|(_, counts)| *counts != FlowCounts::default())
+    }
+
+    /// The counts of `flow`, to be counted up.
+    #[inline]
+    pub(crate) fn of(&mut self, flow: u32) -> &mut FlowCounts {
+        let place = flow as usize;
+        if place >= NEAR_FLOWS {
+            return self.far.entry(flow).or_default();
+        }
+        if place >= self.near.len() {
+            self.near.resize(place + 1, FlowCounts::default());
+        }
+        &mut self.near[place]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_found_near_and_far_and_listed_in_order() {
+        let mut table = FlowTable::default();
+        let edge = NEAR_FLOWS as u32;
+        for flow in [u32::MAX, 7, edge, edge - 1, 7] {
+            table.of(flow).dropped_packets += 1;
+        }
+        let listed: Vec<(u32, u64)> = table
+            .iter()
+            .map(|(flow, counts)| (flow, counts.dropped_packets))
+            .collect();
+        assert_eq!(listed, [(7, 2), (edge - 1, 1), (edge, 1), (u32::MAX, 1)]);
+        assert_eq!(table.get(&7).map(|counts| counts.dropped_packets), Some(2));
+        assert_eq!(table.get(&8), None);
+        assert_eq!(table.get(&(edge + 1)), None);
+    }
 }

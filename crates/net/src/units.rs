@@ -128,6 +128,7 @@ impl Serializer {
 
     /// The time that `bytes` occupy the link, so that the sum over a busy period is exact to less
     /// than one nanosecond however long the period is. More than 584 years saturate.
+    #[inline]
     pub fn transmission(&mut self, bytes: u32) -> Nanos {
         if bytes != self.bytes {
             self.divide(bytes);

@@ -5,7 +5,8 @@ mod common;
 use common::{Parcel, disciplines, endless, parcel};
 use proptest::prelude::*;
 use uc_net::{
-    BitsPerSec, Ecn, Fault, FaultRule, Length, Link, LinkSpec, Nanos, QueueSpec, Verdict,
+    BitsPerSec, Ecn, Fault, FaultRule, Length, Link, LinkSpec, Nanos, QueueSpec, RedParameters,
+    RedSpec, Verdict,
 };
 
 /// Gap in nanoseconds and size of each packet.
@@ -226,10 +227,9 @@ fn a_link_without_a_rate_or_with_a_certain_fault_and_more_is_refused() {
     assert!(refused(spec).contains("1000001 ppm is more than certain"));
 }
 
-/// A link whose RED queue was filled by 60 packets at time zero and is empty again after 72.7 ms;
-/// min is 3 packets and max a byte more, as in vCC's RED1 on a smaller scale.
-fn overflowed_red() -> Link<Parcel> {
-    let red = uc_net::RedSpec {
+/// As in vCC's RED1 on a smaller scale: min is 3 packets and max a byte more.
+fn red1() -> RedSpec {
+    RedSpec {
         min_bytes: 4_500,
         max_bytes: 4_501,
         limit_bytes: 100_000,
@@ -238,9 +238,13 @@ fn overflowed_red() -> Link<Parcel> {
         probability_ppm: 1_000_000,
         bandwidth: BitsPerSec::from_mbit(10),
         ecn: true,
-    };
+    }
+}
+
+/// A link whose RED queue was filled by 60 packets at time zero and is empty again after 72.7 ms.
+fn overflowed_red() -> Link<Parcel> {
     let spec = LinkSpec {
-        queue: QueueSpec::Red(red),
+        queue: QueueSpec::Red(red1()),
         ..long_link(10_000_000)
     };
     let mut link = Link::new(&spec, 1, "a->b").unwrap();
@@ -264,6 +268,24 @@ fn syn_gets_in(link: &mut Link<Parcel>, millis: u64) -> bool {
         &mut saw,
     );
     got_in
+}
+
+#[test]
+fn a_report_shows_the_average_that_red_keeps_and_none_elsewhere() {
+    let wlog = RedParameters::derive(&red1()).unwrap().wlog;
+    // The first packet goes to the transmitter and the second finds nothing waiting.
+    let waiting = (0..59).map(|packets: u64| packets * 1_514);
+    let scaled = waiting.fold(0, |average, bytes| average + bytes - (average >> wlog));
+    let mut link = overflowed_red();
+    assert_eq!(link.report(Nanos::ZERO).average_bytes, Some(scaled >> wlog));
+    assert!(scaled >> wlog > 4_501);
+    let later = link.report(Nanos::from_secs(1));
+    assert_eq!(
+        (later.backlog.packets, later.average_bytes),
+        (0, Some(scaled >> wlog))
+    );
+    let mut plain = Link::<Parcel>::new(&long_link(10_000_000), 1, "a->b").unwrap();
+    assert_eq!(plain.report(Nanos::ZERO).average_bytes, None);
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use common::{Journal, Parcel, Told, disciplines, link_10_mbit, parcel, small_red, star};
 use proptest::prelude::*;
-use uc_net::{DropReason, Ecn, Fault, FaultRule, FlowCounts, LinkSpec, Nanos, Network, Star};
+use uc_net::{
+    DropReason, Ecn, Fault, FaultRule, FlowCounts, LinkReport, LinkSpec, Nanos, Network, Star,
+};
 
 /// Gap in nanoseconds, sender, size, ECN bits.
 type Injection = (u64, u32, u32, u8);
@@ -70,7 +72,48 @@ fn faulty(queue: uc_net::QueueSpec) -> LinkSpec {
     spec
 }
 
+/// The bottleneck's reports every `every` nanoseconds until nothing is left to happen.
+fn samples(star: &Star, injections: &[Injection], seed: u64, every: u64) -> Vec<LinkReport> {
+    let mut network = Network::new(&star.topology, seed).unwrap();
+    let (mut now, mut reports) = (Nanos::ZERO, Vec::new());
+    let sample = |network: &mut Network<Parcel>, until: Nanos, reports: &mut Vec<LinkReport>| {
+        while reports.len() as u64 * every <= until.0 {
+            let at = Nanos(reports.len() as u64 * every);
+            while network.next_delivery(at, &mut ()).is_some() {}
+            assert_eq!(network.clock(), at);
+            reports.push(network.link(star.bottleneck).unwrap());
+        }
+    };
+    for (number, &(gap_ns, sender, size_bytes, bits)) in injections.iter().enumerate() {
+        // A sample of this very moment comes after the packet, as an arrival of this moment does.
+        now += Nanos(gap_ns);
+        sample(&mut network, Nanos(now.0.saturating_sub(1)), &mut reports);
+        let packet = parcel(number as u64, size_bytes, Ecn::from_bits(bits));
+        network
+            .inject(now, star.senders[sender as usize], star.receiver, packet)
+            .unwrap();
+    }
+    sample(&mut network, now + Nanos::from_millis(100), &mut reports);
+    reports
+}
+
 proptest! {
+    #[test]
+    fn a_sample_says_the_same_whatever_was_sampled_before(
+        injections in prop_oneof![injections(), coincidences()], seed: u64,
+    ) {
+        let every = 1_000_000;
+        for queue in disciplines() {
+            for spec in [link_10_mbit(queue.clone()), faulty(queue.clone())] {
+                let star = star(4, spec);
+                let fine = samples(&star, &injections, seed, every);
+                let coarse = samples(&star, &injections, seed, 7 * every);
+                let of_fine: Vec<LinkReport> = fine.into_iter().step_by(7).collect();
+                prop_assert_eq!(of_fine, coarse, "seed {}", seed);
+            }
+        }
+    }
+
     #[test]
     fn polling_and_looking_change_nothing(
         injections in prop_oneof![injections(), coincidences()],
@@ -127,7 +170,7 @@ proptest! {
                 let told = dropped[reason as usize];
                 prop_assert_eq!(stats.dropped(reason), told, "seed {}, {}", seed, reason.name());
             }
-            prop_assert_eq!(network.flows(), &flows, "seed {}", seed);
+            prop_assert_eq!(network.flows().iter().collect::<BTreeMap<_, _>>(), flows, "seed {}", seed);
             prop_assert_eq!(
                 stats.offered_packets + stats.duplicated_packets,
                 stats.delivered_packets + stats.dropped_packets(),

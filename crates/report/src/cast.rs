@@ -1,24 +1,80 @@
-//! Who is drawn, and how: flows by what they are, the single ones on top.
+//! Who is drawn with which ink: flows by what they are, and where that tells too little, by the
+//! names of their groups.
 
-use uc_experiment::series::Series;
-use uc_experiment::{Case, Experiment, FlowRecord, Law, RunRecord};
+use uc_experiment::{Case, Experiment, FlowRecord, Guests, Law};
 
-use crate::Report;
-use crate::chart::Ink;
+use crate::ink::Ink;
+use crate::scene::Scene;
 
-/// What a group's flows are drawn with, by what they are and not by what they are called.
-pub(crate) fn ink(experiment: &Experiment, case: &Case, group: &str) -> Ink {
-    let Some(guests) = case.group(group) else {
-        return Ink::Faint;
-    };
-    let asks_for_ecn = experiment
-        .stacks
-        .get(&guests.stack)
-        .is_some_and(|stack| stack.ecn);
+/// The inks of an experiment's groups.
+pub(crate) struct Cast {
+    /// Names of groups, where inks go by name.
+    names: Option<Vec<String>>,
+}
+
+impl Cast {
+    /// By what flows are, unless two groups of flows in one case are the same.
+    pub(crate) fn of(scenes: &[Scene<'_>]) -> Self {
+        if !scenes.iter().any(has_equal_groups) {
+            return Self { names: None };
+        }
+        let mut names: Vec<String> = Vec::new();
+        for guests in scenes.iter().flat_map(|scene| &scene.case.guests) {
+            if !names.contains(&guests.name) {
+                names.push(guests.name.clone());
+            }
+        }
+        Self { names: Some(names) }
+    }
+
+    /// What a group's flows are drawn with.
+    pub(crate) fn ink(&self, scene: &Scene<'_>, group: &str) -> Ink {
+        let Some(names) = &self.names else {
+            let guests = scene.case.group(group);
+            return guests.map_or(Ink::Faint, |guests| kind(scene.experiment, guests));
+        };
+        let number = names.iter().position(|name| name == group);
+        number.map_or(Ink::Faint, Ink::line)
+    }
+
+    /// The inks that occur, and what they mean.
+    pub(crate) fn legend(&self, scenes: &[Scene<'_>]) -> Vec<(Ink, String)> {
+        if let Some(names) = &self.names {
+            let inks = names.iter().enumerate();
+            return inks.map(|(i, name)| (Ink::line(i), name.clone())).collect();
+        }
+        let mut inks = Vec::new();
+        for scene in scenes {
+            let groups = scene.case.guests.iter();
+            inks.extend(groups.map(|guests| kind(scene.experiment, guests)));
+        }
+        let kinds = [
+            (Ink::Native, "ECN flow"),
+            (Ink::Legacy, "legacy flow (no ECN)"),
+            (Ink::Virtual, "legacy flow that a law translates"),
+        ];
+        let occurs = kinds.into_iter().filter(|(ink, _)| inks.contains(ink));
+        occurs.map(|(ink, words)| (ink, words.to_owned())).collect()
+    }
+}
+
+fn has_equal_groups(scene: &Scene<'_>) -> bool {
+    let groups = scene.case.guests.iter();
+    let many: Vec<&Guests> = groups
+        .filter(|guests| !is_special(scene.case, &guests.name))
+        .collect();
+    let kind = |guests: &Guests| kind(scene.experiment, guests);
+    let equal = |(i, guests): (usize, &&Guests)| many[..i].iter().any(|g| kind(g) == kind(guests));
+    many.iter().enumerate().any(equal)
+}
+
+fn kind(experiment: &Experiment, guests: &Guests) -> Ink {
+    let stack = experiment.stacks.get(&guests.stack);
+    let asks_for_ecn = stack.is_some_and(|stack| stack.ecn);
     match guests.law {
-        Some(Law::Ecn) => Ink::Virtual,
         Some(Law::Pass) | None if asks_for_ecn => Ink::Native,
         Some(Law::Pass) | None => Ink::Legacy,
+        Some(_) => Ink::Virtual,
     }
 }
 
@@ -30,57 +86,12 @@ pub(crate) fn is_special(case: &Case, group: &str) -> bool {
             .is_some_and(|guests| guests.total_flows() == 1)
 }
 
-/// The case's flows of its first repetition, the special ones last, so that they lie on top.
-pub(crate) fn flows<'a>(report: &Report<'a>, case: &'a Case) -> Vec<&'a FlowRecord> {
-    let Some(record) = first_record(report, case) else {
+/// The flows of the scene's first repetition, the special ones last, so that they lie on top.
+pub(crate) fn flows<'a>(scene: &Scene<'a>) -> Vec<&'a FlowRecord> {
+    let Some(record) = scene.first() else {
         return Vec::new();
     };
     let mut flows: Vec<&FlowRecord> = record.flows.iter().collect();
-    flows.sort_by_key(|flow| is_special(case, &flow.group));
+    flows.sort_by_key(|flow| is_special(scene.case, &flow.group));
     flows
-}
-
-pub(crate) fn first_record<'a>(report: &Report<'a>, case: &Case) -> Option<&'a RunRecord> {
-    let records = report
-        .records
-        .iter()
-        .filter(|record| record.case == case.name);
-    records.min_by_key(|record| record.run)
-}
-
-/// The goodputs of the measured part of the chosen flows in all runs of the case, Mbit/s.
-pub(crate) fn goodputs_mbps(
-    report: &Report<'_>,
-    case: &Case,
-    chosen: impl Fn(&FlowRecord) -> bool,
-) -> Vec<f64> {
-    let measured_ns = report.experiment.measured_ns();
-    let records = report
-        .records
-        .iter()
-        .filter(|record| record.case == case.name);
-    let flows = records
-        .flat_map(|record| &record.flows)
-        .filter(|flow| chosen(flow));
-    let series = flows.filter_map(|flow| Series::of(flow, &measured_ns));
-    series.map(|series| series.goodput_bps() / 1e6).collect()
-}
-
-/// The kinds of flow that occur in the experiment.
-pub(crate) fn legend(report: &Report<'_>) -> Vec<(Ink, String)> {
-    let mut inks = Vec::new();
-    for case in &report.experiment.cases {
-        inks.extend(
-            case.guests
-                .iter()
-                .map(|guests| ink(report.experiment, case, &guests.name)),
-        );
-    }
-    let kinds = [
-        (Ink::Native, "ECN flow"),
-        (Ink::Legacy, "legacy flow (no ECN)"),
-        (Ink::Virtual, "legacy flow that a law translates"),
-    ];
-    let occurs = kinds.into_iter().filter(|(ink, _)| inks.contains(ink));
-    occurs.map(|(ink, words)| (ink, words.to_owned())).collect()
 }

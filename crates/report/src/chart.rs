@@ -1,64 +1,28 @@
-//! One panel of a figure as an inline SVG: axes, shaded spans, lines, areas and bars.
-//!
-//! Colours are names here: each ink is a colour of its own in the drawing, which the page's style
-//! sheet replaces by one for a light or a dark ground. So the SVG is no file to be used alone.
+//! One panel of a figure as an inline SVG: axes, shaded spans, lines, areas, bars, means.
 
 use std::ops::Range;
 
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::{
-    AreaSeries, Cartesian2d, ChartBuilder, ChartContext, Color, IntoDrawingArea, IntoFont,
-    LineSeries, RGBColor, Rectangle, SVGBackend, ShapeStyle,
+    AreaSeries, Cartesian2d, ChartBuilder, ChartContext, Circle, Color, Cross, IntoDrawingArea,
+    IntoFont, LineSeries, Rectangle, SVGBackend,
 };
 
 use crate::Error;
+use crate::axis::Axis;
+use crate::ink::Ink;
 
 /// The panel's own size; the page scales it.
 const SIZE: (u32, u32) = (560, 300);
 
-/// What a stroke stands for. `style.css` has one rule per ink.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ink {
-    /// A flow with ECN of its own.
-    Native,
-    /// A flow without ECN.
-    Legacy,
-    /// A flow that a law translates.
-    Virtual,
-    /// Something of less weight beside them.
-    Faint,
-    Axis,
-    Grid,
-    Shade,
-}
+/// Half the width of an error bar's ends, as a part of the x axis.
+const CAP: f64 = 0.008;
 
-impl Ink {
-    fn colour(self) -> RGBColor {
-        match self {
-            Ink::Native => RGBColor(0x10, 0x00, 0x01),
-            Ink::Legacy => RGBColor(0x10, 0x00, 0x02),
-            Ink::Virtual => RGBColor(0x10, 0x00, 0x03),
-            Ink::Faint => RGBColor(0x10, 0x00, 0x04),
-            Ink::Axis => RGBColor(0x10, 0x00, 0x05),
-            Ink::Grid => RGBColor(0x10, 0x00, 0x06),
-            Ink::Shade => RGBColor(0x10, 0x00, 0x07),
-        }
-    }
-
-    /// The style sheet's class for the same ink outside of drawings.
-    pub(crate) fn class(self) -> &'static str {
-        match self {
-            Ink::Native => "native",
-            Ink::Legacy => "legacy",
-            Ink::Virtual => "virtual",
-            Ink::Faint => "faint",
-            Ink::Axis | Ink::Grid | Ink::Shade => "axis",
-        }
-    }
-
-    fn stroke(self, width: u32) -> ShapeStyle {
-        self.colour().stroke_width(width)
-    }
+/// A mean and the interval around it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Mean {
+    pub at: f64,
+    pub value: f64,
+    pub interval: Range<f64>,
 }
 
 /// One thing that is drawn.
@@ -68,31 +32,60 @@ pub(crate) enum Mark {
     Line { points: Vec<(f64, f64)>, width: u32 },
     /// A line, and the area below it lightly filled.
     Area { points: Vec<(f64, f64)> },
-    /// A bar over `x`, with a whisker from the least to the most.
+    /// A bar over `x`, with a whisker from the least to the most where there is more than one.
     Bar {
         x: Range<f64>,
         height: f64,
         whisker: Range<f64>,
     },
+    /// A line through means, each with its error bar.
+    Means { points: Vec<Mean> },
+    /// Single points that are somebody else's.
+    Crosses { points: Vec<(f64, f64)> },
+}
+
+impl Mark {
+    /// Whether there is anything to see.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Mark::Line { points, .. } | Mark::Area { points } | Mark::Crosses { points } => {
+                points.is_empty()
+            }
+            Mark::Means { points } => points.is_empty(),
+            Mark::Bar { .. } => false,
+        }
+    }
+
+    /// The highest place it reaches; 0 for nothing.
+    pub(crate) fn top(&self) -> f64 {
+        let highest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
+        match self {
+            Mark::Line { points, .. } | Mark::Area { points } | Mark::Crosses { points } => {
+                highest(&mut points.iter().map(|point| point.1))
+            }
+            Mark::Means { points } => {
+                highest(&mut points.iter().map(|mean| mean.value.max(mean.interval.end)))
+            }
+            Mark::Bar {
+                height, whisker, ..
+            } => height.max(whisker.end),
+        }
+    }
 }
 
 /// One panel.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel {
     pub title: String,
-    pub x: Range<f64>,
-    pub y: Range<f64>,
-    pub x_label: &'static str,
-    pub y_label: &'static str,
-    /// Whether the x axis has numbers.
-    pub x_numbers: bool,
+    pub x: Axis,
+    pub y: Axis,
     /// Spans of x that are not measured.
     pub shaded: Vec<Range<f64>>,
     /// In the order of drawing: the last lies on top.
     pub marks: Vec<(Ink, Mark)>,
 }
 
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 type Drawn = Result<(), String>;
 
 impl Panel {
@@ -120,8 +113,8 @@ impl Panel {
         let mut chart = ChartBuilder::on(&area)
             .margin(6)
             .margin_right(14)
-            .x_label_area_size(if self.x_numbers { 40 } else { 12 })
-            .y_label_area_size(54)
+            .x_label_area_size(if self.x.is_labelled() { 40 } else { 12 })
+            .y_label_area_size(58)
             .build_cartesian_2d(self.x.clone(), self.y.clone())
             .map_err(why)?;
         self.shade(&mut chart)?;
@@ -135,7 +128,8 @@ impl Panel {
 
     fn shade(&self, chart: &mut Chart<'_, '_>) -> Drawn {
         let spans = self.shaded.iter().filter(|span| span.end > span.start);
-        let corners = |span: &Range<f64>| [(span.start, self.y.start), (span.end, self.y.end)];
+        let (bottom, top) = (self.y.range.start, self.y.range.end);
+        let corners = |span: &Range<f64>| [(span.start, bottom), (span.end, top)];
         let fill = Ink::Shade.colour().filled();
         chart
             .draw_series(spans.map(|span| Rectangle::new(corners(span), fill)))
@@ -147,18 +141,14 @@ impl Panel {
         let font = ("sans-serif", 14).into_font();
         let mut mesh = chart.configure_mesh();
         mesh.disable_x_mesh()
-            .max_light_lines(0)
             .bold_line_style(Ink::Grid.stroke(1))
+            .light_line_style(Ink::Grid.stroke(1))
             .axis_style(Ink::Axis.stroke(1))
             .label_style(font.clone())
             .axis_desc_style(font)
-            .x_labels(8)
-            .y_labels(5)
-            .x_label_formatter(&|value| tick(*value))
-            .y_label_formatter(&|value| tick(*value))
-            .y_desc(self.y_label);
-        if self.x_numbers {
-            mesh.x_desc(self.x_label);
+            .y_desc(self.y.label.as_str());
+        if self.x.is_labelled() {
+            mesh.x_desc(self.x.label.as_str());
         } else {
             mesh.disable_x_axis();
         }
@@ -168,10 +158,7 @@ impl Panel {
 
 fn draw_mark(chart: &mut Chart<'_, '_>, ink: Ink, mark: &Mark) -> Drawn {
     match mark {
-        Mark::Line { points, width } => {
-            let line = LineSeries::new(points.iter().copied(), ink.stroke(*width));
-            chart.draw_series(line).map(|_| ()).map_err(why)
-        }
+        Mark::Line { points, width } => line(chart, ink, *width, points.iter().copied()),
         Mark::Area { points } => {
             let fill = ink.colour().mix(0.18);
             let area = AreaSeries::new(points.iter().copied(), 0.0, fill);
@@ -183,23 +170,55 @@ fn draw_mark(chart: &mut Chart<'_, '_>, ink: Ink, mark: &Mark) -> Drawn {
             chart.draw_series([bar]).map_err(why)?;
             let middle = (x.start + x.end) / 2.0;
             let ends = [(middle, whisker.start), (middle, whisker.end)];
-            let line = LineSeries::new(ends, Ink::Axis.stroke(2));
-            chart.draw_series(line).map(|_| ()).map_err(why)
+            if whisker.is_empty() {
+                return Ok(());
+            }
+            line(chart, Ink::Axis, 2, ends)
+        }
+        Mark::Means { points } => means(chart, ink, points),
+        Mark::Crosses { points } => {
+            let crosses = points
+                .iter()
+                .map(|point| Cross::new(*point, 6, ink.stroke(2)));
+            chart.draw_series(crosses).map(|_| ()).map_err(why)
         }
     }
 }
 
-fn why(error: impl std::fmt::Display) -> String {
-    error.to_string()
+fn means(chart: &mut Chart<'_, '_>, ink: Ink, points: &[Mean]) -> Drawn {
+    line(
+        chart,
+        ink,
+        2,
+        points.iter().map(|mean| (mean.at, mean.value)),
+    )?;
+    let range = &chart.x_range();
+    let cap = (range.end - range.start) * CAP;
+    for Mean { at, interval, .. } in points {
+        if interval.is_empty() {
+            continue;
+        }
+        line(chart, ink, 1, [(*at, interval.start), (*at, interval.end)])?;
+        for end in [interval.start, interval.end] {
+            line(chart, ink, 1, [(at - cap, end), (at + cap, end)])?;
+        }
+    }
+    let dots = points
+        .iter()
+        .map(|mean| Circle::new((mean.at, mean.value), 4, ink.colour().filled()));
+    chart.draw_series(dots).map(|_| ()).map_err(why)
 }
 
-/// A number on an axis, without trailing zeros.
-fn tick(value: f64) -> String {
-    let text = format!("{value:.3}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" {
-        "0".into()
-    } else {
-        text.into()
-    }
+fn line(
+    chart: &mut Chart<'_, '_>,
+    ink: Ink,
+    width: u32,
+    points: impl IntoIterator<Item = (f64, f64)>,
+) -> Drawn {
+    let line = LineSeries::new(points, ink.stroke(width));
+    chart.draw_series(line).map(|_| ()).map_err(why)
+}
+
+fn why(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }

@@ -1,7 +1,7 @@
-//! Records turned into the points of curves: seconds against Mbit/s, segments or kilobytes.
+//! Records turned into the points of curves: seconds against bit/s, segments or kilobytes.
 
 use uc_experiment::series::send_window_segments;
-use uc_experiment::{FlowRecord, FlowSample, QueueSample};
+use uc_experiment::{FlowRecord, FlowSample, Nanos, QueueSample};
 
 /// Points of a curve.
 pub(crate) type Points = Vec<(f64, f64)>;
@@ -13,14 +13,30 @@ fn seconds(at_ns: u64) -> f64 {
     at_ns as f64 / 1e9
 }
 
-/// Goodput in Mbit/s, a mean for each whole second of `[0, end_s]`, drawn in its middle.
-pub(crate) fn goodput(flow: &FlowRecord, end_s: u64) -> Points {
-    let rate = |second: u64| {
-        let from = delivered_bytes(&flow.samples, second * 1_000_000_000)?;
-        let to = delivered_bytes(&flow.samples, (second + 1) * 1_000_000_000)?;
-        Some((second as f64 + 0.5, (to - from) * 8.0 / 1e6))
+/// Goodput in bit/s, a mean for each whole `bin` of `[0, end]`, drawn in its middle.
+pub(crate) fn goodput(flow: &FlowRecord, bin: Nanos, end: Nanos) -> Points {
+    let bin_ns = bin.0.max(1);
+    let rate = |number: u64| {
+        let from = delivered_bytes(&flow.samples, number * bin_ns)?;
+        let to = delivered_bytes(&flow.samples, (number + 1) * bin_ns)?;
+        let middle_s = seconds(number * bin_ns + bin_ns / 2);
+        Some((middle_s, (to - from) * 8.0 / seconds(bin_ns)))
     };
-    (0..end_s).filter_map(rate).collect()
+    (0..end.0 / bin_ns).filter_map(rate).collect()
+}
+
+/// The mean of several curves at every x that one of them has.
+pub(crate) fn mean(curves: &[Points]) -> Points {
+    let longest = curves.iter().max_by_key(|points| points.len());
+    let at = |(x, _): &(f64, f64)| {
+        let there = curves.iter().filter_map(|points| {
+            let place = points.partition_point(|point| point.0 < *x);
+            points.get(place).filter(|point| point.0 == *x)
+        });
+        let values: Vec<f64> = there.map(|point| point.1).collect();
+        (*x, values.iter().sum::<f64>() / values.len() as f64)
+    };
+    longest.map_or_else(Points::new, |points| points.iter().map(at).collect())
 }
 
 /// Delivered bytes at a moment, linear between samples; none outside of them.
@@ -83,34 +99,6 @@ fn thin(points: &[(f64, f64)]) -> Points {
     points.chunks(piece).flat_map(ends).collect()
 }
 
-/// The density of `values` over `[0, end]`: Gaussian kernels of Silverman's width, and at least a
-/// hundredth of the range, so that equal values still make a curve. Its flat ends are left out.
-pub(crate) fn density(values: &[f64], end: f64) -> Points {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let variance = values
-        .iter()
-        .map(|value| (value - mean).powi(2))
-        .sum::<f64>()
-        / n;
-    let width = (1.06 * variance.sqrt() * n.powf(-0.2)).max(end / 100.0);
-    let kernel = |distance: f64| (-0.5 * (distance / width).powi(2)).exp();
-    let scale = n * width * (2.0 * std::f64::consts::PI).sqrt();
-    let point = |i: u32| {
-        let x = end * f64::from(i) / 320.0;
-        (
-            x,
-            values.iter().map(|value| kernel(x - value)).sum::<f64>() / scale,
-        )
-    };
-    let points: Points = (0..=320).map(point).collect();
-    let top = points.iter().map(|point| point.1).fold(0.0, f64::max);
-    points
-        .into_iter()
-        .filter(|point| point.1 > top / 1_000.0)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,11 +114,18 @@ mod tests {
             samples: (0..80).map(sample).collect(),
             ..FlowRecord::default()
         };
-        let points = goodput(&flow, 10);
+        let points = goodput(&flow, Nanos(1_000_000_000), Nanos(10_400_000_000));
         assert_eq!(points.len(), 10);
         for (at, rate) in points {
-            assert!((rate - 1.0).abs() < 1e-9, "{rate} Mbit/s at {at} s");
+            assert!((rate - 1e6).abs() < 1e-3, "{rate} bit/s at {at} s");
         }
+    }
+
+    #[test]
+    fn the_mean_of_curves_counts_those_that_are_there() {
+        let (long, short) = (vec![(0.0, 1.0), (1.0, 2.0)], vec![(1.0, 4.0)]);
+        assert_eq!(mean(&[long, short]), [(0.0, 1.0), (1.0, 3.0)]);
+        assert_eq!(mean(&[]), []);
     }
 
     #[test]
@@ -141,13 +136,5 @@ mod tests {
         assert!(thinned.len() <= 2 * COLUMNS);
         assert!(thinned.contains(&(4_321.0, 99.0)));
         assert!(thinned.is_sorted_by(|a, b| a.0 <= b.0));
-    }
-
-    #[test]
-    fn a_density_has_an_area_of_one() {
-        let values: Vec<f64> = (0..50).map(|i| 4.0 + f64::from(i % 7) * 0.3).collect();
-        let points = density(&values, 10.0);
-        let area: f64 = points.windows(2).map(|p| (p[1].0 - p[0].0) * p[0].1).sum();
-        assert!((area - 1.0).abs() < 0.01, "{area}");
     }
 }

@@ -1,70 +1,56 @@
 //! What the network did to each group, as rows of a table.
 
-use std::collections::BTreeSet;
+use uc_experiment::Guests;
 
-use uc_experiment::series::Series;
-use uc_experiment::{Case, FlowRecord, Guests};
-
-use crate::Report;
 use crate::numbers::number;
+use crate::scene::Scene;
+use crate::unit::Unit;
 
 /// The columns.
-pub(crate) const HEADER: [&str; 7] = [
-    "case",
-    "group",
-    "flows",
-    "Mbit/s per flow",
-    "dropped per run",
-    "marked per run",
-    "negotiated ECN",
-];
-
-/// One row for each group of each case that was run.
-pub(crate) fn rows(report: &Report<'_>) -> Vec<[String; 7]> {
-    let cases = report.experiment.cases.iter();
-    cases
-        .flat_map(|case| {
-            case.guests
-                .iter()
-                .filter_map(|guests| row(report, case, guests))
-        })
-        .collect()
+pub(crate) fn header(rate: Unit) -> [String; 8] {
+    [
+        "case".to_owned(),
+        "group".to_owned(),
+        "flows".to_owned(),
+        format!("{} per flow", rate.name),
+        "dropped per run".to_owned(),
+        "marked per run".to_owned(),
+        "timeouts per run".to_owned(),
+        "negotiated ECN".to_owned(),
+    ]
 }
 
-fn row(report: &Report<'_>, case: &Case, guests: &Guests) -> Option<[String; 7]> {
-    let records = || {
-        report
-            .records
-            .iter()
-            .filter(|record| record.case == case.name)
+/// One row for each group of each case that was run, at each point.
+pub(crate) fn rows(scenes: &[Scene<'_>], rate: Unit) -> Vec<[String; 8]> {
+    let of_scene = |scene: &Scene<'_>| {
+        let groups = scene.case.guests.iter();
+        let rows: Vec<[String; 8]> = groups
+            .filter_map(|guests| row(scene, guests, rate))
+            .collect();
+        rows
     };
-    let runs = records()
-        .map(|record| record.run)
-        .collect::<BTreeSet<u32>>()
-        .len();
-    let flows: Vec<&FlowRecord> = records()
-        .flat_map(|record| &record.flows)
-        .filter(|flow| flow.group == guests.name)
-        .collect();
-    if flows.is_empty() {
+    scenes.iter().flat_map(of_scene).collect()
+}
+
+fn row(scene: &Scene<'_>, guests: &Guests, rate: Unit) -> Option<[String; 8]> {
+    let flows = || scene.flows(|flow| flow.group == guests.name);
+    let count = flows().count();
+    if count == 0 {
         return None;
     }
-    let measured_ns = report.experiment.measured_ns();
-    let rates: Vec<f64> = flows
-        .iter()
-        .filter_map(|flow| Series::of(flow, &measured_ns))
-        .map(|series| series.goodput_bps() / 1e6)
-        .collect();
-    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-    let per_run = |total: u64| number(total as f64 / runs as f64);
-    let negotiated = flows.iter().filter(|flow| flow.negotiated_ecn).count();
+    let rates_bps = scene.goodputs_bps(|flow| flow.group == guests.name);
+    let mean_bps = rates_bps.iter().sum::<f64>() / rates_bps.len().max(1) as f64;
+    let per_run = |total: u64| number(total as f64 / scene.records().len() as f64);
+    let negotiated = flows().filter(|flow| flow.negotiated_ecn).count();
+    let timeouts: Option<u64> = flows().map(|flow| flow.timeouts.map(u64::from)).sum();
     Some([
-        case.name.clone(),
+        scene.name.clone(),
         guests.name.clone(),
         guests.total_flows().to_string(),
-        number(mean),
-        per_run(flows.iter().map(|flow| flow.drops).sum()),
-        per_run(flows.iter().map(|flow| flow.marks).sum()),
-        format!("{negotiated} of {}", flows.len()),
+        number(mean_bps / rate.size),
+        per_run(flows().map(|flow| flow.drops).sum()),
+        per_run(flows().map(|flow| flow.marks).sum()),
+        timeouts.map_or_else(|| "–".into(), per_run),
+        format!("{negotiated} of {count}"),
     ])
 }

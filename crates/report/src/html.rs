@@ -1,10 +1,10 @@
 //! The page: one file that loads nothing, for light and dark, for narrow and wide.
 
-use uc_experiment::Verdict;
+use uc_experiment::{Evaluation, Verdict};
 
 use crate::figures::{Figure, figures};
-use crate::numbers::{mean_and_spread, number};
-use crate::{Error, Report, group_table, words};
+use crate::numbers::{found, number};
+use crate::{Error, Report, group_table, scene, setup, unit, words};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -26,7 +26,7 @@ pub fn html(report: &Report<'_>) -> Result<String, Error> {
     ));
     page.push_str("<main>\n");
     head(&mut page, report);
-    verdicts(&mut page, report.verdicts);
+    verdicts(&mut page, report.evaluation);
     for figure in figures(report)? {
         draw(&mut page, &figure);
     }
@@ -57,9 +57,10 @@ fn head(page: &mut String, report: &Report<'_>) {
     let experiment = report.experiment;
     let source = experiment.source.as_deref().unwrap_or("own experiment");
     page.push_str(&format!(
-        "<header>\n<p class=\"eyebrow\">{} · {}</p>\n<h1>{}</h1>\n",
+        "<header>\n<p class=\"eyebrow\">{} · {} · {}</p>\n<h1>{}</h1>\n",
         escape(&experiment.name),
         escape(source),
+        escape(&words::arm(&report.meta.arm)),
         escape(&experiment.title)
     ));
     let state = if report.holds() { "good" } else { "bad" };
@@ -76,37 +77,52 @@ fn head(page: &mut String, report: &Report<'_>) {
     page.push_str("</header>\n");
 }
 
-fn verdicts(page: &mut String, verdicts: &[Verdict]) {
-    if verdicts.is_empty() {
+fn verdicts(page: &mut String, evaluation: &Evaluation) {
+    if evaluation.verdicts.is_empty() && evaluation.unjudged.is_empty() {
         return;
     }
     let header = [
         "what",
         "paper",
         "ours ± standard error",
+        "95 % interval",
         "least–most",
         "expected",
         "",
     ];
-    let row = |verdict: &Verdict| {
-        let mark = if verdict.holds {
-            "<span class=\"mark good\">holds</span>"
-        } else {
-            "<span class=\"mark bad\">does not hold</span>"
-        };
-        let cells = [
-            escape(&verdict.name),
-            verdict.paper.map_or_else(|| "–".into(), number),
-            format!("<strong>{}</strong>", mean_and_spread(verdict)),
-            format!("{}–{}", number(verdict.min), number(verdict.max)),
-            escape(&verdict.expect.to_string()),
-            mark.into(),
-        ];
-        cells.to_vec()
-    };
     page.push_str("<section>\n<h2>Expected and found</h2>\n");
-    table(page, &header, verdicts.iter().map(row));
+    if !evaluation.verdicts.is_empty() {
+        table(page, &header, evaluation.verdicts.iter().map(verdict_row));
+    }
+    for unjudged in &evaluation.unjudged {
+        let text = format!("Not judged: {} {}.", unjudged.name, unjudged.why);
+        page.push_str(&format!("<p class=\"caption\">{}</p>\n", escape(&text)));
+    }
     page.push_str("</section>\n");
+}
+
+fn verdict_row(verdict: &Verdict) -> Vec<String> {
+    let mark = if verdict.holds {
+        "<span class=\"mark good\">holds</span>"
+    } else {
+        "<span class=\"mark bad\">does not hold</span>"
+    };
+    // What a trend found is in its steps.
+    let is_trend = !verdict.steps.is_empty();
+    let of_mean = |text: String| if is_trend { "–".to_owned() } else { text };
+    let interval = verdict.interval.map_or_else(
+        || "–".to_owned(),
+        |[low, high]| format!("{}–{}", number(low), number(high)),
+    );
+    vec![
+        escape(&words::verdict(verdict)),
+        verdict.paper.map_or_else(|| "–".into(), number),
+        format!("<strong>{}</strong>", found(verdict)),
+        of_mean(interval),
+        of_mean(format!("{}–{}", number(verdict.min), number(verdict.max))),
+        escape(&verdict.expect.to_string()),
+        mark.into(),
+    ]
 }
 
 /// A table; the cells are markup already. The first column is text, the others numbers.
@@ -127,7 +143,7 @@ fn table(page: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<Stri
 }
 
 fn draw(page: &mut String, figure: &Figure) {
-    page.push_str(&format!("<section>\n<h2>{}</h2>\n", escape(figure.title)));
+    page.push_str(&format!("<section>\n<h2>{}</h2>\n", escape(&figure.title)));
     page.push_str("<p class=\"legend\">");
     for (ink, words) in &figure.legend {
         page.push_str(&format!(
@@ -150,42 +166,31 @@ fn draw(page: &mut String, figure: &Figure) {
 }
 
 fn groups(page: &mut String, report: &Report<'_>) {
-    let rows = group_table::rows(report);
+    let scenes = scene::scenes(report);
+    let rate = unit::of_rate(&scenes);
+    let rows = group_table::rows(&scenes, rate);
     if rows.is_empty() {
         return;
     }
     page.push_str("<section>\n<h2>Group by group</h2>\n");
-    let escaped = |row: [String; 7]| row.iter().map(|cell| escape(cell)).collect();
-    table(page, &group_table::HEADER, rows.into_iter().map(escaped));
+    let escaped = |row: [String; 8]| row.iter().map(|cell| escape(cell)).collect();
+    let header = group_table::header(rate);
+    let header = header.each_ref().map(String::as_str);
+    table(page, &header, rows.into_iter().map(escaped));
     page.push_str(
-        "<p class=\"caption\">Drops and marks are of whole runs, what is not measured included.\
-         </p>\n</section>\n",
+        "<p class=\"caption\">Drops, marks and timeouts are of whole runs, what is not measured \
+         included.</p>\n</section>\n",
     );
 }
 
 fn set_up(page: &mut String, report: &Report<'_>) {
-    let experiment = report.experiment;
     page.push_str("<section>\n<h2>Set-up</h2>\n<dl>\n");
-    let mut entry = |term: &str, words: &str| {
+    for (term, words) in setup::entries(report.experiment) {
         page.push_str(&format!(
             "<dt>{}</dt><dd>{}</dd>\n",
-            escape(term),
-            escape(words)
+            escape(&term),
+            escape(&words)
         ));
-    };
-    entry("Network", &words::network(&experiment.network));
-    entry("Bottleneck queue", &words::queue(&experiment.network.queue));
-    entry("Time", &words::times(experiment));
-    for (name, stack) in &experiment.stacks {
-        entry(&format!("Stack {name}"), &words::stack(stack));
-    }
-    for case in &experiment.cases {
-        let guests: Vec<String> = case.guests.iter().map(words::guests).collect();
-        entry(&format!("Case {}", case.name), &guests.join("; "));
-    }
-    let overrides: Vec<&str> = experiment.overrides().collect();
-    if !overrides.is_empty() {
-        entry("Changed for this report", &overrides.join(", "));
     }
     page.push_str("</dl>\n</section>\n");
 }
@@ -195,10 +200,10 @@ fn again(page: &mut String, report: &Report<'_>) {
     page.push_str("<section>\n<h2>Once more</h2>\n");
     page.push_str(&format!("<pre>{}</pre>\n", escape(&meta.command)));
     page.push_str(&format!(
-        "<p class=\"caption\">Arm {}, seed {}, commit {}, {} of every case.</p>\n</section>\n",
+        "<p class=\"caption\">Arm {}, seed {}, commit {}, {}.</p>\n</section>\n",
         escape(&meta.arm),
         meta.seed,
         escape(&meta.commit),
-        words::count(meta.runs as usize, "run")
+        words::extent(report)
     ));
 }

@@ -1,7 +1,9 @@
 //! The verdicts as one object for programs.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
-use uc_experiment::Verdict;
+use uc_experiment::{Unjudged, Verdict};
 
 use crate::{Error, Report};
 
@@ -13,13 +15,20 @@ struct Object<'a> {
     seed: u64,
     commit: &'a str,
     runs: u32,
+    points: Vec<BTreeMap<&'a str, &'a str>>,
     results: &'a [Verdict],
+    unjudged: &'a [Unjudged],
     holds: bool,
 }
 
-/// `{experiment, arm, seed, commit, runs, results: [{name, paper, ours, spread, expect, holds}],
-/// holds}`, indented. `paper` is null where the paper states no number, `spread` (the standard
-/// error of `ours`) with a single run.
+/// `{experiment, arm, seed, commit, runs, points, results, unjudged, holds}`, indented. `points` has
+/// a map from axes to labels for every point of the sweep, one empty map without a sweep.
+/// `results` has an object for every verdict: `{name, at, paper, ours, spread, interval, expect,
+/// holds, n, steps}`. `paper` is null where the paper states no number; `spread` (the standard error
+/// of `ours`) and `interval` (its 95 % confidence interval) with a single run. `at` (axes and
+/// labels) and `steps` (the points of a trend) are there only where they have something to say.
+/// `unjudged` names the expectations that these runs can't decide, and why. On a virtual clock the
+/// same command gives the same bytes.
 ///
 /// # Errors
 /// [`Error::Json`] if it can't be serialised.
@@ -30,8 +39,17 @@ pub fn json(report: &Report<'_>) -> Result<String, Error> {
         seed: report.meta.seed,
         commit: &report.meta.commit,
         runs: report.meta.runs,
-        results: report.verdicts,
+        points: report.points.iter().map(labels).collect(),
+        results: report.verdicts(),
+        unjudged: &report.evaluation.unjudged,
         holds: report.holds(),
     };
     Ok(serde_json::to_string_pretty(&object)?)
+}
+
+fn labels(point: &uc_experiment::Point) -> BTreeMap<&str, &str> {
+    let labels = point.labels.iter();
+    labels
+        .map(|(axis, label)| (axis.as_str(), label.as_str()))
+        .collect()
 }

@@ -2,27 +2,37 @@
 //! people. All three say the same verdicts, and none computes a measure of its own.
 //!
 //! - [`json`]: one object with fixed keys.
+//! - [`csv`]: the verdicts, and the flows of all runs, as tables for programs.
+//! - [`records`]: the records themselves.
 //! - [`table`]: plain text, at most 100 columns.
 //! - [`html`]: one self-contained page, figures included; it loads nothing.
 
+mod axis;
 mod cast;
 mod chart;
+pub mod csv;
 mod curves;
+mod distribution;
 mod figures;
 mod group_table;
 pub mod html;
+mod ink;
 pub mod json;
 mod numbers;
 mod panels;
+pub mod records;
+mod scene;
+mod setup;
 pub mod table;
+mod unit;
 mod words;
 
-use uc_experiment::{Experiment, RunRecord, Verdict};
+use uc_experiment::{Evaluation, Experiment, Point, RunRecord, Verdict};
 
 /// How the runs came to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// What they ran on: `live`, `sim` or `vm`.
+    /// What they ran on: `live` or `sim`.
     pub arm: String,
     /// The seed of all of them.
     pub seed: u64,
@@ -39,18 +49,25 @@ pub struct Meta {
 pub struct Report<'a> {
     /// The experiment as it was run, overrides included.
     pub experiment: &'a Experiment,
-    /// All runs of all cases.
+    /// Its points.
+    pub points: &'a [Point],
+    /// All runs of all cases at all points.
     pub records: &'a [RunRecord],
     /// The verdicts on those runs.
-    pub verdicts: &'a [Verdict],
+    pub evaluation: &'a Evaluation,
     /// How the runs came to be.
     pub meta: &'a Meta,
 }
 
-impl Report<'_> {
-    /// Whether every expectation holds.
+impl<'a> Report<'a> {
+    /// The verdicts.
+    pub fn verdicts(&self) -> &'a [Verdict] {
+        &self.evaluation.verdicts
+    }
+
+    /// Whether every expectation that was judged holds.
     pub fn holds(&self) -> bool {
-        self.verdicts.iter().all(|verdict| verdict.holds)
+        self.verdicts().iter().all(|verdict| verdict.holds)
     }
 }
 
@@ -68,4 +85,7 @@ pub enum Error {
     /// The object could not be written.
     #[error("the JSON object can't be written: {0}")]
     Json(#[from] serde_json::Error),
+    /// A table could not be written.
+    #[error("the CSV table can't be written: {0}")]
+    Csv(#[from] ::csv::Error),
 }

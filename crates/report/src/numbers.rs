@@ -36,6 +36,17 @@ pub(crate) fn mean_and_spread(verdict: &Verdict) -> String {
     )
 }
 
+/// What was found: the mean and its standard error, or the means of a trend from its first point
+/// to its last.
+pub(crate) fn found(verdict: &Verdict) -> String {
+    let steps: Vec<String> = verdict.steps.iter().map(|step| number(step.ours)).collect();
+    match steps.as_slice() {
+        [] => mean_and_spread(verdict),
+        [first, .., last] if steps.len() > 4 => format!("{first} → … → {last}"),
+        few => few.join(" → "),
+    }
+}
+
 /// A fraction in percent: `14.2%`.
 pub(crate) fn percent(fraction: f64) -> String {
     let percent = fraction * 100.0;
@@ -71,28 +82,54 @@ fn with_decimals(value: f64, places: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use uc_experiment::Bound;
+    use uc_experiment::expect::Claim;
+    use uc_experiment::{Bound, Step};
 
     use super::*;
 
-    fn shown(ours: f64, spread: Option<f64>) -> String {
-        let expect = Bound {
+    fn verdict(ours: f64, spread: Option<f64>) -> Verdict {
+        let bound = Bound {
             low: None,
             high: Some(1.0),
         };
-        let (name, paper, holds) = (String::new(), None, true);
-        let (n, min, max) = (2, ours, ours);
-        mean_and_spread(&Verdict {
-            name,
-            paper,
+        Verdict {
+            name: String::new(),
+            at: Vec::new(),
+            paper: None,
             ours,
             spread,
-            expect,
-            holds,
-            n,
-            min,
-            max,
-        })
+            interval: None,
+            expect: Claim::Bound(bound),
+            holds: true,
+            n: 2,
+            steps: Vec::new(),
+            min: ours,
+            max: ours,
+        }
+    }
+
+    fn shown(ours: f64, spread: Option<f64>) -> String {
+        mean_and_spread(&verdict(ours, spread))
+    }
+
+    #[test]
+    fn a_trend_is_told_from_its_first_step_to_its_last() {
+        let told = |means: &[f64]| {
+            let step = |mean: &f64| Step {
+                label: String::new(),
+                ours: *mean,
+                spread: None,
+                interval: None,
+                n: 2,
+            };
+            let steps = means.iter().map(step).collect();
+            found(&Verdict {
+                steps,
+                ..verdict(0.25, None)
+            })
+        };
+        assert_eq!(told(&[0.75, 0.5, 0.25]), "0.750 → 0.500 → 0.250");
+        assert_eq!(told(&[0.9, 0.8, 0.7, 0.6, 0.5]), "0.900 → … → 0.500");
     }
 
     #[test]

@@ -1,86 +1,96 @@
-//! The cases of an experiment side by side, on the same axes.
+//! Scenes side by side, on the same axes.
 
 use std::ops::Range;
 
-use uc_experiment::Case;
+use crate::Error;
+use crate::axis::Axis;
+use crate::chart::{Mark, Panel};
+use crate::ink::Ink;
+use crate::scene::Scene;
+use crate::unit::{self, Unit};
 
-use crate::chart::{Ink, Mark, Panel};
-use crate::curves::Points;
-use crate::words::sentence_case;
-use crate::{Error, Report};
-
-/// One case as it is drawn: before its axes are known.
-pub(crate) struct Draft<'a> {
-    pub case: &'a Case,
+/// A panel before its axes are known.
+pub(crate) struct Draft {
+    pub title: String,
+    pub shaded: Vec<Range<f64>>,
     pub marks: Vec<(Ink, Mark)>,
 }
 
-/// Panels against seconds, with what is not measured shaded.
-pub(crate) fn over_time(
-    report: &Report<'_>,
-    drafts: Vec<Draft<'_>>,
-    y_label: &'static str,
-) -> Result<Vec<(String, String)>, Error> {
-    let (end_s, measured_ns) = (
-        report.experiment.duration.as_secs_f64(),
-        report.experiment.measured_ns(),
-    );
-    let (from_s, to_s) = (measured_ns.start as f64 / 1e9, measured_ns.end as f64 / 1e9);
-    let bottom = Panel {
-        title: String::new(),
-        x: 0.0..end_s,
-        y: 0.0..1.0,
-        x_label: "seconds",
-        y_label,
-        x_numbers: true,
-        shaded: vec![0.0..from_s, to_s..end_s],
-        marks: Vec::new(),
-    };
-    panels(drafts, &bottom)
-}
+impl Draft {
+    pub(crate) fn new(title: &str, marks: Vec<(Ink, Mark)>) -> Self {
+        Self {
+            title: title.into(),
+            shaded: Vec::new(),
+            marks,
+        }
+    }
 
-/// All drafts that have something to show, on the same axes.
-pub(crate) fn panels(
-    drafts: Vec<Draft<'_>>,
-    bottom: &Panel,
-) -> Result<Vec<(String, String)>, Error> {
-    let heights = drafts
-        .iter()
-        .flat_map(|draft| &draft.marks)
-        .map(|(_, mark)| match mark {
-            Mark::Line { points, .. } | Mark::Area { points } => highest(points),
-            Mark::Bar {
-                height, whisker, ..
-            } => height.max(whisker.end),
-        });
-    let (_, top) = extent(heights);
-    let y: Range<f64> = 0.0..if top > 0.0 { top * 1.08 } else { 1.0 };
-    let shown = drafts
-        .into_iter()
-        .filter(|draft| draft.marks.iter().any(|(_, mark)| has_any(mark)));
-    shown
-        .map(|draft| {
-            let title = sentence_case(draft.case.title());
-            let panel = Panel {
-                title: title.clone(),
-                y: y.clone(),
-                marks: draft.marks,
-                ..bottom.clone()
-            };
-            Ok((title, panel.svg()?))
-        })
-        .collect()
-}
-
-fn has_any(mark: &Mark) -> bool {
-    match mark {
-        Mark::Line { points, .. } | Mark::Area { points } => !points.is_empty(),
-        Mark::Bar { .. } => true,
+    /// Whether there is anything to see.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.marks.iter().all(|(_, mark)| mark.is_empty())
     }
 }
 
-fn highest(points: &Points) -> f64 {
-    extent(points.iter().map(|point| point.1)).1
+/// A panel's title and its drawing.
+pub(crate) type Drawn = (String, String);
+
+/// The unit of time for the longest of the scenes.
+pub(crate) fn time_unit(scenes: &[&Scene<'_>]) -> Unit {
+    unit::of_time(longest_s(scenes))
+}
+
+fn longest_s(scenes: &[&Scene<'_>]) -> f64 {
+    let durations = scenes
+        .iter()
+        .map(|scene| scene.experiment.duration.as_secs_f64());
+    durations.fold(0.0, f64::max)
+}
+
+/// Panels over the time of a run, with what is not measured shaded.
+pub(crate) fn over_time(
+    scenes: &[&Scene<'_>],
+    y_label: &str,
+    marks: impl Fn(&Scene<'_>) -> Vec<(Ink, Mark)>,
+) -> Result<Vec<Drawn>, Error> {
+    let unit = time_unit(scenes);
+    let draft = |scene: &&Scene<'_>| {
+        let time = |ns: u64| ns as f64 / 1e9 / unit.size;
+        let measured_ns = scene.experiment.measured_ns();
+        let end = time(scene.experiment.duration.0);
+        Draft {
+            title: scene.title.clone(),
+            shaded: vec![0.0..time(measured_ns.start), time(measured_ns.end)..end],
+            marks: marks(scene),
+        }
+    };
+    let drafts: Vec<Draft> = scenes.iter().map(draft).collect();
+    let x = Axis::linear(0.0..longest_s(scenes) / unit.size, unit.name);
+    panels(drafts, &x, y_label)
+}
+
+/// All drafts that have something to show, on the same x axis and on the same y axis from 0.
+pub(crate) fn panels(drafts: Vec<Draft>, x: &Axis, y_label: &str) -> Result<Vec<Drawn>, Error> {
+    let marks = drafts.iter().flat_map(|draft| &draft.marks);
+    let top = marks.map(|(_, mark)| mark.top()).fold(0.0, f64::max);
+    let y = Axis::linear(0.0..if top > 0.0 { top * 1.08 } else { 1.0 }, y_label);
+    on_axes(drafts, x, &y)
+}
+
+/// All drafts that have something to show, on these axes.
+pub(crate) fn on_axes(drafts: Vec<Draft>, x: &Axis, y: &Axis) -> Result<Vec<Drawn>, Error> {
+    let shown = drafts.into_iter().filter(|draft| !draft.is_empty());
+    let draw = |draft: Draft| {
+        let panel = Panel {
+            title: draft.title,
+            x: x.clone(),
+            y: y.clone(),
+            shaded: draft.shaded,
+            marks: draft.marks,
+        };
+        let svg = panel.svg()?;
+        Ok((panel.title, svg))
+    };
+    shown.map(draw).collect()
 }
 
 /// The least and the most; 0 and 0 of nothing.

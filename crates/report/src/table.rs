@@ -1,8 +1,8 @@
 //! The verdicts as a plain table, at most [`COLUMNS`] wide.
 
 use crate::Report;
-use crate::numbers::{mean_and_spread, number};
-use crate::words::count;
+use crate::numbers::{found, number};
+use crate::words::{self, count};
 
 /// The widest line.
 pub const COLUMNS: usize = 100;
@@ -13,11 +13,11 @@ const GAP: &str = "   ";
 pub fn table(report: &Report<'_>) -> String {
     let header = ["", "paper", "ours ± standard error", "expected", "holds"].map(String::from);
     let mut rows = vec![header];
-    for verdict in report.verdicts {
+    for verdict in report.verdicts() {
         rows.push([
-            verdict.name.clone(),
+            words::verdict(verdict),
             verdict.paper.map_or_else(|| "–".into(), number),
-            mean_and_spread(verdict),
+            found(verdict),
             verdict.expect.to_string(),
             if verdict.holds { "yes" } else { "NO" }.into(),
         ]);
@@ -44,19 +44,22 @@ pub fn table(report: &Report<'_>) -> String {
         }
     }
     lines.push(rule);
-    let held = report
-        .verdicts
-        .iter()
-        .filter(|verdict| verdict.holds)
-        .count();
-    lines.push(format!(
-        "{held} of {} hold",
-        count(report.verdicts.len(), "expectation")
-    ));
+    lines.push(held(report));
+    for unjudged in &report.evaluation.unjudged {
+        let text = format!("not judged: {} {}", unjudged.name, unjudged.why);
+        lines.extend(wrap(&text, COLUMNS));
+    }
     lines
         .iter()
         .map(|line| format!("{}\n", line.trim_end()))
         .collect()
+}
+
+fn held(report: &Report<'_>) -> String {
+    let verdicts = report.verdicts();
+    let held = verdicts.iter().filter(|verdict| verdict.holds).count();
+    let verb = if verdicts.len() == 1 { "holds" } else { "hold" };
+    format!("{held} of {} {verb}", count(verdicts.len(), "expectation"))
 }
 
 fn title(report: &Report<'_>) -> String {
@@ -65,10 +68,12 @@ fn title(report: &Report<'_>) -> String {
 
 fn circumstances(report: &Report<'_>) -> String {
     let meta = report.meta;
-    let runs = count(meta.runs as usize, "run");
     format!(
-        "{} · {runs} of every case · seed {} · {}",
-        meta.arm, meta.seed, meta.commit
+        "{} · {} · seed {} · {}",
+        words::arm(&meta.arm),
+        words::extent(report),
+        meta.seed,
+        meta.commit
     )
 }
 

@@ -1,41 +1,70 @@
-//! The set-up and the outcome in words.
+//! The outcome in words.
 
-use uc_experiment::{Application, Experiment, Family, Guests, Law, Measure, Network, Profile};
-use uc_experiment::{Queue, Stack};
+use uc_experiment::{Measure, Verdict};
 
 use crate::Report;
-use crate::numbers::{number, percent};
+use crate::numbers::percent;
 
 /// `1 run`, `20 runs`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
+/// How much was run: `3 runs of every case`, `10 runs of every case at each of 54 points`.
+pub(crate) fn extent(report: &Report<'_>) -> String {
+    let runs = count(report.meta.runs as usize, "run");
+    match report.points.len() {
+        0 | 1 => format!("{runs} of every case"),
+        points => format!("{runs} of every case at each of {points} points"),
+    }
+}
+
+/// What an arm is.
+pub(crate) fn arm(name: &str) -> String {
+    match name {
+        "sim" => "simulated (sim)".into(),
+        "live" => "on real kernels (live)".into(),
+        other => other.into(),
+    }
+}
+
 /// How many expectations hold.
 pub(crate) fn headline(report: &Report<'_>) -> String {
-    let (held, all) = (
-        report.verdicts.iter().filter(|v| v.holds).count(),
-        report.verdicts.len(),
-    );
-    let runs = count(report.meta.runs as usize, "run");
-    match (held, all) {
-        (_, 0) => format!("Nothing was expected of {runs} of every case."),
-        (2, 2) => format!("Both expectations hold, over {runs} of every case."),
-        (1, 1) => format!("What was expected holds, over {runs} of every case."),
-        (held, all) if held == all => {
-            format!("All {all} expectations hold, over {runs} of every case.")
-        }
-        _ => format!(
-            "{held} of {} hold, over {runs} of every case.",
+    let verdicts = report.verdicts();
+    let held = verdicts.iter().filter(|verdict| verdict.holds).count();
+    let extent = extent(report);
+    match (held, verdicts.len()) {
+        (_, 0) => format!("Nothing was expected of {extent}."),
+        (2, 2) => format!("Both expectations hold, over {extent}."),
+        (1, 1) => format!("What was expected holds, over {extent}."),
+        (held, all) if held == all => format!("All {all} expectations hold, over {extent}."),
+        (held, all) => format!(
+            "{held} of {} hold, over {extent}.",
             count(all, "expectation")
         ),
     }
 }
 
-/// One sentence for every share and every retransmitted throughput among the verdicts.
+/// A verdict's name, and the point that it is about.
+pub(crate) fn verdict(verdict: &Verdict) -> String {
+    let labels = verdict
+        .at
+        .iter()
+        .map(|(axis, label)| format!("{axis} {label}"));
+    let labels: Vec<String> = labels.collect();
+    if labels.is_empty() {
+        verdict.name.clone()
+    } else {
+        format!("{} ({})", verdict.name, labels.join(", "))
+    }
+}
+
+/// One sentence for every share and every retransmitted throughput among the verdicts; none in a
+/// sweep, which the figures tell better.
 pub(crate) fn sentences(report: &Report<'_>) -> Vec<String> {
-    let pairs = report.experiment.expects.iter().zip(report.verdicts);
-    let sentence = |(expect, verdict): (&uc_experiment::Expectation, &uc_experiment::Verdict)| {
+    let sentence = |verdict: &Verdict| {
+        let mut expects = report.experiment.expects.iter();
+        let expect = expects.find(|expect| expect.name == verdict.name)?;
         let title = |case: &str| {
             let case = report.experiment.case(case);
             case.map_or_else(String::new, |case| sentence_case(case.title()))
@@ -56,7 +85,41 @@ pub(crate) fn sentences(report: &Report<'_>) -> Vec<String> {
             _ => None,
         }
     };
-    pairs.filter_map(sentence).collect()
+    let plain = report
+        .verdicts()
+        .iter()
+        .filter(|verdict| verdict.at.is_empty());
+    plain.filter_map(sentence).collect()
+}
+
+/// A measure as the file names it: `share of legacy to ecn, case mix`.
+pub(crate) fn measure(measure: &Measure) -> String {
+    if let Measure::Ratio { of, to } = measure {
+        return format!("({}) / ({})", self::measure(of), self::measure(to));
+    }
+    let mut words = measure_kind(measure);
+    let groups = measure.groups();
+    for (key, group) in &groups {
+        words.push_str(&format!(" {key} {group}"));
+    }
+    let value = serde_json::to_value(measure).unwrap_or_default();
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let told = key == "kind" || groups.iter().any(|(group, _)| group == key);
+        if !told && !value.is_null() {
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            words.push_str(&format!(", {key} {value}"));
+        }
+    }
+    words
+}
+
+/// The measure's kind, in words.
+pub(crate) fn measure_kind(measure: &Measure) -> String {
+    let value = serde_json::to_value(measure).unwrap_or_default();
+    let kind = value.get("kind").and_then(serde_json::Value::as_str);
+    kind.unwrap_or_default().replace('_', " ")
 }
 
 pub(crate) fn sentence_case(text: &str) -> String {
@@ -64,119 +127,4 @@ pub(crate) fn sentence_case(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(chars).collect()
     })
-}
-
-/// The links and hosts.
-pub(crate) fn network(network: &Network) -> String {
-    let access = match network.access_rate {
-        Some(access) => format!("senders' links {access}, the receiver's {}", network.rate),
-        None => format!("all links {}", network.rate),
-    };
-    let round_trip = uc_experiment::Nanos(network.delay.0.saturating_mul(4));
-    let offload = if network.offload { "with" } else { "without" };
-    let family = match network.family {
-        Family::Ipv4 => "IPv4",
-        Family::Ipv6 => "IPv6",
-    };
-    format!(
-        "A star: {access}, {} each way, so {round_trip} a round trip when nothing waits; {family}, \
-         {offload} segmentation offload.",
-        network.delay
-    )
-}
-
-/// The bottleneck's queue.
-pub(crate) fn queue(queue: &Queue) -> String {
-    match queue {
-        Queue::Droptail { limit } => format!("DropTail of {limit}."),
-        Queue::Threshold { limit, mark } => {
-            format!("Marks above {mark} of instantaneous queue, drops above {limit}.")
-        }
-        Queue::Red {
-            min,
-            max,
-            limit,
-            burst,
-            probability,
-            packet,
-            ecn,
-            ..
-        } => format!(
-            "RED: min {min}, max {max}, limit {limit}, burst {burst} packets of {packet}, \
-             probability {}, {} ECN.",
-            number(*probability),
-            if *ecn { "with" } else { "without" }
-        ),
-    }
-}
-
-/// What of a run is measured.
-pub(crate) fn times(experiment: &Experiment) -> String {
-    let Experiment {
-        duration,
-        settle,
-        tail,
-        sample,
-        ..
-    } = experiment;
-    let unmeasured = match (settle.0, tail.0) {
-        (0, 0) => "all of which is measured".into(),
-        (_, 0) => format!("of which the first {settle} are not measured"),
-        (0, _) => format!("of which the last {tail} are not measured"),
-        _ => format!("of which the first {settle} and the last {tail} are not measured"),
-    };
-    format!("{duration} a run, {unmeasured}; the state of every flow is read every {sample}.")
-}
-
-/// One host's TCP.
-pub(crate) fn stack(stack: &Stack) -> String {
-    let switches = [
-        ("ECN", stack.ecn),
-        ("SACK", stack.sack),
-        ("timestamps", stack.timestamps),
-        ("RACK", stack.rack),
-        ("TLP", stack.early_retransmit),
-    ];
-    let named = |on: bool| {
-        let names = switches
-            .iter()
-            .filter(|(_, is)| *is == on)
-            .map(|(name, _)| *name);
-        names.collect::<Vec<_>>().join(", ")
-    };
-    let mut words = stack.congestion_control.clone();
-    for (prefix, names) in [("with", named(true)), ("without", named(false))] {
-        if !names.is_empty() {
-            words.push_str(&format!(", {prefix} {names}"));
-        }
-    }
-    words.push_str(&format!(", window scale {}", stack.wscale));
-    if let Some(rto_min) = stack.rto_min {
-        words.push_str(&format!(", RTO at least {rto_min}"));
-    }
-    words
-}
-
-/// One group of guests.
-pub(crate) fn guests(guests: &Guests) -> String {
-    let law = match (guests.law, guests.profile) {
-        (None, _) => String::new(),
-        (Some(Law::Pass), _) => ", programs on the port that pass everything".into(),
-        (Some(Law::Ecn), Profile::Linux) => ", law ecn on the port (as Linux does it)".into(),
-        (Some(Law::Ecn), Profile::Rfc) => ", law ecn on the port (as the RFCs say it)".into(),
-    };
-    let Application::Bulk = guests.application;
-    let flows = match guests.flows {
-        1 => String::new(),
-        flows => format!(" with {flows} flows each"),
-    };
-    let host = guests
-        .host
-        .as_ref()
-        .map_or_else(String::new, |host| format!(" on host {host}"));
-    let number = count(guests.count as usize, "guest");
-    format!(
-        "{}: {number}{flows}{host}, stack {}{law}",
-        guests.name, guests.stack
-    )
 }

@@ -1,131 +1,11 @@
 //! Table, object and page of committed experiments on made-up runs. The pages are left in cargo's
 //! temporary folder, to be looked at.
 
-use std::path::{Path, PathBuf};
+mod made_up;
 
-use uc_experiment::{
-    Case, Experiment, FlowRecord, FlowSample, Law, QueueSample, RunRecord, Verdict, evaluate,
-};
+use made_up::{keep, with_report};
+use uc_experiment::{Evaluation, Verdict};
 use uc_report::{Meta, Report};
-
-const MSS_BYTES: u32 = 1448;
-
-fn load(name: &str) -> Experiment {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/vcc");
-    let experiment = Experiment::load(root.join(format!("{name}.toml"))).expect("reads");
-    experiment.validate().expect("makes sense");
-    experiment
-}
-
-/// A number in [0, 1) that looks random and is always the same.
-fn noise(a: u64, b: u64) -> f64 {
-    let mixed = (a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    ((mixed ^ (mixed >> 29)) >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// A flow with a sawtooth for a window: `share` of 1 Mbit/s, read every `sample_ns`.
-fn flow(experiment: &Experiment, group: &str, index: u32, law: bool, salt: u64) -> FlowRecord {
-    let share = if group == "legacy" { 0.2 } else { 0.95 };
-    let period_ns = 2_200_000_000;
-    let mut delivered = 0.0;
-    let mut samples = Vec::new();
-    for i in 0..=experiment.duration.0 / experiment.sample.0 {
-        let at_ns = i * experiment.sample.0;
-        let phase = ((at_ns + salt * 700_000_000) % period_ns) as f64 / period_ns as f64;
-        let window = 31.0 + 31.0 * phase;
-        let rate_bps = share * 1e6 * (0.55 + 0.6 * phase + 0.3 * noise(salt, i));
-        delivered += rate_bps * experiment.sample.as_secs_f64() / 8.0;
-        let window_bytes = (window * f64::from(MSS_BYTES)) as u32;
-        samples.push(FlowSample {
-            at_ns,
-            delivered_bytes: delivered as u64,
-            cwnd_segments: if law { 118 } else { window as u32 },
-            snd_wnd_bytes: if law { window_bytes } else { 3_000_000 },
-            srtt_us: 75_000,
-            unacked_segments: window as u32,
-            bytes_sent: delivered as u64,
-            bytes_retransmitted: if group == "legacy" {
-                delivered as u64 / 40
-            } else {
-                0
-            },
-            total_retransmits: 0,
-            mss_bytes: MSS_BYTES,
-            shadow_window_bytes: law.then_some(window_bytes),
-        });
-    }
-    let negotiated_ecn = group == "ecn" || group == "tenth";
-    FlowRecord {
-        group: group.into(),
-        index,
-        samples,
-        negotiated_ecn,
-        drops: 0,
-        marks: 40,
-    }
-}
-
-fn record(experiment: &Experiment, case: &Case, run: u32) -> RunRecord {
-    let mut flows = Vec::new();
-    for guests in &case.guests {
-        for index in 0..guests.total_flows() {
-            let salt = u64::from(run) * 100 + flows.len() as u64;
-            let law = guests.law == Some(Law::Ecn);
-            flows.push(flow(experiment, &guests.name, index, law, salt));
-        }
-    }
-    let sample = |i: u64| QueueSample {
-        at_ns: i * experiment.sample.0,
-        backlog_bytes: (80_000.0 + 16_000.0 * noise(i, 7)) as u64,
-        backlog_packets: 60,
-        average_bytes: Some((84_000.0 + 6_000.0 * noise(i, 9)) as u64),
-    };
-    let queue = (0..=experiment.duration.0 / experiment.sample.0)
-        .map(sample)
-        .collect();
-    RunRecord {
-        case: case.name.clone(),
-        run,
-        flows,
-        queue,
-        ..RunRecord::default()
-    }
-}
-
-fn records(experiment: &Experiment, runs: u32) -> Vec<RunRecord> {
-    let cases = experiment.cases.iter();
-    cases
-        .flat_map(|case| (0..runs).map(move |run| record(experiment, case, run)))
-        .collect()
-}
-
-fn meta(runs: u32) -> Meta {
-    Meta {
-        arm: "live".into(),
-        seed: 7,
-        commit: "0123abc".into(),
-        runs,
-        command: "uc run experiments/vcc/fig11.toml --on live --seed 7".into(),
-    }
-}
-
-fn with_report<T>(name: &str, runs: u32, look: impl FnOnce(Report<'_>) -> T) -> T {
-    let experiment = load(name);
-    let records = records(&experiment, runs);
-    let verdicts = evaluate(&experiment, &records).expect("computes");
-    let meta = meta(runs);
-    look(Report {
-        experiment: &experiment,
-        records: &records,
-        verdicts: &verdicts,
-        meta: &meta,
-    })
-}
-
-fn keep(name: &str, page: &str) {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    std::fs::write(path, page).expect("cargo's temporary folder is writable");
-}
 
 #[test]
 fn a_page_names_every_verdict_and_loads_nothing() {
@@ -133,7 +13,7 @@ fn a_page_names_every_verdict_and_loads_nothing() {
         with_report(name, runs, |report| {
             let page = uc_report::html::html(&report).expect("draws");
             keep(name, &page);
-            for verdict in report.verdicts {
+            for verdict in report.verdicts() {
                 let escaped = verdict.name.replace('\'', "&#39;");
                 assert!(page.contains(&escaped), "{name}: no {:?}", verdict.name);
             }
@@ -156,15 +36,16 @@ fn whatever_people_write_is_escaped() {
         let mut experiment = report.experiment.clone();
         experiment.title = "<b>&\"'".into();
         experiment.cases[0].title = Some("</figcaption><i>".into());
-        let mut verdicts = report.verdicts.to_vec();
-        verdicts[0].name = "<u>".into();
+        let mut evaluation = report.evaluation.clone();
+        evaluation.verdicts[0].name = "<u>".into();
         let meta = Meta {
             command: "uc <x>".into(),
             ..report.meta.clone()
         };
         let changed = Report {
             experiment: &experiment,
-            verdicts: &verdicts,
+            points: &experiment.points().expect("spans its points"),
+            evaluation: &evaluation,
             meta: &meta,
             records: report.records,
         };
@@ -196,9 +77,11 @@ fn the_object_has_exactly_its_keys() {
             "commit",
             "experiment",
             "holds",
+            "points",
             "results",
             "runs",
             "seed",
+            "unjudged",
         ];
         assert_eq!(keys(&object), top);
         let results = object["results"].as_array().expect("a list");
@@ -206,10 +89,17 @@ fn the_object_has_exactly_its_keys() {
         for result in results {
             assert_eq!(
                 keys(result),
-                ["expect", "holds", "name", "ours", "paper", "spread"]
+                [
+                    "expect", "holds", "interval", "n", "name", "ours", "paper", "spread"
+                ]
             );
         }
         assert_eq!(object["experiment"], "vcc/fig11");
+        assert_eq!(
+            object["points"],
+            serde_json::json!([{}]),
+            "one, which has no labels"
+        );
         assert_eq!(object["holds"], report.holds());
         assert_eq!(results[4]["expect"], "0.95–1.05");
         assert_eq!(results[1]["paper"], 0.142);
@@ -220,12 +110,16 @@ fn the_object_has_exactly_its_keys() {
 #[test]
 fn the_table_fits_and_is_aligned() {
     with_report("fig9", 2, |report| {
-        let mut verdicts: Vec<Verdict> = report.verdicts.to_vec();
+        let mut verdicts: Vec<Verdict> = report.verdicts().to_vec();
         verdicts[1].name = "a name that goes on and on ".repeat(6);
         verdicts[2].name = "x".repeat(150);
         verdicts[3].holds = false;
+        let evaluation = Evaluation {
+            verdicts: verdicts.clone(),
+            unjudged: Vec::new(),
+        };
         let report = Report {
-            verdicts: &verdicts,
+            evaluation: &evaluation,
             ..report
         };
         let table = uc_report::table::table(&report);
@@ -261,7 +155,7 @@ fn a_single_run_has_no_spread_and_an_experiment_without_expectations_is_told_too
         experiment.expects.clear();
         let bare = Report {
             experiment: &experiment,
-            verdicts: &[],
+            evaluation: &Evaluation::default(),
             ..report
         };
         assert!(bare.holds());

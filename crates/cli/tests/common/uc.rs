@@ -31,6 +31,35 @@ pub fn for_everybody() -> PathBuf {
     path.clone()
 }
 
+/// `uc` as somebody without any right, whoever runs the tests.
+pub fn uc_unprivileged() -> Command {
+    if !nix::unistd::geteuid().is_root() {
+        return Command::new(env!("CARGO_BIN_EXE_uc"));
+    }
+    let mut command = Command::new(AS_NOBODY[0]);
+    command.args(&AS_NOBODY[1..]).arg(for_everybody());
+    command
+}
+
+/// A folder with an experiment in it, where everybody may read and write.
+pub fn folder_with(text: &str) -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.toml"), text).unwrap();
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    folder
+}
+
+/// The names in a folder, sorted.
+pub fn names_in(folder: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
 /// What came of a command.
 #[derive(Debug)]
 pub struct Outcome {

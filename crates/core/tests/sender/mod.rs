@@ -81,6 +81,8 @@ pub struct Sender {
     /// RFC 5681 §3.1: bytes acknowledged towards the next segment of congestion avoidance.
     bytes_acked: i64,
     timer_resent_una: bool,
+    /// Since the timer fired, all before it was sent again (RFC 5681 §3.1, in order).
+    resent_end: i64,
     /// RFC 3168: no second reduction before a byte beyond this one is acknowledged.
     window_end: i64,
 }
@@ -98,6 +100,7 @@ impl Sender {
             fast_recovery: false,
             bytes_acked: 0,
             timer_resent_una: false,
+            resent_end: 0,
             window_end: 0,
         }
     }
@@ -106,8 +109,14 @@ impl Sender {
         self.nxt - self.una
     }
 
-    fn repairing(&self) -> bool {
-        self.fast_recovery || self.una <= self.recover
+    /// Whether an ACK or the timer sends the first unacknowledged segment again: RFC 6582 §3.2
+    /// step 5 with every partial ACK, after a timeout once.
+    fn resends(&mut self) -> bool {
+        let repairing = self.una <= self.recover && self.una >= self.resent_end;
+        if !self.fast_recovery && repairing {
+            self.resent_end = self.una + self.flight_size().min(SMSS);
+        }
+        self.flight_size() > 0 && (self.fast_recovery || repairing)
     }
 
     fn remember_reduction(&mut self) {
@@ -155,7 +164,7 @@ impl Sender {
             Some(dctcp) => dctcp.remains(self.cwnd),
             None => (self.cwnd / 2).max(2 * SMSS),
         };
-        // a mark is no reason for a larger window
+        // the answer to a mark never is a larger window
         self.cwnd = self.cwnd.min(self.ssthresh);
         self.remember_reduction();
         true
@@ -181,6 +190,7 @@ impl Sender {
             self.ssthresh = (self.flight_size() / 2).max(2 * SMSS);
         }
         self.timer_resent_una = true;
+        self.resent_end = self.una;
         self.cwnd = SMSS;
         self.recover = self.nxt - 1;
         self.fast_recovery = false;
@@ -227,7 +237,7 @@ pub fn play(step: &Move, sender: &mut Sender, guest: &mut Guest) {
             } else {
                 guest.ack_bytes(bytes);
             }
-            if sender.repairing() && sender.flight_size() > 0 {
+            if sender.resends() {
                 guest.retransmit();
             }
         }
@@ -245,6 +255,7 @@ pub fn play(step: &Move, sender: &mut Sender, guest: &mut Guest) {
         }
         Move::Timeout if flight > 0 => {
             sender.timeout();
+            sender.resends();
             guest.retransmit();
         }
         _ => {}

@@ -1,10 +1,13 @@
 //! Expectations that can be judged: their bounds, and the cases and groups that they name.
 
-use super::{Check, ensure, fault};
+use super::{Check, Fault, ensure, fault};
+use crate::application::Application;
 use crate::expect::Expectation;
 use crate::measure::Measure;
-use crate::place::suggest;
+use crate::record::ACK_GAP_BIN;
 use crate::schema::Experiment;
+use crate::sweep::Sweep;
+use crate::wording::suggest;
 
 pub(super) fn check_expect(key: &str, expect: &Expectation, experiment: &Experiment) -> Check {
     check_measure(&format!("{key}.measure"), &expect.measure, experiment)?;
@@ -18,6 +21,19 @@ pub(super) fn check_expect(key: &str, expect: &Expectation, experiment: &Experim
     ensure(finite, key, || {
         "bounds and the paper's number must be finite".into()
     })?;
+    check_where(key, expect, experiment)?;
+    match &expect.along {
+        Some(along) => check_trend(key, expect, along, experiment),
+        None => check_bounds(key, expect),
+    }
+}
+
+fn check_bounds(key: &str, expect: &Expectation) -> Check {
+    for (field, set) in [("falls", expect.falls), ("rises", expect.rises)] {
+        ensure(!set, &format!("{key}.{field}"), || {
+            "says not along what; add along = \"AXIS\"".into()
+        })?;
+    }
     match (expect.within, expect.at_most, expect.at_least) {
         (None, None, None) => fault(
             key,
@@ -35,6 +51,68 @@ pub(super) fn check_expect(key: &str, expect: &Expectation, experiment: &Experim
         }),
         _ => Ok(()),
     }
+}
+
+/// The arm that it is for, and the points.
+fn check_where(key: &str, expect: &Expectation, experiment: &Experiment) -> Check {
+    if let (Some(on), Some(arms)) = (expect.on, &experiment.arms) {
+        ensure(arms.contains(&on), &format!("{key}.on"), || {
+            format!("{on} is not among the file's arms, so it is never judged; add it there")
+        })?;
+    }
+    for (axis, labels) in &expect.at {
+        let key = format!("{key}.at.{axis}");
+        let sweep = find_axis(&key, axis, experiment)?;
+        let known = sweep.all_labels();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        ensure(!labels.list().is_empty(), &key, || {
+            "names no label; leave it out for all of them".into()
+        })?;
+        let unknown = labels
+            .list()
+            .iter()
+            .find(|label| !known.contains(&label.as_str()));
+        if let Some(label) = unknown {
+            let message = format!("no `{label}` on axis `{axis}`; {}", suggest(label, &known));
+            return fault(key, message);
+        }
+    }
+    Ok(())
+}
+
+fn find_axis<'a>(key: &str, axis: &str, experiment: &'a Experiment) -> Result<&'a Sweep, Fault> {
+    let sweeps = &experiment.sweeps;
+    let found = sweeps.iter().find(|sweep| sweep.name == axis);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = sweeps.iter().map(|sweep| sweep.name.as_str()).collect();
+        let mend = if known.is_empty() {
+            "the file has no [[sweep]]".into()
+        } else {
+            suggest(axis, &known)
+        };
+        (key.into(), format!("no axis `{axis}`; {mend}"))
+    })
+}
+
+/// A direction, and two points or more to see it.
+fn check_trend(key: &str, expect: &Expectation, along: &str, experiment: &Experiment) -> Check {
+    let key_along = format!("{key}.along");
+    let sweep = find_axis(&key_along, along, experiment)?;
+    ensure(expect.falls != expect.rises, &key_along, || {
+        let found = if expect.falls { "more than one" } else { "no" };
+        format!("has {found} direction; say one of falls = true, rises = true")
+    })?;
+    let bounded = expect.within.is_some() || expect.at_most.is_some() || expect.at_least.is_some();
+    ensure(!bounded, &key_along, || {
+        "stands beside bounds; expect them in an [[expect]] of their own".into()
+    })?;
+    let left = expect
+        .at
+        .get(along)
+        .map_or(sweep.settings(), |labels| labels.list().len());
+    ensure(left >= 2, &key_along, || {
+        "has one point, and no direction; give the axis two settings or more".into()
+    })
 }
 
 fn check_measure(key: &str, measure: &Measure, experiment: &Experiment) -> Check {
@@ -56,7 +134,15 @@ fn check_measure(key: &str, measure: &Measure, experiment: &Experiment) -> Check
             format!("no case `{name}`; {}", suggest(name, &known)),
         );
     };
+    check_gaps(key, measure)?;
     for (field, group) in measure.groups() {
+        let transfers = matches!(measure, Measure::Fct { .. } | Measure::Unfinished { .. });
+        let bulk = case
+            .group(group)
+            .is_some_and(|guests| guests.application == Application::Bulk);
+        ensure(!(transfers && bulk), &format!("{key}.{field}"), || {
+            format!("group `{group}` is bulk, which never completes; give it another application")
+        })?;
         ensure(
             case.group(group).is_some(),
             &format!("{key}.{field}"),
@@ -74,4 +160,21 @@ fn check_measure(key: &str, measure: &Measure, experiment: &Experiment) -> Check
         )?;
     }
     Ok(())
+}
+
+/// Gaps are kept in bins.
+fn check_gaps(key: &str, measure: &Measure) -> Check {
+    let Measure::AckGaps { from, to, .. } = measure else {
+        return Ok(());
+    };
+    for (field, value) in [("from", *from), ("to", to.unwrap_or_default())] {
+        ensure(
+            value.0.is_multiple_of(ACK_GAP_BIN.0),
+            &format!("{key}.{field}"),
+            || format!("{value} is inside a bin; give a multiple of {ACK_GAP_BIN}"),
+        )?;
+    }
+    ensure(to.is_none_or(|to| to > *from), &format!("{key}.to"), || {
+        format!("is not above from, {from}")
+    })
 }

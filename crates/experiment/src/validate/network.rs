@@ -1,8 +1,7 @@
-//! Links, queues and stacks that can be.
+//! Links and queues that can be.
 
 use super::{Check, ensure};
-use crate::network::{Network, Queue};
-use crate::stack::Stack;
+use crate::network::{Network, Queue, Topology};
 
 pub(super) fn check_network(network: &Network) -> Check {
     let rate = |key: &str, bps: u64| {
@@ -12,6 +11,7 @@ pub(super) fn check_network(network: &Network) -> Check {
     };
     rate("network.rate", network.rate.0)?;
     rate("network.access_rate", network.access_rate().0)?;
+    check_topology(network)?;
     match &network.queue {
         Queue::Droptail { limit } => check_limit(limit.0),
         Queue::Threshold { limit, mark } => {
@@ -21,6 +21,30 @@ pub(super) fn check_network(network: &Network) -> Check {
             })
         }
         Queue::Red { .. } => check_red(&network.queue),
+    }
+}
+
+/// Sizes that a table of routes can hold, and then some.
+const HOPS_MAX: u32 = 64;
+const SWITCHES_MAX: u32 = 1_000;
+
+fn check_topology(network: &Network) -> Check {
+    let key = "network.topology";
+    let between = |name: &str, value: u32, least: u32, most: u32| {
+        ensure((least..=most).contains(&value), key, || {
+            format!("{name} is {value}; give {least} to {most}")
+        })
+    };
+    match network.topology {
+        Topology::Star => ensure(network.trunk_delay.is_none(), "network.trunk_delay", || {
+            "a star has no links between switches; leave it out".into()
+        }),
+        Topology::Dumbbell => Ok(()),
+        Topology::ParkingLot { hops } => between("hops", hops, 1, HOPS_MAX),
+        Topology::LeafSpine { leaves, spines } => {
+            between("leaves", leaves, 2, SWITCHES_MAX)?;
+            between("spines", spines, 1, SWITCHES_MAX)
+        }
     }
 }
 
@@ -79,23 +103,5 @@ fn check_red(queue: &Queue) -> Check {
         rate.is_none_or(|rate| rate.0 > 0),
         "network.queue.rate",
         || "is 0; leave it out for the bottleneck's rate".into(),
-    )
-}
-
-pub(super) fn check_stack(key: &str, stack: &Stack) -> Check {
-    let name = &stack.congestion_control;
-    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    // TCP_CA_NAME_MAX is 16 with the closing zero.
-    let named = !name.is_empty() && name.len() < 16 && name.chars().all(good);
-    ensure(named, &format!("{key}.congestion_control"), || {
-        format!("`{name}` is no kernel name; give for example reno")
-    })?;
-    ensure(stack.wscale <= 14, &format!("{key}.wscale"), || {
-        format!("{} is above 14, the largest (RFC 7323 §2.3)", stack.wscale)
-    })?;
-    ensure(
-        stack.rto_min.is_none_or(|rto| rto.0 > 0),
-        &format!("{key}.rto_min"),
-        || "is 0; leave it out for the kernel's own".into(),
     )
 }

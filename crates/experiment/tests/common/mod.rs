@@ -1,4 +1,16 @@
-//! A small experiment that the tests of files share.
+//! Small experiments that the tests of files share.
+
+#![allow(dead_code)] // no test file uses all of it
+
+use uc_experiment::Experiment;
+
+/// The refusal of `file` with the first `from` replaced by `to`.
+pub fn refusal(file: &str, from: &str, to: &str) -> String {
+    assert!(file.contains(from), "{from:?} is not in the file");
+    let text = file.replacen(from, to, 1);
+    let read = Experiment::from_str("t.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    read.validate().expect_err("makes no sense").to_string()
+}
 
 /// A small experiment in which each test breaks one thing.
 pub const GOOD: &str = r#"name = "t/one"
@@ -43,4 +55,61 @@ stack = "legacy"
 name = "share"
 measure = { kind = "share", case = "mixed", of = "legacy", to = "ecn" }
 within = [0.1, 0.5]
+"#;
+
+/// A swept experiment for the simulator in which each test breaks one thing.
+pub const SWEPT: &str = r#"name = "t/swept"
+title = "A test"
+arms = ["sim"]
+duration = "1s"
+repeat = 2
+
+[network]
+topology = { leaf-spine = { leaves = 3, spines = 2 } }
+rate = "10Gbit"
+delay = "10us"
+queue = { kind = "droptail", limit = "300kB" }
+
+[stack.dc]
+congestion_control = "dctcp"
+initial_window = 10
+delayed_ack = "0s"
+rto_min = "10ms"
+
+[[case]]
+name = "mixed"
+
+[[case.guests]]
+name = "long"
+count = 4
+stack = "dc"
+from = 1
+
+[[case.guests]]
+name = "short"
+stack = "dc"
+start = "100ms"
+application = { web = { rate = 50, sizes = [["1kB", 0.5], ["1MB", 1.0]] } }
+
+[[sweep]]
+name = "long"
+set = { "case.mixed.guests.long.count" = [1, 4, 8], "case.mixed.guests.short.count" = [8, 4, 1] }
+
+[[sweep]]
+name = "buffer"
+labels = ["deep", "shallow"]
+set = { "network.queue" = [{ kind = "droptail", limit = "300kB" }, { kind = "droptail", limit = "30kB" }] }
+
+[[expect]]
+name = "completion time"
+measure = { kind = "fct", case = "mixed", of = "short", statistic = "p99" }
+at = { long = ["1", "8"], buffer = "deep" }
+at_most = 0.1
+
+[[expect]]
+name = "completion time over long flows"
+measure = { kind = "fct", case = "mixed", of = "short" }
+along = "long"
+rises = true
+on = "sim"
 "#;

@@ -20,6 +20,7 @@ impl DropTail {
         Ok(DropTail { limit })
     }
 
+    #[inline]
     pub(crate) fn judge(&self, arrival: &Arrival) -> Verdict {
         if arrival.backlog.with(arrival.size_bytes).exceeds(self.limit) {
             return Verdict::Dropped(DropReason::Full);

@@ -184,7 +184,8 @@ impl<P: Packet> Queue<P> {
     /// Decides on a packet that arrives at `now`, and marks it if that is the verdict. A packet
     /// that is not dropped goes into the queue by [`Queue::push`], or past it if nothing waits and
     /// the transmitter is free.
-    pub fn judge(&mut self, now: Nanos, packet: &mut P) -> Verdict {
+    #[inline]
+    pub fn judge(&mut self, now: Nanos, packet: &mut impl Packet) -> Verdict {
         let (size_bytes, ecn) = (packet.size_bytes(), packet.ecn());
         let arrival = Arrival {
             at: now,
@@ -204,23 +205,35 @@ impl<P: Packet> Queue<P> {
     }
 
     /// Lets a packet wait that [`Queue::judge`] did not drop.
+    #[inline]
     pub fn push(&mut self, packet: P) {
         self.backlog = self.backlog.with(packet.size_bytes());
         self.waiting.push_back(packet);
     }
 
-    /// The transmitter, free at `now`, asks for the packet that has waited longest. An empty answer
-    /// begins RED's idle period.
-    pub fn take(&mut self, now: Nanos) -> Option<P> {
-        let Some(packet) = self.waiting.pop_front() else {
-            if let Discipline::Red(red) = &mut self.discipline {
-                red.emptied(now);
-            }
-            return None;
-        };
+    /// The packet that has waited longest, for a transmitter that is free.
+    #[inline]
+    pub fn take(&mut self) -> Option<P> {
+        let packet = self.waiting.pop_front()?;
         self.backlog.bytes -= u64::from(packet.size_bytes());
         self.backlog.packets -= 1;
         Some(packet)
+    }
+
+    /// The transmitter has found nothing since `since`: RED's idle period, if it has not begun yet.
+    #[inline]
+    pub fn idle(&mut self, since: Nanos) {
+        if let Discipline::Red(red) = &mut self.discipline {
+            red.emptied(since);
+        }
+    }
+
+    /// RED's average as the last arrival left it; the other disciplines keep none.
+    pub fn average_bytes(&self) -> Option<u64> {
+        match &self.discipline {
+            Discipline::Red(red) => Some(red.average_bytes()),
+            Discipline::DropTail(_) | Discipline::Threshold(_) => None,
+        }
     }
 
     /// What waits now.

@@ -36,6 +36,7 @@ impl Threshold {
         })
     }
 
+    #[inline]
     pub(crate) fn judge(&self, arrival: &Arrival) -> Verdict {
         let fits = self.tail.judge(arrival);
         if fits != Verdict::Queued || !arrival.backlog.exceeds(self.mark) {

@@ -82,6 +82,11 @@ impl Red {
         }
     }
 
+    /// The average queue, without its fraction of a byte.
+    pub(crate) fn average_bytes(&self) -> u64 {
+        self.average_scaled >> self.parameters.wlog
+    }
+
     /// The transmitter found nothing at `now`. A queue that is idle already stays idle since then.
     pub(crate) fn emptied(&mut self, now: Nanos) {
         self.idle_since.get_or_insert(now);

@@ -1,0 +1,102 @@
+//! What experiments run on: the simulator or real kernels. Everything else is the same for both.
+
+mod live;
+mod sim;
+
+use std::num::NonZero;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Result, anyhow};
+use indicatif::ProgressBar;
+use uc_experiment::{Arm, Case, Experiment, Nanos, RunRecord};
+
+/// Runs that go on at once on real kernels: more would hold up one another's packets.
+const LIVE_JOBS: usize = 4;
+
+/// One run of one case at one point.
+pub struct Task<'a> {
+    /// The experiment at this point.
+    pub experiment: &'a Experiment,
+    /// The point's number.
+    pub point: u32,
+    /// Which case.
+    pub case: &'a Case,
+    /// Which repetition, from 0.
+    pub run: u32,
+    /// Of everything random in it.
+    pub seed: u64,
+}
+
+impl Task<'_> {
+    /// For errors.
+    fn name(&self) -> String {
+        let (experiment, case) = (&self.experiment.name, &self.case.name);
+        format!("{experiment}, case {case}, seed {}", self.seed)
+    }
+}
+
+/// How a run tells of itself, and hears that it shall end.
+pub struct Watch<'a> {
+    /// Called with the time of the run that has passed.
+    pub progress: &'a dyn Fn(Nanos),
+    /// Set when everything shall end.
+    pub cancel: &'a AtomicBool,
+    /// Where to tell what people should know.
+    pub bar: &'a ProgressBar,
+}
+
+/// Runs the task once, on this arm.
+///
+/// # Errors
+/// With the task's name; or that it was cancelled.
+pub fn run(arm: Arm, task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
+    let record = match arm {
+        Arm::Sim => sim::run(task, watch),
+        Arm::Live => live::run(task, watch),
+    }?;
+    Ok(RunRecord {
+        point: task.point,
+        ..record
+    })
+}
+
+/// How many runs go on at once if nobody says.
+pub fn default_jobs(arm: Arm) -> usize {
+    match arm {
+        Arm::Sim => std::thread::available_parallelism().map_or(1, NonZero::get),
+        Arm::Live => LIVE_JOBS,
+    }
+}
+
+/// The arm for an experiment when nobody names one: real kernels for root, the simulator for
+/// everybody else, and the other one where the experiment needs it.
+///
+/// # Errors
+/// Why the first choice can't run it, if none can.
+pub fn default_arm(experiment: &Experiment) -> Result<Arm> {
+    let choices = if is_root() {
+        [Arm::Live, Arm::Sim]
+    } else {
+        [Arm::Sim, Arm::Live]
+    };
+    let fitting = choices
+        .into_iter()
+        .find(|arm| experiment.suits(*arm).is_ok());
+    match fitting {
+        Some(arm) => Ok(arm),
+        None => Err(experiment.suits(choices[0]).err().map_or_else(
+            || anyhow!("{}: no arm can run it", experiment.name),
+            anyhow::Error::from,
+        )),
+    }
+}
+
+/// Whether this process has root's rights, or at least its name.
+pub fn is_root() -> bool {
+    // SAFETY: takes nothing, changes nothing, can't fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+fn cancelled() -> anyhow::Error {
+    anyhow!("cancelled; nothing is left behind")
+}

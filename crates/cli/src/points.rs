@@ -1,0 +1,95 @@
+//! `--point ecn=9`: some points of a sweep only.
+
+use anyhow::{Result, bail};
+use uc_experiment::{Expectation, Experiment, Labels, Sweep};
+
+/// Keeps of every axis that is named the settings with the labels that are named, and the
+/// expectations that need no other.
+///
+/// # Errors
+/// An axis or a label that is not there; the experiment is then as it was.
+pub fn keep_points(experiment: &mut Experiment, choices: &[String]) -> Result<()> {
+    let mut kept: Vec<Vec<String>> = vec![Vec::new(); experiment.sweeps.len()];
+    for choice in choices {
+        let (axis, label) = find(experiment, choice)?;
+        kept[axis].push(label);
+    }
+    for (axis, labels) in kept
+        .iter()
+        .enumerate()
+        .filter(|(_, labels)| !labels.is_empty())
+    {
+        keep_settings(&mut experiment.sweeps[axis], labels);
+    }
+    let sweeps = &experiment.sweeps;
+    experiment
+        .expects
+        .retain_mut(|expect| has_points(expect, sweeps));
+    Ok(())
+}
+
+/// The axis' number and the label.
+fn find(experiment: &Experiment, choice: &str) -> Result<(usize, String)> {
+    let sweeps = &experiment.sweeps;
+    if sweeps.is_empty() {
+        bail!(
+            "--point {choice}: {} has no [[sweep]]; leave it out",
+            experiment.name
+        );
+    }
+    let axes: Vec<&str> = sweeps.iter().map(|sweep| sweep.name.as_str()).collect();
+    let Some((axis, label)) = choice.split_once('=') else {
+        bail!(
+            "--point {choice}: write AXIS=LABEL; the axes are {}",
+            axes.join(", ")
+        );
+    };
+    let Some(number) = axes.iter().position(|name| *name == axis) else {
+        bail!(
+            "--point {choice}: no axis `{axis}`; the axes are {}",
+            axes.join(", ")
+        );
+    };
+    let labels = sweeps[number].all_labels();
+    if !labels.iter().any(|known| known == label) {
+        bail!(
+            "--point {choice}: no `{label}` on the axis {axis}; it has {}",
+            labels.join(", ")
+        );
+    }
+    Ok((number, label.to_owned()))
+}
+
+fn keep_settings(sweep: &mut Sweep, labels: &[String]) {
+    let all = sweep.all_labels();
+    let settings: Vec<usize> = (0..all.len())
+        .filter(|n| labels.contains(&all[*n]))
+        .collect();
+    for values in sweep.set.values_mut() {
+        *values = settings
+            .iter()
+            .filter_map(|n| values.get(*n).cloned())
+            .collect();
+    }
+    sweep.labels = Some(settings.into_iter().map(|n| all[n].clone()).collect());
+}
+
+/// Whether the expectation still has a point to be looked at, and a trend two of them. Labels that
+/// have gone are taken from it.
+fn has_points(expect: &mut Expectation, sweeps: &[Sweep]) -> bool {
+    let axis = |name: &str| sweeps.iter().find(|sweep| sweep.name == name);
+    for (name, labels) in &mut expect.at {
+        let Some(sweep) = axis(name) else {
+            continue;
+        };
+        let known = sweep.all_labels();
+        let there = labels.list().iter().filter(|label| known.contains(label));
+        let there: Vec<String> = there.cloned().collect();
+        if there.is_empty() {
+            return false;
+        }
+        *labels = Labels::Any(there);
+    }
+    let along = expect.along.as_deref().and_then(axis);
+    along.is_none_or(|sweep| sweep.settings() >= 2)
+}

@@ -1,0 +1,221 @@
+//! `uc run --on sim` and `uc demo` as somebody without any right: the same command gives the same
+//! bytes, sweeps have a row for every point, and Ctrl-C leaves nothing.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::uc::{Outcome, assert_refusal, folder_with, names_in, outcome, uc_unprivileged};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+use uc_cli::outputs::FILES;
+
+const TINY: &str = include_str!("common/tiny.toml");
+const AXES: &str = "[[sweep]]\nname = \"rate\"\nset = { \"network.rate\" = [\"5Mbit\", \"10Mbit\"] }\n\
+     [[sweep]]\nname = \"guests\"\nset = { \"case.only.guests.virtual.count\" = [1, 2, 3] }\n";
+
+fn run_in(folder: &TempDir, arguments: &[&str]) -> Command {
+    let mut command = uc_unprivileged();
+    command.current_dir(folder.path());
+    command.args(["run", "t.toml"]).args(arguments);
+    command
+}
+
+/// The text of a file that a run has left.
+fn left(folder: &TempDir, name: &str) -> String {
+    std::fs::read_to_string(folder.path().join("out/t-tiny").join(name)).unwrap()
+}
+
+fn assert_done(outcome: &Outcome) {
+    assert_eq!(outcome.status, Some(0), "{outcome:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_of_every_file_and_another_one_others() {
+    let arguments = ["--on", "sim", "--seed", "7", "--repeat", "2"];
+    let swept = format!("{TINY}{AXES}");
+    let (first, again) = (folder_with(&swept), folder_with(&swept));
+    for folder in [&first, &again] {
+        let outcome = outcome(run_in(folder, &arguments));
+        assert_done(&outcome);
+        assert_eq!(outcome.stderr, "");
+        let mut files = FILES.map(String::from);
+        files.sort();
+        assert_eq!(names_in(&folder.path().join("out/t-tiny")), files);
+    }
+    for file in FILES {
+        assert!(left(&first, file) == left(&again, file), "{file} differs");
+    }
+    let other = folder_with(&swept);
+    assert_done(&outcome(run_in(
+        &other,
+        &["--on", "sim", "--seed", "8", "--repeat", "2"],
+    )));
+    assert!(left(&first, "records.json") != left(&other, "records.json"));
+}
+
+#[test]
+fn how_many_runs_go_on_at_once_changes_no_result() {
+    let swept = format!("{TINY}{AXES}");
+    let run = |jobs: &str| {
+        let folder = folder_with(&swept);
+        let arguments = ["--on", "sim", "--repeat", "3", "--jobs", jobs];
+        assert_done(&outcome(run_in(&folder, &arguments)));
+        folder
+    };
+    let (one, many) = (run("1"), run("5"));
+    // The page has the command in it, which differs.
+    for file in FILES.iter().filter(|file| **file != "report.html") {
+        assert!(left(&one, file) == left(&many, file), "{file} differs");
+    }
+}
+
+#[test]
+fn a_sweep_has_a_row_for_every_point_and_point_chooses_among_them() {
+    let folder = folder_with(&format!("{TINY}{AXES}"));
+    let run = |arguments: &[&str]| -> (Value, Vec<String>) {
+        let outcome = outcome(run_in(
+            &folder,
+            &[&["--on", "sim", "--json"], arguments].concat(),
+        ));
+        assert_done(&outcome);
+        let object = serde_json::from_str(&outcome.stdout).expect("one JSON object");
+        let lines = left(&folder, "verdicts.csv")
+            .lines()
+            .map(String::from)
+            .collect();
+        (object, lines)
+    };
+    let (object, lines) = run(&[]);
+    assert_eq!(object["points"].as_array().map(Vec::len), Some(6));
+    assert_eq!(object["results"].as_array().map(Vec::len), Some(6));
+    assert_eq!(
+        object["results"][5]["at"],
+        serde_json::json!({"rate": "10Mbit", "guests": "3"})
+    );
+    assert!(
+        lines[0].starts_with("name,at_rate,at_guests,"),
+        "{}",
+        lines[0]
+    );
+    assert_eq!(lines.len(), 7, "{lines:?}");
+    // Each point has as many flows as it has guests.
+    assert_eq!(
+        left(&folder, "flows.csv").lines().count(),
+        1 + 2 * (1 + 2 + 3)
+    );
+
+    let (object, lines) = run(&[
+        "--point",
+        "guests=3",
+        "--point",
+        "guests=1",
+        "--point",
+        "rate=5Mbit",
+    ]);
+    let points = serde_json::json!([
+        {"rate": "5Mbit", "guests": "1"},
+        {"rate": "5Mbit", "guests": "3"},
+    ]);
+    assert_eq!((&object["points"], lines.len()), (&points, 3));
+    assert_eq!(left(&folder, "flows.csv").lines().count(), 1 + 1 + 3);
+}
+
+#[test]
+fn without_root_and_without_a_word_it_is_the_simulator_which_is_told() {
+    let folder = folder_with(TINY);
+    let told = outcome(run_in(&folder, &[]));
+    assert_done(&told);
+    assert!(
+        told.stdout
+            .contains("simulated (sim) · 1 run of every case"),
+        "{told:?}"
+    );
+    assert!(
+        told.stderr
+            .starts_with("uc: not root: t/tiny runs in the simulator"),
+        "{told:?}"
+    );
+    assert!(left(&folder, "report.html").contains("simulated (sim)"));
+    // What only real kernels can do is not run elsewhere instead.
+    let bbr = folder_with(&TINY.replace("\"reno\"", "\"bbr\""));
+    let told = outcome(run_in(&bbr, &[]));
+    assert_refusal(&told, &["CAP_NET_ADMIN is missing", "run as root"], "bbr");
+    assert_eq!(names_in(bbr.path()), ["t.toml"]);
+}
+
+#[test]
+fn a_negative_answer_is_status_1_with_all_files() {
+    let folder = folder_with(&TINY.replace("at_least = 0.5", "at_most = 0.01"));
+    let told = outcome(run_in(&folder, &["--on", "sim"]));
+    assert_eq!(
+        (told.status, told.stderr.as_str()),
+        (Some(1), ""),
+        "{told:?}"
+    );
+    assert!(told.stdout.contains("0 of 1 expectation holds"), "{told:?}");
+    assert_eq!(
+        names_in(&folder.path().join("out/t-tiny")).len(),
+        FILES.len()
+    );
+}
+
+#[test]
+fn the_demo_without_root_runs_in_the_simulator_and_says_so() {
+    let folder = folder_with("");
+    let mut command = uc_unprivileged();
+    let told = outcome({
+        command.current_dir(folder.path()).arg("demo");
+        command
+    });
+    assert_done(&told);
+    for part in [
+        "SIMULATOR",
+        "before: nothing",
+        "after: the law ecn",
+        "report.html",
+    ] {
+        assert!(told.stdout.contains(part), "no {part:?}: {told:?}");
+    }
+    let path = folder.path().join("out/demo/results.json");
+    let object: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(
+        (&object["arm"], &object["holds"]),
+        (&"sim".into(), &true.into())
+    );
+}
+
+/// Waits until the run has made its folder.
+fn wait_for(folder: &Path) {
+    let start = Instant::now();
+    while !folder.exists() {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "the run has begun"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn outcome_of(child: Child) -> Outcome {
+    child.wait_with_output().unwrap().into()
+}
+
+#[test]
+fn ctrl_c_ends_a_simulation_and_leaves_nothing() {
+    let folder = folder_with(&TINY.replace("duration = \"2s\"", "duration = \"1000000s\""));
+    let child = run_in(&folder, &["--on", "sim"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for(&folder.path().join("out/t-tiny"));
+    std::thread::sleep(Duration::from_millis(300));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    assert_refusal(&outcome_of(child), &["cancelled"], "SIGINT");
+    assert_eq!(names_in(folder.path()), ["t.toml"]);
+}

@@ -1,0 +1,103 @@
+//! The core's entry points as a value, so that a home can be run with a changed copy of the core.
+
+use crate::{Edit, Flow, Policy, Reason, Segment};
+
+/// Some compiled core: the deployed one ([`Compiled`]), or a copy with a fault planted in it.
+pub trait Core {
+    /// [`crate::open`] of this core.
+    fn open(
+        &self,
+        flow: &mut Flow,
+        policy: &Policy,
+        segment: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit);
+
+    /// [`crate::translate`] of this core.
+    fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit);
+}
+
+/// The core that this crate was built with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Compiled;
+
+impl Core for Compiled {
+    fn open(
+        &self,
+        flow: &mut Flow,
+        policy: &Policy,
+        segment: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit) {
+        crate::open(flow, policy, segment, now_ns)
+    }
+
+    fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+        crate::translate(flow, segment, now_ns)
+    }
+}
+
+/// A core compiled from other headers into a shared library: mutation tests ask whether a changed
+/// core is told from the right one.
+#[cfg(feature = "loaded")]
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    open: OpenFn,
+    translate: TranslateFn,
+    /// Keeps the two above mapped.
+    _library: std::sync::Arc<libloading::Library>,
+}
+
+#[cfg(feature = "loaded")]
+type OpenFn = unsafe extern "C" fn(*mut Flow, *const Policy, *const Segment, u64, *mut Edit) -> u32;
+#[cfg(feature = "loaded")]
+type TranslateFn = unsafe extern "C" fn(*mut Flow, *const Segment, u64, *mut Edit) -> u32;
+
+#[cfg(feature = "loaded")]
+impl Loaded {
+    /// Loads a library built from this crate's `shim.c` and some `core/*.h`.
+    ///
+    /// # Safety
+    /// The library must have been built from this crate's `shim.c` with the contract's structs
+    /// (`segment.h`, `flow.h`, `policy.h`, `edit.h`) unchanged.
+    ///
+    /// # Errors
+    /// The loader's own: no such file, no such symbol.
+    pub unsafe fn open_library(path: &std::path::Path) -> Result<Loaded, libloading::Error> {
+        // SAFETY: the library has no initialisers; the caller answers for its contents.
+        let library = unsafe { libloading::Library::new(path) }?;
+        // SAFETY: shim.c declares the symbol with this signature.
+        let open = unsafe { *library.get::<OpenFn>(b"uc_shim_open\0")? };
+        // SAFETY: as above.
+        let translate = unsafe { *library.get::<TranslateFn>(b"uc_shim_translate\0")? };
+        Ok(Loaded {
+            open,
+            translate,
+            _library: std::sync::Arc::new(library),
+        })
+    }
+}
+
+#[cfg(feature = "loaded")]
+impl Core for Loaded {
+    fn open(
+        &self,
+        flow: &mut Flow,
+        policy: &Policy,
+        segment: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit) {
+        let mut edit = Edit::default();
+        // SAFETY: all four pointers are valid for the call and the C side keeps none of them; the
+        // library stays mapped as long as self.
+        let reason = unsafe { (self.open)(flow, policy, segment, now_ns, &mut edit) };
+        (Reason::from_code(reason), edit)
+    }
+
+    fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+        let mut edit = Edit::default();
+        // SAFETY: as above, three pointers.
+        let reason = unsafe { (self.translate)(flow, segment, now_ns, &mut edit) };
+        (Reason::from_code(reason), edit)
+    }
+}

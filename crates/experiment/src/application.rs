@@ -1,0 +1,178 @@
+//! What the flows of a group carry: `application` of `[[case.guests]]`.
+//!
+//! The guest always sends the data, and always opens the connection. Where an application asks for
+//! the data first, the receiver does, over the same connection.
+
+use std::fmt;
+
+use serde::de::{self, SeqAccess, Visitor};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::units::{Bytes, Nanos};
+
+/// What a flow carries.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Application {
+    /// As much as TCP takes, from the flow's start to the end of the run.
+    #[default]
+    Bulk,
+    /// One transfer, and then the connection is closed.
+    Transfer {
+        /// Payload.
+        size: Bytes,
+    },
+    /// The receiver asks, the guest answers, over and over on one connection.
+    Request {
+        /// Payload of a question.
+        request: Bytes,
+        /// Payload of an answer.
+        response: Bytes,
+        /// How many questions. Default 1.
+        #[serde(default = "one")]
+        rounds: u32,
+        /// From the end of an answer to the next question. Default 0s.
+        #[serde(default)]
+        gap: Nanos,
+    },
+    /// The receivers ask all flows of the group at once for a block each, and again when the last
+    /// of them has answered.
+    Incast {
+        /// Payload of one flow's answer.
+        block: Bytes,
+        /// How many times. Default 1.
+        #[serde(default = "one")]
+        rounds: u32,
+    },
+    /// Transfers that arrive at random times (exponential gaps), each on a connection of its own.
+    Web {
+        /// Mean arrivals a second, at each of the group's flows.
+        rate: f64,
+        /// How much they carry.
+        sizes: Sizes,
+    },
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Application {
+    /// Its name in the file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Application::Bulk => "bulk",
+            Application::Transfer { .. } => "transfer",
+            Application::Request { .. } => "request",
+            Application::Incast { .. } => "incast",
+            Application::Web { .. } => "web",
+        }
+    }
+}
+
+/// One size for all, or the sizes of a trace as points of their cumulative distribution:
+/// `"10kB"`, or `[["1kB", 0.5], ["100kB", 1.0]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sizes {
+    /// All are of this size.
+    Fixed(Bytes),
+    /// Sizes and the probability of that size or less, both rising; the last probability is 1.
+    /// Between two points sizes are equally likely; none is below the first.
+    Points(Vec<(Bytes, f64)>),
+}
+
+impl Sizes {
+    /// The size that a fraction `q32` / 2³² of all are not above. With `q32` uniform over all 32
+    /// bits, the sizes are distributed as the points say.
+    pub fn quantile(&self, q32: u32) -> Bytes {
+        let points = match self {
+            Sizes::Fixed(size) => return *size,
+            Sizes::Points(points) => points,
+        };
+        let q32 = u64::from(q32);
+        let mut below = (0, 0);
+        for (index, (size, probability)) in points.iter().enumerate() {
+            let (at, size) = (to_q32(*probability), u64::from(size.0));
+            if q32 < at || index + 1 == points.len() {
+                let (from, least) = if index == 0 { (0, size) } else { below };
+                let span = (at - from).max(1);
+                let grown = (size - least) * (q32 - from).min(span) / span;
+                // No more than `size`, which fits.
+                return Bytes((least + grown) as u32);
+            }
+            below = (at, size);
+        }
+        Bytes(0)
+    }
+
+    /// The mean in bytes, for loads.
+    pub fn mean_bytes(&self) -> f64 {
+        let points = match self {
+            Sizes::Fixed(size) => return f64::from(size.0),
+            Sizes::Points(points) => points,
+        };
+        let first = points
+            .first()
+            .map_or(0.0, |(size, p)| f64::from(size.0) * p);
+        let part = |pair: &[(Bytes, f64)]| {
+            let middle = (f64::from(pair[0].0.0) + f64::from(pair[1].0.0)) / 2.0;
+            middle * (pair[1].1 - pair[0].1)
+        };
+        first + points.windows(2).map(part).sum::<f64>()
+    }
+}
+
+/// A probability in units of 2⁻³².
+fn to_q32(probability: f64) -> u64 {
+    (probability * (1u64 << 32) as f64).round() as u64
+}
+
+impl Serialize for Sizes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Sizes::Fixed(size) => size.serialize(serializer),
+            Sizes::Points(points) => {
+                let mut list = serializer.serialize_seq(Some(points.len()))?;
+                for point in points {
+                    list.serialize_element(point)?;
+                }
+                list.end()
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Sizes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SizesVisitor)
+    }
+}
+
+struct SizesVisitor;
+
+impl<'de> Visitor<'de> for SizesVisitor {
+    type Value = Sizes;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a size (\"10kB\") or a list of sizes with their cumulative probabilities ")?;
+        f.write_str("([[\"1kB\", 0.5], [\"100kB\", 1.0]])")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Sizes, E> {
+        text.parse().map(Sizes::Fixed).map_err(E::custom)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Sizes, A::Error> {
+        let mut points = Vec::new();
+        while let Some(Pair(size, probability)) = list.next_element()? {
+            points.push((size, probability));
+        }
+        Ok(Sizes::Points(points))
+    }
+}
+
+/// A size with its cumulative probability.
+#[derive(Deserialize)]
+#[serde(expecting = "[size, cumulative probability]")]
+struct Pair(Bytes, f64);

@@ -1,0 +1,34 @@
+//! The arms of an experiment: what a file can be run on.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What runs an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arm {
+    /// The simulator: hosts that follow the RFCs, on a virtual clock.
+    Sim,
+    /// Real Linux TCP in network namespaces, on the real clock.
+    Live,
+}
+
+impl Arm {
+    /// Every arm.
+    pub const ALL: [Arm; 2] = [Arm::Sim, Arm::Live];
+
+    /// As it is written in a file and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arm::Sim => "sim",
+            Arm::Live => "live",
+        }
+    }
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

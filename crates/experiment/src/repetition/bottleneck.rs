@@ -1,0 +1,67 @@
+//! What the bottleneck held, marked and dropped.
+
+use super::Repetition;
+use crate::measure::QueueUnit;
+use crate::measure_error::MeasureError;
+use crate::record::{LinkTotals, QueueSample};
+use crate::statistic::Statistic;
+
+impl Repetition<'_> {
+    pub(super) fn queue(
+        &self,
+        case: &str,
+        statistic: Statistic,
+        unit: QueueUnit,
+    ) -> Result<f64, MeasureError> {
+        let measured_ns = self.experiment.measured_ns();
+        let measured = |s: &&QueueSample| (measured_ns.start..=measured_ns.end).contains(&s.at_ns);
+        let length = |sample: &QueueSample| match unit {
+            QueueUnit::Packets => f64::from(sample.backlog_packets),
+            QueueUnit::Bytes => sample.backlog_bytes as f64,
+        };
+        let samples = self.record(case)?.queue.iter().filter(measured);
+        let lengths: Vec<f64> = samples.map(length).collect();
+        let none = || self.no_bottleneck(case, "no sample of the bottleneck's queue");
+        statistic.of(&lengths).ok_or_else(none)
+    }
+
+    pub(super) fn marked(&self, case: &str) -> Result<f64, MeasureError> {
+        let totals = self.bottlenecks(case)?;
+        let what = || "what crossed the bottlenecks".into();
+        let (above, below) = (totals.marked_packets as f64, totals.packets as f64);
+        self.divide(case, above, below, what)
+    }
+
+    pub(super) fn lost(&self, case: &str) -> Result<f64, MeasureError> {
+        let totals = self.bottlenecks(case)?;
+        let what = || "what reached the bottlenecks".into();
+        let reached = totals.packets + totals.dropped_packets;
+        self.divide(case, totals.dropped_packets as f64, reached as f64, what)
+    }
+
+    /// The totals of all bottlenecks together.
+    fn bottlenecks(&self, case: &str) -> Result<LinkTotals, MeasureError> {
+        let record = self.record(case)?;
+        if record.bottlenecks.is_empty() {
+            return Err(self.no_bottleneck(case, "no bottleneck named"));
+        }
+        let mut sum = LinkTotals::default();
+        for name in &record.bottlenecks {
+            let missing = || self.no_bottleneck(case, &format!("no totals of link `{name}`"));
+            let link = record.links.get(name).ok_or_else(missing)?;
+            sum.packets += link.packets;
+            sum.bytes += link.bytes;
+            sum.dropped_packets += link.dropped_packets;
+            sum.marked_packets += link.marked_packets;
+        }
+        Ok(sum)
+    }
+
+    fn no_bottleneck(&self, case: &str, lacks: &str) -> MeasureError {
+        MeasureError::Record {
+            case: case.into(),
+            which: self.which(),
+            lacks: lacks.into(),
+        }
+    }
+}

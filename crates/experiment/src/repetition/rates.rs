@@ -1,0 +1,74 @@
+//! What was delivered, and what had to be sent again.
+
+use super::Repetition;
+use crate::case::Guests;
+use crate::measure_error::MeasureError;
+use crate::series::Series;
+
+/// An Ethernet header; preamble, check sequence and gap are not counted by the emulated links.
+const ETHERNET_HEADER_BYTES: u32 = 14;
+
+impl Repetition<'_> {
+    pub(super) fn goodput(&self, case: &str, of: &str) -> Result<f64, MeasureError> {
+        self.mean(case, of, |series| Ok(series.goodput_bps()))
+    }
+
+    pub(super) fn share(&self, case: &str, of: &str, to: &str) -> Result<f64, MeasureError> {
+        let (above, below) = (self.goodput(case, of)?, self.goodput(case, to)?);
+        let what = || format!("the goodput of group `{to}`");
+        self.divide(case, above, below, what)
+    }
+
+    pub(super) fn jain(&self, case: &str) -> Result<f64, MeasureError> {
+        let flows = self.all(case)?;
+        let rates: Vec<f64> = flows
+            .into_iter()
+            .map(|(_, series)| series.goodput_bps())
+            .collect();
+        let sum: f64 = rates.iter().sum();
+        let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+        let below = rates.len() as f64 * squares;
+        self.divide(case, sum * sum, below, || "every flow's goodput".into())
+    }
+
+    /// Σ goodput · (MSS + headers) / MSS over the rate: what the useful payload costs on the wire.
+    pub(super) fn utilisation(&self, case: &str) -> Result<f64, MeasureError> {
+        let server = self.experiment.server_stack();
+        let mut wire_bps = 0.0;
+        for (flow, series) in self.all(case)? {
+            let mss_bytes = f64::from(series.last().mss_bytes);
+            if mss_bytes == 0.0 {
+                return Err(self.lacks(case, flow, "no segment size in its last sample"));
+            }
+            let guests = self
+                .experiment
+                .case(case)
+                .and_then(|case| case.group(&flow.group));
+            let stack = |guests: &Guests| self.experiment.stacks.get(&guests.stack);
+            let sender = guests.and_then(stack).unwrap_or(&server);
+            // Timestamps take both ends (RFC 7323 §3.2).
+            let tcp_bytes = sender.header_bytes().min(server.header_bytes());
+            let ip_bytes = self.experiment.network.family.header_bytes();
+            let header_bytes = f64::from(ETHERNET_HEADER_BYTES + ip_bytes + tcp_bytes);
+            wire_bps += series.goodput_bps() * (mss_bytes + header_bytes) / mss_bytes;
+        }
+        Ok(wire_bps / self.experiment.network.rate.0 as f64)
+    }
+
+    pub(super) fn retransmitted(&self, case: &str) -> Result<f64, MeasureError> {
+        let rate = |series: Series<'_>| series.rate_bps(|sample| sample.bytes_retransmitted);
+        let resent_bps: f64 = self.all(case)?.into_iter().map(|(_, s)| rate(s)).sum();
+        Ok(resent_bps / self.experiment.network.rate.0 as f64)
+    }
+
+    pub(super) fn retransmits(&self, case: &str, of: &str) -> Result<f64, MeasureError> {
+        let count = |series: Series<'_>| series.growth(|sample| sample.total_retransmits.into());
+        let flows = self.group(case, of)?.into_iter();
+        Ok(flows.map(|(_, series)| count(series)).sum::<u64>() as f64)
+    }
+
+    pub(super) fn drops(&self, case: &str, of: &str) -> Result<f64, MeasureError> {
+        let flows = self.flows(case, of)?.into_iter();
+        Ok(flows.map(|flow| flow.drops).sum::<u64>() as f64)
+    }
+}

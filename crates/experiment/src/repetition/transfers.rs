@@ -1,0 +1,75 @@
+//! Transfers that have an end, and the timeouts that put it off.
+
+use super::Repetition;
+use crate::measure_error::MeasureError;
+use crate::record::{ACK_GAP_BIN, Completion};
+use crate::statistic::Statistic;
+use crate::units::Nanos;
+
+impl<'a> Repetition<'a> {
+    pub(super) fn fct(
+        &self,
+        case: &str,
+        of: &str,
+        statistic: Statistic,
+    ) -> Result<f64, MeasureError> {
+        let end_ns = self.experiment.duration.0;
+        let time_s = |transfer: &Completion| {
+            let finished_ns = transfer.finished_ns.unwrap_or(end_ns);
+            Nanos(finished_ns.saturating_sub(transfer.started_ns)).as_secs_f64()
+        };
+        let times_s: Vec<f64> = self.transfers(case, of)?.map(time_s).collect();
+        let none = || MeasureError::NoTransfer {
+            case: case.into(),
+            which: self.which(),
+            group: of.into(),
+        };
+        statistic.of(&times_s).ok_or_else(none)
+    }
+
+    pub(super) fn unfinished(&self, case: &str, of: &str) -> Result<f64, MeasureError> {
+        let transfers = self.transfers(case, of)?;
+        let cut_off = transfers.filter(|transfer| transfer.finished_ns.is_none());
+        Ok(cut_off.count() as f64)
+    }
+
+    /// The transfers of a group that began in the measured part.
+    fn transfers(
+        &self,
+        case: &str,
+        of: &str,
+    ) -> Result<impl Iterator<Item = &'a Completion> + use<'a>, MeasureError> {
+        let measured_ns = self.experiment.measured_ns();
+        let flows = self.flows(case, of)?.into_iter();
+        let transfers = flows.flat_map(|flow| &flow.completions);
+        Ok(transfers.filter(move |transfer| measured_ns.contains(&transfer.started_ns)))
+    }
+
+    pub(super) fn timeouts(&self, case: &str, of: &str) -> Result<f64, MeasureError> {
+        let mut sum = 0;
+        for flow in self.flows(case, of)? {
+            let unknown = || self.lacks(case, flow, "no count of timeouts; run it --on sim");
+            sum += u64::from(flow.timeouts.ok_or_else(unknown)?);
+        }
+        Ok(sum as f64)
+    }
+
+    pub(super) fn ack_gaps(
+        &self,
+        case: &str,
+        of: &str,
+        from: Nanos,
+        to: Option<Nanos>,
+    ) -> Result<f64, MeasureError> {
+        let first = (from.0 / ACK_GAP_BIN.0) as usize;
+        let end = to.map_or(usize::MAX, |to| (to.0 / ACK_GAP_BIN.0) as usize);
+        let mut sum = 0;
+        for flow in self.flows(case, of)? {
+            let unknown = || self.lacks(case, flow, "no gaps between its ACKs; run it --on sim");
+            let bins = flow.ack_gaps.as_ref().ok_or_else(unknown)?;
+            let inside = bins.iter().take(end).skip(first);
+            sum += inside.map(|count| u64::from(*count)).sum::<u64>();
+        }
+        Ok(sum as f64)
+    }
+}

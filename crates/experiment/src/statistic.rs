@@ -1,0 +1,44 @@
+//! One number for many: their mean, or the value that a share of them do not exceed.
+
+use serde::{Deserialize, Serialize};
+
+/// What is told of a set of values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Statistic {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// The least value that half of them do not exceed.
+    P50,
+    /// The least value that 99 % of them do not exceed.
+    P99,
+    /// The least value that 99.9 % of them do not exceed.
+    P999,
+    /// The largest.
+    Max,
+}
+
+impl Statistic {
+    /// The statistic of `values`, in any order; none if there are none.
+    pub fn of(self, values: &[f64]) -> Option<f64> {
+        match self {
+            Statistic::Mean => {
+                let mean = values.iter().sum::<f64>() / values.len() as f64;
+                (!values.is_empty()).then_some(mean)
+            }
+            Statistic::P50 => ranked(values, 500),
+            Statistic::P99 => ranked(values, 990),
+            Statistic::P999 => ranked(values, 999),
+            Statistic::Max => ranked(values, 1000),
+        }
+    }
+}
+
+/// The value of rank ⌈n · permille / 1000⌉, counted from 1.
+fn ranked(values: &[f64], permille: usize) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() * permille).div_ceil(1000);
+    sorted.get(rank.checked_sub(1)?).copied()
+}

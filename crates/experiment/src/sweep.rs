@@ -1,0 +1,147 @@
+//! One experiment at many settings: `[[sweep]]`, and the points that it spans.
+
+use std::collections::BTreeMap;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use toml::Value;
+
+use crate::error::Error;
+use crate::overrides;
+use crate::place::Changed;
+use crate::schema::Experiment;
+
+/// `[[sweep]]`: one axis. Several axes are crossed: every setting of one with every setting of the
+/// others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// The axis' name, unique in the file.
+    pub name: String,
+    /// A label for each setting. Where absent, the values of the key in `set`; of several keys, of
+    /// the alphabetically first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Vec<String>>,
+    /// Keys as `--set` takes them, each with a value for every setting: the first setting has the
+    /// first value of each, and so on.
+    #[serde(deserialize_with = "lists")]
+    pub set: BTreeMap<String, Vec<Value>>,
+}
+
+fn lists<'de, D: Deserializer<'de>>(source: D) -> Result<BTreeMap<String, Vec<Value>>, D::Error> {
+    let list = |(key, value): (String, Value)| match value {
+        Value::Array(values) => Ok((key, values)),
+        Value::Table(_) => Err(D::Error::custom(format!(
+            "`{key}` is a table; write the whole key in quotes: \"{key}.KEY\" = [VALUE, …]"
+        ))),
+        other => Err(D::Error::custom(format!(
+            "`{key}` is {other}; give a list with a value for every setting"
+        ))),
+    };
+    let written = BTreeMap::<String, Value>::deserialize(source)?;
+    written.into_iter().map(list).collect()
+}
+
+impl Sweep {
+    /// How many settings it has.
+    pub fn settings(&self) -> usize {
+        self.set.values().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// The label of a setting.
+    pub fn label(&self, setting: usize) -> String {
+        let given = self.labels.as_ref().and_then(|labels| labels.get(setting));
+        let value = || self.set.values().next().and_then(|list| list.get(setting));
+        match (given, value()) {
+            (Some(label), _) => label.clone(),
+            (None, Some(Value::String(text))) => text.clone(),
+            (None, value) => value.map_or_else(String::new, Value::to_string),
+        }
+    }
+
+    /// The labels of all settings, in their order.
+    pub fn all_labels(&self) -> Vec<String> {
+        (0..self.settings()).map(|n| self.label(n)).collect()
+    }
+}
+
+/// One setting of every axis, and the experiment under it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Its number, from 0; the last axis turns fastest.
+    pub number: u32,
+    /// Each axis with its label here, in the file's order; empty where nothing is swept.
+    pub labels: Vec<(String, String)>,
+    /// The experiment with the axes' keys set and without axes.
+    pub experiment: Experiment,
+}
+
+impl Point {
+    /// The label of an axis.
+    pub fn label(&self, axis: &str) -> Option<&str> {
+        let found = self.labels.iter().find(|(name, _)| name == axis);
+        found.map(|(_, label)| label.as_str())
+    }
+}
+
+impl Experiment {
+    /// The points of the sweep: every setting of each axis with every one of the others, or the
+    /// experiment itself where it has no axes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] at the place of a value that can't be set; none after
+    /// [`Experiment::validate`].
+    pub fn points(&self) -> Result<Vec<Point>, Error> {
+        let count: usize = self.sweeps.iter().map(Sweep::settings).product();
+        (0..count).map(|number| self.point(number)).collect()
+    }
+
+    /// The point of this number, below the product of the axes' settings.
+    pub(crate) fn point(&self, number: usize) -> Result<Point, Error> {
+        let mut experiment = Experiment {
+            sweeps: Vec::new(),
+            ..self.clone()
+        };
+        let mut labels = Vec::new();
+        for (axis, sweep) in self.sweeps.iter().enumerate() {
+            let faster = &self.sweeps[axis + 1..];
+            let turns: usize = faster.iter().map(Sweep::settings).product();
+            let setting = number / turns % sweep.settings();
+            labels.push((sweep.name.clone(), sweep.label(setting)));
+            for (key, values) in &sweep.set {
+                let place = format!("sweep.{axis}.set.\"{key}\".{setting}");
+                let Some(value) = values.get(setting) else {
+                    continue;
+                };
+                experiment = self.with(&experiment, key, value, place)?;
+            }
+        }
+        Ok(Point {
+            // At most `POINTS_MAX`, which validation holds.
+            number: number as u32,
+            labels,
+            experiment,
+        })
+    }
+
+    /// `experiment` with `key` as the value at `place` says.
+    fn with(
+        &self,
+        experiment: &Experiment,
+        key: &str,
+        value: &Value,
+        place: String,
+    ) -> Result<Experiment, Error> {
+        let (mut changed, path) =
+            overrides::replace_key(experiment, key, value.clone()).map_err(|message| {
+                Error::Invalid {
+                    place: self.origin.place(&place),
+                    key: key.to_owned(),
+                    message,
+                }
+            })?;
+        changed.origin = experiment.origin.clone();
+        changed.origin.changed.push((path, Changed::Sweep(place)));
+        Ok(changed)
+    }
+}

@@ -1,0 +1,101 @@
+//! Cases and groups of guests that can be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::application::check_application;
+use super::{Check, check_name, ensure, fault};
+use crate::case::{Case, Guests};
+use crate::network::Topology;
+use crate::schema::Experiment;
+use crate::wording::suggest;
+
+/// What a run's memory and tables are meant for.
+const GUESTS_MAX: u32 = 10_000;
+const FLOWS_MAX: u32 = 100_000;
+
+pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Check {
+    if case.guests.is_empty() {
+        return fault(format!("{key}.guests"), "no guests; add a [[case.guests]]");
+    }
+    let mut names = BTreeSet::new();
+    let mut hosts = BTreeMap::new();
+    let (mut guests_sum, mut flows_sum) = (0u32, 0u32);
+    for (i, guests) in case.guests.iter().enumerate() {
+        let key = format!("{key}.guests.{i}");
+        check_name(&format!("{key}.name"), &guests.name)?;
+        ensure(names.insert(&guests.name), &format!("{key}.name"), || {
+            format!("a second group `{}` in case `{}`", guests.name, case.name)
+        })?;
+        check_guests(&key, guests, experiment)?;
+        check_ends(&key, guests, experiment)?;
+        if let Some(host) = &guests.host {
+            let (from, _) = guests.ends(experiment.network.topology);
+            let first = *hosts.entry(host).or_insert(from);
+            ensure(first == from, &format!("{key}.from"), || {
+                format!("host `{host}` is at {first} already; a host is at one place")
+            })?;
+        }
+        guests_sum = guests_sum.saturating_add(guests.count);
+        flows_sum = flows_sum.saturating_add(guests.total_flows());
+    }
+    let at_most = |sum: u32, most: u32, what: &str| {
+        ensure(sum <= most, &format!("{key}.guests"), || {
+            format!("{sum} {what} in one case; give at most {most}")
+        })
+    };
+    at_most(guests_sum, GUESTS_MAX, "guests")?;
+    at_most(flows_sum, FLOWS_MAX, "flows")
+}
+
+fn check_guests(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
+    let at_least_one = |name: &str, value: u32| {
+        ensure(value > 0, &format!("{key}.{name}"), || {
+            "is 0; give at least 1".into()
+        })
+    };
+    at_least_one("count", guests.count)?;
+    at_least_one("flows", guests.flows)?;
+    if let Some(host) = &guests.host {
+        check_name(&format!("{key}.host"), host)?;
+    }
+    ensure(
+        experiment.stacks.contains_key(&guests.stack),
+        &format!("{key}.stack"),
+        || {
+            let known: Vec<&str> = experiment.stacks.keys().map(String::as_str).collect();
+            let suggestion = suggest(&guests.stack, &known);
+            format!("no [stack.{}]; {suggestion}", guests.stack)
+        },
+    )?;
+    let last_start = guests.start.0.saturating_add(guests.start_spread.0);
+    ensure(
+        last_start < experiment.duration.0,
+        &format!("{key}.start"),
+        || {
+            let duration = experiment.duration;
+            format!("with start_spread it reaches the end of the run, {duration}; start sooner")
+        },
+    )?;
+    check_application(&format!("{key}.application"), &guests.application)
+}
+
+/// The switches or leaves where a group and its receivers are.
+fn check_ends(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
+    let topology = experiment.network.topology;
+    let (places, name) = (topology.places(), topology.name());
+    for (field, place) in [("from", guests.from), ("to", guests.to)] {
+        let key = format!("{key}.{field}");
+        ensure(places > 0 || place.is_none(), &key, || {
+            format!("a {name} leaves no choice of place; leave it out")
+        })?;
+        let place = place.unwrap_or(0);
+        ensure(place < places.max(1), &key, || {
+            format!("{place} is beyond the {name}; give 0 to {}", places - 1)
+        })?;
+    }
+    let (from, to) = guests.ends(topology);
+    let forwards = !matches!(topology, Topology::ParkingLot { .. }) || from < to;
+    ensure(forwards, &format!("{key}.to"), || {
+        format!("{to} is not behind {from}; a parking-lot is crossed forwards")
+    })
+}

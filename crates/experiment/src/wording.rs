@@ -1,0 +1,84 @@
+//! Messages of the parsing libraries in the words of this crate, each with a mend.
+
+/// What the libraries call a type, and what people do.
+const TYPES: [(&str, &str); 7] = [
+    ("f64", "a number"),
+    ("u32", "a whole number"),
+    ("u8", "a whole number"),
+    ("a sequence", "a list"),
+    ("map", "a table"),
+    ("unit variant", "the name alone"),
+    ("struct variant", "a table with its keys"),
+];
+
+/// A serde message in our words, on one line.
+pub(crate) fn tidy(message: &str) -> String {
+    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (theirs, ours) in [
+        ("unknown field", "unknown key"),
+        ("unknown variant", "unknown value"),
+    ] {
+        let Some(rest) = message.strip_prefix(theirs) else {
+            continue;
+        };
+        let words: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+        let Some((unknown, known)) = words.split_first() else {
+            continue;
+        };
+        return format!("{ours} `{unknown}`; {}", suggest(unknown, known));
+    }
+    if let Some(rest) = message.strip_prefix("missing field") {
+        return format!("missing key{rest}; add it to this table");
+    }
+    if let Some(rest) = message.strip_prefix("unexpected keys in table: ")
+        && let Some((unknown, known)) = rest.split_once(", available keys: ")
+    {
+        let known: Vec<&str> = known.split(", ").collect();
+        return format!("unknown key `{unknown}`; {}", suggest(unknown, &known));
+    }
+    if message.starts_with("wanted exactly 1 element") {
+        return "not one key but several, or none; keep one of them".into();
+    }
+    TYPES.iter().fold(message, |message, (theirs, ours)| {
+        let type_found = format!("invalid type: {theirs}");
+        let message = match message.strip_prefix(&type_found) {
+            Some(rest) => format!("invalid type: {ours}{rest}"),
+            None => message,
+        };
+        match message.strip_suffix(&format!("expected {theirs}")) {
+            Some(rest) => format!("{rest}expected {ours}"),
+            None => message,
+        }
+    })
+}
+
+/// "did you mean `x`?" if one of `known` is near, else the list of them.
+pub(crate) fn suggest(unknown: &str, known: &[&str]) -> String {
+    let nearest = known
+        .iter()
+        .map(|word| (distance(unknown, word), word))
+        .min();
+    match nearest {
+        Some((steps, word)) if steps <= 1 + unknown.chars().count() / 4 => {
+            format!("did you mean `{word}`?")
+        }
+        Some(_) => format!("known here: {}", known.join(", ")),
+        None => "nothing is known here".into(),
+    }
+}
+
+/// Levenshtein's edit distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,254 @@
+//! Sweeps: how many points they span, what each point is, and where an arm refuses one.
+
+mod common;
+
+use common::{GOOD, SWEPT};
+use proptest::prelude::*;
+use uc_experiment::{Arm, Experiment, Sizes};
+
+fn swept() -> Experiment {
+    let experiment = Experiment::from_str("t.toml", SWEPT).expect("reads");
+    experiment.validate().expect("makes sense");
+    experiment
+}
+
+/// The small experiment with axes of these lengths; each sets two keys of one stack.
+fn with_axes(lengths: &[usize]) -> Experiment {
+    let axis = |(number, length): (usize, &usize)| {
+        let values: Vec<String> = (0..*length).map(|n| format!("{}", n % 15)).collect();
+        let names: Vec<String> = (0..*length).map(|n| format!("\"l{n}\"")).collect();
+        let times: Vec<String> = (0..*length).map(|n| format!("\"{}ms\"", n + 1)).collect();
+        format!(
+            "[stack.s{number}]\n[[sweep]]\nname = \"a{number}\"\nlabels = [{}]\n\
+             set = {{ \"stack.s{number}.wscale\" = [{}], \"stack.s{number}.rto_min\" = [{}] }}\n",
+            names.join(", "),
+            values.join(", "),
+            times.join(", ")
+        )
+    };
+    let axes: String = lengths.iter().enumerate().map(axis).collect();
+    Experiment::from_str("t.toml", &format!("{GOOD}{axes}")).expect("reads")
+}
+
+proptest! {
+    #[test]
+    fn axes_are_crossed_and_the_lists_of_one_axis_are_not(
+        lengths in prop::collection::vec(1usize..5, 0..4),
+    ) {
+        let experiment = with_axes(&lengths);
+        experiment.validate().expect("makes sense");
+        let points = experiment.points().expect("apply");
+        prop_assert_eq!(points.len(), lengths.iter().product::<usize>());
+        let mut seen = std::collections::BTreeSet::new();
+        for (number, point) in points.iter().enumerate() {
+            prop_assert_eq!(point.number as usize, number);
+            prop_assert_eq!(point.labels.len(), lengths.len());
+            prop_assert!(seen.insert(point.labels.clone()), "twice: {:?}", point.labels);
+            for (axis, label) in &point.labels {
+                let setting: usize = label[1..].parse().expect("l0, l1, …");
+                let stack = &point.experiment.stacks[&format!("s{}", &axis[1..])];
+                prop_assert_eq!(stack.wscale as usize, setting % 15);
+                prop_assert_eq!(stack.rto_min.expect("set").0, 1_000_000 * (setting as u64 + 1));
+            }
+            prop_assert_eq!(point.experiment.points().expect("itself").len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_quantile_of_sizes_is_never_outside_its_points_and_rises(
+        mut sizes in prop::collection::btree_set(1u32..1_000_000, 1..8),
+        cuts in prop::collection::vec(0.0f64..1.0, 8),
+        draws in prop::collection::vec(any::<u32>(), 32),
+    ) {
+        let last = sizes.pop_last().expect("one or more");
+        let mut cuts = cuts[..sizes.len()].to_vec();
+        cuts.sort_by(f64::total_cmp);
+        let point = |(size, cut): (&u32, &f64)| (uc_experiment::Bytes(*size), *cut);
+        let mut points: Vec<_> = sizes.iter().zip(&cuts).map(point).collect();
+        points.push((uc_experiment::Bytes(last), 1.0));
+        let mut draws = draws;
+        draws.sort_unstable();
+        let drawn = Sizes::Points(points.clone());
+        let found: Vec<_> = draws.iter().map(|draw| drawn.quantile(*draw)).collect();
+        for (draw, size) in draws.iter().zip(&found) {
+            prop_assert!((points[0].0..=points[points.len() - 1].0).contains(size));
+            // Whatever point lies below the draw lies below its size, and the other way round.
+            let q = f64::from(*draw) / 2f64.powi(32);
+            for (at, cut) in &points {
+                prop_assert!(q > cut + 1e-9 || size <= at, "{size} above {at} at {q}");
+                prop_assert!(q < cut - 1e-9 || size >= at, "{size} below {at} at {q}");
+            }
+        }
+        prop_assert!(found.is_sorted());
+    }
+}
+
+#[test]
+fn the_last_axis_turns_fastest_and_a_table_can_be_swept() {
+    let points = swept().points().expect("apply");
+    let labels = |point: &uc_experiment::Point| {
+        let labels: Vec<&str> = point
+            .labels
+            .iter()
+            .map(|(_, label)| label.as_str())
+            .collect();
+        labels.join(" ")
+    };
+    let all: Vec<String> = points.iter().map(labels).collect();
+    let expected = [
+        "1 deep",
+        "1 shallow",
+        "4 deep",
+        "4 shallow",
+        "8 deep",
+        "8 shallow",
+    ];
+    assert_eq!(all, expected);
+    let counts = |n: usize| {
+        let guests = &points[n].experiment.cases[0].guests;
+        (guests[0].count, guests[1].count)
+    };
+    assert_eq!((counts(0), counts(3), counts(5)), ((1, 8), (4, 4), (8, 1)));
+    assert_ne!(
+        points[0].experiment.network.queue,
+        points[1].experiment.network.queue
+    );
+    assert_eq!(points[5].label("buffer"), Some("shallow"));
+    assert_eq!(points[5].label("nothing"), None);
+}
+
+#[test]
+fn an_experiment_without_axes_is_its_only_point() {
+    let experiment = Experiment::from_str("t.toml", GOOD).expect("reads");
+    let points = experiment.points().expect("apply");
+    assert_eq!(points.len(), 1);
+    assert_eq!((points[0].number, &points[0].experiment), (0, &experiment));
+    assert!(points[0].labels.is_empty());
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_refused_at_its_own_place() {
+    let text = SWEPT.replacen("[8, 4, 1]", "[8, 4, \"one\"]", 1);
+    let experiment = Experiment::from_str("t.toml", &text).expect("reads");
+    let error = experiment.validate().expect_err("no number").to_string();
+    let place = "t.toml:36:94: case.mixed.guests.short.count: ";
+    assert!(error.starts_with(place), "{error}");
+    assert!(
+        error.ends_with("invalid type: string \"one\", expected a whole number"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_override_of_a_swept_key_is_refused_and_one_of_the_axis_is_not() {
+    let mut experiment = swept();
+    experiment
+        .apply_set("case.mixed.guests.long.count=3")
+        .expect("applies");
+    let error = experiment.validate().expect_err("swept").to_string();
+    assert_eq!(
+        error,
+        "--set case.mixed.guests.long.count=3: case.0.guests.0.count: an axis of the sweep sets it \
+         at every point; change the axis, sweep.NAME.set.\"KEY\"=[…]"
+    );
+    let mut experiment = swept();
+    let set = "sweep.long.set.\"case.mixed.guests.long.count\"=[1, 2, 8]";
+    experiment.apply_set(set).expect("applies");
+    experiment.apply_set("network.rate=1Gbit").expect("applies");
+    let middle = &experiment.points().expect("apply")[2];
+    assert_eq!(middle.label("long"), Some("2"));
+    assert_eq!(middle.experiment.cases[0].guests[0].count, 2);
+    assert_eq!(middle.experiment.network.rate.0, 1_000_000_000);
+    assert_eq!(experiment.overrides().count(), 2);
+    assert_eq!(middle.experiment.overrides().count(), 2);
+}
+
+/// The refusal of the small experiment on `arm` with `from` replaced by `to`.
+fn unsuited(arm: Arm, from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from:?} is not in the file");
+    let read = Experiment::from_str("t.toml", &GOOD.replacen(from, to, 1)).expect("reads");
+    read.validate().unwrap_or_else(|error| panic!("{error}"));
+    read.suits(arm).expect_err("does not suit").to_string()
+}
+
+#[test]
+fn an_arm_refuses_what_only_the_other_can_set() {
+    let rate = "rate = \"10Mbit\"";
+    let dumbbell = "topology = \"dumbbell\"\nrate = \"10Mbit\"";
+    let offload = "offload = true\nrate = \"10Mbit\"";
+    let cases = [
+        (
+            Arm::Live,
+            rate,
+            dumbbell,
+            "8:12: network.topology: a dumbbell",
+        ),
+        (
+            Arm::Live,
+            "sack = false",
+            "nagle = false",
+            "25:9: stack.legacy.nagle: nagle",
+        ),
+        (
+            Arm::Live,
+            "count = 9",
+            "start = \"1s\"",
+            "32:9: case.0.guests.0.start: start",
+        ),
+        (
+            Arm::Live,
+            "count = 9",
+            "application = { incast = { block = \"1kB\" } }",
+            "32:15: case.0.guests.0.application: the application incast",
+        ),
+        (
+            Arm::Live,
+            "count = 9",
+            "count = 300",
+            "30:1: case.0.guests: a case of more than 250 guests, here 301,",
+        ),
+        (
+            Arm::Sim,
+            rate,
+            offload,
+            "8:11: network.offload: segmentation offload",
+        ),
+        (
+            Arm::Sim,
+            "sack = false",
+            "congestion_control = \"bbr\"",
+            "25:22: stack.legacy.congestion_control: `bbr` (sim has reno, cubic, dctcp)",
+        ),
+    ];
+    for (arm, from, to, what) in cases {
+        let other = if arm == Arm::Sim { Arm::Live } else { Arm::Sim };
+        let expected = format!("t.toml:{what} is for {other} only; run it with --on {other}");
+        assert_eq!(unsuited(arm, from, to), expected);
+    }
+    let small = Experiment::from_str("t.toml", GOOD).expect("reads");
+    for arm in Arm::ALL {
+        small.suits(arm).expect("suits every arm");
+    }
+    let refused = swept().suits(Arm::Live).expect_err("for sim").to_string();
+    assert_eq!(
+        refused,
+        "t.toml:3:8: arms: not to be run on live; run it with --on sim"
+    );
+    swept().suits(Arm::Sim).expect("suits");
+}
+
+#[test]
+fn a_single_point_can_be_unsuited() {
+    let axis = "[[sweep]]\nname = \"t\"\nset = { \"network.topology\" = [\"star\", \"dumbbell\"] }";
+    let text = format!("{GOOD}{axis}");
+    let experiment = Experiment::from_str("t.toml", &text).expect("reads");
+    experiment.validate().expect("makes sense");
+    let error = experiment
+        .suits(Arm::Live)
+        .expect_err("one is a dumbbell")
+        .to_string();
+    assert_eq!(
+        error,
+        "t.toml:45:39: network.topology: a dumbbell is for sim only; run it with --on sim"
+    );
+}

@@ -1,0 +1,230 @@
+//! docs/experiments.md against the schema: its examples run, and its tables name every key that
+//! there is and no other.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use common::{GOOD, SWEPT};
+use uc_experiment::Experiment;
+
+/// No name of the schema is like this one.
+const NOTHING: &str = "qqqqqqqqqqqqqqqqqqqqqqqq";
+
+fn document() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/experiments.md");
+    std::fs::read_to_string(path).expect("docs/experiments.md is there")
+}
+
+/// Rows of the tables under each heading, cell by cell.
+fn tables(document: &str) -> BTreeMap<String, Vec<Vec<String>>> {
+    let mut found: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
+    let mut heading = String::new();
+    let mut rows = 0;
+    for line in document.lines() {
+        if line.starts_with('#') {
+            heading = line.trim_start_matches('#').replace('`', "").trim().into();
+            rows = 0;
+        } else if line.starts_with('|') {
+            rows += 1;
+            // The first two are the header and the rule.
+            if rows > 2 {
+                let cells = line.trim_matches('|').split('|');
+                let cells = cells.map(|cell| cell.trim().to_owned()).collect();
+                found.entry(heading.clone()).or_default().push(cells);
+            }
+        }
+    }
+    found
+}
+
+/// What stands in the backquotes of a cell.
+fn spans(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+/// The names that the schema knows at the place where `from` is replaced by `to`.
+fn known(file: &str, from: &str, to: &str) -> BTreeSet<String> {
+    assert!(file.contains(from), "{from:?} is not in the file");
+    let text = file.replacen(from, &to.replace("NOTHING", NOTHING), 1);
+    let error = Experiment::from_str("t.toml", &text)
+        .expect_err("unknown")
+        .to_string();
+    let (_, list) = error
+        .split_once("known here: ")
+        .unwrap_or_else(|| panic!("{error}"));
+    list.split(", ").map(str::to_owned).collect()
+}
+
+/// A file, what is replaced in it and by what, to hear the keys of the table under the heading.
+const TABLES: [(&str, &str, &str, &str); 10] = [
+    ("The file", GOOD, "settle = \"2s\"", "NOTHING = 1"),
+    ("[network]", GOOD, "delay = \"250us\"", "NOTHING = 1"),
+    ("[stack.NAME]", GOOD, "sack = false", "NOTHING = 1"),
+    ("[[case]]", GOOD, "name = \"mixed\"", "NOTHING = 1"),
+    ("[[case.guests]]", GOOD, "count = 9", "NOTHING = 1"),
+    ("[[sweep]]", SWEPT, "labels = ", "NOTHING = "),
+    ("[[expect]]", GOOD, "within = ", "NOTHING = "),
+    (
+        "droptail",
+        SWEPT,
+        "\"droptail\", limit",
+        "\"droptail\", NOTHING",
+    ),
+    (
+        "threshold",
+        SWEPT,
+        "\"droptail\", limit",
+        "\"threshold\", NOTHING",
+    ),
+    ("red", GOOD, "burst = 55", "NOTHING = 1"),
+];
+
+#[test]
+fn the_tables_name_every_key_and_no_other() {
+    let document = document();
+    let tables = tables(&document);
+    for (heading, file, from, to) in TABLES {
+        let rows = tables
+            .get(heading)
+            .unwrap_or_else(|| panic!("no table under {heading}"));
+        let named: BTreeSet<String> = rows
+            .iter()
+            .map(|row| spans(&row[0])[0].to_owned())
+            .collect();
+        assert_eq!(named.len(), rows.len(), "{heading}: a key twice");
+        assert_eq!(named, known(file, from, to), "{heading}");
+    }
+}
+
+#[test]
+fn the_names_of_topologies_applications_queues_and_measures_are_all_there() {
+    let document = document();
+    let tables = tables(&document);
+    let first_words = |heading: &str| -> BTreeSet<String> {
+        let word = |row: &Vec<String>| {
+            let text = spans(&row[0])[0].trim_start_matches(['{', ' ', '"']);
+            let end = text.find([' ', '"']).unwrap_or(text.len());
+            text[..end].to_owned()
+        };
+        tables[heading].iter().map(word).collect()
+    };
+    let topology = "{ leaf-spine = { leaves = 3, spines = 2 } }";
+    assert_eq!(
+        first_words("Topologies"),
+        known(SWEPT, topology, "\"NOTHING\"")
+    );
+    assert_eq!(
+        first_words("Applications"),
+        known(SWEPT, "{ web =", "{ NOTHING =")
+    );
+    let measure = "kind = \"share\"";
+    assert_eq!(
+        first_words("Measures"),
+        known(GOOD, measure, "kind = \"NOTHING\"")
+    );
+    for queue in known(GOOD, "kind = \"red\"", "kind = \"NOTHING\"") {
+        assert!(tables.contains_key(&queue), "no table of {queue}");
+    }
+}
+
+#[test]
+fn every_measure_has_the_keys_that_its_row_names() {
+    let document = document();
+    for row in &tables(&document)["Measures"] {
+        let kind = spans(&row[0])[0];
+        let from = "kind = \"share\", case = \"mixed\", of = \"legacy\", to = \"ecn\"";
+        let to = format!("kind = \"{kind}\", NOTHING = 1");
+        let named: BTreeSet<String> = spans(&row[1]).into_iter().map(str::to_owned).collect();
+        if let [only] = &Vec::from_iter(&named)[..] {
+            // Of a single key the parser says its name another way.
+            let text = GOOD.replacen(from, &to.replace("NOTHING", only), 1);
+            assert!(Experiment::from_str("t", &text).is_err(), "{kind}");
+        } else {
+            assert_eq!(named, known(GOOD, from, &to), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn what_the_tables_call_a_default_changes_nothing() {
+    let document = document();
+    let mut checked = 0;
+    // Where a line can be added to the table under the heading.
+    let places = [
+        ("The file", "settle = \"2s\"\ntail = \"1s\"\n", ""),
+        ("[network]", "[network]\n", "[network]\n"),
+        (
+            "[stack.NAME]",
+            "[stack.legacy]\nsack = false\n",
+            "[stack.legacy]\n",
+        ),
+        ("[[case.guests]]", "count = 9\n", ""),
+        ("[[expect]]", "[[expect]]\n", "[[expect]]\n"),
+    ];
+    for (heading, from, to) in places {
+        let without = GOOD.replacen(from, to, 1);
+        let plain = Experiment::from_str("t", &without).expect("reads");
+        for row in &tables(&document)[heading] {
+            let (key, default) = (spans(&row[0])[0], spans(&row[2]));
+            let table = ["[]", "{}"].contains(default.first().unwrap_or(&""));
+            if row[2].starts_with('`') && !table {
+                let line = format!("{to}{key} = {}\n", default[0]);
+                let text = GOOD.replacen(from, &line, 1);
+                let set = Experiment::from_str("t", &text).expect("reads");
+                assert_eq!(written(&set), written(&plain), "{heading}: {key}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(
+        checked >= 20,
+        "only {checked} defaults: has the form of the tables changed?"
+    );
+}
+
+/// The experiment without the text that it was read from.
+fn written(experiment: &Experiment) -> String {
+    toml::to_string(experiment).expect("can be written")
+}
+
+#[test]
+fn every_example_is_an_experiment_that_makes_sense() {
+    let document = document();
+    let blocks: Vec<&str> = document.split("```").skip(1).step_by(2).collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        let text = block.strip_prefix("toml\n").expect("a block of TOML");
+        let experiment = Experiment::from_str("docs/experiments.md", text);
+        let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
+        experiment
+            .validate()
+            .unwrap_or_else(|error| panic!("{error}"));
+    }
+    // Values in the tables of topologies and applications.
+    let tables = tables(&document);
+    let rows = |heading: &str| {
+        tables[heading]
+            .iter()
+            .map(|row| spans(&row[0])[0].to_owned())
+    };
+    for topology in rows("Topologies") {
+        let text = GOOD.replacen(
+            "[network]\n",
+            &format!("[network]\ntopology = {topology}\n"),
+            1,
+        );
+        let experiment = Experiment::from_str("t", &text).expect("reads");
+        experiment
+            .validate()
+            .unwrap_or_else(|error| panic!("{topology}: {error}"));
+    }
+    for application in rows("Applications") {
+        let text = GOOD.replacen("count = 9", &format!("application = {application}"), 1);
+        let experiment = Experiment::from_str("t", &text).expect("reads");
+        experiment
+            .validate()
+            .unwrap_or_else(|error| panic!("{application}: {error}"));
+    }
+}

@@ -1,0 +1,174 @@
+//! What neither a network, nor its guests, nor an arm can be, and the one line that says so.
+
+mod common;
+
+use common::{SWEPT, refusal};
+
+/// What is replaced, by what, and the refusal.
+const SIMULATED: [(&str, &str, &str); 29] = [
+    (
+        "leaves = 3",
+        "leaves = 1",
+        "t.toml:8:12: network.topology: leaves is 1; give 2 to 1000",
+    ),
+    (
+        "spines = 2",
+        "spines = 0",
+        "t.toml:8:12: network.topology: spines is 0; give 1 to 1000",
+    ),
+    (
+        "{ leaf-spine = { leaves = 3, spines = 2 } }",
+        "{ parking-lot = { hops = 0 } }",
+        "t.toml:8:12: network.topology: hops is 0; give 1 to 64",
+    ),
+    (
+        "{ leaf-spine = { leaves = 3, spines = 2 } }",
+        "\"dumbbell\"",
+        "t.toml:26:8: case.0.guests.0.from: a dumbbell leaves no choice of place; leave it out",
+    ),
+    (
+        "{ leaf-spine = { leaves = 3, spines = 2 } }",
+        "{ parking-lot = { hops = 1 } }",
+        "t.toml:22:1: case.0.guests.0.to: 1 is not behind 1; a parking-lot is crossed forwards",
+    ),
+    (
+        "{ leaf-spine = { leaves = 3, spines = 2 } }",
+        "\"star\"\ntrunk_delay = \"1us\"",
+        "t.toml:9:15: network.trunk_delay: a star has no links between switches; leave it out",
+    ),
+    (
+        "from = 1",
+        "from = 3",
+        "t.toml:26:8: case.0.guests.0.from: 3 is beyond the leaf-spine; give 0 to 2",
+    ),
+    (
+        "from = 1",
+        "to = 3",
+        "t.toml:26:6: case.0.guests.0.to: 3 is beyond the leaf-spine; give 0 to 2",
+    ),
+    (
+        "from = 1",
+        "host = \"h\"\nfrom = 1\n[[case.guests]]\nname = \"other\"\nstack = \"dc\"\nhost = \"h\"",
+        "t.toml:28:1: case.0.guests.1.from: host `h` is at 1 already; a host is at one place",
+    ),
+    (
+        "start = \"100ms\"",
+        "start = \"100ms\"\nstart_spread = \"900ms\"",
+        "t.toml:31:9: case.0.guests.1.start: with start_spread it reaches the end of the run, \
+             1s; start sooner",
+    ),
+    (
+        "rate = 50,",
+        "rate = 0,",
+        "t.toml:32:32: case.0.guests.1.application.web.rate: 0 arrivals a second; give more \
+             than 0",
+    ),
+    (
+        "[\"1kB\", 0.5], [\"1MB\", 1.0]",
+        "[\"1kB\", 0.5], [\"1MB\", 0.9]",
+        "t.toml:32:44: case.0.guests.1.application.web.sizes: the last cumulative probability \
+             is 0.9; let the last size have 1.0",
+    ),
+    (
+        "[\"1kB\", 0.5], [\"1MB\", 1.0]",
+        "[\"1MB\", 0.5], [\"1kB\", 1.0]",
+        "t.toml:32:59: case.0.guests.1.application.web.sizes.1: 1kB is not above 1MB; let the \
+             sizes rise",
+    ),
+    (
+        "[\"1kB\", 0.5], [\"1MB\", 1.0]",
+        "[\"1kB\", 0.5], [\"1MB\", 0.4]",
+        "t.toml:32:59: case.0.guests.1.application.web.sizes.1: 0.4 is no cumulative \
+             probability here; give 0.5 to 1",
+    ),
+    (
+        "[\"1kB\", 0.5], [\"1MB\", 1.0]",
+        "",
+        "t.toml:32:44: case.0.guests.1.application.web.sizes: the last cumulative probability \
+             is 0; let the last size have 1.0",
+    ),
+    (
+        "sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]]",
+        "sizes = \"0B\"",
+        "t.toml:32:44: case.0.guests.1.application.web.sizes: is 0; give for example 10kB",
+    ),
+    (
+        "{ web = { rate = 50, sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]] } }",
+        "{ transfer = { size = \"0B\" } }",
+        "t.toml:32:37: case.0.guests.1.application.transfer.size: is 0; without payload there \
+             is nothing to complete: give for example 10kB",
+    ),
+    (
+        "{ web = { rate = 50, sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]] } }",
+        "{ request = { request = \"100B\", response = \"10kB\", rounds = 0 } }",
+        "t.toml:32:75: case.0.guests.1.application.request.rounds: is 0; give at least 1",
+    ),
+    (
+        "{ web = { rate = 50, sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]] } }",
+        "{ incast = { block = \"0B\" } }",
+        "t.toml:32:36: case.0.guests.1.application.incast.block: is 0; without payload there is \
+             nothing to complete: give for example 10kB",
+    ),
+    (
+        "initial_window = 10",
+        "initial_window = 21",
+        "t.toml:15:18: stack.dc.initial_window: 21 segments; give 1 to 20",
+    ),
+    (
+        "delayed_ack = \"0s\"",
+        "delayed_ack = \"500ms\"",
+        "t.toml:16:15: stack.dc.delayed_ack: an ACK waits less than 500ms (RFC 5681 §4.2); give \
+             for example 40ms",
+    ),
+    (
+        "rto_min = \"10ms\"",
+        "rto_min = \"10ms\"\nrto_max = \"1ms\"",
+        "t.toml:18:11: stack.dc.rto_max: 1ms is below rto_min, which is 10ms",
+    ),
+    (
+        "rto_min = \"10ms\"",
+        "rto_granularity = \"0s\"",
+        "t.toml:17:19: stack.dc.rto_granularity: is 0; give for example 1us",
+    ),
+    (
+        "rto_min = \"10ms\"",
+        "receive_buffer = \"1kB\"",
+        "t.toml:17:18: stack.dc.receive_buffer: holds not even one full segment; give at least \
+             1514B",
+    ),
+    (
+        "arms = [\"sim\"]",
+        "arms = []",
+        "t.toml:3:8: arms: names no arm; leave it out, or name sim or live",
+    ),
+    (
+        "arms = [\"sim\"]",
+        "arms = [\"live\"]",
+        "t.toml:8:12: network.topology: a leaf-spine is for sim only; leave it out, or take \
+             live off `arms`",
+    ),
+    (
+        "queue = { kind",
+        "offload = true\nqueue = { kind",
+        "t.toml:11:11: network.offload: segmentation offload is for live only; leave it out, or \
+             take sim off `arms`",
+    ),
+    (
+        "congestion_control = \"dctcp\"",
+        "congestion_control = \"bbr\"",
+        "t.toml:14:22: stack.dc.congestion_control: `bbr` (sim has reno, cubic, dctcp) is for \
+             live only; leave it out, or take sim off `arms`",
+    ),
+    (
+        "count = 4",
+        "count = 4\nflows = 100000",
+        "t.toml:22:1: case.0.guests: 400001 flows in one case; give at most 100000",
+    ),
+];
+
+#[test]
+fn a_network_application_or_arm_that_makes_no_sense_is_refused_at_the_place() {
+    for (from, to, expected) in SIMULATED {
+        assert_eq!(refusal(SWEPT, from, to), expected, "{from:?} -> {to:?}");
+    }
+}

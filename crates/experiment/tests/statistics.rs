@@ -1,0 +1,89 @@
+//! Statistics against their definitions and against printed tables.
+
+use proptest::prelude::*;
+use uc_experiment::{Estimate, Statistic};
+
+/// The least value that a share of all do not exceed, by counting.
+fn counted(values: &[f64], permille: usize) -> f64 {
+    let enough = |limit: f64| {
+        let below = values.iter().filter(|value| **value <= limit).count();
+        below * 1000 >= values.len() * permille
+    };
+    let fitting = values.iter().copied().filter(|value| enough(*value));
+    fitting.fold(f64::INFINITY, f64::min)
+}
+
+proptest! {
+    #[test]
+    fn a_percentile_is_the_least_value_that_enough_do_not_exceed(
+        values in prop::collection::vec(-1e6f64..1e6, 1..2500),
+    ) {
+        for (statistic, permille) in [
+            (Statistic::P50, 500),
+            (Statistic::P99, 990),
+            (Statistic::P999, 999),
+            (Statistic::Max, 1000),
+        ] {
+            prop_assert_eq!(statistic.of(&values), Some(counted(&values, permille)));
+        }
+    }
+
+    #[test]
+    fn an_interval_is_around_the_mean_and_shrinks_to_it_without_spread(
+        value in -1e3f64..1e3,
+        spread in 0.001f64..10.0,
+        n in 2usize..40,
+    ) {
+        let values: Vec<f64> = (0..n).map(|i| value + spread * (i % 2) as f64).collect();
+        let found = Estimate::of(&values);
+        let [low, high] = found.interval.expect("two or more");
+        prop_assert!(low < found.mean && found.mean < high);
+        prop_assert!(found.min <= found.mean && found.mean <= found.max);
+        let same = Estimate::of(&vec![2.0; n]);
+        prop_assert_eq!(same.interval, Some([2.0, 2.0]));
+        prop_assert_eq!(Estimate::of(&[value]).interval, None);
+    }
+}
+
+#[test]
+fn nothing_has_no_statistic() {
+    for statistic in [
+        Statistic::Mean,
+        Statistic::P50,
+        Statistic::P99,
+        Statistic::Max,
+    ] {
+        assert_eq!(statistic.of(&[]), None);
+    }
+    assert_eq!(Statistic::Mean.of(&[1.0, 2.0, 6.0]), Some(3.0));
+}
+
+#[test]
+fn intervals_are_those_of_students_table() {
+    // Two-sided 95 %: t of 1, 2, 4, 9 and 19 degrees of freedom.
+    for (n, t) in [
+        (2, 12.706),
+        (3, 4.303),
+        (5, 2.776),
+        (10, 2.262),
+        (20, 2.093),
+    ] {
+        let values: Vec<f64> = (0..n).map(f64::from).collect();
+        let found = Estimate::of(&values);
+        let [low, high] = found.interval.expect("two or more");
+        let error = found.standard_error.expect("two or more");
+        assert!(((high - low) / 2.0 / error - t).abs() < 1e-3, "n = {n}");
+    }
+}
+
+#[test]
+fn clearly_below_is_outside_of_both_intervals() {
+    let (low, high) = (
+        Estimate::of(&[1.0, 1.1, 0.9]),
+        Estimate::of(&[2.0, 2.1, 1.9]),
+    );
+    assert!(low.clearly_below(&high) && !high.clearly_below(&low));
+    let wide = Estimate::of(&[0.0, 2.0, 4.0]);
+    assert!(!low.clearly_below(&wide) && !wide.clearly_below(&high));
+    assert!(!Estimate::of(&[1.0]).clearly_below(&high));
+}

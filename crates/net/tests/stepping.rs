@@ -1,0 +1,163 @@
+//! Two ways to drive a network: by the time, or from delivery to delivery.
+
+mod common;
+
+use common::{Journal, Parcel, Told, disciplines, link_10_mbit, parcel};
+use proptest::prelude::*;
+use uc_net::{
+    Delivery, Dumbbell, Ecn, Fault, FaultRule, HostId, LeafSpine, LinkId, LinkSpec, Nanos, Network,
+    Observer, ParkingLot, QueueSpec, Star, Topology,
+};
+
+/// How often a packet is sent back.
+const BOUNCES: u64 = 6;
+
+/// Gap in nanoseconds, sender, receiver, size.
+type Injection = (u64, usize, usize, u32);
+
+/// Gaps, sizes and sizes of answers are such that many events fall on one moment.
+fn injections() -> impl Strategy<Value = Vec<Injection>> {
+    let gap = prop_oneof![2 => Just(0u64), 2 => (0..9u64).prop_map(|steps| steps * 500_000),
+        1 => 0..3_000_000u64];
+    let size = prop_oneof![Just(1_250u32), Just(625), 60..1_515u32];
+    prop::collection::vec((gap, 0..64usize, 0..64usize, size), 1..120)
+}
+
+fn spec(queue: QueueSpec, is_faulty: bool) -> LinkSpec {
+    let mut spec = link_10_mbit(queue);
+    let rule = |chance_ppm, fault| FaultRule {
+        chance_ppm,
+        flow: None,
+        fault,
+    };
+    if is_faulty {
+        let hold = Nanos::from_millis(3);
+        spec.faults = vec![
+            rule(20_000, Fault::Loss),
+            rule(50_000, Fault::Duplicate),
+            rule(100_000, Fault::Reorder { hold }),
+        ];
+    }
+    spec
+}
+
+/// Every topology, with the number of its hosts.
+fn topologies(spec: &LinkSpec) -> Vec<Topology> {
+    vec![
+        Star::new(4, spec.clone(), spec.clone()).unwrap().topology,
+        Dumbbell::new(3, spec.clone(), spec.clone())
+            .unwrap()
+            .topology,
+        ParkingLot::new(&[2, 1, 2], spec.clone(), spec.clone())
+            .unwrap()
+            .topology,
+        LeafSpine::new(&[2, 2], 2, spec.clone(), spec.clone())
+            .unwrap()
+            .topology,
+    ]
+}
+
+/// The answer to a packet that came to `host`, half as long; none after the last bounce.
+fn answer(host: HostId, packet: &Parcel, hosts: u32) -> Option<(HostId, Parcel)> {
+    let turn = packet.number % (BOUNCES + 1);
+    let answer = parcel(packet.number + 1, packet.size_bytes / 2 + 30, Ecn::Ect0);
+    let peer = (host.0 + 1 + turn as u32 % (hosts - 1)) % hosts;
+    (turn < BOUNCES).then_some((HostId(peer), answer))
+}
+
+/// The external traffic at its times; `run` brings the network up to a time.
+fn drive(
+    topology: &Topology,
+    injections: &[Injection],
+    seed: u64,
+    mut run: impl FnMut(&mut Network<Parcel>, Nanos, &mut Journal),
+) -> (Vec<Told>, Nanos) {
+    let hosts = topology.host_count();
+    let mut network = Network::new(topology, seed).unwrap();
+    let (mut journal, mut now) = (Journal::default(), Nanos::ZERO);
+    for (number, &(gap_ns, from, over, size_bytes)) in (0..).zip(injections) {
+        now += Nanos(gap_ns);
+        run(&mut network, now, &mut journal);
+        let (from, over) = (from % hosts, 1 + over % (hosts - 1));
+        let to = HostId(((from + over) % hosts) as u32);
+        let packet = parcel(number * (BOUNCES + 1), size_bytes, Ecn::Ect0);
+        network
+            .inject(now, HostId(from as u32), to, packet)
+            .unwrap();
+    }
+    run(&mut network, Nanos::from_secs(1_000), &mut journal);
+    (journal.0, network.clock())
+}
+
+/// From event to event, answering what has come when the moment is over.
+fn by_time(network: &mut Network<Parcel>, until: Nanos, journal: &mut Journal, hosts: u32) {
+    while let Some(at) = network.next_event().filter(|&at| at <= until) {
+        let told = journal.0.len();
+        network.advance(at, journal);
+        for told in &journal.0[told..] {
+            let Told::Delivered(at, host, packet) = told else {
+                continue;
+            };
+            if let Some((to, answer)) = answer(*host, packet, hosts) {
+                network.inject(*at, *host, to, answer).unwrap();
+            }
+        }
+    }
+    network.advance(until, journal);
+}
+
+struct Watcher<'a>(&'a mut Journal);
+
+impl Observer<Parcel> for Watcher<'_> {
+    fn dropped(&mut self, at: Nanos, link: LinkId, packet: &Parcel, reason: uc_net::DropReason) {
+        let told = Told::Dropped(at, link, packet.clone(), reason);
+        self.0.0.push(told);
+    }
+
+    fn marked(&mut self, at: Nanos, link: LinkId, packet: &Parcel) {
+        self.0.0.push(Told::Marked(at, link, packet.clone()));
+    }
+}
+
+/// From delivery to delivery, answering each one at once.
+fn by_delivery(network: &mut Network<Parcel>, until: Nanos, journal: &mut Journal, hosts: u32) {
+    while let Some(Delivery { at, host, packet }) =
+        network.next_delivery(until, &mut Watcher(&mut *journal))
+    {
+        assert_eq!(network.clock(), at);
+        if let Some((to, answer)) = answer(host, &packet, hosts) {
+            network.inject(at, host, to, answer).unwrap();
+        }
+        journal.0.push(Told::Delivered(at, host, packet));
+    }
+    assert_eq!(network.clock(), until);
+}
+
+proptest! {
+    #[test]
+    fn answering_at_once_gives_the_same_events_as_answering_at_the_end_of_the_moment(
+        injections in injections(), seed: u64, is_faulty: bool,
+    ) {
+        for queue in disciplines() {
+            for topology in topologies(&spec(queue.clone(), is_faulty)) {
+                let hosts = topology.host_count() as u32;
+                let timed = drive(&topology, &injections, seed, |network, until, journal| {
+                    by_time(network, until, journal, hosts);
+                });
+                let stepped = drive(&topology, &injections, seed, |network, until, journal| {
+                    by_delivery(network, until, journal, hosts);
+                });
+                prop_assert!(!timed.0.is_empty());
+                prop_assert_eq!(timed, stepped, "seed {}, {:?}", seed, queue);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_network_without_packets_steps_to_the_limit() {
+    let dumbbell = &topologies(&spec(disciplines().remove(0), false))[1];
+    let mut network = Network::<Parcel>::new(dumbbell, 1).unwrap();
+    assert_eq!(network.next_delivery(Nanos::from_millis(3), &mut ()), None);
+    assert_eq!(network.clock(), Nanos::from_millis(3));
+}

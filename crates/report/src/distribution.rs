@@ -1,0 +1,83 @@
+//! Many numbers as one curve: their density, their cumulative distribution.
+
+use crate::curves::Points;
+
+/// The density of `values` over `[0, end]`: Gaussian kernels of Silverman's width, and at least a
+/// hundredth of the range, so that equal values still make a curve. Its flat ends are left out.
+pub(crate) fn density(values: &[f64], end: f64) -> Points {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>()
+        / n;
+    let width = (1.06 * variance.sqrt() * n.powf(-0.2)).max(end / 100.0);
+    let kernel = |distance: f64| (-0.5 * (distance / width).powi(2)).exp();
+    let scale = n * width * (2.0 * std::f64::consts::PI).sqrt();
+    let point = |i: u32| {
+        let x = end * f64::from(i) / 320.0;
+        (
+            x,
+            values.iter().map(|value| kernel(x - value)).sum::<f64>() / scale,
+        )
+    };
+    let points: Points = (0..=320).map(point).collect();
+    let top = points.iter().map(|point| point.1).fold(0.0, f64::max);
+    points
+        .into_iter()
+        .filter(|point| point.1 > top / 1_000.0)
+        .collect()
+}
+
+/// Which part of `values` is at most x, as steps; `all` counts those too that have no value, so
+/// that the curve then ends below 1. Of more values than a panel has columns, as many quantiles.
+pub(crate) fn cumulative(mut values: Vec<f64>, all: usize) -> Points {
+    const COLUMNS: usize = 500;
+    values.sort_by(f64::total_cmp);
+    let every = values.len().div_ceil(COLUMNS).max(1);
+    let last = values.len().saturating_sub(1);
+    let mut points = Points::new();
+    let mut below = 0.0;
+    for (place, value) in values.iter().enumerate() {
+        if place % every != 0 && place != last {
+            continue;
+        }
+        let part = (place + 1) as f64 / all as f64;
+        points.extend([(*value, below), (*value, part)]);
+        below = part;
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_density_has_an_area_of_one() {
+        let values: Vec<f64> = (0..50).map(|i| 4.0 + f64::from(i % 7) * 0.3).collect();
+        let points = density(&values, 10.0);
+        let area: f64 = points.windows(2).map(|p| (p[1].0 - p[0].0) * p[0].1).sum();
+        assert!((area - 1.0).abs() < 0.01, "{area}");
+    }
+
+    #[test]
+    fn a_cumulative_distribution_climbs_to_the_part_that_has_values() {
+        let points = cumulative(vec![3.0, 1.0, 2.0], 4);
+        let steps = [
+            (1.0, 0.0),
+            (1.0, 0.25),
+            (2.0, 0.25),
+            (2.0, 0.5),
+            (3.0, 0.5),
+            (3.0, 0.75),
+        ];
+        assert_eq!(points, steps);
+        assert_eq!(cumulative(Vec::new(), 0), Points::new());
+        let many = cumulative((0..100_000).map(f64::from).collect(), 100_000);
+        assert!(many.len() <= 1_004, "{}", many.len());
+        assert_eq!(many.last(), Some(&(99_999.0, 1.0)));
+        assert!(many.is_sorted_by(|a, b| a.0 <= b.0 && a.1 <= b.1));
+    }
+}

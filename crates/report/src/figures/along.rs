@@ -1,0 +1,206 @@
+//! Measures over the axes of a sweep: one axis along x, a line for every label of a second one, a
+//! panel for every setting of the others.
+
+use std::collections::BTreeSet;
+
+use uc_experiment::{Estimate, Measure, Point, Repetition, Sweep};
+
+use super::Figure;
+use crate::axis::Axis;
+use crate::chart::{Mark, Mean};
+use crate::ink::Ink;
+use crate::panels::{Draft, panels};
+use crate::words::{self, count, sentence_case};
+use crate::{Error, Report};
+
+/// One figure for every measure of which something is expected; none without a sweep.
+pub(super) fn figures(report: &Report<'_>) -> Result<Vec<Figure>, Error> {
+    let sweeps = report.experiment.sweeps.iter();
+    let axes: Vec<&Sweep> = sweeps.filter(|sweep| sweep.settings() > 1).collect();
+    if axes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut measures: Vec<&Measure> = Vec::new();
+    for expect in &report.experiment.expects {
+        if !measures.contains(&&expect.measure) {
+            measures.push(&expect.measure);
+        }
+    }
+    measures
+        .into_iter()
+        .map(|measure| Frame::new(report, measure, &axes).figure(report))
+        .collect()
+}
+
+/// Which axis is what in the figure of one measure.
+struct Frame<'a> {
+    measure: &'a Measure,
+    x: &'a Sweep,
+    lines: Option<&'a Sweep>,
+    others: Vec<&'a Sweep>,
+}
+
+impl<'a> Frame<'a> {
+    /// Along x goes the axis along which something is expected, else the longest; the next longest
+    /// makes the lines.
+    fn new(report: &Report<'a>, measure: &'a Measure, axes: &[&'a Sweep]) -> Self {
+        let expects = report.experiment.expects.iter();
+        let along = expects
+            .filter(|expect| expect.measure == *measure)
+            .find_map(|expect| expect.along.as_deref());
+        let mut by_length = axes.to_vec();
+        by_length.sort_by_key(|axis| std::cmp::Reverse(axis.settings()));
+        by_length.sort_by_key(|axis| along != Some(axis.name.as_str()));
+        let mut axes = by_length.into_iter();
+        // Callers give at least one axis.
+        let x = axes.next().unwrap_or(&report.experiment.sweeps[0]);
+        Self {
+            measure,
+            x,
+            lines: axes.next(),
+            others: axes.collect(),
+        }
+    }
+
+    fn figure(&self, report: &Report<'_>) -> Result<Figure, Error> {
+        let labels = self.x.all_labels();
+        let lines = self
+            .lines
+            .map_or_else(|| vec![String::new()], Sweep::all_labels);
+        let draft = |setting: Vec<(&str, String)>| {
+            let marks = lines.iter().enumerate().flat_map(|(number, line)| {
+                let mut at = setting.clone();
+                at.extend(self.lines.map(|axis| (axis.name.as_str(), line.clone())));
+                self.line(report, &labels, &at, Ink::line(number))
+            });
+            let marks: Vec<(Ink, Mark)> = marks.collect();
+            Draft::new(&self.panel_title(&setting), marks)
+        };
+        let drafts: Vec<Draft> = settings(&self.others).into_iter().map(draft).collect();
+        let any_paper = drafts.iter().flat_map(|draft| &draft.marks);
+        let any_paper = any_paper
+            .clone()
+            .any(|(_, mark)| matches!(mark, Mark::Crosses { .. }));
+        let x = Axis::named(&labels, self.x.name.clone());
+        let panels = panels(drafts, &x, &words::measure_kind(self.measure))?;
+        Ok(Figure {
+            title: sentence_case(&words::measure(self.measure)),
+            caption: self.caption(report, any_paper),
+            panels,
+            legend: self.legend(&lines),
+        })
+    }
+
+    /// The means along x at one setting of all other axes, and what the paper says of them.
+    fn line(
+        &self,
+        report: &Report<'_>,
+        labels: &[String],
+        at: &[(&str, String)],
+        ink: Ink,
+    ) -> Vec<(Ink, Mark)> {
+        let (mut means, mut crosses) = (Vec::new(), Vec::new());
+        for (place, label) in labels.iter().enumerate() {
+            let here = |point: &&Point| {
+                let fits = |(axis, label): &(&str, String)| point.label(axis) == Some(label);
+                point.label(&self.x.name) == Some(label) && at.iter().all(fits)
+            };
+            let Some(point) = report.points.iter().find(here) else {
+                continue;
+            };
+            means.extend(self.mean(report, point, place));
+            crosses.extend(self.paper(report, point).map(|value| (place as f64, value)));
+        }
+        let means = (ink, Mark::Means { points: means });
+        let crosses = (ink, Mark::Crosses { points: crosses });
+        let marks = [means, crosses].into_iter();
+        marks.filter(|(_, mark)| !mark.is_empty()).collect()
+    }
+
+    /// None where the measure can't be had of these runs.
+    fn mean(&self, report: &Report<'_>, point: &Point, place: usize) -> Option<Mean> {
+        let here = report
+            .records
+            .iter()
+            .filter(|record| record.point == point.number);
+        let runs: BTreeSet<u32> = here.map(|record| record.run).collect();
+        let one = |run: u32| Repetition::at(point, report.records, run).measure(self.measure);
+        let values: Vec<f64> = runs.into_iter().map(one).collect::<Result<_, _>>().ok()?;
+        if values.is_empty() {
+            return None;
+        }
+        let estimate = Estimate::of(&values);
+        let [low, high] = estimate.interval.unwrap_or([estimate.mean; 2]);
+        Some(Mean {
+            at: place as f64,
+            value: estimate.mean,
+            interval: low..high,
+        })
+    }
+
+    /// The paper's number at just this point, where it states one.
+    fn paper(&self, report: &Report<'_>, point: &Point) -> Option<f64> {
+        let verdicts = report.verdicts().iter();
+        let same = |name: &str| {
+            let expects = report.experiment.expects.iter();
+            expects
+                .filter(|expect| expect.name == name)
+                .any(|expect| expect.measure == *self.measure)
+        };
+        verdicts
+            .filter(|verdict| verdict.steps.is_empty() && verdict.at == point.labels)
+            .filter(|verdict| same(&verdict.name))
+            .find_map(|verdict| verdict.paper)
+    }
+
+    fn panel_title(&self, setting: &[(&str, String)]) -> String {
+        if setting.is_empty() {
+            return format!("Over {}", self.x.name);
+        }
+        let labels = setting
+            .iter()
+            .map(|(axis, label)| format!("{axis} {label}"));
+        labels.collect::<Vec<_>>().join(", ")
+    }
+
+    fn caption(&self, report: &Report<'_>, any_paper: bool) -> String {
+        let runs = report.meta.runs;
+        let means = match runs {
+            1 => "A single run of every point.".to_owned(),
+            _ => format!(
+                "Means of {} with their 95 % confidence intervals.",
+                count(runs as usize, "run")
+            ),
+        };
+        let crosses = if any_paper {
+            " Crosses are the paper's."
+        } else {
+            ""
+        };
+        format!("{means}{crosses}")
+    }
+
+    fn legend(&self, lines: &[String]) -> Vec<(Ink, String)> {
+        let Some(axis) = self.lines else {
+            return Vec::new();
+        };
+        let entry = |(i, label): (usize, &String)| (Ink::line(i), format!("{} {label}", axis.name));
+        lines.iter().enumerate().map(entry).collect()
+    }
+}
+
+/// Every setting of each axis with every one of the others; one empty setting without axes.
+fn settings<'a>(axes: &[&'a Sweep]) -> Vec<Vec<(&'a str, String)>> {
+    let mut settings = vec![Vec::new()];
+    for axis in axes {
+        let longer = |setting: Vec<(&'a str, String)>| {
+            axis.all_labels().into_iter().map(move |label| {
+                let mut longer = setting.clone();
+                longer.push((axis.name.as_str(), label));
+                longer
+            })
+        };
+        settings = settings.into_iter().flat_map(longer).collect();
+    }
+    settings
+}

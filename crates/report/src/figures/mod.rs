@@ -1,0 +1,71 @@
+//! The figures of an experiment. Which there are follows from what the experiment has: measures
+//! over the axes of a sweep, goodput and windows over time, distributions where there are enough
+//! values, transfers and gaps where they were recorded.
+
+mod along;
+mod gaps;
+mod goodput;
+mod time;
+mod transfers;
+
+use crate::cast::Cast;
+use crate::ink::Ink;
+use crate::panels::Drawn;
+use crate::scene::{self, Scene};
+use crate::unit::{self, Unit};
+use crate::{Error, Report};
+
+/// A figure: its panels as SVG, and what its inks mean.
+pub(crate) struct Figure {
+    pub title: String,
+    pub caption: String,
+    pub panels: Vec<Drawn>,
+    pub legend: Vec<(Ink, String)>,
+}
+
+/// What all figures of cases are drawn from.
+struct Stage<'b, 'a> {
+    /// Every case at every point.
+    all: &'b [Scene<'a>],
+    /// Those that get a panel.
+    shown: Vec<&'b Scene<'a>>,
+    cast: Cast,
+    rate: Unit,
+    runs: u32,
+}
+
+impl Stage<'_, '_> {
+    fn figure(&self, title: &str, caption: &str, panels: Vec<Drawn>) -> Figure {
+        Figure {
+            title: title.into(),
+            caption: format!("{caption}{}", scene::left_out(self.all)),
+            panels,
+            legend: self.cast.legend(self.all),
+        }
+    }
+}
+
+/// All figures that the records allow.
+///
+/// # Errors
+/// [`Error::Figure`] if one can't be drawn.
+pub(crate) fn figures(report: &Report<'_>) -> Result<Vec<Figure>, Error> {
+    let scenes = scene::scenes(report);
+    let stage = Stage {
+        all: &scenes,
+        shown: scene::shown(&scenes),
+        cast: Cast::of(&scenes),
+        rate: unit::of_rate(&scenes),
+        runs: report.meta.runs,
+    };
+    let mut figures = along::figures(report)?;
+    figures.push(time::goodput(&stage)?);
+    figures.push(goodput::means(&stage)?);
+    figures.extend(goodput::distribution(&stage)?);
+    figures.push(transfers::cumulative(&stage)?);
+    figures.push(gaps::histogram(&stage)?);
+    figures.push(time::window(&stage)?);
+    figures.push(time::queue(&stage)?);
+    figures.retain(|figure| !figure.panels.is_empty());
+    Ok(figures)
+}

@@ -1,0 +1,249 @@
+//! The set-up in words.
+
+use uc_experiment::{
+    Application, Experiment, Family, Frto, Guests, Law, Network, Profile, Queue, Sizes, Stack,
+    Sweep, Topology,
+};
+
+use crate::numbers::number;
+use crate::words::count;
+
+/// Each thing that was set up, with its name.
+pub(crate) fn entries(experiment: &Experiment) -> Vec<(String, String)> {
+    let mut entries = vec![
+        ("Network".to_owned(), network(&experiment.network)),
+        (
+            "Bottleneck queue".to_owned(),
+            queue(&experiment.network.queue),
+        ),
+        ("Time".to_owned(), times(experiment)),
+    ];
+    for (name, settings) in &experiment.stacks {
+        entries.push((format!("Stack {name}"), stack(settings)));
+    }
+    for case in &experiment.cases {
+        let groups: Vec<String> = case.guests.iter().map(guests).collect();
+        entries.push((format!("Case {}", case.name), groups.join("; ")));
+    }
+    for sweep in &experiment.sweeps {
+        entries.push((format!("Sweep {}", sweep.name), axis(sweep)));
+    }
+    let overrides: Vec<&str> = experiment.overrides().collect();
+    if !overrides.is_empty() {
+        entries.push(("Changed for this report".to_owned(), overrides.join(", ")));
+    }
+    entries
+}
+
+/// The links and hosts.
+fn network(network: &Network) -> String {
+    let (rate, delay) = (network.rate, network.delay);
+    let access = network
+        .access_rate
+        .map_or_else(String::new, |access| match network.topology {
+            Topology::Star => format!(" (senders' links {access})"),
+            _ => format!(" (hosts' links {access})"),
+        });
+    // A star's path is two links, any other at least two and a trunk.
+    let (shape, trunks) = match network.topology {
+        Topology::Star => ("A star, all to one receiver".to_owned(), 0),
+        Topology::Dumbbell => ("A dumbbell".to_owned(), 1),
+        Topology::ParkingLot { hops } => (format!("A parking lot of {hops} hops"), u64::from(hops)),
+        Topology::LeafSpine { leaves, spines } => {
+            let (leaves, spines) = (
+                count(leaves as usize, "leaf"),
+                count(spines as usize, "spine"),
+            );
+            (
+                format!(
+                    "A leaf–spine network of {} and {spines}",
+                    leaves.replace("leafs", "leaves")
+                ),
+                2,
+            )
+        }
+    };
+    let trunk_ns = network.trunk_delay().0.saturating_mul(2 * trunks);
+    let round_trip = uc_experiment::Nanos(delay.0.saturating_mul(4).saturating_add(trunk_ns));
+    let longest = if trunks > 1 { " at the longest" } else { "" };
+    let offload = if network.offload { "with" } else { "without" };
+    let family = match network.family {
+        Family::Ipv4 => "IPv4",
+        Family::Ipv6 => "IPv6",
+    };
+    format!(
+        "{shape}: {rate}{access}, {delay} a link, so {round_trip} a round trip{longest} when \
+         nothing waits; {family}, {offload} segmentation offload."
+    )
+}
+
+/// The bottleneck's queue.
+fn queue(queue: &Queue) -> String {
+    match queue {
+        Queue::Droptail { limit } => format!("DropTail of {limit}."),
+        Queue::Threshold { limit, mark } => {
+            format!("Marks above {mark} of instantaneous queue, drops above {limit}.")
+        }
+        Queue::Red {
+            min,
+            max,
+            limit,
+            burst,
+            probability,
+            packet,
+            ecn,
+            ..
+        } => format!(
+            "RED: min {min}, max {max}, limit {limit}, burst {burst} packets of {packet}, \
+             probability {}, {} ECN.",
+            number(*probability),
+            if *ecn { "with" } else { "without" }
+        ),
+    }
+}
+
+/// What of a run is measured.
+fn times(experiment: &Experiment) -> String {
+    let Experiment {
+        duration,
+        settle,
+        tail,
+        sample,
+        ..
+    } = experiment;
+    let unmeasured = match (settle.0, tail.0) {
+        (0, 0) => "all of which is measured".into(),
+        (_, 0) => format!("of which the first {settle} are not measured"),
+        (0, _) => format!("of which the last {tail} are not measured"),
+        _ => format!("of which the first {settle} and the last {tail} are not measured"),
+    };
+    format!("{duration} a run, {unmeasured}; the state of every flow is read every {sample}.")
+}
+
+/// One host's TCP.
+fn stack(stack: &Stack) -> String {
+    let switches = [
+        ("ECN", Some(stack.ecn)),
+        ("SACK", Some(stack.sack)),
+        ("timestamps", Some(stack.timestamps)),
+        ("RACK", Some(stack.rack)),
+        ("TLP", Some(stack.early_retransmit)),
+        ("limited transmit", stack.limited_transmit),
+        ("Nagle's rule", stack.nagle),
+    ];
+    let named = |on: bool| {
+        let names = switches.iter().filter(|(_, is)| *is == Some(on));
+        names.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    };
+    let mut words = stack.congestion_control.clone();
+    for (prefix, names) in [("with", named(true)), ("without", named(false))] {
+        if !names.is_empty() {
+            words.push_str(&format!(", {prefix} {names}"));
+        }
+    }
+    words.push_str(&format!(", window scale {}", stack.wscale));
+    let frto = stack.frto.map(|frto| match frto {
+        Frto::Off => "no F-RTO".to_owned(),
+        Frto::Halve => "F-RTO that leaves the window reduced".to_owned(),
+        Frto::Undo => "F-RTO that undoes".to_owned(),
+    });
+    let settings = [
+        stack
+            .initial_window
+            .map(|segments| format!("initial window {segments}")),
+        stack.rto_min.map(|rto| format!("RTO at least {rto}")),
+        stack.rto_max.map(|rto| format!("RTO at most {rto}")),
+        stack
+            .rto_granularity
+            .map(|grain| format!("RTO in steps of {grain}")),
+        frto,
+        stack
+            .delayed_ack
+            .map(|delay| format!("ACKs delayed {delay} at most")),
+        stack
+            .receive_buffer
+            .map(|bytes| format!("receive buffer {bytes}")),
+    ];
+    for setting in settings.into_iter().flatten() {
+        words.push_str(&format!(", {setting}"));
+    }
+    words
+}
+
+/// One group of guests.
+fn guests(guests: &Guests) -> String {
+    let profile = match guests.profile {
+        None => "",
+        Some(Profile::Linux) => " (as Linux does it)",
+        Some(Profile::Rfc) => " (as the RFCs say it)",
+    };
+    let law = match guests.law {
+        None => String::new(),
+        Some(Law::Pass) => ", programs on the port that pass everything".into(),
+        Some(Law::Ecn) => format!(", law ecn on the port{profile}"),
+        Some(Law::Dctcp) => format!(", law dctcp on the port{profile}"),
+    };
+    let flows = match guests.flows {
+        1 => String::new(),
+        flows => format!(" with {flows} flows each"),
+    };
+    let host = guests
+        .host
+        .as_ref()
+        .map_or_else(String::new, |host| format!(" on host {host}"));
+    let place = match (guests.from, guests.to) {
+        (None, None) => String::new(),
+        (Some(from), None) => format!(" at switch {from}"),
+        (None, Some(to)) => format!(", receivers at switch {to}"),
+        (Some(from), Some(to)) => format!(" at switch {from}, receivers at switch {to}"),
+    };
+    let spread = match guests.start_spread.0 {
+        0 => String::new(),
+        _ => format!(" within {}", guests.start_spread),
+    };
+    let start = match (guests.start.0, guests.start_spread.0) {
+        (0, 0) => String::new(),
+        _ => format!(", starting at {}{spread}", guests.start),
+    };
+    let carries = application(&guests.application);
+    let number = count(guests.count as usize, "guest");
+    format!(
+        "{}: {number}{flows}{host}{place}, stack {}{law}{carries}{start}",
+        guests.name, guests.stack
+    )
+}
+
+/// What its flows carry; nothing to say of bulk.
+fn application(application: &Application) -> String {
+    match application {
+        Application::Bulk => String::new(),
+        Application::Transfer { size } => format!(", one transfer of {size}"),
+        Application::Request {
+            request,
+            response,
+            rounds,
+            gap,
+        } => format!(
+            ", {} of {request} for {response}, {gap} apart",
+            count(*rounds as usize, "request")
+        ),
+        Application::Incast { block, rounds } => {
+            format!(
+                ", incast of {block} blocks, {}",
+                count(*rounds as usize, "round")
+            )
+        }
+        Application::Web { rate, sizes } => {
+            let sizes = match sizes {
+                Sizes::Fixed(size) => size.to_string(),
+                Sizes::Points(_) => format!("{:.1} kB in the mean", sizes.mean_bytes() / 1e3),
+            };
+            format!(", {} arrivals a second of {sizes}", number(*rate))
+        }
+    }
+}
+
+fn axis(sweep: &Sweep) -> String {
+    let keys: Vec<&str> = sweep.set.keys().map(String::as_str).collect();
+    format!("{} ({})", sweep.all_labels().join(", "), keys.join(", "))
+}

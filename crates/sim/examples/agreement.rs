@@ -1,0 +1,123 @@
+//! What the simulator says of the dumbbell on which others were run, in their terms: utilisation,
+//! Jain's index, loss, marks, queue.
+//!
+//! `cargo run --release -p uc-sim --example agreement [seeds]`
+//!
+//! Loss is drops over drops and packets forwarded, marks are over packets forwarded, the queue is
+//! sampled every 10 us; means over the seeds, after 0.5 s of 2.5 s. Utilisation is goodput over
+//! rate · payload / frame.
+
+mod field;
+
+use std::error::Error;
+
+use field::{Field, Transport};
+use uc_net::{BitsPerSec, Nanos};
+use uc_sim::World;
+use uc_sim::hosts::Side;
+
+const WARM_UP: Nanos = Nanos::from_millis(500);
+const END: Nanos = Nanos::from_millis(2_500);
+const QUEUE_SAMPLE: Nanos = Nanos::from_micros(10);
+const FRAME_BYTES: f64 = 1514.0;
+const PAYLOAD_BYTES: f64 = 1460.0;
+
+/// What one run showed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    utilisation: f64,
+    jain: f64,
+    loss: f64,
+    marks: f64,
+    queue_mean: f64,
+    queue_p99: f64,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let seeds: u64 = std::env::args().nth(1).map_or(Ok(3), |text| text.parse())?;
+    println!("| rate | n | transport | min RTO | util | Jain | loss % | mark | qmean | p99 |");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    for (mbit, pairs) in [(1_000, 10), (10_000, 10), (10_000, 50)] {
+        for (transport, rto_ms) in [
+            (Transport::NewReno, 10),
+            (Transport::NewReno, 200),
+            (Transport::Dctcp, 200),
+        ] {
+            let mut runs = Vec::new();
+            for seed in 1..=seeds {
+                runs.push(run(&Field {
+                    transport,
+                    pairs,
+                    rate: BitsPerSec::from_mbit(mbit),
+                    rto_min: Nanos::from_millis(rto_ms),
+                    start_spread: Nanos::from_micros(50),
+                    seed,
+                })?);
+            }
+            let mean =
+                |part: fn(&Seen) -> f64| runs.iter().map(part).sum::<f64>() / runs.len() as f64;
+            println!(
+                "| {}G | {pairs} | {transport:?} | {rto_ms} ms | {:.3} | {:.3} | {:.3} | {:.3} | \
+                 {:.1} | {:.0} |",
+                mbit / 1_000,
+                mean(|seen| seen.utilisation),
+                mean(|seen| seen.jain),
+                mean(|seen| seen.loss) * 100.0,
+                mean(|seen| seen.marks),
+                mean(|seen| seen.queue_mean),
+                mean(|seen| seen.queue_p99),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn run(field: &Field) -> Result<Seen, Box<dyn Error>> {
+    let (scenario, bottleneck) = field.scenario()?;
+    let mut world = World::new(&scenario)?;
+    world.run_until(WARM_UP)?;
+    let trunk = |world: &mut World| world.hosts.link(bottleneck).ok_or("no bottleneck");
+    let (before, delivered_before) = (trunk(&mut world)?.stats, delivered(&world));
+    let mut queue = Vec::new();
+    let mut now = WARM_UP;
+    while now < END {
+        now += QUEUE_SAMPLE;
+        world.run_until(now)?;
+        queue.push(trunk(&mut world)?.backlog.packets);
+    }
+    let after = trunk(&mut world)?.stats;
+    let seconds = END.since(WARM_UP).0 as f64 / 1e9;
+    let gained: Vec<f64> = delivered(&world)
+        .iter()
+        .zip(&delivered_before)
+        .map(|(after, before)| (after - before) as f64)
+        .collect();
+    let sum: f64 = gained.iter().sum();
+    let squares: f64 = gained.iter().map(|bytes| bytes * bytes).sum();
+    let forwarded = (after.sent_packets - before.sent_packets) as f64;
+    let dropped = (after.dropped_packets() - before.dropped_packets()) as f64;
+    queue.sort_unstable();
+    let ceiling = field.rate.0 as f64 * PAYLOAD_BYTES / FRAME_BYTES;
+    Ok(Seen {
+        utilisation: sum * 8.0 / seconds / ceiling,
+        jain: sum * sum / (gained.len() as f64 * squares),
+        loss: dropped / (dropped + forwarded),
+        marks: (after.marked_packets - before.marked_packets) as f64 / forwarded,
+        queue_mean: queue.iter().sum::<u64>() as f64 / queue.len() as f64,
+        queue_p99: queue[queue.len() * 99 / 100] as f64,
+    })
+}
+
+/// What every receiving application has been given.
+fn delivered(world: &World) -> Vec<u64> {
+    let flows = world.applications.flows().iter();
+    flows
+        .map(|flow| {
+            let ends = flow
+                .open()
+                .map(|slot| world.hosts.end(slot, Side::Receiver));
+            ends.map(|end| end.connection.totals().delivered_bytes)
+                .sum()
+        })
+        .collect()
+}

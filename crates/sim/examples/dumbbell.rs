@@ -1,0 +1,58 @@
+//! How fast the simulator is: 50 flows over a 10 Gb/s dumbbell with a round trip of 100 us.
+//!
+//! `cargo run --release -p uc-sim --example dumbbell [seconds of virtual time]`
+//!
+//! Prints data packets that the bottleneck forwarded, packet-hops, and events (packet-hops, packets
+//! handled by hosts, timers) per second of wall time, for NewReno and for DCTCP.
+
+mod field;
+
+use std::error::Error;
+use std::time::Instant;
+
+use field::{Field, Transport};
+use uc_net::{BitsPerSec, LinkId, Nanos};
+use uc_sim::World;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let seconds = std::env::args().nth(1).map_or(Ok(5), |text| text.parse())?;
+    for transport in [Transport::NewReno, Transport::Dctcp] {
+        measure(transport, Nanos::from_secs(seconds))?;
+    }
+    Ok(())
+}
+
+fn measure(transport: Transport, duration: Nanos) -> Result<(), Box<dyn Error>> {
+    let field = Field {
+        transport,
+        pairs: 50,
+        rate: BitsPerSec::from_mbit(10_000),
+        rto_min: Nanos::from_millis(200),
+        start_spread: Nanos::from_millis(1),
+        seed: 1,
+    };
+    let (scenario, bottleneck) = field.scenario()?;
+    let mut world = World::new(&scenario)?;
+    let started = Instant::now();
+    world.run_until(duration)?;
+    let wall_s = started.elapsed().as_secs_f64();
+    let mut hops = 0;
+    for link in 0..scenario.topology.links().len() as u32 {
+        let report = world.hosts.link(LinkId(link));
+        hops += report.map_or(0, |report| report.stats.delivered_packets);
+    }
+    let trunk = world.hosts.link(bottleneck).ok_or("no bottleneck")?.stats;
+    let events = hops + world.hosts.events();
+    println!(
+        "{transport:?}: {duration} of virtual time in {wall_s:.3} s; {} data packets, {hops} \
+         packet-hops, {events} events; per wall second {:.3} M data packets, {:.2} M packet-hops, \
+         {:.2} M events; {} drops, {} marks",
+        trunk.sent_packets,
+        trunk.sent_packets as f64 / wall_s / 1e6,
+        hops as f64 / wall_s / 1e6,
+        events as f64 / wall_s / 1e6,
+        trunk.dropped_packets(),
+        trunk.marked_packets,
+    );
+    Ok(())
+}

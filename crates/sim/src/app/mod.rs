@@ -1,0 +1,277 @@
+//! What flows carry: applications that write, wait and ask.
+//!
+//! An application acts only when it is told something ([`Notice`]): that its moment has come, that
+//! a handshake is done, that the bytes it waited for are there, that a connection is closed.
+
+mod exchange;
+mod web;
+
+use uc_experiment::Completion;
+use uc_net::Nanos;
+use uc_tcp::Totals;
+
+use crate::error::SimError;
+use crate::hosts::{Hosts, Notice, Side, Slot};
+use crate::scenario::{Application, FlowPlan, Scenario};
+
+use exchange::{Barrier, Dialogue};
+use web::Arrivals;
+
+/// What an application remembers between two notices.
+#[derive(Debug)]
+enum State {
+    /// Bulk and single transfers.
+    Once,
+    Dialogue(Dialogue),
+    Web(Arrivals),
+}
+
+/// One flow of the record.
+#[derive(Debug)]
+pub struct Flow {
+    plan: FlowPlan,
+    state: State,
+    started: bool,
+    /// Its open connections with the number of the completion that each serves.
+    open: Vec<(Slot, usize)>,
+    completions: Vec<Completion>,
+    /// What its closed connections counted, at the guest and at the receiver.
+    retired: Retired,
+}
+
+/// The sums of closed connections.
+#[derive(Clone, Debug, Default)]
+pub struct Retired {
+    /// At the guest.
+    pub guest: Totals,
+    /// Payload that the receiving application was given.
+    pub delivered_bytes: u64,
+    /// Gaps between ACKs, as in the record.
+    pub ack_gaps: Vec<u32>,
+    /// Segments by the port's reason code.
+    pub port_counts: Vec<u64>,
+}
+
+impl Flow {
+    /// The transfers so far, in order of their start.
+    pub fn completions(&self) -> &[Completion] {
+        &self.completions
+    }
+
+    /// Connections that are open, the youngest last.
+    pub fn open(&self) -> impl DoubleEndedIterator<Item = Slot> + '_ {
+        self.open.iter().map(|(slot, _)| *slot)
+    }
+
+    /// The sums of those that are closed.
+    pub fn retired(&self) -> &Retired {
+        &self.retired
+    }
+
+    /// What it was to do.
+    pub fn plan(&self) -> &FlowPlan {
+        &self.plan
+    }
+
+    /// Whether it has begun.
+    pub fn has_started(&self) -> bool {
+        self.started
+    }
+
+    fn begin_completion(&mut self, now: Nanos, bytes: u64) -> usize {
+        self.completions.push(Completion {
+            started_ns: now.0,
+            finished_ns: None,
+            bytes,
+        });
+        self.completions.len() - 1
+    }
+
+    fn complete(&mut self, number: usize, now: Nanos) {
+        if let Some(completion) = self.completions.get_mut(number) {
+            completion.finished_ns = Some(now.0);
+        }
+    }
+
+    fn completion_of(&self, slot: Slot) -> usize {
+        let found = self.open.iter().find(|(open, _)| *open == slot);
+        found.map_or(usize::MAX, |(_, completion)| *completion)
+    }
+}
+
+/// All flows of a run.
+#[derive(Debug)]
+pub struct Applications {
+    flows: Vec<Flow>,
+    barriers: Vec<Barrier>,
+}
+
+impl Applications {
+    /// The applications of a scenario; each is woken at its flow's start.
+    pub fn new(scenario: &Scenario, hosts: &mut Hosts) -> Applications {
+        let mut barriers: Vec<Barrier> = Vec::new();
+        let flows = scenario.flows.iter().enumerate().map(|(number, plan)| {
+            hosts.wake(number, plan.start);
+            let state = match &plan.application {
+                Application::Bulk | Application::Transfer { .. } => State::Once,
+                Application::Exchange(exchange) => {
+                    if let Some(barrier) = exchange.barrier {
+                        barriers.resize_with(barriers.len().max(barrier + 1), Barrier::default);
+                        barriers[barrier].members.push(number);
+                    }
+                    State::Dialogue(Dialogue::default())
+                }
+                Application::Web { .. } => State::Web(Arrivals::new(scenario.seed, &plan.name)),
+            };
+            Flow {
+                plan: plan.clone(),
+                state,
+                started: false,
+                open: Vec::new(),
+                completions: Vec::new(),
+                retired: Retired::default(),
+            }
+        });
+        let flows = flows.collect();
+        Applications { flows, barriers }
+    }
+
+    /// The flows, in the order of the scenario.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    /// Something happened that one of them should know of.
+    ///
+    /// # Errors
+    /// [`SimError::TooManyConnections`].
+    pub fn tell(&mut self, notice: Notice, hosts: &mut Hosts) -> Result<(), SimError> {
+        match notice {
+            Notice::Wake(flow) => self.wake(flow, hosts),
+            Notice::Established(slot, side) => {
+                let flow = hosts.flow(slot);
+                if matches!(self.flows[flow].state, State::Dialogue(_)) {
+                    self.dialogue_established(flow, slot, side, hosts);
+                }
+                Ok(())
+            }
+            Notice::Reached(slot, side) => {
+                let flow = hosts.flow(slot);
+                match self.flows[flow].state {
+                    State::Dialogue(_) => self.dialogue_reached(flow, slot, side, hosts),
+                    State::Once | State::Web(_) => self.transferred(flow, slot, hosts),
+                }
+                Ok(())
+            }
+            Notice::Closed(slot) => {
+                self.retire(hosts.flow(slot), slot, hosts);
+                Ok(())
+            }
+        }
+    }
+
+    fn wake(&mut self, number: usize, hosts: &mut Hosts) -> Result<(), SimError> {
+        let flow = &mut self.flows[number];
+        let is_first = !std::mem::replace(&mut flow.started, true);
+        match (&flow.plan.application, is_first) {
+            (Application::Web { .. }, _) => self.web_arrival(number, is_first, hosts),
+            (Application::Bulk, true) => self.transfer(number, None, hosts),
+            (&Application::Transfer { bytes }, true) => self.transfer(number, Some(bytes), hosts),
+            (Application::Exchange(_), true) => {
+                let slot = hosts.open(number, &flow.plan)?;
+                flow.open.push((slot, usize::MAX));
+                Ok(())
+            }
+            (Application::Exchange(_), false) => {
+                self.dialogue_ask(number, hosts);
+                Ok(())
+            }
+            (Application::Bulk | Application::Transfer { .. }, false) => Ok(()),
+        }
+    }
+
+    /// Sends `bytes`, or without end, over a connection of its own.
+    fn transfer(
+        &mut self,
+        number: usize,
+        bytes: Option<u64>,
+        hosts: &mut Hosts,
+    ) -> Result<(), SimError> {
+        let flow = &mut self.flows[number];
+        let slot = hosts.open(number, &flow.plan)?;
+        let completion = match bytes {
+            Some(bytes) => flow.begin_completion(hosts.now(), bytes),
+            None => usize::MAX,
+        };
+        flow.open.push((slot, completion));
+        hosts.write(slot, Side::Guest, bytes.unwrap_or(u64::MAX));
+        if let Some(bytes) = bytes {
+            hosts.finish(slot, Side::Guest);
+            hosts.want(slot, Side::Receiver, bytes);
+            hosts.want_close(slot, Side::Guest);
+        }
+        Ok(())
+    }
+
+    /// The receiver has all of a transfer.
+    fn transferred(&mut self, number: usize, slot: Slot, hosts: &mut Hosts) {
+        let flow = &mut self.flows[number];
+        flow.complete(flow.completion_of(slot), hosts.now());
+        hosts.finish(slot, Side::Receiver);
+        hosts.want_close(slot, Side::Receiver);
+    }
+
+    /// Keeps what a closed connection counted, and gives its place back.
+    fn retire(&mut self, number: usize, slot: Slot, hosts: &mut Hosts) {
+        let flow = &mut self.flows[number];
+        let Some(place) = flow.open.iter().position(|(open, _)| *open == slot) else {
+            return;
+        };
+        flow.open.remove(place);
+        flow.retired.add(hosts, slot);
+        hosts.release(slot);
+    }
+}
+
+impl Retired {
+    /// Adds what a connection counted.
+    pub fn add(&mut self, hosts: &Hosts, slot: Slot) {
+        let guest = hosts.end(slot, Side::Guest);
+        let receiver = hosts.end(slot, Side::Receiver);
+        add_totals(&mut self.guest, guest.connection.totals());
+        self.delivered_bytes += receiver.connection.totals().delivered_bytes;
+        if let Some(gaps) = &guest.gaps {
+            add_each(&mut self.ack_gaps, gaps.bins().iter().copied());
+        }
+        if let Some(port) = &guest.port {
+            add_each(&mut self.port_counts, port.counts().map(|(_, count)| count));
+        }
+    }
+}
+
+fn add_each<T: Default + Copy + std::ops::AddAssign>(
+    sums: &mut Vec<T>,
+    values: impl Iterator<Item = T>,
+) {
+    for (place, value) in values.enumerate() {
+        if place == sums.len() {
+            sums.push(T::default());
+        }
+        sums[place] += value;
+    }
+}
+
+/// Adds what another connection counted.
+pub fn add_totals(sum: &mut Totals, more: &Totals) {
+    sum.delivered_bytes += more.delivered_bytes;
+    sum.acknowledged_bytes += more.acknowledged_bytes;
+    sum.sent_bytes += more.sent_bytes;
+    sum.retransmitted_bytes += more.retransmitted_bytes;
+    sum.retransmits += more.retransmits;
+    sum.timeouts += more.timeouts;
+    sum.spurious_timeouts += more.spurious_timeouts;
+    sum.fast_recoveries += more.fast_recoveries;
+    sum.ecn_cuts += more.ecn_cuts;
+    sum.duplicate_acks += more.duplicate_acks;
+    sum.ce_received += more.ce_received;
+}

@@ -1,0 +1,241 @@
+//! Every connection's two ends on the network and under the timers: one loop over all that happens.
+//!
+//! The order is total: by time; at one time first what the network does (its own order is (time,
+//! sequence)), then timers in the order in which they were armed. What a host sends in answer to a
+//! packet enters the network at that packet's moment: hosts take no time.
+
+mod connections;
+
+use std::collections::VecDeque;
+
+use uc_net::random::Stream;
+use uc_net::{Ecn, Nanos, Network};
+use uc_tcp::{Options, Segment};
+
+use crate::end::{End, Stage};
+use crate::error::SimError;
+use crate::packet::{Address, Packet};
+use crate::scenario::Scenario;
+use crate::timers::{TimerId, Timers};
+
+/// Events at one moment, beyond which time is held to stand still: 256 for each of the connections
+/// that there can be.
+const EVENTS_PER_INSTANT_MAX: u32 = 1 << 24;
+
+/// One of the two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The guest, which opens the connection and sends the data.
+    Guest,
+    /// The other one.
+    Receiver,
+}
+
+/// A connection's place, used again once both its ends are closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u32);
+
+impl Slot {
+    fn end(self, side: Side) -> usize {
+        2 * self.0 as usize + usize::from(side == Side::Receiver)
+    }
+}
+
+/// What an application wants to know of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The handshake is done, as this side sees it.
+    Established(Slot, Side),
+    /// The bytes that [`Hosts::want`] waits for have come to this side.
+    Reached(Slot, Side),
+    /// Neither side has anything left to say: the place is free again after [`Hosts::release`].
+    Closed(Slot),
+    /// The moment of [`Hosts::wake`] of this flow has come.
+    Wake(usize),
+}
+
+/// Whose timer it is.
+#[derive(Clone, Copy, Debug)]
+enum Owner {
+    End(usize),
+    Flow(usize),
+}
+
+/// The network, the ends of all connections, and the timers.
+#[derive(Debug)]
+pub struct Hosts {
+    network: Network<Packet>,
+    ends: Vec<End>,
+    free: Vec<Slot>,
+    timers: Timers,
+    owners: Vec<Owner>,
+    wakes: Vec<TimerId>,
+    notices: VecDeque<Notice>,
+    initial_sequence: Stream,
+    now: Nanos,
+    events: u64,
+    instant_events: u32,
+    ip_header_bytes: u32,
+}
+
+impl Hosts {
+    /// The hosts of a scenario, without connections.
+    ///
+    /// # Errors
+    /// [`SimError::Network`], or [`SimError::NoRoute`] for a flow whose two ends no links join.
+    pub fn new(scenario: &Scenario) -> Result<Hosts, SimError> {
+        let network = Network::new(&scenario.topology, scenario.seed)?;
+        check_routes(scenario, &network)?;
+        let mut timers = Timers::default();
+        let wakes: Vec<TimerId> = scenario.flows.iter().map(|_| timers.add()).collect();
+        Ok(Hosts {
+            network,
+            ends: Vec::new(),
+            free: Vec::new(),
+            timers,
+            owners: (0..scenario.flows.len()).map(Owner::Flow).collect(),
+            wakes,
+            notices: VecDeque::new(),
+            initial_sequence: Stream::new(scenario.seed, "hosts/iss"),
+            now: Nanos::ZERO,
+            events: 0,
+            instant_events: 0,
+            ip_header_bytes: scenario.ip_header_bytes,
+        })
+    }
+
+    /// The time up to which everything has happened.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Lets everything happen up to and including `limit`, or until an application should know of
+    /// something; then the time is the moment of that.
+    ///
+    /// # Errors
+    /// [`SimError::Stuck`].
+    pub fn run(&mut self, limit: Nanos) -> Result<Option<Notice>, SimError> {
+        if let Some(notice) = self.notices.pop_front() {
+            return Ok(Some(notice));
+        }
+        loop {
+            let due = self.timers.first().filter(|&(at, _)| at <= limit);
+            let until = due.map_or(limit, |(at, _)| at);
+            let notice = if let Some(arrival) = self.network.next_delivery(until, &mut ()) {
+                self.advance_to(arrival.at)?;
+                self.deliver(&arrival.packet)
+            } else if let Some((at, timer)) = due {
+                self.advance_to(at)?;
+                self.ring(timer)
+            } else {
+                self.now = limit;
+                return Ok(None);
+            };
+            if notice.is_some() {
+                return Ok(notice);
+            }
+        }
+    }
+
+    fn advance_to(&mut self, at: Nanos) -> Result<(), SimError> {
+        self.events += 1;
+        if at > self.now {
+            self.now = at;
+            self.instant_events = 0;
+            return Ok(());
+        }
+        self.instant_events += 1;
+        if self.instant_events > EVENTS_PER_INSTANT_MAX {
+            return Err(SimError::Stuck {
+                at,
+                events: EVENTS_PER_INSTANT_MAX,
+            });
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn deliver(&mut self, packet: &Packet) -> Option<Notice> {
+        let place = packet.to.place();
+        let end = self.ends.get_mut(place)?;
+        if end.route.address != packet.to {
+            return None;
+        }
+        end.receive(self.now, packet.segment, &mut self.network);
+        self.timers.keep(end.timer, end.connection.deadline());
+        let over = end.settle()?;
+        self.notice(place, over)
+    }
+
+    /// A timer's moment has come, or only the earliest moment that was ever asked of it.
+    fn ring(&mut self, timer: TimerId) -> Option<Notice> {
+        let place = match self.owners[timer.index()] {
+            Owner::End(place) => place,
+            Owner::Flow(flow) => {
+                self.timers.set(timer, None);
+                return Some(Notice::Wake(flow));
+            }
+        };
+        let end = &mut self.ends[place];
+        let now = self.now;
+        if end.connection.deadline().is_some_and(|at| at <= now) {
+            end.act(now, &mut self.network, |tcp, mut out| {
+                tcp.expire(now, &mut out)
+            });
+        }
+        self.timers.set(timer, end.connection.deadline());
+        let over = end.settle()?;
+        self.notice(place, over)
+    }
+
+    /// What an application is to know of a stage that is over.
+    fn notice(&mut self, place: usize, over: Stage) -> Option<Notice> {
+        let slot = Slot(place as u32 / 2);
+        let side = if place.is_multiple_of(2) {
+            Side::Guest
+        } else {
+            Side::Receiver
+        };
+        match over {
+            Stage::Opening => Some(Notice::Established(slot, side)),
+            Stage::Reading => Some(Notice::Reached(slot, side)),
+            Stage::Silent => None,
+            Stage::Closing => {
+                let both = [Side::Guest, Side::Receiver].map(|side| &self.ends[slot.end(side)]);
+                let is_closed = both.iter().all(|end| end.connection.is_closed());
+                is_closed.then_some(Notice::Closed(slot))
+            }
+        }
+    }
+}
+
+/// Sends a packet both ways for every flow in a copy of the network, before time begins.
+fn check_routes(scenario: &Scenario, network: &Network<Packet>) -> Result<(), SimError> {
+    let nothing = Segment {
+        seq: 0,
+        ack: 0,
+        window: 0,
+        payload_bytes: 0,
+        flags: 0,
+        ecn: Ecn::NotEct,
+        options: Options::default(),
+    };
+    let probe = Packet::new(nothing, scenario.ip_header_bytes, Address::new(0), 0);
+    let mut copy = network.clone();
+    for flow in &scenario.flows {
+        for (from, to) in [(flow.guest, flow.receiver), (flow.receiver, flow.guest)] {
+            match copy.inject(Nanos::ZERO, from, to, probe) {
+                Ok(()) => {}
+                Err(uc_net::NetError::NoRoute { from, to }) => {
+                    return Err(SimError::NoRoute {
+                        flow: flow.name.clone(),
+                        from,
+                        to,
+                    });
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}

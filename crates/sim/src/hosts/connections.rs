@@ -1,0 +1,163 @@
+//! What applications do with connections, and what can be seen of them.
+
+use uc_net::{LinkId, LinkReport, Nanos};
+use uc_tcp::Connection;
+
+use super::{Hosts, Owner, Side, Slot};
+use crate::end::{AckGaps, End, Route, Stage};
+use crate::error::SimError;
+use crate::packet::{Address, CONNECTIONS_MAX};
+use crate::port::Port;
+use crate::scenario::FlowPlan;
+
+impl Hosts {
+    /// Opens a connection for `plan`, which is number `flow` of the record. Its first notice is
+    /// [`Notice::Established`], one for each side.
+    ///
+    /// # Errors
+    /// [`SimError::TooManyConnections`].
+    pub fn open(&mut self, flow: usize, plan: &FlowPlan) -> Result<Slot, SimError> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.new_slot(plan)?,
+        };
+        for side in [Side::Guest, Side::Receiver] {
+            let end = self.fresh_end(slot, side, flow, plan);
+            let place = slot.end(side);
+            if place == self.ends.len() {
+                self.ends.push(end);
+            } else {
+                self.ends[place] = end;
+            }
+        }
+        self.act(slot, Side::Guest, |tcp, now, out| tcp.open(now, out));
+        Ok(slot)
+    }
+
+    fn new_slot(&self, plan: &FlowPlan) -> Result<Slot, SimError> {
+        let slot = self.ends.len() as u32 / 2;
+        if slot >= CONNECTIONS_MAX {
+            return Err(SimError::TooManyConnections {
+                flow: plan.name.clone(),
+                at: self.now,
+                connections: CONNECTIONS_MAX,
+            });
+        }
+        Ok(Slot(slot))
+    }
+
+    fn fresh_end(&mut self, slot: Slot, side: Side, flow: usize, plan: &FlowPlan) -> End {
+        let place = slot.end(side);
+        let (timer, address) = match self.ends.get(place) {
+            Some(earlier) => (earlier.timer, earlier.route.address.next_life()),
+            None => {
+                self.owners.push(Owner::End(place));
+                (self.timers.add(), Address::new(place))
+            }
+        };
+        let is_guest = side == Side::Guest;
+        let (from, to) = if is_guest {
+            (plan.guest, plan.receiver)
+        } else {
+            (plan.receiver, plan.guest)
+        };
+        let route = Route {
+            from,
+            to,
+            address,
+            flow: flow as u32,
+            ip_header_bytes: self.ip_header_bytes,
+        };
+        let iss = self.initial_sequence.bits32();
+        let connection = if is_guest {
+            Connection::client(&plan.guest_config, iss)
+        } else {
+            Connection::server(&plan.receiver_config, iss)
+        };
+        let port = plan.policy.filter(|_| is_guest).map(Port::new);
+        let mut end = End::new(connection, port, route, timer);
+        if is_guest {
+            end.gaps = Some(Box::new(AckGaps::default()));
+        }
+        end
+    }
+
+    /// `bytes` more for this side to send; the largest number: without end.
+    pub fn write(&mut self, slot: Slot, side: Side, bytes: u64) {
+        self.act(slot, side, |tcp, now, out| tcp.write(now, bytes, out));
+    }
+
+    /// This side has written all that it ever will.
+    pub fn finish(&mut self, slot: Slot, side: Side) {
+        self.act(slot, side, |tcp, now, out| tcp.finish(now, out));
+    }
+
+    /// Has [`Notice::Reached`] told once `bytes` in all have been delivered to this side.
+    pub fn want(&mut self, slot: Slot, side: Side, bytes: u64) {
+        self.wait_for(slot, side, Stage::Reading, bytes);
+    }
+
+    /// Has [`Notice::Closed`] told once both sides are closed; said of each side that closes.
+    pub fn want_close(&mut self, slot: Slot, side: Side) {
+        self.wait_for(slot, side, Stage::Closing, 0);
+    }
+
+    fn wait_for(&mut self, slot: Slot, side: Side, stage: Stage, bytes: u64) {
+        let place = slot.end(side);
+        let end = &mut self.ends[place];
+        end.wait_for(stage, bytes);
+        if let Some(notice) = end.settle().and_then(|over| self.notice(place, over)) {
+            self.notices.push_back(notice);
+        }
+    }
+
+    /// Gives a closed connection's place back. Its timer is left to ring once for nothing.
+    pub fn release(&mut self, slot: Slot) {
+        self.free.push(slot);
+    }
+
+    /// Has [`Notice::Wake`] told of this flow at `at`, and at no other time asked for before.
+    pub fn wake(&mut self, flow: usize, at: Nanos) {
+        self.timers.set(self.wakes[flow], Some(at));
+    }
+
+    fn act(
+        &mut self,
+        slot: Slot,
+        side: Side,
+        what: impl FnOnce(&mut Connection, Nanos, &mut &mut dyn FnMut(uc_tcp::Segment)),
+    ) {
+        let place = slot.end(side);
+        let (now, end) = (self.now, &mut self.ends[place]);
+        end.act(now, &mut self.network, |tcp, mut out| {
+            what(tcp, now, &mut out)
+        });
+        self.timers.keep(end.timer, end.connection.deadline());
+    }
+
+    /// One side of a connection.
+    pub fn end(&self, slot: Slot, side: Side) -> &End {
+        &self.ends[slot.end(side)]
+    }
+
+    /// The flow of the record that a connection belongs to.
+    pub fn flow(&self, slot: Slot) -> usize {
+        self.end(slot, Side::Guest).route.flow as usize
+    }
+
+    /// A link's totals and queue now; none for a link of another topology.
+    pub fn link(&mut self, link: LinkId) -> Option<LinkReport> {
+        self.network.link(link)
+    }
+
+    /// Drops and marks of a flow so far.
+    pub fn flow_counts(&self, flow: usize) -> uc_net::FlowCounts {
+        let counts = self.network.flows().get(&(flow as u32));
+        counts.copied().unwrap_or_default()
+    }
+
+    /// How much has happened: packets that reached hosts, and timers that rang.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+}

@@ -1,0 +1,267 @@
+//! The network of an experiment as `uc-net` builds it, with the guests' hosts in their places.
+
+use uc_experiment::{BitsPerSec, Network, Queue, Topology};
+use uc_net::{
+    Dumbbell, HostId, LeafSpine, Length, LinkId, LinkSpec, Nanos, ParkingLot, QueueSpec, RedSpec,
+    Star,
+};
+
+use crate::error::SimError;
+
+/// "DropTail and too large to fill": what the senders' own windows can never reach.
+const AMPLE: Length = Length::Bytes(1 << 40);
+
+/// Where the guests of one host and their receivers sit: switches of a parking lot, or leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The guests' switch.
+    pub from: u32,
+    /// Their receivers'.
+    pub to: u32,
+}
+
+/// A network with its hosts.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Hosts, switches, links.
+    pub topology: uc_net::Topology,
+    /// The hosts of guests, in the order of the places.
+    pub guests: Vec<HostId>,
+    /// The receivers' hosts, one for each place; all the same in a star.
+    pub receivers: Vec<HostId>,
+    /// The links with the experiment's queue.
+    pub bottlenecks: Vec<LinkId>,
+    /// Propagation there and back on the longest path.
+    pub round_trip: Nanos,
+}
+
+/// Lays out `network` for hosts in these places.
+///
+/// # Errors
+/// [`SimError::Network`] for values that `uc-net` refuses.
+pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, SimError> {
+    let delay = Nanos(network.delay.0);
+    let rate = |rate: BitsPerSec| uc_net::BitsPerSec(rate.0);
+    let ample = QueueSpec::DropTail { limit: AMPLE };
+    let access = LinkSpec::new(rate(network.access_rate()), delay, ample);
+    let trunk_delay = Nanos(network.trunk_delay().0);
+    let trunk = LinkSpec::new(rate(network.rate), trunk_delay, queue_spec(network));
+    let hosts = places.len() as u32;
+    // Out through the access link, over the trunks, in through the other access link; and back.
+    let round_trip = |trunks: u64| Nanos(2 * (2 * delay.0 + trunks * trunk_delay.0));
+    match network.topology {
+        Topology::Star => {
+            let bottleneck = LinkSpec { delay, ..trunk };
+            Ok(star(Star::new(hosts, access, bottleneck)?, round_trip(0)))
+        }
+        Topology::Dumbbell => Ok(dumbbell(
+            Dumbbell::new(hosts, access, trunk)?,
+            round_trip(1),
+        )),
+        Topology::ParkingLot { hops } => {
+            let crowds = Crowds::new(places, hops + 1)?;
+            let lot = ParkingLot::new(&crowds.hosts_at, access, trunk)?;
+            let forward = places.iter().any(|place| place.from < place.to);
+            let backward = places.iter().any(|place| place.from > place.to);
+            let used = [(lot.forward, forward), (lot.backward, backward)];
+            let used = used.into_iter().filter(|(_, is_used)| *is_used);
+            let bottlenecks = used.flat_map(|(links, _)| links).collect();
+            Ok(crowds.layout(
+                lot.topology,
+                &lot.hosts,
+                bottlenecks,
+                round_trip(hops.into()),
+            ))
+        }
+        Topology::LeafSpine { leaves, spines } => {
+            let crowds = Crowds::new(places, leaves)?;
+            let fabric = LeafSpine::new(&crowds.hosts_at, spines, access, trunk)?;
+            let bottlenecks = fabric.up.into_iter().chain(fabric.down).flatten().collect();
+            Ok(crowds.layout(fabric.topology, &fabric.hosts, bottlenecks, round_trip(2)))
+        }
+    }
+}
+
+/// Hosts at switches: how many there are at each, and which of them is whose.
+struct Crowds {
+    hosts_at: Vec<u32>,
+    /// Switch and number at it, of the guests' and of the receivers' hosts.
+    guests: Vec<(usize, usize)>,
+    receivers: Vec<(usize, usize)>,
+}
+
+impl Crowds {
+    fn new(places: &[Place], switches: u32) -> Result<Crowds, SimError> {
+        let mut crowds = Crowds {
+            hosts_at: vec![0; switches as usize],
+            guests: Vec::new(),
+            receivers: Vec::new(),
+        };
+        for place in places {
+            let guest = crowds.add(place.from)?;
+            crowds.guests.push(guest);
+            let receiver = crowds.add(place.to)?;
+            crowds.receivers.push(receiver);
+        }
+        Ok(crowds)
+    }
+
+    fn add(&mut self, switch: u32) -> Result<(usize, usize), SimError> {
+        let switches = self.hosts_at.len();
+        let Some(count) = self.hosts_at.get_mut(switch as usize) else {
+            return Err(SimError::Unsupported {
+                what: format!("a group at switch {switch} of a network of {switches}"),
+                mend: "give `from` and `to` numbers of switches or leaves that there are, from 0",
+            });
+        };
+        *count += 1;
+        Ok((switch as usize, *count as usize - 1))
+    }
+
+    fn layout(
+        &self,
+        topology: uc_net::Topology,
+        hosts: &[Vec<HostId>],
+        bottlenecks: Vec<LinkId>,
+        round_trip: Nanos,
+    ) -> Layout {
+        let find = |ends: &[(usize, usize)]| {
+            let ends = ends.iter();
+            ends.map(|&(switch, number)| hosts[switch][number])
+                .collect()
+        };
+        Layout {
+            topology,
+            guests: find(&self.guests),
+            receivers: find(&self.receivers),
+            bottlenecks,
+            round_trip,
+        }
+    }
+}
+
+fn star(star: Star, round_trip: Nanos) -> Layout {
+    Layout {
+        receivers: vec![star.receiver; star.senders.len()],
+        guests: star.senders,
+        bottlenecks: vec![star.bottleneck],
+        topology: star.topology,
+        round_trip,
+    }
+}
+
+fn dumbbell(dumbbell: Dumbbell, round_trip: Nanos) -> Layout {
+    Layout {
+        topology: dumbbell.topology,
+        guests: dumbbell.left,
+        receivers: dumbbell.right,
+        bottlenecks: vec![dumbbell.forward],
+        round_trip,
+    }
+}
+
+fn queue_spec(network: &Network) -> QueueSpec {
+    match &network.queue {
+        Queue::Droptail { limit } => QueueSpec::DropTail {
+            limit: Length::Bytes(limit.0.into()),
+        },
+        Queue::Threshold { limit, mark } => QueueSpec::Threshold {
+            limit: Length::Bytes(limit.0.into()),
+            mark: Length::Bytes(mark.0.into()),
+            drop_not_ect: true,
+        },
+        Queue::Red {
+            min,
+            max,
+            limit,
+            burst,
+            probability,
+            packet,
+            ecn,
+            rate,
+        } => QueueSpec::Red(RedSpec {
+            min_bytes: min.0,
+            max_bytes: max.0,
+            limit_bytes: limit.0,
+            burst_packets: *burst,
+            packet_bytes: packet.0,
+            probability_ppm: (probability * 1e6).round() as u32,
+            bandwidth: uc_net::BitsPerSec(rate.unwrap_or(network.rate).0),
+            ecn: *ecn,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uc_experiment::{Bytes, Family};
+    use uc_net::Node;
+
+    fn network(topology: Topology) -> Network {
+        Network {
+            topology,
+            rate: BitsPerSec(1_000_000_000),
+            access_rate: None,
+            delay: uc_experiment::Nanos(10_000),
+            trunk_delay: Some(uc_experiment::Nanos(30_000)),
+            offload: false,
+            family: Family::Ipv4,
+            queue: Queue::Droptail {
+                limit: Bytes(100_000),
+            },
+        }
+    }
+
+    #[test]
+    fn hosts_sit_at_the_switches_that_their_groups_name() {
+        let places = [(0, 2), (1, 2), (2, 0)].map(|(from, to)| Place { from, to });
+        let lot = layout(&network(Topology::ParkingLot { hops: 2 }), &places).unwrap();
+        let switch_of = |host: HostId| {
+            let links = lot.topology.links().iter();
+            let mut up = links.filter(|link| link.from == Node::Host(host));
+            up.next().map(|link| link.to.to_string())
+        };
+        let guests: Vec<_> = lot.guests.iter().map(|&host| switch_of(host)).collect();
+        let receivers: Vec<_> = lot.receivers.iter().map(|&host| switch_of(host)).collect();
+        let switch = |number: u32| Some(format!("switch {number}"));
+        assert_eq!(guests, [switch(0), switch(1), switch(2)]);
+        assert_eq!(receivers, [switch(2), switch(2), switch(0)]);
+        // Both directions carry data, over two trunks each.
+        assert_eq!(lot.bottlenecks.len(), 4);
+        assert_eq!(lot.round_trip, Nanos::from_micros(160));
+    }
+
+    #[test]
+    fn every_topology_has_a_host_for_each_guest() {
+        let places = [Place { from: 0, to: 1 }; 3];
+        for (topology, receivers, bottlenecks) in [
+            (Topology::Star, 1, 1),
+            (Topology::Dumbbell, 3, 1),
+            (Topology::ParkingLot { hops: 1 }, 3, 1),
+            (
+                Topology::LeafSpine {
+                    leaves: 2,
+                    spines: 4,
+                },
+                3,
+                16,
+            ),
+        ] {
+            let found = layout(&network(topology), &places).unwrap();
+            let mut distinct = found.receivers.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            assert_eq!(found.guests.len(), 3, "{topology:?}");
+            assert_eq!(distinct.len(), receivers, "{topology:?}");
+            assert_eq!(found.bottlenecks.len(), bottlenecks, "{topology:?}");
+        }
+    }
+
+    #[test]
+    fn a_switch_that_is_not_there_is_refused() {
+        let places = [Place { from: 0, to: 9 }];
+        let error = layout(&network(Topology::ParkingLot { hops: 2 }), &places).unwrap_err();
+        assert!(error.to_string().contains("switch 9"), "{error}");
+    }
+}

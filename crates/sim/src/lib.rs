@@ -1,0 +1,37 @@
+//! The simulator: the network of `uc-net` on a virtual clock, with TCP hosts and the core on ports.
+//!
+//! Time is an integer number of nanoseconds since the run's start. There is one loop over one total
+//! order of events ([`hosts`]), no global and no wall clock, and one random stream for each
+//! component, from the run's seed and the component's name: the same experiment, case and seed give
+//! the same record, byte for byte.
+//!
+//! Read in this order:
+//! 1. [`port`]: the C core on a guest's port.
+//! 2. [`packet`], [`end`], [`timers`], [`hosts`]: connections on the network under one clock.
+//! 3. [`scenario`], [`app`], [`world`]: what the flows carry.
+//! 4. [`stack`], [`layout`], [`plan`]: from an experiment to a scenario.
+//! 5. [`sampler`], [`unfinished`], [`run`]: from a run to its record.
+
+pub mod app;
+pub mod draw;
+pub mod end;
+pub mod error;
+pub mod hosts;
+pub mod layout;
+pub mod packet;
+pub mod plan;
+pub mod port;
+pub mod run;
+pub mod sampler;
+pub mod scenario;
+pub mod stack;
+pub mod timers;
+pub mod unfinished;
+pub mod world;
+
+pub use error::SimError;
+pub use plan::Plan;
+pub use port::Port;
+pub use run::{Repetition, run_case};
+pub use scenario::{Application, Exchange, FlowPlan, Scenario};
+pub use world::World;

@@ -1,0 +1,244 @@
+//! One case of an experiment as a scenario: who sits where, with which TCP, behind which port, and
+//! when each flow begins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uc_core::{Policy, consts};
+use uc_experiment::{Case, Experiment, Guests, Law, Profile, Stack};
+use uc_net::random::Stream;
+use uc_net::{LinkId, Nanos};
+
+use crate::error::SimError;
+use crate::layout::{Layout, Place, layout};
+use crate::packet::FLOWS_MAX;
+use crate::scenario::{Application, Exchange, FlowPlan, Scenario};
+use crate::stack::{config, stack_of};
+
+/// The initial window where a stack names none (RFC 6928).
+const INITIAL_WINDOW_SEGMENTS: u8 = 10;
+/// What a receiver sends to ask for a block of an incast: a small query.
+const QUERY_BYTES: u64 = 64;
+
+/// A case laid out.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is simulated.
+    pub scenario: Scenario,
+    /// The flows by group and number in it, in the scenario's order.
+    pub labels: Vec<Label>,
+    /// The links with the experiment's queue.
+    pub bottlenecks: Vec<LinkId>,
+}
+
+/// How a record calls a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The name of its group.
+    pub group: String,
+    /// Its number in it: guest by guest, then flow by flow.
+    pub index: u32,
+}
+
+impl Plan {
+    /// Lays out `case` for a run with this seed.
+    ///
+    /// # Errors
+    /// [`SimError::Unsupported`] for what hosts here can't do, [`SimError::Network`] for values
+    /// that the network refuses.
+    pub fn new(experiment: &Experiment, case: &Case, seed: u64) -> Result<Plan, SimError> {
+        let flows: u32 = case
+            .guests
+            .iter()
+            .fold(0, |sum, group| sum.saturating_add(group.total_flows()));
+        if flows > FLOWS_MAX {
+            return Err(SimError::Unsupported {
+                what: format!("case {}: {flows} flows, above {FLOWS_MAX}", case.name),
+                mend: "lower `count` or `flows`",
+            });
+        }
+        let hosts = Hosts::new(experiment, case)?;
+        let network = layout(&experiment.network, &hosts.places)?;
+        let mut planner = Planner {
+            experiment,
+            case,
+            network: &network,
+            receiver_config: Arc::new(config(
+                "server",
+                &experiment.server_stack(),
+                experiment.network.family,
+            )?),
+            starts: Stream::new(seed, "traffic/start"),
+            flows: Vec::new(),
+            labels: Vec::new(),
+        };
+        for (number, group) in case.guests.iter().enumerate() {
+            planner.add_group(number, group, &hosts.of_groups[number])?;
+        }
+        let (flows, labels) = (planner.flows, planner.labels);
+        Ok(Plan {
+            scenario: Scenario {
+                seed,
+                topology: network.topology,
+                ip_header_bytes: experiment.network.family.header_bytes(),
+                flows,
+            },
+            labels,
+            bottlenecks: network.bottlenecks,
+        })
+    }
+}
+
+/// Which hosts there are, and which of them the guests of each group are on.
+struct Hosts {
+    places: Vec<Place>,
+    of_groups: Vec<Vec<usize>>,
+}
+
+impl Hosts {
+    /// Every guest has a host of its own, unless its group names one.
+    fn new(experiment: &Experiment, case: &Case) -> Result<Hosts, SimError> {
+        let mut places: Vec<Place> = Vec::new();
+        let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut of_groups = Vec::new();
+        for group in &case.guests {
+            let (from, to) = group.ends(experiment.network.topology);
+            let place = Place { from, to };
+            let mut of_group = Vec::new();
+            for _ in 0..group.count {
+                let known = group.host.as_deref().and_then(|name| named.get(name));
+                let host = known.copied().unwrap_or(places.len());
+                if host == places.len() {
+                    places.push(place);
+                }
+                if let Some(name) = group.host.as_deref() {
+                    named.insert(name, host);
+                }
+                if places[host] != place {
+                    return Err(SimError::Unsupported {
+                        what: format!(
+                            "case {}: host {} of group {} sits elsewhere in another group",
+                            case.name,
+                            group.host.as_deref().unwrap_or_default(),
+                            group.name
+                        ),
+                        mend: "give the groups of a host the same `from` and `to`",
+                    });
+                }
+                of_group.push(host);
+            }
+            of_groups.push(of_group);
+        }
+        Ok(Hosts { places, of_groups })
+    }
+}
+
+struct Planner<'a> {
+    experiment: &'a Experiment,
+    case: &'a Case,
+    network: &'a Layout,
+    receiver_config: Arc<uc_tcp::Config>,
+    starts: Stream,
+    flows: Vec<FlowPlan>,
+    labels: Vec<Label>,
+}
+
+impl Planner<'_> {
+    fn add_group(
+        &mut self,
+        number: usize,
+        group: &Guests,
+        hosts: &[usize],
+    ) -> Result<(), SimError> {
+        let stack = stack_of(self.experiment, self.case, group)?;
+        let family = self.experiment.network.family;
+        let guest_config = Arc::new(config(&group.stack, stack, family)?);
+        let policy = group.law.map(|law| policy(law, group.profile, stack));
+        let application = application(group, number);
+        for (guest, &host) in hosts.iter().enumerate() {
+            for flow in 0..group.flows {
+                let index = guest as u32 * group.flows + flow;
+                let start = self.start(group);
+                self.flows.push(FlowPlan {
+                    name: format!("{}[{index}]", group.name),
+                    guest: self.network.guests[host],
+                    receiver: self.network.receivers[host],
+                    guest_config: Arc::clone(&guest_config),
+                    receiver_config: Arc::clone(&self.receiver_config),
+                    policy,
+                    start,
+                    application: application.clone(),
+                });
+                self.labels.push(Label {
+                    group: group.name.clone(),
+                    index,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Uniform within the group's spread. Where it has none, within one propagation round trip:
+    /// flows that began at the same nanosecond would keep arriving at the queue in the order of
+    /// their numbers, and who gets the last place in it would be a matter of its number; and a
+    /// round trip is too short for any flow's data to come before another one's SYN.
+    fn start(&mut self, group: &Guests) -> Nanos {
+        let spread_ns = match group.start_spread.0 {
+            0 => self.network.round_trip.0,
+            spread_ns => spread_ns,
+        };
+        Nanos(group.start.0) + Nanos(self.starts.below(spread_ns.max(1)))
+    }
+}
+
+/// The port's policy. Hosts here follow the RFCs in bytes, so that is the natural profile.
+fn policy(law: Law, profile: Option<Profile>, stack: &Stack) -> Policy {
+    let law = match law {
+        Law::Pass => consts::LAW_PASS,
+        Law::Ecn => consts::LAW_ECN,
+        Law::Dctcp => consts::LAW_DCTCP,
+    };
+    let profile = match profile.unwrap_or(Profile::Rfc) {
+        Profile::Linux => consts::PROFILE_LINUX,
+        Profile::Rfc => consts::PROFILE_RFC,
+    };
+    Policy {
+        // The paths are known to be free of middleboxes: a SYN that is lost is asked for anew.
+        ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
+        initial_window_segments: stack.initial_window.unwrap_or(INITIAL_WINDOW_SEGMENTS),
+        ..Policy::new(law, profile)
+    }
+}
+
+fn application(group: &Guests, number: usize) -> Application {
+    use uc_experiment::Application as Written;
+    match &group.application {
+        Written::Bulk => Application::Bulk,
+        Written::Transfer { size } => Application::Transfer {
+            bytes: size.0.into(),
+        },
+        Written::Request {
+            request,
+            response,
+            rounds,
+            gap,
+        } => Application::Exchange(Exchange {
+            request_bytes: request.0.into(),
+            response_bytes: response.0.into(),
+            rounds: *rounds,
+            gap: Nanos(gap.0),
+            barrier: None,
+        }),
+        Written::Incast { block, rounds } => Application::Exchange(Exchange {
+            request_bytes: QUERY_BYTES,
+            response_bytes: block.0.into(),
+            rounds: *rounds,
+            gap: Nanos::ZERO,
+            barrier: Some(number),
+        }),
+        Written::Web { rate, sizes } => Application::Web {
+            mean_gap: Nanos((1e9 / rate).round() as u64),
+            sizes: sizes.clone(),
+        },
+    }
+}

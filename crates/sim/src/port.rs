@@ -1,0 +1,229 @@
+//! A tenant port in the simulator: the same C that the kernel runs, between a guest and the wire.
+//!
+//! What is done around the core is what `bpf/port.bpf.c` does: parse, find the flow, call the core,
+//! keep or forget the flow by the core's reason, write the edit, count the reason. A port has one
+//! flow, since in the simulator every connection of a guest passes through a port of its own; the
+//! bounded table and what a full one does are the kernel home's.
+
+use uc_core::{Compiled, Core, Edit, Flow, Policy, Reason, consts};
+use uc_net::{Ecn, Nanos};
+use uc_tcp::{Segment, flags};
+
+/// The core on one connection of one guest.
+#[derive(Clone, Debug)]
+pub struct Port<C = Compiled> {
+    core: C,
+    policy: Policy,
+    flow: Option<Flow>,
+    /// Segments by the code of the reason.
+    counts: Vec<u64>,
+}
+
+impl Port {
+    /// A port that has seen nothing yet.
+    pub fn new(policy: Policy) -> Port {
+        Port::with_core(Compiled, policy)
+    }
+}
+
+impl<C: Core> Port<C> {
+    /// A port with another core than the deployed one: what mutation tests look at.
+    pub fn with_core(core: C, policy: Policy) -> Port<C> {
+        Port {
+            core,
+            policy,
+            flow: None,
+            counts: vec![0; Reason::all().count()],
+        }
+    }
+
+    /// A segment of the guest on its way to the network, edited in place.
+    pub fn from_guest(&mut self, now: Nanos, segment: &mut Segment) -> Reason {
+        self.pass(now, segment, consts::FROM_GUEST)
+    }
+
+    /// A segment out of the network on its way to the guest, edited in place.
+    pub fn to_guest(&mut self, now: Nanos, segment: &mut Segment) -> Reason {
+        self.pass(now, segment, consts::TO_GUEST)
+    }
+
+    /// What the core knows of the connection; none before the handshake and where it was given up.
+    pub fn flow(&self) -> Option<&Flow> {
+        self.flow.as_ref()
+    }
+
+    /// Every reason with the number of segments that were treated by it.
+    pub fn counts(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
+        Reason::all().zip(self.counts.iter().copied())
+    }
+
+    fn pass(&mut self, now: Nanos, segment: &mut Segment, direction: u32) -> Reason {
+        let parsed = parse(segment, direction);
+        let (reason, edit) = if uc_core::is_syn(&parsed) {
+            self.open(&parsed, now)
+        } else {
+            self.translate(&parsed, now)
+        };
+        write(segment, &edit);
+        if let Some(count) = self.counts.get_mut(reason.code() as usize) {
+            *count += 1;
+        }
+        reason
+    }
+
+    /// A SYN: enter the flow, if there is to be one.
+    fn open(&mut self, parsed: &uc_core::Segment, now: Nanos) -> (Reason, Edit) {
+        if let Some(flow) = &mut self.flow {
+            let (reason, edit) = self.core.open(flow, &self.policy, parsed, now.0);
+            if forgets(reason) {
+                self.flow = None;
+            }
+            return (reason, edit);
+        }
+        let mut fresh = Flow::default();
+        let (reason, edit) = self.core.open(&mut fresh, &self.policy, parsed, now.0);
+        if reason == Reason::TRANSLATED {
+            self.flow = Some(fresh);
+        }
+        (reason, edit)
+    }
+
+    fn translate(&mut self, parsed: &uc_core::Segment, now: Nanos) -> (Reason, Edit) {
+        let Some(flow) = &mut self.flow else {
+            return (Reason::NO_HANDSHAKE, uc_core::no_edit(parsed));
+        };
+        let (reason, edit) = self.core.translate(flow, parsed, now.0);
+        if forgets(reason) {
+            self.flow = None;
+        }
+        (reason, edit)
+    }
+}
+
+/// Does the core want a known flow forgotten?
+fn forgets(reason: Reason) -> bool {
+    reason != Reason::TRANSLATED && reason != Reason::NO_HANDSHAKE
+}
+
+/// The core's view of a segment; options count on SYN and SYN-ACK only, as in `bpf/packet.h`.
+fn parse(segment: &Segment, direction: u32) -> uc_core::Segment {
+    let mut parsed = uc_core::Segment {
+        seq: segment.seq,
+        ack: segment.ack,
+        payload_bytes: u32::from(segment.payload_bytes),
+        wire_payload_bytes: segment.payload_bytes,
+        window: segment.window,
+        flags: segment.flags,
+        ecn: segment.ecn.bits(),
+        direction: direction as u8,
+        ..uc_core::Segment::default()
+    };
+    if segment.has(flags::SYN) {
+        parse_options(segment, &mut parsed);
+    }
+    parsed
+}
+
+fn parse_options(segment: &Segment, parsed: &mut uc_core::Segment) {
+    let options = &segment.options;
+    parsed.mss_bytes = options.mss_bytes;
+    parsed.wscale = options.wscale.unwrap_or(0);
+    let offered = [
+        (options.mss_bytes > 0, consts::OPT_MSS),
+        (options.wscale.is_some(), consts::OPT_WSCALE),
+        (options.sack_permitted, consts::OPT_SACK),
+        (options.timestamps.is_some(), consts::OPT_TIMESTAMPS),
+    ];
+    for (is_offered, bit) in offered {
+        if is_offered {
+            parsed.options |= bit as u8;
+        }
+    }
+}
+
+fn write(segment: &mut Segment, edit: &Edit) {
+    segment.window = edit.window;
+    segment.flags = edit.flags;
+    segment.ecn = Ecn::from_bits(edit.ecn);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uc_tcp::Options;
+    use uc_tcp::flags::{ACK, CWR, ECE, SYN};
+
+    fn policy() -> Policy {
+        Policy::new(consts::LAW_ECN, consts::PROFILE_RFC)
+    }
+
+    fn segment(seq: u32, ack: u32, flags: u8, payload_bytes: u16) -> Segment {
+        Segment {
+            seq,
+            ack,
+            window: 65_535,
+            payload_bytes,
+            flags,
+            ecn: Ecn::NotEct,
+            options: Options {
+                mss_bytes: if flags & SYN > 0 { 1_000 } else { 0 },
+                ..Options::default()
+            },
+        }
+    }
+
+    fn count(port: &Port, reason: Reason) -> u64 {
+        let mut counts = port.counts();
+        counts.find(|&(of, _)| of == reason).map_or(0, |(_, n)| n)
+    }
+
+    #[test]
+    fn a_guest_without_ecn_gets_it_on_the_wire_and_a_smaller_window() {
+        let mut port = Port::new(policy());
+        let mut syn = segment(100, 0, SYN, 0);
+        assert_eq!(port.from_guest(Nanos(1), &mut syn), Reason::TRANSLATED);
+        assert_eq!(syn.flags, SYN | ECE | CWR);
+        let mut answer = segment(500, 101, SYN | ACK | ECE, 0);
+        assert_eq!(port.to_guest(Nanos(2), &mut answer), Reason::TRANSLATED);
+        assert_eq!((answer.flags, answer.window), (SYN | ACK, 10_000));
+        let mut data = segment(101, 501, ACK, 1_000);
+        port.from_guest(Nanos(3), &mut data);
+        assert_eq!(data.ecn, Ecn::Ect0);
+        let mut echo = segment(501, 1_101, ACK | ECE, 0);
+        port.to_guest(Nanos(4), &mut echo);
+        // Half of ten segments, by the mark; nothing in flight.
+        assert_eq!((echo.flags, echo.window), (ACK, 5_000));
+        assert_eq!(port.flow().map(|flow| flow.cuts), Some(1));
+        assert_eq!(count(&port, Reason::TRANSLATED), 4);
+    }
+
+    #[test]
+    fn a_peer_that_refuses_ecn_makes_the_port_forget_the_flow() {
+        let mut port = Port::new(policy());
+        port.from_guest(Nanos(1), &mut segment(100, 0, SYN, 0));
+        let mut answer = segment(500, 101, SYN | ACK, 0);
+        assert_eq!(
+            port.to_guest(Nanos(2), &mut answer),
+            Reason::PEER_REFUSED_ECN
+        );
+        assert!(port.flow().is_none());
+        let mut data = segment(101, 501, ACK, 1_000);
+        let before = data;
+        assert_eq!(port.from_guest(Nanos(3), &mut data), Reason::NO_HANDSHAKE);
+        assert_eq!(data, before);
+        assert_eq!(count(&port, Reason::NO_HANDSHAKE), 1);
+    }
+
+    #[test]
+    fn a_guest_that_speaks_ecn_passes_unchanged() {
+        let mut port = Port::new(policy());
+        let mut syn = segment(100, 0, SYN | ECE | CWR, 0);
+        let before = syn;
+        assert_eq!(
+            port.from_guest(Nanos(1), &mut syn),
+            Reason::GUEST_SPEAKS_ECN
+        );
+        assert_eq!(syn, before);
+        assert!(port.flow().is_none());
+    }
+}

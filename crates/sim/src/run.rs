@@ -1,0 +1,201 @@
+//! One run of one case, from the file to the record.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use uc_core::Reason;
+use uc_experiment::{Case, Experiment, FlowRecord, LinkTotals, QueueSample, RunRecord};
+use uc_net::{LinkId, Nanos};
+
+use crate::error::SimError;
+use crate::plan::Plan;
+use crate::sampler::{empty_records, sample_flows, sample_queue, sums};
+use crate::unfinished::unfinished;
+use crate::world::World;
+
+/// How much virtual time passes at most between two looks at the cancel flag.
+const LOOK: Nanos = Nanos::from_millis(10);
+
+/// Which run of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repetition {
+    /// Its number, from 0.
+    pub run: u32,
+    /// The seed of everything random: the same one gives the same record, byte for byte.
+    pub seed: u64,
+}
+
+/// Runs `case` once. Runs share nothing: many can go on at once in one process.
+///
+/// `progress` is told the virtual time on the calling thread, at least every 10 ms of it.
+///
+/// # Errors
+/// What the case asks for and can't have, before time begins; [`SimError::Stuck`] and
+/// [`SimError::TooManyConnections`] in the run; [`SimError::Cancelled`] soon after `cancel` was
+/// set. Flows that are not done at the end are no error: the record counts them by reason, as
+/// `unfinished_…`.
+pub fn run_case(
+    experiment: &Experiment,
+    case: &Case,
+    repetition: Repetition,
+    progress: &dyn Fn(Nanos),
+    cancel: &AtomicBool,
+) -> Result<RunRecord, SimError> {
+    let plan = Plan::new(experiment, case, repetition.seed)?;
+    let mut run = Run {
+        world: World::new(&plan.scenario)?,
+        flows: empty_records(&plan.labels),
+        queue: Vec::new(),
+        plan: &plan,
+    };
+    let gaps = run.follow(experiment, progress, cancel)?;
+    Ok(RunRecord {
+        case: case.name.clone(),
+        run: repetition.run,
+        seed: repetition.seed,
+        started_unix_ms: 0,
+        bottlenecks: plan
+            .bottlenecks
+            .iter()
+            .map(|&link| run.name(link))
+            .collect(),
+        links: run.links(),
+        counters: run.counters(),
+        queue: std::mem::take(&mut run.queue),
+        flows: run.finish(gaps),
+        ..RunRecord::default()
+    })
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    world: World,
+    flows: Vec<FlowRecord>,
+    queue: Vec<QueueSample>,
+}
+
+/// Bins of the gaps between ACKs, flow by flow.
+type Gaps = Vec<Vec<u32>>;
+
+impl Run<'_> {
+    /// Lets the time of the run pass, and samples at every multiple of the interval and at the end.
+    /// Returns the gaps between ACKs within the measured part.
+    fn follow(
+        &mut self,
+        experiment: &Experiment,
+        progress: &dyn Fn(Nanos),
+        cancel: &AtomicBool,
+    ) -> Result<Gaps, SimError> {
+        let interval_ns = experiment.sample.0.max(1);
+        let end_ns = experiment.duration.0;
+        let measured_ns = experiment.measured_ns();
+        let (mut next_sample_ns, mut before, mut within) = (0, Gaps::new(), Gaps::new());
+        loop {
+            let now_ns = self.world.hosts.now().0;
+            if now_ns == measured_ns.start {
+                before = self.gaps();
+            }
+            if now_ns == measured_ns.end {
+                within = self.gaps();
+            }
+            if now_ns == next_sample_ns {
+                self.sample();
+                next_sample_ns = now_ns.saturating_add(interval_ns).min(end_ns);
+            }
+            progress(Nanos(now_ns));
+            if now_ns >= end_ns {
+                break;
+            }
+            if cancel.load(Ordering::Relaxed) {
+                return Err(SimError::Cancelled);
+            }
+            let stops = [measured_ns.start, measured_ns.end];
+            let stop = stops.into_iter().filter(|&stop| stop > now_ns);
+            let next_ns = stop.fold(next_sample_ns.min(now_ns + LOOK.0), u64::min);
+            self.world.run_until(Nanos(next_ns))?;
+        }
+        for (bins, earlier) in within.iter_mut().zip(&before) {
+            for (bin, earlier) in bins.iter_mut().zip(earlier) {
+                *bin -= earlier;
+            }
+        }
+        Ok(within)
+    }
+
+    fn gaps(&self) -> Gaps {
+        let flows = self.world.applications.flows().iter();
+        flows
+            .map(|flow| sums(&self.world.hosts, flow).ack_gaps)
+            .collect()
+    }
+
+    fn sample(&mut self) {
+        let World {
+            hosts,
+            applications,
+        } = &mut self.world;
+        sample_flows(hosts, applications, &mut self.flows);
+        if let Some(&bottleneck) = self.plan.bottlenecks.first() {
+            self.queue.extend(sample_queue(hosts, bottleneck));
+        }
+    }
+
+    fn name(&self, link: LinkId) -> String {
+        let plan = self.plan.scenario.topology.links().get(link.0 as usize);
+        plan.map_or_else(String::new, |plan| plan.name.clone())
+    }
+
+    fn links(&mut self) -> BTreeMap<String, LinkTotals> {
+        let count = self.plan.scenario.topology.links().len() as u32;
+        let mut links = BTreeMap::new();
+        for link in (0..count).map(LinkId) {
+            let Some(report) = self.world.hosts.link(link) else {
+                continue;
+            };
+            let totals = LinkTotals {
+                packets: report.stats.sent_packets,
+                bytes: report.stats.sent_bytes,
+                dropped_packets: report.stats.dropped_packets(),
+                marked_packets: report.stats.marked_packets,
+            };
+            links.insert(self.name(link), totals);
+        }
+        links
+    }
+
+    /// Segments by the reasons of the ports, as `port_…`, and flows that are not done, as
+    /// `unfinished_…`.
+    fn counters(&self) -> BTreeMap<String, u64> {
+        let mut counters = BTreeMap::new();
+        for flow in self.world.applications.flows() {
+            let sums = sums(&self.world.hosts, flow);
+            for (reason, count) in Reason::all().zip(sums.port_counts) {
+                *counters.entry(format!("port_{reason}")).or_default() += count;
+            }
+            if let Some(why) = unfinished(&self.world.hosts, flow) {
+                let name = format!("unfinished_{}", why.label());
+                *counters.entry(name).or_default() += 1;
+            }
+        }
+        counters
+    }
+
+    fn finish(mut self, gaps: Gaps) -> Vec<FlowRecord> {
+        let flows = self.world.applications.flows().iter().enumerate();
+        for (((number, flow), record), mut gaps) in flows.zip(&mut self.flows).zip(gaps) {
+            let counts = self.world.hosts.flow_counts(number);
+            let sums = sums(&self.world.hosts, flow);
+            record.drops = counts.dropped_packets;
+            record.marks = counts.marked_packets;
+            record.completions = flow.completions().to_vec();
+            record.timeouts = Some(u32::try_from(sums.guest.timeouts).unwrap_or(u32::MAX));
+            let used = gaps
+                .iter()
+                .rposition(|&count| count > 0)
+                .map_or(0, |last| last + 1);
+            gaps.truncate(used);
+            record.ack_gaps = Some(gaps);
+        }
+        self.flows
+    }
+}

@@ -1,0 +1,86 @@
+//! The state of every flow and of the bottleneck at one moment, as the record keeps it.
+
+use uc_experiment::{FlowRecord, FlowSample, QueueSample};
+use uc_net::LinkId;
+use uc_tcp::{Info, Totals};
+
+use crate::app::{Applications, Flow, Retired, add_totals};
+use crate::hosts::{Hosts, Side};
+use crate::plan::Label;
+
+/// Adds a sample of every flow.
+pub fn sample_flows(hosts: &Hosts, applications: &Applications, records: &mut [FlowRecord]) {
+    for (flow, record) in applications.flows().iter().zip(records) {
+        let sample = sample(hosts, flow);
+        record.negotiated_ecn |= flow
+            .open()
+            .any(|slot| hosts.end(slot, Side::Guest).connection.info().ecn);
+        record.samples.push(sample);
+    }
+}
+
+/// Counters are the sums over a flow's connections; windows and times are the youngest's.
+fn sample(hosts: &Hosts, flow: &Flow) -> FlowSample {
+    let (totals, delivered_bytes) = totals(hosts, flow);
+    let youngest = flow.open().next_back();
+    let guest = youngest.map(|slot| hosts.end(slot, Side::Guest));
+    let info = guest.map_or_else(Info::default, |end| end.connection.info());
+    let shadow = guest.and_then(|end| end.port.as_ref()?.flow());
+    let mss_bytes = info.smss_bytes.max(1);
+    FlowSample {
+        at_ns: hosts.now().0,
+        delivered_bytes,
+        cwnd_segments: info.cwnd_bytes / mss_bytes,
+        snd_wnd_bytes: info.send_window_bytes,
+        srtt_us: u32::try_from(info.srtt.0 / 1_000).unwrap_or(u32::MAX),
+        unacked_segments: info.flight_bytes.div_ceil(mss_bytes),
+        bytes_sent: totals.sent_bytes,
+        bytes_retransmitted: totals.retransmitted_bytes,
+        total_retransmits: u32::try_from(totals.retransmits).unwrap_or(u32::MAX),
+        mss_bytes: info.smss_bytes,
+        shadow_window_bytes: shadow.map(uc_core::window_bytes),
+    }
+}
+
+/// What the guest's ends counted so far, and what the receiving application was given.
+pub fn totals(hosts: &Hosts, flow: &Flow) -> (Totals, u64) {
+    let retired = flow.retired();
+    let (mut totals, mut delivered_bytes) = (retired.guest, retired.delivered_bytes);
+    for slot in flow.open() {
+        let [guest, receiver] = [Side::Guest, Side::Receiver].map(|side| hosts.end(slot, side));
+        add_totals(&mut totals, guest.connection.totals());
+        delivered_bytes += receiver.connection.totals().delivered_bytes;
+    }
+    (totals, delivered_bytes)
+}
+
+/// Everything that a flow's connections counted so far.
+pub fn sums(hosts: &Hosts, flow: &Flow) -> Retired {
+    let mut sums = flow.retired().clone();
+    for slot in flow.open() {
+        sums.add(hosts, slot);
+    }
+    sums
+}
+
+/// The queue of a bottleneck now.
+pub fn sample_queue(hosts: &mut Hosts, bottleneck: LinkId) -> Option<QueueSample> {
+    let at_ns = hosts.now().0;
+    let report = hosts.link(bottleneck)?;
+    Some(QueueSample {
+        at_ns,
+        backlog_bytes: report.backlog.bytes,
+        backlog_packets: u32::try_from(report.backlog.packets).unwrap_or(u32::MAX),
+        average_bytes: report.average_bytes,
+    })
+}
+
+/// Records without samples.
+pub fn empty_records(labels: &[Label]) -> Vec<FlowRecord> {
+    let record = |label: &Label| FlowRecord {
+        group: label.group.clone(),
+        index: label.index,
+        ..FlowRecord::default()
+    };
+    labels.iter().map(record).collect()
+}

@@ -1,0 +1,79 @@
+//! What is simulated, as plain data: a network and the flows that use it.
+
+use std::sync::Arc;
+
+use uc_core::Policy;
+use uc_experiment::application::Sizes;
+use uc_net::{HostId, Nanos, Topology};
+use uc_tcp::Config;
+
+/// A network with its traffic.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Where all random streams come from.
+    pub seed: u64,
+    /// Hosts, switches, links.
+    pub topology: Topology,
+    /// The IP header of every packet: 20 bytes, or 40 for IPv6.
+    pub ip_header_bytes: u32,
+    /// The flows, in the order of the record.
+    pub flows: Vec<FlowPlan>,
+}
+
+/// One flow: a guest, a receiver, and what passes between them. The guest opens the connection
+/// and sends the data.
+#[derive(Clone, Debug)]
+pub struct FlowPlan {
+    /// Its name in messages; seeds its random streams.
+    pub name: String,
+    /// Where the guest sits.
+    pub guest: HostId,
+    /// Where the receiver sits.
+    pub receiver: HostId,
+    /// The guest's TCP.
+    pub guest_config: Arc<Config>,
+    /// The receiver's TCP.
+    pub receiver_config: Arc<Config>,
+    /// The policy of the guest's port; no core on it where absent.
+    pub policy: Option<Policy>,
+    /// When it begins.
+    pub start: Nanos,
+    /// What it carries.
+    pub application: Application,
+}
+
+/// What a flow carries.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Application {
+    /// As much as TCP takes.
+    Bulk,
+    /// So many bytes, once.
+    Transfer {
+        /// Payload.
+        bytes: u64,
+    },
+    /// The receiver asks, the guest answers, over one connection.
+    Exchange(Exchange),
+    /// Connections of their own for transfers that arrive as a Poisson process.
+    Web {
+        /// Mean time between two arrivals.
+        mean_gap: Nanos,
+        /// How large they are.
+        sizes: Sizes,
+    },
+}
+
+/// Requests and responses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Payload of a request.
+    pub request_bytes: u64,
+    /// Payload of a response.
+    pub response_bytes: u64,
+    /// How many; 0: until the end of the run.
+    pub rounds: u32,
+    /// From a response's last byte to the next request.
+    pub gap: Nanos,
+    /// Flows with the same number ask together, once all of them have been answered: incast.
+    pub barrier: Option<usize>,
+}

@@ -1,0 +1,144 @@
+//! A stack of the experiment as the settings of an endpoint.
+//!
+//! Loss detection by time (`rack`) and tail loss probes (`early_retransmit`) are real kernels'
+//! habits: hosts here follow RFC 5681, 6582 and 6675, which know neither.
+
+use uc_experiment::{Case, Experiment, Family, Frto, Guests, Stack};
+use uc_net::Nanos;
+use uc_tcp::{Config, CongestionControl, SpuriousTimeout};
+
+use crate::error::SimError;
+
+/// The largest IP packet on Ethernet.
+const MTU_BYTES: u32 = 1500;
+/// A TCP header without options, as the MSS option counts it (RFC 6691).
+const TCP_HEADER_BYTES: u32 = 20;
+/// RFC 8257 §4.2: g = 1/16, and α = 1 at the start.
+const DCTCP: CongestionControl = CongestionControl::Dctcp {
+    gain_shift: 4,
+    initial_alpha_q10: 1024,
+};
+
+/// The stack of a group.
+///
+/// # Errors
+/// [`SimError::Unsupported`] if the experiment has none of that name.
+pub fn stack_of<'a>(
+    experiment: &'a Experiment,
+    case: &Case,
+    group: &Guests,
+) -> Result<&'a Stack, SimError> {
+    let found = experiment.stacks.get(&group.stack);
+    found.ok_or_else(|| SimError::Unsupported {
+        what: format!("case {}: there is no [stack.{}]", case.name, group.stack),
+        mend: "define it in the experiment",
+    })
+}
+
+/// The settings of an endpoint that runs `stack`, which the experiment calls `name`.
+///
+/// # Errors
+/// [`SimError::Unsupported`] for what no endpoint here can be.
+pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimError> {
+    let default = Config::default();
+    let time = |value: Option<uc_experiment::Nanos>, otherwise: Nanos| {
+        value.map_or(otherwise, |value| Nanos(value.0))
+    };
+    let mss_bytes = MTU_BYTES - family.header_bytes() - TCP_HEADER_BYTES;
+    let receive_buffer_bytes = stack
+        .receive_buffer
+        .map_or(default.receive_buffer_bytes, |bytes| bytes.0);
+    if receive_buffer_bytes < mss_bytes {
+        return Err(SimError::Unsupported {
+            what: format!(
+                "[stack.{name}] receive_buffer of {receive_buffer_bytes} B holds no segment of \
+                 {mss_bytes} B, so that its window would stay below one for ever"
+            ),
+            mend: "raise it to two segments or more",
+        });
+    }
+    Ok(Config {
+        congestion_control: congestion_control(name, stack)?,
+        ecn: stack.ecn,
+        sack: stack.sack,
+        timestamps: stack.timestamps,
+        mss_bytes: mss_bytes as u16,
+        wscale: Some(stack.wscale),
+        receive_buffer_bytes,
+        initial_window_segments: stack
+            .initial_window
+            .unwrap_or(default.initial_window_segments),
+        rto_min: time(stack.rto_min, default.rto_min),
+        rto_max: time(stack.rto_max, default.rto_max),
+        rto_granularity: time(stack.rto_granularity, default.rto_granularity),
+        spurious_timeout: match stack.frto {
+            None => default.spurious_timeout,
+            Some(Frto::Off) => SpuriousTimeout::Ignored,
+            Some(Frto::Halve) => SpuriousTimeout::Halve,
+            Some(Frto::Undo) => SpuriousTimeout::Undo,
+        },
+        delayed_ack: match stack.delayed_ack {
+            None => default.delayed_ack,
+            Some(uc_experiment::Nanos(0)) => None,
+            Some(delay) => Some(Nanos(delay.0)),
+        },
+        limited_transmit: stack.limited_transmit.unwrap_or(default.limited_transmit),
+        nagle: stack.nagle.unwrap_or(default.nagle),
+        ..default
+    })
+}
+
+fn congestion_control(name: &str, stack: &Stack) -> Result<CongestionControl, SimError> {
+    match stack.congestion_control.as_str() {
+        "reno" => Ok(CongestionControl::NewReno),
+        "cubic" => Ok(CongestionControl::Cubic),
+        "dctcp" => Ok(DCTCP),
+        other => Err(SimError::Unsupported {
+            what: format!("[stack.{name}] congestion_control `{other}` is not in the simulator"),
+            mend: "take reno, cubic or dctcp, or run the experiment live",
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_stack_is_the_default_endpoint_with_the_kernels_congestion_control() {
+        let found = config("a", &Stack::default(), Family::Ipv4).unwrap();
+        let expected = Config {
+            congestion_control: CongestionControl::Cubic,
+            ..Config::default()
+        };
+        assert_eq!(found, expected);
+        let found = config("a", &Stack::default(), Family::Ipv6).unwrap();
+        assert_eq!(found.mss_bytes, 1440);
+    }
+
+    #[test]
+    fn what_no_endpoint_can_be_is_refused_with_the_mend() {
+        let bbr = Stack {
+            congestion_control: "bbr".into(),
+            ..Stack::default()
+        };
+        let small = Stack {
+            receive_buffer: Some(uc_experiment::Bytes(1_000)),
+            ..Stack::default()
+        };
+        for (stack, part) in [(bbr, "bbr"), (small, "holds no segment")] {
+            let error = config("odd", &stack, Family::Ipv4).unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains("odd"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_ack_delay_of_nothing_acknowledges_each_segment() {
+        let stack = Stack {
+            delayed_ack: Some(uc_experiment::Nanos(0)),
+            ..Stack::default()
+        };
+        let found = config("a", &stack, Family::Ipv4).unwrap();
+        assert_eq!(found.delayed_ack, None);
+    }
+}

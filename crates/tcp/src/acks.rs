@@ -1,0 +1,181 @@
+//! What an acknowledgment does to the sender: RFC 9293 §3.10.7.4, RFC 5681 §2, RFC 3168 §6.1.2.
+
+use uc_net::Nanos;
+
+use crate::congestion::{Acked, Control};
+use crate::scoreboard::DUP_THRESH;
+use crate::segment::SackBlocks;
+use crate::sender::{Phase, Sender, Waits};
+
+/// An acknowledgment, unwrapped and unscaled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack<'a> {
+    pub(crate) now: Nanos,
+    /// Where the segment that carries it lies in the peer's stream.
+    pub(crate) seq: u64,
+    pub(crate) ack: u64,
+    pub(crate) window_bytes: u32,
+    /// The segment carries payload or a FIN, so that it is no duplicate.
+    pub(crate) carries: bool,
+    pub(crate) ece: bool,
+    pub(crate) sack: &'a SackBlocks,
+    /// TSval that it echoes.
+    pub(crate) echoed_ms: Option<u32>,
+}
+
+impl Sender {
+    /// Takes an ACK; false if it acknowledges what was never sent.
+    pub(crate) fn on_ack(&mut self, ack: &Ack<'_>) -> bool {
+        if ack.ack > self.max {
+            // a window probe's byte may have been taken
+            if !self.probed || ack.ack != self.max + 1 || ack.ack > self.write_end {
+                return false;
+            }
+            self.max = ack.ack;
+            self.totals.sent_bytes += 1;
+        }
+        if ack.ack < self.una {
+            return true;
+        }
+        self.heard();
+        let same_window = self.take_window(ack);
+        let acked = (ack.ack - self.una) as u32;
+        let newly_sacked = if self.sack && !ack.sack.as_slice().is_empty() {
+            let (una, max, smss) = (self.una, self.max, self.window.smss_bytes);
+            self.scoreboard.update(ack.sack, una, max, smss)
+        } else {
+            0
+        };
+        let duplicate = acked == 0 && self.is_duplicate(ack, same_window, newly_sacked);
+        if duplicate {
+            self.dup_acks += 1;
+            self.totals.duplicate_acks += 1;
+        }
+        let was_limited = self.una < self.limited_end || !self.habits.cwnd_validation;
+        if acked > 0 {
+            self.advance(ack, acked);
+        }
+        self.respond(ack, acked, duplicate, newly_sacked, was_limited);
+        true
+    }
+
+    /// RFC 9293 §3.10.7.4: SND.WND from a segment no older than the last one that set it. Whether
+    /// it stayed as it was.
+    fn take_window(&mut self, ack: &Ack<'_>) -> bool {
+        if ack.seq < self.wl1 {
+            return true;
+        }
+        self.wl1 = ack.seq;
+        let same = ack.window_bytes == self.snd_wnd;
+        if !same {
+            self.snd_wnd = ack.window_bytes;
+            self.max_wnd = self.max_wnd.max(ack.window_bytes);
+            if self.waits == Waits::Window && self.deadline.is_some() && ack.window_bytes > 0 {
+                self.deadline = None;
+                self.rto.confirm();
+            }
+        }
+        same
+    }
+
+    /// RFC 5681 §2; with SACK, RFC 6675 §2: an ACK that SACKs something new.
+    fn is_duplicate(&self, ack: &Ack<'_>, same_window: bool, newly_sacked: u64) -> bool {
+        if self.una == self.max {
+            return false;
+        }
+        if self.sack {
+            return newly_sacked > 0;
+        }
+        !ack.carries && (same_window || self.habits.any_window_duplicates)
+    }
+
+    /// The cumulative ACK moves on.
+    fn advance(&mut self, ack: &Ack<'_>, acked: u32) {
+        self.una = ack.ack;
+        self.nxt = self.nxt.max(self.una);
+        self.dup_acks = 0;
+        self.limited_bytes = 0;
+        self.timer_resent = false;
+        self.probed = false;
+        self.scoreboard.advance(self.una);
+        self.high_rxt = self.high_rxt.max(self.una);
+        self.totals.acknowledged_bytes += u64::from(acked);
+        if self.is_finished() {
+            self.totals.acknowledged_bytes -= 1; // the FIN
+        }
+        self.measure_rtt(ack);
+        if self.una == self.max {
+            self.deadline = None; // RFC 6298 (5.2)
+        } else if self.may_restart_timer() {
+            self.start_timer(ack.now, Waits::Ack); // (5.3)
+        }
+    }
+
+    /// RFC 6582 §3.2 step 5: of the partial ACKs of a recovery, the first restarts the timer.
+    fn may_restart_timer(&mut self) -> bool {
+        if self.phase != Phase::Fast || self.sack || self.una > self.recover {
+            return true;
+        }
+        !std::mem::replace(&mut self.timer_restarted, true)
+    }
+
+    /// RFC 6298 §3: one segment at a time is timed. What was sent twice can be timed by its
+    /// timestamp alone (RFC 7323 §4), to the millisecond.
+    fn measure_rtt(&mut self, ack: &Ack<'_>) {
+        if let Some((end, sent_at)) = self.timed {
+            if ack.ack >= end {
+                self.timed = None;
+                self.rto.sample(ack.now.since(sent_at));
+            }
+        } else if let Some(echoed_ms) = ack.echoed_ms {
+            let now_ms = (ack.now.0 / 1_000_000) as u32;
+            match now_ms.wrapping_sub(echoed_ms) {
+                0 => self.rto.confirm(),
+                rtt_ms => self.rto.sample(Nanos::from_millis(u64::from(rtt_ms))),
+            }
+        }
+    }
+
+    fn respond(
+        &mut self,
+        ack: &Ack<'_>,
+        acked: u32,
+        duplicate: bool,
+        newly_sacked: u64,
+        was_limited: bool,
+    ) {
+        if acked > 0 {
+            let (una, nxt) = (self.una as u32, self.max as u32);
+            self.law.observed(acked, ack.ece && self.ecn, una, nxt);
+        }
+        if self.phase == Phase::Fast {
+            if self.sack {
+                self.sack_recovery_ack();
+            } else {
+                self.recovery_ack(acked, duplicate);
+            }
+            return;
+        }
+        if self.phase == Phase::Loss {
+            if self.frto.is_active() && self.frto_ack(ack, acked, newly_sacked) {
+                return; // the answer has set the window with this ACK counted in
+            }
+            if self.una > self.recover {
+                self.phase = Phase::Open;
+            }
+        }
+        let third = duplicate && (self.dup_acks == DUP_THRESH || self.sack);
+        if third && self.may_enter_recovery() {
+            self.enter_recovery(ack.now);
+        } else if ack.ece && self.ecn && self.una > self.cut_end {
+            self.cut_by_mark(ack.now);
+        } else if acked > 0 && was_limited {
+            let acked = Acked {
+                now: ack.now,
+                bytes: acked,
+                srtt: self.rto.srtt(),
+            };
+            self.law.acked(&mut self.window, &acked);
+        }
+    }
+}

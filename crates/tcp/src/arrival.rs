@@ -1,0 +1,138 @@
+//! A segment arrives: RFC 9293 §3.10.7.4, in its order.
+
+use uc_net::{Ecn, Nanos};
+
+use crate::acks::Ack;
+use crate::connection::Connection;
+use crate::receiver::Due;
+use crate::segment::{Segment, flags};
+use crate::seq;
+
+impl Connection {
+    /// In SYN-RECEIVED.
+    pub(crate) fn receive_last_ack(
+        &mut self,
+        now: Nanos,
+        segment: &Segment,
+        out: &mut impl FnMut(Segment),
+    ) {
+        let again =
+            segment.has(flags::SYN) && self.receiver.place(segment.seq) + 1 == self.receiver.nxt;
+        if again && !segment.has(flags::ACK) {
+            self.send_syn(now, out);
+            return;
+        }
+        if !segment.has(flags::RST) && segment.has(flags::ACK) {
+            if segment.ack != self.sender.nxt as u32 {
+                out(crate::handshake::reset_for(segment));
+                return;
+            }
+            self.establish(now);
+        }
+        self.receive_established(now, segment, out);
+    }
+
+    /// RFC 9293 §3.10.7.4, in its order.
+    pub(crate) fn receive_established(
+        &mut self,
+        now: Nanos,
+        segment: &Segment,
+        out: &mut impl FnMut(Segment),
+    ) {
+        let place = self.receiver.place(segment.seq);
+        let bytes = segment.sequence_bytes();
+        if !self.passes(place, segment) {
+            // something to acknowledge again, but nothing answers a reset
+            if (bytes > 0 || segment.has(flags::SYN)) && !segment.has(flags::RST) {
+                self.emit_ack(now, out);
+            }
+            if segment.has(flags::RST) || bytes > 0 {
+                return;
+            }
+        }
+        if segment.has(flags::RST | flags::SYN) {
+            self.receive_reset(now, place, segment, out);
+            return;
+        }
+        if !segment.has(flags::ACK) {
+            return;
+        }
+        if let Some((ts_val, _)) = segment.options.timestamps.filter(|_| self.timestamps) {
+            self.receiver.take_timestamp(place, ts_val);
+        }
+        if !self.take_ack(now, place, segment) {
+            self.emit_ack(now, out);
+            return;
+        }
+        if bytes > 0 {
+            self.receive_data(now, place, segment, out);
+        }
+        self.flush(now, out);
+    }
+
+    /// Is it acceptable, and not an old duplicate (RFC 7323 §5.3)? An ACK without payload is used
+    /// wherever it lies: what overtook it doesn't make it wrong.
+    fn passes(&self, place: u64, segment: &Segment) -> bool {
+        if let Some((ts_val, _)) = segment.options.timestamps.filter(|_| self.timestamps)
+            && self.receiver.is_stale(ts_val)
+            && !segment.has(flags::RST)
+        {
+            return false;
+        }
+        self.receiver
+            .is_acceptable(place, u64::from(segment.sequence_bytes()))
+    }
+
+    /// RFC 5961 §3 and §4: a reset at the very next byte counts, one elsewhere and any SYN are
+    /// answered with an ACK, from which an honest peer learns what is so.
+    fn receive_reset(
+        &mut self,
+        now: Nanos,
+        place: u64,
+        segment: &Segment,
+        out: &mut impl FnMut(Segment),
+    ) {
+        if segment.has(flags::RST) && place == self.receiver.nxt {
+            self.close();
+        } else {
+            self.emit_ack(now, out);
+        }
+    }
+
+    #[inline]
+    fn take_ack(&mut self, now: Nanos, place: u64, segment: &Segment) -> bool {
+        let echoed = segment.options.timestamps.filter(|_| self.timestamps);
+        let ack = Ack {
+            now,
+            seq: place,
+            ack: seq::unwrap(self.sender.una, segment.ack),
+            window_bytes: u32::from(segment.window) << self.peer_wscale,
+            carries: segment.sequence_bytes() > 0,
+            ece: segment.has(flags::ECE),
+            sack: &segment.options.sack,
+            echoed_ms: echoed.map(|(_, ts_ecr)| ts_ecr),
+        };
+        self.sender.on_ack(&ack)
+    }
+
+    fn receive_data(
+        &mut self,
+        now: Nanos,
+        place: u64,
+        segment: &Segment,
+        out: &mut impl FnMut(Segment),
+    ) {
+        if self.sender.ecn {
+            if self.receiver.must_acknowledge_first(segment) {
+                self.emit_ack(now, out);
+            }
+            self.sender.totals.ce_received += u64::from(segment.ecn == Ecn::Ce);
+            self.receiver.take_mark(segment);
+        }
+        let delivered = self.receiver.take_data(now, place, segment);
+        self.sender.totals.delivered_bytes += u64::from(delivered);
+        if self.receiver.due == Due::Alone {
+            self.emit_ack(now, out);
+        }
+    }
+}

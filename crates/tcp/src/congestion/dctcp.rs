@@ -1,0 +1,189 @@
+//! DCTCP (RFC 8257), the sender's side.
+//!
+//! α has 30 fraction bits. With the ten of the RFC's usual implementation an α below 16/1024 no
+//! longer moves by 1/16 of itself and has to be pushed to zero by hand; here it decays to 2^−26
+//! by the formula alone.
+
+use uc_net::Nanos;
+
+use super::{Acked, Control, NewReno, Window};
+
+const ALPHA_BITS: u32 = 30;
+const ONE_Q30: u64 = 1 << ALPHA_BITS;
+
+/// One connection's DCTCP.
+#[derive(Clone, Debug)]
+pub struct Dctcp {
+    /// Growth, and what a loss does, are conventional (RFC 8257 §3.3, §3.5).
+    conventional: NewReno,
+    /// The estimation gain g = 2^−shift (§3.3 step 6, §4.2).
+    gain_shift: u8,
+    alpha_q30: u64,
+    /// End of the observation window; none: the first ACK ends one, as with an end at SND.UNA.
+    window_end: Option<u32>,
+    acked_bytes: u64,
+    marked_bytes: u64,
+}
+
+impl Dctcp {
+    /// With the gain 2^−`gain_shift` and α at the start in 1/1024.
+    pub fn new(gain_shift: u8, initial_alpha_q10: u16) -> Dctcp {
+        Dctcp {
+            conventional: NewReno::default(),
+            gain_shift: gain_shift.min(ALPHA_BITS as u8),
+            alpha_q30: (u64::from(initial_alpha_q10) << (ALPHA_BITS - 10)).min(ONE_Q30),
+            window_end: None,
+            acked_bytes: 0,
+            marked_bytes: 0,
+        }
+    }
+
+    /// α in 1/1024, to the nearest.
+    pub fn alpha_q10(&self) -> u32 {
+        let half = 1 << (ALPHA_BITS - 11);
+        ((self.alpha_q30 + half) >> (ALPHA_BITS - 10)) as u32
+    }
+}
+
+impl Control for Dctcp {
+    fn acked(&mut self, window: &mut Window, acked: &Acked) {
+        self.conventional.acked(window, acked);
+    }
+
+    /// RFC 8257 §3.5: a loss is answered as in conventional TCP.
+    fn lost(&mut self, window: &Window, flight_bytes: u32, now: Nanos) -> u32 {
+        self.conventional.lost(window, flight_bytes, now)
+    }
+
+    fn timed_out(&mut self, window: &Window, flight_bytes: u32, now: Nanos) -> u32 {
+        self.conventional.timed_out(window, flight_bytes, now)
+    }
+
+    /// RFC 8257 §3.3 step 9: cwnd·(1 − α/2), two segments at least.
+    fn marked(&mut self, window: &Window, _now: Nanos) -> u32 {
+        let cwnd = u64::from(window.cwnd_bytes);
+        let cut = (cwnd * self.alpha_q30) >> (ALPHA_BITS + 1);
+        ((cwnd - cut) as u32).max(2 * window.smss_bytes)
+    }
+
+    fn undone(&mut self) {
+        self.conventional.undone();
+    }
+
+    /// RFC 8257 §3.3 steps 1 to 8.
+    fn observed(&mut self, bytes: u32, ece: bool, una: u32, nxt: u32) {
+        self.acked_bytes += u64::from(bytes);
+        if ece {
+            self.marked_bytes += u64::from(bytes);
+        }
+        let inside = |end: u32| (una.wrapping_sub(end) as i32) <= 0;
+        if self.window_end.is_some_and(inside) || self.acked_bytes == 0 {
+            return;
+        }
+        let fraction_q30 = (self.marked_bytes << ALPHA_BITS) / self.acked_bytes;
+        // α ← α·(1 − g) + g·M
+        self.alpha_q30 -= self.alpha_q30 >> self.gain_shift;
+        self.alpha_q30 = (self.alpha_q30 + (fraction_q30 >> self.gain_shift)).min(ONE_Q30);
+        self.window_end = Some(nxt);
+        (self.acked_bytes, self.marked_bytes) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMSS: u32 = 1448;
+
+    /// Acknowledges `windows` windows of ten segments, `marked` of each with ECE.
+    fn observe(dctcp: &mut Dctcp, windows: u32, marked: u32, una: &mut u32) {
+        for _ in 0..windows {
+            for segment in 0..10 {
+                *una = una.wrapping_add(SMSS);
+                let nxt = una.wrapping_add(10 * SMSS);
+                dctcp.observed(SMSS, segment < marked, *una, nxt);
+            }
+        }
+    }
+
+    fn window(segments: u32) -> Window {
+        Window {
+            cwnd_bytes: segments * SMSS,
+            ssthresh_bytes: segments * SMSS,
+            smss_bytes: SMSS,
+        }
+    }
+
+    #[test]
+    fn alpha_follows_the_formula_within_a_millionth() {
+        let mut dctcp = Dctcp::new(4, 1024);
+        let (mut una, mut alpha) = (0_u32, 1.0_f64);
+        // the first ACK closes a window of its own; the next ends when more than what was in
+        // flight then is acknowledged, so windows are eleven ACKs long here
+        let mut counted = (0.0, 0.0, None::<u32>);
+        for ack in 0..20_000_u32 {
+            una = una.wrapping_add(SMSS);
+            let ece = ack % 7 == 0 && ack < 10_000;
+            dctcp.observed(SMSS, ece, una, una.wrapping_add(10 * SMSS));
+            counted.0 += 1.0;
+            counted.1 += f64::from(u8::from(ece));
+            if counted.2.is_none_or(|end| una > end) {
+                alpha = alpha * (1.0 - 1.0 / 16.0) + counted.1 / counted.0 / 16.0;
+                counted = (0.0, 0.0, Some(una + 10 * SMSS));
+            }
+            let ours = dctcp.alpha_q30 as f64 / ONE_Q30 as f64;
+            assert!(
+                (ours - alpha).abs() < 1e-6,
+                "ACK {ack}: {ours} against {alpha}"
+            );
+        }
+    }
+
+    #[test]
+    fn alpha_decays_far_below_a_thousandth() {
+        let mut dctcp = Dctcp::new(4, 1024);
+        observe(&mut dctcp, 400, 0, &mut 0);
+        assert_eq!(dctcp.alpha_q10(), 0);
+        assert!(dctcp.alpha_q30 < 16, "stalled at {}", dctcp.alpha_q30);
+    }
+
+    #[test]
+    fn marks_on_everything_make_alpha_one_and_the_cut_a_half() {
+        let mut dctcp = Dctcp::new(4, 0);
+        observe(&mut dctcp, 1000, 10, &mut (u32::MAX - 50_000));
+        assert_eq!(dctcp.alpha_q10(), 1024);
+        let cut = dctcp.marked(&window(100), Nanos::ZERO);
+        assert!(cut.abs_diff(50 * SMSS) <= 1, "{cut}");
+    }
+
+    #[test]
+    fn the_cut_is_half_of_alpha_and_leaves_two_segments() {
+        let mut dctcp = Dctcp::new(4, 512);
+        assert_eq!(dctcp.marked(&window(100), Nanos::ZERO), 75 * SMSS);
+        assert_eq!(dctcp.marked(&window(2), Nanos::ZERO), 2 * SMSS);
+    }
+
+    #[test]
+    fn a_loss_halves_whatever_alpha_is() {
+        let mut dctcp = Dctcp::new(4, 0);
+        assert_eq!(dctcp.lost(&window(100), 80 * SMSS, Nanos::ZERO), 40 * SMSS);
+        assert_eq!(
+            dctcp.timed_out(&window(100), 80 * SMSS, Nanos::ZERO),
+            40 * SMSS
+        );
+        assert_eq!(dctcp.alpha_q10(), 0);
+    }
+
+    #[test]
+    fn one_window_gives_one_update() {
+        let mut dctcp = Dctcp::new(4, 0);
+        dctcp.observed(SMSS, true, SMSS, 100 * SMSS);
+        let after_first = dctcp.alpha_q30;
+        for segment in 2..=100 {
+            dctcp.observed(SMSS, true, segment * SMSS, 200 * SMSS);
+        }
+        assert_eq!(dctcp.alpha_q30, after_first);
+        dctcp.observed(SMSS, true, 101 * SMSS, 200 * SMSS);
+        assert!(dctcp.alpha_q30 > after_first);
+    }
+}

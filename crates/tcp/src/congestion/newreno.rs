@@ -1,0 +1,102 @@
+//! NewReno's window: RFC 5681 §3.1, in bytes.
+
+use uc_net::Nanos;
+
+use super::{Acked, Control, MAX_CWND_BYTES, Window};
+
+/// RFC 5681.
+#[derive(Clone, Debug, Default)]
+pub struct NewReno {
+    /// Bytes acknowledged towards the next segment of congestion avoidance.
+    acked_bytes: u32,
+}
+
+/// RFC 5681 equation (4), the floor of every reduction.
+fn half(bytes: u32, smss_bytes: u32) -> u32 {
+    (bytes / 2).max(2 * smss_bytes)
+}
+
+impl Control for NewReno {
+    fn acked(&mut self, window: &mut Window, acked: &Acked) {
+        if window.in_slow_start() {
+            window.cwnd_bytes += acked.bytes.min(window.smss_bytes); // RFC 5681 equation (2)
+        } else {
+            // RFC 5681 §3.1, the recommended way: a window of bytes acknowledged is worth one
+            // segment
+            self.acked_bytes += acked.bytes;
+            if self.acked_bytes >= window.cwnd_bytes {
+                self.acked_bytes -= window.cwnd_bytes;
+                window.cwnd_bytes += window.smss_bytes;
+            }
+        }
+        window.cwnd_bytes = window.cwnd_bytes.min(MAX_CWND_BYTES);
+    }
+
+    fn lost(&mut self, window: &Window, flight_bytes: u32, _now: Nanos) -> u32 {
+        self.acked_bytes = 0;
+        half(flight_bytes, window.smss_bytes)
+    }
+
+    fn timed_out(&mut self, window: &Window, flight_bytes: u32, _now: Nanos) -> u32 {
+        self.acked_bytes = 0;
+        half(flight_bytes, window.smss_bytes)
+    }
+
+    /// RFC 3168 §6.1.2 halves the congestion window, where RFC 5681 on a loss halves the flight.
+    fn marked(&mut self, window: &Window, _now: Nanos) -> u32 {
+        self.acked_bytes = 0;
+        half(window.cwnd_bytes, window.smss_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NewReno;
+    use crate::congestion::{Acked, Control, Window};
+    use uc_net::Nanos;
+
+    const SMSS: u32 = 1000;
+
+    fn ack(bytes: u32) -> Acked {
+        Acked {
+            now: Nanos::ZERO,
+            bytes,
+            srtt: None,
+        }
+    }
+
+    fn window(cwnd_bytes: u32, ssthresh_bytes: u32) -> Window {
+        Window {
+            cwnd_bytes,
+            ssthresh_bytes,
+            smss_bytes: SMSS,
+        }
+    }
+
+    #[test]
+    fn slow_start_adds_what_is_acknowledged_and_at_most_a_segment_for_an_ack() {
+        let (mut law, mut window) = (NewReno::default(), window(2 * SMSS, u32::MAX));
+        law.acked(&mut window, &ack(300));
+        law.acked(&mut window, &ack(2 * SMSS));
+        assert_eq!(window.cwnd_bytes, 3300);
+    }
+
+    #[test]
+    fn avoidance_adds_a_segment_for_a_window_of_bytes_however_they_are_acknowledged() {
+        let (mut law, mut window) = (NewReno::default(), window(4 * SMSS, 2 * SMSS));
+        for bytes in [500, 1500, 1999] {
+            law.acked(&mut window, &ack(bytes));
+            assert_eq!(window.cwnd_bytes, 4 * SMSS);
+        }
+        law.acked(&mut window, &ack(1));
+        assert_eq!(window.cwnd_bytes, 5 * SMSS);
+    }
+
+    #[test]
+    fn a_loss_halves_the_flight_and_a_mark_halves_the_window() {
+        let (mut law, window) = (NewReno::default(), window(20 * SMSS, u32::MAX));
+        assert_eq!(law.lost(&window, 12 * SMSS, Nanos::ZERO), 6 * SMSS);
+        assert_eq!(law.timed_out(&window, 3 * SMSS, Nanos::ZERO), 2 * SMSS);
+        assert_eq!(law.marked(&window, Nanos::ZERO), 10 * SMSS);
+    }
+}

@@ -1,0 +1,172 @@
+//! One end of one connection.
+
+use uc_net::Nanos;
+
+use crate::config::{Config, CongestionControl};
+use crate::congestion::Law;
+use crate::info::{Info, Totals};
+use crate::receiver::Receiver;
+use crate::segment::Segment;
+use crate::sender::{Phase, Sender};
+use crate::seq;
+
+/// RFC 9293 §3.3.2, without the states that only tell which side closed first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Idle,
+    Listen,
+    SynSent,
+    SynReceived,
+    /// And all that follows, until nothing is left to say.
+    Established,
+    /// Reset or given up.
+    Closed,
+}
+
+/// One end of one connection, both directions.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
+    pub(crate) state: State,
+    /// Both ends speak timestamps (RFC 7323 §3.2), and both scale their windows (§2.2).
+    pub(crate) timestamps: bool,
+    pub(crate) scaling: bool,
+    pub(crate) peer_wscale: u8,
+    pub(crate) syn_lost: bool,
+    pub(crate) peer_mss_bytes: u16,
+    pub(crate) syn_sent_at: Nanos,
+    /// RFC 8257 §3.5: every segment is ECN-capable.
+    pub(crate) all_ect: bool,
+    pub(crate) config: Box<Config>,
+}
+
+impl Connection {
+    /// The end that will send the SYN, in [`Connection::open`].
+    pub fn client(config: &Config, iss: u32) -> Connection {
+        Connection::new(config, iss, State::Idle)
+    }
+
+    /// The end that waits for one.
+    pub fn server(config: &Config, iss: u32) -> Connection {
+        Connection::new(config, iss, State::Listen)
+    }
+
+    fn new(config: &Config, iss: u32, state: State) -> Connection {
+        Connection {
+            sender: Sender::new(config, seq::start(iss)),
+            receiver: Receiver::new(config),
+            state,
+            timestamps: false,
+            scaling: false,
+            peer_wscale: 0,
+            syn_lost: false,
+            peer_mss_bytes: config.mss_bytes,
+            syn_sent_at: Nanos::ZERO,
+            all_ect: matches!(config.congestion_control, CongestionControl::Dctcp { .. }),
+            config: Box::new(config.clone()),
+        }
+    }
+
+    /// The application hands over `bytes` more (u64::MAX: never runs dry).
+    pub fn write(&mut self, now: Nanos, bytes: u64, out: &mut impl FnMut(Segment)) {
+        self.sender.write(bytes);
+        self.flush(now, out);
+    }
+
+    /// No more will be written: a FIN follows the last byte.
+    pub fn finish(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
+        self.sender.finishing = true;
+        self.flush(now, out);
+    }
+
+    /// Whether the application takes what arrives at once (the default) or lets the buffer fill.
+    pub fn set_reading(&mut self, now: Nanos, reading: bool, out: &mut impl FnMut(Segment)) {
+        let taken = self.receiver.set_reading(reading);
+        self.sender.totals.delivered_bytes += u64::from(taken);
+        self.flush(now, out);
+    }
+
+    /// A segment arrived.
+    pub fn receive(&mut self, now: Nanos, segment: &Segment, out: &mut impl FnMut(Segment)) {
+        match self.state {
+            State::Established => self.receive_established(now, segment, out),
+            State::SynReceived => self.receive_last_ack(now, segment, out),
+            State::SynSent => self.receive_syn_ack(now, segment, out),
+            State::Listen => self.receive_syn(now, segment, out),
+            State::Idle | State::Closed => {}
+        }
+    }
+
+    /// The moment of `deadline` has come (or is past).
+    pub fn expire(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
+        if self
+            .receiver
+            .deadline
+            .is_some_and(|deadline| deadline <= now)
+        {
+            self.receiver.expire();
+        }
+        if self.sender.deadline.is_some_and(|deadline| deadline <= now) {
+            match self.state {
+                State::SynSent | State::SynReceived => self.syn_timeout(now, out),
+                _ => self.sender.expire(now),
+            }
+            if self.sender.is_out_of_patience(now) {
+                self.close();
+            }
+        }
+        self.flush(now, out);
+    }
+
+    /// When it next wants [`Connection::expire`]; none while no timer runs.
+    pub fn deadline(&self) -> Option<Nanos> {
+        match (self.sender.deadline, self.receiver.deadline) {
+            (Some(sender), Some(receiver)) => Some(sender.min(receiver)),
+            (deadline, None) | (None, deadline) => deadline,
+        }
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.state = State::Closed;
+        self.sender.deadline = None;
+        self.receiver.deadline = None;
+    }
+
+    /// The handshake is done, and no reset undid it.
+    pub fn is_established(&self) -> bool {
+        self.state == State::Established
+    }
+
+    /// Both directions finished and acknowledged, or reset, or given up.
+    pub fn is_closed(&self) -> bool {
+        let finished = self.sender.is_finished() && self.receiver.finished;
+        self.state == State::Closed || finished
+    }
+
+    /// What it shows of itself.
+    pub fn info(&self) -> Info {
+        let sender = &self.sender;
+        Info {
+            cwnd_bytes: sender.window.cwnd_bytes,
+            ssthresh_bytes: sender.window.ssthresh_bytes,
+            send_window_bytes: sender.snd_wnd,
+            flight_bytes: sender.flight_bytes(),
+            smss_bytes: sender.window.smss_bytes,
+            srtt: sender.rto.srtt().unwrap_or(Nanos::ZERO),
+            rto: sender.rto.current(),
+            alpha_q10: match &sender.law {
+                Law::Dctcp(law) => law.alpha_q10(),
+                Law::NewReno(_) | Law::Cubic(_) => 0,
+            },
+            ecn: sender.ecn,
+            in_recovery: sender.phase == Phase::Fast,
+            in_loss: sender.phase == Phase::Loss,
+        }
+    }
+
+    /// What it counted.
+    pub fn totals(&self) -> &Totals {
+        &self.sender.totals
+    }
+}

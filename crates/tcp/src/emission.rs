@@ -1,0 +1,91 @@
+//! Segments leave: header, flags, marks, options.
+
+use uc_net::{Ecn, Nanos};
+
+use crate::connection::{Connection, State};
+use crate::output::Chunk;
+use crate::receiver::Due;
+use crate::segment::{Options, Segment, flags};
+
+/// What SACK blocks take of a segment, padding and each block (RFC 2018 §3).
+const SACK_HEADER_BYTES: u32 = 4;
+const SACK_BLOCK_BYTES: u32 = 8;
+
+impl Connection {
+    /// Sends what may go now, and the ACK if no segment carried it.
+    pub(crate) fn flush(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
+        if self.state != State::Established {
+            return;
+        }
+        while let Some(chunk) = self.sender.poll(now) {
+            self.emit(now, &chunk, out);
+        }
+        if self.receiver.due as u8 >= Due::Now as u8 {
+            self.emit_ack(now, out);
+        }
+    }
+
+    pub(crate) fn emit_ack(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
+        let ack = Chunk {
+            seq: self.sender.nxt.max(self.sender.max),
+            bytes: 0,
+            fin: false,
+            push: false,
+            fresh: false,
+        };
+        self.emit(now, &ack, out);
+    }
+
+    #[inline]
+    fn emit(&mut self, now: Nanos, chunk: &Chunk, out: &mut impl FnMut(Segment)) {
+        let mut flags = flags::ACK;
+        let mut ecn = Ecn::NotEct;
+        if chunk.push {
+            flags |= flags::PSH;
+        }
+        if chunk.fin {
+            flags |= flags::FIN;
+        }
+        if self.sender.ecn {
+            let new_data = chunk.fresh && chunk.bytes > 0;
+            // RFC 3168 §6.1.4 to §6.1.6: new data only
+            if new_data || self.all_ect {
+                ecn = Ecn::Ect0;
+            }
+            if new_data && std::mem::take(&mut self.sender.cwr_pending) {
+                flags |= flags::CWR;
+            }
+            if self.receiver.echo {
+                flags |= flags::ECE;
+            }
+        }
+        let window = self.receiver.take_window();
+        self.receiver.acknowledged();
+        out(Segment {
+            seq: chunk.seq as u32,
+            ack: self.receiver.nxt as u32,
+            window,
+            payload_bytes: chunk.bytes as u16,
+            flags,
+            ecn,
+            options: self.options(now, chunk.bytes),
+        });
+    }
+
+    #[inline]
+    fn options(&self, now: Nanos, payload_bytes: u32) -> Options {
+        let mut options = Options::default();
+        if self.timestamps {
+            options.timestamps = Some(((now.0 / 1_000_000) as u32, self.receiver.ts_recent));
+        }
+        if self.sender.sack && !self.receiver.held.is_empty() {
+            let blocks = self.receiver.held.blocks();
+            let blocks_bytes = SACK_BLOCK_BYTES * blocks.as_slice().len() as u32;
+            // a full segment has no room for them
+            if payload_bytes + SACK_HEADER_BYTES + blocks_bytes <= self.sender.window.smss_bytes {
+                options.sack = blocks;
+            }
+        }
+        options
+    }
+}

@@ -1,0 +1,133 @@
+//! Forward RTO-recovery: was the timeout spurious? RFC 5682, and the answers to it.
+
+use crate::acks::Ack;
+use crate::config::SpuriousTimeout;
+use crate::congestion::Control;
+use crate::sender::{Phase, Sender};
+
+/// RFC 5682 §2.1 step 2b: new segments that test the path.
+const PROBING_SEGMENTS: u32 = 2;
+/// Step 3a: the window of the conventional repair after the test.
+const CONVENTIONAL_SEGMENTS: u32 = 3;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Step {
+    #[default]
+    Off,
+    /// Step 2: the first segment was sent again, its ACK is awaited.
+    First,
+    /// Step 3: new segments may go, or have gone; the next ACK decides.
+    Second { left: u32 },
+}
+
+/// The detection, and what is needed to take the reduction back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Frto {
+    step: Step,
+    /// RFC 4015 §3.2: pipe_prev, what was in flight or the threshold, whichever was more.
+    prior_ssthresh_bytes: u32,
+    /// What was SACKed below `recover` when the test began.
+    sacked_before: u64,
+}
+
+impl Frto {
+    pub(crate) fn is_active(&self) -> bool {
+        self.step != Step::Off
+    }
+
+    /// In step 2b, how far beyond what is in flight the sender may go.
+    pub(crate) fn allowance_bytes(&self, smss_bytes: u32) -> Option<u32> {
+        match self.step {
+            Step::Second { left } => Some(left * smss_bytes),
+            _ => None,
+        }
+    }
+
+    /// A segment was sent.
+    pub(crate) fn sent(&mut self) {
+        if let Step::Second { left } = &mut self.step {
+            *left = left.saturating_sub(1);
+        }
+    }
+}
+
+impl Sender {
+    /// Step 1, before the timeout changes anything: not for a timeout in the repair of another.
+    pub(crate) fn begin_frto(&mut self) {
+        let again = self.phase == Phase::Loss && self.una <= self.recover;
+        let wanted = self.habits.spurious_timeout != SpuriousTimeout::Ignored;
+        self.frto.step = if wanted && !again {
+            Step::First
+        } else {
+            Step::Off
+        };
+        self.frto.prior_ssthresh_bytes = self.flight_bytes().max(self.window.ssthresh_bytes);
+    }
+
+    /// Steps 2 and 3, basic (§2.1) and SACK-enhanced (§3.1). Whether the timeout was spurious.
+    pub(crate) fn frto_ack(&mut self, ack: &Ack<'_>, acked: u32, newly_sacked: u64) -> bool {
+        match self.frto.step {
+            Step::Off => {}
+            Step::First => self.frto_first(acked, newly_sacked),
+            Step::Second { .. } => {
+                // 3b; with SACK also something that was not sent again, below `recover`
+                let below = self.scoreboard.sacked_below(self.recover + 1);
+                let original = newly_sacked > 0 && below > self.frto.sacked_before;
+                if acked > 0 || original {
+                    self.timeout_was_spurious(acked, ack.ece && self.ecn);
+                    return true;
+                } else if !self.sack || newly_sacked > 0 {
+                    self.frto_conventional();
+                }
+            }
+        }
+        false
+    }
+
+    fn frto_first(&mut self, acked: u32, newly_sacked: u64) {
+        let new_data = self.write_end > self.max && self.una + u64::from(self.snd_wnd) > self.max;
+        if acked == 0 {
+            // 2a: a duplicate; with SACK only one that SACKs something
+            if !self.sack || newly_sacked > 0 {
+                self.frto.step = Step::Off;
+            }
+        } else if self.una > self.recover || !new_data {
+            self.frto.step = Step::Off; // 2a, and 2b without data to test with
+        } else {
+            self.frto.step = Step::Second {
+                left: PROBING_SEGMENTS,
+            };
+            self.frto.sacked_before = self.scoreboard.sacked_below(self.recover + 1);
+            self.nxt = self.max;
+        }
+    }
+
+    /// Step 3a.
+    fn frto_conventional(&mut self) {
+        self.frto.step = Step::Off;
+        let most = CONVENTIONAL_SEGMENTS * self.window.smss_bytes;
+        self.window.cwnd_bytes = self.window.cwnd_bytes.min(most);
+        self.nxt = self.una;
+    }
+
+    /// Step 3b and the answer.
+    fn timeout_was_spurious(&mut self, acked: u32, marked: bool) {
+        self.frto.step = Step::Off;
+        self.totals.spurious_timeouts += 1;
+        self.phase = Phase::Open;
+        self.nxt = self.max;
+        self.rto.confirm();
+        // RFC 4015 §3.2: not with a mark, which asks for a reduction anyway
+        if self.habits.spurious_timeout == SpuriousTimeout::Undo && !marked {
+            let flight = self.flight_bytes();
+            let initial = self.habits.initial_window_segments * self.window.smss_bytes;
+            self.window.ssthresh_bytes = self.frto.prior_ssthresh_bytes;
+            let cwnd = flight + acked.min(initial); // step (5)
+            self.window.cwnd_bytes = cwnd.max(self.window.smss_bytes);
+            self.cut_end = self.una; // what was taken back covers no mark
+            self.law.undone();
+        } else {
+            self.window.cwnd_bytes = self.window.ssthresh_bytes;
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! A sorted set of half-open intervals of a stream: what a receiver holds out of order, and what a
+//! sender knows to have arrived out of order.
+
+/// More holes than this are not remembered; what they would have told comes again (RFC 2018 §4).
+const MOST: usize = 4096;
+
+/// Intervals `[from, to)`, sorted, apart from one another. The storage is kept for reuse.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Intervals {
+    list: Vec<(u64, u64)>,
+    bytes: u64,
+}
+
+impl Intervals {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Bytes covered.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn as_slice(&self) -> &[(u64, u64)] {
+        &self.list
+    }
+
+    /// The end of the last one.
+    pub(crate) fn highest(&self) -> Option<u64> {
+        self.list.last().map(|&(_, to)| to)
+    }
+
+    /// Adds `[from, to)`; how many bytes of it were not covered before. A set that is full takes
+    /// only what touches an interval it has.
+    pub(crate) fn insert(&mut self, from: u64, to: u64) -> u64 {
+        if from >= to {
+            return 0;
+        }
+        // those from `first` on end at or after `from`; those from `past` on begin after `to`
+        let first = self.list.partition_point(|&(_, end)| end < from);
+        let past = first + self.list[first..].partition_point(|&(start, _)| start <= to);
+        if first == past {
+            if self.list.len() == MOST {
+                return 0;
+            }
+            self.list.insert(first, (from, to));
+            self.bytes += to - from;
+            return to - from;
+        }
+        let covered: u64 = self.list[first..past].iter().map(|&(a, b)| b - a).sum();
+        let merged = (from.min(self.list[first].0), to.max(self.list[past - 1].1));
+        self.list[first] = merged;
+        self.list.drain(first + 1..past);
+        let added = merged.1 - merged.0 - covered;
+        self.bytes += added;
+        added
+    }
+
+    /// Forgets what lies before `place`.
+    pub(crate) fn remove_below(&mut self, place: u64) {
+        let gone = self.list.partition_point(|&(_, to)| to <= place);
+        let below: u64 = self.list[..gone].iter().map(|&(from, to)| to - from).sum();
+        self.bytes -= below;
+        self.list.drain(..gone);
+        if let Some(first) = self.list.first_mut()
+            && first.0 < place
+        {
+            self.bytes -= place - first.0;
+            first.0 = place;
+        }
+    }
+
+    /// Takes out the interval that `place` touches, if there is one: its end.
+    pub(crate) fn take_touching(&mut self, place: u64) -> Option<u64> {
+        let &(from, to) = self.list.first()?;
+        if from > place {
+            return None;
+        }
+        self.list.remove(0);
+        self.bytes -= to - from;
+        Some(to)
+    }
+
+    /// The interval that covers `place`.
+    pub(crate) fn covering(&self, place: u64) -> Option<(u64, u64)> {
+        let index = self.list.partition_point(|&(_, to)| to <= place);
+        let interval = *self.list.get(index)?;
+        (interval.0 <= place).then_some(interval)
+    }
+
+    /// The first gap at or after `place`: where it begins, and where the interval above it does.
+    pub(crate) fn gap_from(&self, place: u64) -> (u64, Option<u64>) {
+        let index = self.list.partition_point(|&(_, to)| to <= place);
+        match self.list.get(index) {
+            Some(&(from, to)) if from <= place => (to, self.list.get(index + 1).map(|next| next.0)),
+            next => (place, next.map(|next| next.0)),
+        }
+    }
+
+    /// Bytes covered before `place`, counted from the nearer end.
+    pub(crate) fn bytes_below(&self, place: u64) -> u64 {
+        let middle = self.list.get(self.list.len() / 2);
+        if middle.is_some_and(|&(from, _)| from < place) {
+            return self.bytes - self.bytes_from(place);
+        }
+        self.list
+            .iter()
+            .take_while(|&&(from, _)| from < place)
+            .map(|&(from, to)| to.min(place) - from)
+            .sum()
+    }
+
+    /// Bytes covered from `place` on, counted from the upper end.
+    pub(crate) fn bytes_from(&self, place: u64) -> u64 {
+        self.list
+            .iter()
+            .rev()
+            .take_while(|&&(_, to)| to > place)
+            .map(|&(from, to)| to - from.max(place))
+            .sum()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Intervals, MOST};
+    use proptest::collection::vec;
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    proptest! {
+        #[test]
+        fn a_set_of_intervals_covers_what_a_set_of_numbers_does(
+            ranges in vec((0u64..200, 1u64..30), 0..40), cut in 0u64..200, place in 0u64..230,
+        ) {
+            let mut set = Intervals::default();
+            let mut model = [false; 256];
+            for &(from, length) in &ranges {
+                let fresh = (from..from + length).filter(|&n| !model[n as usize]).count();
+                prop_assert_eq!(set.insert(from, from + length), fresh as u64);
+                (from..from + length).for_each(|n| model[n as usize] = true);
+            }
+            set.remove_below(cut);
+            model[..cut as usize].fill(false);
+            let count = |upto: u64| model[..upto as usize].iter().filter(|&&held| held).count();
+            prop_assert_eq!(set.bytes(), count(256) as u64);
+            prop_assert_eq!(set.bytes_below(place), count(place) as u64);
+            let apart = set.as_slice().windows(2).all(|pair| pair[0].1 < pair[1].0);
+            prop_assert_eq!(apart, true);
+            let gap = (place..256).find(|&n| !model[n as usize]).unwrap_or(256);
+            prop_assert_eq!(set.gap_from(place).0, gap);
+            prop_assert_eq!(set.covering(place).is_some(), model[place as usize]);
+        }
+    }
+
+    #[test]
+    fn a_full_set_refuses_another_hole_and_still_grows_at_its_ends() {
+        let mut set = Intervals::default();
+        for index in 0..MOST as u64 {
+            set.insert(10 * index, 10 * index + 5);
+        }
+        let end = 10 * MOST as u64;
+        assert_eq!(set.insert(end, end + 5), 0);
+        assert_eq!(set.insert(end - 5, end), 5);
+    }
+}

@@ -1,0 +1,36 @@
+//! TCP endpoints by the RFCs, for the simulator: segments in, segments out, no clock, no sockets.
+//!
+//! A [`Connection`] is one end of one connection, both directions. It is told the time, the
+//! segments that arrive and what its application writes; it answers with segments and with the
+//! next moment at which it wants to be called. Sequence numbers wrap at 32 bits as on the wire;
+//! all arithmetic is in integers.
+//!
+//! Read in this order: [`segment`], [`config`], [`connection`] with `handshake`, `arrival` and
+//! `emission`; the receiving half (`receiver`, `reassembly`); the sending half (`sender`, `output`,
+//! `acks`, `rto`, `recovery`, `scoreboard`, `sack_recovery`, `frto`); then [`congestion`].
+
+mod acks;
+mod arrival;
+pub mod config;
+pub mod congestion;
+pub mod connection;
+mod emission;
+mod frto;
+mod handshake;
+pub mod info;
+mod intervals;
+mod output;
+mod reassembly;
+mod receiver;
+mod recovery;
+mod rto;
+mod sack_recovery;
+mod scoreboard;
+pub mod segment;
+mod sender;
+mod seq;
+
+pub use config::{Config, CongestionControl, SpuriousTimeout};
+pub use connection::Connection;
+pub use info::{Info, Totals};
+pub use segment::{Options, SackBlocks, Segment, flags};

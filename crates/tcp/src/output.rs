@@ -1,0 +1,248 @@
+//! What the sender may send now: segment by segment, until nothing more may go.
+
+use uc_net::Nanos;
+
+use crate::sender::{Phase, Sender, Waits};
+
+/// RFC 3042: new segments beyond the window, for the first two duplicate ACKs.
+const LIMITED_TRANSMIT_SEGMENTS: u32 = 2;
+/// RFC 9293 §3.8.6.2.1: Fs, the part of the largest window that is worth a segment; 1/2.
+const WORTHWHILE_PART: u32 = 2;
+
+/// A segment to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    pub(crate) seq: u64,
+    pub(crate) bytes: u32,
+    pub(crate) fin: bool,
+    pub(crate) push: bool,
+    /// Never sent before, and no window probe.
+    pub(crate) fresh: bool,
+}
+
+impl Sender {
+    /// The next segment that may go at `now`.
+    #[inline]
+    pub(crate) fn poll(&mut self, now: Nanos) -> Option<Chunk> {
+        if self.resend_first {
+            self.resend_first = false;
+            let above = self.scoreboard.hole_from(self.una).1;
+            return Some(self.send_again(now, self.una, above));
+        }
+        if self.sack && self.phase == Phase::Fast {
+            return self.poll_sack(now);
+        }
+        if self.nxt < self.max {
+            return self.poll_again(now);
+        }
+        self.poll_new(now)
+    }
+
+    /// After a timeout: all that is unacknowledged goes again, in order, as the window opens.
+    fn poll_again(&mut self, now: Nanos) -> Option<Chunk> {
+        let mut above = None;
+        if !self.scoreboard.is_empty() {
+            let (hole, next) = self.scoreboard.hole_from(self.nxt);
+            self.nxt = hole.min(self.max);
+            above = next;
+            if self.nxt == self.max {
+                return self.poll_new(now);
+            }
+        }
+        let end = self.max.min(above.unwrap_or(self.max));
+        let bytes = (end - self.nxt).min(u64::from(self.window.smss_bytes)) as u32;
+        if self.in_network() + bytes > self.window.cwnd_bytes {
+            self.limited_end = self.max;
+            return None;
+        }
+        if self.nxt + u64::from(bytes) > self.right_edge() {
+            return None;
+        }
+        Some(self.send_again(now, self.nxt, above))
+    }
+
+    /// Bytes between SND.UNA and SND.NXT that the peer is not known to have.
+    fn in_network(&self) -> u32 {
+        let sacked = if self.scoreboard.is_empty() || self.phase != Phase::Loss {
+            0
+        } else {
+            self.scoreboard.sacked_below(self.nxt)
+        };
+        (self.nxt - self.una - sacked) as u32
+    }
+
+    fn right_edge(&self) -> u64 {
+        self.una + u64::from(self.snd_wnd)
+    }
+
+    /// New data, as far as both windows, Nagle's rule and the avoidance of silly windows let it.
+    #[inline]
+    pub(crate) fn poll_new(&mut self, now: Nanos) -> Option<Chunk> {
+        if self.nxt >= self.write_end {
+            return self.poll_fin(now);
+        }
+        if self.una == self.max {
+            self.restart_after_idle(now);
+        }
+        let cwnd_room = match self.frto.allowance_bytes(self.window.smss_bytes) {
+            Some(allowed) => allowed,
+            None => self.cwnd_now().saturating_sub(self.in_network()),
+        };
+        self.poll_new_into(now, cwnd_room)
+    }
+
+    /// New data into a congestion window with this room.
+    pub(crate) fn poll_new_into(&mut self, now: Nanos, cwnd_room: u32) -> Option<Chunk> {
+        let smss = self.window.smss_bytes;
+        let queued = self.write_end.saturating_sub(self.nxt);
+        let wnd_room = self.right_edge().saturating_sub(self.nxt) as u32;
+        let wanted = queued.min(u64::from(smss)) as u32;
+        let bytes = wanted.min(cwnd_room).min(wnd_room);
+        if bytes < smss && !self.may_send_runt(bytes, wanted, cwnd_room) {
+            if cwnd_room < wanted {
+                self.limited_end = self.max;
+            }
+            return self.poll_probe(now, queued);
+        }
+        if self.waits == Waits::Mark && self.deadline.is_some() {
+            return None;
+        }
+        Some(self.send_new(now, bytes))
+    }
+
+    /// RFC 9293 §3.8.6.2.1, the cases below a full segment. The room in the congestion window is
+    /// no case: what doesn't fit there waits for the next ACK.
+    fn may_send_runt(&self, bytes: u32, wanted: u32, cwnd_room: u32) -> bool {
+        if bytes == 0 || bytes > cwnd_room {
+            return false;
+        }
+        if bytes == wanted {
+            // (2): all that there is; and Nagle's rule, unless nothing can be added to it
+            return !self.habits.nagle || self.finishing || self.nxt == self.una;
+        }
+        // (3): a good part of what the peer ever offered; (4): the override timer has fired
+        let worthwhile = bytes >= self.max_wnd / WORTHWHILE_PART || self.probe;
+        bytes < cwnd_room && self.nxt == self.una && worthwhile
+    }
+
+    /// The congestion window, and what RFC 3042 or RFC 6675 §5 step (3) adds to it before the
+    /// third duplicate ACK: as much as has left the network.
+    fn cwnd_now(&self) -> u32 {
+        let cwnd = self.window.cwnd_bytes;
+        if self.dup_acks == 0 || !self.habits.limited_transmit || self.phase != Phase::Open {
+            return cwnd;
+        }
+        let segments = if self.dup_acks > LIMITED_TRANSMIT_SEGMENTS {
+            0
+        } else {
+            self.dup_acks
+        };
+        cwnd.saturating_add(segments * self.window.smss_bytes)
+    }
+
+    /// RFC 5681 §4.1: nothing was sent for a retransmission timeout.
+    fn restart_after_idle(&mut self, now: Nanos) {
+        let idle = now.since(self.sent_at);
+        if self.habits.restart_after_idle && idle > self.rto.current() && self.sent_at.0 > 0 {
+            let restart = self.habits.initial_window_segments * self.window.smss_bytes;
+            self.window.cwnd_bytes = self.window.cwnd_bytes.min(restart);
+        }
+    }
+
+    fn poll_fin(&mut self, now: Nanos) -> Option<Chunk> {
+        if !self.finishing || self.nxt > self.write_end {
+            return None;
+        }
+        let chunk = Chunk {
+            seq: self.nxt,
+            bytes: 0,
+            fin: true,
+            push: false,
+            fresh: true,
+        };
+        self.nxt += 1;
+        self.max = self.nxt;
+        self.sent(now);
+        Some(chunk)
+    }
+
+    /// RFC 9293 §3.8.6.1: one byte into a window that may have opened.
+    fn poll_probe(&mut self, now: Nanos, queued: u64) -> Option<Chunk> {
+        if self.una != self.max || queued == 0 {
+            return None;
+        }
+        if self.deadline.is_none() {
+            let due = self.probe;
+            self.probe = false;
+            self.start_timer(now, Waits::Window);
+            if due {
+                self.probed = true;
+                return Some(Chunk {
+                    seq: self.nxt,
+                    bytes: 1,
+                    fin: false,
+                    push: false,
+                    fresh: false,
+                });
+            }
+        }
+        None
+    }
+
+    fn send_new(&mut self, now: Nanos, bytes: u32) -> Chunk {
+        let seq = self.nxt;
+        let end = seq + u64::from(bytes);
+        let last = end == self.write_end;
+        let fin = last && self.finishing;
+        if self.dup_acks > 0 && end - self.una > u64::from(self.window.cwnd_bytes) {
+            self.limited_bytes += bytes;
+        }
+        self.nxt = end + u64::from(fin);
+        self.max = self.nxt;
+        self.probe = false;
+        if self.timed.is_none() {
+            self.timed = Some((end, now));
+        }
+        self.totals.sent_bytes += u64::from(bytes);
+        self.sent(now);
+        Chunk {
+            seq,
+            bytes,
+            fin,
+            push: last,
+            fresh: true,
+        }
+    }
+
+    /// One segment from `seq` on again, not beyond what was sent, nor into what `above` begins.
+    pub(crate) fn send_again(&mut self, now: Nanos, seq: u64, above: Option<u64>) -> Chunk {
+        let end = self.max.min(above.unwrap_or(self.max)).min(self.write_end);
+        let bytes = end
+            .saturating_sub(seq)
+            .min(u64::from(self.window.smss_bytes)) as u32;
+        let end = seq + u64::from(bytes);
+        let fin = end == self.write_end && self.max > self.write_end;
+        self.nxt = self.nxt.max(end + u64::from(fin));
+        self.timed = None; // RFC 6298 §3: Karn's rule
+        self.totals.sent_bytes += u64::from(bytes);
+        self.totals.retransmitted_bytes += u64::from(bytes);
+        self.totals.retransmits += 1;
+        self.sent(now);
+        Chunk {
+            seq,
+            bytes,
+            fin,
+            push: end == self.write_end,
+            fresh: false,
+        }
+    }
+
+    /// RFC 6298 (5.1).
+    fn sent(&mut self, now: Nanos) {
+        self.sent_at = now;
+        self.frto.sent();
+        if self.deadline.is_none() || self.waits != Waits::Ack {
+            self.start_timer(now, Waits::Ack);
+        }
+    }
+}

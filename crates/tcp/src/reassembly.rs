@@ -1,0 +1,87 @@
+//! What arrived out of order, and how it is reported: RFC 2018 §4.
+
+use crate::intervals::Intervals;
+use crate::segment::SackBlocks;
+
+const REMEMBERED: usize = 4;
+
+/// Data beyond a gap.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reassembly {
+    held: Intervals,
+    /// Where the segments lie that came last, the last one first.
+    recent: [u64; REMEMBERED],
+}
+
+impl Reassembly {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// A segment beyond the next byte expected.
+    pub(crate) fn hold(&mut self, from: u64, to: u64) {
+        self.held.insert(from, to);
+        self.recent.rotate_right(1);
+        self.recent[0] = from;
+    }
+
+    /// Everything before `next` has come: how far the stream is whole now.
+    pub(crate) fn join(&mut self, next: u64) -> u64 {
+        let mut whole = next;
+        while let Some(end) = self.held.take_touching(whole) {
+            whole = whole.max(end);
+        }
+        whole
+    }
+
+    /// RFC 2018 §4: first the block with the segment that came last, then those reported last.
+    pub(crate) fn blocks(&self) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        if self.held.is_empty() {
+            return blocks;
+        }
+        let recent = self
+            .recent
+            .iter()
+            .filter_map(|&place| self.held.covering(place));
+        for (from, to) in recent.chain(self.held.as_slice().iter().rev().copied()) {
+            let block = (from as u32, to as u32);
+            if blocks.is_full() {
+                break;
+            }
+            if !blocks.as_slice().contains(&block) {
+                blocks.push(block.0, block.1);
+            }
+        }
+        blocks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reassembly;
+
+    #[test]
+    fn the_block_that_grew_last_is_reported_first_and_the_oldest_is_left_out() {
+        let mut held = Reassembly::default();
+        for from in [10, 30, 50, 70] {
+            held.hold(from, from + 10);
+        }
+        assert_eq!(held.blocks().as_slice(), [(70, 80), (50, 60), (30, 40)]);
+        held.hold(20, 25);
+        assert_eq!(held.blocks().as_slice(), [(10, 25), (70, 80), (50, 60)]);
+    }
+
+    #[test]
+    fn the_stream_is_whole_up_to_the_next_gap() {
+        let mut held = Reassembly::default();
+        held.hold(20, 30);
+        held.hold(30, 40);
+        held.hold(50, 60);
+        assert_eq!(held.join(10), 10);
+        assert_eq!(held.join(20), 40);
+        assert_eq!(held.blocks().as_slice(), [(50, 60)]);
+        assert_eq!(held.join(55), 60);
+        assert!(held.is_empty());
+    }
+}

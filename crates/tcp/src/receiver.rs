@@ -1,0 +1,267 @@
+//! The receiving half: order, the acknowledgment's moment, the window, the echo of marks.
+
+use uc_net::{Ecn, Nanos};
+
+use crate::config::{Config, CongestionControl};
+use crate::reassembly::Reassembly;
+use crate::segment::{Segment, flags};
+use crate::seq;
+
+/// RFC 7323 §2.3.
+const MOST_WSCALE: u8 = 14;
+
+/// When an acknowledgment is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Nothing to acknowledge.
+    No,
+    /// With the next segment sent, or when the delayed ACK's time is up.
+    Later,
+    /// With this call's segments.
+    Now,
+    /// By itself: it must count as a duplicate at the peer (RFC 5681 §2 (b)).
+    Alone,
+}
+
+/// The receiving half of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    /// RCV.NXT.
+    pub(crate) nxt: u64,
+    /// The right edge that is meant, and the one that was said: the field's unit can put it higher.
+    edge: u64,
+    said_edge: u64,
+    buffer_bytes: u32,
+    /// In order, and not taken by the application.
+    unread_bytes: u32,
+    pub(crate) wscale: u8,
+    reading: bool,
+    pub(crate) due: Due,
+    /// Arrived since the last ACK, and the largest segment so far.
+    unacked_bytes: u32,
+    segment_bytes: u32,
+    delay: Option<Nanos>,
+    pub(crate) deadline: Option<Nanos>,
+    /// What ACKs say in ECE: RFC 3168 §6.1.3 until CWR, RFC 8257 §3.2 as the last segment was.
+    pub(crate) echo: bool,
+    exact_echo: bool,
+    pub(crate) held: Reassembly,
+    /// Where the peer's FIN lies.
+    fin: Option<u64>,
+    pub(crate) finished: bool,
+    /// RFC 7323 §4.3: TS.Recent and Last.ACK.sent.
+    pub(crate) ts_recent: u32,
+    last_ack: u64,
+}
+
+impl Receiver {
+    pub(crate) fn new(config: &Config) -> Receiver {
+        Receiver {
+            nxt: 0,
+            edge: 0,
+            said_edge: 0,
+            buffer_bytes: config.receive_buffer_bytes,
+            unread_bytes: 0,
+            wscale: 0,
+            reading: true,
+            due: Due::No,
+            unacked_bytes: 0,
+            segment_bytes: 0,
+            delay: config.delayed_ack,
+            deadline: None,
+            echo: false,
+            exact_echo: matches!(config.congestion_control, CongestionControl::Dctcp { .. }),
+            held: Reassembly::default(),
+            fin: None,
+            finished: false,
+            ts_recent: 0,
+            last_ack: 0,
+        }
+    }
+
+    /// The peer's SYN: its place, and the window that ours or our answer promises.
+    pub(crate) fn start(&mut self, irs: u64) {
+        self.nxt = irs + 1;
+        self.last_ack = self.nxt;
+        self.edge = self.nxt + u64::from(self.syn_window());
+        self.said_edge = self.edge;
+    }
+
+    /// RFC 7323 §2.2: the window of a SYN isn't scaled.
+    pub(crate) fn syn_window(&self) -> u16 {
+        self.buffer_bytes.min(u32::from(u16::MAX)) as u16
+    }
+
+    pub(crate) fn set_wscale(&mut self, wscale: u8) {
+        self.wscale = wscale.min(MOST_WSCALE);
+    }
+
+    fn free_bytes(&self) -> u32 {
+        self.buffer_bytes.saturating_sub(self.unread_bytes)
+    }
+
+    /// Whether the edge may move: by a segment or half the buffer at least (RFC 9293
+    /// §3.8.6.2.2). Answers the edge that the window field can say, rounded down.
+    fn next_edge(&self) -> Option<u64> {
+        let most = u32::from(u16::MAX) << self.wscale;
+        let window = self.free_bytes().min(most) >> self.wscale << self.wscale;
+        let edge = self.nxt + u64::from(window);
+        let step = (self.buffer_bytes / 2).min(self.segment_bytes).max(1);
+        (edge >= self.edge + u64::from(step)).then_some(edge)
+    }
+
+    /// The window field of a segment that goes out now. Rounded up where the promised edge stays,
+    /// because an edge never moves to the left (RFC 9293 §3.8.6).
+    pub(crate) fn take_window(&mut self) -> u16 {
+        if let Some(edge) = self.next_edge() {
+            self.edge = edge;
+        }
+        let window = self.edge.saturating_sub(self.nxt);
+        let field = (window + (1 << self.wscale) - 1) >> self.wscale;
+        let field = field.min(u64::from(u16::MAX));
+        self.said_edge = self.said_edge.max(self.nxt + (field << self.wscale));
+        field as u16
+    }
+
+    /// A segment with the acknowledgment leaves.
+    pub(crate) fn acknowledged(&mut self) {
+        self.due = Due::No;
+        self.unacked_bytes = 0;
+        self.deadline = None;
+        self.last_ack = self.nxt;
+    }
+
+    /// RFC 8257 §3.2: before the echo changes, what came before is acknowledged with the old one.
+    pub(crate) fn must_acknowledge_first(&self, segment: &Segment) -> bool {
+        let changes = self.exact_echo && (segment.ecn == Ecn::Ce) != self.echo;
+        changes && segment.payload_bytes > 0 && self.unacked_bytes > 0
+    }
+
+    /// RFC 3168 §6.1.3 or RFC 8257 §3.2.
+    pub(crate) fn take_mark(&mut self, segment: &Segment) {
+        let marked = segment.ecn == Ecn::Ce;
+        if self.exact_echo {
+            if segment.payload_bytes > 0 && marked != self.echo {
+                self.echo = marked;
+                self.due = self.due_at_least(Due::Now);
+            }
+            return;
+        }
+        if segment.has(flags::CWR) {
+            self.echo = false;
+        }
+        self.echo |= marked;
+    }
+
+    fn due_at_least(&self, due: Due) -> Due {
+        if self.due as u8 > due as u8 {
+            self.due
+        } else {
+            due
+        }
+    }
+
+    /// RFC 7323 §5.3: an old duplicate, by its timestamp?
+    pub(crate) fn is_stale(&self, ts_val: u32) -> bool {
+        (ts_val.wrapping_sub(self.ts_recent) as i32) < 0
+    }
+
+    /// RFC 7323 §4.3 (2): the timestamp to echo is the one of the segment at the left edge.
+    pub(crate) fn take_timestamp(&mut self, seq: u64, ts_val: u32) {
+        if seq <= self.last_ack && !self.is_stale(ts_val) {
+            self.ts_recent = ts_val;
+        }
+    }
+
+    /// RFC 9293 §3.4: does the segment touch the window?
+    pub(crate) fn is_acceptable(&self, seq: u64, sequence_bytes: u64) -> bool {
+        let edge = self.said_edge.max(self.nxt);
+        if sequence_bytes == 0 {
+            return seq >= self.nxt && (seq <= edge);
+        }
+        seq + sequence_bytes > self.nxt && (seq < edge || seq == self.nxt)
+    }
+
+    /// Payload or FIN that is acceptable; how much of it is in order for the application.
+    #[inline]
+    pub(crate) fn take_data(&mut self, now: Nanos, seq: u64, segment: &Segment) -> u32 {
+        let bytes = u32::from(segment.payload_bytes);
+        let mut end = seq + u64::from(bytes);
+        self.segment_bytes = self.segment_bytes.max(bytes);
+        // what lies beyond the window is cut off (RFC 9293 §3.10.7.4): a probe into a full buffer
+        // is answered and not taken
+        if end > self.said_edge && bytes > 0 {
+            self.due = self.due_at_least(Due::Now);
+            end = self.said_edge.max(self.nxt);
+            if seq >= end {
+                return 0;
+            }
+        } else if segment.has(flags::FIN) {
+            self.fin = Some(end);
+        }
+        if seq > self.nxt {
+            self.held.hold(seq, end);
+            self.due = Due::Alone; // RFC 5681 §4.2: at once, out of order
+            return 0;
+        }
+        let before = self.nxt;
+        self.nxt = self.nxt.max(end);
+        if self.held.is_empty() {
+            self.plan_ack(now, bytes);
+        } else {
+            self.nxt = self.held.join(self.nxt);
+            self.due = self.due_at_least(Due::Now); // RFC 5681 §4.2: fills a gap
+        }
+        let fresh = (self.nxt - before) as u32;
+        if self.fin == Some(self.nxt) {
+            self.nxt += 1;
+            self.finished = true;
+            self.due = self.due_at_least(Due::Now);
+        }
+        if !self.reading {
+            self.unread_bytes += fresh;
+            return 0;
+        }
+        fresh
+    }
+
+    /// RFC 5681 §4.2: every second full segment at once, the rest within the delay.
+    fn plan_ack(&mut self, now: Nanos, bytes: u32) {
+        self.unacked_bytes += bytes;
+        match self.delay {
+            Some(delay) if self.unacked_bytes < 2 * self.segment_bytes => {
+                self.due = self.due_at_least(Due::Later);
+                if self.deadline.is_none() {
+                    self.deadline = Some(now + delay);
+                }
+            }
+            _ => self.due = self.due_at_least(Due::Now),
+        }
+    }
+
+    /// The delayed ACK's time is up.
+    pub(crate) fn expire(&mut self) {
+        self.deadline = None;
+        self.due = self.due_at_least(Due::Now);
+    }
+
+    /// The application starts or stops to read: what it takes now. A window that opens far enough
+    /// is told at once.
+    pub(crate) fn set_reading(&mut self, reading: bool) -> u32 {
+        self.reading = reading;
+        if !reading {
+            return 0;
+        }
+        let taken = std::mem::take(&mut self.unread_bytes);
+        if taken > 0 && self.next_edge().is_some() {
+            self.due = self.due_at_least(Due::Now);
+        }
+        taken
+    }
+
+    /// The place that 32 bits of a segment to us mean.
+    #[inline]
+    pub(crate) fn place(&self, wire: u32) -> u64 {
+        seq::unwrap(self.nxt, wire)
+    }
+}

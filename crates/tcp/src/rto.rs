@@ -1,0 +1,156 @@
+//! The retransmission timeout, RFC 6298.
+
+use uc_net::Nanos;
+
+use crate::config::Config;
+
+/// RFC 6298 (5.7): the timeout for data after a SYN that had to be sent again.
+const AFTER_LOST_SYN: Nanos = Nanos::from_secs(3);
+/// Beyond this the timeout has reached any sensible maximum.
+const MOST_BACKOFF: u32 = 32;
+
+/// RTT estimator and timeout.
+#[derive(Clone, Debug)]
+pub(crate) struct Rto {
+    /// SRTT × 8 and RTTVAR × 4, so that (2.3) loses no fraction; zero before the first sample.
+    srtt_x8_ns: u64,
+    rttvar_x4_ns: u64,
+    /// Within its bounds, not backed off.
+    base_ns: u64,
+    /// What (5.5) made of it.
+    current_ns: u64,
+    backoff: u32,
+    min_ns: u64,
+    max_ns: u64,
+    granularity_ns: u64,
+}
+
+impl Rto {
+    pub(crate) fn new(config: &Config) -> Rto {
+        let initial_ns = config.rto_initial.0.min(config.rto_max.0); // (2.1)
+        Rto {
+            srtt_x8_ns: 0,
+            rttvar_x4_ns: 0,
+            base_ns: initial_ns,
+            current_ns: initial_ns,
+            backoff: 0,
+            min_ns: config.rto_min.0.min(config.rto_max.0),
+            max_ns: config.rto_max.0,
+            granularity_ns: config.rto_granularity.0,
+        }
+    }
+
+    /// A round-trip time that Karn's rule allows (RFC 6298 §3).
+    pub(crate) fn sample(&mut self, rtt: Nanos) {
+        let rtt_ns = rtt.0.max(1);
+        if self.srtt_x8_ns == 0 {
+            self.srtt_x8_ns = rtt_ns * 8; // (2.2)
+            self.rttvar_x4_ns = rtt_ns * 2;
+        } else {
+            // (2.3): RTTVAR first, by the SRTT of before
+            let error_ns = (self.srtt_x8_ns / 8).abs_diff(rtt_ns);
+            self.rttvar_x4_ns = self.rttvar_x4_ns - self.rttvar_x4_ns / 4 + error_ns;
+            self.srtt_x8_ns = self.srtt_x8_ns - self.srtt_x8_ns / 8 + rtt_ns;
+        }
+        let rto_ns = self.srtt_x8_ns / 8 + self.rttvar_x4_ns.max(self.granularity_ns);
+        self.base_ns = rto_ns.clamp(self.min_ns, self.max_ns); // (2.4), (2.5)
+        self.confirm();
+    }
+
+    /// Something sent after the last timeout was acknowledged: no more backoff.
+    pub(crate) fn confirm(&mut self) {
+        self.backoff = 0;
+        self.current_ns = self.base_ns;
+    }
+
+    /// (5.5): the timer is backed off.
+    pub(crate) fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
+        let doubled_ns = self.base_ns.saturating_mul(1 << self.backoff);
+        self.current_ns = doubled_ns.min(self.max_ns);
+    }
+
+    /// (5.7): the handshake is over, and a SYN of it was lost.
+    pub(crate) fn after_lost_syn(&mut self) {
+        if self.srtt_x8_ns == 0 {
+            self.base_ns = self.base_ns.max(AFTER_LOST_SYN.0).min(self.max_ns);
+        }
+        self.confirm();
+    }
+
+    /// The timeout, backed off.
+    pub(crate) fn current(&self) -> Nanos {
+        Nanos(self.current_ns)
+    }
+
+    /// None before the first sample.
+    pub(crate) fn srtt(&self) -> Option<Nanos> {
+        (self.srtt_x8_ns > 0).then_some(Nanos(self.srtt_x8_ns / 8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rto;
+    use crate::config::Config;
+    use uc_net::Nanos;
+
+    fn estimator() -> Rto {
+        Rto::new(&Config {
+            rto_min: Nanos::ZERO,
+            rto_granularity: Nanos::from_millis(1),
+            rto_max: Nanos::from_secs(60),
+            ..Config::default()
+        })
+    }
+
+    #[test]
+    fn the_first_sample_sets_srtt_and_half_of_it_as_variation() {
+        let mut rto = estimator();
+        assert_eq!(rto.current(), Nanos::from_secs(1));
+        rto.sample(Nanos::from_millis(100));
+        assert_eq!(rto.srtt(), Some(Nanos::from_millis(100)));
+        assert_eq!(rto.current(), Nanos::from_millis(300));
+    }
+
+    #[test]
+    fn equation_2_3_moves_srtt_by_an_eighth_and_the_variation_by_a_quarter() {
+        let mut rto = estimator();
+        rto.sample(Nanos::from_millis(100));
+        rto.sample(Nanos::from_millis(180));
+        // RTTVAR = 3/4 · 50 + 1/4 · 80 = 57.5; SRTT = 7/8 · 100 + 1/8 · 180 = 110
+        assert_eq!(rto.srtt(), Some(Nanos::from_millis(110)));
+        assert_eq!(rto.current(), Nanos::from_millis(340));
+    }
+
+    #[test]
+    fn a_steady_path_leaves_the_grain_above_srtt() {
+        let mut rto = estimator();
+        for _ in 0..200 {
+            rto.sample(Nanos::from_millis(50));
+        }
+        assert_eq!(rto.current(), Nanos::from_millis(51));
+    }
+
+    #[test]
+    fn backoff_doubles_to_the_maximum_and_ends_with_a_sample() {
+        let mut rto = estimator();
+        rto.back_off();
+        rto.back_off();
+        assert_eq!(rto.current(), Nanos::from_secs(4));
+        for _ in 0..100 {
+            rto.back_off();
+        }
+        assert_eq!(rto.current(), Nanos::from_secs(60));
+        rto.sample(Nanos::from_millis(100));
+        assert_eq!(rto.current(), Nanos::from_millis(300));
+    }
+
+    #[test]
+    fn a_lost_syn_makes_the_timeout_of_data_three_seconds() {
+        let mut rto = estimator();
+        rto.back_off();
+        rto.after_lost_syn();
+        assert_eq!(rto.current(), Nanos::from_secs(3));
+    }
+}

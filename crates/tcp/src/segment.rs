@@ -1,0 +1,113 @@
+//! A TCP segment as the simulated wire carries it: the header's fields, the payload as a length.
+
+use uc_net::Ecn;
+
+/// TCP header flags, by their bits on the wire (RFC 9293 §3.1, RFC 3168 §6.1).
+pub mod flags {
+    /// No more data from the sender.
+    pub const FIN: u8 = 0x01;
+    /// Synchronise sequence numbers.
+    pub const SYN: u8 = 0x02;
+    /// Reset the connection.
+    pub const RST: u8 = 0x04;
+    /// Push.
+    pub const PSH: u8 = 0x08;
+    /// The acknowledgment field is significant.
+    pub const ACK: u8 = 0x10;
+    /// ECN echo.
+    pub const ECE: u8 = 0x40;
+    /// Congestion window reduced.
+    pub const CWR: u8 = 0x80;
+}
+
+/// One segment, and the ECN field of the IP header that it travels under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Sequence number of the first byte (of the SYN or FIN where there is no payload).
+    pub seq: u32,
+    /// Next byte that the sender of this segment expects; with [`flags::ACK`] only.
+    pub ack: u32,
+    /// The 16 bits of the window field, unscaled.
+    pub window: u16,
+    /// Payload in bytes.
+    pub payload_bytes: u16,
+    /// [`flags`].
+    pub flags: u8,
+    /// The IP header's ECN field.
+    pub ecn: Ecn,
+    /// TCP options.
+    pub options: Options,
+}
+
+/// The options that the endpoints speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Maximum segment size, RFC 9293 §3.7.1; on a SYN only, 0: absent.
+    pub mss_bytes: u16,
+    /// Window scale, RFC 7323 §2; on a SYN only.
+    pub wscale: Option<u8>,
+    /// SACK permitted, RFC 2018 §2; on a SYN only.
+    pub sack_permitted: bool,
+    /// TSval and TSecr, RFC 7323 §3, in milliseconds.
+    pub timestamps: Option<(u32, u32)>,
+    /// SACK blocks, RFC 2018 §3.
+    pub sack: SackBlocks,
+}
+
+/// Up to three SACK blocks, the most recent first: what fits beside timestamps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SackBlocks {
+    count: u8,
+    blocks: [(u32, u32); 3],
+}
+
+impl SackBlocks {
+    /// Adds a block, from its first byte to the one after its last; a fourth is left out.
+    pub fn push(&mut self, from: u32, to: u32) {
+        if let Some(place) = self.blocks.get_mut(usize::from(self.count)) {
+            *place = (from, to);
+            self.count += 1;
+        }
+    }
+
+    /// Whether another block would be left out.
+    pub fn is_full(&self) -> bool {
+        usize::from(self.count) == self.blocks.len()
+    }
+
+    /// The blocks, the most recent first.
+    pub fn as_slice(&self) -> &[(u32, u32)] {
+        &self.blocks[..usize::from(self.count)]
+    }
+}
+
+impl Segment {
+    /// Whether any of `flags` is set.
+    pub fn has(&self, flags: u8) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// Sequence space that it takes: payload, and one each for SYN and FIN (RFC 9293 §3.4).
+    pub fn sequence_bytes(&self) -> u32 {
+        u32::from(self.payload_bytes)
+            + u32::from(self.has(flags::SYN))
+            + u32::from(self.has(flags::FIN))
+    }
+
+    /// The TCP header with its options, padded to four bytes as Linux lays them out.
+    pub fn header_bytes(&self) -> u32 {
+        let options = &self.options;
+        let mut bytes = 20;
+        bytes += if options.mss_bytes > 0 { 4 } else { 0 };
+        bytes += if options.wscale.is_some() { 4 } else { 0 };
+        bytes += if options.timestamps.is_some() { 12 } else { 0 };
+        // inside the padding of the timestamps where there are some
+        bytes += if options.sack_permitted && options.timestamps.is_none() {
+            4
+        } else {
+            0
+        };
+        let blocks = options.sack.as_slice().len() as u32;
+        bytes + if blocks > 0 { 4 + 8 * blocks } else { 0 }
+    }
+}

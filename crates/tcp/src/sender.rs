@@ -1,0 +1,276 @@
+//! The sending half: its variables and its one timer. What it sends is in `output`, what an ACK
+//! does in `acks`, loss in `recovery`, `sack_recovery` and `frto`.
+
+use uc_net::Nanos;
+
+use crate::config::Config;
+use crate::congestion::{Control, Law, Window};
+use crate::frto::Frto;
+use crate::info::Totals;
+use crate::rto::Rto;
+use crate::scoreboard::Scoreboard;
+
+/// A write of this many bytes never runs dry.
+const ENDLESS: u64 = u64::MAX >> 1;
+/// RFC 9293 §3.8.3: R2, after which a connection is given up: timeouts in a row (as many as
+/// Linux's tcp_retries2), and 100 s at least.
+const MOST_TIMEOUTS: u32 = 15;
+const LEAST_PATIENCE: Nanos = Nanos::from_secs(100);
+
+/// Where the sender is in the repair of a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing to repair.
+    Open,
+    /// Fast recovery (RFC 6582, RFC 6675).
+    Fast,
+    /// After a timeout, until what was in flight then is acknowledged.
+    Loss,
+}
+
+/// What the one retransmission timer of RFC 6298 §5 waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// An acknowledgment of data.
+    Ack,
+    /// A window to send into (RFC 9293 §3.8.6.1).
+    Window,
+    /// The permission to send that RFC 3168 §6.1.2 takes away at one segment.
+    Mark,
+}
+
+/// The sending half of a connection. Places in its stream are positions as [`crate::seq`] has them.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    /// SND.UNA, SND.NXT (pulled back by a timeout), and the end of what was ever sent.
+    pub(crate) una: u64,
+    pub(crate) nxt: u64,
+    pub(crate) max: u64,
+    /// The end of what the application wrote; a FIN takes the place after it.
+    pub(crate) write_end: u64,
+    pub(crate) window: Window,
+    /// SND.WND, SND.WL1 and the largest window that there was (RFC 9293 §3.8.6.2.1).
+    pub(crate) snd_wnd: u32,
+    pub(crate) max_wnd: u32,
+    pub(crate) wl1: u64,
+    pub(crate) phase: Phase,
+    pub(crate) dup_acks: u32,
+    /// What limited transmit has sent since the last ACK of new data (RFC 3042).
+    pub(crate) limited_bytes: u32,
+    /// The last byte sent when the last recovery or timeout began (RFC 6582 §3.2).
+    pub(crate) recover: u64,
+    /// No second cut by a mark before a byte beyond it is acknowledged (RFC 3168 §6.1.2).
+    pub(crate) cut_end: u64,
+    /// Data before it were sent while the congestion window held more back.
+    pub(crate) limited_end: u64,
+    pub(crate) deadline: Option<Nanos>,
+    pub(crate) waits: Waits,
+    /// The segment being timed: its end, and when it left (RFC 6298 §3).
+    pub(crate) timed: Option<(u64, Nanos)>,
+    /// When data were sent last.
+    pub(crate) sent_at: Nanos,
+    pub(crate) finishing: bool,
+    /// The first unacknowledged segment goes out again, whatever the windows say.
+    pub(crate) resend_first: bool,
+    /// The timer has sent the first unacknowledged segment again (RFC 5681 §3.1).
+    pub(crate) timer_resent: bool,
+    /// A partial ACK of this recovery has restarted the timer (RFC 6582 §3.2 step 5).
+    pub(crate) timer_restarted: bool,
+    /// The persist timer has fired: what fits may go, however small.
+    pub(crate) probe: bool,
+    /// A window probe's byte may be acknowledged beyond `max`.
+    pub(crate) probed: bool,
+    /// Both ends agreed on ECN.
+    pub(crate) ecn: bool,
+    /// The next new segment says CWR.
+    pub(crate) cwr_pending: bool,
+    pub(crate) sack: bool,
+    timeouts_in_row: u32,
+    /// When the first of them was due to be answered.
+    unheard_since: Nanos,
+    pub(crate) law: Law,
+    pub(crate) scoreboard: Scoreboard,
+    /// RFC 6675 §2: HighRxt and RescueRxt; ends are exclusive.
+    pub(crate) high_rxt: u64,
+    pub(crate) rescue_rxt: u64,
+    pub(crate) frto: Frto,
+    pub(crate) rto: Rto,
+    pub(crate) habits: Box<Habits>,
+    pub(crate) totals: Totals,
+}
+
+/// What of the settings the sender asks for after the handshake.
+#[derive(Clone, Debug)]
+pub(crate) struct Habits {
+    pub(crate) initial_window_segments: u32,
+    pub(crate) limited_transmit: bool,
+    pub(crate) timeout_keeps_ssthresh: bool,
+    pub(crate) any_window_duplicates: bool,
+    pub(crate) nagle: bool,
+    pub(crate) cwnd_validation: bool,
+    pub(crate) restart_after_idle: bool,
+    pub(crate) spurious_timeout: crate::config::SpuriousTimeout,
+}
+
+impl Sender {
+    pub(crate) fn new(config: &Config, iss: u64) -> Sender {
+        let smss_bytes = u32::from(config.mss_bytes);
+        Sender {
+            una: iss,
+            nxt: iss,
+            max: iss,
+            write_end: iss + 1,
+            window: Window {
+                cwnd_bytes: smss_bytes,
+                ssthresh_bytes: config.initial_ssthresh_bytes,
+                smss_bytes,
+            },
+            snd_wnd: 0,
+            max_wnd: 0,
+            wl1: 0,
+            phase: Phase::Open,
+            dup_acks: 0,
+            limited_bytes: 0,
+            // Below all data. RFC 6582 §3.2 step 1 says the initial send sequence number, with
+            // which the loss of the very first segment would wait for the timer.
+            recover: iss - 1,
+            cut_end: iss,
+            limited_end: iss,
+            deadline: None,
+            waits: Waits::Ack,
+            timed: None,
+            sent_at: Nanos::ZERO,
+            finishing: false,
+            resend_first: false,
+            timer_resent: false,
+            timer_restarted: false,
+            probe: false,
+            probed: false,
+            ecn: false,
+            cwr_pending: false,
+            sack: false,
+            timeouts_in_row: 0,
+            unheard_since: Nanos::ZERO,
+            law: Law::new(config.congestion_control),
+            scoreboard: Scoreboard::default(),
+            high_rxt: iss,
+            rescue_rxt: 0,
+            frto: Frto::default(),
+            rto: Rto::new(config),
+            habits: Box::new(Habits {
+                initial_window_segments: u32::from(config.initial_window_segments.max(1)),
+                limited_transmit: config.limited_transmit,
+                timeout_keeps_ssthresh: config.timeout_keeps_ssthresh,
+                any_window_duplicates: config.any_window_duplicates,
+                nagle: config.nagle,
+                cwnd_validation: config.cwnd_validation,
+                restart_after_idle: config.restart_after_idle,
+                spurious_timeout: config.spurious_timeout,
+            }),
+            totals: Totals::default(),
+        }
+    }
+
+    /// The handshake is over: `peer_mss_bytes` is what the peer takes, options not counted.
+    pub(crate) fn establish(&mut self, smss_bytes: u32, syn_lost: bool) {
+        self.una += 1;
+        self.window.smss_bytes = smss_bytes;
+        // RFC 5681 §3.1: one segment after a SYN or SYN-ACK was lost
+        let segments = if syn_lost {
+            1
+        } else {
+            self.habits.initial_window_segments
+        };
+        self.window.cwnd_bytes = segments * smss_bytes;
+        self.deadline = None;
+        self.timeouts_in_row = 0;
+        if syn_lost {
+            self.rto.after_lost_syn();
+        }
+    }
+
+    pub(crate) fn write(&mut self, bytes: u64) {
+        if !self.finishing {
+            self.write_end = self.write_end.saturating_add(bytes).min(ENDLESS);
+        }
+    }
+
+    /// FlightSize (RFC 5681 §2).
+    pub(crate) fn flight_bytes(&self) -> u32 {
+        (self.max - self.una) as u32
+    }
+
+    /// All that the application wrote, and the FIN, are acknowledged.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finishing && self.una == self.write_end + 1
+    }
+
+    /// More than `most` timeouts went by without an answer, and `patience` since the first.
+    pub(crate) fn is_given_up(&self, now: Nanos, most: u32, patience: Nanos) -> bool {
+        self.timeouts_in_row > most && now.since(self.unheard_since) >= patience
+    }
+
+    /// RFC 9293 §3.8.3: R2 of data.
+    pub(crate) fn is_out_of_patience(&self, now: Nanos) -> bool {
+        self.is_given_up(now, MOST_TIMEOUTS, LEAST_PATIENCE)
+    }
+
+    /// RFC 6298 (5.1) and (5.3); anything else it waited for is over.
+    pub(crate) fn start_timer(&mut self, now: Nanos, waits: Waits) {
+        self.waits = waits;
+        self.deadline = Some(now + self.rto.current());
+    }
+
+    /// An ACK came: the peer lives.
+    pub(crate) fn heard(&mut self) {
+        self.timeouts_in_row = 0;
+    }
+
+    /// The timer has fired, whatever it waited for: RFC 6298 (5.5) and RFC 9293 §3.8.6.1 double
+    /// the interval.
+    pub(crate) fn count_timeout(&mut self, now: Nanos) {
+        if self.timeouts_in_row == 0 {
+            self.unheard_since = now;
+        }
+        self.timeouts_in_row += 1;
+        self.rto.back_off();
+        self.deadline = None;
+    }
+
+    /// The timer fired.
+    pub(crate) fn expire(&mut self, now: Nanos) {
+        match self.waits {
+            Waits::Ack => self.retransmission_timeout(now),
+            Waits::Window => {
+                self.count_timeout(now);
+                self.probe = true;
+            }
+            Waits::Mark if self.una < self.max => self.retransmission_timeout(now),
+            // RFC 3168 §6.1.2: now a new segment may go
+            Waits::Mark => {
+                self.deadline = None;
+                self.waits = Waits::Ack;
+            }
+        }
+    }
+
+    /// RFC 3168 §6.1.2, an ECE that counts.
+    pub(crate) fn cut_by_mark(&mut self, now: Nanos) {
+        let ssthresh = self.law.marked(&self.window, now);
+        let at_one_segment = self.window.cwnd_bytes <= self.window.smss_bytes;
+        self.window.ssthresh_bytes = ssthresh;
+        // the answer to a mark never is a larger window
+        self.window.cwnd_bytes = ssthresh.min(self.window.cwnd_bytes);
+        self.remember_reduction();
+        self.totals.ecn_cuts += 1;
+        if at_one_segment {
+            self.start_timer(now, Waits::Mark);
+        }
+    }
+
+    /// RFC 3168 §6.1.2: one reduction for a window of data whatever its cause, and CWR after it.
+    pub(crate) fn remember_reduction(&mut self) {
+        self.cut_end = self.max;
+        self.cwr_pending = self.ecn;
+    }
+}

@@ -1,0 +1,443 @@
+//! Two ends and a small network between them for tests: a bottleneck with a queue, a delay, and
+//! what a seed makes go wrong. It also watches the rules that hold for every sender.
+#![allow(
+    dead_code,
+    missing_docs,
+    reason = "every test program uses its own part"
+)]
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use uc_net::{Ecn, Nanos};
+use uc_tcp::{Config, Connection, Segment, flags};
+
+/// Steps after which a run counts as hung.
+const MOST_STEPS: u64 = 2_000_000;
+
+/// What the network does to segments, in 1/1000 of them; delays in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weather {
+    pub loss: u64,
+    pub duplication: u64,
+    pub reordering: u64,
+    pub marking: u64,
+    pub ack_loss: u64,
+    /// Bottleneck: time of a segment, and how many may wait; 0: no bottleneck.
+    pub segment_us: u64,
+    pub queue: u64,
+    /// Lost once: the nth segment with payload (from 1) of the client.
+    pub lose_nth: u64,
+}
+
+/// A random stream of its own (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    pub fn permille(&mut self, chance: u64) -> bool {
+        self.below(1000) < chance
+    }
+}
+
+/// What is known of one end from outside.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// The highest sequence number sent, the highest ACK and right edge received.
+    pub sent_end: Option<u32>,
+    pub acked: u32,
+    pub edge: Option<u32>,
+    wscale: u8,
+    peer_wscale: Option<u8>,
+    /// Payload ranges that arrived here, apart and sorted, from the first byte on.
+    arrived: Vec<(u64, u64)>,
+    irs: Option<u32>,
+    pub segments: u64,
+    pub fresh_bytes: u64,
+    /// The right edge that it promised last, and the highest.
+    promised: Option<u32>,
+    pub window: u32,
+    /// Window probes; a byte of one counts as sent only once it is acknowledged.
+    probes: u32,
+    pub ect_again: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Arrival {
+    at: Nanos,
+    number: u64,
+    to_server: bool,
+    index: usize,
+}
+
+pub struct Pipe {
+    pub client: Connection,
+    pub server: Connection,
+    pub now: Nanos,
+    pub weather: Weather,
+    pub random: Random,
+    pub delay: Nanos,
+    pub watched: [Watched; 2],
+    /// Everything that was sent, by whom and when, if `trace` is on.
+    pub trace: bool,
+    pub log: Vec<(Nanos, bool, Segment)>,
+    free_at: Nanos,
+    events: BinaryHeap<Reverse<Arrival>>,
+    segments: Vec<Segment>,
+    spare: Vec<usize>,
+    numbers: u64,
+    payloads: u64,
+    label: String,
+}
+
+impl Pipe {
+    pub fn new(client: &Config, server: &Config, weather: Weather, seed: u64) -> Pipe {
+        let mut random = Random(seed);
+        let (iss, irs) = (random.next() as u32, random.next() as u32);
+        Pipe {
+            client: Connection::client(client, iss),
+            server: Connection::server(server, irs),
+            now: Nanos::from_millis(1),
+            weather,
+            random,
+            delay: Nanos::from_millis(10),
+            watched: [Watched::default(), Watched::default()],
+            trace: false,
+            log: Vec::new(),
+            free_at: Nanos::ZERO,
+            events: BinaryHeap::new(),
+            segments: Vec::new(),
+            spare: Vec::new(),
+            numbers: 0,
+            payloads: 0,
+            label: format!("seed {seed}, {weather:?}, {client:?}"),
+        }
+    }
+
+    /// Calls one end and puts what it sends on the way.
+    pub fn with(
+        &mut self,
+        client: bool,
+        call: impl FnOnce(&mut Connection, Nanos, &mut Vec<Segment>),
+    ) {
+        let mut sent = Vec::new();
+        let now = self.now;
+        let end = if client {
+            &mut self.client
+        } else {
+            &mut self.server
+        };
+        call(end, now, &mut sent);
+        self.check(client, &sent);
+        for segment in sent {
+            self.carry(client, segment);
+        }
+    }
+
+    pub fn open(&mut self) {
+        self.with(true, |end, now, sent| {
+            end.open(now, &mut |segment| sent.push(segment))
+        });
+    }
+
+    pub fn write(&mut self, client: bool, bytes: u64) {
+        self.with(client, |end, now, sent| {
+            end.write(now, bytes, &mut |s| sent.push(s))
+        });
+    }
+
+    pub fn finish(&mut self, client: bool) {
+        self.with(client, |end, now, sent| {
+            end.finish(now, &mut |s| sent.push(s))
+        });
+    }
+
+    pub fn set_reading(&mut self, client: bool, reading: bool) {
+        self.with(client, |end, now, sent| {
+            end.set_reading(now, reading, &mut |s| sent.push(s))
+        });
+    }
+
+    fn carry(&mut self, from_client: bool, mut segment: Segment) {
+        if self.trace {
+            self.log.push((self.now, from_client, segment));
+        }
+        let payload = segment.payload_bytes > 0;
+        self.payloads += u64::from(payload && from_client);
+        let chosen = payload && from_client && self.payloads == self.weather.lose_nth;
+        let loss = if payload {
+            self.weather.loss
+        } else {
+            self.weather.ack_loss
+        };
+        if chosen || self.random.permille(loss) {
+            return;
+        }
+        if segment.ecn.can_be_marked() && self.random.permille(self.weather.marking) {
+            segment.ecn = Ecn::Ce;
+        }
+        let mut at = self.now + self.delay;
+        if self.weather.segment_us > 0 && payload {
+            let service = Nanos::from_micros(self.weather.segment_us);
+            let start = self.free_at.max(self.now);
+            if start.since(self.now).0 > service.0 * self.weather.queue {
+                return;
+            }
+            self.free_at = start + service;
+            at = self.free_at + self.delay;
+        }
+        if self.random.permille(self.weather.reordering) {
+            at += Nanos::from_micros(self.random.below(5_000));
+        }
+        self.schedule(at, from_client, segment);
+        if self.random.permille(self.weather.duplication) {
+            let later = at + Nanos::from_micros(self.random.below(3_000));
+            self.schedule(later, from_client, segment);
+        }
+    }
+
+    fn schedule(&mut self, at: Nanos, to_server: bool, segment: Segment) {
+        let index = self.spare.pop().unwrap_or(self.segments.len());
+        if index == self.segments.len() {
+            self.segments.push(segment);
+        } else {
+            self.segments[index] = segment;
+        }
+        self.numbers += 1;
+        self.events.push(Reverse(Arrival {
+            at,
+            number: self.numbers,
+            to_server,
+            index,
+        }));
+    }
+
+    /// When something happens next.
+    pub fn next_at(&self) -> Option<Nanos> {
+        let arrival = self.events.peek().map(|Reverse(arrival)| arrival.at);
+        [arrival, self.client.deadline(), self.server.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The next event; false if there is none.
+    pub fn step(&mut self) -> bool {
+        let Some(at) = self.next_at() else {
+            return false;
+        };
+        self.now = self.now.max(at);
+        if self
+            .events
+            .peek()
+            .is_some_and(|Reverse(arrival)| arrival.at <= self.now)
+        {
+            let Reverse(arrival) = self.events.pop().expect("just seen");
+            let segment = self.segments[arrival.index];
+            self.spare.push(arrival.index);
+            self.arrive(!arrival.to_server, &segment);
+        } else {
+            let client = self
+                .client
+                .deadline()
+                .is_some_and(|deadline| deadline <= self.now);
+            self.with(client, |end, now, sent| {
+                end.expire(now, &mut |s| sent.push(s))
+            });
+            let end = if client { &self.client } else { &self.server };
+            assert!(
+                end.deadline().is_none_or(|deadline| deadline > self.now),
+                "a timer that fired stays due: {}",
+                self.label
+            );
+        }
+        true
+    }
+
+    fn arrive(&mut self, at_client: bool, segment: &Segment) {
+        let watched = &mut self.watched[usize::from(!at_client)];
+        watched.arrived(segment);
+        self.with(at_client, |end, now, sent| {
+            end.receive(now, segment, &mut |s| sent.push(s));
+        });
+    }
+
+    /// Until `done` or nothing is left to happen.
+    pub fn run(&mut self, done: impl Fn(&Pipe) -> bool) {
+        for _ in 0..MOST_STEPS {
+            if done(self) || !self.step() {
+                return;
+            }
+        }
+        panic!("no end in sight: {}", self.label);
+    }
+
+    pub fn run_until(&mut self, at: Nanos) {
+        while self.next_at().is_some_and(|next| next <= at) {
+            self.step();
+        }
+        self.now = self.now.max(at);
+    }
+
+    /// What holds after every call of an end.
+    fn check(&mut self, client: bool, sent: &[Segment]) {
+        let end = if client { &self.client } else { &self.server };
+        let (info, totals) = (end.info(), end.totals());
+        let watched = &mut self.watched[usize::from(!client)];
+        for segment in sent {
+            watched.sends(segment, &info, &self.label);
+        }
+        let whole = watched.whole_bytes();
+        assert!(
+            totals.delivered_bytes <= whole,
+            "{} bytes delivered, {whole} arrived in order: {}",
+            totals.delivered_bytes,
+            self.label
+        );
+        assert!(
+            totals.acknowledged_bytes <= totals.sent_bytes,
+            "{}",
+            self.label
+        );
+    }
+
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+}
+
+fn after(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+impl Watched {
+    fn arrived(&mut self, segment: &Segment) {
+        let syn = segment.has(flags::SYN);
+        if syn {
+            self.irs.get_or_insert(segment.seq);
+            self.peer_wscale = self.peer_wscale.or(segment.options.wscale);
+        }
+        if segment.has(flags::ACK) {
+            let scale = if syn {
+                0
+            } else {
+                self.peer_wscale.unwrap_or(0)
+            };
+            let edge = segment.ack.wrapping_add(u32::from(segment.window) << scale);
+            if self.edge.is_none_or(|known| after(edge, known)) {
+                self.edge = Some(edge);
+            }
+            if self.sent_end.is_some_and(|end| !after(segment.ack, end)) {
+                self.acked = segment.ack;
+            }
+        }
+        if let (Some(irs), true) = (self.irs, segment.payload_bytes > 0) {
+            let from = u64::from(segment.seq.wrapping_sub(irs.wrapping_add(1)));
+            if from < 1 << 31 {
+                self.cover(from, from + u64::from(segment.payload_bytes));
+            }
+        }
+    }
+
+    fn cover(&mut self, mut from: u64, mut to: u64) {
+        self.arrived.retain(|&(a, b)| {
+            let apart = b < from || a > to;
+            if !apart {
+                from = from.min(a);
+                to = to.max(b);
+            }
+            apart
+        });
+        let place = self.arrived.partition_point(|&(a, _)| a < from);
+        self.arrived.insert(place, (from, to));
+    }
+
+    fn whole_bytes(&self) -> u64 {
+        self.arrived
+            .first()
+            .map_or(0, |&(from, to)| if from == 0 { to } else { 0 })
+    }
+
+    /// RFC 9293 §3.8.6: the right edge never moves to the left; but by less than the window's
+    /// grain (RFC 7323 §2.4).
+    fn promises(&mut self, segment: &Segment, label: &str) {
+        if segment.has(flags::SYN) {
+            self.wscale = segment.options.wscale.unwrap_or(0);
+        }
+        let known = self.peer_wscale.is_some();
+        let scale = if segment.has(flags::SYN) || !known {
+            0
+        } else {
+            self.wscale
+        };
+        self.window = u32::from(segment.window) << scale;
+        let edge = segment.ack.wrapping_add(self.window);
+        let grain = 1 << scale;
+        if let Some(promised) = self.promised {
+            assert!(
+                after(edge.wrapping_add(grain), promised),
+                "the edge moves back by {}: {segment:?}, {label}",
+                promised.wrapping_sub(edge)
+            );
+        }
+        if segment.has(flags::ACK) && self.promised.is_none_or(|promised| after(edge, promised)) {
+            self.promised = Some(edge);
+        }
+    }
+
+    fn sends(&mut self, segment: &Segment, info: &uc_tcp::Info, label: &str) {
+        self.segments += 1;
+        self.promises(segment, label);
+        let bytes = u32::from(segment.payload_bytes);
+        let end = segment.seq.wrapping_add(segment.sequence_bytes());
+        assert!(
+            bytes <= info.smss_bytes,
+            "larger than a segment: {segment:?}, {label}"
+        );
+        let fresh = self.sent_end.is_none_or(|known| after(end, known));
+        if segment.sequence_bytes() == 0 || !fresh {
+            self.ect_again += u64::from(bytes > 0 && segment.ecn != Ecn::NotEct);
+            return;
+        }
+        if bytes == 1 && !segment.has(flags::PSH | flags::FIN) {
+            self.probes += 1;
+            return;
+        }
+        if let (Some(known), true) = (self.sent_end, bytes > 0) {
+            let beyond = segment.seq.wrapping_sub(known);
+            let follows = beyond <= self.probes;
+            assert!(follows, "new data leave no gap: {segment:?}, {label}");
+            self.probes = 0;
+            self.fresh_bytes += u64::from(beyond);
+        }
+        self.sent_end = Some(end);
+        self.fresh_bytes += u64::from(bytes);
+        let Some(edge) = self.edge else { return };
+        let last = segment.seq.wrapping_add(bytes);
+        assert!(
+            bytes == 0 || !after(last, edge),
+            "beyond the peer's window by {}: {segment:?}, {info:?}, {label}",
+            last.wrapping_sub(edge)
+        );
+        if !info.in_recovery && bytes > 0 {
+            // limited transmit and F-RTO: two segments more
+            let most = info.cwnd_bytes + 2 * info.smss_bytes;
+            assert!(
+                info.in_loss || info.flight_bytes <= most.max(info.smss_bytes),
+                "beyond the congestion window: {segment:?}, {info:?}, {label}"
+            );
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The endpoints against the RFCs, by the scripts in `tests/scripts` (the language: `support`).
+//!
+//! One script by itself: `SCRIPT=rfc5681/slow_start cargo test -p uc-tcp --test scripts`.
+
+mod support;
+
+use std::fs;
+use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
+
+fn scripts() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    let list = |directory: &Path| {
+        let entries = fs::read_dir(directory).expect("tests/scripts is part of the tree");
+        entries
+            .map(|entry| entry.expect("a readable entry").path())
+            .collect::<Vec<_>>()
+    };
+    let mut all: Vec<PathBuf> = list(&root).iter().flat_map(|rfc| list(rfc)).collect();
+    all.sort();
+    all
+}
+
+/// `rfc5681/slow_start`.
+fn name(script: &Path) -> String {
+    let stem = script.with_extension("");
+    let parts: Vec<_> = stem
+        .iter()
+        .rev()
+        .take(2)
+        .map(|part| part.to_string_lossy())
+        .collect();
+    format!("{}/{}", parts[1], parts[0])
+}
+
+#[test]
+fn every_script_holds() {
+    let only = std::env::var("SCRIPT").unwrap_or_default();
+    let mut failures = Vec::new();
+    let mut held = 0;
+    for script in scripts()
+        .iter()
+        .filter(|script| name(script).contains(&only))
+    {
+        let text = fs::read_to_string(script).expect("a readable script");
+        let outcome = catch_unwind(|| support::run::run(&text));
+        let failure = match outcome {
+            Ok(Ok(())) => {
+                held += 1;
+                continue;
+            }
+            Ok(Err(failure)) => failure.to_string(),
+            Err(_) => "the endpoint panicked (its message is above)".to_owned(),
+        };
+        let name = name(script);
+        failures.push(format!(
+            "crates/tcp/tests/scripts/{name}.txt:{failure}\n\
+             again: SCRIPT={name} cargo test -p uc-tcp --test scripts\n"
+        ));
+    }
+    assert!(
+        failures.is_empty(),
+        "{} of {} fail\n{}",
+        failures.len(),
+        failures.len() + held,
+        failures.join("\n")
+    );
+    assert!(held > 0, "no script is named `{only}`");
+}
+
+#[test]
+fn every_script_begins_with_the_rfc_of_its_folder_and_a_section() {
+    for script in scripts() {
+        let text = fs::read_to_string(&script).expect("a readable script");
+        let head = text.lines().next().unwrap_or("");
+        let number = name(&script)
+            .split('/')
+            .next()
+            .unwrap_or("")
+            .replace("rfc", "");
+        assert!(
+            head.starts_with(&format!("# RFC {number} §")) && head.contains(": "),
+            "{}: `{head}` should be `# RFC {number} §…: what holds`",
+            name(&script)
+        );
+    }
+}
+
+/// The line at which a script fails, and why.
+fn fails_at(text: &str) -> (usize, String) {
+    let failure = support::run::run(text).expect_err("it holds and should not");
+    (failure.line, failure.why)
+}
+
+#[test]
+fn a_script_fails_at_the_line_that_does_not_hold() {
+    let start = "config initial_window=2\nhandshake\n0ms write 5000\n";
+    assert!(support::run::run(&format!("{start}> 1:2001/1000\nexpect cwnd=2000")).is_ok());
+    for (rest, line, why) in [
+        ("> 1:1001", 4, "expected nothing more"),
+        ("> 1:3001/1000", 4, "seen nothing"),
+        ("> 1:2001/500", 4, "the range 1:501"),
+        ("> F. 1:2001/1000", 4, "flags F."),
+        ("> 1:2001/1000 ect0", 4, "Ect0"),
+        ("> 1:2001/1000\nexpect cwnd=2001", 5, "seen 2000"),
+        ("> 1:2001/1000\nexpect cwnd<=1999", 5, "seen 2000"),
+        ("> 1:2001/1000\n< ack=1001 frob=1", 5, "no `frob`"),
+        ("> 1:2001/1000\n100s quiet", 5, "expected nothing more"),
+        ("1ms > 1:2001/1000", 4, "the time 1ms"),
+    ] {
+        let (at, seen) = fails_at(&format!("{start}{rest}"));
+        assert_eq!((at, seen.contains(why)), (line, true), "{rest}: {seen}");
+    }
+}
