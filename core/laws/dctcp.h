@@ -32,7 +32,7 @@ static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct 
 {
 	struct uc_dctcp *dctcp = &flow->dctcp;
 	__u8 shift = flow->policy.gain_shift & 15;
-	__u32 acked_bytes, marked_bytes, fraction_q30;
+	__u32 fraction_q30;
 
 	if (!ack->acked_bytes)
 		return;
@@ -41,11 +41,9 @@ static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct 
 		dctcp->marked_bytes += ack->acked_bytes;
 	if (!uc_after(flow->snd_una, dctcp->window_end))
 		return;
-	/* M, the fraction of bytes that were marked. Two ends that conspire can wrap the sums: M
-	 * stays a fraction, and the divisor is never 0 */
-	acked_bytes = dctcp->acked_bytes | !dctcp->acked_bytes;
-	marked_bytes = uc_min(dctcp->marked_bytes, acked_bytes);
-	fraction_q30 = (__u32)(((__u64)marked_bytes << 30) / acked_bytes);
+	/* M, the fraction of bytes that were marked. No garbage wraps the sums: window_end lay less
+	 * than 2^31 ahead of snd_una, and no ACK takes it further than that beyond */
+	fraction_q30 = (__u32)(((__u64)dctcp->marked_bytes << 30) / dctcp->acked_bytes);
 	/* DCTCP.Alpha = DCTCP.Alpha * (1 - g) + g * M; stays within 0 … 1 by itself */
 	dctcp->alpha_q30 = dctcp->alpha_q30 - (dctcp->alpha_q30 >> shift) + (fraction_q30 >> shift);
 	dctcp->window_end = flow->snd_nxt;
