@@ -8,8 +8,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::bench::{Translation, build, build_towards_host, complete_checksums};
+use common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, start};
 use common::capture::{ACK, CWR, Capture, ECE, RST, SYN, Segment, segments};
+use common::sandbox::Sandbox;
 use common::transfer::{End, Transfer};
+use common::uc::{refusal, success};
 use common::{STACKS, experiment, guest, live_with};
 use uc_core::{Flow, Policy, consts};
 use uc_lab::wiring::Wiring;
@@ -193,6 +196,37 @@ fn live_between_two_guests_without_ecn_the_network_sees_dctcp_and_the_guests_see
     for family in ["ipv4", "ipv6"] {
         virtual_to_virtual(family);
     }
+}
+
+#[test]
+fn live_an_attached_port_takes_the_laws_parameters_and_shows_its_estimate() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (plan, lab) = one_guest(SHARED);
+    let sandbox = Sandbox::new();
+    let attach = |more: &[&str]| {
+        let words = [&["attach", PORT, "--law"], more].concat();
+        sandbox.uc(&lab.wiring.hosts, &words)
+    };
+    refusal(
+        attach(&["ecn", "--beta", "0.5"]),
+        &["--beta", "--law dctcp"],
+    );
+    assert!(
+        sandbox.pins().is_empty(),
+        "refused, yet something is pinned"
+    );
+    success(attach(&["dctcp", "--beta", "0.5", "--alpha", "0.75"]));
+    let transfer = start(&plan, &lab, 0);
+    go_on(&[&transfer], 500);
+    let listing = flows(&sandbox, &lab);
+    transfer.finish();
+    let flow = &listing["flows"][0];
+    assert_eq!(flow["law"], "dctcp", "{listing}");
+    // nothing marks here: it has decayed from where it began
+    let alpha = flow["alpha"].as_f64().unwrap();
+    assert!((0.0..0.75).contains(&alpha), "{listing}");
 }
 
 /// A guest under law `dctcp` toward a classic receiver that is taken for one that echoes like that.
