@@ -37,13 +37,14 @@ enum uc_ca_state {
 #define UC_FLOW_FIN_GUEST   0x0040
 #define UC_FLOW_FIN_PEER    0x0080
 #define UC_FLOW_RESET       0x0100
-#define UC_FLOW_TIMED_OUT   0x0200 /* ssthresh was set by a timeout of this same segment */
-#define UC_FLOW_WSCALE      0x0400 /* the one who sent the SYN offered window scaling */
-#define UC_FLOW_NODELAY     0x0800 /* sends runts while one is in flight: Nagle is off */
-#define UC_FLOW_PAIRS       0x1000 /* window.h: makes no runt of an odd segment */
-#define UC_FLOW_BULK        0x2000 /* window.h: sends three segments in one piece */
-#define UC_FLOW_HOLE        0x4000 /* hole_seq is a segment that others of the guest overtook */
-#define UC_FLOW_PROBED      0x8000 /* a byte at snd_nxt went into a shut window */
+#define UC_FLOW_TIMED_OUT   0x0200  /* ssthresh was set by a timeout of this same segment */
+#define UC_FLOW_WSCALE      0x0400  /* the one who sent the SYN offered window scaling */
+#define UC_FLOW_NODELAY     0x0800  /* sends runts while one is in flight: Nagle is off */
+#define UC_FLOW_PAIRS       0x1000  /* window.h: makes no runt of an odd segment */
+#define UC_FLOW_BULK        0x2000  /* window.h: sends three segments in one piece */
+#define UC_FLOW_HOLE        0x4000  /* hole_seq is a segment that others of the guest overtook */
+#define UC_FLOW_PROBED      0x8000  /* a byte at snd_nxt went into a shut window */
+#define UC_FLOW_RUNTS       0x10000 /* window.h: fills a window with a part of a segment */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
@@ -106,11 +107,12 @@ struct uc_flow {
 	__u32 losses; /* fast retransmits and timeouts seen */
 	__u32 marks;  /* CE taken off data to the guest */
 
+	__u32 bits; /* UC_FLOW_* */
+
 	__u16 mss_bytes;           /* payload of a full segment of the guest, as really seen */
 	__u16 mss_candidate_bytes; /* a smaller one, until it has been seen often enough */
 	__u16 peer_window;         /* field of the last ACK to the guest before the edit */
 	__u16 given_window;        /* and after it */
-	__u16 bits;                /* UC_FLOW_* */
 	__u16 runt_short_bytes;    /* what it lacked */
 	__u8 mss_candidate_seen;
 	__u8 offered_segments; /* room in the last window given */

@@ -46,7 +46,7 @@ static __always_inline enum uc_reason uc_forbidden(const struct uc_segment *segm
 /* Has the flow's connection ended, as far as the host can see? */
 static __always_inline __u8 uc_is_closed(const struct uc_flow *flow)
 {
-	__u16 both = UC_FLOW_FIN_GUEST | UC_FLOW_FIN_PEER;
+	__u32 both = UC_FLOW_FIN_GUEST | UC_FLOW_FIN_PEER;
 
 	return flow->bits & UC_FLOW_RESET || (flow->bits & both) == both;
 }

@@ -112,6 +112,8 @@ static __always_inline void uc_learn_runt(struct uc_flow *flow, const struct uc_
 		return;
 	if (uc_after(flow->runt_seq, flow->snd_una))
 		flow->bits |= UC_FLOW_NODELAY;
+	if (!uc_after(flow->edge, end))
+		flow->bits |= UC_FLOW_RUNTS;
 	/* shorter than the grain of the window: what rounding up made of it (window.h) */
 	if (segment->payload_bytes % mss_bytes < 1U << (flow->wscale & 15))
 		flow->bits &= ~UC_FLOW_PAIRS;

@@ -13,6 +13,10 @@
  * that is a few bytes short of a segment, and Nagle's rule (RFC 896) keeps it from making another
  * while that one is in flight: so long, rounding up is free, and the guest sends whole segments.
  *
+ * A guest that avoids the silly window syndrome as RFC 9293 §3.8.6.2.1 has it never sends a part of
+ * a segment because a window ends there: rounded up it uses the whole segments and leaves the rest.
+ * Profile `rfc` takes a guest for such a one until a runt of it has filled a window.
+ *
  * Linux puts PSH on the last segment of each piece that it cuts, and Linux receivers (6.6 on)
  * acknowledge such a segment at once. A native sender cuts pieces of at most half its window; a
  * guest whose own window is far above f's sends three segments in one piece, and its odd one is
@@ -58,6 +62,10 @@ static __always_inline __u32 uc_target_bytes(struct uc_flow *flow, __u32 grain_b
 	__u32 segments = law_bytes > flight_bytes ? (law_bytes - flight_bytes) / mss_bytes : 0;
 
 	uc_learn_pairs(flow, grain_bytes);
+	if (flow->policy.profile == UC_PROFILE_RFC && !(flow->bits & UC_FLOW_RUNTS)) {
+		*up = 1;
+		return flight_bytes + segments * mss_bytes;
+	}
 	*up = !(flow->bits & UC_FLOW_NODELAY) && uc_after(flow->runt_seq, flow->snd_una);
 	if (flow->bits & UC_FLOW_BULK && grain_bytes > 1 && segments > 2 && segments % 2 &&
 	    2 * segments > law_bytes / mss_bytes) {

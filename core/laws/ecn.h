@@ -58,9 +58,16 @@ static __always_inline __u32 uc_ecn_minimum(const struct uc_flow *flow)
 static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_ack *ack)
 {
 	__u8 lost = flow->ca == UC_CA_RECOVERY || (ack->duplicate && flow->dup_acks == UC_DUP_ACKS);
+	__u8 resending = flow->ca == UC_CA_LOSS;
+	struct uc_ack rest = *ack;
 
 	if (!ack->ece || lost || !uc_after(flow->snd_una, flow->reno.reduced_seq)) {
-		uc_rfc_ack(flow, ack);
+		/* §6.1.2: nor does an ACK with ECE open the window; but while a timeout is being
+		 * repaired, which answered the marks before it, the guest's own growth lets out
+		 * what is sent again, and no window can hold back what is in flight */
+		if (ack->ece && !lost && !resending)
+			rest.acked_bytes = 0;
+		uc_rfc_ack(flow, &rest);
 		return;
 	}
 	uc_rfc_cut(flow, uc_max(uc_ecn_remains(flow), uc_ecn_minimum(flow) * flow->mss_bytes));

@@ -33,22 +33,14 @@ pub struct Demo {
 /// The experiment travels inside the program.
 const EXPERIMENT: &str = include_str!("../../../experiments/demo.toml");
 
-/// Hosts that follow RFC 9293 §3.8.6.2.1 to the letter never send the odd bytes by which a scaled
-/// window misses a segment's end, as Linux does: at a scale of 7 and windows of five segments they
-/// would send one segment less, and the demo would show that instead.
-const EXACT_WINDOWS: &str = "stack.server.wscale=0";
-
 /// Cells of a bar.
 const BAR_CELLS: usize = 30;
 
 impl Demo {
     /// Runs both cases side by side, prints, writes the report.
     pub fn execute(self) -> Result<bool> {
-        let mut experiment = Experiment::from_str("demo.toml", EXPERIMENT)?;
+        let experiment = Experiment::from_str("demo.toml", EXPERIMENT)?;
         let arm = On::arm(self.on, &experiment)?;
-        if arm == Arm::Sim {
-            experiment.apply_set(EXACT_WINDOWS)?;
-        }
         experiment.validate()?;
         if arm == Arm::Live {
             need::check().context("the demo can't run here on real kernels (`--on sim` can)")?;

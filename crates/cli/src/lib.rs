@@ -10,6 +10,7 @@ pub mod outputs;
 pub mod points;
 pub mod ports;
 pub mod run;
+pub mod verify;
 
 use clap::{Parser, Subcommand};
 
@@ -25,6 +26,7 @@ pub struct Arguments {
 enum Command {
     Demo(demo::Demo),
     Run(run::Run),
+    Verify(verify::Verify),
     Attach(ports::Attach),
     Detach(ports::Detach),
     Flows(flows::Flows),
@@ -39,6 +41,7 @@ impl Arguments {
         match self.command {
             Command::Demo(demo) => demo.execute(),
             Command::Run(run) => run.execute(),
+            Command::Verify(verify) => verify.execute(),
             Command::Attach(attach) => attach.execute(),
             Command::Detach(detach) => detach.execute(),
             Command::Flows(flows) => flows.execute(),

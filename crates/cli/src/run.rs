@@ -88,7 +88,7 @@ impl Run {
         }
         let batch = Batch {
             arm,
-            repeat: experiment.repeat,
+            repeat: experiment.repeats(arm),
             jobs: self.jobs.unwrap_or_else(|| arms::default_jobs(arm)),
             seed: self.seed,
             cancel: cancel_on_signal()?,
@@ -103,7 +103,7 @@ impl Run {
             arm: arm.name().to_owned(),
             seed: self.seed,
             commit: outputs::COMMIT.to_owned(),
-            runs: experiment.repeat,
+            runs: experiment.repeats(arm),
             command: outputs::command_line(),
         };
         let report = Report {
@@ -131,6 +131,7 @@ impl Run {
         }
         if let Some(repeat) = self.repeat {
             experiment.apply_set(&format!("repeat={repeat}"))?;
+            experiment.repeat_sim = None;
         }
         experiment.validate()?;
         experiment.keep_cases(&self.case)?;

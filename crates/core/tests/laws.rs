@@ -108,7 +108,7 @@ fn law_2_nothing_sent_falls_outside_the_window_unless_the_receiver_says_so() {
                 let acked = event.segment.ack.wrapping_sub(event.una);
                 let outstanding = event.nxt.wrapping_sub(event.una) - acked;
                 // a window probe's byte is in flight only if the peer takes it
-                let probed = u32::from(u32::from(after.bits) & consts::FLOW_PROBED != 0);
+                let probed = u32::from(after.bits & consts::FLOW_PROBED != 0);
                 prop_assert_eq!(flight(after) + probed, outstanding, "{:?}", event);
             }
         }
@@ -156,7 +156,7 @@ fn law_2_a_duplicate_ack_keeps_its_window_for_a_linux_guest_without_sack() {
             };
             let receivers = bytes(after, segment.window);
             let given = bytes(after, event.passed.edit.window);
-            let sack = u32::from(after.bits) & consts::FLOW_SACK != 0;
+            let sack = after.bits & consts::FLOW_SACK != 0;
             let bare = segment.payload_bytes == 0 && !event.has(flag::FIN) && flight(before) > 0;
             let covered = |held: u64| held >= u64::from(flight(after));
             match last {
@@ -191,7 +191,7 @@ fn law_3_the_edge_lies_on_a_segment_boundary_or_less_than_a_grain_from_one() {
                 continue;
             };
             let repeats = event.segment.ack == before.snd_una && event.segment.payload_bytes == 0;
-            let sack = u32::from(after.bits) & consts::FLOW_SACK != 0;
+            let sack = after.bits & consts::FLOW_SACK != 0;
             if flight(after) > 1 << 30 || (plan.setup.linux && !sack && repeats) {
                 continue; // law 2 goes before: a duplicate keeps its window
             }
@@ -214,11 +214,14 @@ fn check_edge(event: &Event, after: &Flow) -> Checked {
     let law = u64::from(uc_core::window_bytes(after));
     let segments = |law: u64| law.saturating_sub(sent) / mss;
     let most = segments(law);
-    // Only where the guest can't make a runt of it may the edge lie above the boundary: Nagle's
-    // rule lets it make no second one, and a pair goes out whole
+    // Only where the guest makes no runt of it may the edge lie above the boundary: Nagle's rule
+    // lets it make no second one, a pair goes out whole, and a guest that avoids silly windows
+    // makes none at all
     let runt_in_flight = (after.runt_seq.wrapping_sub(after.snd_una) as i32) > 0;
-    let pairs = u32::from(after.bits) & consts::FLOW_PAIRS != 0;
-    let up = |k: u64| runt_in_flight || (pairs && k.is_multiple_of(2));
+    let pairs = after.bits & consts::FLOW_PAIRS != 0;
+    let whole = u32::from(after.policy.profile) == consts::PROFILE_RFC
+        && after.bits & consts::FLOW_RUNTS == 0;
+    let up = |k: u64| whole || runt_in_flight || (pairs && k.is_multiple_of(2));
     if field == event.segment.window {
         let wanted = (sent + most * mss).div_ceil(grain).max(floor);
         prop_assert!(wanted >= u64::from(field), "too wide: {:?}", event);

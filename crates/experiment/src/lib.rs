@@ -10,7 +10,8 @@
 //! - [`record`]: what was seen in one run.
 //! - [`measure`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed from
 //!   it, and [`measure_error`]: why one can't be.
-//! - [`expect`], [`estimate`], [`verdict`]: what must hold of their means over the runs, and whether it does.
+//! - [`expect`], [`estimate`], [`verdict`]: what must hold of their means over the runs, and whether
+//!   it does.
 
 pub mod application;
 pub mod arm;

@@ -50,6 +50,9 @@ pub struct Experiment {
     /// How many runs of every case. Default 1.
     #[serde(default = "default_repeat")]
     pub repeat: u32,
+    /// As many in the simulator, where a run costs little; `repeat` where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat_sim: Option<u32>,
     /// `[network]`.
     pub network: Network,
     /// `[stack.NAME]`; `server` is the receiver's.
@@ -78,6 +81,14 @@ fn default_repeat() -> u32 {
 }
 
 impl Experiment {
+    /// How many runs of every case on this arm.
+    pub fn repeats(&self, arm: Arm) -> u32 {
+        match arm {
+            Arm::Sim => self.repeat_sim.unwrap_or(self.repeat),
+            Arm::Live => self.repeat,
+        }
+    }
+
     /// Reads the file at `path`. Says nothing yet about whether it makes sense: see
     /// [`Experiment::validate`].
     ///

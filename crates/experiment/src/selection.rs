@@ -1,12 +1,15 @@
 //! `--case virtual`: some of an experiment's cases only.
 
+use crate::case::Case;
 use crate::error::Error;
 use crate::measure::Measure;
+use crate::place::parts;
 use crate::schema::Experiment;
+use crate::sweep::Sweep;
 
 impl Experiment {
-    /// Keeps the cases of these names, and the expectations that need no other. Keeps all if
-    /// `names` is empty.
+    /// Keeps the cases of these names, the axes that set anything of what is left, and the
+    /// expectations that need no other. Keeps all if `names` is empty.
     ///
     /// # Errors
     /// [`Error::Case`] if a name is no case's.
@@ -21,11 +24,38 @@ impl Experiment {
                 known: known.join(", "),
             });
         }
+        for sweep in &mut self.sweeps {
+            keep_keys(sweep, &self.cases, names);
+        }
         self.cases.retain(|case| names.contains(&case.name));
-        self.expects
-            .retain(|expect| needs_only(&expect.measure, names));
+        self.sweeps.retain(|sweep| !sweep.set.is_empty());
+        let sweeps = &self.sweeps;
+        let is_axis = |name: &String| sweeps.iter().any(|sweep| sweep.name == *name);
+        self.expects.retain_mut(|expect| {
+            expect.at.retain(|axis, _| is_axis(axis));
+            needs_only(&expect.measure, names) && expect.along.as_ref().is_none_or(is_axis)
+        });
         Ok(())
     }
+}
+
+/// Keeps the keys of an axis that set nothing of other cases. Cases named by their number are named
+/// by their name from here on, and the labels stay what they were.
+fn keep_keys(sweep: &mut Sweep, cases: &[Case], names: &[String]) {
+    sweep.labels = Some(sweep.all_labels());
+    let set = std::mem::take(&mut sweep.set).into_iter();
+    let kept = set.filter_map(|(key, values)| {
+        let parts = parts(&key);
+        let ["case", case, rest @ ..] = &parts[..] else {
+            return Some((key, values));
+        };
+        let by_name = cases.iter().find(|other| other.name == **case);
+        let by_number = || case.parse::<usize>().ok().and_then(|n| cases.get(n));
+        let name = &by_name.or_else(by_number)?.name;
+        let key = format!("case.{name}.{}", rest.join("."));
+        names.contains(name).then_some((key, values))
+    });
+    sweep.set = kept.collect();
 }
 
 fn needs_only(measure: &Measure, names: &[String]) -> bool {

@@ -11,6 +11,9 @@ use crate::overrides;
 use crate::place::Changed;
 use crate::schema::Experiment;
 
+/// Runs of more points are a mistake more often than a plan.
+const POINTS_MAX: usize = 1_000;
+
 /// `[[sweep]]`: one axis. Several axes are crossed: every setting of one with every setting of the
 /// others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,6 +68,12 @@ impl Sweep {
     }
 }
 
+/// How many points axes span.
+fn crossed(axes: &[Sweep]) -> usize {
+    let settings = axes.iter().map(Sweep::settings);
+    settings.fold(1, usize::saturating_mul)
+}
+
 /// One setting of every axis, and the experiment under it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
@@ -89,10 +98,14 @@ impl Experiment {
     /// experiment itself where it has no axes.
     ///
     /// # Errors
-    /// [`Error::Invalid`] at the place of a value that can't be set; none after
-    /// [`Experiment::validate`].
+    /// [`Error::Invalid`] at the place of a value that can't be set, or if there are too many; none
+    /// after [`Experiment::validate`].
     pub fn points(&self) -> Result<Vec<Point>, Error> {
-        let count: usize = self.sweeps.iter().map(Sweep::settings).product();
+        let count = crossed(&self.sweeps);
+        if count > POINTS_MAX {
+            let message = format!("{count} points; cross fewer axes, or give at most {POINTS_MAX}");
+            return Err(self.invalid(("sweep".into(), message)));
+        }
         (0..count).map(|number| self.point(number)).collect()
     }
 
@@ -104,8 +117,7 @@ impl Experiment {
         };
         let mut labels = Vec::new();
         for (axis, sweep) in self.sweeps.iter().enumerate() {
-            let faster = &self.sweeps[axis + 1..];
-            let turns: usize = faster.iter().map(Sweep::settings).product();
+            let turns = crossed(&self.sweeps[axis + 1..]);
             let setting = number / turns % sweep.settings();
             labels.push((sweep.name.clone(), sweep.label(setting)));
             for (key, values) in &sweep.set {

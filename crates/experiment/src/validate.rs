@@ -10,6 +10,7 @@ mod sweep;
 
 use std::collections::BTreeSet;
 
+use crate::arm::Arm;
 use crate::error::Error;
 use crate::schema::Experiment;
 use arms::check_arms;
@@ -37,7 +38,8 @@ impl Experiment {
         Ok(())
     }
 
-    fn invalid(&self, (key, message): Fault) -> Error {
+    /// A fault with its place.
+    pub(crate) fn invalid(&self, (key, message): Fault) -> Error {
         let place = self.origin.place(&key);
         Error::Invalid {
             place,
@@ -130,7 +132,12 @@ fn check_times(experiment: &Experiment) -> Check {
         "sample",
         || format!("{sample} leaves fewer than two samples in the measured part; make it smaller"),
     )?;
-    ensure(experiment.repeat > 0, "repeat", || {
-        "is 0; run it at least once".into()
-    })
+    let runs = [
+        ("repeat", experiment.repeat),
+        ("repeat_sim", experiment.repeats(Arm::Sim)),
+    ];
+    for (key, runs) in runs {
+        ensure(runs > 0, key, || "is 0; run it at least once".to_owned())?;
+    }
+    Ok(())
 }

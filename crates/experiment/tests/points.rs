@@ -127,6 +127,25 @@ fn an_experiment_without_axes_is_its_only_point() {
 }
 
 #[test]
+fn too_many_points_are_refused_before_they_are_made() {
+    for (lengths, count) in [
+        (vec![11, 7, 13], "1001"),
+        (vec![100; 12], &usize::MAX.to_string()),
+    ] {
+        let error = with_axes(&lengths)
+            .validate()
+            .expect_err("too many")
+            .to_string();
+        let expected = format!("sweep: {count} points; cross fewer axes, or give at most 1000");
+        assert!(error.ends_with(&expected), "{error}");
+    }
+    assert_eq!(
+        with_axes(&[10, 10, 10]).points().expect("apply").len(),
+        1000
+    );
+}
+
+#[test]
 fn a_value_of_the_wrong_type_is_refused_at_its_own_place() {
     let text = SWEPT.replacen("[8, 4, 1]", "[8, 4, \"one\"]", 1);
     let experiment = Experiment::from_str("t.toml", &text).expect("reads");
@@ -161,6 +180,35 @@ fn an_override_of_a_swept_key_is_refused_and_one_of_the_axis_is_not() {
     assert_eq!(middle.experiment.network.rate.0, 1_000_000_000);
     assert_eq!(experiment.overrides().count(), 2);
     assert_eq!(middle.experiment.overrides().count(), 2);
+}
+
+#[test]
+fn a_case_left_out_takes_its_keys_along_and_the_labels_stay() {
+    let other = "[[case]]\nname = \"other\"\n[[case.guests]]\nname = \"long\"\nstack = \"dc\"\n\
+                 [[sweep]]\nname = \"both\"\nset = { \"case.0.guests.long.flows\" = [1, 2], \
+                 \"case.1.guests.0.flows\" = [3, 4] }\n\n[[expect]]";
+    let text = SWEPT.replacen("[[expect]]", other, 1);
+    let mut experiment = Experiment::from_str("t.toml", &text).expect("reads");
+    experiment.validate().expect("makes sense");
+    experiment
+        .keep_cases(&["other".to_owned()])
+        .expect("is there");
+    experiment.validate().expect("makes sense");
+    assert!(experiment.expects.is_empty());
+    let points = experiment.points().expect("apply");
+    let labels: Vec<_> = points
+        .iter()
+        .map(|p| (p.label("buffer"), p.label("both")))
+        .collect();
+    let (deep, shallow) = (Some("deep"), Some("shallow"));
+    let (one, two) = (Some("1"), Some("2"));
+    assert_eq!(
+        labels,
+        [(deep, one), (deep, two), (shallow, one), (shallow, two)]
+    );
+    let flows = |n: usize| points[n].experiment.cases[0].guests[0].flows;
+    assert_eq!((flows(0), flows(1)), (3, 4));
+    assert_eq!(points[0].label("long"), None);
 }
 
 /// The refusal of the small experiment on `arm` with `from` replaced by `to`.

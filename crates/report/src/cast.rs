@@ -1,7 +1,7 @@
 //! Who is drawn with which ink: flows by what they are, and where that tells too little, by the
 //! names of their groups.
 
-use uc_experiment::{Case, Experiment, FlowRecord, Guests, Law};
+use uc_experiment::{Application, Case, Experiment, FlowRecord, Guests, Law};
 
 use crate::ink::Ink;
 use crate::scene::Scene;
@@ -94,4 +94,15 @@ pub(crate) fn flows<'a>(scene: &Scene<'a>) -> Vec<&'a FlowRecord> {
     let mut flows: Vec<&FlowRecord> = record.flows.iter().collect();
     flows.sort_by_key(|flow| is_special(scene.case, &flow.group));
     flows
+}
+
+/// The flow whose window is worth a look: the single one beside a group, else one that always has
+/// something to send, else any.
+pub(crate) fn representative<'a>(scene: &Scene<'a>) -> Option<&'a FlowRecord> {
+    let worth = |flow: &&FlowRecord| {
+        let group = scene.case.group(&flow.group);
+        let is_bulk = group.is_some_and(|guests| guests.application == Application::Bulk);
+        (is_special(scene.case, &flow.group), is_bulk)
+    };
+    flows(scene).into_iter().max_by_key(worth)
 }

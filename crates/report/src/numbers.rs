@@ -2,16 +2,25 @@
 
 use uc_experiment::Verdict;
 
-/// Whole numbers as they are, shares with three digits after the point, larger ones with fewer.
+/// Whole numbers as they are, shares with three digits after the point, larger ones with fewer,
+/// millions with their letter.
 pub(crate) fn number(value: f64) -> String {
-    with_decimals(
-        value,
-        if value.fract() == 0.0 {
-            0
-        } else {
-            decimals(value)
-        },
-    )
+    let (value, letter) = in_millions(value, value);
+    let places = if value.fract() == 0.0 {
+        0
+    } else {
+        decimals(value)
+    };
+    format!("{}{letter}", with_decimals(value, places))
+}
+
+/// `value` in the unit that suits `size`, and that unit's letter.
+fn in_millions(value: f64, size: f64) -> (f64, &'static str) {
+    match size.abs() {
+        billions if billions >= 1e9 => (value / 1e9, " G"),
+        millions if millions >= 1e6 => (value / 1e6, " M"),
+        _ => (value, ""),
+    }
 }
 
 /// `0.312 ± 0.021`: the mean and its standard error with the same digits, as many as the error
@@ -21,17 +30,19 @@ pub(crate) fn mean_and_spread(verdict: &Verdict) -> String {
         return number(verdict.ours);
     };
     if spread == 0.0 && verdict.ours.fract() == 0.0 {
-        return format!("{} ± 0", with_decimals(verdict.ours, 0));
+        return format!("{} ± 0", number(verdict.ours));
     }
+    let (ours, letter) = in_millions(verdict.ours, verdict.ours);
+    let (spread, _) = in_millions(spread, verdict.ours);
     let own = if spread > 0.0 {
         (-spread.log10()).ceil().clamp(0.0, 5.0) as usize
     } else {
         0
     };
-    let places = decimals(verdict.ours).max(own);
+    let places = decimals(ours).max(own);
     format!(
-        "{} ± {}",
-        with_decimals(verdict.ours, places),
+        "{} ± {}{letter}",
+        with_decimals(ours, places),
         with_decimals(spread, places)
     )
 }
@@ -139,6 +150,7 @@ mod tests {
         assert_eq!(shown(1.0, Some(0.0)), "1 ± 0");
         assert_eq!(shown(0.0, None), "0");
         assert_eq!(shown(321.4, Some(12.0)), "321.4 ± 12.0");
+        assert_eq!(shown(229_752_422.0, Some(144_342.0)), "229.8 ± 0.1 M");
     }
 
     #[test]
@@ -148,6 +160,7 @@ mod tests {
         assert_eq!(percent(0.0), "0%");
         assert_eq!(percent(0.0004), "0.04%");
         assert_eq!(number(40.0), "40");
+        assert_eq!(number(9_412_000_000.0), "9.412 G");
         assert_eq!(number(-0.0), "0");
         assert_eq!(number(0.9215), "0.921");
     }

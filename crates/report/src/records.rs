@@ -10,7 +10,7 @@ use crate::Error;
 /// The file keeps at most about this many samples of flows and queues over all its runs (a sample
 /// is 300 bytes). Where there are more, it keeps every second, or third, and so on, of each flow
 /// and each queue, and always the first and the last.
-pub const SAMPLES_MAX: usize = 600_000;
+pub const SAMPLES_MAX: usize = 300_000;
 
 /// Writes the list of records. Nothing but samples is ever left out.
 ///

@@ -27,6 +27,7 @@ fn measure(transport: Transport, duration: Nanos) -> Result<(), Box<dyn Error>> 
         transport,
         pairs: 50,
         rate: BitsPerSec::from_mbit(10_000),
+        access_permille: 1_000,
         rto_min: Nanos::from_millis(200),
         start_spread: Nanos::from_millis(1),
         seed: 1,

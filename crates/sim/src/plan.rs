@@ -57,6 +57,12 @@ impl Plan {
                 mend: "lower `count` or `flows`",
             });
         }
+        if experiment.network.offload {
+            return Err(SimError::Unsupported {
+                what: "[network] offload: hosts in the simulator send segment by segment".into(),
+                mend: "leave it out, or run the experiment live",
+            });
+        }
         let hosts = Hosts::new(experiment, case)?;
         let network = layout(&experiment.network, &hosts.places)?;
         let mut planner = Planner {

@@ -13,6 +13,9 @@ pub(crate) struct Ack<'a> {
     pub(crate) now: Nanos,
     /// Where the segment that carries it lies in the peer's stream.
     pub(crate) seq: u64,
+    /// It was overtaken: by RFC 9293 §3.10.7.4 not acceptable. What it acknowledges is true all the
+    /// same, its window isn't.
+    pub(crate) overtaken: bool,
     pub(crate) ack: u64,
     pub(crate) window_bytes: u32,
     /// The segment carries payload or a FIN, so that it is no duplicate.
@@ -62,7 +65,7 @@ impl Sender {
     /// RFC 9293 §3.10.7.4: SND.WND from a segment no older than the last one that set it. Whether
     /// it stayed as it was.
     fn take_window(&mut self, ack: &Ack<'_>) -> bool {
-        if ack.seq < self.wl1 {
+        if ack.overtaken || ack.seq < self.wl1 {
             return true;
         }
         self.wl1 = ack.seq;
@@ -156,7 +159,8 @@ impl Sender {
             }
             return;
         }
-        if self.phase == Phase::Loss {
+        let resending = self.phase == Phase::Loss;
+        if resending {
             if self.frto.is_active() && self.frto_ack(ack, acked, newly_sacked) {
                 return; // the answer has set the window with this ACK counted in
             }
@@ -169,7 +173,9 @@ impl Sender {
             self.enter_recovery(ack.now);
         } else if ack.ece && self.ecn && self.una > self.cut_end {
             self.cut_by_mark(ack.now);
-        } else if acked > 0 && was_limited {
+        } else if acked > 0 && was_limited && (resending || !(ack.ece && self.ecn)) {
+            // RFC 3168 §6.1.2: an ACK with ECE does not open the window. While a timeout is being
+            // repaired, it echoes marks that the timeout has answered.
             let acked = Acked {
                 now: ack.now,
                 bytes: acked,

@@ -19,6 +19,9 @@ impl Connection {
         let again =
             segment.has(flags::SYN) && self.receiver.place(segment.seq) + 1 == self.receiver.nxt;
         if again && !segment.has(flags::ACK) {
+            // our answer was lost or is late: it times nothing (RFC 6298 §3), and the window
+            // starts with one segment (RFC 5681 §3.1)
+            self.syn_lost = true;
             self.send_syn(now, out);
             return;
         }
@@ -105,6 +108,7 @@ impl Connection {
         let ack = Ack {
             now,
             seq: place,
+            overtaken: place < self.receiver.nxt && segment.sequence_bytes() == 0,
             ack: seq::unwrap(self.sender.una, segment.ack),
             window_bytes: u32::from(segment.window) << self.peer_wscale,
             carries: segment.sequence_bytes() > 0,

@@ -36,7 +36,7 @@ pub struct Connection {
     pub(crate) syn_lost: bool,
     pub(crate) peer_mss_bytes: u16,
     pub(crate) syn_sent_at: Nanos,
-    /// RFC 8257 §3.5: every segment is ECN-capable.
+    /// DCTCP: every segment is ECN-capable, as in Linux (RFC 8311 §4.3 allows it).
     pub(crate) all_ect: bool,
     pub(crate) config: Box<Config>,
 }

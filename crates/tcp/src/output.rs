@@ -191,6 +191,7 @@ impl Sender {
 
     fn send_new(&mut self, now: Nanos, bytes: u32) -> Chunk {
         let seq = self.nxt;
+        debug_assert_eq!(seq, self.max, "new data follow what was sent");
         let end = seq + u64::from(bytes);
         let last = end == self.write_end;
         let fin = last && self.finishing;

@@ -31,6 +31,7 @@ impl Sender {
             self.window.cwnd_bytes += DUP_THRESH * self.window.smss_bytes;
         }
         self.recover = self.max - 1;
+        self.nxt = self.max; // holes are the recovery's now
         self.phase = Phase::Fast;
         self.timer_restarted = false;
         self.remember_reduction();

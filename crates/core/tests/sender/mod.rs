@@ -125,6 +125,8 @@ impl Sender {
     }
 
     fn acknowledge(&mut self, bytes: i64, ece: bool) {
+        // RFC 3168 §6.1.2: no growth with ECE; a timeout has answered the marks before it
+        let grows = !ece || (!self.fast_recovery && self.una <= self.recover);
         self.una += bytes;
         self.duplicates = 0;
         self.timer_resent_una = false;
@@ -138,7 +140,7 @@ impl Sender {
         } else if self.fast_recovery {
             self.cwnd = (self.cwnd - bytes).max(0) + if bytes >= SMSS { SMSS } else { 0 };
             self.cwnd = self.cwnd.max(SMSS);
-        } else if !self.heed_mark(ece) {
+        } else if !self.heed_mark(ece) && grows {
             self.grow(bytes);
         }
     }

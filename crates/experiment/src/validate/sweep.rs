@@ -9,17 +9,20 @@ use crate::place::{Changed, parts};
 use crate::schema::Experiment;
 use crate::sweep::Sweep;
 
-/// Runs in their number are a mistake more often than a plan.
-const POINTS_MAX: usize = 1_000;
-
 /// What is the same at every point.
-const FIXED: [&str; 7] = [
-    "name", "title", "source", "arms", "repeat", "sweep", "expect",
+const FIXED: [&str; 8] = [
+    "name",
+    "title",
+    "source",
+    "arms",
+    "repeat",
+    "repeat_sim",
+    "sweep",
+    "expect",
 ];
 
 pub(super) fn check_sweeps(experiment: &Experiment) -> Check {
     let mut names = BTreeSet::new();
-    let mut points = 1usize;
     for (i, sweep) in experiment.sweeps.iter().enumerate() {
         let key = format!("sweep.{i}");
         check_name(&format!("{key}.name"), &sweep.name)?;
@@ -30,11 +33,7 @@ pub(super) fn check_sweeps(experiment: &Experiment) -> Check {
         check_lists(&key, sweep)?;
         check_labels(&key, sweep)?;
         check_keys(&key, sweep, &experiment.sweeps[..i])?;
-        points = points.saturating_mul(sweep.settings());
     }
-    ensure(points <= POINTS_MAX, "sweep", || {
-        format!("{points} points; cross fewer axes, or give at most {POINTS_MAX}")
-    })?;
     check_overrides(experiment)
 }
 

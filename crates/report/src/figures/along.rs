@@ -13,6 +13,9 @@ use crate::panels::{Draft, panels};
 use crate::words::{self, count, sentence_case};
 use crate::{Error, Report};
 
+/// From one line to the next along x, so that equal means and their error bars can be told apart.
+const ASIDE: f64 = 0.05;
+
 /// One figure for every measure of which something is expected; none without a sweep.
 pub(super) fn figures(report: &Report<'_>) -> Result<Vec<Figure>, Error> {
     let sweeps = report.experiment.sweeps.iter();
@@ -71,7 +74,8 @@ impl<'a> Frame<'a> {
             let marks = lines.iter().enumerate().flat_map(|(number, line)| {
                 let mut at = setting.clone();
                 at.extend(self.lines.map(|axis| (axis.name.as_str(), line.clone())));
-                self.line(report, &labels, &at, Ink::line(number))
+                let aside = (number as f64 - (lines.len() - 1) as f64 / 2.0) * ASIDE;
+                self.line(report, &labels, &at, (Ink::line(number), aside))
             });
             let marks: Vec<(Ink, Mark)> = marks.collect();
             Draft::new(&self.panel_title(&setting), marks)
@@ -91,13 +95,14 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// The means along x at one setting of all other axes, and what the paper says of them.
+    /// The means along x at one setting of all other axes, and what the paper says of them; drawn
+    /// a little aside.
     fn line(
         &self,
         report: &Report<'_>,
         labels: &[String],
         at: &[(&str, String)],
-        ink: Ink,
+        (ink, aside): (Ink, f64),
     ) -> Vec<(Ink, Mark)> {
         let (mut means, mut crosses) = (Vec::new(), Vec::new());
         for (place, label) in labels.iter().enumerate() {
@@ -108,8 +113,9 @@ impl<'a> Frame<'a> {
             let Some(point) = report.points.iter().find(here) else {
                 continue;
             };
+            let place = place as f64 + aside;
             means.extend(self.mean(report, point, place));
-            crosses.extend(self.paper(report, point).map(|value| (place as f64, value)));
+            crosses.extend(self.paper(report, point).map(|value| (place, value)));
         }
         let means = (ink, Mark::Means { points: means });
         let crosses = (ink, Mark::Crosses { points: crosses });
@@ -118,7 +124,7 @@ impl<'a> Frame<'a> {
     }
 
     /// None where the measure can't be had of these runs.
-    fn mean(&self, report: &Report<'_>, point: &Point, place: usize) -> Option<Mean> {
+    fn mean(&self, report: &Report<'_>, point: &Point, at: f64) -> Option<Mean> {
         let here = report
             .records
             .iter()
@@ -132,7 +138,7 @@ impl<'a> Frame<'a> {
         let estimate = Estimate::of(&values);
         let [low, high] = estimate.interval.unwrap_or([estimate.mean; 2]);
         Some(Mean {
-            at: place as f64,
+            at,
             value: estimate.mean,
             interval: low..high,
         })

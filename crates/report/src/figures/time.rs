@@ -3,7 +3,7 @@
 use uc_experiment::{FlowRecord, Nanos};
 
 use super::{Figure, Stage};
-use crate::cast::{flows, is_special};
+use crate::cast::{flows, is_special, representative};
 use crate::chart::Mark;
 use crate::curves::{self, Points};
 use crate::ink::Ink;
@@ -97,7 +97,7 @@ fn scaled(points: Points, (time, rate): Scale) -> Points {
 pub(super) fn window(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
     let time = time_unit(&stage.shown);
     let marks = |scene: &Scene<'_>| {
-        let Some(flow) = flows(scene).pop() else {
+        let Some(flow) = representative(scene) else {
             return Vec::new();
         };
         let line = |points, width| Mark::Line {

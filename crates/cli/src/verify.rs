@@ -1,0 +1,248 @@
+//! `uc verify`: does a guest under the core send what a native sender sends?
+
+use std::fs;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use uc_core::Compiled;
+use uc_verify::{Campaign, Class, Guest, Law, Outcome, Plan, Report, Workspace};
+use uc_verify::{compare, lift, trace};
+
+use crate::batch::cancel_on_signal;
+
+/// Verify g(T(x)) = f(x): on random cases, a guest under the core must send, segment by segment,
+/// what a native sender of the network's law sends.
+///
+/// Exit status 0 if all cases are exact and every situation came up in 1 % of them (asked of 1,000
+/// cases on), 1 if not. A counter-example is made as small as it gets and printed as a file for
+/// --replay. The same seed gives the same answer, whatever --jobs says.
+#[derive(Args)]
+pub struct Verify {
+    /// The network's law f
+    #[arg(long, value_enum, default_value = "ecn")]
+    law: LawName,
+    /// The guest's TCP g
+    #[arg(long, value_enum, default_value = "newreno")]
+    guest: GuestName,
+    /// How many random cases, of about 1,300 events each; with --lift, flows for each assumption
+    /// [default: 10000; with --lift 100]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    cases: Option<u64>,
+    /// Seed from which the cases are drawn
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    jobs: Option<usize>,
+    /// Print one JSON object on standard output instead of a table
+    #[arg(long, conflicts_with_all = ["replay", "lift"])]
+    json: bool,
+    /// Run the one case of this file and print what happens in it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cases", "seed", "jobs", "lift"])]
+    replay: Option<PathBuf>,
+    /// Lift the assumptions one by one and print how far the two are then apart
+    #[arg(long, conflicts_with_all = ["guest", "jobs"])]
+    lift: bool,
+}
+
+/// `--law`.
+#[derive(Clone, Copy, ValueEnum)]
+enum LawName {
+    /// NewReno that obeys RFC 3168
+    Ecn,
+}
+
+/// `--guest`.
+#[derive(Clone, Copy, ValueEnum)]
+enum GuestName {
+    /// NewReno without ECN
+    #[value(name = "newreno")]
+    NewReno,
+    /// NewReno with ECN, whose offer of it is taken off its SYN
+    EcnStripped,
+}
+
+/// Fewer cases say nothing of a class that a hundredth of them should have.
+const COVERAGE_CASES_MIN: u64 = 1_000;
+/// Cases unless --cases says otherwise.
+const CASES: u64 = 10_000;
+/// Flows for each assumption of `--lift`.
+const LIFT_CASES: u64 = 100;
+
+impl Verify {
+    /// Verifies, replays or lifts; `false` is a refutation.
+    pub fn execute(self) -> Result<bool> {
+        if let Some(path) = &self.replay {
+            return self.replay(path);
+        }
+        if self.lift {
+            print!(
+                "{}",
+                lift::table(self.seed, self.cases.unwrap_or(LIFT_CASES))
+            );
+            return Ok(true);
+        }
+        let campaign = self.campaign();
+        let cancel = cancel_on_signal()?;
+        let bar = bar(campaign.cases);
+        let report = campaign.run(&Compiled, &|cases| bar.inc(cases), &cancel);
+        bar.finish_and_clear();
+        let Some(report) = report else {
+            bail!("cancelled; nothing is left behind");
+        };
+        if self.json {
+            println!("{:#}", self.object(&campaign, &report));
+        } else {
+            self.print(&report);
+        }
+        if let Some(number) = report.failure {
+            self.print_counter_example(&campaign, number);
+        }
+        Ok(report.failure.is_none() && rare(&report).is_empty())
+    }
+
+    fn campaign(&self) -> Campaign {
+        Campaign {
+            law: match self.law {
+                LawName::Ecn => Law::Ecn,
+            },
+            guest: match self.guest {
+                GuestName::NewReno => Guest::NewReno,
+                GuestName::EcnStripped => Guest::EcnStripped,
+            },
+            seed: self.seed,
+            cases: self.cases.unwrap_or(CASES),
+            jobs: self.jobs.unwrap_or_else(|| {
+                std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+            }),
+        }
+    }
+
+    fn names(&self) -> (String, String) {
+        let name = |value: Option<clap::builder::PossibleValue>| {
+            value.map_or_else(String::new, |value| value.get_name().to_owned())
+        };
+        (
+            name(self.law.to_possible_value()),
+            name(self.guest.to_possible_value()),
+        )
+    }
+
+    fn print(&self, report: &Report) {
+        let (law, guest) = self.names();
+        println!("law {law}, guest {guest}, seed {}", self.seed);
+        println!("exact: {} of {} cases", report.exact, report.cases);
+        println!(
+            "events compared: {}, {} for each case",
+            report.events,
+            report.events / report.cases.max(1)
+        );
+        let ends = [
+            ("f's window outgrew the guest's", report.beyond_guest),
+            ("ECE at a window of one segment", report.at_one_segment),
+            ("a window probe's byte was taken", report.probe_taken),
+        ];
+        println!("compared up to the moment where an assumption ended:");
+        for (what, count) in ends {
+            println!("  {what:<32} {}", share(count, report.cases));
+        }
+        println!("cases with:");
+        for (class, &count) in Class::ALL.into_iter().zip(&report.coverage) {
+            println!("  {:<32} {}", class.label(), share(count, report.cases));
+        }
+        for class in rare(report) {
+            println!("in fewer than 1 % of the cases: {}", class.label());
+        }
+    }
+
+    fn object(&self, campaign: &Campaign, report: &Report) -> serde_json::Value {
+        let (law, guest) = self.names();
+        let coverage: serde_json::Map<String, serde_json::Value> = Class::ALL
+            .into_iter()
+            .zip(&report.coverage)
+            .map(|(class, &count)| (class.label().to_owned(), count.into()))
+            .collect();
+        json!({
+            "law": law,
+            "guest": guest,
+            "seed": campaign.seed,
+            "cases": report.cases,
+            "exact": report.exact,
+            "events": report.events,
+            "ended_early": {
+                "beyond_guest": report.beyond_guest,
+                "at_one_segment": report.at_one_segment,
+                "probe_taken": report.probe_taken,
+            },
+            "coverage": coverage,
+            "uncovered": rare(report).iter().map(|class| class.label()).collect::<Vec<_>>(),
+            "counter_example": report.failure,
+        })
+    }
+
+    /// On standard error with --json, so that standard output is one object.
+    fn print_counter_example(&self, campaign: &Campaign, number: u64) {
+        let (law, guest) = self.names();
+        let plan = campaign.shrink(&Compiled, &campaign.plan(number));
+        let mut text = format!(
+            "# counter-example: case {number} of seed {}, made smaller\n\
+             # repeat with: uc verify --law {law} --guest {guest} --replay FILE\n{}",
+            campaign.seed,
+            plan.to_toml()
+        );
+        for line in trace::trace(&plan, campaign.guest, &Compiled).lines() {
+            text += &format!("# {line}\n");
+        }
+        if self.json {
+            eprint!("{text}");
+        } else {
+            print!("\n{text}");
+        }
+    }
+
+    fn replay(&self, path: &Path) -> Result<bool> {
+        let place = || path.display().to_string();
+        let text = fs::read_to_string(path).with_context(place)?;
+        let plan = Plan::parse(&text).with_context(place)?;
+        let guest = self.campaign().guest;
+        print!("{}", trace::trace(&plan, guest, &Compiled));
+        let outcome = compare(&plan, guest, &Compiled, &mut Workspace::default()).outcome;
+        match outcome {
+            Outcome::Same => println!("exact"),
+            Outcome::Outside(limit) => println!("exact, up to where an assumption ends: {limit:?}"),
+            Outcome::Differs { number, .. } => println!("transmission {number} differs"),
+        }
+        Ok(!matches!(outcome, Outcome::Differs { .. }))
+    }
+}
+
+/// Classes that too few cases had; none are missed before there are enough cases to say so.
+fn rare(report: &Report) -> Vec<Class> {
+    if report.cases < COVERAGE_CASES_MIN {
+        return Vec::new();
+    }
+    report.uncovered().collect()
+}
+
+fn share(count: u64, of: u64) -> String {
+    let percent = 100.0 * count as f64 / of.max(1) as f64;
+    format!("{count:>8}  {percent:>5.1} %")
+}
+
+fn bar(cases: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{msg} {bar:40} {percent:>3} %  {eta} left")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(cases).with_style(style);
+    bar.set_message(format!("{cases} cases"));
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
+}

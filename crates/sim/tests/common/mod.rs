@@ -1,0 +1,96 @@
+//! Experiments for tests, run and measured.
+#![allow(dead_code)]
+
+use std::sync::atomic::AtomicBool;
+
+use uc_experiment::{Experiment, Measure, Repetition as Measured, RunRecord};
+use uc_sim::{Repetition, SimError, run_case};
+
+/// vCC's figure 11: a star at 10 Mb/s with RED that marks from 60 packets on.
+pub const STAR: &str = r#"
+name = "sim/star"
+title = "star"
+duration = "22s"
+settle = "2s"
+[network]
+rate = "10Mbit"
+delay = "250us"
+[network.queue]
+kind = "red"
+min = "90000B"
+max = "90001B"
+limit = "1MB"
+burst = 61
+probability = 1.0
+packet = "1500B"
+ecn = true
+[stack.ecn]
+congestion_control = "reno"
+ecn = true
+[stack.legacy]
+congestion_control = "reno"
+sack = false
+[stack.server]
+congestion_control = "reno"
+ecn = true
+"#;
+
+/// A dumbbell at 100 Mb/s, without stacks' peculiarities.
+pub const DUMBBELL: &str = r#"
+name = "sim/dumbbell"
+title = "dumbbell"
+duration = "2s"
+sample = "50ms"
+[network]
+topology = "dumbbell"
+rate = "100Mbit"
+access_rate = "1Gbit"
+delay = "100us"
+queue = { kind = "droptail", limit = "100kB" }
+[stack.reno]
+congestion_control = "reno"
+"#;
+
+/// A group of guests.
+pub fn group(name: &str, rest: &str) -> String {
+    format!("[[case.guests]]\nname = \"{name}\"\n{rest}\n")
+}
+
+/// An experiment of one case called `only`.
+pub fn experiment(base: &str, groups: &[String]) -> Experiment {
+    let text = format!("{base}\n[[case]]\nname = \"only\"\n{}", groups.concat());
+    let experiment = Experiment::from_str("test", &text).expect("it reads well");
+    experiment.validate().expect("it makes sense");
+    experiment
+}
+
+/// Runs the case called `only`.
+pub fn try_run(experiment: &Experiment, seed: u64) -> Result<RunRecord, SimError> {
+    let case = experiment.case("only").expect("the case");
+    let repetition = Repetition { run: 0, seed };
+    run_case(
+        experiment,
+        case,
+        repetition,
+        &|_| (),
+        &AtomicBool::new(false),
+    )
+}
+
+/// Runs the case called `only`, which must go well.
+pub fn run(experiment: &Experiment, seed: u64) -> RunRecord {
+    try_run(experiment, seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"))
+}
+
+/// A measure of one record.
+pub fn measure(experiment: &Experiment, record: &RunRecord, measure: &str) -> f64 {
+    let measure: Measure = toml::from_str(measure).expect("a measure");
+    let records = [record.clone()];
+    let measured = Measured::of(experiment, &records, 0).measure(&measure);
+    measured.unwrap_or_else(|error| panic!("seed {}: {error}", record.seed))
+}
+
+/// What to do with a failure: the same seed gives the same record.
+pub fn again(record: &RunRecord, test: &str) -> String {
+    format!("seed {}; cargo test -p uc-sim --test {test}", record.seed)
+}

@@ -1,0 +1,160 @@
+//! Many cases on all cores. What is reported depends on seed and number of cases alone, never on
+//! how many threads there were or which of them was first.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use uc_core::Core;
+
+use crate::compare::{Comparison, Guest, Law, Limit, Outcome, Workspace, compare};
+use crate::coverage::Class;
+use crate::draw::draw;
+use crate::plan::Plan;
+use crate::shrink::shrink;
+
+/// Cases that a thread takes at a time.
+const CHUNK: u64 = 16;
+
+/// What is to be verified, on how many random cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Campaign {
+    /// f.
+    pub law: Law,
+    /// g.
+    pub guest: Guest,
+    /// From which the cases are drawn.
+    pub seed: u64,
+    /// How many.
+    pub cases: u64,
+    /// Threads.
+    pub jobs: usize,
+}
+
+/// What came of it. With a failure, of the cases before it and of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Cases that ran.
+    pub cases: u64,
+    /// Cases in which every transmission was the same.
+    pub exact: u64,
+    /// Of these, cases that end early: where f's window outgrew the guest's.
+    pub beyond_guest: u64,
+    /// And where f got ECE at one segment.
+    pub at_one_segment: u64,
+    /// And where the receiver took the byte of a window probe.
+    pub probe_taken: u64,
+    /// Events that were compared.
+    pub events: u64,
+    /// Cases that had each class, in the order of [`Class::ALL`].
+    pub coverage: [u64; Class::ALL.len()],
+    /// The first case in which a transmission differed.
+    pub failure: Option<u64>,
+}
+
+impl Report {
+    /// Classes that fewer than one case in a hundred had.
+    pub fn uncovered(&self) -> impl Iterator<Item = Class> + '_ {
+        let rare = |&(_, &count): &(Class, &u64)| count * 100 < self.cases;
+        Class::ALL
+            .into_iter()
+            .zip(&self.coverage)
+            .filter(rare)
+            .map(|(class, _)| class)
+    }
+
+    fn add(&mut self, comparison: &Comparison) {
+        self.cases += 1;
+        self.events += comparison.events;
+        match comparison.outcome {
+            Outcome::Same => self.exact += 1,
+            Outcome::Outside(limit) => {
+                self.exact += 1;
+                match limit {
+                    Limit::BeyondGuest => self.beyond_guest += 1,
+                    Limit::AtOneSegment => self.at_one_segment += 1,
+                    Limit::ProbeTaken => self.probe_taken += 1,
+                }
+            }
+            Outcome::Differs { .. } => {}
+        }
+        for (class, count) in Class::ALL.into_iter().zip(&mut self.coverage) {
+            *count += u64::from(comparison.seen.has(class));
+        }
+    }
+}
+
+impl Campaign {
+    /// Runs the cases; `progress` gets how many more are done. None if it was cancelled.
+    pub fn run<C: Core + Clone + Sync>(
+        &self,
+        core: &C,
+        progress: &(dyn Fn(u64) + Sync),
+        cancel: &AtomicBool,
+    ) -> Option<Report> {
+        let next = AtomicU64::new(0);
+        let failure = AtomicU64::new(u64::MAX);
+        let work = &|| {
+            let mut workspace = Workspace::default();
+            let mut done = Vec::new();
+            loop {
+                let from = next.fetch_add(CHUNK, Ordering::Relaxed);
+                let to = from.saturating_add(CHUNK).min(self.cases);
+                // cases behind a failure don't count, those before it all do
+                let end = from >= to || from > failure.load(Ordering::Relaxed);
+                if end || cancel.load(Ordering::Relaxed) {
+                    return done;
+                }
+                for number in from..to {
+                    let comparison = self.case(core, number, &mut workspace);
+                    if matches!(comparison.outcome, Outcome::Differs { .. }) {
+                        failure.fetch_min(number, Ordering::Relaxed);
+                    }
+                    done.push((number, comparison));
+                }
+                progress(to - from);
+            }
+        };
+        let jobs = self.jobs.max(1);
+        let mut all = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+            let mut all = Vec::new();
+            for thread in threads {
+                // a thread that panicked has printed why
+                all.extend(thread.join().ok()?);
+            }
+            Some(all)
+        })?;
+        if cancel.load(Ordering::Relaxed) {
+            return None;
+        }
+        let failure = failure.into_inner();
+        all.retain(|(number, _)| *number <= failure);
+        let mut report = Report {
+            failure: (failure != u64::MAX).then_some(failure),
+            ..Report::default()
+        };
+        for (_, comparison) in &all {
+            report.add(comparison);
+        }
+        Some(report)
+    }
+
+    /// The plan of one of the cases.
+    pub fn plan(&self, number: u64) -> Plan {
+        draw(self.seed, number)
+    }
+
+    /// A counter-example no larger than this plan.
+    pub fn shrink<C: Core + Clone>(&self, core: &C, plan: &Plan) -> Plan {
+        let mut workspace = Workspace::default();
+        shrink(plan, |plan| {
+            let outcome = compare(plan, self.guest, core, &mut workspace).outcome;
+            matches!(outcome, Outcome::Differs { .. })
+        })
+    }
+
+    fn case<C: Core + Clone>(&self, core: &C, number: u64, space: &mut Workspace) -> Comparison {
+        match self.law {
+            Law::Ecn => compare(&self.plan(number), self.guest, core, space),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! f and g∘T on the same network, transmission by transmission.
+
+use uc_core::Core;
+use uc_net::Nanos;
+use uc_tcp::{Config, Segment};
+
+use crate::coverage::{Coverage, Seen};
+use crate::element::{Element, Translator, Wire, rfc_policy};
+use crate::plan::Plan;
+use crate::world::{Cause, Hosts, Observer, State, Summary, World};
+
+/// The guest whose TCP is g.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guest {
+    /// NewReno that doesn't speak ECN: vCC's theorems.
+    NewReno,
+    /// NewReno that does, made into the former by the concatenation of vCC §2.4.
+    EcnStripped,
+}
+
+/// The network's law f. Another one is a variant here, its native endpoint and its policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// NewReno that obeys RFC 3168: vCC's theorem 1.
+    Ecn,
+}
+
+/// One transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// When.
+    pub at: Nanos,
+    /// What, as the network sees it.
+    pub segment: Segment,
+}
+
+/// What a comparison found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All transmissions were the same.
+    Same,
+    /// All were the same up to a moment where an assumption ended.
+    Outside(Limit),
+    /// A transmission differed: its number, and both.
+    Differs {
+        /// From 0, the SYN.
+        number: usize,
+        /// f's, if it sent one.
+        native: Option<Sent>,
+        /// The guest's, if it sent one.
+        translated: Option<Sent>,
+    },
+}
+
+/// Where a receive window has no answer: assumptions that only a run can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// f's window is above the guest's own, in whole segments. A receive window can only make a
+    /// guest slower.
+    BeyondGuest,
+    /// f's window is one segment and it gets ECE: RFC 3168 §6.1.2 makes it wait for its timer,
+    /// with nothing in flight. A window that is shut until then would be news of its own.
+    AtOneSegment,
+    /// The receiver took the byte of a window probe: segments have left their boundaries.
+    ProbeTaken,
+}
+
+/// A comparison's result.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison {
+    /// Whether the theorem held.
+    pub outcome: Outcome,
+    /// Events of the native run that were compared.
+    pub events: u64,
+    /// What happened in it.
+    pub seen: Seen,
+}
+
+/// Room that one comparison leaves to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Workspace {
+    native: Recorder,
+}
+
+/// What the native run left for comparison.
+#[derive(Clone, Debug, Default)]
+struct Recorder {
+    sent: Vec<Sent>,
+    /// After each act.
+    cwnd_bytes: Vec<u32>,
+    coverage: Coverage,
+    mss_bytes: u16,
+    /// The last act left the theorems' domain.
+    limit: Option<Limit>,
+}
+
+impl Observer for Recorder {
+    fn sent(&mut self, now: Nanos, segment: &Segment) -> bool {
+        self.sent.push(Sent {
+            at: now,
+            segment: *segment,
+        });
+        true
+    }
+
+    fn acted(&mut self, _: Nanos, cause: &Cause, before: &State, after: &State) -> bool {
+        self.cwnd_bytes.push(after.info.cwnd_bytes);
+        self.coverage.observe(cause, before, after);
+        let cut = after.totals.ecn_cuts > before.totals.ecn_cuts;
+        if cut && before.info.cwnd_bytes <= before.info.smss_bytes {
+            self.limit = Some(Limit::AtOneSegment);
+        }
+        let whole = after
+            .totals
+            .acknowledged_bytes
+            .is_multiple_of(self.mss_bytes.max(1).into());
+        if !whole {
+            self.limit = Some(Limit::ProbeTaken);
+        }
+        self.limit.is_none()
+    }
+}
+
+/// Holds the translated run against the native one.
+struct Checker<'a> {
+    native: &'a Recorder,
+    sent: usize,
+    acts: usize,
+    events: u64,
+    outcome: Outcome,
+}
+
+impl Observer for Checker<'_> {
+    fn sent(&mut self, now: Nanos, segment: &Segment) -> bool {
+        let translated = Sent {
+            at: now,
+            segment: *segment,
+        };
+        let native = self.native.sent.get(self.sent).copied();
+        if native != Some(translated) && self.outcome == Outcome::Same {
+            self.outcome = Outcome::Differs {
+                number: self.sent,
+                native,
+                translated: Some(translated),
+            };
+        }
+        self.sent += 1;
+        self.events += 1;
+        true
+    }
+
+    /// The windows are compared before the transmissions that they allow.
+    fn acted(&mut self, _: Nanos, _: &Cause, _: &State, after: &State) -> bool {
+        let smss_bytes = after.info.smss_bytes.max(1);
+        let native = self.native.cwnd_bytes.get(self.acts).copied().unwrap_or(0);
+        self.acts += 1;
+        self.events += 1;
+        if native / smss_bytes > after.info.cwnd_bytes / smss_bytes {
+            self.outcome = Outcome::Outside(Limit::BeyondGuest);
+        } else if self.acts == self.native.cwnd_bytes.len()
+            && let Some(limit) = self.native.limit
+        {
+            self.outcome = Outcome::Outside(limit);
+        }
+        self.outcome == Outcome::Same
+    }
+}
+
+/// f and its receiver: no host delay, RFC 5681 and 6582 to the letter, its §2 (e) too.
+pub fn native_hosts() -> Hosts {
+    let mut hosts = guest_hosts(true);
+    hosts.sender.any_window_duplicates = false;
+    hosts
+}
+
+/// g, which counts duplicates by number, since T changes windows; `ecn`: it asks for ECN.
+pub fn guest_hosts(ecn: bool) -> Hosts {
+    Hosts {
+        sender: Config {
+            ecn,
+            ..Config::textbook()
+        },
+        receiver: Config {
+            ecn: true,
+            ..Config::textbook()
+        },
+        host_delay: Nanos::ZERO,
+        until: Nanos::MAX,
+    }
+}
+
+/// Compares native f with this guest under T.
+pub fn compare<C: Core + Clone>(
+    plan: &Plan,
+    guest: Guest,
+    core: &C,
+    workspace: &mut Workspace,
+) -> Comparison {
+    let native = &mut workspace.native;
+    native.sent.clear();
+    native.cwnd_bytes.clear();
+    native.coverage = Coverage::default();
+    native.limit = None;
+    native.mss_bytes = plan.mss_bytes;
+    let whole = World::new(plan, &native_hosts(), Wire, native).run();
+
+    let strips_ecn = guest == Guest::EcnStripped;
+    let policy = rfc_policy(plan.initial_window_segments);
+    let translator = Translator::new(core.clone(), policy, strips_ecn);
+    let (outcome, events) = check(plan, &guest_hosts(strips_ecn), translator, native, whole);
+    Comparison {
+        outcome,
+        events,
+        seen: native.coverage.seen(),
+    }
+}
+
+fn check<E: Element>(
+    plan: &Plan,
+    hosts: &Hosts,
+    element: E,
+    native: &Recorder,
+    whole: Summary,
+) -> (Outcome, u64) {
+    let mut checker = Checker {
+        native,
+        sent: 0,
+        acts: 0,
+        events: 0,
+        outcome: Outcome::Same,
+    };
+    World::new(plan, hosts, element, &mut checker).run();
+    let Checker {
+        sent,
+        events,
+        mut outcome,
+        ..
+    } = checker;
+    if outcome == Outcome::Same && (sent < native.sent.len() || events < whole.events) {
+        // it fell silent where f went on
+        outcome = Outcome::Differs {
+            number: sent,
+            native: native.sent.get(sent).copied(),
+            translated: None,
+        };
+    }
+    (outcome, events)
+}

@@ -1,0 +1,72 @@
+//! What stands between a sender and the network.
+
+use uc_core::{Core, Policy, consts};
+use uc_net::Nanos;
+use uc_sim::Port;
+use uc_tcp::{Segment, flags};
+
+/// Sees every segment of the connection pass, and may edit it.
+pub trait Element {
+    /// A segment of the sender.
+    fn towards_network(&mut self, now: Nanos, segment: &mut Segment);
+    /// A segment to the sender.
+    fn towards_guest(&mut self, now: Nanos, segment: &mut Segment);
+    /// The window of f that it keeps for the sender; none if it keeps none.
+    fn shadow_bytes(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// Nothing: a native f.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wire;
+
+impl Element for Wire {
+    fn towards_network(&mut self, _: Nanos, _: &mut Segment) {}
+
+    fn towards_guest(&mut self, _: Nanos, _: &mut Segment) {}
+}
+
+/// T: the core on the port of a guest.
+#[derive(Clone, Debug)]
+pub struct Translator<C> {
+    port: Port<C>,
+    /// vCC §2.4's concatenation: an ECN guest is first made a guest without ECN, by taking the
+    /// offer off its SYN.
+    strips_ecn: bool,
+}
+
+impl<C: Core> Translator<C> {
+    /// A translator with this core and policy, before the handshake.
+    pub fn new(core: C, policy: Policy, strips_ecn: bool) -> Translator<C> {
+        Translator {
+            port: Port::with_core(core, policy),
+            strips_ecn,
+        }
+    }
+}
+
+impl<C: Core> Element for Translator<C> {
+    fn towards_network(&mut self, now: Nanos, segment: &mut Segment) {
+        if self.strips_ecn && segment.has(flags::SYN) {
+            segment.flags &= !(flags::ECE | flags::CWR);
+        }
+        self.port.from_guest(now, segment);
+    }
+
+    fn towards_guest(&mut self, now: Nanos, segment: &mut Segment) {
+        self.port.to_guest(now, segment);
+    }
+
+    fn shadow_bytes(&self) -> Option<u32> {
+        self.port.flow().map(uc_core::window_bytes)
+    }
+}
+
+/// The policy of the theorems: law `ecn`, to the RFCs' letter.
+pub fn rfc_policy(initial_window_segments: u8) -> Policy {
+    Policy {
+        initial_window_segments,
+        ..Policy::new(consts::LAW_ECN, consts::PROFILE_RFC)
+    }
+}

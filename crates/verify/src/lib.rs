@@ -1,0 +1,33 @@
+//! g(T(x)) = f(x) as an executable property: vCC's theorems (Cronkite-Ratcliff and others, SIGCOMM
+//! 2016, §2.4) on random cases.
+//!
+//! A native sender with the law f, and a guest with the law g under the translator T (the core on
+//! the guest's port), get the same network: the same fate for the packet of the same number, the
+//! same application, the same receiver. Their transmissions are compared one by one: when, which
+//! sequence numbers, flags and ECN codepoint. As long as they are the same, so is all that comes
+//! back.
+//!
+//! The native sender is `uc-tcp`'s, which shares no code with `core/`.
+//!
+//! Read in this order: [`plan`] (a case as data), [`draw`] (random cases), [`way`] and [`world`]
+//! (how a case runs), [`element`] (T), [`compare`], [`coverage`], [`campaign`], then [`shrink`] and
+//! [`trace`] for what happens when a case fails, and [`lift`] for the assumptions.
+
+pub mod campaign;
+pub mod compare;
+pub mod coverage;
+pub mod draw;
+pub mod element;
+pub mod error;
+pub mod lift;
+pub mod plan;
+pub mod shrink;
+pub mod trace;
+pub mod way;
+pub mod world;
+
+pub use campaign::{Campaign, Report};
+pub use compare::{Guest, Law, Limit, Outcome, Workspace, compare};
+pub use coverage::Class;
+pub use error::VerifyError;
+pub use plan::Plan;

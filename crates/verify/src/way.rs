@@ -1,0 +1,130 @@
+//! One direction of the network while a case runs.
+
+use uc_net::{Ecn, Nanos};
+
+use crate::plan::Way;
+
+/// A way's state. Packets are numbered in the order in which they are given to it.
+#[derive(Clone, Debug)]
+pub struct WayState<'a> {
+    way: &'a Way,
+    number: u32,
+    /// When the transmitter has sent all that it has.
+    free_at: Nanos,
+    lost: Cursor<'a, u32>,
+    marked: Cursor<'a, u32>,
+    late: Cursor<'a, (u32, u32)>,
+}
+
+/// Where the next entry of an ascending list is looked for.
+#[derive(Clone, Debug)]
+struct Cursor<'a, T> {
+    rest: &'a [T],
+}
+
+impl<'a, T: Copy> Cursor<'a, T> {
+    /// The entry for `number`; numbers come in ascending order.
+    fn take(&mut self, number: u32, key: impl Fn(T) -> u32) -> Option<T> {
+        while let Some((&first, rest)) = self.rest.split_first() {
+            if key(first) > number {
+                return None;
+            }
+            self.rest = rest;
+            if key(first) == number {
+                return Some(first);
+            }
+        }
+        None
+    }
+}
+
+impl<'a> WayState<'a> {
+    /// The way before its first packet.
+    pub fn new(way: &'a Way) -> WayState<'a> {
+        WayState {
+            way,
+            number: 0,
+            free_at: Nanos::ZERO,
+            lost: Cursor { rest: &way.lost },
+            marked: Cursor { rest: &way.marked },
+            late: Cursor { rest: &way.late },
+        }
+    }
+
+    /// Sends a packet: when it arrives and with which codepoint; none if it is lost.
+    pub fn carry(&mut self, now: Nanos, ecn: Ecn) -> Option<(Nanos, Ecn)> {
+        let number = self.number;
+        self.number += 1;
+        let lost = self.lost.take(number, |at| at).is_some();
+        let mut marked = self.marked.take(number, |at| at).is_some();
+        let late = self.late.take(number, |(at, _)| at);
+        if lost {
+            return None;
+        }
+        let packet_ns = u64::from(self.way.packet_us) * 1_000;
+        let waiting = self
+            .free_at
+            .since(now)
+            .0
+            .checked_div(packet_ns)
+            .unwrap_or(0);
+        if self.way.queue_packets > 0 && waiting >= u64::from(self.way.queue_packets) {
+            return None;
+        }
+        marked |= self.way.mark_packets > 0 && waiting >= u64::from(self.way.mark_packets);
+        self.free_at = self.free_at.max(now) + Nanos(packet_ns);
+        let detour_us = late.map_or(0, |(_, late_us)| late_us);
+        let delay_us = u64::from(self.way.delay_us) + u64::from(detour_us);
+        let ecn = if marked && ecn != Ecn::NotEct {
+            Ecn::Ce
+        } else {
+            ecn
+        };
+        Some((self.free_at + Nanos::from_micros(delay_us), ecn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrivals(way: &Way, sends_us: &[u64]) -> Vec<Option<(u64, Ecn)>> {
+        let mut state = WayState::new(way);
+        let mut send = |&at: &u64| state.carry(Nanos::from_micros(at), Ecn::Ect0);
+        let micros = |(at, ecn): (Nanos, Ecn)| (at.0 / 1_000, ecn);
+        sends_us.iter().map(|at| send(at).map(micros)).collect()
+    }
+
+    #[test]
+    fn packets_queue_behind_one_another_are_marked_and_then_lost() {
+        let way = Way {
+            delay_us: 100,
+            packet_us: 10,
+            queue_packets: 3,
+            mark_packets: 2,
+            ..Way::default()
+        };
+        let got = arrivals(&way, &[0, 0, 0, 0, 500]);
+        let expected = [
+            Some((110, Ecn::Ect0)),
+            Some((120, Ecn::Ect0)),
+            Some((130, Ecn::Ce)),
+            None,
+            Some((610, Ecn::Ect0)),
+        ];
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn what_the_plan_says_of_a_packet_happens_to_that_packet() {
+        let way = Way {
+            delay_us: 5,
+            lost: vec![1],
+            marked: vec![1, 2],
+            late: vec![(0, 50)],
+            ..Way::default()
+        };
+        let got = arrivals(&way, &[0, 1, 2]);
+        assert_eq!(got, [Some((55, Ecn::Ect0)), None, Some((7, Ecn::Ce))]);
+    }
+}

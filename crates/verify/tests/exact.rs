@@ -1,0 +1,81 @@
+//! vCC's theorem 1 and its concatenation, on as many cases as a test may take; `uc verify` runs
+//! more of them.
+
+use std::sync::atomic::AtomicBool;
+
+use uc_core::Compiled;
+use uc_verify::{Campaign, Class, Guest, Law, Outcome, Plan, Report, Workspace, compare};
+
+const SEED: u64 = 1;
+const CASES: u64 = 1_500;
+
+fn run(guest: Guest, jobs: usize) -> Report {
+    let campaign = Campaign {
+        law: Law::Ecn,
+        guest,
+        seed: SEED,
+        cases: CASES,
+        jobs,
+    };
+    let report = campaign.run(&Compiled, &|_| {}, &AtomicBool::new(false));
+    let report = report.expect("nobody cancels it");
+    assert_eq!(
+        report.failure, None,
+        "seed {SEED}; repeat with: uc verify --law ecn --cases {CASES} --seed {SEED}"
+    );
+    assert_eq!((report.cases, report.exact), (CASES, CASES));
+    report
+}
+
+#[test]
+fn a_newreno_guest_under_t_sends_what_a_native_ecn_sender_sends() {
+    let report = run(Guest::NewReno, 2);
+    assert!(
+        report.events >= 1_000 * CASES,
+        "{} events in {CASES} cases",
+        report.events
+    );
+    let rare: Vec<Class> = report.uncovered().collect();
+    assert!(
+        rare.is_empty(),
+        "in fewer than one case in a hundred: {rare:?}"
+    );
+    let early = report.beyond_guest + report.at_one_segment + report.probe_taken;
+    assert!(early * 8 < CASES, "{early} of {CASES} cases end early");
+}
+
+#[test]
+fn an_ecn_guest_that_is_stripped_of_ecn_does_too() {
+    run(Guest::EcnStripped, 2);
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    assert_eq!(run(Guest::NewReno, 1), run(Guest::NewReno, 3));
+}
+
+#[test]
+fn a_case_without_anything_happening_is_the_same_too() {
+    let text = "iss = 0\nmss-bytes = 1000\ninitial-window-segments = 4\n\
+        receive-buffer-segments = 60\npackets = 100\nstalls = []\n\
+        bursts = [{ after = 'acked', pause-us = 0, pause-rto-permille = 0, segments = 80 }]\n\
+        [data]\ndelay-us = 100\npacket-us = 10\nqueue-packets = 0\nmark-packets = 0\n\
+        lost = []\nmarked = []\nlate = []\n\
+        [acks]\ndelay-us = 100\npacket-us = 0\nqueue-packets = 0\nmark-packets = 0\n\
+        lost = []\nmarked = []\nlate = []\n";
+    let plan = Plan::parse(text).expect("a plan");
+    let mut workspace = Workspace::default();
+    let comparison = compare(&plan, Guest::NewReno, &Compiled, &mut workspace);
+    assert_eq!(comparison.outcome, Outcome::Same);
+    // a SYN and its answer, 80 segments and their ACKs, and a write
+    assert!(comparison.events >= 163, "{comparison:?}");
+    assert!(!comparison.seen.has(Class::Timeout) && comparison.seen.has(Class::SlowStart));
+}
+
+#[test]
+fn a_plan_that_makes_no_sense_is_refused_with_its_place_and_mend() {
+    let error = Plan::parse("iss = 0\nmss-bytes = 1\n").expect_err("keys are missing");
+    assert!(error.to_string().contains("missing field"), "{error}");
+    let error = Plan::parse("isss = 0\n").expect_err("no such key");
+    assert!(error.to_string().contains("line 1, column 1"), "{error}");
+}

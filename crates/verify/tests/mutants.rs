@@ -1,0 +1,274 @@
+//! Would a fault in the core be seen? Copies of `core/` with one planted in each are compiled, put
+//! on the guest's port, and must all be told from f.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use uc_core::Loaded;
+use uc_verify::{Campaign, Guest, Law, Report};
+
+const SEED: u64 = 1;
+/// Cases after which a fault counts as unseen.
+const CASES_MAX: u64 = 3_000;
+
+/// A fault: where, what stands there (once), what is put in its place.
+struct Mutant {
+    name: &'static str,
+    file: &'static str,
+    right: &'static str,
+    wrong: &'static str,
+}
+
+const fn mutant(
+    name: &'static str,
+    file: &'static str,
+    right: &'static str,
+    wrong: &'static str,
+) -> Mutant {
+    Mutant {
+        name,
+        file,
+        right,
+        wrong,
+    }
+}
+
+const RFC: &str = "laws/reno_rfc.h";
+const ECN: &str = "laws/ecn.h";
+
+const MUTANTS: [Mutant; 24] = [
+    mutant(
+        "ECE is ignored",
+        ECN,
+        "if (!ack->ece || lost ||",
+        "if (1 || lost ||",
+    ),
+    mutant(
+        "every ECE cuts",
+        RFC,
+        "reno->reduced_seq = flow->snd_nxt;\n\tflow->bits |= UC_FLOW_CWR_PENDING;\n\tflow->ca",
+        "flow->bits |= UC_FLOW_CWR_PENDING;\n\tflow->ca",
+    ),
+    mutant(
+        "ECE halves the flight, not the window",
+        ECN,
+        "uc_rfc_half(flow, flow->reno.cwnd)",
+        "uc_rfc_half(flow, uc_flight_bytes(flow))",
+    ),
+    mutant(
+        "ECE in recovery cuts",
+        ECN,
+        "flow->ca == UC_CA_RECOVERY || (ack->duplicate &&",
+        "(ack->duplicate &&",
+    ),
+    mutant(
+        "a cut leaves ssthresh",
+        RFC,
+        "reno->ssthresh = ssthresh;",
+        "(void)ssthresh;",
+    ),
+    mutant(
+        "no floor of two segments",
+        RFC,
+        "return uc_max(bytes / 2, 2 * flow->mss_bytes);",
+        "return uc_max(bytes / 2, flow->mss_bytes);",
+    ),
+    mutant(
+        "slow start adds all that was acknowledged",
+        RFC,
+        "reno->cwnd += uc_min(acked_bytes, flow->mss_bytes);",
+        "reno->cwnd += acked_bytes;",
+    ),
+    mutant(
+        "avoidance forgets what exceeds a window",
+        RFC,
+        "reno->acked -= reno->cwnd;",
+        "reno->acked = 0;",
+    ),
+    mutant(
+        "recovery begins without the three segments",
+        RFC,
+        "reno->ssthresh + UC_DUP_ACKS * flow->mss_bytes;",
+        "reno->ssthresh;",
+    ),
+    mutant(
+        "duplicates do not inflate",
+        RFC,
+        "if (ack->duplicate) {\n\t\treno->cwnd += flow->mss_bytes;",
+        "if (ack->duplicate) {",
+    ),
+    // that it doesn't deflate at all would not be seen: the guest's own window does
+    mutant(
+        "a partial ACK deflates to one segment",
+        RFC,
+        "reno->cwnd -= uc_min(reno->cwnd, ack->acked_bytes);",
+        "reno->cwnd = 0;",
+    ),
+    mutant(
+        "a partial ACK adds nothing back",
+        RFC,
+        "if (ack->acked_bytes >= flow->mss_bytes)",
+        "if (0)",
+    ),
+    mutant(
+        "recovery ends with ssthresh, option (2)",
+        RFC,
+        "reno->cwnd = uc_min(reno->ssthresh, uc_max(",
+        "reno->cwnd = uc_max(reno->ssthresh, uc_max(",
+    ),
+    mutant(
+        "duplicates of an old recovery begin another",
+        RFC,
+        "if (!uc_after(flow->snd_una - 1, reno->recover))\n\t\treturn;",
+        "",
+    ),
+    mutant("a timeout is not inferred", RFC, "if (timer)", "if (0)"),
+    mutant(
+        "a timeout in the repair of another is not inferred",
+        "track.h",
+        "(flow->ca == UC_CA_LOSS && uc_before(seq, flow->resent_end))",
+        "0",
+    ),
+    mutant(
+        "later timeouts count as a backed-off one",
+        "track.h",
+        "flow->bits &= ~UC_FLOW_TIMED_OUT;",
+        "",
+    ),
+    mutant(
+        "the loss window is two segments",
+        RFC,
+        "reno->cwnd = flow->mss_bytes; /* RFC 5681: the loss window */",
+        "reno->cwnd = 2 * flow->mss_bytes;",
+    ),
+    mutant(
+        "no CWR after a loss",
+        RFC,
+        "flow->bits |= UC_FLOW_CWR_PENDING; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */",
+        "",
+    ),
+    mutant(
+        "ECT on retransmissions",
+        "core.h",
+        "if (sent == UC_SENT_NEW && segment->payload_bytes",
+        "if (segment->payload_bytes",
+    ),
+    mutant(
+        "no restart after idle",
+        RFC,
+        "sent == UC_SENT_NEW && idle_us > uc_rfc_rto_us(flow)",
+        "0 && idle_us",
+    ),
+    mutant(
+        "a lost SYN leaves the initial window",
+        RFC,
+        "flow->syns > 1 ? 1 :",
+        "0 ? 1 :",
+    ),
+    mutant(
+        "the edge is rounded up to a segment",
+        "window.h",
+        "(law_bytes - flight_bytes) / mss_bytes : 0;",
+        "(law_bytes - flight_bytes + mss_bytes - 1) / mss_bytes : 0;",
+    ),
+    mutant(
+        "two duplicates are enough",
+        "track.h",
+        "#define UC_DUP_ACKS 3",
+        "#define UC_DUP_ACKS 2",
+    ),
+];
+
+fn folder(relative: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
+}
+
+/// Copies `core/` to `to`, with `fault` planted.
+fn copy_core(from: &Path, to: &Path, fault: Option<&Mutant>) {
+    for entry in fs::read_dir(from).expect("core/ is there") {
+        let path = entry.expect("an entry").path();
+        let target = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            fs::create_dir_all(&target).expect("room for a folder");
+            copy_core(&path, &target, fault);
+            continue;
+        }
+        let mut text = fs::read_to_string(&path).expect("a header");
+        if let Some(fault) = fault.filter(|fault| path.ends_with(fault.file)) {
+            let places = text.matches(fault.right).count();
+            assert_eq!(
+                places, 1,
+                "{}: stands {places} times in {}",
+                fault.name, fault.file
+            );
+            text = text.replace(fault.right, fault.wrong);
+        }
+        fs::write(&target, text).expect("room for a header");
+    }
+}
+
+/// A core compiled with this fault, or with none.
+fn build(scratch: &Path, fault: Option<&Mutant>) -> Loaded {
+    let name = fault
+        .map_or("none", |fault| fault.name)
+        .replace(|c: char| !c.is_alphanumeric(), "-");
+    let headers = scratch.join(&name);
+    fs::create_dir_all(&headers).expect("room for a folder");
+    copy_core(&folder("../../core"), &headers, fault);
+    let library = scratch.join(name + ".so");
+    let clang = Command::new("clang")
+        .args(["-shared", "-fPIC", "-O2", "-std=gnu11", "-w", "-o"])
+        .arg(&library)
+        .arg("-I")
+        .arg(&headers)
+        .arg(folder("../core/src/shim.c"))
+        .output()
+        .expect("clang runs");
+    assert!(
+        clang.status.success(),
+        "{}",
+        String::from_utf8_lossy(&clang.stderr)
+    );
+    // SAFETY: built from uc-core's own shim.c; no fault touches a struct of the contract.
+    unsafe { Loaded::open_library(&library) }.expect("the library that was just built")
+}
+
+fn verify(core: &Loaded, cases: u64) -> Report {
+    let campaign = Campaign {
+        law: Law::Ecn,
+        guest: Guest::NewReno,
+        seed: SEED,
+        cases,
+        jobs: 2,
+    };
+    campaign
+        .run(core, &|_| {}, &AtomicBool::new(false))
+        .expect("nobody cancels it")
+}
+
+#[test]
+fn every_planted_fault_is_found() {
+    let scratch = tempfile::tempdir().expect("a folder for libraries");
+    let unseen: Vec<&str> = MUTANTS
+        .iter()
+        .filter(|mutant| {
+            let report = verify(&build(scratch.path(), Some(mutant)), CASES_MAX);
+            println!("{}: {:?}", mutant.name, report.failure);
+            report.failure.is_none()
+        })
+        .map(|mutant| mutant.name)
+        .collect();
+    assert!(
+        unseen.is_empty(),
+        "seed {SEED}, {CASES_MAX} cases each: not found: {unseen:?}"
+    );
+}
+
+#[test]
+fn a_copy_without_a_fault_is_exact() {
+    let scratch = tempfile::tempdir().expect("a folder for a library");
+    let report = verify(&build(scratch.path(), None), 200);
+    assert_eq!((report.failure, report.exact), (None, 200), "seed {SEED}");
+}
