@@ -50,12 +50,14 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 	 * window probes */
 	if (sent == UC_SENT_NEW && segment->payload_bytes && flow->peer_window) {
 		edit->ecn = UC_ECT0;
-		if (flow->bits & UC_FLOW_CWR_PENDING) {
+		if (flow->bits & UC_FLOW_CWR_PENDING || uc_law_asks_exact(flow)) {
 			edit->flags |= UC_CWR;
 			flow->bits &= ~UC_FLOW_CWR_PENDING;
 		}
 	}
-	edit->flags = uc_echo_flags(flow, edit->flags);
+	if (uc_law_marks_all(flow))
+		edit->ecn = UC_ECT0;
+	edit->flags = uc_echo_flags(flow, segment, edit->flags);
 }
 
 /* A segment to the guest in the middle of a flow. */

@@ -69,6 +69,14 @@ struct uc_reno {
 	__u32 usage_seq;
 };
 
+/* RFC 8257 §3.3's variables; α in 1/2^30. */
+struct uc_dctcp {
+	__u32 alpha_q30;
+	__u32 acked_bytes; /* of the observation window, which ends at window_end */
+	__u32 marked_bytes;
+	__u32 window_end;
+};
+
 struct uc_flow {
 	__u64 seen_ns; /* last segment in either direction: idle flows are collected by it */
 	__u64 timed_ns;
@@ -88,6 +96,11 @@ struct uc_flow {
 	__u32 resent_end;        /* how far it has sent again since its timer fired */
 
 	struct uc_reno reno;
+	struct uc_dctcp dctcp;
+
+	/* the receiving side: echo.h */
+	__u32 echoed_ack;      /* the guest's last ACK */
+	__s32 echo_owed_bytes; /* marked bytes not echoed yet; below 0: echoed in advance */
 
 	/* what `uc flows` shows */
 	__u32 cuts;   /* reductions on ECE */
@@ -109,11 +122,12 @@ struct uc_flow {
 	__u8 dup_acks;
 	__u8 syns;     /* SYNs of the guest so far, ≤ 255 */
 	__u8 backoffs; /* profile `rfc`: timeouts since the last round-trip time was measured */
+	__u8 peer_is_dctcp; /* as far as its ECT on segments without data tells: echo.h */
 	struct uc_policy policy;
 };
 
 _Static_assert(sizeof(struct uc_segment) == 24, "the contract with the homes: size of uc_segment");
-_Static_assert(sizeof(struct uc_flow) <= 160, "a flow must stay within 160 bytes");
+_Static_assert(sizeof(struct uc_flow) <= 192, "a flow must stay within three cache lines");
 
 static __always_inline __u32 uc_flight_bytes(const struct uc_flow *flow)
 {

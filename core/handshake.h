@@ -11,6 +11,7 @@
 #ifndef UC_HANDSHAKE_H
 #define UC_HANDSHAKE_H
 
+#include "echo.h"
 #include "edit.h"
 #include "flow.h"
 #include "laws/ecn.h"
@@ -103,6 +104,8 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 		/* RFC 3168 §6.1.1.1: a SYN that got no answer may be repeated without the offer */
 		if (syns <= policy->ecn_syns || policy->ecn_syns == UC_ECN_SYNS_ALWAYS)
 			edit->flags |= UC_ECE | UC_CWR;
+	} else {
+		uc_echo_learn(flow, segment);
 	}
 	return UC_TRANSLATED;
 }
@@ -164,6 +167,7 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		/* data in the SYN that the peer didn't take will be sent again, as new */
 		flow->snd_una = segment->ack;
 		flow->snd_nxt = segment->ack;
+		flow->echoed_ack = uc_segment_end(segment);
 		uc_agree(flow, segment);
 		/* the first round-trip time; RFC 6298 §3: not of a SYN that was sent twice */
 		if (flow->syns == 1)
@@ -171,6 +175,7 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		if (uc_is_coarse(flow))
 			return UC_COARSE_WINDOW;
 	}
+	uc_echo_learn(flow, segment);
 	edit->flags &= ~(UC_ECE | UC_CWR);
 	edit->ecn = UC_NOT_ECT;
 	edit->window = uc_first_window(flow, segment);
@@ -199,13 +204,15 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 			return UC_GUEST_SPEAKS_ECN;
 		flow->snd_una = segment->seq + 1;
 		flow->snd_nxt = uc_segment_end(segment);
+		flow->echoed_ack = segment->ack;
 		uc_agree(flow, segment);
 		if (uc_is_coarse(flow))
 			return UC_COARSE_WINDOW;
 	}
-	/* RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and not CWR, and is not ECT */
+	/* RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and not CWR, and is not ECT; in law `dctcp`
+	 * it is (RFC 8257 §3.6), where a SYN is not: classic listeners refuse one that is */
 	edit->flags = (edit->flags & ~UC_CWR) | UC_ECE;
-	edit->ecn = UC_NOT_ECT;
+	edit->ecn = uc_law_marks_all(flow) ? UC_ECT0 : UC_NOT_ECT;
 	return UC_TRANSLATED;
 }
 

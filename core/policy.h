@@ -9,13 +9,22 @@
 #include <linux/types.h>
 
 enum uc_law {
-	UC_LAW_PASS, /* leave the flow alone */
-	UC_LAW_ECN,  /* NewReno with RFC 3168 */
+	UC_LAW_PASS,  /* leave the flow alone */
+	UC_LAW_ECN,   /* NewReno with RFC 3168 */
+	UC_LAW_DCTCP, /* RFC 8257 */
 };
 
 enum uc_profile {
 	UC_PROFILE_LINUX, /* whole segments, growth when window-limited, proportional reduction */
 	UC_PROFILE_RFC,   /* RFC 5681 and RFC 6582 to the letter, in bytes */
+};
+
+/* How the far end tells of marks: that the host can't see in time, so policy says it. */
+enum uc_echo_kind {
+	UC_ECHO_EXACT,   /* a DCTCP receiver, or a guest behind a host that runs us: ECE on the ACKs
+			  * of marked bytes */
+	UC_ECHO_CLASSIC, /* RFC 3168: ECE until CWR. For law `dctcp` every data packet then carries
+			  * CWR, and the peer echoes packet by packet, with an ACK for each */
 };
 
 struct uc_policy {
@@ -27,6 +36,12 @@ struct uc_policy {
 	 */
 	__u8 ecn_syns;
 	__u8 initial_window_segments; /* RFC 6928: 10; RFC 5681: 2 to 4 */
+	/* law `dctcp` only */
+	__u8 gain_shift;              /* g = 2^-gain_shift, 1 to 15; RFC 8257 §4.2: 4 */
+	__u8 initial_alpha_q7;        /* 0 to 128; RFC 8257 §4.2: 128, which is 1 */
+	__u8 beta_q7;                 /* AC/DC's priority, 0 to 128; 128 is 1: plain DCTCP */
+	__u8 minimum_window_segments; /* below which no mark cuts: 2 as Linux, 1 as AC/DC; 0 is 1 */
+	__u8 echo;                    /* enum uc_echo_kind: of the peer */
 };
 
 #define UC_ECN_SYNS_ALWAYS 255

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Law `ecn`: NewReno that obeys RFC 3168, in either profile. Also the one `switch` that every
- * caller goes through to reach a law.
+ * Laws that answer ECE: `ecn` (RFC 3168) and `dctcp` (RFC 8257), over either profile of NewReno.
+ * Also the one way by which every caller reaches a law.
  */
 #ifndef UC_LAWS_ECN_H
 #define UC_LAWS_ECN_H
 
+#include "dctcp.h"
 #include "reno_linux.h"
 #include "reno_rfc.h"
 
@@ -19,6 +20,7 @@ static __always_inline void uc_law_open(struct uc_flow *flow)
 	 * then wait for the timer, which no sender does and the RFC can't mean. */
 	flow->reno.recover = flow->snd_una - 2;
 	flow->reno.reduced_seq = flow->snd_una - 1;
+	uc_dctcp_open(flow);
 	if (flow->policy.profile == UC_PROFILE_RFC)
 		uc_rfc_open(flow);
 	else
@@ -33,6 +35,23 @@ static __always_inline void uc_law_sent(struct uc_flow *flow, enum uc_sent sent,
 		uc_rfc_sent(flow, sent, idle_us);
 	else
 		uc_linux_sent(flow, sent, segments, idle_us);
+}
+
+/* What a cut on ECE leaves of the window (bytes or segments, as the profile counts): RFC 3168
+ * §6.1.2 halves it, where RFC 5681 on a loss halves the flight. */
+static __always_inline __u32 uc_ecn_remains(const struct uc_flow *flow)
+{
+	if (flow->policy.law == UC_LAW_DCTCP)
+		return uc_dctcp_remains(flow, flow->reno.cwnd);
+	return flow->reno.cwnd / 2;
+}
+
+/* And its floor, in segments. */
+static __always_inline __u32 uc_ecn_minimum(const struct uc_flow *flow)
+{
+	if (flow->policy.law == UC_LAW_DCTCP)
+		return uc_max(flow->policy.minimum_window_segments, 1);
+	return 2;
 }
 
 /* RFC 3168 §6.1.2: one reduction for a window of data, and none on top of a loss in that window. */
@@ -51,8 +70,7 @@ static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_ack
 		uc_rfc_ack(flow, &rest);
 		return;
 	}
-	/* RFC 3168 §6.1.2 halves the window, where RFC 5681 on a loss halves the flight */
-	uc_rfc_cut(flow, uc_rfc_half(flow, flow->reno.cwnd));
+	uc_rfc_cut(flow, uc_max(uc_ecn_remains(flow), uc_ecn_minimum(flow) * flow->mss_bytes));
 	flow->cuts++;
 }
 
@@ -67,7 +85,7 @@ static __always_inline void uc_linux_ecn(struct uc_flow *flow, const struct uc_a
 	if (recovering && flow->ca == UC_CA_OPEN)
 		rest.acked_bytes = uc_min(ack->acked_bytes, flow->mss_bytes);
 	if (ack->ece && flow->ca == UC_CA_OPEN) {
-		uc_linux_cut(flow, flow->reno.cwnd / 2);
+		uc_linux_cut(flow, uc_max(uc_ecn_remains(flow), uc_ecn_minimum(flow)));
 		flow->cuts++;
 	}
 	uc_linux_ack(flow, &rest);
@@ -75,6 +93,8 @@ static __always_inline void uc_linux_ecn(struct uc_flow *flow, const struct uc_a
 
 static __always_inline void uc_law_ack(struct uc_flow *flow, const struct uc_ack *ack)
 {
+	if (flow->policy.law == UC_LAW_DCTCP)
+		uc_dctcp_observe(flow, ack);
 	if (flow->policy.profile == UC_PROFILE_RFC)
 		uc_rfc_ecn(flow, ack);
 	else
@@ -92,6 +112,21 @@ static __always_inline __u32 uc_law_window_bytes(const struct uc_flow *flow)
 		bytes *= flow->mss_bytes;
 	}
 	return bytes < UC_UNLIMITED_BYTES ? bytes : UC_UNLIMITED_BYTES;
+}
+
+/* A DCTCP sender is ECN-capable in all that it sends behind its SYN, retransmissions and pure ACKs
+ * too: they would be dropped where its data are marked (RFC 8257 §3.6; RFC 8311 §4.3 lifts RFC
+ * 3168's ban). */
+static __always_inline __u8 uc_law_marks_all(const struct uc_flow *flow)
+{
+	return flow->policy.law == UC_LAW_DCTCP;
+}
+
+/* RFC 3168 §6.1.3: CWR ends the peer's echo. On every data packet it leaves the echo to that
+ * packet's own mark. */
+static __always_inline __u8 uc_law_asks_exact(const struct uc_flow *flow)
+{
+	return flow->policy.law == UC_LAW_DCTCP && flow->policy.echo == UC_ECHO_CLASSIC;
 }
 
 /*

@@ -88,12 +88,17 @@ static __always_inline void uc_linux_grow(struct uc_flow *flow, __u32 segments)
 	}
 }
 
+static __always_inline __u32 uc_linux_half(const struct uc_flow *flow)
+{
+	return uc_max(flow->reno.cwnd / 2, UC_LINUX_SSTHRESH_MIN);
+}
+
 /* Begin to reduce: the target is ssthresh, the way there uc_linux_reduce(). */
 static __always_inline void uc_linux_begin_reduction(struct uc_flow *flow, __u32 ssthresh)
 {
 	struct uc_reno *reno = &flow->reno;
 
-	reno->ssthresh = uc_max(ssthresh, UC_LINUX_SSTHRESH_MIN);
+	reno->ssthresh = ssthresh;
 	reno->recover = flow->snd_nxt;
 	reno->prior_cwnd = reno->cwnd;
 	reno->prr_delivered = 0;
@@ -162,7 +167,7 @@ static __always_inline void uc_linux_timeout(struct uc_flow *flow)
 
 	/* a second timeout of the same data does not lower ssthresh again */
 	if (flow->ca != UC_CA_LOSS || !uc_before(flow->snd_una, reno->recover))
-		uc_linux_begin_reduction(flow, reno->cwnd / 2);
+		uc_linux_begin_reduction(flow, uc_linux_half(flow));
 	reno->recover = flow->snd_nxt;
 	reno->cwnd = 1;
 	flow->ca = UC_CA_LOSS;
@@ -171,9 +176,12 @@ static __always_inline void uc_linux_timeout(struct uc_flow *flow)
 
 static __always_inline void uc_linux_fast_retransmit(struct uc_flow *flow)
 {
-	/* a reduction under way is not followed by a second one in the same window */
+	/* a reduction under way is not followed by a second one in the same window; but where it
+	 * was less than a half, a loss halves (RFC 8257 §3.5, and tcp_dctcp does) */
 	if (flow->ca != UC_CA_CWR)
-		uc_linux_begin_reduction(flow, flow->reno.cwnd / 2);
+		uc_linux_begin_reduction(flow, uc_linux_half(flow));
+	else if (flow->policy.law == UC_LAW_DCTCP)
+		flow->reno.ssthresh = uc_linux_half(flow);
 	flow->ca = UC_CA_RECOVERY;
 	flow->losses++;
 }

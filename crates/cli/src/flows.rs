@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
+use uc_core::consts;
 use uc_port::{Attached, Counters, FlowView, Programs, Store};
 
 use crate::ports::port_name;
@@ -34,6 +35,10 @@ struct FlowRow {
     guest: String,
     remote: String,
     stage: &'static str,
+    law: &'static str,
+    /// Law `dctcp`: the marked fraction of bytes, as estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alpha: Option<f64>,
     window_bytes: u32,
     flight_bytes: u32,
     mss_bytes: u16,
@@ -108,12 +113,15 @@ fn packet_rows(counters: &Counters) -> Vec<PacketRow> {
 
 fn flow_row(flow: &FlowView, ports: &[Attached]) -> FlowRow {
     let state = &flow.state;
+    let is_dctcp = u32::from(state.policy.law) == consts::LAW_DCTCP;
     let port = ports.iter().find(|port| port.ifindex == flow.ifindex);
     FlowRow {
         port: port.map_or_else(|| flow.ifindex.to_string(), port_name),
         guest: flow.guest.to_string(),
         remote: flow.remote.to_string(),
         stage: uc_core::stage_label(state),
+        law: if is_dctcp { "dctcp" } else { "ecn" },
+        alpha: is_dctcp.then(|| f64::from(state.dctcp.alpha_q30) / f64::from(1 << 30)),
         window_bytes: uc_core::window_bytes(state),
         flight_bytes: state.snd_nxt.wrapping_sub(state.snd_una),
         mss_bytes: state.mss_bytes,
@@ -140,16 +148,31 @@ fn print_listing(listing: &Listing) {
         .collect();
     println!("ports: {}\n", names.join(", "));
     println!(
-        "{:<10} {:<28} {:<28} {:<12} {:>9} {:>9} {:>8} {:>6} {:>6}",
-        "port", "guest", "remote", "stage", "window B", "flight B", "RTT us", "cuts", "losses"
+        "{:<10} {:<28} {:<28} {:<12} {:<5} {:>7} {:>9} {:>9} {:>8} {:>6} {:>6}",
+        "port",
+        "guest",
+        "remote",
+        "stage",
+        "law",
+        "alpha %",
+        "window B",
+        "flight B",
+        "RTT us",
+        "cuts",
+        "losses"
     );
     for flow in &listing.flows {
+        let alpha = flow
+            .alpha
+            .map_or_else(String::new, |alpha| format!("{:.2}", 100.0 * alpha));
         println!(
-            "{:<10} {:<28} {:<28} {:<12} {:>9} {:>9} {:>8} {:>6} {:>6}",
+            "{:<10} {:<28} {:<28} {:<12} {:<5} {:>7} {:>9} {:>9} {:>8} {:>6} {:>6}",
             flow.port,
             flow.guest,
             flow.remote,
             flow.stage,
+            flow.law,
+            alpha,
             flow.window_bytes,
             flow.flight_bytes,
             flow.srtt_us,

@@ -11,24 +11,20 @@ use uc_port::{AttachVia, PortLinks, Programs};
 /// Room for flows in a lab; a case has dozens.
 const LAB_FLOWS_MAX: u32 = 4096;
 
-/// Linux's and RFC 6928's initial window.
-pub const INITIAL_WINDOW_SEGMENTS: u8 = 10;
-
 /// The core's policy for a law and profile of an experiment file.
 pub fn policy(law: Law, profile: Profile, ecn_syns: u8) -> Policy {
     let law = match law {
         Law::Pass => consts::LAW_PASS,
         Law::Ecn => consts::LAW_ECN,
+        Law::Dctcp => consts::LAW_DCTCP,
     };
     let profile = match profile {
         Profile::Linux => consts::PROFILE_LINUX,
         Profile::Rfc => consts::PROFILE_RFC,
     };
     Policy {
-        law: law as u8,
-        profile: profile as u8,
         ecn_syns,
-        initial_window_segments: INITIAL_WINDOW_SEGMENTS,
+        ..Policy::new(law, profile)
     }
 }
 

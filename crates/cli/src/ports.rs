@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use uc_experiment::{Law, Profile};
 use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, Store};
 
+use crate::dctcp::DctcpArguments;
 use crate::live::policy;
 
 /// Room for this many flows takes 2.8 GB of the kernel's memory; more is a slip of the finger.
@@ -38,12 +39,16 @@ pub struct Attach {
     /// How to attach
     #[arg(long, value_enum, default_value = "auto")]
     via: Via,
+    #[command(flatten)]
+    dctcp: DctcpArguments,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum LawName {
     /// NewReno that obeys ECN (RFC 3168)
     Ecn,
+    /// DCTCP (RFC 8257)
+    Dctcp,
     /// Leave every flow alone, only count
     Pass,
 }
@@ -71,6 +76,7 @@ impl Attach {
     pub fn execute(self) -> Result<bool> {
         let law = match self.law {
             LawName::Ecn => Law::Ecn,
+            LawName::Dctcp => Law::Dctcp,
             LawName::Pass => Law::Pass,
         };
         let profile = match self.profile {
@@ -82,12 +88,13 @@ impl Attach {
             Via::Tcx => AttachVia::Tcx,
             Via::Clsact => AttachVia::Clsact,
         };
-        let policy = policy(law, profile, self.ecn_syns);
+        let mut policy = policy(law, profile, self.ecn_syns);
+        self.dctcp.apply(&mut policy)?;
         let store = Store::default();
         let ports = distinct(self.ports);
         store.attach_all(&ports, &policy, via, self.flows_max)?;
         let follows = match law {
-            Law::Ecn => "new flows are translated, those under way pass",
+            Law::Ecn | Law::Dctcp => "new flows are translated, those under way pass",
             Law::Pass => "all flows pass and are counted",
         };
         for port in &ports {

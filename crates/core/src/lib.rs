@@ -25,14 +25,15 @@ pub type Flow = sys::uc_flow;
 /// Constants of the contract under their C names without the prefix.
 pub mod consts {
     pub use crate::sys::{
-        UC_ACK as ACK, UC_CA_CWR as CA_CWR, UC_CA_LOSS as CA_LOSS, UC_CA_OPEN as CA_OPEN,
-        UC_CA_RECOVERY as CA_RECOVERY, UC_CE as CE, UC_CWR as CWR, UC_ECE as ECE,
+        UC_ACK as ACK, UC_BETA_ONE_Q7 as BETA_ONE_Q7, UC_CA_CWR as CA_CWR, UC_CA_LOSS as CA_LOSS,
+        UC_CA_OPEN as CA_OPEN, UC_CA_RECOVERY as CA_RECOVERY, UC_CE as CE, UC_CWR as CWR,
+        UC_ECE as ECE, UC_ECHO_CLASSIC as ECHO_CLASSIC, UC_ECHO_EXACT as ECHO_EXACT,
         UC_ECN_SYNS_ALWAYS as ECN_SYNS_ALWAYS, UC_ECT0 as ECT0, UC_ECT1 as ECT1, UC_FIN as FIN,
         UC_FLOW_PAIRS as FLOW_PAIRS, UC_FLOW_PROBED as FLOW_PROBED, UC_FLOW_RUNTS as FLOW_RUNTS,
         UC_FLOW_SACK as FLOW_SACK, UC_FROM_GUEST as FROM_GUEST,
         UC_IDLE_CLOSED_NS as IDLE_CLOSED_NS, UC_IDLE_HANDSHAKE_NS as IDLE_HANDSHAKE_NS,
-        UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_LAW_ECN as LAW_ECN,
-        UC_LAW_PASS as LAW_PASS, UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE,
+        UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_LAW_DCTCP as LAW_DCTCP,
+        UC_LAW_ECN as LAW_ECN, UC_LAW_PASS as LAW_PASS, UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE,
         UC_OPT_MPTCP as OPT_MPTCP, UC_OPT_MSS as OPT_MSS, UC_OPT_SACK as OPT_SACK,
         UC_OPT_SIGNED as OPT_SIGNED, UC_OPT_TIMESTAMPS as OPT_TIMESTAMPS,
         UC_OPT_WSCALE as OPT_WSCALE, UC_PROFILE_LINUX as PROFILE_LINUX,
@@ -40,6 +41,24 @@ pub mod consts {
         UC_SYN_RECEIVED as SYN_RECEIVED, UC_SYN_SENT as SYN_SENT, UC_TO_GUEST as TO_GUEST,
         UC_TRANSLATING as TRANSLATING,
     };
+}
+
+impl Policy {
+    /// A law ([`consts::LAW_ECN`], …) in a profile, everything else as the RFCs have it: every SYN
+    /// asks for ECN, ten segments to begin with, DCTCP's parameters of RFC 8257 §4.2.
+    pub fn new(law: u32, profile: u32) -> Policy {
+        Policy {
+            law: law as u8,
+            profile: profile as u8,
+            ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
+            initial_window_segments: 10,
+            gain_shift: 4,
+            initial_alpha_q7: 128,
+            beta_q7: consts::BETA_ONE_Q7 as u8,
+            minimum_window_segments: 2,
+            echo: consts::ECHO_EXACT as u8,
+        }
+    }
 }
 
 /// The edit that changes nothing.

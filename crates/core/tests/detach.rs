@@ -6,11 +6,12 @@ mod flows;
 
 use std::collections::VecDeque;
 
+use flows::plan::{Law, laws};
 use flows::{FROM_GUEST, Home, TO_GUEST, flag, for_all};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::{prop_assert, prop_assert_eq};
-use uc_core::{Edit, Policy, Segment, consts};
+use uc_core::{Edit, Segment, consts};
 
 const ISS: u32 = 0xffff_8000; // the data wraps
 const IRS: u32 = 99;
@@ -18,6 +19,7 @@ const DATA_BYTES: u32 = 150_000;
 
 #[derive(Clone, Debug)]
 struct Pair {
+    law: Law,
     linux: bool,
     sack: bool,
     wscale: u8,
@@ -175,13 +177,14 @@ fn pairs() -> impl proptest::strategy::Strategy<Value = Pair> {
         1..200,
     );
     (
-        (any::<bool>(), any::<bool>(), 0u8..=14),
+        (laws(), any::<bool>(), any::<bool>(), 0u8..=14),
         (500u16..9000, 0u32..400_000),
         0u32..600,
         fates,
     )
         .prop_map(
-            |((linux, sack, wscale), (mss, buffer), detach_after, fates)| Pair {
+            |((law, linux, sack, wscale), (mss, buffer), detach_after, fates)| Pair {
+                law,
                 linux,
                 sack,
                 wscale,
@@ -195,16 +198,7 @@ fn pairs() -> impl proptest::strategy::Strategy<Value = Pair> {
 }
 
 fn play(pair: &Pair) -> Result<(), proptest::test_runner::TestCaseError> {
-    let policy = Policy {
-        law: consts::LAW_ECN as u8,
-        profile: if pair.linux {
-            consts::PROFILE_LINUX
-        } else {
-            consts::PROFILE_RFC
-        } as u8,
-        ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
-        initial_window_segments: 10,
-    };
+    let policy = pair.law.policy(pair.linux);
     let mut world = World {
         pair,
         host: Some(Home::new(policy)),

@@ -12,23 +12,33 @@ use uc_core::{Policy, Reason};
 
 #[test]
 fn random_segments_under_random_policies_never_trap() {
-    let policies = (0u8..3, 0u8..3, any::<u8>(), any::<u8>());
+    let policies = (0u8..4, 0u8..3, any::<[u8; 7]>());
     let strategy = (policies, vec((segments(), any::<u64>()), 0..120));
-    for_all(
-        4000,
-        &strategy,
-        |((law, profile, ecn_syns, window), segments)| {
-            let mut home = Home::new(Policy {
-                law,
-                profile,
-                ecn_syns,
-                initial_window_segments: window,
-            });
-            for (segment, now_ns) in segments {
-                let passed = home.pass(&segment, now_ns);
-                prop_assert!(Reason::all().any(|reason| reason == passed.reason));
-            }
-            Ok(())
-        },
-    );
+    for_all(4000, &strategy, |((law, profile, rest), segments)| {
+        let [ecn_syns, window, gain, alpha, beta, minimum, echo] = rest;
+        let mut home = Home::new(Policy {
+            law,
+            profile,
+            ecn_syns,
+            initial_window_segments: window,
+            gain_shift: gain,
+            initial_alpha_q7: alpha,
+            beta_q7: beta,
+            minimum_window_segments: minimum,
+            echo,
+        });
+        for (segment, now_ns) in segments {
+            let passed = home.pass(&segment, now_ns);
+            prop_assert!(Reason::all().any(|reason| reason == passed.reason));
+            let Some(flow) = passed.after else { continue };
+            prop_assert!(flow.dctcp.alpha_q30 <= 1 << 30, "{:?}", flow.dctcp);
+            // an ACK's worth ahead, a few windows behind: far from the ends of 32 bits
+            prop_assert!(
+                (-(1 << 30)..3 << 29).contains(&flow.echo_owed_bytes),
+                "{}",
+                flow.echo_owed_bytes
+            );
+        }
+        Ok(())
+    });
 }

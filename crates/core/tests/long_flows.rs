@@ -7,10 +7,8 @@ const PIECE_BYTES: u32 = 1_448_000;
 
 fn flow(profile: u32) -> Flow {
     let policy = Policy {
-        law: consts::LAW_ECN as u8,
-        profile: profile as u8,
         ecn_syns: 2,
-        initial_window_segments: 10,
+        ..Policy::new(consts::LAW_ECN, profile)
     };
     let mut flow = Flow::default();
     let options = (consts::OPT_MSS | consts::OPT_WSCALE) as u8;

@@ -98,6 +98,8 @@ pub enum Law {
     Pass,
     /// NewReno with ECN, RFC 3168.
     Ecn,
+    /// DCTCP, RFC 8257.
+    Dctcp,
 }
 
 /// How literally a law is emulated.

@@ -88,8 +88,8 @@ const UNREADABLE: [(&str, &str, &str); 16] = [
     ),
     (
         "count = 9",
-        "count = 9\nlaw = \"dctpc\"",
-        "t.toml:33:7: unknown value `dctpc`; known here: pass, ecn",
+        "count = 9\nlaw = \"vegas\"",
+        "t.toml:33:7: unknown value `vegas`; known here: pass, ecn, dctcp",
     ),
     (
         "count = 9",

@@ -22,10 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     programs.set_policy(
         IFINDEX,
         &Policy {
-            law: consts::LAW_ECN as u8,
-            profile: consts::PROFILE_LINUX as u8,
             ecn_syns: 2,
-            initial_window_segments: 10,
+            ..Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX)
         },
     )?;
     run(&programs, Direction::FromGuest, &syn()?, 1)?;

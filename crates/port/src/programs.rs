@@ -127,11 +127,28 @@ impl Programs {
 
     /// Sets the policy of a port; it holds for flows that begin from now on.
     pub fn set_policy(&self, ifindex: u32, policy: &Policy) -> Result<(), PortError> {
+        // Every field by name: one that is added has to be added here.
+        let Policy {
+            law,
+            profile,
+            ecn_syns,
+            initial_window_segments,
+            gain_shift,
+            initial_alpha_q7,
+            beta_q7,
+            minimum_window_segments,
+            echo,
+        } = *policy;
         let value = [
-            policy.law,
-            policy.profile,
-            policy.ecn_syns,
-            policy.initial_window_segments,
+            law,
+            profile,
+            ecn_syns,
+            initial_window_segments,
+            gain_shift,
+            initial_alpha_q7,
+            beta_q7,
+            minimum_window_segments,
+            echo,
         ];
         self.policies
             .update(&ifindex.to_ne_bytes(), &value, MapFlags::ANY)

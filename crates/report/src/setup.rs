@@ -181,6 +181,7 @@ fn guests(guests: &Guests) -> String {
         None => String::new(),
         Some(Law::Pass) => ", programs on the port that pass everything".into(),
         Some(Law::Ecn) => format!(", law ecn on the port{profile}"),
+        Some(Law::Dctcp) => format!(", law dctcp on the port{profile}"),
     };
     let flows = match guests.flows {
         1 => String::new(),

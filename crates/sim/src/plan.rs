@@ -202,17 +202,17 @@ fn policy(law: Law, profile: Option<Profile>, stack: &Stack) -> Policy {
     let law = match law {
         Law::Pass => consts::LAW_PASS,
         Law::Ecn => consts::LAW_ECN,
+        Law::Dctcp => consts::LAW_DCTCP,
     };
     let profile = match profile.unwrap_or(Profile::Rfc) {
         Profile::Linux => consts::PROFILE_LINUX,
         Profile::Rfc => consts::PROFILE_RFC,
     };
     Policy {
-        law: law as u8,
-        profile: profile as u8,
         // The paths are known to be free of middleboxes: a SYN that is lost is asked for anew.
         ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
         initial_window_segments: stack.initial_window.unwrap_or(INITIAL_WINDOW_SEGMENTS),
+        ..Policy::new(law, profile)
     }
 }
 

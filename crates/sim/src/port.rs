@@ -153,12 +153,9 @@ mod tests {
     use uc_tcp::Options;
     use uc_tcp::flags::{ACK, CWR, ECE, SYN};
 
-    const POLICY: Policy = Policy {
-        law: consts::LAW_ECN as u8,
-        profile: consts::PROFILE_RFC as u8,
-        ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
-        initial_window_segments: 10,
-    };
+    fn policy() -> Policy {
+        Policy::new(consts::LAW_ECN, consts::PROFILE_RFC)
+    }
 
     fn segment(seq: u32, ack: u32, flags: u8, payload_bytes: u16) -> Segment {
         Segment {
@@ -182,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_guest_without_ecn_gets_it_on_the_wire_and_a_smaller_window() {
-        let mut port = Port::new(POLICY);
+        let mut port = Port::new(policy());
         let mut syn = segment(100, 0, SYN, 0);
         assert_eq!(port.from_guest(Nanos(1), &mut syn), Reason::TRANSLATED);
         assert_eq!(syn.flags, SYN | ECE | CWR);
@@ -202,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_refuses_ecn_makes_the_port_forget_the_flow() {
-        let mut port = Port::new(POLICY);
+        let mut port = Port::new(policy());
         port.from_guest(Nanos(1), &mut segment(100, 0, SYN, 0));
         let mut answer = segment(500, 101, SYN | ACK, 0);
         assert_eq!(
@@ -219,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_guest_that_speaks_ecn_passes_unchanged() {
-        let mut port = Port::new(POLICY);
+        let mut port = Port::new(policy());
         let mut syn = segment(100, 0, SYN | ECE | CWR, 0);
         let before = syn;
         assert_eq!(

@@ -66,9 +66,7 @@ impl<C: Core> Element for Translator<C> {
 /// The policy of the theorems: law `ecn`, to the RFCs' letter.
 pub fn rfc_policy(initial_window_segments: u8) -> Policy {
     Policy {
-        law: consts::LAW_ECN as u8,
-        profile: consts::PROFILE_RFC as u8,
-        ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
         initial_window_segments,
+        ..Policy::new(consts::LAW_ECN, consts::PROFILE_RFC)
     }
 }

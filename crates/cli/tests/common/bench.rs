@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use nix::net::if_::if_nametoindex;
-use uc_core::{Reason, consts};
+use uc_core::{Policy, Reason, consts};
 use uc_experiment::{Experiment, Profile};
 use uc_lab::netns::Namespace;
 use uc_lab::wire::{Wire, WireSetup};
@@ -20,17 +20,27 @@ pub fn build(experiment: &Experiment) -> (Plan, Lab) {
     (plan, lab)
 }
 
-/// The same with the bottleneck toward the first guest's host instead of toward the server.
+/// The same with the bottleneck toward the only guest's host instead of toward the server.
 pub fn build_towards_guest(experiment: &Experiment) -> (Plan, Wiring, Wire) {
+    build_towards_host(experiment, 0)
+}
+
+/// The same with the bottleneck toward the host of that number, which changes places with the
+/// server's.
+pub fn build_towards_host(experiment: &Experiment, host: usize) -> (Plan, Wiring, Wire) {
     let plan = Plan::new(experiment, &experiment.cases[0]).unwrap();
-    assert_eq!(plan.host_count, 1, "two ends to swap");
+    let server = plan.server_host();
     let mut wiring = Wiring::build(&plan).unwrap();
     let taps = std::mem::take(&mut wiring.taps);
     let interval = Duration::from_millis(10);
     let mut setup = WireSetup::new(&plan, &experiment.network, taps, Vec::new(), 1, interval);
-    setup.taps.swap(0, 1);
-    for (_, host) in &mut setup.addresses {
-        *host = 1 - *host;
+    setup.taps.swap(host, server);
+    for (_, at) in &mut setup.addresses {
+        *at = match *at {
+            at if at == host => server,
+            at if at == server => host,
+            at => at,
+        };
     }
     (plan, wiring, Wire::start(setup).unwrap())
 }
@@ -46,12 +56,25 @@ pub struct Translation {
 impl Translation {
     /// Attaches to every port whose guest has a law.
     pub fn attach(plan: &Plan, hosts: &Namespace, flows_max: u32) -> Self {
+        Self::attach_with(plan, hosts, flows_max, |policy| policy)
+    }
+
+    /// The same with the policy changed.
+    pub fn attach_with(
+        plan: &Plan,
+        hosts: &Namespace,
+        flows_max: u32,
+        change: impl Fn(Policy) -> Policy + Sync,
+    ) -> Self {
         let programs = Programs::load(flows_max).unwrap();
         let ports = plan.guests.iter().filter(|guest| guest.law.is_some());
-        let attach = |port: &str, profile| {
+        let attach = |port: &str, law, profile| {
             let ifindex = if_nametoindex(port).unwrap();
-            let law = uc_experiment::Law::Ecn;
-            let policy = uc_cli::live::policy(law, profile, consts::ECN_SYNS_ALWAYS as u8);
+            let policy = change(uc_cli::live::policy(
+                law,
+                profile,
+                consts::ECN_SYNS_ALWAYS as u8,
+            ));
             programs.set_policy(ifindex, &policy).unwrap();
             programs.attach(ifindex, AttachVia::Auto).unwrap()
         };
@@ -59,7 +82,8 @@ impl Translation {
         let links = ports
             .map(|guest| {
                 let profile: Profile = guest.profile;
-                hosts.enter(|| attach(&guest.port, profile)).unwrap()
+                let law = guest.law.unwrap();
+                hosts.enter(|| attach(&guest.port, law, profile)).unwrap()
             })
             .collect();
         Self {

@@ -37,10 +37,82 @@ pub enum Oddity {
     MissingSyn,
 }
 
+/// The law under the flow, and its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Law {
+    Ecn,
+    Dctcp {
+        gain_shift: u8,
+        initial_alpha_q7: u8,
+        beta_q7: u8,
+        minimum_window_segments: u8,
+        /// The peer is taken for an RFC 3168 receiver.
+        classic: bool,
+    },
+}
+
+impl Law {
+    /// The policy in a profile.
+    pub fn policy(self, linux: bool) -> Policy {
+        let profile = if linux {
+            consts::PROFILE_LINUX
+        } else {
+            consts::PROFILE_RFC
+        };
+        match self {
+            Law::Ecn => Policy::new(consts::LAW_ECN, profile),
+            Law::Dctcp {
+                gain_shift,
+                initial_alpha_q7,
+                beta_q7,
+                minimum_window_segments,
+                classic,
+            } => Policy {
+                gain_shift,
+                initial_alpha_q7,
+                beta_q7,
+                minimum_window_segments,
+                echo: if classic {
+                    consts::ECHO_CLASSIC as u8
+                } else {
+                    consts::ECHO_EXACT as u8
+                },
+                ..Policy::new(consts::LAW_DCTCP, profile)
+            },
+        }
+    }
+
+    pub fn is_dctcp(self) -> bool {
+        self != Law::Ecn
+    }
+
+    /// Does all new data carry CWR?
+    pub fn always_says_cwr(self) -> bool {
+        matches!(self, Law::Dctcp { classic: true, .. })
+    }
+}
+
+/// Either law; `dctcp` with any parameters that `uc attach` takes.
+pub fn laws() -> impl Strategy<Value = Law> {
+    let dctcp = (1u8..=10, 0u8..=128, 0u8..=128, 1u8..5, any::<bool>()).prop_map(
+        |(gain_shift, initial_alpha_q7, beta_q7, minimum_window_segments, classic)| Law::Dctcp {
+            gain_shift,
+            initial_alpha_q7,
+            beta_q7,
+            minimum_window_segments,
+            classic,
+        },
+    );
+    prop_oneof![Just(Law::Ecn), dctcp]
+}
+
 /// How the flow begins.
 #[derive(Clone, Debug)]
 pub struct Setup {
+    pub law: Law,
     pub linux: bool,
+    /// The peer's segments without data are ECN-capable too, as a DCTCP sender's are.
+    pub peer_dctcp: bool,
     pub guest_opens: bool,
     pub initial_window_segments: u8,
     pub ecn_syns: u8,
@@ -77,14 +149,9 @@ impl Setup {
 
     pub fn policy(&self) -> Policy {
         Policy {
-            law: consts::LAW_ECN as u8,
-            profile: if self.linux {
-                consts::PROFILE_LINUX as u8
-            } else {
-                consts::PROFILE_RFC as u8
-            },
             ecn_syns: self.ecn_syns,
             initial_window_segments: self.initial_window_segments,
+            ..self.law.policy(self.linux)
         }
     }
 }
@@ -208,6 +275,7 @@ fn sequence_numbers() -> impl Strategy<Value = u32> {
 
 fn setups() -> impl Strategy<Value = Setup> {
     (
+        (laws(), any::<bool>()),
         (any::<bool>(), any::<bool>(), any::<bool>()),
         prop_oneof![3 => Just(10u8), 1 => 1u8..=255],
         prop_oneof![Just(consts::ECN_SYNS_ALWAYS as u8), 1u8..4],
@@ -216,19 +284,23 @@ fn setups() -> impl Strategy<Value = Setup> {
         (offers(), offers()),
         oddities(),
     )
-        .prop_map(|(who, iw, ecn_syns, syns, numbers, offers, oddity)| Setup {
-            linux: who.0,
-            guest_opens: who.1,
-            steady_window: who.2,
-            initial_window_segments: iw,
-            ecn_syns,
-            syns,
-            iss: numbers.0,
-            irs: numbers.1,
-            guest: offers.0,
-            peer: offers.1,
-            oddity,
-        })
+        .prop_map(
+            |(laws, who, iw, ecn_syns, syns, numbers, offers, oddity)| Setup {
+                law: laws.0,
+                peer_dctcp: laws.1,
+                linux: who.0,
+                guest_opens: who.1,
+                steady_window: who.2,
+                initial_window_segments: iw,
+                ecn_syns,
+                syns,
+                iss: numbers.0,
+                irs: numbers.1,
+                guest: offers.0,
+                peer: offers.1,
+                oddity,
+            },
+        )
 }
 
 fn windows() -> impl Strategy<Value = Window> {

@@ -162,7 +162,17 @@ impl Walk<'_> {
             seq: if guest { iss } else { irs },
             ack: if guest { irs } else { iss }.wrapping_add(1),
             flags: flag::SYN | flag::ACK | ecn,
+            ecn: if guest { 0 } else { self.bare_ecn() },
             ..self.offered(guest)
+        }
+    }
+
+    /// The codepoint of what the peer sends without data.
+    fn bare_ecn(&self) -> u8 {
+        if self.setup.peer_dctcp {
+            consts::ECT0 as u8
+        } else {
+            consts::NOT_ECT as u8
         }
     }
 
@@ -212,6 +222,7 @@ impl Walk<'_> {
             ack: self.una.wrapping_add(acked_bytes),
             window: self.peer_window,
             flags: flag::ACK,
+            ecn: self.bare_ecn(),
             direction: TO_GUEST,
             ..Segment::default()
         }
@@ -332,7 +343,9 @@ impl Walk<'_> {
         let mut segment = self.ack_segment(acked);
         segment.payload_bytes = u32::from(payload);
         segment.wire_payload_bytes = payload;
-        segment.ecn = if payload > 0 { *ecn } else { 0 };
+        if payload > 0 {
+            segment.ecn = *ecn;
+        }
         segment.flags |= if *ece { flag::ECE } else { 0 };
         segment.flags |= if *cwr && payload > 0 { flag::CWR } else { 0 };
         self.emit(segment);

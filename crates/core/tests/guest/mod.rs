@@ -10,7 +10,7 @@ use uc_core::{Edit, Flow, Policy, Reason, Segment, consts};
 
 pub const MSS: u32 = 1000;
 const ISS: u32 = 0xffff_f000; // wraps within a few segments
-const IRS: u32 = 7_000;
+pub const IRS: u32 = 7_000;
 
 const ACK: u8 = consts::ACK as u8;
 const ECE: u8 = consts::ECE as u8;
@@ -28,11 +28,14 @@ impl Guest {
     /// A guest that has connected to a peer with MSS 1,000, no timestamps, no window scaling.
     pub fn connected(profile: u8, initial_window_segments: u8, sack: bool) -> Guest {
         let policy = Policy {
-            law: consts::LAW_ECN as u8,
-            profile,
-            ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
             initial_window_segments,
+            ..Policy::new(consts::LAW_ECN, profile.into())
         };
+        Guest::under(policy, sack)
+    }
+
+    /// The same under any policy.
+    pub fn under(policy: Policy, sack: bool) -> Guest {
         let sack = if sack { consts::OPT_SACK as u8 } else { 0 };
         let syn = Segment {
             seq: ISS,

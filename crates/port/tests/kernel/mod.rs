@@ -32,12 +32,7 @@ pub fn programs(flows_max: u32) -> Option<Programs> {
 }
 
 pub fn policy() -> Policy {
-    Policy {
-        law: consts::LAW_ECN as u8,
-        profile: consts::PROFILE_LINUX as u8,
-        ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
-        initial_window_segments: 10,
-    }
+    Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX)
 }
 
 pub fn context() -> PacketContext {

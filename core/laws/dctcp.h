@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Law `dctcp`, RFC 8257: ECN's machine with a cut as deep as the fraction of marked bytes. It adds
+ * the estimate of that fraction to either profile of the shadow; growth (RFC 8257 §3.4) and loss
+ * (§3.5) stay NewReno's.
+ *
+ * Fixed point, so that every home and every reference computes the same: fractions have 30 bits
+ * and every quotient is rounded down. With the ten bits of the usual implementation an α below 2^s
+ * units would never decay (a 64th at s = 4); with 30 it stops at (2^s − 1)/2^30.
+ */
+#ifndef UC_LAWS_DCTCP_H
+#define UC_LAWS_DCTCP_H
+
+#include "../flow.h"
+#include "../track.h"
+#include "reno_rfc.h"
+
+#define UC_ALPHA_ONE_Q30 (1U << 30)
+#define UC_BETA_ONE_Q7   128U
+
+static __always_inline void uc_dctcp_open(struct uc_flow *flow)
+{
+	__u32 alpha_q7 = uc_min(flow->policy.initial_alpha_q7, 128);
+
+	flow->dctcp.alpha_q30 = alpha_q7 * (UC_ALPHA_ONE_Q30 / 128);
+	flow->dctcp.window_end = flow->snd_una; /* RFC 8257 §3.3: initialised to SND.UNA */
+}
+
+/* RFC 8257 §3.3, steps 1 to 8: every ACK of new data, in recovery too. A duplicate acknowledges
+ * nothing (SACK options are ignored), so it weighs nothing. */
+static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	struct uc_dctcp *dctcp = &flow->dctcp;
+	__u8 shift = flow->policy.gain_shift & 15;
+	__u32 fraction_q30;
+
+	if (!ack->acked_bytes)
+		return;
+	dctcp->acked_bytes += ack->acked_bytes;
+	if (ack->ece)
+		dctcp->marked_bytes += ack->acked_bytes;
+	if (!uc_after(flow->snd_una, dctcp->window_end))
+		return;
+	/* M, the fraction of bytes that were marked. No garbage wraps the sums: window_end lay less
+	 * than 2^31 ahead of snd_una, and no ACK takes it further than that beyond */
+	fraction_q30 = (__u32)(((__u64)dctcp->marked_bytes << 30) / dctcp->acked_bytes);
+	/* DCTCP.Alpha = DCTCP.Alpha * (1 - g) + g * M; stays within 0 … 1 by itself */
+	dctcp->alpha_q30 = dctcp->alpha_q30 - (dctcp->alpha_q30 >> shift) + (fraction_q30 >> shift);
+	dctcp->window_end = flow->snd_nxt;
+	dctcp->acked_bytes = 0;
+	dctcp->marked_bytes = 0;
+}
+
+/*
+ * What a cut leaves of a window, in the window's own unit. RFC 8257 §3.3 step 9 with AC/DC's
+ * priority (SIGCOMM 2016, equation 1): cut by α − αβ/2, which is α/2 for β = 1.
+ */
+static __always_inline __u32 uc_dctcp_remains(const struct uc_flow *flow, __u32 cwnd)
+{
+	__u32 beta_q7 = uc_min(flow->policy.beta_q7, UC_BETA_ONE_Q7);
+	/* α(1 − β/2) = α(256 − β_q7)/256, doubled by its 31 fraction bits: exactly α for β = 1 */
+	__u32 cut_q31 = (__u32)((__u64)flow->dctcp.alpha_q30 * (256 - beta_q7) >> 7);
+
+	return cwnd - (__u32)((__u64)cwnd * cut_q31 >> 31);
+}
+
+#endif
