@@ -48,7 +48,13 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, SimError> {
     let trunk = LinkSpec::new(rate(network.rate), trunk_delay, queue_spec(network));
     let hosts = places.len() as u32;
     // Out through the access link, over the trunks, in through the other access link; and back.
-    let round_trip = |trunks: u64| Nanos(2 * (2 * delay.0 + trunks * trunk_delay.0));
+    let round_trip = |trunks: u64| {
+        let one_way_ns = trunk_delay
+            .0
+            .saturating_mul(trunks)
+            .saturating_add(delay.0.saturating_mul(2));
+        Nanos(one_way_ns.saturating_mul(2))
+    };
     match network.topology {
         Topology::Star => {
             let bottleneck = LinkSpec { delay, ..trunk };
@@ -230,6 +236,15 @@ mod tests {
         // Both directions carry data, over two trunks each.
         assert_eq!(lot.bottlenecks.len(), 4);
         assert_eq!(lot.round_trip, Nanos::from_micros(160));
+    }
+
+    #[test]
+    fn delays_of_centuries_have_no_round_trip_beyond_the_end_of_time() {
+        let mut far = network(Topology::ParkingLot { hops: 2 });
+        far.delay = uc_experiment::Nanos(u64::MAX / 3);
+        far.trunk_delay = None;
+        let lot = layout(&far, &[Place { from: 0, to: 2 }]).unwrap();
+        assert_eq!(lot.round_trip, Nanos::MAX);
     }
 
     #[test]
