@@ -10,7 +10,8 @@ use crate::units::{Bytes, Nanos};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Stack {
-    /// The congestion control by its kernel name; in the simulator `reno`, `cubic` or `dctcp`.
+    /// The congestion control by its kernel name; in the simulator `reno`, `cubic`, `dctcp`
+    /// or `reno_by_acks`.
     /// Default `cubic`.
     pub congestion_control: String,
     /// Whether it asks for ECN and grants it, and never falls back to a SYN without (`tcp_ecn` 1,

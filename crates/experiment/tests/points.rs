@@ -265,7 +265,8 @@ fn an_arm_refuses_what_only_the_other_can_set() {
             Arm::Sim,
             "sack = false",
             "congestion_control = \"bbr\"",
-            "25:22: stack.legacy.congestion_control: `bbr` (sim has reno, cubic, dctcp)",
+            "25:22: stack.legacy.congestion_control: `bbr` (sim has reno, cubic, dctcp, \
+             reno_by_acks)",
         ),
     ];
     for (arm, from, to, what) in cases {

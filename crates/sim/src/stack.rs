@@ -93,11 +93,12 @@ pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimEr
 fn congestion_control(name: &str, stack: &Stack) -> Result<CongestionControl, SimError> {
     match stack.congestion_control.as_str() {
         "reno" => Ok(CongestionControl::NewReno),
+        "reno_by_acks" => Ok(CongestionControl::NewRenoByAcks),
         "cubic" => Ok(CongestionControl::Cubic),
         "dctcp" => Ok(DCTCP),
         other => Err(SimError::Unsupported {
             what: format!("[stack.{name}] congestion_control `{other}` is not in the simulator"),
-            mend: "take reno, cubic or dctcp, or run the experiment live",
+            mend: "take reno, cubic or dctcp (or reno_by_acks), or run the experiment live",
         }),
     }
 }

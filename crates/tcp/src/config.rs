@@ -63,6 +63,9 @@ pub struct Config {
 pub enum CongestionControl {
     /// RFC 5681 and RFC 6582 (RFC 6675 with SACK).
     NewReno,
+    /// The same, its window counted by ACKs as in RFC 5681 equation (3) and with fractions; see
+    /// [`NewReno::by_acks`](crate::congestion::NewReno::by_acks).
+    NewRenoByAcks,
     /// RFC 9438.
     Cubic,
     /// RFC 8257.

@@ -87,6 +87,7 @@ fn a_queue_that_overflows_never_starves_its_link() {
 fn any_config(random: &mut Random) -> Config {
     let laws = [
         CongestionControl::NewReno,
+        CongestionControl::NewRenoByAcks,
         CongestionControl::Cubic,
         CongestionControl::Dctcp {
             gain_shift: 4,

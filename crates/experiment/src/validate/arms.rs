@@ -120,7 +120,7 @@ fn check_sim(experiment: &Experiment) -> Check {
     if experiment.network.offload {
         return Err(only("network.offload", "segmentation offload", Arm::Live));
     }
-    let known = ["reno", "cubic", "dctcp"];
+    let known = ["reno", "cubic", "dctcp", "reno_by_acks"];
     for (name, stack) in &experiment.stacks {
         if !known.contains(&stack.congestion_control.as_str()) {
             let key = format!("stack.{name}.congestion_control");

@@ -84,6 +84,7 @@ impl Law {
     pub fn new(config: CongestionControl) -> Law {
         match config {
             CongestionControl::NewReno => Law::NewReno(NewReno::default()),
+            CongestionControl::NewRenoByAcks => Law::NewReno(NewReno::by_acks()),
             CongestionControl::Cubic => Law::Cubic(Cubic::default()),
             CongestionControl::Dctcp {
                 gain_shift,

@@ -1,4 +1,4 @@
-//! NewReno's window: RFC 5681 §3.1, in bytes.
+//! NewReno's window: RFC 5681 §3.1, in bytes, by what is acknowledged or by ACKs.
 
 use uc_net::Nanos;
 
@@ -9,6 +9,29 @@ use super::{Acked, Control, MAX_CWND_BYTES, Window};
 pub struct NewReno {
     /// Bytes acknowledged towards the next segment of congestion avoidance.
     acked_bytes: u32,
+    /// See [`NewReno::by_acks`].
+    by_acks: bool,
+}
+
+impl NewReno {
+    /// A little more for each ACK, by RFC 5681 equation (3), so that the window has fractions of a
+    /// segment. A loss halves it with them. Deviates there from §3.2, which halves the flight of
+    /// whole segments: it is how ns-2 and htsim count.
+    pub fn by_acks() -> NewReno {
+        NewReno {
+            by_acks: true,
+            ..NewReno::default()
+        }
+    }
+
+    /// What a loss halves.
+    fn halved(&self, window: &Window, flight_bytes: u32) -> u32 {
+        if self.by_acks {
+            window.cwnd_bytes
+        } else {
+            flight_bytes
+        }
+    }
 }
 
 /// RFC 5681 equation (4), the floor of every reduction.
@@ -20,6 +43,9 @@ impl Control for NewReno {
     fn acked(&mut self, window: &mut Window, acked: &Acked) {
         if window.in_slow_start() {
             window.cwnd_bytes += acked.bytes.min(window.smss_bytes); // RFC 5681 equation (2)
+        } else if self.by_acks {
+            let (smss, cwnd) = (u64::from(window.smss_bytes), u64::from(window.cwnd_bytes));
+            window.cwnd_bytes += (smss * smss / cwnd).max(1) as u32; // RFC 5681 equation (3)
         } else {
             // RFC 5681 §3.1, the recommended way: a window of bytes acknowledged is worth one
             // segment
@@ -34,7 +60,7 @@ impl Control for NewReno {
 
     fn lost(&mut self, window: &Window, flight_bytes: u32, _now: Nanos) -> u32 {
         self.acked_bytes = 0;
-        half(flight_bytes, window.smss_bytes)
+        half(self.halved(window, flight_bytes), window.smss_bytes)
     }
 
     fn timed_out(&mut self, window: &Window, flight_bytes: u32, _now: Nanos) -> u32 {
@@ -90,6 +116,19 @@ mod tests {
         }
         law.acked(&mut window, &ack(1));
         assert_eq!(window.cwnd_bytes, 5 * SMSS);
+    }
+
+    #[test]
+    fn by_acks_each_adds_its_part_and_a_loss_halves_the_window_with_its_fraction() {
+        let (mut law, mut window) = (NewReno::by_acks(), window(4 * SMSS, 2 * SMSS));
+        law.acked(&mut window, &ack(1));
+        assert_eq!(window.cwnd_bytes, 4250);
+        law.acked(&mut window, &ack(2 * SMSS));
+        assert_eq!(window.cwnd_bytes, 4485);
+        assert_eq!(law.lost(&window, 4 * SMSS, Nanos::ZERO), 2242);
+        window.cwnd_bytes = 2 * SMSS * SMSS;
+        law.acked(&mut window, &ack(SMSS));
+        assert_eq!(window.cwnd_bytes, 2 * SMSS * SMSS + 1);
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub fn configure(config: &mut Config, settings: &[Setting]) -> Result<(), String
 fn law(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
     config.congestion_control = match (key, value, config.congestion_control) {
         ("cc", "newreno", _) => CongestionControl::NewReno,
+        ("cc", "newreno_by_acks", _) => CongestionControl::NewRenoByAcks,
         ("cc", "cubic", _) => CongestionControl::Cubic,
         ("cc", "dctcp", _) => CongestionControl::Dctcp {
             gain_shift: 4,
