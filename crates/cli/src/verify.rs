@@ -47,7 +47,7 @@ pub struct Verify {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cases", "seed", "jobs", "lift"])]
     replay: Option<PathBuf>,
     /// Lift the assumptions one by one and print how far the two are then apart
-    #[arg(long, conflicts_with_all = ["guest", "jobs"])]
+    #[arg(long, conflicts_with_all = ["law", "guest", "jobs"])]
     lift: bool,
 }
 
@@ -56,6 +56,8 @@ pub struct Verify {
 enum LawName {
     /// NewReno that obeys RFC 3168
     Ecn,
+    /// RFC 8257, toward a DCTCP receiver
+    Dctcp,
 }
 
 /// `--guest`.
@@ -111,6 +113,7 @@ impl Verify {
         Campaign {
             law: match self.law {
                 LawName::Ecn => Law::Ecn,
+                LawName::Dctcp => Law::Dctcp,
             },
             guest: match self.guest {
                 GuestName::NewReno => Guest::NewReno,
@@ -196,7 +199,7 @@ impl Verify {
             campaign.seed,
             plan.to_toml()
         );
-        for line in trace::trace(&plan, campaign.guest, &Compiled).lines() {
+        for line in trace::trace(&plan, campaign.law, campaign.guest, &Compiled).lines() {
             text += &format!("# {line}\n");
         }
         if self.json {
@@ -210,9 +213,9 @@ impl Verify {
         let place = || path.display().to_string();
         let text = fs::read_to_string(path).with_context(place)?;
         let plan = Plan::parse(&text).with_context(place)?;
-        let guest = self.campaign().guest;
-        print!("{}", trace::trace(&plan, guest, &Compiled));
-        let outcome = compare(&plan, guest, &Compiled, &mut Workspace::default()).outcome;
+        let Campaign { law, guest, .. } = self.campaign();
+        print!("{}", trace::trace(&plan, law, guest, &Compiled));
+        let outcome = compare(&plan, law, guest, &Compiled, &mut Workspace::default()).outcome;
         match outcome {
             Outcome::Same => println!("exact"),
             Outcome::Outside(limit) => println!("exact, up to where an assumption ends: {limit:?}"),

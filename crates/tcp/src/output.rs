@@ -81,9 +81,6 @@ impl Sender {
         if self.nxt >= self.write_end {
             return self.poll_fin(now);
         }
-        if self.una == self.max {
-            self.restart_after_idle(now);
-        }
         let cwnd_room = match self.frto.allowance_bytes(self.window.smss_bytes) {
             Some(allowed) => allowed,
             None => self.cwnd_now().saturating_sub(self.in_network()),
@@ -106,6 +103,10 @@ impl Sender {
         }
         if self.waits == Waits::Mark && self.deadline.is_some() {
             return None;
+        }
+        // of no matter for this segment: a restart window holds one, and nothing is in flight
+        if self.una == self.max {
+            self.restart_after_idle(now);
         }
         Some(self.send_new(now, bytes))
     }

@@ -147,14 +147,12 @@ impl Campaign {
     pub fn shrink<C: Core + Clone>(&self, core: &C, plan: &Plan) -> Plan {
         let mut workspace = Workspace::default();
         shrink(plan, |plan| {
-            let outcome = compare(plan, self.guest, core, &mut workspace).outcome;
+            let outcome = compare(plan, self.law, self.guest, core, &mut workspace).outcome;
             matches!(outcome, Outcome::Differs { .. })
         })
     }
 
     fn case<C: Core + Clone>(&self, core: &C, number: u64, space: &mut Workspace) -> Comparison {
-        match self.law {
-            Law::Ecn => compare(&self.plan(number), self.guest, core, space),
-        }
+        compare(&self.plan(number), self.law, self.guest, core, space)
     }
 }

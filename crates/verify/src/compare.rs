@@ -2,7 +2,7 @@
 
 use uc_core::Core;
 use uc_net::Nanos;
-use uc_tcp::{Config, Segment};
+use uc_tcp::{Config, CongestionControl, Segment};
 
 use crate::coverage::{Coverage, Seen};
 use crate::element::{Element, Translator, Wire, rfc_policy};
@@ -23,6 +23,21 @@ pub enum Guest {
 pub enum Law {
     /// NewReno that obeys RFC 3168: vCC's theorem 1.
     Ecn,
+    /// RFC 8257, toward a DCTCP receiver: vCC's theorem 2.
+    Dctcp,
+}
+
+impl Law {
+    /// The native endpoint's.
+    fn congestion_control(self) -> CongestionControl {
+        match self {
+            Law::Ecn => CongestionControl::NewReno,
+            Law::Dctcp => CongestionControl::Dctcp {
+                gain_shift: 4,
+                initial_alpha_q10: 1024,
+            },
+        }
+    }
 }
 
 /// One transmission.
@@ -167,14 +182,15 @@ impl Observer for Checker<'_> {
 }
 
 /// f and its receiver: no host delay, RFC 5681 and 6582 to the letter, its §2 (e) too.
-pub fn native_hosts() -> Hosts {
-    let mut hosts = guest_hosts(true);
+pub fn native_hosts(law: Law) -> Hosts {
+    let mut hosts = guest_hosts(law, true);
+    hosts.sender.congestion_control = law.congestion_control();
     hosts.sender.any_window_duplicates = false;
     hosts
 }
 
 /// g, which counts duplicates by number, since T changes windows; `ecn`: it asks for ECN.
-pub fn guest_hosts(ecn: bool) -> Hosts {
+pub fn guest_hosts(law: Law, ecn: bool) -> Hosts {
     Hosts {
         sender: Config {
             ecn,
@@ -182,6 +198,7 @@ pub fn guest_hosts(ecn: bool) -> Hosts {
         },
         receiver: Config {
             ecn: true,
+            congestion_control: law.congestion_control(),
             ..Config::textbook()
         },
         host_delay: Nanos::ZERO,
@@ -192,6 +209,7 @@ pub fn guest_hosts(ecn: bool) -> Hosts {
 /// Compares native f with this guest under T.
 pub fn compare<C: Core + Clone>(
     plan: &Plan,
+    law: Law,
     guest: Guest,
     core: &C,
     workspace: &mut Workspace,
@@ -202,12 +220,13 @@ pub fn compare<C: Core + Clone>(
     native.coverage = Coverage::default();
     native.limit = None;
     native.mss_bytes = plan.mss_bytes;
-    let whole = World::new(plan, &native_hosts(), Wire, native).run();
+    let whole = World::new(plan, &native_hosts(law), Wire, native).run();
 
     let strips_ecn = guest == Guest::EcnStripped;
-    let policy = rfc_policy(plan.initial_window_segments);
+    let policy = rfc_policy(law, plan.initial_window_segments);
     let translator = Translator::new(core.clone(), policy, strips_ecn);
-    let (outcome, events) = check(plan, &guest_hosts(strips_ecn), translator, native, whole);
+    let hosts = guest_hosts(law, strips_ecn);
+    let (outcome, events) = check(plan, &hosts, translator, native, whole);
     Comparison {
         outcome,
         events,

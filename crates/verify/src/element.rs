@@ -5,6 +5,8 @@ use uc_net::Nanos;
 use uc_sim::Port;
 use uc_tcp::{Segment, flags};
 
+use crate::compare::Law;
+
 /// Sees every segment of the connection pass, and may edit it.
 pub trait Element {
     /// A segment of the sender.
@@ -63,10 +65,14 @@ impl<C: Core> Element for Translator<C> {
     }
 }
 
-/// The policy of the theorems: law `ecn`, to the RFCs' letter.
-pub fn rfc_policy(initial_window_segments: u8) -> Policy {
+/// The policy of the theorems: a law, to the RFCs' letter.
+pub fn rfc_policy(law: Law, initial_window_segments: u8) -> Policy {
+    let law = match law {
+        Law::Ecn => consts::LAW_ECN,
+        Law::Dctcp => consts::LAW_DCTCP,
+    };
     Policy {
         initial_window_segments,
-        ..Policy::new(consts::LAW_ECN, consts::PROFILE_RFC)
+        ..Policy::new(law, consts::PROFILE_RFC)
     }
 }

@@ -13,7 +13,7 @@ use uc_net::Nanos;
 use uc_net::random::Stream;
 use uc_tcp::{Config, CongestionControl, Segment};
 
-use crate::compare::{guest_hosts, native_hosts};
+use crate::compare::{Law, guest_hosts, native_hosts};
 use crate::element::{Element, Translator, Wire, rfc_policy};
 use crate::plan::{After, Burst, Plan, Way};
 use crate::world::{Cause, Hosts, Observer, State, World};
@@ -83,8 +83,8 @@ impl Assumption {
 
     /// The hosts of f and of g, and T's policy.
     fn arrange(self) -> (Hosts, Hosts, Policy) {
-        let (mut f, mut g) = (native_hosts(), guest_hosts(false));
-        let mut policy = rfc_policy(INITIAL_WINDOW_SEGMENTS);
+        let (mut f, mut g) = (native_hosts(Law::Ecn), guest_hosts(Law::Ecn, false));
+        let mut policy = rfc_policy(Law::Ecn, INITIAL_WINDOW_SEGMENTS);
         let both = |f: &mut Hosts, g: &mut Hosts, change: &dyn Fn(&mut Config)| {
             for hosts in [f, g] {
                 change(&mut hosts.sender);

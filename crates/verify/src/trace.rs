@@ -6,7 +6,7 @@ use uc_core::Core;
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Segment, flags};
 
-use crate::compare::{Guest, guest_hosts, native_hosts};
+use crate::compare::{Guest, Law, guest_hosts, native_hosts};
 use crate::element::{Element, Translator, Wire, rfc_policy};
 use crate::plan::Plan;
 use crate::world::{Cause, Hosts, Observer, State, World};
@@ -108,12 +108,12 @@ fn follow<E: Element>(plan: &Plan, hosts: &Hosts, element: E) -> Vec<Line> {
 
 /// Both runs as one text: what they have in common once, then what each did. The windows are in
 /// bytes: f's, then the guest's and the shadow's.
-pub fn trace<C: Core + Clone>(plan: &Plan, guest: Guest, core: &C) -> String {
+pub fn trace<C: Core + Clone>(plan: &Plan, law: Law, guest: Guest, core: &C) -> String {
     let strips_ecn = guest == Guest::EcnStripped;
-    let policy = rfc_policy(plan.initial_window_segments);
+    let policy = rfc_policy(law, plan.initial_window_segments);
     let translator = Translator::new(core.clone(), policy, strips_ecn);
-    let native = follow(plan, &native_hosts(), Wire);
-    let translated = follow(plan, &guest_hosts(strips_ecn), translator);
+    let native = follow(plan, &native_hosts(law), Wire);
+    let translated = follow(plan, &guest_hosts(law, strips_ecn), translator);
     let common = native
         .iter()
         .zip(&translated)

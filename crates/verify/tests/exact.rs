@@ -9,9 +9,9 @@ use uc_verify::{Campaign, Class, Guest, Law, Outcome, Plan, Report, Workspace, c
 const SEED: u64 = 1;
 const CASES: u64 = 1_500;
 
-fn run(guest: Guest, jobs: usize) -> Report {
+fn run(law: Law, guest: Guest, jobs: usize) -> Report {
     let campaign = Campaign {
-        law: Law::Ecn,
+        law,
         guest,
         seed: SEED,
         cases: CASES,
@@ -20,8 +20,16 @@ fn run(guest: Guest, jobs: usize) -> Report {
     let report = campaign.run(&Compiled, &|_| {}, &AtomicBool::new(false));
     let report = report.expect("nobody cancels it");
     assert_eq!(
-        report.failure, None,
-        "seed {SEED}; repeat with: uc verify --law ecn --cases {CASES} --seed {SEED}"
+        report.failure,
+        None,
+        "{law:?} over {guest:?}, seed {SEED}; repeat with: uc verify --law {} --guest {} \
+         --cases {CASES} --seed {SEED}",
+        if law == Law::Ecn { "ecn" } else { "dctcp" },
+        if guest == Guest::NewReno {
+            "newreno"
+        } else {
+            "ecn-stripped"
+        }
     );
     assert_eq!((report.cases, report.exact), (CASES, CASES));
     report
@@ -29,7 +37,7 @@ fn run(guest: Guest, jobs: usize) -> Report {
 
 #[test]
 fn a_newreno_guest_under_t_sends_what_a_native_ecn_sender_sends() {
-    let report = run(Guest::NewReno, 2);
+    let report = run(Law::Ecn, Guest::NewReno, 2);
     assert!(
         report.events >= 1_000 * CASES,
         "{} events in {CASES} cases",
@@ -46,12 +54,28 @@ fn a_newreno_guest_under_t_sends_what_a_native_ecn_sender_sends() {
 
 #[test]
 fn an_ecn_guest_that_is_stripped_of_ecn_does_too() {
-    run(Guest::EcnStripped, 2);
+    run(Law::Ecn, Guest::EcnStripped, 2);
+}
+
+/// vCC's theorem 2.
+#[test]
+fn a_newreno_guest_under_t_sends_what_a_native_dctcp_sender_sends() {
+    let report = run(Law::Dctcp, Guest::NewReno, 2);
+    let early = report.beyond_guest + report.at_one_segment + report.probe_taken;
+    assert!(early * 5 < CASES, "{early} of {CASES} cases end early");
+}
+
+#[test]
+fn an_ecn_guest_that_is_stripped_of_ecn_sends_what_dctcp_sends_too() {
+    run(Law::Dctcp, Guest::EcnStripped, 2);
 }
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    assert_eq!(run(Guest::NewReno, 1), run(Guest::NewReno, 3));
+    assert_eq!(
+        run(Law::Ecn, Guest::NewReno, 1),
+        run(Law::Ecn, Guest::NewReno, 3)
+    );
 }
 
 #[test]
@@ -65,7 +89,7 @@ fn a_case_without_anything_happening_is_the_same_too() {
         lost = []\nmarked = []\nlate = []\n";
     let plan = Plan::parse(text).expect("a plan");
     let mut workspace = Workspace::default();
-    let comparison = compare(&plan, Guest::NewReno, &Compiled, &mut workspace);
+    let comparison = compare(&plan, Law::Ecn, Guest::NewReno, &Compiled, &mut workspace);
     assert_eq!(comparison.outcome, Outcome::Same);
     // a SYN and its answer, 80 segments and their ACKs, and a write
     assert!(comparison.events >= 163, "{comparison:?}");

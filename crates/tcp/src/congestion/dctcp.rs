@@ -60,7 +60,9 @@ impl Control for Dctcp {
     }
 
     /// RFC 8257 §3.3 step 9: cwnd·(1 − α/2), two segments at least.
-    fn marked(&mut self, window: &Window, _now: Nanos) -> u32 {
+    fn marked(&mut self, window: &Window, now: Nanos) -> u32 {
+        // counting towards the next segment begins anew, as with every reduction
+        self.conventional.marked(window, now);
         let cwnd = u64::from(window.cwnd_bytes);
         let cut = (cwnd * self.alpha_q30) >> (ALPHA_BITS + 1);
         ((cwnd - cut) as u32).max(2 * window.smss_bytes)
