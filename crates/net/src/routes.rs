@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::random::mix;
-use crate::topology::{HostId, LinkId, Node, Topology};
+use crate::topology::{HostId, LinkId, Topology};
 
 const NONE: u32 = u32::MAX;
 /// From here on an entry is not a link but the number of a set of links; links have 31 bits.
@@ -16,7 +16,11 @@ const SETS: u32 = 1 << 31;
 pub struct Routes {
     hosts: usize,
     salt: u64,
-    /// One row for each node (hosts first), one column for each host: a link, or a set of them.
+    /// Where each node's row begins; a host with one link uses the row of the switch behind it.
+    rows: Vec<usize>,
+    /// That one link of a host, or [`NONE`].
+    uplinks: Vec<u32>,
+    /// In a row, one column for each host: a link, or a set of them.
     next_link: Vec<u32>,
     /// Each set of equally good links once.
     sets: Vec<Vec<u32>>,
@@ -25,19 +29,32 @@ pub struct Routes {
 impl Routes {
     /// Routes for a topology. `seed` changes which of several equal ways a flow takes.
     pub fn new(topology: &Topology, seed: u64) -> Routes {
-        let hosts = topology.host_count();
+        let (hosts, nodes) = (topology.host_count(), topology.node_count());
+        let wiring = Wiring::new(topology);
+        let own: Vec<usize> = (0..nodes).filter(|&node| !wiring.is_leaf(node)).collect();
+        let mut rows = vec![0; nodes];
+        for (row, &node) in own.iter().enumerate() {
+            rows[node] = row * hosts;
+        }
+        let mut uplinks = vec![NONE; hosts];
+        for &(host, link) in &wiring.leaves {
+            rows[host] = rows[wiring.ends[link as usize].1];
+            uplinks[host] = link;
+        }
         let mut routes = Routes {
             hosts,
             salt: mix(seed),
-            next_link: vec![NONE; topology.node_count() * hosts],
+            next_link: vec![NONE; own.len() * hosts],
+            rows,
+            uplinks,
             sets: Vec::new(),
         };
-        let wiring = Wiring::new(topology);
         let mut numbers = BTreeMap::new();
+        let mut distance = vec![NONE; nodes];
         for to in 0..hosts {
-            let distance = wiring.hops_to(to, hosts);
-            for from in 0..topology.node_count() {
-                let links = wiring.next_links(from, to, hosts, &distance);
+            wiring.hops_to(to, hosts, &mut distance);
+            for &from in &own {
+                let links = wiring.next_links(from, to, &distance);
                 let entry = match links.as_slice() {
                     [] => continue,
                     [link] => *link,
@@ -46,8 +63,10 @@ impl Routes {
                         SETS | *numbers.entry(links).or_insert(number)
                     }
                 };
-                routes.next_link[from * hosts + to] = entry;
+                routes.next_link[routes.rows[from] + to] = entry;
             }
+            distance[to] = NONE;
+            own.iter().for_each(|&node| distance[node] = NONE);
         }
         routes.sets = vec![Vec::new(); numbers.len()];
         for (links, number) in numbers {
@@ -58,7 +77,7 @@ impl Routes {
 
     /// Whether any way leads from the node at `index` to host `to`.
     pub(crate) fn reach(&self, index: usize, to: HostId) -> bool {
-        self.next_link[index * self.hosts + to.0 as usize] != NONE
+        index != to.0 as usize && self.next_link[self.rows[index] + to.0 as usize] != NONE
     }
 
     /// The link that a packet for `to` takes from the node at `index`. Its `path_key` is asked for
@@ -70,7 +89,11 @@ impl Routes {
         to: HostId,
         path_key: impl FnOnce() -> u64,
     ) -> Option<LinkId> {
-        let entry = self.next_link[index * self.hosts + to.0 as usize];
+        let entry = self.next_link[self.rows[index] + to.0 as usize];
+        if index < self.hosts && self.uplinks[index] != NONE {
+            let leads = entry != NONE && index != to.0 as usize;
+            return leads.then(|| LinkId(self.uplinks[index]));
+        }
         if entry < SETS {
             return Some(LinkId(entry));
         }
@@ -84,34 +107,64 @@ impl Routes {
     }
 }
 
-/// The links at every node, by their numbers; nodes by their places, hosts first.
+/// The links between nodes, by their numbers; nodes by their places, hosts first.
+///
+/// A leaf is a host whose only link out leads to a switch. Hosts are many and mostly leaves, and
+/// ways to a host are looked for once for each of them: so that no search comes by all hosts, links
+/// out of leaves are left out of `into`, and links into hosts out of `onward`.
 struct Wiring {
     ends: Vec<(usize, usize)>,
+    leaves: Vec<(usize, u32)>,
+    is_leaf: Vec<bool>,
     into: Vec<Vec<u32>>,
-    out_of: Vec<Vec<u32>>,
+    onward: Vec<Vec<u32>>,
 }
 
 impl Wiring {
     fn new(topology: &Topology) -> Wiring {
-        let place = |node: Node| topology.index(node);
+        let (hosts, nodes) = (topology.host_count(), topology.node_count());
+        let plans = topology.links().iter();
+        let ends: Vec<(usize, usize)> = plans
+            .map(|link| (topology.index(link.from), topology.index(link.to)))
+            .collect();
+        let mut out_of = vec![Vec::new(); nodes];
+        for (number, &(from, _)) in (0u32..).zip(&ends) {
+            out_of[from].push(number);
+        }
         let mut wiring = Wiring {
-            ends: Vec::with_capacity(topology.links().len()),
-            into: vec![Vec::new(); topology.node_count()],
-            out_of: vec![Vec::new(); topology.node_count()],
+            leaves: Vec::new(),
+            is_leaf: vec![false; nodes],
+            into: vec![Vec::new(); nodes],
+            onward: vec![Vec::new(); nodes],
+            ends,
         };
-        for (number, link) in (0..).zip(topology.links()) {
-            let (from, to) = (place(link.from), place(link.to));
-            wiring.ends.push((from, to));
-            wiring.into[to].push(number);
-            wiring.out_of[from].push(number);
+        for (host, links) in out_of.iter().enumerate().take(hosts) {
+            if let [link] = links.as_slice()
+                && wiring.ends[*link as usize].1 >= hosts
+            {
+                wiring.leaves.push((host, *link));
+                wiring.is_leaf[host] = true;
+            }
+        }
+        for (number, &(from, to)) in (0u32..).zip(&wiring.ends) {
+            if !wiring.is_leaf[from] {
+                wiring.into[to].push(number);
+            }
+            if to >= hosts {
+                wiring.onward[from].push(number);
+            }
         }
         wiring
     }
 
-    /// Hops from every node to host `to`, backwards from it, breadth first. Hosts don't forward: a
-    /// way may end at one, never lead through it.
-    fn hops_to(&self, to: usize, hosts: usize) -> Vec<u32> {
-        let mut distance = vec![NONE; self.into.len()];
+    fn is_leaf(&self, node: usize) -> bool {
+        self.is_leaf[node]
+    }
+
+    /// Hops to host `to` from every node that is no leaf, backwards from it, breadth first, into
+    /// `distance`, where there are none yet. Hosts don't forward: a way may end at one, never lead
+    /// through it.
+    fn hops_to(&self, to: usize, hosts: usize, distance: &mut [u32]) {
         distance[to] = 0;
         let mut frontier = VecDeque::from([to]);
         while let Some(node) = frontier.pop_front() {
@@ -125,17 +178,116 @@ impl Wiring {
                 }
             }
         }
-        distance
     }
 
     /// The links out of `from` that lead nearer to host `to`.
-    fn next_links(&self, from: usize, to: usize, hosts: usize, distance: &[u32]) -> Vec<u32> {
-        let leads_nearer = |link: &&u32| {
-            let (_, over) = self.ends[**link as usize];
-            let may_pass = over >= hosts || over == to;
-            may_pass && distance[over] != NONE && distance[over] + 1 == distance[from]
+    fn next_links(&self, from: usize, to: usize, distance: &[u32]) -> Vec<u32> {
+        if distance[from] == 1 {
+            let links = self.into[to].iter().copied();
+            return links
+                .filter(|&link| self.ends[link as usize].0 == from)
+                .collect();
+        }
+        let leads_nearer = |link: &u32| {
+            let (_, over) = self.ends[*link as usize];
+            distance[over] != NONE && distance[over] + 1 == distance[from]
         };
-        let links = self.out_of[from].iter().filter(leads_nearer);
-        links.copied().collect()
+        let links = self.onward[from].iter().copied();
+        links.filter(leads_nearer).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::LinkSpec;
+    use crate::queue::{Length, QueueSpec};
+    use crate::random::Stream;
+    use crate::topology::{Node, SwitchId};
+    use crate::units::{BitsPerSec, Nanos};
+
+    /// Hosts with one link, some, or none, to switches or to each other.
+    fn tangle(random: &mut Stream) -> Topology {
+        let mut topology = Topology::new();
+        let (hosts, switches) = (2 + random.below(8), random.below(5));
+        let mut nodes: Vec<Node> = Vec::new();
+        for host in 0..hosts {
+            nodes.push(topology.add_host(&format!("h{host}")).unwrap().into());
+        }
+        for switch in 0..switches {
+            nodes.push(topology.add_switch(&format!("s{switch}")).unwrap().into());
+        }
+        let queue = QueueSpec::DropTail {
+            limit: Length::Packets(1),
+        };
+        let spec = LinkSpec::new(BitsPerSec::from_mbit(1), Nanos::ZERO, queue);
+        for _ in 0..random.below(3 * nodes.len() as u64) {
+            let [from, to] = [(); 2].map(|()| nodes[random.below(nodes.len() as u64) as usize]);
+            // A second link between two nodes, and a loop, are refused.
+            let _ = topology.connect(from, to, spec.clone());
+        }
+        topology
+    }
+
+    /// Hops from every node to `to`, none through a host, by as many rounds as there are nodes.
+    fn plain_hops(topology: &Topology, to: usize) -> Vec<Option<u32>> {
+        let mut hops = vec![None; topology.node_count()];
+        hops[to] = Some(0);
+        for _ in 0..topology.node_count() {
+            for link in topology.links() {
+                let (from, over) = (topology.index(link.from), topology.index(link.to));
+                let may_pass = over == to || over >= topology.host_count();
+                if let (true, Some(rest)) = (may_pass, hops[over]) {
+                    hops[from] =
+                        Some(hops[from].map_or(rest + 1, |known: u32| known.min(rest + 1)));
+                }
+            }
+        }
+        hops
+    }
+
+    #[test]
+    fn every_next_link_is_one_hop_nearer_and_all_equal_ones_are_used() {
+        for seed in 0..500 {
+            let topology = tangle(&mut Stream::new(seed, "tangle"));
+            let routes = Routes::new(&topology, seed);
+            for to in 0..topology.host_count() {
+                let hops = plain_hops(&topology, to);
+                for from in 0..topology.node_count() {
+                    let shown = format!("seed {seed}: {from} to {to}");
+                    let host = HostId(to as u32);
+                    let chosen: std::collections::BTreeSet<u32> = (0..200)
+                        .filter_map(|key| Some(routes.next(from, host, || key)?.0))
+                        .collect();
+                    let nearer = (0u32..).zip(topology.links()).filter(|(_, link)| {
+                        let over = topology.index(link.to);
+                        let may_pass = over == to || over >= topology.host_count();
+                        let step = may_pass && from != to && topology.index(link.from) == from;
+                        step && hops[over].is_some_and(|rest| hops[from] == Some(rest + 1))
+                    });
+                    assert!(
+                        chosen.iter().copied().eq(nearer.map(|(number, _)| number)),
+                        "{shown}"
+                    );
+                    assert_eq!(routes.reach(from, host), !chosen.is_empty(), "{shown}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn hosts_with_one_link_share_the_row_of_their_switch() {
+        let mut topology = Topology::new();
+        let switch: SwitchId = topology.add_switch("s").unwrap();
+        let queue = QueueSpec::DropTail {
+            limit: Length::Packets(1),
+        };
+        let spec = LinkSpec::new(BitsPerSec::from_mbit(1), Nanos::ZERO, queue);
+        for number in 0..1_000 {
+            let host = topology.add_host(&format!("h{number}")).unwrap();
+            topology.connect(host, switch, spec.clone()).unwrap();
+            topology.connect(switch, host, spec.clone()).unwrap();
+        }
+        assert_eq!(Routes::new(&topology, 1).next_link.len(), 1_000);
     }
 }
