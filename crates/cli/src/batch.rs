@@ -43,8 +43,9 @@ impl Batch {
                         match self.run_one(&tasks[index].1, &bar, cancel) {
                             Ok(record) => *lock(&records[index]) = Some(record),
                             Err(error) => {
-                                cancel.store(true, Ordering::Relaxed);
+                                // before the others stop for it and say that they were cancelled
                                 lock(&failed).get_or_insert(error);
+                                cancel.store(true, Ordering::Relaxed);
                                 return;
                             }
                         }

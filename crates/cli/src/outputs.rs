@@ -45,11 +45,28 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Writes all [`FILES`]. Returns the page's path.
+    /// Writes all [`FILES`], each under another name until all of them are there. Returns the
+    /// page's path.
     ///
     /// # Errors
-    /// With the file's path.
+    /// With the file's path; the folder is then as it was.
     pub fn write(self, report: &Report<'_>) -> Result<PathBuf> {
+        let written = self.write_parts(report);
+        if written.is_err() {
+            for name in FILES {
+                let _not_made = fs::remove_file(self.part(name));
+            }
+        }
+        written?;
+        for name in FILES {
+            let path = self.path.join(name);
+            fs::rename(self.part(name), &path)
+                .with_context(|| format!("could not write {}", path.display()))?;
+        }
+        Ok(self.path.join(FILES[0]))
+    }
+
+    fn write_parts(&self, report: &Report<'_>) -> Result<()> {
         let [page, object, flows, verdicts, records] = FILES;
         // What can fail for the sake of the numbers comes before the first file.
         let page_text = uc_report::html::html(report)?;
@@ -60,8 +77,12 @@ impl Folder {
         self.put(verdicts, |file| Ok(uc_report::csv::verdicts(report, file)?))?;
         self.put(records, |file| {
             Ok(uc_report::records::write(report.records, file)?)
-        })?;
-        Ok(self.path.join(page))
+        })
+    }
+
+    /// Where a file is while it is being written.
+    fn part(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.part"))
     }
 
     fn put(
@@ -69,7 +90,7 @@ impl Folder {
         name: &str,
         content: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
     ) -> Result<()> {
-        let path = self.path.join(name);
+        let path = self.part(name);
         let write = || -> Result<()> {
             let mut file = BufWriter::new(File::create(&path)?);
             content(&mut file)?;

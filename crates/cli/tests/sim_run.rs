@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -206,16 +208,30 @@ fn outcome_of(child: Child) -> Outcome {
 }
 
 #[test]
-fn ctrl_c_ends_a_simulation_and_leaves_nothing() {
-    let folder = folder_with(&TINY.replace("duration = \"2s\"", "duration = \"1000000s\""));
-    let child = run_in(&folder, &["--on", "sim"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    wait_for(&folder.path().join("out/t-tiny"));
-    std::thread::sleep(Duration::from_millis(300));
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
-    assert_refusal(&outcome_of(child), &["cancelled"], "SIGINT");
-    assert_eq!(names_in(folder.path()), ["t.toml"]);
+fn ctrl_c_and_sigterm_end_a_simulation_and_leave_nothing() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let folder = folder_with(&TINY.replace("duration = \"2s\"", "duration = \"1000000s\""));
+        let child = run_in(&folder, &["--on", "sim"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_for(&folder.path().join("out/t-tiny"));
+        std::thread::sleep(Duration::from_millis(300));
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        assert_refusal(&outcome_of(child), &["cancelled"], signal.as_str());
+        assert_eq!(names_in(folder.path()), ["t.toml"], "{signal}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_leaves_none_of_the_others() {
+    let folder = folder_with(TINY);
+    // What stands where the last file would be written.
+    let out = folder.path().join("out/t-tiny");
+    std::fs::create_dir_all(out.join("records.json.part")).unwrap();
+    std::fs::set_permissions(&out, Permissions::from_mode(0o777)).unwrap();
+    let refused = outcome(run_in(&folder, &["--on", "sim"]));
+    assert_refusal(&refused, &["records.json"], "records.json");
+    assert_eq!(names_in(&out), ["records.json.part"]);
 }
