@@ -3,7 +3,7 @@
 //! `cargo run --release -p uc-sim --example dumbbell [seconds of virtual time]`
 //!
 //! Prints data packets that the bottleneck forwarded, packet-hops, and events (packet-hops, packets
-//! handled by hosts, timers) per second of wall time, for NewReno and for DCTCP.
+//! handled by hosts, timers) per second of wall time, for each transport.
 
 mod field;
 
@@ -16,7 +16,7 @@ use uc_sim::World;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let seconds = std::env::args().nth(1).map_or(Ok(5), |text| text.parse())?;
-    for transport in [Transport::NewReno, Transport::Dctcp] {
+    for transport in Transport::ALL {
         measure(transport, Nanos::from_secs(seconds))?;
     }
     Ok(())

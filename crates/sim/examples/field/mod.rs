@@ -1,5 +1,5 @@
 //! The dumbbell on which packet simulators are compared: N pairs of hosts, access links of 10 us, a
-//! trunk of 30 us, a round trip of 100 us, a buffer of 250 packets, marking above 50.
+//! trunk of 30 us, a round trip of 100 us, a buffer of 250 packets, marking from 50 on.
 
 use std::sync::Arc;
 
@@ -9,13 +9,24 @@ use uc_sim::{Application, FlowPlan, Scenario};
 use uc_tcp::{Config, CongestionControl, SpuriousTimeout};
 
 pub const BUFFER_PACKETS: u64 = 250;
-pub const MARK_PACKETS: u64 = 50;
+/// What finds 50 or more is marked, as in ns-2 and ns-3.
+pub const MARK_PACKETS: u64 = 49;
 
 /// The transports that all of the compared simulators have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     NewReno,
+    /// Its window counted as ns-2 and htsim do.
+    NewRenoByAcks,
     Dctcp,
+}
+
+impl Transport {
+    pub const ALL: [Transport; 3] = [
+        Transport::NewReno,
+        Transport::NewRenoByAcks,
+        Transport::Dctcp,
+    ];
 }
 
 /// One setting of the dumbbell.
@@ -39,7 +50,7 @@ impl Field {
         };
         let limit = Length::Packets(BUFFER_PACKETS);
         let queue = match self.transport {
-            Transport::NewReno => QueueSpec::DropTail { limit },
+            Transport::NewReno | Transport::NewRenoByAcks => QueueSpec::DropTail { limit },
             Transport::Dctcp => QueueSpec::Threshold {
                 limit,
                 mark: Length::Packets(MARK_PACKETS),
@@ -78,6 +89,7 @@ impl Field {
         Config {
             congestion_control: match self.transport {
                 Transport::NewReno => CongestionControl::NewReno,
+                Transport::NewRenoByAcks => CongestionControl::NewRenoByAcks,
                 Transport::Dctcp => CongestionControl::Dctcp {
                     gain_shift: 4,
                     initial_alpha_q10: 1024,
