@@ -14,5 +14,5 @@ test: ## set everything up and run all tests; the live ones among them need root
 lint: ## check format, lints and the rules of the house
 	@scripts/lint
 
-bench: ## measure what a packet costs, in the simulator and on a port
+bench: ## measure what a packet costs, in the simulator and on a port, and the simulator beside others
 	@scripts/bench
