@@ -139,6 +139,10 @@ impl Hosts {
     }
 }
 
+/// Flows without a spread of their own start within the time of so many packets of that size.
+const START_PACKETS: u64 = 100;
+const PACKET_BITS: u64 = 1514 * 8;
+
 struct Planner<'a> {
     experiment: &'a Experiment,
     case: &'a Case,
@@ -184,16 +188,20 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Uniform within the group's spread. Where it has none, within one propagation round trip:
-    /// flows that began at the same nanosecond would keep arriving at the queue in the order of
-    /// their numbers, and who gets the last place in it would be a matter of its number; and a
-    /// round trip is too short for any flow's data to come before another one's SYN.
+    /// Uniform within the group's spread; where it has none, within the longer of a round trip and
+    /// the time of a hundred packets at the bottleneck. Flows that began closer together would keep
+    /// arriving at the queue in the order of their numbers, and runs of different seeds would
+    /// differ in who plays which part alone.
     fn start(&mut self, group: &Guests) -> Nanos {
-        let spread_ns = match group.start_spread.0 {
-            0 => self.network.round_trip.0,
-            spread_ns => spread_ns,
+        let rate_bps = self.experiment.network.rate.0.max(1);
+        let packets_ns =
+            u128::from(START_PACKETS * PACKET_BITS) * 1_000_000_000 / u128::from(rate_bps);
+        let packets = Nanos(u64::try_from(packets_ns).unwrap_or(u64::MAX));
+        let spread = match group.start_spread.0 {
+            0 => self.network.round_trip.max(packets),
+            spread_ns => Nanos(spread_ns),
         };
-        Nanos(group.start.0) + Nanos(self.starts.below(spread_ns.max(1)))
+        Nanos(group.start.0) + Nanos(self.starts.below(spread.0.max(1)))
     }
 }
 
