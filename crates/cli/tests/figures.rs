@@ -1,0 +1,79 @@
+//! Every figure, simulated: what its file expects holds, and the numbers are those of
+//! `docs/simulated.txt`. A simulated run depends on nothing but file and seed, so they are the same
+//! everywhere.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const NUMBERS: &str = "docs/simulated.txt";
+const HEAD: &str = "What `uc run FILE --on sim` prints for each experiment of a figure. A test holds these numbers; to
+accept others on purpose: UC_ACCEPT=1 cargo test -p uc-cli --test figures
+";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The experiments of `folder`, in the order of their names.
+fn files(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join(folder)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut paths: Vec<String> = names.map(|name| format!("{folder}/{name}")).collect();
+    // figure 4 before figure 10
+    paths.sort_by_key(|path| (path.len(), path.clone()));
+    paths
+}
+
+/// The table that a run prints, without what differs between machines and commits.
+fn table(file: &str) -> String {
+    let out = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_uc"))
+        .current_dir(root())
+        .args(["run", file, "--on", "sim", "--out"])
+        .arg(out.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let problems = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "repeat with: uc run {file} --on sim\n{text}{problems}"
+    );
+    let of_this_machine =
+        |line: &&str| !line.starts_with("simulated (") && !line.starts_with("Report:");
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(of_this_machine)
+        .map(str::trim_end)
+        .collect();
+    format!("\n{file}\n{}\n", lines.join("\n").trim_end())
+}
+
+#[test]
+fn every_simulated_figure_is_as_its_file_expects_and_as_the_docs_say() {
+    let mut found = HEAD.to_owned();
+    for file in files("experiments/vcc") {
+        found += &table(&file);
+    }
+    let path = root().join(NUMBERS);
+    if std::env::var_os("UC_ACCEPT").is_some() {
+        fs::write(&path, &found).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    for (number, (ours, theirs)) in found.lines().zip(committed.lines()).enumerate() {
+        assert_eq!(
+            ours,
+            theirs,
+            "{NUMBERS}:{}; to accept it: UC_ACCEPT=1 cargo test -p uc-cli --test figures",
+            number + 1
+        );
+    }
+    assert_eq!(
+        found.lines().count(),
+        committed.lines().count(),
+        "{NUMBERS}"
+    );
+}
