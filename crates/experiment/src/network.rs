@@ -1,6 +1,7 @@
 //! The network of an experiment: `[network]` and `[network.queue]`.
 
 use serde::{Deserialize, Serialize};
+use uc_net::{Length, QueueSpec, RedSpec};
 
 use crate::units::{BitsPerSec, Bytes, Nanos};
 
@@ -37,6 +38,39 @@ impl Network {
     /// The rate of the hosts' links.
     pub fn access_rate(&self) -> BitsPerSec {
         self.access_rate.unwrap_or(self.rate)
+    }
+
+    /// The bottlenecks' queue as the network of either arm builds it.
+    pub fn queue_spec(&self) -> QueueSpec {
+        match &self.queue {
+            Queue::Droptail { limit } => QueueSpec::DropTail {
+                limit: Length::Bytes(limit.0.into()),
+            },
+            Queue::Threshold { limit, mark } => QueueSpec::Threshold {
+                limit: Length::Bytes(limit.0.into()),
+                mark: Length::Bytes(mark.0.into()),
+                drop_not_ect: true,
+            },
+            Queue::Red {
+                min,
+                max,
+                limit,
+                burst,
+                probability,
+                packet,
+                ecn,
+                rate,
+            } => QueueSpec::Red(RedSpec {
+                min_bytes: min.0,
+                max_bytes: max.0,
+                limit_bytes: limit.0,
+                burst_packets: *burst,
+                packet_bytes: packet.0,
+                probability_ppm: (probability * 1e6).round() as u32,
+                bandwidth: uc_net::BitsPerSec(rate.unwrap_or(self.rate).0),
+                ecn: *ecn,
+            }),
+        }
     }
 
     /// The propagation delay of a link between switches.

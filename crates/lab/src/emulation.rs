@@ -1,8 +1,8 @@
 //! The network of an experiment as `uc-net` builds it.
 
-use uc_experiment::{BitsPerSec, Network, Queue, Topology};
+use uc_experiment::{BitsPerSec, Network, Topology};
 use uc_net::queue::{Length, QueueSpec};
-use uc_net::{LinkSpec, NetError, RedSpec, Star};
+use uc_net::{LinkSpec, NetError, Star};
 
 use crate::error::LabError;
 
@@ -25,41 +25,9 @@ pub fn star(network: &Network, hosts: usize) -> Result<Star, LabError> {
     let rate = |rate: BitsPerSec| uc_net::BitsPerSec(rate.0);
     let ample = QueueSpec::DropTail { limit: AMPLE };
     let access = LinkSpec::new(rate(network.access_rate()), delay, ample);
-    let bottleneck = LinkSpec::new(rate(network.rate), delay, queue_spec(network));
+    let bottleneck = LinkSpec::new(rate(network.rate), delay, network.queue_spec());
     // A LAN has at most 254 hosts.
     Ok(Star::new(hosts as u32, access, bottleneck)?)
-}
-
-fn queue_spec(network: &Network) -> QueueSpec {
-    match &network.queue {
-        Queue::Droptail { limit } => QueueSpec::DropTail {
-            limit: Length::Bytes(limit.0.into()),
-        },
-        Queue::Threshold { limit, mark } => QueueSpec::Threshold {
-            limit: Length::Bytes(limit.0.into()),
-            mark: Length::Bytes(mark.0.into()),
-            drop_not_ect: true,
-        },
-        Queue::Red {
-            min,
-            max,
-            limit,
-            burst,
-            probability,
-            packet,
-            ecn,
-            rate,
-        } => QueueSpec::Red(RedSpec {
-            min_bytes: min.0,
-            max_bytes: max.0,
-            limit_bytes: limit.0,
-            burst_packets: *burst,
-            packet_bytes: packet.0,
-            probability_ppm: (probability * 1e6).round() as u32,
-            bandwidth: uc_net::BitsPerSec(rate.unwrap_or(network.rate).0),
-            ecn: *ecn,
-        }),
-    }
 }
 
 impl From<NetError> for LabError {

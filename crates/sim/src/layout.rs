@@ -1,9 +1,8 @@
 //! The network of an experiment as `uc-net` builds it, with the guests' hosts in their places.
 
-use uc_experiment::{BitsPerSec, Network, Queue, Topology};
+use uc_experiment::{BitsPerSec, Network, Topology};
 use uc_net::{
-    Dumbbell, HostId, LeafSpine, Length, LinkId, LinkSpec, Nanos, ParkingLot, QueueSpec, RedSpec,
-    Star,
+    Dumbbell, HostId, LeafSpine, Length, LinkId, LinkSpec, Nanos, ParkingLot, QueueSpec, Star,
 };
 
 use crate::error::SimError;
@@ -45,7 +44,7 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, SimError> {
     let ample = QueueSpec::DropTail { limit: AMPLE };
     let access = LinkSpec::new(rate(network.access_rate()), delay, ample);
     let trunk_delay = Nanos(network.trunk_delay().0);
-    let trunk = LinkSpec::new(rate(network.rate), trunk_delay, queue_spec(network));
+    let trunk = LinkSpec::new(rate(network.rate), trunk_delay, network.queue_spec());
     let hosts = places.len() as u32;
     // Out through the access link, over the trunks, in through the other access link; and back.
     let round_trip = |trunks: u64| {
@@ -163,38 +162,6 @@ fn dumbbell(dumbbell: Dumbbell, round_trip: Nanos) -> Layout {
         receivers: dumbbell.right,
         bottlenecks: vec![dumbbell.forward],
         round_trip,
-    }
-}
-
-fn queue_spec(network: &Network) -> QueueSpec {
-    match &network.queue {
-        Queue::Droptail { limit } => QueueSpec::DropTail {
-            limit: Length::Bytes(limit.0.into()),
-        },
-        Queue::Threshold { limit, mark } => QueueSpec::Threshold {
-            limit: Length::Bytes(limit.0.into()),
-            mark: Length::Bytes(mark.0.into()),
-            drop_not_ect: true,
-        },
-        Queue::Red {
-            min,
-            max,
-            limit,
-            burst,
-            probability,
-            packet,
-            ecn,
-            rate,
-        } => QueueSpec::Red(RedSpec {
-            min_bytes: min.0,
-            max_bytes: max.0,
-            limit_bytes: limit.0,
-            burst_packets: *burst,
-            packet_bytes: packet.0,
-            probability_ppm: (probability * 1e6).round() as u32,
-            bandwidth: uc_net::BitsPerSec(rate.unwrap_or(network.rate).0),
-            ecn: *ecn,
-        }),
     }
 }
 

@@ -32,6 +32,6 @@ pub mod world;
 pub use error::SimError;
 pub use plan::Plan;
 pub use port::Port;
-pub use run::{Repetition, run_case};
+pub use run::{Repetition, check, run_case};
 pub use scenario::{Application, Exchange, FlowPlan, Scenario};
 pub use world::World;

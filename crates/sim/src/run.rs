@@ -25,6 +25,16 @@ pub struct Repetition {
     pub seed: u64,
 }
 
+/// Whether `case` can be run at all: what [`run_case`] would say before its time begins.
+///
+/// # Errors
+/// What the case asks for and can't have.
+pub fn check(experiment: &Experiment, case: &Case) -> Result<(), SimError> {
+    // The seed decides when flows start and what is drawn, never whether they can.
+    let plan = Plan::new(experiment, case, 0)?;
+    World::new(&plan.scenario).map(drop)
+}
+
 /// Runs `case` once. Runs share nothing: many can go on at once in one process.
 ///
 /// `progress` is told the virtual time on the calling thread, at least every 10 ms of it.

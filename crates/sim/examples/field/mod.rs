@@ -1,5 +1,6 @@
 //! The dumbbell on which packet simulators are compared: N pairs of hosts, access links of 10 us, a
 //! trunk of 30 us, a round trip of 100 us, a buffer of 250 packets, marking from 50 on.
+#![allow(dead_code, reason = "every program that shares it uses its own part")]
 
 use std::sync::Arc;
 
