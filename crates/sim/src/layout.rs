@@ -168,7 +168,7 @@ fn dumbbell(dumbbell: Dumbbell, round_trip: Nanos) -> Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uc_experiment::{Bytes, Family};
+    use uc_experiment::{Bytes, Family, Queue};
     use uc_net::Node;
 
     fn network(topology: Topology) -> Network {
