@@ -99,3 +99,13 @@ pub enum MeasureError {
         what: String,
     },
 }
+
+impl MeasureError {
+    /// Whether runs are missing, or what to run is: not only a number that they should give.
+    pub(crate) fn is_of_runs(&self) -> bool {
+        matches!(
+            self,
+            MeasureError::Points(_) | MeasureError::NoRecord { .. }
+        )
+    }
+}

@@ -42,27 +42,27 @@ pub struct Verdict {
     pub at: Vec<(String, String)>,
     /// The paper's number, where it states one.
     pub paper: Option<f64>,
-    /// The mean over the repetitions; of a trend, at its last step.
-    pub ours: f64,
+    /// The mean over the repetitions; of a trend, at its last step. None where it can't be computed.
+    pub ours: Option<f64>,
     /// Its standard error: sample standard deviation / √n; none with a single repetition.
     pub spread: Option<f64>,
     /// Its 95 % confidence interval; none with a single repetition.
     pub interval: Option<[f64; 2]>,
     /// What was claimed.
     pub expect: Claim,
-    /// Whether it is so.
+    /// Whether it is so. What can't be computed does not hold.
     pub holds: bool,
+    /// Why there is no mean, where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// How many repetitions.
     pub n: usize,
     /// The points of a trend in the order of its axis; else none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
-    /// The least of the repetitions.
+    /// The least and the most of the repetitions.
     #[serde(skip)]
-    pub min: f64,
-    /// The most of them.
-    #[serde(skip)]
-    pub max: f64,
+    pub extremes: Option<[f64; 2]>,
 }
 
 /// One point of a trend.
@@ -85,11 +85,11 @@ fn as_map<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S:
 }
 
 /// The verdict on every expectation of the experiment at each of its points, over all repetitions
-/// among `records`, which come from `arm`.
+/// among `records`, which come from `arm`. Where a measure can't be computed the expectation does
+/// not hold, and the verdict says why; the others are judged all the same.
 ///
 /// # Errors
-/// A measure can't be computed in a repetition, nothing was run at all, or the experiment's sweep
-/// can't be applied (see [`Experiment::validate`]).
+/// A run is missing, or the experiment's sweep can't be applied (see [`Experiment::validate`]).
 pub fn evaluate(
     experiment: &Experiment,
     records: &[RunRecord],
@@ -190,7 +190,10 @@ impl Judge<'_> {
     }
 
     fn bound(&self, point: &Point) -> Result<Verdict, MeasureError> {
-        let ours = self.estimate(point)?;
+        let ours = match self.estimate(point) {
+            Ok(ours) => ours,
+            Err(error) => return self.unknown(error, point.labels.clone()),
+        };
         let holds = match self.expect.claim() {
             Claim::Bound(bound) => bound.holds(ours.mean),
             Claim::Trend { .. } => false,
@@ -204,10 +207,11 @@ impl Judge<'_> {
         along: &str,
         direction: Direction,
     ) -> Result<Verdict, MeasureError> {
-        let estimates = points
-            .iter()
-            .map(|point| self.estimate(point))
-            .collect::<Result<Vec<_>, _>>()?;
+        let estimates = points.iter().map(|point| self.estimate(point));
+        let estimates = match estimates.collect::<Result<Vec<_>, _>>() {
+            Ok(estimates) => estimates,
+            Err(error) => return self.unknown(error, others(points[0], along)),
+        };
         let moves = |pair: &[Estimate]| match direction {
             Direction::Falls => pair[1].clearly_below(&pair[0]),
             Direction::Rises => pair[0].clearly_below(&pair[1]),
@@ -230,18 +234,45 @@ impl Judge<'_> {
 
     fn verdict(&self, ours: Estimate, at: Vec<(String, String)>, holds: bool) -> Verdict {
         Verdict {
+            ours: Some(ours.mean),
+            spread: ours.standard_error,
+            interval: ours.interval,
+            holds,
+            extremes: Some([ours.min, ours.max]),
+            ..self.open(at)
+        }
+    }
+
+    /// The runs are there and say nothing of the measure: that is an answer, unlike a missing run.
+    fn unknown(
+        &self,
+        error: MeasureError,
+        at: Vec<(String, String)>,
+    ) -> Result<Verdict, MeasureError> {
+        if error.is_of_runs() {
+            return Err(error);
+        }
+        Ok(Verdict {
+            why: Some(error.to_string()),
+            ..self.open(at)
+        })
+    }
+
+    /// What is known before anything is measured.
+    fn open(&self, at: Vec<(String, String)>) -> Verdict {
+        Verdict {
             name: self.expect.name.clone(),
             at,
             paper: self.expect.paper,
-            ours: ours.mean,
-            spread: ours.standard_error,
-            interval: ours.interval,
+            ours: None,
+            spread: None,
+            interval: None,
             expect: self.expect.claim(),
-            holds,
-            n: ours.n,
+            holds: false,
+            why: None,
+            n: self.runs.len(),
             steps: Vec::new(),
-            min: ours.min,
-            max: ours.max,
+            extremes: None,
         }
     }
 }

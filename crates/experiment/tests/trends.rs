@@ -90,7 +90,8 @@ fn without_at_an_expectation_is_judged_at_every_point() {
             .all(|verdict| verdict.n == 3 && verdict.steps.is_empty())
     );
     let [low, high] = found.verdicts[0].interval.expect("three runs");
-    assert!(low < found.verdicts[0].ours && found.verdicts[0].ours < high);
+    let ours = found.verdicts[0].ours.expect("computes");
+    assert!(low < ours && ours < high);
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn a_trend_is_judged_for_each_combination_of_the_other_axes() {
             .map(|step| step.label.as_str())
             .collect();
         assert_eq!(labels, ["1", "2", "3"]);
-        assert_eq!(verdict.steps[2].ours, verdict.ours);
+        assert_eq!(Some(verdict.steps[2].ours), verdict.ours);
         assert_eq!(verdict.expect.to_string(), "falls along n");
         assert!(
             verdict
@@ -161,6 +162,53 @@ fn what_cannot_be_judged_is_listed_with_the_reason() {
     let other = judge("at_least = 0\non = \"live\"", 2, falling);
     assert!(other.verdicts.is_empty());
     assert_eq!(other.unjudged[0].why, "is for live, and this ran on sim");
+}
+
+/// Point 3 (n 2, rate 20Mbit) has a repetition without samples.
+fn with_a_hole() -> Vec<RunRecord> {
+    let mut records = records(4, falling);
+    for record in &mut records {
+        if (record.point, record.run) == (3, 1) {
+            record.flows[0].samples.clear();
+        }
+    }
+    records
+}
+
+const HOLE: &str = "case `a`, repetition 1 at n 2, rate 20Mbit: flow 0 of group `g` has fewer than \
+                    two samples between 0ns and 10s";
+
+#[test]
+fn what_cannot_be_computed_does_not_hold_and_the_rest_is_judged() {
+    let found = evaluate(&experiment("at_least = 0"), &with_a_hole(), Arm::Sim).expect("judges");
+    assert_eq!(found.verdicts.len(), 6);
+    for (number, verdict) in found.verdicts.iter().enumerate() {
+        let is_known = number != 3;
+        assert_eq!(verdict.holds, is_known, "{verdict:?}");
+        assert_eq!(verdict.ours.is_some(), is_known, "{verdict:?}");
+        assert_eq!(verdict.why.is_none(), is_known, "{verdict:?}");
+        assert_eq!(verdict.n, 4);
+    }
+    assert_eq!(at(&found)[3], "n 2, rate 20Mbit");
+    assert_eq!(found.verdicts[3].why.as_deref(), Some(HOLE));
+}
+
+#[test]
+fn a_trend_over_a_point_that_cannot_be_computed_does_not_hold() {
+    let expect = "along = \"n\"\nrises = true";
+    let rising = |mut record: RunRecord| {
+        record.point = 5 - record.point;
+        record
+    };
+    // Turned round, the hole is at point 2: n 2, rate 10Mbit.
+    let records: Vec<RunRecord> = with_a_hole().into_iter().map(rising).collect();
+    let found = evaluate(&experiment(expect), &records, Arm::Sim).expect("judges");
+    assert_eq!(at(&found), ["rate 10Mbit", "rate 20Mbit"]);
+    let holds: Vec<bool> = found.verdicts.iter().map(|verdict| verdict.holds).collect();
+    assert_eq!(holds, [false, true]);
+    let why = found.verdicts[0].why.as_deref().expect("is told");
+    assert!(why.contains("at n 2, rate 10Mbit"), "{why}");
+    assert!(found.verdicts[0].steps.is_empty());
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub const FLOW_COLUMNS: [&str; 22] = [
 ];
 
 /// Columns of the table of verdicts, after `name` and a column `at_AXIS` for every axis.
-pub const VERDICT_COLUMNS: [&str; 11] = [
+pub const VERDICT_COLUMNS: [&str; 12] = [
     "along",
     "paper",
     "ours",
@@ -49,6 +49,7 @@ pub const VERDICT_COLUMNS: [&str; 11] = [
     "runs",
     "expect",
     "holds",
+    "why",
 ];
 
 /// Writes a row for every flow of every run, in the order of points, cases, runs, groups, flows.
@@ -183,14 +184,14 @@ fn verdict_rows(report: &Report<'_>, verdict: &Verdict) -> Vec<Vec<String>> {
             ours: verdict.ours,
             spread: verdict.spread,
             interval: verdict.interval,
-            extremes: Some((verdict.min, verdict.max)),
+            extremes: verdict.extremes,
             n: verdict.n,
         };
         return vec![verdict_row(report, verdict, None, &means)];
     }
     let steps = verdict.steps.iter().map(|step| {
         let means = Means {
-            ours: step.ours,
+            ours: Some(step.ours),
             spread: step.spread,
             interval: step.interval,
             extremes: None,
@@ -203,10 +204,10 @@ fn verdict_rows(report: &Report<'_>, verdict: &Verdict) -> Vec<Vec<String>> {
 
 /// The numbers of one row.
 struct Means {
-    ours: f64,
+    ours: Option<f64>,
     spread: Option<f64>,
     interval: Option<[f64; 2]>,
-    extremes: Option<(f64, f64)>,
+    extremes: Option<[f64; 2]>,
     n: usize,
 }
 
@@ -240,15 +241,16 @@ fn verdict_row(
     row.extend([
         along.to_owned(),
         cell(verdict.paper),
-        means.ours.to_string(),
+        cell(means.ours),
         cell(means.spread),
         cell(means.interval.map(|[low, _]| low)),
         cell(means.interval.map(|[_, high]| high)),
-        cell(means.extremes.map(|(least, _)| least)),
-        cell(means.extremes.map(|(_, most)| most)),
+        cell(means.extremes.map(|[least, _]| least)),
+        cell(means.extremes.map(|[_, most]| most)),
         means.n.to_string(),
         verdict.expect.to_string(),
         verdict.holds.to_string(),
+        verdict.why.clone().unwrap_or_default(),
     ]);
     row
 }

@@ -110,16 +110,17 @@ fn verdict_row(verdict: &Verdict) -> Vec<String> {
     // What a trend found is in its steps.
     let is_trend = !verdict.steps.is_empty();
     let of_mean = |text: String| if is_trend { "–".to_owned() } else { text };
-    let interval = verdict.interval.map_or_else(
-        || "–".to_owned(),
-        |[low, high]| format!("{}–{}", number(low), number(high)),
-    );
+    let range = |range: Option<[f64; 2]>| match range {
+        Some([low, high]) => format!("{}–{}", number(low), number(high)),
+        None => "–".to_owned(),
+    };
+    let (interval, extremes) = (range(verdict.interval), range(verdict.extremes));
     vec![
         escape(&words::verdict(verdict)),
         verdict.paper.map_or_else(|| "–".into(), number),
         format!("<strong>{}</strong>", found(verdict)),
         of_mean(interval),
-        of_mean(format!("{}–{}", number(verdict.min), number(verdict.max))),
+        of_mean(extremes),
         escape(&verdict.expect.to_string()),
         mark.into(),
     ]

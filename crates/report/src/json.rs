@@ -24,7 +24,8 @@ struct Object<'a> {
 /// `{experiment, arm, seed, commit, runs, points, results, unjudged, holds}`, indented. `points` has
 /// a map from axes to labels for every point of the sweep, one empty map without a sweep.
 /// `results` has an object for every verdict: `{name, at, paper, ours, spread, interval, expect,
-/// holds, n, steps}`. `paper` is null where the paper states no number; `spread` (the standard error
+/// holds, why, n, steps}`. `ours` is null, `holds` false and `why` says the reason where it can't be
+/// computed; else `why` is absent. `paper` is null where the paper states no number; `spread` (the standard error
 /// of `ours`) and `interval` (its 95 % confidence interval) with a single run. `at` (axes and
 /// labels) and `steps` (the points of a trend) are there only where they have something to say.
 /// `unjudged` names the expectations that these runs can't decide, and why. On a virtual clock the

@@ -25,15 +25,15 @@ fn in_millions(value: f64, size: f64) -> (f64, &'static str) {
 
 /// `0.312 ± 0.021`: the mean and its standard error with the same digits, as many as the error
 /// needs to show one of its own (but no more than five).
-pub(crate) fn mean_and_spread(verdict: &Verdict) -> String {
-    let Some(spread) = verdict.spread else {
-        return number(verdict.ours);
+pub(crate) fn mean_and_spread(mean: f64, spread: Option<f64>) -> String {
+    let Some(spread) = spread else {
+        return number(mean);
     };
-    if spread == 0.0 && verdict.ours.fract() == 0.0 {
-        return format!("{} ± 0", number(verdict.ours));
+    if spread == 0.0 && mean.fract() == 0.0 {
+        return format!("{} ± 0", number(mean));
     }
-    let (ours, letter) = in_millions(verdict.ours, verdict.ours);
-    let (spread, _) = in_millions(spread, verdict.ours);
+    let (ours, letter) = in_millions(mean, mean);
+    let (spread, _) = in_millions(spread, mean);
     let own = if spread > 0.0 {
         (-spread.log10()).ceil().clamp(0.0, 5.0) as usize
     } else {
@@ -48,11 +48,14 @@ pub(crate) fn mean_and_spread(verdict: &Verdict) -> String {
 }
 
 /// What was found: the mean and its standard error, or the means of a trend from its first point
-/// to its last.
+/// to its last; `–` where it can't be computed.
 pub(crate) fn found(verdict: &Verdict) -> String {
     let steps: Vec<String> = verdict.steps.iter().map(|step| number(step.ours)).collect();
     match steps.as_slice() {
-        [] => mean_and_spread(verdict),
+        [] => verdict.ours.map_or_else(
+            || "–".to_owned(),
+            |mean| mean_and_spread(mean, verdict.spread),
+        ),
         [first, .., last] if steps.len() > 4 => format!("{first} → … → {last}"),
         few => few.join(" → "),
     }
@@ -107,20 +110,20 @@ mod tests {
             name: String::new(),
             at: Vec::new(),
             paper: None,
-            ours,
+            ours: Some(ours),
             spread,
             interval: None,
             expect: Claim::Bound(bound),
             holds: true,
+            why: None,
             n: 2,
             steps: Vec::new(),
-            min: ours,
-            max: ours,
+            extremes: Some([ours, ours]),
         }
     }
 
     fn shown(ours: f64, spread: Option<f64>) -> String {
-        mean_and_spread(&verdict(ours, spread))
+        found(&verdict(ours, spread))
     }
 
     #[test]

@@ -45,18 +45,21 @@ pub(crate) fn headline(report: &Report<'_>) -> String {
     }
 }
 
-/// A verdict's name, and the point that it is about.
+/// A verdict's name, the point that it is about, and why there is no number, where there is none.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
     let labels = verdict
         .at
         .iter()
         .map(|(axis, label)| format!("{axis} {label}"));
     let labels: Vec<String> = labels.collect();
-    if labels.is_empty() {
-        verdict.name.clone()
-    } else {
-        format!("{} ({})", verdict.name, labels.join(", "))
+    let mut words = verdict.name.clone();
+    if !labels.is_empty() {
+        words.push_str(&format!(" ({})", labels.join(", ")));
     }
+    if let Some(why) = &verdict.why {
+        words.push_str(&format!(": can't be computed: {why}"));
+    }
+    words
 }
 
 /// One sentence for every share and every retransmitted throughput among the verdicts; none in a
@@ -69,7 +72,7 @@ pub(crate) fn sentences(report: &Report<'_>) -> Vec<String> {
             let case = report.experiment.case(case);
             case.map_or_else(String::new, |case| sentence_case(case.title()))
         };
-        let ours = percent(verdict.ours);
+        let ours = percent(verdict.ours?);
         let paper = verdict.paper.map_or_else(String::new, |paper| {
             format!(" (the paper: {})", percent(paper))
         });

@@ -169,6 +169,64 @@ fn the_verdicts_table_has_a_row_for_every_point_and_for_every_step_of_a_trend() 
 }
 
 #[test]
+fn what_cannot_be_computed_is_told_in_its_row_and_does_not_hold() {
+    let experiment = Experiment::from_str("sweep.toml", SWEEP).expect("reads");
+    let points = experiment.points().expect("spans its points");
+    let mut records = records_of_sweep(&points, RUNS);
+    for record in records.iter_mut().filter(|record| record.point == 17) {
+        record
+            .flows
+            .iter_mut()
+            .for_each(|flow| flow.samples.clear());
+    }
+    let evaluation = evaluate(&experiment, &records, Arm::Sim).expect("judges");
+    let meta = meta(RUNS);
+    let report = Report {
+        experiment: &experiment,
+        points: &points,
+        records: &records,
+        evaluation: &evaluation,
+        meta: &meta,
+    };
+    let lost: Vec<_> = report.verdicts().iter().map(|v| v.why.is_some()).collect();
+    let lost_count = lost.iter().filter(|lost| **lost).count();
+    assert!(
+        lost_count > 0 && lost_count < lost.len(),
+        "{lost_count} of {}",
+        lost.len()
+    );
+    assert!(!report.holds());
+
+    let text = uc_report::json::json(&report).expect("serialises");
+    let object: serde_json::Value = serde_json::from_str(&text).expect("parses");
+    for (result, lost) in object["results"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .zip(&lost)
+    {
+        assert_eq!(result["ours"].is_null(), *lost, "{result}");
+        assert_eq!(result["why"].is_string(), *lost, "{result}");
+        assert!(!*lost || result["holds"] == false, "{result}");
+    }
+    let mut text = Vec::new();
+    uc_report::csv::verdicts(&report, &mut text).expect("writes");
+    let rows = rows(&text);
+    let empty: Vec<&Row> = rows.iter().filter(|row| row["ours"].is_empty()).collect();
+    assert_eq!(empty.len(), lost_count);
+    for row in empty {
+        assert_eq!(row["holds"], "false", "{row:?}");
+        assert!(row["why"].contains("fewer than two samples"), "{row:?}");
+    }
+    let page = uc_report::html::html(&report).expect("draws");
+    assert_eq!(page.matches("can&#39;t be computed").count(), lost_count);
+    assert!(!page.contains("NaN"));
+    let table = uc_report::table::table(&report);
+    assert!(table.contains("can't be computed"), "{table}");
+    assert!(table.contains("fewer than two"), "{table}");
+}
+
+#[test]
 fn the_columns_are_documented() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results.md");
     let document = std::fs::read_to_string(path).expect("is there");
