@@ -54,8 +54,8 @@ const MUTANTS: [Mutant; 24] = [
     mutant(
         "ECE halves the flight, not the window",
         ECN,
-        "uc_rfc_half(flow, flow->reno.cwnd)",
-        "uc_rfc_half(flow, uc_flight_bytes(flow))",
+        "return flow->reno.cwnd / 2;",
+        "return uc_flight_bytes(flow) / 2;",
     ),
     mutant(
         "ECE in recovery cuts",
