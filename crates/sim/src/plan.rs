@@ -53,7 +53,7 @@ impl Plan {
             .fold(0, |sum, group| sum.saturating_add(group.total_flows()));
         if flows > FLOWS_MAX {
             return Err(SimError::Unsupported {
-                what: format!("case {}: {flows} flows, above {FLOWS_MAX}", case.name),
+                what: format!("{flows} flows, above {FLOWS_MAX}"),
                 mend: "lower `count` or `flows`",
             });
         }
@@ -67,7 +67,6 @@ impl Plan {
         let network = layout(&experiment.network, &hosts.places)?;
         let mut planner = Planner {
             experiment,
-            case,
             network: &network,
             receiver_config: Arc::new(config(
                 "server",
@@ -123,8 +122,7 @@ impl Hosts {
                 if places[host] != place {
                     return Err(SimError::Unsupported {
                         what: format!(
-                            "case {}: host {} of group {} sits elsewhere in another group",
-                            case.name,
+                            "host {} of group {} sits elsewhere in another group",
                             group.host.as_deref().unwrap_or_default(),
                             group.name
                         ),
@@ -145,7 +143,6 @@ const PACKET_BITS: u64 = 1514 * 8;
 
 struct Planner<'a> {
     experiment: &'a Experiment,
-    case: &'a Case,
     network: &'a Layout,
     receiver_config: Arc<uc_tcp::Config>,
     starts: Stream,
@@ -160,7 +157,7 @@ impl Planner<'_> {
         group: &Guests,
         hosts: &[usize],
     ) -> Result<(), SimError> {
-        let stack = stack_of(self.experiment, self.case, group)?;
+        let stack = stack_of(self.experiment, group)?;
         let family = self.experiment.network.family;
         let guest_config = Arc::new(config(&group.stack, stack, family)?);
         let policy = group.law.map(|law| policy(law, group.profile, stack));

@@ -3,7 +3,7 @@
 //! Loss detection by time (`rack`) and tail loss probes (`early_retransmit`) are real kernels'
 //! habits: hosts here follow RFC 5681, 6582 and 6675, which know neither.
 
-use uc_experiment::{Case, Experiment, Family, Frto, Guests, Stack};
+use uc_experiment::{Experiment, Family, Frto, Guests, Stack};
 use uc_net::Nanos;
 use uc_tcp::{Config, CongestionControl, RtoMin, SpuriousTimeout};
 
@@ -23,14 +23,10 @@ const DCTCP: CongestionControl = CongestionControl::Dctcp {
 ///
 /// # Errors
 /// [`SimError::Unsupported`] if the experiment has none of that name.
-pub fn stack_of<'a>(
-    experiment: &'a Experiment,
-    case: &Case,
-    group: &Guests,
-) -> Result<&'a Stack, SimError> {
+pub fn stack_of<'a>(experiment: &'a Experiment, group: &Guests) -> Result<&'a Stack, SimError> {
     let found = experiment.stacks.get(&group.stack);
     found.ok_or_else(|| SimError::Unsupported {
-        what: format!("case {}: there is no [stack.{}]", case.name, group.stack),
+        what: format!("there is no [stack.{}]", group.stack),
         mend: "define it in the experiment",
     })
 }
