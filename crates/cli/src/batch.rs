@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use uc_experiment::{Arm, Nanos, Point, RunRecord};
 
 use crate::arms::{self, Task, Watch};
+use crate::memory;
 
 /// How a batch is run.
 pub struct Batch {
@@ -25,6 +26,16 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// What can be known before the first run: that the records fit into memory, and that the arm
+    /// can do what every point asks for.
+    ///
+    /// # Errors
+    /// What can't be, and the mend.
+    pub fn check(&self, points: &[Point]) -> Result<()> {
+        memory::check(points, self.repeat)?;
+        arms::check(self.arm, points)
+    }
+
     /// Runs everything; the records come in the order of points, then of cases, then of
     /// repetitions, whichever ended first.
     pub fn run(&self, points: &[Point]) -> Result<Vec<RunRecord>> {

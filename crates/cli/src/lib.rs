@@ -6,6 +6,7 @@ pub mod dctcp;
 pub mod demo;
 pub mod flows;
 pub mod live;
+pub mod memory;
 pub mod outputs;
 pub mod points;
 pub mod ports;

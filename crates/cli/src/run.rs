@@ -42,7 +42,11 @@ pub struct Run {
     #[arg(long, value_name = "AXIS=LABEL")]
     point: Vec<String>,
     /// Runs that go on at once [default: sim one for each core, live 4: fewer is truer there]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024)
+    )]
     jobs: Option<usize>,
     /// Print one JSON object on standard output instead of a table
     #[arg(long)]
@@ -94,6 +98,7 @@ impl Run {
             cancel: cancel_on_signal()?,
         };
         let points = experiment.points()?;
+        batch.check(&points)?;
         let folder = self.out.clone();
         let folder = folder.unwrap_or_else(|| outputs::default_folder(&experiment.name));
         let folder = Folder::make(folder)?;

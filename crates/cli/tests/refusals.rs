@@ -171,10 +171,83 @@ fn arms_and_points_that_do_not_suit_are_refused_with_the_mend_and_leave_nothing(
     assert!(told.stderr.contains("sim, live"), "{told:?}");
 }
 
+/// What is replaced in the good file, by what, what is asked for, and what the refusal names, in
+/// this order.
+const TOO_MUCH: [(&str, &str, &[&str], &[&str]); 7] = [
+    (
+        "sample = \"100ms\"",
+        "sample = \"1ns\"",
+        &[],
+        &[
+            "t/tiny: all runs together (1) keep 4000000002 samples",
+            "larger `sample`",
+        ],
+    ),
+    (
+        "sample = \"100ms\"",
+        "sample = \"1ms\"",
+        &["--repeat", "100000"],
+        &["all runs together (100000)", "--repeat"],
+    ),
+    (
+        "sample =",
+        "sample =",
+        &["--repeat", "100001"],
+        &["repeat: is 100001", "at most 100000"],
+    ),
+    (
+        "count = 1",
+        "flows = 70000",
+        &[],
+        &["t/tiny, case only: 70000 flows", "lower `count` or `flows`"],
+    ),
+    (
+        "kind = \"threshold\", limit = \"200kB\", mark = \"30kB\"",
+        "kind = \"red\", min = \"30kB\", max = \"90kB\", limit = \"200kB\", burst = 60, \
+         probability = 0.0, packet = \"1500B\", ecn = true",
+        &[],
+        &["t/tiny, case only", "network:", "probability"],
+    ),
+    (
+        "[[expect]]",
+        "[[case.guests]]\nname = \"b\"\nstack = \"legacy\"\nhost = \"h\"\nto = 1\n\
+         [[case.guests]]\nname = \"c\"\nstack = \"legacy\"\nhost = \"h\"\nto = 2\n[[expect]]",
+        &["--set", "network.topology={ parking-lot = { hops = 2 } }"],
+        &[
+            "t/tiny, case only: host h of group c",
+            "the same `from` and `to`",
+        ],
+    ),
+    (
+        "[[case]]",
+        "[[sweep]]\nname = \"flows\"\nset = { \"case.only.guests.virtual.flows\" = [1, 70000] }\n\
+         [[case]]",
+        &[],
+        &["t/tiny, case only, flows 70000", "above 65536"],
+    ),
+];
+
+#[test]
+fn what_cannot_be_simulated_is_refused_before_the_first_run_and_leaves_nothing() {
+    for (from, to, arguments, parts) in TOO_MUCH {
+        assert!(GOOD.contains(from), "{from:?}");
+        let folder = folder_with(&GOOD.replacen(from, to, 1));
+        let mut command = run_in(&folder);
+        command
+            .args(["--on", "sim", "--out", "results"])
+            .args(arguments);
+        // A first run would still go on, or the folder could not be made.
+        std::fs::write(folder.path().join("results"), "in the way").unwrap();
+        refusal(command, parts);
+        assert_eq!(names_in(folder.path()), ["results", "t.toml"], "{to}");
+    }
+}
+
 #[test]
 fn numbers_out_of_range_are_refused_with_the_range() {
     for (arguments, range) in [
-        (&["run", "t.toml", "--jobs", "0"][..], "1.."),
+        (&["run", "t.toml", "--jobs", "0"][..], "1..=1024"),
+        (&["run", "t.toml", "--jobs", "1000000"], "1..=1024"),
         (&["attach", "lo", "--flows-max", "0"], "1..=16777216"),
         (&["attach", "lo", "--flows-max", "16777217"], "1..=16777216"),
     ] {

@@ -167,6 +167,40 @@ fn a_negative_answer_is_status_1_with_all_files() {
 }
 
 #[test]
+fn what_cannot_be_computed_is_a_negative_answer_with_all_files() {
+    let fct = "[[expect]]\nname = \"it is quick\"\nat_most = 1_000\n\
+         measure = { kind = \"fct\", case = \"only\", of = \"virtual\", statistic = \"mean\" }\n";
+    // The transfers are over, if ever they began, before anything is measured.
+    let guests = TINY.replace(
+        "count = 1\n",
+        "count = 1\napplication = { transfer = { size = \"1MB\" } }\n",
+    );
+    let text = format!("{guests}{fct}").replace("at_least = 0.5", "at_least = 0");
+    let folder = folder_with(&text);
+    let told = outcome(run_in(&folder, &["--on", "sim"]));
+    assert_eq!(
+        (told.status, told.stderr.as_str()),
+        (Some(1), ""),
+        "{told:?}"
+    );
+    assert!(told.stdout.contains("1 of 2 expectations hold"), "{told:?}");
+    assert!(told.stdout.contains("can't be computed"), "{told:?}");
+    assert_eq!(
+        names_in(&folder.path().join("out/t-tiny")).len(),
+        FILES.len()
+    );
+    let object: Value = serde_json::from_str(&left(&folder, "results.json")).unwrap();
+    let [link, quick] = [&object["results"][0], &object["results"][1]];
+    assert_eq!(
+        (&link["holds"], &quick["holds"]),
+        (&true.into(), &false.into())
+    );
+    assert!(quick["ours"].is_null(), "{quick}");
+    let why = quick["why"].as_str().unwrap_or_default();
+    assert!(why.contains("no transfer of group `virtual`"), "{quick}");
+}
+
+#[test]
 fn the_demo_without_root_runs_in_the_simulator_and_says_so() {
     let folder = folder_with("");
     let mut command = uc_unprivileged();

@@ -20,6 +20,9 @@ use network::check_network;
 use stack::check_stack;
 use sweep::check_sweeps;
 
+/// Repetitions tell no more than this many do, and the records of all of them stay in memory.
+const REPEAT_MAX: u32 = 100_000;
+
 /// A key's path and what is wrong with it.
 type Fault = (String, String);
 type Check = Result<(), Fault>;
@@ -138,6 +141,9 @@ fn check_times(experiment: &Experiment) -> Check {
     ];
     for (key, runs) in runs {
         ensure(runs > 0, key, || "is 0; run it at least once".to_owned())?;
+        ensure(runs <= REPEAT_MAX, key, || {
+            format!("is {runs}; give at most {REPEAT_MAX}")
+        })?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{GOOD, refusal};
 
 /// What is replaced, by what, and the refusal.
-const SENSELESS: [(&str, &str, &str); 20] = [
+const SENSELESS: [(&str, &str, &str); 22] = [
     (
         "name = \"t/one\"",
         "name = \"a b\"",
@@ -27,6 +27,16 @@ const SENSELESS: [(&str, &str, &str); 20] = [
         "tail = \"1s\"",
         "tail = \"1s\"\nrepeat = 0",
         "t.toml:6:10: repeat: is 0; run it at least once",
+    ),
+    (
+        "tail = \"1s\"",
+        "tail = \"1s\"\nrepeat = 100001",
+        "t.toml:6:10: repeat: is 100001; give at most 100000",
+    ),
+    (
+        "tail = \"1s\"",
+        "tail = \"1s\"\nrepeat_sim = 4294967295",
+        "t.toml:6:14: repeat_sim: is 4294967295; give at most 100000",
     ),
     (
         "\"10Mbit\"",

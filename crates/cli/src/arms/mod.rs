@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, anyhow};
 use indicatif::ProgressBar;
-use uc_experiment::{Arm, Case, Experiment, Nanos, RunRecord};
+use uc_experiment::{Arm, Case, Experiment, Nanos, Point, RunRecord};
 
 /// Runs that go on at once on real kernels: more would hold up one another's packets.
 const LIVE_JOBS: usize = 4;
@@ -43,6 +43,18 @@ pub struct Watch<'a> {
     pub cancel: &'a AtomicBool,
     /// Where to tell what people should know.
     pub bar: &'a ProgressBar,
+}
+
+/// Whether this arm can run every case at every point, as far as that shows before a run. What real
+/// kernels can't do shows when they are asked.
+///
+/// # Errors
+/// The first that it can't run, and why.
+pub fn check(arm: Arm, points: &[Point]) -> Result<()> {
+    match arm {
+        Arm::Sim => sim::check(points),
+        Arm::Live => Ok(()),
+    }
 }
 
 /// Runs the task once, on this arm.

@@ -1,10 +1,28 @@
 //! A run in the simulator.
 
 use anyhow::{Context, Result};
-use uc_experiment::{Nanos, RunRecord};
+use uc_experiment::{Nanos, Point, RunRecord};
 use uc_sim::{Repetition, SimError, run_case};
 
 use super::{Task, Watch, cancelled};
+
+/// Lays out every case at every point, and lets none of them begin.
+pub(super) fn check(points: &[Point]) -> Result<()> {
+    for point in points {
+        let experiment = &point.experiment;
+        for case in &experiment.cases {
+            let name = || {
+                let labels = point.labels.iter();
+                let at: String = labels
+                    .map(|(axis, label)| format!(", {axis} {label}"))
+                    .collect();
+                format!("{}, case {}{at}", experiment.name, case.name)
+            };
+            uc_sim::check(experiment, case).with_context(name)?;
+        }
+    }
+    Ok(())
+}
 
 pub(super) fn run(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     let repetition = Repetition {

@@ -1,0 +1,156 @@
+//! How much a batch will have to remember, which is known before its first run.
+
+use anyhow::{Result, bail};
+use uc_experiment::{Case, Experiment, Point};
+
+/// All records stay in memory until the report is written. What is above this is a mistake more
+/// often than a plan, and it ends when the machine has no more, hours later and without a word.
+const BYTES_MAX: u128 = 6 * GIGABYTE;
+const GIGABYTE: u128 = 1_000_000_000;
+/// One sample of a flow or of a queue, with what a growing list holds ready for the next ones.
+const SAMPLE_BYTES: u128 = 100;
+/// What else is kept of a flow: its name, its links' totals, the gaps between its ACKs.
+const FLOW_BYTES: u128 = 1_000;
+/// What else is kept of a run: counters by name, the links that all flows share.
+const RUN_BYTES: u128 = 4_000;
+
+/// Whether the records of these points, each case of which is run `repeat` times, fit into memory.
+///
+/// # Errors
+/// How much they would be, and what makes them fewer.
+pub fn check(points: &[Point], repeat: u32) -> Result<()> {
+    let mut size = Size::default();
+    for point in points {
+        for case in &point.experiment.cases {
+            size.add(&point.experiment, case, repeat.into());
+        }
+    }
+    if size.bytes() <= BYTES_MAX {
+        return Ok(());
+    }
+    let (samples, runs) = (size.samples, size.runs);
+    let name = points
+        .first()
+        .map_or("", |point| point.experiment.name.as_str());
+    bail!(
+        "{name}: all runs together ({runs}) keep {samples} samples, some {} GB of memory, and {} GB \
+         are the most; give a larger `sample`, fewer repetitions (--repeat), or run some of the \
+         sweep at a time (--point)",
+        size.bytes().div_ceil(GIGABYTE),
+        BYTES_MAX / GIGABYTE
+    )
+}
+
+/// What a batch keeps. No product of what a file can say is too large for 128 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Size {
+    runs: u128,
+    flows: u128,
+    samples: u128,
+}
+
+impl Size {
+    /// `repeat` runs of `case`: a sample of every flow and of the queue at every multiple of the
+    /// interval from 0 on, and one at the end.
+    fn add(&mut self, experiment: &Experiment, case: &Case, repeat: u128) {
+        let groups = case.guests.iter();
+        let flows: u128 = groups.map(|group| u128::from(group.total_flows())).sum();
+        let interval_ns = experiment.sample.0.max(1);
+        let moments = u128::from(experiment.duration.0.div_ceil(interval_ns)) + 1;
+        self.runs += repeat;
+        self.flows += repeat * flows;
+        self.samples += repeat * moments * (flows + 1);
+    }
+
+    fn bytes(&self) -> u128 {
+        self.runs * RUN_BYTES + self.flows * FLOW_BYTES + self.samples * SAMPLE_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two runs' worth of cases of 3 flows together, 10 s each.
+    fn points(sample: &str, count: u32) -> Vec<Point> {
+        let text = format!(
+            r#"
+name = "t"
+title = "t"
+duration = "10s"
+sample = "{sample}"
+stack = {{ s = {{}} }}
+network = {{ rate = "10Mbit", delay = "1ms", queue = {{ kind = "droptail", limit = "1MB" }} }}
+[[case]]
+name = "a"
+guests = [{{ name = "g", stack = "s", count = {count}, flows = 2 }}]
+[[case]]
+name = "b"
+guests = [{{ name = "g", stack = "s" }}]
+"#
+        );
+        let experiment = Experiment::from_str("t", &text).expect("reads");
+        experiment.points().expect("spans its points")
+    }
+
+    #[test]
+    fn every_case_has_its_flows_and_the_queue_sampled_from_start_to_end() {
+        let points = points("3s", 1);
+        let mut size = Size::default();
+        for case in &points[0].experiment.cases {
+            size.add(&points[0].experiment, case, 5);
+        }
+        // At 0, 3, 6, 9 and 10 s.
+        let expected = Size {
+            runs: 10,
+            flows: 5 * 3,
+            samples: 5 * 5 * (3 + 2),
+        };
+        assert_eq!(size, expected);
+    }
+
+    #[test]
+    fn what_would_fill_the_memory_is_refused_with_its_size() {
+        assert!(check(&points("1ms", 100), 1).is_ok());
+        assert!(check(&points("1ms", 100), 29).is_ok());
+        let told = |sample, count, repeat| {
+            let error = check(&points(sample, count), repeat).expect_err("is too much");
+            error.to_string()
+        };
+        let error = told("1ms", 100, 30);
+        // 10,001 moments, 203 series in both cases together.
+        let samples = 30 * 10_001 * 203;
+        assert!(
+            error.starts_with(&format!("t: all runs together (60) keep {samples} samples")),
+            "{error}"
+        );
+        for mend in ["larger `sample`", "--repeat", "--point"] {
+            assert!(error.contains(mend), "{error}");
+        }
+        // Many runs of nearly nothing fill it as well, and nothing overflows.
+        told("5s", 1, u32::MAX);
+        told("1ns", u32::MAX, u32::MAX);
+    }
+
+    #[test]
+    fn every_committed_experiment_fits() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+        let mut folders = vec![std::path::PathBuf::from(root)];
+        let mut count = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).expect("is there") {
+                let path = entry.expect("is there").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|name| name == "toml") {
+                    let experiment = Experiment::load(&path).expect("reads");
+                    let points = experiment.points().expect("spans its points");
+                    let repeat = experiment.repeats(uc_experiment::Arm::Sim);
+                    check(&points, repeat.max(experiment.repeat)).expect("fits");
+                    count += 1;
+                }
+            }
+        }
+        assert!(count > 10, "{count} files");
+    }
+}
