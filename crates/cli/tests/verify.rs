@@ -67,7 +67,7 @@ fn what_makes_no_sense_is_refused_in_one_line_with_its_mend() {
             "unknown field `extra`",
         ),
         (&["--replay", &missing], "No such file"),
-        (&["--law", "dctcp"], "[possible values: ecn]"),
+        (&["--law", "reno"], "[possible values: ecn, dctcp]"),
         (&["--cases", "0"], "0 is not in"),
     ];
     for (arguments, expected) in refusals {
