@@ -11,20 +11,11 @@ use uc_port::{AttachVia, PortLinks, Programs};
 /// Room for flows in a lab; a case has dozens.
 const LAB_FLOWS_MAX: u32 = 4096;
 
-/// The core's policy for a law and profile of an experiment file.
+/// The policy of a real port: how many SYNs ask for ECN is the operator's choice there.
 pub fn policy(law: Law, profile: Profile, ecn_syns: u8) -> Policy {
-    let law = match law {
-        Law::Pass => consts::LAW_PASS,
-        Law::Ecn => consts::LAW_ECN,
-        Law::Dctcp => consts::LAW_DCTCP,
-    };
-    let profile = match profile {
-        Profile::Linux => consts::PROFILE_LINUX,
-        Profile::Rfc => consts::PROFILE_RFC,
-    };
     Policy {
         ecn_syns,
-        ..Policy::new(law, profile)
+        ..uc_sim::policy(law, profile)
     }
 }
 

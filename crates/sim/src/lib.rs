@@ -30,7 +30,7 @@ pub mod unfinished;
 pub mod world;
 
 pub use error::SimError;
-pub use plan::Plan;
+pub use plan::{Plan, policy};
 pub use port::Port;
 pub use run::{Repetition, check, run_case};
 pub use scenario::{Application, Exchange, FlowPlan, Scenario};

@@ -160,7 +160,7 @@ impl Planner<'_> {
         let stack = stack_of(self.experiment, group)?;
         let family = self.experiment.network.family;
         let guest_config = Arc::new(config(&group.stack, stack, family)?);
-        let policy = group.law.map(|law| policy(law, group.profile, stack));
+        let policy = group.law.map(|law| port_policy(law, group.profile, stack));
         let application = application(group, number);
         for (guest, &host) in hosts.iter().enumerate() {
             for flow in 0..group.flows {
@@ -202,22 +202,27 @@ impl Planner<'_> {
     }
 }
 
-/// The port's policy. Hosts here follow the RFCs in bytes, so that is the natural profile.
-fn policy(law: Law, profile: Option<Profile>, stack: &Stack) -> Policy {
+/// The core's policy for a law and profile of an experiment file, for the ports of either arm.
+pub fn policy(law: Law, profile: Profile) -> Policy {
     let law = match law {
         Law::Pass => consts::LAW_PASS,
         Law::Ecn => consts::LAW_ECN,
         Law::Dctcp => consts::LAW_DCTCP,
     };
-    let profile = match profile.unwrap_or(Profile::Rfc) {
+    let profile = match profile {
         Profile::Linux => consts::PROFILE_LINUX,
         Profile::Rfc => consts::PROFILE_RFC,
     };
+    Policy::new(law, profile)
+}
+
+/// The port's policy. Hosts here follow the RFCs in bytes, so that is the natural profile.
+fn port_policy(law: Law, profile: Option<Profile>, stack: &Stack) -> Policy {
     Policy {
         // The paths are known to be free of middleboxes: a SYN that is lost is asked for anew.
         ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
         initial_window_segments: stack.initial_window.unwrap_or(INITIAL_WINDOW_SEGMENTS),
-        ..Policy::new(law, profile)
+        ..policy(law, profile.unwrap_or(Profile::Rfc))
     }
 }
 
