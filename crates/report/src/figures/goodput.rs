@@ -21,13 +21,14 @@ const CUMULATIVE_FLOWS: usize = 20;
 /// More bars than this can't be told apart: then a group has one bar.
 const BARS: usize = 60;
 
+/// Of the scene that has most.
+fn most_flows(stage: &Stage<'_, '_>) -> usize {
+    let counts = stage.shown.iter().map(|scene| scene.flow_count());
+    counts.max().unwrap_or(0)
+}
+
 pub(super) fn means(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
-    let flows = stage
-        .shown
-        .iter()
-        .map(|scene| scene.flow_count())
-        .max()
-        .unwrap_or(0);
+    let flows = most_flows(stage);
     let per_flow = flows <= BARS;
     let marks = |scene: &&Scene<'_>| {
         let marks = if per_flow {
@@ -107,12 +108,7 @@ fn push_bar(
 
 /// Densities over many runs, or else the cumulative distribution over many flows.
 pub(super) fn distribution(stage: &Stage<'_, '_>) -> Result<Option<Figure>, Error> {
-    let flows = stage
-        .shown
-        .iter()
-        .map(|scene| scene.flow_count())
-        .max()
-        .unwrap_or(0);
+    let flows = most_flows(stage);
     let dense = stage.runs >= DENSITY_RUNS;
     if !dense && flows < CUMULATIVE_FLOWS {
         return Ok(None);
