@@ -4,7 +4,8 @@
  * the guest sends arrives there (ingress of the interface), what it receives leaves there (egress).
  *
  * UAPI headers only, and nothing that 5.10 lacks. Whatever is not understood passes unchanged
- * and is counted; the verdict is always "next", so other programs on the port still run.
+ * and is counted; the verdict is "next", so other programs on the port still run, but for what the
+ * guard of the port's own policy drops.
  */
 #include <stddef.h>
 #include <linux/bpf.h>
@@ -13,12 +14,6 @@
 
 #include "maps.h"
 #include "packet.h"
-
-/* Does the core want a known flow forgotten? */
-static __always_inline int uc_forgets(enum uc_reason reason)
-{
-	return reason != UC_TRANSLATED && reason != UC_NO_HANDSHAKE;
-}
 
 /* A SYN: enter the flow, if there is to be one. */
 static __always_inline enum uc_reason uc_port_open(const struct uc_key *key,
@@ -89,7 +84,7 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 			reason = UC_EDIT_FAILED;
 	}
 	uc_count(reason);
-	return TC_ACT_UNSPEC;
+	return uc_drops(reason) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }
 
 SEC("tcx/ingress")

@@ -27,6 +27,13 @@ enum uc_echo_kind {
 			  * CWR, and the peer echoes packet by packet, with an ACK for each */
 };
 
+/* What becomes of a guest that negotiates ECN itself. */
+enum uc_guest_ecn {
+	UC_GUEST_ECN_PASS,      /* it is left alone */
+	UC_GUEST_ECN_TRANSLATE, /* its offer is taken off, and it is a guest without ECN: the
+				 * translations concatenate */
+};
+
 struct uc_policy {
 	__u8 law;     /* enum uc_law */
 	__u8 profile; /* enum uc_profile */
@@ -42,6 +49,10 @@ struct uc_policy {
 	__u8 beta_q7;                 /* AC/DC's priority, 0 to 128; 128 is 1: plain DCTCP */
 	__u8 minimum_window_segments; /* below which no mark cuts: 2 as Linux, 1 as AC/DC; 0 is 1 */
 	__u8 echo;                    /* enum uc_echo_kind: of the peer */
+	/* any law */
+	__u8 guest_ecn;      /* enum uc_guest_ecn */
+	__u8 guard_segments; /* data this many segments beyond the edge given is dropped; 0: no guard */
+	__u8 observe;        /* 1: keep the shadow and write nothing */
 };
 
 #define UC_ECN_SYNS_ALWAYS 255

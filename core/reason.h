@@ -2,9 +2,9 @@
 /*
  * Why a segment was treated as it was: one list, from which the counters' names and the docs come.
  *
- * Fail open: every reason but UC_TRANSLATED means that the packet left as it came, save that an
- * answer to an offer which the guest didn't make is taken off a SYN-ACK, and that a packet which
- * the kernel refused to write (UC_EDIT_FAILED) may be half written.
+ * Fail open: every reason but UC_TRANSLATED and UC_BEYOND_EDGE means that the packet left as it
+ * came, save that an answer to an offer which the guest didn't make is taken off a SYN-ACK, and
+ * that a packet which the kernel refused to write (UC_EDIT_FAILED) may be half written.
  */
 #ifndef UC_REASON_H
 #define UC_REASON_H
@@ -25,6 +25,7 @@
 	X(COARSE_WINDOW, "coarse_window", "the peer's window scale can't express one segment")     \
 	X(SIMULTANEOUS_OPEN, "simultaneous_open", "both ends sent a SYN")                          \
 	X(TABLE_FULL, "table_full", "the flow table had no free place")                            \
+	X(BEYOND_EDGE, "beyond_edge", "dropped: data beyond the window given, which policy forbids") \
 	X(EDIT_FAILED, "edit_failed", "the kernel refused to write the packet")
 
 enum uc_reason {
@@ -33,5 +34,17 @@ enum uc_reason {
 #undef UC_REASON_ENUM
 		UC_REASON_COUNT
 };
+
+/* Does the core want a known flow forgotten? */
+static __always_inline int uc_forgets(enum uc_reason reason)
+{
+	return reason != UC_TRANSLATED && reason != UC_NO_HANDSHAKE && reason != UC_BEYOND_EDGE;
+}
+
+/* Is the packet to be dropped? The only one that ever is: a tenant's own, by policy. */
+static __always_inline int uc_drops(enum uc_reason reason)
+{
+	return reason == UC_BEYOND_EDGE;
+}
 
 #endif

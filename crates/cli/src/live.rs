@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use uc_core::{Policy, consts};
-use uc_experiment::{Law, Profile};
+use uc_experiment::{Law, Parameters, Profile};
 use uc_lab::{FiveTuple, Port, PortError, Ports, ShadowSample};
 use uc_port::{AttachVia, PortLinks, Programs};
 
@@ -12,10 +12,10 @@ use uc_port::{AttachVia, PortLinks, Programs};
 const LAB_FLOWS_MAX: u32 = 4096;
 
 /// The policy of a real port: how many SYNs ask for ECN is the operator's choice there.
-pub fn policy(law: Law, profile: Profile, ecn_syns: u8) -> Policy {
+pub fn policy(law: Law, profile: Profile, parameters: &Parameters, ecn_syns: u8) -> Policy {
     Policy {
         ecn_syns,
-        ..uc_sim::policy(law, profile)
+        ..uc_sim::policy(law, profile, parameters)
     }
 }
 
@@ -37,7 +37,8 @@ impl Ports for LivePorts {
         }
         let programs = self.programs.as_ref().ok_or("no programs were loaded")?;
         // Experiments' native peers run with tcp_ecn_fallback=0; so does their translation.
-        let policy = policy(law, port.guest.profile, consts::ECN_SYNS_ALWAYS as u8);
+        let (profile, parameters) = (port.guest.profile, &port.guest.parameters);
+        let policy = policy(law, profile, parameters, consts::ECN_SYNS_ALWAYS as u8);
         programs.set_policy(port.ifindex, &policy)?;
         self.links
             .push(programs.attach(port.ifindex, AttachVia::Auto)?);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use uc_experiment::{Law, Profile};
+use uc_experiment::{Law, Parameters, Profile};
 use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, Store};
 
 use crate::dctcp::DctcpArguments;
@@ -88,7 +88,7 @@ impl Attach {
             Via::Tcx => AttachVia::Tcx,
             Via::Clsact => AttachVia::Clsact,
         };
-        let mut policy = policy(law, profile, self.ecn_syns);
+        let mut policy = policy(law, profile, &Parameters::default(), self.ecn_syns);
         self.dctcp.apply(&mut policy)?;
         let store = Store::default();
         let ports = distinct(self.ports);

@@ -19,7 +19,7 @@ pub type Segment = sys::uc_segment;
 pub type Edit = sys::uc_edit;
 /// What the operator wants of a port.
 pub type Policy = sys::uc_policy;
-/// All that the host knows of one flow; at most 160 bytes.
+/// All that the host knows of one flow; at most 192 bytes.
 pub type Flow = sys::uc_flow;
 
 /// Constants of the contract under their C names without the prefix.
@@ -31,6 +31,7 @@ pub mod consts {
         UC_ECN_SYNS_ALWAYS as ECN_SYNS_ALWAYS, UC_ECT0 as ECT0, UC_ECT1 as ECT1, UC_FIN as FIN,
         UC_FLOW_PAIRS as FLOW_PAIRS, UC_FLOW_PROBED as FLOW_PROBED, UC_FLOW_RUNTS as FLOW_RUNTS,
         UC_FLOW_SACK as FLOW_SACK, UC_FROM_GUEST as FROM_GUEST,
+        UC_GUEST_ECN_PASS as GUEST_ECN_PASS, UC_GUEST_ECN_TRANSLATE as GUEST_ECN_TRANSLATE,
         UC_IDLE_CLOSED_NS as IDLE_CLOSED_NS, UC_IDLE_HANDSHAKE_NS as IDLE_HANDSHAKE_NS,
         UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_LAW_DCTCP as LAW_DCTCP,
         UC_LAW_ECN as LAW_ECN, UC_LAW_PASS as LAW_PASS, UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE,
@@ -45,7 +46,8 @@ pub mod consts {
 
 impl Policy {
     /// A law ([`consts::LAW_ECN`], …) in a profile, everything else as the RFCs have it: every SYN
-    /// asks for ECN, ten segments to begin with, DCTCP's parameters of RFC 8257 §4.2.
+    /// asks for ECN, ten segments to begin with, DCTCP's parameters of RFC 8257 §4.2. Guests that
+    /// speak ECN are left alone, and there is no guard.
     pub fn new(law: u32, profile: u32) -> Policy {
         Policy {
             law: law as u8,
@@ -57,6 +59,9 @@ impl Policy {
             beta_q7: consts::BETA_ONE_Q7 as u8,
             minimum_window_segments: 2,
             echo: consts::ECHO_EXACT as u8,
+            guest_ecn: consts::GUEST_ECN_PASS as u8,
+            guard_segments: 0,
+            observe: 0,
         }
     }
 }

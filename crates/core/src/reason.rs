@@ -30,6 +30,8 @@ impl Reason {
     pub const SIMULTANEOUS_OPEN: Reason = Reason(sys::UC_SIMULTANEOUS_OPEN);
     /// The flow table had no free place.
     pub const TABLE_FULL: Reason = Reason(sys::UC_TABLE_FULL);
+    /// Data beyond the window given, which the port's guard drops.
+    pub const BEYOND_EDGE: Reason = Reason(sys::UC_BEYOND_EDGE);
     /// Not TCP.
     pub const NOT_TCP: Reason = Reason(sys::UC_NOT_TCP);
 
@@ -46,6 +48,18 @@ impl Reason {
     /// Index of its counter.
     pub fn code(self) -> u32 {
         self.0
+    }
+
+    /// Is a known flow to be forgotten?
+    pub fn forgets(self) -> bool {
+        // SAFETY: takes a number, reads nothing.
+        unsafe { sys::uc_shim_forgets(self.0) != 0 }
+    }
+
+    /// Is the packet to be dropped?
+    pub fn drops(self) -> bool {
+        // SAFETY: takes a number, reads nothing.
+        unsafe { sys::uc_shim_drops(self.0) != 0 }
     }
 
     /// A name for metrics, `snake_case`.

@@ -8,6 +8,8 @@ enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *
 				 __u64 now_ns, struct uc_edit *edit);
 __u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns);
 __u32 uc_shim_window_bytes(const struct uc_flow *flow);
+int uc_shim_forgets(__u32 reason);
+int uc_shim_drops(__u32 reason);
 const char *uc_shim_reason_label(__u32 reason);
 const char *uc_shim_reason_meaning(__u32 reason);
 
@@ -31,6 +33,16 @@ __u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns)
 __u32 uc_shim_window_bytes(const struct uc_flow *flow)
 {
 	return uc_law_window_bytes(flow);
+}
+
+int uc_shim_forgets(__u32 reason)
+{
+	return uc_forgets(reason);
+}
+
+int uc_shim_drops(__u32 reason)
+{
+	return uc_drops(reason);
 }
 
 const char *uc_shim_reason_label(__u32 reason)

@@ -12,10 +12,21 @@ use uc_core::{Policy, Reason};
 
 #[test]
 fn random_segments_under_random_policies_never_trap() {
-    let policies = (0u8..4, 0u8..3, any::<[u8; 7]>());
+    let policies = (0u8..4, 0u8..3, any::<[u8; 10]>());
     let strategy = (policies, vec((segments(), any::<u64>()), 0..120));
     for_all(4000, &strategy, |((law, profile, rest), segments)| {
-        let [ecn_syns, window, gain, alpha, beta, minimum, echo] = rest;
+        let [
+            ecn_syns,
+            window,
+            gain,
+            alpha,
+            beta,
+            minimum,
+            echo,
+            guest_ecn,
+            guard,
+            observe,
+        ] = rest;
         let mut home = Home::new(Policy {
             law,
             profile,
@@ -26,6 +37,9 @@ fn random_segments_under_random_policies_never_trap() {
             beta_q7: beta,
             minimum_window_segments: minimum,
             echo,
+            guest_ecn,
+            guard_segments: guard,
+            observe,
         });
         for (segment, now_ns) in segments {
             let passed = home.pass(&segment, now_ns);

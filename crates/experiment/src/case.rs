@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::application::Application;
 use crate::network::Topology;
+use crate::parameters::Parameters;
 use crate::units::Nanos;
 
 /// `[[case]]`: which guests send through the network. Cases of an experiment share nothing.
@@ -15,6 +16,12 @@ pub struct Case {
     /// One line for people; its name where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// The name of the receivers' `[stack.NAME]`; `server` where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver: Option<String>,
+    /// The law on the receivers' ports; no program on them where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver_law: Option<Law>,
     /// The groups of guests, each guest a sender.
     pub guests: Vec<Guests>,
 }
@@ -45,6 +52,9 @@ pub struct Guests {
     /// The law on their ports; no program on them where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub law: Option<Law>,
+    /// The law's parameters.
+    #[serde(default, skip_serializing_if = "Parameters::are_default")]
+    pub parameters: Parameters,
     /// How literally the law is emulated; where absent, as the arm's own hosts do it (`linux` on
     /// real kernels, `rfc` in the simulator).
     #[serde(default, skip_serializing_if = "Option::is_none")]

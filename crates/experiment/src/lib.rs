@@ -23,6 +23,7 @@ pub mod measure;
 pub mod measure_error;
 pub mod network;
 mod overrides;
+pub mod parameters;
 mod place;
 pub mod record;
 pub mod repetition;
@@ -47,6 +48,7 @@ pub use expect::{Bound, Claim, Direction, Expectation, Labels};
 pub use measure::{Measure, QueueUnit};
 pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, Queue, Topology};
+pub use parameters::{Echo, GuestEcn, Parameters};
 pub use record::{
     ACK_GAP_BIN, Completion, FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord,
 };

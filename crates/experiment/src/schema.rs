@@ -148,14 +148,15 @@ impl Experiment {
         self.cases.iter().find(|case| case.name == name)
     }
 
-    /// The receivers' TCP: `[stack.server]`, or the defaults with ECN granted.
-    pub fn server_stack(&self) -> Stack {
+    /// The TCP of a case's receivers: the stack that it names, or `[stack.server]`, or the defaults
+    /// with ECN granted.
+    pub fn receiver_stack(&self, case: &Case) -> Stack {
         let default = || Stack {
             ecn: true,
             ..Stack::default()
         };
         self.stacks
-            .get(SERVER_STACK)
+            .get(case.receiver.as_deref().unwrap_or(SERVER_STACK))
             .cloned()
             .unwrap_or_else(default)
     }

@@ -100,5 +100,5 @@ fn defaults_are_those_of_the_documentation() {
     assert_eq!((legacy.wscale, legacy.rto_min), (7, None));
     let guests = &experiment.cases[0].guests[1];
     assert_eq!((guests.count, guests.flows, guests.law), (1, 1, None));
-    assert!(experiment.server_stack().ecn);
+    assert!(experiment.receiver_stack(&experiment.cases[0]).ecn);
 }

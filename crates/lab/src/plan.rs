@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use uc_experiment::{Case, Experiment, Family, Law, Profile, Stack};
+use uc_experiment::{Case, Experiment, Family, Law, Parameters, Profile, Stack};
 
 use crate::error::LabError;
 
@@ -31,6 +31,8 @@ pub struct Guest {
     pub stack: Stack,
     /// The law for its port.
     pub law: Option<Law>,
+    /// Its parameters.
+    pub parameters: Parameters,
     /// How literally.
     pub profile: Profile,
     /// Parallel flows.
@@ -97,6 +99,7 @@ impl Plan {
                     mac: mac(number),
                     stack: stack.clone(),
                     law: group.law,
+                    parameters: group.parameters,
                     profile: group.profile.unwrap_or(Profile::Linux),
                     flows: group.flows,
                 });
@@ -105,7 +108,7 @@ impl Plan {
         let server = Server {
             address: address(family, guests.len(), case)?,
             mac: mac(guests.len()),
-            stack: experiment.server_stack(),
+            stack: experiment.receiver_stack(case),
         };
         let offload = experiment.network.offload;
         Ok(Self {

@@ -138,6 +138,9 @@ impl Programs {
             beta_q7,
             minimum_window_segments,
             echo,
+            guest_ecn,
+            guard_segments,
+            observe,
         } = *policy;
         let value = [
             law,
@@ -149,6 +152,9 @@ impl Programs {
             beta_q7,
             minimum_window_segments,
             echo,
+            guest_ecn,
+            guard_segments,
+            observe,
         ];
         self.policies
             .update(&ifindex.to_ne_bytes(), &value, MapFlags::ANY)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use uc_core::{Policy, consts};
-use uc_experiment::{Case, Experiment, Guests, Law, Profile, Stack};
+use uc_experiment::{Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Profile, Stack};
 use uc_net::random::Stream;
 use uc_net::{LinkId, Nanos};
 
@@ -70,7 +70,7 @@ impl Plan {
             network: &network,
             receiver_config: Arc::new(config(
                 "server",
-                &experiment.server_stack(),
+                &experiment.receiver_stack(case),
                 experiment.network.family,
             )?),
             starts: Stream::new(seed, "traffic/start"),
@@ -160,7 +160,7 @@ impl Planner<'_> {
         let stack = stack_of(self.experiment, group)?;
         let family = self.experiment.network.family;
         let guest_config = Arc::new(config(&group.stack, stack, family)?);
-        let policy = group.law.map(|law| port_policy(law, group.profile, stack));
+        let policy = group.law.map(|law| port_policy(law, group, stack));
         let application = application(group, number);
         for (guest, &host) in hosts.iter().enumerate() {
             for flow in 0..group.flows {
@@ -202,8 +202,9 @@ impl Planner<'_> {
     }
 }
 
-/// The core's policy for a law and profile of an experiment file, for the ports of either arm.
-pub fn policy(law: Law, profile: Profile) -> Policy {
+/// The core's policy for a law, profile and parameters of an experiment file, for the ports of
+/// either arm.
+pub fn policy(law: Law, profile: Profile, parameters: &Parameters) -> Policy {
     let law = match law {
         Law::Pass => consts::LAW_PASS,
         Law::Ecn => consts::LAW_ECN,
@@ -213,16 +214,43 @@ pub fn policy(law: Law, profile: Profile) -> Policy {
         Profile::Linux => consts::PROFILE_LINUX,
         Profile::Rfc => consts::PROFILE_RFC,
     };
-    Policy::new(law, profile)
+    let usual = Policy::new(law, profile);
+    let echo = parameters.echo.map(|echo| match echo {
+        Echo::Exact => consts::ECHO_EXACT as u8,
+        Echo::Classic => consts::ECHO_CLASSIC as u8,
+    });
+    let guest_ecn = parameters.guest_ecn.map(|treatment| match treatment {
+        GuestEcn::Pass => consts::GUEST_ECN_PASS as u8,
+        GuestEcn::Translate => consts::GUEST_ECN_TRANSLATE as u8,
+    });
+    Policy {
+        beta_q7: parameters.beta.map_or(usual.beta_q7, q7),
+        gain_shift: parameters.gain.unwrap_or(usual.gain_shift),
+        initial_alpha_q7: parameters.alpha.map_or(usual.initial_alpha_q7, q7),
+        minimum_window_segments: parameters
+            .min_window
+            .unwrap_or(usual.minimum_window_segments),
+        echo: echo.unwrap_or(usual.echo),
+        guest_ecn: guest_ecn.unwrap_or(usual.guest_ecn),
+        guard_segments: parameters.guard.unwrap_or(usual.guard_segments),
+        observe: parameters.observe.into(),
+        ..usual
+    }
+}
+
+/// A fraction in 1/128, to the nearest.
+fn q7(fraction: f64) -> u8 {
+    (fraction * 128.0).round() as u8
 }
 
 /// The port's policy. Hosts here follow the RFCs in bytes, so that is the natural profile.
-fn port_policy(law: Law, profile: Option<Profile>, stack: &Stack) -> Policy {
+fn port_policy(law: Law, group: &Guests, stack: &Stack) -> Policy {
+    let profile = group.profile.unwrap_or(Profile::Rfc);
     Policy {
         // The paths are known to be free of middleboxes: a SYN that is lost is asked for anew.
         ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
         initial_window_segments: stack.initial_window.unwrap_or(INITIAL_WINDOW_SEGMENTS),
-        ..policy(law, profile.unwrap_or(Profile::Rfc))
+        ..policy(law, profile, &group.parameters)
     }
 }
 

@@ -75,7 +75,7 @@ impl<C: Core> Port<C> {
     fn open(&mut self, parsed: &uc_core::Segment, now: Nanos) -> (Reason, Edit) {
         if let Some(flow) = &mut self.flow {
             let (reason, edit) = self.core.open(flow, &self.policy, parsed, now.0);
-            if forgets(reason) {
+            if reason.forgets() {
                 self.flow = None;
             }
             return (reason, edit);
@@ -93,16 +93,11 @@ impl<C: Core> Port<C> {
             return (Reason::NO_HANDSHAKE, uc_core::no_edit(parsed));
         };
         let (reason, edit) = self.core.translate(flow, parsed, now.0);
-        if forgets(reason) {
+        if reason.forgets() {
             self.flow = None;
         }
         (reason, edit)
     }
-}
-
-/// Does the core want a known flow forgotten?
-fn forgets(reason: Reason) -> bool {
-    reason != Reason::TRANSLATED && reason != Reason::NO_HANDSHAKE
 }
 
 /// The core's view of a segment; options count on SYN and SYN-ACK only, as in `bpf/packet.h`.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::net::if_::if_nametoindex;
 use uc_core::{Policy, Reason, consts};
-use uc_experiment::{Experiment, Profile};
+use uc_experiment::{Experiment, Parameters, Profile};
 use uc_lab::netns::Namespace;
 use uc_lab::wire::{Wire, WireSetup};
 use uc_lab::wiring::Wiring;
@@ -73,6 +73,7 @@ impl Translation {
             let policy = change(uc_cli::live::policy(
                 law,
                 profile,
+                &Parameters::default(),
                 consts::ECN_SYNS_ALWAYS as u8,
             ));
             programs.set_policy(ifindex, &policy).unwrap();

@@ -4,6 +4,7 @@ use super::Repetition;
 use crate::case::Guests;
 use crate::measure_error::MeasureError;
 use crate::series::Series;
+use crate::stack::Stack;
 
 /// An Ethernet header; preamble, check sequence and gap are not counted by the emulated links.
 const ETHERNET_HEADER_BYTES: u32 = 14;
@@ -35,7 +36,10 @@ impl Repetition<'_> {
 
     /// Σ goodput · (MSS + headers) / MSS over the rate: what the useful payload costs on the wire.
     pub(super) fn utilisation(&self, case: &str) -> Result<f64, MeasureError> {
-        let server = self.experiment.server_stack();
+        let server = match self.experiment.case(case) {
+            Some(case) => self.experiment.receiver_stack(case),
+            None => Stack::default(),
+        };
         let mut wire_bps = 0.0;
         for (flow, series) in self.all(case)? {
             let guests = self
