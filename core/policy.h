@@ -12,6 +12,7 @@ enum uc_law {
 	UC_LAW_PASS,  /* leave the flow alone */
 	UC_LAW_ECN,   /* NewReno with RFC 3168 */
 	UC_LAW_DCTCP, /* RFC 8257 */
+	UC_LAW_DELAY, /* Swift (SIGCOMM 2020), as far as a window can carry it */
 };
 
 enum uc_profile {
@@ -53,6 +54,9 @@ struct uc_policy {
 	__u8 guest_ecn;      /* enum uc_guest_ecn */
 	__u8 guard_segments; /* data this many segments beyond the edge given is dropped; 0: no guard */
 	__u8 observe;        /* 1: keep the shadow and write nothing */
+	/* law `delay` only */
+	__u32 target_us;       /* the round-trip time to keep to, of a large window */
+	__u32 target_range_us; /* how much more a window of one segment may have; 0: all the same */
 };
 
 #define UC_ECN_SYNS_ALWAYS 255

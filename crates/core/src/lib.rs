@@ -33,7 +33,7 @@ pub mod consts {
         UC_FLOW_SACK as FLOW_SACK, UC_FROM_GUEST as FROM_GUEST,
         UC_GUEST_ECN_PASS as GUEST_ECN_PASS, UC_GUEST_ECN_TRANSLATE as GUEST_ECN_TRANSLATE,
         UC_IDLE_CLOSED_NS as IDLE_CLOSED_NS, UC_IDLE_HANDSHAKE_NS as IDLE_HANDSHAKE_NS,
-        UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_LAW_DCTCP as LAW_DCTCP,
+        UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_LAW_DCTCP as LAW_DCTCP, UC_LAW_DELAY as LAW_DELAY,
         UC_LAW_ECN as LAW_ECN, UC_LAW_PASS as LAW_PASS, UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE,
         UC_OPT_MPTCP as OPT_MPTCP, UC_OPT_MSS as OPT_MSS, UC_OPT_SACK as OPT_SACK,
         UC_OPT_SIGNED as OPT_SIGNED, UC_OPT_TIMESTAMPS as OPT_TIMESTAMPS,
@@ -47,7 +47,8 @@ pub mod consts {
 impl Policy {
     /// A law ([`consts::LAW_ECN`], …) in a profile, everything else as the RFCs have it: every SYN
     /// asks for ECN, ten segments to begin with, DCTCP's parameters of RFC 8257 §4.2. Guests that
-    /// speak ECN are left alone, and there is no guard.
+    /// speak ECN are left alone, and there is no guard. Law `delay` keeps to a round trip of 1 ms:
+    /// only the operator knows the right one.
     pub fn new(law: u32, profile: u32) -> Policy {
         Policy {
             law: law as u8,
@@ -62,6 +63,8 @@ impl Policy {
             guest_ecn: consts::GUEST_ECN_PASS as u8,
             guard_segments: 0,
             observe: 0,
+            target_us: 1_000,
+            target_range_us: 0,
         }
     }
 }
