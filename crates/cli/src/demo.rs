@@ -138,12 +138,17 @@ fn sentence(experiment: &Experiment, case: &Case, record: &RunRecord) -> Result<
         case: case.clone(),
         of: of.clone(),
         to,
+        during: None,
     })?;
     let again = repetition.measure(&Measure::Retransmits {
         case: case.clone(),
         of,
     })?;
-    let jain = repetition.measure(&Measure::Jain { case })?;
+    let jain = repetition.measure(&Measure::Jain {
+        case,
+        of: Vec::new(),
+        during: None,
+    })?;
     Ok(format!(
         "The legacy guest gets {:.0} % of what an ECN neighbour gets; it sent {again:.0} segments \
          again. Jain's index {jain:.3}.",

@@ -52,6 +52,17 @@ pub enum Application {
         /// How much they carry.
         sizes: Sizes,
     },
+    /// Messages one after the other on a connection that is opened at the flow's start and stays
+    /// open to the end of the run; where a message may be to one of several hosts, on one such
+    /// connection to each.
+    Messages {
+        /// How much they carry.
+        sizes: Sizes,
+        /// From the beginning of a message to that of the next, whether the first has arrived or
+        /// not. Where absent, each begins when the one before it has arrived.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        every: Option<Nanos>,
+    },
 }
 
 fn one() -> u32 {
@@ -67,6 +78,7 @@ impl Application {
             Application::Request { .. } => "request",
             Application::Incast { .. } => "incast",
             Application::Web { .. } => "web",
+            Application::Messages { .. } => "messages",
         }
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::application::Application;
 use crate::network::Topology;
 use crate::parameters::Parameters;
+use crate::pattern::Pattern;
 use crate::units::Nanos;
 
 /// `[[case]]`: which guests send through the network. Cases of an experiment share nothing.
@@ -75,12 +76,18 @@ pub struct Guests {
     /// The switch or leaf where their receivers are; the last where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<u32>,
+    /// Which hosts of a switch send to which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<Pattern>,
     /// When the flows start. Default 0s.
     #[serde(default)]
     pub start: Nanos,
     /// Each flow starts at a random moment within this time after `start`. Default 0s.
     #[serde(default)]
     pub start_spread: Nanos,
+    /// When bulk flows end; at the end of the run where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Nanos>,
 }
 
 impl Guests {

@@ -5,9 +5,10 @@
 //! check one another.
 //!
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
-//! - [`schema`], [`network`], [`stack`], [`case`], [`application`], [`sweep`], [`arm`]: the file.
+//! - [`schema`], [`network`], [`stack`], [`case`], [`parameters`], [`pattern`], [`application`],
+//!   [`sweep`], [`arm`]: the file.
 //! - [`error`]: what can be wrong with a file, with its place and its mend.
-//! - [`record`]: what was seen in one run.
+//! - [`record`], [`histogram`]: what was seen in one run.
 //! - [`measure`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed from
 //!   it, and [`measure_error`]: why one can't be.
 //! - [`expect`], [`estimate`], [`verdict`]: what must hold of their means over the runs, and whether
@@ -19,11 +20,13 @@ pub mod case;
 pub mod error;
 pub mod estimate;
 pub mod expect;
+pub mod histogram;
 pub mod measure;
 pub mod measure_error;
 pub mod network;
 mod overrides;
 pub mod parameters;
+pub mod pattern;
 mod place;
 pub mod record;
 pub mod repetition;
@@ -45,10 +48,12 @@ pub use case::{Case, Guests, Law, Profile};
 pub use error::Error;
 pub use estimate::Estimate;
 pub use expect::{Bound, Claim, Direction, Expectation, Labels};
-pub use measure::{Measure, QueueUnit};
+pub use histogram::Histogram;
+pub use measure::{Alpha, Measure, QueueUnit};
 pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, Queue, Topology};
 pub use parameters::{Echo, GuestEcn, Parameters};
+pub use pattern::Pattern;
 pub use record::{
     ACK_GAP_BIN, Completion, FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord,
 };

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arm::Arm;
 use crate::statistic::Statistic;
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 /// One number of one repetition, over the measured part of the run (`settle` to `duration` −
 /// `tail`). Goodput is payload delivered to the receiving application.
@@ -19,11 +19,20 @@ pub enum Measure {
         of: String,
         /// The group below the line.
         to: String,
+        /// That part of the run, from and to; the measured part where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        during: Option<[Nanos; 2]>,
     },
-    /// Jain's index of the goodputs x of all n flows of the case: (Σx)² / (n·Σx²).
+    /// Jain's index of the goodputs x of n flows of the case: (Σx)² / (n·Σx²).
     Jain {
         /// The case.
         case: String,
+        /// The groups whose flows they are; all where absent.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        of: Vec<String>,
+        /// That part of the run, from and to; the measured part where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        during: Option<[Nanos; 2]>,
     },
     /// Mean goodput of a flow of group `of`, bits per second.
     Goodput {
@@ -31,6 +40,9 @@ pub enum Measure {
         case: String,
         /// The group.
         of: String,
+        /// That part of the run, from and to; the measured part where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        during: Option<[Nanos; 2]>,
     },
     /// Sum of all goodputs over what the bottleneck can carry of payload, which is
     /// rate · MSS / (MSS + h), h being the Ethernet, IP and TCP headers of a data segment; where
@@ -38,6 +50,9 @@ pub enum Measure {
     Utilisation {
         /// The case.
         case: String,
+        /// That part of the run, from and to; the measured part where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        during: Option<[Nanos; 2]>,
     },
     /// Payload that was sent again, by all flows, over the bottleneck's rate · time.
     Retransmitted {
@@ -104,6 +119,50 @@ pub enum Measure {
         /// The group.
         of: String,
     },
+    /// Round-trip time of the packets of group `of` that were sent once, of all its flows together,
+    /// seconds.
+    PacketRtt {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+        /// Of the round-trip times. Default mean.
+        #[serde(default)]
+        statistic: Statistic,
+    },
+    /// How far the shadow's window is from the guest's own, over the guest's: mean of
+    /// |shadow − cwnd| / cwnd, both in whole segments, over the samples of a flow, then over the
+    /// flows.
+    WindowError {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+        /// Whether above and below make up for each other. Default false.
+        #[serde(default, skip_serializing_if = "is_false")]
+        signed: bool,
+    },
+    /// DCTCP's α, 0 to 1. Mean over the samples of a flow, then over the flows.
+    Alpha {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+        /// Whose. Default the shadow's.
+        #[serde(default)]
+        which: Alpha,
+    },
+    /// How far the shadow's α is from another one: mean of |shadow − other| over the samples of a
+    /// flow, over the mean of the other. Mean over the flows.
+    AlphaError {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+        /// Which other. Default the exact one.
+        #[serde(default = "exact")]
+        against: Alpha,
+    },
     /// Completion time of the transfers of group `of` that began in the measured part, of all its
     /// flows together, seconds. A transfer that the end of the run cut off counts with the time
     /// that it had: a lower bound (see `unfinished`).
@@ -115,6 +174,10 @@ pub enum Measure {
         /// Of the completion times. Default mean.
         #[serde(default)]
         statistic: Statistic,
+        /// Only those with a payload of at least the first and less than the second; all where
+        /// absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sizes: Option<[Bytes; 2]>,
     },
     /// Transfers of group `of` that began in the measured part and that the end of the run cut off.
     Unfinished {
@@ -122,6 +185,10 @@ pub enum Measure {
         case: String,
         /// The group.
         of: String,
+        /// Only those with a payload of at least the first and less than the second; all where
+        /// absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sizes: Option<[Bytes; 2]>,
     },
     /// Expired retransmission timers of the flows of group `of`, summed; of the *whole* run.
     Timeouts {
@@ -153,6 +220,9 @@ pub enum Measure {
         /// What is counted. Default packets.
         #[serde(default)]
         unit: QueueUnit,
+        /// That part of the run, from and to; the measured part where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        during: Option<[Nanos; 2]>,
     },
     /// Packets that the bottlenecks marked over all that crossed them; of the *whole* run.
     Marked {
@@ -173,14 +243,22 @@ pub enum Measure {
     },
 }
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn exact() -> Alpha {
+    Alpha::Exact
+}
+
 impl Measure {
     /// The case that it looks at; none for a ratio, whose two sides have one each.
     pub fn case(&self) -> Option<&str> {
         match self {
             Measure::Share { case, .. }
-            | Measure::Jain { case }
+            | Measure::Jain { case, .. }
             | Measure::Goodput { case, .. }
-            | Measure::Utilisation { case }
+            | Measure::Utilisation { case, .. }
             | Measure::Retransmitted { case }
             | Measure::Retransmits { case, .. }
             | Measure::Drops { case, .. }
@@ -190,6 +268,10 @@ impl Measure {
             | Measure::SawtoothPeak { case, .. }
             | Measure::SawtoothTrough { case, .. }
             | Measure::Rtt { case, .. }
+            | Measure::PacketRtt { case, .. }
+            | Measure::WindowError { case, .. }
+            | Measure::Alpha { case, .. }
+            | Measure::AlphaError { case, .. }
             | Measure::Fct { case, .. }
             | Measure::Unfinished { case, .. }
             | Measure::Timeouts { case, .. }
@@ -204,7 +286,17 @@ impl Measure {
     /// The only arm whose records can tell it; none if all can.
     pub fn only_on(&self) -> Option<Arm> {
         match self {
-            Measure::Timeouts { .. } | Measure::AckGaps { .. } => Some(Arm::Sim),
+            Measure::Timeouts { .. }
+            | Measure::AckGaps { .. }
+            | Measure::PacketRtt { .. }
+            | Measure::Alpha {
+                which: Alpha::Exact,
+                ..
+            }
+            | Measure::AlphaError {
+                against: Alpha::Exact,
+                ..
+            } => Some(Arm::Sim),
             Measure::Ratio { of, to } => of.only_on().or(to.only_on()),
             _ => None,
         }
@@ -223,12 +315,16 @@ impl Measure {
             | Measure::SawtoothPeak { of, .. }
             | Measure::SawtoothTrough { of, .. }
             | Measure::Rtt { of, .. }
+            | Measure::PacketRtt { of, .. }
+            | Measure::WindowError { of, .. }
+            | Measure::Alpha { of, .. }
+            | Measure::AlphaError { of, .. }
             | Measure::Fct { of, .. }
             | Measure::Unfinished { of, .. }
             | Measure::Timeouts { of, .. }
             | Measure::AckGaps { of, .. } => vec![("of", of)],
-            Measure::Jain { .. }
-            | Measure::Utilisation { .. }
+            Measure::Jain { of, .. } => of.iter().map(|of| ("of", of.as_str())).collect(),
+            Measure::Utilisation { .. }
             | Measure::Retransmitted { .. }
             | Measure::Queue { .. }
             | Measure::Marked { .. }
@@ -236,6 +332,19 @@ impl Measure {
             | Measure::Ratio { .. } => Vec::new(),
         }
     }
+}
+
+/// Whose estimate of the part of the bytes that are marked (RFC 8257 §3.3) it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Alpha {
+    /// The port's shadow's.
+    #[default]
+    Shadow,
+    /// That of a sender that is told every mark exactly.
+    Exact,
+    /// The guest's own.
+    Guest,
 }
 
 /// What a queue's length is counted in.

@@ -78,6 +78,19 @@ pub enum MeasureError {
         /// The group.
         group: String,
     },
+    /// No packet of a group was acknowledged in the measured part.
+    #[error(
+        "case `{case}`, {which}: no packet of group `{group}` was sent once and acknowledged in \
+         the measured part; give it more time, or a shorter settle"
+    )]
+    NoPacket {
+        /// The case.
+        case: String,
+        /// Which run.
+        which: Which,
+        /// The group.
+        group: String,
+    },
     /// A record has nothing to compute this measure from.
     #[error("case `{case}`, {which}: the record has {lacks}")]
     Record {

@@ -12,10 +12,11 @@ pub struct Network {
     /// How the links are laid.
     #[serde(default)]
     pub topology: Topology,
-    /// The bottleneck's rate: the link from a star's switch to its receiver, the links between
-    /// switches elsewhere.
+    /// The bottleneck's rate: the link from a star's switch to its receiver, those from a single
+    /// switch to its hosts, the links between switches elsewhere.
     pub rate: BitsPerSec,
-    /// The rate of the hosts' links (in a star, the senders'); the bottleneck's where absent.
+    /// The rate of the hosts' links (in a star, the senders'; with a single switch, those to the
+    /// switch); the bottleneck's where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_rate: Option<BitsPerSec>,
     /// Propagation delay of one link, one way: a path in a star is two links, in a dumbbell three.
@@ -80,7 +81,7 @@ impl Network {
 }
 
 /// How the links are laid: `"star"`, `"dumbbell"`, `{ parking-lot = { hops = 3 } }`,
-/// `{ leaf-spine = { leaves = 4, spines = 2 } }`.
+/// `{ leaf-spine = { leaves = 4, spines = 2 } }`, `{ switch = { hosts = 17 } }`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Topology {
@@ -105,13 +106,19 @@ pub enum Topology {
         /// Switches between them.
         spines: u32,
     },
+    /// One switch; every host both sends and receives, as the groups' `pattern` says, and each link
+    /// from the switch to a host is a bottleneck.
+    Switch {
+        /// How many hosts there are.
+        hosts: u32,
+    },
 }
 
 impl Topology {
     /// The switches or leaves among which a group chooses by `from` and `to`; 0 where it can't.
     pub fn places(self) -> u32 {
         match self {
-            Topology::Star | Topology::Dumbbell => 0,
+            Topology::Star | Topology::Dumbbell | Topology::Switch { .. } => 0,
             Topology::ParkingLot { hops } => hops.saturating_add(1),
             Topology::LeafSpine { leaves, .. } => leaves,
         }
@@ -124,6 +131,7 @@ impl Topology {
             Topology::Dumbbell => "dumbbell",
             Topology::ParkingLot { .. } => "parking-lot",
             Topology::LeafSpine { .. } => "leaf-spine",
+            Topology::Switch { .. } => "switch",
         }
     }
 }

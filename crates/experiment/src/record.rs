@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::histogram::Histogram;
 use crate::units::Nanos;
 
 /// One run of one case.
@@ -63,6 +64,11 @@ pub struct FlowRecord {
     /// [100·i, 100·(i + 1)) ms, for each i up to the longest. None if the arm can't tell.
     #[serde(default)]
     pub ack_gaps: Option<Vec<u32>>,
+    /// Round-trip times of the data packets that were sent once and acknowledged in the measured
+    /// part, at the sender, nanoseconds: from the packet's departure to the ACK that covers it. None
+    /// if the arm can't tell.
+    #[serde(default)]
+    pub packet_rtt: Option<Histogram>,
 }
 
 /// The width of a bin of [`FlowRecord::ack_gaps`].
@@ -105,6 +111,16 @@ pub struct FlowSample {
     pub mss_bytes: u32,
     /// The window of the law's shadow; none where no law translates this flow.
     pub shadow_window_bytes: Option<u32>,
+    /// DCTCP's α as the port's shadow has it, 2³⁰ being 1; none where no law `dctcp` is at work.
+    #[serde(default)]
+    pub shadow_alpha_q30: Option<u32>,
+    /// The α of the same flow had every mark been told to its sender exactly, byte by byte, with the
+    /// ACK that covers it; none if the arm can't tell.
+    #[serde(default)]
+    pub exact_alpha_q30: Option<u32>,
+    /// The guest's own α; none if it runs no DCTCP.
+    #[serde(default)]
+    pub guest_alpha_q30: Option<u32>,
 }
 
 /// The bottleneck's queue at one moment.

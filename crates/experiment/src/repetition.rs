@@ -1,9 +1,13 @@
 //! One repetition of an experiment: a record of every case, and the measures taken from them.
 
+mod alpha;
 mod bottleneck;
 mod rates;
+mod round_trips;
 mod transfers;
 mod windows;
+
+use std::ops::Range;
 
 use crate::measure::Measure;
 use crate::measure_error::{MeasureError, Which};
@@ -57,10 +61,15 @@ impl<'a> Repetition<'a> {
     /// A record, a group or the samples that it needs are missing, or it divides by 0.
     pub fn measure(&self, measure: &Measure) -> Result<f64, MeasureError> {
         match measure {
-            Measure::Share { case, of, to } => self.share(case, of, to),
-            Measure::Jain { case } => self.jain(case),
-            Measure::Goodput { case, of } => self.goodput(case, of),
-            Measure::Utilisation { case } => self.utilisation(case),
+            Measure::Share {
+                case,
+                of,
+                to,
+                during,
+            } => self.share(case, of, to, *during),
+            Measure::Jain { case, of, during } => self.jain(case, of, *during),
+            Measure::Goodput { case, of, during } => self.goodput(case, of, *during),
+            Measure::Utilisation { case, during } => self.utilisation(case, *during),
             Measure::Retransmitted { case } => self.retransmitted(case),
             Measure::Retransmits { case, of } => self.retransmits(case, of),
             Measure::Drops { case, of } => self.drops(case, of),
@@ -69,20 +78,30 @@ impl<'a> Repetition<'a> {
             Measure::SawtoothPeriod { case, of } => self.sawtooth_period(case, of),
             Measure::SawtoothPeak { case, of } => self.sawtooth_peak(case, of),
             Measure::SawtoothTrough { case, of } => self.sawtooth_trough(case, of),
+            Measure::WindowError { case, of, signed } => self.window_error(case, of, *signed),
             Measure::Rtt { case, of } => self.rtt(case, of),
+            Measure::PacketRtt {
+                case,
+                of,
+                statistic,
+            } => self.packet_rtt(case, of, *statistic),
+            Measure::Alpha { case, of, which } => self.alpha(case, of, *which),
+            Measure::AlphaError { case, of, against } => self.alpha_error(case, of, *against),
             Measure::Fct {
                 case,
                 of,
                 statistic,
-            } => self.fct(case, of, *statistic),
-            Measure::Unfinished { case, of } => self.unfinished(case, of),
+                sizes,
+            } => self.fct(case, of, *statistic, *sizes),
+            Measure::Unfinished { case, of, sizes } => self.unfinished(case, of, *sizes),
             Measure::Timeouts { case, of } => self.timeouts(case, of),
             Measure::AckGaps { case, of, from, to } => self.ack_gaps(case, of, *from, *to),
             Measure::Queue {
                 case,
                 statistic,
                 unit,
-            } => self.queue(case, *statistic, *unit),
+                during,
+            } => self.queue(case, *statistic, *unit, *during),
             Measure::Marked { case } => self.marked(case),
             Measure::Lost { case } => self.lost(case),
             Measure::Ratio { of, to } => {
@@ -93,19 +112,24 @@ impl<'a> Repetition<'a> {
         }
     }
 
-    /// The mean over the flows of a group.
+    /// The mean over the flows of a group, in the measured part.
     fn mean(
         &self,
         case: &str,
         group: &str,
         value: impl Fn(Series<'_>) -> Result<f64, &'static str>,
     ) -> Result<f64, MeasureError> {
-        let flows = self.group(case, group)?;
+        let flows = self.group(case, group, &self.part(None))?;
         let count = flows.len() as f64;
         let values = flows
             .into_iter()
             .map(|(flow, series)| value(series).map_err(|what| self.lacks(case, flow, what)));
         Ok(values.sum::<Result<f64, MeasureError>>()? / count)
+    }
+
+    /// That part of the run, or the measured one; nanoseconds, both ends included.
+    fn part(&self, during: Option<[Nanos; 2]>) -> Range<u64> {
+        during.map_or(self.experiment.measured_ns(), |[from, to]| from.0..to.0)
     }
 
     fn record(&self, case: &str) -> Result<&'a RunRecord, MeasureError> {
@@ -131,29 +155,34 @@ impl<'a> Repetition<'a> {
         Ok(flows)
     }
 
-    /// The flows of one group with their samples, at least one.
+    /// The flows of one group with their samples of a part of the run, at least one.
     fn group(
         &self,
         case: &str,
         group: &str,
+        part_ns: &Range<u64>,
     ) -> Result<Vec<(&'a FlowRecord, Series<'a>)>, MeasureError> {
         let flows = self.flows(case, group)?.into_iter();
-        flows.map(|flow| self.series(case, flow)).collect()
+        flows.map(|flow| self.series(case, flow, part_ns)).collect()
     }
 
     /// The flows of all groups, at least one of each group that the file names.
-    fn all(&self, case: &str) -> Result<Vec<(&'a FlowRecord, Series<'a>)>, MeasureError> {
+    fn all(
+        &self,
+        case: &str,
+        part_ns: &Range<u64>,
+    ) -> Result<Vec<(&'a FlowRecord, Series<'a>)>, MeasureError> {
         let groups = self
             .experiment
             .case(case)
             .map_or(&[][..], |case| &case.guests);
         for guests in groups {
-            self.group(case, &guests.name)?;
+            self.flows(case, &guests.name)?;
         }
         self.record(case)?
             .flows
             .iter()
-            .map(|flow| self.series(case, flow))
+            .map(|flow| self.series(case, flow, part_ns))
             .collect()
     }
 
@@ -161,10 +190,10 @@ impl<'a> Repetition<'a> {
         &self,
         case: &str,
         flow: &'a FlowRecord,
+        part_ns: &Range<u64>,
     ) -> Result<(&'a FlowRecord, Series<'a>), MeasureError> {
-        let measured_ns = self.experiment.measured_ns();
-        let series = Series::of(flow, &measured_ns).ok_or_else(|| {
-            let (from, to) = (Nanos(measured_ns.start), Nanos(measured_ns.end));
+        let series = Series::of(flow, part_ns).ok_or_else(|| {
+            let (from, to) = (Nanos(part_ns.start), Nanos(part_ns.end));
             self.lacks(
                 case,
                 flow,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::measure::Alpha;
 use crate::record::{FlowRecord, FlowSample};
 use crate::statistic::Statistic;
 
@@ -83,6 +84,41 @@ impl<'a> Series<'a> {
         Statistic::Mean.of(&times_s)
     }
 
+    /// Mean of (shadow − cwnd) / cwnd, or of its absolute value; none if no sample has both.
+    pub fn window_error(self, signed: bool) -> Option<f64> {
+        let errors = self.samples.iter().filter_map(window_error);
+        let errors: Vec<f64> = if signed {
+            errors.collect()
+        } else {
+            errors.map(f64::abs).collect()
+        };
+        Statistic::Mean.of(&errors)
+    }
+
+    /// Mean of an α, 0 to 1; none if no sample has it.
+    pub fn mean_alpha(self, which: Alpha) -> Option<f64> {
+        let values: Vec<f64> = self
+            .samples
+            .iter()
+            .filter_map(|s| alpha(s, which))
+            .collect();
+        Statistic::Mean.of(&values)
+    }
+
+    /// Mean distance of the shadow's α from another one, and the mean of the other, over the
+    /// samples that have both; none if there are none.
+    pub fn alpha_distance(self, other: Alpha) -> Option<(f64, f64)> {
+        let pair = |s: &FlowSample| Some((alpha(s, Alpha::Shadow)?, alpha(s, other)?));
+        let pairs: Vec<(f64, f64)> = self.samples.iter().filter_map(pair).collect();
+        let mean = |value: fn(&(f64, f64)) -> f64| {
+            Statistic::Mean.of(&pairs.iter().map(value).collect::<Vec<f64>>())
+        };
+        Some((
+            mean(|(shadow, other)| (shadow - other).abs())?,
+            mean(|pair| pair.1)?,
+        ))
+    }
+
     /// Of the samples with a full window (flight at most one segment short of it, for one ACK may
     /// just have come), the fraction in which the guest's own window is above the one it was
     /// given; none if no window was ever full.
@@ -107,6 +143,24 @@ pub fn send_window_segments(sample: &FlowSample) -> Option<f64> {
     let segments = |bytes: u32| f64::from(bytes) / f64::from(sample.mss_bytes);
     let native = || f64::from(sample.cwnd_segments).min(segments(sample.snd_wnd_bytes));
     Some(sample.shadow_window_bytes.map_or_else(native, segments))
+}
+
+/// (shadow − cwnd) / cwnd in whole segments: a kernel's window has no fractions, and to cut off
+/// those of one side only would be an error of half a segment.
+fn window_error(sample: &FlowSample) -> Option<f64> {
+    let shadow = sample.shadow_window_bytes?.checked_div(sample.mss_bytes)?;
+    let cwnd = f64::from(sample.cwnd_segments);
+    (cwnd > 0.0).then(|| (f64::from(shadow) - cwnd) / cwnd)
+}
+
+/// One of a sample's α, 0 to 1; none if it doesn't have that one.
+pub fn alpha(sample: &FlowSample, which: Alpha) -> Option<f64> {
+    let alpha_q30 = match which {
+        Alpha::Shadow => sample.shadow_alpha_q30,
+        Alpha::Exact => sample.exact_alpha_q30,
+        Alpha::Guest => sample.guest_alpha_q30,
+    };
+    Some(f64::from(alpha_q30?) / f64::from(1u32 << 30))
 }
 
 /// Whether the guest's cwnd exceeds the window it was given; none if its window is not full.

@@ -22,15 +22,23 @@ pub enum Statistic {
 impl Statistic {
     /// The statistic of `values`, in any order; none if there are none.
     pub fn of(self, values: &[f64]) -> Option<f64> {
-        match self {
-            Statistic::Mean => {
+        match self.permille() {
+            None => {
                 let mean = values.iter().sum::<f64>() / values.len() as f64;
                 (!values.is_empty()).then_some(mean)
             }
-            Statistic::P50 => ranked(values, 500),
-            Statistic::P99 => ranked(values, 990),
-            Statistic::P999 => ranked(values, 999),
-            Statistic::Max => ranked(values, 1000),
+            Some(permille) => ranked(values, permille as usize),
+        }
+    }
+
+    /// How many of a thousand do not exceed it; none for the mean.
+    pub(crate) fn permille(self) -> Option<u64> {
+        match self {
+            Statistic::Mean => None,
+            Statistic::P50 => Some(500),
+            Statistic::P99 => Some(990),
+            Statistic::P999 => Some(999),
+            Statistic::Max => Some(1000),
         }
     }
 }

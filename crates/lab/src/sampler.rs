@@ -71,6 +71,7 @@ impl Sampler {
                 total_retransmits: info.total_retrans,
                 mss_bytes: info.snd_mss,
                 shadow_window_bytes: shadow.map(|shadow| shadow.window_bytes),
+                ..FlowSample::default()
             });
         }
         Ok(())

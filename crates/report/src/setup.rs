@@ -1,8 +1,8 @@
 //! The set-up in words.
 
 use uc_experiment::{
-    Application, Experiment, Family, Frto, Guests, Law, Network, Profile, Queue, Sizes, Stack,
-    Sweep, Topology,
+    Application, Case, Experiment, Family, Frto, Guests, Law, Network, Parameters, Pattern,
+    Profile, Queue, Sizes, Stack, Sweep, Topology,
 };
 
 use crate::numbers::number;
@@ -21,9 +21,8 @@ pub(crate) fn entries(experiment: &Experiment) -> Vec<(String, String)> {
     for (name, settings) in &experiment.stacks {
         entries.push((format!("Stack {name}"), stack(settings)));
     }
-    for case in &experiment.cases {
-        let groups: Vec<String> = case.guests.iter().map(guests).collect();
-        entries.push((format!("Case {}", case.name), groups.join("; ")));
+    for each in &experiment.cases {
+        entries.push((format!("Case {}", each.name), case(each)));
     }
     for sweep in &experiment.sweeps {
         entries.push((format!("Sweep {}", sweep.name), axis(sweep)));
@@ -42,6 +41,7 @@ fn network(network: &Network) -> String {
         .access_rate
         .map_or_else(String::new, |access| match network.topology {
             Topology::Star => format!(" (senders' links {access})"),
+            Topology::Switch { .. } => format!(" (links to the switch {access})"),
             _ => format!(" (hosts' links {access})"),
         });
     // A star's path is two links, any other at least two and a trunk.
@@ -62,6 +62,10 @@ fn network(network: &Network) -> String {
                 2,
             )
         }
+        Topology::Switch { hosts } => (
+            format!("One switch with {}", count(hosts as usize, "host")),
+            0,
+        ),
     };
     let trunk_ns = network.trunk_delay().0.saturating_mul(2 * trunks);
     let round_trip = uc_experiment::Nanos(delay.0.saturating_mul(4).saturating_add(trunk_ns));
@@ -170,6 +174,27 @@ fn stack(stack: &Stack) -> String {
     words
 }
 
+/// The groups of guests and their receivers.
+fn case(case: &Case) -> String {
+    let groups: Vec<String> = case.guests.iter().map(guests).collect();
+    let mut words = groups.join("; ");
+    if let Some(stack) = &case.receiver {
+        words.push_str(&format!("; receivers of stack {stack}"));
+    }
+    if let Some(law) = case.receiver_law {
+        words.push_str(&format!("; {} on the receivers' ports", law_name(law)));
+    }
+    words
+}
+
+fn law_name(law: Law) -> &'static str {
+    match law {
+        Law::Pass => "programs that pass everything",
+        Law::Ecn => "law ecn",
+        Law::Dctcp => "law dctcp",
+    }
+}
+
 /// One group of guests.
 fn guests(guests: &Guests) -> String {
     let profile = match guests.profile {
@@ -177,12 +202,10 @@ fn guests(guests: &Guests) -> String {
         Some(Profile::Linux) => " (as Linux does it)",
         Some(Profile::Rfc) => " (as the RFCs say it)",
     };
-    let law = match guests.law {
-        None => String::new(),
-        Some(Law::Pass) => ", programs on the port that pass everything".into(),
-        Some(Law::Ecn) => format!(", law ecn on the port{profile}"),
-        Some(Law::Dctcp) => format!(", law dctcp on the port{profile}"),
-    };
+    let law = guests.law.map_or_else(String::new, |law| {
+        let parameters = parameters(&guests.parameters);
+        format!(", {} on the port{profile}{parameters}", law_name(law))
+    });
     let flows = match guests.flows {
         1 => String::new(),
         flows => format!(" with {flows} flows each"),
@@ -205,10 +228,14 @@ fn guests(guests: &Guests) -> String {
         (0, 0) => String::new(),
         _ => format!(", starting at {}{spread}", guests.start),
     };
+    let stop = guests
+        .stop
+        .map_or_else(String::new, |stop| format!(", stopping at {stop}"));
+    let pattern = guests.pattern.as_ref().map_or_else(String::new, pattern);
     let carries = application(&guests.application);
     let number = count(guests.count as usize, "guest");
     format!(
-        "{}: {number}{flows}{host}{place}, stack {}{law}{carries}{start}",
+        "{}: {number}{flows}{host}{place}, stack {}{law}{carries}{pattern}{start}{stop}",
         guests.name, guests.stack
     )
 }
@@ -234,13 +261,52 @@ fn application(application: &Application) -> String {
             )
         }
         Application::Web { rate, sizes } => {
-            let sizes = match sizes {
-                Sizes::Fixed(size) => size.to_string(),
-                Sizes::Points(_) => format!("{:.1} kB in the mean", sizes.mean_bytes() / 1e3),
-            };
-            format!(", {} arrivals a second of {sizes}", number(*rate))
+            format!(", {} arrivals a second of {}", number(*rate), size(sizes))
+        }
+        Application::Messages {
+            sizes,
+            every: Some(every),
+        } => format!(", a message of {} every {every}", size(sizes)),
+        Application::Messages { sizes, every: None } => {
+            format!(", messages of {} one after the other", size(sizes))
         }
     }
+}
+
+fn size(sizes: &Sizes) -> String {
+    match sizes {
+        Sizes::Fixed(size) => size.to_string(),
+        Sizes::Points(_) => format!("{:.1} kB in the mean", sizes.mean_bytes() / 1e3),
+    }
+}
+
+/// Who sends to whom in a switch.
+fn pattern(pattern: &Pattern) -> String {
+    match pattern {
+        Pattern::Stride(steps) => {
+            let steps: Vec<String> = steps.iter().map(u32::to_string).collect();
+            format!(", each to the hosts {} further", steps.join(", "))
+        }
+        Pattern::Shuffle { parallel } => {
+            format!(", each to all others in random order, {parallel} at a time")
+        }
+        Pattern::Random => ", each to a random other host".into(),
+        Pattern::FanIn { to } => format!(", all to host {to}"),
+    }
+}
+
+/// What was chosen about a law, by the names of the file.
+fn parameters(parameters: &Parameters) -> String {
+    let values = serde_json::to_value(parameters).unwrap_or_default();
+    let chosen = values.as_object().into_iter().flatten();
+    let chosen = chosen.filter(|(_, value)| **value != serde_json::Value::Bool(false));
+    let word = |(name, value): (&String, &serde_json::Value)| {
+        let value = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        format!(", {name} {value}")
+    };
+    chosen.map(word).collect()
 }
 
 fn axis(sweep: &Sweep) -> String {

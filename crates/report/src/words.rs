@@ -77,7 +77,12 @@ pub(crate) fn sentences(report: &Report<'_>) -> Vec<String> {
             format!(" (the paper: {})", percent(paper))
         });
         match &expect.measure {
-            Measure::Share { case, of, to } => Some(format!(
+            Measure::Share {
+                case,
+                of,
+                to,
+                during: None,
+            } => Some(format!(
                 "{}: “{of}” got {ours} of the goodput of a mean “{to}” flow{paper}.",
                 title(case)
             )),

@@ -84,6 +84,10 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, SimError> {
             let bottlenecks = fabric.up.into_iter().chain(fabric.down).flatten().collect();
             Ok(crowds.layout(fabric.topology, &fabric.hosts, bottlenecks, round_trip(2)))
         }
+        Topology::Switch { .. } => Err(SimError::Unsupported {
+            what: "a single switch".into(),
+            mend: "take another topology",
+        }),
     }
 }
 

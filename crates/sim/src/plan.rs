@@ -161,7 +161,7 @@ impl Planner<'_> {
         let family = self.experiment.network.family;
         let guest_config = Arc::new(config(&group.stack, stack, family)?);
         let policy = group.law.map(|law| port_policy(law, group, stack));
-        let application = application(group, number);
+        let application = application(group, number)?;
         for (guest, &host) in hosts.iter().enumerate() {
             for flow in 0..group.flows {
                 let index = guest as u32 * group.flows + flow;
@@ -254,9 +254,9 @@ fn port_policy(law: Law, group: &Guests, stack: &Stack) -> Policy {
     }
 }
 
-fn application(group: &Guests, number: usize) -> Application {
+fn application(group: &Guests, number: usize) -> Result<Application, SimError> {
     use uc_experiment::Application as Written;
-    match &group.application {
+    Ok(match &group.application {
         Written::Bulk => Application::Bulk,
         Written::Transfer { size } => Application::Transfer {
             bytes: size.0.into(),
@@ -284,5 +284,11 @@ fn application(group: &Guests, number: usize) -> Application {
             mean_gap: Nanos((1e9 / rate).round() as u64),
             sizes: sizes.clone(),
         },
-    }
+        Written::Messages { .. } => {
+            return Err(SimError::Unsupported {
+                what: format!("group {}: messages", group.name),
+                mend: "take another application",
+            });
+        }
+    })
 }

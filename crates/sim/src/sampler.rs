@@ -39,6 +39,7 @@ fn sample(hosts: &Hosts, flow: &Flow) -> FlowSample {
         total_retransmits: u32::try_from(totals.retransmits).unwrap_or(u32::MAX),
         mss_bytes: info.smss_bytes,
         shadow_window_bytes: shadow.map(uc_core::window_bytes),
+        ..FlowSample::default()
     }
 }
 

@@ -5,6 +5,7 @@ use crate::measure::QueueUnit;
 use crate::measure_error::MeasureError;
 use crate::record::{LinkTotals, QueueSample};
 use crate::statistic::Statistic;
+use crate::units::Nanos;
 
 impl Repetition<'_> {
     pub(super) fn queue(
@@ -12,14 +13,15 @@ impl Repetition<'_> {
         case: &str,
         statistic: Statistic,
         unit: QueueUnit,
+        during: Option<[Nanos; 2]>,
     ) -> Result<f64, MeasureError> {
-        let measured_ns = self.experiment.measured_ns();
-        let measured = |s: &&QueueSample| (measured_ns.start..=measured_ns.end).contains(&s.at_ns);
+        let part_ns = self.part(during);
+        let inside = |s: &&QueueSample| (part_ns.start..=part_ns.end).contains(&s.at_ns);
         let length = |sample: &QueueSample| match unit {
             QueueUnit::Packets => f64::from(sample.backlog_packets),
             QueueUnit::Bytes => sample.backlog_bytes as f64,
         };
-        let samples = self.record(case)?.queue.iter().filter(measured);
+        let samples = self.record(case)?.queue.iter().filter(inside);
         let lengths: Vec<f64> = samples.map(length).collect();
         let none = || self.no_bottleneck(case, "no sample of the bottleneck's queue");
         statistic.of(&lengths).ok_or_else(none)

@@ -5,6 +5,7 @@ use crate::case::Guests;
 use crate::measure_error::MeasureError;
 use crate::series::Series;
 use crate::stack::Stack;
+use crate::units::Nanos;
 
 /// An Ethernet header; preamble, check sequence and gap are not counted by the emulated links.
 const ETHERNET_HEADER_BYTES: u32 = 14;
@@ -12,18 +13,45 @@ const ETHERNET_HEADER_BYTES: u32 = 14;
 const ETHERNET_MTU_BYTES: u32 = 1_500;
 
 impl Repetition<'_> {
-    pub(super) fn goodput(&self, case: &str, of: &str) -> Result<f64, MeasureError> {
-        self.mean(case, of, |series| Ok(series.goodput_bps()))
+    pub(super) fn goodput(
+        &self,
+        case: &str,
+        of: &str,
+        during: Option<[Nanos; 2]>,
+    ) -> Result<f64, MeasureError> {
+        let flows = self.group(case, of, &self.part(during))?;
+        let count = flows.len() as f64;
+        let rates = flows.into_iter().map(|(_, series)| series.goodput_bps());
+        Ok(rates.sum::<f64>() / count)
     }
 
-    pub(super) fn share(&self, case: &str, of: &str, to: &str) -> Result<f64, MeasureError> {
-        let (above, below) = (self.goodput(case, of)?, self.goodput(case, to)?);
+    pub(super) fn share(
+        &self,
+        case: &str,
+        of: &str,
+        to: &str,
+        during: Option<[Nanos; 2]>,
+    ) -> Result<f64, MeasureError> {
+        let above = self.goodput(case, of, during)?;
+        let below = self.goodput(case, to, during)?;
         let what = || format!("the goodput of group `{to}`");
         self.divide(case, above, below, what)
     }
 
-    pub(super) fn jain(&self, case: &str) -> Result<f64, MeasureError> {
-        let flows = self.all(case)?;
+    pub(super) fn jain(
+        &self,
+        case: &str,
+        of: &[String],
+        during: Option<[Nanos; 2]>,
+    ) -> Result<f64, MeasureError> {
+        let part_ns = self.part(during);
+        let mut flows = Vec::new();
+        for group in of {
+            flows.extend(self.group(case, group, &part_ns)?);
+        }
+        if of.is_empty() {
+            flows = self.all(case, &part_ns)?;
+        }
         let rates: Vec<f64> = flows
             .into_iter()
             .map(|(_, series)| series.goodput_bps())
@@ -35,13 +63,17 @@ impl Repetition<'_> {
     }
 
     /// Σ goodput · (MSS + headers) / MSS over the rate: what the useful payload costs on the wire.
-    pub(super) fn utilisation(&self, case: &str) -> Result<f64, MeasureError> {
+    pub(super) fn utilisation(
+        &self,
+        case: &str,
+        during: Option<[Nanos; 2]>,
+    ) -> Result<f64, MeasureError> {
         let server = match self.experiment.case(case) {
             Some(case) => self.experiment.receiver_stack(case),
             None => Stack::default(),
         };
         let mut wire_bps = 0.0;
-        for (flow, series) in self.all(case)? {
+        for (flow, series) in self.all(case, &self.part(during))? {
             let guests = self
                 .experiment
                 .case(case)
@@ -62,13 +94,14 @@ impl Repetition<'_> {
 
     pub(super) fn retransmitted(&self, case: &str) -> Result<f64, MeasureError> {
         let rate = |series: Series<'_>| series.rate_bps(|sample| sample.bytes_retransmitted);
-        let resent_bps: f64 = self.all(case)?.into_iter().map(|(_, s)| rate(s)).sum();
+        let flows = self.all(case, &self.part(None))?.into_iter();
+        let resent_bps: f64 = flows.map(|(_, series)| rate(series)).sum();
         Ok(resent_bps / self.experiment.network.rate.0 as f64)
     }
 
     pub(super) fn retransmits(&self, case: &str, of: &str) -> Result<f64, MeasureError> {
         let count = |series: Series<'_>| series.growth(|sample| sample.total_retransmits.into());
-        let flows = self.group(case, of)?.into_iter();
+        let flows = self.group(case, of, &self.part(None))?.into_iter();
         Ok(flows.map(|(_, series)| count(series)).sum::<u64>() as f64)
     }
 

@@ -4,7 +4,7 @@ use super::Repetition;
 use crate::measure_error::MeasureError;
 use crate::record::{ACK_GAP_BIN, Completion};
 use crate::statistic::Statistic;
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 impl<'a> Repetition<'a> {
     pub(super) fn fct(
@@ -12,13 +12,14 @@ impl<'a> Repetition<'a> {
         case: &str,
         of: &str,
         statistic: Statistic,
+        sizes: Option<[Bytes; 2]>,
     ) -> Result<f64, MeasureError> {
         let end_ns = self.experiment.duration.0;
         let time_s = |transfer: &Completion| {
             let finished_ns = transfer.finished_ns.unwrap_or(end_ns);
             Nanos(finished_ns.saturating_sub(transfer.started_ns)).as_secs_f64()
         };
-        let times_s: Vec<f64> = self.transfers(case, of)?.map(time_s).collect();
+        let times_s: Vec<f64> = self.transfers(case, of, sizes)?.map(time_s).collect();
         let none = || MeasureError::NoTransfer {
             case: case.into(),
             which: self.which(),
@@ -27,22 +28,31 @@ impl<'a> Repetition<'a> {
         statistic.of(&times_s).ok_or_else(none)
     }
 
-    pub(super) fn unfinished(&self, case: &str, of: &str) -> Result<f64, MeasureError> {
-        let transfers = self.transfers(case, of)?;
+    pub(super) fn unfinished(
+        &self,
+        case: &str,
+        of: &str,
+        sizes: Option<[Bytes; 2]>,
+    ) -> Result<f64, MeasureError> {
+        let transfers = self.transfers(case, of, sizes)?;
         let cut_off = transfers.filter(|transfer| transfer.finished_ns.is_none());
         Ok(cut_off.count() as f64)
     }
 
-    /// The transfers of a group that began in the measured part.
+    /// The transfers of a group that began in the measured part, of these sizes.
     fn transfers(
         &self,
         case: &str,
         of: &str,
+        sizes: Option<[Bytes; 2]>,
     ) -> Result<impl Iterator<Item = &'a Completion> + use<'a>, MeasureError> {
         let measured_ns = self.experiment.measured_ns();
         let flows = self.flows(case, of)?.into_iter();
         let transfers = flows.flat_map(|flow| &flow.completions);
-        Ok(transfers.filter(move |transfer| measured_ns.contains(&transfer.started_ns)))
+        let sizes = sizes.map_or(0..u64::MAX, |[from, to]| from.0.into()..to.0.into());
+        Ok(transfers.filter(move |transfer| {
+            measured_ns.contains(&transfer.started_ns) && sizes.contains(&transfer.bytes)
+        }))
     }
 
     pub(super) fn timeouts(&self, case: &str, of: &str) -> Result<f64, MeasureError> {

@@ -1,4 +1,4 @@
-//! The send window over time, and the round trip that its senders see.
+//! The send window over time, and the shadow's beside the guest's.
 
 use super::Repetition;
 use crate::measure_error::MeasureError;
@@ -43,9 +43,15 @@ impl Repetition<'_> {
         })
     }
 
-    pub(super) fn rtt(&self, case: &str, of: &str) -> Result<f64, MeasureError> {
+    pub(super) fn window_error(
+        &self,
+        case: &str,
+        of: &str,
+        signed: bool,
+    ) -> Result<f64, MeasureError> {
         self.mean(case, of, |series| {
-            series.mean_rtt_s().ok_or("no round trip measured")
+            let error = series.window_error(signed);
+            error.ok_or("no sample with a congestion window and a shadow's")
         })
     }
 }

@@ -44,6 +44,14 @@ pub(super) fn check_application(key: &str, application: &Application) -> Check {
             )?;
             check_sizes(&format!("{key}.sizes"), sizes)
         }
+        Application::Messages { sizes, every } => {
+            ensure(
+                every.is_none_or(|every| every.0 > 0),
+                &format!("{key}.every"),
+                || "is 0; leave it out for one after the other, or give for example 100ms".into(),
+            )?;
+            check_sizes(&format!("{key}.sizes"), sizes)
+        }
     }
 }
 

@@ -27,6 +27,7 @@ pub(super) fn check_network(network: &Network) -> Check {
 /// Sizes that a table of routes can hold, and then some.
 const HOPS_MAX: u32 = 64;
 const SWITCHES_MAX: u32 = 1_000;
+const HOSTS_MAX: u32 = 1_000;
 
 fn check_topology(network: &Network) -> Check {
     let key = "network.topology";
@@ -35,15 +36,23 @@ fn check_topology(network: &Network) -> Check {
             format!("{name} is {value}; give {least} to {most}")
         })
     };
+    let no_trunk = || {
+        ensure(network.trunk_delay.is_none(), "network.trunk_delay", || {
+            let name = network.topology.name();
+            format!("a {name} has no links between switches; leave it out")
+        })
+    };
     match network.topology {
-        Topology::Star => ensure(network.trunk_delay.is_none(), "network.trunk_delay", || {
-            "a star has no links between switches; leave it out".into()
-        }),
+        Topology::Star => no_trunk(),
         Topology::Dumbbell => Ok(()),
         Topology::ParkingLot { hops } => between("hops", hops, 1, HOPS_MAX),
         Topology::LeafSpine { leaves, spines } => {
             between("leaves", leaves, 2, SWITCHES_MAX)?;
             between("spines", spines, 1, SWITCHES_MAX)
+        }
+        Topology::Switch { hosts } => {
+            between("hosts", hosts, 2, HOSTS_MAX)?;
+            no_trunk()
         }
     }
 }

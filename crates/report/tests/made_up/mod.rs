@@ -54,6 +54,7 @@ fn flow(experiment: &Experiment, group: &str, index: u32, law: bool, salt: u64) 
             total_retransmits: 0,
             mss_bytes: MSS_BYTES,
             shadow_window_bytes: law.then_some(window_bytes),
+            ..FlowSample::default()
         });
     }
     let negotiated_ecn = group == "ecn" || group == "tenth";

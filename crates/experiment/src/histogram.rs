@@ -1,0 +1,156 @@
+//! Many numbers counted in bins whose width is at most 1/128 of what they hold, after HdrHistogram:
+//! each power of two is divided into equal parts.
+
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use crate::statistic::Statistic;
+
+/// The bits below the highest that a bin tells: 128 bins for each power of two, and numbers below
+/// 128 by themselves.
+const BITS: u32 = 7;
+
+/// Numbers of more bits are counted in the last bin; 2⁴⁰ ns are 18 minutes.
+const BITS_MAX: u32 = 40;
+
+/// All bins that there are.
+const BINS: usize = ((BITS_MAX - BITS + 1) << BITS) as usize;
+
+/// Whole numbers by how often they occurred.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// The bin that `counts` begins with.
+    first: u32,
+    /// How many numbers each bin holds, from `first` on.
+    counts: Vec<u32>,
+    /// Of all numbers.
+    sum: u64,
+    /// The largest number.
+    max: u64,
+}
+
+impl Histogram {
+    /// An empty one with a place for every number, so that [`Histogram::record`] never allocates.
+    pub fn roomy() -> Self {
+        Self {
+            counts: vec![0; BINS],
+            ..Self::default()
+        }
+    }
+
+    /// Counts `value`.
+    pub fn record(&mut self, value: u64) {
+        let bin = bin_of(value);
+        self.cover(bin..=bin);
+        let count = &mut self.counts[bin - self.first as usize];
+        *count = count.saturating_add(1);
+        self.sum = self.sum.saturating_add(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Counts all that `other` counted.
+    pub fn merge(&mut self, other: &Histogram) {
+        let first = other.first as usize;
+        let Some(last) = (first + other.counts.len()).checked_sub(1) else {
+            return;
+        };
+        self.cover(first..=last);
+        let shift = first - self.first as usize;
+        for (count, more) in self.counts[shift..].iter_mut().zip(&other.counts) {
+            *count = count.saturating_add(*more);
+        }
+        self.sum = self.sum.saturating_add(other.sum);
+        self.max = self.max.max(other.max);
+    }
+
+    /// The same without empty bins at its ends: what a record keeps.
+    pub fn trimmed(&self) -> Self {
+        let mut used = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
+        let Some((from, _)) = used.next() else {
+            return Self::default();
+        };
+        let to = used.next_back().map_or(from, |(to, _)| to);
+        Self {
+            first: self.first + from as u32,
+            counts: self.counts[from..=to].to_vec(),
+            ..*self
+        }
+    }
+
+    /// Makes room for these bins.
+    fn cover(&mut self, bins: RangeInclusive<usize>) {
+        let (from, to) = (*bins.start(), *bins.end());
+        if self.counts.is_empty() {
+            self.first = from as u32;
+        }
+        let first = self.first as usize;
+        if from < first {
+            let more = std::iter::repeat_n(0, first - from);
+            self.counts.splice(0..0, more);
+            self.first = from as u32;
+        }
+        let length = to + 1 - self.first as usize;
+        if length > self.counts.len() {
+            self.counts.resize(length, 0);
+        }
+    }
+
+    /// How many numbers were counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().map(|count| u64::from(*count)).sum()
+    }
+
+    /// The statistic of all numbers; none if there are none. The mean and the largest are exact, a
+    /// quantile is the largest number of its bin.
+    pub fn statistic(&self, statistic: Statistic) -> Option<f64> {
+        let count = self.count();
+        if count == 0 {
+            return None;
+        }
+        let value = match statistic.permille() {
+            None => return Some(self.sum as f64 / count as f64),
+            Some(1000) => self.max,
+            Some(permille) => self.ranked((count * permille).div_ceil(1000)),
+        };
+        Some(value as f64)
+    }
+
+    /// The largest number in the bin of the one with this rank, counted from 1.
+    fn ranked(&self, rank: u64) -> u64 {
+        let mut steps = self.cumulative();
+        let found = steps.find(|(_, below)| *below >= rank);
+        found.map_or(self.max, |(value, _)| value)
+    }
+
+    /// The largest number of each bin that holds any, and how many numbers are not above it.
+    pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut sum = 0;
+        let bins = self.counts.iter().enumerate();
+        bins.filter(|(_, count)| **count > 0)
+            .map(move |(place, count)| {
+                sum += u64::from(*count);
+                let end = largest_of(self.first as usize + place);
+                (end.min(self.max), sum)
+            })
+    }
+}
+
+/// The bin that holds `value`: with e the place of its highest bit, (e − 6)·128 and the seven bits
+/// below that one; below 128, the value itself.
+fn bin_of(value: u64) -> usize {
+    let value = value.min((1 << BITS_MAX) - 1);
+    let shift = value.max(1).ilog2().saturating_sub(BITS);
+    (u64::from(shift << BITS) + (value >> shift)) as usize
+}
+
+/// The largest number in a bin.
+fn largest_of(bin: usize) -> u64 {
+    if bin + 1 >= BINS {
+        return u64::MAX;
+    }
+    let next = bin as u64 + 1;
+    let shift = (next >> BITS).saturating_sub(1);
+    let mantissa = next - (shift << BITS);
+    (mantissa << shift) - 1
+}
