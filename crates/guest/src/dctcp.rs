@@ -1,0 +1,117 @@
+//! The guest's DCTCP: `guest/dctcp.bpf.c`.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::Path;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::control::Control;
+use crate::error::GuestError;
+use crate::layout::uc_dctcp;
+
+/// clang's output for `guest/dctcp.bpf.c`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dctcp.bpf.o"));
+/// Its struct tcp_congestion_ops, and the name that is pinned.
+const OPS: &str = "uc_dctcp";
+/// Processes that may have one of their own at the same time.
+const PRIVATE_NAMES_MAX: u32 = 999;
+
+/// DCTCP, registered in the kernel. Dropping it takes it off the list, unless it was pinned.
+#[derive(Debug)]
+pub struct Dctcp {
+    control: Control,
+    connections: MapHandle,
+}
+
+/// What DCTCP keeps of one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DctcpState {
+    /// The estimate α, in 1/2^30.
+    pub alpha_q30: u32,
+    /// Observation windows that have ended.
+    pub windows: u32,
+    /// How often the window was reduced, for marks or losses.
+    pub reductions: u32,
+    /// As a receiver: from marked to unmarked segments, or back.
+    pub transitions: u32,
+    /// Payload that was acknowledged.
+    pub acked_bytes: u64,
+    /// Payload that was acknowledged with ECE.
+    pub marked_bytes: u64,
+}
+
+impl Dctcp {
+    /// The name under which `uc guest load` registers it.
+    pub const NAME: &str = OPS;
+
+    /// Registers it under this name.
+    ///
+    /// # Errors
+    /// [`GuestError::NameTaken`], and what keeps programs from being loaded at all.
+    pub fn register(name: &str) -> Result<Self, GuestError> {
+        let control = Control::register(OBJECT, OPS, name)?;
+        let connections = control.map("connections")?;
+        Ok(Self {
+            control,
+            connections,
+        })
+    }
+
+    /// Registers it under the first free of the names `uc_dctcp.1`, `uc_dctcp.2` and so on, for
+    /// this process alone: it goes when the value is dropped, or with the process.
+    ///
+    /// # Errors
+    /// As [`Self::register`].
+    pub fn register_private() -> Result<Self, GuestError> {
+        let mut number = 1;
+        loop {
+            match Self::register(&format!("{OPS}.{number}")) {
+                Err(GuestError::NameTaken { .. }) if number < PRIVATE_NAMES_MAX => number += 1,
+                other => return other,
+            }
+        }
+    }
+
+    /// The name by which a socket chooses it.
+    pub fn name(&self) -> &str {
+        &self.control.name
+    }
+
+    /// What it keeps of this socket's connection; `None` where the socket has another congestion
+    /// control, or fell back to NewReno for want of ECN.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn state(&self, socket: BorrowedFd<'_>) -> Result<Option<DctcpState>, GuestError> {
+        let key = socket.as_raw_fd().to_ne_bytes();
+        let failed = |error| GuestError::from_libbpf("read a connection's DCTCP state", &error);
+        let found = self
+            .connections
+            .lookup(&key, MapFlags::ANY)
+            .map_err(failed)?;
+        Ok(found.as_deref().and_then(parsed))
+    }
+
+    pub(crate) fn pin(&mut self, path: &Path) -> Result<(), GuestError> {
+        let action = || format!("pin {}", path.display());
+        let pinned = self.control.link.pin(path);
+        pinned.map_err(|error| GuestError::from_libbpf(action(), &error))
+    }
+}
+
+/// The map's value, in the program's own layout.
+fn parsed(bytes: &[u8]) -> Option<DctcpState> {
+    if bytes.len() != size_of::<uc_dctcp>() {
+        return None;
+    }
+    // SAFETY: the length is the struct's, which has integers only: every pattern is a value.
+    let raw: uc_dctcp = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
+    Some(DctcpState {
+        alpha_q30: raw.alpha_q30,
+        windows: raw.windows,
+        reductions: raw.reductions,
+        transitions: raw.transitions,
+        acked_bytes: raw.total_acked_bytes,
+        marked_bytes: raw.total_marked_bytes,
+    })
+}

@@ -1,0 +1,23 @@
+//! What a cooperating guest loads: congestion controls in BPF, for kernels that lack them.
+//!
+//! - [`Dctcp`]: RFC 8257 as a guest's own congestion control, and what it keeps of a connection;
+//! - [`Store`]: what is pinned in bpffs, so that a congestion control stays when no process is left.
+//!
+//! A congestion control is the machine's: registered once, it can be chosen in every network
+//! namespace, by `setsockopt(TCP_CONGESTION)` or by the namespace's sysctl.
+
+mod control;
+mod dctcp;
+mod error;
+mod store;
+
+pub use dctcp::{Dctcp, DctcpState};
+pub use error::GuestError;
+pub use store::Store;
+
+/// What bindgen makes of the state in `guest/`.
+mod layout {
+    #![allow(non_camel_case_types, missing_docs, dead_code)]
+    #![allow(clippy::all, clippy::undocumented_unsafe_blocks)]
+    include!(concat!(env!("OUT_DIR"), "/layout.rs"));
+}
