@@ -94,7 +94,7 @@ impl Attach {
         let ports = distinct(self.ports);
         store.attach_all(&ports, &policy, via, self.flows_max)?;
         let follows = match law {
-            Law::Ecn | Law::Dctcp => "new flows are translated, those under way pass",
+            Law::Ecn | Law::Dctcp | Law::Delay => "new flows are translated, those under way pass",
             Law::Pass => "all flows pass and are counted",
         };
         for port in &ports {

@@ -117,6 +117,8 @@ pub enum Law {
     Ecn,
     /// DCTCP, RFC 8257.
     Dctcp,
+    /// Swift's target delay (SIGCOMM 2020), on the round trip that the host measures.
+    Delay,
 }
 
 /// How literally a law is emulated.

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::Nanos;
+
 /// What an operator can choose about a law; where absent, as the law's RFC has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -22,6 +24,14 @@ pub struct Parameters {
     /// Law `dctcp`: how the receivers echo marks. Default `exact`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub echo: Option<Echo>,
+    /// Law `delay`: the round-trip time to keep to. It has no default: only who knows the path knows
+    /// it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Nanos>,
+    /// Law `delay`: how much longer the target of a window of one segment is; that of a window of
+    /// 100 is not. Default 0s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_range: Option<Nanos>,
     /// What becomes of guests that negotiate ECN themselves. Default `pass`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest_ecn: Option<GuestEcn>,

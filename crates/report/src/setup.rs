@@ -192,6 +192,7 @@ fn law_name(law: Law) -> &'static str {
         Law::Pass => "programs that pass everything",
         Law::Ecn => "law ecn",
         Law::Dctcp => "law dctcp",
+        Law::Delay => "law delay",
     }
 }
 

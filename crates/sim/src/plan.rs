@@ -209,6 +209,7 @@ pub fn policy(law: Law, profile: Profile, parameters: &Parameters) -> Policy {
         Law::Pass => consts::LAW_PASS,
         Law::Ecn => consts::LAW_ECN,
         Law::Dctcp => consts::LAW_DCTCP,
+        Law::Delay => consts::LAW_DELAY,
     };
     let profile = match profile {
         Profile::Linux => consts::PROFILE_LINUX,
@@ -234,8 +235,17 @@ pub fn policy(law: Law, profile: Profile, parameters: &Parameters) -> Policy {
         guest_ecn: guest_ecn.unwrap_or(usual.guest_ecn),
         guard_segments: parameters.guard.unwrap_or(usual.guard_segments),
         observe: parameters.observe.into(),
+        target_us: parameters.target.map_or(usual.target_us, whole_us),
+        target_range_us: parameters
+            .target_range
+            .map_or(usual.target_range_us, whole_us),
         ..usual
     }
+}
+
+/// In whole microseconds, rounded up: the port's clock for round trips.
+fn whole_us(time: uc_experiment::Nanos) -> u32 {
+    u32::try_from(time.0.div_ceil(1_000)).unwrap_or(u32::MAX)
 }
 
 /// A fraction in 1/128, to the nearest.

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Law `delay`: Swift's window control towards a target delay (Kumar et al., SIGCOMM 2020, §3.1 with
+ * algorithm 1, §3.5) on the round-trip time that the host measures at the port. Additive increase
+ * while the delay is below the target, a decrease in proportion to the excess once in a round trip;
+ * the target rises as the window falls, so that flows come to equal shares.
+ *
+ * What differs, and why:
+ *  - Swift's hosts take their own time, and the receiver's, off the round trip by timestamps in the
+ *    NIC. A port sees both in it. The receiver's is mostly the delay of its ACKs, and track.h times
+ *    none that may have waited; what remains is answered only if two samples in a row show it.
+ *  - Swift paces below a window of one segment. A window can't say that; and a receiver lets the
+ *    ACK of a lone segment wait for its timer. So the floor is two segments.
+ *  - Swift knows no slow start: its flows begin with a window that fits its network. Here a flow
+ *    begins as RFC 5681 §3.1 has it, until the delay reaches the target for the first time.
+ *
+ * cwnd, ssthresh and acked count bytes in both profiles.
+ */
+#ifndef UC_LAWS_DELAY_H
+#define UC_LAWS_DELAY_H
+
+#include "../flow.h"
+#include "../track.h"
+#include "reno_rfc.h"
+
+/* Swift's β, how much of the excess a decrease answers, in 1/65536: 0.8. And max_mdf, the most of a
+ * window that one takes: a half. The additive increase is one segment. */
+#define UC_SWIFT_BETA_Q16 52429U
+#define UC_SWIFT_MDF_SHIFT 1
+/* Algorithm 1, RETX_RESET_THRESHOLD: so many timeouts in a row, and the window is the least. */
+#define UC_SWIFT_RETX_RESET 5
+/* §3.5: fs_min_cwnd and fs_max_cwnd, the windows of one segment and of 100 between which the target
+ * is scaled, as 1/√cwnd in 1/65536. */
+#define UC_SWIFT_FS_MIN_Q16 65536U
+#define UC_SWIFT_FS_MAX_Q16 6553U
+
+#define UC_DELAY_FLOOR_SEGMENTS 2
+#define UC_DELAY_CWND_MAX       (1U << 30)
+/* RFC 3465 §2.3: slow start counts two segments of an ACK at most. */
+#define UC_DELAY_SLOW_START_SEGMENTS 2
+
+/* ⌊√value⌋ for value ≤ 2^32, bit by bit. */
+static __always_inline __u32 uc_square_root(__u64 value)
+{
+	__u32 root = 0;
+
+#pragma clang loop unroll(full)
+	for (int shift = 16; shift >= 0; shift--) {
+		__u64 candidate = root | 1U << shift;
+
+		if (candidate * candidate <= value)
+			root = (__u32)candidate;
+	}
+	return root;
+}
+
+/*
+ * §3.5, flow-based scaling: base target + max(0, min(α/√cwnd + β, fs_range)), with α and β such that
+ * the sum runs from fs_range at fs_min_cwnd to 0 at fs_max_cwnd. (The hops of the path, the other
+ * term there, are the operator's to count into the target.)
+ */
+static __always_inline __u32 uc_delay_target_us(const struct uc_flow *flow)
+{
+	__u32 target_us = uc_min(flow->policy.target_us, UC_RTT_MAX_US);
+	__u32 range_us = uc_min(flow->policy.target_range_us, UC_RTT_MAX_US);
+	__u32 mss_bytes = flow->mss_bytes | !flow->mss_bytes;
+	__u32 cwnd = uc_max(flow->reno.cwnd, mss_bytes), root_q16;
+
+	if (!range_us)
+		return target_us;
+	/* 1/√(cwnd/mss) = √(mss/cwnd); cwnd ≥ mss keeps it within one */
+	root_q16 = uc_square_root(((__u64)mss_bytes << 32) / cwnd);
+	if (root_q16 <= UC_SWIFT_FS_MAX_Q16)
+		return target_us;
+	return target_us + (__u32)((__u64)range_us * (root_q16 - UC_SWIFT_FS_MAX_Q16) /
+				   (UC_SWIFT_FS_MIN_Q16 - UC_SWIFT_FS_MAX_Q16));
+}
+
+static __always_inline __u32 uc_delay_floor_bytes(const struct uc_flow *flow)
+{
+	return uc_max(flow->policy.minimum_window_segments, UC_DELAY_FLOOR_SEGMENTS) *
+	       flow->mss_bytes;
+}
+
+/* Nothing is known of the delay any more: what is timed was sent before. */
+static __always_inline void uc_delay_forget(struct uc_flow *flow)
+{
+	uc_stop_timers(flow);
+	flow->delay.last_us = 0;
+	flow->delay.before_us = 0;
+}
+
+static __always_inline void uc_delay_open(struct uc_flow *flow)
+{
+	/* RFC 5681 §3.1: one segment if the SYN or SYN-ACK was lost; here no less than the floor */
+	__u32 segments = flow->syns > 1 ? 1 : flow->policy.initial_window_segments;
+
+	flow->reno.cwnd = uc_max(segments * flow->mss_bytes, uc_delay_floor_bytes(flow));
+	flow->reno.ssthresh = UC_INFINITE_SSTHRESH;
+	uc_delay_forget(flow);
+}
+
+/* Algorithm 1: now − t_last_decrease ≥ rtt, told by sequence numbers: what was sent after the last
+ * decrease has been acknowledged. */
+static __always_inline __u8 uc_delay_can_decrease(const struct uc_flow *flow)
+{
+	return uc_after(flow->snd_una, flow->reno.reduced_seq);
+}
+
+static __always_inline void uc_delay_decrease(struct uc_flow *flow, __u32 cwnd)
+{
+	struct uc_reno *reno = &flow->reno;
+
+	reno->cwnd = uc_max(cwnd, uc_delay_floor_bytes(flow));
+	reno->ssthresh = reno->cwnd;
+	reno->acked = 0;
+	reno->reduced_seq = flow->snd_nxt;
+	uc_delay_forget(flow);
+}
+
+/* Algorithm 1: cwnd · max(1 − β·(delay − target)/delay, 1 − max_mdf), rounded up. */
+static __always_inline __u32 uc_delay_remains(__u32 cwnd, __u32 delay_us, __u32 target_us)
+{
+	__u64 excess_q16 = ((__u64)(delay_us - target_us) << 16) / (delay_us | !delay_us);
+	__u32 cut = (__u32)((__u64)cwnd * excess_q16 * UC_SWIFT_BETA_Q16 >> 32);
+
+	return cwnd - uc_min(cwnd >> UC_SWIFT_MDF_SHIFT, cut);
+}
+
+/* A window may grow only if this one, or the one before it, was filled (as Linux validates it). */
+static __always_inline void uc_delay_validate(struct uc_flow *flow)
+{
+	__u8 throttled = flow->given_window < flow->peer_window;
+	__u8 filled = uc_flight_bytes(flow) + flow->mss_bytes > flow->reno.cwnd ||
+		      (throttled && uc_before(flow->edge, flow->snd_nxt + flow->mss_bytes));
+
+	if (filled) {
+		flow->bits |= UC_FLOW_LIMITED;
+		flow->reno.usage_seq = flow->snd_nxt;
+	}
+}
+
+/* Algorithm 1's increase, with RFC 5681's way of counting: cwnd bytes acknowledged are worth ai. */
+static __always_inline void uc_delay_increase(struct uc_flow *flow, __u32 acked_bytes)
+{
+	struct uc_reno *reno = &flow->reno;
+	__u32 grown = reno->cwnd;
+
+	if (reno->cwnd < reno->ssthresh) {
+		grown += uc_min(acked_bytes, UC_DELAY_SLOW_START_SEGMENTS * flow->mss_bytes);
+	} else {
+		reno->acked += uc_min(acked_bytes, reno->cwnd);
+		if (reno->acked >= reno->cwnd) {
+			reno->acked -= reno->cwnd;
+			grown += flow->mss_bytes;
+		}
+	}
+	reno->cwnd = uc_min(grown, UC_DELAY_CWND_MAX);
+}
+
+/* Algorithm 1, "on receiving ACK". */
+static __always_inline void uc_delay_ack(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	struct uc_delay *delay = &flow->delay;
+	__u32 target_us, least_us;
+
+	if (!ack->acked_bytes)
+		return;
+	/* segments may have grown since */
+	flow->reno.cwnd = uc_max(flow->reno.cwnd, uc_delay_floor_bytes(flow));
+	if (flow->ca != UC_CA_OPEN && !uc_before(flow->snd_una, flow->reno.recover))
+		flow->ca = UC_CA_OPEN;
+	if (flow->bits & UC_FLOW_LIMITED && uc_after(flow->snd_una, flow->reno.usage_seq))
+		flow->bits &= ~UC_FLOW_LIMITED;
+	if (ack->rtt_us) {
+		delay->before_us = delay->last_us;
+		delay->last_us = ack->rtt_us;
+	}
+	if (flow->ca != UC_CA_OPEN)
+		return;
+	uc_rfc_pull_along(flow);
+	target_us = uc_delay_target_us(flow);
+	/* one sample is enough to grow or not; to decrease it takes two in a row */
+	if (delay->last_us < target_us) {
+		if (delay->last_us && flow->bits & UC_FLOW_LIMITED)
+			uc_delay_increase(flow, ack->acked_bytes);
+		return;
+	}
+	least_us = uc_min(delay->before_us, delay->last_us);
+	if (!uc_delay_can_decrease(flow) || !least_us || least_us < target_us)
+		return;
+	uc_delay_decrease(flow, uc_delay_remains(flow->reno.cwnd, least_us, target_us));
+	flow->cuts++;
+}
+
+/* Algorithm 1, "on retransmit timeout" and "on fast recovery": 1 − max_mdf, once in a round trip;
+ * timeouts in a row: the least. */
+static __always_inline void uc_delay_lost(struct uc_flow *flow, __u8 timeout)
+{
+	__u32 cwnd = flow->reno.cwnd;
+
+	flow->backoffs += timeout && flow->backoffs < 255;
+	if (flow->backoffs >= UC_SWIFT_RETX_RESET)
+		uc_delay_decrease(flow, 0);
+	else if (uc_delay_can_decrease(flow))
+		uc_delay_decrease(flow, cwnd - (cwnd >> UC_SWIFT_MDF_SHIFT));
+	flow->ca = timeout ? UC_CA_LOSS : UC_CA_RECOVERY;
+	flow->reno.recover = flow->snd_nxt;
+	flow->losses++;
+}
+
+/* RFC 5681 §4.1: after an idle retransmission timeout, at most the restart window. What was known
+ * of the delay is as old; the segment that ends the pause is timed already. */
+static __always_inline void uc_delay_restart(struct uc_flow *flow)
+{
+	__u32 initial = flow->policy.initial_window_segments * flow->mss_bytes;
+
+	flow->reno.cwnd = uc_min(flow->reno.cwnd, uc_max(initial, uc_delay_floor_bytes(flow)));
+	flow->delay.last_us = 0;
+	flow->delay.before_us = 0;
+}
+
+static __always_inline void uc_delay_sent(struct uc_flow *flow, enum uc_sent sent, __u64 idle_us)
+{
+	if (sent == UC_SENT_TIMEOUT || sent == UC_SENT_FAST)
+		uc_delay_lost(flow, sent == UC_SENT_TIMEOUT);
+	else if (sent == UC_SENT_NEW && idle_us > uc_rto_us(flow))
+		uc_delay_restart(flow);
+	uc_delay_validate(flow);
+}
+
+/* Duplicates tell of segments that have left the network, each one more to send (RFC 5681 §3.2
+ * step 4); the next ACK of new data takes them back. */
+static __always_inline __u32 uc_delay_window_bytes(const struct uc_flow *flow)
+{
+	__u32 left = flow->ca == UC_CA_RECOVERY ? flow->dup_acks * flow->mss_bytes : 0;
+
+	return flow->reno.cwnd + left;
+}
+
+#endif
