@@ -4,15 +4,17 @@ use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
-    let shim = manifest.join("src/shim.c");
+    let shims = ["src/shim.c", "src/shim_coupling.c"].map(|shim| manifest.join(shim));
     let core = manifest.join("../../core");
-    println!("cargo:rerun-if-changed={}", shim.display());
+    for shim in &shims {
+        println!("cargo:rerun-if-changed={}", shim.display());
+    }
     watch(&core)?;
 
     let mut build = cc::Build::new();
     build
         .compiler("clang")
-        .file(&shim)
+        .files(&shims)
         .include(&core)
         .std("gnu11")
         .flag("-Wall")
@@ -29,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     build.compile("uc_core");
 
     bindgen::Builder::default()
-        .header(shim.to_string_lossy())
+        .headers(shims.each_ref().map(|shim| shim.to_string_lossy()))
         .clang_arg(format!("-I{}", core.display()))
         .allowlist_function("uc_shim_.*")
         .allowlist_type("uc_.*")

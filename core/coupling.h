@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * ctrlTCP's coupled congestion controller (Islam and others, "Control TCP"; draft-welzl-tcp-ccc):
+ * the flows that share a bottleneck share one window, among guests by weight, in a guest by
+ * priority. docs/ctrltcp.md says what each home calls when.
+ *
+ * A walk through it: a flow registers, and gets its share of a window that others have opened; the
+ * sum stays. Its TCP grows by a segment: the group grows by that, times its share (window.h), and
+ * the flow is told its share of the new sum. Another flow loses: the sum is cut once, and each flow
+ * learns it at its next ACK (group.h). A third has nothing to send: its weight fades, and the
+ * others' shares grow. A fourth dies without a word: an epoch later it isn't counted (pool.h).
+ *
+ * What the draft has and this has not: a coordinator, whose silence stops the group; stored shares
+ * that nobody recomputes; a sum that each join inflates. What is given beyond it: guests; idle
+ * flows' shares; rates instead of windows; more than one TCP's aggressiveness.
+ *
+ * No loop, no pointer kept, unsigned 64-bit division only: a home may hold a BPF spin lock around
+ * any of these. Times never run backwards for the group: a reading older than the last is read as
+ * that.
+ */
+#ifndef UC_COUPLING_H
+#define UC_COUPLING_H
+
+#include "coupling/window.h"
+
+/* What the flow has in its guest's pool from now on. */
+static __always_inline struct uc_ccc_amounts uc_ccc_flow_amounts(const struct uc_ccc *ccc,
+								 const struct uc_ccc_flow *flow,
+								 const struct uc_ccc_report *report,
+								 __u64 share_bytes, __u8 known)
+{
+	__u64 claim = flow->priority * uc_ccc_unit(ccc, report);
+	__u8 hungry = !report->limited || report->state >= UC_CCC_RECOVERY;
+	struct uc_ccc_amounts amounts = {
+		.weight = claim,
+		.claim = claim,
+		.flight_bytes = report->flight_bytes,
+		.used_bytes = report->used_bytes,
+		.priority = flow->priority,
+		.flows = 1,
+		.hungry = hungry,
+		.stalled = report->state == UC_CCC_LOSS,
+	};
+
+	if (!hungry && known)
+		amounts.weight = uc_ccc_released(flow->stake.held.weight, claim, report->used_bytes,
+						 share_bytes);
+	return amounts;
+}
+
+/* And the guest in the group's. It keeps its weight whatever the number of its flows, and releases
+ * only when none of them wants more. */
+static __always_inline struct uc_ccc_amounts uc_ccc_guest_amounts(const struct uc_ccc *ccc,
+								  const struct uc_ccc_guest *guest)
+{
+	struct uc_ccc_amounts amounts = guest->flows.counted;
+	__u64 weight = uc_least(uc_most(guest->weight, 1), UC_CCC_WEIGHT_MAX);
+	/* the mean unit of its flows: 2^16, or the round-trip time where shares are rates */
+	__u64 unit = amounts.claim / (amounts.priority | !amounts.priority);
+	__u64 before = guest->stake.held.weight;
+
+	amounts.claim = weight * uc_most(uc_least(unit, UC_CCC_SRTT_MAX_US), 1);
+	amounts.weight = amounts.claim;
+	if (!amounts.hungry && uc_ccc_is_counted(&ccc->guests, &guest->stake))
+		amounts.weight =
+			uc_ccc_released(before, amounts.claim, amounts.used_bytes,
+					uc_ccc_guest_share(ccc, guest, uc_ccc_window_bytes(ccc)));
+	amounts.hungry_guests = amounts.hungry > 0;
+	amounts.priority = weight;
+	return amounts;
+}
+
+/* Recomputes the guest's stake, or ends it with its last flow. */
+static __always_inline void uc_ccc_settle(struct uc_ccc *ccc, struct uc_ccc_guest *guest)
+{
+	struct uc_ccc_amounts amounts;
+
+	if (!guest->flows.counted.flows) {
+		uc_ccc_withdraw(&ccc->guests, &guest->stake);
+		return;
+	}
+	amounts = uc_ccc_guest_amounts(ccc, guest);
+	uc_ccc_hear(&ccc->guests, &guest->stake, &amounts);
+}
+
+/*
+ * Its share; but where that is more than it had while the others' packets are still in flight, no
+ * more than there is room for beside them, or a first burst. What they lack from their shares they
+ * don't send again, so room opens with each of their ACKs (the draft's ack clock, without its
+ * counters).
+ */
+static __always_inline __u32 uc_ccc_grant(const struct uc_ccc *ccc, const struct uc_ccc_flow *flow,
+					  __u64 share_bytes, __u32 had_bytes)
+{
+	__u64 others_bytes =
+		uc_ccc_less(ccc->guests.counted.flight_bytes, flow->stake.held.flight_bytes);
+	__u64 room_bytes = uc_ccc_less(uc_ccc_window_bytes(ccc), others_bytes);
+	__u64 burst_bytes = (__u64)ccc->policy.burst_segments * flow->mss_bytes;
+
+	if (ccc->policy.burst_segments < 65535)
+		share_bytes =
+			uc_least(share_bytes, uc_most(had_bytes, uc_most(room_bytes, burst_bytes)));
+	/* nobody starves, however small its share */
+	return uc_most(share_bytes, flow->mss_bytes);
+}
+
+/*
+ * The answer to a flow that had the window `had_bytes` and now says `own_bytes`. In recovery its
+ * own machinery goes on (RFC 6582's inflation, RFC 6937's reduction, slow start after a timeout),
+ * toward the ssthresh that it is told here.
+ */
+static __always_inline struct uc_ccc_answer uc_ccc_answer(const struct uc_ccc *ccc,
+							  const struct uc_ccc_guest *guest,
+							  struct uc_ccc_flow *flow, __u32 own_bytes,
+							  __u32 had_bytes)
+{
+	__u64 window_bytes = uc_ccc_window_bytes(ccc);
+	__u64 share_bytes = uc_ccc_share(ccc, guest, flow, window_bytes);
+	struct uc_ccc_answer answer = {
+		.cwnd_bytes = own_bytes,
+		.ssthresh_bytes = ccc->ssthresh_bytes,
+		.state = flow->state,
+	};
+
+	if (ccc->ssthresh_bytes != UC_CCC_INFINITE_SSTHRESH)
+		answer.ssthresh_bytes = uc_most(uc_ccc_share(ccc, guest, flow, ccc->ssthresh_bytes),
+						flow->mss_bytes);
+	if (flow->state == UC_CCC_LOSS) {
+		answer.cwnd_bytes = uc_least(own_bytes, uc_most(share_bytes, flow->mss_bytes));
+	} else if (flow->state < UC_CCC_RECOVERY) {
+		answer.cwnd_bytes = uc_ccc_grant(ccc, flow, share_bytes, had_bytes);
+		answer.state =
+			window_bytes < ccc->ssthresh_bytes ? UC_CCC_SLOW_START : UC_CCC_AVOIDANCE;
+	}
+	flow->given_bytes = answer.cwnd_bytes;
+	flow->given_ssthresh_bytes = answer.ssthresh_bytes;
+	return answer;
+}
+
+static __always_inline struct uc_ccc_answer
+uc_ccc_hear_flow(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
+		 const struct uc_ccc_report *report, __u8 known, __u64 now_ns)
+{
+	__u8 fell = report->state == UC_CCC_LOSS && flow->state != UC_CCC_LOSS;
+	struct uc_ccc_amounts amounts;
+	__u64 share_bytes;
+	__u32 had_bytes;
+
+	known = known && uc_ccc_is_counted(&guest->flows, &flow->stake);
+	had_bytes = known ? flow->given_bytes : 0;
+	ccc->srtt_max_us = uc_most(ccc->srtt_max_us, report->srtt_us);
+	share_bytes = uc_ccc_share(ccc, guest, flow, uc_ccc_window_bytes(ccc));
+	uc_ccc_digest(ccc, flow, report, share_bytes, known, now_ns);
+	amounts = uc_ccc_flow_amounts(ccc, flow, report, share_bytes, known);
+	flow->state = report->state;
+	flow->mss_bytes = report->mss_bytes;
+	uc_ccc_hear(&guest->flows, &flow->stake, &amounts);
+	uc_ccc_settle(ccc, guest);
+	if (fell)
+		uc_ccc_collapse(ccc, report->mss_bytes);
+	return uc_ccc_answer(ccc, guest, flow, report->cwnd_bytes, had_bytes);
+}
+
+/*
+ * register(c, p, cwnd, ssthresh): a connection begins. p is 1 to 255 (0 is 1). The first of a group
+ * brings the window; who joins later shares it. Once more for a flow that is there: as if it were
+ * new, counted once.
+ */
+static __always_inline struct uc_ccc_answer
+uc_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
+		__u8 priority, const struct uc_ccc_report *said, __u64 now_ns)
+{
+	struct uc_ccc_report report = uc_ccc_believe(said);
+
+	now_ns = uc_most(now_ns, ccc->began_ns);
+	uc_ccc_advance(ccc, guest, now_ns);
+	if (!ccc->guests.counted.flows) {
+		uc_ccc_set_window(ccc, (__u64)report.cwnd_bytes << 16, report.mss_bytes);
+		ccc->ssthresh_bytes = report.ssthresh_bytes;
+		ccc->cut_ns = 0;
+	}
+	flow->priority = uc_most(priority, 1);
+	flow->state = report.state;
+	return uc_ccc_hear_flow(ccc, guest, flow, &report, 0, now_ns);
+}
+
+/*
+ * update(c, cwnd, ssthresh, state): the connection's law has computed. One that never registered,
+ * or left, is told its own: uncoupled TCP.
+ */
+static __always_inline struct uc_ccc_answer
+uc_ccc_update(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
+	      const struct uc_ccc_report *said, __u64 now_ns)
+{
+	struct uc_ccc_report report = uc_ccc_believe(said);
+
+	if (!flow->priority)
+		return uc_ccc_uncoupled(said);
+	now_ns = uc_most(now_ns, ccc->began_ns);
+	uc_ccc_advance(ccc, guest, now_ns);
+	/* what a timeout has to say comes before: it is about the window that was */
+	if (!ccc->guests.counted.flows && report.state < UC_CCC_RECOVERY)
+		uc_ccc_restart(ccc, report.mss_bytes);
+	return uc_ccc_hear_flow(ccc, guest, flow, &report, 1, now_ns);
+}
+
+/* leave(c): the window stays with those who stay. */
+static __always_inline void uc_ccc_leave(struct uc_ccc *ccc, struct uc_ccc_guest *guest,
+					 struct uc_ccc_flow *flow, __u64 now_ns)
+{
+	const struct uc_ccc_flow none = {};
+
+	if (!flow->priority)
+		return;
+	uc_ccc_advance(ccc, guest, uc_most(now_ns, ccc->began_ns));
+	uc_ccc_withdraw(&guest->flows, &flow->stake);
+	uc_ccc_settle(ccc, guest);
+	*flow = none;
+}
+
+/*
+ * The answer once more, between two reports: for a home that gives a new flow its room as it opens,
+ * on the ACKs of others. Only while the connection's window is the one that it was last given.
+ */
+static __always_inline struct uc_ccc_answer
+uc_ccc_ask(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow, __u64 now_ns)
+{
+	__u32 had_bytes = flow->given_bytes;
+
+	/* one that isn't counted any more must report before it is given anything again */
+	uc_ccc_advance(ccc, guest, uc_most(now_ns, ccc->began_ns));
+	if (!flow->priority || !uc_ccc_is_counted(&guest->flows, &flow->stake)) {
+		struct uc_ccc_answer answer = {
+			.cwnd_bytes = had_bytes,
+			.ssthresh_bytes = flow->given_ssthresh_bytes,
+			.state = flow->state,
+		};
+
+		return answer;
+	}
+	return uc_ccc_answer(ccc, guest, flow, had_bytes, had_bytes);
+}
+
+#endif

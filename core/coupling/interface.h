@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * ctrlTCP's interface (Islam and others, §III): what a connection tells its coupled congestion
+ * controller (CCC) and what it is told,
+ *
+ *   register(c, p, cwnd, ssthresh)        -> cwnd, ssthresh, state    when it begins
+ *   update(c, cwnd, ssthresh, state)      -> cwnd, ssthresh, state    when its own law has computed
+ *   leave(c)                                                          when it ends
+ *
+ * with, in a report, what the draft's algorithm lacks to tell an idle flow, a second loss of one
+ * event and a longer path from their opposites. All of it is the output of a congestion control
+ * that stays as it is: the CCC overrules, it doesn't replace. Windows are bytes. A home whose TCP
+ * counts segments keeps what its window can't express and adds it to the cwnd that it reports next.
+ */
+#ifndef UC_COUPLING_INTERFACE_H
+#define UC_COUPLING_INTERFACE_H
+
+/* a home that is compiled against the kernel's own types has these already */
+#ifndef __VMLINUX_H__
+#include <linux/stddef.h>
+#include <linux/types.h>
+#endif
+
+enum uc_ccc_state {
+	UC_CCC_SLOW_START,
+	UC_CCC_AVOIDANCE,
+	UC_CCC_RECOVERY, /* fast recovery, or the reduced state after a mark (Linux: CWR) */
+	UC_CCC_LOSS,     /* after a retransmission timeout, until what it lost is acknowledged */
+};
+
+#define UC_CCC_INFINITE_SSTHRESH 0x7fffffffU
+
+struct uc_ccc_report {
+	__u32 cwnd_bytes; /* after the connection's own law */
+	__u32 ssthresh_bytes;
+	__u32 flight_bytes; /* in flight now */
+	__u32 used_bytes;   /* the most in flight during the last round trip */
+	__u32 acked_bytes;  /* acknowledged since the last report */
+	__u32 srtt_us;      /* ×8 (RFC 6298's as TCPs keep it); 0: not measured yet */
+	__u32 lost_age_us;  /* on entering RECOVERY or LOSS: how long ago the lost segment was sent;
+			     * 0:  not known, a round trip and a quarter are taken */
+	__u16 mss_bytes;
+	__u8 state;   /* enum uc_ccc_state */
+	__u8 limited; /* 1: by the application, the window holds nothing back */
+};
+
+struct uc_ccc_answer {
+	__u32 cwnd_bytes;
+	__u32 ssthresh_bytes;
+	__u8 state;
+};
+
+/* Bounds of what is believed. */
+#define UC_CCC_WINDOW_MAX_BYTES (1U << 30)
+#define UC_CCC_SRTT_MAX_US      (1U << 23) /* ×8: about a second */
+#define UC_CCC_MSS_MIN_BYTES    48
+
+static __always_inline __u64 uc_least(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+static __always_inline __u64 uc_most(__u64 a, __u64 b)
+{
+	return a > b ? a : b;
+}
+
+/* A report is another's word: numbers that no TCP can have are brought within bounds. */
+static __always_inline struct uc_ccc_report uc_ccc_believe(const struct uc_ccc_report *said)
+{
+	struct uc_ccc_report report = *said;
+
+	report.mss_bytes = uc_most(report.mss_bytes, UC_CCC_MSS_MIN_BYTES);
+	report.cwnd_bytes = uc_least(report.cwnd_bytes, UC_CCC_WINDOW_MAX_BYTES);
+	report.cwnd_bytes = uc_most(report.cwnd_bytes, report.mss_bytes);
+	report.ssthresh_bytes = uc_least(report.ssthresh_bytes, UC_CCC_INFINITE_SSTHRESH);
+	report.flight_bytes = uc_least(report.flight_bytes, UC_CCC_WINDOW_MAX_BYTES);
+	report.used_bytes = uc_least(report.used_bytes, UC_CCC_WINDOW_MAX_BYTES);
+	report.used_bytes = uc_most(report.used_bytes, report.flight_bytes);
+	report.acked_bytes = uc_least(report.acked_bytes, UC_CCC_WINDOW_MAX_BYTES);
+	report.srtt_us = uc_least(report.srtt_us, UC_CCC_SRTT_MAX_US);
+	if (report.state > UC_CCC_LOSS)
+		report.state = UC_CCC_AVOIDANCE;
+	return report;
+}
+
+/* What an uncoupled connection is told: its own. */
+static __always_inline struct uc_ccc_answer uc_ccc_uncoupled(const struct uc_ccc_report *report)
+{
+	struct uc_ccc_answer answer = {
+		.cwnd_bytes = report->cwnd_bytes,
+		.ssthresh_bytes = report->ssthresh_bytes,
+		.state = report->state,
+	};
+
+	return answer;
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A sum over members that nobody loops over: of a group's guests, or of a guest's flows.
+ *
+ * A member counts while it is heard. Time falls into epochs; `heard` adds up what members of this
+ * epoch have put in, and `counted` also has those of the epoch before that were not heard again
+ * yet. When an epoch ends, `heard` becomes `counted` and begins at nothing. So a member that says
+ * nothing for an epoch falls out by itself, in no time and with no list; and a sum that was wrong
+ * for whatever reason is right again two epochs later, since it was built anew.
+ */
+#ifndef UC_COUPLING_POOL_H
+#define UC_COUPLING_POOL_H
+
+#include "interface.h"
+
+struct uc_ccc_amounts {
+	__u64 weight; /* of the share, now */
+	__u64 claim;  /* of the share, when nothing of it is released */
+	__u64 flight_bytes;
+	__u64 used_bytes;
+	__u32 priority;
+	__u32 flows;
+	__u32 hungry; /* flows that are limited by the window */
+	__u32 hungry_guests;
+	__u32 stalled; /* flows after a timeout */
+	__u32 pad;
+};
+
+struct uc_ccc_pool {
+	struct uc_ccc_amounts counted;
+	struct uc_ccc_amounts heard;
+	__u64 epoch;
+};
+
+/* What one member has in the pool. All zero: nothing. */
+struct uc_ccc_stake {
+	struct uc_ccc_amounts held;
+	__u64 epoch; /* when it was heard last */
+};
+
+static __always_inline void uc_ccc_add(struct uc_ccc_amounts *sum,
+				       const struct uc_ccc_amounts *more)
+{
+	sum->weight += more->weight;
+	sum->claim += more->claim;
+	sum->flight_bytes += more->flight_bytes;
+	sum->used_bytes += more->used_bytes;
+	sum->priority += more->priority;
+	sum->flows += more->flows;
+	sum->hungry += more->hungry;
+	sum->hungry_guests += more->hungry_guests;
+	sum->stalled += more->stalled;
+}
+
+static __always_inline __u64 uc_ccc_less(__u64 from, __u64 what)
+{
+	return from > what ? from - what : 0;
+}
+
+static __always_inline void uc_ccc_take(struct uc_ccc_amounts *sum,
+					const struct uc_ccc_amounts *less)
+{
+	/* never below 0: a sum that some home damaged must not turn into an enormous one */
+	sum->weight = uc_ccc_less(sum->weight, less->weight);
+	sum->claim = uc_ccc_less(sum->claim, less->claim);
+	sum->flight_bytes = uc_ccc_less(sum->flight_bytes, less->flight_bytes);
+	sum->used_bytes = uc_ccc_less(sum->used_bytes, less->used_bytes);
+	sum->priority = uc_ccc_less(sum->priority, less->priority);
+	sum->flows = uc_ccc_less(sum->flows, less->flows);
+	sum->hungry = uc_ccc_less(sum->hungry, less->hungry);
+	sum->hungry_guests = uc_ccc_less(sum->hungry_guests, less->hungry_guests);
+	sum->stalled = uc_ccc_less(sum->stalled, less->stalled);
+}
+
+/* Before anything else is done with a pool: `epoch` is the present one. */
+static __always_inline void uc_ccc_turn(struct uc_ccc_pool *pool, __u64 epoch)
+{
+	const struct uc_ccc_amounts nothing = {};
+
+	if (pool->epoch == epoch)
+		return;
+	pool->counted = pool->epoch + 1 == epoch ? pool->heard : nothing;
+	pool->heard = nothing;
+	pool->epoch = epoch;
+}
+
+static __always_inline __u8 uc_ccc_is_counted(const struct uc_ccc_pool *pool,
+					      const struct uc_ccc_stake *stake)
+{
+	return stake->epoch == pool->epoch || stake->epoch + 1 == pool->epoch;
+}
+
+static __always_inline void uc_ccc_withdraw(struct uc_ccc_pool *pool, struct uc_ccc_stake *stake)
+{
+	if (stake->epoch == pool->epoch)
+		uc_ccc_take(&pool->heard, &stake->held);
+	if (uc_ccc_is_counted(pool, stake))
+		uc_ccc_take(&pool->counted, &stake->held);
+	stake->epoch = 0;
+}
+
+/* The member says something: from now on it holds `amounts`. */
+static __always_inline void uc_ccc_hear(struct uc_ccc_pool *pool, struct uc_ccc_stake *stake,
+					const struct uc_ccc_amounts *amounts)
+{
+	uc_ccc_withdraw(pool, stake);
+	stake->held = *amounts;
+	stake->epoch = pool->epoch;
+	uc_ccc_add(&pool->heard, &stake->held);
+	uc_ccc_add(&pool->counted, &stake->held);
+}
+
+/* What an amount of the whole makes for one weight in a sum; the remainder is nobody's. `whole`
+ * must be below 2^31 and the weight below 2^32. */
+static __always_inline __u64 uc_ccc_part(__u64 whole, __u64 weight, __u64 weights)
+{
+	weights = uc_most(weights, weight);
+	return whole * weight / (weights | !weights);
+}
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * How a group's window grows and shrinks, so that the group is one TCP, or as many as policy says.
+ *
+ * There is no coordinator. In the draft one flow's growth counts and the rest wait for it, so the
+ * group stands still when that flow falls silent. Here each flow's growth counts in proportion to
+ * its share: n flows that each grow by a segment in a round trip grow the group by one segment,
+ * and whichever of them is silent is missed by its share only. And a loss event has no owner but
+ * a time: what was sent before the group's last cut tells nothing new, whoever lost it (RFC 6582's
+ * recovery point, for flows that have no sequence numbers in common).
+ */
+#ifndef UC_COUPLING_WINDOW_H
+#define UC_COUPLING_WINDOW_H
+
+#include "group.h"
+
+#define UC_CCC_ONE_Q16 (1U << 16)
+/* n is not counted any further. */
+#define UC_CCC_SIZE_MAX (1U << 14)
+
+static __always_inline void uc_ccc_set_window(struct uc_ccc *ccc, __u64 window_q16, __u32 least)
+{
+	__u64 most_q16 = (__u64)ccc->policy.window_max_bytes << 16;
+
+	ccc->window_q16 = uc_most(uc_least(window_q16, most_q16), (__u64)least << 16);
+}
+
+/* a: how many TCPs the group is worth, 1 or more. Only flows that the window limits make it more:
+ * idle connections don't lend their number to a busy one. */
+static __always_inline __u64 uc_ccc_tcps_q16(const struct uc_ccc *ccc)
+{
+	const struct uc_ccc_amounts *all = &ccc->guests.counted;
+	__u32 size = ccc->policy.size == UC_CCC_SIZE_GUESTS ? all->hungry_guests : all->hungry;
+
+	size = uc_least(uc_most(size, 1), UC_CCC_SIZE_MAX);
+	return UC_CCC_ONE_Q16 + (__u64)ccc->policy.aggressiveness_q16 * (size - 1);
+}
+
+/* How long ago was sent what an ACK or a loss of now tells of: a round trip, and a quarter for the
+ * queue that has grown since it was smoothed. */
+static __always_inline __u64 uc_ccc_age_ns(const struct uc_ccc *ccc, __u32 srtt_us)
+{
+	if (!srtt_us)
+		srtt_us = uc_most(ccc->srtt_max_us, ccc->srtt_was_us);
+	return ((srtt_us >> 3) + (srtt_us >> 5)) * 1000ULL;
+}
+
+static __always_inline __u8 uc_ccc_is_news(const struct uc_ccc *ccc, __u64 age_ns, __u64 now_ns)
+{
+	return !ccc->cut_ns || uc_ccc_less(now_ns, age_ns) > ccc->cut_ns;
+}
+
+/*
+ * The flow's own law wants ssthresh of what it had: a half (RFC 5681), 0.7 (RFC 9438), 1 − α/2 (RFC
+ * 8257). A group of a TCPs cuts a-th part of that: one of them lost, the others didn't (MulTCP).
+ */
+static __always_inline __u64 uc_ccc_cut_q16(const struct uc_ccc *ccc,
+					    const struct uc_ccc_report *report, __u32 had_bytes)
+{
+	__u64 had = uc_most(had_bytes, report->mss_bytes);
+	__u64 left_q16 = ((__u64)report->ssthresh_bytes << 16) / had;
+
+	/* less than a half is what was in flight, not the law; and RFC 5681's floor of two segments
+	 * is no opinion about the group's window */
+	if (left_q16 < UC_CCC_ONE_Q16 / 2 || report->ssthresh_bytes <= 2U * report->mss_bytes)
+		left_q16 = UC_CCC_ONE_Q16 / 2;
+	left_q16 = uc_least(left_q16, UC_CCC_ONE_Q16);
+	return ((UC_CCC_ONE_Q16 - left_q16) << 16) / uc_ccc_tcps_q16(ccc);
+}
+
+/* A flow enters recovery. */
+static __always_inline void uc_ccc_lose(struct uc_ccc *ccc, const struct uc_ccc_report *report,
+					__u32 had_bytes, __u64 now_ns)
+{
+	__u64 age_ns = report->lost_age_us * 1000ULL, cut_q16;
+
+	if (!age_ns)
+		age_ns = uc_ccc_age_ns(ccc, report->srtt_us);
+	if (!uc_ccc_is_news(ccc, age_ns, now_ns))
+		return;
+	cut_q16 = uc_ccc_cut_q16(ccc, report, had_bytes);
+	/* RFC 5681 §3.1, equation 4: at least two segments */
+	uc_ccc_set_window(ccc, ccc->window_q16 - (ccc->window_q16 * cut_q16 >> 16),
+			  2U * report->mss_bytes);
+	ccc->ssthresh_bytes = uc_ccc_window_bytes(ccc);
+	ccc->cut_ns = uc_most(now_ns, 1);
+	ccc->cuts++;
+}
+
+/*
+ * A flow of this share has grown by so many bytes. In slow start each byte counts, since growth is
+ * in proportion to the window and the group's doubles with its flows'. In congestion avoidance it
+ * doesn't depend on the window, and counts by share · a.
+ */
+static __always_inline void uc_ccc_grow(struct uc_ccc *ccc, __u64 share_bytes, __u64 grown_bytes,
+					__u32 mss_bytes)
+{
+	__u64 window_q16 = ccc->window_q16, window_bytes = uc_ccc_window_bytes(ccc);
+	__u64 ssthresh_q16 = (__u64)ccc->ssthresh_bytes << 16, gain_q32, grown_q8;
+
+	if (window_q16 < ssthresh_q16) {
+		window_q16 = uc_least(window_q16 + (grown_bytes << 16), ssthresh_q16);
+	} else {
+		gain_q32 = (uc_least(share_bytes, window_bytes) << 32) /
+			   (window_bytes | !window_bytes);
+		/* bounded at 4 MiB a report, for the product's sake */
+		grown_q8 = uc_least(grown_bytes * uc_ccc_tcps_q16(ccc) >> 8, 1 << 30);
+		window_q16 += grown_q8 * gain_q32 >> 24;
+	}
+	uc_ccc_set_window(ccc, window_q16, mss_bytes);
+}
+
+/* A flow outside recovery has another window than it was given: its own law's doing. */
+static __always_inline void uc_ccc_compare(struct uc_ccc *ccc, const struct uc_ccc_flow *flow,
+					   const struct uc_ccc_report *report, __u64 share_bytes,
+					   __u64 now_ns)
+{
+	__u64 given = flow->given_bytes, grown_bytes = uc_ccc_less(report->cwnd_bytes, given);
+	__u64 shrunk_bytes = uc_ccc_less(given, report->cwnd_bytes);
+
+	/* RFC 7661: a window that isn't used doesn't grow; nor is it given up, but released */
+	if (report->limited)
+		return;
+	/* HyStart and its like (RFC 9406) leave slow start without a loss: the group does */
+	if (ccc->window_q16 >> 16 < ccc->ssthresh_bytes && report->state == UC_CCC_AVOIDANCE &&
+	    report->ssthresh_bytes + report->mss_bytes <= flow->given_ssthresh_bytes)
+		ccc->ssthresh_bytes = uc_ccc_window_bytes(ccc);
+	/* less than a segment is what a home that counts segments can't express */
+	if (shrunk_bytes >= report->mss_bytes)
+		uc_ccc_set_window(ccc, uc_ccc_less(ccc->window_q16, shrunk_bytes << 16),
+				  report->mss_bytes);
+	/* RFC 5681 §3.1 and §3.2: by no more than was acknowledged, and not by the ACKs of what was
+	 * sent before the cut */
+	grown_bytes = uc_least(grown_bytes, uc_most(report->acked_bytes, report->mss_bytes));
+	if (grown_bytes && report->acked_bytes &&
+	    uc_ccc_is_news(ccc, uc_ccc_age_ns(ccc, report->srtt_us), now_ns))
+		uc_ccc_grow(ccc, share_bytes, grown_bytes, report->mss_bytes);
+}
+
+static __always_inline __u8 uc_ccc_all_stalled(const struct uc_ccc *ccc)
+{
+	const struct uc_ccc_amounts *all = &ccc->guests.counted;
+
+	return all->flows && all->stalled >= all->flows;
+}
+
+/* A flow's report, as far as it moves the group's window. `known`: it was heard before and counts.
+ */
+static __always_inline void uc_ccc_digest(struct uc_ccc *ccc, const struct uc_ccc_flow *flow,
+					  const struct uc_ccc_report *report, __u64 share_bytes,
+					  __u8 known, __u64 now_ns)
+{
+	__u8 entered = report->state == UC_CCC_LOSS
+			       ? flow->state != UC_CCC_LOSS
+			       : report->state == UC_CCC_RECOVERY && flow->state < UC_CCC_RECOVERY;
+	__u64 grown_bytes = uc_ccc_less(report->cwnd_bytes, flow->given_bytes);
+
+	if (entered) {
+		uc_ccc_lose(ccc, report, flow->given_bytes, now_ns);
+		return;
+	}
+	if (!known)
+		return;
+	if (report->state < UC_CCC_RECOVERY && flow->state < UC_CCC_RECOVERY) {
+		uc_ccc_compare(ccc, flow, report, share_bytes, now_ns);
+	} else if (report->state == UC_CCC_LOSS && uc_ccc_all_stalled(ccc)) {
+		/* the whole group is resending (uc_ccc_collapse): its slow start is the flows' */
+		uc_ccc_grow(ccc, share_bytes, uc_least(grown_bytes, report->acked_bytes),
+			    report->mss_bytes);
+	}
+}
+
+/*
+ * After a timeout of one flow, the others' ACKs still come: the group has lost, no more. Only when
+ * each flow that counts has timed out is the group as a TCP whose timer has fired, and begins again
+ * at one segment (RFC 5681 §3.1).
+ */
+static __always_inline void uc_ccc_collapse(struct uc_ccc *ccc, __u32 mss_bytes)
+{
+	if (uc_ccc_all_stalled(ccc))
+		uc_ccc_set_window(ccc, (__u64)mss_bytes << 16, mss_bytes);
+}
+
+/* Nobody was heard for two epochs: RFC 5681 §4.1's restart, and what was learnt is kept as
+ * ssthresh. */
+static __always_inline void uc_ccc_restart(struct uc_ccc *ccc, __u32 mss_bytes)
+{
+	__u32 window_bytes = uc_ccc_window_bytes(ccc);
+
+	if (ccc->ssthresh_bytes != UC_CCC_INFINITE_SSTHRESH)
+		ccc->ssthresh_bytes = uc_most(ccc->ssthresh_bytes, window_bytes / 4 * 3);
+	uc_ccc_set_window(
+		ccc, uc_least(ccc->window_q16, ((__u64)UC_CCC_BURST_SEGMENTS * mss_bytes) << 16),
+		mss_bytes);
+}
+
+#endif

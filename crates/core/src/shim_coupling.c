@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+// Symbols for the coupled congestion controller, and for its two peers on the same interface.
+#include "coupling.h"
+#include "coupling/lisa.h"
+#include "coupling/manager.h"
+
+void uc_shim_ccc_open(struct uc_ccc *ccc, const struct uc_ccc_policy *policy, __u64 now_ns);
+void uc_shim_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
+			  __u8 priority, const struct uc_ccc_report *report, __u64 now_ns,
+			  struct uc_ccc_answer *answer);
+void uc_shim_ccc_update(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
+			const struct uc_ccc_report *report, __u64 now_ns,
+			struct uc_ccc_answer *answer);
+void uc_shim_ccc_ask(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
+		     __u64 now_ns, struct uc_ccc_answer *answer);
+void uc_shim_ccc_leave(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
+		       __u64 now_ns);
+__u32 uc_shim_ccc_window_bytes(const struct uc_ccc *ccc);
+__u64 uc_shim_ccc_epoch_ns(const struct uc_ccc *ccc);
+__u64 uc_shim_ccc_share_bytes(const struct uc_ccc *ccc, const struct uc_ccc_guest *guest,
+			      const struct uc_ccc_flow *flow);
+void uc_shim_lisa_register(struct uc_lisa *lisa, struct uc_lisa_flow *flow, __u64 id,
+			   const struct uc_ccc_report *report, struct uc_ccc_answer *answer);
+void uc_shim_lisa_update(struct uc_lisa *lisa, const struct uc_lisa_flow *flow,
+			 const struct uc_ccc_report *report, struct uc_ccc_answer *answer);
+void uc_shim_lisa_leave(struct uc_lisa *lisa, struct uc_lisa_flow *flow);
+void uc_shim_manager_register(struct uc_manager *manager, struct uc_manager_flow *flow,
+			      const struct uc_ccc_report *report, struct uc_ccc_answer *answer);
+void uc_shim_manager_update(struct uc_manager *manager, struct uc_manager_flow *flow,
+			    const struct uc_ccc_report *report, __u64 now_ns,
+			    struct uc_ccc_answer *answer);
+void uc_shim_manager_leave(struct uc_manager *manager, struct uc_manager_flow *flow);
+
+void uc_shim_ccc_open(struct uc_ccc *ccc, const struct uc_ccc_policy *policy, __u64 now_ns)
+{
+	uc_ccc_open(ccc, policy, now_ns);
+}
+
+void uc_shim_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
+			  __u8 priority, const struct uc_ccc_report *report, __u64 now_ns,
+			  struct uc_ccc_answer *answer)
+{
+	*answer = uc_ccc_register(ccc, guest, flow, priority, report, now_ns);
+}
+
+void uc_shim_ccc_update(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
+			const struct uc_ccc_report *report, __u64 now_ns,
+			struct uc_ccc_answer *answer)
+{
+	*answer = uc_ccc_update(ccc, guest, flow, report, now_ns);
+}
+
+void uc_shim_ccc_ask(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
+		     __u64 now_ns, struct uc_ccc_answer *answer)
+{
+	*answer = uc_ccc_ask(ccc, guest, flow, now_ns);
+}
+
+void uc_shim_ccc_leave(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
+		       __u64 now_ns)
+{
+	uc_ccc_leave(ccc, guest, flow, now_ns);
+}
+
+__u32 uc_shim_ccc_window_bytes(const struct uc_ccc *ccc)
+{
+	return uc_ccc_window_bytes(ccc);
+}
+
+__u64 uc_shim_ccc_epoch_ns(const struct uc_ccc *ccc)
+{
+	return uc_ccc_epoch_ns(ccc);
+}
+
+__u64 uc_shim_ccc_share_bytes(const struct uc_ccc *ccc, const struct uc_ccc_guest *guest,
+			      const struct uc_ccc_flow *flow)
+{
+	return uc_ccc_share(ccc, guest, flow, uc_ccc_window_bytes(ccc));
+}
+
+void uc_shim_lisa_register(struct uc_lisa *lisa, struct uc_lisa_flow *flow, __u64 id,
+			   const struct uc_ccc_report *report, struct uc_ccc_answer *answer)
+{
+	*answer = uc_lisa_register(lisa, flow, id, report);
+}
+
+void uc_shim_lisa_update(struct uc_lisa *lisa, const struct uc_lisa_flow *flow,
+			 const struct uc_ccc_report *report, struct uc_ccc_answer *answer)
+{
+	*answer = uc_lisa_update(lisa, flow, report);
+}
+
+void uc_shim_lisa_leave(struct uc_lisa *lisa, struct uc_lisa_flow *flow)
+{
+	uc_lisa_leave(lisa, flow);
+}
+
+void uc_shim_manager_register(struct uc_manager *manager, struct uc_manager_flow *flow,
+			      const struct uc_ccc_report *report, struct uc_ccc_answer *answer)
+{
+	*answer = uc_manager_register(manager, flow, report);
+}
+
+void uc_shim_manager_update(struct uc_manager *manager, struct uc_manager_flow *flow,
+			    const struct uc_ccc_report *report, __u64 now_ns,
+			    struct uc_ccc_answer *answer)
+{
+	*answer = uc_manager_update(manager, flow, report, now_ns);
+}
+
+void uc_shim_manager_leave(struct uc_manager *manager, struct uc_manager_flow *flow)
+{
+	uc_manager_leave(manager, flow);
+}
