@@ -20,6 +20,7 @@
 #define UC_CORE_H
 
 #include "echo.h"
+#include "guard.h"
 #include "handshake.h"
 
 static __always_inline __u8 uc_is_syn(const struct uc_segment *segment)
@@ -27,9 +28,9 @@ static __always_inline __u8 uc_is_syn(const struct uc_segment *segment)
 	return (segment->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == UC_SYN;
 }
 
-/* A segment of the guest in the middle of a flow. */
-static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_segment *segment,
-					  __u64 now_ns, struct uc_edit *edit)
+/* A segment of the guest in the middle of a flow: the shadow hears of it. */
+static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
+						     const struct uc_segment *segment, __u64 now_ns)
 {
 	__u32 wire_bytes = segment->wire_payload_bytes | !segment->wire_payload_bytes;
 	__u32 segments = (segment->payload_bytes + wire_bytes - 1) / wire_bytes;
@@ -41,11 +42,23 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 	sent = uc_track_sent(flow, segment, now_ns);
 	if (sent != UC_SENT_NOTHING)
 		uc_law_sent(flow, sent, segments, idle_us);
-
 	/* the guest goes on: the reset that was seen was not one for it */
 	flow->bits &= ~UC_FLOW_RESET;
+	return sent;
+}
+
+/* The same segment: what the network is to see of it. */
+static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_segment *segment,
+					  __u64 now_ns, struct uc_edit *edit)
+{
+	enum uc_sent sent = uc_sent_by_guest(flow, segment, now_ns);
+
+	if (flow->policy.observe)
+		return;
 	edit->flags &= ~(UC_ECE | UC_CWR);
 	edit->ecn = UC_NOT_ECT;
+	if (!uc_law_wants_ecn(&flow->policy))
+		return;
 	/* RFC 3168 §6.1.4 to §6.1.6: ECT on new data only, not on retransmissions, pure ACKs or
 	 * window probes */
 	if (sent == UC_SENT_NEW && segment->payload_bytes && flow->peer_window) {
@@ -64,13 +77,16 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_segment *segment,
 					__u64 now_ns, struct uc_edit *edit)
 {
+	__u8 observe = flow->policy.observe;
 	struct uc_ack ack;
 
 	uc_echo_received(flow, segment);
 	if (segment->flags & UC_FIN)
 		flow->bits |= UC_FLOW_FIN_PEER;
-	edit->ecn = UC_NOT_ECT;
-	edit->flags &= ~(UC_ECE | UC_CWR);
+	if (!observe) {
+		edit->ecn = UC_NOT_ECT;
+		edit->flags &= ~(UC_ECE | UC_CWR);
+	}
 	if (!(segment->flags & UC_ACK))
 		return;
 
@@ -79,18 +95,20 @@ static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_se
 	if (ack.old)
 		return;
 	uc_law_ack(flow, &ack);
-	edit->window = uc_window(flow, segment);
-	if (ack.duplicate && uc_law_holds_duplicates(flow) &&
+	if (!observe)
+		edit->window = uc_window(flow, segment);
+	if (!observe && ack.duplicate && uc_law_holds_duplicates(flow) &&
 	    flow->given_window <= segment->window &&
 	    (__u32)flow->given_window << (flow->wscale & 15) >= uc_flight_bytes(flow))
 		edit->window = flow->given_window;
 	flow->given_window = edit->window;
-	flow->edge = segment->ack + ((__u32)edit->window << (flow->wscale & 15));
+	uc_give(flow, segment->ack + ((__u32)edit->window << (flow->wscale & 15)));
 }
 
 /*
  * Any segment but a SYN of a known flow. UC_TRANSLATED: write the edit. UC_NO_HANDSHAKE: the
- * segment passes, the flow stays. Any other reason: write the edit, forget the flow.
+ * segment passes, the flow stays. UC_BEYOND_EDGE: it is dropped, and the flow is as if it had never
+ * been sent. Any other reason: write the edit, forget the flow.
  */
 static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 						   const struct uc_segment *segment, __u64 now_ns,
@@ -99,12 +117,17 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 	__u8 from_guest = segment->direction == UC_FROM_GUEST;
 
 	*edit = uc_edit_none(segment);
+	if (from_guest && flow->stage == UC_TRANSLATING && !(segment->flags & (UC_SYN | UC_RST)) &&
+	    uc_is_beyond(flow, segment))
+		return UC_BEYOND_EDGE;
 	flow->seen_ns = now_ns;
 	if (segment->flags & UC_RST) {
 		/* Perhaps forged: the flow is not forgotten, only collected sooner. */
 		flow->bits |= UC_FLOW_RESET;
 		if (flow->stage != UC_TRANSLATING)
 			return UC_NO_HANDSHAKE;
+		if (flow->policy.observe)
+			return UC_TRANSLATED;
 		/* RFC 3168 §6.1.1: a RST is not ECT; nor may the guest see a signal on one */
 		edit->ecn = UC_NOT_ECT;
 		edit->flags &= ~(UC_ECE | UC_CWR);

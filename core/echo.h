@@ -26,14 +26,14 @@
 
 static __always_inline __u8 uc_echoes_exactly(const struct uc_flow *flow)
 {
-	return flow->policy.law == UC_LAW_DCTCP && flow->peer_is_dctcp;
+	return flow->policy.law == UC_LAW_DCTCP && flow->bits & UC_FLOW_PEER_DCTCP;
 }
 
 /* A segment of the peer: what its codepoint tells of its sender. */
 static __always_inline void uc_echo_learn(struct uc_flow *flow, const struct uc_segment *segment)
 {
 	if (!segment->payload_bytes && segment->ecn != UC_NOT_ECT)
-		flow->peer_is_dctcp = 1;
+		flow->bits |= UC_FLOW_PEER_DCTCP;
 }
 
 /* Marked data: how many of its bytes has no ACK covered yet? */

@@ -14,9 +14,9 @@
 
 /* Where the handshake stands. */
 enum uc_stage {
-	UC_SYN_SENT,     /* the guest's SYN asked for ECN */
-	UC_SYN_RECEIVED, /* the peer's SYN asked for ECN; the guest's answer is awaited */
-	UC_TRANSLATING,  /* ECN agreed on the network, unknown to the guest */
+	UC_SYN_SENT,     /* the guest's SYN has passed, asking for ECN unless it is only observed */
+	UC_SYN_RECEIVED, /* the peer's SYN has passed; the guest's answer is awaited */
+	UC_TRANSLATING,  /* both ends have agreed */
 };
 
 /* The shadow's state, names as in RFC 5681 and RFC 6582 (and Linux: Open, CWR, Recovery, Loss). */
@@ -45,6 +45,9 @@ enum uc_ca_state {
 #define UC_FLOW_HOLE        0x4000  /* hole_seq is a segment that others of the guest overtook */
 #define UC_FLOW_PROBED      0x8000  /* a byte at snd_nxt went into a shut window */
 #define UC_FLOW_RUNTS       0x10000 /* window.h: fills a window with a part of a segment */
+#define UC_FLOW_PEER_DCTCP  0x20000 /* as far as its ECT on segments without data tells: echo.h */
+#define UC_FLOW_ECN         0x40000 /* the flow has ECN on the network: ECE means what it says */
+#define UC_FLOW_GIVEN       0x80000 /* a window was given, so furthest_edge is one */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
@@ -77,6 +80,21 @@ struct uc_dctcp {
 	__u32 window_end;
 };
 
+/* How many segments of a window are timed: track.h. */
+#define UC_TIMERS 4
+
+/* A segment on its way: it ends at `end` and passed at `at_us`. Behind snd_una: not in use. */
+struct uc_timer {
+	__u32 end;
+	__u32 at_us;
+};
+
+struct uc_delay {
+	struct uc_timer timers[UC_TIMERS];
+	__u32 last_us; /* the last two round-trip times since the last decrease; 0: none */
+	__u32 before_us;
+};
+
 struct uc_flow {
 	__u64 seen_ns; /* last segment in either direction: idle flows are collected by it */
 	__u64 timed_ns;
@@ -85,8 +103,9 @@ struct uc_flow {
 	/* the guest's data, as the host sees it pass */
 	__u32 snd_una;
 	__u32 snd_nxt;
-	__u32 edge;        /* ack + window last given to the guest */
-	__u32 acked_bytes; /* acknowledged, not yet counted as a whole segment */
+	__u32 edge;          /* ack + window last given to the guest */
+	__u32 furthest_edge; /* the furthest of those: guard.h */
+	__u32 acked_bytes;   /* acknowledged, not yet counted as a whole segment */
 	__u32 timed_seq;
 	__u32 srtt_us;   /* ×8, RFC 6298 */
 	__u32 rttvar_us; /* ×4 */
@@ -122,12 +141,16 @@ struct uc_flow {
 	__u8 dup_acks;
 	__u8 syns;     /* SYNs of the guest so far, ≤ 255 */
 	__u8 backoffs; /* profile `rfc`: timeouts since the last round-trip time was measured */
-	__u8 peer_is_dctcp; /* as far as its ECT on segments without data tells: echo.h */
 	struct uc_policy policy;
+
+	/* Law `delay` only, and last: a law that doesn't use it never touches its cache line. */
+	struct uc_delay delay;
 };
 
 _Static_assert(sizeof(struct uc_segment) == 24, "the contract with the homes: size of uc_segment");
-_Static_assert(sizeof(struct uc_flow) <= 192, "a flow must stay within three cache lines");
+_Static_assert(__builtin_offsetof(struct uc_flow, delay) <= 192,
+	       "what every law needs must stay within three cache lines");
+_Static_assert(sizeof(struct uc_flow) <= 256, "a flow must stay within four cache lines");
 
 static __always_inline __u32 uc_flight_bytes(const struct uc_flow *flow)
 {

@@ -7,6 +7,7 @@
  * Guest accepts:    ← SYN as it is   ;  SYN-ACK + ECE →
  *
  * A guest that answers for itself (ECE in its own SYN or SYN-ACK) speaks ECN and is left alone.
+ * Unless policy says otherwise: offer.h.
  */
 #ifndef UC_HANDSHAKE_H
 #define UC_HANDSHAKE_H
@@ -14,7 +15,9 @@
 #include "echo.h"
 #include "edit.h"
 #include "flow.h"
+#include "guard.h"
 #include "laws/ecn.h"
+#include "offer.h"
 #include "reason.h"
 #include "window.h"
 
@@ -60,17 +63,16 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 					      const struct uc_segment *segment, __u64 now_ns,
 					      struct uc_edit *edit)
 {
-	__u8 asks = (segment->flags & (UC_ECE | UC_CWR)) == (UC_ECE | UC_CWR);
 	__u8 from_guest = segment->direction == UC_FROM_GUEST;
 	__u8 again = flow->syns && flow->stage == UC_SYN_SENT && flow->snd_una == segment->seq;
 	__u8 syns = again ? flow->syns + (flow->syns < 255) : 1;
+	__u8 asked = again && flow->bits & UC_FLOW_ECN;
 	struct uc_flow fresh = {};
 	enum uc_reason reason = uc_forbidden(segment);
 
 	*edit = uc_edit_none(segment);
-	/* a SYN out of the network into a live connection may be forged (RFC 5961 §4) */
 	if (!from_guest && flow->stage == UC_TRANSLATING && !uc_is_closed(flow))
-		return UC_NO_HANDSHAKE;
+		return uc_syn_into_live(flow, segment, edit);
 	if (policy->law == UC_LAW_PASS)
 		return UC_NO_POLICY;
 	if (reason != UC_TRANSLATED)
@@ -78,10 +80,9 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 	/* A simultaneous open has two SYNs and two answers: too rare to be worth a state. */
 	if (flow->stage == UC_SYN_SENT && flow->syns && !from_guest)
 		return UC_SIMULTANEOUS_OPEN;
-	if (from_guest && (asks || segment->options & UC_OPT_AE))
-		return UC_GUEST_SPEAKS_ECN;
-	if (!from_guest && (!asks || segment->options & UC_OPT_AE))
-		return UC_PEER_REFUSED_ECN;
+	reason = uc_unfit(policy, segment);
+	if (reason != UC_TRANSLATED)
+		return reason;
 
 	*flow = fresh;
 	flow->policy = *policy;
@@ -96,17 +97,19 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 		flow->bits |= UC_FLOW_SACK;
 	if (segment->options & UC_OPT_TIMESTAMPS)
 		flow->bits |= UC_FLOW_TIMESTAMPS;
+	/* a host asks for it by policy; who is observed, by itself, in one of its SYNs */
+	if (uc_law_wants_ecn(policy) && (!policy->observe || uc_asks_for_ecn(segment) || asked))
+		flow->bits |= UC_FLOW_ECN;
 	if (from_guest) {
 		flow->timed_ns = now_ns;
 		flow->snd_una = segment->seq;
 		flow->snd_nxt = uc_segment_end(segment);
-		edit->ecn = UC_NOT_ECT; /* RFC 3168 §6.1.1: a SYN is not ECT */
-		/* RFC 3168 §6.1.1.1: a SYN that got no answer may be repeated without the offer */
-		if (syns <= policy->ecn_syns || policy->ecn_syns == UC_ECN_SYNS_ALWAYS)
-			edit->flags |= UC_ECE | UC_CWR;
 	} else {
 		uc_echo_learn(flow, segment);
+		flow->edge = segment->window; /* from where, the guest's answer tells */
+		flow->echoed_ack = segment->seq + 1;
 	}
+	uc_edit_syn(flow, segment, edit);
 	return UC_TRANSLATED;
 }
 
@@ -131,6 +134,8 @@ static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segme
 	if (flow->bits & UC_FLOW_TIMESTAMPS)
 		mss_bytes -= UC_TIMESTAMPS_BYTES;
 	flow->mss_bytes = mss_bytes;
+	if (!uc_agrees_to_ecn(answer) && flow->policy.observe)
+		flow->bits &= ~UC_FLOW_ECN;
 	flow->stage = UC_TRANSLATING;
 	/* the guest's SYN or SYN-ACK was the segment before una: no retransmission can equal it */
 	flow->retransmitted_seq = flow->snd_una - 1;
@@ -151,6 +156,7 @@ static __always_inline enum uc_reason
 uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struct uc_edit *edit)
 {
 	enum uc_reason reason = uc_forbidden(segment);
+	__u8 observe = flow->policy.observe;
 
 	if (flow->stage == UC_SYN_RECEIVED)
 		return UC_SIMULTANEOUS_OPEN;
@@ -159,10 +165,12 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		if (segment->ack - flow->snd_una - 1 > uc_flight_bytes(flow) - 1)
 			return UC_NO_HANDSHAKE;
 		/* Law 6: refused or garbled, the guest never asked and sees nothing of it. */
-		edit->flags &= ~(UC_ECE | UC_CWR);
+		if (!observe)
+			edit->flags &= ~(UC_ECE | UC_CWR);
 		if (reason != UC_TRANSLATED)
 			return reason;
-		if ((segment->flags & (UC_ECE | UC_CWR)) != UC_ECE || segment->options & UC_OPT_AE)
+		if (uc_law_wants_ecn(&flow->policy) &&
+		    ((!uc_agrees_to_ecn(segment) && !observe) || segment->options & UC_OPT_AE))
 			return UC_PEER_REFUSED_ECN;
 		/* data in the SYN that the peer didn't take will be sent again, as new */
 		flow->snd_una = segment->ack;
@@ -172,20 +180,22 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		/* the first round-trip time; RFC 6298 §3: not of a SYN that was sent twice */
 		if (flow->syns == 1)
 			uc_sample_rtt(flow, flow->seen_ns - flow->timed_ns);
-		if (uc_is_coarse(flow))
+		if (uc_is_coarse(flow) && !observe)
 			return UC_COARSE_WINDOW;
 	}
 	uc_echo_learn(flow, segment);
-	edit->flags &= ~(UC_ECE | UC_CWR);
-	edit->ecn = UC_NOT_ECT;
-	edit->window = uc_first_window(flow, segment);
+	if (!observe) {
+		edit->flags &= ~(UC_ECE | UC_CWR);
+		edit->ecn = UC_NOT_ECT;
+		edit->window = uc_first_window(flow, segment);
+	}
 	/* a repeated or forged one in the middle of the flow gives the guest no window */
 	if (flow->snd_una != segment->ack || flow->snd_nxt != segment->ack)
 		return UC_TRANSLATED;
 	/* kept in the scale of the ACKs that will be compared with them */
 	flow->peer_window = uc_units_up(segment->window, flow->wscale);
-	flow->given_window = edit->window >> flow->wscale;
-	flow->edge = segment->ack + edit->window;
+	flow->given_window = observe ? flow->peer_window : edit->window >> flow->wscale;
+	uc_give(flow, segment->ack + edit->window);
 	return UC_TRANSLATED;
 }
 
@@ -194,21 +204,30 @@ static __always_inline enum uc_reason
 uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, struct uc_edit *edit)
 {
 	enum uc_reason reason = uc_forbidden(segment);
+	__u8 observe = flow->policy.observe;
 
 	if (flow->stage == UC_SYN_SENT)
 		return UC_SIMULTANEOUS_OPEN;
 	if (flow->stage == UC_SYN_RECEIVED) {
 		if (reason != UC_TRANSLATED)
 			return reason;
-		if (segment->flags & (UC_ECE | UC_CWR) || segment->options & UC_OPT_AE)
+		if ((segment->flags & (UC_ECE | UC_CWR) && !observe) ||
+		    segment->options & UC_OPT_AE)
 			return UC_GUEST_SPEAKS_ECN;
 		flow->snd_una = segment->seq + 1;
 		flow->snd_nxt = uc_segment_end(segment);
+		/* RFC 7413 §3: who has taken data from the SYN may send into the SYN's window,
+		 * everybody else waits for an ACK that gives another */
+		flow->edge += flow->snd_una;
+		if (segment->ack != flow->echoed_ack)
+			uc_give(flow, flow->edge);
 		flow->echoed_ack = segment->ack;
 		uc_agree(flow, segment);
-		if (uc_is_coarse(flow))
+		if (uc_is_coarse(flow) && !observe)
 			return UC_COARSE_WINDOW;
 	}
+	if (observe || !uc_law_wants_ecn(&flow->policy))
+		return UC_TRANSLATED;
 	/* RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and not CWR, and is not ECT; in law `dctcp`
 	 * it is (RFC 8257 §3.6), where a SYN is not: classic listeners refuse one that is */
 	edit->flags = (edit->flags & ~UC_CWR) | UC_ECE;

@@ -52,7 +52,7 @@ struct uc_policy {
 	__u8 echo;                    /* enum uc_echo_kind: of the peer */
 	/* any law */
 	__u8 guest_ecn;      /* enum uc_guest_ecn */
-	__u8 guard_segments; /* data this many segments beyond the edge given is dropped; 0: no guard */
+	__u8 guard_segments; /* data so far beyond the edge given is dropped; 0: no guard */
 	__u8 observe;        /* 1: keep the shadow and write nothing */
 	/* law `delay` only */
 	__u32 target_us;       /* the round-trip time to keep to, of a large window */

@@ -25,7 +25,8 @@
 	X(COARSE_WINDOW, "coarse_window", "the peer's window scale can't express one segment")     \
 	X(SIMULTANEOUS_OPEN, "simultaneous_open", "both ends sent a SYN")                          \
 	X(TABLE_FULL, "table_full", "the flow table had no free place")                            \
-	X(BEYOND_EDGE, "beyond_edge", "dropped: data beyond the window given, which policy forbids") \
+	X(BEYOND_EDGE, "beyond_edge",                                                              \
+	  "dropped: data beyond the window given, which policy forbids")                           \
 	X(EDIT_FAILED, "edit_failed", "the kernel refused to write the packet")
 
 enum uc_reason {

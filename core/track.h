@@ -31,6 +31,7 @@ enum uc_sent {
 /* What an ACK to the guest says. */
 struct uc_ack {
 	__u32 acked_bytes; /* newly acknowledged */
+	__u32 rtt_us;      /* of the last timed segment that it covers; 0: none */
 	__u8 duplicate;    /* RFC 5681 §2 */
 	__u8 old;          /* outside snd_una … snd_nxt: says nothing */
 	__u8 ece;
@@ -124,6 +125,79 @@ static __always_inline void uc_learn_runt(struct uc_flow *flow, const struct uc_
 	flow->runt_short_bytes = mss_bytes - segment->payload_bytes % mss_bytes;
 }
 
+/*
+ * Timers, for laws that need more than the one round-trip time in a window that RFC 6298 asks for:
+ * the segments of a window about a quarter of it apart. Only law `delay` pays for them.
+ */
+static __always_inline __u8 uc_has_timers(const struct uc_flow *flow)
+{
+	return flow->policy.law == UC_LAW_DELAY;
+}
+
+static __always_inline void uc_stop_timers(struct uc_flow *flow)
+{
+	for (int i = 0; i < UC_TIMERS; i++)
+		flow->delay.timers[i].end = flow->snd_una;
+}
+
+/* New data that ends at snd_nxt has passed. */
+static __always_inline void uc_start_timer(struct uc_flow *flow, __u64 now_ns)
+{
+	__u32 newest = flow->snd_una, spacing_bytes = flow->reno.cwnd / UC_TIMERS;
+	__u8 running = 0;
+
+	for (int i = 0; i < UC_TIMERS; i++) {
+		if (uc_after(flow->delay.timers[i].end, newest)) {
+			newest = flow->delay.timers[i].end;
+			running = 1;
+		}
+	}
+	if (running && flow->snd_nxt - newest < spacing_bytes)
+		return;
+	for (int i = 0; i < UC_TIMERS; i++) {
+		if (uc_after(flow->delay.timers[i].end, flow->snd_una))
+			continue;
+		flow->delay.timers[i].end = flow->snd_nxt;
+		flow->delay.timers[i].at_us = (__u32)(now_ns / 1000);
+		return;
+	}
+}
+
+/*
+ * What the timers say of an ACK that has moved snd_una by acked_bytes. Of several the last one
+ * sent: the others have waited for it. Receivers delay the ACK of a lone segment (RFC 9293
+ * §3.8.6.3: up to 500 ms, and until their application answers), never that of a second one. So an
+ * ACK of one segment that leaves none in flight tells nothing.
+ */
+static __always_inline __u32 uc_read_timers(struct uc_flow *flow, __u32 acked_bytes, __u64 now_ns)
+{
+	__u8 delayed = acked_bytes <= flow->mss_bytes && !uc_flight_bytes(flow);
+	__u32 newest = flow->snd_una - acked_bytes, at_us = 0;
+	__u8 read = 0;
+	__s32 rtt_us;
+
+	for (int i = 0; i < UC_TIMERS; i++) {
+		struct uc_timer *timer = &flow->delay.timers[i];
+
+		if (uc_after(timer->end, flow->snd_una))
+			continue;
+		if (uc_after(timer->end, newest)) {
+			newest = timer->end;
+			at_us = timer->at_us;
+			read = 1;
+		}
+		/* comparisons are circular: what lies behind must not fall 2 GiB behind */
+		timer->end = flow->snd_una;
+	}
+	if (!read || delayed)
+		return 0;
+	rtt_us = (__s32)((__u32)(now_ns / 1000) - at_us);
+	/* two CPUs' clocks may differ by a little; 0 would be "none" */
+	if (rtt_us < 1)
+		return 1;
+	return rtt_us < UC_RTT_MAX_US ? rtt_us : UC_RTT_MAX_US;
+}
+
 /* A segment of the guest: what is it, and how far has the guest come? */
 static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 						  const struct uc_segment *segment, __u64 now_ns)
@@ -150,6 +224,8 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 		uc_remember_resent(flow, sent, segment->seq, end);
 		/* RFC 6298 §3 (Karn): an ACK of data sent twice times nothing */
 		flow->bits &= ~UC_FLOW_TIMED;
+		if (uc_has_timers(flow))
+			uc_stop_timers(flow);
 		if (uc_after(end, flow->snd_nxt))
 			flow->snd_nxt = end;
 		flow->sent_ns = now_ns;
@@ -169,6 +245,8 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 		flow->timed_seq = end;
 		flow->timed_ns = now_ns;
 	}
+	if (uc_has_timers(flow))
+		uc_start_timer(flow, now_ns);
 	return UC_SENT_NEW;
 }
 
@@ -208,7 +286,7 @@ static __always_inline __u32 uc_rto_us(const struct uc_flow *flow)
 static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 						  const struct uc_segment *segment, __u64 now_ns)
 {
-	struct uc_ack ack = {.ece = !!(segment->flags & UC_ECE)};
+	struct uc_ack ack = {.ece = segment->flags & UC_ECE && flow->bits & UC_FLOW_ECN};
 
 	/* the peer has taken the byte of a window probe */
 	if (flow->bits & UC_FLOW_PROBED && segment->ack == flow->snd_nxt + 1) {
@@ -252,6 +330,8 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 		flow->bits &= ~UC_FLOW_TIMED;
 		uc_sample_rtt(flow, now_ns - flow->timed_ns);
 	}
+	if (uc_has_timers(flow))
+		ack.rtt_us = uc_read_timers(flow, ack.acked_bytes, now_ns);
 	return ack;
 }
 

@@ -1,17 +1,32 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Laws that answer ECE: `ecn` (RFC 3168) and `dctcp` (RFC 8257), over either profile of NewReno.
- * Also the one way by which every caller reaches a law.
+ * Also the one way by which every caller reaches a law, `delay` too.
  */
 #ifndef UC_LAWS_ECN_H
 #define UC_LAWS_ECN_H
 
 #include "dctcp.h"
+#include "delay.h"
 #include "reno_linux.h"
 #include "reno_rfc.h"
 
 /* A window that throttles nothing. */
 #define UC_UNLIMITED_BYTES 0x7fffffff
+/*
+ * While a guest repairs a loss, its own machine governs; but the guard can hold nobody to a window
+ * that throttles nothing, and a loss is easily feigned. So where there is a guard, the window is
+ * what a repair needs at most: the flight that it began with, twice ssthresh, and the ssthresh of
+ * new data that RFC 5681 and RFC 6937 let out during a round trip of it.
+ */
+#define UC_GUARDED_REPAIR_SSTHRESH 3
+
+/* Has the law a use for marks? If not, no offer is made for it, and nothing that the flow sends is
+ * ECN-capable: the network must not mark what nobody answers for (RFC 3168 §5). */
+static __always_inline __u8 uc_law_wants_ecn(const struct uc_policy *policy)
+{
+	return policy->law != UC_LAW_DELAY;
+}
 
 static __always_inline void uc_law_open(struct uc_flow *flow)
 {
@@ -21,7 +36,9 @@ static __always_inline void uc_law_open(struct uc_flow *flow)
 	flow->reno.recover = flow->snd_una - 2;
 	flow->reno.reduced_seq = flow->snd_una - 1;
 	uc_dctcp_open(flow);
-	if (flow->policy.profile == UC_PROFILE_RFC)
+	if (flow->policy.law == UC_LAW_DELAY)
+		uc_delay_open(flow);
+	else if (flow->policy.profile == UC_PROFILE_RFC)
 		uc_rfc_open(flow);
 	else
 		uc_linux_open(flow);
@@ -31,7 +48,9 @@ static __always_inline void uc_law_open(struct uc_flow *flow)
 static __always_inline void uc_law_sent(struct uc_flow *flow, enum uc_sent sent, __u32 segments,
 					__u64 idle_us)
 {
-	if (flow->policy.profile == UC_PROFILE_RFC)
+	if (flow->policy.law == UC_LAW_DELAY)
+		uc_delay_sent(flow, sent, idle_us);
+	else if (flow->policy.profile == UC_PROFILE_RFC)
 		uc_rfc_sent(flow, sent, idle_us);
 	else
 		uc_linux_sent(flow, sent, segments, idle_us);
@@ -95,7 +114,9 @@ static __always_inline void uc_law_ack(struct uc_flow *flow, const struct uc_ack
 {
 	if (flow->policy.law == UC_LAW_DCTCP)
 		uc_dctcp_observe(flow, ack);
-	if (flow->policy.profile == UC_PROFILE_RFC)
+	if (flow->policy.law == UC_LAW_DELAY)
+		uc_delay_ack(flow, ack);
+	else if (flow->policy.profile == UC_PROFILE_RFC)
 		uc_rfc_ecn(flow, ack);
 	else
 		uc_linux_ecn(flow, ack);
@@ -106,9 +127,15 @@ static __always_inline __u32 uc_law_window_bytes(const struct uc_flow *flow)
 {
 	__u64 bytes = flow->reno.cwnd;
 
+	if (flow->policy.law == UC_LAW_DELAY)
+		return uc_delay_window_bytes(flow);
 	if (flow->policy.profile == UC_PROFILE_LINUX) {
-		if (flow->ca == UC_CA_RECOVERY || flow->ca == UC_CA_LOSS)
-			return UC_UNLIMITED_BYTES;
+		if (!flow->policy.observe &&
+		    (flow->ca == UC_CA_RECOVERY || flow->ca == UC_CA_LOSS)) {
+			if (!flow->policy.guard_segments)
+				return UC_UNLIMITED_BYTES;
+			bytes = UC_GUARDED_REPAIR_SSTHRESH * (__u64)flow->reno.ssthresh;
+		}
 		bytes *= flow->mss_bytes;
 	}
 	return bytes < UC_UNLIMITED_BYTES ? bytes : UC_UNLIMITED_BYTES;
