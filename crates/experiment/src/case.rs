@@ -121,6 +121,18 @@ pub enum Law {
     Delay,
 }
 
+impl Law {
+    /// Its name in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Law::Pass => "pass",
+            Law::Ecn => "ecn",
+            Law::Dctcp => "dctcp",
+            Law::Delay => "delay",
+        }
+    }
+}
+
 /// How literally a law is emulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

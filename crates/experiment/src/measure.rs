@@ -302,6 +302,18 @@ impl Measure {
         }
     }
 
+    /// The part of the run that it looks at, where it is not the measured one.
+    pub fn during(&self) -> Option<[Nanos; 2]> {
+        match self {
+            Measure::Share { during, .. }
+            | Measure::Jain { during, .. }
+            | Measure::Goodput { during, .. }
+            | Measure::Utilisation { during, .. }
+            | Measure::Queue { during, .. } => *during,
+            _ => None,
+        }
+    }
+
     /// The groups that it looks at, by the key that names them; none for a ratio.
     pub fn groups(&self) -> Vec<(&'static str, &str)> {
         match self {

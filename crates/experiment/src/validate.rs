@@ -4,7 +4,10 @@ mod application;
 mod arms;
 mod case;
 mod expect;
+mod measure;
 mod network;
+mod parameters;
+mod pattern;
 mod stack;
 mod sweep;
 

@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::application::check_application;
+use super::parameters::check_parameters;
+use super::pattern::check_pattern;
 use super::{Check, check_name, ensure, fault};
+use crate::application::Application;
 use crate::case::{Case, Guests};
 use crate::network::Topology;
-use crate::schema::Experiment;
+use crate::schema::{Experiment, SERVER_STACK};
 use crate::wording::suggest;
 
 /// What a run's memory and tables are meant for.
@@ -16,6 +19,13 @@ const FLOWS_MAX: u32 = 100_000;
 pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Check {
     if case.guests.is_empty() {
         return fault(format!("{key}.guests"), "no guests; add a [[case.guests]]");
+    }
+    if let Some(receiver) = case
+        .receiver
+        .as_deref()
+        .filter(|name| *name != SERVER_STACK)
+    {
+        check_stack_name(&format!("{key}.receiver"), receiver, experiment)?;
     }
     let mut names = BTreeSet::new();
     let mut hosts = BTreeMap::new();
@@ -28,6 +38,7 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
         })?;
         check_guests(&key, guests, experiment)?;
         check_ends(&key, guests, experiment)?;
+        check_pattern(&key, guests, experiment.network.topology)?;
         if let Some(host) = &guests.host {
             let (from, _) = guests.ends(experiment.network.topology);
             let first = *hosts.entry(host).or_insert(from);
@@ -58,15 +69,21 @@ fn check_guests(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
     if let Some(host) = &guests.host {
         check_name(&format!("{key}.host"), host)?;
     }
-    ensure(
-        experiment.stacks.contains_key(&guests.stack),
-        &format!("{key}.stack"),
-        || {
-            let known: Vec<&str> = experiment.stacks.keys().map(String::as_str).collect();
-            let suggestion = suggest(&guests.stack, &known);
-            format!("no [stack.{}]; {suggestion}", guests.stack)
-        },
-    )?;
+    check_stack_name(&format!("{key}.stack"), &guests.stack, experiment)?;
+    check_parameters(key, guests)?;
+    check_application(&format!("{key}.application"), &guests.application)?;
+    check_times(key, guests, experiment)
+}
+
+fn check_stack_name(key: &str, name: &str, experiment: &Experiment) -> Check {
+    ensure(experiment.stacks.contains_key(name), key, || {
+        let known: Vec<&str> = experiment.stacks.keys().map(String::as_str).collect();
+        format!("no [stack.{name}]; {}", suggest(name, &known))
+    })
+}
+
+/// A flow begins before it ends, and before the run does.
+fn check_times(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
     let last_start = guests.start.0.saturating_add(guests.start_spread.0);
     ensure(
         last_start < experiment.duration.0,
@@ -76,7 +93,21 @@ fn check_guests(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
             format!("with start_spread it reaches the end of the run, {duration}; start sooner")
         },
     )?;
-    check_application(&format!("{key}.application"), &guests.application)
+    let Some(stop) = guests.stop else {
+        return Ok(());
+    };
+    let key = format!("{key}.stop");
+    ensure(guests.application == Application::Bulk, &key, || {
+        let name = guests.application.name();
+        format!("is for bulk flows, and this is {name}; leave it out")
+    })?;
+    ensure(stop.0 > last_start, &key, || {
+        format!("{stop} is not after every start; stop later")
+    })?;
+    let duration = experiment.duration;
+    ensure(stop <= duration, &key, || {
+        format!("{stop} is after the end of the run, {duration}; leave it out")
+    })
 }
 
 /// The switches or leaves where a group and its receivers are.

@@ -1,10 +1,8 @@
 //! Expectations that can be judged: their bounds, and the cases and groups that they name.
 
+use super::measure::check_measure;
 use super::{Check, Fault, ensure, fault};
-use crate::application::Application;
 use crate::expect::Expectation;
-use crate::measure::Measure;
-use crate::record::ACK_GAP_BIN;
 use crate::schema::Experiment;
 use crate::sweep::Sweep;
 use crate::wording::suggest;
@@ -112,69 +110,5 @@ fn check_trend(key: &str, expect: &Expectation, along: &str, experiment: &Experi
         .map_or(sweep.settings(), |labels| labels.list().len());
     ensure(left >= 2, &key_along, || {
         "has one point, and no direction; give the axis two settings or more".into()
-    })
-}
-
-fn check_measure(key: &str, measure: &Measure, experiment: &Experiment) -> Check {
-    if let Measure::Ratio { of, to } = measure {
-        check_measure(&format!("{key}.of"), of, experiment)?;
-        return check_measure(&format!("{key}.to"), to, experiment);
-    }
-    let Some(name) = measure.case() else {
-        return Ok(());
-    };
-    let Some(case) = experiment.case(name) else {
-        let known: Vec<&str> = experiment
-            .cases
-            .iter()
-            .map(|case| case.name.as_str())
-            .collect();
-        return fault(
-            format!("{key}.case"),
-            format!("no case `{name}`; {}", suggest(name, &known)),
-        );
-    };
-    check_gaps(key, measure)?;
-    for (field, group) in measure.groups() {
-        let transfers = matches!(measure, Measure::Fct { .. } | Measure::Unfinished { .. });
-        let bulk = case
-            .group(group)
-            .is_some_and(|guests| guests.application == Application::Bulk);
-        ensure(!(transfers && bulk), &format!("{key}.{field}"), || {
-            format!("group `{group}` is bulk, which never completes; give it another application")
-        })?;
-        ensure(
-            case.group(group).is_some(),
-            &format!("{key}.{field}"),
-            || {
-                let known: Vec<&str> = case
-                    .guests
-                    .iter()
-                    .map(|guests| guests.name.as_str())
-                    .collect();
-                format!(
-                    "no group `{group}` in case `{name}`; {}",
-                    suggest(group, &known)
-                )
-            },
-        )?;
-    }
-    Ok(())
-}
-
-/// Gaps are kept in bins.
-fn check_gaps(key: &str, measure: &Measure) -> Check {
-    let Measure::AckGaps { from, to, .. } = measure else {
-        return Ok(());
-    };
-    for (field, value) in [("from", *from), ("to", to.unwrap_or_default())] {
-        ensure(
-            value.0.is_multiple_of(ACK_GAP_BIN.0),
-            &format!("{key}.{field}"),
-            || format!("{value} is inside a bin; give a multiple of {ACK_GAP_BIN}"),
-        )?;
-    }
-    ensure(to.is_none_or(|to| to > *from), &format!("{key}.to"), || {
-        format!("is not above from, {from}")
     })
 }
