@@ -51,7 +51,7 @@ pub use expect::{Bound, Claim, Direction, Expectation, Labels};
 pub use histogram::Histogram;
 pub use measure::{Alpha, Measure, QueueUnit};
 pub use measure_error::{MeasureError, Which};
-pub use network::{Family, Network, Queue, Topology};
+pub use network::{Family, Network, NotEct, Queue, Topology};
 pub use parameters::{Echo, GuestEcn, Parameters};
 pub use pattern::Pattern;
 pub use record::{

@@ -47,10 +47,14 @@ impl Network {
             Queue::Droptail { limit } => QueueSpec::DropTail {
                 limit: Length::Bytes(limit.0.into()),
             },
-            Queue::Threshold { limit, mark } => QueueSpec::Threshold {
+            Queue::Threshold {
+                limit,
+                mark,
+                not_ect,
+            } => QueueSpec::Threshold {
                 limit: Length::Bytes(limit.0.into()),
                 mark: Length::Bytes(mark.0.into()),
-                drop_not_ect: true,
+                drop_not_ect: *not_ect == NotEct::Drop,
             },
             Queue::Red {
                 min,
@@ -191,7 +195,22 @@ pub enum Queue {
     Threshold {
         /// Its capacity.
         limit: Bytes,
-        /// A packet that finds more than this is marked, or dropped if it can't be.
+        /// A packet that finds more than this is marked.
         mark: Bytes,
+        /// What becomes of one that can't be marked there. Default `drop`.
+        #[serde(default)]
+        not_ect: NotEct,
     },
+}
+
+/// What becomes of packets that can't be marked and find more than the threshold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NotEct {
+    /// They are dropped, as switches do whose marking is (weighted) RED's: SYNs, and all packets of
+    /// flows without ECN.
+    #[default]
+    Drop,
+    /// They wait, up to the queue's capacity, as where marking is apart from dropping.
+    Queue,
 }

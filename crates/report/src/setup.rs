@@ -1,7 +1,7 @@
 //! The set-up in words.
 
 use uc_experiment::{
-    Application, Case, Experiment, Family, Frto, Guests, Law, Network, Parameters, Pattern,
+    Application, Case, Experiment, Family, Frto, Guests, Law, Network, NotEct, Parameters, Pattern,
     Profile, Queue, Sizes, Stack, Sweep, Topology,
 };
 
@@ -85,8 +85,16 @@ fn network(network: &Network) -> String {
 fn queue(queue: &Queue) -> String {
     match queue {
         Queue::Droptail { limit } => format!("DropTail of {limit}."),
-        Queue::Threshold { limit, mark } => {
-            format!("Marks above {mark} of instantaneous queue, drops above {limit}.")
+        Queue::Threshold {
+            limit,
+            mark,
+            not_ect,
+        } => {
+            let rest = match not_ect {
+                NotEct::Drop => "",
+                NotEct::Queue => " What can't be marked waits.",
+            };
+            format!("Marks above {mark} of instantaneous queue, drops above {limit}.{rest}")
         }
         Queue::Red {
             min,
@@ -182,17 +190,15 @@ fn case(case: &Case) -> String {
         words.push_str(&format!("; receivers of stack {stack}"));
     }
     if let Some(law) = case.receiver_law {
-        words.push_str(&format!("; {} on the receivers' ports", law_name(law)));
+        words.push_str(&format!("; {} on the receivers' ports", law_words(law)));
     }
     words
 }
 
-fn law_name(law: Law) -> &'static str {
+fn law_words(law: Law) -> String {
     match law {
-        Law::Pass => "programs that pass everything",
-        Law::Ecn => "law ecn",
-        Law::Dctcp => "law dctcp",
-        Law::Delay => "law delay",
+        Law::Pass => "programs that pass everything".into(),
+        law => format!("law {}", law.name()),
     }
 }
 
@@ -205,7 +211,7 @@ fn guests(guests: &Guests) -> String {
     };
     let law = guests.law.map_or_else(String::new, |law| {
         let parameters = parameters(&guests.parameters);
-        format!(", {} on the port{profile}{parameters}", law_name(law))
+        format!(", {} on the port{profile}{parameters}", law_words(law))
     });
     let flows = match guests.flows {
         1 => String::new(),

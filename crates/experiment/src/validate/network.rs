@@ -14,7 +14,7 @@ pub(super) fn check_network(network: &Network) -> Check {
     check_topology(network)?;
     match &network.queue {
         Queue::Droptail { limit } => check_limit(limit.0),
-        Queue::Threshold { limit, mark } => {
+        Queue::Threshold { limit, mark, .. } => {
             check_limit(limit.0)?;
             ensure(mark.0 < limit.0, "network.queue.mark", || {
                 format!("{mark} is not below the limit {limit}: it would never mark")
