@@ -29,20 +29,17 @@ pub struct LivePorts {
 
 impl Ports for LivePorts {
     fn attach(&mut self, port: &Port<'_>) -> Result<(), PortError> {
-        let Some(law) = port.guest.law else {
-            return Ok(());
-        };
         if self.programs.is_none() {
             self.programs = Some(Programs::load(LAB_FLOWS_MAX)?);
         }
         let programs = self.programs.as_ref().ok_or("no programs were loaded")?;
         // Experiments' native peers run with tcp_ecn_fallback=0; so does their translation.
-        let (profile, parameters) = (port.guest.profile, &port.guest.parameters);
-        let policy = policy(law, profile, parameters, consts::ECN_SYNS_ALWAYS as u8);
+        let ecn_syns = consts::ECN_SYNS_ALWAYS as u8;
+        let policy = policy(port.law, port.profile, &port.parameters, ecn_syns);
         programs.set_policy(port.ifindex, &policy)?;
         self.links
             .push(programs.attach(port.ifindex, AttachVia::Auto)?);
-        self.by_guest.insert(port.guest.address, port.ifindex);
+        self.by_guest.insert(port.address, port.ifindex);
         Ok(())
     }
 
@@ -55,6 +52,8 @@ impl Ports for LivePorts {
             .flatten()?;
         Some(ShadowSample {
             window_bytes: uc_core::window_bytes(&view.state),
+            alpha_q30: (view.state.policy.law == consts::LAW_DCTCP as u8)
+                .then_some(view.state.dctcp.alpha_q30),
         })
     }
 

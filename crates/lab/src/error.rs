@@ -115,6 +115,9 @@ pub enum LabError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// A congestion control that the kernel lacks could not be brought.
+    #[error("this kernel has no congestion control of a stack: {0}")]
+    Guest(#[source] uc_guest::GuestError),
     /// A guest could not reach the server in time.
     #[error(
         "{guest} did not connect to {server} within {seconds} s ({detail}); \
@@ -163,12 +166,12 @@ pub enum LabError {
     #[error("[network] of the experiment: {0}")]
     Network(#[source] uc_net::NetError),
     /// The program on a port could not be attached.
-    #[error("attaching to port {ifname} of {guest} failed: {source}")]
+    #[error("attaching to port {ifname} of {node} failed: {source}")]
     Port {
         /// The host-side interface.
         ifname: String,
-        /// The guest's label.
-        guest: String,
+        /// A guest's label or "the server".
+        node: String,
         /// What the loader said.
         source: PortError,
     },

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uc_experiment::Network;
 
 use crate::error::{LabError, PortError};
-use crate::plan::{Guest, Plan};
+use crate::plan::Plan;
 use crate::ports::{Port, Ports};
 use crate::relay::WireReport;
 use crate::traffic;
@@ -41,24 +41,20 @@ impl Lab {
         })
     }
 
-    /// Hands the port of every guest that has a law to `ports`, inside the hosts' namespace.
+    /// Hands every port that has a law to `ports`, inside the hosts' namespace.
     ///
     /// # Errors
     /// [`LabError::Port`] with the port and what the loader said.
     pub fn attach(&self, plan: &Plan, ports: &mut dyn Ports) -> Result<(), LabError> {
-        let translated: Vec<&Guest> = plan
-            .guests
-            .iter()
-            .filter(|guest| guest.law.is_some())
-            .collect();
+        let mut translated = Port::translated(plan);
         if translated.is_empty() {
             return Ok(());
         }
         self.wiring.hosts.enter(|| {
-            translated.iter().try_for_each(|guest| {
-                attach_one(guest, ports).map_err(|source| LabError::Port {
-                    ifname: guest.port.clone(),
-                    guest: guest.label.clone(),
+            translated.iter_mut().try_for_each(|port| {
+                attach_one(port, ports).map_err(|source| LabError::Port {
+                    ifname: port.ifname.into(),
+                    node: port.node.into(),
                     source,
                 })
             })
@@ -79,11 +75,7 @@ impl Lab {
     }
 }
 
-fn attach_one(guest: &Guest, ports: &mut dyn Ports) -> Result<(), PortError> {
-    let ifindex = nix::net::if_::if_nametoindex(guest.port.as_str())?;
-    ports.attach(&Port {
-        ifname: &guest.port,
-        ifindex,
-        guest,
-    })
+fn attach_one(port: &mut Port<'_>, ports: &mut dyn Ports) -> Result<(), PortError> {
+    port.ifindex = nix::net::if_::if_nametoindex(port.ifname)?;
+    ports.attach(port)
 }

@@ -7,12 +7,14 @@
 //! Read in this order:
 //! - [`run`]: one run of one case, the entry point ([`run_case`]).
 //! - [`need`]: what the machine must offer.
-//! - [`plan`], [`netns`], [`wiring`], [`stack`], [`tap`]: guests, hosts and the server.
+//! - [`plan`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts and the
+//!   server.
 //! - [`wire`], [`relay`], [`emulation`], [`frame`], [`flow`], [`lateness`]: the network.
 //! - [`traffic`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it.
 //! - [`ports`]: where programs come in.
 
 pub mod clock;
+pub mod congestion;
 pub mod emulation;
 pub mod error;
 pub mod flow;
@@ -37,6 +39,7 @@ pub mod traffic;
 pub mod wire;
 pub mod wiring;
 
+pub use congestion::CongestionControls;
 pub use error::{LabError, PortError};
 pub use flow::FiveTuple;
 pub use lab::Lab;

@@ -5,8 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use uc_experiment::{Case, Experiment, Family, Law, Parameters, Profile, Stack};
 
+use crate::congestion::DCTCP;
 use crate::error::LabError;
 
+/// The server in messages.
+pub(crate) const SERVER: &str = "the server";
 /// Flows of one guest, each with a port of its own.
 const FLOWS_MAX: u32 = 20_000;
 
@@ -48,6 +51,10 @@ pub struct Server {
     pub mac: [u8; 6],
     /// Its TCP.
     pub stack: Stack,
+    /// The law for its port. It has a port, on a host of its own, only where it has a law.
+    pub law: Option<Law>,
+    /// Its port: the interface in the hosts' namespace, where it has one.
+    pub port: String,
 }
 
 /// One case laid out.
@@ -109,7 +116,10 @@ impl Plan {
             address: address(family, guests.len(), case)?,
             mac: mac(guests.len()),
             stack: experiment.receiver_stack(case),
+            law: case.receiver_law,
+            port: format!("port{}", guests.len()),
         };
+        check_stacks(case, &guests, &server)?;
         let offload = experiment.network.offload;
         Ok(Self {
             family,
@@ -162,6 +172,23 @@ fn stack_named<'a>(
             what: format!("case {}: there is no [stack.{name}]", case.name),
             mend: "define it in the experiment",
         })
+}
+
+/// DCTCP asks for ECN whatever the settings are (`TCP_CONG_NEEDS_ECN`), so a stack can't have one
+/// without the other.
+fn check_stacks(case: &Case, guests: &[Guest], server: &Server) -> Result<(), LabError> {
+    let guests = guests.iter().map(|guest| (&guest.label[..], &guest.stack));
+    let mut nodes = guests.chain([(SERVER, &server.stack)]);
+    match nodes.find(|(_, stack)| stack.congestion_control == DCTCP && !stack.ecn) {
+        None => Ok(()),
+        Some((node, _)) => Err(LabError::Unsupported {
+            what: format!(
+                "case {}: the stack of {node} has dctcp without ecn",
+                case.name
+            ),
+            mend: "on Linux DCTCP asks for ECN always: set `ecn = true`",
+        }),
+    }
 }
 
 /// 10.77.0.(number + 1) or fd77::(number + 1).
@@ -241,6 +268,35 @@ mod tests {
         ] {
             let error = plan(&guests, "ipv4").unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("only"), "{error}");
+        }
+    }
+
+    #[test]
+    fn dctcp_without_ecn_is_refused_at_both_ends_since_linux_asks_for_it_anyway() {
+        let text = |guest: &str, server: &str| {
+            format!(
+                "name = \"lab/plan\"\ntitle = \"plan\"\nduration = \"1s\"\n\
+                 [network]\nrate = \"10Mbit\"\ndelay = \"1ms\"\n\
+                 queue = {{ kind = \"droptail\", limit = \"100kB\" }}\n\
+                 [stack.guest]\n{guest}\n[stack.server]\n{server}\n[[case]]\n\
+                 name = \"only\"\n[[case.guests]]\nname = \"a\"\nstack = \"guest\"\n"
+            )
+        };
+        let of = |guest, server| {
+            let experiment = Experiment::from_str("plan", &text(guest, server)).unwrap();
+            Plan::new(&experiment, &experiment.cases[0])
+        };
+        let (with, without) = (
+            "congestion_control = \"dctcp\"\necn = true",
+            "congestion_control = \"dctcp\"",
+        );
+        assert!(of(with, with).is_ok());
+        for (guest, server, node) in [(without, with, "a[0]"), (with, without, "the server")] {
+            let error = of(guest, server).unwrap_err().to_string();
+            assert!(
+                error.contains(node) && error.contains("`ecn = true`"),
+                "{error}"
+            );
         }
     }
 }

@@ -1,20 +1,59 @@
 //! Where the lab hands its guests' ports to whoever attaches programs to them.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use uc_experiment::{Law, Parameters, Profile};
 
 use crate::error::PortError;
 use crate::flow::FiveTuple;
-use crate::plan::Guest;
+use crate::plan::{Plan, SERVER};
 
-/// One guest's port: the host-side interface of its link.
+/// The port of one guest, or of the server: the host-side interface of its link.
 #[derive(Debug, Clone, Copy)]
 pub struct Port<'a> {
     /// The interface's name in the namespace of the hosts.
     pub ifname: &'a str,
     /// Its index there; in other namespaces the number means nothing.
     pub ifindex: u32,
-    /// Whose port it is, with the law that its group asks for.
-    pub guest: &'a Guest,
+    /// Whose port it is, for messages.
+    pub node: &'a str,
+    /// The address of who is behind it.
+    pub address: IpAddr,
+    /// The law for it.
+    pub law: Law,
+    /// The law's parameters.
+    pub parameters: Parameters,
+    /// How literally.
+    pub profile: Profile,
+}
+
+impl<'a> Port<'a> {
+    /// Every port of `plan` that has a law; the interfaces' indexes are yet to be found.
+    pub(crate) fn translated(plan: &'a Plan) -> Vec<Self> {
+        let guests = plan.guests.iter().filter_map(|guest| {
+            Some(Port {
+                ifname: &guest.port,
+                ifindex: 0,
+                node: &guest.label,
+                address: guest.address,
+                law: guest.law?,
+                parameters: guest.parameters,
+                profile: guest.profile,
+            })
+        });
+        let server = &plan.server;
+        let of_server = server.law.map(|law| Port {
+            ifname: &server.port,
+            ifindex: 0,
+            node: SERVER,
+            address: server.address,
+            law,
+            parameters: Parameters::default(),
+            profile: Profile::Linux,
+        });
+        guests.chain(of_server).collect()
+    }
 }
 
 /// What a host knows of one translated flow at one moment.
@@ -22,12 +61,14 @@ pub struct Port<'a> {
 pub struct ShadowSample {
     /// The window of the law's shadow.
     pub window_bytes: u32,
+    /// The estimate α of law `dctcp`, in 1/2^30.
+    pub alpha_q30: Option<u32>,
 }
 
 /// Attaches programs to ports and reads what they keep. One value serves one run.
 pub trait Ports: Send {
     /// Attaches to one port. Called on a thread inside the namespace that holds the ports, once for
-    /// each guest whose group has a law, before anything flows. What is attached is to be released
+    /// each guest whose group has a law and for the server if it has one, before anything flows. What is attached is to be released
     /// when the value is dropped; the interface itself vanishes with the run.
     ///
     /// # Errors
@@ -50,8 +91,8 @@ pub struct NoPorts;
 impl Ports for NoPorts {
     fn attach(&mut self, port: &Port<'_>) -> Result<(), PortError> {
         Err(format!(
-            "group {} has a law, and this program was built or called without port programs",
-            port.guest.group
+            "{} has a law, and this program was built or called without port programs",
+            port.node
         )
         .into())
     }

@@ -177,7 +177,7 @@ impl Run<'_> {
         let mut reported = None;
         loop {
             self.wait_until(next, traffic, sampler)?;
-            sampler.sample(traffic, ports)?;
+            sampler.sample(traffic, &self.lab.wiring.congestion, ports)?;
             let elapsed = sampler.elapsed();
             if reported.is_none_or(|last| elapsed - last >= REPORT) {
                 (self.progress)(Progress::Running {

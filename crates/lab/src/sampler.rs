@@ -7,6 +7,7 @@ use uc_experiment::{FlowRecord, FlowSample};
 use uc_net::Nanos;
 
 use crate::clock;
+use crate::congestion::CongestionControls;
 use crate::error::LabError;
 use crate::plan::Plan;
 use crate::ports::Ports;
@@ -46,14 +47,26 @@ impl Sampler {
     }
 
     /// Adds one sample of every flow.
-    pub fn sample(&mut self, traffic: &Traffic, ports: &mut dyn Ports) -> Result<(), LabError> {
+    pub fn sample(
+        &mut self,
+        traffic: &Traffic,
+        congestion: &CongestionControls,
+        ports: &mut dyn Ports,
+    ) -> Result<(), LabError> {
         for (number, flow) in traffic.flows().iter().enumerate() {
             let at_ns = clock::now().since(self.started).0;
-            let info = TcpInfo::read(flow.socket.as_fd()).map_err(|source| LabError::Socket {
-                node: self.guests[number].clone(),
-                action: "reading TCP_INFO",
-                source,
-            })?;
+            let socket = flow.socket.as_fd();
+            let failed = |action| {
+                let node = self.guests[number].clone();
+                move |source| LabError::Socket {
+                    node,
+                    action,
+                    source,
+                }
+            };
+            let info = TcpInfo::read(socket).map_err(failed("reading TCP_INFO"))?;
+            let dctcp = congestion.dctcp_state(socket);
+            let dctcp = dctcp.map_err(failed("reading its DCTCP"))?;
             let shadow = self.translated[number]
                 .then(|| ports.shadow(&flow.tuple))
                 .flatten();
@@ -71,6 +84,8 @@ impl Sampler {
                 total_retransmits: info.total_retrans,
                 mss_bytes: info.snd_mss,
                 shadow_window_bytes: shadow.map(|shadow| shadow.window_bytes),
+                shadow_alpha_q30: shadow.and_then(|shadow| shadow.alpha_q30),
+                guest_alpha_q30: dctcp.map(|dctcp| dctcp.alpha_q30),
                 ..FlowSample::default()
             });
         }

@@ -100,7 +100,9 @@ impl Traffic {
         let pattern = Arc::new(Pattern::default());
         let flows = open_flows(plan, wiring)?;
         let server = SocketAddr::new(plan.server.address, SERVER_PORT);
-        let congestion_control = &plan.server.stack.congestion_control;
+        let congestion_control = wiring
+            .congestion
+            .kernel_name(&plan.server.stack.congestion_control);
         let listener = wiring
             .server
             .enter(|| socket::listen(server, flows.len(), congestion_control))??;
@@ -250,7 +252,9 @@ fn open_flows(plan: &Plan, wiring: &Wiring) -> Result<Vec<Flow>, LabError> {
     for (number, (guest, namespace)) in plan.guests.iter().zip(&wiring.guests).enumerate() {
         for flow in 0..guest.flows {
             let Some(tuple) = tuples.next() else { break };
-            let congestion_control = &guest.stack.congestion_control;
+            let congestion_control = wiring
+                .congestion
+                .kernel_name(&guest.stack.congestion_control);
             let socket = namespace
                 .enter(|| socket::sender(&guest.label, tuple.source, congestion_control))??;
             flows.push(Flow {

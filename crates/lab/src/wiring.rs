@@ -6,7 +6,8 @@
 //!  guest 2 ── eth0 ═ port2 ── br1 ── up1 ┴ emulated network (uc-net) ──┘
 //! ```
 //! Guests have a namespace each; bridges, ports and the uplink taps of all hosts share one, in which
-//! programs on ports are attached; the server's tap is its own interface. All of it is one L2
+//! programs on ports are attached; the server's tap is its own interface, unless the server's port
+//! has a law: then the server has a port, a bridge and an uplink like a guest. All of it is one L2
 //! network with static neighbours, so that the traffic never waits for ARP or ND.
 
 use std::io::Write;
@@ -18,6 +19,7 @@ use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 use uc_experiment::Stack;
 
+use crate::congestion::CongestionControls;
 use crate::error::LabError;
 use crate::need;
 use crate::netns::Namespace;
@@ -42,6 +44,8 @@ pub struct Wiring {
     pub server: Namespace,
     /// The uplink of each host, in order, then the server's tap: the network's host numbers.
     pub taps: Vec<Tap>,
+    /// What the stacks need beyond the kernel's own congestion controls.
+    pub congestion: CongestionControls,
 }
 
 impl Wiring {
@@ -60,11 +64,13 @@ impl Wiring {
             .collect::<Result<Vec<_>, _>>()?;
         hosts.set_sysctls(&stack::bridge_sysctls())?;
         let mut taps = Vec::with_capacity(plan.host_count + 1);
-        for host in 0..plan.host_count {
+        for host in 0..bridges(plan) {
             taps.push(Tap::open(&hosts, &format!("up{host}"))?);
         }
         server.set_sysctls(&stack::sysctls(plan.family, &plan.server.stack))?;
-        taps.push(Tap::open(&server, "eth0")?);
+        if plan.server.law.is_none() {
+            taps.push(Tap::open(&server, "eth0")?);
+        }
         for (guest, namespace) in plan.guests.iter().zip(&guests) {
             namespace.set_sysctls(&stack::sysctls(plan.family, &guest.stack))?;
         }
@@ -73,13 +79,14 @@ impl Wiring {
             guests,
             server,
             taps,
+            congestion: CongestionControls::prepare(plan)?,
         };
         wiring.connect(plan)?;
         Ok(wiring)
     }
 
     fn connect(&self, plan: &Plan) -> Result<(), LabError> {
-        ip_batch(&self.hosts, &host_lines(plan, &self.guests))?;
+        ip_batch(&self.hosts, &host_lines(plan, &self.guests, &self.server))?;
         for (guest, namespace) in plan.guests.iter().zip(&self.guests) {
             ip_batch(namespace, &guest_lines(plan, guest))?;
             set_offload(namespace, "eth0", plan.offload)?;
@@ -87,6 +94,9 @@ impl Wiring {
         }
         ip_batch(&self.server, &server_lines(plan))?;
         set_offload(&self.server, "eth0", plan.offload)?;
+        if plan.server.law.is_some() {
+            set_offload(&self.hosts, &plan.server.port, plan.offload)?;
+        }
         [&self.hosts, &self.server]
             .into_iter()
             .chain(&self.guests)
@@ -128,9 +138,9 @@ fn first_not_running() -> Result<Option<String>, LabError> {
 }
 
 /// Bridges without spanning tree, learning delay or snooping: plain wires with an address table.
-fn host_lines(plan: &Plan, guests: &[Namespace]) -> Vec<String> {
+fn host_lines(plan: &Plan, guests: &[Namespace], server: &Namespace) -> Vec<String> {
     let mut lines = vec!["link set lo up".to_owned()];
-    for host in 0..plan.host_count {
+    for host in 0..bridges(plan) {
         lines.push(format!(
             "link add br{host} type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
         ));
@@ -140,15 +150,29 @@ fn host_lines(plan: &Plan, guests: &[Namespace]) -> Vec<String> {
         ));
     }
     for (guest, namespace) in plan.guests.iter().zip(guests) {
-        let (port, host, mac) = (&guest.port, guest.host, mac_text(guest.mac));
-        // iproute2 takes a path with a slash as the namespace's file.
-        lines.push(format!(
-            "link add {port} type veth peer name eth0 address {mac} netns {}",
-            namespace.path().display()
-        ));
-        lines.push(format!("link set {port} master br{host} up"));
+        lines.extend(port_lines(&guest.port, guest.host, guest.mac, namespace));
+    }
+    if plan.server.law.is_some() {
+        let (port, host) = (&plan.server.port, plan.server_host());
+        lines.extend(port_lines(port, host, plan.server.mac, server));
     }
     lines
+}
+
+/// The link between a guest, or the server, and its host.
+fn port_lines(port: &str, host: usize, mac: [u8; 6], namespace: &Namespace) -> [String; 2] {
+    // iproute2 takes a path with a slash as the namespace's file.
+    let path = namespace.path();
+    let (mac, path) = (mac_text(mac), path.display());
+    [
+        format!("link add {port} type veth peer name eth0 address {mac} netns {path}"),
+        format!("link set {port} master br{host} up"),
+    ]
+}
+
+/// Hosts that have a bridge and an uplink; the server's is one where its port has a law.
+fn bridges(plan: &Plan) -> usize {
+    plan.host_count + usize::from(plan.server.law.is_some())
 }
 
 fn guest_lines(plan: &Plan, guest: &Guest) -> Vec<String> {
@@ -159,12 +183,14 @@ fn guest_lines(plan: &Plan, guest: &Guest) -> Vec<String> {
 }
 
 fn server_lines(plan: &Plan) -> Vec<String> {
-    let mac = mac_text(plan.server.mac);
-    let mut lines = vec![
-        "link set lo up".to_owned(),
-        format!("link set eth0 address {mac} txqueuelen {TAP_QUEUE_FRAMES}"),
-        "link set eth0 up".to_owned(),
-    ];
+    let mut lines = vec!["link set lo up".to_owned()];
+    if plan.server.law.is_none() {
+        let mac = mac_text(plan.server.mac);
+        lines.push(format!(
+            "link set eth0 address {mac} txqueuelen {TAP_QUEUE_FRAMES}"
+        ));
+    }
+    lines.push("link set eth0 up".to_owned());
     lines.extend(address_lines(plan.server.address, &plan.server.stack));
     lines.extend(
         plan.guests
