@@ -2,7 +2,7 @@
 
 use uc_net::Nanos;
 
-use crate::congestion::{Acked, Control};
+use crate::congestion::{Acked, Control, Observed};
 use crate::scoreboard::DUP_THRESH;
 use crate::segment::SackBlocks;
 use crate::sender::{Phase, Sender, Waits};
@@ -94,6 +94,8 @@ impl Sender {
 
     /// The cumulative ACK moves on.
     fn advance(&mut self, ack: &Ack<'_>, acked: u32) {
+        let times = self.send_times.as_mut();
+        let rtt = times.and_then(|times| times.take(self.una, ack.ack, ack.now));
         self.una = ack.ack;
         self.nxt = self.nxt.max(self.una);
         self.dup_acks = 0;
@@ -112,6 +114,13 @@ impl Sender {
         } else if self.may_restart_timer() {
             self.start_timer(ack.now, Waits::Ack); // (5.3)
         }
+        self.law.observed(&Observed {
+            bytes: acked,
+            ece: ack.ece && self.ecn,
+            una: self.una as u32,
+            nxt: self.max as u32,
+            rtt,
+        });
     }
 
     /// RFC 6582 §3.2 step 5: of the partial ACKs of a recovery, the first restarts the timer.
@@ -147,10 +156,6 @@ impl Sender {
         newly_sacked: u64,
         was_limited: bool,
     ) {
-        if acked > 0 {
-            let (una, nxt) = (self.una as u32, self.max as u32);
-            self.law.observed(acked, ack.ece && self.ecn, una, nxt);
-        }
         if self.phase == Phase::Fast {
             if self.sack {
                 self.sack_recovery_ack();

@@ -2,6 +2,9 @@
 
 use uc_net::Nanos;
 
+/// What a host that ignores the receive window sends beyond SND.UNA at most.
+pub const IGNORED_WINDOW_BYTES: u32 = 64 << 20;
+
 /// How an endpoint behaves. The default is a host that follows the RFCs as of today; the papers'
 /// hosts differ by named fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +59,10 @@ pub struct Config {
     pub cwnd_validation: bool,
     /// Restarts from the restart window after an idle RTO (RFC 5681 §4.1).
     pub restart_after_idle: bool,
+    /// Sends by its congestion window alone, up to
+    /// [64 MiB](crate::config::IGNORED_WINDOW_BYTES) whatever window it is given: a host that breaks
+    /// RFC 9293 §3.8.6, for those that have to live with one.
+    pub ignores_receive_window: bool,
 }
 
 /// The law of a native endpoint.
@@ -75,6 +82,12 @@ pub enum CongestionControl {
         /// α at the start, in 1/1024 (RFC 8257 §4.2: 1024).
         initial_alpha_q10: u16,
     },
+    /// RFC 3649.
+    HighSpeed,
+    /// Brakmo and Peterson 1995.
+    Vegas,
+    /// Liu, Başar and Srikant 2006.
+    Illinois,
 }
 
 /// What the least retransmission timeout is held against.
@@ -123,6 +136,7 @@ impl Default for Config {
             nagle: true,
             cwnd_validation: true,
             restart_after_idle: true,
+            ignores_receive_window: false,
         }
     }
 }

@@ -3,7 +3,6 @@
 use uc_net::Nanos;
 
 use crate::config::{Config, CongestionControl};
-use crate::congestion::Law;
 use crate::info::{Info, Totals};
 use crate::receiver::Receiver;
 use crate::segment::Segment;
@@ -78,6 +77,14 @@ impl Connection {
     pub fn finish(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         self.sender.finishing = true;
         self.flush(now, out);
+    }
+
+    /// The application takes back what was not sent yet, and finishes.
+    pub fn stop(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
+        // In these states the SYN, behind which data begin, has not been sent.
+        let is_silent = matches!(self.state, State::Idle | State::Listen);
+        self.sender.take_back(u64::from(is_silent));
+        self.finish(now, out);
     }
 
     /// Whether the application takes what arrives at once (the default) or lets the buffer fill.
@@ -155,10 +162,7 @@ impl Connection {
             smss_bytes: sender.window.smss_bytes,
             srtt: sender.rto.srtt().unwrap_or(Nanos::ZERO),
             rto: sender.rto.current(),
-            alpha_q10: match &sender.law {
-                Law::Dctcp(law) => law.alpha_q10(),
-                Law::NewReno(_) | Law::Cubic(_) => 0,
-            },
+            alpha_q10: sender.law.alpha_q10(),
             ecn: sender.ecn,
             in_recovery: sender.phase == Phase::Fast,
             in_loss: sender.phase == Phase::Loss,

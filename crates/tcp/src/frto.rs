@@ -85,7 +85,7 @@ impl Sender {
     }
 
     fn frto_first(&mut self, acked: u32, newly_sacked: u64) {
-        let new_data = self.write_end > self.max && self.una + u64::from(self.snd_wnd) > self.max;
+        let new_data = self.write_end > self.max && self.right_edge() > self.max;
         if acked == 0 {
             // 2a: a duplicate; with SACK only one that SACKs something
             if !self.sack || newly_sacked > 0 {

@@ -7,7 +7,7 @@
 //!
 //! Read in this order: [`segment`], [`config`], [`connection`] with `handshake`, `arrival` and
 //! `emission`; the receiving half (`receiver`, `reassembly`); the sending half (`sender`, `output`,
-//! `acks`, `rto`, `recovery`, `scoreboard`, `sack_recovery`, `frto`); then [`congestion`].
+//! `acks`, `rto`, `send_times`, `recovery`, `scoreboard`, `sack_recovery`, `frto`); then [`congestion`].
 
 mod acks;
 mod arrival;
@@ -27,6 +27,7 @@ mod rto;
 mod sack_recovery;
 mod scoreboard;
 pub mod segment;
+mod send_times;
 mod sender;
 mod seq;
 

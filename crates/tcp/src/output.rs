@@ -2,6 +2,7 @@
 
 use uc_net::Nanos;
 
+use crate::config::IGNORED_WINDOW_BYTES;
 use crate::sender::{Phase, Sender, Waits};
 
 /// RFC 3042: new segments beyond the window, for the first two duplicate ACKs.
@@ -71,8 +72,14 @@ impl Sender {
         (self.nxt - self.una - sacked) as u32
     }
 
-    fn right_edge(&self) -> u64 {
-        self.una + u64::from(self.snd_wnd)
+    /// RFC 9293 §3.8.6: where the peer's window ends.
+    pub(crate) fn right_edge(&self) -> u64 {
+        let window_bytes = if self.habits.ignores_receive_window {
+            IGNORED_WINDOW_BYTES
+        } else {
+            self.snd_wnd
+        };
+        self.una + u64::from(window_bytes)
     }
 
     /// New data, as far as both windows, Nagle's rule and the avoidance of silly windows let it.
@@ -205,6 +212,9 @@ impl Sender {
         if self.timed.is_none() {
             self.timed = Some((end, now));
         }
+        if let Some(times) = &mut self.send_times {
+            times.sent(end, now);
+        }
         self.totals.sent_bytes += u64::from(bytes);
         self.sent(now);
         Chunk {
@@ -226,6 +236,9 @@ impl Sender {
         let fin = end == self.write_end && self.max > self.write_end;
         self.nxt = self.nxt.max(end + u64::from(fin));
         self.timed = None; // RFC 6298 §3: Karn's rule
+        if let Some(times) = &mut self.send_times {
+            times.sent_again(end);
+        }
         self.totals.sent_bytes += u64::from(bytes);
         self.totals.retransmitted_bytes += u64::from(bytes);
         self.totals.retransmits += 1;

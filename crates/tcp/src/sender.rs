@@ -9,6 +9,7 @@ use crate::frto::Frto;
 use crate::info::Totals;
 use crate::rto::Rto;
 use crate::scoreboard::Scoreboard;
+use crate::send_times::SendTimes;
 
 /// A write of this many bytes never runs dry.
 const ENDLESS: u64 = u64::MAX >> 1;
@@ -89,6 +90,8 @@ pub(crate) struct Sender {
     /// When the first of them was due to be answered.
     unheard_since: Nanos,
     pub(crate) law: Law,
+    /// For a law that measures delay.
+    pub(crate) send_times: Option<Box<SendTimes>>,
     pub(crate) scoreboard: Scoreboard,
     /// RFC 6675 §2: HighRxt and RescueRxt; ends are exclusive.
     pub(crate) high_rxt: u64,
@@ -109,12 +112,15 @@ pub(crate) struct Habits {
     pub(crate) nagle: bool,
     pub(crate) cwnd_validation: bool,
     pub(crate) restart_after_idle: bool,
+    pub(crate) ignores_receive_window: bool,
     pub(crate) spurious_timeout: crate::config::SpuriousTimeout,
 }
 
 impl Sender {
     pub(crate) fn new(config: &Config, iss: u64) -> Sender {
         let smss_bytes = u32::from(config.mss_bytes);
+        let law = Law::new(config.congestion_control);
+        let send_times = law.measures_delay().then(Box::default);
         Sender {
             una: iss,
             nxt: iss,
@@ -151,7 +157,8 @@ impl Sender {
             sack: false,
             timeouts_in_row: 0,
             unheard_since: Nanos::ZERO,
-            law: Law::new(config.congestion_control),
+            law,
+            send_times,
             scoreboard: Scoreboard::default(),
             high_rxt: iss,
             rescue_rxt: 0,
@@ -165,6 +172,7 @@ impl Sender {
                 nagle: config.nagle,
                 cwnd_validation: config.cwnd_validation,
                 restart_after_idle: config.restart_after_idle,
+                ignores_receive_window: config.ignores_receive_window,
                 spurious_timeout: config.spurious_timeout,
             }),
             totals: Totals::default(),
@@ -192,6 +200,13 @@ impl Sender {
     pub(crate) fn write(&mut self, bytes: u64) {
         if !self.finishing {
             self.write_end = self.write_end.saturating_add(bytes).min(ENDLESS);
+        }
+    }
+
+    /// What was written ends with what was sent, and with so much of the SYN as was not.
+    pub(crate) fn take_back(&mut self, unsent_syn: u64) {
+        if !self.finishing {
+            self.write_end = self.write_end.min(self.max + unsent_syn);
         }
     }
 

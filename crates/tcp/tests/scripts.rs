@@ -68,20 +68,28 @@ fn every_script_holds() {
     assert!(held > 0, "no script is named `{only}`");
 }
 
+/// How a script of the folder has to begin: with the RFC and its section, or with a paper by its
+/// first author and year.
+fn source(folder: &str) -> String {
+    if let Some(number) = folder.strip_prefix("rfc") {
+        return format!("# RFC {number} §");
+    }
+    let year = folder.find(|c: char| c.is_ascii_digit());
+    let (author, year) = folder.split_at(year.expect("a folder is called rfcNUMBER or authorYEAR"));
+    let (first, rest) = author.split_at(1);
+    format!("# {}{rest} {year}, ", first.to_uppercase())
+}
+
 #[test]
-fn every_script_begins_with_the_rfc_of_its_folder_and_a_section() {
+fn every_script_begins_with_what_its_folder_is_called_after() {
     for script in scripts() {
         let text = fs::read_to_string(&script).expect("a readable script");
         let head = text.lines().next().unwrap_or("");
-        let number = name(&script)
-            .split('/')
-            .next()
-            .unwrap_or("")
-            .replace("rfc", "");
+        let name = name(&script);
+        let start = source(name.split('/').next().unwrap_or(""));
         assert!(
-            head.starts_with(&format!("# RFC {number} §")) && head.contains(": "),
-            "{}: `{head}` should be `# RFC {number} §…: what holds`",
-            name(&script)
+            head.starts_with(&start) && head.contains(": "),
+            "{name}: `{head}` should be `{start}…: what holds`"
         );
     }
 }

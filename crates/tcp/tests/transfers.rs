@@ -93,6 +93,9 @@ fn any_config(random: &mut Random) -> Config {
             gain_shift: 4,
             initial_alpha_q10: 1024,
         },
+        CongestionControl::HighSpeed,
+        CongestionControl::Vegas,
+        CongestionControl::Illinois,
     ];
     let answers = [
         SpuriousTimeout::Ignored,
@@ -100,7 +103,7 @@ fn any_config(random: &mut Random) -> Config {
         SpuriousTimeout::Undo,
     ];
     Config {
-        congestion_control: laws[random.below(3) as usize],
+        congestion_control: laws[random.below(laws.len() as u64) as usize],
         ecn: random.permille(500),
         sack: random.permille(500),
         timestamps: random.permille(500),

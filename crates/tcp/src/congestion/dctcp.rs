@@ -6,7 +6,7 @@
 
 use uc_net::Nanos;
 
-use super::{Acked, Control, NewReno, Window};
+use super::{Acked, Control, NewReno, Observed, Window};
 
 const ALPHA_BITS: u32 = 30;
 const ONE_Q30: u64 = 1 << ALPHA_BITS;
@@ -73,12 +73,12 @@ impl Control for Dctcp {
     }
 
     /// RFC 8257 §3.3 steps 1 to 8.
-    fn observed(&mut self, bytes: u32, ece: bool, una: u32, nxt: u32) {
-        self.acked_bytes += u64::from(bytes);
-        if ece {
-            self.marked_bytes += u64::from(bytes);
+    fn observed(&mut self, observed: &Observed) {
+        self.acked_bytes += u64::from(observed.bytes);
+        if observed.ece {
+            self.marked_bytes += u64::from(observed.bytes);
         }
-        let inside = |end: u32| (una.wrapping_sub(end) as i32) <= 0;
+        let inside = |end: u32| (observed.una.wrapping_sub(end) as i32) <= 0;
         if self.window_end.is_some_and(inside) || self.acked_bytes == 0 {
             return;
         }
@@ -86,7 +86,7 @@ impl Control for Dctcp {
         // α ← α·(1 − g) + g·M
         self.alpha_q30 -= self.alpha_q30 >> self.gain_shift;
         self.alpha_q30 = (self.alpha_q30 + (fraction_q30 >> self.gain_shift)).min(ONE_Q30);
-        self.window_end = Some(nxt);
+        self.window_end = Some(observed.nxt);
         (self.acked_bytes, self.marked_bytes) = (0, 0);
     }
 }
@@ -97,13 +97,23 @@ mod tests {
 
     const SMSS: u32 = 1448;
 
+    fn segment(ece: bool, una: u32, nxt: u32) -> Observed {
+        Observed {
+            bytes: SMSS,
+            ece,
+            una,
+            nxt,
+            rtt: None,
+        }
+    }
+
     /// Acknowledges `windows` windows of ten segments, `marked` of each with ECE.
     fn observe(dctcp: &mut Dctcp, windows: u32, marked: u32, una: &mut u32) {
         for _ in 0..windows {
-            for segment in 0..10 {
+            for nth in 0..10 {
                 *una = una.wrapping_add(SMSS);
                 let nxt = una.wrapping_add(10 * SMSS);
-                dctcp.observed(SMSS, segment < marked, *una, nxt);
+                dctcp.observed(&segment(nth < marked, *una, nxt));
             }
         }
     }
@@ -126,7 +136,7 @@ mod tests {
         for ack in 0..20_000_u32 {
             una = una.wrapping_add(SMSS);
             let ece = ack % 7 == 0 && ack < 10_000;
-            dctcp.observed(SMSS, ece, una, una.wrapping_add(10 * SMSS));
+            dctcp.observed(&segment(ece, una, una.wrapping_add(10 * SMSS)));
             counted.0 += 1.0;
             counted.1 += f64::from(u8::from(ece));
             if counted.2.is_none_or(|end| una > end) {
@@ -179,13 +189,13 @@ mod tests {
     #[test]
     fn one_window_gives_one_update() {
         let mut dctcp = Dctcp::new(4, 0);
-        dctcp.observed(SMSS, true, SMSS, 100 * SMSS);
+        dctcp.observed(&segment(true, SMSS, 100 * SMSS));
         let after_first = dctcp.alpha_q30;
-        for segment in 2..=100 {
-            dctcp.observed(SMSS, true, segment * SMSS, 200 * SMSS);
+        for nth in 2..=100 {
+            dctcp.observed(&segment(true, nth * SMSS, 200 * SMSS));
         }
         assert_eq!(dctcp.alpha_q30, after_first);
-        dctcp.observed(SMSS, true, 101 * SMSS, 200 * SMSS);
+        dctcp.observed(&segment(true, 101 * SMSS, 200 * SMSS));
         assert!(dctcp.alpha_q30 > after_first);
     }
 }

@@ -1,13 +1,21 @@
 //! What grows and cuts the congestion window, in bytes. Recovery (what is sent again, and when)
 //! is the sender's and the same for all.
 
+mod additive;
 mod cubic;
 mod dctcp;
+mod highspeed;
+mod illinois;
 mod newreno;
+mod round;
+mod vegas;
 
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
+pub use highspeed::HighSpeed;
+pub use illinois::Illinois;
 pub use newreno::NewReno;
+pub use vegas::Vegas;
 
 use uc_net::Nanos;
 
@@ -45,6 +53,22 @@ pub struct Acked {
     pub srtt: Option<Nanos>,
 }
 
+/// An ACK of new data, in recovery too.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed {
+    /// Bytes that it acknowledges for the first time.
+    pub bytes: u32,
+    /// It carries ECE.
+    pub ece: bool,
+    /// SND.UNA after it.
+    pub una: u32,
+    /// SND.NXT.
+    pub nxt: u32,
+    /// The round-trip time of the last segment that it covers, for a law that
+    /// [measures it](Law::measures_delay); none if Karn's rule forbids it.
+    pub rtt: Option<Nanos>,
+}
+
 /// A congestion control. Every reduction answers with the new ssthresh; the sender sets cwnd by
 /// what caused it (RFC 5681 §3.2, RFC 3168 §6.1.2).
 pub trait Control {
@@ -63,9 +87,8 @@ pub trait Control {
     /// A spurious timeout's reduction was taken back.
     fn undone(&mut self) {}
 
-    /// Every ACK of new data, in recovery too, before anything else: its bytes and whether it
-    /// carries ECE; `una` is snd_una after it and `nxt` snd_nxt (DCTCP's observation window).
-    fn observed(&mut self, _bytes: u32, _ece: bool, _una: u32, _nxt: u32) {}
+    /// Every ACK of new data, in recovery too, before anything else.
+    fn observed(&mut self, _observed: &Observed) {}
 }
 
 /// Any of them, without a pointer to follow.
@@ -77,6 +100,26 @@ pub enum Law {
     Cubic(Cubic),
     /// RFC 8257.
     Dctcp(Dctcp),
+    /// RFC 3649.
+    HighSpeed(HighSpeed),
+    /// Brakmo and Peterson 1995.
+    Vegas(Vegas),
+    /// Liu, Başar and Srikant 2006.
+    Illinois(Illinois),
+}
+
+/// One call to whichever it is.
+macro_rules! each {
+    ($law:expr, $inner:ident => $call:expr) => {
+        match $law {
+            Law::NewReno($inner) => $call,
+            Law::Cubic($inner) => $call,
+            Law::Dctcp($inner) => $call,
+            Law::HighSpeed($inner) => $call,
+            Law::Vegas($inner) => $call,
+            Law::Illinois($inner) => $call,
+        }
+    };
 }
 
 impl Law {
@@ -90,55 +133,48 @@ impl Law {
                 gain_shift,
                 initial_alpha_q10,
             } => Law::Dctcp(Dctcp::new(gain_shift, initial_alpha_q10)),
+            CongestionControl::HighSpeed => Law::HighSpeed(HighSpeed::default()),
+            CongestionControl::Vegas => Law::Vegas(Vegas::default()),
+            CongestionControl::Illinois => Law::Illinois(Illinois::default()),
+        }
+    }
+
+    /// It wants the round-trip time of every ACK.
+    pub fn measures_delay(&self) -> bool {
+        matches!(self, Law::Vegas(_) | Law::Illinois(_))
+    }
+
+    /// DCTCP's α in 1/1024; 0 for others.
+    pub fn alpha_q10(&self) -> u32 {
+        match self {
+            Law::Dctcp(law) => law.alpha_q10(),
+            _ => 0,
         }
     }
 }
 
 impl Control for Law {
     fn acked(&mut self, window: &mut Window, acked: &Acked) {
-        match self {
-            Law::NewReno(law) => law.acked(window, acked),
-            Law::Cubic(law) => law.acked(window, acked),
-            Law::Dctcp(law) => law.acked(window, acked),
-        }
+        each!(self, law => law.acked(window, acked));
     }
 
     fn lost(&mut self, window: &Window, flight_bytes: u32, now: Nanos) -> u32 {
-        match self {
-            Law::NewReno(law) => law.lost(window, flight_bytes, now),
-            Law::Cubic(law) => law.lost(window, flight_bytes, now),
-            Law::Dctcp(law) => law.lost(window, flight_bytes, now),
-        }
+        each!(self, law => law.lost(window, flight_bytes, now))
     }
 
     fn timed_out(&mut self, window: &Window, flight_bytes: u32, now: Nanos) -> u32 {
-        match self {
-            Law::NewReno(law) => law.timed_out(window, flight_bytes, now),
-            Law::Cubic(law) => law.timed_out(window, flight_bytes, now),
-            Law::Dctcp(law) => law.timed_out(window, flight_bytes, now),
-        }
+        each!(self, law => law.timed_out(window, flight_bytes, now))
     }
 
     fn marked(&mut self, window: &Window, now: Nanos) -> u32 {
-        match self {
-            Law::NewReno(law) => law.marked(window, now),
-            Law::Cubic(law) => law.marked(window, now),
-            Law::Dctcp(law) => law.marked(window, now),
-        }
+        each!(self, law => law.marked(window, now))
     }
 
     fn undone(&mut self) {
-        match self {
-            Law::NewReno(law) => law.undone(),
-            Law::Cubic(law) => law.undone(),
-            Law::Dctcp(law) => law.undone(),
-        }
+        each!(self, law => law.undone());
     }
 
-    fn observed(&mut self, bytes: u32, ece: bool, una: u32, nxt: u32) {
-        match self {
-            Law::NewReno(_) | Law::Cubic(_) => {}
-            Law::Dctcp(law) => law.observed(bytes, ece, una, nxt),
-        }
+    fn observed(&mut self, observed: &Observed) {
+        each!(self, law => law.observed(observed));
     }
 }

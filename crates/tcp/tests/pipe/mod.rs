@@ -70,7 +70,9 @@ pub struct Pipe {
     pub weather: Weather,
     pub random: Random,
     pub delay: Nanos,
+    /// And whether what is watched has to hold.
     pub watched: [Watched; 2],
+    pub watches_windows: bool,
     /// Everything that was sent, by whom and when, if `trace` is on.
     pub trace: bool,
     pub log: Vec<(Nanos, bool, Segment)>,
@@ -95,6 +97,7 @@ impl Pipe {
             random,
             delay: Nanos::from_millis(10),
             watched: [Watched::default(), Watched::default()],
+            watches_windows: true,
             trace: false,
             log: Vec::new(),
             free_at: Nanos::ZERO,
@@ -277,7 +280,7 @@ impl Pipe {
         let end = if client { &self.client } else { &self.server };
         let (info, totals) = (end.info(), end.totals());
         let watched = &mut self.watched[usize::from(!client)];
-        for segment in sent {
+        for segment in sent.iter().filter(|_| self.watches_windows) {
             watched.sends(segment, &info, &self.label);
         }
         let whole = watched.whole_bytes();

@@ -22,6 +22,8 @@ pub struct Endpoint {
     /// What was sent and not yet looked at.
     pub sent: VecDeque<(Nanos, Segment)>,
     pub trace: Vec<String>,
+    /// ACKs on the way: when they arrive, what they acknowledge, and their flags.
+    pub served: VecDeque<(Nanos, u32, u8)>,
     /// Everything with a timestamp, to echo it.
     stamped: Vec<Segment>,
     /// Our timestamp clock at time 0 of the run.
@@ -46,6 +48,7 @@ impl Endpoint {
             origin: Nanos::ZERO,
             sent: VecDeque::new(),
             trace: Vec::new(),
+            served: VecDeque::new(),
             stamped: Vec::new(),
             our_clock: 0,
             echoes: false,

@@ -1,7 +1,5 @@
 //! A network without loss, for as long as a script wants one.
 
-use std::collections::VecDeque;
-
 use uc_net::Nanos;
 use uc_tcp::flags;
 
@@ -9,8 +7,8 @@ use super::OUR_ISS;
 use super::endpoint::Endpoint;
 use super::parse::{Pattern, Setting, duration, number_in};
 
-/// Up to `until` every segment is acknowledged `rtt` after it was sent, each
-/// `mark`-th of them with ECE.
+/// Up to `until` every segment is acknowledged `rtt` after it was sent, each `mark`-th of them with
+/// ECE. What is on the way then arrives if the script goes on serving.
 pub fn serve(endpoint: &mut Endpoint, until: Nanos, settings: &[Setting]) -> Result<(), String> {
     let (mut rtt, mut mark, mut count) = (None, u64::MAX, 0_u64);
     for (key, value) in settings {
@@ -21,9 +19,8 @@ pub fn serve(endpoint: &mut Endpoint, until: Nanos, settings: &[Setting]) -> Res
         }
     }
     let rtt = rtt.ok_or("serve needs an rtt=")?;
-    let mut acks = VecDeque::new();
     loop {
-        for (at, segment) in endpoint.sent.drain(..) {
+        for (at, segment) in std::mem::take(&mut endpoint.sent) {
             let from = segment.seq.wrapping_sub(OUR_ISS);
             count += 1;
             let echo = if count.is_multiple_of(mark) {
@@ -31,17 +28,20 @@ pub fn serve(endpoint: &mut Endpoint, until: Nanos, settings: &[Setting]) -> Res
             } else {
                 0
             };
-            acks.push_back((at + rtt, from + segment.sequence_bytes(), flags::ACK | echo));
+            let ack = (at + rtt, from + segment.sequence_bytes(), flags::ACK | echo);
+            endpoint.served.push_back(ack);
         }
-        let due = acks.front().map_or(Nanos::MAX, |(due, ..)| *due);
+        let due = endpoint.served.front().map_or(Nanos::MAX, |(due, ..)| *due);
         let timer = endpoint.connection.deadline().unwrap_or(Nanos::MAX);
-        endpoint.advance(due.min(timer).min(until))?;
+        endpoint.advance(due.min(timer).max(endpoint.now).min(until))?;
+        if !endpoint.sent.is_empty() {
+            continue;
+        }
         if due.min(timer) > until {
-            endpoint.sent.clear();
             return Ok(());
         }
-        if due <= timer && endpoint.sent.is_empty() {
-            let (_, ack, flags) = acks.pop_front().ok_or("no ACK is due")?;
+        if due <= timer {
+            let (_, ack, flags) = endpoint.served.pop_front().ok_or("no ACK is due")?;
             endpoint.arrives(
                 &Pattern {
                     flags,

@@ -32,6 +32,7 @@ pub fn configure(config: &mut Config, settings: &[Setting]) -> Result<(), String
             "any_window_duplicates" => config.any_window_duplicates = yes_or_no(value)?,
             "nagle" => config.nagle = yes_or_no(value)?,
             "cwnd_validation" => config.cwnd_validation = yes_or_no(value)?,
+            "ignores_window" => config.ignores_receive_window = yes_or_no(value)?,
             "restart_after_idle" => config.restart_after_idle = yes_or_no(value)?,
             other => return Err(format!("no setting `{other}`")),
         }
@@ -44,6 +45,9 @@ fn law(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
         ("cc", "newreno", _) => CongestionControl::NewReno,
         ("cc", "newreno_by_acks", _) => CongestionControl::NewRenoByAcks,
         ("cc", "cubic", _) => CongestionControl::Cubic,
+        ("cc", "highspeed", _) => CongestionControl::HighSpeed,
+        ("cc", "vegas", _) => CongestionControl::Vegas,
+        ("cc", "illinois", _) => CongestionControl::Illinois,
         ("cc", "dctcp", _) => CongestionControl::Dctcp {
             gain_shift: 4,
             initial_alpha_q10: 1024,
