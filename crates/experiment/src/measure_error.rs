@@ -78,6 +78,19 @@ pub enum MeasureError {
         /// The group.
         group: String,
     },
+    /// A group began no transfer of these sizes in the measured part.
+    #[error(
+        "case `{case}`, {which}: no transfer of group `{group}` in the measured part is of these \
+         sizes; give it more time"
+    )]
+    NoTransferOfSize {
+        /// The case.
+        case: String,
+        /// Which run.
+        which: Which,
+        /// The group.
+        group: String,
+    },
     /// No packet of a group was acknowledged in the measured part.
     #[error(
         "case `{case}`, {which}: no packet of group `{group}` was sent once and acknowledged in \

@@ -58,12 +58,18 @@ fn known(file: &str, from: &str, to: &str) -> BTreeSet<String> {
 }
 
 /// A file, what is replaced in it and by what, to hear the keys of the table under the heading.
-const TABLES: [(&str, &str, &str, &str); 10] = [
+const TABLES: [(&str, &str, &str, &str); 11] = [
     ("The file", GOOD, "settle = \"2s\"", "NOTHING = 1"),
     ("[network]", GOOD, "delay = \"250us\"", "NOTHING = 1"),
     ("[stack.NAME]", GOOD, "sack = false", "NOTHING = 1"),
     ("[[case]]", GOOD, "name = \"mixed\"", "NOTHING = 1"),
     ("[[case.guests]]", GOOD, "count = 9", "NOTHING = 1"),
+    (
+        "Parameters",
+        GOOD,
+        "count = 9",
+        "parameters = { NOTHING = 1 }",
+    ),
     ("[[sweep]]", SWEPT, "labels = ", "NOTHING = "),
     ("[[expect]]", GOOD, "within = ", "NOTHING = "),
     (
@@ -118,6 +124,10 @@ fn the_names_of_topologies_applications_queues_and_measures_are_all_there() {
     assert_eq!(
         first_words("Applications"),
         known(SWEPT, "{ web =", "{ NOTHING =")
+    );
+    assert_eq!(
+        first_words("Patterns"),
+        known(GOOD, "count = 9", "pattern = \"NOTHING\"")
     );
     let measure = "kind = \"share\"";
     assert_eq!(
@@ -202,23 +212,45 @@ fn every_example_is_an_experiment_that_makes_sense() {
             .validate()
             .unwrap_or_else(|error| panic!("{error}"));
     }
-    // Values in the tables of topologies and applications.
+    // Values in the tables of topologies, patterns and applications.
     let tables = tables(&document);
     let rows = |heading: &str| {
         tables[heading]
             .iter()
             .map(|row| spans(&row[0])[0].to_owned())
     };
+    let laid = |topology: &str| {
+        let network = format!("[network]\ntopology = {topology}\n");
+        GOOD.replacen("[network]\n", &network, 1)
+    };
+    let mut switch = String::new();
     for topology in rows("Topologies") {
-        let text = GOOD.replacen(
-            "[network]\n",
-            &format!("[network]\ntopology = {topology}\n"),
-            1,
-        );
+        let mut text = laid(&topology);
+        if topology.contains("switch") {
+            let pattern = "pattern = { fan-in = { to = 0 } }";
+            text = text.replace("stack = \"", &format!("{pattern}\nstack = \""));
+            switch.clone_from(&text);
+        }
         let experiment = Experiment::from_str("t", &text).expect("reads");
         experiment
             .validate()
             .unwrap_or_else(|error| panic!("{topology}: {error}"));
+    }
+    let transfer = "application = { transfer = { size = \"1MB\" } }";
+    let web = "application = { web = { rate = 50, sizes = \"10kB\" } }";
+    for pattern in rows("Patterns") {
+        let application = if pattern.contains("random") {
+            web
+        } else {
+            transfer
+        };
+        let count = if pattern.contains("fan-in") { 16 } else { 17 };
+        let group = format!("count = {count}\n{application}\npattern = {pattern}");
+        let text = switch.replacen("count = 9\npattern = { fan-in = { to = 0 } }", &group, 1);
+        let experiment = Experiment::from_str("t", &text).expect("reads");
+        experiment
+            .validate()
+            .unwrap_or_else(|error| panic!("{pattern}: {error}"));
     }
     for application in rows("Applications") {
         let text = GOOD.replacen("count = 9", &format!("application = {application}"), 1);

@@ -28,7 +28,10 @@ impl Repetition<'_> {
                     .map_or(Alpha::Shadow, |_| against);
                 return Err(self.lacks(case, flow, lacks(which)));
             };
-            let what = || format!("the α of flow {} of group `{of}`", flow.index);
+            let what = || {
+                let index = flow.index;
+                format!("the α that flow {index} of group `{of}` is held against")
+            };
             sum += self.divide(case, distance, mean, what)?;
         }
         Ok(sum / count)

@@ -20,10 +20,17 @@ impl<'a> Repetition<'a> {
             Nanos(finished_ns.saturating_sub(transfer.started_ns)).as_secs_f64()
         };
         let times_s: Vec<f64> = self.transfers(case, of, sizes)?.map(time_s).collect();
-        let none = || MeasureError::NoTransfer {
-            case: case.into(),
-            which: self.which(),
-            group: of.into(),
+        let none = || match sizes {
+            None => MeasureError::NoTransfer {
+                case: case.into(),
+                which: self.which(),
+                group: of.into(),
+            },
+            Some(_) => MeasureError::NoTransferOfSize {
+                case: case.into(),
+                which: self.which(),
+                group: of.into(),
+            },
         };
         statistic.of(&times_s).ok_or_else(none)
     }
