@@ -41,7 +41,7 @@ pub use network::Network;
 pub use packet::{Ecn, Packet};
 pub use queue::red::{RedParameters, RedSpec};
 pub use queue::{Backlog, DropReason, Length, Queue, QueueSpec, Verdict};
-pub use shapes::{Dumbbell, LeafSpine, ParkingLot, Star};
+pub use shapes::{Dumbbell, LeafSpine, ParkingLot, SingleSwitch, Star};
 pub use sink::{Delivery, Observer, Sink};
 pub use stats::{FlowCounts, FlowTable, LinkReport, LinkStats};
 pub use topology::{HostId, LinkId, Node, SwitchId, Topology};

@@ -1,4 +1,4 @@
-//! The topologies of the papers, ready made: star, dumbbell, parking lot, leaf–spine.
+//! The topologies of the papers, ready made: star, single switch, dumbbell, parking lot, leaf–spine.
 
 use crate::error::NetError;
 use crate::link::LinkSpec;
@@ -36,6 +36,45 @@ impl Star {
             senders,
             receiver,
             bottleneck,
+        })
+    }
+}
+
+/// Hosts around one switch, each of which sends and receives.
+#[derive(Clone, Debug)]
+pub struct SingleSwitch {
+    /// The network.
+    pub topology: Topology,
+    /// The hosts.
+    pub hosts: Vec<HostId>,
+    /// The switch's port toward each of them.
+    pub down: Vec<LinkId>,
+}
+
+impl SingleSwitch {
+    /// A switch with `n_hosts`. Every link to the switch is as `access` says, every link from it as
+    /// `bottleneck` says.
+    ///
+    /// # Errors
+    /// [`NetError::TooSmall`] without two hosts.
+    pub fn new(
+        n_hosts: u32,
+        access: LinkSpec,
+        bottleneck: LinkSpec,
+    ) -> Result<SingleSwitch, NetError> {
+        at_least(2, "a single switch", "hosts", n_hosts as usize)?;
+        let mut topology = Topology::new();
+        let hosts = add_hosts(&mut topology, "host", n_hosts)?;
+        let switch = topology.add_switch("switch")?;
+        let mut down = Vec::new();
+        for &host in &hosts {
+            topology.connect(host, switch, access.clone())?;
+            down.push(topology.connect(switch, host, bottleneck.clone())?);
+        }
+        Ok(SingleSwitch {
+            topology,
+            hosts,
+            down,
         })
     }
 }
