@@ -1,48 +1,12 @@
 //! One end of one connection in its place: what it sends to whom, and what is waited for.
 
 use uc_net::{HostId, Nanos, Network};
-use uc_tcp::{Connection, Segment, flags};
+use uc_tcp::{Connection, Segment};
 
+use crate::instruments::{Instruments, PacketRtts};
 use crate::packet::{Address, Packet};
 use crate::port::Port;
 use crate::timers::TimerId;
-
-/// The width of a bin, and how many there are; the last one takes all longer gaps, too.
-const ACK_GAP_BIN_NS: u64 = 100_000_000;
-const ACK_GAP_BINS: usize = 64;
-
-/// Gaps between ACKs that reached a sender.
-#[derive(Clone, Debug)]
-pub struct AckGaps {
-    last: Option<Nanos>,
-    bins: [u32; ACK_GAP_BINS],
-}
-
-impl Default for AckGaps {
-    fn default() -> AckGaps {
-        AckGaps {
-            last: None,
-            bins: [0; ACK_GAP_BINS],
-        }
-    }
-}
-
-impl AckGaps {
-    #[inline]
-    fn acknowledged(&mut self, now: Nanos) {
-        let last = self.last.replace(now);
-        if let Some(last) = last {
-            let gap_ns = now.since(last).0;
-            let bin = (gap_ns / ACK_GAP_BIN_NS).min(ACK_GAP_BINS as u64 - 1);
-            self.bins[bin as usize] += 1;
-        }
-    }
-
-    /// How many gaps were of [100·i, 100·(i + 1)) ms.
-    pub fn bins(&self) -> &[u32] {
-        &self.bins
-    }
-}
 
 /// What an end waits for, so that its application need not be asked at every packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +47,8 @@ pub struct End {
     pub route: Route,
     /// Its one timer.
     pub timer: TimerId,
-    /// ACKs that reached it; kept at guests.
-    pub gaps: Option<Box<AckGaps>>,
+    /// What is measured; at guests.
+    pub instruments: Option<Box<Instruments>>,
     stage: Stage,
     /// [`Stage::Reading`] ends when so much was delivered; 0 where every packet may end the stage,
     /// and the largest number where none can.
@@ -99,7 +63,7 @@ impl End {
             port,
             route,
             timer,
-            gaps: None,
+            instruments: None,
             stage: Stage::Opening,
             watched_bytes: 0,
         }
@@ -144,49 +108,67 @@ impl End {
         Some(over)
     }
 
-    /// A packet arrives.
+    /// A packet arrives. `rtts` is told how long each packet took that it acknowledges.
     #[inline]
-    pub fn receive(&mut self, now: Nanos, mut segment: Segment, network: &mut Network<Packet>) {
-        if let Some(port) = &mut self.port {
-            port.to_guest(now, &mut segment);
-        }
-        if let Some(gaps) = &mut self.gaps
-            && segment.has(flags::ACK)
+    pub fn receive(
+        &mut self,
+        now: Nanos,
+        mut segment: Segment,
+        network: &mut Network<Packet>,
+        rtts: &mut PacketRtts,
+    ) {
+        if let Some(port) = &mut self.port
+            && port.to_guest(now, &mut segment).drops()
         {
-            gaps.acknowledged(now);
+            return;
         }
-        let mut out = wire(now, self.route, &mut self.port, network);
-        self.connection.receive(now, &segment, &mut out);
+        if let Some(instruments) = &mut self.instruments {
+            let (flow, port) = (self.route.flow, self.port.as_ref());
+            instruments.arrived(now, &segment, port, |rtt| rtts.record(flow, rtt));
+        }
+        let (connection, mut out) = self.wire(now, network, rtts.is_on());
+        connection.receive(now, &segment, &mut out);
     }
 
-    /// Lets the connection do something that may make it send.
+    /// Lets the connection do something that may make it send. `is_timed`: whether the packets'
+    /// round-trip times are wanted.
     pub fn act(
         &mut self,
         now: Nanos,
         network: &mut Network<Packet>,
+        is_timed: bool,
         what: impl FnOnce(&mut Connection, &mut dyn FnMut(Segment)),
     ) {
-        let mut out = wire(now, self.route, &mut self.port, network);
-        what(&mut self.connection, &mut out);
+        let (connection, mut out) = self.wire(now, network, is_timed);
+        what(connection, &mut out);
     }
-}
 
-/// Where an end's segments go: through its port, and into the network.
-#[inline]
-fn wire<'a>(
-    now: Nanos,
-    route: Route,
-    port: &'a mut Option<Port>,
-    network: &'a mut Network<Packet>,
-) -> impl FnMut(Segment) + 'a {
-    move |mut segment| {
-        if let Some(port) = port {
-            port.from_guest(now, &mut segment);
-        }
-        let peer = route.address.peer();
-        let packet = Packet::new(segment, route.ip_header_bytes, peer, route.flow);
-        let taken = network.inject(now, route.from, route.to, packet);
-        // Both ways of every flow were tried before time began.
-        debug_assert!(taken.is_ok(), "{taken:?}");
+    /// The connection, and where its segments go: through the port, past the instruments and into
+    /// the network.
+    #[inline]
+    fn wire<'a>(
+        &'a mut self,
+        now: Nanos,
+        network: &'a mut Network<Packet>,
+        is_timed: bool,
+    ) -> (&'a mut Connection, impl FnMut(Segment) + 'a) {
+        let (route, port, instruments) = (self.route, &mut self.port, &mut self.instruments);
+        let out = move |mut segment: Segment| {
+            // What a guard drops never was on the network.
+            if let Some(port) = port
+                && port.from_guest(now, &mut segment).drops()
+            {
+                return;
+            }
+            if let Some(instruments) = instruments {
+                instruments.leaves(now, &segment, is_timed);
+            }
+            let peer = route.address.peer();
+            let packet = Packet::new(segment, route.ip_header_bytes, peer, route.flow);
+            let taken = network.inject(now, route.from, route.to, packet);
+            // Both ways of every flow were tried before time began.
+            debug_assert!(taken.is_ok(), "{taken:?}");
+        };
+        (&mut self.connection, out)
     }
 }

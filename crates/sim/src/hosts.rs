@@ -14,6 +14,7 @@ use uc_tcp::{Options, Segment};
 
 use crate::end::{End, Stage};
 use crate::error::SimError;
+use crate::instruments::PacketRtts;
 use crate::packet::{Address, Packet};
 use crate::scenario::Scenario;
 use crate::timers::{TimerId, Timers};
@@ -76,6 +77,7 @@ pub struct Hosts {
     events: u64,
     instant_events: u32,
     ip_header_bytes: u32,
+    rtts: PacketRtts,
 }
 
 impl Hosts {
@@ -101,6 +103,7 @@ impl Hosts {
             events: 0,
             instant_events: 0,
             ip_header_bytes: scenario.ip_header_bytes,
+            rtts: PacketRtts::default(),
         })
     }
 
@@ -161,10 +164,25 @@ impl Hosts {
         if end.route.address != packet.to {
             return None;
         }
-        end.receive(self.now, packet.segment, &mut self.network);
+        end.receive(self.now, packet.segment, &mut self.network, &mut self.rtts);
         self.timers.keep(end.timer, end.connection.deadline());
-        let over = end.settle()?;
-        self.notice(place, over)
+        let over = end.settle();
+        if packet.segment.ecn == Ecn::Ce {
+            self.note_mark(packet);
+        }
+        self.notice(place, over?)
+    }
+
+    /// Marked data have reached a receiver's host: its sender's instruments count what the sender
+    /// hears of only by an echo.
+    fn note_mark(&mut self, packet: &Packet) {
+        let segment = &packet.segment;
+        let peer = self.ends.get_mut(packet.to.peer().place());
+        if let Some(instruments) = peer.and_then(|end| end.instruments.as_mut())
+            && let Some(exact) = &mut instruments.exact
+        {
+            exact.marked(segment.seq, segment.payload_bytes);
+        }
     }
 
     /// A timer's moment has come, or only the earliest moment that was ever asked of it.
@@ -179,7 +197,7 @@ impl Hosts {
         let end = &mut self.ends[place];
         let now = self.now;
         if end.connection.deadline().is_some_and(|at| at <= now) {
-            end.act(now, &mut self.network, |tcp, mut out| {
+            end.act(now, &mut self.network, self.rtts.is_on(), |tcp, mut out| {
                 tcp.expire(now, &mut out)
             });
         }
@@ -223,7 +241,9 @@ fn check_routes(scenario: &Scenario, network: &Network<Packet>) -> Result<(), Si
     let probe = Packet::new(nothing, scenario.ip_header_bytes, Address::new(0), 0);
     let mut copy = network.clone();
     for flow in &scenario.flows {
-        for (from, to) in [(flow.guest, flow.receiver), (flow.receiver, flow.guest)] {
+        let ways = flow.receivers.iter();
+        let ways = ways.flat_map(|&receiver| [(flow.guest, receiver), (receiver, flow.guest)]);
+        for (from, to) in ways {
             match copy.inject(Nanos::ZERO, from, to, probe) {
                 Ok(()) => {}
                 Err(uc_net::NetError::NoRoute { from, to }) => {

@@ -2,7 +2,8 @@
 
 use uc_experiment::{BitsPerSec, Network, Topology};
 use uc_net::{
-    Dumbbell, HostId, LeafSpine, Length, LinkId, LinkSpec, Nanos, ParkingLot, QueueSpec, Star,
+    Dumbbell, HostId, LeafSpine, Length, LinkId, LinkSpec, Nanos, ParkingLot, QueueSpec,
+    SingleSwitch, Star,
 };
 
 use crate::error::SimError;
@@ -26,7 +27,8 @@ pub struct Layout {
     pub topology: uc_net::Topology,
     /// The hosts of guests, in the order of the places.
     pub guests: Vec<HostId>,
-    /// The receivers' hosts, one for each place; all the same in a star.
+    /// The receivers' hosts, one for each place; all the same in a star, and the guests' own on a
+    /// single switch.
     pub receivers: Vec<HostId>,
     /// The links with the experiment's queue.
     pub bottlenecks: Vec<LinkId>,
@@ -84,10 +86,17 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, SimError> {
             let bottlenecks = fabric.up.into_iter().chain(fabric.down).flatten().collect();
             Ok(crowds.layout(fabric.topology, &fabric.hosts, bottlenecks, round_trip(2)))
         }
-        Topology::Switch { .. } => Err(SimError::Unsupported {
-            what: "a single switch".into(),
-            mend: "take another topology",
-        }),
+        Topology::Switch { hosts } => {
+            let bottleneck = LinkSpec { delay, ..trunk };
+            let switch = SingleSwitch::new(hosts, access, bottleneck)?;
+            Ok(Layout {
+                guests: switch.hosts.clone(),
+                receivers: switch.hosts,
+                bottlenecks: switch.down,
+                topology: switch.topology,
+                round_trip: round_trip(0),
+            })
+        }
     }
 }
 

@@ -1,17 +1,20 @@
 //! One case of an experiment as a scenario: who sits where, with which TCP, behind which port, and
 //! when each flow begins.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use uc_core::{Policy, consts};
-use uc_experiment::{Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Profile, Stack};
+use uc_experiment::{
+    Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Pattern, Profile, Stack,
+};
 use uc_net::random::Stream;
-use uc_net::{LinkId, Nanos};
+use uc_net::{HostId, LinkId, Nanos, Node, Topology};
 
 use crate::error::SimError;
-use crate::layout::{Layout, Place, layout};
+use crate::layout::{Layout, layout};
 use crate::packet::FLOWS_MAX;
+use crate::placement::{Placement, receivers};
 use crate::scenario::{Application, Exchange, FlowPlan, Scenario};
 use crate::stack::{config, stack_of};
 
@@ -63,7 +66,7 @@ impl Plan {
                 mend: "leave it out, or run the experiment live",
             });
         }
-        let hosts = Hosts::new(experiment, case)?;
+        let hosts = Placement::new(experiment, case)?;
         let network = layout(&experiment.network, &hosts.places)?;
         let mut planner = Planner {
             experiment,
@@ -73,7 +76,9 @@ impl Plan {
                 &experiment.receiver_stack(case),
                 experiment.network.family,
             )?),
+            receiver_policy: case.receiver_law.map(receiver_policy),
             starts: Stream::new(seed, "traffic/start"),
+            pattern: Stream::new(seed, "traffic/pattern"),
             flows: Vec::new(),
             labels: Vec::new(),
         };
@@ -81,6 +86,8 @@ impl Plan {
             planner.add_group(number, group, &hosts.of_groups[number])?;
         }
         let (flows, labels) = (planner.flows, planner.labels);
+        let mut bottlenecks = network.bottlenecks;
+        keep_used(&mut bottlenecks, &network.topology, &flows);
         Ok(Plan {
             scenario: Scenario {
                 seed,
@@ -89,52 +96,20 @@ impl Plan {
                 flows,
             },
             labels,
-            bottlenecks: network.bottlenecks,
+            bottlenecks,
         })
     }
 }
 
-/// Which hosts there are, and which of them the guests of each group are on.
-struct Hosts {
-    places: Vec<Place>,
-    of_groups: Vec<Vec<usize>>,
-}
-
-impl Hosts {
-    /// Every guest has a host of its own, unless its group names one.
-    fn new(experiment: &Experiment, case: &Case) -> Result<Hosts, SimError> {
-        let mut places: Vec<Place> = Vec::new();
-        let mut named: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut of_groups = Vec::new();
-        for group in &case.guests {
-            let (from, to) = group.ends(experiment.network.topology);
-            let place = Place { from, to };
-            let mut of_group = Vec::new();
-            for _ in 0..group.count {
-                let known = group.host.as_deref().and_then(|name| named.get(name));
-                let host = known.copied().unwrap_or(places.len());
-                if host == places.len() {
-                    places.push(place);
-                }
-                if let Some(name) = group.host.as_deref() {
-                    named.insert(name, host);
-                }
-                if places[host] != place {
-                    return Err(SimError::Unsupported {
-                        what: format!(
-                            "host {} of group {} sits elsewhere in another group",
-                            group.host.as_deref().unwrap_or_default(),
-                            group.name
-                        ),
-                        mend: "give the groups of a host the same `from` and `to`",
-                    });
-                }
-                of_group.push(host);
-            }
-            of_groups.push(of_group);
-        }
-        Ok(Hosts { places, of_groups })
-    }
+/// Of the links that lead to hosts, those to hosts that receive data: the others of a switch carry
+/// ACKs, and are nobody's bottleneck.
+fn keep_used(bottlenecks: &mut Vec<LinkId>, topology: &Topology, flows: &[FlowPlan]) {
+    let receivers = flows.iter().flat_map(|flow| &flow.receivers);
+    let receivers: BTreeSet<HostId> = receivers.copied().collect();
+    bottlenecks.retain(|link| match topology.links()[link.0 as usize].to {
+        Node::Host(host) => receivers.contains(&host),
+        Node::Switch(_) => true,
+    });
 }
 
 /// Flows without a spread of their own start within the time of so many packets of that size.
@@ -145,7 +120,10 @@ struct Planner<'a> {
     experiment: &'a Experiment,
     network: &'a Layout,
     receiver_config: Arc<uc_tcp::Config>,
+    receiver_policy: Option<Policy>,
     starts: Stream,
+    /// What patterns leave to chance.
+    pattern: Stream,
     flows: Vec<FlowPlan>,
     labels: Vec<Label>,
 }
@@ -159,21 +137,35 @@ impl Planner<'_> {
     ) -> Result<(), SimError> {
         let stack = stack_of(self.experiment, group)?;
         let family = self.experiment.network.family;
-        let guest_config = Arc::new(config(&group.stack, stack, family)?);
+        let mut guest_config = config(&group.stack, stack, family)?;
+        if matches!(
+            group.application,
+            uc_experiment::Application::Messages { .. }
+        ) {
+            // What sends messages sets TCP_NODELAY: else the end of each would wait for the ACK of
+            // what came before it.
+            guest_config.nagle = stack.nagle.unwrap_or(false);
+        }
+        let guest_config = Arc::new(guest_config);
         let policy = group.law.map(|law| port_policy(law, group, stack));
-        let application = application(group, number)?;
+        let application = application(group, number);
         for (guest, &host) in hosts.iter().enumerate() {
             for flow in 0..group.flows {
                 let index = guest as u32 * group.flows + flow;
                 let start = self.start(group);
+                let topology = self.experiment.network.topology;
+                let receivers = receivers(group, topology, host, &mut self.pattern)?;
+                let receivers = receivers.iter().map(|&place| self.network.receivers[place]);
                 self.flows.push(FlowPlan {
                     name: format!("{}[{index}]", group.name),
                     guest: self.network.guests[host],
-                    receiver: self.network.receivers[host],
+                    receivers: receivers.collect(),
                     guest_config: Arc::clone(&guest_config),
                     receiver_config: Arc::clone(&self.receiver_config),
                     policy,
+                    receiver_policy: self.receiver_policy,
                     start,
+                    stop: group.stop.map(|stop| Nanos(stop.0)),
                     application: application.clone(),
                 });
                 self.labels.push(Label {
@@ -264,12 +256,24 @@ fn port_policy(law: Law, group: &Guests, stack: &Stack) -> Policy {
     }
 }
 
-fn application(group: &Guests, number: usize) -> Result<Application, SimError> {
+/// That of the receivers' ports.
+fn receiver_policy(law: Law) -> Policy {
+    Policy {
+        ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
+        ..policy(law, Profile::Rfc, &Parameters::default())
+    }
+}
+
+fn application(group: &Guests, number: usize) -> Application {
     use uc_experiment::Application as Written;
-    Ok(match &group.application {
+    match &group.application {
         Written::Bulk => Application::Bulk,
         Written::Transfer { size } => Application::Transfer {
             bytes: size.0.into(),
+            parallel: match group.pattern {
+                Some(Pattern::Shuffle { parallel }) => parallel,
+                _ => 1,
+            },
         },
         Written::Request {
             request,
@@ -294,11 +298,9 @@ fn application(group: &Guests, number: usize) -> Result<Application, SimError> {
             mean_gap: Nanos((1e9 / rate).round() as u64),
             sizes: sizes.clone(),
         },
-        Written::Messages { .. } => {
-            return Err(SimError::Unsupported {
-                what: format!("group {}: messages", group.name),
-                mend: "take another application",
-            });
-        }
-    })
+        Written::Messages { sizes, every } => Application::Messages {
+            sizes: sizes.clone(),
+            every: every.map(|every| Nanos(every.0)),
+        },
+    }
 }

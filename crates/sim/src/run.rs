@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use uc_core::Reason;
-use uc_experiment::{Case, Experiment, FlowRecord, LinkTotals, QueueSample, RunRecord};
+use uc_experiment::{Case, Experiment, FlowRecord, Histogram, LinkTotals, QueueSample, RunRecord};
 use uc_net::{LinkId, Nanos};
 
 use crate::error::SimError;
@@ -104,9 +104,11 @@ impl Run<'_> {
             let now_ns = self.world.hosts.now().0;
             if now_ns == measured_ns.start {
                 before = self.gaps();
+                self.world.hosts.time_packets(true);
             }
             if now_ns == measured_ns.end {
                 within = self.gaps();
+                self.world.hosts.time_packets(false);
             }
             if now_ns == next_sample_ns {
                 self.sample();
@@ -173,14 +175,20 @@ impl Run<'_> {
         links
     }
 
-    /// Segments by the reasons of the ports, as `port_…`, and flows that are not done, as
-    /// `unfinished_…`.
+    /// Segments by the reasons of the ports, as `port_…` and `receiver_port_…`, and flows that are
+    /// not done, as `unfinished_…`.
     fn counters(&self) -> BTreeMap<String, u64> {
         let mut counters = BTreeMap::new();
         for flow in self.world.applications.flows() {
             let sums = sums(&self.world.hosts, flow);
-            for (reason, count) in Reason::all().zip(sums.port_counts) {
-                *counters.entry(format!("port_{reason}")).or_default() += count;
+            let ports = [
+                ("port", sums.port_counts),
+                ("receiver_port", sums.receiver_port_counts),
+            ];
+            for (port, counts) in ports {
+                for (reason, count) in Reason::all().zip(counts) {
+                    *counters.entry(format!("{port}_{reason}")).or_default() += count;
+                }
             }
             if let Some(why) = unfinished(&self.world.hosts, flow) {
                 let name = format!("unfinished_{}", why.label());
@@ -205,6 +213,8 @@ impl Run<'_> {
                 .map_or(0, |last| last + 1);
             gaps.truncate(used);
             record.ack_gaps = Some(gaps);
+            let rtts = self.world.hosts.packet_rtts(number);
+            record.packet_rtt = rtts.map(Histogram::trimmed);
         }
         self.flows
     }

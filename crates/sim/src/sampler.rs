@@ -1,10 +1,12 @@
 //! The state of every flow and of the bottleneck at one moment, as the record keeps it.
 
+use uc_core::consts;
 use uc_experiment::{FlowRecord, FlowSample, QueueSample};
 use uc_net::LinkId;
-use uc_tcp::{Info, Totals};
+use uc_tcp::{CongestionControl, Info, Totals};
 
 use crate::app::{Applications, Flow, Retired, add_totals};
+use crate::end::End;
 use crate::hosts::{Hosts, Side};
 use crate::plan::Label;
 
@@ -27,6 +29,8 @@ fn sample(hosts: &Hosts, flow: &Flow) -> FlowSample {
     let info = guest.map_or_else(Info::default, |end| end.connection.info());
     let shadow = guest.and_then(|end| end.port.as_ref()?.flow());
     let mss_bytes = info.smss_bytes.max(1);
+    let native = flow.plan().guest_config.congestion_control;
+    let is_dctcp = matches!(native, CongestionControl::Dctcp { .. });
     FlowSample {
         at_ns: hosts.now().0,
         delivered_bytes,
@@ -39,8 +43,20 @@ fn sample(hosts: &Hosts, flow: &Flow) -> FlowSample {
         total_retransmits: u32::try_from(totals.retransmits).unwrap_or(u32::MAX),
         mss_bytes: info.smss_bytes,
         shadow_window_bytes: shadow.map(uc_core::window_bytes),
-        ..FlowSample::default()
+        shadow_alpha_q30: shadow.and_then(shadow_alpha_q30),
+        exact_alpha_q30: guest.and_then(exact_alpha_q30),
+        guest_alpha_q30: guest.filter(|_| is_dctcp).map(|_| info.alpha_q10 << 20),
     }
+}
+
+/// The α of a port's shadow, if its law keeps one.
+fn shadow_alpha_q30(flow: &uc_core::Flow) -> Option<u32> {
+    let is_dctcp = u32::from(flow.policy.law) == consts::LAW_DCTCP;
+    is_dctcp.then_some(flow.dctcp.alpha_q30)
+}
+
+fn exact_alpha_q30(end: &End) -> Option<u32> {
+    end.instruments.as_ref()?.exact.as_ref()?.alpha_q30()
 }
 
 /// What the guest's ends counted so far, and what the receiving application was given.

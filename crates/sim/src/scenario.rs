@@ -20,7 +20,7 @@ pub struct Scenario {
     pub flows: Vec<FlowPlan>,
 }
 
-/// One flow: a guest, a receiver, and what passes between them. The guest opens the connection
+/// One flow: a guest, its receivers, and what passes between them. The guest opens the connection
 /// and sends the data.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
@@ -28,16 +28,21 @@ pub struct FlowPlan {
     pub name: String,
     /// Where the guest sits.
     pub guest: HostId,
-    /// Where the receiver sits.
-    pub receiver: HostId,
+    /// Where its receivers sit: one; several for transfers, of which each gets one in this order,
+    /// and for messages and web transfers, each of which goes to one of them at random.
+    pub receivers: Vec<HostId>,
     /// The guest's TCP.
     pub guest_config: Arc<Config>,
     /// The receiver's TCP.
     pub receiver_config: Arc<Config>,
     /// The policy of the guest's port; no core on it where absent.
     pub policy: Option<Policy>,
+    /// The same of the receivers' ports.
+    pub receiver_policy: Option<Policy>,
     /// When it begins.
     pub start: Nanos,
+    /// When a bulk flow ends; with the run where absent.
+    pub stop: Option<Nanos>,
     /// What it carries.
     pub application: Application,
 }
@@ -47,10 +52,12 @@ pub struct FlowPlan {
 pub enum Application {
     /// As much as TCP takes.
     Bulk,
-    /// So many bytes, once.
+    /// So many bytes, once to each receiver.
     Transfer {
         /// Payload.
         bytes: u64,
+        /// How many of them go on at once, at most; at least one does.
+        parallel: u32,
     },
     /// The receiver asks, the guest answers, over one connection.
     Exchange(Exchange),
@@ -60,6 +67,14 @@ pub enum Application {
         mean_gap: Nanos,
         /// How large they are.
         sizes: Sizes,
+    },
+    /// Messages over connections that stay open, one to each receiver.
+    Messages {
+        /// How large they are.
+        sizes: Sizes,
+        /// From the beginning of one to that of the next; where absent, each begins when the one
+        /// before it has arrived.
+        every: Option<Nanos>,
     },
 }
 

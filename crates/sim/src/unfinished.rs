@@ -53,7 +53,8 @@ pub fn unfinished(hosts: &Hosts, flow: &Flow) -> Option<Unfinished> {
         return Some(Unfinished::NotStarted);
     }
     let is_endless = match &flow.plan().application {
-        Application::Bulk | Application::Web { .. } => true,
+        Application::Bulk => !flow.has_stopped(),
+        Application::Web { .. } | Application::Messages { .. } => true,
         Application::Transfer { .. } => false,
         Application::Exchange(exchange) => exchange.rounds == 0,
     };
@@ -65,6 +66,7 @@ pub fn unfinished(hosts: &Hosts, flow: &Flow) -> Option<Unfinished> {
         Application::Exchange(exchange) if exchange.rounds > 0 => {
             !waits && transfers.len() == exchange.rounds as usize
         }
+        Application::Transfer { .. } => !waits && transfers.len() == flow.plan().receivers.len(),
         _ => !waits,
     };
     let stuck = flow.open().find_map(|slot| why_stuck(hosts, slot));

@@ -102,10 +102,12 @@ fn scenario(law: Law, loss_ppm: u32, buffer_quarters: u64) -> Scenario {
         flows: vec![FlowPlan {
             name: "flow".to_owned(),
             guest: HostId(0),
-            receiver: star.receiver,
+            receivers: vec![star.receiver],
             guest_config: Arc::clone(&config),
             receiver_config: config,
             policy: None,
+            receiver_policy: None,
+            stop: None,
             start: Nanos::ZERO,
             application: Application::Bulk,
         }],

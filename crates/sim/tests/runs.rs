@@ -136,7 +136,7 @@ fn what_can_not_be_had_is_an_error_with_a_mend() {
     offload.network.offload = true;
     for (experiment, part) in [
         (small, "raise it"),
-        (bbr, "reno, cubic or dctcp"),
+        (bbr, "or run the experiment live"),
         (offload, "run the experiment live"),
     ] {
         let error = try_run(&experiment, 1).expect_err("refused").to_string();

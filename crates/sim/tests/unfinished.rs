@@ -27,12 +27,17 @@ fn scenario(topology: Topology, receiver: Config) -> Scenario {
         flows: vec![FlowPlan {
             name: "only[0]".into(),
             guest: HostId(0),
-            receiver: HostId(1),
+            receivers: vec![HostId(1)],
             guest_config: Arc::new(config),
             receiver_config: Arc::new(receiver),
             policy: None,
+            receiver_policy: None,
+            stop: None,
             start: Nanos::ZERO,
-            application: Application::Transfer { bytes: 100_000 },
+            application: Application::Transfer {
+                bytes: 100_000,
+                parallel: 1,
+            },
         }],
     }
 }

@@ -68,10 +68,12 @@ impl Field {
         let flows = flows.map(|((&guest, &receiver), number): (_, u32)| FlowPlan {
             name: format!("long[{number}]"),
             guest,
-            receiver,
+            receivers: vec![receiver],
             guest_config: Arc::clone(&config),
             receiver_config: Arc::clone(&config),
             policy: None,
+            receiver_policy: None,
+            stop: None,
             start: Nanos(starts.below(self.start_spread.0)),
             application: Application::Bulk,
         });

@@ -4,6 +4,8 @@
 //! a handshake is done, that the bytes it waited for are there, that a connection is closed.
 
 mod exchange;
+mod messages;
+mod transfers;
 mod web;
 
 use uc_experiment::Completion;
@@ -15,15 +17,18 @@ use crate::hosts::{Hosts, Notice, Side, Slot};
 use crate::scenario::{Application, FlowPlan, Scenario};
 
 use exchange::{Barrier, Dialogue};
+use messages::Channels;
 use web::Arrivals;
 
 /// What an application remembers between two notices.
 #[derive(Debug)]
 enum State {
-    /// Bulk and single transfers.
-    Once,
+    Bulk,
+    /// How many of the receivers have had their turn.
+    Transfers(usize),
     Dialogue(Dialogue),
     Web(Arrivals),
+    Messages(Channels),
 }
 
 /// One flow of the record.
@@ -32,6 +37,7 @@ pub struct Flow {
     plan: FlowPlan,
     state: State,
     started: bool,
+    stopped: bool,
     /// Its open connections with the number of the completion that each serves.
     open: Vec<(Slot, usize)>,
     completions: Vec<Completion>,
@@ -48,11 +54,25 @@ pub struct Retired {
     pub delivered_bytes: u64,
     /// Gaps between ACKs, as in the record.
     pub ack_gaps: Vec<u32>,
-    /// Segments by the port's reason code.
+    /// Segments by the reason code of the guest's port, and of the receiver's.
     pub port_counts: Vec<u64>,
+    /// See [`Retired::port_counts`].
+    pub receiver_port_counts: Vec<u64>,
 }
 
 impl Flow {
+    fn new(plan: &FlowPlan, state: State) -> Flow {
+        Flow {
+            plan: plan.clone(),
+            state,
+            started: false,
+            stopped: false,
+            open: Vec::new(),
+            completions: Vec::new(),
+            retired: Retired::default(),
+        }
+    }
+
     /// The transfers so far, in order of their start.
     pub fn completions(&self) -> &[Completion] {
         &self.completions
@@ -76,6 +96,11 @@ impl Flow {
     /// Whether it has begun.
     pub fn has_started(&self) -> bool {
         self.started
+    }
+
+    /// Whether a bulk flow was ended before the run was.
+    pub fn has_stopped(&self) -> bool {
+        self.stopped
     }
 
     fn begin_completion(&mut self, now: Nanos, bytes: u64) -> usize {
@@ -113,7 +138,8 @@ impl Applications {
         let flows = scenario.flows.iter().enumerate().map(|(number, plan)| {
             hosts.wake(number, plan.start);
             let state = match &plan.application {
-                Application::Bulk | Application::Transfer { .. } => State::Once,
+                Application::Bulk => State::Bulk,
+                Application::Transfer { .. } => State::Transfers(0),
                 Application::Exchange(exchange) => {
                     if let Some(barrier) = exchange.barrier {
                         barriers.resize_with(barriers.len().max(barrier + 1), Barrier::default);
@@ -122,15 +148,11 @@ impl Applications {
                     State::Dialogue(Dialogue::default())
                 }
                 Application::Web { .. } => State::Web(Arrivals::new(scenario.seed, &plan.name)),
+                Application::Messages { .. } => {
+                    State::Messages(Channels::new(scenario.seed, &plan.name))
+                }
             };
-            Flow {
-                plan: plan.clone(),
-                state,
-                started: false,
-                open: Vec::new(),
-                completions: Vec::new(),
-                retired: Retired::default(),
-            }
+            Flow::new(plan, state)
         });
         let flows = flows.collect();
         Applications { flows, barriers }
@@ -159,7 +181,10 @@ impl Applications {
                 let flow = hosts.flow(slot);
                 match self.flows[flow].state {
                     State::Dialogue(_) => self.dialogue_reached(flow, slot, side, hosts),
-                    State::Once | State::Web(_) => self.transferred(flow, slot, hosts),
+                    State::Messages(_) => self.message_reached(flow, slot, hosts),
+                    State::Bulk | State::Transfers(_) | State::Web(_) => {
+                        return self.transferred(flow, slot, hosts);
+                    }
                 }
                 Ok(())
             }
@@ -175,50 +200,41 @@ impl Applications {
         let is_first = !std::mem::replace(&mut flow.started, true);
         match (&flow.plan.application, is_first) {
             (Application::Web { .. }, _) => self.web_arrival(number, is_first, hosts),
-            (Application::Bulk, true) => self.transfer(number, None, hosts),
-            (&Application::Transfer { bytes }, true) => self.transfer(number, Some(bytes), hosts),
+            (Application::Messages { .. }, true) => self.messages_open(number, hosts),
+            (Application::Messages { .. }, false) => {
+                self.next_message(number, hosts);
+                Ok(())
+            }
+            (Application::Bulk, true) => self.bulk(number, hosts),
+            (Application::Bulk, false) => {
+                self.stop_bulk(number, hosts);
+                Ok(())
+            }
+            (Application::Transfer { .. }, true) => self.transfers(number, hosts),
+            (Application::Transfer { .. }, false) => Ok(()),
             (Application::Exchange(_), true) => {
-                let slot = hosts.open(number, &flow.plan)?;
-                flow.open.push((slot, usize::MAX));
+                self.open(number, 0, hosts)?;
                 Ok(())
             }
             (Application::Exchange(_), false) => {
                 self.dialogue_ask(number, hosts);
                 Ok(())
             }
-            (Application::Bulk | Application::Transfer { .. }, false) => Ok(()),
         }
     }
 
-    /// Sends `bytes`, or without end, over a connection of its own.
-    fn transfer(
+    /// Opens a connection to one of a flow's receivers, by its place among them. It serves no
+    /// transfer yet.
+    fn open(
         &mut self,
         number: usize,
-        bytes: Option<u64>,
+        receiver: usize,
         hosts: &mut Hosts,
-    ) -> Result<(), SimError> {
+    ) -> Result<Slot, SimError> {
         let flow = &mut self.flows[number];
-        let slot = hosts.open(number, &flow.plan)?;
-        let completion = match bytes {
-            Some(bytes) => flow.begin_completion(hosts.now(), bytes),
-            None => usize::MAX,
-        };
-        flow.open.push((slot, completion));
-        hosts.write(slot, Side::Guest, bytes.unwrap_or(u64::MAX));
-        if let Some(bytes) = bytes {
-            hosts.finish(slot, Side::Guest);
-            hosts.want(slot, Side::Receiver, bytes);
-            hosts.want_close(slot, Side::Guest);
-        }
-        Ok(())
-    }
-
-    /// The receiver has all of a transfer.
-    fn transferred(&mut self, number: usize, slot: Slot, hosts: &mut Hosts) {
-        let flow = &mut self.flows[number];
-        flow.complete(flow.completion_of(slot), hosts.now());
-        hosts.finish(slot, Side::Receiver);
-        hosts.want_close(slot, Side::Receiver);
+        let slot = hosts.open(number, &flow.plan, flow.plan.receivers[receiver])?;
+        flow.open.push((slot, usize::MAX));
+        Ok(slot)
     }
 
     /// Keeps what a closed connection counted, and gives its place back.
@@ -240,11 +256,15 @@ impl Retired {
         let receiver = hosts.end(slot, Side::Receiver);
         add_totals(&mut self.guest, guest.connection.totals());
         self.delivered_bytes += receiver.connection.totals().delivered_bytes;
-        if let Some(gaps) = &guest.gaps {
-            add_each(&mut self.ack_gaps, gaps.bins().iter().copied());
+        if let Some(instruments) = &guest.instruments {
+            add_each(&mut self.ack_gaps, instruments.gaps.bins().iter().copied());
         }
         if let Some(port) = &guest.port {
             add_each(&mut self.port_counts, port.counts().map(|(_, count)| count));
+        }
+        if let Some(port) = &receiver.port {
+            let counts = port.counts().map(|(_, count)| count);
+            add_each(&mut self.receiver_port_counts, counts);
         }
     }
 }

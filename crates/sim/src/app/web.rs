@@ -8,12 +8,13 @@ use crate::error::SimError;
 use crate::hosts::Hosts;
 use crate::scenario::Application;
 
-/// Where the times and sizes of one flow's arrivals come from. Two streams, so that another
-/// distribution of sizes leaves the times as they are.
+/// Where the times, sizes and receivers of one flow's arrivals come from. A stream for each, so that
+/// another distribution of sizes leaves the rest as it is.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     times: Stream,
     sizes: Stream,
+    receivers: Stream,
 }
 
 impl Arrivals {
@@ -21,6 +22,7 @@ impl Arrivals {
         Arrivals {
             times: Stream::new(seed, &format!("{name}/arrivals")),
             sizes: Stream::new(seed, &format!("{name}/sizes")),
+            receivers: Stream::new(seed, &format!("{name}/receivers")),
         }
     }
 }
@@ -46,6 +48,8 @@ impl Applications {
             return Ok(());
         }
         let bytes = sizes.quantile(arrivals.sizes.bits32()).0.max(1);
-        self.transfer(number, Some(u64::from(bytes)), hosts)
+        let receivers = flow.plan.receivers.len() as u64;
+        let receiver = arrivals.receivers.below(receivers) as usize;
+        self.transfer(number, receiver, u64::from(bytes), hosts)
     }
 }

@@ -1,28 +1,39 @@
 //! What applications do with connections, and what can be seen of them.
 
-use uc_net::{LinkId, LinkReport, Nanos};
+use uc_core::Policy;
+use uc_experiment::Histogram;
+use uc_net::{HostId, LinkId, LinkReport, Nanos};
 use uc_tcp::Connection;
 
 use super::{Hosts, Owner, Side, Slot};
-use crate::end::{AckGaps, End, Route, Stage};
+use crate::end::{End, Route, Stage};
 use crate::error::SimError;
+use crate::instruments::Instruments;
 use crate::packet::{Address, CONNECTIONS_MAX};
 use crate::port::Port;
 use crate::scenario::FlowPlan;
 
 impl Hosts {
-    /// Opens a connection for `plan`, which is number `flow` of the record. Its first notice is
-    /// [`Notice::Established`], one for each side.
+    /// Opens a connection to `receiver` for `plan`, which is number `flow` of the record. Its first
+    /// notice is [`Notice::Established`], one for each side.
     ///
     /// # Errors
     /// [`SimError::TooManyConnections`].
-    pub fn open(&mut self, flow: usize, plan: &FlowPlan) -> Result<Slot, SimError> {
+    pub fn open(
+        &mut self,
+        flow: usize,
+        plan: &FlowPlan,
+        receiver: HostId,
+    ) -> Result<Slot, SimError> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => self.new_slot(plan)?,
         };
         for side in [Side::Guest, Side::Receiver] {
-            let end = self.fresh_end(slot, side, flow, plan);
+            let end = match side {
+                Side::Guest => self.guest_end(slot, flow, plan, receiver),
+                Side::Receiver => self.receiver_end(slot, flow, plan, receiver),
+            };
             let place = slot.end(side);
             if place == self.ends.len() {
                 self.ends.push(end);
@@ -46,20 +57,37 @@ impl Hosts {
         Ok(Slot(slot))
     }
 
-    fn fresh_end(&mut self, slot: Slot, side: Side, flow: usize, plan: &FlowPlan) -> End {
-        let place = slot.end(side);
+    fn guest_end(&mut self, slot: Slot, flow: usize, plan: &FlowPlan, receiver: HostId) -> End {
+        let iss = self.initial_sequence.bits32();
+        let connection = Connection::client(&plan.guest_config, iss);
+        let hosts = (plan.guest, receiver);
+        let mut end = self.fresh_end(slot.end(Side::Guest), flow, hosts, connection, plan.policy);
+        end.instruments = Some(Box::new(Instruments::new(plan.policy.as_ref())));
+        end
+    }
+
+    fn receiver_end(&mut self, slot: Slot, flow: usize, plan: &FlowPlan, receiver: HostId) -> End {
+        let iss = self.initial_sequence.bits32();
+        let connection = Connection::server(&plan.receiver_config, iss);
+        let (place, hosts) = (slot.end(Side::Receiver), (receiver, plan.guest));
+        self.fresh_end(place, flow, hosts, connection, plan.receiver_policy)
+    }
+
+    /// An end on the first of two hosts, whose peer is on the other.
+    fn fresh_end(
+        &mut self,
+        place: usize,
+        flow: usize,
+        (from, to): (HostId, HostId),
+        connection: Connection,
+        policy: Option<Policy>,
+    ) -> End {
         let (timer, address) = match self.ends.get(place) {
             Some(earlier) => (earlier.timer, earlier.route.address.next_life()),
             None => {
                 self.owners.push(Owner::End(place));
                 (self.timers.add(), Address::new(place))
             }
-        };
-        let is_guest = side == Side::Guest;
-        let (from, to) = if is_guest {
-            (plan.guest, plan.receiver)
-        } else {
-            (plan.receiver, plan.guest)
         };
         let route = Route {
             from,
@@ -68,18 +96,7 @@ impl Hosts {
             flow: flow as u32,
             ip_header_bytes: self.ip_header_bytes,
         };
-        let iss = self.initial_sequence.bits32();
-        let connection = if is_guest {
-            Connection::client(&plan.guest_config, iss)
-        } else {
-            Connection::server(&plan.receiver_config, iss)
-        };
-        let port = plan.policy.filter(|_| is_guest).map(Port::new);
-        let mut end = End::new(connection, port, route, timer);
-        if is_guest {
-            end.gaps = Some(Box::new(AckGaps::default()));
-        }
-        end
+        End::new(connection, policy.map(Port::new), route, timer)
     }
 
     /// `bytes` more for this side to send; the largest number: without end.
@@ -90,6 +107,11 @@ impl Hosts {
     /// This side has written all that it ever will.
     pub fn finish(&mut self, slot: Slot, side: Side) {
         self.act(slot, side, |tcp, now, out| tcp.finish(now, out));
+    }
+
+    /// This side's application takes back what was not sent yet, and writes no more.
+    pub fn stop(&mut self, slot: Slot, side: Side) {
+        self.act(slot, side, |tcp, now, out| tcp.stop(now, out));
     }
 
     /// Has [`Notice::Reached`] told once `bytes` in all have been delivered to this side.
@@ -129,7 +151,7 @@ impl Hosts {
     ) {
         let place = slot.end(side);
         let (now, end) = (self.now, &mut self.ends[place]);
-        end.act(now, &mut self.network, |tcp, mut out| {
+        end.act(now, &mut self.network, self.rtts.is_on(), |tcp, mut out| {
             what(tcp, now, &mut out)
         });
         self.timers.keep(end.timer, end.connection.deadline());
@@ -154,6 +176,20 @@ impl Hosts {
     pub fn flow_counts(&self, flow: usize) -> uc_net::FlowCounts {
         let counts = self.network.flows().get(&(flow as u32));
         counts.copied().unwrap_or_default()
+    }
+
+    /// From now on the packets of all flows are timed, or no more.
+    pub fn time_packets(&mut self, is_on: bool) {
+        if is_on {
+            self.rtts.start(self.wakes.len());
+        } else {
+            self.rtts.stop();
+        }
+    }
+
+    /// The round-trip times of a flow's packets, in nanoseconds; none if they were never wanted.
+    pub fn packet_rtts(&self, flow: usize) -> Option<&Histogram> {
+        self.rtts.of(flow)
     }
 
     /// How much has happened: packets that reached hosts, and timers that rang.

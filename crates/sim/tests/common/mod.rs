@@ -58,7 +58,13 @@ pub fn group(name: &str, rest: &str) -> String {
 
 /// An experiment of one case called `only`.
 pub fn experiment(base: &str, groups: &[String]) -> Experiment {
-    let text = format!("{base}\n[[case]]\nname = \"only\"\n{}", groups.concat());
+    experiment_with(base, "", groups)
+}
+
+/// The same, with more keys of the case.
+pub fn experiment_with(base: &str, keys: &str, groups: &[String]) -> Experiment {
+    let groups = groups.concat();
+    let text = format!("{base}\n[[case]]\nname = \"only\"\n{keys}\n{groups}");
     let experiment = Experiment::from_str("test", &text).expect("it reads well");
     experiment.validate().expect("it makes sense");
     experiment

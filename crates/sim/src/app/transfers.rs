@@ -1,0 +1,96 @@
+//! Transfers over connections of their own: without end, or of a size; one to each of a flow's
+//! receivers, a few at a time.
+
+use super::{Applications, State};
+use crate::error::SimError;
+use crate::hosts::{Hosts, Side, Slot};
+use crate::scenario::Application;
+
+impl Applications {
+    /// Sends as much as TCP takes, until the flow's end if it has one.
+    pub(super) fn bulk(&mut self, number: usize, hosts: &mut Hosts) -> Result<(), SimError> {
+        let slot = self.open(number, 0, hosts)?;
+        hosts.write(slot, Side::Guest, u64::MAX);
+        if let Some(stop) = self.flows[number].plan.stop {
+            hosts.wake(number, stop.max(hosts.now()));
+        }
+        Ok(())
+    }
+
+    /// The guest writes no more, what it sent arrives, and both sides close.
+    pub(super) fn stop_bulk(&mut self, number: usize, hosts: &mut Hosts) {
+        let flow = &mut self.flows[number];
+        flow.stopped = true;
+        let Some(slot) = flow.open().next() else {
+            return;
+        };
+        hosts.stop(slot, Side::Guest);
+        hosts.finish(slot, Side::Receiver);
+        for side in [Side::Guest, Side::Receiver] {
+            hosts.want_close(slot, side);
+        }
+    }
+
+    /// The first of a flow's transfers.
+    pub(super) fn transfers(&mut self, number: usize, hosts: &mut Hosts) -> Result<(), SimError> {
+        let parallel = match self.flows[number].plan.application {
+            Application::Transfer { parallel, .. } => parallel.max(1),
+            _ => 0,
+        };
+        for _ in 0..parallel {
+            self.next_transfer(number, hosts)?;
+        }
+        Ok(())
+    }
+
+    /// The transfer to the next receiver, if there is one left.
+    fn next_transfer(&mut self, number: usize, hosts: &mut Hosts) -> Result<(), SimError> {
+        let flow = &mut self.flows[number];
+        let (State::Transfers(begun), &Application::Transfer { bytes, .. }) =
+            (&mut flow.state, &flow.plan.application)
+        else {
+            return Ok(());
+        };
+        let receiver = *begun;
+        if receiver == flow.plan.receivers.len() {
+            return Ok(());
+        }
+        *begun += 1;
+        self.transfer(number, receiver, bytes, hosts)
+    }
+
+    /// Sends `bytes` over a connection of its own.
+    pub(super) fn transfer(
+        &mut self,
+        number: usize,
+        receiver: usize,
+        bytes: u64,
+        hosts: &mut Hosts,
+    ) -> Result<(), SimError> {
+        let slot = self.open(number, receiver, hosts)?;
+        let flow = &mut self.flows[number];
+        let completion = flow.begin_completion(hosts.now(), bytes);
+        if let Some((_, serves)) = flow.open.last_mut() {
+            *serves = completion;
+        }
+        hosts.write(slot, Side::Guest, bytes);
+        hosts.finish(slot, Side::Guest);
+        hosts.want(slot, Side::Receiver, bytes);
+        hosts.want_close(slot, Side::Guest);
+        Ok(())
+    }
+
+    /// The receiver has all of a transfer.
+    pub(super) fn transferred(
+        &mut self,
+        number: usize,
+        slot: Slot,
+        hosts: &mut Hosts,
+    ) -> Result<(), SimError> {
+        let flow = &mut self.flows[number];
+        flow.complete(flow.completion_of(slot), hosts.now());
+        hosts.finish(slot, Side::Receiver);
+        hosts.want_close(slot, Side::Receiver);
+        self.next_transfer(number, hosts)
+    }
+}

@@ -1,0 +1,137 @@
+//! What is measured at a sender beside what its TCP and its port know of themselves.
+
+use uc_core::Policy;
+use uc_experiment::Histogram;
+use uc_net::Nanos;
+use uc_tcp::{Segment, flags};
+
+use crate::exact::ExactAlpha;
+use crate::packet_times::PacketTimes;
+use crate::port::Port;
+
+/// The width of a bin, and how many there are; the last one takes all longer gaps, too.
+const ACK_GAP_BIN_NS: u64 = 100_000_000;
+const ACK_GAP_BINS: usize = 64;
+
+/// Gaps between ACKs that reached a sender.
+#[derive(Clone, Debug)]
+pub struct AckGaps {
+    last: Option<Nanos>,
+    bins: [u32; ACK_GAP_BINS],
+}
+
+impl Default for AckGaps {
+    fn default() -> AckGaps {
+        AckGaps {
+            last: None,
+            bins: [0; ACK_GAP_BINS],
+        }
+    }
+}
+
+impl AckGaps {
+    #[inline]
+    fn acknowledged(&mut self, now: Nanos) {
+        let last = self.last.replace(now);
+        if let Some(last) = last {
+            let gap_ns = now.since(last).0;
+            let bin = (gap_ns / ACK_GAP_BIN_NS).min(ACK_GAP_BINS as u64 - 1);
+            self.bins[bin as usize] += 1;
+        }
+    }
+
+    /// How many gaps were of [100·i, 100·(i + 1)) ms.
+    pub fn bins(&self) -> &[u32] {
+        &self.bins
+    }
+}
+
+/// Round-trip times of the packets of every flow, while they are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct PacketRtts {
+    is_on: bool,
+    flows: Vec<Histogram>,
+}
+
+impl PacketRtts {
+    /// Whether packets that leave now are timed.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// From now on packets of these many flows are timed.
+    pub fn start(&mut self, flows: usize) {
+        self.is_on = true;
+        self.flows.resize_with(flows, Histogram::roomy);
+    }
+
+    /// From now on none is, nor does an ACK of an earlier one count.
+    pub fn stop(&mut self) {
+        self.is_on = false;
+    }
+
+    /// The times of a flow, in nanoseconds; none if they were never wanted.
+    pub fn of(&self, flow: usize) -> Option<&Histogram> {
+        self.flows.get(flow)
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, flow: u32, rtt: Nanos) {
+        if !self.is_on {
+            return;
+        }
+        if let Some(times) = self.flows.get_mut(flow as usize) {
+            times.record(rtt.0);
+        }
+    }
+}
+
+/// Everything that is measured at one guest's end of a connection.
+#[derive(Clone, Debug)]
+pub struct Instruments {
+    /// Gaps between the ACKs that reached it.
+    pub gaps: AckGaps,
+    /// What its port's α would be if every mark were known; none without an α.
+    pub exact: Option<ExactAlpha>,
+    packets: PacketTimes,
+}
+
+impl Instruments {
+    /// The instruments of a guest whose port has this policy.
+    pub fn new(policy: Option<&Policy>) -> Instruments {
+        Instruments {
+            gaps: AckGaps::default(),
+            exact: policy.and_then(ExactAlpha::of),
+            packets: PacketTimes::default(),
+        }
+    }
+
+    /// A segment arrived, and has passed the port.
+    #[inline]
+    pub fn arrived(
+        &mut self,
+        now: Nanos,
+        segment: &Segment,
+        port: Option<&Port>,
+        tell: impl FnMut(Nanos),
+    ) {
+        if !segment.has(flags::ACK) {
+            return;
+        }
+        self.gaps.acknowledged(now);
+        self.packets.acknowledged(now, segment.ack, tell);
+        if let (Some(exact), Some(flow)) = (&mut self.exact, port.and_then(Port::flow)) {
+            exact.acknowledged(flow);
+        }
+    }
+
+    /// A segment has passed the port, and goes into the network.
+    #[inline]
+    pub fn leaves(&mut self, now: Nanos, segment: &Segment, is_timed: bool) {
+        if segment.payload_bytes > 0 {
+            let (seq, bytes) = (segment.seq, segment.payload_bytes);
+            self.packets.sent(now, seq, bytes, is_timed);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Where the guests of a case sit, and which receivers each of their flows has.
+
+use std::collections::BTreeMap;
+
+use uc_experiment::{Application, Case, Experiment, Guests, Pattern, Topology};
+use uc_net::random::Stream;
+
+use crate::error::SimError;
+use crate::layout::Place;
+
+/// Which hosts there are, and which of them the guests of each group are on.
+pub struct Placement {
+    /// The hosts with guests, by their places in the network; of a single switch all its hosts.
+    pub places: Vec<Place>,
+    /// The place among them of each guest, group by group.
+    pub of_groups: Vec<Vec<usize>>,
+}
+
+impl Placement {
+    /// Every guest has a host of its own, unless its group names one; on a single switch, guest i
+    /// of each group is on host i, or where its pattern puts it.
+    ///
+    /// # Errors
+    /// [`SimError::Unsupported`] for groups that can't be where they say.
+    pub fn new(experiment: &Experiment, case: &Case) -> Result<Placement, SimError> {
+        match experiment.network.topology {
+            Topology::Switch { hosts } => Placement::on_switch(hosts, case),
+            topology => Placement::by_guest(topology, case),
+        }
+    }
+
+    fn by_guest(topology: Topology, case: &Case) -> Result<Placement, SimError> {
+        let mut places: Vec<Place> = Vec::new();
+        let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut of_groups = Vec::new();
+        for group in &case.guests {
+            let (from, to) = group.ends(topology);
+            let place = Place { from, to };
+            let mut of_group = Vec::new();
+            for _ in 0..group.count {
+                let known = group.host.as_deref().and_then(|name| named.get(name));
+                let host = known.copied().unwrap_or(places.len());
+                if host == places.len() {
+                    places.push(place);
+                }
+                if let Some(name) = group.host.as_deref() {
+                    named.insert(name, host);
+                }
+                if places[host] != place {
+                    return Err(SimError::Unsupported {
+                        what: format!(
+                            "host {} of group {} sits elsewhere in another group",
+                            group.host.as_deref().unwrap_or_default(),
+                            group.name
+                        ),
+                        mend: "give the groups of a host the same `from` and `to`",
+                    });
+                }
+                of_group.push(host);
+            }
+            of_groups.push(of_group);
+        }
+        Ok(Placement { places, of_groups })
+    }
+
+    fn on_switch(hosts: u32, case: &Case) -> Result<Placement, SimError> {
+        let mut of_groups = Vec::new();
+        for group in &case.guests {
+            let receiver = match group.pattern {
+                Some(Pattern::FanIn { to }) => Some(to),
+                _ => None,
+            };
+            let senders = (0..hosts).filter(|&host| Some(host) != receiver);
+            let of_group: Vec<usize> = senders
+                .take(group.count as usize)
+                .map(|host| host as usize)
+                .collect();
+            if of_group.len() < group.count as usize {
+                return Err(SimError::Unsupported {
+                    what: format!(
+                        "group {} has more guests than a switch of {hosts} hosts",
+                        group.name
+                    ),
+                    mend: "lower `count`, or raise `hosts`",
+                });
+            }
+            of_groups.push(of_group);
+        }
+        let places = vec![Place { from: 0, to: 0 }; hosts as usize];
+        Ok(Placement { places, of_groups })
+    }
+}
+
+/// The receivers of one flow of a guest on `host`, by their places among `hosts`; what is left to
+/// chance is drawn from `random`.
+///
+/// # Errors
+/// [`SimError::Unsupported`] for a pattern that the application can't follow, or none where one is
+/// needed.
+pub fn receivers(
+    group: &Guests,
+    topology: Topology,
+    host: usize,
+    random: &mut Stream,
+) -> Result<Vec<usize>, SimError> {
+    let unsupported = |what: &str, mend| SimError::Unsupported {
+        what: format!("group {}: {what}", group.name),
+        mend,
+    };
+    let Topology::Switch { hosts } = topology else {
+        return match group.pattern {
+            None => Ok(vec![host]),
+            Some(_) => Err(unsupported(
+                "a pattern needs a single switch",
+                "leave it out, or take the topology `switch`",
+            )),
+        };
+    };
+    let hosts = hosts as usize;
+    let others = (0..hosts).filter(|&other| other != host);
+    let mut found: Vec<usize> = match &group.pattern {
+        None => {
+            return Err(unsupported(
+                "nothing says who its receivers are",
+                "give it a `pattern`",
+            ));
+        }
+        Some(Pattern::Stride(steps)) => {
+            let steps = steps.iter();
+            steps.map(|&step| (host + step as usize) % hosts).collect()
+        }
+        Some(Pattern::FanIn { to }) => vec![*to as usize],
+        Some(Pattern::Shuffle { .. }) => shuffled(others.collect(), random),
+        Some(Pattern::Random) => others.collect(),
+    };
+    if found.iter().any(|&to| to == host || to >= hosts) {
+        return Err(unsupported(
+            "a host would send to itself, or to one that is not there",
+            "take other numbers in its `pattern`",
+        ));
+    }
+    // A single transfer to "another host, drawn at random" has one receiver.
+    let is_drawn = matches!(group.pattern, Some(Pattern::Random));
+    match group.application {
+        Application::Web { .. } | Application::Messages { .. } => Ok(found),
+        _ if is_drawn => {
+            let place = random.below(found.len() as u64) as usize;
+            Ok(vec![found.swap_remove(place)])
+        }
+        Application::Transfer { .. } => Ok(found),
+        _ if found.len() == 1 => Ok(found),
+        _ => Err(unsupported(
+            "several receivers for a flow that can have one",
+            "make it a transfer, or a stride of one number",
+        )),
+    }
+}
+
+/// In an order of which each is equally likely (Fisher and Yates).
+fn shuffled(mut hosts: Vec<usize>, random: &mut Stream) -> Vec<usize> {
+    for place in (1..hosts.len()).rev() {
+        let other = random.below(place as u64 + 1) as usize;
+        hosts.swap(place, other);
+    }
+    hosts
+}
