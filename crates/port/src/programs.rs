@@ -141,8 +141,10 @@ impl Programs {
             guest_ecn,
             guard_segments,
             observe,
+            target_us,
+            target_range_us,
         } = *policy;
-        let value = [
+        let bytes = [
             law,
             profile,
             ecn_syns,
@@ -156,6 +158,8 @@ impl Programs {
             guard_segments,
             observe,
         ];
+        let words = [target_us, target_range_us].map(u32::to_ne_bytes).concat();
+        let value = [&bytes[..], &words].concat();
         self.policies
             .update(&ifindex.to_ne_bytes(), &value, MapFlags::ANY)
             .map_err(|error| PortError::from_libbpf(format!("set port {ifindex}'s policy"), &error))
