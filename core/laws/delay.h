@@ -25,7 +25,7 @@
 
 /* Swift's β, how much of the excess a decrease answers, in 1/65536: 0.8. And max_mdf, the most of a
  * window that one takes: a half. The additive increase is one segment. */
-#define UC_SWIFT_BETA_Q16 52429U
+#define UC_SWIFT_BETA_Q16  52429U
 #define UC_SWIFT_MDF_SHIFT 1
 /* Algorithm 1, RETX_RESET_THRESHOLD: so many timeouts in a row, and the window is the least. */
 #define UC_SWIFT_RETX_RESET 5
@@ -55,9 +55,9 @@ static __always_inline __u32 uc_square_root(__u64 value)
 }
 
 /*
- * §3.5, flow-based scaling: base target + max(0, min(α/√cwnd + β, fs_range)), with α and β such that
- * the sum runs from fs_range at fs_min_cwnd to 0 at fs_max_cwnd. (The hops of the path, the other
- * term there, are the operator's to count into the target.)
+ * §3.5, flow-based scaling: base target + max(0, min(α/√cwnd + β, fs_range)), with α and β such
+ * that the sum runs from fs_range at fs_min_cwnd to 0 at fs_max_cwnd. (The hops of the path, the
+ * other term there, are the operator's to count into the target.)
  */
 static __always_inline __u32 uc_delay_target_us(const struct uc_flow *flow)
 {

@@ -20,7 +20,7 @@ pub type Segment = sys::uc_segment;
 pub type Edit = sys::uc_edit;
 /// What the operator wants of a port.
 pub type Policy = sys::uc_policy;
-/// All that the host knows of one flow; at most 192 bytes.
+/// All that the host knows of one flow; at most 256 bytes, the last 40 for law `delay` alone.
 pub type Flow = sys::uc_flow;
 
 /// Constants of the contract under their C names without the prefix.
@@ -115,6 +115,16 @@ pub fn stage_label(flow: &Flow) -> &'static str {
         consts::SYN_SENT => "syn-sent",
         consts::SYN_RECEIVED => "syn-received",
         _ => "translating",
+    }
+}
+
+/// The law of a flow, as `uc attach` calls it.
+pub fn law_label(flow: &Flow) -> &'static str {
+    match u32::from(flow.policy.law) {
+        consts::LAW_ECN => "ecn",
+        consts::LAW_DCTCP => "dctcp",
+        consts::LAW_DELAY => "delay",
+        _ => "pass",
     }
 }
 

@@ -1,0 +1,322 @@
+//! Swift as its paper has it (SIGCOMM 2020, algorithm 1 and §3.5), in floating point and with
+//! sequence numbers that never wrap: what a step may make of the window.
+#![allow(missing_docs, reason = "a test program's own part")]
+
+use proptest::prelude::{Just, Strategy};
+use proptest::prop_oneof;
+use uc_core::consts;
+
+use crate::guest::{Guest, MSS};
+
+const BETA: f64 = 0.8;
+const MAX_MDF: f64 = 0.5;
+const RESET: u8 = 5;
+const TIMED: usize = 4;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub base_us: u32,
+    pub range_us: u32,
+}
+
+impl Target {
+    /// §3.5, with fs_min_cwnd = 1 and fs_max_cwnd = 100.
+    fn of(self, cwnd: f64) -> f64 {
+        let range = f64::from(self.range_us);
+        let alpha = range / (1.0 - 0.1);
+        let beta = -alpha * 0.1;
+        let scaled = alpha / (cwnd / f64::from(MSS)).sqrt() + beta;
+        f64::from(self.base_us) + scaled.clamp(0.0, range)
+    }
+}
+
+pub fn targets() -> impl Strategy<Value = Target> {
+    let range = prop_oneof![Just(0u32), 1u32..2_000, Just(60_000_000u32)];
+    (prop_oneof![10u32..3_000, 1u32..60_000_000], range)
+        .prop_map(|(base_us, range_us)| Target { base_us, range_us })
+}
+
+/// What a step may make of the window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    Hold,
+    /// To this, exactly.
+    To(u32),
+    /// To this, as exactly as 16 bits of fraction, whole bytes and whole microseconds can say it:
+    /// the window and the bound of the error.
+    Near(f64, f64),
+    /// The delay is within a microsecond of the target, which is rounded: grown to the first, held,
+    /// or cut by next to nothing, at most the second.
+    Either(u32, f64),
+}
+
+impl Verdict {
+    pub fn allows(self, before: u32, after: u32) -> bool {
+        let near = |wanted: f64, error: f64| (f64::from(after) - wanted).abs() <= error;
+        match self {
+            Verdict::Hold => after == before,
+            Verdict::To(cwnd) => after == cwnd,
+            Verdict::Near(cwnd, error) => near(cwnd, error),
+            Verdict::Either(up, cut) => {
+                after == before || after == up || near(f64::from(before), cut)
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Swift {
+    target: Target,
+    pub una: i64,
+    pub nxt: i64,
+    edge: i64,
+    throttled: bool,
+    /// Ends and times of the segments that are timed.
+    timed: Vec<(i64, u64)>,
+    samples: Vec<f64>,
+    reduced: i64,
+    recover: Option<i64>,
+    filled_until: Option<i64>,
+    counted: u32,
+    timeouts: u8,
+}
+
+/// What the guests of these tests begin with.
+const INITIAL_SEGMENTS: u32 = 10;
+
+#[derive(Clone, Debug)]
+pub enum Move {
+    Send(u32),
+    Wait(u64),
+    Ack(u32),
+    Duplicates(u32),
+    Retransmit,
+}
+
+pub fn moves() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        6 => (1u32..12).prop_map(Move::Send),
+        6 => prop_oneof![1u64..3_000, 1u64..60_000_000].prop_map(Move::Wait),
+        10 => (1u32..8).prop_map(Move::Ack),
+        1 => (1u32..5).prop_map(Move::Duplicates),
+        1 => Just(Move::Retransmit),
+    ]
+}
+
+impl Swift {
+    pub fn new(target: Target, guest: &Guest) -> Swift {
+        Swift {
+            target,
+            una: 0,
+            nxt: 0,
+            edge: i64::from(guest.flow.edge.wrapping_sub(guest.una)),
+            throttled: guest.flow.given_window < guest.flow.peer_window,
+            timed: Vec::new(),
+            samples: Vec::new(),
+            reduced: -1,
+            recover: None,
+            filled_until: None,
+            counted: 0,
+            timeouts: 0,
+        }
+    }
+
+    /// The last two samples; 0 for none.
+    pub fn known(&self) -> (u32, u32) {
+        let back = |index| self.samples.iter().rev().nth(index).copied();
+        let whole = |sample: Option<f64>| sample.unwrap_or(0.0) as u32;
+        (whole(back(1)), whole(back(0)))
+    }
+
+    fn forget(&mut self) {
+        self.timed.clear();
+        self.samples.clear();
+    }
+
+    fn validate(&mut self, cwnd: u32) {
+        let mss = i64::from(MSS);
+        let full = self.nxt - self.una + mss > i64::from(cwnd);
+        if full || (self.throttled && self.edge < self.nxt + mss) {
+            self.filled_until = Some(self.nxt);
+        }
+    }
+
+    fn sent(&mut self, cwnd: u32, now_us: u64) {
+        self.nxt += i64::from(MSS);
+        let spacing = i64::from(cwnd / TIMED as u32);
+        let apart = self
+            .timed
+            .last()
+            .is_none_or(|(end, _)| self.nxt - end >= spacing);
+        if apart && self.timed.len() < TIMED {
+            self.timed.push((self.nxt, now_us));
+        }
+        self.validate(cwnd);
+    }
+
+    fn sample(&mut self, segments: u32, now_us: u64) {
+        let covered = self
+            .timed
+            .iter()
+            .take_while(|(end, _)| *end <= self.una)
+            .count();
+        let last = self.timed.drain(..covered).last();
+        let delayed = segments < 2 && self.una == self.nxt;
+        if let Some((_, at_us)) = last.filter(|_| !delayed) {
+            let rtt_us = (now_us - at_us).clamp(1, 60_000_000);
+            self.samples.push(rtt_us as f64);
+        }
+    }
+
+    /// "On receiving ACK".
+    fn acked(&mut self, segments: u32, cwnd: u32, ssthresh: u32, now_us: u64) -> Verdict {
+        self.una += i64::from(segments * MSS);
+        self.sample(segments, now_us);
+        if self.recover.is_some_and(|recover| self.una >= recover) {
+            self.recover = None;
+        }
+        if self.filled_until.is_some_and(|end| self.una > end) {
+            self.filled_until = None;
+        }
+        if self.recover.is_some() {
+            return Verdict::Hold;
+        }
+        let Some(&last) = self.samples.last() else {
+            return Verdict::Hold;
+        };
+        let target = self.target.of(f64::from(cwnd));
+        let least = match self.samples.as_slice() {
+            [.., before, last] => before.min(*last),
+            _ => 0.0,
+        };
+        if (last - target).abs() <= 1.5 || (least - target).abs() <= 1.5 {
+            return self.either(segments, cwnd, ssthresh, error(cwnd, target));
+        }
+        if last < target {
+            return match self.filled_until {
+                Some(_) => Verdict::To(self.increase(segments, cwnd, ssthresh)),
+                None => Verdict::Hold,
+            };
+        }
+        if least < target || self.una <= self.reduced {
+            return Verdict::Hold;
+        }
+        self.decreased();
+        let factor = (1.0 - BETA * (least - target) / least).max(1.0 - MAX_MDF);
+        let left = (f64::from(cwnd) * factor).max(f64::from(2 * MSS));
+        Verdict::Near(left, error(cwnd, least))
+    }
+
+    /// Too near to say which. What was done is told from the outside: see [`play`].
+    fn either(&mut self, segments: u32, cwnd: u32, ssthresh: u32, cut: f64) -> Verdict {
+        let counted = self.counted;
+        let up = self.increase(segments, cwnd, ssthresh);
+        self.counted = counted;
+        Verdict::Either(up, cut)
+    }
+
+    fn increase(&mut self, segments: u32, cwnd: u32, ssthresh: u32) -> u32 {
+        let bytes = segments * MSS;
+        if cwnd < ssthresh {
+            return cwnd + bytes.min(2 * MSS);
+        }
+        self.counted += bytes.min(cwnd);
+        if self.counted < cwnd {
+            return cwnd;
+        }
+        self.counted -= cwnd;
+        cwnd + MSS
+    }
+
+    /// RFC 5681 §4.1: nothing in flight, and nothing sent for a retransmission timeout of RFC 6298
+    /// (2.3), with Linux's minimum against the variation.
+    fn restarts(&self, guest: &Guest) -> bool {
+        let (srtt, rttvar) = (guest.flow.srtt_us / 8, guest.flow.rttvar_us.max(200_000));
+        let now_us = (guest.now_ns + 10_000 - guest.flow.sent_ns) / 1_000;
+        self.nxt == self.una && self.nxt > 0 && now_us > u64::from(srtt + rttvar)
+    }
+
+    fn decreased(&mut self) {
+        self.reduced = self.nxt;
+        self.counted = 0;
+        self.forget();
+    }
+
+    /// "On retransmit timeout" and "on fast recovery".
+    fn lost(&mut self, timeout: bool, cwnd: u32) -> Verdict {
+        self.recover = Some(self.nxt);
+        self.timeouts += u8::from(timeout);
+        if self.timeouts >= RESET {
+            self.decreased();
+            return Verdict::To(2 * MSS);
+        }
+        if self.una <= self.reduced {
+            return Verdict::Hold;
+        }
+        self.decreased();
+        let left = (f64::from(cwnd) * (1.0 - MAX_MDF)).max(f64::from(2 * MSS));
+        Verdict::Near(left, 1.0)
+    }
+}
+
+/// How far a decrease may lie from the formula: the round trip and the target are whole microseconds,
+/// the excess has 16 bits.
+fn error(cwnd: u32, delay_us: f64) -> f64 {
+    2.0 + f64::from(cwnd) * (2.0 / 65_536.0 + 2.0 * BETA / delay_us)
+}
+
+/// One move by both. Which retransmissions are timeouts is track.h's to say, and taken from it; so
+/// is which way a delay went that lies on the target.
+pub fn play(step: &Move, swift: &mut Swift, guest: &mut Guest) -> Verdict {
+    let (cwnd, ssthresh) = (guest.flow.reno.cwnd, guest.flow.reno.ssthresh);
+    match *step {
+        Move::Send(segments) => {
+            let restarts = swift.restarts(guest);
+            if restarts {
+                swift.samples.clear();
+            }
+            for _ in 0..segments {
+                guest.send(1);
+                swift.sent(guest.flow.reno.cwnd, guest.now_ns / 1_000);
+            }
+            return if restarts {
+                Verdict::To(cwnd.min(INITIAL_SEGMENTS * MSS))
+            } else {
+                Verdict::Hold
+            };
+        }
+        Move::Wait(us) if guest.flight() > 0 => guest.now_ns += us * 1_000,
+        Move::Ack(segments) if guest.flight() > 0 => {
+            let segments = segments.min(guest.flight());
+            let cuts = guest.cuts();
+            let edit = guest.ack(segments);
+            let verdict = swift.acked(segments, cwnd, ssthresh, guest.now_ns / 1_000);
+            swift.edge = swift.una + i64::from(edit.window);
+            swift.throttled = edit.window < 65535;
+            swift.timeouts = guest.flow.backoffs;
+            if let Verdict::Either(..) = verdict {
+                swift.counted = guest.flow.reno.acked;
+                if guest.cuts() > cuts {
+                    swift.decreased();
+                }
+            }
+            return verdict;
+        }
+        Move::Duplicates(times) if guest.flight() > 0 => guest.duplicate(times),
+        Move::Retransmit if guest.flight() > 0 => {
+            let losses = guest.losses();
+            guest.retransmit();
+            swift.timed.clear();
+            let verdict = if guest.losses() == losses {
+                Verdict::Hold
+            } else {
+                let timeout = u32::from(guest.flow.ca) == consts::CA_LOSS;
+                swift.lost(timeout, cwnd)
+            };
+            swift.validate(guest.flow.reno.cwnd);
+            return verdict;
+        }
+        _ => {}
+    }
+    Verdict::Hold
+}
