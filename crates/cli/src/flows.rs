@@ -35,6 +35,8 @@ struct FlowRow {
     guest: String,
     remote: String,
     stage: &'static str,
+    /// Whether the law's state is kept and nothing written.
+    observed: bool,
     law: &'static str,
     /// Law `dctcp`: the marked fraction of bytes, as estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,7 +122,8 @@ fn flow_row(flow: &FlowView, ports: &[Attached]) -> FlowRow {
         guest: flow.guest.to_string(),
         remote: flow.remote.to_string(),
         stage: uc_core::stage_label(state),
-        law: if is_dctcp { "dctcp" } else { "ecn" },
+        observed: state.policy.observe != 0,
+        law: uc_core::law_label(state),
         alpha: is_dctcp.then(|| f64::from(state.dctcp.alpha_q30) / f64::from(1 << 30)),
         window_bytes: uc_core::window_bytes(state),
         flight_bytes: state.snd_nxt.wrapping_sub(state.snd_una),
@@ -170,7 +173,7 @@ fn print_listing(listing: &Listing) {
             flow.port,
             flow.guest,
             flow.remote,
-            flow.stage,
+            if flow.observed { "observed" } else { flow.stage },
             flow.law,
             alpha,
             flow.window_bytes,

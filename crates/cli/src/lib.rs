@@ -2,12 +2,13 @@
 
 pub mod arms;
 pub mod batch;
-pub mod dctcp;
 pub mod demo;
 pub mod flows;
+pub mod guest;
 pub mod live;
 pub mod memory;
 pub mod outputs;
+pub mod parameters;
 pub mod points;
 pub mod ports;
 pub mod run;
@@ -31,6 +32,7 @@ enum Command {
     Attach(ports::Attach),
     Detach(ports::Detach),
     Flows(flows::Flows),
+    Guest(guest::Guest),
 }
 
 impl Arguments {
@@ -46,6 +48,7 @@ impl Arguments {
             Command::Attach(attach) => attach.execute(),
             Command::Detach(detach) => detach.execute(),
             Command::Flows(flows) => flows.execute(),
+            Command::Guest(guest) => guest.execute(),
         }
     }
 }

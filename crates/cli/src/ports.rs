@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use uc_experiment::{Law, Parameters, Profile};
+use uc_experiment::{Law, Profile};
 use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, Store};
 
-use crate::dctcp::DctcpArguments;
 use crate::live::policy;
+use crate::parameters::ParameterArguments;
 
 /// Room for this many flows takes 2.8 GB of the kernel's memory; more is a slip of the finger.
 const FLOWS_MAX_LIMIT: i64 = 1 << 24;
@@ -40,7 +40,7 @@ pub struct Attach {
     #[arg(long, value_enum, default_value = "auto")]
     via: Via,
     #[command(flatten)]
-    dctcp: DctcpArguments,
+    parameters: ParameterArguments,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -49,6 +49,8 @@ enum LawName {
     Ecn,
     /// DCTCP (RFC 8257)
     Dctcp,
+    /// A target for the round-trip time, after Swift; needs --target
+    Delay,
     /// Leave every flow alone, only count
     Pass,
 }
@@ -77,6 +79,7 @@ impl Attach {
         let law = match self.law {
             LawName::Ecn => Law::Ecn,
             LawName::Dctcp => Law::Dctcp,
+            LawName::Delay => Law::Delay,
             LawName::Pass => Law::Pass,
         };
         let profile = match self.profile {
@@ -88,14 +91,15 @@ impl Attach {
             Via::Tcx => AttachVia::Tcx,
             Via::Clsact => AttachVia::Clsact,
         };
-        let mut policy = policy(law, profile, &Parameters::default(), self.ecn_syns);
-        self.dctcp.apply(&mut policy)?;
+        let parameters = self.parameters.parameters(law)?;
+        let policy = policy(law, profile, &parameters, self.ecn_syns);
         let store = Store::default();
         let ports = distinct(self.ports);
         store.attach_all(&ports, &policy, via, self.flows_max)?;
         let follows = match law {
-            Law::Ecn | Law::Dctcp | Law::Delay => "new flows are translated, those under way pass",
             Law::Pass => "all flows pass and are counted",
+            _ if parameters.observe => "new flows are observed, nothing is written",
+            _ => "new flows are translated, those under way pass",
         };
         for port in &ports {
             println!("{port}: attached; {follows}");
