@@ -112,7 +112,8 @@ static __always_inline enum uc_reason uc_parse_ipv6(struct __sk_buff *skb, struc
  */
 __attribute__((noinline)) __u64 uc_parse_options(struct __sk_buff *skb, __u32 at, __u32 bytes)
 {
-	__u64 mss_bytes = 0, wscale = 0, options = 0;
+	/* one word of three, and not three: the stack is short */
+	__u64 found = 0;
 	__u32 offset = 0;
 
 	for (int i = 0; i < UC_OPTIONS_MAX; i++) {
@@ -134,32 +135,32 @@ __attribute__((noinline)) __u64 uc_parse_options(struct __sk_buff *skb, __u32 at
 		case UC_KIND_MSS:
 			if (option[1] != 4 || bpf_skb_load_bytes(skb, at + offset, option, 4))
 				return UC_BAD_OPTIONS;
-			options |= UC_OPT_MSS;
-			mss_bytes = option[2] << 8 | option[3];
+			found &= ~(0xffffULL << 16);
+			found |= UC_OPT_MSS | (__u64)option[2] << 24 | option[3] << 16;
 			break;
 		case UC_KIND_WSCALE:
 			if (option[1] != 3 || bpf_skb_load_bytes(skb, at + offset, option, 3))
 				return UC_BAD_OPTIONS;
-			options |= UC_OPT_WSCALE;
-			wscale = option[2];
+			found &= ~(0xffULL << 8);
+			found |= UC_OPT_WSCALE | option[2] << 8;
 			break;
 		case UC_KIND_SACK_PERMITTED:
-			options |= UC_OPT_SACK;
+			found |= UC_OPT_SACK;
 			break;
 		case UC_KIND_TIMESTAMPS:
-			options |= UC_OPT_TIMESTAMPS;
+			found |= UC_OPT_TIMESTAMPS;
 			break;
 		case UC_KIND_MD5:
 		case UC_KIND_AO:
-			options |= UC_OPT_SIGNED;
+			found |= UC_OPT_SIGNED;
 			break;
 		case UC_KIND_MPTCP:
-			options |= UC_OPT_MPTCP;
+			found |= UC_OPT_MPTCP;
 			break;
 		}
 		offset += option[1];
 	}
-	return mss_bytes << 16 | wscale << 8 | options;
+	return found;
 }
 
 static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_key *key,

@@ -47,9 +47,11 @@ static __always_inline __u32 uc_square_root(__u64 value)
 #pragma clang loop unroll(full)
 	for (int shift = 16; shift >= 0; shift--) {
 		__u64 candidate = root | 1U << shift;
+		/* 1 if its square is beyond the value. Without a branch: the kernel's verifier
+		 * would follow each of the ways through, and they double with every bit. */
+		__u32 beyond = (__u32)((value - candidate * candidate) >> 63);
 
-		if (candidate * candidate <= value)
-			root = (__u32)candidate;
+		root |= (1 - beyond) << shift;
 	}
 	return root;
 }
