@@ -39,6 +39,7 @@ fn every_command_in_the_documents_is_one_that_uc_takes() {
         "ARCHITECTURE.md",
         "docs/vcc.md",
         "docs/acdc.md",
+        "docs/delay.md",
         "docs/experiments.md",
         "docs/simulator.md",
         "docs/theorems.md",
