@@ -234,6 +234,7 @@ mod tests {
             (Topology::Star, 1, 1),
             (Topology::Dumbbell, 3, 1),
             (Topology::ParkingLot { hops: 1 }, 3, 1),
+            (Topology::Switch { hosts: 3 }, 3, 3),
             (
                 Topology::LeafSpine {
                     leaves: 2,
