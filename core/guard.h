@@ -20,13 +20,25 @@
 #include "flow.h"
 #include "segment.h"
 
-/* The guest was given a window that ends here. */
+/*
+ * The guest was given a window that ends here. Law 2 has every window hold what was sent, also what
+ * was sent into the slack; but that gives no right to a slack behind it, or the edge would go up by
+ * one with every ACK. Only where no such data are in flight, or the law's own window has grown past
+ * them, is the edge one that the guest may count on.
+ */
 static __always_inline void uc_give(struct uc_flow *flow, __u32 edge)
 {
+	__u32 grain_bytes = 1U << (flow->wscale & 15);
+	__u8 first = !(flow->bits & UC_FLOW_GIVEN);
+
 	flow->edge = edge;
-	if (!(flow->bits & UC_FLOW_GIVEN) || uc_after(edge, flow->furthest_edge))
-		flow->furthest_edge = edge;
 	flow->bits |= UC_FLOW_GIVEN;
+	/* never below what was acknowledged: comparisons are circular */
+	if (!first && uc_after(flow->snd_nxt, flow->furthest_edge) &&
+	    uc_before(edge, flow->snd_nxt + grain_bytes))
+		edge = flow->snd_una;
+	if (first || uc_after(edge, flow->furthest_edge))
+		flow->furthest_edge = edge;
 }
 
 /* A segment of the guest: is it more than it was ever given? */

@@ -61,7 +61,8 @@ static __always_inline void uc_edit_syn(const struct uc_flow *flow, const struct
 {
 	const struct uc_policy *policy = &flow->policy;
 
-	if (policy->observe)
+	/* one of accurate ECN's three bits left would be an offer of something else */
+	if (policy->observe || syn->options & UC_OPT_AE)
 		return;
 	if (uc_translates_guest_ecn(policy))
 		edit->flags &= ~(UC_ECE | UC_CWR);

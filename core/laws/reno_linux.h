@@ -141,6 +141,10 @@ static __always_inline void uc_linux_reduce(struct uc_flow *flow, __u32 segments
 	if (!reno->prr_out && !may_send)
 		may_send = 1;
 	reno->cwnd = flight + may_send;
+	/* a native sender's flight is within the window that it reduces; a guest that ignores
+	 * windows would make its own of it */
+	if (flow->policy.guard_segments)
+		reno->cwnd = uc_min(reno->cwnd, reno->prior_cwnd);
 }
 
 static __always_inline void uc_linux_end_reduction(struct uc_flow *flow)

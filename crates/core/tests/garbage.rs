@@ -12,47 +12,53 @@ use uc_core::{Policy, Reason};
 
 #[test]
 fn random_segments_under_random_policies_never_trap() {
-    let policies = (0u8..4, 0u8..3, any::<[u8; 10]>());
+    let policies = (0u8..5, 0u8..3, any::<[u8; 10]>(), any::<[u32; 2]>());
     let strategy = (policies, vec((segments(), any::<u64>()), 0..120));
-    for_all(4000, &strategy, |((law, profile, rest), segments)| {
-        let [
-            ecn_syns,
-            window,
-            gain,
-            alpha,
-            beta,
-            minimum,
-            echo,
-            guest_ecn,
-            guard,
-            observe,
-        ] = rest;
-        let mut home = Home::new(Policy {
-            law,
-            profile,
-            ecn_syns,
-            initial_window_segments: window,
-            gain_shift: gain,
-            initial_alpha_q7: alpha,
-            beta_q7: beta,
-            minimum_window_segments: minimum,
-            echo,
-            guest_ecn,
-            guard_segments: guard,
-            observe,
-        });
-        for (segment, now_ns) in segments {
-            let passed = home.pass(&segment, now_ns);
-            prop_assert!(Reason::all().any(|reason| reason == passed.reason));
-            let Some(flow) = passed.after else { continue };
-            prop_assert!(flow.dctcp.alpha_q30 <= 1 << 30, "{:?}", flow.dctcp);
-            // an ACK's worth ahead, a few windows behind: far from the ends of 32 bits
-            prop_assert!(
-                (-(1 << 30)..3 << 29).contains(&flow.echo_owed_bytes),
-                "{}",
-                flow.echo_owed_bytes
-            );
-        }
-        Ok(())
-    });
+    for_all(
+        4000,
+        &strategy,
+        |((law, profile, rest, words), segments)| {
+            let [
+                ecn_syns,
+                window,
+                gain,
+                alpha,
+                beta,
+                minimum,
+                echo,
+                guest_ecn,
+                guard,
+                observe,
+            ] = rest;
+            let mut home = Home::new(Policy {
+                law,
+                profile,
+                ecn_syns,
+                initial_window_segments: window,
+                gain_shift: gain,
+                initial_alpha_q7: alpha,
+                beta_q7: beta,
+                minimum_window_segments: minimum,
+                echo,
+                guest_ecn,
+                guard_segments: guard,
+                observe,
+                target_us: words[0],
+                target_range_us: words[1],
+            });
+            for (segment, now_ns) in segments {
+                let passed = home.pass(&segment, now_ns);
+                prop_assert!(Reason::all().any(|reason| reason == passed.reason));
+                let Some(flow) = passed.after else { continue };
+                prop_assert!(flow.dctcp.alpha_q30 <= 1 << 30, "{:?}", flow.dctcp);
+                // an ACK's worth ahead, a few windows behind: far from the ends of 32 bits
+                prop_assert!(
+                    (-(1 << 30)..3 << 29).contains(&flow.echo_owed_bytes),
+                    "{}",
+                    flow.echo_owed_bytes
+                );
+            }
+            Ok(())
+        },
+    );
 }

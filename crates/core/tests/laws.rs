@@ -241,12 +241,26 @@ fn check_edge(event: &Event, after: &Flow) -> Checked {
     Ok(())
 }
 
+/// What becomes of a flow that nothing speaks against but perhaps its scale.
+fn fitting(plan: &Plan) -> Reason {
+    if plan.setup.is_coarse() {
+        Reason::COARSE_WINDOW
+    } else {
+        Reason::TRANSLATED
+    }
+}
+
 /// What the handshake must come to, told from the plan alone.
 fn expected_verdict(plan: &Plan) -> Reason {
     match plan.setup.oddity {
-        Oddity::None if plan.setup.is_coarse() => Reason::COARSE_WINDOW,
-        Oddity::None => Reason::TRANSLATED,
+        Oddity::None => fitting(plan),
+        Oddity::GuestEcn if plan.setup.treatment.strips_ecn => fitting(plan),
         Oddity::GuestEcn | Oddity::GuestAccurateEcn => Reason::GUEST_SPEAKS_ECN,
+        Oddity::PeerRefuses | Oddity::PeerReflects | Oddity::PeerAccurateEcn
+            if !plan.setup.law.wants_ecn() =>
+        {
+            fitting(plan)
+        }
         Oddity::PeerRefuses | Oddity::PeerReflects | Oddity::PeerAccurateEcn => {
             Reason::PEER_REFUSED_ECN
         }
@@ -334,7 +348,8 @@ fn law_6_the_network_sees_ect_on_new_data_only_and_under_dctcp_on_all_but_syn_an
                 continue;
             }
             let all = plan.setup.law.is_dctcp() && !event.has(flag::RST);
-            let expected = if all || is_new_data(event, before) {
+            let may = plan.setup.law.wants_ecn();
+            let expected = if may && (all || is_new_data(event, before)) {
                 consts::ECT0
             } else {
                 consts::NOT_ECT
@@ -367,7 +382,8 @@ fn law_6_a_mark_is_echoed_to_a_classic_sender_from_its_arrival_until_its_cwr() {
                 continue;
             }
             let echoes = event.passed.edit.flags & flag::ECE != 0;
-            let carries = event.has(flag::ACK) && !event.has(flag::RST);
+            let carries =
+                plan.setup.law.wants_ecn() && event.has(flag::ACK) && !event.has(flag::RST);
             prop_assert_eq!(echoes, latched && carries, "{:?}", event);
         }
         Ok(())
@@ -393,7 +409,8 @@ fn law_6_the_first_new_data_after_a_reduction_carries_cwr_once() {
             }
             let carries = event.passed.edit.flags & flag::CWR != 0;
             pending |= reduced(before, after);
-            let expected = (pending || always) && is_new_data(event, before);
+            let says = plan.setup.law.wants_ecn() && (pending || always);
+            let expected = says && is_new_data(event, before);
             prop_assert_eq!(carries, expected, "{:?}", event);
             pending &= !carries;
         }

@@ -44,7 +44,7 @@ impl Home {
         let (reason, edit) = uc_core::open(&mut flow, &self.policy, segment, now_ns);
         if reason == Reason::TRANSLATED {
             self.flow = Some(flow);
-        } else if reason != Reason::NO_HANDSHAKE {
+        } else if reason.forgets() {
             self.flow = None;
         }
         (reason, edit)
@@ -55,7 +55,7 @@ impl Home {
             return (Reason::NO_HANDSHAKE, uc_core::no_edit(segment));
         };
         let (reason, edit) = uc_core::translate(flow, segment, now_ns);
-        if reason != Reason::TRANSLATED && reason != Reason::NO_HANDSHAKE {
+        if reason.forgets() {
             self.flow = None;
         }
         (reason, edit)

@@ -49,6 +49,10 @@ pub enum Law {
         /// The peer is taken for an RFC 3168 receiver.
         classic: bool,
     },
+    Delay {
+        target_us: u32,
+        target_range_us: u32,
+    },
 }
 
 impl Law {
@@ -79,11 +83,24 @@ impl Law {
                 },
                 ..Policy::new(consts::LAW_DCTCP, profile)
             },
+            Law::Delay {
+                target_us,
+                target_range_us,
+            } => Policy {
+                target_us,
+                target_range_us,
+                ..Policy::new(consts::LAW_DELAY, profile)
+            },
         }
     }
 
     pub fn is_dctcp(self) -> bool {
-        self != Law::Ecn
+        matches!(self, Law::Dctcp { .. })
+    }
+
+    /// Has the law a use for marks?
+    pub fn wants_ecn(self) -> bool {
+        !matches!(self, Law::Delay { .. })
     }
 
     /// Does all new data carry CWR?
@@ -92,7 +109,7 @@ impl Law {
     }
 }
 
-/// Either law; `dctcp` with any parameters that `uc attach` takes.
+/// Any law, with any parameters that `uc attach` takes.
 pub fn laws() -> impl Strategy<Value = Law> {
     let dctcp = (1u8..=10, 0u8..=128, 0u8..=128, 1u8..5, any::<bool>()).prop_map(
         |(gain_shift, initial_alpha_q7, beta_q7, minimum_window_segments, classic)| Law::Dctcp {
@@ -103,13 +120,44 @@ pub fn laws() -> impl Strategy<Value = Law> {
             classic,
         },
     );
-    prop_oneof![Just(Law::Ecn), dctcp]
+    let target_us = prop_oneof![1u32..5_000, any::<u32>()];
+    let delay = (target_us, prop_oneof![Just(0u32), any::<u32>()]).prop_map(
+        |(target_us, target_range_us)| Law::Delay {
+            target_us,
+            target_range_us,
+        },
+    );
+    prop_oneof![Just(Law::Ecn), dctcp, delay]
+}
+
+/// What policy says beside the law.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Treatment {
+    /// A guest that speaks ECN is made one that doesn't.
+    pub strips_ecn: bool,
+    pub guard_segments: u8,
+    pub observe: bool,
+}
+
+/// Every treatment there is.
+pub fn treatments() -> impl Strategy<Value = Treatment> {
+    (
+        any::<bool>(),
+        prop_oneof![2 => Just(0u8), 2 => 1u8..4, 1 => any::<u8>()],
+        proptest::bool::weighted(0.25),
+    )
+        .prop_map(|(strips_ecn, guard_segments, observe)| Treatment {
+            strips_ecn,
+            guard_segments,
+            observe,
+        })
 }
 
 /// How the flow begins.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub law: Law,
+    pub treatment: Treatment,
     pub linux: bool,
     /// The peer's segments without data are ECN-capable too, as a DCTCP sender's are.
     pub peer_dctcp: bool,
@@ -148,9 +196,17 @@ impl Setup {
     }
 
     pub fn policy(&self) -> Policy {
+        let guest_ecn = if self.treatment.strips_ecn {
+            consts::GUEST_ECN_TRANSLATE
+        } else {
+            consts::GUEST_ECN_PASS
+        };
         Policy {
             ecn_syns: self.ecn_syns,
             initial_window_segments: self.initial_window_segments,
+            guest_ecn: guest_ecn as u8,
+            guard_segments: self.treatment.guard_segments,
+            observe: self.treatment.observe.into(),
             ..self.law.policy(self.linux)
         }
     }
@@ -275,7 +331,7 @@ fn sequence_numbers() -> impl Strategy<Value = u32> {
 
 fn setups() -> impl Strategy<Value = Setup> {
     (
-        (laws(), any::<bool>()),
+        (laws(), any::<bool>(), any::<bool>()),
         (any::<bool>(), any::<bool>(), any::<bool>()),
         prop_oneof![3 => Just(10u8), 1 => 1u8..=255],
         prop_oneof![Just(consts::ECN_SYNS_ALWAYS as u8), 1u8..4],
@@ -288,6 +344,10 @@ fn setups() -> impl Strategy<Value = Setup> {
             |(laws, who, iw, ecn_syns, syns, numbers, offers, oddity)| Setup {
                 law: laws.0,
                 peer_dctcp: laws.1,
+                treatment: Treatment {
+                    strips_ecn: laws.2,
+                    ..Treatment::default()
+                },
                 linux: who.0,
                 guest_opens: who.1,
                 steady_window: who.2,

@@ -48,6 +48,8 @@ struct Walk<'a> {
     guest_fin: bool,
     peer_fin: bool,
     orderly: bool,
+    /// The peer's SYN offered ECN when it reached the guest.
+    offered_ecn: bool,
 }
 
 /// Plays `plan` through `pass` (segment, time in ns) and returns all that passed.
@@ -70,6 +72,7 @@ pub fn walk(plan: &Plan, pass: &mut dyn FnMut(&Segment, u64) -> Passed) -> Vec<E
         guest_fin: false,
         peer_fin: false,
         orderly: true,
+        offered_ecn: false,
     };
     walk.handshake();
     for step in &plan.steps {
@@ -83,6 +86,9 @@ impl Walk<'_> {
     fn emit(&mut self, segment: Segment) {
         self.now_ns += 1_000;
         let passed = (self.pass)(&segment, self.now_ns);
+        if segment.direction == TO_GUEST && uc_core::is_syn(&segment) {
+            self.offered_ecn = passed.edit.flags & (flag::ECE | flag::CWR) != 0;
+        }
         if segment.direction == TO_GUEST && segment.flags & flag::ACK != 0 {
             let scale = if segment.flags & flag::SYN != 0 {
                 0
@@ -153,7 +159,7 @@ impl Walk<'_> {
     fn syn_ack(&self, guest: bool) -> Segment {
         let (iss, irs) = (self.setup.iss, self.setup.irs);
         let ecn = match (self.setup.oddity, guest) {
-            (Oddity::GuestEcn, true) => flag::ECE,
+            (Oddity::GuestEcn, true) if self.offered_ecn => flag::ECE,
             (_, true) | (Oddity::PeerRefuses, false) => 0,
             (Oddity::PeerReflects, false) => flag::ECE | flag::CWR,
             (_, false) => flag::ECE,

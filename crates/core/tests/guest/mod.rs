@@ -13,6 +13,7 @@ const ISS: u32 = 0xffff_f000; // wraps within a few segments
 pub const IRS: u32 = 7_000;
 
 const ACK: u8 = consts::ACK as u8;
+const CWR: u8 = consts::CWR as u8;
 const ECE: u8 = consts::ECE as u8;
 const SYN: u8 = consts::SYN as u8;
 
@@ -34,12 +35,17 @@ impl Guest {
         Guest::under(policy, sack)
     }
 
-    /// The same under any policy.
+    /// The same under any policy; one that is only observed asks for ECN itself.
     pub fn under(policy: Policy, sack: bool) -> Guest {
+        Guest::asking(policy, sack, policy.observe != 0)
+    }
+
+    /// The same, asking for ECN or not.
+    pub fn asking(policy: Policy, sack: bool, asks: bool) -> Guest {
         let sack = if sack { consts::OPT_SACK as u8 } else { 0 };
         let syn = Segment {
             seq: ISS,
-            flags: SYN,
+            flags: SYN | if asks { ECE | CWR } else { 0 },
             window: 65535,
             mss_bytes: MSS as u16,
             options: consts::OPT_MSS as u8 | sack,

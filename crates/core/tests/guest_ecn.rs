@@ -1,0 +1,81 @@
+//! Guests that speak ECN, where policy has them translated: they are guests without it.
+
+mod flows;
+
+use std::cell::Cell;
+
+use flows::plan::Oddity;
+use flows::{Event, Home, Plan, TO_GUEST, flag, for_all, plans, walk};
+use proptest::{prop_assert, prop_assert_eq};
+use uc_core::consts;
+
+fn play(plan: &Plan) -> Vec<Event> {
+    let mut home = Home::new(plan.setup.policy());
+    walk(plan, &mut |segment, now_ns| home.pass(segment, now_ns))
+}
+
+#[test]
+fn a_guest_with_ecn_that_is_translated_is_a_guest_without_it_segment_by_segment() {
+    let asked = Cell::new(0u32);
+    for_all(4000, &plans(60, true), |mut plan| {
+        plan.setup.treatment.strips_ecn = true;
+        plan.setup.oddity = Oddity::GuestEcn;
+        let with = play(&plan);
+        plan.setup.oddity = Oddity::None;
+        let without = play(&plan);
+        prop_assert_eq!(with.len(), without.len());
+        for (with, without) in with.iter().zip(&without) {
+            // the offer is all that differs before the port, and nothing behind it
+            prop_assert_eq!(with.passed.edit, without.passed.edit, "{:?}", with);
+            prop_assert_eq!(with.passed.reason, without.passed.reason, "{:?}", with);
+            prop_assert_eq!(&with.passed.after, &without.passed.after, "{:?}", with);
+            asked.set(asked.get() + u32::from(with.segment.flags != without.segment.flags));
+        }
+        Ok(())
+    });
+    assert!(asked.get() > 1000, "only {} offers", asked.get());
+}
+
+#[test]
+fn law_6_a_guest_that_is_translated_whatever_it_speaks_sees_no_offer() {
+    let (repeated, seen) = (Cell::new(0u32), Cell::new(0u32));
+    for_all(4000, &plans(60, false), |mut plan| {
+        plan.setup.treatment.strips_ecn = true;
+        for event in &play(&plan) {
+            let is_syn = uc_core::is_syn(&event.segment) && event.segment.direction == TO_GUEST;
+            let accurate = u32::from(event.segment.options) & consts::OPT_AE != 0;
+            if !is_syn || accurate || event.passed.after.is_none() {
+                continue;
+            }
+            let edit = event.passed.edit;
+            prop_assert_eq!(edit.flags & (flag::ECE | flag::CWR), 0, "{:?}", event);
+            prop_assert!(u32::from(edit.ecn) == consts::NOT_ECT, "{:?}", event);
+            seen.set(seen.get() + 1);
+            repeated.set(repeated.get() + u32::from(event.translated().is_some()));
+        }
+        Ok(())
+    });
+    // also when the SYN comes again into the connection that it has begun
+    assert!(
+        seen.get() > 1000 && repeated.get() > 200,
+        "{seen:?} {repeated:?}"
+    );
+}
+
+#[test]
+fn accurate_ecn_is_left_alone_by_either_policy() {
+    for_all(1000, &plans(10, false), |mut plan| {
+        for oddity in [Oddity::GuestAccurateEcn, Oddity::PeerAccurateEcn] {
+            plan.setup.oddity = oddity;
+            let events = play(&plan);
+            let is_syn = |event: &&Event| uc_core::is_syn(&event.segment);
+            for event in events.iter().filter(is_syn) {
+                if u32::from(event.segment.options) & consts::OPT_AE != 0 {
+                    let untouched = uc_core::no_edit(&event.segment);
+                    prop_assert_eq!(event.passed.edit, untouched, "{:?}", event);
+                }
+            }
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,369 @@
+//! A guest that keeps to its windows, or doesn't, its port and a peer: segments wait between guest
+//! and port both ways, so that a window is known at the port before the guest hears of it.
+#![allow(
+    dead_code,
+    missing_docs,
+    reason = "every test program uses its own part"
+)]
+
+pub mod shared;
+
+use std::collections::VecDeque;
+
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any};
+use proptest::prop_oneof;
+use uc_core::{Policy, Segment, consts};
+
+use crate::flows::plan::{Law, laws};
+use crate::flows::{FROM_GUEST, Home, Passed, TO_GUEST, flag};
+
+pub const IRS: u32 = 77;
+
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub law: Law,
+    pub linux: bool,
+    pub guest_opens: bool,
+    /// Data in the SYN, which the other end takes (TCP Fast Open).
+    pub fast_open: bool,
+    pub sack: bool,
+    pub wscale: u8,
+    pub mss: u16,
+    pub initial_window_segments: u8,
+    pub guard_segments: u8,
+    pub iss: u32,
+    /// Of the peer's SYN or SYN-ACK.
+    pub first_window: u16,
+}
+
+#[derive(Clone, Debug)]
+pub enum Move {
+    /// What the window allows of so many segments and a few bytes, as a super-segment or not.
+    Send {
+        segments: u8,
+        odd: u16,
+        gso: bool,
+    },
+    /// So many bytes that no window allows.
+    Overrun {
+        segments: u8,
+        odd: u16,
+        gso: bool,
+    },
+    /// A segment again, the `skip`-th in flight.
+    Again {
+        skip: u8,
+    },
+    /// A byte into a window that is shut.
+    Probe,
+    Fin,
+    /// The port takes what the guest has sent; the network loses some of it behind the port.
+    Leave {
+        segments: u8,
+        lost: bool,
+    },
+    /// The peer answers with this much room in its buffer.
+    Answer {
+        window: u16,
+        ece: bool,
+    },
+    /// An ACK from before, late, with a window of its own.
+    Late {
+        bytes_back: u32,
+        window: u16,
+    },
+    /// The guest hears so many of the ACKs that its port has passed.
+    Hear {
+        acks: u8,
+    },
+    Wait {
+        ms: u16,
+    },
+}
+
+pub fn setups() -> impl Strategy<Value = Setup> {
+    (
+        (
+            laws(),
+            any::<bool>(),
+            any::<bool>(),
+            any::<bool>(),
+            any::<bool>(),
+        ),
+        (0u8..=10, 500u16..3000, 1u8..40, 1u8..4),
+        (any::<u32>(), 1000u16..=65535),
+    )
+        .prop_map(|(who, sizes, numbers)| Setup {
+            law: who.0,
+            linux: who.1,
+            guest_opens: who.2,
+            fast_open: who.3,
+            sack: who.4,
+            wscale: sizes.0.min(sizes.1.ilog2() as u8),
+            mss: sizes.1,
+            initial_window_segments: sizes.2,
+            guard_segments: sizes.3,
+            iss: numbers.0,
+            first_window: numbers.1,
+        })
+}
+
+/// Moves of a guest that keeps to its windows, or of one that doesn't always.
+pub fn moves(overruns: bool) -> impl Strategy<Value = Move> {
+    let odd = || prop_oneof![3 => 0u16..1, 1 => 1u16..3000];
+    let window = || prop_oneof![6 => 2000u16..=65535, 2 => 1u16..2000, 1 => 0u16..1];
+    let keeping = prop_oneof![
+        20 => (0u8..40, odd(), any::<bool>())
+            .prop_map(|(segments, odd, gso)| Move::Send { segments, odd, gso }),
+        4 => (0u8..8).prop_map(|skip| Move::Again { skip }),
+        2 => any::<bool>().prop_map(|_| Move::Probe),
+        1 => any::<bool>().prop_map(|_| Move::Fin),
+        20 => (1u8..20, proptest::bool::weighted(0.05))
+            .prop_map(|(segments, lost)| Move::Leave { segments, lost }),
+        20 => (window(), proptest::bool::weighted(0.2))
+            .prop_map(|(window, ece)| Move::Answer { window, ece }),
+        2 => (1u32..60_000, window())
+            .prop_map(|(bytes_back, window)| Move::Late { bytes_back, window }),
+        20 => (1u8..20).prop_map(|acks| Move::Hear { acks }),
+        2 => prop_oneof![3 => 0u16..50, 1 => 0u16..5000].prop_map(|ms| Move::Wait { ms }),
+    ];
+    prop_oneof![
+        80 => keeping,
+        20 * u32::from(overruns) => (1u8..60, odd(), any::<bool>())
+            .prop_map(|(segments, odd, gso)| Move::Overrun { segments, odd, gso }),
+    ]
+}
+
+pub fn lives(overruns: bool) -> impl Strategy<Value = (Setup, Vec<Move>)> {
+    (setups(), vec(moves(overruns), 0..150))
+}
+
+/// All three, and what lies between them.
+pub struct World<'a> {
+    setup: &'a Setup,
+    pub home: Home,
+    now_ns: u64,
+    /// The guest: first unacknowledged, next new, the edge that it knows.
+    pub una: u32,
+    pub nxt: u32,
+    edge: u32,
+    finished: bool,
+    to_port: VecDeque<Segment>,
+    to_guest: VecDeque<(u32, u32)>,
+    /// The peer: all below has arrived.
+    pub received: u32,
+    /// The furthest edge that any window to the guest had, as the port let it go.
+    pub furthest: Option<u32>,
+    /// Everything that went from guest to port.
+    pub passed: Vec<(Segment, Passed, Option<u32>)>,
+}
+
+impl World<'_> {
+    pub fn new(setup: &Setup) -> World<'_> {
+        let policy = Policy {
+            initial_window_segments: setup.initial_window_segments,
+            guard_segments: setup.guard_segments,
+            ..setup.law.policy(setup.linux)
+        };
+        let mut world = World {
+            setup,
+            home: Home::new(policy),
+            now_ns: 1_000_000_000,
+            una: setup.iss.wrapping_add(1),
+            nxt: setup.iss.wrapping_add(1),
+            edge: setup.iss.wrapping_add(1),
+            finished: false,
+            to_port: VecDeque::new(),
+            to_guest: VecDeque::new(),
+            received: setup.iss.wrapping_add(1),
+            furthest: None,
+            passed: Vec::new(),
+        };
+        world.handshake();
+        world
+    }
+
+    fn offer(&self, from_guest: bool) -> Segment {
+        let sack = if self.setup.sack { consts::OPT_SACK } else { 0 };
+        Segment {
+            seq: if from_guest { self.setup.iss } else { IRS },
+            mss_bytes: self.setup.mss,
+            wscale: self.setup.wscale,
+            options: (consts::OPT_MSS | consts::OPT_WSCALE | sack) as u8,
+            window: self.setup.first_window,
+            direction: if from_guest { FROM_GUEST } else { TO_GUEST },
+            ..Segment::default()
+        }
+    }
+
+    fn handshake(&mut self) {
+        let early = if self.setup.fast_open { 100 } else { 0 };
+        let syn = Segment {
+            flags: flag::SYN
+                | if self.setup.guest_opens {
+                    0
+                } else {
+                    flag::ECE | flag::CWR
+                },
+            payload_bytes: early,
+            wire_payload_bytes: early as u16,
+            ..self.offer(self.setup.guest_opens)
+        };
+        self.pass(&syn);
+        let acked = syn.seq.wrapping_add(1).wrapping_add(early);
+        let answer = Segment {
+            ack: acked,
+            flags: flag::SYN | flag::ACK | if self.setup.guest_opens { flag::ECE } else { 0 },
+            ..self.offer(!self.setup.guest_opens)
+        };
+        let window = self.pass(&answer).edit.window;
+        if self.setup.guest_opens {
+            (self.una, self.nxt, self.received) = (acked, acked, acked);
+            self.give(acked.wrapping_add(window.into()));
+            self.to_guest.push_back((acked, self.furthest.unwrap()));
+        } else if early > 0 {
+            // it may send before it hears of a window for its data, into that of the SYN
+            self.edge = self.una.wrapping_add(self.setup.first_window.into());
+            self.give(self.edge);
+        }
+    }
+
+    fn give(&mut self, edge: u32) {
+        let further = |known: u32| edge.wrapping_sub(known) as i32 > 0;
+        if self.furthest.is_none_or(further) {
+            self.furthest = Some(edge);
+        }
+    }
+
+    fn pass(&mut self, segment: &Segment) -> Passed {
+        self.now_ns += 10_000;
+        self.home.pass(segment, self.now_ns)
+    }
+
+    fn flight(&self) -> u32 {
+        self.nxt.wrapping_sub(self.una)
+    }
+
+    fn sends(&mut self, seq: u32, bytes: u32, flags: u8) {
+        self.to_port.push_back(Segment {
+            seq,
+            ack: IRS + 1,
+            payload_bytes: bytes,
+            wire_payload_bytes: bytes.min(self.setup.mss.into()) as u16,
+            window: 500,
+            flags: flag::ACK | flags,
+            direction: FROM_GUEST,
+            ..Segment::default()
+        });
+    }
+
+    fn send(&mut self, mut bytes: u32, gso: bool) {
+        let most = if gso { 60_000 } else { self.setup.mss.into() };
+        while bytes > 0 && !self.finished {
+            let piece = bytes.min(most);
+            self.sends(self.nxt, piece, 0);
+            self.nxt = self.nxt.wrapping_add(piece);
+            bytes -= piece;
+        }
+    }
+
+    pub fn step(&mut self, step: &Move) {
+        let mss = u32::from(self.setup.mss);
+        let wanted = |segments: u8, odd: u16| u32::from(segments) * mss + u32::from(odd) % mss;
+        // what the guest's own view of its window leaves
+        let room = (self.edge.wrapping_sub(self.nxt) as i32).max(0) as u32;
+        match *step {
+            Move::Send { segments, odd, gso } => self.send(wanted(segments, odd).min(room), gso),
+            Move::Overrun { segments, odd, gso } => self.send(wanted(segments, odd), gso),
+            Move::Again { skip } => self.again(u32::from(skip) * mss),
+            Move::Probe if room == 0 && self.una == self.nxt && !self.finished => {
+                self.sends(self.nxt, 1, 0);
+            }
+            Move::Probe => {}
+            Move::Fin if room > 0 && !self.finished => {
+                self.sends(self.nxt, 0, flag::FIN);
+                self.nxt = self.nxt.wrapping_add(1);
+                self.finished = true;
+            }
+            Move::Fin => {}
+            Move::Leave { segments, lost } => {
+                for _ in 0..segments {
+                    self.leave(lost);
+                }
+            }
+            Move::Answer { window, ece } => self.answer(self.received, window, ece),
+            Move::Late { bytes_back, window } => {
+                self.answer(self.received.wrapping_sub(bytes_back), window, false);
+            }
+            Move::Hear { acks } => {
+                for _ in 0..acks {
+                    self.hear();
+                }
+            }
+            Move::Wait { ms } => self.now_ns += u64::from(ms) * 1_000_000,
+        }
+    }
+
+    fn again(&mut self, skip: u32) {
+        let fin = u32::from(self.finished);
+        let sent = self.flight().saturating_sub(fin);
+        if skip < sent {
+            let bytes = (sent - skip).min(self.setup.mss.into());
+            self.sends(self.una.wrapping_add(skip), bytes, 0);
+        }
+    }
+
+    fn leave(&mut self, lost: bool) {
+        let Some(segment) = self.to_port.pop_front() else {
+            return;
+        };
+        let furthest = self.furthest;
+        let passed = self.pass(&segment);
+        if !passed.reason.drops() && !lost {
+            let end = segment.seq.wrapping_add(segment.payload_bytes);
+            let fin = u32::from(segment.flags & flag::FIN != 0);
+            let from = self.received.wrapping_sub(segment.seq);
+            if from <= segment.payload_bytes {
+                self.received = end.wrapping_add(fin);
+            }
+        }
+        self.passed.push((segment, passed, furthest));
+    }
+
+    fn answer(&mut self, ack: u32, window: u16, ece: bool) {
+        let passed = self.pass(&Segment {
+            seq: IRS + 1,
+            ack,
+            window,
+            flags: flag::ACK | if ece { flag::ECE } else { 0 },
+            direction: TO_GUEST,
+            ..Segment::default()
+        });
+        let edge = ack.wrapping_add(u32::from(passed.edit.window) << self.setup.wscale);
+        // RFC 9293 §3.10.7.4: of an ACK below what is acknowledged already, nobody takes a window
+        let flow = self.home.flow.unwrap_or_default();
+        if flow.snd_una == ack {
+            // a window that ends where the guest has gone without leave gives none
+            let overran = self.furthest.is_some_and(|furthest| {
+                flow.snd_nxt.wrapping_sub(furthest) as i32 > 0
+                    && (edge.wrapping_sub(flow.snd_nxt) as i32) < 1 << self.setup.wscale
+            });
+            self.give(if overran { ack } else { edge });
+        }
+        self.to_guest.push_back((ack, edge));
+    }
+
+    fn hear(&mut self) {
+        let Some((ack, edge)) = self.to_guest.pop_front() else {
+            return;
+        };
+        let (acked, flight) = (ack.wrapping_sub(self.una), self.flight());
+        // the byte of a probe is news: the guest keeps what it sent of it as unsent
+        if acked <= flight + 1 {
+            self.una = ack;
+            self.nxt = if acked > flight { ack } else { self.nxt };
+            self.edge = edge;
+        }
+    }
+}
