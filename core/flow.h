@@ -122,7 +122,7 @@ struct uc_flow {
 	__s32 echo_owed_bytes; /* marked bytes not echoed yet; below 0: echoed in advance */
 
 	/* what `uc flows` shows */
-	__u32 cuts;   /* reductions on ECE */
+	__u32 cuts;   /* reductions on ECE, or on delay */
 	__u32 losses; /* fast retransmits and timeouts seen */
 	__u32 marks;  /* CE taken off data to the guest */
 
