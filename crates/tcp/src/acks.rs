@@ -157,7 +157,9 @@ impl Sender {
         was_limited: bool,
     ) {
         if self.phase == Phase::Fast {
-            if self.sack {
+            if self.is_reducing() {
+                self.reduce_in_recovery(acked, duplicate);
+            } else if self.sack {
                 self.sack_recovery_ack();
             } else {
                 self.recovery_ack(acked, duplicate);
@@ -173,11 +175,16 @@ impl Sender {
                 self.phase = Phase::Open;
             }
         }
+        if self.is_reducing() && self.una > self.cut_end {
+            self.end_reduction();
+        }
         let third = duplicate && (self.dup_acks == DUP_THRESH || self.sack);
         if third && self.may_enter_recovery() {
-            self.enter_recovery(ack.now);
+            self.enter_recovery(ack.now, newly_sacked);
+        } else if self.is_reducing() {
+            self.reduce(acked, duplicate);
         } else if ack.ece && self.ecn && self.una > self.cut_end {
-            self.cut_by_mark(ack.now);
+            self.cut_by_mark(ack.now, acked);
         } else if acked > 0 && was_limited && (resending || !(ack.ece && self.ecn)) {
             // RFC 3168 §6.1.2: an ACK with ECE does not open the window. While a timeout is being
             // repaired, it echoes marks that the timeout has answered.

@@ -59,6 +59,11 @@ pub struct Config {
     pub cwnd_validation: bool,
     /// Restarts from the restart window after an idle RTO (RFC 5681 §4.1).
     pub restart_after_idle: bool,
+    /// The last ACK of the handshake goes by itself, as of a program that writes once it is
+    /// connected; if not, data that were written before carry it.
+    pub acknowledges_before_data: bool,
+    /// How the window gets to ssthresh.
+    pub reduction: Reduction,
     /// Sends by its congestion window alone, up to
     /// [64 MiB](crate::config::IGNORED_WINDOW_BYTES) whatever window it is given: a host that breaks
     /// RFC 9293 §3.8.6, for those that have to live with one.
@@ -100,6 +105,16 @@ pub enum RtoMin {
     Variation,
 }
 
+/// How the window gets to ssthresh after a loss or a mark. A timeout's collapse is the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// At once (RFC 5681 §3.2, RFC 3168 §6.1.2).
+    Jump,
+    /// While a round trip is acknowledged (RFC 9937), a mark's too, as in Linux: until then the
+    /// window neither grows nor is cut again.
+    Proportional,
+}
+
 /// The answer to a timeout that F-RTO finds spurious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpuriousTimeout {
@@ -136,6 +151,8 @@ impl Default for Config {
             nagle: true,
             cwnd_validation: true,
             restart_after_idle: true,
+            acknowledges_before_data: false,
+            reduction: Reduction::Jump,
             ignores_receive_window: false,
         }
     }

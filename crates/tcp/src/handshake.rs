@@ -176,7 +176,11 @@ impl Connection {
         self.receiver.start(seq::start(segment.seq));
         self.take_syn_window(segment);
         self.establish(now);
-        self.receiver.due = crate::receiver::Due::Now;
+        if self.config.acknowledges_before_data {
+            self.emit_ack(now, out);
+        } else {
+            self.receiver.due = crate::receiver::Due::Now;
+        }
         self.flush(now, out);
     }
 

@@ -7,7 +7,8 @@
 //!
 //! Read in this order: [`segment`], [`config`], [`connection`] with `handshake`, `arrival` and
 //! `emission`; the receiving half (`receiver`, `reassembly`); the sending half (`sender`, `output`,
-//! `acks`, `rto`, `send_times`, `recovery`, `scoreboard`, `sack_recovery`, `frto`); then [`congestion`].
+//! `acks`, `rto`, `send_times`, `recovery`, `scoreboard`, `sack_recovery`, `prr`, `frto`); then
+//! [`congestion`].
 
 mod acks;
 mod arrival;
@@ -20,6 +21,7 @@ mod handshake;
 pub mod info;
 mod intervals;
 mod output;
+mod prr;
 mod reassembly;
 mod receiver;
 mod recovery;
@@ -31,7 +33,7 @@ mod send_times;
 mod sender;
 mod seq;
 
-pub use config::{Config, CongestionControl, RtoMin, SpuriousTimeout};
+pub use config::{Config, CongestionControl, Reduction, RtoMin, SpuriousTimeout};
 pub use connection::Connection;
 pub use info::{Info, Totals};
 pub use segment::{Options, SackBlocks, Segment, flags};

@@ -137,7 +137,8 @@ impl Sender {
     /// third duplicate ACK: as much as has left the network.
     fn cwnd_now(&self) -> u32 {
         let cwnd = self.window.cwnd_bytes;
-        if self.dup_acks == 0 || !self.habits.limited_transmit || self.phase != Phase::Open {
+        let limited_transmit = self.habits.limited_transmit && !self.is_reducing();
+        if self.dup_acks == 0 || !limited_transmit || self.phase != Phase::Open {
             return cwnd;
         }
         let segments = if self.dup_acks > LIMITED_TRANSMIT_SEGMENTS {
@@ -215,6 +216,7 @@ impl Sender {
         if let Some(times) = &mut self.send_times {
             times.sent(end, now);
         }
+        self.count_sent(bytes);
         self.totals.sent_bytes += u64::from(bytes);
         self.sent(now);
         Chunk {
@@ -239,6 +241,7 @@ impl Sender {
         if let Some(times) = &mut self.send_times {
             times.sent_again(end);
         }
+        self.count_sent(bytes);
         self.totals.sent_bytes += u64::from(bytes);
         self.totals.retransmitted_bytes += u64::from(bytes);
         self.totals.retransmits += 1;

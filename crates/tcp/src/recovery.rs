@@ -20,15 +20,11 @@ impl Sender {
     }
 
     /// RFC 6582 §3.2 steps 2 and 3; RFC 6675 §5 step (4).
-    pub(crate) fn enter_recovery(&mut self, now: Nanos) {
-        // RFC 5681 §3.2 step 2: without what limited transmit added
-        let flight = self.flight_bytes().saturating_sub(self.limited_bytes);
-        let ssthresh = self.law.lost(&self.window, flight, now);
-        self.window.ssthresh_bytes = ssthresh;
-        self.window.cwnd_bytes = ssthresh;
-        if !self.sack {
-            // the three segments that have left the network
-            self.window.cwnd_bytes += DUP_THRESH * self.window.smss_bytes;
+    pub(crate) fn enter_recovery(&mut self, now: Nanos, newly_sacked: u64) {
+        if self.is_reducing() {
+            self.reduce(0, true); // a mark's reduction goes on, for the loss too
+        } else {
+            self.reduce_by_loss(now, newly_sacked);
         }
         self.recover = self.max - 1;
         self.nxt = self.max; // holes are the recovery's now
@@ -40,6 +36,25 @@ impl Sender {
             self.begin_sack_recovery();
         } else {
             self.resend_first = true;
+        }
+        self.hold_reduction();
+    }
+
+    /// RFC 6582 §3.2 step 2, RFC 6675 §5 step (4.2).
+    fn reduce_by_loss(&mut self, now: Nanos, newly_sacked: u64) {
+        let smss = self.window.smss_bytes;
+        // RFC 5681 §3.2 step 2: without what limited transmit added
+        let flight = self.flight_bytes().saturating_sub(self.limited_bytes);
+        let ssthresh = self.law.lost(&self.window, flight, now);
+        self.window.ssthresh_bytes = ssthresh;
+        let delivered = if self.sack { newly_sacked } else { smss.into() };
+        if self.begin_reduction(delivered) {
+            return;
+        }
+        self.window.cwnd_bytes = ssthresh;
+        if !self.sack {
+            // the three segments that have left the network
+            self.window.cwnd_bytes += DUP_THRESH * smss;
         }
     }
 
@@ -87,6 +102,7 @@ impl Sender {
         }
         self.timer_resent = true;
         self.window.cwnd_bytes = self.window.smss_bytes; // the loss window
+        self.abandon_reduction();
         self.recover = self.max - 1; // RFC 6582 §3.2 step 6
         self.remember_reduction();
         self.phase = Phase::Loss;

@@ -3,10 +3,11 @@
 
 use uc_net::Nanos;
 
-use crate::config::Config;
+use crate::config::{Config, Reduction};
 use crate::congestion::{Control, Law, Window};
 use crate::frto::Frto;
 use crate::info::Totals;
+use crate::prr::Prr;
 use crate::rto::Rto;
 use crate::scoreboard::Scoreboard;
 use crate::send_times::SendTimes;
@@ -96,6 +97,8 @@ pub(crate) struct Sender {
     /// RFC 6675 §2: HighRxt and RescueRxt; ends are exclusive.
     pub(crate) high_rxt: u64,
     pub(crate) rescue_rxt: u64,
+    /// For a host whose window walks down.
+    pub(crate) prr: Option<Box<Prr>>,
     pub(crate) frto: Frto,
     pub(crate) rto: Rto,
     pub(crate) habits: Box<Habits>,
@@ -162,6 +165,7 @@ impl Sender {
             scoreboard: Scoreboard::default(),
             high_rxt: iss,
             rescue_rxt: 0,
+            prr: (config.reduction == Reduction::Proportional).then(Box::default),
             frto: Frto::default(),
             rto: Rto::new(config),
             habits: Box::new(Habits {
@@ -270,12 +274,16 @@ impl Sender {
     }
 
     /// RFC 3168 §6.1.2, an ECE that counts.
-    pub(crate) fn cut_by_mark(&mut self, now: Nanos) {
+    pub(crate) fn cut_by_mark(&mut self, now: Nanos, acked: u32) {
         let ssthresh = self.law.marked(&self.window, now);
         let at_one_segment = self.window.cwnd_bytes <= self.window.smss_bytes;
         self.window.ssthresh_bytes = ssthresh;
         // the answer to a mark never is a larger window
-        self.window.cwnd_bytes = ssthresh.min(self.window.cwnd_bytes);
+        if self.phase == Phase::Open && self.begin_reduction(u64::from(acked)) {
+            self.reduce(0, false);
+        } else {
+            self.window.cwnd_bytes = ssthresh.min(self.window.cwnd_bytes);
+        }
         self.remember_reduction();
         self.totals.ecn_cuts += 1;
         if at_one_segment {

@@ -4,7 +4,7 @@ mod pipe;
 
 use pipe::{Pipe, Random, Weather};
 use uc_net::Nanos;
-use uc_tcp::{Config, CongestionControl, SpuriousTimeout};
+use uc_tcp::{Config, CongestionControl, Reduction, SpuriousTimeout};
 
 /// A transfer to its end: every byte delivered, both ends closed.
 fn transfer(config: &Config, weather: Weather, seed: u64, bytes: u64) -> Pipe {
@@ -119,6 +119,7 @@ fn any_config(random: &mut Random) -> Config {
         cwnd_validation: random.permille(500),
         any_window_duplicates: random.permille(500),
         timeout_keeps_ssthresh: random.permille(500),
+        reduction: [Reduction::Jump, Reduction::Proportional][random.below(2) as usize],
         ..Config::default()
     }
 }

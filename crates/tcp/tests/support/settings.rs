@@ -1,7 +1,7 @@
 //! A script's `config` and `handshake` lines.
 
 use uc_net::Nanos;
-use uc_tcp::{Config, CongestionControl, SpuriousTimeout};
+use uc_tcp::{Config, CongestionControl, Reduction, SpuriousTimeout};
 
 use super::parse::{Setting, duration, number_in, yes_or_no};
 
@@ -32,6 +32,10 @@ pub fn configure(config: &mut Config, settings: &[Setting]) -> Result<(), String
             "any_window_duplicates" => config.any_window_duplicates = yes_or_no(value)?,
             "nagle" => config.nagle = yes_or_no(value)?,
             "cwnd_validation" => config.cwnd_validation = yes_or_no(value)?,
+            "reduction" if value == "jump" => config.reduction = Reduction::Jump,
+            "reduction" if value == "proportional" => {
+                config.reduction = Reduction::Proportional;
+            }
             "ignores_window" => config.ignores_receive_window = yes_or_no(value)?,
             "restart_after_idle" => config.restart_after_idle = yes_or_no(value)?,
             other => return Err(format!("no setting `{other}`")),

@@ -1,0 +1,182 @@
+//! Proportional rate reduction (RFC 9937): the window walks down to ssthresh while a round trip is
+//! acknowledged, where RFC 5681 and RFC 3168 let it jump there and the sender fall silent. As in
+//! Linux, for the answer to a mark too, and while one reduction runs no cause begins another.
+
+use crate::sender::{Phase, Sender};
+
+/// The reduction that is under way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Prr {
+    active: bool,
+    /// RecoverFS: what was in flight at the beginning.
+    recover_fs_bytes: u64,
+    /// prr_delivered and prr_out.
+    delivered_bytes: u64,
+    out_bytes: u64,
+    /// SND.UNA and what was SACKed above it, at the last ACK.
+    known: u64,
+    /// Without SACK, what duplicate ACKs say to have arrived.
+    by_duplicates_bytes: u64,
+}
+
+impl Prr {
+    /// SndCnt after an ACK that says that `delivered` bytes more have arrived, with `pipe` in
+    /// flight; `safe`: SafeACK, it acknowledges new data.
+    fn allowance(&self, delivered: u64, pipe: u64, ssthresh: u64, smss: u64, safe: bool) -> u64 {
+        if pipe > ssthresh {
+            // PRR: as ssthresh is to RecoverFS, so is what leaves to what has arrived
+            let share = (self.delivered_bytes * ssthresh).div_ceil(self.recover_fs_bytes.max(1));
+            return share.saturating_sub(self.out_bytes);
+        }
+        // PRR-SSRB: losses have taken more than the reduction asks for
+        let arrived = self.delivered_bytes.saturating_sub(self.out_bytes);
+        let bound = arrived.max(delivered) + if safe { smss } else { 0 };
+        bound.min(ssthresh - pipe)
+    }
+}
+
+impl Sender {
+    /// The window walks down.
+    pub(crate) fn is_reducing(&self) -> bool {
+        self.prr.as_ref().is_some_and(|prr| prr.active)
+    }
+
+    /// A segment left.
+    pub(crate) fn count_sent(&mut self, bytes: u32) {
+        if let Some(prr) = &mut self.prr {
+            prr.out_bytes += u64::from(bytes);
+        }
+    }
+
+    /// The first ACK of a reduction to ssthresh says that `delivered` bytes have arrived; SND.UNA and
+    /// the scoreboard have them already. False where the window jumps instead.
+    pub(crate) fn begin_reduction(&mut self, delivered: u64) -> bool {
+        let flight = u64::from(self.flight_bytes());
+        let by_duplicates = u64::from(self.dup_acks) * u64::from(self.window.smss_bytes);
+        let sacked = self.scoreboard.sacked_below(self.max);
+        let above = if self.sack { sacked } else { by_duplicates };
+        let Some(prr) = &mut self.prr else {
+            return false;
+        };
+        **prr = Prr {
+            active: true,
+            recover_fs_bytes: flight.saturating_sub(above) + delivered,
+            delivered_bytes: delivered,
+            out_bytes: 0,
+            known: self.una + sacked,
+            by_duplicates_bytes: by_duplicates,
+        };
+        true
+    }
+
+    /// Fast recovery begins: the repair goes in any case, and more only with the ACKs to come.
+    pub(crate) fn hold_reduction(&mut self) {
+        if self.is_reducing() {
+            let pipe = self.scoreboard.pipe(self.una, self.max, self.high_rxt) as u32;
+            self.window.cwnd_bytes = if self.sack { pipe } else { self.flight_bytes() };
+        }
+    }
+
+    /// The timer has taken the window's place.
+    pub(crate) fn abandon_reduction(&mut self) {
+        if let Some(prr) = &mut self.prr {
+            prr.active = false;
+        }
+    }
+
+    /// Everything sent before the reduction is acknowledged: the window is ssthresh.
+    pub(crate) fn end_reduction(&mut self) {
+        self.abandon_reduction();
+        self.window.cwnd_bytes = self.window.ssthresh_bytes;
+    }
+
+    /// An ACK that covers `acked` new bytes: the window is what is in flight and SndCnt.
+    pub(crate) fn reduce(&mut self, acked: u32, duplicate: bool) {
+        let (smss, flight) = (
+            u64::from(self.window.smss_bytes),
+            u64::from(self.flight_bytes()),
+        );
+        let known = self.una + self.scoreboard.sacked_below(self.max);
+        let repairing = self.sack && self.phase == Phase::Fast;
+        let pipe = self.scoreboard.pipe(self.una, self.max, self.high_rxt);
+        let ssthresh = u64::from(self.window.ssthresh_bytes);
+        let Some(prr) = &mut self.prr else {
+            return;
+        };
+        let delivered = if self.sack {
+            known.saturating_sub(prr.known)
+        } else if duplicate {
+            prr.by_duplicates_bytes += smss;
+            smss
+        } else {
+            let told = prr.by_duplicates_bytes.min(u64::from(acked));
+            prr.by_duplicates_bytes -= told;
+            u64::from(acked) - told
+        };
+        prr.known = known;
+        prr.delivered_bytes += delivered;
+        let (in_network, base) = if repairing {
+            (pipe, pipe) // what `poll_sack` holds the window against
+        } else if self.sack {
+            (flight - known.saturating_sub(self.una).min(flight), flight)
+        } else {
+            (flight.saturating_sub(prr.by_duplicates_bytes), flight)
+        };
+        let allowed = prr.allowance(delivered, in_network, ssthresh, smss, acked > 0);
+        self.window.cwnd_bytes = u32::try_from(base + allowed).unwrap_or(u32::MAX);
+    }
+
+    /// An ACK in fast recovery.
+    pub(crate) fn reduce_in_recovery(&mut self, acked: u32, duplicate: bool) {
+        if self.una > self.recover {
+            self.phase = Phase::Open;
+            return self.end_reduction();
+        }
+        if acked > 0 && !self.sack {
+            self.resend_first = true; // RFC 6582 §3.2 step 5: a partial ACK shows the next hole
+        }
+        self.reduce(acked, duplicate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Prr;
+
+    const SMSS: u64 = 1_000;
+
+    fn reduction(delivered: u64, out: u64) -> Prr {
+        Prr {
+            active: true,
+            recover_fs_bytes: 10 * SMSS,
+            delivered_bytes: delivered * SMSS,
+            out_bytes: out * SMSS,
+            ..Prr::default()
+        }
+    }
+
+    #[test]
+    fn above_ssthresh_what_leaves_is_in_proportion_to_what_has_arrived() {
+        for (ssthresh, delivered, out, expected) in [
+            (5, 4, 0, 2_000),
+            (5, 4, 1, 1_000),
+            (7, 1, 0, 700),
+            (5, 2, 3, 0),
+        ] {
+            let prr = reduction(delivered, out);
+            let allowed = prr.allowance(SMSS, 9 * SMSS, ssthresh * SMSS, SMSS, true);
+            assert_eq!(allowed, expected, "{ssthresh} {delivered} {out}");
+        }
+    }
+
+    #[test]
+    fn below_it_as_much_as_arrives_and_a_segment_more_if_that_is_safe() {
+        let prr = reduction(6, 5);
+        let allowed = |pipe: u64, safe| prr.allowance(SMSS, pipe * SMSS, 5 * SMSS, SMSS, safe);
+        assert_eq!(allowed(1, false), SMSS);
+        assert_eq!(allowed(1, true), 2 * SMSS);
+        // and never beyond ssthresh
+        assert_eq!(allowed(4, true), SMSS);
+        assert_eq!(allowed(5, true), 0);
+    }
+}
