@@ -59,7 +59,7 @@ pub use record::{
 };
 pub use repetition::Repetition;
 pub use schema::Experiment;
-pub use stack::{Frto, Stack};
+pub use stack::{Frto, Reduction, Stack};
 pub use statistic::Statistic;
 pub use sweep::{Point, Sweep};
 pub use units::{BitsPerSec, Bytes, Nanos};

@@ -5,14 +5,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, Nanos};
 
+/// The congestion controls of the simulator's hosts. All but `reno_by_acks` are a kernel's names.
+pub(crate) const SIMULATED_CONGESTION_CONTROLS: [&str; 7] = [
+    "reno",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "vegas",
+    "illinois",
+    "reno_by_acks",
+];
+
 /// `[stack.NAME]`: the settings of a guest's or the receiver's TCP. An arm sets every one of them,
 /// whatever the machine's own defaults are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Stack {
-    /// The congestion control by its kernel name; in the simulator `reno`, `cubic`, `dctcp`
-    /// or `reno_by_acks`.
-    /// Default `cubic`.
+    /// The congestion control by its kernel name; in the simulator `reno`, `cubic`, `dctcp`,
+    /// `highspeed`, `vegas`, `illinois` or `reno_by_acks`. Default `cubic`.
     pub congestion_control: String,
     /// Whether it asks for ECN and grants it, and never falls back to a SYN without (`tcp_ecn` 1,
     /// `tcp_ecn_fallback` 0); if not, it neither asks nor grants (`tcp_ecn` 0). Default false.
@@ -62,6 +72,14 @@ pub struct Stack {
     /// Holding a runt back while data is in flight (RFC 9293 §3.7.4). Default true. Simulator only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nagle: Option<bool>,
+    /// How the window gets to its threshold after a loss or a mark. Default `jump`, as RFC 5681 and
+    /// RFC 3168 have it; Linux walks. Simulator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reduction: Option<Reduction>,
+    /// A host that breaks the protocol: it sends by its congestion window alone (up to 64 MiB),
+    /// whatever window it is given. Default false. Simulator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignores_window: Option<bool>,
 }
 
 impl Default for Stack {
@@ -83,6 +101,8 @@ impl Default for Stack {
             limited_transmit: None,
             receive_buffer: None,
             nagle: None,
+            reduction: None,
+            ignores_window: None,
         }
     }
 }
@@ -92,6 +112,34 @@ impl Stack {
     pub fn header_bytes(&self) -> u32 {
         if self.timestamps { 32 } else { 20 }
     }
+
+    /// The keys that are set and that only the simulator's hosts obey.
+    pub(crate) fn simulated_keys(&self) -> Vec<&'static str> {
+        let keys = [
+            ("rto_max", self.rto_max.is_some()),
+            ("rto_granularity", self.rto_granularity.is_some()),
+            ("frto", self.frto.is_some()),
+            ("initial_window", self.initial_window.is_some()),
+            ("delayed_ack", self.delayed_ack.is_some()),
+            ("limited_transmit", self.limited_transmit.is_some()),
+            ("receive_buffer", self.receive_buffer.is_some()),
+            ("nagle", self.nagle.is_some()),
+            ("reduction", self.reduction.is_some()),
+            ("ignores_window", self.ignores_window.is_some()),
+        ];
+        let set = keys.into_iter().filter(|(_, set)| *set);
+        set.map(|(key, _)| key).collect()
+    }
+}
+
+/// How a window is reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reduction {
+    /// At once.
+    Jump,
+    /// Over a round trip (RFC 9937), and for a mark too.
+    Proportional,
 }
 
 /// The answer to a timeout that F-RTO finds spurious.

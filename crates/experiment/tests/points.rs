@@ -266,7 +266,7 @@ fn an_arm_refuses_what_only_the_other_can_set() {
             "sack = false",
             "congestion_control = \"bbr\"",
             "25:22: stack.legacy.congestion_control: `bbr` (sim has reno, cubic, dctcp, \
-             reno_by_acks)",
+             highspeed, vegas, illinois, reno_by_acks)",
         ),
     ];
     for (arm, from, to, what) in cases {

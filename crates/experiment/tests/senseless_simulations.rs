@@ -157,7 +157,7 @@ const SIMULATED: [(&str, &str, &str); 29] = [
         "congestion_control = \"dctcp\"",
         "congestion_control = \"bbr\"",
         "t.toml:14:22: stack.dc.congestion_control: `bbr` (sim has reno, cubic, dctcp, \
-             reno_by_acks) is for live only; leave it out, or take sim off `arms`",
+             highspeed, vegas, illinois, reno_by_acks) is for live only; leave it out, or take sim off `arms`",
     ),
     (
         "count = 4",

@@ -3,7 +3,7 @@
 //! Loss detection by time (`rack`) and tail loss probes (`early_retransmit`) are real kernels'
 //! habits: hosts here follow RFC 5681, 6582 and 6675, which know neither.
 
-use uc_experiment::{Experiment, Family, Frto, Guests, Stack};
+use uc_experiment::{Experiment, Family, Frto, Guests, Reduction, Stack};
 use uc_net::Nanos;
 use uc_tcp::{Config, CongestionControl, RtoMin, SpuriousTimeout};
 
@@ -82,6 +82,12 @@ pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimEr
         },
         limited_transmit: stack.limited_transmit.unwrap_or(default.limited_transmit),
         nagle: stack.nagle.unwrap_or(default.nagle),
+        reduction: match stack.reduction {
+            None => default.reduction,
+            Some(Reduction::Jump) => uc_tcp::Reduction::Jump,
+            Some(Reduction::Proportional) => uc_tcp::Reduction::Proportional,
+        },
+        ignores_receive_window: stack.ignores_window.unwrap_or(false),
         ..default
     })
 }
@@ -92,9 +98,13 @@ fn congestion_control(name: &str, stack: &Stack) -> Result<CongestionControl, Si
         "reno_by_acks" => Ok(CongestionControl::NewRenoByAcks),
         "cubic" => Ok(CongestionControl::Cubic),
         "dctcp" => Ok(DCTCP),
+        "highspeed" => Ok(CongestionControl::HighSpeed),
+        "vegas" => Ok(CongestionControl::Vegas),
+        "illinois" => Ok(CongestionControl::Illinois),
         other => Err(SimError::Unsupported {
             what: format!("[stack.{name}] congestion_control `{other}` is not in the simulator"),
-            mend: "take reno, cubic or dctcp (or reno_by_acks), or run the experiment live",
+            mend: "take reno, cubic, dctcp, highspeed, vegas or illinois (or reno_by_acks), or run \
+                   the experiment live",
         }),
     }
 }
@@ -129,6 +139,36 @@ mod tests {
         for (stack, part) in [(bbr, "bbr"), (small, "holds no segment")] {
             let error = config("odd", &stack, Family::Ipv4).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("odd"), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_congestion_control_of_the_hosts_has_its_name() {
+        for (name, expected) in [
+            ("reno", CongestionControl::NewReno),
+            ("reno_by_acks", CongestionControl::NewRenoByAcks),
+            ("cubic", CongestionControl::Cubic),
+            ("dctcp", DCTCP),
+            ("highspeed", CongestionControl::HighSpeed),
+            ("vegas", CongestionControl::Vegas),
+            ("illinois", CongestionControl::Illinois),
+        ] {
+            let stack = Stack {
+                congestion_control: name.into(),
+                ..Stack::default()
+            };
+            let found = config("a", &stack, Family::Ipv4).unwrap();
+            assert_eq!(found.congestion_control, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_guest_that_ignores_its_window_is_one_by_name_only() {
+        let mut stack = Stack::default();
+        for ignores in [None, Some(false), Some(true)] {
+            stack.ignores_window = ignores;
+            let found = config("a", &stack, Family::Ipv4).unwrap();
+            assert_eq!(found.ignores_receive_window, ignores == Some(true));
         }
     }
 

@@ -7,7 +7,7 @@ use crate::case::{Case, Guests};
 use crate::error::Error;
 use crate::network::Topology;
 use crate::schema::Experiment;
-use crate::stack::Stack;
+use crate::stack::SIMULATED_CONGESTION_CONTROLS;
 
 /// Addresses of the live arm are one octet, of which the receiver takes one too (10.77.0.2 to
 /// 10.77.0.254).
@@ -98,11 +98,12 @@ fn check_live_case(key: &str, case: &Case) -> Check {
             let what = format!("the application {}", guests.application.name());
             return Err(only(format!("{key}.application"), &what, Arm::Sim));
         }
-        for (name, value) in [
-            ("start", guests.start),
-            ("start_spread", guests.start_spread),
+        for (name, is_set) in [
+            ("start", guests.start.0 > 0),
+            ("start_spread", guests.start_spread.0 > 0),
+            ("stop", guests.stop.is_some()),
         ] {
-            if value.0 > 0 {
+            if is_set {
                 return Err(only(format!("{key}.{name}"), name, Arm::Sim));
             }
         }
@@ -120,7 +121,7 @@ fn check_sim(experiment: &Experiment) -> Check {
     if experiment.network.offload {
         return Err(only("network.offload", "segmentation offload", Arm::Live));
     }
-    let known = ["reno", "cubic", "dctcp", "reno_by_acks"];
+    let known = SIMULATED_CONGESTION_CONTROLS;
     for (name, stack) in &experiment.stacks {
         if !known.contains(&stack.congestion_control.as_str()) {
             let key = format!("stack.{name}.congestion_control");
@@ -130,22 +131,4 @@ fn check_sim(experiment: &Experiment) -> Check {
         }
     }
     Ok(())
-}
-
-impl Stack {
-    /// The keys that are set and that only the simulator's hosts obey.
-    fn simulated_keys(&self) -> Vec<&'static str> {
-        let keys = [
-            ("rto_max", self.rto_max.is_some()),
-            ("rto_granularity", self.rto_granularity.is_some()),
-            ("frto", self.frto.is_some()),
-            ("initial_window", self.initial_window.is_some()),
-            ("delayed_ack", self.delayed_ack.is_some()),
-            ("limited_transmit", self.limited_transmit.is_some()),
-            ("receive_buffer", self.receive_buffer.is_some()),
-            ("nagle", self.nagle.is_some()),
-        ];
-        let set = keys.into_iter().filter(|(_, set)| *set);
-        set.map(|(key, _)| key).collect()
-    }
 }
