@@ -70,7 +70,8 @@ static __always_inline struct uc_ccc_amounts uc_ccc_guest_amounts(const struct u
 	return amounts;
 }
 
-/* Recomputes the guest's stake, or ends it with its last flow. */
+/* Recomputes the guest's stake, or ends it with its last flow. The guest counts as long as a flow
+ * of it does, no longer: else its share would be nobody's. */
 static __always_inline void uc_ccc_settle(struct uc_ccc *ccc, struct uc_ccc_guest *guest)
 {
 	struct uc_ccc_amounts amounts;
@@ -80,7 +81,8 @@ static __always_inline void uc_ccc_settle(struct uc_ccc *ccc, struct uc_ccc_gues
 		return;
 	}
 	amounts = uc_ccc_guest_amounts(ccc, guest);
-	uc_ccc_hear(&ccc->guests, &guest->stake, &amounts);
+	uc_ccc_enter(&ccc->guests, &guest->stake, &amounts,
+		     ccc->guests.epoch - !guest->flows.heard.flows);
 }
 
 /*
@@ -154,7 +156,7 @@ uc_ccc_hear_flow(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_f
 	amounts = uc_ccc_flow_amounts(ccc, flow, report, share_bytes, known);
 	flow->state = report->state;
 	flow->mss_bytes = report->mss_bytes;
-	uc_ccc_hear(&guest->flows, &flow->stake, &amounts);
+	uc_ccc_enter(&guest->flows, &flow->stake, &amounts, guest->flows.epoch);
 	uc_ccc_settle(ccc, guest);
 	if (fell)
 		uc_ccc_collapse(ccc, report->mss_bytes);
@@ -175,7 +177,7 @@ uc_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_fl
 	now_ns = uc_most(now_ns, ccc->began_ns);
 	uc_ccc_advance(ccc, guest, now_ns);
 	if (!ccc->guests.counted.flows) {
-		uc_ccc_set_window(ccc, (__u64)report.cwnd_bytes << 16, report.mss_bytes);
+		uc_ccc_set_window(ccc, (__u64)report.cwnd_bytes << 16);
 		ccc->ssthresh_bytes = report.ssthresh_bytes;
 		ccc->cut_ns = 0;
 	}

@@ -99,14 +99,16 @@ static __always_inline void uc_ccc_withdraw(struct uc_ccc_pool *pool, struct uc_
 	stake->epoch = 0;
 }
 
-/* The member says something: from now on it holds `amounts`. */
-static __always_inline void uc_ccc_hear(struct uc_ccc_pool *pool, struct uc_ccc_stake *stake,
-					const struct uc_ccc_amounts *amounts)
+/* From now on the member holds `amounts`, as one that was heard last in `epoch`: the present one,
+ * or the one before. */
+static __always_inline void uc_ccc_enter(struct uc_ccc_pool *pool, struct uc_ccc_stake *stake,
+					 const struct uc_ccc_amounts *amounts, __u64 epoch)
 {
 	uc_ccc_withdraw(pool, stake);
 	stake->held = *amounts;
-	stake->epoch = pool->epoch;
-	uc_ccc_add(&pool->heard, &stake->held);
+	stake->epoch = epoch;
+	if (epoch == pool->epoch)
+		uc_ccc_add(&pool->heard, &stake->held);
 	uc_ccc_add(&pool->counted, &stake->held);
 }
 

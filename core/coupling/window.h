@@ -14,15 +14,23 @@
 
 #include "group.h"
 
-#define UC_CCC_ONE_Q16 (1U << 16)
+#define UC_CCC_ONE_Q16 (1ULL << 16)
 /* n is not counted any further. */
 #define UC_CCC_SIZE_MAX (1U << 14)
 
-static __always_inline void uc_ccc_set_window(struct uc_ccc *ccc, __u64 window_q16, __u32 least)
+static __always_inline void uc_ccc_set_window(struct uc_ccc *ccc, __u64 window_q16)
 {
 	__u64 most_q16 = (__u64)ccc->policy.window_max_bytes << 16;
 
-	ccc->window_q16 = uc_most(uc_least(window_q16, most_q16), (__u64)least << 16);
+	ccc->window_q16 = uc_most(uc_least(window_q16, most_q16), UC_CCC_ONE_Q16);
+}
+
+/* Less than before, but for a reason that doesn't reach below so many bytes. */
+static __always_inline void uc_ccc_reduce(struct uc_ccc *ccc, __u64 by_q16, __u32 least_bytes)
+{
+	__u64 least_q16 = uc_least(ccc->window_q16, (__u64)least_bytes << 16);
+
+	uc_ccc_set_window(ccc, uc_most(uc_ccc_less(ccc->window_q16, by_q16), least_q16));
 }
 
 /* a: how many TCPs the group is worth, 1 or more. Only flows that the window limits make it more:
@@ -80,9 +88,8 @@ static __always_inline void uc_ccc_lose(struct uc_ccc *ccc, const struct uc_ccc_
 		return;
 	cut_q16 = uc_ccc_cut_q16(ccc, report, had_bytes);
 	/* RFC 5681 §3.1, equation 4: at least two segments */
-	uc_ccc_set_window(ccc, ccc->window_q16 - (ccc->window_q16 * cut_q16 >> 16),
-			  2U * report->mss_bytes);
-	ccc->ssthresh_bytes = uc_ccc_window_bytes(ccc);
+	uc_ccc_reduce(ccc, ccc->window_q16 * cut_q16 >> 16, 2U * report->mss_bytes);
+	ccc->ssthresh_bytes = uc_most(uc_ccc_window_bytes(ccc), 2U * report->mss_bytes);
 	ccc->cut_ns = uc_most(now_ns, 1);
 	ccc->cuts++;
 }
@@ -92,8 +99,7 @@ static __always_inline void uc_ccc_lose(struct uc_ccc *ccc, const struct uc_ccc_
  * in proportion to the window and the group's doubles with its flows'. In congestion avoidance it
  * doesn't depend on the window, and counts by share · a.
  */
-static __always_inline void uc_ccc_grow(struct uc_ccc *ccc, __u64 share_bytes, __u64 grown_bytes,
-					__u32 mss_bytes)
+static __always_inline void uc_ccc_grow(struct uc_ccc *ccc, __u64 share_bytes, __u64 grown_bytes)
 {
 	__u64 window_q16 = ccc->window_q16, window_bytes = uc_ccc_window_bytes(ccc);
 	__u64 ssthresh_q16 = (__u64)ccc->ssthresh_bytes << 16, gain_q32, grown_q8;
@@ -107,7 +113,7 @@ static __always_inline void uc_ccc_grow(struct uc_ccc *ccc, __u64 share_bytes, _
 		grown_q8 = uc_least(grown_bytes * uc_ccc_tcps_q16(ccc) >> 8, 1 << 30);
 		window_q16 += grown_q8 * gain_q32 >> 24;
 	}
-	uc_ccc_set_window(ccc, window_q16, mss_bytes);
+	uc_ccc_set_window(ccc, window_q16);
 }
 
 /* A flow outside recovery has another window than it was given: its own law's doing. */
@@ -127,14 +133,13 @@ static __always_inline void uc_ccc_compare(struct uc_ccc *ccc, const struct uc_c
 		ccc->ssthresh_bytes = uc_ccc_window_bytes(ccc);
 	/* less than a segment is what a home that counts segments can't express */
 	if (shrunk_bytes >= report->mss_bytes)
-		uc_ccc_set_window(ccc, uc_ccc_less(ccc->window_q16, shrunk_bytes << 16),
-				  report->mss_bytes);
+		uc_ccc_reduce(ccc, shrunk_bytes << 16, report->mss_bytes);
 	/* RFC 5681 §3.1 and §3.2: by no more than was acknowledged, and not by the ACKs of what was
 	 * sent before the cut */
 	grown_bytes = uc_least(grown_bytes, uc_most(report->acked_bytes, report->mss_bytes));
 	if (grown_bytes && report->acked_bytes &&
 	    uc_ccc_is_news(ccc, uc_ccc_age_ns(ccc, report->srtt_us), now_ns))
-		uc_ccc_grow(ccc, share_bytes, grown_bytes, report->mss_bytes);
+		uc_ccc_grow(ccc, share_bytes, grown_bytes);
 }
 
 static __always_inline __u8 uc_ccc_all_stalled(const struct uc_ccc *ccc)
@@ -165,8 +170,7 @@ static __always_inline void uc_ccc_digest(struct uc_ccc *ccc, const struct uc_cc
 		uc_ccc_compare(ccc, flow, report, share_bytes, now_ns);
 	} else if (report->state == UC_CCC_LOSS && uc_ccc_all_stalled(ccc)) {
 		/* the whole group is resending (uc_ccc_collapse): its slow start is the flows' */
-		uc_ccc_grow(ccc, share_bytes, uc_least(grown_bytes, report->acked_bytes),
-			    report->mss_bytes);
+		uc_ccc_grow(ccc, share_bytes, uc_least(grown_bytes, report->acked_bytes));
 	}
 }
 
@@ -178,7 +182,7 @@ static __always_inline void uc_ccc_digest(struct uc_ccc *ccc, const struct uc_cc
 static __always_inline void uc_ccc_collapse(struct uc_ccc *ccc, __u32 mss_bytes)
 {
 	if (uc_ccc_all_stalled(ccc))
-		uc_ccc_set_window(ccc, (__u64)mss_bytes << 16, mss_bytes);
+		uc_ccc_set_window(ccc, (__u64)mss_bytes << 16);
 }
 
 /* Nobody was heard for two epochs: RFC 5681 §4.1's restart, and what was learnt is kept as
@@ -190,8 +194,7 @@ static __always_inline void uc_ccc_restart(struct uc_ccc *ccc, __u32 mss_bytes)
 	if (ccc->ssthresh_bytes != UC_CCC_INFINITE_SSTHRESH)
 		ccc->ssthresh_bytes = uc_most(ccc->ssthresh_bytes, window_bytes / 4 * 3);
 	uc_ccc_set_window(
-		ccc, uc_least(ccc->window_q16, ((__u64)UC_CCC_BURST_SEGMENTS * mss_bytes) << 16),
-		mss_bytes);
+		ccc, uc_least(ccc->window_q16, ((__u64)UC_CCC_BURST_SEGMENTS * mss_bytes) << 16));
 }
 
 #endif

@@ -75,7 +75,11 @@ __u64 uc_shim_ccc_epoch_ns(const struct uc_ccc *ccc)
 __u64 uc_shim_ccc_share_bytes(const struct uc_ccc *ccc, const struct uc_ccc_guest *guest,
 			      const struct uc_ccc_flow *flow)
 {
-	return uc_ccc_share(ccc, guest, flow, uc_ccc_window_bytes(ccc));
+	struct uc_ccc_guest now = *guest;
+
+	/* a guest that has said nothing in this epoch hasn't seen it begin */
+	uc_ccc_turn(&now.flows, ccc->guests.epoch);
+	return uc_ccc_share(ccc, &now, flow, uc_ccc_window_bytes(ccc));
 }
 
 void uc_shim_lisa_register(struct uc_lisa *lisa, struct uc_lisa_flow *flow, __u64 id,
