@@ -37,6 +37,11 @@ impl Case {
     pub fn group(&self, name: &str) -> Option<&Guests> {
         self.guests.iter().find(|guests| guests.name == name)
     }
+
+    /// Whether the flows of that group have ports that only observe.
+    pub fn is_observed(&self, group: &str) -> bool {
+        self.group(group).is_some_and(Guests::is_observed)
+    }
 }
 
 /// `[[case.guests]]`: a group of equal guests.
@@ -94,6 +99,11 @@ impl Guests {
     /// How many flows the whole group has.
     pub fn total_flows(&self) -> u32 {
         self.count.saturating_mul(self.flows)
+    }
+
+    /// Whether a port is there that keeps a shadow and writes nothing.
+    pub fn is_observed(&self) -> bool {
+        self.law.is_some() && self.parameters.observe
     }
 
     /// The switches or leaves of the guests and of their receivers.

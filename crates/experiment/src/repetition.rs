@@ -200,7 +200,9 @@ impl<'a> Repetition<'a> {
                 &format!("fewer than two samples between {from} and {to}"),
             )
         })?;
-        Ok((flow, series))
+        let group = self.experiment.case(case);
+        let observed = group.is_some_and(|case| case.is_observed(&flow.group));
+        Ok((flow, series.observed(observed)))
     }
 
     fn lacks(&self, case: &str, flow: &FlowRecord, what: &str) -> MeasureError {

@@ -10,6 +10,7 @@ use crate::statistic::Statistic;
 #[derive(Clone, Copy, Debug)]
 pub struct Series<'a> {
     samples: &'a [FlowSample],
+    observed: bool,
 }
 
 impl<'a> Series<'a> {
@@ -23,7 +24,15 @@ impl<'a> Series<'a> {
             .partition_point(|sample| sample.at_ns <= measured_ns.end);
         let samples = flow.samples.get(from..to)?;
         let lasts = samples.len() >= 2 && samples[0].at_ns < samples[samples.len() - 1].at_ns;
-        lasts.then_some(Self { samples })
+        lasts.then_some(Self {
+            samples,
+            observed: false,
+        })
+    }
+
+    /// The same of a flow whose port may only observe: then its own windows bound it.
+    pub fn observed(self, observed: bool) -> Self {
+        Self { observed, ..self }
     }
 
     /// The samples, in order of time.
@@ -61,7 +70,10 @@ impl<'a> Series<'a> {
 
     /// The send window over time: nanoseconds and segments.
     pub fn send_window(self) -> Vec<(u64, f64)> {
-        let point = |sample| Some((sample_at(sample), send_window_segments(sample)?));
+        let point = |sample: &FlowSample| {
+            let window = send_window_segments(sample, self.observed)?;
+            Some((sample.at_ns, window))
+        };
         self.samples.iter().filter_map(point).collect()
     }
 
@@ -129,20 +141,25 @@ impl<'a> Series<'a> {
     }
 }
 
-fn sample_at(sample: &FlowSample) -> u64 {
-    sample.at_ns
+/// What bounds the flight, in segments: the shadow's window where there is a shadow that is not
+/// only observed (the receive window is that, rounded to what a header can say), else min(cwnd,
+/// receive window). None before the segment size is known.
+pub fn send_window_segments(sample: &FlowSample, observed: bool) -> Option<f64> {
+    let shadow = shadow_segments(sample).filter(|_| !observed);
+    shadow.or_else(|| {
+        let given = in_segments(sample, sample.snd_wnd_bytes)?;
+        Some(given.min(f64::from(sample.cwnd_segments)))
+    })
 }
 
-/// What bounds the flight, in segments: the shadow's window where there is a shadow (the receive
-/// window is that, rounded to what a header can say), else min(cwnd, receive window). None before
-/// the segment size is known.
-pub fn send_window_segments(sample: &FlowSample) -> Option<f64> {
-    if sample.mss_bytes == 0 {
-        return None;
-    }
-    let segments = |bytes: u32| f64::from(bytes) / f64::from(sample.mss_bytes);
-    let native = || f64::from(sample.cwnd_segments).min(segments(sample.snd_wnd_bytes));
-    Some(sample.shadow_window_bytes.map_or_else(native, segments))
+/// The window of the law's shadow; none where there is no shadow, or no segment size yet.
+pub fn shadow_segments(sample: &FlowSample) -> Option<f64> {
+    in_segments(sample, sample.shadow_window_bytes?)
+}
+
+fn in_segments(sample: &FlowSample, bytes: u32) -> Option<f64> {
+    let known = sample.mss_bytes > 0;
+    known.then(|| f64::from(bytes) / f64::from(sample.mss_bytes))
 }
 
 /// (shadow − cwnd) / cwnd in whole segments: a kernel's window has no fractions, and to cut off

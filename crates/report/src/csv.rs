@@ -81,7 +81,9 @@ fn axis_columns(report: &Report<'_>) -> impl Iterator<Item = String> {
 
 fn flow_row(point: &Point, record: &RunRecord, flow: &FlowRecord) -> Vec<String> {
     let measured_ns = point.experiment.measured_ns();
-    let series = Series::of(flow, &measured_ns);
+    let case = point.experiment.case(&record.case);
+    let observed = case.is_some_and(|case| case.is_observed(&flow.group));
+    let series = Series::of(flow, &measured_ns).map(|series| series.observed(observed));
     let mut row = vec![point.number.to_string()];
     row.extend(point.labels.iter().map(|(_, label)| label.clone()));
     row.extend([

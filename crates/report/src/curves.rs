@@ -1,7 +1,9 @@
 //! Records turned into the points of curves: seconds against bit/s, segments or kilobytes.
 
-use uc_experiment::series::send_window_segments;
-use uc_experiment::{FlowRecord, FlowSample, Nanos, QueueSample};
+use std::ops::Range;
+
+use uc_experiment::series::{alpha as alpha_of, send_window_segments, shadow_segments};
+use uc_experiment::{Alpha, FlowRecord, FlowSample, Nanos, QueueSample};
 
 /// Points of a curve.
 pub(crate) type Points = Vec<(f64, f64)>;
@@ -57,16 +59,35 @@ fn delivered_bytes(samples: &[FlowSample], at_ns: u64) -> Option<f64> {
 }
 
 /// The send window in segments: the shadow's, or the smaller of the guest's two.
-pub(crate) fn send_window(flow: &FlowRecord) -> Points {
-    let point = |sample: &FlowSample| Some((seconds(sample.at_ns), send_window_segments(sample)?));
+pub(crate) fn send_window(flow: &FlowRecord, observed: bool) -> Points {
+    of_samples(flow, |sample| send_window_segments(sample, observed))
+}
+
+/// The window of the law's shadow in segments, within a part of the run.
+pub(crate) fn shadow(flow: &FlowRecord, part_ns: &Range<u64>) -> Points {
+    let inside = |sample: &FlowSample| part_ns.contains(&sample.at_ns);
+    of_samples(flow, |sample| {
+        shadow_segments(sample).filter(|_| inside(sample))
+    })
+}
+
+/// One of a flow's α.
+pub(crate) fn alpha(flow: &FlowRecord, which: Alpha) -> Points {
+    of_samples(flow, |sample| alpha_of(sample, which))
+}
+
+/// A value of every sample that has it.
+fn of_samples(flow: &FlowRecord, value: impl Fn(&FlowSample) -> Option<f64>) -> Points {
+    let point = |sample: &FlowSample| Some((seconds(sample.at_ns), value(sample)?));
     thin(&flow.samples.iter().filter_map(point).collect::<Points>())
 }
 
-/// The guest's own congestion window in segments.
-pub(crate) fn cwnd(flow: &FlowRecord) -> Points {
-    let connected = flow.samples.iter().filter(|sample| sample.mss_bytes > 0);
-    let point = |sample: &FlowSample| (seconds(sample.at_ns), f64::from(sample.cwnd_segments));
-    thin(&connected.map(point).collect::<Points>())
+/// The guest's own congestion window in segments, within a part of the run.
+pub(crate) fn cwnd(flow: &FlowRecord, part_ns: &Range<u64>) -> Points {
+    let shown = |sample: &FlowSample| sample.mss_bytes > 0 && part_ns.contains(&sample.at_ns);
+    of_samples(flow, |sample| {
+        shown(sample).then(|| f64::from(sample.cwnd_segments))
+    })
 }
 
 /// The bottleneck's backlog in kB.

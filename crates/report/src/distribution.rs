@@ -2,6 +2,9 @@
 
 use crate::curves::Points;
 
+/// A curve has at most about this many steps: more can't be seen in a panel.
+const COLUMNS: usize = 500;
+
 /// The density of `values` over `[0, end]`: Gaussian kernels of Silverman's width, and at least a
 /// hundredth of the range, so that equal values still make a curve. Its flat ends are left out.
 pub(crate) fn density(values: &[f64], end: f64) -> Points {
@@ -33,17 +36,22 @@ pub(crate) fn density(values: &[f64], end: f64) -> Points {
 /// Which part of `values` is at most x, as steps; `all` counts those too that have no value, so
 /// that the curve then ends below 1. Of more values than a panel has columns, as many quantiles.
 pub(crate) fn cumulative(mut values: Vec<f64>, all: usize) -> Points {
-    const COLUMNS: usize = 500;
     values.sort_by(f64::total_cmp);
-    let every = values.len().div_ceil(COLUMNS).max(1);
-    let last = values.len().saturating_sub(1);
+    let counts: Vec<(f64, u64)> = values.into_iter().zip(1..).collect();
+    cumulative_counts(&counts, all as u64)
+}
+
+/// The same of values that are counted already: each with how many are not above it, of `all`.
+pub(crate) fn cumulative_counts(counts: &[(f64, u64)], all: u64) -> Points {
+    let every = counts.len().div_ceil(COLUMNS).max(1);
+    let last = counts.len().saturating_sub(1);
     let mut points = Points::new();
     let mut below = 0.0;
-    for (place, value) in values.iter().enumerate() {
+    for (place, (value, count)) in counts.iter().enumerate() {
         if place % every != 0 && place != last {
             continue;
         }
-        let part = (place + 1) as f64 / all as f64;
+        let part = *count as f64 / all as f64;
         points.extend([(*value, below), (*value, part)]);
         below = part;
     }
@@ -75,6 +83,8 @@ mod tests {
         ];
         assert_eq!(points, steps);
         assert_eq!(cumulative(Vec::new(), 0), Points::new());
+        let counted = cumulative_counts(&[(1.0, 3), (2.0, 4)], 4);
+        assert_eq!(counted, [(1.0, 0.0), (1.0, 0.75), (2.0, 0.75), (2.0, 1.0)]);
         let many = cumulative((0..100_000).map(f64::from).collect(), 100_000);
         assert!(many.len() <= 1_004, "{}", many.len());
         assert_eq!(many.last(), Some(&(99_999.0, 1.0)));

@@ -25,6 +25,15 @@ impl Draft {
         }
     }
 
+    /// Where the points of its lines are.
+    pub(crate) fn line_xs(&self) -> impl Iterator<Item = f64> + '_ {
+        let points = self.marks.iter().flat_map(|(_, mark)| match mark {
+            Mark::Line { points, .. } => points.as_slice(),
+            _ => &[],
+        });
+        points.map(|point| point.0)
+    }
+
     /// Whether there is anything to see.
     pub(crate) fn is_empty(&self) -> bool {
         self.marks.iter().all(|(_, mark)| mark.is_empty())

@@ -1,11 +1,13 @@
 //! The figures of an experiment. Which there are follows from what the experiment has: measures
 //! over the axes of a sweep, goodput and windows over time, distributions where there are enough
-//! values, transfers and gaps where they were recorded.
+//! values, transfers, round trips, gaps and α where they were recorded.
 
 mod along;
 mod gaps;
 mod goodput;
+mod round_trips;
 mod time;
+mod tracking;
 mod transfers;
 
 use crate::cast::Cast;
@@ -63,8 +65,11 @@ pub(crate) fn figures(report: &Report<'_>) -> Result<Vec<Figure>, Error> {
     figures.push(goodput::means(&stage)?);
     figures.extend(goodput::distribution(&stage)?);
     figures.push(transfers::cumulative(&stage)?);
+    figures.push(round_trips::cumulative(&stage)?);
     figures.push(gaps::histogram(&stage)?);
     figures.push(time::window(&stage)?);
+    figures.push(tracking::windows(&stage)?);
+    figures.push(tracking::alphas(&stage)?);
     figures.push(time::queue(&stage)?);
     figures.retain(|figure| !figure.panels.is_empty());
     Ok(figures)

@@ -105,9 +105,10 @@ pub(super) fn window(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
             width,
         };
         let ink = stage.cast.ink(scene, &flow.group);
+        let observed = scene.case.is_observed(&flow.group);
         vec![
-            (Ink::Faint, line(curves::cwnd(flow), 1)),
-            (ink, line(curves::send_window(flow), 2)),
+            (Ink::Faint, line(curves::cwnd(flow, &(0..u64::MAX)), 1)),
+            (ink, line(curves::send_window(flow, observed), 2)),
         ]
     };
     let panels = over_time(&stage.shown, "segments", marks)?;

@@ -26,12 +26,7 @@ pub(super) fn cumulative(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
         )
     };
     let drafts: Vec<Draft> = stage.shown.iter().map(draft).collect();
-    let marks = drafts.iter().flat_map(|draft| &draft.marks);
-    let times = marks.flat_map(|(_, mark)| match mark {
-        Mark::Line { points, .. } => points.as_slice(),
-        _ => &[],
-    });
-    let (least, most) = extent(times.map(|point| point.0));
+    let (least, most) = extent(drafts.iter().flat_map(Draft::line_xs));
     let least = least.max(1e-4);
     let x = Axis::logarithmic(least..most.max(least), "completion time, milliseconds");
     let y = Axis::linear(0.0..1.04, "part of the transfers");
