@@ -8,9 +8,10 @@ use uc_experiment::{Case, Experiment, Point};
 const BYTES_MAX: u128 = 6 * GIGABYTE;
 const GIGABYTE: u128 = 1_000_000_000;
 /// One sample of a flow or of a queue, with what a growing list holds ready for the next ones.
-const SAMPLE_BYTES: u128 = 100;
-/// What else is kept of a flow: its name, its links' totals, the gaps between its ACKs.
-const FLOW_BYTES: u128 = 1_000;
+const SAMPLE_BYTES: u128 = 140;
+/// What else is kept of a flow: its name, its links' totals, the gaps between its ACKs, and the
+/// round trips of its packets, most of which are within three powers of two: 128 bins each.
+const FLOW_BYTES: u128 = 3_000;
 /// What else is kept of a run: counters by name, the links that all flows share.
 const RUN_BYTES: u128 = 4_000;
 
@@ -112,16 +113,16 @@ guests = [{{ name = "g", stack = "s" }}]
     #[test]
     fn what_would_fill_the_memory_is_refused_with_its_size() {
         assert!(check(&points("1ms", 100), 1).is_ok());
-        assert!(check(&points("1ms", 100), 29).is_ok());
+        assert!(check(&points("1ms", 100), 21).is_ok());
         let told = |sample, count, repeat| {
             let error = check(&points(sample, count), repeat).expect_err("is too much");
             error.to_string()
         };
-        let error = told("1ms", 100, 30);
+        let error = told("1ms", 100, 22);
         // 10,001 moments, 203 series in both cases together.
-        let samples = 30 * 10_001 * 203;
+        let samples = 22 * 10_001 * 203;
         assert!(
-            error.starts_with(&format!("t: all runs together (60) keep {samples} samples")),
+            error.starts_with(&format!("t: all runs together (44) keep {samples} samples")),
             "{error}"
         );
         for mend in ["larger `sample`", "--repeat", "--point"] {
