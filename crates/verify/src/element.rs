@@ -3,7 +3,7 @@
 use uc_core::{Core, Policy, consts};
 use uc_net::Nanos;
 use uc_sim::Port;
-use uc_tcp::{Segment, flags};
+use uc_tcp::Segment;
 
 use crate::compare::Law;
 
@@ -33,26 +33,29 @@ impl Element for Wire {
 #[derive(Clone, Debug)]
 pub struct Translator<C> {
     port: Port<C>,
-    /// vCC §2.4's concatenation: an ECN guest is first made a guest without ECN, by taking the
-    /// offer off its SYN.
-    strips_ecn: bool,
 }
 
 impl<C: Core> Translator<C> {
-    /// A translator with this core and policy, before the handshake.
+    /// A translator with this core and policy, before the handshake. `strips_ecn`: vCC §2.4's
+    /// concatenation, a guest that speaks ECN is first made one that doesn't.
     pub fn new(core: C, policy: Policy, strips_ecn: bool) -> Translator<C> {
+        let guest_ecn = if strips_ecn {
+            consts::GUEST_ECN_TRANSLATE
+        } else {
+            consts::GUEST_ECN_PASS
+        };
+        let policy = Policy {
+            guest_ecn: guest_ecn as u8,
+            ..policy
+        };
         Translator {
             port: Port::with_core(core, policy),
-            strips_ecn,
         }
     }
 }
 
 impl<C: Core> Element for Translator<C> {
     fn towards_network(&mut self, now: Nanos, segment: &mut Segment) {
-        if self.strips_ecn && segment.has(flags::SYN) {
-            segment.flags &= !(flags::ECE | flags::CWR);
-        }
         self.port.from_guest(now, segment);
     }
 
