@@ -68,10 +68,14 @@ pub(super) fn windows(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
     Ok(figure)
 }
 
-/// The first flow whose port only observes.
+/// The first flow whose port only observes, and was asked for its shadow.
 fn observed<'a>(scene: &Scene<'a>) -> Option<&'a FlowRecord> {
     let mut flows = flows(scene).into_iter();
-    flows.find(|flow| scene.case.is_observed(&flow.group))
+    flows.find(|flow| {
+        let mut samples = flow.samples.iter();
+        let has_shadow = samples.any(|sample| sample.shadow_window_bytes.is_some());
+        has_shadow && scene.case.is_observed(&flow.group)
+    })
 }
 
 pub(super) fn alphas(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
