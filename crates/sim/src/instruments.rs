@@ -46,6 +46,10 @@ impl AckGaps {
     }
 }
 
+/// Up to so many flows, each gets room for any time in advance, which is 17 kB; more of them get room
+/// as they need it.
+const ROOMY_FLOWS_MAX: usize = 1_024;
+
 /// Round-trip times of the packets of every flow, while they are wanted.
 #[derive(Clone, Debug, Default)]
 pub struct PacketRtts {
@@ -63,7 +67,12 @@ impl PacketRtts {
     /// From now on packets of these many flows are timed.
     pub fn start(&mut self, flows: usize) {
         self.is_on = true;
-        self.flows.resize_with(flows, Histogram::roomy);
+        let empty = if flows <= ROOMY_FLOWS_MAX {
+            Histogram::roomy
+        } else {
+            Histogram::default
+        };
+        self.flows.resize_with(flows, empty);
     }
 
     /// From now on none is, nor does an ACK of an earlier one count.
