@@ -113,6 +113,14 @@ impl Transfer {
     /// without a pause of a second. Returns the bytes.
     pub fn finish(self) -> u64 {
         let (source, destination) = (self.source, self.destination);
+        let (sent, pause_ms) = self.end();
+        assert!(pause_ms < 1000, "{source} to {destination}: {pause_ms} ms");
+        sent
+    }
+
+    /// The same, however long it paused: also returns its longest pause in milliseconds.
+    pub fn end(self) -> (u64, u64) {
+        let (source, destination) = (self.source, self.destination);
         self.stop.store(true, Ordering::Relaxed);
         let sent = self.sender.join().unwrap();
         let received = self.receiver.join().unwrap();
@@ -120,8 +128,7 @@ impl Transfer {
         println!("{source} to {destination}: {received:?} bytes, longest pause {pause_ms} ms");
         let sent = sent.unwrap_or_else(|error| panic!("{source} to {destination}: {error}"));
         assert_eq!(received, Ok(sent), "{source} to {destination}");
-        assert!(pause_ms < 1000, "{source} to {destination}: {pause_ms} ms");
-        sent
+        (sent, pause_ms)
     }
 }
 

@@ -1,0 +1,155 @@
+//! The guard against a real kernel that ignores its windows: in its own namespace the guest rewrites
+//! every window that arrives.
+
+mod common;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use common::bench::{Translation, build};
+use common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, start};
+use common::sandbox::Sandbox;
+use common::transfer::{End, Transfer};
+use common::uc::{refusal, success};
+use common::{STACKS, experiment, guest, live_with};
+use uc_core::{Policy, Reason};
+use uc_lab::netns::Namespace;
+use uc_lab::{Lab, Plan};
+
+/// A switch that marks from 20 packets on, the rest of its memory far away: who answers no mark
+/// takes it.
+const MARKS: &str = "rate = \"20Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"500us\"\n\
+     queue = { kind = \"threshold\", limit = \"300kB\", mark = \"30kB\" }";
+const SETTLE: Duration = Duration::from_secs(2);
+const MEASURED: Duration = Duration::from_secs(6);
+/// What the guest makes of every window.
+const WIDE_OPEN: &str = "add table inet greed; \
+     add chain inet greed in { type filter hook input priority raw; }; \
+     add rule inet greed in tcp flags & (syn | ack) == ack tcp window set 65535";
+
+/// What came of two guests that share the link.
+#[derive(Debug)]
+struct Shared {
+    /// The first one's part of what both got through.
+    share: f64,
+    /// Segments that the guard dropped.
+    beyond: u64,
+    bytes_per_second: f64,
+}
+
+fn ignore_windows(namespace: &Namespace) {
+    let output = namespace.command("nft").arg(WIDE_OPEN).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn transfer(plan: &Plan, lab: &Lab, number: u16) -> Transfer {
+    let index = usize::from(number);
+    let from = End {
+        namespace: &lab.wiring.guests[index],
+        address: SocketAddr::new(plan.guests[index].address, 40_000),
+    };
+    let to = End {
+        namespace: &lab.wiring.server,
+        address: SocketAddr::new(plan.server.address, 5001 + number),
+    };
+    Transfer::start(from, to)
+}
+
+/// Two guests under a law, the first of which may ignore its windows, and each may be guarded.
+fn share(law: &str, offload: bool, ignores: bool, guard_segments: u8) -> Shared {
+    let law = format!("law = \"{law}\"");
+    let both = guest("first", "legacy", &law) + &guest("second", "legacy", &law);
+    let network = format!("{MARKS}\noffload = {offload}");
+    let (plan, lab) = build(&experiment(1, &network, &both, STACKS));
+    let guarded = |policy| Policy {
+        guard_segments,
+        ..policy
+    };
+    let translation = Translation::attach_with(&plan, &lab.wiring.hosts, 64, guarded);
+    if ignores {
+        ignore_windows(&lab.wiring.guests[0]);
+    }
+    let transfers = [transfer(&plan, &lab, 0), transfer(&plan, &lab, 1)];
+    let delivered = || {
+        let bytes = |transfer: &Transfer| transfer.delivered_bytes();
+        [bytes(&transfers[0]), bytes(&transfers[1])]
+    };
+    std::thread::sleep(SETTLE);
+    let (before, since) = (delivered(), Instant::now());
+    std::thread::sleep(MEASURED);
+    let (after, passed) = (delivered(), since.elapsed());
+    let beyond = translation.count(Reason::BEYOND_EDGE);
+    let counts = translation.counts();
+    // who ignores its windows loses what it sends, and waits for its timer
+    transfers.map(Transfer::end);
+    let [first, second] = [0, 1].map(|index| (after[index] - before[index]) as f64);
+    let shared = Shared {
+        share: first / (first + second),
+        beyond,
+        bytes_per_second: (first + second) / passed.as_secs_f64(),
+    };
+    println!("{law}, offload {offload}, ignores {ignores}, guard {guard_segments}: {shared:?}");
+    println!("{counts}");
+    shared
+}
+
+#[test]
+fn live_a_guest_that_keeps_to_its_windows_does_not_notice_the_guard() {
+    if !live_with(&["ip"]) {
+        return;
+    }
+    for law in ["ecn", "dctcp"] {
+        for offload in [false, true] {
+            let shared = share(law, offload, false, 1);
+            assert_eq!(shared.beyond, 0, "{law}, offload {offload}: {shared:?}");
+            assert!(shared.bytes_per_second > 0.8 * 2.5e6, "{law}: {shared:?}");
+        }
+    }
+}
+
+#[test]
+fn live_a_guest_that_ignores_its_windows_gains_nothing_under_a_guard_and_much_without() {
+    if !live_with(&["ip", "nft"]) {
+        return;
+    }
+    for law in ["ecn", "dctcp"] {
+        let free = share(law, false, true, 0);
+        assert!(free.share > 0.75 && free.beyond == 0, "{law}: {free:?}");
+        let guarded = share(law, false, true, 1);
+        // half is its due; runs of this length differ by a few hundredths
+        assert!(guarded.share < 0.55, "{law}: {guarded:?}");
+        assert!(guarded.beyond > 0, "{law}: {guarded:?}");
+    }
+}
+
+#[test]
+fn live_a_guard_and_a_dry_run_are_asked_for_by_hand() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (plan, lab) = one_guest(SHARED);
+    let sandbox = Sandbox::new();
+    let attach = |more: &[&str]| {
+        let words = [&["attach", PORT], more].concat();
+        sandbox.uc(&lab.wiring.hosts, &words)
+    };
+    refusal(
+        attach(&["--law", "pass", "--guard", "1"]),
+        &["--guard", "law pass"],
+    );
+    success(attach(&["--observe"]));
+    let observed = start(&plan, &lab, 0);
+    go_on(&[&observed], 500);
+    let listing = flows(&sandbox, &lab);
+    assert_eq!(listing["flows"][0]["observed"], true, "{listing}");
+    let table = success(sandbox.uc(&lab.wiring.hosts, &["flows"]));
+    assert!(table.contains("observed"), "{table}");
+    observed.finish();
+    success(sandbox.uc(&lab.wiring.hosts, &["detach", PORT]));
+    success(attach(&["--guard", "1", "--guest-ecn", "translate"]));
+    let guarded = start(&plan, &lab, 1);
+    go_on(&[&guarded], 500);
+    let listing = flows(&sandbox, &lab);
+    assert_eq!(listing["flows"][0]["observed"], false, "{listing}");
+    guarded.finish();
+}
