@@ -1,5 +1,6 @@
 //! What is pinned in bpffs: `/sys/fs/bpf/undercurrent-guest/<name>` is the registration of the
-//! congestion control of that name.
+//! congestion control of that name, where a dot is written as a hyphen: a BPF file system has no dots,
+//! and a congestion control no hyphens.
 
 use std::fs;
 use std::io;
@@ -43,7 +44,7 @@ impl Store {
             }
             _ => {}
         }
-        dctcp.pin(&self.folder.join(name))
+        dctcp.pin(&self.pin_of(name))
     }
 
     /// The names that were loaded, sorted.
@@ -58,7 +59,7 @@ impl Store {
         let mut names = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|error| self.failed("look into", error))?;
-            names.push(entry.file_name().to_string_lossy().into_owned());
+            names.push(entry.file_name().to_string_lossy().replace('-', "."));
         }
         names.sort();
         Ok(names)
@@ -70,7 +71,7 @@ impl Store {
     /// [`GuestError::NotLoaded`], or the kernel's refusal.
     pub fn unload(&self, name: &str) -> Result<(), GuestError> {
         check_name(name)?;
-        match fs::remove_file(self.folder.join(name)) {
+        match fs::remove_file(self.pin_of(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(GuestError::NotLoaded { name: name.into() });
             }
@@ -79,6 +80,10 @@ impl Store {
         // Goes with the last of them; while others are in it, it stays.
         let _others_are_left = fs::remove_dir(&self.folder);
         Ok(())
+    }
+
+    fn pin_of(&self, name: &str) -> PathBuf {
+        self.folder.join(name.replace('.', "-"))
     }
 
     fn check_bpffs(&self) -> Result<(), GuestError> {
