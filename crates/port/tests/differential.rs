@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use flows::plan::Law;
+use flows::plan::{Law, treatments};
 use flows::{Home, Passed, Plan, for_all, plans, walk};
 use kernel::frame::{PAYLOAD_MAX, Shape, frame, make_odd, shapes};
 use kernel::reading::{Reading, read};
@@ -27,6 +27,10 @@ use uc_port::{Counters, Direction, PacketContext, Programs};
 
 /// A pause that the comparison bears, well below the smallest retransmission timeout.
 const PAUSE_NS: u64 = 120_000_000;
+
+/// The verdicts of linux/pkt_cls.h that a program gives: the next one decides, drop.
+const NEXT: i32 = -1;
+const SHOT: i32 = 2;
 
 /// Both sides of the comparison.
 struct Arms<'a> {
@@ -86,7 +90,6 @@ impl<'a> Arms<'a> {
         };
         self.packets += 1;
         self.late |= kernel::now_ns() - self.began_ns > PAUSE_NS;
-        prop_assert_eq!(run.verdict, -1);
         let passed = match &reading {
             Ok(reading) => Some(self.native(reading, now_ns)),
             Err(_) => None,
@@ -99,6 +102,8 @@ impl<'a> Arms<'a> {
             (_, Some(passed)) => passed.reason,
             _ => unreachable!("a reading has an answer"),
         };
+        let verdict = if expected.drops() { SHOT } else { NEXT };
+        prop_assert_eq!(run.verdict, verdict, "{}", expected);
         self.check_counters(expected)?;
         match (&reading, &passed) {
             (Ok(reading), Some(passed)) => {
@@ -190,21 +195,25 @@ struct Case {
 }
 
 fn cases() -> impl Strategy<Value = Case> {
-    (plans(60, true), any::<bool>(), vec(shapes(), 1..40)).prop_map(|(mut plan, ipv6, shapes)| {
-        // small segments, so that super-segments fit into test_run
-        for offer in [&mut plan.setup.guest, &mut plan.setup.peer] {
-            offer.mss = offer.mss.map(|mss| mss % 700);
-        }
-        // targets that every round trip is above, and so far that a decrease is a half, or below:
-        // the two clocks agree on that
-        if let Law::Delay { target_us, .. } = plan.setup.law {
-            plan.setup.law = Law::Delay {
-                target_us: if target_us % 2 == 0 { 1 } else { u32::MAX },
-                target_range_us: 0,
-            };
-        }
-        Case { plan, ipv6, shapes }
-    })
+    let plans = (plans(60, true), treatments());
+    (plans, any::<bool>(), vec(shapes(), 1..40)).prop_map(
+        |((mut plan, treatment), ipv6, shapes)| {
+            plan.setup.treatment = treatment;
+            // small segments, so that super-segments fit into test_run
+            for offer in [&mut plan.setup.guest, &mut plan.setup.peer] {
+                offer.mss = offer.mss.map(|mss| mss % 700);
+            }
+            // targets that every round trip is above, and so far that a decrease is a half, or
+            // below: the two clocks agree on that
+            if let Law::Delay { target_us, .. } = plan.setup.law {
+                plan.setup.law = Law::Delay {
+                    target_us: if target_us % 2 == 0 { 1 } else { u32::MAX },
+                    target_range_us: 0,
+                };
+            }
+            Case { plan, ipv6, shapes }
+        },
+    )
 }
 
 fn ends(ipv6: bool) -> (SocketAddr, SocketAddr) {
