@@ -79,8 +79,8 @@ const UNREADABLE: [(&str, &str, &str); 16] = [
         "kind = \"fairness\"",
         "t.toml:41:20: unknown value `fairness`; known here: share, jain, goodput, \
              utilisation, retransmitted, retransmits, drops, send_window, window_above, \
-             sawtooth_period, sawtooth_peak, sawtooth_trough, rtt, fct, unfinished, timeouts, \
-             ack_gaps, queue, marked, lost, ratio",
+             sawtooth_period, sawtooth_peak, sawtooth_trough, rtt, packet_rtt, window_error, alpha, \
+             alpha_error, fct, unfinished, timeouts, ack_gaps, queue, marked, lost, ratio",
     ),
     (
         "of = \"legacy\", to",
@@ -90,7 +90,7 @@ const UNREADABLE: [(&str, &str, &str); 16] = [
     (
         "count = 9",
         "count = 9\nlaw = \"vegas\"",
-        "t.toml:33:7: unknown value `vegas`; known here: pass, ecn, dctcp",
+        "t.toml:33:7: unknown value `vegas`; known here: pass, ecn, dctcp, delay",
     ),
     (
         "count = 9",
@@ -124,7 +124,8 @@ const UNREADABLE_SWEPT: [(&str, &str, &str); 26] = [
     (
         "{ leaf-spine = { leaves = 3, spines = 2 } }",
         "\"ring\"",
-        "t.toml:8:12: unknown value `ring`; known here: star, dumbbell, parking-lot, leaf-spine",
+        "t.toml:8:12: unknown value `ring`; known here: star, dumbbell, parking-lot, leaf-spine, \
+             switch",
     ),
     (
         "{ leaf-spine = { leaves = 3, spines = 2 } }",
