@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use uc_core::{Policy, consts};
-use uc_experiment::{
-    Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Pattern, Profile, Stack,
-};
+use uc_experiment::{Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Profile, Stack};
 use uc_net::random::Stream;
 use uc_net::{HostId, LinkId, Nanos, Node, Topology};
 
@@ -15,13 +13,11 @@ use crate::error::SimError;
 use crate::layout::{Layout, layout};
 use crate::packet::FLOWS_MAX;
 use crate::placement::{Placement, receivers};
-use crate::scenario::{Application, Exchange, FlowPlan, Scenario};
+use crate::scenario::{Application, FlowPlan, Scenario};
 use crate::stack::{config, stack_of};
 
 /// The initial window where a stack names none (RFC 6928).
 const INITIAL_WINDOW_SEGMENTS: u8 = 10;
-/// What a receiver sends to ask for a block of an incast: a small query.
-const QUERY_BYTES: u64 = 64;
 
 /// A case laid out.
 #[derive(Clone, Debug)]
@@ -138,6 +134,9 @@ impl Planner<'_> {
         let stack = stack_of(self.experiment, group)?;
         let family = self.experiment.network.family;
         let mut guest_config = config(&group.stack, stack, family)?;
+        // A receiver's port tells a DCTCP sender by its ACK without data at the end of the handshake
+        // (core/echo.h), which programs that write once they are connected send.
+        guest_config.acknowledges_before_data = self.receiver_policy.is_some();
         if matches!(
             group.application,
             uc_experiment::Application::Messages { .. }
@@ -148,7 +147,7 @@ impl Planner<'_> {
         }
         let guest_config = Arc::new(guest_config);
         let policy = group.law.map(|law| port_policy(law, group, stack));
-        let application = application(group, number);
+        let application = Application::of(group, number);
         for (guest, &host) in hosts.iter().enumerate() {
             for flow in 0..group.flows {
                 let index = guest as u32 * group.flows + flow;
@@ -261,46 +260,5 @@ fn receiver_policy(law: Law) -> Policy {
     Policy {
         ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
         ..policy(law, Profile::Rfc, &Parameters::default())
-    }
-}
-
-fn application(group: &Guests, number: usize) -> Application {
-    use uc_experiment::Application as Written;
-    match &group.application {
-        Written::Bulk => Application::Bulk,
-        Written::Transfer { size } => Application::Transfer {
-            bytes: size.0.into(),
-            parallel: match group.pattern {
-                Some(Pattern::Shuffle { parallel }) => parallel,
-                _ => 1,
-            },
-        },
-        Written::Request {
-            request,
-            response,
-            rounds,
-            gap,
-        } => Application::Exchange(Exchange {
-            request_bytes: request.0.into(),
-            response_bytes: response.0.into(),
-            rounds: *rounds,
-            gap: Nanos(gap.0),
-            barrier: None,
-        }),
-        Written::Incast { block, rounds } => Application::Exchange(Exchange {
-            request_bytes: QUERY_BYTES,
-            response_bytes: block.0.into(),
-            rounds: *rounds,
-            gap: Nanos::ZERO,
-            barrier: Some(number),
-        }),
-        Written::Web { rate, sizes } => Application::Web {
-            mean_gap: Nanos((1e9 / rate).round() as u64),
-            sizes: sizes.clone(),
-        },
-        Written::Messages { sizes, every } => Application::Messages {
-            sizes: sizes.clone(),
-            every: every.map(|every| Nanos(every.0)),
-        },
     }
 }

@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use uc_core::Policy;
 use uc_experiment::application::Sizes;
+use uc_experiment::{Guests, Pattern};
 use uc_net::{HostId, Nanos, Topology};
 use uc_tcp::Config;
+
+/// What a receiver sends to ask for a block of an incast: a small query.
+const QUERY_BYTES: u64 = 64;
 
 /// A network with its traffic.
 #[derive(Clone, Debug)]
@@ -76,6 +80,50 @@ pub enum Application {
         /// before it has arrived.
         every: Option<Nanos>,
     },
+}
+
+impl Application {
+    /// What the flows of a group carry, which is number `number` of its case.
+    pub fn of(group: &Guests, number: usize) -> Application {
+        use uc_experiment::Application as Written;
+        match &group.application {
+            Written::Bulk => Application::Bulk,
+            Written::Transfer { size } => Application::Transfer {
+                bytes: size.0.into(),
+                parallel: match group.pattern {
+                    Some(Pattern::Shuffle { parallel }) => parallel,
+                    _ => 1,
+                },
+            },
+            Written::Request {
+                request,
+                response,
+                rounds,
+                gap,
+            } => Application::Exchange(Exchange {
+                request_bytes: request.0.into(),
+                response_bytes: response.0.into(),
+                rounds: *rounds,
+                gap: Nanos(gap.0),
+                barrier: None,
+            }),
+            Written::Incast { block, rounds } => Application::Exchange(Exchange {
+                request_bytes: QUERY_BYTES,
+                response_bytes: block.0.into(),
+                rounds: *rounds,
+                gap: Nanos::ZERO,
+                barrier: Some(number),
+            }),
+            Written::Web { rate, sizes } => Application::Web {
+                mean_gap: Nanos((1e9 / rate).round() as u64),
+                sizes: sizes.clone(),
+            },
+            Written::Messages { sizes, every } => Application::Messages {
+                sizes: sizes.clone(),
+                every: every.map(|every| Nanos(every.0)),
+            },
+        }
+    }
 }
 
 /// Requests and responses.
