@@ -127,6 +127,8 @@ pub struct Segment {
     pub window: u16,
     /// Whether tshark takes it for a retransmission.
     pub retransmission: bool,
+    /// When it was seen, since the capture began.
+    pub at_us: u64,
 }
 
 impl Segment {
@@ -141,7 +143,7 @@ impl Segment {
     }
 }
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "frame.number",
     "tcp.srcport",
     "tcp.dstport",
@@ -157,6 +159,7 @@ const FIELDS: [&str; 15] = [
     "tcp.analysis.retransmission",
     "tcp.analysis.spurious_retransmission",
     "tcp.checksum",
+    "frame.time_relative",
 ];
 
 /// Every TCP segment of the file. Panics at the first bad checksum.
@@ -211,5 +214,6 @@ fn segment(line: &str, file: &Path) -> Segment {
         ack: number(8),
         window: number(9) as u16,
         retransmission: !fields[12].is_empty() || !fields[13].is_empty(),
+        at_us: (fields[15].parse::<f64>().unwrap() * 1e6) as u64,
     }
 }
