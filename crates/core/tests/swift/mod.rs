@@ -182,7 +182,11 @@ impl Swift {
             return Verdict::Hold;
         }
         let Some(&last) = self.samples.last() else {
-            return Verdict::Hold;
+            let alone = segments < 2 && self.una == self.nxt;
+            return match self.filled_until {
+                Some(_) if alone => Verdict::To(self.increase(segments, cwnd, ssthresh)),
+                _ => Verdict::Hold,
+            };
         };
         let target = self.target.of(f64::from(cwnd));
         let least = match self.samples.as_slice() {
