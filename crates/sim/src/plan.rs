@@ -177,7 +177,8 @@ impl Planner<'_> {
     }
 
     /// Uniform within the group's spread; where it has none, within the longer of a round trip and
-    /// the time of a hundred packets at the bottleneck. Flows that began closer together would keep
+    /// the time of a hundred packets at the bottleneck, but in the first tenth of the group's time,
+    /// which on a slow network would be over before anything had begun. Flows that began closer together would keep
     /// arriving at the queue in the order of their numbers, and runs of different seeds would
     /// differ in who plays which part alone.
     fn start(&mut self, group: &Guests) -> Nanos {
@@ -186,7 +187,11 @@ impl Planner<'_> {
             u128::from(START_PACKETS * PACKET_BITS) * 1_000_000_000 / u128::from(rate_bps);
         let packets = Nanos(u64::try_from(packets_ns).unwrap_or(u64::MAX));
         let spread = match group.start_spread.0 {
-            0 => self.network.round_trip.max(packets),
+            0 => {
+                let end_ns = group.stop.unwrap_or(self.experiment.duration).0;
+                let tenth = Nanos(end_ns.saturating_sub(group.start.0) / 10);
+                self.network.round_trip.max(packets).min(tenth)
+            }
             spread_ns => Nanos(spread_ns),
         };
         Nanos(group.start.0) + Nanos(self.starts.below(spread.0.max(1)))

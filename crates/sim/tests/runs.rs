@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{DUMBBELL, STAR, experiment, group, run, try_run};
 use uc_experiment::Bytes;
-use uc_sim::{Repetition, SimError, run_case};
+use uc_sim::{Plan, Repetition, SimError, run_case};
 
 fn mixed() -> [String; 3] {
     [
@@ -44,6 +44,34 @@ fn samples_come_at_every_multiple_of_the_interval_and_at_the_end() {
     assert_eq!(times, [0, 50, 100, 150, 200, 220]);
     assert_eq!(record.queue.len(), 6);
     assert_eq!(record.started_unix_ms, 0);
+}
+
+#[test]
+fn flows_of_a_slow_network_begin_in_the_first_tenth_of_their_time() {
+    // A hundred packets take 121 s there, and the run 2 s.
+    let slow = DUMBBELL.replacen("\"100Mbit\"", "\"10kbit\"", 1);
+    let late = "stack = \"reno\"\ncount = 20\nstart = \"1s\"";
+    let groups = [
+        group("first", "stack = \"reno\"\ncount = 20"),
+        group("late", late),
+        group("short", &format!("{late}\nstop = \"1500ms\"")),
+    ];
+    let experiment = experiment(&slow, &groups);
+    for seed in 1..=20 {
+        let plan = Plan::new(&experiment, &experiment.cases[0], seed).expect("can be laid out");
+        for (label, flow) in plan.labels.iter().zip(&plan.scenario.flows) {
+            let times_ms = match label.group.as_str() {
+                "first" => 0..200,
+                "late" => 1_000..1_100,
+                _ => 1_000..1_050,
+            };
+            let start_ms = flow.start.0 / 1_000_000;
+            assert!(
+                times_ms.contains(&start_ms),
+                "seed {seed}: {label:?} at {start_ms} ms"
+            );
+        }
+    }
 }
 
 #[test]
