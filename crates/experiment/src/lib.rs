@@ -52,7 +52,7 @@ pub use histogram::Histogram;
 pub use measure::{Alpha, Measure, QueueUnit};
 pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, NotEct, Queue, Topology};
-pub use parameters::{Echo, GuestEcn, Parameters};
+pub use parameters::{Echo, GuestEcn, Parameters, TARGET_MIN};
 pub use pattern::Pattern;
 pub use record::{
     ACK_GAP_BIN, Completion, FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord,

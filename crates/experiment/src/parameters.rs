@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
 
+/// The least target of law `delay`: the port's clock counts microseconds.
+pub const TARGET_MIN: Nanos = Nanos(1_000);
+
 /// What an operator can choose about a law; where absent, as the law's RFC has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

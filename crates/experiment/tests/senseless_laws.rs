@@ -6,7 +6,7 @@ mod common;
 use common::{GOOD, refusal};
 
 /// What is replaced in the small experiment, by what, and the refusal.
-const LAWS: [(&str, &str, &str); 17] = [
+const LAWS: [(&str, &str, &str); 19] = [
     (
         "count = 9",
         "parameters = { beta = 0.5 }",
@@ -80,6 +80,18 @@ const LAWS: [(&str, &str, &str); 17] = [
         "law = \"dctcp\"\nparameters = { guard = 2, observe = true }",
         "t.toml:33:24: case.0.guests.0.parameters.guard: drops nothing on a port that only \
          observes; leave out one of them",
+    ),
+    (
+        "count = 9",
+        "law = \"dctcp\"\nparameters = { guest_ecn = \"translate\", observe = true }",
+        "t.toml:33:28: case.0.guests.0.parameters.guest_ecn: changes nothing on a port that only \
+         observes; leave out one of them",
+    ),
+    (
+        "name = \"mixed\"",
+        "name = \"mixed\"\nreceiver_law = \"delay\"",
+        "t.toml:29:16: case.0.receiver_law: delay needs a target, and a receivers' port has no \
+         parameters; give dctcp, ecn or pass, and delay to the guests",
     ),
     (
         "name = \"mixed\"",

@@ -7,7 +7,7 @@ use super::parameters::check_parameters;
 use super::pattern::check_pattern;
 use super::{Check, check_name, ensure, fault};
 use crate::application::Application;
-use crate::case::{Case, Guests};
+use crate::case::{Case, Guests, Law};
 use crate::network::Topology;
 use crate::schema::{Experiment, SERVER_STACK};
 use crate::wording::suggest;
@@ -29,6 +29,12 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
     }
     let mut names = BTreeSet::new();
     let mut hosts = BTreeMap::new();
+    let key_of_law = format!("{key}.receiver_law");
+    ensure(case.receiver_law != Some(Law::Delay), &key_of_law, || {
+        "delay needs a target, and a receivers' port has no parameters; give dctcp, ecn or pass, \
+         and delay to the guests"
+            .into()
+    })?;
     let (mut guests_sum, mut flows_sum) = (0u32, 0u32);
     for (i, guests) in case.guests.iter().enumerate() {
         let key = format!("{key}.guests.{i}");

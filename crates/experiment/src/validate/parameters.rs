@@ -2,8 +2,7 @@
 
 use super::{Check, ensure};
 use crate::case::{Guests, Law};
-use crate::parameters::Parameters;
-use crate::units::Nanos;
+use crate::parameters::{Parameters, TARGET_MIN};
 
 /// The estimate's gain is a shift: 1/2 to 1/1024.
 const GAIN_MAX: u8 = 10;
@@ -17,6 +16,7 @@ pub(super) fn check_parameters(key: &str, guests: &Guests) -> Check {
         alpha,
         min_window,
         guard,
+        guest_ecn,
         observe,
         ..
     } = guests.parameters;
@@ -44,11 +44,14 @@ pub(super) fn check_parameters(key: &str, guests: &Guests) -> Check {
     let idle = observe && guard.is_some();
     ensure(!idle, &format!("{key}.guard"), || {
         "drops nothing on a port that only observes; leave out one of them".into()
+    })?;
+    let idle = observe && guest_ecn.is_some();
+    ensure(!idle, &format!("{key}.guest_ecn"), || {
+        "changes nothing on a port that only observes; leave out one of them".into()
     })
 }
 
-/// Law `delay` keeps to a round-trip time that only who knows the path can tell; the port's clock
-/// counts microseconds.
+/// Law `delay` keeps to a round-trip time that only who knows the path can tell.
 fn check_target(key: &str, guests: &Guests) -> Check {
     let target = guests.parameters.target;
     let told = target.is_some() || guests.law != Some(Law::Delay);
@@ -57,7 +60,7 @@ fn check_target(key: &str, guests: &Guests) -> Check {
          queue may add to it, for example 150us"
             .into()
     })?;
-    let least = Nanos(1_000);
+    let least = TARGET_MIN;
     ensure(
         target.is_none_or(|target| target >= least),
         &format!("{key}.target"),
