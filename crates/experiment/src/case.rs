@@ -101,6 +101,20 @@ impl Guests {
         self.count.saturating_mul(self.flows)
     }
 
+    /// How many messages all its flows begin, at most, where they begin at fixed times: one at the
+    /// start, and one at each multiple of `every` after it. What begins when something else has
+    /// ended is bounded by the network.
+    pub fn timed_messages(&self, duration: Nanos) -> u128 {
+        let Application::Messages {
+            every: Some(every), ..
+        } = &self.application
+        else {
+            return 0;
+        };
+        let time_ns = duration.0.saturating_sub(self.start.0);
+        u128::from(self.total_flows()) * (u128::from(time_ns / every.0.max(1)) + 1)
+    }
+
     /// Whether a port is there that keeps a shadow and writes nothing.
     pub fn is_observed(&self) -> bool {
         self.law.is_some() && self.parameters.observe

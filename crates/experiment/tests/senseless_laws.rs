@@ -141,7 +141,7 @@ count = 5
 pattern = { stride = [1] }
 "#;
 
-const PATTERNS: [(&str, &str, &str); 17] = [
+const PATTERNS: [(&str, &str, &str); 19] = [
     (
         "hosts = 5",
         "hosts = 1",
@@ -232,6 +232,18 @@ const PATTERNS: [(&str, &str, &str); 17] = [
         "count = 5\napplication = { messages = { sizes = \"1kB\", every = \"0s\" } }",
         "t.toml:16:53: case.0.guests.0.application.messages.every: is 0; leave it out for one after \
          the other, or give for example 100ms",
+    ),
+    (
+        "count = 5",
+        "count = 5\napplication = { messages = { sizes = \"1kB\", every = \"1ns\" } }",
+        "t.toml:16:53: case.0.guests.0.application.messages.every: makes 5000000005 messages in one \
+         run of the case, and 10000000 are the most; send them less often, or from fewer flows",
+    ),
+    (
+        "count = 5",
+        "count = 5\nflows = 2000\napplication = { messages = { sizes = \"1kB\", every = \"1ms\" } }",
+        "t.toml:17:53: case.0.guests.0.application.messages.every: makes 10010000 messages in one \
+         run of the case, and 10000000 are the most; send them less often, or from fewer flows",
     ),
 ];
 

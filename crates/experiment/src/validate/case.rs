@@ -15,6 +15,8 @@ use crate::wording::suggest;
 /// What a run's memory and tables are meant for.
 const GUESTS_MAX: u32 = 10_000;
 const FLOWS_MAX: u32 = 100_000;
+/// Messages at fixed times: each is remembered, and while the network carries fewer they pile up.
+const MESSAGES_MAX: u128 = 10_000_000;
 
 pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Check {
     if case.guests.is_empty() {
@@ -27,15 +29,15 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
     {
         check_stack_name(&format!("{key}.receiver"), receiver, experiment)?;
     }
-    let mut names = BTreeSet::new();
-    let mut hosts = BTreeMap::new();
     let key_of_law = format!("{key}.receiver_law");
     ensure(case.receiver_law != Some(Law::Delay), &key_of_law, || {
         "delay needs a target, and a receivers' port has no parameters; give dctcp, ecn or pass, \
          and delay to the guests"
             .into()
     })?;
-    let (mut guests_sum, mut flows_sum) = (0u32, 0u32);
+    let mut names = BTreeSet::new();
+    let mut hosts = BTreeMap::new();
+    let (mut guests_sum, mut flows_sum, mut messages_sum) = (0u32, 0u32, 0u128);
     for (i, guests) in case.guests.iter().enumerate() {
         let key = format!("{key}.guests.{i}");
         check_name(&format!("{key}.name"), &guests.name)?;
@@ -54,6 +56,8 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
         }
         guests_sum = guests_sum.saturating_add(guests.count);
         flows_sum = flows_sum.saturating_add(guests.total_flows());
+        messages_sum += guests.timed_messages(experiment.duration);
+        check_messages(&key, messages_sum)?;
     }
     let at_most = |sum: u32, most: u32, what: &str| {
         ensure(sum <= most, &format!("{key}.guests"), || {
@@ -62,6 +66,16 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
     };
     at_most(guests_sum, GUESTS_MAX, "guests")?;
     at_most(flows_sum, FLOWS_MAX, "flows")
+}
+
+fn check_messages(key: &str, sum: u128) -> Check {
+    let key = format!("{key}.application.messages.every");
+    ensure(sum <= MESSAGES_MAX, &key, || {
+        format!(
+            "makes {sum} messages in one run of the case, and {MESSAGES_MAX} are the most; send \
+             them less often, or from fewer flows"
+        )
+    })
 }
 
 fn check_guests(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
