@@ -5,6 +5,7 @@
 //! packet enters the network at that packet's moment: hosts take no time.
 
 mod connections;
+mod coupled;
 
 use std::collections::VecDeque;
 
@@ -213,18 +214,6 @@ impl Hosts {
         self.timers.set(timer, end.connection.deadline());
         let over = end.settle()?;
         self.notice(place, over)
-    }
-
-    /// Something has happened at an end: where it is coupled, its group has its word before it sends.
-    fn couple(&mut self, place: usize) {
-        let (now, end) = (self.now, &mut self.ends[place]);
-        let Some(coupled) = &mut end.coupled else {
-            return;
-        };
-        self.couplings.hear(coupled, &mut end.connection, now);
-        end.act(now, &mut self.network, self.rtts.is_on(), |tcp, mut out| {
-            tcp.send(now, &mut out)
-        });
     }
 
     /// What an application is to know of a stage that is over.

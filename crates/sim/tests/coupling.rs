@@ -177,3 +177,28 @@ fn the_same_seed_gives_the_same_record_of_coupled_guests() {
     let done = completions.iter().filter(|one| one.finished_ns.is_some());
     assert!(done.count() > 40, "{}", at_test(&first));
 }
+
+/// ctrlTCP's figure 4. Without room that opens on the long flow's ACKs it would wait for its own.
+#[test]
+fn a_short_flow_begins_with_its_share_of_a_long_ones_window() {
+    let base = TRUNK.replace("\"reno\"\n[", "\"reno\"\ninitial_window = 3\n[");
+    let short = "start = \"25s\"\napplication = { transfer = { size = \"200kB\" } }";
+    let fct = "kind = \"fct\"\ncase = \"only\"\nof = \"short\"";
+    let complete = |groups: &[String]| {
+        let experiment = experiment(&base, groups);
+        let record = run(&experiment, 9);
+        (measure(&experiment, &record, fct), at_test(&record))
+    };
+    let (alone, _) = complete(&[
+        group("long", "stack = \"reno\""),
+        group("short", &format!("stack = \"reno\"\n{short}")),
+    ]);
+    let (together, again) = complete(&[
+        group("long", &coupled("reno", "")),
+        group("short", &coupled("reno", short)),
+    ]);
+    assert!(
+        together < alone / 2.0,
+        "{together} s, {alone} s alone; {again}"
+    );
+}
