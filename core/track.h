@@ -163,6 +163,12 @@ static __always_inline void uc_start_timer(struct uc_flow *flow, __u64 now_ns)
 	}
 }
 
+/* Was all that this ACK acknowledges, and all that was in flight, one segment? */
+static __always_inline __u8 uc_was_alone(const struct uc_flow *flow, __u32 acked_bytes)
+{
+	return acked_bytes <= flow->mss_bytes && !uc_flight_bytes(flow);
+}
+
 /*
  * What the timers say of an ACK that has moved snd_una by acked_bytes. Of several the last one
  * sent: the others have waited for it. Receivers delay the ACK of a lone segment (RFC 9293
@@ -171,7 +177,7 @@ static __always_inline void uc_start_timer(struct uc_flow *flow, __u64 now_ns)
  */
 static __always_inline __u32 uc_read_timers(struct uc_flow *flow, __u32 acked_bytes, __u64 now_ns)
 {
-	__u8 delayed = acked_bytes <= flow->mss_bytes && !uc_flight_bytes(flow);
+	__u8 delayed = uc_was_alone(flow, acked_bytes);
 	__u32 newest = flow->snd_una - acked_bytes, at_us = 0;
 	__u8 read = 0;
 	__s32 rtt_us;

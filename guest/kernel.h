@@ -12,8 +12,28 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct net {
+	__u64 net_cookie;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct in6_addr {
+	union {
+		__u32 u6_addr32[4];
+	} in6_u;
+};
+
 struct sock_common {
+	__u32 skc_daddr;
+	__u16 skc_dport;
+	__u16 skc_num; /* the local port, in the host's order */
+	__u16 skc_family;
 	__u8 skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
 };
 
 struct sock {
@@ -38,8 +58,23 @@ struct tcp_sock {
 	__u32 snd_una;
 	__u32 snd_cwnd;
 	__u32 snd_ssthresh;
+	__u32 snd_cwnd_clamp;
 	__u32 prior_cwnd; /* when the reduction that goes on began */
+	__u32 packets_out;
+	__u32 max_packets_out; /* the most of them in the last window */
+	__u32 sacked_out;
+	__u32 lost_out;
+	__u32 retrans_out;
+	__u32 mss_cache;
+	__u32 srtt_us; /* ×8 */
+	__u64 bytes_acked;
+	__u8 is_cwnd_limited : 1;
 	__u8 ecn_flags;
+};
+
+/* what tcp_cubic is told of an ACK; passed on */
+struct ack_sample {
+	__u32 pkts_acked;
 };
 
 #pragma clang attribute pop
@@ -54,7 +89,13 @@ enum tcp_ca_event {
 #define UC_TCP_CLOSE  7
 #define UC_TCP_LISTEN 10
 
+/* what the kernel has for a connection that never lost anything */
+#define UC_TCP_INFINITE_SSTHRESH 0x7fffffffU
+
+#define UC_AF_INET6 10
+
 /* enum tcp_ca_state, which tcp_info shows to everybody */
+#define UC_TCP_CA_CWR      2
 #define UC_TCP_CA_RECOVERY 3
 #define UC_TCP_CA_LOSS     4
 
@@ -81,8 +122,10 @@ struct tcp_congestion_ops {
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
 	__u32 flags;
 };
 

@@ -1,19 +1,39 @@
 //! Compiles the guests' congestion controls with clang, and makes the Rust face of their state.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
-    let guest = manifest.join("../../guest").canonicalize()?;
-    for entry in std::fs::read_dir(&guest)? {
-        println!("cargo:rerun-if-changed={}", entry?.path().display());
+    let root = manifest.join("../..").canonicalize()?;
+    let guest = root.join("guest");
+    for folder in ["guest", "core", "core/coupling"] {
+        for entry in std::fs::read_dir(root.join(folder))? {
+            println!("cargo:rerun-if-changed={}", entry?.path().display());
+        }
     }
+    for name in ["dctcp", "ctrltcp"] {
+        compile(&guest, &out, name)?;
+    }
+
+    bindgen::Builder::default()
+        .header(guest.join("dctcp.h").to_string_lossy())
+        .header(guest.join("ctrltcp.h").to_string_lossy())
+        .allowlist_type("uc_dctcp|uc_ctrl.*")
+        .derive_default(true)
+        .derive_eq(true)
+        .generate_comments(false)
+        .generate()?
+        .write_to_file(out.join("layout.rs"))?;
+    Ok(())
+}
+
+fn compile(guest: &Path, out: &Path, name: &str) -> Result<(), Box<dyn std::error::Error>> {
     // Debian keeps <asm/types.h> in a folder of the host's architecture, which -target bpf leaves.
     let asm = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
     libbpf_cargo::SkeletonBuilder::new()
-        .source(guest.join("dctcp.bpf.c"))
-        .obj(out.join("dctcp.bpf.o"))
+        .source(guest.join(format!("{name}.bpf.c")))
+        .obj(out.join(format!("{name}.bpf.o")))
         .clang_args([
             "-I",
             asm.as_str(),
@@ -26,14 +46,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "-Wno-unused-parameter",
         ])
         .build()?;
-
-    bindgen::Builder::default()
-        .header(guest.join("dctcp.h").to_string_lossy())
-        .allowlist_type("uc_dctcp")
-        .derive_default(true)
-        .derive_eq(true)
-        .generate_comments(false)
-        .generate()?
-        .write_to_file(out.join("layout.rs"))?;
     Ok(())
 }

@@ -173,7 +173,11 @@ fn print_listing(listing: &Listing) {
             flow.port,
             flow.guest,
             flow.remote,
-            if flow.observed { "observed" } else { flow.stage },
+            if flow.observed {
+                "observed"
+            } else {
+                flow.stage
+            },
             flow.law,
             alpha,
             flow.window_bytes,

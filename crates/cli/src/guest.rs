@@ -2,7 +2,9 @@
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use uc_guest::{Dctcp, Store};
+use uc_guest::{Ctrltcp, Dctcp, Store};
+
+use crate::coupling::{CouplingOptions, CouplingRow, Priority};
 
 /// Load what a cooperating guest can use: congestion controls that its kernel lacks.
 ///
@@ -18,6 +20,7 @@ pub struct Guest {
 enum Command {
     Load(Load),
     List(List),
+    Priority(Priority),
     Unload(Unload),
 }
 
@@ -29,18 +32,24 @@ struct Load {
     /// Which one
     #[arg(value_enum)]
     control: ControlName,
-    /// The name that the kernel gets, of at most 15 characters
-    #[arg(long, value_name = "NAME", default_value = Dctcp::NAME)]
-    name: String,
+    /// The name that the kernel gets, of at most 15 characters; of `ctrltcp` the beginning of its
+    /// two names, of at most 10
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten, next_help_heading = "For ctrltcp")]
+    coupling: CouplingOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ControlName {
     /// DCTCP (RFC 8257); it asks for ECN whatever tcp_ecn says
     Dctcp,
+    /// Reno and CUBIC whose connections to one host share a window (ctrlTCP): uc_ctrltcp and
+    /// uc_ctrlcubic
+    Ctrltcp,
 }
 
-/// Show what was loaded.
+/// Show what was loaded, and who shares which window.
 #[derive(Args)]
 struct List {
     /// Print one JSON object
@@ -66,6 +75,7 @@ impl Guest {
         match self.command {
             Command::Load(load) => load.execute(&store),
             Command::List(list) => list.execute(&store),
+            Command::Priority(priority) => priority.execute(&store),
             Command::Unload(unload) => unload.execute(&store),
         }
     }
@@ -73,10 +83,20 @@ impl Guest {
 
 impl Load {
     fn execute(self, store: &Store) -> Result<bool> {
-        match self.control {
-            ControlName::Dctcp => store.load_dctcp(&self.name)?,
+        let name = |default: &str| self.name.clone().unwrap_or_else(|| default.into());
+        let names = match self.control {
+            ControlName::Dctcp => {
+                let name = name(Dctcp::NAME);
+                store.load_dctcp(&name)?;
+                vec![name]
+            }
+            ControlName::Ctrltcp => {
+                store.load_ctrltcp(&name(Ctrltcp::NAME), &self.coupling.policy())?
+            }
+        };
+        for name in names {
+            println!("{name}: loaded; new connections can choose it");
         }
-        println!("{}: loaded; new connections can choose it", self.name);
         Ok(true)
     }
 }
@@ -84,12 +104,20 @@ impl Load {
 impl List {
     fn execute(self, store: &Store) -> Result<bool> {
         let names = store.names()?;
+        let couplings = CouplingRow::all(store)?;
         if self.json {
-            println!("{}", serde_json::json!({ "congestion_controls": names }));
+            let all = serde_json::json!({
+                "congestion_controls": names,
+                "couplings": couplings,
+            });
+            println!("{all}");
         } else if names.is_empty() {
             println!("nothing is loaded");
         } else {
             println!("{}", names.join("\n"));
+        }
+        if !self.json {
+            couplings.iter().for_each(CouplingRow::print);
         }
         Ok(true)
     }

@@ -2,6 +2,7 @@
 
 pub mod arms;
 pub mod batch;
+pub mod coupling;
 pub mod demo;
 pub mod flows;
 pub mod guest;

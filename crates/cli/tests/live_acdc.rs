@@ -268,7 +268,12 @@ fn live_a_native_dctcp_receiver_echoes_exactly_to_a_port_with_the_law() {
         assert!(!seen.info.negotiated_ecn(), "the guest knows nothing");
         assert_hears_no_ecn(&seen.at_guest(), port);
         assert!(at_server.marked_bytes > 0, "{family}: {at_server:?}");
-        assert_eq!(at_server.mixed_acks, 0, "{family}: {at_server:?}");
+        // an ACK that fills a hole speaks of all that waited behind it, marked or not
+        let resent = seen.info.total_retrans;
+        assert!(
+            at_server.mixed_acks <= u64::from(resent),
+            "{family}: {resent} segments sent again, {at_server:?}"
+        );
         let covered = at_server.largest_ack_bytes;
         assert!(
             at_server.echoed_bytes.abs_diff(at_server.marked_bytes) <= covered,

@@ -81,7 +81,9 @@ fn share(law: &str, offload: bool, ignores: bool, guard_segments: u8) -> Shared 
     let beyond = translation.count(Reason::BEYOND_EDGE);
     let counts = translation.counts();
     // who ignores its windows loses what it sends, and waits for its timer
-    transfers.map(Transfer::end);
+    for transfer in transfers {
+        transfer.end();
+    }
     let [first, second] = [0, 1].map(|index| (after[index] - before[index]) as f64);
     let shared = Shared {
         share: first / (first + second),

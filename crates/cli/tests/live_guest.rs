@@ -72,3 +72,77 @@ fn live_without_a_place_for_pins_nothing_is_loaded() {
     );
     assert!(!can_be_chosen(&name));
 }
+
+#[test]
+fn live_coupled_congestion_controls_come_in_pairs_with_groups_and_priorities() {
+    if !live() {
+        return;
+    }
+    if let Err(error @ GuestError::NoKernelSupport { .. }) = Dctcp::register_private() {
+        println!("SKIP(live): {error}");
+        return;
+    }
+    let (_plan, lab) = one_guest(SHARED);
+    let sandbox = Sandbox::new();
+    // at most ten characters, of which five are the process' at most
+    let name = format!("uc.{}", std::process::id() % 100_000);
+    let names = [format!("{name}tcp"), format!("{name}cubic")];
+    let uc = |words: &[&str]| sandbox.uc(&lab.wiring.hosts, &[&["guest"], words].concat());
+    let long = ["load", "ctrltcp", "--name", "eleven_more"];
+    refusal(uc(&long), &["eleven_morecubic", "15 letters"]);
+    refusal(
+        uc(&["priority", "2", "--name", &name]),
+        &[&name, "uc guest list"],
+    );
+
+    success(uc(&["load", "ctrltcp", "--name", &name, "--prefix4", "0"]));
+    assert!(names.iter().all(|name| can_be_chosen(name)));
+    let listener = std::net::TcpListener::bind("127.0.0.31:0").unwrap();
+    let sender = coupled_to(listener.local_addr().unwrap(), &names[0]);
+    let listing = || -> serde_json::Value {
+        serde_json::from_str(&success(uc(&["list", "--json"]))).unwrap()
+    };
+    let seen = listing();
+    assert_eq!(
+        seen["congestion_controls"],
+        serde_json::json!([names[1], names[0]])
+    );
+    let group = &seen["couplings"][0]["groups"][0];
+    assert_eq!(group["remote"], "0.0.0.0", "{seen}");
+    assert_eq!(group["guests"][0]["connections"], 1, "{seen}");
+    let text = success(uc(&["list"]));
+    assert!(text.contains("to 0.0.0.0, window"), "{text}");
+
+    let netns = format!("/proc/{}/ns/net", std::process::id());
+    success(uc(&["priority", "5", "--name", &name, "--netns", &netns]));
+    success(uc(&["priority", "9", "--name", &name, "--port", "443"]));
+    std::io::Write::write_all(&mut &sender, &[1; 1000]).unwrap();
+    let weight = (0..200).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let seen = listing();
+        let weight = seen["couplings"][0]["groups"][0]["guests"][0]["weight"].as_u64();
+        weight.filter(|&weight| weight == 5)
+    });
+    assert_eq!(weight, Some(5));
+    success(uc(&["unload", &names[0]]));
+    assert_eq!(listing()["couplings"][0]["name"], name.as_str());
+    success(uc(&["unload", "--all"]));
+    assert_eq!(success(uc(&["list"])), "nothing is loaded\n");
+    assert!(sandbox.is_clean());
+}
+
+/// A connection of this process with that congestion control.
+fn coupled_to(address: std::net::SocketAddr, control: &str) -> std::net::TcpStream {
+    use nix::sys::socket::{SockaddrStorage, connect};
+    let family = nix::sys::socket::AddressFamily::Inet;
+    let kind = nix::sys::socket::SockType::Stream;
+    let flags = nix::sys::socket::SockFlag::SOCK_CLOEXEC;
+    let fd = nix::sys::socket::socket(family, kind, flags, None).unwrap();
+    setsockopt(&fd, sockopt::TcpCongestion, &control.into()).unwrap();
+    connect(
+        std::os::fd::AsRawFd::as_raw_fd(&fd),
+        &SockaddrStorage::from(address),
+    )
+    .unwrap();
+    std::net::TcpStream::from(fd)
+}

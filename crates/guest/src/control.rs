@@ -9,73 +9,113 @@ use crate::error::GuestError;
 /// `TCP_CA_NAME_MAX`, the NUL at its end counted.
 const NAME_BYTES: usize = 16;
 
-/// A registered congestion control. While the link or a pin of it lives, it can be chosen; then the
-/// kernel takes it off its list, and keeps it for the connections that have it.
+/// Registered congestion controls of one object, which share its maps. While the link or a pin of
+/// it lives, one can be chosen; then the kernel takes it off its list, and keeps it for the
+/// connections that have it.
 #[derive(Debug)]
 pub(crate) struct Control {
-    pub name: String,
-    pub link: Link,
+    pub registered: Vec<Registered>,
     object: Object,
 }
 
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    pub name: String,
+    pub link: Link,
+}
+
+/// A congestion control of an object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ops<'a> {
+    /// What its struct is called, which begins with its name.
+    pub ops: &'a str,
+    /// The name that it is to get; `None` if this kernel can't have it.
+    pub name: Option<&'a str>,
+}
+
 impl Control {
-    /// Loads `object` and registers its congestion control, whose struct is called `ops` and begins
-    /// with its name, as `name`.
-    pub fn register(bytes: &[u8], ops: &str, name: &str) -> Result<Self, GuestError> {
-        check_name(name)?;
+    /// Loads the object and registers what has a name. `prepare` sees the maps before anybody can
+    /// choose one of them.
+    pub fn register(
+        bytes: &[u8],
+        all: &[Ops<'_>],
+        prepare: impl FnOnce(&Object) -> Result<(), GuestError>,
+    ) -> Result<Self, GuestError> {
+        let named = || all.iter().filter_map(|ops| Some((ops.ops, ops.name?)));
+        named().try_for_each(|(_, name)| check_name(name))?;
         libbpf_rs::set_print(Some((PrintLevel::Warn, quiet)));
-        let action = || format!("load the congestion control '{name}'");
-        let failed = |error| GuestError::from_libbpf(action(), &error);
-        let missing = |what: &str| GuestError::Kernel {
-            action: action(),
-            source: std::io::Error::other(format!("the object has no '{what}'")),
-        };
-        let mut open = ObjectBuilder::default()
-            .open_memory(bytes)
-            .map_err(failed)?;
-        let mut maps = open.maps_mut();
-        let mut map = maps
-            .find(|map| map.name() == OsStr::new(ops))
-            .ok_or_else(|| missing(ops))?;
-        let place = map
-            .initial_value_mut()
-            .and_then(|value| value.get_mut(..NAME_BYTES));
-        let place = place.ok_or_else(|| missing(ops))?;
-        place.fill(0);
-        place[..name.len()].copy_from_slice(name.as_bytes());
-        drop(maps);
-        let mut object = open.load().map_err(failed)?;
-        let mut maps = object.maps_mut();
-        let mut map = maps
-            .find(|map| map.name() == OsStr::new(ops))
-            .ok_or_else(|| missing(ops))?;
-        let link = map
-            .attach_struct_ops()
-            .map_err(|error| match error.kind() {
-                ErrorKind::AlreadyExists => GuestError::NameTaken { name: name.into() },
-                _ => failed(error),
-            })?;
-        drop(maps);
-        Ok(Self {
-            name: name.into(),
-            link,
-            object,
-        })
+        let mut object = load(bytes, all)?;
+        prepare(&object)?;
+        let registered = named().map(|(ops, name)| {
+            let link = attach(&mut object, ops, name)?;
+            let name = name.into();
+            Ok(Registered { name, link })
+        });
+        let registered = registered.collect::<Result<_, GuestError>>()?;
+        Ok(Self { registered, object })
     }
 
     /// A map of its object.
     pub fn map(&self, name: &str) -> Result<MapHandle, GuestError> {
-        let action = || format!("find the map '{name}' of '{}'", self.name);
-        let map = self
-            .object
-            .maps()
-            .find(|map| map.name() == OsStr::new(name));
-        let map = map.ok_or_else(|| GuestError::Kernel {
-            action: action(),
-            source: std::io::Error::other("the object lacks it"),
-        })?;
-        MapHandle::try_from(&map).map_err(|error| GuestError::from_libbpf(action(), &error))
+        map_of(&self.object, name)
     }
+}
+
+/// A map of a loaded object.
+pub(crate) fn map_of(object: &Object, name: &str) -> Result<MapHandle, GuestError> {
+    let map = object.maps().find(|map| map.name() == OsStr::new(name));
+    let map = map.ok_or_else(|| missing(name))?;
+    MapHandle::try_from(&map)
+        .map_err(|error| GuestError::from_libbpf(format!("use the map '{name}'"), &error))
+}
+
+fn missing(what: &str) -> GuestError {
+    GuestError::Kernel {
+        action: format!("find '{what}' in the object"),
+        source: std::io::Error::other("it has none"),
+    }
+}
+
+fn loading(all: &[Ops<'_>]) -> String {
+    let names: Vec<_> = all.iter().filter_map(|ops| ops.name).collect();
+    format!("load the congestion control '{}'", names.join("' and '"))
+}
+
+/// Writes the names into the object and gives it to the kernel.
+fn load(bytes: &[u8], all: &[Ops<'_>]) -> Result<Object, GuestError> {
+    let failed = |error| GuestError::from_libbpf(loading(all), &error);
+    let mut open = ObjectBuilder::default()
+        .open_memory(bytes)
+        .map_err(failed)?;
+    for one in all {
+        let mut maps = open.maps_mut();
+        let mut map = maps
+            .find(|map| map.name() == OsStr::new(one.ops))
+            .ok_or_else(|| missing(one.ops))?;
+        let Some(name) = one.name else {
+            map.set_autocreate(false).map_err(failed)?;
+            continue;
+        };
+        let place = map
+            .initial_value_mut()
+            .and_then(|value| value.get_mut(..NAME_BYTES));
+        let place = place.ok_or_else(|| missing(one.ops))?;
+        place.fill(0);
+        place[..name.len()].copy_from_slice(name.as_bytes());
+    }
+    open.load().map_err(failed)
+}
+
+fn attach(object: &mut Object, ops: &str, name: &str) -> Result<Link, GuestError> {
+    let mut maps = object.maps_mut();
+    let mut map = maps
+        .find(|map| map.name() == OsStr::new(ops))
+        .ok_or_else(|| missing(ops))?;
+    map.attach_struct_ops().map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => GuestError::NameTaken { name: name.into() },
+        _ => GuestError::from_libbpf(format!("register '{name}'"), &error),
+    })
 }
 
 /// The kernel's own rule for names that come from BPF.
@@ -106,7 +146,11 @@ mod tests {
             "dctcp\u{e9}",
             "a\0b",
         ] {
-            let refusal = Control::register(&[], "ops", name).unwrap_err();
+            let ops = Ops {
+                ops: "ops",
+                name: Some(name),
+            };
+            let refusal = Control::register(&[], &[ops], |_| Ok(())).unwrap_err();
             assert!(matches!(refusal, GuestError::BadName { .. }), "{refusal}");
         }
         for name in ["a", "uc_dctcp.1", "fifteen_letters"] {

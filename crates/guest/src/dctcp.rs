@@ -5,7 +5,7 @@ use std::path::Path;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use crate::control::Control;
+use crate::control::{Control, Ops};
 use crate::error::GuestError;
 use crate::layout::uc_dctcp;
 
@@ -49,7 +49,11 @@ impl Dctcp {
     /// # Errors
     /// [`GuestError::NameTaken`], and what keeps programs from being loaded at all.
     pub fn register(name: &str) -> Result<Self, GuestError> {
-        let control = Control::register(OBJECT, OPS, name)?;
+        let ops = Ops {
+            ops: OPS,
+            name: Some(name),
+        };
+        let control = Control::register(OBJECT, &[ops], |_| Ok(()))?;
         let connections = control.map("connections")?;
         Ok(Self {
             control,
@@ -74,7 +78,7 @@ impl Dctcp {
 
     /// The name by which a socket chooses it.
     pub fn name(&self) -> &str {
-        &self.control.name
+        &self.control.registered[0].name
     }
 
     /// What it keeps of this socket's connection; `None` where the socket has another congestion
@@ -94,7 +98,7 @@ impl Dctcp {
 
     pub(crate) fn pin(&mut self, path: &Path) -> Result<(), GuestError> {
         let action = || format!("pin {}", path.display());
-        let pinned = self.control.link.pin(path);
+        let pinned = self.control.registered[0].link.pin(path);
         pinned.map_err(|error| GuestError::from_libbpf(action(), &error))
     }
 }

@@ -55,6 +55,12 @@ pub enum GuestError {
         /// The name.
         name: String,
     },
+    /// A weight or a priority that nobody can have.
+    #[error("{number} is no weight, priority or port; weights and priorities are 1 to 255")]
+    BadWeight {
+        /// The number.
+        number: u8,
+    },
     /// Anything else that the kernel refused.
     #[error("could not {action}: {source}")]
     Kernel {

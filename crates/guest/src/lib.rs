@@ -1,18 +1,25 @@
 //! What a cooperating guest loads: congestion controls in BPF, for kernels that lack them.
 //!
 //! - [`Dctcp`]: RFC 8257 as a guest's own congestion control, and what it keeps of a connection;
+//! - [`Ctrltcp`]: Reno and CUBIC whose connections share windows (ctrlTCP), and their [`Groups`];
 //! - [`Store`]: what is pinned in bpffs, so that a congestion control stays when no process is left.
 //!
 //! A congestion control is the machine's: registered once, it can be chosen in every network
 //! namespace, by `setsockopt(TCP_CONGESTION)` or by the namespace's sysctl.
 
 mod control;
+mod ctrltcp;
 mod dctcp;
 mod error;
+mod groups;
+mod netns;
 mod store;
 
+pub use ctrltcp::{CoupledState, CouplingPolicy, Ctrltcp};
 pub use dctcp::{Dctcp, DctcpState};
 pub use error::GuestError;
+pub use groups::{GroupState, Groups, GuestState};
+pub use netns::{cookie, cookie_at};
 pub use store::Store;
 
 /// What bindgen makes of the state in `guest/`.

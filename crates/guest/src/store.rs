@@ -1,6 +1,7 @@
 //! What is pinned in bpffs: `/sys/fs/bpf/undercurrent-guest/<name>` is the registration of the
 //! congestion control of that name, where a dot is written as a hyphen: a BPF file system has no dots,
-//! and a congestion control no hyphens.
+//! and a congestion control no hyphens. `/sys/fs/bpf/undercurrent-groups/<name>/` has the maps of the
+//! coupled ones of that name, as long as one of them is registered.
 
 use std::fs;
 use std::io;
@@ -9,8 +10,10 @@ use std::path::{Path, PathBuf};
 use nix::sys::statfs::statfs;
 
 use crate::control::check_name;
+use crate::ctrltcp::{CouplingPolicy, Ctrltcp};
 use crate::dctcp::Dctcp;
 use crate::error::GuestError;
+use crate::groups::Groups;
 
 /// f_type of a BPF file system (linux/magic.h).
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
@@ -19,12 +22,14 @@ const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
+    groups: PathBuf,
 }
 
 impl Default for Store {
     fn default() -> Self {
         Self {
             folder: PathBuf::from("/sys/fs/bpf/undercurrent-guest"),
+            groups: PathBuf::from("/sys/fs/bpf/undercurrent-groups"),
         }
     }
 }
@@ -38,13 +43,55 @@ impl Store {
         check_name(name)?;
         self.check_bpffs()?;
         let mut dctcp = Dctcp::register(name)?;
-        match fs::create_dir(&self.folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(self.failed("make the folder", error));
-            }
-            _ => {}
-        }
+        make(&self.folder)?;
         dctcp.pin(&self.pin_of(name))
+    }
+
+    /// Registers `<name>tcp` and `<name>cubic`, coupled, and says what they are called; the second
+    /// only where the kernel has CUBIC.
+    ///
+    /// # Errors
+    /// [`GuestError`]; nothing is left then.
+    pub fn load_ctrltcp(
+        &self,
+        name: &str,
+        policy: &CouplingPolicy,
+    ) -> Result<Vec<String>, GuestError> {
+        check_name(name)?;
+        self.check_bpffs()?;
+        let mut ctrltcp = Ctrltcp::register(name, policy)?;
+        for folder in [&self.folder, &self.groups, &self.groups_of(name)] {
+            make(folder)?;
+        }
+        let pinned = ctrltcp.pin(|name| self.pin_of(name), &self.groups_of(name));
+        if let Err(error) = pinned {
+            let _the_first_error_counts = Ctrltcp::names_of(name).map(|name| self.unload(&name));
+            self.sweep()?;
+            return Err(error);
+        }
+        let names = [Some(ctrltcp.name()), ctrltcp.cubic_name()];
+        Ok(names.into_iter().flatten().map(str::to_owned).collect())
+    }
+
+    /// The names of what [`Self::load_ctrltcp`] loaded and is there, sorted.
+    ///
+    /// # Errors
+    /// [`GuestError`] when the folder can't be read.
+    pub fn couplings(&self) -> Result<Vec<String>, GuestError> {
+        names_in(&self.groups)
+    }
+
+    /// The groups of the coupled congestion controls of that name.
+    ///
+    /// # Errors
+    /// [`GuestError::NotLoaded`], or the kernel's refusal.
+    pub fn groups(&self, name: &str) -> Result<Groups, GuestError> {
+        check_name(name)?;
+        let folder = self.groups_of(name);
+        if !folder.exists() {
+            return Err(GuestError::NotLoaded { name: name.into() });
+        }
+        Groups::pinned(&folder)
     }
 
     /// The names that were loaded, sorted.
@@ -52,17 +99,7 @@ impl Store {
     /// # Errors
     /// [`GuestError`] when the folder can't be read.
     pub fn names(&self) -> Result<Vec<String>, GuestError> {
-        let entries = match fs::read_dir(&self.folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.map_err(|error| self.failed("look into", error))?,
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|error| self.failed("look into", error))?;
-            names.push(entry.file_name().to_string_lossy().replace('-', "."));
-        }
-        names.sort();
-        Ok(names)
+        names_in(&self.folder)
     }
 
     /// Takes `name` off the kernel's list. Connections that have it keep it.
@@ -75,15 +112,34 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(GuestError::NotLoaded { name: name.into() });
             }
-            other => other.map_err(|error| self.failed("remove a pin of", error))?,
+            other => other.map_err(|error| failed("remove a pin of", &self.folder, error))?,
         }
+        self.sweep()?;
         // Goes with the last of them; while others are in it, it stays.
         let _others_are_left = fs::remove_dir(&self.folder);
         Ok(())
     }
 
+    /// Removes the groups of coupled congestion controls that are no longer registered.
+    fn sweep(&self) -> Result<(), GuestError> {
+        for name in self.couplings()? {
+            let registered = Ctrltcp::names_of(&name);
+            if registered.iter().any(|name| self.pin_of(name).exists()) {
+                continue;
+            }
+            let folder = self.groups_of(&name);
+            fs::remove_dir_all(&folder).map_err(|error| failed("remove", &folder, error))?;
+        }
+        let _others_are_left = fs::remove_dir(&self.groups);
+        Ok(())
+    }
+
     fn pin_of(&self, name: &str) -> PathBuf {
         self.folder.join(name.replace('.', "-"))
+    }
+
+    fn groups_of(&self, name: &str) -> PathBuf {
+        self.groups.join(name.replace('.', "-"))
     }
 
     fn check_bpffs(&self) -> Result<(), GuestError> {
@@ -95,8 +151,33 @@ impl Store {
             }),
         }
     }
+}
 
-    fn failed(&self, action: &str, error: io::Error) -> GuestError {
-        GuestError::from_kernel(format!("{action} {}", self.folder.display()), error)
+/// Makes a folder that may be there.
+fn make(folder: &Path) -> Result<(), GuestError> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(failed("make the folder", folder, error))
+        }
+        _ => Ok(()),
     }
+}
+
+/// What is pinned in a folder, sorted.
+fn names_in(folder: &Path) -> Result<Vec<String>, GuestError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(|error| failed("look into", folder, error))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| failed("look into", folder, error))?;
+        names.push(entry.file_name().to_string_lossy().replace('-', "."));
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn failed(action: &str, place: &Path, error: io::Error) -> GuestError {
+    GuestError::from_kernel(format!("{action} {}", place.display()), error)
 }

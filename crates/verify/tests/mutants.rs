@@ -196,7 +196,9 @@ fn copy_core(from: &Path, to: &Path, fault: Option<&Mutant>) {
             continue;
         }
         let mut text = fs::read_to_string(&path).expect("a header");
-        if let Some(fault) = fault.filter(|fault| path.ends_with(fault.file)) {
+        if let Some(fault) =
+            fault.filter(|fault| path.ends_with(Path::new("core").join(fault.file)))
+        {
             let places = text.matches(fault.right).count();
             assert_eq!(
                 places, 1,

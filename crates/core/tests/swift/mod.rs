@@ -160,7 +160,7 @@ impl Swift {
             .iter()
             .take_while(|(end, _)| *end <= self.una)
             .count();
-        let last = self.timed.drain(..covered).last();
+        let last = self.timed.drain(..covered).next_back();
         let delayed = segments < 2 && self.una == self.nxt;
         if let Some((_, at_us)) = last.filter(|_| !delayed) {
             let rtt_us = (now_us - at_us).clamp(1, 60_000_000);
@@ -182,7 +182,11 @@ impl Swift {
             return Verdict::Hold;
         }
         let Some(&last) = self.samples.last() else {
-            return Verdict::Hold;
+            let alone = segments < 2 && self.una == self.nxt;
+            return match self.filled_until {
+                Some(_) if alone => Verdict::To(self.increase(segments, cwnd, ssthresh)),
+                _ => Verdict::Hold,
+            };
         };
         let target = self.target.of(f64::from(cwnd));
         let least = match self.samples.as_slice() {

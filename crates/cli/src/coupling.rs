@@ -1,0 +1,196 @@
+//! `uc guest`, as far as coupled connections are concerned: their policy, groups and priorities.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+use uc_guest::{CouplingPolicy, Ctrltcp, GroupState, Store, cookie, cookie_at};
+
+/// What `load ctrltcp` is told of its groups.
+#[derive(Args)]
+pub struct CouplingOptions {
+    /// Bits of an IPv4 remote address that name a group: connections that agree in them share one
+    /// window. 0: all do
+    #[arg(long, value_name = "BITS", default_value_t = 32,
+          value_parser = clap::value_parser!(u8).range(0..=32))]
+    prefix4: u8,
+    /// The same for IPv6
+    #[arg(long, value_name = "BITS", default_value_t = 128,
+          value_parser = clap::value_parser!(u8).range(0..=128))]
+    prefix6: u8,
+    /// Give each network namespace groups of its own, instead of making it a guest of one group
+    #[arg(long)]
+    apart: bool,
+    /// How aggressive a group of n is: 0 as one TCP, 100 as n TCPs
+    #[arg(long, value_name = "PERCENT", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..=100))]
+    aggressiveness: u8,
+    /// Divide the rate, not the window: a longer path makes no smaller share
+    #[arg(long)]
+    by_rate: bool,
+}
+
+impl CouplingOptions {
+    /// As the programs take it.
+    pub fn policy(&self) -> CouplingPolicy {
+        CouplingPolicy {
+            prefix4: self.prefix4,
+            prefix6: self.prefix6,
+            apart: self.apart,
+            aggressiveness_q16: u32::from(self.aggressiveness) * 65_536 / 100,
+            by_rate: self.by_rate,
+        }
+    }
+}
+
+/// Give a network namespace a weight in its groups, or flows of it a priority among its own.
+///
+/// Connections that there are follow with their next ACK. Who was given none has 1.
+#[derive(Args)]
+pub struct Priority {
+    /// 1 to 255; twice the number is twice the share
+    #[arg(value_parser = clap::value_parser!(u8).range(1..))]
+    priority: u8,
+    /// Not the namespace, but its flows with this port at either end
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    /// A network namespace: a name of `ip netns`, a process id, or a path; this one by default
+    #[arg(long, value_name = "NETNS")]
+    netns: Option<String>,
+    /// The name that `load ctrltcp` was given
+    #[arg(long, value_name = "NAME", default_value = Ctrltcp::NAME)]
+    name: String,
+}
+
+impl Priority {
+    /// Sets it.
+    pub fn execute(self, store: &Store) -> Result<bool> {
+        let groups = store.groups(&self.name)?;
+        let (netns, whose) = match &self.netns {
+            Some(name) => (cookie_at(&netns_path(name))?, name.as_str()),
+            None => (cookie()?, "this namespace"),
+        };
+        match self.port {
+            Some(port) => {
+                groups.set_priority(netns, port, self.priority)?;
+                println!("port {port} of {whose}: priority {}", self.priority);
+            }
+            None => {
+                groups.set_weight(netns, self.priority)?;
+                println!("{whose}: weight {}", self.priority);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// As ip-netns(8) and ip-link(8) read it.
+fn netns_path(name: &str) -> PathBuf {
+    if name.contains('/') {
+        PathBuf::from(name)
+    } else if name.bytes().all(|byte| byte.is_ascii_digit()) {
+        Path::new("/proc").join(name).join("ns/net")
+    } else {
+        Path::new("/run/netns").join(name)
+    }
+}
+
+/// The groups of one `ctrltcp`, for `list`.
+#[derive(Serialize)]
+pub struct CouplingRow {
+    name: String,
+    groups: Vec<GroupRow>,
+}
+
+#[derive(Serialize)]
+struct GroupRow {
+    remote: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    netns: Option<u64>,
+    window_bytes: u32,
+    connections: u32,
+    /// Those that were heard of lately.
+    flows: u32,
+    cuts: u32,
+    guests: Vec<GuestRow>,
+}
+
+#[derive(Serialize)]
+struct GuestRow {
+    netns: u64,
+    weight: u32,
+    connections: u32,
+    flows: u32,
+    share_bytes: u64,
+}
+
+impl From<GroupState> for GroupRow {
+    fn from(group: GroupState) -> Self {
+        let guests = group.guests.iter().map(|guest| GuestRow {
+            netns: guest.netns,
+            weight: guest.weight,
+            connections: guest.connections,
+            flows: guest.flows,
+            share_bytes: guest.share_bytes,
+        });
+        Self {
+            remote: group.remote.to_string(),
+            netns: group.netns,
+            window_bytes: group.window_bytes,
+            connections: group.connections,
+            flows: group.flows,
+            cuts: group.cuts,
+            guests: guests.collect(),
+        }
+    }
+}
+
+impl CouplingRow {
+    /// Everything that is coupled by what was loaded.
+    pub fn all(store: &Store) -> Result<Vec<Self>> {
+        let row = |name: String| {
+            let groups = store.groups(&name)?.list()?;
+            let groups = groups.into_iter().map(GroupRow::from).collect();
+            Ok(Self { name, groups })
+        };
+        store.couplings()?.into_iter().map(row).collect()
+    }
+
+    /// For people: a line for each group, and below it one for each guest.
+    pub fn print(&self) {
+        for group in &self.groups {
+            println!(
+                "{}: to {}, window {} bytes, {} of {} connections send, {} cuts",
+                self.name,
+                group.remote,
+                group.window_bytes,
+                group.flows,
+                group.connections,
+                group.cuts
+            );
+            for guest in &group.guests {
+                println!(
+                    "  namespace {}, weight {}: {} bytes, {} of {} connections send",
+                    guest.netns, guest.weight, guest.share_bytes, guest.flows, guest.connections
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_named_as_ip_netns_does_by_process_or_by_path() {
+        for (name, path) in [
+            ("blue", "/run/netns/blue"),
+            ("1234", "/proc/1234/ns/net"),
+            ("/proc/self/ns/net", "/proc/self/ns/net"),
+        ] {
+            assert_eq!(netns_path(name), Path::new(path));
+        }
+    }
+}

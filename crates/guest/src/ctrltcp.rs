@@ -1,0 +1,198 @@
+//! The guest's coupled congestion controls: `guest/ctrltcp.bpf.c`.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::Path;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+
+use crate::control::{Control, Ops, map_of};
+use crate::error::GuestError;
+use crate::groups::{Groups, plain_from};
+use crate::layout::{uc_ccc_policy, uc_ctrl, uc_ctrl_policy};
+
+/// clang's output for `guest/ctrltcp.bpf.c`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ctrltcp.bpf.o"));
+/// Processes that may have one of their own at the same time; more don't fit into a name.
+const PRIVATE_NAMES_MAX: u32 = 99;
+
+/// Which flows make a group, and how the group behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CouplingPolicy {
+    /// Bits of an IPv4 remote address that name a group: 32 is each host, 0 is everything.
+    pub prefix4: u8,
+    /// The same for IPv6, of 128.
+    pub prefix6: u8,
+    /// Network namespaces have groups of their own.
+    pub apart: bool,
+    /// How a group of n is as aggressive as 1 + this·(n − 1) TCPs, in 1/2^16.
+    pub aggressiveness_q16: u32,
+    /// Shares of the rate; of the window otherwise.
+    pub by_rate: bool,
+}
+
+impl Default for CouplingPolicy {
+    /// Each remote host is a group for the whole machine, which is as aggressive as one TCP.
+    fn default() -> Self {
+        Self {
+            prefix4: 32,
+            prefix6: 128,
+            apart: false,
+            aggressiveness_q16: 0,
+            by_rate: false,
+        }
+    }
+}
+
+impl CouplingPolicy {
+    fn raw(&self) -> uc_ctrl_policy {
+        uc_ctrl_policy {
+            group: uc_ccc_policy {
+                aggressiveness_q16: self.aggressiveness_q16,
+                shares: self.by_rate.into(),
+                ..uc_ccc_policy::default()
+            },
+            prefix4: self.prefix4.min(32),
+            prefix6: self.prefix6.min(128),
+            apart: self.apart.into(),
+            ..uc_ctrl_policy::default()
+        }
+    }
+}
+
+/// Reno and CUBIC whose connections share windows. Dropping it takes both off the kernel's list,
+/// unless they were pinned.
+#[derive(Debug)]
+pub struct Ctrltcp {
+    control: Control,
+    connections: MapHandle,
+    groups: Groups,
+}
+
+/// What is known of one coupled connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoupledState {
+    /// It is in a group.
+    pub joined: bool,
+    /// The window that its group gave it last.
+    pub given_bytes: u32,
+    /// Its priority.
+    pub priority: u8,
+    /// The weight of its network namespace.
+    pub weight: u32,
+}
+
+impl Ctrltcp {
+    /// The beginning of both names, under which `uc guest load` registers them.
+    pub const NAME: &str = "uc_ctrl";
+
+    /// The names of both congestion controls of one that is called so: over Reno, over CUBIC.
+    pub fn names_of(name: &str) -> [String; 2] {
+        [format!("{name}tcp"), format!("{name}cubic")]
+    }
+
+    /// Registers `<name>tcp` and, where the kernel has CUBIC, `<name>cubic`. They share their
+    /// groups.
+    ///
+    /// # Errors
+    /// [`GuestError::NameTaken`], and what keeps programs from being loaded at all.
+    pub fn register(name: &str, policy: &CouplingPolicy) -> Result<Self, GuestError> {
+        let [reno, cubic] = Self::names_of(name);
+        let ops = [
+            Ops {
+                ops: "uc_ctrltcp",
+                name: Some(&reno),
+            },
+            Ops {
+                ops: "uc_ctrlcubic",
+                name: kernel_has_cubic().then_some(&cubic),
+            },
+        ];
+        let prepare = |object: &Object| {
+            let policies = map_of(object, "policies")?;
+            let raw = policy.raw();
+            let written = policies.update(&[0; 4], crate::groups::bytes_of(&raw), MapFlags::ANY);
+            written.map_err(|error| GuestError::from_libbpf("write the coupling's policy", &error))
+        };
+        let control = Control::register(OBJECT, &ops, prepare)?;
+        Ok(Self {
+            connections: control.map("connections")?,
+            groups: Groups::of(|name| control.map(name))?,
+            control,
+        })
+    }
+
+    /// Registers them under the first free of the names `uc_ctrl.1`, `uc_ctrl.2` and so on, for
+    /// this process alone: they go when the value is dropped, or with the process.
+    ///
+    /// # Errors
+    /// As [`Self::register`].
+    pub fn register_private(policy: &CouplingPolicy) -> Result<Self, GuestError> {
+        let mut number = 1;
+        loop {
+            match Self::register(&format!("{}.{number}", Self::NAME), policy) {
+                Err(GuestError::NameTaken { .. }) if number < PRIVATE_NAMES_MAX => number += 1,
+                other => return other,
+            }
+        }
+    }
+
+    /// The name by which a socket chooses it over Reno.
+    pub fn name(&self) -> &str {
+        &self.control.registered[0].name
+    }
+
+    /// The name by which a socket chooses it over CUBIC, where the kernel has CUBIC.
+    pub fn cubic_name(&self) -> Option<&str> {
+        let cubic = self.control.registered.get(1)?;
+        Some(&cubic.name)
+    }
+
+    /// Its groups, and what one can set of them.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// What is known of this socket's connection; `None` where the socket has another congestion
+    /// control or no connection.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn state(&self, socket: BorrowedFd<'_>) -> Result<Option<CoupledState>, GuestError> {
+        let key = socket.as_raw_fd().to_ne_bytes();
+        let found = self
+            .connections
+            .lookup(&key, MapFlags::ANY)
+            .map_err(|error| GuestError::from_libbpf("read a connection's coupling", &error))?;
+        Ok(found.and_then(|bytes| {
+            let raw: uc_ctrl = plain_from(&bytes)?;
+            Some(CoupledState {
+                joined: raw.joined != 0,
+                given_bytes: raw.flow.given_bytes,
+                priority: raw.priority,
+                weight: raw.weight,
+            })
+        }))
+    }
+
+    /// Pins each congestion control by its name at `place`, and the groups at `folder`.
+    pub(crate) fn pin(
+        &mut self,
+        place: impl Fn(&str) -> std::path::PathBuf,
+        folder: &Path,
+    ) -> Result<(), GuestError> {
+        self.groups.pin(folder)?;
+        for one in &mut self.control.registered {
+            let path = place(&one.name);
+            let action = || format!("pin {}", path.display());
+            let pinned = one.link.pin(&path);
+            pinned.map_err(|error| GuestError::from_libbpf(action(), &error))?;
+        }
+        Ok(())
+    }
+}
+
+fn kernel_has_cubic() -> bool {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    std::fs::read_to_string(path)
+        .is_ok_and(|names| names.split_whitespace().any(|name| name == "cubic"))
+}

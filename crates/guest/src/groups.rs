@@ -1,0 +1,242 @@
+//! The groups of coupled connections in this kernel: who shares which window, and by what weights.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::Path;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::error::GuestError;
+use crate::layout::{
+    uc_ctrl_group, uc_ctrl_group_key, uc_ctrl_guest, uc_ctrl_guest_key, uc_ctrl_policy,
+    uc_ctrl_weight_key,
+};
+
+/// The maps by the names that they have in the object and where they are pinned.
+const GROUPS: &str = "groups";
+const GUESTS: &str = "guests";
+const WEIGHTS: &str = "weights";
+const POLICIES: &str = "policies";
+
+/// The maps of one `ctrltcp`.
+#[derive(Debug)]
+pub struct Groups {
+    groups: MapHandle,
+    guests: MapHandle,
+    weights: MapHandle,
+    policies: MapHandle,
+}
+
+/// A group: connections to the same remote prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupState {
+    /// Where they go, with zeros after the prefix.
+    pub remote: IpAddr,
+    /// The namespace that has this group to itself; `None` where namespaces share it.
+    pub netns: Option<u64>,
+    /// The window that all share.
+    pub window_bytes: u32,
+    /// Connections, whether they send or not.
+    pub connections: u32,
+    /// Flows that were heard of lately.
+    pub flows: u32,
+    /// Loss events that the group has answered.
+    pub cuts: u32,
+    /// Its guests, by their namespaces' cookies.
+    pub guests: Vec<GuestState>,
+}
+
+/// A guest of a group: the connections of one network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuestState {
+    /// Its namespace (`SO_NETNS_COOKIE`).
+    pub netns: u64,
+    /// Its weight among the group's guests.
+    pub weight: u32,
+    /// Connections, whether they send or not.
+    pub connections: u32,
+    /// Flows that were heard of lately.
+    pub flows: u32,
+    /// Its part of the group's window.
+    pub share_bytes: u64,
+}
+
+impl Groups {
+    pub(crate) fn of(
+        map: impl Fn(&str) -> Result<MapHandle, GuestError>,
+    ) -> Result<Self, GuestError> {
+        Ok(Self {
+            groups: map(GROUPS)?,
+            guests: map(GUESTS)?,
+            weights: map(WEIGHTS)?,
+            policies: map(POLICIES)?,
+        })
+    }
+
+    pub(crate) fn pinned(folder: &Path) -> Result<Self, GuestError> {
+        Self::of(|name| {
+            let path = folder.join(name);
+            MapHandle::from_pinned_path(&path).map_err(|error| {
+                GuestError::from_libbpf(format!("open {}", path.display()), &error)
+            })
+        })
+    }
+
+    pub(crate) fn pin(&mut self, folder: &Path) -> Result<(), GuestError> {
+        for (map, name) in [
+            (&mut self.groups, GROUPS),
+            (&mut self.guests, GUESTS),
+            (&mut self.weights, WEIGHTS),
+            (&mut self.policies, POLICIES),
+        ] {
+            let path = folder.join(name);
+            map.pin(&path).map_err(|error| {
+                GuestError::from_libbpf(format!("pin {}", path.display()), &error)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// All groups, by remote address, each as it was at one moment.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn list(&self) -> Result<Vec<GroupState>, GuestError> {
+        let failed = |error| GuestError::from_libbpf("read the groups", &error);
+        let mut list = Vec::new();
+        for key in self.groups.keys() {
+            let found = self.groups.lookup(&key, MapFlags::LOCK).map_err(failed)?;
+            let (Some(key), Some(group)) = (plain_from(&key), found.and_then(|v| plain_from(&v)))
+            else {
+                continue; // it has gone meanwhile
+            };
+            list.push((key, group));
+        }
+        let mut guests = Vec::new();
+        for key in self.guests.keys() {
+            let found = self.guests.lookup(&key, MapFlags::ANY).map_err(failed)?;
+            if let (Some(key), Some(guest)) = (plain_from(&key), found.and_then(|v| plain_from(&v)))
+            {
+                guests.push((key, guest));
+            }
+        }
+        let mut groups: Vec<_> = list
+            .iter()
+            .map(|(key, group)| group_state(key, group, &guests))
+            .collect();
+        groups.sort_by_key(|group| (group.remote, group.netns));
+        Ok(groups)
+    }
+
+    /// Gives a network namespace this weight among a group's guests, in every group, also for the
+    /// connections that there are. 1 is everybody's who was given none.
+    ///
+    /// # Errors
+    /// [`GuestError::BadWeight`], or the kernel's.
+    pub fn set_weight(&self, netns: u64, weight: u8) -> Result<(), GuestError> {
+        self.set(netns, 0, weight)
+    }
+
+    /// Gives the flows of a namespace that have this port at either end a priority among its flows.
+    ///
+    /// # Errors
+    /// [`GuestError::BadWeight`], or the kernel's.
+    pub fn set_priority(&self, netns: u64, port: u16, priority: u8) -> Result<(), GuestError> {
+        if port == 0 {
+            return Err(GuestError::BadWeight { number: 0 });
+        }
+        self.set(netns, port, priority)
+    }
+
+    fn set(&self, netns: u64, port: u16, weight: u8) -> Result<(), GuestError> {
+        if weight == 0 {
+            return Err(GuestError::BadWeight { number: weight });
+        }
+        let failed = |error| GuestError::from_libbpf("set a weight", &error);
+        let key = uc_ctrl_weight_key {
+            netns,
+            port: port.into(),
+            pad: 0,
+        };
+        let value = u32::from(weight).to_ne_bytes();
+        self.weights
+            .update(bytes_of(&key), &value, MapFlags::ANY)
+            .map_err(failed)?;
+        // Connections look again when the number is another.
+        let found = self.policies.lookup(&[0; 4], MapFlags::ANY);
+        let found = found.map_err(failed)?;
+        if let Some(mut policy) = found.and_then(|bytes| plain_from::<uc_ctrl_policy>(&bytes)) {
+            policy.weights_version = policy.weights_version.wrapping_add(1);
+            self.policies
+                .update(&[0; 4], bytes_of(&policy), MapFlags::ANY)
+                .map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+fn group_state(
+    key: &uc_ctrl_group_key,
+    group: &uc_ctrl_group,
+    guests: &[(uc_ctrl_guest_key, uc_ctrl_guest)],
+) -> GroupState {
+    let all = &group.ccc.guests.counted;
+    let window_bytes = (group.ccc.window_q16 >> 16) as u32;
+    let of_group = guests.iter().filter(|(guest, _)| guest.group == *key);
+    let mut guests: Vec<_> = of_group
+        .map(|(key, guest)| {
+            let counts = guest.ccc.stake.epoch + 1 >= group.ccc.guests.epoch;
+            let weight = if counts {
+                guest.ccc.stake.held.weight
+            } else {
+                0
+            };
+            let whole = u128::from(window_bytes) * u128::from(weight);
+            let share = whole / u128::from(all.weight.max(weight).max(1));
+            GuestState {
+                netns: key.netns,
+                weight: guest.ccc.weight.max(1),
+                connections: guest.members,
+                flows: if counts {
+                    guest.ccc.flows.counted.flows
+                } else {
+                    0
+                },
+                share_bytes: share as u64,
+            }
+        })
+        .collect();
+    guests.sort_by_key(|guest| guest.netns);
+    GroupState {
+        remote: Ipv6Addr::from(key.remote).to_canonical(),
+        netns: Some(key.netns).filter(|&netns| netns != 0),
+        window_bytes,
+        connections: group.members,
+        flows: all.flows,
+        cuts: group.ccc.cuts,
+        guests,
+    }
+}
+
+/// Structs of `guest/ctrltcp.h`, which are plain integers without padding that means anything.
+pub(crate) trait Plain: Copy {}
+impl Plain for uc_ctrl_group_key {}
+impl Plain for uc_ctrl_group {}
+impl Plain for uc_ctrl_guest_key {}
+impl Plain for uc_ctrl_guest {}
+impl Plain for uc_ctrl_policy {}
+impl Plain for uc_ctrl_weight_key {}
+impl Plain for crate::layout::uc_ctrl {}
+
+pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: integers only, and the struct's own length; read as long as the reference lives.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// A map's key or value, in the program's own layout.
+pub(crate) fn plain_from<T: Plain>(bytes: &[u8]) -> Option<T> {
+    if bytes.len() != size_of::<T>() {
+        return None;
+    }
+    // SAFETY: the length is the struct's, which has integers only: every pattern is a value.
+    Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+}

@@ -1,0 +1,154 @@
+//! The guest's coupled congestion controls on the running kernel, over the loopback interface.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
+};
+use uc_guest::{CouplingPolicy, Ctrltcp, GroupState, GuestError, cookie};
+
+/// One to be used up by this test; `None`, and a line that can be counted, where BPF is out of reach.
+fn ctrltcp(policy: CouplingPolicy) -> Option<Ctrltcp> {
+    match Ctrltcp::register_private(&policy) {
+        Ok(ctrltcp) => Some(ctrltcp),
+        Err(error @ (GuestError::NotPermitted { .. } | GuestError::NoKernelSupport { .. })) => {
+            let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
+            assert!(
+                !is("CI", "true") && !is("UC_LIVE", "require"),
+                "live tests are required: {error}"
+            );
+            println!("SKIP(live): {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A coupled sender to this address of the loopback interface, and a receiver that isn't.
+fn pair(control: &str, address: &str) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    setsockopt(&listener, sockopt::TcpCongestion, &"reno".into()).unwrap();
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let sender = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
+    let sender = TcpStream::from(sender);
+    setsockopt(&sender, sockopt::TcpCongestion, &control.into()).unwrap();
+    let to: SockaddrStorage = listener.local_addr().unwrap().into();
+    connect(sender.as_raw_fd(), &to).unwrap();
+    (sender, listener.accept().unwrap().0)
+}
+
+fn send((from, to): &mut (TcpStream, TcpStream), bytes: usize) {
+    let mut buffer = vec![0; bytes];
+    std::thread::scope(|scope| {
+        scope.spawn(|| from.write_all(&vec![7; bytes]).unwrap());
+        to.read_exact(&mut buffer).unwrap();
+    });
+    // an answer, so that all of it is acknowledged
+    to.write_all(&[1]).unwrap();
+    from.read_exact(&mut buffer[..1]).unwrap();
+}
+
+fn group(ctrltcp: &Ctrltcp, remote: &str) -> Option<GroupState> {
+    let list = ctrltcp.groups().list().unwrap();
+    list.into_iter()
+        .find(|group| group.remote.to_string() == remote)
+}
+
+/// A group goes when the kernel has destroyed its last socket, which close(2) needn't wait for.
+fn is_gone(ctrltcp: &Ctrltcp, remote: &str) -> bool {
+    (0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        group(ctrltcp, remote).is_none()
+    })
+}
+
+#[test]
+fn live_connections_to_one_host_are_a_group_as_long_as_there_is_one_of_them() {
+    let Some(ctrltcp) = ctrltcp(CouplingPolicy::default()) else {
+        return;
+    };
+    let cubic = ctrltcp.cubic_name().unwrap_or(ctrltcp.name());
+    let mut one = pair(ctrltcp.name(), "127.0.0.21");
+    let mut two = pair(cubic, "127.0.0.21");
+    let other = pair(ctrltcp.name(), "127.0.0.22");
+    for _ in 0..20 {
+        send(&mut one, 100_000);
+        send(&mut two, 100_000);
+    }
+    let both = group(&ctrltcp, "127.0.0.21").unwrap();
+    println!("{both:?}");
+    assert_eq!((both.connections, both.netns), (2, None));
+    assert_eq!(both.guests.len(), 1);
+    assert_eq!(both.guests[0].netns, cookie().unwrap());
+    assert_eq!(both.guests[0].connections, 2);
+    assert_eq!(group(&ctrltcp, "127.0.0.22").unwrap().connections, 1);
+    for (sender, receiver) in [&one, &two] {
+        let state = ctrltcp.state(sender.as_fd()).unwrap().unwrap();
+        assert!(state.joined && state.given_bytes > 0, "{state:?}");
+        assert_eq!((state.priority, state.weight), (1, 1));
+        assert_eq!(ctrltcp.state(receiver.as_fd()).unwrap(), None);
+    }
+    drop(one);
+    send(&mut two, 100_000);
+    drop(two);
+    assert!(is_gone(&ctrltcp, "127.0.0.21"));
+    drop(other);
+    assert!(is_gone(&ctrltcp, "127.0.0.22"));
+}
+
+#[test]
+fn live_a_prefix_makes_hosts_one_group_and_apart_keeps_namespaces_from_sharing_it() {
+    let policy = CouplingPolicy {
+        prefix4: 24,
+        apart: true,
+        ..CouplingPolicy::default()
+    };
+    let Some(ctrltcp) = ctrltcp(policy) else {
+        return;
+    };
+    let pairs = ["127.9.7.1", "127.9.7.200", "127.9.8.1"].map(|to| pair(ctrltcp.name(), to));
+    let near = group(&ctrltcp, "127.9.7.0").unwrap();
+    assert_eq!(near.connections, 2);
+    assert_eq!(near.netns, Some(cookie().unwrap()));
+    assert_eq!(group(&ctrltcp, "127.9.8.0").unwrap().connections, 1);
+    drop(pairs);
+}
+
+#[test]
+fn live_weights_and_priorities_reach_the_connections_that_there_are() {
+    let Some(ctrltcp) = ctrltcp(CouplingPolicy::default()) else {
+        return;
+    };
+    let mut pair = pair(ctrltcp.name(), "127.0.0.23");
+    let netns = cookie().unwrap();
+    let port = pair.0.peer_addr().unwrap().port();
+    ctrltcp.groups().set_weight(netns, 3).unwrap();
+    ctrltcp.groups().set_priority(netns, port, 7).unwrap();
+    send(&mut pair, 100_000);
+    let state = ctrltcp.state(pair.0.as_fd()).unwrap().unwrap();
+    assert_eq!((state.priority, state.weight), (7, 3), "{state:?}");
+    let group = group(&ctrltcp, "127.0.0.23").unwrap();
+    assert_eq!(group.guests[0].weight, 3);
+    for refused in [
+        ctrltcp.groups().set_weight(netns, 0),
+        ctrltcp.groups().set_priority(netns, port, 0),
+        ctrltcp.groups().set_priority(netns, 0, 1),
+    ] {
+        assert!(matches!(refused, Err(GuestError::BadWeight { .. })));
+    }
+}
+
+#[test]
+fn live_connections_keep_the_control_that_was_taken_off_the_list() {
+    let Some(ctrltcp) = ctrltcp(CouplingPolicy::default()) else {
+        return;
+    };
+    let name = ctrltcp.name().to_owned();
+    let mut pair = pair(&name, "127.0.0.24");
+    drop(ctrltcp);
+    send(&mut pair, 1_000_000);
+    let answer = setsockopt(&pair.1, sockopt::TcpCongestion, &name.as_str().into());
+    assert_eq!(answer, Err(nix::Error::ENOENT));
+}

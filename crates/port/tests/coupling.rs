@@ -1,0 +1,335 @@
+//! The coupled congestion controller as BPF: it verifies under a spin lock, each call runs through
+//! once without a loop, and the kernel answers as the native build does.
+
+#[path = "../../core/tests/flows/seeded.rs"]
+mod seeded;
+
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramInput};
+use proptest::collection::vec;
+use proptest::prelude::any;
+use proptest::{prop_assert_eq, test_runner::TestCaseError};
+use seeded::for_all;
+use uc_core::coupling::{Answer, Group, GroupPolicy, Guest, Member, Report, consts};
+
+const GUESTS: u32 = 4;
+const FLOWS: u32 = 16;
+
+/// `struct call` of the program.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Call {
+    now_ns: u64,
+    what: u32,
+    guest: u32,
+    flow: u32,
+    priority: u32,
+    report: Report,
+    policy: GroupPolicy,
+}
+
+const OPEN: u32 = 0;
+const REGISTER: u32 = 1;
+const UPDATE: u32 = 2;
+const ASK: u32 = 3;
+
+fn bytes_of<T: Copy>(value: &T) -> &[u8] {
+    // SAFETY: plain numbers without gaps that matter, read as long as the reference lives.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// Compiles the program as the port's own are; each test into a file of its own.
+fn compiled(name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/coupling/coupling.bpf.c");
+    let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("coupling-{name}.bpf.o"));
+    let asm = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+    libbpf_cargo::SkeletonBuilder::new()
+        .source(source)
+        .obj(&object)
+        .clang_args([
+            "-I",
+            asm.as_str(),
+            "-mcpu=v3",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unused-function",
+        ])
+        .build()
+        .unwrap();
+    object
+}
+
+fn opened(name: &str) -> OpenObject {
+    ObjectBuilder::default().open_file(compiled(name)).unwrap()
+}
+
+/// Loads it; or says why that can't be, in a line that can be counted.
+fn loaded(name: &str) -> Option<Object> {
+    let need = match opened(name).load() {
+        Ok(object) => return Some(object),
+        Err(error) => error,
+    };
+    let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
+    // SAFETY: no precondition.
+    let root = unsafe { libc::geteuid() } == 0;
+    assert!(
+        !root && !is("CI", "true") && !is("UC_LIVE", "require"),
+        "live tests are required: {need}"
+    );
+    println!("SKIP(live): loading BPF programs needs root: {need}");
+    None
+}
+
+/// Where the instruction may go on: `exit` nowhere, jumps to their targets and past them.
+fn successors(code: &[libbpf_sys::bpf_insn], at: usize) -> Vec<usize> {
+    const JUMPS: [u32; 2] = [libbpf_sys::BPF_JMP, libbpf_sys::BPF_JMP32];
+    let (class, kind) = (
+        u32::from(code[at].code) & 7,
+        u32::from(code[at].code) & 0xf0,
+    );
+    let target = (at as i64 + 1 + i64::from(code[at].off)) as usize;
+    if !JUMPS.contains(&class) || kind == libbpf_sys::BPF_CALL {
+        // a 64-bit constant takes two places
+        let wide = u32::from(code[at].code) == libbpf_sys::BPF_LD | libbpf_sys::BPF_DW;
+        return vec![at + 1 + usize::from(wide)];
+    }
+    match kind {
+        libbpf_sys::BPF_EXIT => vec![],
+        libbpf_sys::BPF_JA => vec![target],
+        _ => vec![target, at + 1],
+    }
+}
+
+/// The longest way from the first instruction to an exit; `None` if one can come by itself again.
+fn longest_path(code: &[libbpf_sys::bpf_insn]) -> Option<usize> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Visit {
+        Unseen,
+        Begun,
+        Done(usize),
+    }
+    let mut visits = vec![Visit::Unseen; code.len()];
+    let mut stack = vec![0];
+    while let Some(&at) = stack.last() {
+        let next = successors(code, at);
+        if visits[at] == Visit::Unseen {
+            visits[at] = Visit::Begun;
+            if next.iter().any(|&to| visits[to] == Visit::Begun) {
+                return None;
+            }
+            let unseen = next.iter().filter(|&&to| visits[to] == Visit::Unseen);
+            stack.extend(unseen);
+        } else {
+            stack.pop();
+            if visits[at] == Visit::Begun {
+                let longest = |to: &usize| match visits[*to] {
+                    Visit::Done(steps) => steps,
+                    _ => 0,
+                };
+                visits[at] = Visit::Done(1 + next.iter().map(longest).max().unwrap_or(0));
+            }
+        }
+    }
+    match visits[0] {
+        Visit::Done(steps) => Some(steps),
+        _ => None,
+    }
+}
+
+#[test]
+fn no_call_runs_through_an_instruction_twice_so_its_cost_knows_no_size_of_the_group() {
+    let object = opened("instructions");
+    let program = object.progs().next().unwrap();
+    let code = program.insns();
+    let longest = longest_path(code).expect("there is a loop");
+    println!("{} instructions, at most {longest} in one call", code.len());
+    assert!(longest < code.len());
+    // the measure itself: a jump back is seen
+    let back = libbpf_sys::bpf_insn {
+        code: (libbpf_sys::BPF_JMP | libbpf_sys::BPF_JEQ) as u8,
+        off: -2,
+        ..code[0]
+    };
+    assert_eq!(longest_path(&[code[0], back, back]), None);
+}
+
+/// Kernel and native side by side.
+struct Arms<'a> {
+    object: &'a Object,
+    group: Group,
+    guests: Vec<Guest>,
+    flows: Vec<Member>,
+    answers: Vec<Answer>,
+}
+
+impl<'a> Arms<'a> {
+    fn new(object: &'a Object) -> Arms<'a> {
+        for map in object.maps() {
+            let value = vec![0; map.value_size() as usize];
+            for key in 0..map.max_entries() {
+                map.update(&key.to_ne_bytes(), &value, MapFlags::ANY)
+                    .unwrap();
+            }
+        }
+        Arms {
+            object,
+            group: Group::default(),
+            guests: vec![Guest::default(); GUESTS as usize],
+            flows: vec![Member::default(); FLOWS as usize],
+            answers: vec![Answer::default(); FLOWS as usize],
+        }
+    }
+
+    fn in_kernel(&self, call: &Call) -> Vec<u8> {
+        let program = self.object.progs_mut().next().unwrap();
+        let mut packet = bytes_of(call).to_vec();
+        let sent = packet.clone();
+        let output = program
+            .test_run(ProgramInput {
+                data_in: Some(&sent),
+                data_out: Some(&mut packet),
+                ..ProgramInput::default()
+            })
+            .unwrap();
+        assert_eq!(output.return_value, 0);
+        packet[..size_of::<Answer>()].to_vec()
+    }
+
+    fn natively(&mut self, call: &Call) -> Answer {
+        let guest = &mut self.guests[call.guest as usize];
+        let flow = &mut self.flows[call.flow as usize];
+        let (report, now_ns) = (&call.report, call.now_ns);
+        match call.what {
+            OPEN => {
+                self.group = Group::open(&call.policy, now_ns);
+                Answer::default()
+            }
+            REGISTER => {
+                let priority = call.priority as u8;
+                self.group.register(guest, flow, priority, report, now_ns)
+            }
+            UPDATE => self.group.update(guest, flow, report, now_ns),
+            ASK => self.group.ask(guest, flow, now_ns),
+            _ => {
+                self.group.leave(guest, flow, now_ns);
+                Answer::default()
+            }
+        }
+    }
+
+    fn pass(&mut self, call: &Call) -> Result<(), TestCaseError> {
+        let kernel = self.in_kernel(call);
+        let answer = self.natively(call);
+        self.answers[call.flow as usize] = answer;
+        // the struct's last three bytes are nobody's
+        prop_assert_eq!(&kernel[..9], &bytes_of(&answer)[..9], "call {}", call.what);
+        Ok(())
+    }
+
+    fn value(&self, name: &str, key: u32) -> Vec<u8> {
+        let map = self.object.maps().find(|map| map.name() == name).unwrap();
+        map.lookup(&key.to_ne_bytes(), MapFlags::ANY)
+            .unwrap()
+            .unwrap()
+    }
+
+    /// The maps hold what the native side holds, byte for byte.
+    fn compare(&self) -> Result<(), TestCaseError> {
+        prop_assert_eq!(&self.value("groups", 0)[8..], bytes_of(&self.group));
+        for (key, guest) in (0..).zip(&self.guests) {
+            prop_assert_eq!(&self.value("guests", key)[..], bytes_of(guest));
+        }
+        for (key, flow) in (0..).zip(&self.flows) {
+            prop_assert_eq!(&self.value("flows", key)[..], bytes_of(flow));
+        }
+        Ok(())
+    }
+}
+
+type Numbers = (u8, u8, [u32; 7], (u16, u8, bool), u32);
+
+/// Half of the reports are a TCP's, half are anything.
+fn call(arms: &Arms, now_ns: u64, numbers: &Numbers) -> Call {
+    let (what, flow, words, (mss_bytes, state, sane), _) = *numbers;
+    let flow = u32::from(flow) % FLOWS;
+    let [cwnd, ssthresh, flight, used, acked, srtt, age] = words;
+    let answer = arms.answers[flow as usize];
+    let mut report = Report {
+        cwnd_bytes: cwnd,
+        ssthresh_bytes: ssthresh,
+        flight_bytes: flight,
+        used_bytes: used,
+        acked_bytes: acked,
+        srtt_us: srtt,
+        lost_age_us: age,
+        mss_bytes,
+        state,
+        limited: state / 128,
+    };
+    if sane {
+        report = Report {
+            cwnd_bytes: answer.cwnd_bytes.max(10_000) + cwnd % 1500,
+            ssthresh_bytes: if state.is_multiple_of(4) {
+                consts::INFINITE_SSTHRESH
+            } else {
+                answer.cwnd_bytes / 2
+            },
+            flight_bytes: answer.cwnd_bytes,
+            used_bytes: answer.cwnd_bytes,
+            acked_bytes: acked % 3000,
+            srtt_us: srtt % 400_000,
+            lost_age_us: 0,
+            mss_bytes: 1460,
+            state: state % 4,
+            limited: u8::from(used.is_multiple_of(5)),
+        };
+    }
+    Call {
+        now_ns,
+        what: match what {
+            0..60 => REGISTER,
+            60..220 => UPDATE,
+            220..240 => ASK,
+            _ => 4,
+        },
+        guest: flow % GUESTS,
+        flow,
+        priority: age % 256,
+        report,
+        policy: GroupPolicy::default(),
+    }
+}
+
+#[test]
+fn live_the_kernel_answers_each_call_as_the_native_build_does() {
+    let Some(object) = loaded("kernel") else {
+        return;
+    };
+    let numbers = any::<Numbers>();
+    let policies = any::<(u32, u16, bool, bool)>();
+    for_all(150, &(policies, vec(numbers, 1..120)), |(policy, steps)| {
+        let (aggressiveness_q16, burst_segments, by_rate, by_guests) = policy;
+        let mut arms = Arms::new(&object);
+        let mut now_ns = 1 << 40;
+        let policy = GroupPolicy {
+            aggressiveness_q16: aggressiveness_q16 % (1 << 17),
+            burst_segments,
+            shares: by_rate.into(),
+            size: by_guests.into(),
+            ..GroupPolicy::default()
+        };
+        arms.pass(&Call {
+            now_ns,
+            what: OPEN,
+            policy,
+            ..Call::default()
+        })?;
+        for numbers in &steps {
+            now_ns += u64::from(numbers.4 % 50_000_000);
+            arms.pass(&call(&arms, now_ns, numbers))?;
+        }
+        arms.compare()
+    });
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The groups and guests of one kernel. A connection's group is named by where it goes, its guest by
+ * the network namespace that it is in: containers, or namespaces that stand for virtual machines,
+ * share a bottleneck by weight however many connections each of them has.
+ *
+ * Both tables are bounded, and have no list of who to evict: when one is full, who comes is
+ * uncoupled. An entry lasts from its first connection to its last.
+ */
+#ifndef UC_GUEST_GROUP_H
+#define UC_GUEST_GROUP_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, UC_CTRL_GROUPS_MAX);
+	__type(key, struct uc_ctrl_group_key);
+	__type(value, struct uc_ctrl_group);
+} groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, UC_CTRL_GUESTS_MAX);
+	__type(key, struct uc_ctrl_guest_key);
+	__type(value, struct uc_ctrl_guest);
+} guests SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, UC_CTRL_WEIGHTS_MAX);
+	__type(key, struct uc_ctrl_weight_key);
+	__type(value, __u32);
+} weights SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct uc_ctrl_policy);
+} policies SEC(".maps");
+
+/* What a new entry is copied from: too large for the stack, and it has no locks. */
+struct zeros {
+	__u8 bytes[sizeof(struct uc_ctrl_group) > sizeof(struct uc_ctrl_guest)
+			   ? sizeof(struct uc_ctrl_group)
+			   : sizeof(struct uc_ctrl_guest)];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_RDONLY_PROG);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct zeros);
+} nothing SEC(".maps");
+
+static __always_inline struct uc_ctrl_policy *policy_now(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&policies, &zero);
+}
+
+/* Two may make it at once: the first one's stays, and both find it. */
+static __always_inline struct uc_ctrl_group *find_group(const struct uc_ctrl_group_key *key)
+{
+	struct uc_ctrl_group *group = bpf_map_lookup_elem(&groups, key);
+	__u32 zero = 0;
+	struct zeros *empty;
+
+	if (group)
+		return group;
+	empty = bpf_map_lookup_elem(&nothing, &zero);
+	if (!empty)
+		return NULL;
+	bpf_map_update_elem(&groups, key, empty, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&groups, key);
+}
+
+static __always_inline struct uc_ctrl_guest *find_guest(const struct uc_ctrl_guest_key *key)
+{
+	struct uc_ctrl_guest *guest = bpf_map_lookup_elem(&guests, key);
+	__u32 zero = 0;
+	struct zeros *empty;
+
+	if (guest)
+		return guest;
+	empty = bpf_map_lookup_elem(&nothing, &zero);
+	if (!empty)
+		return NULL;
+	bpf_map_update_elem(&guests, key, empty, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&guests, key);
+}
+
+/* The part of a big-endian word that belongs to a prefix of so many bits in it. */
+static __always_inline __u32 prefix_of(__u32 word_be, __s32 bits)
+{
+	if (bits >= 32)
+		return word_be;
+	return bits <= 0 ? 0 : word_be & bpf_htonl(~0U << (32 - bits));
+}
+
+static __always_inline void name_group(struct sock *sk, struct uc_ctrl *own)
+{
+	struct uc_ctrl_policy *policy = policy_now();
+	__u32 words[4] = {0, 0, bpf_htonl(0xffff), sk->__sk_common.skc_daddr};
+	__s32 bits;
+
+	if (!policy)
+		return;
+	if (sk->__sk_common.skc_family == UC_AF_INET6) {
+		words[0] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[0];
+		words[1] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[1];
+		words[2] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[2];
+		words[3] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[3];
+	}
+	/* an IPv6 socket may speak IPv4: ::ffff:a.b.c.d */
+	bits = !words[0] && !words[1] && words[2] == bpf_htonl(0xffff) ? 96 + policy->prefix4
+								       : policy->prefix6;
+	words[0] = prefix_of(words[0], bits);
+	words[1] = prefix_of(words[1], bits - 32);
+	words[2] = prefix_of(words[2], bits - 64);
+	words[3] = prefix_of(words[3], bits - 96);
+	__builtin_memcpy(own->group.remote, words, sizeof(words));
+	own->guest.netns = sk->__sk_common.skc_net.net->net_cookie;
+	own->group.netns = policy->apart ? own->guest.netns : 0;
+	own->guest.group = own->group;
+}
+
+static __always_inline __u32 weight_of(__u64 netns, __u32 port)
+{
+	struct uc_ctrl_weight_key key = {.netns = netns, .port = port};
+	__u32 *weight = bpf_map_lookup_elem(&weights, &key);
+
+	return weight ? uc_most(uc_least(*weight, UC_CCC_WEIGHT_MAX), 1) : 0;
+}
+
+/* A port's priority is of whichever end has a number that was given one; the local first. */
+static __always_inline void learn_weights(struct sock *sk, struct uc_ctrl *own, __u32 version)
+{
+	__u32 priority = weight_of(own->guest.netns, sk->__sk_common.skc_num);
+
+	if (!priority)
+		priority = weight_of(own->guest.netns, bpf_ntohs(sk->__sk_common.skc_dport));
+	own->priority = uc_most(priority, 1);
+	own->weight = uc_most(weight_of(own->guest.netns, 0), 1);
+	own->weights_version = version;
+}
+
+#endif

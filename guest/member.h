@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A kernel connection as a member of its group: it joins, reports, leaves. Every call takes the
+ * group's lock for as long as the controller computes; what the kernel's TCP says is read before,
+ * what it is told is written after.
+ */
+#ifndef UC_GUEST_MEMBER_H
+#define UC_GUEST_MEMBER_H
+
+#include "group.h"
+
+/* A connection that found the tables full tries again with later ACKs, so often. */
+#define REFUSALS_MAX 16
+
+/* By socket: it ends with the socket. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct uc_ctrl);
+} connections SEC(".maps");
+
+static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
+{
+	return (struct tcp_sock *)sk;
+}
+
+static __always_inline struct uc_ctrl *state_of(struct sock *sk)
+{
+	return bpf_sk_storage_get(&connections, sk, NULL, 0);
+}
+
+static __always_inline __u8 report_state(const struct tcp_sock *tp, const struct uc_ctrl *own)
+{
+	if (own->tcp_state == UC_TCP_CA_LOSS)
+		return UC_CCC_LOSS;
+	if (own->tcp_state >= UC_TCP_CA_CWR)
+		return UC_CCC_RECOVERY;
+	return tp->snd_cwnd < tp->snd_ssthresh ? UC_CCC_SLOW_START : UC_CCC_AVOIDANCE;
+}
+
+/* The kernel's tcp_is_cwnd_limited, which it has inline. */
+static __always_inline bool is_cwnd_limited(struct tcp_sock *tp)
+{
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		return true;
+	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+/* Into own->report. */
+static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own)
+{
+	__u64 mss = tp->mss_cache, cwnd = tp->snd_cwnd, ssthresh = tp->snd_ssthresh;
+	__u64 flight = tp->packets_out + tp->retrans_out;
+	__u64 acked_bytes = tp->bytes_acked, now_ns = bpf_ktime_get_ns();
+	struct uc_ccc_report report = {
+		.ssthresh_bytes = uc_least(ssthresh * mss, UC_CCC_INFINITE_SSTHRESH),
+		.flight_bytes = uc_least(uc_ccc_less(flight, tp->sacked_out + tp->lost_out) * mss,
+					 UC_CCC_WINDOW_MAX_BYTES),
+		.used_bytes = uc_least(tp->max_packets_out * mss, UC_CCC_WINDOW_MAX_BYTES),
+		.acked_bytes = uc_least(uc_ccc_less(acked_bytes, own->acked_bytes),
+					UC_CCC_WINDOW_MAX_BYTES),
+		.srtt_us = tp->srtt_us,
+		.mss_bytes = uc_least(mss, 65535),
+		.state = report_state(tp, own),
+		.limited = !is_cwnd_limited(tp),
+	};
+
+	cwnd = cwnd * mss + own->rest_bytes;
+	/* Outside recovery no law here makes a window smaller. What did is the restart after an
+	 * idle time (RFC 5681 §4.1) or its validation (RFC 7661): this connection's affair, since
+	 * the group's window was tried by others meanwhile, and idle weight is released. */
+	if (report.state < UC_CCC_RECOVERY && own->flow.state < UC_CCC_RECOVERY)
+		cwnd = uc_most(cwnd, own->flow.given_bytes);
+	report.cwnd_bytes = uc_least(cwnd, UC_CCC_WINDOW_MAX_BYTES);
+	/* the timer was set anew by the last ACK of anything new (RFC 6298 §5.3) */
+	if (report.state == UC_CCC_LOSS && own->acked_ns)
+		report.lost_age_us = uc_least(uc_ccc_less(now_ns, own->acked_ns) / 1000, ~0U);
+	if (report.acked_bytes || !own->acked_ns)
+		own->acked_ns = now_ns;
+	own->acked_bytes = acked_bytes;
+	own->report = report;
+}
+
+/* From own->answer. */
+static __always_inline void write_answer(struct tcp_sock *tp, struct uc_ctrl *own)
+{
+	__u32 mss = own->report.mss_bytes | !own->report.mss_bytes;
+	__u32 segments = uc_most(own->answer.cwnd_bytes / mss, 1);
+	__u8 state = own->report.state;
+
+	own->rest_bytes = 0;
+	tp->snd_ssthresh = own->answer.ssthresh_bytes == UC_CCC_INFINITE_SSTHRESH
+				   ? UC_TCP_INFINITE_SSTHRESH
+				   : uc_most(own->answer.ssthresh_bytes / mss, 1);
+	if (state == UC_CCC_RECOVERY)
+		return;
+	if (segments > tp->snd_cwnd_clamp)
+		segments = uc_most(tp->snd_cwnd_clamp, 1);
+	else if (state < UC_CCC_RECOVERY)
+		own->rest_bytes = uc_ccc_less(own->answer.cwnd_bytes, (__u64)segments * mss);
+	tp->snd_cwnd = segments;
+}
+
+/* A group that was made for nobody, since its guest has no room. */
+static __always_inline void abandon(struct uc_ctrl *own, struct uc_ctrl_group *group)
+{
+	__u32 none;
+
+	bpf_spin_lock(&group->lock);
+	none = !group->members && !group->closed;
+	if (none)
+		group->closed = 1;
+	bpf_spin_unlock(&group->lock);
+	if (none)
+		bpf_map_delete_elem(&groups, &own->group);
+}
+
+/*
+ * The two that hold the lock are functions of their own, and not static: the verifier looks at each
+ * once, for any argument, and not again wherever it is called. 1: there is an answer.
+ */
+__noinline int uc_ctrl_join(struct uc_ctrl *own)
+{
+	struct uc_ctrl_policy *policy = policy_now();
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct uc_ctrl_group *group;
+	struct uc_ctrl_guest *guest;
+
+	if (!own || !policy)
+		return 0;
+	own->refusals++;
+	group = find_group(&own->group);
+	if (!group)
+		return 0;
+	guest = find_guest(&own->guest);
+	if (!guest) {
+		abandon(own, group);
+		return 0;
+	}
+	bpf_spin_lock(&group->lock);
+	if (group->closed || guest->closed) {
+		bpf_spin_unlock(&group->lock);
+		return 0;
+	}
+	if (!group->opened) {
+		uc_ccc_open(&group->ccc, &policy->group, now_ns);
+		group->opened = 1;
+	}
+	guest->ccc.weight = own->weight;
+	own->answer = uc_ccc_register(&group->ccc, &guest->ccc, &own->flow, own->priority,
+				      &own->report, now_ns);
+	group->members++;
+	guest->members++;
+	bpf_spin_unlock(&group->lock);
+	own->joined = 1;
+	return 1;
+}
+
+__noinline int uc_ctrl_update(struct uc_ctrl *own)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct uc_ctrl_group *group;
+	struct uc_ctrl_guest *guest;
+
+	if (!own)
+		return 0;
+	group = bpf_map_lookup_elem(&groups, &own->group);
+	guest = bpf_map_lookup_elem(&guests, &own->guest);
+	if (!group || !guest || !own->joined)
+		return 0;
+	bpf_spin_lock(&group->lock);
+	guest->ccc.weight = own->weight;
+	own->flow.priority = own->priority;
+	own->answer = uc_ccc_update(&group->ccc, &guest->ccc, &own->flow, &own->report, now_ns);
+	bpf_spin_unlock(&group->lock);
+	return 1;
+}
+
+static __always_inline void join(struct sock *sk, struct uc_ctrl *own)
+{
+	struct uc_ctrl_policy *policy = policy_now();
+
+	if (!policy || own->refusals >= REFUSALS_MAX)
+		return;
+	learn_weights(sk, own, policy->weights_version);
+	read_report(tcp_sk(sk), own);
+	if (uc_ctrl_join(own))
+		write_answer(tcp_sk(sk), own);
+}
+
+static __always_inline void update(struct sock *sk, struct uc_ctrl *own)
+{
+	struct uc_ctrl_policy *policy = policy_now();
+
+	if (!policy || !own->joined)
+		return;
+	if (own->weights_version != policy->weights_version)
+		learn_weights(sk, own, policy->weights_version);
+	read_report(tcp_sk(sk), own);
+	if (uc_ctrl_update(own))
+		write_answer(tcp_sk(sk), own);
+}
+
+static __always_inline void leave(struct uc_ctrl *own)
+{
+	struct uc_ctrl_group *group = bpf_map_lookup_elem(&groups, &own->group);
+	struct uc_ctrl_guest *guest = bpf_map_lookup_elem(&guests, &own->guest);
+	__u64 now_ns = bpf_ktime_get_ns();
+	__u32 last_of_group, last_of_guest;
+
+	if (!group || !guest || !own->joined)
+		return;
+	own->joined = 0;
+	bpf_spin_lock(&group->lock);
+	uc_ccc_leave(&group->ccc, &guest->ccc, &own->flow, now_ns);
+	last_of_guest = guest->closed = !--guest->members;
+	last_of_group = group->closed = !--group->members;
+	bpf_spin_unlock(&group->lock);
+	/* Closed, they can't be joined and are replaced only when they are gone: what is deleted
+	 * here is what was closed. */
+	if (last_of_guest)
+		bpf_map_delete_elem(&guests, &own->guest);
+	if (last_of_group)
+		bpf_map_delete_elem(&groups, &own->group);
+}
+
+#endif
