@@ -29,10 +29,27 @@ pub(crate) fn replace_key(
     value: Value,
 ) -> Result<(Experiment, String), String> {
     let mut document = Value::try_from(experiment).map_err(|error| tidy(&error.to_string()))?;
+    show_parameters(&mut document);
     let key = replace(&mut document, key, value)?;
     let changed = document.try_into();
     let changed = changed.map_err(|error: toml::de::Error| tidy(error.message()))?;
     Ok((changed, key))
+}
+
+/// Gives every group its table of parameters, which is not written where nothing was chosen.
+fn show_parameters(document: &mut Value) {
+    for case in members_mut(document.get_mut("case")) {
+        for guests in members_mut(case.get_mut("guests")) {
+            if let Value::Table(guests) = guests {
+                let none = || Value::Table(toml::Table::new());
+                guests.entry("parameters").or_insert_with(none);
+            }
+        }
+    }
+}
+
+fn members_mut(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
+    list.and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 /// A TOML value if it is one, else the text itself: `5ms` needs no quotes.

@@ -91,9 +91,23 @@ impl<'a> Series<'a> {
 
     /// Mean of the smoothed round-trip times, seconds; none before the first was measured.
     pub fn mean_rtt_s(self) -> Option<f64> {
-        let measured = self.samples.iter().filter(|sample| sample.srtt_us > 0);
-        let times_s: Vec<f64> = measured.map(|s| f64::from(s.srtt_us) / 1e6).collect();
+        let times_s: Vec<f64> = self.srtts_us().map(|us| f64::from(us) / 1e6).collect();
         Statistic::Mean.of(&times_s)
+    }
+
+    /// The same in microseconds, each of which is a whole number of them.
+    pub fn mean_srtt_us(self) -> Option<f64> {
+        let (count, sum_us) = self.srtts_us().fold((0u64, 0u64), |(count, sum_us), us| {
+            (count + 1, sum_us + u64::from(us))
+        });
+        (count > 0).then(|| sum_us as f64 / count as f64)
+    }
+
+    /// The smoothed round-trip times of the samples that have one: a sample from before the first
+    /// measurement, or from between two connections, has 0.
+    fn srtts_us(self) -> impl Iterator<Item = u32> {
+        let times = self.samples.iter().map(|sample| sample.srtt_us);
+        times.filter(|us| *us > 0)
     }
 
     /// Mean of (shadow − cwnd) / cwnd, or of its absolute value; none if no sample has both.

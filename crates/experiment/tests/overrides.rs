@@ -41,6 +41,26 @@ fn an_override_replaces_one_key_and_is_remembered() {
 }
 
 #[test]
+fn a_parameter_can_be_set_where_the_file_chose_none() {
+    let mut experiment = good();
+    let law = "case.mixed.guests.legacy.law=dctcp";
+    experiment.apply_set(law).expect("applies");
+    let beta = "case.mixed.guests.legacy.parameters.beta=0.5";
+    experiment.apply_set(beta).expect("applies");
+    let [ecn, legacy] = &experiment.cases[0].guests[..] else {
+        panic!("{:?}", experiment.cases[0].guests);
+    };
+    assert_eq!(legacy.parameters.beta, Some(0.5));
+    assert!(ecn.parameters.are_default(), "{:?}", ecn.parameters);
+    experiment.validate().expect("makes sense");
+    let guard = "case.mixed.guests.ecn.parameters.guard=1";
+    experiment.apply_set(guard).expect("applies");
+    let error = experiment.validate().expect_err("no law").to_string();
+    let place = format!("--set {guard}: case.0.guests.0.parameters.guard: is for a law");
+    assert!(error.starts_with(&place), "{error}");
+}
+
+#[test]
 fn an_override_that_does_not_fit_changes_nothing_and_says_why() {
     let mut experiment = good();
     let cases = [

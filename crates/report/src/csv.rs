@@ -115,11 +115,6 @@ fn series_cells(series: Option<Series<'_>>) -> [String; 7] {
     let Some(series) = series else {
         return Default::default();
     };
-    let samples = series.samples();
-    let srtt_us = samples
-        .iter()
-        .map(|sample| u64::from(sample.srtt_us))
-        .sum::<u64>();
     [
         format!("{:.0}", series.goodput_bps()),
         series.growth(|sample| sample.delivered_bytes).to_string(),
@@ -135,7 +130,7 @@ fn series_cells(series: Option<Series<'_>>) -> [String; 7] {
                 .mean_window_segments()
                 .map(|mean| format!("{mean:.3}")),
         ),
-        format!("{:.1}", srtt_us as f64 / samples.len() as f64),
+        cell(series.mean_srtt_us().map(|mean| format!("{mean:.1}"))),
     ]
 }
 

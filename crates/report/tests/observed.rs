@@ -121,25 +121,46 @@ fn the_set_up_tells_patterns_parameters_and_receivers() {
     });
 }
 
+/// What the table of flows has in this column for the first flow of the group `long`.
+fn cell_of_long(report: &Report<'_>, name: &str) -> String {
+    let mut table = Vec::new();
+    uc_report::csv::flows(report, &mut table).expect("writes");
+    let text = String::from_utf8(table).expect("is text");
+    let mut rows = text
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<&str>>());
+    let header = rows.next().expect("a header");
+    let column = |name| header.iter().position(|cell| *cell == name).expect(name);
+    let (group, cell) = (column("group"), column(name));
+    let long = rows.find(|row| row[group] == "long").expect("a row");
+    long[cell].to_owned()
+}
+
 #[test]
 fn the_send_window_of_an_observed_flow_is_the_guests_own() {
     with_observed(with_estimates, |report| {
-        let mut table = Vec::new();
-        uc_report::csv::flows(&report, &mut table).expect("writes");
-        let text = String::from_utf8(table).expect("is text");
-        let mut rows = text
-            .lines()
-            .map(|line| line.split(',').collect::<Vec<&str>>());
-        let header = rows.next().expect("a header");
-        let column = |name| header.iter().position(|cell| *cell == name).expect(name);
-        let (group, window) = (column("group"), column("send_window_segments"));
-        let long = rows.find(|row| row[group] == "long").expect("a row");
+        let window = cell_of_long(&report, "send_window_segments");
         let flow = &report.records[0].flows[0];
         let measured = flow.samples.iter().filter(|s| s.at_ns >= 2_000_000_000);
         let windows: Vec<f64> = measured.map(|s| f64::from(s.cwnd_segments)).collect();
         let (_, all_but_last) = windows.split_last().expect("samples");
         let mean = all_but_last.iter().sum::<f64>() / all_but_last.len() as f64;
-        let found: f64 = long[window].parse().expect("a number");
+        let found: f64 = window.parse().expect("a number");
         assert!((found - mean).abs() < 0.01, "{found} for {mean}");
     });
+}
+
+#[test]
+fn samples_without_a_round_trip_time_are_no_part_of_its_mean() {
+    let with_srtts = |srtts_us: [u32; 4]| {
+        let change = move |flow: &mut FlowRecord| {
+            let times_us = srtts_us.iter().cycle();
+            for (sample, srtt_us) in flow.samples.iter_mut().zip(times_us) {
+                sample.srtt_us = *srtt_us;
+            }
+        };
+        with_observed(change, |report| cell_of_long(&report, "srtt_us"))
+    };
+    assert_eq!(with_srtts([0, 80_000, 0, 80_000]), "80000.0");
+    assert_eq!(with_srtts([0; 4]), "");
 }
