@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use uc_experiment::{Arm, Case, Experiment, FlowRecord, Measure, Repetition, RunRecord};
+use uc_experiment::{Arm, Case, Experiment, FlowRecord, Measure, Repetition, RunRecord, SharedBy};
 use uc_lab::need;
 use uc_report::{Meta, Report};
 
@@ -147,6 +147,7 @@ fn sentence(experiment: &Experiment, case: &Case, record: &RunRecord) -> Result<
     let jain = repetition.measure(&Measure::Jain {
         case,
         of: Vec::new(),
+        by: SharedBy::Flow,
         during: None,
     })?;
     Ok(format!(

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::application::Application;
+use crate::coupling::{Coupling, CouplingRules};
 use crate::network::Topology;
 use crate::parameters::Parameters;
 use crate::pattern::Pattern;
@@ -23,6 +24,9 @@ pub struct Case {
     /// The law on the receivers' ports; no program on them where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_law: Option<Law>,
+    /// What the case's coupled groups are like.
+    #[serde(default, skip_serializing_if = "CouplingRules::are_default")]
+    pub coupling: CouplingRules,
     /// The groups of guests, each guest a sender.
     pub guests: Vec<Guests>,
 }
@@ -65,6 +69,9 @@ pub struct Guests {
     /// real kernels, `rfc` in the simulator).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
+    /// The coupled congestion controller that overrules the guests' own; none where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coupling: Option<Coupling>,
     /// Parallel flows of each guest; one where absent.
     #[serde(default = "one")]
     pub flows: u32,

@@ -5,8 +5,8 @@
 //! check one another.
 //!
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
-//! - [`schema`], [`network`], [`stack`], [`case`], [`parameters`], [`pattern`], [`application`],
-//!   [`sweep`], [`arm`]: the file.
+//! - [`schema`], [`network`], [`stack`], [`case`], [`parameters`], [`coupling`], [`pattern`],
+//!   [`application`], [`sweep`], [`arm`]: the file.
 //! - [`error`]: what can be wrong with a file, with its place and its mend.
 //! - [`record`], [`histogram`]: what was seen in one run.
 //! - [`measure`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed from
@@ -17,6 +17,7 @@
 pub mod application;
 pub mod arm;
 pub mod case;
+pub mod coupling;
 pub mod error;
 pub mod estimate;
 pub mod expect;
@@ -45,11 +46,12 @@ mod wording;
 pub use application::{Application, Sizes};
 pub use arm::Arm;
 pub use case::{Case, Guests, Law, Profile};
+pub use coupling::{Coupling, CouplingRules, GroupSize, Shares};
 pub use error::Error;
 pub use estimate::Estimate;
 pub use expect::{Bound, Claim, Direction, Expectation, Labels};
 pub use histogram::Histogram;
-pub use measure::{Alpha, Measure, QueueUnit};
+pub use measure::{Alpha, Measure, QueueUnit, SharedBy};
 pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, NotEct, Queue, Topology};
 pub use parameters::{Echo, GuestEcn, Parameters, TARGET_MIN};

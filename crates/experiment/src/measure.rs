@@ -23,13 +23,16 @@ pub enum Measure {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         during: Option<[Nanos; 2]>,
     },
-    /// Jain's index of the goodputs x of n flows of the case: (Σx)² / (n·Σx²).
+    /// Jain's index of the goodputs x of n flows of the case, or of n guests': (Σx)² / (n·Σx²).
     Jain {
         /// The case.
         case: String,
         /// The groups whose flows they are; all where absent.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         of: Vec<String>,
+        /// Whose goodputs. Default each flow's.
+        #[serde(default, skip_serializing_if = "SharedBy::is_flows")]
+        by: SharedBy,
         /// That part of the run, from and to; the measured part where absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         during: Option<[Nanos; 2]>,
@@ -357,6 +360,23 @@ pub enum Alpha {
     Exact,
     /// The guest's own.
     Guest,
+}
+
+/// Between whom something is shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SharedBy {
+    /// Flows.
+    #[default]
+    Flow,
+    /// Guests, however many flows each has.
+    Guest,
+}
+
+impl SharedBy {
+    fn is_flows(&self) -> bool {
+        *self == SharedBy::Flow
+    }
 }
 
 /// What a queue's length is counted in.

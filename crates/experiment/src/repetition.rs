@@ -67,7 +67,12 @@ impl<'a> Repetition<'a> {
                 to,
                 during,
             } => self.share(case, of, to, *during),
-            Measure::Jain { case, of, during } => self.jain(case, of, *during),
+            Measure::Jain {
+                case,
+                of,
+                by,
+                during,
+            } => self.jain(case, of, *by, *during),
             Measure::Goodput { case, of, during } => self.goodput(case, of, *during),
             Measure::Utilisation { case, during } => self.utilisation(case, *during),
             Measure::Retransmitted { case } => self.retransmitted(case),

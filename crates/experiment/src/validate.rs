@@ -3,6 +3,7 @@
 mod application;
 mod arms;
 mod case;
+mod coupling;
 mod expect;
 mod measure;
 mod network;

@@ -3,6 +3,7 @@
 use uc_net::{HostId, Nanos, Network};
 use uc_tcp::{Connection, Segment};
 
+use crate::coupling::Coupled;
 use crate::instruments::{Instruments, PacketRtts};
 use crate::packet::{Address, Packet};
 use crate::port::Port;
@@ -47,6 +48,8 @@ pub struct End {
     pub route: Route,
     /// Its one timer.
     pub timer: TimerId,
+    /// Its place among those with which it shares a window; at guests that do.
+    pub coupled: Option<Box<Coupled>>,
     /// What is measured; at guests.
     pub instruments: Option<Box<Instruments>>,
     stage: Stage,
@@ -63,6 +66,7 @@ impl End {
             port,
             route,
             timer,
+            coupled: None,
             instruments: None,
             stage: Stage::Opening,
             watched_bytes: 0,

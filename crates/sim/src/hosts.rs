@@ -5,6 +5,7 @@
 //! packet enters the network at that packet's moment: hosts take no time.
 
 mod connections;
+mod coupled;
 
 use std::collections::VecDeque;
 
@@ -12,6 +13,7 @@ use uc_net::random::Stream;
 use uc_net::{Ecn, Nanos, Network};
 use uc_tcp::{Options, Segment};
 
+use crate::coupling::Couplings;
 use crate::end::{End, Stage};
 use crate::error::SimError;
 use crate::instruments::PacketRtts;
@@ -78,6 +80,7 @@ pub struct Hosts {
     instant_events: u32,
     ip_header_bytes: u32,
     rtts: PacketRtts,
+    couplings: Couplings,
 }
 
 impl Hosts {
@@ -104,6 +107,7 @@ impl Hosts {
             instant_events: 0,
             ip_header_bytes: scenario.ip_header_bytes,
             rtts: PacketRtts::default(),
+            couplings: Couplings::new(&scenario.groups),
         })
     }
 
@@ -165,6 +169,10 @@ impl Hosts {
             return None;
         }
         end.receive(self.now, packet.segment, &mut self.network, &mut self.rtts);
+        if end.coupled.is_some() {
+            self.couple(place);
+        }
+        let end = &mut self.ends[place];
         self.timers.keep(end.timer, end.connection.deadline());
         let over = end.settle();
         if packet.segment.ecn == Ecn::Ce {
@@ -200,7 +208,9 @@ impl Hosts {
             end.act(now, &mut self.network, self.rtts.is_on(), |tcp, mut out| {
                 tcp.expire(now, &mut out)
             });
+            self.couple(place);
         }
+        let end = &mut self.ends[place];
         self.timers.set(timer, end.connection.deadline());
         let over = end.settle()?;
         self.notice(place, over)

@@ -11,6 +11,7 @@ use uc_net::{HostId, LinkId, Nanos, Node, Topology};
 
 use crate::error::SimError;
 use crate::layout::{Layout, layout};
+use crate::membership::Memberships;
 use crate::packet::FLOWS_MAX;
 use crate::placement::{Placement, receivers};
 use crate::scenario::{Application, FlowPlan, Scenario};
@@ -75,6 +76,7 @@ impl Plan {
             receiver_policy: case.receiver_law.map(receiver_policy),
             starts: Stream::new(seed, "traffic/start"),
             pattern: Stream::new(seed, "traffic/pattern"),
+            memberships: Memberships::new(&case.coupling),
             flows: Vec::new(),
             labels: Vec::new(),
         };
@@ -82,6 +84,7 @@ impl Plan {
             planner.add_group(number, group, &hosts.of_groups[number])?;
         }
         let (flows, labels) = (planner.flows, planner.labels);
+        let groups = planner.memberships.into_groups();
         let mut bottlenecks = network.bottlenecks;
         keep_used(&mut bottlenecks, &network.topology, &flows);
         Ok(Plan {
@@ -90,6 +93,7 @@ impl Plan {
                 topology: network.topology,
                 ip_header_bytes: experiment.network.family.header_bytes(),
                 flows,
+                groups,
             },
             labels,
             bottlenecks,
@@ -120,15 +124,16 @@ struct Planner<'a> {
     starts: Stream,
     /// What patterns leave to chance.
     pattern: Stream,
+    memberships: Memberships<'a>,
     flows: Vec<FlowPlan>,
     labels: Vec<Label>,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
     fn add_group(
         &mut self,
         number: usize,
-        group: &Guests,
+        group: &'a Guests,
         hosts: &[usize],
     ) -> Result<(), SimError> {
         let stack = stack_of(self.experiment, group)?;
@@ -149,6 +154,8 @@ impl Planner<'_> {
         let policy = group.law.map(|law| port_policy(law, group, stack));
         let application = Application::of(group, number);
         for (guest, &host) in hosts.iter().enumerate() {
+            let coupling = group.coupling.as_ref();
+            let membership = coupling.map(|coupling| self.memberships.join(coupling));
             for flow in 0..group.flows {
                 let index = guest as u32 * group.flows + flow;
                 let start = self.start(group);
@@ -163,6 +170,7 @@ impl Planner<'_> {
                     receiver_config: Arc::clone(&self.receiver_config),
                     policy,
                     receiver_policy: self.receiver_policy,
+                    membership,
                     start,
                     stop: group.stop.map(|stop| Nanos(stop.0)),
                     application: application.clone(),

@@ -8,6 +8,8 @@ use uc_experiment::{Guests, Pattern};
 use uc_net::{HostId, Nanos, Topology};
 use uc_tcp::Config;
 
+use crate::membership::{CoupledGroup, Membership};
+
 /// What a receiver sends to ask for a block of an incast: a small query.
 const QUERY_BYTES: u64 = 64;
 
@@ -22,6 +24,8 @@ pub struct Scenario {
     pub ip_header_bytes: u32,
     /// The flows, in the order of the record.
     pub flows: Vec<FlowPlan>,
+    /// The groups whose flows share a window.
+    pub groups: Vec<CoupledGroup>,
 }
 
 /// One flow: a guest, its receivers, and what passes between them. The guest opens the connection
@@ -43,6 +47,8 @@ pub struct FlowPlan {
     pub policy: Option<Policy>,
     /// The same of the receivers' ports.
     pub receiver_policy: Option<Policy>,
+    /// Its place in the coupled groups; none for one that keeps its own window.
+    pub membership: Option<Membership>,
     /// When it begins.
     pub start: Nanos,
     /// When a bulk flow ends; with the run where absent.

@@ -99,6 +99,7 @@ fn scenario(law: Law, loss_ppm: u32, buffer_quarters: u64) -> Scenario {
         seed: SEED,
         topology: star.topology,
         ip_header_bytes: 20,
+        groups: Vec::new(),
         flows: vec![FlowPlan {
             name: "flow".to_owned(),
             guest: HostId(0),
@@ -107,6 +108,7 @@ fn scenario(law: Law, loss_ppm: u32, buffer_quarters: u64) -> Scenario {
             receiver_config: config,
             policy: None,
             receiver_policy: None,
+            membership: None,
             stop: None,
             start: Nanos::ZERO,
             application: Application::Bulk,

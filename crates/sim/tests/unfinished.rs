@@ -24,6 +24,7 @@ fn scenario(topology: Topology, receiver: Config) -> Scenario {
         seed: 1,
         topology,
         ip_header_bytes: 20,
+        groups: Vec::new(),
         flows: vec![FlowPlan {
             name: "only[0]".into(),
             guest: HostId(0),
@@ -32,6 +33,7 @@ fn scenario(topology: Topology, receiver: Config) -> Scenario {
             receiver_config: Arc::new(receiver),
             policy: None,
             receiver_policy: None,
+            membership: None,
             stop: None,
             start: Nanos::ZERO,
             application: Application::Transfer {

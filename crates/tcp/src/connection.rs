@@ -4,6 +4,7 @@ use uc_net::Nanos;
 
 use crate::config::{Config, CongestionControl};
 use crate::info::{Info, Totals};
+use crate::overrule::Overruled;
 use crate::receiver::Receiver;
 use crate::segment::Segment;
 use crate::sender::{Phase, Sender};
@@ -38,6 +39,8 @@ pub struct Connection {
     /// DCTCP: every segment is ECN-capable, as in Linux (RFC 8311 §4.3 allows it).
     pub(crate) all_ect: bool,
     pub(crate) config: Box<Config>,
+    /// Where another has the last word on the window.
+    pub(crate) overruled: Option<Box<Overruled>>,
 }
 
 impl Connection {
@@ -64,6 +67,7 @@ impl Connection {
             syn_sent_at: Nanos::ZERO,
             all_ect: matches!(config.congestion_control, CongestionControl::Dctcp { .. }),
             config: Box::new(config.clone()),
+            overruled: None,
         }
     }
 

@@ -12,8 +12,15 @@ const SACK_HEADER_BYTES: u32 = 4;
 const SACK_BLOCK_BYTES: u32 = 8;
 
 impl Connection {
-    /// Sends what may go now, and the ACK if no segment carried it.
+    /// Sends what may go now, and the ACK if no segment carried it; of a connection that another
+    /// overrules, once that has answered.
     pub(crate) fn flush(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
+        if self.overruled.is_none() {
+            self.send_all(now, out);
+        }
+    }
+
+    pub(crate) fn send_all(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         if self.state != State::Established {
             return;
         }

@@ -8,7 +8,7 @@
 //! Read in this order: [`segment`], [`config`], [`connection`] with `handshake`, `arrival` and
 //! `emission`; the receiving half (`receiver`, `reassembly`); the sending half (`sender`, `output`,
 //! `acks`, `rto`, `send_times`, `recovery`, `scoreboard`, `sack_recovery`, `prr`, `frto`); then
-//! [`congestion`].
+//! [`congestion`], and [`overrule`] for windows that others have a word in.
 
 mod acks;
 mod arrival;
@@ -21,6 +21,7 @@ mod handshake;
 pub mod info;
 mod intervals;
 mod output;
+pub mod overrule;
 mod prr;
 mod reassembly;
 mod receiver;

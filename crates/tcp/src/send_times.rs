@@ -28,6 +28,12 @@ impl SendTimes {
         self.resent_end = self.resent_end.max(end);
     }
 
+    /// When the segment left in which `una` lies; none if it was sent again since.
+    pub(crate) fn oldest(&self, una: u64) -> Option<Nanos> {
+        let first = self.segments.front().filter(|_| una >= self.resent_end);
+        first.map(|&(_, sent_at)| sent_at)
+    }
+
     /// The round-trip time that an ACK shows which moves SND.UNA from `una` to `ack`: that of the
     /// last segment it covers, which no delay of the ACK lengthens. None by Karn's rule if it covers
     /// anything that was sent again, since that is what it may have waited for.

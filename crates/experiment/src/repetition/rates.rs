@@ -1,8 +1,12 @@
 //! What was delivered, and what had to be sent again.
 
+use std::collections::BTreeMap;
+
 use super::Repetition;
 use crate::case::Guests;
+use crate::measure::SharedBy;
 use crate::measure_error::MeasureError;
+use crate::record::FlowRecord;
 use crate::series::Series;
 use crate::stack::Stack;
 use crate::units::Nanos;
@@ -11,6 +15,9 @@ use crate::units::Nanos;
 const ETHERNET_HEADER_BYTES: u32 = 14;
 /// What it can carry.
 const ETHERNET_MTU_BYTES: u32 = 1_500;
+
+/// A group's flow or guest by its number, or a guest by its name.
+type Sharer<'a> = (&'a str, Option<u32>);
 
 impl Repetition<'_> {
     pub(super) fn goodput(
@@ -42,6 +49,7 @@ impl Repetition<'_> {
         &self,
         case: &str,
         of: &[String],
+        by: SharedBy,
         during: Option<[Nanos; 2]>,
     ) -> Result<f64, MeasureError> {
         let part_ns = self.part(during);
@@ -52,14 +60,31 @@ impl Repetition<'_> {
         if of.is_empty() {
             flows = self.all(case, &part_ns)?;
         }
-        let rates: Vec<f64> = flows
-            .into_iter()
-            .map(|(_, series)| series.goodput_bps())
-            .collect();
+        let mut rates: BTreeMap<Sharer<'_>, f64> = BTreeMap::new();
+        for (flow, series) in flows {
+            *rates.entry(self.sharer(case, by, flow)).or_default() += series.goodput_bps();
+        }
+        let rates: Vec<f64> = rates.into_values().collect();
         let sum: f64 = rates.iter().sum();
         let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
         let below = rates.len() as f64 * squares;
         self.divide(case, sum * sum, below, || "every flow's goodput".into())
+    }
+
+    /// Whose a flow's goodput is.
+    fn sharer<'a>(&'a self, case: &str, by: SharedBy, flow: &'a FlowRecord) -> Sharer<'a> {
+        if by == SharedBy::Flow {
+            return (&flow.group, Some(flow.index));
+        }
+        let case = self.experiment.case(case);
+        let Some(guests) = case.and_then(|case| case.group(&flow.group)) else {
+            return (&flow.group, None);
+        };
+        let coupling = guests.coupling.as_ref();
+        match coupling.and_then(|coupling| coupling.guest.as_deref()) {
+            Some(guest) => (guest, None),
+            None => (&flow.group, Some(flow.index / guests.flows.max(1))),
+        }
     }
 
     /// Σ goodput · (MSS + headers) / MSS over the rate: what the useful payload costs on the wire.

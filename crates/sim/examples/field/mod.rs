@@ -73,6 +73,7 @@ impl Field {
             receiver_config: Arc::clone(&config),
             policy: None,
             receiver_policy: None,
+            membership: None,
             stop: None,
             start: Nanos(starts.below(self.start_spread.0)),
             application: Application::Bulk,
@@ -82,6 +83,7 @@ impl Field {
             flows: flows.collect(),
             topology: dumbbell.topology,
             ip_header_bytes: 20,
+            groups: Vec::new(),
         };
         Ok((scenario, dumbbell.forward))
     }

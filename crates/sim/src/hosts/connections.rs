@@ -6,6 +6,7 @@ use uc_net::{HostId, LinkId, LinkReport, Nanos};
 use uc_tcp::Connection;
 
 use super::{Hosts, Owner, Side, Slot};
+use crate::coupling::Coupled;
 use crate::end::{End, Route, Stage};
 use crate::error::SimError;
 use crate::instruments::Instruments;
@@ -59,9 +60,13 @@ impl Hosts {
 
     fn guest_end(&mut self, slot: Slot, flow: usize, plan: &FlowPlan, receiver: HostId) -> End {
         let iss = self.initial_sequence.bits32();
-        let connection = Connection::client(&plan.guest_config, iss);
+        let mut connection = Connection::client(&plan.guest_config, iss);
+        if plan.membership.is_some() {
+            connection.overrule();
+        }
         let hosts = (plan.guest, receiver);
         let mut end = self.fresh_end(slot.end(Side::Guest), flow, hosts, connection, plan.policy);
+        end.coupled = plan.membership.map(|at| Box::new(Coupled::new(at)));
         end.instruments = Some(Box::new(Instruments::new(plan.policy.as_ref())));
         end
     }
@@ -154,6 +159,8 @@ impl Hosts {
         end.act(now, &mut self.network, self.rtts.is_on(), |tcp, mut out| {
             what(tcp, now, &mut out)
         });
+        self.couple(place);
+        let end = &mut self.ends[place];
         self.timers.keep(end.timer, end.connection.deadline());
     }
 

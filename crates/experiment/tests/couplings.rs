@@ -1,0 +1,165 @@
+//! Coupled guests in a file: what makes no sense, and how fairness between guests is measured.
+
+mod common;
+
+use common::{GOOD, refusal};
+use uc_experiment::{
+    Coupling, Experiment, FlowRecord, FlowSample, Measure, Repetition, RunRecord, Shares,
+};
+
+/// What is replaced in the small experiment, by what, and what the refusal says.
+const SENSELESS: [(&str, &str, &str); 7] = [
+    (
+        "count = 9",
+        "coupling = { group = \"a b\" }",
+        "case.0.guests.0.coupling.group",
+    ),
+    (
+        "count = 9",
+        "coupling = { group = \"a\", weight = 0 }",
+        "case.0.guests.0.coupling.weight: is 0; give 1 to 255",
+    ),
+    (
+        "count = 9",
+        "coupling = { group = \"a\", priority = 0 }",
+        "case.0.guests.0.coupling.priority: is 0; give 1 to 255",
+    ),
+    (
+        "count = 9",
+        "count = 2\ncoupling = { group = \"a\", guest = \"g\" }",
+        "case.0.guests.0.coupling.guest: names one guest, and these are 2; leave it out, or take \
+         count = 1",
+    ),
+    (
+        "name = \"mixed\"",
+        "name = \"mixed\"\ncoupling = { shares = \"rate\" }",
+        "case.0.coupling: no guests of this case are coupled; give some a coupling = { group = \
+         \"NAME\" }",
+    ),
+    (
+        "name = \"mixed\"",
+        "name = \"mixed\"\ncoupling = { aggressiveness = 1.5 }",
+        "case.0.coupling.aggressiveness: is 1.5; give 0 to 1",
+    ),
+    (
+        "name = \"mixed\"",
+        "name = \"mixed\"\ncoupling = { burst = 0 }",
+        "case.0.coupling.burst: is 0; give 1 to 65535 segments",
+    ),
+];
+
+#[test]
+fn groups_that_cannot_be_are_refused_with_the_mend() {
+    for (number, (from, to, part)) in SENSELESS.into_iter().enumerate() {
+        // rules are for a case that has someone to rule
+        let is_ruled = number > 4;
+        let coupled = GOOD.replace("count = 9", "coupling = { group = \"a\" }");
+        let file = if is_ruled { coupled.as_str() } else { GOOD };
+        let refusal = refusal(file, from, to);
+        assert!(refusal.contains(part), "{to}: {refusal}");
+    }
+}
+
+#[test]
+fn a_guest_has_one_weight() {
+    let coupled =
+        |weight: u8| format!("coupling = {{ group = \"a\", guest = \"g\", weight = {weight} }}");
+    let second = format!("name = \"legacy\"\n{}", coupled(3));
+    let good = GOOD.replace("count = 9", &coupled(2));
+    let refusal = refusal(&good, "name = \"legacy\"", &second);
+    let part = "case.0.guests.1.coupling.weight: guest `g` has weight 2 already";
+    assert!(refusal.contains(part), "{refusal}");
+}
+
+#[test]
+fn coupled_guests_are_the_simulators() {
+    let live = GOOD.replace("duration", "arms = [\"live\"]\nduration");
+    let refusal = refusal(&live, "count = 9", "coupling = { group = \"a\" }");
+    let part = "case.0.guests.0.coupling: coupling is for sim only";
+    assert!(refusal.contains(part), "{refusal}");
+}
+
+const TWO: &str = r#"
+name = "t"
+title = "t"
+duration = "10s"
+network = { rate = "10Mbit", delay = "1ms", queue = { kind = "droptail", limit = "1MB" } }
+stack = { s = {} }
+[[case]]
+name = "a"
+coupling = { shares = "rate" }
+guests = [
+    { name = "pair", count = 2, flows = 2, stack = "s" },
+    { name = "x", stack = "s", coupling = { group = "g", guest = "vm", weight = 2 } },
+    { name = "y", stack = "s", coupling = { group = "g", guest = "vm", weight = 2 } },
+]
+"#;
+
+fn read() -> Experiment {
+    let experiment = Experiment::from_str("t", TWO).expect("reads");
+    experiment.validate().expect("makes sense");
+    experiment
+}
+
+#[test]
+fn what_is_left_out_is_one_and_the_window() {
+    let experiment = read();
+    let case = experiment.case("a").expect("the case");
+    assert_eq!(case.coupling.shares, Shares::Rate);
+    assert_eq!(case.coupling.aggressiveness, 0.0);
+    assert_eq!(case.guests[0].coupling, None);
+    let expected = Coupling {
+        group: "g".into(),
+        guest: Some("vm".into()),
+        weight: 2,
+        priority: 1,
+    };
+    assert_eq!(case.guests[1].coupling, Some(expected));
+}
+
+/// A flow of an even rate.
+fn flow(group: &str, index: u32, goodput_bps: u64) -> FlowRecord {
+    let sample = |i: u64| FlowSample {
+        at_ns: i * 100_000_000,
+        delivered_bytes: goodput_bps * i / 80,
+        mss_bytes: 1_448,
+        ..FlowSample::default()
+    };
+    FlowRecord {
+        group: group.into(),
+        index,
+        samples: (0..=100).map(sample).collect(),
+        ..FlowRecord::default()
+    }
+}
+
+#[test]
+fn jains_index_of_guests_adds_up_what_their_flows_have() {
+    let experiment = read();
+    let record = RunRecord {
+        case: "a".into(),
+        flows: vec![
+            flow("pair", 0, 100_000),
+            flow("pair", 1, 300_000), // the first guest: 400 kb/s
+            flow("pair", 2, 200_000),
+            flow("pair", 3, 200_000), // the second: 400
+            flow("x", 0, 1_000_000),
+            flow("y", 0, 200_000), // vm: 1,200
+        ],
+        ..RunRecord::default()
+    };
+    let records = [record];
+    let jain = |rest: &str| {
+        let text = format!("kind = \"jain\"\ncase = \"a\"\n{rest}");
+        let measure: Measure = toml::from_str(&text).expect("a measure");
+        let measured = Repetition::of(&experiment, &records, 0).measure(&measure);
+        measured.expect("it is there")
+    };
+    let by_guest: f64 = 2_000.0 * 2_000.0 / (3.0 * (2.0 * 160_000.0 + 1_440_000.0));
+    assert!((jain("by = \"guest\"") - by_guest).abs() < 1e-9);
+    let squares = 10_000.0 + 90_000.0 + 2.0 * 40_000.0 + 1_000_000.0 + 40_000.0;
+    let by_flow: f64 = 2_000.0 * 2_000.0 / (6.0 * squares);
+    assert!((jain("") - by_flow).abs() < 1e-9);
+    assert_eq!(jain("by = \"flow\""), jain(""));
+    assert!((jain("by = \"guest\"\nof = [\"pair\"]") - 1.0).abs() < 1e-9);
+}

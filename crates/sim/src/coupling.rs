@@ -1,0 +1,183 @@
+//! Guests whose connections share one window (ctrlTCP; docs/ctrltcp.md): after each event of a
+//! connection what its own law has computed goes to its group's controller, and the answer back,
+//! before anything is sent by it.
+
+use std::collections::VecDeque;
+
+use uc_core::coupling::{Answer, Group, Guest, Member, Report, consts};
+use uc_net::Nanos;
+use uc_tcp::Connection;
+use uc_tcp::overrule::{Computed, Stage};
+
+use crate::membership::{CoupledGroup, Membership};
+
+/// Of those that wait for room, how many are looked at when there may be some.
+const ASKED_AT_ONCE: usize = 4;
+
+/// The coupled groups of a scenario, in its order.
+#[derive(Clone, Debug, Default)]
+pub struct Couplings {
+    groups: Vec<Coupling>,
+    /// How many have ever waited.
+    tickets: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Coupling {
+    group: Group,
+    guests: Vec<Guest>,
+    /// Connections with less than their shares, which others' packets still fill: their places, and
+    /// their tickets, since a place may have another connection by then.
+    waiting: VecDeque<(usize, u64)>,
+}
+
+/// One connection of a coupled guest.
+#[derive(Clone, Debug)]
+pub struct Coupled {
+    membership: Membership,
+    member: Member,
+    is_registered: bool,
+    /// While it waits for room.
+    ticket: Option<u64>,
+}
+
+impl Coupled {
+    /// Where it belongs.
+    pub fn membership(&self) -> Membership {
+        self.membership
+    }
+
+    /// One that hasn't registered yet.
+    pub fn new(membership: Membership) -> Coupled {
+        Coupled {
+            membership,
+            member: Member::default(),
+            is_registered: false,
+            ticket: None,
+        }
+    }
+}
+
+impl Couplings {
+    /// At time zero.
+    pub fn new(groups: &[CoupledGroup]) -> Couplings {
+        let guest = |&weight: &u8| Guest {
+            weight: weight.into(),
+            ..Guest::default()
+        };
+        let open = |group: &CoupledGroup| Coupling {
+            group: Group::open(&group.policy, 0),
+            guests: group.weights.iter().map(guest).collect(),
+            waiting: VecDeque::new(),
+        };
+        Couplings {
+            groups: groups.iter().map(open).collect(),
+            tickets: 0,
+        }
+    }
+
+    /// Something has happened to a connection: it registers, is given its window, or leaves.
+    /// `place` is what [`Couplings::next_waiting`] calls it.
+    pub fn hear(&mut self, place: usize, coupled: &mut Coupled, tcp: &mut Connection, now: Nanos) {
+        let membership = coupled.membership;
+        let Coupling {
+            group,
+            guests,
+            waiting,
+        } = &mut self.groups[membership.group];
+        let (guest, member) = (&mut guests[membership.guest], &mut coupled.member);
+        let Some(computed) = tcp.computed(now) else {
+            coupled.ticket = None;
+            if std::mem::take(&mut coupled.is_registered) {
+                group.leave(guest, member, now.0);
+            }
+            return;
+        };
+        let report = report(&computed);
+        let answer = if coupled.is_registered {
+            group.update(guest, member, &report, now.0)
+        } else {
+            group.register(guest, member, membership.priority, &report, now.0)
+        };
+        coupled.is_registered = true;
+        tcp.obey(answer.cwnd_bytes, answer.ssthresh_bytes);
+        let share_bytes = group.share_bytes(guest, member);
+        let lacks = !computed.limited && is_below(&answer, share_bytes);
+        if lacks && coupled.ticket.is_none() {
+            self.tickets += 1;
+            coupled.ticket = Some(self.tickets);
+            waiting.push_back((place, self.tickets));
+        }
+    }
+
+    /// How many of a connection's group may wait for what its ACK has made room for.
+    pub fn waiting(&self, coupled: &Coupled) -> usize {
+        let waiting = &self.groups[coupled.membership.group].waiting;
+        waiting.len().min(ASKED_AT_ONCE)
+    }
+
+    /// The next of them, which [`Couplings::ask`] is for.
+    pub fn next_waiting(&mut self, membership: Membership) -> Option<(usize, u64)> {
+        self.groups[membership.group].waiting.pop_front()
+    }
+
+    /// One that waits is given what room there is now, and waits on if that is less than its share.
+    /// Whether it was given more.
+    pub fn ask(
+        &mut self,
+        (place, ticket): (usize, u64),
+        coupled: &mut Coupled,
+        tcp: &mut Connection,
+        now: Nanos,
+    ) -> bool {
+        if !coupled.is_registered || coupled.ticket != Some(ticket) {
+            return false;
+        }
+        let Coupling {
+            group,
+            guests,
+            waiting,
+        } = &mut self.groups[coupled.membership.group];
+        let (guest, member) = (&mut guests[coupled.membership.guest], &mut coupled.member);
+        let had_bytes = member.given_bytes;
+        let answer = group.ask(guest, member, now.0);
+        tcp.obey(answer.cwnd_bytes, answer.ssthresh_bytes);
+        if is_below(&answer, group.share_bytes(guest, member)) {
+            waiting.push_back((place, ticket));
+        } else {
+            coupled.ticket = None;
+        }
+        answer.cwnd_bytes > had_bytes
+    }
+}
+
+/// It has less than its share, for want of room alone.
+fn is_below(answer: &Answer, share_bytes: u64) -> bool {
+    u32::from(answer.state) < consts::RECOVERY && u64::from(answer.cwnd_bytes) < share_bytes
+}
+
+fn report(computed: &Computed) -> Report {
+    let microseconds = |time: Nanos| u32::try_from(time.0 / 1_000).unwrap_or(u32::MAX);
+    let state = match computed.stage {
+        Stage::SlowStart => consts::SLOW_START,
+        Stage::Avoidance => consts::AVOIDANCE,
+        Stage::Recovery => consts::RECOVERY,
+        Stage::Loss => consts::LOSS,
+    };
+    Report {
+        cwnd_bytes: computed.cwnd_bytes,
+        ssthresh_bytes: computed.ssthresh_bytes,
+        flight_bytes: computed.flight_bytes,
+        used_bytes: computed.used_bytes,
+        acked_bytes: computed.acked_bytes,
+        // the interface has RFC 6298's as TCPs keep it, times eight
+        srtt_us: computed
+            .srtt
+            .map_or(0, |srtt| microseconds(srtt).saturating_mul(8)),
+        lost_age_us: computed.lost_age.map_or(0, microseconds),
+        // no segment is larger than what an IP packet holds
+        mss_bytes: u16::try_from(computed.smss_bytes).unwrap_or(u16::MAX),
+        state: state as u8,
+        limited: computed.limited.into(),
+    }
+}

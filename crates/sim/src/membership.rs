@@ -1,0 +1,96 @@
+//! Who shares a window with whom: the coupled groups of a case.
+
+use std::collections::BTreeMap;
+
+use uc_core::coupling::{GroupPolicy, consts};
+use uc_experiment::{Coupling, CouplingRules, GroupSize, Shares};
+
+/// A group before anybody has spoken.
+#[derive(Clone, Debug)]
+pub struct CoupledGroup {
+    /// How it behaves.
+    pub policy: GroupPolicy,
+    /// Its guests' weights.
+    pub weights: Vec<u8>,
+}
+
+/// A flow's place in the coupled groups of its scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// The group's number.
+    pub group: usize,
+    /// The guest's number in it.
+    pub guest: usize,
+    /// Among its guest's flows.
+    pub priority: u8,
+}
+
+/// The groups of a case while its guests are gone through.
+#[derive(Debug)]
+pub struct Memberships<'a> {
+    policy: GroupPolicy,
+    groups: Vec<CoupledGroup>,
+    by_name: BTreeMap<&'a str, usize>,
+    /// Guests that go by a name, by their group's number and that.
+    named: BTreeMap<(usize, &'a str), usize>,
+}
+
+impl<'a> Memberships<'a> {
+    /// No groups, which will all have these rules.
+    pub fn new(rules: &CouplingRules) -> Memberships<'a> {
+        Memberships {
+            policy: policy(rules),
+            groups: Vec::new(),
+            by_name: BTreeMap::new(),
+            named: BTreeMap::new(),
+        }
+    }
+
+    /// One more guest, or one of whom a part is there already.
+    pub fn join(&mut self, coupling: &'a Coupling) -> Membership {
+        let group = *self.by_name.entry(&coupling.group).or_insert_with(|| {
+            self.groups.push(CoupledGroup {
+                policy: self.policy,
+                weights: Vec::new(),
+            });
+            self.groups.len() - 1
+        });
+        let weights = &mut self.groups[group].weights;
+        let mut enter = || {
+            weights.push(coupling.weight);
+            weights.len() - 1
+        };
+        let guest = match coupling.guest.as_deref() {
+            Some(name) => *self.named.entry((group, name)).or_insert_with(enter),
+            None => enter(),
+        };
+        Membership {
+            group,
+            guest,
+            priority: coupling.priority,
+        }
+    }
+
+    /// All of them.
+    pub fn into_groups(self) -> Vec<CoupledGroup> {
+        self.groups
+    }
+}
+
+fn policy(rules: &CouplingRules) -> GroupPolicy {
+    let shares = match rules.shares {
+        Shares::Window => consts::BY_WINDOW,
+        Shares::Rate => consts::BY_RATE,
+    };
+    let size = match rules.size {
+        GroupSize::Flows => consts::SIZE_FLOWS,
+        GroupSize::Guests => consts::SIZE_GUESTS,
+    };
+    GroupPolicy {
+        aggressiveness_q16: (rules.aggressiveness * 65_536.0).round() as u32,
+        burst_segments: rules.burst.unwrap_or(consts::BURST_SEGMENTS as u16),
+        shares: shares as _,
+        size: size as _,
+        ..GroupPolicy::default()
+    }
+}
