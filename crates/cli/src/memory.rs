@@ -12,6 +12,9 @@ const SAMPLE_BYTES: u128 = 140;
 /// What else is kept of a flow: its name, its links' totals, the gaps between its ACKs, and the
 /// round trips of its packets, most of which are within three powers of two: 128 bins each.
 const FLOW_BYTES: u128 = 3_000;
+/// A message that begins at a fixed time, with what a growing list holds ready for the next ones
+/// and its place among those that have not arrived.
+const MESSAGE_BYTES: u128 = 128;
 /// What else is kept of a run: counters by name, the links that all flows share.
 const RUN_BYTES: u128 = 4_000;
 
@@ -30,13 +33,20 @@ pub fn check(points: &[Point], repeat: u32) -> Result<()> {
         return Ok(());
     }
     let (samples, runs) = (size.samples, size.runs);
+    let (messages, less_often) = match size.messages {
+        0 => (String::new(), ""),
+        count => (
+            format!(" and {count} messages"),
+            "a larger `messages.every`, ",
+        ),
+    };
     let name = points
         .first()
         .map_or("", |point| point.experiment.name.as_str());
     bail!(
-        "{name}: all runs together ({runs}) keep {samples} samples, some {} GB of memory, and {} GB \
-         are the most; give a larger `sample`, fewer repetitions (--repeat), or run some of the \
-         sweep at a time (--point)",
+        "{name}: all runs together ({runs}) keep {samples} samples{messages}, some {} GB of memory, \
+         and {} GB are the most; give a larger `sample`, {less_often}fewer repetitions (--repeat), \
+         or run some of the sweep at a time (--point)",
         size.bytes().div_ceil(GIGABYTE),
         BYTES_MAX / GIGABYTE
     )
@@ -48,6 +58,7 @@ struct Size {
     runs: u128,
     flows: u128,
     samples: u128,
+    messages: u128,
 }
 
 impl Size {
@@ -61,10 +72,18 @@ impl Size {
         self.runs += repeat;
         self.flows += repeat * flows;
         self.samples += repeat * moments * (flows + 1);
+        let groups = case.guests.iter();
+        let messages: u128 = groups
+            .map(|group| group.timed_messages(experiment.duration))
+            .sum();
+        self.messages += repeat * messages;
     }
 
     fn bytes(&self) -> u128 {
-        self.runs * RUN_BYTES + self.flows * FLOW_BYTES + self.samples * SAMPLE_BYTES
+        self.runs * RUN_BYTES
+            + self.flows * FLOW_BYTES
+            + self.samples * SAMPLE_BYTES
+            + self.messages * MESSAGE_BYTES
     }
 }
 
@@ -106,6 +125,7 @@ guests = [{{ name = "g", stack = "s" }}]
             runs: 10,
             flows: 5 * 3,
             samples: 5 * 5 * (3 + 2),
+            messages: 0,
         };
         assert_eq!(size, expected);
     }
@@ -131,6 +151,22 @@ guests = [{{ name = "g", stack = "s" }}]
         // Many runs of nearly nothing fill it as well, and nothing overflows.
         told("5s", 1, u32::MAX);
         told("1ns", u32::MAX, u32::MAX);
+    }
+
+    #[test]
+    fn messages_at_fixed_times_are_counted_with_the_repetitions() {
+        let mut points = points("5s", 1);
+        for point in &mut points {
+            let messages = "{ messages = { sizes = \"1kB\", every = \"10us\" } }";
+            let set = format!("case.a.guests.g.application={messages}");
+            point.experiment.apply_set(&set).expect("applies");
+        }
+        // One at the start of each of the two flows, and 1,000,000 more.
+        assert!(check(&points, 23).is_ok());
+        let error = check(&points, 24).expect_err("is too much").to_string();
+        for part in ["and 48000048 messages", "larger `messages.every`"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use uc_experiment::{Echo, GuestEcn, Law, Nanos, Parameters};
+use uc_experiment::{Echo, GuestEcn, Law, Nanos, Parameters, TARGET_MIN};
 
 /// Each has its law's own value where it is not given.
 #[derive(Args, Default)]
@@ -91,7 +91,10 @@ impl ParameterArguments {
         {
             bail!("--{name} is a parameter of law delay: add --law delay, or leave it out");
         }
-        if law == Law::Delay && self.target.is_none_or(|target| target.0 == 0) {
+        if let Some(target) = self.target.filter(|target| *target < TARGET_MIN) {
+            bail!("--target {target} is below {TARGET_MIN}: give for example 800us");
+        }
+        if law == Law::Delay && self.target.is_none() {
             bail!(
                 "law delay has no default target: give --target, an idle path's round-trip time \
                  and the queue that you accept"
@@ -196,6 +199,13 @@ mod tests {
         };
         let text = refusal(&beta, Law::Ecn);
         assert!(text.contains("--beta") && text.contains("--law dctcp"));
+        let target = |ns| ParameterArguments {
+            target: Some(Nanos(ns)),
+            ..ParameterArguments::default()
+        };
+        let text = refusal(&target(999), Law::Delay);
+        assert_eq!(text, "--target 999ns is below 1us: give for example 800us");
+        assert!(target(1_000).parameters(Law::Delay).is_ok());
         let observe = ParameterArguments {
             observe: true,
             ..ParameterArguments::default()
