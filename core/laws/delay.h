@@ -182,9 +182,10 @@ static __always_inline void uc_delay_ack(struct uc_flow *flow, const struct uc_a
 		return;
 	uc_rfc_pull_along(flow);
 	target_us = uc_delay_target_us(flow);
-	/* One sample is enough to grow or not; to decrease it takes two in a row. A guest that sends
-	 * one segment of a window of two, the second being a few bytes too large for the window's
-	 * scale, gives none for ever: what has a lone segment in flight may grow until it has two. */
+	/* One sample is enough to grow or not; to decrease it takes two in a row. A guest that
+	 * sends one segment of a window of two, the second being a few bytes too large for the
+	 * window's scale, gives none for ever: what has a lone segment in flight may grow until it
+	 * has two. */
 	if (delay->last_us < target_us) {
 		if ((delay->last_us || uc_was_alone(flow, ack->acked_bytes)) &&
 		    flow->bits & UC_FLOW_LIMITED)
