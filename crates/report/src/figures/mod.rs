@@ -3,6 +3,7 @@
 //! values, transfers, round trips, gaps and α where they were recorded.
 
 mod along;
+mod cumulative;
 mod gaps;
 mod goodput;
 mod round_trips;

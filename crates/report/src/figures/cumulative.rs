@@ -1,0 +1,44 @@
+//! A cumulative distribution of times for each group, over a logarithmic axis.
+
+use uc_experiment::Guests;
+
+use super::{Figure, Stage};
+use crate::Error;
+use crate::axis::Axis;
+use crate::chart::Mark;
+use crate::panels::{Draft, extent, on_axes};
+use crate::scene::Scene;
+
+/// What is written at such a figure.
+pub(super) struct Words<'a> {
+    pub title: &'a str,
+    pub caption: &'a str,
+    pub x: &'a str,
+    pub y: &'a str,
+}
+
+/// The figure of what `points` tells of a group: milliseconds, and the part that took no longer.
+/// A group without points has no curve.
+pub(super) fn figure(
+    stage: &Stage<'_, '_>,
+    words: &Words<'_>,
+    points: impl Fn(&Scene<'_>, &Guests) -> Vec<(f64, f64)>,
+) -> Result<Figure, Error> {
+    let draft = |scene: &&Scene<'_>| {
+        let curve = |guests: &Guests| {
+            let points = points(scene, guests);
+            let ink = stage.cast.ink(scene, &guests.name);
+            (!points.is_empty()).then_some((ink, Mark::Line { points, width: 2 }))
+        };
+        Draft::new(
+            &scene.title,
+            scene.case.guests.iter().filter_map(curve).collect(),
+        )
+    };
+    let drafts: Vec<Draft> = stage.shown.iter().map(draft).collect();
+    let (least, most) = extent(drafts.iter().flat_map(Draft::line_xs));
+    let least = least.max(1e-4);
+    let x = Axis::logarithmic(least..most.max(least), words.x);
+    let y = Axis::linear(0.0..1.04, words.y);
+    Ok(stage.figure(words.title, words.caption, on_axes(drafts, &x, &y)?))
+}
