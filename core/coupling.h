@@ -21,6 +21,7 @@
 #ifndef UC_COUPLING_H
 #define UC_COUPLING_H
 
+#include "coupling/segments.h"
 #include "coupling/window.h"
 
 /* What the flow has in its guest's pool from now on. */

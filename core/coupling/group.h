@@ -33,7 +33,8 @@ struct uc_ccc_policy {
 	__u32 silence_us;       /* the least length of an epoch; 0: 200 ms */
 	__u32 window_max_bytes; /* of the whole group; 0: 2^30 */
 	__u16 burst_segments;   /* what a flow may send at once though the others' packets are still
-				 * in   flight; 0: 10 (RFC 6928); 65535: all of its share */
+				 * in flight; 0: 2, for which no delayed ACK waits;
+				 * 65535: all of its share */
 	__u8 shares;            /* enum uc_ccc_shares */
 	__u8 size;              /* enum uc_ccc_size: what n counts, of what the window limits */
 };
@@ -73,7 +74,7 @@ _Static_assert(sizeof(struct uc_ccc_guest) <= 256, "a coupled guest: four cache 
 _Static_assert(sizeof(struct uc_ccc) <= 256, "a group: four cache lines");
 
 #define UC_CCC_SILENCE_US     200000U
-#define UC_CCC_BURST_SEGMENTS 10U
+#define UC_CCC_BURST_SEGMENTS 2U
 #define UC_CCC_WEIGHT_MAX     255U
 #define UC_CCC_UNIT           (1U << 16) /* weight of priority 1 where shares are windows */
 #define UC_CCC_SRTT_GUESS_US  (1U << 13) /* ×8, a millisecond, before anybody has measured */

@@ -17,6 +17,8 @@
 #define UC_CCC_ONE_Q16 (1ULL << 16)
 /* n is not counted any further. */
 #define UC_CCC_SIZE_MAX (1U << 14)
+/* Of a group that fell silent: the initial window of RFC 6928. */
+#define UC_CCC_RESTART_SEGMENTS 10U
 
 static __always_inline void uc_ccc_set_window(struct uc_ccc *ccc, __u64 window_q16)
 {
@@ -194,7 +196,7 @@ static __always_inline void uc_ccc_restart(struct uc_ccc *ccc, __u32 mss_bytes)
 	if (ccc->ssthresh_bytes != UC_CCC_INFINITE_SSTHRESH)
 		ccc->ssthresh_bytes = uc_most(ccc->ssthresh_bytes, window_bytes / 4 * 3);
 	uc_ccc_set_window(
-		ccc, uc_least(ccc->window_q16, ((__u64)UC_CCC_BURST_SEGMENTS * mss_bytes) << 16));
+		ccc, uc_least(ccc->window_q16, ((__u64)UC_CCC_RESTART_SEGMENTS * mss_bytes) << 16));
 }
 
 #endif

@@ -18,6 +18,8 @@ pub type Group = sys::uc_ccc;
 pub type Guest = sys::uc_ccc_guest;
 /// One connection.
 pub type Member = sys::uc_ccc_flow;
+/// A flow's window in whole segments, whose mean is what it was given; all zero is a new flow's.
+pub type Segments = sys::uc_ccc_segments;
 
 /// Constants of the interface under their C names without the prefix.
 pub mod consts {
@@ -32,6 +34,15 @@ pub mod consts {
 
     /// A bandwidth–delay product that no group exceeds.
     pub const WINDOW_MAX_BYTES: u32 = 1 << 30;
+}
+
+impl Segments {
+    /// An answer's window in bytes of whole segments: what it is more or less than the answer is to
+    /// be taken off the window that the flow reports next. `acked_bytes` as in the report before.
+    pub fn whole(&mut self, cwnd_bytes: u32, acked_bytes: u32, mss_bytes: u16) -> u32 {
+        // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+        unsafe { sys::uc_shim_ccc_whole(self, cwnd_bytes, acked_bytes, mss_bytes) }
+    }
 }
 
 impl Group {

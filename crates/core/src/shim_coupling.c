@@ -17,6 +17,8 @@ void uc_shim_ccc_leave(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc
 		       __u64 now_ns);
 __u32 uc_shim_ccc_window_bytes(const struct uc_ccc *ccc);
 __u64 uc_shim_ccc_epoch_ns(const struct uc_ccc *ccc);
+__u32 uc_shim_ccc_whole(struct uc_ccc_segments *segments, __u32 cwnd_bytes, __u32 acked_bytes,
+			__u16 mss_bytes);
 __u64 uc_shim_ccc_share_bytes(const struct uc_ccc *ccc, const struct uc_ccc_guest *guest,
 			      const struct uc_ccc_flow *flow);
 void uc_shim_lisa_register(struct uc_lisa *lisa, struct uc_lisa_flow *flow, __u64 id,
@@ -65,6 +67,12 @@ void uc_shim_ccc_leave(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc
 __u32 uc_shim_ccc_window_bytes(const struct uc_ccc *ccc)
 {
 	return uc_ccc_window_bytes(ccc);
+}
+
+__u32 uc_shim_ccc_whole(struct uc_ccc_segments *segments, __u32 cwnd_bytes, __u32 acked_bytes,
+			__u16 mss_bytes)
+{
+	return uc_ccc_whole(segments, cwnd_bytes, acked_bytes, mss_bytes);
 }
 
 __u64 uc_shim_ccc_epoch_ns(const struct uc_ccc *ccc)

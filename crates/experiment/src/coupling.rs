@@ -36,7 +36,7 @@ pub struct CouplingRules {
     /// What n counts. Default `flows`.
     pub size: GroupSize,
     /// Segments that a flow may send at once into a share that others' packets still fill, 1 to
-    /// 65535 (all of it). Default 10.
+    /// 65535 (all of it). Default 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u16>,
 }

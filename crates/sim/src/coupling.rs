@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use uc_core::coupling::{Answer, Group, Guest, Member, Report, consts};
+use uc_core::coupling::{Answer, Group, Guest, Member, Report, Segments, consts};
 use uc_net::Nanos;
 use uc_tcp::Connection;
 use uc_tcp::overrule::{Computed, Stage};
@@ -36,6 +36,9 @@ struct Coupling {
 pub struct Coupled {
     membership: Membership,
     member: Member,
+    segments: Segments,
+    /// What its window is more than it was given, since it sends whole segments; or less.
+    beyond_bytes: i64,
     is_registered: bool,
     /// While it waits for room.
     ticket: Option<u64>,
@@ -52,9 +55,31 @@ impl Coupled {
         Coupled {
             membership,
             member: Member::default(),
+            segments: Segments::default(),
+            beyond_bytes: 0,
             is_registered: false,
             ticket: None,
         }
+    }
+
+    /// What it reports of what its law has computed.
+    fn report(&self, computed: &Computed) -> Report {
+        let cwnd_bytes = i64::from(computed.cwnd_bytes) - self.beyond_bytes;
+        Report {
+            cwnd_bytes: u32::try_from(cwnd_bytes).unwrap_or(0),
+            ..report(computed)
+        }
+    }
+
+    /// The answer as its window: outside recovery in whole segments, which are all that it sends.
+    fn obey(&mut self, tcp: &mut Connection, answer: &Answer, acked_bytes: u32) {
+        let mut cwnd_bytes = answer.cwnd_bytes;
+        if u32::from(answer.state) < consts::RECOVERY {
+            let mss_bytes = self.member.mss_bytes;
+            cwnd_bytes = self.segments.whole(cwnd_bytes, acked_bytes, mss_bytes);
+        }
+        self.beyond_bytes = i64::from(cwnd_bytes) - i64::from(answer.cwnd_bytes);
+        tcp.obey(cwnd_bytes, answer.ssthresh_bytes);
     }
 }
 
@@ -85,23 +110,24 @@ impl Couplings {
             guests,
             waiting,
         } = &mut self.groups[membership.group];
-        let (guest, member) = (&mut guests[membership.guest], &mut coupled.member);
+        let guest = &mut guests[membership.guest];
         let Some(computed) = tcp.computed(now) else {
             coupled.ticket = None;
             if std::mem::take(&mut coupled.is_registered) {
-                group.leave(guest, member, now.0);
+                group.leave(guest, &mut coupled.member, now.0);
             }
             return;
         };
-        let report = report(&computed);
+        let report = coupled.report(&computed);
+        let member = &mut coupled.member;
         let answer = if coupled.is_registered {
             group.update(guest, member, &report, now.0)
         } else {
             group.register(guest, member, membership.priority, &report, now.0)
         };
         coupled.is_registered = true;
-        tcp.obey(answer.cwnd_bytes, answer.ssthresh_bytes);
-        let share_bytes = group.share_bytes(guest, member);
+        coupled.obey(tcp, &answer, report.acked_bytes);
+        let share_bytes = group.share_bytes(guest, &coupled.member);
         let lacks = !computed.limited && is_below(&answer, share_bytes);
         if lacks && coupled.ticket.is_none() {
             self.tickets += 1;
@@ -138,11 +164,11 @@ impl Couplings {
             guests,
             waiting,
         } = &mut self.groups[coupled.membership.group];
-        let (guest, member) = (&mut guests[coupled.membership.guest], &mut coupled.member);
-        let had_bytes = member.given_bytes;
-        let answer = group.ask(guest, member, now.0);
-        tcp.obey(answer.cwnd_bytes, answer.ssthresh_bytes);
-        if is_below(&answer, group.share_bytes(guest, member)) {
+        let guest = &mut guests[coupled.membership.guest];
+        let had_bytes = coupled.member.given_bytes;
+        let answer = group.ask(guest, &mut coupled.member, now.0);
+        coupled.obey(tcp, &answer, 0);
+        if is_below(&answer, group.share_bytes(guest, &coupled.member)) {
             waiting.push_back((place, ticket));
         } else {
             coupled.ticket = None;

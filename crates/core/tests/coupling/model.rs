@@ -279,7 +279,7 @@ impl Model {
             .map(|(_, guest)| guest.held.flight)
             .sum();
         let burst = match self.policy.burst_segments {
-            0 => 10,
+            0 => 2,
             segments => segments,
         };
         let flow = self.flows.get_mut(&id).expect("it is asked for");
