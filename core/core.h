@@ -8,8 +8,9 @@
  *   uc_open()       for a SYN, with the port's policy: is this a flow to translate?
  *   uc_translate()  for everything else of a known flow
  *
- * and writes what uc_edit says. The core reads no packet, calls no helper, keeps no global, never
- * asks for the time, and uses integers only.
+ * (and, where law `coupled` may be, uc_tell_share(): laws/coupled.h) and writes what uc_edit says.
+ * The core reads no packet, calls no helper, keeps no global, never asks for the time, and uses
+ * integers only.
  *
  * A walk through it: a SYN of the guest gets ECE and CWR (handshake.h). The guest's data leave as
  * ECT(0) and are counted (track.h). A switch marks one; the receiver's ACK carries ECE; the law
@@ -42,6 +43,8 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 	sent = uc_track_sent(flow, segment, now_ns);
 	if (sent != UC_SENT_NOTHING)
 		uc_law_sent(flow, sent, segments, idle_us);
+	if (uc_is_coupled(&flow->policy))
+		uc_coupled_sent(flow, sent);
 	/* the guest goes on: the reset that was seen was not one for it */
 	flow->bits &= ~UC_FLOW_RESET;
 	return sent;
@@ -57,7 +60,7 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 		return;
 	edit->flags &= ~(UC_ECE | UC_CWR);
 	edit->ecn = UC_NOT_ECT;
-	if (!uc_law_wants_ecn(&flow->policy))
+	if (!(flow->bits & UC_FLOW_ECN))
 		return;
 	/* RFC 3168 §6.1.4 to §6.1.6: ECT on new data only, not on retransmissions, pure ACKs or
 	 * window probes */
@@ -71,6 +74,42 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 	if (uc_law_marks_all(flow))
 		edit->ecn = UC_ECT0;
 	edit->flags = uc_echo_flags(flow, segment, edit->flags);
+}
+
+/* The window of an ACK to the guest, out of the law's. */
+static __always_inline void uc_tell(struct uc_flow *flow, const struct uc_segment *segment,
+				    __u8 duplicate, struct uc_edit *edit)
+{
+	__u8 observe = flow->policy.observe;
+
+	if (!observe)
+		edit->window = uc_window(flow, segment);
+	if (!observe && duplicate && uc_law_holds_duplicates(flow) &&
+	    flow->given_window <= segment->window &&
+	    (__u32)flow->given_window << (flow->wscale & 15) >= uc_flight_bytes(flow))
+		edit->window = flow->given_window;
+	flow->given_window = edit->window;
+	uc_give(flow, segment->ack + ((__u32)edit->window << (flow->wscale & 15)));
+}
+
+/*
+ * The end of what uc_awaits() began: the group's answer, or none from a home that found no group.
+ * Another CPU may have told the window of a later ACK meanwhile; then this one repeats that edge,
+ * in case the guest sees it first.
+ */
+static __always_inline void uc_tell_share(struct uc_flow *flow, const struct uc_segment *segment,
+					  __u8 awaits, const struct uc_ccc_answer *answer,
+					  struct uc_edit *edit)
+{
+	__u32 edge = uc_after(flow->snd_nxt, flow->edge) ? flow->snd_nxt : flow->edge;
+
+	if (answer)
+		uc_coupled_obey(flow, answer);
+	if (segment->ack == flow->snd_una)
+		uc_tell(flow, segment, awaits & UC_AWAITS_DUPLICATE, edit);
+	else if (uc_before(segment->ack, edge))
+		edit->window = uc_min(uc_units_up(edge - segment->ack, flow->wscale & 15),
+				      segment->window);
 }
 
 /* A segment to the guest in the middle of a flow. */
@@ -95,14 +134,9 @@ static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_se
 	if (ack.old)
 		return;
 	uc_law_ack(flow, &ack);
-	if (!observe)
-		edit->window = uc_window(flow, segment);
-	if (!observe && ack.duplicate && uc_law_holds_duplicates(flow) &&
-	    flow->given_window <= segment->window &&
-	    (__u32)flow->given_window << (flow->wscale & 15) >= uc_flight_bytes(flow))
-		edit->window = flow->given_window;
-	flow->given_window = edit->window;
-	uc_give(flow, segment->ack + ((__u32)edit->window << (flow->wscale & 15)));
+	if (uc_is_coupled(&flow->policy) && uc_coupled_ack(flow, &ack))
+		return;
+	uc_tell(flow, segment, ack.duplicate, edit);
 }
 
 /*

@@ -9,6 +9,7 @@
 #ifndef UC_FLOW_H
 #define UC_FLOW_H
 
+#include "coupling/segments.h"
 #include "policy.h"
 #include "segment.h"
 
@@ -48,6 +49,10 @@ enum uc_ca_state {
 #define UC_FLOW_PEER_DCTCP  0x20000 /* as far as its ECT on segments without data tells: echo.h */
 #define UC_FLOW_ECN         0x40000 /* the flow has ECN on the network: ECE means what it says */
 #define UC_FLOW_GIVEN       0x80000 /* a window was given, so furthest_edge is one */
+/* law `coupled` only */
+#define UC_FLOW_STALLED   0x100000 /* a timeout of which the group hasn't heard */
+#define UC_FLOW_AWAITS    0x200000 /* the window of the segment just seen is the group's to say */
+#define UC_FLOW_DUPLICATE 0x400000 /* and that segment is a duplicate ACK */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
@@ -64,10 +69,11 @@ struct uc_reno {
 	__u32 acked;       /* towards the next step of congestion avoidance */
 	__u32 recover;     /* RFC 6582; profile `linux`: the end of any reduction */
 	__u32 reduced_seq; /* profile `rfc`: ECE says nothing new until this is passed */
-	/* profile `linux` only: proportional rate reduction (RFC 6937) and cwnd validation */
+	/* profile `linux` only: proportional rate reduction (RFC 6937) */
 	__u32 prior_cwnd;
 	__u32 prr_delivered;
 	__u32 prr_out;
+	/* that and law `coupled`: cwnd validation */
 	__u32 max_flight; /* in the window that ends at usage_seq */
 	__u32 usage_seq;
 };
@@ -93,6 +99,15 @@ struct uc_delay {
 	struct uc_timer timers[UC_TIMERS];
 	__u32 last_us; /* the last two round-trip times since the last decrease; 0: none */
 	__u32 before_us;
+};
+
+/* What lies between two reports to the group: laws/coupled.h. */
+struct uc_coupled {
+	__u32 given_bytes;  /* the last answer, while nothing is being repaired; else 0 */
+	__s32 beyond_bytes; /* what cwnd, in whole segments, is more than that; or less */
+	__u32 acked_bytes;  /* since then */
+	__u32 events;       /* losses and cuts that were reported */
+	struct uc_ccc_segments segments;
 };
 
 struct uc_flow {
@@ -143,14 +158,23 @@ struct uc_flow {
 	__u8 backoffs; /* profile `rfc`: timeouts since the last round-trip time was measured */
 	struct uc_policy policy;
 
-	/* Law `delay` only, and last: a law that doesn't use it never touches its cache line. */
+	/* Of one law each, and last: a law that doesn't use them never touches their cache line. */
 	struct uc_delay delay;
+	struct uc_coupled coupled;
 };
 
 _Static_assert(sizeof(struct uc_segment) == 24, "the contract with the homes: size of uc_segment");
 _Static_assert(__builtin_offsetof(struct uc_flow, delay) <= 192,
 	       "what every law needs must stay within three cache lines");
 _Static_assert(sizeof(struct uc_flow) <= 256, "a flow must stay within four cache lines");
+
+/* Has the flow's connection ended, as far as the host can see? */
+static __always_inline __u8 uc_is_closed(const struct uc_flow *flow)
+{
+	__u32 both = UC_FLOW_FIN_GUEST | UC_FLOW_FIN_PEER;
+
+	return flow->bits & UC_FLOW_RESET || (flow->bits & both) == both;
+}
 
 static __always_inline __u32 uc_flight_bytes(const struct uc_flow *flow)
 {

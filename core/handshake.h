@@ -46,14 +46,6 @@ static __always_inline enum uc_reason uc_forbidden(const struct uc_segment *segm
 	return UC_TRANSLATED;
 }
 
-/* Has the flow's connection ended, as far as the host can see? */
-static __always_inline __u8 uc_is_closed(const struct uc_flow *flow)
-{
-	__u32 both = UC_FLOW_FIN_GUEST | UC_FLOW_FIN_PEER;
-
-	return flow->bits & UC_FLOW_RESET || (flow->bits & both) == both;
-}
-
 /*
  * A SYN, from either end. flow: zeroed, or what was known of these addresses and ports before.
  * UC_TRANSLATED: enter the flow, or go on with it. UC_NO_HANDSHAKE: the segment passes, what was
@@ -66,7 +58,7 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 	__u8 from_guest = segment->direction == UC_FROM_GUEST;
 	__u8 again = flow->syns && flow->stage == UC_SYN_SENT && flow->snd_una == segment->seq;
 	__u8 syns = again ? flow->syns + (flow->syns < 255) : 1;
-	__u8 asked = again && flow->bits & UC_FLOW_ECN;
+	__u8 asked = again && flow->bits & UC_FLOW_ECN, offered;
 	struct uc_flow fresh = {};
 	enum uc_reason reason = uc_forbidden(segment);
 
@@ -98,7 +90,8 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 	if (segment->options & UC_OPT_TIMESTAMPS)
 		flow->bits |= UC_FLOW_TIMESTAMPS;
 	/* a host asks for it by policy; who is observed, by itself, in one of its SYNs */
-	if (uc_law_wants_ecn(policy) && (!policy->observe || uc_asks_for_ecn(segment) || asked))
+	offered = from_guest && !policy->observe ? 1 : uc_asks_for_ecn(segment);
+	if (uc_law_wants_ecn(policy) && (offered || asked) && !(segment->options & UC_OPT_AE))
 		flow->bits |= UC_FLOW_ECN;
 	if (from_guest) {
 		flow->timed_ns = now_ns;
@@ -134,7 +127,10 @@ static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segme
 	if (flow->bits & UC_FLOW_TIMESTAMPS)
 		mss_bytes -= UC_TIMESTAMPS_BYTES;
 	flow->mss_bytes = mss_bytes;
-	if (!uc_agrees_to_ecn(answer) && flow->policy.observe)
+	/* who answers in the guest's name is the host; of a law that needs no ECN, the peer may
+	 * have refused it */
+	if ((!uc_agrees_to_ecn(answer) || answer->options & UC_OPT_AE) &&
+	    (flow->policy.observe || answer->direction == UC_TO_GUEST))
 		flow->bits &= ~UC_FLOW_ECN;
 	flow->stage = UC_TRANSLATING;
 	/* the guest's SYN or SYN-ACK was the segment before una: no retransmission can equal it */
@@ -169,7 +165,7 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 			edit->flags &= ~(UC_ECE | UC_CWR);
 		if (reason != UC_TRANSLATED)
 			return reason;
-		if (uc_law_wants_ecn(&flow->policy) &&
+		if (uc_law_needs_ecn(&flow->policy) &&
 		    ((!uc_agrees_to_ecn(segment) && !observe) || segment->options & UC_OPT_AE))
 			return UC_PEER_REFUSED_ECN;
 		/* data in the SYN that the peer didn't take will be sent again, as new */
@@ -226,7 +222,7 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 		if (uc_is_coarse(flow) && !observe)
 			return UC_COARSE_WINDOW;
 	}
-	if (observe || !uc_law_wants_ecn(&flow->policy))
+	if (observe || !(flow->bits & UC_FLOW_ECN))
 		return UC_TRANSLATED;
 	/* RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and not CWR, and is not ECT; in law `dctcp`
 	 * it is (RFC 8257 §3.6), where a SYN is not: classic listeners refuse one that is */

@@ -9,7 +9,8 @@
  * something else (RFC 9768 §3.1).
  *
  * A flow that is only observed keeps what its ends agree on, with ECN or without. A law that has no
- * use for marks makes no offer, and needs none of the peer.
+ * use for marks makes no offer, and needs none of the peer; law `coupled` makes one, and goes on
+ * without where the peer makes none.
  */
 #ifndef UC_OFFER_H
 #define UC_OFFER_H
@@ -41,7 +42,7 @@ static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
 					       const struct uc_segment *syn)
 {
 	if (syn->direction != UC_FROM_GUEST) {
-		if (!uc_law_wants_ecn(policy))
+		if (!uc_law_needs_ecn(policy))
 			return UC_TRANSLATED;
 		if (syn->options & UC_OPT_AE)
 			return UC_PEER_REFUSED_ECN;

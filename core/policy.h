@@ -13,6 +13,9 @@ enum uc_law {
 	UC_LAW_ECN,   /* NewReno with RFC 3168 */
 	UC_LAW_DCTCP, /* RFC 8257 */
 	UC_LAW_DELAY, /* Swift (SIGCOMM 2020), as far as a window can carry it */
+	/* NewReno, with RFC 3168 where the peer speaks it, whose window is the flow's share of its
+	 * group's: laws/coupled.h */
+	UC_LAW_COUPLED,
 };
 
 enum uc_profile {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Laws that answer ECE: `ecn` (RFC 3168) and `dctcp` (RFC 8257), over either profile of NewReno.
- * Also the one way by which every caller reaches a law, `delay` too.
+ * Also the one way by which every caller reaches a law, `delay` and `coupled` too.
  */
 #ifndef UC_LAWS_ECN_H
 #define UC_LAWS_ECN_H
 
+#include "coupled.h"
 #include "dctcp.h"
 #include "delay.h"
 #include "reno_linux.h"
@@ -20,6 +21,12 @@
  * new data that RFC 5681 and RFC 6937 let out during a round trip of it.
  */
 #define UC_GUARDED_REPAIR_SSTHRESH 3
+
+/* Can the law do without marks? Then a peer that doesn't speak ECN is no reason to pass. */
+static __always_inline __u8 uc_law_needs_ecn(const struct uc_policy *policy)
+{
+	return policy->law == UC_LAW_ECN || policy->law == UC_LAW_DCTCP;
+}
 
 /* Has the law a use for marks? If not, no offer is made for it, and nothing that the flow sends is
  * ECN-capable: the network must not mark what nobody answers for (RFC 3168 §5). */

@@ -20,7 +20,8 @@ pub type Segment = sys::uc_segment;
 pub type Edit = sys::uc_edit;
 /// What the operator wants of a port.
 pub type Policy = sys::uc_policy;
-/// All that the host knows of one flow; at most 256 bytes, the last 40 for law `delay` alone.
+/// All that the host knows of one flow; at most 256 bytes, the last for law `delay` and law
+/// `coupled` alone.
 pub type Flow = sys::uc_flow;
 
 /// Constants of the contract under their C names without the prefix.
@@ -34,14 +35,15 @@ pub mod consts {
         UC_FLOW_SACK as FLOW_SACK, UC_FROM_GUEST as FROM_GUEST,
         UC_GUEST_ECN_PASS as GUEST_ECN_PASS, UC_GUEST_ECN_TRANSLATE as GUEST_ECN_TRANSLATE,
         UC_IDLE_CLOSED_NS as IDLE_CLOSED_NS, UC_IDLE_HANDSHAKE_NS as IDLE_HANDSHAKE_NS,
-        UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_LAW_DCTCP as LAW_DCTCP,
-        UC_LAW_DELAY as LAW_DELAY, UC_LAW_ECN as LAW_ECN, UC_LAW_PASS as LAW_PASS,
-        UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE, UC_OPT_MPTCP as OPT_MPTCP,
-        UC_OPT_MSS as OPT_MSS, UC_OPT_SACK as OPT_SACK, UC_OPT_SIGNED as OPT_SIGNED,
-        UC_OPT_TIMESTAMPS as OPT_TIMESTAMPS, UC_OPT_WSCALE as OPT_WSCALE,
-        UC_PROFILE_LINUX as PROFILE_LINUX, UC_PROFILE_RFC as PROFILE_RFC, UC_PSH as PSH,
-        UC_RST as RST, UC_SYN as SYN, UC_SYN_RECEIVED as SYN_RECEIVED, UC_SYN_SENT as SYN_SENT,
-        UC_TO_GUEST as TO_GUEST, UC_TRANSLATING as TRANSLATING,
+        UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_LAW_COUPLED as LAW_COUPLED,
+        UC_LAW_DCTCP as LAW_DCTCP, UC_LAW_DELAY as LAW_DELAY, UC_LAW_ECN as LAW_ECN,
+        UC_LAW_PASS as LAW_PASS, UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE,
+        UC_OPT_MPTCP as OPT_MPTCP, UC_OPT_MSS as OPT_MSS, UC_OPT_SACK as OPT_SACK,
+        UC_OPT_SIGNED as OPT_SIGNED, UC_OPT_TIMESTAMPS as OPT_TIMESTAMPS,
+        UC_OPT_WSCALE as OPT_WSCALE, UC_PROFILE_LINUX as PROFILE_LINUX,
+        UC_PROFILE_RFC as PROFILE_RFC, UC_PSH as PSH, UC_RST as RST, UC_SYN as SYN,
+        UC_SYN_RECEIVED as SYN_RECEIVED, UC_SYN_SENT as SYN_SENT, UC_TO_GUEST as TO_GUEST,
+        UC_TRANSLATING as TRANSLATING,
     };
 }
 
@@ -97,10 +99,48 @@ pub fn translate(flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Ed
     (Reason::from_code(reason), edit)
 }
 
+/// The window of a segment that [`translate`] saw is its group's to say: what [`tell_share`] takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaits(u8);
+
+/// Directly after [`translate`]: does the window of that segment wait for a share (law `coupled`)?
+pub fn awaits(flow: &mut Flow) -> Option<Awaits> {
+    // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+    let awaits = unsafe { sys::uc_shim_awaits(flow) };
+    (awaits != 0).then_some(Awaits(awaits))
+}
+
+/// What a coupled flow has to tell its group. A loss is told once.
+pub fn report(flow: &mut Flow, now_ns: u64) -> coupling::Report {
+    let mut report = coupling::Report::default();
+    // SAFETY: both pointers are valid for the call and the C side keeps neither.
+    unsafe { sys::uc_shim_report(flow, now_ns, &mut report) };
+    report
+}
+
+/// The group's answer, as the window of the segment that waits for it; none: the shadow's own.
+pub fn tell_share(
+    flow: &mut Flow,
+    segment: &Segment,
+    awaits: Awaits,
+    answer: Option<&coupling::Answer>,
+    edit: &mut Edit,
+) {
+    let answer = answer.map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the pointers are valid for the call, `answer` may be null, and the C side keeps none.
+    unsafe { sys::uc_shim_tell_share(flow, segment, awaits.0, answer, edit) };
+}
+
 /// May an idle flow's place be given to another?
 pub fn is_stale(flow: &Flow, now_ns: u64) -> bool {
     // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
     unsafe { sys::uc_shim_is_stale(flow, now_ns) != 0 }
+}
+
+/// Has the connection ended, as far as the host can see? Then a coupled flow leaves its group.
+pub fn is_closed(flow: &Flow) -> bool {
+    // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+    unsafe { sys::uc_shim_is_closed(flow) != 0 }
 }
 
 /// The window that the law allows, in bytes from `snd_una`; 2³¹−1 where it throttles nothing.
@@ -124,6 +164,7 @@ pub fn law_label(flow: &Flow) -> &'static str {
         consts::LAW_ECN => "ecn",
         consts::LAW_DCTCP => "dctcp",
         consts::LAW_DELAY => "delay",
+        consts::LAW_COUPLED => "coupled",
         _ => "pass",
     }
 }

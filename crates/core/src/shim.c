@@ -8,6 +8,11 @@ enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *
 				 __u64 now_ns, struct uc_edit *edit);
 __u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns);
 __u32 uc_shim_window_bytes(const struct uc_flow *flow);
+__u8 uc_shim_is_closed(const struct uc_flow *flow);
+__u8 uc_shim_awaits(struct uc_flow *flow);
+void uc_shim_report(struct uc_flow *flow, __u64 now_ns, struct uc_ccc_report *report);
+void uc_shim_tell_share(struct uc_flow *flow, const struct uc_segment *segment, __u8 awaits,
+			const struct uc_ccc_answer *answer, struct uc_edit *edit);
 int uc_shim_forgets(__u32 reason);
 int uc_shim_drops(__u32 reason);
 const char *uc_shim_reason_label(__u32 reason);
@@ -33,6 +38,27 @@ __u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns)
 __u32 uc_shim_window_bytes(const struct uc_flow *flow)
 {
 	return uc_law_window_bytes(flow);
+}
+
+__u8 uc_shim_is_closed(const struct uc_flow *flow)
+{
+	return uc_is_closed(flow);
+}
+
+__u8 uc_shim_awaits(struct uc_flow *flow)
+{
+	return uc_awaits(flow);
+}
+
+void uc_shim_report(struct uc_flow *flow, __u64 now_ns, struct uc_ccc_report *report)
+{
+	*report = uc_coupled_report(flow, now_ns);
+}
+
+void uc_shim_tell_share(struct uc_flow *flow, const struct uc_segment *segment, __u8 awaits,
+			const struct uc_ccc_answer *answer, struct uc_edit *edit)
+{
+	uc_tell_share(flow, segment, awaits, answer, edit);
 }
 
 int uc_shim_forgets(__u32 reason)

@@ -69,7 +69,8 @@ pub struct Guests {
     /// real kernels, `rfc` in the simulator).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
-    /// The coupled congestion controller that overrules the guests' own; none where absent.
+    /// The coupled congestion controller that overrules the guests' own, or, with law `coupled`,
+    /// their ports' shadows; none where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coupling: Option<Coupling>,
     /// Parallel flows of each guest; one where absent.
@@ -150,6 +151,8 @@ pub enum Law {
     Dctcp,
     /// Swift's target delay (SIGCOMM 2020), on the round trip that the host measures.
     Delay,
+    /// ctrlTCP on the host: each flow's window is its share of its group's.
+    Coupled,
 }
 
 impl Law {
@@ -160,6 +163,7 @@ impl Law {
             Law::Ecn => "ecn",
             Law::Dctcp => "dctcp",
             Law::Delay => "delay",
+            Law::Coupled => "coupled",
         }
     }
 }

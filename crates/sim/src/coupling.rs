@@ -1,6 +1,7 @@
 //! Guests whose connections share one window (ctrlTCP; docs/ctrltcp.md): after each event of a
 //! connection what its own law has computed goes to its group's controller, and the answer back,
-//! before anything is sent by it.
+//! before anything is sent by it. Or, with law `coupled`, their ports' shadows report instead of
+//! them, and the answer is in the windows that the guests are given.
 
 use std::collections::VecDeque;
 
@@ -133,6 +134,33 @@ impl Couplings {
             self.tickets += 1;
             coupled.ticket = Some(self.tickets);
             waiting.push_back((place, self.tickets));
+        }
+    }
+
+    /// A port's flow reports, or has ended and leaves: what [`crate::port::Share`] is. Nobody waits:
+    /// a port can't send a window before there is an ACK to carry it.
+    pub fn share(
+        &mut self,
+        coupled: &mut Coupled,
+        report: Option<&Report>,
+        now: Nanos,
+    ) -> Option<Answer> {
+        let membership = coupled.membership;
+        let Coupling { group, guests, .. } = &mut self.groups[membership.group];
+        let (guest, member) = (&mut guests[membership.guest], &mut coupled.member);
+        let was_registered = std::mem::replace(&mut coupled.is_registered, report.is_some());
+        match (report, was_registered) {
+            (Some(report), true) => Some(group.update(guest, member, report, now.0)),
+            (Some(report), false) => {
+                let priority = membership.priority;
+                Some(group.register(guest, member, priority, report, now.0))
+            }
+            (None, was_registered) => {
+                if was_registered {
+                    group.leave(guest, member, now.0);
+                }
+                None
+            }
         }
     }
 

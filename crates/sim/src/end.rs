@@ -3,7 +3,7 @@
 use uc_net::{HostId, Nanos, Network};
 use uc_tcp::{Connection, Segment};
 
-use crate::coupling::Coupled;
+use crate::coupling::{Coupled, Couplings};
 use crate::instruments::{Instruments, PacketRtts};
 use crate::packet::{Address, Packet};
 use crate::port::Port;
@@ -50,6 +50,8 @@ pub struct End {
     pub timer: TimerId,
     /// Its place among those with which it shares a window; at guests that do.
     pub coupled: Option<Box<Coupled>>,
+    /// The same of its port's flow; at ports with law `coupled`.
+    pub shares: Option<Box<Coupled>>,
     /// What is measured; at guests.
     pub instruments: Option<Box<Instruments>>,
     stage: Stage,
@@ -67,6 +69,7 @@ impl End {
             route,
             timer,
             coupled: None,
+            shares: None,
             instruments: None,
             stage: Stage::Opening,
             watched_bytes: 0,
@@ -120,11 +123,16 @@ impl End {
         mut segment: Segment,
         network: &mut Network<Packet>,
         rtts: &mut PacketRtts,
+        couplings: &mut Couplings,
     ) {
-        if let Some(port) = &mut self.port
-            && port.to_guest(now, &mut segment).drops()
-        {
-            return;
+        if let Some(port) = &mut self.port {
+            let shares = &mut self.shares;
+            let reason = port.to_guest_of(now, &mut segment, &mut |report| {
+                couplings.share(shares.as_mut()?, report, now)
+            });
+            if reason.drops() {
+                return;
+            }
         }
         if let Some(instruments) = &mut self.instruments {
             let (flow, port) = (self.route.flow, self.port.as_ref());

@@ -168,7 +168,8 @@ impl Hosts {
         if end.route.address != packet.to {
             return None;
         }
-        end.receive(self.now, packet.segment, &mut self.network, &mut self.rtts);
+        let (network, rtts) = (&mut self.network, &mut self.rtts);
+        end.receive(self.now, packet.segment, network, rtts, &mut self.couplings);
         if end.coupled.is_some() {
             self.couple(place);
         }

@@ -214,6 +214,7 @@ pub fn policy(law: Law, profile: Profile, parameters: &Parameters) -> Policy {
         Law::Ecn => consts::LAW_ECN,
         Law::Dctcp => consts::LAW_DCTCP,
         Law::Delay => consts::LAW_DELAY,
+        Law::Coupled => consts::LAW_COUPLED,
     };
     let profile = match profile {
         Profile::Linux => consts::PROFILE_LINUX,

@@ -1,13 +1,19 @@
 //! A tenant port in the simulator: the same C that the kernel runs, between a guest and the wire.
 //!
 //! What is done around the core is what `bpf/port.bpf.c` does: parse, find the flow, call the core,
-//! keep or forget the flow by the core's reason, write the edit, count the reason. A port has one
+//! ask the flow's group for its share, keep or forget the flow by the core's reason, write the edit,
+//! count the reason. A port has one
 //! flow, since in the simulator every connection of a guest passes through a port of its own; the
 //! bounded table and what a full one does are the kernel home's.
 
+use uc_core::coupling::{Answer, Report};
 use uc_core::{Compiled, Core, Edit, Flow, Policy, Reason, consts};
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Segment, flags};
+
+/// What a flow of law `coupled` tells its group: a report, or nothing once it has ended. And what
+/// it is told; nothing where it has no group.
+pub type Share<'a> = &'a mut dyn FnMut(Option<&Report>) -> Option<Answer>;
 
 /// The core on one connection of one guest.
 #[derive(Clone, Debug)]
@@ -39,12 +45,18 @@ impl<C: Core> Port<C> {
 
     /// A segment of the guest on its way to the network, edited in place.
     pub fn from_guest(&mut self, now: Nanos, segment: &mut Segment) -> Reason {
-        self.pass(now, segment, consts::FROM_GUEST)
+        self.pass(now, segment, consts::FROM_GUEST, &mut |_| None)
     }
 
     /// A segment out of the network on its way to the guest, edited in place.
     pub fn to_guest(&mut self, now: Nanos, segment: &mut Segment) -> Reason {
-        self.pass(now, segment, consts::TO_GUEST)
+        self.to_guest_of(now, segment, &mut |_| None)
+    }
+
+    /// The same for a port whose flow may have a group: `share` is asked where its window is the
+    /// group's.
+    pub fn to_guest_of(&mut self, now: Nanos, segment: &mut Segment, share: Share) -> Reason {
+        self.pass(now, segment, consts::TO_GUEST, share)
     }
 
     /// What the core knows of the connection; none before the handshake and where it was given up.
@@ -57,12 +69,12 @@ impl<C: Core> Port<C> {
         Reason::all().zip(self.counts.iter().copied())
     }
 
-    fn pass(&mut self, now: Nanos, segment: &mut Segment, direction: u32) -> Reason {
+    fn pass(&mut self, now: Nanos, segment: &mut Segment, direction: u32, share: Share) -> Reason {
         let parsed = parse(segment, direction);
         let (reason, edit) = if uc_core::is_syn(&parsed) {
             self.open(&parsed, now)
         } else {
-            self.translate(&parsed, now)
+            self.translate(&parsed, now, share)
         };
         write(segment, &edit);
         if let Some(count) = self.counts.get_mut(reason.code() as usize) {
@@ -88,11 +100,19 @@ impl<C: Core> Port<C> {
         (reason, edit)
     }
 
-    fn translate(&mut self, parsed: &uc_core::Segment, now: Nanos) -> (Reason, Edit) {
+    fn translate(&mut self, parsed: &uc_core::Segment, now: Nanos, share: Share) -> (Reason, Edit) {
         let Some(flow) = &mut self.flow else {
             return (Reason::NO_HANDSHAKE, uc_core::no_edit(parsed));
         };
-        let (reason, edit) = self.core.translate(flow, parsed, now.0);
+        let (reason, mut edit) = self.core.translate(flow, parsed, now.0);
+        if let Some(awaits) = uc_core::awaits(flow) {
+            let answer = if uc_core::is_closed(flow) {
+                share(None)
+            } else {
+                share(Some(&uc_core::report(flow, now.0)))
+            };
+            uc_core::tell_share(flow, parsed, awaits, answer.as_ref(), &mut edit);
+        }
         if reason.forgets() {
             self.flow = None;
         }

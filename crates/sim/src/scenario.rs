@@ -57,6 +57,14 @@ pub struct FlowPlan {
     pub application: Application,
 }
 
+impl FlowPlan {
+    /// Whether not the guest's TCP but its port's shadow is in the coupled group.
+    pub fn is_coupled_by_port(&self) -> bool {
+        let law = self.policy.map(|policy| u32::from(policy.law));
+        law == Some(uc_core::consts::LAW_COUPLED)
+    }
+}
+
 /// What a flow carries.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Application {

@@ -3,17 +3,22 @@
 use std::collections::BTreeMap;
 
 use super::{Check, check_name, ensure};
-use crate::case::Case;
+use crate::case::{Case, Law};
 
 pub(super) fn check_coupling(key: &str, case: &Case) -> Check {
     let mut weights = BTreeMap::new();
     let mut is_coupled = false;
     for (i, guests) in case.guests.iter().enumerate() {
+        let key = format!("{key}.guests.{i}.coupling");
         let Some(coupling) = &guests.coupling else {
+            ensure(guests.law != Some(Law::Coupled), &key, || {
+                "missing, and law coupled is about a group's window; give for example coupling = { \
+                 group = \"trunk\" }"
+                    .into()
+            })?;
             continue;
         };
         is_coupled = true;
-        let key = format!("{key}.guests.{i}.coupling");
         check_name(&format!("{key}.group"), &coupling.group)?;
         for (name, value) in [("weight", coupling.weight), ("priority", coupling.priority)] {
             ensure(value > 0, &format!("{key}.{name}"), || {

@@ -45,6 +45,10 @@ pub(super) fn check_parameters(key: &str, guests: &Guests) -> Check {
     ensure(!idle, &format!("{key}.guard"), || {
         "drops nothing on a port that only observes; leave out one of them".into()
     })?;
+    let idle = observe && guests.law == Some(Law::Coupled);
+    ensure(!idle, &format!("{key}.observe"), || {
+        "gives no windows, so law coupled has none to share; leave it out, or observe law ecn".into()
+    })?;
     let idle = observe && guest_ecn.is_some();
     ensure(!idle, &format!("{key}.guest_ecn"), || {
         "changes nothing on a port that only observes; leave out one of them".into()

@@ -61,12 +61,18 @@ impl Hosts {
     fn guest_end(&mut self, slot: Slot, flow: usize, plan: &FlowPlan, receiver: HostId) -> End {
         let iss = self.initial_sequence.bits32();
         let mut connection = Connection::client(&plan.guest_config, iss);
-        if plan.membership.is_some() {
+        let is_coupled = plan.membership.is_some() && !plan.is_coupled_by_port();
+        if is_coupled {
             connection.overrule();
         }
         let hosts = (plan.guest, receiver);
         let mut end = self.fresh_end(slot.end(Side::Guest), flow, hosts, connection, plan.policy);
-        end.coupled = plan.membership.map(|at| Box::new(Coupled::new(at)));
+        let coupled = plan.membership.map(|at| Box::new(Coupled::new(at)));
+        if is_coupled {
+            end.coupled = coupled;
+        } else {
+            end.shares = coupled;
+        }
         end.instruments = Some(Box::new(Instruments::new(plan.policy.as_ref())));
         end
     }
