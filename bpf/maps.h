@@ -55,6 +55,28 @@ struct {
 	__type(value, struct uc_hand);
 } hand SEC(".maps");
 
+/* A slot before it is entered: too large for the stack, and without a lock of its own. */
+struct uc_blank {
+	__u64 words[(sizeof(struct uc_slot) + 7) / 8];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct uc_blank);
+} blank SEC(".maps");
+
+static __always_inline struct uc_slot *uc_blank_slot(void)
+{
+	__u32 zero = 0;
+	struct uc_blank *slot = bpf_map_lookup_elem(&blank, &zero);
+
+	if (slot)
+		__builtin_memset(slot, 0, sizeof(*slot));
+	return (struct uc_slot *)slot;
+}
+
 static __always_inline void uc_count(enum uc_reason reason)
 {
 	__u32 index = reason;

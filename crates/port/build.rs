@@ -6,7 +6,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     let root = manifest.join("../..").canonicalize()?;
-    for folder in ["bpf", "core", "core/laws"] {
+    for folder in ["bpf", "core", "core/coupling", "core/laws"] {
         for entry in std::fs::read_dir(root.join(folder))? {
             println!("cargo:rerun-if-changed={}", entry?.path().display());
         }
@@ -30,8 +30,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     bindgen::Builder::default()
         .header(root.join("bpf/layout.h").to_string_lossy())
         .allowlist_type("uc_key|uc_slot|uc_hand|uc_place|__sk_buff")
-        .blocklist_type("uc_flow")
+        .allowlist_type("uc_port_coupling|uc_priority_key|uc_group|uc_group_guest|uc_member")
+        .blocklist_type("uc_flow|uc_ccc|uc_ccc_policy|uc_ccc_guest|uc_ccc_flow")
         .raw_line("use uc_core::Flow as uc_flow;")
+        .raw_line("use uc_core::coupling::{Group as uc_ccc, GroupPolicy as uc_ccc_policy};")
+        .raw_line("use uc_core::coupling::{Guest as uc_ccc_guest, Member as uc_ccc_flow};")
         .derive_default(true)
         .derive_eq(true)
         .derive_hash(true)

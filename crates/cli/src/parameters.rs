@@ -1,8 +1,11 @@
 //! What an operator can choose about a port's law, on the command line. The names are those of
 //! `parameters` in an experiment file.
 
+mod coupled;
+
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+pub use coupled::CoupledArguments;
 use uc_experiment::{Echo, GuestEcn, Law, Nanos, Parameters, TARGET_MIN};
 
 /// Each has its law's own value where it is not given.
@@ -98,6 +101,12 @@ impl ParameterArguments {
             bail!(
                 "law delay has no default target: give --target, an idle path's round-trip time \
                  and the queue that you accept"
+            );
+        }
+        if law == Law::Coupled && self.observe {
+            bail!(
+                "--observe gives no windows, so law coupled has none to share: observe law ecn, or \
+                 leave it out"
             );
         }
         let given = [

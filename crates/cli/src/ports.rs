@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use uc_experiment::{Law, Profile};
-use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, Store};
+use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPolicy, Store};
 
 use crate::live::policy;
-use crate::parameters::ParameterArguments;
+use crate::parameters::{CoupledArguments, ParameterArguments};
 
 /// Room for this many flows takes 2.8 GB of the kernel's memory; more is a slip of the finger.
 const FLOWS_MAX_LIMIT: i64 = 1 << 24;
@@ -41,6 +41,8 @@ pub struct Attach {
     via: Via,
     #[command(flatten)]
     parameters: ParameterArguments,
+    #[command(flatten)]
+    coupled: CoupledArguments,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -51,6 +53,9 @@ enum LawName {
     Dctcp,
     /// A target for the round-trip time, after Swift; needs --target
     Delay,
+    /// Flows share the windows of groups, among guests by weight (ctrlTCP); ECN where the peer
+    /// speaks it
+    Coupled,
     /// Leave every flow alone, only count
     Pass,
 }
@@ -80,6 +85,7 @@ impl Attach {
             LawName::Ecn => Law::Ecn,
             LawName::Dctcp => Law::Dctcp,
             LawName::Delay => Law::Delay,
+            LawName::Coupled => Law::Coupled,
             LawName::Pass => Law::Pass,
         };
         let profile = match self.profile {
@@ -92,7 +98,10 @@ impl Attach {
             Via::Clsact => AttachVia::Clsact,
         };
         let parameters = self.parameters.parameters(law)?;
-        let policy = policy(law, profile, &parameters, self.ecn_syns);
+        let policy = PortPolicy {
+            flows: policy(law, profile, &parameters, self.ecn_syns),
+            coupling: self.coupled.coupling(law)?,
+        };
         let store = Store::default();
         let ports = distinct(self.ports);
         store.attach_all(&ports, &policy, via, self.flows_max)?;

@@ -111,6 +111,12 @@ impl Group {
         unsafe { sys::uc_shim_ccc_epoch_ns(self) }
     }
 
+    /// A guest's part of the window; 0 while none of its flows is counted.
+    pub fn guest_share_bytes(&self, guest: &Guest) -> u64 {
+        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        unsafe { sys::uc_shim_ccc_guest_share_bytes(self, guest) }
+    }
+
     /// A flow's part of the window, before what an answer makes of it; 0 while it isn't counted.
     pub fn share_bytes(&self, guest: &Guest, flow: &Member) -> u64 {
         // SAFETY: all pointers are valid for the call and the C side keeps none of them.

@@ -19,6 +19,7 @@ __u32 uc_shim_ccc_window_bytes(const struct uc_ccc *ccc);
 __u64 uc_shim_ccc_epoch_ns(const struct uc_ccc *ccc);
 __u32 uc_shim_ccc_whole(struct uc_ccc_segments *segments, __u32 cwnd_bytes, __u32 acked_bytes,
 			__u16 mss_bytes);
+__u64 uc_shim_ccc_guest_share_bytes(const struct uc_ccc *ccc, const struct uc_ccc_guest *guest);
 __u64 uc_shim_ccc_share_bytes(const struct uc_ccc *ccc, const struct uc_ccc_guest *guest,
 			      const struct uc_ccc_flow *flow);
 void uc_shim_lisa_register(struct uc_lisa *lisa, struct uc_lisa_flow *flow, __u64 id,
@@ -78,6 +79,11 @@ __u32 uc_shim_ccc_whole(struct uc_ccc_segments *segments, __u32 cwnd_bytes, __u3
 __u64 uc_shim_ccc_epoch_ns(const struct uc_ccc *ccc)
 {
 	return uc_ccc_epoch_ns(ccc);
+}
+
+__u64 uc_shim_ccc_guest_share_bytes(const struct uc_ccc *ccc, const struct uc_ccc_guest *guest)
+{
+	return uc_ccc_guest_share(ccc, guest, uc_ccc_window_bytes(ccc));
 }
 
 __u64 uc_shim_ccc_share_bytes(const struct uc_ccc *ccc, const struct uc_ccc_guest *guest,

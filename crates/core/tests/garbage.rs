@@ -12,7 +12,7 @@ use uc_core::{Policy, Reason};
 
 #[test]
 fn random_segments_under_random_policies_never_trap() {
-    let policies = (0u8..5, 0u8..3, any::<[u8; 10]>(), any::<[u32; 2]>());
+    let policies = (0u8..6, 0u8..3, any::<[u8; 10]>(), any::<[u32; 2]>());
     let strategy = (policies, vec((segments(), any::<u64>()), 0..120));
     for_all(
         4000,

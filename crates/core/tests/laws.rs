@@ -257,7 +257,7 @@ fn expected_verdict(plan: &Plan) -> Reason {
         Oddity::GuestEcn if plan.setup.treatment.strips_ecn => fitting(plan),
         Oddity::GuestEcn | Oddity::GuestAccurateEcn => Reason::GUEST_SPEAKS_ECN,
         Oddity::PeerRefuses | Oddity::PeerReflects | Oddity::PeerAccurateEcn
-            if !plan.setup.law.wants_ecn() =>
+            if !plan.setup.law.needs_ecn() =>
         {
             fitting(plan)
         }
@@ -348,7 +348,7 @@ fn law_6_the_network_sees_ect_on_new_data_only_and_under_dctcp_on_all_but_syn_an
                 continue;
             }
             let all = plan.setup.law.is_dctcp() && !event.has(flag::RST);
-            let may = plan.setup.law.wants_ecn();
+            let may = plan.setup.has_ecn();
             let expected = if may && (all || is_new_data(event, before)) {
                 consts::ECT0
             } else {
@@ -382,8 +382,7 @@ fn law_6_a_mark_is_echoed_to_a_classic_sender_from_its_arrival_until_its_cwr() {
                 continue;
             }
             let echoes = event.passed.edit.flags & flag::ECE != 0;
-            let carries =
-                plan.setup.law.wants_ecn() && event.has(flag::ACK) && !event.has(flag::RST);
+            let carries = plan.setup.has_ecn() && event.has(flag::ACK) && !event.has(flag::RST);
             prop_assert_eq!(echoes, latched && carries, "{:?}", event);
         }
         Ok(())
@@ -409,7 +408,7 @@ fn law_6_the_first_new_data_after_a_reduction_carries_cwr_once() {
             }
             let carries = event.passed.edit.flags & flag::CWR != 0;
             pending |= reduced(before, after);
-            let says = plan.setup.law.wants_ecn() && (pending || always);
+            let says = plan.setup.has_ecn() && (pending || always);
             let expected = says && is_new_data(event, before);
             prop_assert_eq!(carries, expected, "{:?}", event);
             pending &= !carries;

@@ -20,6 +20,7 @@ pub struct FlowView {
     pub remote: SocketAddr,
     /// The core's state, a copy.
     pub state: Flow,
+    pub(crate) place: u32,
 }
 
 const KEY_BYTES: usize = size_of::<uc_key>();
@@ -70,6 +71,7 @@ fn view(key: &[u8], value: &[u8]) -> Option<FlowView> {
         guest: socket(8, 4)?,
         remote: socket(24, 6)?,
         state: slot.flow,
+        place: slot.place,
     })
 }
 
@@ -112,7 +114,7 @@ impl Programs {
                 Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
                     return Err(PortError::from_libbpf("empty the flow table", &error));
                 }
-                _ => {}
+                _ => self.forget_member(flow.place)?,
             }
         }
         Ok(())

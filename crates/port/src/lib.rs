@@ -5,11 +5,13 @@
 //!   or reopened from their pins;
 //! - [`Link`]: one program on one port, by TCX or by a clsact filter where the kernel has no TCX;
 //! - [`Store`]: what is pinned in bpffs, so that ports stay attached when no process is left;
+//! - [`PortCoupling`]: whose window a port's flows share, and [`GroupView`], who does;
 //! - [`FlowView`], [`Counters`]: what `uc flows` and the lab show.
 
 mod attach;
 mod bpffs;
 mod counters;
+mod coupling;
 mod error;
 mod flows;
 mod interfaces;
@@ -20,6 +22,7 @@ mod tidy;
 
 pub use attach::{AttachVia, Direction, Link, PortLinks};
 pub use counters::Counters;
+pub use coupling::{GroupView, GuestView, MemberView, PortCoupling, PortPolicy};
 pub use error::PortError;
 pub use flows::FlowView;
 pub use programs::{DEFAULT_FLOWS_MAX, Programs};

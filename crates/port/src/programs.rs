@@ -1,7 +1,7 @@
 //! The programs and maps in the kernel.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, PrintLevel};
 use uc_core::Policy;
@@ -27,10 +27,30 @@ pub struct Programs {
     pub(crate) reasons: MapHandle,
     places: MapHandle,
     hand: MapHandle,
+    pub(crate) couplings: MapHandle,
+    pub(crate) priorities: MapHandle,
+    pub(crate) groups: MapHandle,
+    pub(crate) guests: MapHandle,
+    pub(crate) members: MapHandle,
+    /// Empties itself when nobody holds it, neither a process nor a pin.
+    endings: MapHandle,
 }
 
 /// Names of the maps in the object and in bpffs.
-pub(crate) const MAPS: [&str; 5] = ["flows", "policies", "reasons", "places", "hand"];
+pub(crate) const MAPS: [&str; MAPS_COUNT] = [
+    "flows",
+    "policies",
+    "reasons",
+    "places",
+    "hand",
+    "couplings",
+    "priorities",
+    "groups",
+    "guests",
+    "members",
+    "endings",
+];
+pub(crate) const MAPS_COUNT: usize = 11;
 
 impl Programs {
     /// Loads both programs with room for `flows_max` flows. Takes about 0.2 s (the verifier).
@@ -42,7 +62,10 @@ impl Programs {
             .open_memory(OBJECT)
             .map_err(failed)?;
         for mut map in open.maps_mut() {
-            if map.name() == "flows" || map.name() == "places" {
+            if ["flows", "places", "members"]
+                .map(OsStr::new)
+                .contains(&map.name())
+            {
                 map.set_max_entries(flows_max.max(1)).map_err(failed)?;
             }
         }
@@ -74,8 +97,20 @@ impl Programs {
             reasons: map("reasons")?,
             places: map("places")?,
             hand: map("hand")?,
+            couplings: map("couplings")?,
+            priorities: map("priorities")?,
+            groups: map("groups")?,
+            guests: map("guests")?,
+            members: map("members")?,
+            endings: map("endings")?,
         };
         programs.set_places(flows_max.max(1))?;
+        let ending = program("uc_share_port")?;
+        let number = ending.as_raw_fd().to_ne_bytes();
+        programs
+            .endings
+            .update(&0u32.to_ne_bytes(), &number, MapFlags::ANY)
+            .map_err(failed)?;
         Ok(programs)
     }
 
@@ -83,9 +118,21 @@ impl Programs {
     pub(crate) fn from_parts(
         from_guest: OwnedFd,
         to_guest: OwnedFd,
-        maps: [MapHandle; 5],
+        maps: [MapHandle; MAPS_COUNT],
     ) -> Programs {
-        let [flows, policies, reasons, places, hand] = maps;
+        let [
+            flows,
+            policies,
+            reasons,
+            places,
+            hand,
+            couplings,
+            priorities,
+            groups,
+            guests,
+            members,
+            endings,
+        ] = maps;
         Programs {
             from_guest,
             to_guest,
@@ -94,17 +141,29 @@ impl Programs {
             reasons,
             places,
             hand,
+            couplings,
+            priorities,
+            groups,
+            guests,
+            members,
+            endings,
         }
     }
 
     /// The maps in the order of [`MAPS`].
-    pub(crate) fn maps_mut(&mut self) -> [&mut MapHandle; 5] {
+    pub(crate) fn maps_mut(&mut self) -> [&mut MapHandle; MAPS_COUNT] {
         [
             &mut self.flows,
             &mut self.policies,
             &mut self.reasons,
             &mut self.places,
             &mut self.hand,
+            &mut self.couplings,
+            &mut self.priorities,
+            &mut self.groups,
+            &mut self.guests,
+            &mut self.members,
+            &mut self.endings,
         ]
     }
 
@@ -167,6 +226,7 @@ impl Programs {
 
     /// Takes a port's policy away: its flows under way go on, new ones pass.
     pub fn clear_policy(&self, ifindex: u32) -> Result<(), PortError> {
+        self.clear_coupling(ifindex)?;
         match self.policies.delete(&ifindex.to_ne_bytes()) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),

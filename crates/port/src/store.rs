@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! /sys/fs/bpf/undercurrent/
-//!   flows policies reasons places hand    the maps
+//!   flows policies reasons places hand    the maps, and those of law `coupled`
 //!   from_guest to_guest                   the programs
 //!   port-<ifindex>-from_guest, …-to_guest the TCX links (a clsact filter needs no pin)
 //! ```
@@ -15,9 +15,9 @@ use std::path::PathBuf;
 
 use libbpf_rs::{MapCore, MapHandle, Program};
 use nix::fcntl::{Flock, FlockArg};
-use uc_core::Policy;
 
 use crate::attach::{AttachVia, Direction, Link};
+use crate::coupling::PortPolicy;
 use crate::error::PortError;
 use crate::interfaces::{interface_index, interfaces};
 use crate::programs::{MAPS, Programs, silence_libbpf};
@@ -81,13 +81,8 @@ impl Store {
             Program::fd_from_pinned_path(self.program_path(direction)).map_err(failed)
         };
         let map = |name: &str| MapHandle::from_pinned_path(self.folder.join(name)).map_err(failed);
-        let maps = [
-            map(MAPS[0])?,
-            map(MAPS[1])?,
-            map(MAPS[2])?,
-            map(MAPS[3])?,
-            map(MAPS[4])?,
-        ];
+        let maps: Vec<MapHandle> = MAPS.into_iter().map(map).collect::<Result<_, _>>()?;
+        let maps = maps.try_into().map_err(|_| self.no_bpffs())?;
         Ok(Some(Programs::from_parts(
             program(Direction::FromGuest)?,
             program(Direction::ToGuest)?,
@@ -130,7 +125,7 @@ impl Store {
     pub fn attach_all(
         &self,
         names: &[String],
-        policy: &Policy,
+        policy: &PortPolicy,
         via: AttachVia,
         flows_max: u32,
     ) -> Result<(), PortError> {
@@ -157,7 +152,7 @@ impl Store {
         &self,
         programs: &Programs,
         name: &str,
-        policy: &Policy,
+        policy: &PortPolicy,
         via: AttachVia,
     ) -> Result<u32, PortError> {
         let ifindex = interface_index(name)?;
@@ -166,7 +161,7 @@ impl Store {
                 name: name.to_owned(),
             });
         }
-        programs.set_policy(ifindex, policy)?;
+        programs.set_port(ifindex, policy)?;
         let links = programs.attach(ifindex, via).and_then(|mut links| {
             for (direction, link) in [
                 (Direction::FromGuest, &mut links.from_guest),

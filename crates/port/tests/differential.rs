@@ -23,7 +23,7 @@ use proptest::prelude::{Strategy, any};
 use proptest::test_runner::TestCaseError;
 use proptest::{prop_assert, prop_assert_eq};
 use uc_core::{Edit, Flow, Policy, Reason, Segment, consts};
-use uc_port::{Counters, Direction, PacketContext, Programs};
+use uc_port::{Counters, Direction, PacketContext, PortCoupling, PortPolicy, Programs};
 
 /// A pause that the comparison bears, well below the smallest retransmission timeout.
 const PAUSE_NS: u64 = 120_000_000;
@@ -41,6 +41,8 @@ struct Arms<'a> {
     began_ns: u64,
     late: bool,
     packets: u64,
+    /// Those whose windows were shares.
+    shared: u64,
 }
 
 type Checked<T> = Result<T, TestCaseError>;
@@ -48,7 +50,11 @@ type Checked<T> = Result<T, TestCaseError>;
 impl<'a> Arms<'a> {
     fn new(programs: &'a Programs, policy: Policy) -> Arms<'a> {
         programs.forget_flows(IFINDEX).unwrap();
-        programs.set_policy(IFINDEX, &policy).unwrap();
+        let port = PortPolicy {
+            flows: policy,
+            coupling: Some(PortCoupling::default()),
+        };
+        programs.set_port(IFINDEX, &port).unwrap();
         Arms {
             programs,
             policy,
@@ -57,6 +63,7 @@ impl<'a> Arms<'a> {
             began_ns: now_ns(),
             late: false,
             packets: 0,
+            shared: 0,
         }
     }
 
@@ -91,7 +98,7 @@ impl<'a> Arms<'a> {
         self.packets += 1;
         self.late |= kernel::now_ns() - self.began_ns > PAUSE_NS;
         let passed = match &reading {
-            Ok(reading) => Some(self.native(reading, now_ns)),
+            Ok(reading) => Some(self.native(reading, now_ns)?),
             Err(_) => None,
         };
         if self.late {
@@ -115,12 +122,29 @@ impl<'a> Arms<'a> {
         Ok(passed)
     }
 
-    fn native(&mut self, reading: &Reading, now_ns: u64) -> Passed {
-        let policy = self.policy;
-        self.native
+    /// A coupled flow's answers are those of its group in the kernel (tests/coupling.rs compares
+    /// the controllers); its reports must have been the same.
+    fn native(&mut self, reading: &Reading, now_ns: u64) -> Checked<Passed> {
+        let (policy, programs) = (self.policy, self.programs);
+        let (mut reports, mut told) = (Vec::new(), None);
+        let passed = self
+            .native
             .entry((reading.guest, reading.remote))
             .or_insert_with(|| Home::new(policy))
-            .pass(&reading.segment, now_ns)
+            .pass_in(&reading.segment, now_ns, &mut |report| {
+                let flow = programs.flow(IFINDEX, reading.guest, reading.remote);
+                let member = programs.member(&flow.unwrap()?).unwrap()?;
+                reports.push(*report?);
+                told = Some(member);
+                Some(member.answer)
+            });
+        self.shared += reports.len() as u64;
+        for (report, member) in reports.iter().zip(told).filter(|_| !self.late) {
+            prop_assert_eq!(report.state, member.answer.state);
+            let flight_bytes = u64::from(report.flight_bytes.min(1 << 30));
+            prop_assert_eq!(flight_bytes, member.flight_bytes);
+        }
+        Ok(passed)
     }
 
     fn check_counters(&mut self, expected: Reason) -> Checked<()> {
@@ -240,9 +264,9 @@ fn gso(segment: &Segment, shape: &Shape) -> (u32, u32) {
     (segments, wire)
 }
 
-/// Plays a case through both arms. The packets that it took, and whether it was compared to its
-/// end.
-fn play(programs: &Programs, case: &Case) -> Checked<(u64, bool)> {
+/// Plays a case through both arms. The packets that it took, how many of them got a share for their
+/// window, and whether it was compared to its end.
+fn play(programs: &Programs, case: &Case) -> Checked<(u64, u64, bool)> {
     let (guest, remote) = ends(case.ipv6);
     let mut arms = Arms::new(programs, case.plan.setup.policy());
     let mut failed = None;
@@ -273,7 +297,7 @@ fn play(programs: &Programs, case: &Case) -> Checked<(u64, bool)> {
             }
         }
     });
-    failed.map_or(Ok((arms.packets, !arms.late)), Err)
+    failed.map_or(Ok((arms.packets, arms.shared, !arms.late)), Err)
 }
 
 #[test]
@@ -282,20 +306,25 @@ fn live_the_programs_do_with_packets_what_the_native_core_does_with_segments() {
         return;
     };
     let (packets, flows, late) = (Cell::new(0), Cell::new(0u32), Cell::new(0u32));
+    let all_shared = Cell::new(0);
     for_all(2500, &cases(), |case| {
-        let (passed, on_time) = play(&programs, &case)?;
+        let (passed, shared, on_time) = play(&programs, &case)?;
         packets.set(packets.get() + passed);
+        all_shared.set(all_shared.get() + shared);
         flows.set(flows.get() + 1);
         late.set(late.get() + u32::from(!on_time));
         Ok(())
     });
     println!(
-        "{} packets in {} flows, {} of them late",
+        "{} packets, {} with shares, in {} flows, {} of them late",
         packets.get(),
+        all_shared.get(),
         flows.get(),
         late.get()
     );
     assert!(packets.get() >= 20_000, "only {} packets", packets.get());
+    let shared = all_shared.get();
+    assert!(shared >= 1_000, "only {shared} packets with shares");
     assert!(
         late.get() * 10 < flows.get(),
         "{} flows were late",

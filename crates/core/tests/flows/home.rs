@@ -1,14 +1,21 @@
 //! What a home does around the core with one flow's slot, without a packet: the same moves as
 //! `bpf/port.bpf.c`.
 
+use uc_core::coupling::{Answer, Report};
 use uc_core::{Edit, Flow, Policy, Reason, Segment};
+
+use super::group::Shared;
 
 /// One slot of the flow table.
 #[derive(Clone, Debug, Default)]
 pub struct Home {
     pub policy: Policy,
     pub flow: Option<Flow>,
+    group: Option<Shared>,
 }
+
+/// What a flow's group says to its report, or to its end.
+pub type Share<'a> = &'a mut dyn FnMut(Option<&Report>) -> Option<Answer>;
 
 /// What became of a segment.
 #[derive(Clone, Debug)]
@@ -21,15 +28,31 @@ pub struct Passed {
 
 impl Home {
     pub fn new(policy: Policy) -> Home {
-        Home { policy, flow: None }
+        Home {
+            policy,
+            ..Home::default()
+        }
     }
 
+    /// A flow of law `coupled` shares a window with another guest's.
     pub fn pass(&mut self, segment: &Segment, now_ns: u64) -> Passed {
+        let mut group = self.group.take();
+        let passed = self.pass_in(segment, now_ns, &mut |report| {
+            group
+                .get_or_insert_with(|| Shared::new(now_ns))
+                .share(report, now_ns)
+        });
+        self.group = group;
+        passed
+    }
+
+    /// It is whatever `share` says.
+    pub fn pass_in(&mut self, segment: &Segment, now_ns: u64, share: Share) -> Passed {
         let before = self.flow;
         let (reason, edit) = if uc_core::is_syn(segment) {
             self.open(segment, now_ns)
         } else {
-            self.translate(segment, now_ns)
+            self.translate(segment, now_ns, share)
         };
         Passed {
             reason,
@@ -50,11 +73,16 @@ impl Home {
         (reason, edit)
     }
 
-    fn translate(&mut self, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+    fn translate(&mut self, segment: &Segment, now_ns: u64, share: Share) -> (Reason, Edit) {
         let Some(flow) = &mut self.flow else {
             return (Reason::NO_HANDSHAKE, uc_core::no_edit(segment));
         };
-        let (reason, edit) = uc_core::translate(flow, segment, now_ns);
+        let (reason, mut edit) = uc_core::translate(flow, segment, now_ns);
+        if let Some(awaits) = uc_core::awaits(flow) {
+            let report = uc_core::report(flow, now_ns);
+            let answer = share(Some(&report).filter(|_| !uc_core::is_closed(flow)));
+            uc_core::tell_share(flow, segment, awaits, answer.as_ref(), &mut edit);
+        }
         if reason.forgets() {
             self.flow = None;
         }

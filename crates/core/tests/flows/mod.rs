@@ -7,6 +7,7 @@
     reason = "every test program uses its own part"
 )]
 
+pub mod group;
 pub mod home;
 pub mod plan;
 pub mod seeded;

@@ -53,6 +53,7 @@ pub enum Law {
         target_us: u32,
         target_range_us: u32,
     },
+    Coupled,
 }
 
 impl Law {
@@ -91,6 +92,7 @@ impl Law {
                 target_range_us,
                 ..Policy::new(consts::LAW_DELAY, profile)
             },
+            Law::Coupled => Policy::new(consts::LAW_COUPLED, profile),
         }
     }
 
@@ -101,6 +103,11 @@ impl Law {
     /// Has the law a use for marks?
     pub fn wants_ecn(self) -> bool {
         !matches!(self, Law::Delay { .. })
+    }
+
+    /// And can't do without them?
+    pub fn needs_ecn(self) -> bool {
+        matches!(self, Law::Ecn | Law::Dctcp { .. })
     }
 
     /// Does all new data carry CWR?
@@ -127,7 +134,7 @@ pub fn laws() -> impl Strategy<Value = Law> {
             target_range_us,
         },
     );
-    prop_oneof![Just(Law::Ecn), dctcp, delay]
+    prop_oneof![Just(Law::Ecn), dctcp, delay, Just(Law::Coupled)]
 }
 
 /// What policy says beside the law.
@@ -193,6 +200,15 @@ impl Setup {
             0
         };
         1u32 << self.scale() > mss(&self.guest).min(mss(&self.peer)) - stamps
+    }
+
+    /// Has a translated flow ECN on the network?
+    pub fn has_ecn(&self) -> bool {
+        let refused = matches!(
+            self.oddity,
+            Oddity::PeerRefuses | Oddity::PeerReflects | Oddity::PeerAccurateEcn
+        );
+        self.law.wants_ecn() && !refused
     }
 
     pub fn policy(&self) -> Policy {

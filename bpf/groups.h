@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Law `coupled`: the groups of a host, their guests and their members. A group is named by where
+ * its flows go and by the number that the operator gave their port.
+ *
+ * Groups and guests live in arrays of places. A key's place is one of the few that its hash names;
+ * whoever comes takes the first of them that nobody has used for a while. So nothing is counted,
+ * deleted or collected, and a table that is full leaves who comes uncoupled. Who finds another's
+ * key in its place has lost it, and looks for a place again.
+ */
+#ifndef UC_GROUPS_H
+#define UC_GROUPS_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "../core/coupling.h"
+#include "layout.h"
+
+/* Powers of two. */
+#define UC_GROUPS_MAX 1024U
+#define UC_GUESTS_MAX 2048U
+/* How many places a key may have. */
+#define UC_PLACES_OF_KEY 8
+/* A group that was silent for so long is forgotten for one that isn't: what it knew of its path is
+ * old by then. */
+#define UC_GROUP_IDLE_NS 10000000000ULL
+/* A flow that finds no room is uncoupled after so many ACKs. */
+#define UC_REFUSALS_MAX 16
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct uc_port_coupling);
+} couplings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct uc_priority_key);
+	__type(value, __u32);
+} priorities SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, UC_GROUPS_MAX);
+	__type(key, __u32);
+	__type(value, struct uc_group);
+} groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, UC_GUESTS_MAX);
+	__type(key, __u32);
+	__type(value, struct uc_group_guest);
+} guests SEC(".maps");
+
+/* As large as `flows`; flows of other laws have none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, struct uc_member);
+} members SEC(".maps");
+
+/* The part of a big-endian word that belongs to a prefix of so many bits in it. */
+static __always_inline __be32 uc_prefix_of(__be32 word, __s32 bits)
+{
+	if (bits >= 32)
+		return word;
+	return bits <= 0 ? 0 : word & bpf_htonl(~0U << (32 - bits));
+}
+
+static __always_inline void uc_name_group(const struct uc_port_coupling *policy,
+					  const struct uc_key *flow, struct uc_group_key *key)
+{
+	__s32 bits = policy->prefix6;
+
+	__builtin_memcpy(key->remote, flow->remote, sizeof(key->remote));
+	key->group = policy->group;
+	if (!key->remote[0] && !key->remote[1] && key->remote[2] == bpf_htonl(0xffff))
+		bits = 96 + policy->prefix4;
+	key->remote[0] = uc_prefix_of(key->remote[0], bits);
+	key->remote[1] = uc_prefix_of(key->remote[1], bits - 32);
+	key->remote[2] = uc_prefix_of(key->remote[2], bits - 64);
+	key->remote[3] = uc_prefix_of(key->remote[3], bits - 96);
+}
+
+static __always_inline int uc_is_same_group(const struct uc_group_key *a,
+					    const struct uc_group_key *b)
+{
+	return !((a->group ^ b->group) | (a->remote[0] ^ b->remote[0]) |
+		 (a->remote[1] ^ b->remote[1]) | (a->remote[2] ^ b->remote[2]) |
+		 (a->remote[3] ^ b->remote[3]));
+}
+
+/* Fibonacci hashing of each word in turn. */
+static __always_inline __u32 uc_hash(const struct uc_group_key *key, __u32 port)
+{
+	const __u64 golden = 0x9e3779b97f4a7c15ULL;
+	__u64 hash = ((__u64)key->group << 32 | port) * golden;
+
+	hash = (hash ^ hash >> 32 ^ key->remote[0]) * golden;
+	hash = (hash ^ hash >> 32 ^ key->remote[1]) * golden;
+	hash = (hash ^ hash >> 32 ^ key->remote[2]) * golden;
+	hash = (hash ^ hash >> 32 ^ key->remote[3]) * golden;
+	return hash >> 32;
+}
+
+static __always_inline int uc_is_unused(__u64 used_ns, __u64 now_ns)
+{
+	return !used_ns || now_ns > used_ns + UC_GROUP_IDLE_NS;
+}
+
+/* The group's place, taken if need be; 0 if there is none. */
+static __always_inline int uc_find_group(const struct uc_group_key *key,
+					 const struct uc_ccc_policy *rules, __u64 now_ns,
+					 __u32 *index)
+{
+	__u32 first = uc_hash(key, 0), found = UC_GROUPS_MAX;
+	struct uc_group *group;
+	int taken;
+
+	for (int i = 0; i < UC_PLACES_OF_KEY; i++) {
+		__u32 at = (first + i) % UC_GROUPS_MAX;
+
+		group = bpf_map_lookup_elem(&groups, &at);
+		if (!group)
+			return 0;
+		if (group->used_ns && uc_is_same_group(&group->key, key)) {
+			*index = at;
+			return 1;
+		}
+		if (found == UC_GROUPS_MAX && uc_is_unused(group->used_ns, now_ns))
+			found = at;
+	}
+	group = bpf_map_lookup_elem(&groups, &found);
+	if (!group)
+		return 0;
+	bpf_spin_lock(&group->lock);
+	if (uc_is_unused(group->used_ns, now_ns)) {
+		group->key = *key;
+		group->used_ns = now_ns;
+		uc_ccc_open(&group->ccc, rules, now_ns);
+	}
+	/* another CPU may have come first */
+	taken = uc_is_same_group(&group->key, key);
+	bpf_spin_unlock(&group->lock);
+	*index = found;
+	return taken;
+}
+
+/* The same for a guest. */
+static __always_inline int uc_find_guest(const struct uc_group_key *key, __u32 port, __u64 now_ns,
+					 __u32 *index)
+{
+	const struct uc_ccc_guest fresh = {};
+	__u32 first = uc_hash(key, port), found = UC_GUESTS_MAX;
+	struct uc_group_guest *guest;
+	int taken;
+
+	for (int i = 0; i < UC_PLACES_OF_KEY; i++) {
+		__u32 at = (first + i) % UC_GUESTS_MAX;
+
+		guest = bpf_map_lookup_elem(&guests, &at);
+		if (!guest)
+			return 0;
+		if (guest->used_ns && guest->port == port && uc_is_same_group(&guest->key, key)) {
+			*index = at;
+			return 1;
+		}
+		if (found == UC_GUESTS_MAX && uc_is_unused(guest->used_ns, now_ns))
+			found = at;
+	}
+	guest = bpf_map_lookup_elem(&guests, &found);
+	if (!guest)
+		return 0;
+	bpf_spin_lock(&guest->lock);
+	if (uc_is_unused(guest->used_ns, now_ns)) {
+		guest->key = *key;
+		guest->port = port;
+		guest->used_ns = now_ns;
+		guest->ccc = fresh;
+	}
+	taken = guest->port == port && uc_is_same_group(&guest->key, key);
+	bpf_spin_unlock(&guest->lock);
+	*index = found;
+	return taken;
+}
+
+static __always_inline __u32 uc_priority_at(__u32 port, __be16 tcp_port)
+{
+	struct uc_priority_key key = {.port = port, .tcp_port = bpf_ntohs(tcp_port)};
+	__u32 *priority = bpf_map_lookup_elem(&priorities, &key);
+
+	return priority ? *priority : 0;
+}
+
+/* Of whichever end has a number that was given one; the guest's first. */
+static __always_inline __u8 uc_priority_of(const struct uc_key *flow, __u8 otherwise)
+{
+	__u32 priority = uc_priority_at(flow->port, flow->guest_port);
+
+	if (!priority)
+		priority = uc_priority_at(flow->port, flow->remote_port);
+	return uc_least(uc_most(priority ? priority : otherwise, 1), 255);
+}
+
+#endif
