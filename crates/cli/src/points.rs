@@ -19,7 +19,12 @@ pub fn keep_points(experiment: &mut Experiment, choices: &[String]) -> Result<()
         .enumerate()
         .filter(|(_, labels)| !labels.is_empty())
     {
-        keep_settings(&mut experiment.sweeps[axis], labels);
+        let sweep = &mut experiment.sweeps[axis];
+        let gone: Vec<String> = sweep.all_labels();
+        let gone: Vec<&String> = gone.iter().filter(|it| !labels.contains(it)).collect();
+        keep_settings(sweep, labels);
+        let expects = &mut experiment.expects;
+        expects.retain(|expect| !is_mean_over(expect, &sweep.name, &gone));
     }
     let sweeps = &experiment.sweeps;
     experiment
@@ -72,6 +77,13 @@ fn keep_settings(sweep: &mut Sweep, labels: &[String]) {
             .collect();
     }
     sweep.labels = Some(settings.into_iter().map(|n| all[n].clone()).collect());
+}
+
+/// Whether it needs one of these labels for its mean over that axis.
+fn is_mean_over(expect: &Expectation, axis: &str, gone: &[&String]) -> bool {
+    let wanted = expect.at.get(axis).map(Labels::list);
+    let is_wanted = |label: &String| wanted.is_none_or(|wanted| wanted.contains(label));
+    expect.over.as_deref() == Some(axis) && gone.iter().any(|label| is_wanted(label))
 }
 
 /// Whether the expectation still has a point to be looked at, and a trend two of them. Labels that

@@ -32,6 +32,9 @@ pub struct Expectation {
     /// Only at the points of the sweep with these labels, by axis; at all of them where absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at: BTreeMap<String, Labels>,
+    /// The axis over whose points the measure is averaged before it is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
     /// Only on this arm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Arm>,

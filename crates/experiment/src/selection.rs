@@ -33,7 +33,8 @@ impl Experiment {
         let is_axis = |name: &String| sweeps.iter().any(|sweep| sweep.name == *name);
         self.expects.retain_mut(|expect| {
             expect.at.retain(|axis, _| is_axis(axis));
-            needs_only(&expect.measure, names) && expect.along.as_ref().is_none_or(is_axis)
+            let mut axes = expect.along.iter().chain(&expect.over);
+            needs_only(&expect.measure, names) && axes.all(is_axis)
         });
         Ok(())
     }

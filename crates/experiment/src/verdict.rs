@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::arm::Arm;
 use crate::estimate::Estimate;
-use crate::expect::{Claim, Direction, Expectation};
+use crate::expect::{Bound, Claim, Direction, Expectation};
 use crate::measure_error::MeasureError;
 use crate::record::RunRecord;
 use crate::repetition::Repetition;
@@ -36,8 +36,8 @@ pub struct Unjudged {
 pub struct Verdict {
     /// The expectation's line for people.
     pub name: String,
-    /// The point of the sweep, by axis and label, without the axis of a trend; empty where nothing
-    /// is swept.
+    /// The point of the sweep, by axis and label, without the axis of a trend or of a mean; empty
+    /// where nothing is swept.
     #[serde(serialize_with = "as_map", skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<(String, String)>,
     /// The paper's number, where it states one.
@@ -116,9 +116,11 @@ pub fn evaluate(
         let applies = |point: &&Point| applies(expect, point);
         let points: Vec<&Point> = points.iter().filter(applies).collect();
         match expect.claim() {
-            Claim::Bound(_) => {
-                for point in points {
-                    found.verdicts.push(judge.bound(point)?);
+            Claim::Bound(bound) => {
+                let alone = || points.iter().map(|&point| vec![point]).collect();
+                let over = expect.over.as_deref();
+                for points in over.map_or_else(alone, |over| lines(&points, over)) {
+                    found.verdicts.push(judge.bound(&points, bound)?);
                 }
             }
             Claim::Trend { along, direction } => {
@@ -180,25 +182,33 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn estimate(&self, point: &Point) -> Result<Estimate, MeasureError> {
-        let one = |run: &u32| {
-            let repetition = Repetition::at(point, self.records, *run);
+    /// Of each run the mean over the points.
+    fn estimate(&self, points: &[&Point]) -> Result<Estimate, MeasureError> {
+        let one = |run: u32, point: &Point| {
+            let repetition = Repetition::at(point, self.records, run);
             repetition.measure(&self.expect.measure)
         };
-        let values = self.runs.iter().map(one).collect::<Result<Vec<f64>, _>>()?;
+        let mean = |&run: &u32| {
+            let values = points.iter().map(|point| one(run, point));
+            Ok(values.sum::<Result<f64, MeasureError>>()? / points.len() as f64)
+        };
+        let values = self
+            .runs
+            .iter()
+            .map(mean)
+            .collect::<Result<Vec<f64>, _>>()?;
         Ok(Estimate::of(&values))
     }
 
-    fn bound(&self, point: &Point) -> Result<Verdict, MeasureError> {
-        let ours = match self.estimate(point) {
-            Ok(ours) => ours,
-            Err(error) => return self.unknown(error, point.labels.clone()),
+    fn bound(&self, points: &[&Point], bound: Bound) -> Result<Verdict, MeasureError> {
+        let at = match &self.expect.over {
+            Some(over) => others(points[0], over),
+            None => points[0].labels.clone(),
         };
-        let holds = match self.expect.claim() {
-            Claim::Bound(bound) => bound.holds(ours.mean),
-            Claim::Trend { .. } => false,
-        };
-        Ok(self.verdict(ours, point.labels.clone(), holds))
+        Ok(match self.estimate(points) {
+            Ok(ours) => self.verdict(ours, at, bound.holds(ours.mean)),
+            Err(error) => self.unknown(error, at)?,
+        })
     }
 
     fn trend(
@@ -207,7 +217,7 @@ impl Judge<'_> {
         along: &str,
         direction: Direction,
     ) -> Result<Verdict, MeasureError> {
-        let estimates = points.iter().map(|point| self.estimate(point));
+        let estimates = points.iter().map(|&point| self.estimate(&[point]));
         let estimates = match estimates.collect::<Result<Vec<_>, _>>() {
             Ok(estimates) => estimates,
             Err(error) => return self.unknown(error, others(points[0], along)),

@@ -6,7 +6,7 @@ use common::{SWEPT, refusal};
 use uc_experiment::Experiment;
 
 /// What is replaced, by what, and the refusal.
-const SWEEPS: [(&str, &str, &str); 27] = [
+const SWEEPS: [(&str, &str, &str); 29] = [
     (
         "name = \"buffer\"",
         "name = \"long\"",
@@ -131,6 +131,17 @@ const SWEEPS: [(&str, &str, &str); 27] = [
         "rises = true\nat_most = 1",
         "t.toml:52:9: expect.1.along: stands beside bounds; expect them in an [[expect]] of \
              their own",
+    ),
+    (
+        "at = { long",
+        "over = \"lang\"\nat = { long",
+        "t.toml:46:8: expect.0.over: no axis `lang`; did you mean `long`?",
+    ),
+    (
+        "along = \"long\"",
+        "along = \"long\"\nover = \"buffer\"",
+        "t.toml:53:8: expect.1.over: stands beside along; expect them in an [[expect]] of their \
+             own",
     ),
     (
         "on = \"sim\"",

@@ -225,3 +225,21 @@ fn a_missing_run_is_named_with_its_point() {
          expects it"
     );
 }
+
+#[test]
+fn over_an_axis_the_mean_of_its_points_is_judged_at_each_point_of_the_others() {
+    let bps = |point, run| 1_000_000 * u64::from(1 + point) + 8_000 * u64::from(run);
+    let evaluation = judge("over = \"n\"\nwithin = [3.0e6, 4.1e6]", 2, bps);
+    assert_eq!(at(&evaluation), ["rate 10Mbit", "rate 20Mbit"]);
+    let means: Vec<_> = evaluation.verdicts.iter().map(|it| it.ours).collect();
+    assert_eq!(means, [Some(3_004_000.0), Some(4_004_000.0)]);
+    assert_eq!(
+        evaluation.verdicts[0].interval.map(|it| it[0] < 3e6),
+        Some(true)
+    );
+    assert!(evaluation.verdicts.iter().all(|verdict| verdict.holds));
+    let some = "over = \"n\"\nat = { n = [\"1\", \"3\"], rate = \"10Mbit\" }\nat_most = 2.9e6";
+    let evaluation = judge(some, 2, bps);
+    assert_eq!(evaluation.verdicts[0].ours, Some(3_004_000.0));
+    assert!(!evaluation.verdicts[0].holds);
+}

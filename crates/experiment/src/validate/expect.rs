@@ -20,6 +20,13 @@ pub(super) fn check_expect(key: &str, expect: &Expectation, experiment: &Experim
         "bounds and the paper's number must be finite".into()
     })?;
     check_where(key, expect, experiment)?;
+    if let Some(over) = &expect.over {
+        let key = format!("{key}.over");
+        find_axis(&key, over, experiment)?;
+        ensure(expect.along.is_none(), &key, || {
+            "stands beside along; expect them in an [[expect]] of their own".into()
+        })?;
+    }
     match &expect.along {
         Some(along) => check_trend(key, expect, along, experiment),
         None => check_bounds(key, expect),
