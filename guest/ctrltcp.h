@@ -64,7 +64,8 @@ struct uc_ctrl {
 	struct uc_ctrl_guest_key guest;
 	__u64 acked_bytes; /* of the whole connection, when it was reported last */
 	__u64 acked_ns;    /* and when that last became more */
-	__u32 rest_bytes;  /* of the window given, what is less than a segment */
+	struct uc_ccc_segments segments;
+	__s32 beyond_bytes; /* what its window is more than it was given, in whole segments */
 	__u32 weights_version;
 	__u32 weight; /* its namespace's */
 	__u8 priority;

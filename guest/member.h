@@ -50,7 +50,8 @@ static __always_inline bool is_cwnd_limited(struct tcp_sock *tp)
 /* Into own->report. */
 static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own)
 {
-	__u64 mss = tp->mss_cache, cwnd = tp->snd_cwnd, ssthresh = tp->snd_ssthresh;
+	__u64 mss = uc_least(tp->mss_cache, 65535), ssthresh = tp->snd_ssthresh;
+	__s64 cwnd = (__s64)(tp->snd_cwnd * mss) - own->beyond_bytes;
 	__u64 flight = tp->packets_out + tp->retrans_out;
 	__u64 acked_bytes = tp->bytes_acked, now_ns = bpf_ktime_get_ns();
 	struct uc_ccc_report report = {
@@ -61,18 +62,17 @@ static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own
 		.acked_bytes = uc_least(uc_ccc_less(acked_bytes, own->acked_bytes),
 					UC_CCC_WINDOW_MAX_BYTES),
 		.srtt_us = tp->srtt_us,
-		.mss_bytes = uc_least(mss, 65535),
+		.mss_bytes = mss,
 		.state = report_state(tp, own),
 		.limited = !is_cwnd_limited(tp),
 	};
 
-	cwnd = cwnd * mss + own->rest_bytes;
 	/* Outside recovery no law here makes a window smaller. What did is the restart after an
 	 * idle time (RFC 5681 §4.1) or its validation (RFC 7661): this connection's affair, since
 	 * the group's window was tried by others meanwhile, and idle weight is released. */
 	if (report.state < UC_CCC_RECOVERY && own->flow.state < UC_CCC_RECOVERY)
-		cwnd = uc_most(cwnd, own->flow.given_bytes);
-	report.cwnd_bytes = uc_least(cwnd, UC_CCC_WINDOW_MAX_BYTES);
+		cwnd = cwnd > own->flow.given_bytes ? cwnd : own->flow.given_bytes;
+	report.cwnd_bytes = cwnd > 0 ? uc_least(cwnd, UC_CCC_WINDOW_MAX_BYTES) : 0;
 	/* the timer was set anew by the last ACK of anything new (RFC 6298 §5.3) */
 	if (report.state == UC_CCC_LOSS && own->acked_ns)
 		report.lost_age_us = uc_least(uc_ccc_less(now_ns, own->acked_ns) / 1000, ~0U);
@@ -85,21 +85,22 @@ static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own
 /* From own->answer. */
 static __always_inline void write_answer(struct tcp_sock *tp, struct uc_ctrl *own)
 {
-	__u32 mss = own->report.mss_bytes | !own->report.mss_bytes;
-	__u32 segments = uc_most(own->answer.cwnd_bytes / mss, 1);
+	__u32 mss = own->report.mss_bytes | !own->report.mss_bytes, cwnd = own->answer.cwnd_bytes;
 	__u8 state = own->report.state;
 
-	own->rest_bytes = 0;
+	own->beyond_bytes = 0;
 	tp->snd_ssthresh = own->answer.ssthresh_bytes == UC_CCC_INFINITE_SSTHRESH
 				   ? UC_TCP_INFINITE_SSTHRESH
 				   : uc_most(own->answer.ssthresh_bytes / mss, 1);
 	if (state == UC_CCC_RECOVERY)
 		return;
-	if (segments > tp->snd_cwnd_clamp)
-		segments = uc_most(tp->snd_cwnd_clamp, 1);
+	if (state < UC_CCC_RECOVERY)
+		cwnd = uc_ccc_whole(&own->segments, cwnd, own->report.acked_bytes, mss);
+	if (cwnd / mss > tp->snd_cwnd_clamp)
+		cwnd = tp->snd_cwnd_clamp * mss;
 	else if (state < UC_CCC_RECOVERY)
-		own->rest_bytes = uc_ccc_less(own->answer.cwnd_bytes, (__u64)segments * mss);
-	tp->snd_cwnd = segments;
+		own->beyond_bytes = cwnd - own->answer.cwnd_bytes;
+	tp->snd_cwnd = uc_most(cwnd / mss, 1);
 }
 
 /* A group that was made for nobody, since its guest has no room. */

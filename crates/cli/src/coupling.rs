@@ -40,6 +40,7 @@ impl CouplingOptions {
             apart: self.apart,
             aggressiveness_q16: u32::from(self.aggressiveness) * 65_536 / 100,
             by_rate: self.by_rate,
+            ..CouplingPolicy::default()
         }
     }
 }

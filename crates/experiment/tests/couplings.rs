@@ -72,11 +72,18 @@ fn a_guest_has_one_weight() {
 }
 
 #[test]
-fn coupled_guests_are_the_simulators() {
+fn the_live_arm_has_one_coupled_group_in_a_case() {
     let live = GOOD.replace("duration", "arms = [\"live\"]\nduration");
-    let refusal = refusal(&live, "count = 9", "coupling = { group = \"a\" }");
-    let part = "case.0.guests.0.coupling: coupling is for sim only";
+    let coupled = |group: &str| format!("coupling = {{ group = \"{group}\" }}");
+    let first = live.replace("count = 9", &coupled("a"));
+    let name = "name = \"legacy\"\nstack";
+    let second = |group: &str| format!("name = \"legacy\"\n{}\nstack", coupled(group));
+    let refusal = refusal(&first, name, &second("b"));
+    let part = "case.0.guests.1.coupling.group: a second coupled group beside `a` is for sim only";
     assert!(refusal.contains(part), "{refusal}");
+    let one = first.replace(name, &second("a"));
+    let experiment = Experiment::from_str("t", &one).expect("reads");
+    experiment.validate().expect("makes sense");
 }
 
 const TWO: &str = r#"

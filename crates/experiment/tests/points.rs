@@ -212,6 +212,10 @@ fn a_case_left_out_takes_its_keys_along_and_the_labels_stay() {
 }
 
 /// The refusal of the small experiment on `arm` with `from` replaced by `to`.
+const SECOND: &str = "name = \"legacy\"\nstack";
+const ONE_COUPLED: &str = "coupling = { group = \"one\" }";
+const TWO_COUPLED: &str = "name = \"legacy\"\ncoupling = { group = \"two\" }\nstack";
+
 fn unsuited(arm: Arm, from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "{from:?} is not in the file");
     let read = Experiment::from_str("t.toml", &GOOD.replacen(from, to, 1)).expect("reads");
@@ -236,12 +240,6 @@ fn an_arm_refuses_what_only_the_other_can_set() {
             "sack = false",
             "nagle = false",
             "25:9: stack.legacy.nagle: nagle",
-        ),
-        (
-            Arm::Live,
-            "count = 9",
-            "start = \"1s\"",
-            "32:9: case.0.guests.0.start: start",
         ),
         (
             Arm::Live,
@@ -274,6 +272,17 @@ fn an_arm_refuses_what_only_the_other_can_set() {
         let expected = format!("t.toml:{what} is for {other} only; run it with --on {other}");
         assert_eq!(unsuited(arm, from, to), expected);
     }
+    let coupled = GOOD
+        .replace("count = 9", ONE_COUPLED)
+        .replace(SECOND, TWO_COUPLED);
+    let coupled = Experiment::from_str("t.toml", &coupled).expect("reads");
+    coupled.suits(Arm::Sim).expect("suits");
+    let error = coupled
+        .suits(Arm::Live)
+        .expect_err("has one server")
+        .to_string();
+    let group = "case.0.guests.1.coupling.group: a second coupled group beside `one`";
+    assert!(error.contains(group), "{error}");
     let small = Experiment::from_str("t.toml", GOOD).expect("reads");
     for arm in Arm::ALL {
         small.suits(arm).expect("suits every arm");

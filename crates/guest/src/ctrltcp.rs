@@ -26,8 +26,12 @@ pub struct CouplingPolicy {
     pub apart: bool,
     /// How a group of n is as aggressive as 1 + this·(n − 1) TCPs, in 1/2^16.
     pub aggressiveness_q16: u32,
+    /// n counts guests; flows otherwise.
+    pub by_guests: bool,
     /// Shares of the rate; of the window otherwise.
     pub by_rate: bool,
+    /// Segments that a flow may send at once into a share that others' packets still fill; 0: 2.
+    pub burst_segments: u16,
 }
 
 impl Default for CouplingPolicy {
@@ -38,7 +42,9 @@ impl Default for CouplingPolicy {
             prefix6: 128,
             apart: false,
             aggressiveness_q16: 0,
+            by_guests: false,
             by_rate: false,
+            burst_segments: 0,
         }
     }
 }
@@ -48,7 +54,9 @@ impl CouplingPolicy {
         uc_ctrl_policy {
             group: uc_ccc_policy {
                 aggressiveness_q16: self.aggressiveness_q16,
+                burst_segments: self.burst_segments,
                 shares: self.by_rate.into(),
+                size: self.by_guests.into(),
                 ..uc_ccc_policy::default()
             },
             prefix4: self.prefix4.min(32),

@@ -3,17 +3,21 @@
 //! `dctcp` is the kernel's own where it has one, else the one that [`uc_guest`] brings, registered
 //! for this run alone under a name that nobody else has. `ctrltcp` and `ctrlcubic` are Reno and CUBIC
 //! whose connections to one host share a window, in this run alone too: each namespace is a guest of
-//! the group that all senders to the server are.
+//! the group that all senders to the server are. Guests with a `coupling` have them in place of their
+//! `reno` and `cubic`, and their weights and priorities.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
-use uc_guest::{CouplingPolicy, Ctrltcp, Dctcp, DctcpState};
+use uc_experiment::{CouplingRules, GroupSize, Shares};
+use uc_guest::{CouplingPolicy, Ctrltcp, Dctcp, DctcpState, cookie};
 
 use crate::error::LabError;
-use crate::plan::Plan;
+use crate::netns::Namespace;
+use crate::plan::{Guest, Plan};
+use crate::traffic::GUEST_PORT_FIRST;
 
 /// The name that an experiment and the kernel have for it.
 pub(crate) const DCTCP: &str = "dctcp";
@@ -21,6 +25,9 @@ pub(crate) const DCTCP: &str = "dctcp";
 /// The names that an experiment has for the coupled ones; no kernel has them.
 const CTRLTCP: &str = "ctrltcp";
 const CTRLCUBIC: &str = "ctrlcubic";
+
+/// What a guest's `coupling` can have, by their names in the file.
+pub(crate) const COUPLED_CONTROLS: [&str; 4] = ["reno", "cubic", CTRLTCP, CTRLCUBIC];
 
 /// What the stacks of a case need beyond the kernel's own congestion controls.
 #[derive(Debug, Default)]
@@ -42,8 +49,9 @@ impl CongestionControls {
         if named.contains(&DCTCP) && !kernel_has(DCTCP)? {
             controls.dctcp = Some(Dctcp::register_private().map_err(LabError::Guest)?);
         }
-        if named.contains(&CTRLTCP) || named.contains(&CTRLCUBIC) {
-            let ctrltcp = Ctrltcp::register_private(&CouplingPolicy::default());
+        let is_coupled = plan.guests.iter().any(Guest::couples);
+        if is_coupled || named.contains(&CTRLTCP) || named.contains(&CTRLCUBIC) {
+            let ctrltcp = Ctrltcp::register_private(&policy(&plan.coupling));
             controls.ctrltcp = Some(ctrltcp.map_err(LabError::Guest)?);
         }
         Ok(controls)
@@ -62,6 +70,43 @@ impl CongestionControls {
         brought.unwrap_or(name)
     }
 
+    /// How that guest's sockets do.
+    pub fn of_guest<'a>(&'a self, guest: &'a Guest) -> &'a str {
+        self.kernel_name(match &guest.stack.congestion_control[..] {
+            "reno" if guest.couples() => CTRLTCP,
+            "cubic" if guest.couples() => CTRLCUBIC,
+            other => other,
+        })
+    }
+
+    /// Gives each coupled guest its weight and its flows their priorities, before they connect.
+    ///
+    /// # Errors
+    /// [`LabError::Guest`] when they can't be written.
+    pub fn weigh(&self, plan: &Plan, namespaces: &[Namespace]) -> Result<(), LabError> {
+        let Some(ctrltcp) = &self.ctrltcp else {
+            return Ok(());
+        };
+        for (guest, namespace) in plan.guests.iter().zip(namespaces) {
+            let Some(coupling) = guest.coupling.as_ref().filter(|_| guest.couples()) else {
+                continue;
+            };
+            let groups = ctrltcp.groups();
+            let netns = namespace.enter(cookie)?.map_err(LabError::Guest)?;
+            let weighed = groups.set_weight(netns, coupling.weight);
+            weighed.map_err(LabError::Guest)?;
+            for flow in 0..guest.flows {
+                let priority = guest.part_of(flow).priority;
+                if priority > 1 {
+                    let port = GUEST_PORT_FIRST + flow as u16;
+                    let set = groups.set_priority(netns, port, priority);
+                    set.map_err(LabError::Guest)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// What a DCTCP that we brought keeps of this connection; `None` for every other.
     ///
     /// # Errors
@@ -71,6 +116,16 @@ impl CongestionControls {
             return Ok(None);
         };
         dctcp.state(socket).map_err(io::Error::other)
+    }
+}
+
+fn policy(rules: &CouplingRules) -> CouplingPolicy {
+    CouplingPolicy {
+        aggressiveness_q16: (rules.aggressiveness * 65536.0).round() as u32,
+        by_guests: rules.size == GroupSize::Guests,
+        by_rate: rules.shares == Shares::Rate,
+        burst_segments: rules.burst.unwrap_or_default(),
+        ..CouplingPolicy::default()
     }
 }
 

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use uc_experiment::{Case, Experiment, Family, Law, Parameters, Profile, Stack};
+use uc_experiment::{
+    Case, Coupling, CouplingRules, Experiment, Family, Guests, Law, Nanos, Parameters, Profile,
+    Stack,
+};
 
-use crate::congestion::DCTCP;
+use crate::congestion::{COUPLED_CONTROLS, DCTCP};
 use crate::error::LabError;
 
 /// The server in messages.
@@ -40,6 +43,47 @@ pub struct Guest {
     pub profile: Profile,
     /// Parallel flows.
     pub flows: u32,
+    /// They in the file's order, those of each of its groups together.
+    pub parts: Vec<Part>,
+    /// What its connections share with others; its port's affair where that has law `coupled`.
+    pub coupling: Option<Coupling>,
+}
+
+/// A guest's flows of one group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The group's name.
+    pub group: String,
+    /// The number of the first inside the group, from 0.
+    pub first: u32,
+    /// How many.
+    pub flows: u32,
+    /// When they connect.
+    pub start: Nanos,
+    /// Within this time of `start`, at random.
+    pub start_spread: Nanos,
+    /// When they end; with the run where absent.
+    pub stop: Option<Nanos>,
+    /// Each one's part of its guest's share, where that is coupled.
+    pub priority: u8,
+}
+
+impl Guest {
+    /// The part that its flow of that number belongs to.
+    pub fn part_of(&self, flow: u32) -> &Part {
+        let mut before = 0;
+        let is_it = |part: &&Part| {
+            before += part.flows;
+            flow < before
+        };
+        let found = self.parts.iter().find(is_it);
+        found.unwrap_or(&self.parts[self.parts.len() - 1])
+    }
+
+    /// Whether its own connections share a window, not their shadows on its port.
+    pub fn couples(&self) -> bool {
+        self.coupling.is_some() && self.law != Some(Law::Coupled)
+    }
 }
 
 /// The receiver of every flow.
@@ -70,11 +114,14 @@ pub struct Plan {
     pub host_count: usize,
     /// The receiver.
     pub server: Server,
+    /// How coupled flows behave.
+    pub coupling: CouplingRules,
 }
 
 impl Plan {
     /// Lays out `case`: guest i has address i + 1 of the LAN and the server the one after the last
-    /// guest's. Groups without a host get one host per guest.
+    /// guest's. Groups without a host get one host per guest; groups that name the same coupled guest
+    /// are that one guest.
     ///
     /// # Errors
     /// [`LabError::Unsupported`] when the guests don't fit into the LAN's addresses or a stack is
@@ -85,16 +132,13 @@ impl Plan {
         let mut guests = Vec::new();
         for group in &case.guests {
             let stack = stack_named(experiment, case, &group.stack)?;
-            if group.flows > FLOWS_MAX {
-                return Err(LabError::Unsupported {
-                    what: format!(
-                        "case {}: {} flows in a guest of {}",
-                        case.name, group.flows, group.name
-                    ),
-                    mend: "a guest's flows have 20,000 ports: raise `count` instead",
-                });
-            }
             for index in 0..group.count {
+                let part = part(group, index);
+                if let Some(guest) = same_guest(case, &mut guests, group)? {
+                    guest.flows += group.flows;
+                    guest.parts.push(part);
+                    continue;
+                }
                 let number = guests.len();
                 guests.push(Guest {
                     label: format!("{}[{index}]", group.name),
@@ -109,9 +153,12 @@ impl Plan {
                     parameters: group.parameters,
                     profile: group.profile.unwrap_or(Profile::Linux),
                     flows: group.flows,
+                    parts: vec![part],
+                    coupling: group.coupling.clone(),
                 });
             }
         }
+        check_flows(case, &guests)?;
         let server = Server {
             address: address(family, guests.len(), case)?,
             mac: mac(guests.len()),
@@ -127,6 +174,7 @@ impl Plan {
             guests,
             host_count: hosts.count,
             server,
+            coupling: case.coupling,
         })
     }
 
@@ -160,6 +208,68 @@ impl Hosts {
     }
 }
 
+fn part(group: &Guests, index: u32) -> Part {
+    Part {
+        group: group.name.clone(),
+        first: index * group.flows,
+        flows: group.flows,
+        start: group.start,
+        start_spread: group.start_spread,
+        stop: group.stop,
+        priority: group
+            .coupling
+            .as_ref()
+            .map_or(1, |coupling| coupling.priority),
+    }
+}
+
+/// The guest that an earlier group of the case has made already, by the name that both give it.
+fn same_guest<'a>(
+    case: &Case,
+    guests: &'a mut [Guest],
+    group: &Guests,
+) -> Result<Option<&'a mut Guest>, LabError> {
+    let name = |coupling: &Option<Coupling>| {
+        let coupling = coupling.as_ref()?;
+        Some((coupling.group.clone(), coupling.guest.clone()?))
+    };
+    let Some(wanted) = name(&group.coupling) else {
+        return Ok(None);
+    };
+    let found = guests
+        .iter_mut()
+        .find(|guest| name(&guest.coupling).as_ref() == Some(&wanted));
+    let Some(guest) = found else {
+        return Ok(None);
+    };
+    let first = case.group(&guest.group);
+    if first.is_some_and(|first| {
+        (&first.stack, first.law, &first.host) != (&group.stack, group.law, &group.host)
+    }) {
+        return Err(LabError::Unsupported {
+            what: format!(
+                "case {}: {} and {} are one guest with different stacks, laws or hosts",
+                case.name, guest.group, group.name
+            ),
+            mend: "a guest has one of each: give both groups the same",
+        });
+    }
+    Ok(Some(guest))
+}
+
+fn check_flows(case: &Case, guests: &[Guest]) -> Result<(), LabError> {
+    match guests.iter().find(|guest| guest.flows > FLOWS_MAX) {
+        None => Ok(()),
+        Some(guest) => Err(LabError::Unsupported {
+            what: format!(
+                "case {}: {} flows in a guest of {}",
+                case.name, guest.flows, guest.group
+            ),
+            mend: "a guest's flows have 20,000 ports: raise `count` instead",
+        }),
+    }
+}
+
 fn stack_named<'a>(
     experiment: &'a Experiment,
     case: &Case,
@@ -177,6 +287,18 @@ fn stack_named<'a>(
 /// DCTCP asks for ECN whatever the settings are (`TCP_CONG_NEEDS_ECN`), so a stack can't have one
 /// without the other.
 fn check_stacks(case: &Case, guests: &[Guest], server: &Server) -> Result<(), LabError> {
+    let is_known = |name: &str| COUPLED_CONTROLS.contains(&name);
+    let is_uncoupled =
+        |guest: &&Guest| guest.couples() && !is_known(&guest.stack.congestion_control);
+    if let Some(guest) = guests.iter().find(is_uncoupled) {
+        return Err(LabError::Unsupported {
+            what: format!(
+                "case {}: {} couples {}",
+                case.name, guest.label, guest.stack.congestion_control
+            ),
+            mend: "reno and cubic can be coupled in a guest; or give its port law `coupled`",
+        });
+    }
     let guests = guests.iter().map(|guest| (&guest.label[..], &guest.stack));
     let mut nodes = guests.chain([(SERVER, &server.stack)]);
     match nodes.find(|(_, stack)| stack.congestion_control == DCTCP && !stack.ecn) {
@@ -251,6 +373,32 @@ mod tests {
         assert_eq!(plan.guests[0].address.to_string(), "10.77.0.1");
         assert_eq!(plan.server.address.to_string(), "10.77.0.7");
         assert_eq!(mac_text(plan.server.mac), "02:75:63:00:00:07");
+    }
+
+    #[test]
+    fn groups_that_name_one_guest_are_its_flows_each_with_its_own_time() {
+        let group = |name: &str, more: &str| {
+            format!(
+                "[[case.guests]]\nname = \"{name}\"\nstack = \"reno\"\nhost = \"h\"\n\
+                 coupling = {{ group = \"g\", guest = \"vm\", priority = 2 }}\n{more}\n"
+            )
+        };
+        let guests = "[[case.guests]]\nname = \"other\"\nstack = \"reno\"\ncount = 2\n".to_owned()
+            + &group("first", "flows = 2")
+            + &group("late", "start = \"500ms\"\nstop = \"900ms\"");
+        let plan = plan(&guests, "ipv4").unwrap();
+        assert_eq!((plan.guests.len(), plan.flow_count()), (3, 5));
+        let vm = &plan.guests[2];
+        let flows: Vec<_> = (0..vm.flows)
+            .map(|flow| vm.part_of(flow))
+            .map(|part| (&part.group[..], part.start.0, part.stop.map(|stop| stop.0)))
+            .collect();
+        let (first, late) = (("first", 0, None), ("late", 500_000_000, Some(900_000_000)));
+        assert_eq!(flows, [first, first, late]);
+        assert_eq!(vm.parts[1].priority, 2);
+        let elsewhere = guests + &group("else", "").replace("\"h\"", "\"i\"");
+        let error = self::plan(&elsewhere, "ipv4").unwrap_err().to_string();
+        assert!(error.contains("different stacks, laws or hosts"), "{error}");
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(crate) struct Expected {
     pub from: SocketAddr,
     /// Whose it is, for messages.
     pub guest: String,
+    /// Whether it ends before the run does.
+    pub may_end: bool,
     /// Where delivered payload is counted.
     pub delivered_bytes: Arc<AtomicU64>,
 }
@@ -161,6 +163,7 @@ impl Receiver {
         let Expected {
             guest,
             delivered_bytes,
+            may_end,
             ..
         } = &self.expected[flow];
         let ended = |source| LabError::Ended {
@@ -168,6 +171,11 @@ impl Receiver {
             source,
         };
         let count = match stream.read(buffer) {
+            Ok(0) if *may_end => {
+                // It stays open, since closing would reset it, and isn't looked at any more.
+                let gone = self.poll.delete(&*stream);
+                return gone.map_err(|errno| failed("leaving a connection", errno.into()));
+            }
             Ok(0) => return Err(ended(io::ErrorKind::UnexpectedEof.into())),
             Ok(count) => count,
             Err(error) if is_transient(&error) => return Ok(()),

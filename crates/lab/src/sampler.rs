@@ -28,7 +28,7 @@ impl Sampler {
     pub fn new(plan: &Plan, traffic: &Traffic, started: Nanos) -> Self {
         let guest = |flow: &Flow| &plan.guests[flow.guest];
         let record = |flow: &Flow| FlowRecord {
-            group: guest(flow).group.clone(),
+            group: flow.part.group.clone(),
             index: flow.index,
             ..FlowRecord::default()
         };

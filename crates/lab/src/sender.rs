@@ -1,7 +1,7 @@
 //! One bulk sender: connects, then writes as much as TCP takes.
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +27,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Bulk {
     /// How long it waits before it connects.
     pub wait: Duration,
+    /// When it ends, counted like that; with the run where absent.
+    pub last: Option<Duration>,
     /// Its socket, bound.
     pub socket: TcpStream,
     /// Where to.
@@ -42,12 +44,13 @@ pub(crate) struct Bulk {
 impl Bulk {
     /// Connects and sends until the run is over; failures go to `events`.
     pub fn run(mut self, events: &Sender<Event>) {
+        let begun = Instant::now();
         let ended = self.connect().and_then(|()| {
             let info = TcpInfo::read(self.socket.as_fd());
             let retransmits = info.map_or(0, |info| info.total_retrans);
             // The run may be over: nobody listens then.
             let _ = events.send(Event::Connected { retransmits });
-            self.write()
+            self.write(begun)
         });
         if let Err(error) = ended
             && !self.stopping()
@@ -78,9 +81,19 @@ impl Bulk {
         })
     }
 
-    fn write(&mut self) -> Result<(), LabError> {
+    fn write(&mut self, begun: Instant) -> Result<(), LabError> {
         let mut at_byte = 0;
         while !self.stopping() {
+            if self.last.is_some_and(|last| begun.elapsed() >= last) {
+                // A FIN after what is written, and nothing more; the socket is the run's to read.
+                return self
+                    .socket
+                    .shutdown(Shutdown::Write)
+                    .map_err(|source| LabError::Ended {
+                        guest: self.guest.clone(),
+                        source,
+                    });
+            }
             match self.socket.write(self.pattern.chunk(at_byte)) {
                 Ok(written) => at_byte += written as u64,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -17,7 +17,7 @@ use uc_net::random::Stream;
 use crate::error::LabError;
 use crate::flow::FiveTuple;
 use crate::pattern::Pattern;
-use crate::plan::Plan;
+use crate::plan::{Part, Plan};
 use crate::receiver;
 use crate::sender::Bulk;
 use crate::socket;
@@ -26,7 +26,7 @@ use crate::wiring::Wiring;
 /// The server's port, iperf's.
 const SERVER_PORT: u16 = 5001;
 /// The first flow of a guest has this port, the next one the next. Namespaces are new: it's free.
-const GUEST_PORT_FIRST: u16 = 40_000;
+pub(crate) const GUEST_PORT_FIRST: u16 = 40_000;
 /// Flows start within this time of one another, in an order that the seed decides.
 const STAGGER_US: u64 = 100_000;
 /// How often a wait looks whether it is still wanted.
@@ -51,6 +51,8 @@ pub struct Flow {
     pub guest: usize,
     /// Its number inside the group: guest by guest, then flow by flow.
     pub index: u32,
+    /// The group, and its times.
+    pub part: Part,
     /// The connection as the guest sends it.
     pub tuple: FiveTuple,
     /// The sender's socket.
@@ -109,6 +111,7 @@ impl Traffic {
         let receivers = flows.iter().map(|flow| receiver::Expected {
             from: flow.tuple.source,
             guest: plan.guests[flow.guest].label.clone(),
+            may_end: flow.part.stop.is_some(),
             delivered_bytes: Arc::clone(&flow.delivered_bytes),
         });
         let receiver = receiver::Handle::start(
@@ -148,8 +151,11 @@ impl Traffic {
                     source,
                 }
             };
+            let part = &flow.part;
+            let spread_us = STAGGER_US.max(part.start_spread.0 / 1000);
             let bulk = Bulk {
-                wait: Duration::from_micros(random.below(STAGGER_US)),
+                wait: duration(part.start) + Duration::from_micros(random.below(spread_us)),
+                last: part.stop.map(duration),
                 socket: flow
                     .socket
                     .try_clone()
@@ -177,8 +183,8 @@ impl Traffic {
         &self.flows
     }
 
-    /// Waits until every flow is connected, and says how many SYNs were sent again. Flows that are
-    /// connected send already. `go_on` is asked about every 20 ms.
+    /// Waits until every flow that starts with the run is connected, and says how many SYNs were
+    /// sent again. Flows that are connected send already. `go_on` is asked about every 20 ms.
     ///
     /// # Errors
     /// [`LabError::Connect`] naming the guest that could not, whatever else a thread met, and what
@@ -187,7 +193,8 @@ impl Traffic {
         &self,
         go_on: impl Fn() -> Result<(), LabError>,
     ) -> Result<u64, LabError> {
-        let mut missing = self.flows.len();
+        let is_first = |flow: &&Flow| flow.part.start.0 == 0;
+        let mut missing = self.flows.iter().filter(is_first).count();
         let mut retransmits = 0;
         while missing > 0 {
             go_on()?;
@@ -237,6 +244,10 @@ impl Drop for Traffic {
     }
 }
 
+fn duration(time: uc_experiment::Nanos) -> Duration {
+    Duration::from_nanos(time.0)
+}
+
 fn threads_gone() -> LabError {
     let source = io::Error::other("its thread ended without a word");
     LabError::Ended {
@@ -250,21 +261,27 @@ fn open_flows(plan: &Plan, wiring: &Wiring) -> Result<Vec<Flow>, LabError> {
     let mut tuples = tuples(plan).into_iter();
     let mut flows = Vec::with_capacity(plan.flow_count());
     for (number, (guest, namespace)) in plan.guests.iter().zip(&wiring.guests).enumerate() {
-        for flow in 0..guest.flows {
-            let Some(tuple) = tuples.next() else { break };
-            let congestion_control = wiring
-                .congestion
-                .kernel_name(&guest.stack.congestion_control);
-            let socket = namespace
-                .enter(|| socket::sender(&guest.label, tuple.source, congestion_control))??;
-            flows.push(Flow {
-                guest: number,
-                index: guest.index * guest.flows + flow,
-                tuple,
-                socket,
-                delivered_bytes: Arc::default(),
-            });
+        let congestion_control = wiring.congestion.of_guest(guest);
+        if guest.parts.iter().any(|part| part.stop.is_some()) {
+            // What is written and not sent yet would go on for seconds after a flow's end.
+            namespace.set_sysctls(&[("net.ipv4.tcp_notsent_lowat", "65536".into())])?;
+        }
+        for part in &guest.parts {
+            for flow in 0..part.flows {
+                let Some(tuple) = tuples.next() else { break };
+                let socket = namespace
+                    .enter(|| socket::sender(&guest.label, tuple.source, congestion_control))??;
+                flows.push(Flow {
+                    guest: number,
+                    index: part.first + flow,
+                    part: part.clone(),
+                    tuple,
+                    socket,
+                    delivered_bytes: Arc::default(),
+                });
+            }
         }
     }
+    wiring.congestion.weigh(plan, &wiring.guests)?;
     Ok(flows)
 }

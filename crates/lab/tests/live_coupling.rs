@@ -3,19 +3,15 @@
 
 mod support;
 
-use std::cell::Cell;
-use std::sync::atomic::AtomicBool;
-
 use support::{experiment, goodput_bps, live, run};
-use uc_experiment::RunRecord;
-use uc_guest::{CouplingPolicy, Ctrltcp};
-use uc_lab::{NoPorts, Progress, Repetition, run_case};
+use uc_experiment::{Experiment, RunRecord};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const SECONDS: u32 = 40;
 /// From when on it is measured: both have left slow start, and the group has found its window.
 const FROM_NS: u64 = 10 * SECOND_NS;
 const PATH: &str = "rate = \"10Mbit\"\ndelay = \"25ms\"";
+const RENO: &str = "[stack.reno]\ncongestion_control = \"reno\"";
 /// One TCP can fill the link.
 const DROPTAIL: &str = "queue = { kind = \"droptail\", limit = \"125kB\" }";
 /// Each packet is as likely to be lost as another. A full DropTail queue can lock a flow out for
@@ -92,45 +88,76 @@ fn live_uncoupled_the_guest_with_four_flows_has_four_times_as_much() {
 }
 
 #[test]
-fn live_guests_of_weights_one_two_and_three_share_by_them() {
+fn live_guests_of_weights_one_two_and_three_share_by_them_whatever_their_flows_number() {
     if !live() {
         return;
     }
-    let ctrltcp = Ctrltcp::register_private(&CouplingPolicy::default()).unwrap();
-    let stack = format!("[stack.guest]\ncongestion_control = \"{}\"", ctrltcp.name());
-    let guest =
-        |name| format!("[[case.guests]]\nname = \"{name}\"\nstack = \"guest\"\nflows = 2\n");
-    let guests: String = ["a", "b", "c"].map(guest).concat();
-    let network = format!("{PATH}\n{DROPTAIL}");
-    let experiment = experiment(SECONDS, &network, &guests, &stack);
-    // The namespaces have no names; as soon as all three are in the group, each gets a weight.
-    let weighted = Cell::new(false);
-    let progress = |_: Progress| {
-        let groups = ctrltcp.groups().list().unwrap();
-        let Some(group) = groups.iter().find(|group| group.guests.len() == 3) else {
-            return;
-        };
-        if !weighted.replace(true) {
-            for (weight, guest) in (1..).zip(&group.guests) {
-                ctrltcp.groups().set_weight(guest.netns, weight).unwrap();
-            }
-        }
+    let guest = |name: &str, flows: u32, weight: u32| {
+        let coupling = format!("coupling = {{ group = \"trunk\", weight = {weight} }}");
+        format!(
+            "[[case.guests]]\nname = \"{name}\"\nstack = \"reno\"\nflows = {flows}\n{coupling}\n"
+        )
     };
-    let record = run_case(
-        &experiment,
-        &experiment.cases[0],
-        Repetition { run: 0, seed: 1 },
-        &mut NoPorts,
-        &progress,
-        &AtomicBool::new(false),
-    )
-    .unwrap();
-    let mut shares = guests_bps(&record, &["a", "b", "c"]);
-    shares.sort_by(f64::total_cmp);
-    println!("weights 1:2:3: {shares:?}");
+    let guests = guest("a", 3, 1) + &guest("b", 2, 2) + &guest("c", 1, 3);
+    let network = format!("{PATH}\n{DROPTAIL}");
+    let experiment = experiment(SECONDS, &network, &guests, RENO);
+    let record = run(&experiment, 1);
+    let shares = guests_bps(&record, &["a", "b", "c"]);
+    println!("weights 1:2:3 with 3, 2 and 1 flows: {shares:?}");
     let sum: f64 = shares.iter().sum();
     for (weight, share) in [1.0, 2.0, 3.0].into_iter().zip(&shares) {
         let due = sum * weight / 6.0;
-        assert!((share / due - 1.0).abs() < 0.05, "{shares:?} bit/s");
+        assert!(
+            (share / due - 1.0).abs() < 0.05,
+            "seed 1: {shares:?} bit/s, due {due}"
+        );
     }
+}
+
+/// `experiments/ctrltcp/live-fig1.toml` in 44 seconds: flows join after 12, 20 and 28, and the first
+/// guest falls idle after 36.
+#[test]
+fn live_a_guest_keeps_its_half_as_the_others_flows_join_and_leaves_all_of_it_at_once() {
+    if !live() {
+        return;
+    }
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../experiments/ctrltcp/live-fig1.toml"
+    );
+    let mut experiment = Experiment::load(file).unwrap();
+    experiment.keep_cases(&["coupled".into()]).unwrap();
+    experiment.apply_set("duration=44s").unwrap();
+    experiment
+        .apply_set("case.coupled.guests.vm1.stop=36s")
+        .unwrap();
+    for (flow, start) in [(2, "12s"), (3, "20s"), (4, "28s")] {
+        let set = format!("case.coupled.guests.vm2-flow{flow}.start={start}");
+        experiment.apply_set(&set).unwrap();
+    }
+    let record = run(&experiment, 1);
+    let bps = |from: u64, to: u64| {
+        let of = |flow| goodput_bps(&record, flow, from * SECOND_NS, to * SECOND_NS);
+        let flows: Vec<f64> = (0..record.flows.len()).map(of).collect();
+        (flows[0], flows.iter().skip(1).sum::<f64>())
+    };
+    for (from, to) in [(14, 20), (22, 28), (30, 36)] {
+        let (one, other) = bps(from, to);
+        println!("{from} to {to} s: {one:.0} and {other:.0}");
+        assert!(
+            jain(&[one, other]) >= 0.99,
+            "seed 1, {from} to {to} s: {one}, {other}"
+        );
+        assert!(
+            one + other >= 0.9 * 10e6,
+            "seed 1, {from} to {to} s: {one}, {other}"
+        );
+    }
+    // 9.49 Mbit/s of payload is all that the link carries
+    let (one, other) = bps(37, 43);
+    println!("37 to 43 s: {one:.0} and {other:.0}");
+    assert!(
+        one < 1e4 && other >= 0.95 * 9.49e6,
+        "seed 1: {one}, {other}"
+    );
 }

@@ -98,22 +98,30 @@ fn check_live_case(key: &str, case: &Case) -> Check {
             let what = format!("the application {}", guests.application.name());
             return Err(only(format!("{key}.application"), &what, Arm::Sim));
         }
-        for (name, is_set) in [
-            ("start", guests.start.0 > 0),
-            ("start_spread", guests.start_spread.0 > 0),
-            ("stop", guests.stop.is_some()),
-            ("coupling", guests.coupling.is_some()),
-        ] {
-            if is_set {
-                return Err(only(format!("{key}.{name}"), name, Arm::Sim));
-            }
-        }
     }
+    check_live_coupling(key, case)?;
     let guests = case.guests.iter().map(|guests: &Guests| guests.count);
     let guests = guests.fold(0u32, u32::saturating_add);
     if guests > LIVE_GUESTS_MAX {
         let what = format!("a case of more than {LIVE_GUESTS_MAX} guests, here {guests},");
         return Err(only(format!("{key}.guests"), &what, Arm::Sim));
+    }
+    Ok(())
+}
+
+/// One group, since all senders there have one receiver, and a group is the flows to it.
+fn check_live_coupling(key: &str, case: &Case) -> Check {
+    let mut first = None;
+    for (i, guests) in case.guests.iter().enumerate() {
+        let Some(coupling) = &guests.coupling else {
+            continue;
+        };
+        let first = *first.get_or_insert(&coupling.group);
+        if *first != coupling.group {
+            let key = format!("{key}.guests.{i}.coupling.group");
+            let what = format!("a second coupled group beside `{first}`");
+            return Err(only(key, &what, Arm::Sim));
+        }
     }
     Ok(())
 }
