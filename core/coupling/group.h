@@ -48,6 +48,8 @@ struct uc_ccc {
 	__u32 srtt_max_us; /* ×8, in this epoch */
 	__u32 srtt_was_us; /* and in the one before */
 	__u32 cuts;        /* loss events that the group has answered */
+	__u32 spare_q16;   /* of its TCPs, those that haven't answered the last one */
+	__u32 pad;
 	struct uc_ccc_policy policy;
 };
 

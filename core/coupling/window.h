@@ -78,22 +78,31 @@ static __always_inline __u64 uc_ccc_cut_q16(const struct uc_ccc *ccc,
 	return ((UC_CCC_ONE_Q16 - left_q16) << 16) / uc_ccc_tcps_q16(ccc);
 }
 
-/* A flow enters recovery. */
+/*
+ * A flow enters recovery. A group of a TCPs answers one loss event up to a times, for it may have
+ * hit as many flows, and by itself each of them would halve: what a queue drops at once is to cost
+ * half the window, not an a-th of that.
+ */
 static __always_inline void uc_ccc_lose(struct uc_ccc *ccc, const struct uc_ccc_report *report,
 					__u32 had_bytes, __u64 now_ns)
 {
-	__u64 age_ns = report->lost_age_us * 1000ULL, cut_q16;
+	__u64 age_ns = report->lost_age_us * 1000ULL, cut_q16, tcps_q16;
 
 	if (!age_ns)
 		age_ns = uc_ccc_age_ns(ccc, report->srtt_us);
-	if (!uc_ccc_is_news(ccc, age_ns, now_ns))
+	if (uc_ccc_is_news(ccc, age_ns, now_ns)) {
+		ccc->spare_q16 = uc_ccc_tcps_q16(ccc);
+		ccc->cut_ns = uc_most(now_ns, 1);
+		ccc->cuts++;
+	}
+	tcps_q16 = uc_least(ccc->spare_q16, UC_CCC_ONE_Q16);
+	if (!tcps_q16)
 		return;
-	cut_q16 = uc_ccc_cut_q16(ccc, report, had_bytes);
+	ccc->spare_q16 -= tcps_q16;
+	cut_q16 = uc_ccc_cut_q16(ccc, report, had_bytes) * tcps_q16 >> 16;
 	/* RFC 5681 §3.1, equation 4: at least two segments */
 	uc_ccc_reduce(ccc, ccc->window_q16 * cut_q16 >> 16, 2U * report->mss_bytes);
 	ccc->ssthresh_bytes = uc_most(uc_ccc_window_bytes(ccc), 2U * report->mss_bytes);
-	ccc->cut_ns = uc_most(now_ns, 1);
-	ccc->cuts++;
 }
 
 /*

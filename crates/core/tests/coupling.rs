@@ -201,6 +201,35 @@ fn a_group_of_n_tcps_cuts_an_nth_of_what_one_would() {
 }
 
 #[test]
+fn what_hits_all_flows_at_once_is_answered_by_as_many_tcps_as_the_group_has() {
+    let answers = |aggressiveness_q16: u32| {
+        let policy = GroupPolicy {
+            aggressiveness_q16,
+            ..GroupPolicy::default()
+        };
+        let mut home = Home::open(policy, WINDOW_BYTES);
+        for id in 1..4 {
+            home.join(id, id, 1, 10 * MSS, consts::INFINITE_SSTHRESH);
+        }
+        home.round();
+        for id in 0..4 {
+            home.lose(id);
+        }
+        f64::from(home.group.window_bytes()) / f64::from(WINDOW_BYTES)
+    };
+    // four TCPs, an eighth each; one and a half, of which the half answers by half; one
+    let expected = [
+        (1 << 16, (7.0f64 / 8.0).powi(4)),
+        (65536 / 6, 2.0 / 3.0 * (1.0 - 0.5 / 3.0)),
+        (0, 0.5),
+    ];
+    for (aggressiveness_q16, left) in expected {
+        let found = answers(aggressiveness_q16);
+        assert!((found - left).abs() < 0.001, "{found}, not {left}");
+    }
+}
+
+#[test]
 fn idle_connections_don_t_make_a_busy_one_aggressive() {
     for size in [consts::SIZE_FLOWS, consts::SIZE_GUESTS] {
         let policy = GroupPolicy {

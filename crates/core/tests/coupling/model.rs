@@ -50,6 +50,8 @@ pub struct Model {
     epoch: u64,
     began_ns: u64,
     cut_ns: Option<u64>,
+    /// TCPs that haven't answered the last loss event.
+    spare: f64,
     srtt_us: [u32; 2],
     pub guests: BTreeMap<u32, Guest>,
     pub flows: BTreeMap<u32, Flow>,
@@ -64,6 +66,7 @@ impl Model {
             epoch: 10,
             began_ns: now_ns,
             cut_ns: None,
+            spare: 0.0,
             srtt_us: [0; 2],
             guests: BTreeMap::new(),
             flows: BTreeMap::new(),
@@ -179,19 +182,24 @@ impl Model {
     }
 
     fn lose(&mut self, report: &Report, had: f64, now_ns: u64) {
-        if !self.is_news(report, report.lost_age_us, now_ns) {
+        if self.is_news(report, report.lost_age_us, now_ns) {
+            self.spare = self.tcps();
+            self.cut_ns = Some(now_ns);
+        }
+        let answering = self.spare.min(1.0);
+        if answering <= 0.0 {
             return;
         }
+        self.spare -= answering;
         let mss = f64::from(report.mss_bytes);
         let mut left = f64::from(report.ssthresh_bytes) / had.max(mss);
         if f64::from(report.ssthresh_bytes) <= 2.0 * mss {
             left = 0.5;
         }
         let least = self.window.min(2.0 * mss);
-        self.window *= 1.0 - (1.0 - left.clamp(0.5, 1.0)) / self.tcps();
+        self.window *= 1.0 - answering * (1.0 - left.clamp(0.5, 1.0)) / self.tcps();
         self.window = self.window.max(least);
         self.ssthresh = self.window.floor().max(2.0 * mss);
-        self.cut_ns = Some(now_ns);
     }
 
     fn compare(&mut self, flow: &Flow, report: &Report, moved: f64, now_ns: u64, share: f64) {
