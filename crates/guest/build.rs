@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     bindgen::Builder::default()
         .header(guest.join("dctcp.h").to_string_lossy())
         .header(guest.join("ctrltcp.h").to_string_lossy())
-        .allowlist_type("uc_dctcp|uc_ctrl.*")
+        .allowlist_type("uc_dctcp|uc_ctrl.*|uc_ccc_told")
         .derive_default(true)
         .derive_eq(true)
         .generate_comments(false)

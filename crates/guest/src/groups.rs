@@ -16,11 +16,13 @@ const GROUPS: &str = "groups";
 const GUESTS: &str = "guests";
 const WEIGHTS: &str = "weights";
 const POLICIES: &str = "policies";
+const TOLD: &str = "told";
 
 /// The maps of one `ctrltcp`.
 #[derive(Debug)]
 pub struct Groups {
-    groups: MapHandle,
+    pub(crate) groups: MapHandle,
+    pub(crate) told: MapHandle,
     guests: MapHandle,
     weights: MapHandle,
     policies: MapHandle,
@@ -66,6 +68,7 @@ impl Groups {
     ) -> Result<Self, GuestError> {
         Ok(Self {
             groups: map(GROUPS)?,
+            told: map(TOLD)?,
             guests: map(GUESTS)?,
             weights: map(WEIGHTS)?,
             policies: map(POLICIES)?,
@@ -87,6 +90,7 @@ impl Groups {
             (&mut self.guests, GUESTS),
             (&mut self.weights, WEIGHTS),
             (&mut self.policies, POLICIES),
+            (&mut self.told, TOLD),
         ] {
             let path = folder.join(name);
             map.pin(&path).map_err(|error| {
@@ -225,6 +229,7 @@ impl Plain for uc_ctrl_guest_key {}
 impl Plain for uc_ctrl_guest {}
 impl Plain for uc_ctrl_policy {}
 impl Plain for uc_ctrl_weight_key {}
+impl Plain for crate::layout::uc_ccc_told {}
 impl Plain for crate::layout::uc_ctrl {}
 
 pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
