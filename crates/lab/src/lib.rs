@@ -11,7 +11,7 @@
 //!   server.
 //! - [`wire`], [`relay`], [`emulation`], [`frame`], [`flow`], [`lateness`]: the network.
 //! - [`traffic`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it.
-//! - [`ports`]: where programs come in.
+//! - [`ports`]: where programs come in, [`home`]: where guests that are no namespaces do.
 
 pub mod clock;
 pub mod congestion;
@@ -19,6 +19,7 @@ pub mod emulation;
 pub mod error;
 pub mod flow;
 pub mod frame;
+pub mod home;
 pub mod lab;
 pub mod lateness;
 pub mod need;
@@ -29,9 +30,9 @@ pub mod ports;
 mod receiver;
 pub mod relay;
 pub mod run;
-mod sampler;
-mod sender;
-mod socket;
+pub mod sampler;
+pub mod sender;
+pub mod socket;
 pub mod stack;
 pub mod tap;
 pub mod tcp_info;
@@ -42,7 +43,8 @@ pub mod wiring;
 pub use congestion::CongestionControls;
 pub use error::{LabError, PortError};
 pub use flow::FiveTuple;
+pub use home::{Home, Load, Namespaces, Sighting};
 pub use lab::Lab;
 pub use plan::{Guest, Plan};
 pub use ports::{NoPorts, Port, Ports, ShadowSample};
-pub use run::{Progress, Repetition, run_case};
+pub use run::{Progress, Repetition, run_case, run_case_in};

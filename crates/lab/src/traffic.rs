@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What the threads of the flows tell the run.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub enum Event {
     /// A sender has its connection.
     Connected {
         /// How often its SYN was sent again.
