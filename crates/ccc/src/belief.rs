@@ -5,12 +5,14 @@
 //! RFC 5681 allows for the bytes that such a window can have had acknowledged, a loss is as old as
 //! the time since the report before. What no TCP can say ends the channel.
 
-use uc_core::coupling::{Report, consts};
+use uc_core::coupling::{Group, Report, consts};
 
 use crate::wire::GroupReport;
 
 /// A flow's first window (RFC 6928), which a guest may have used beyond what it was given.
 const BURST_SEGMENTS: u64 = 10;
+/// What the first member of a group brings at most; beyond, it is slow start again, as far as it was.
+const BROUGHT_SEGMENTS: u64 = 100;
 /// Loss events in one report, at a hundred reports a second; more is not a counter of them.
 const CUTS_MAX: u32 = 1 << 16;
 const MSS_MIN_BYTES: u16 = 48;
@@ -59,10 +61,11 @@ pub fn first(said: &GroupReport) -> Report {
     let mss = said.mss_bytes.max(MSS_MIN_BYTES);
     let used = said.used_bytes.max(said.flight_bytes);
     let tried = 2 * u64::from(used) + BURST_SEGMENTS * u64::from(mss);
-    let cwnd = tried.min(said.window_bytes.into()) as u32;
+    let tried = tried.min(said.window_bytes.into()) as u32;
+    let cwnd = tried.min((BROUGHT_SEGMENTS * u64::from(mss)) as u32);
     Report {
         cwnd_bytes: cwnd,
-        ssthresh_bytes: said.ssthresh_bytes,
+        ssthresh_bytes: said.ssthresh_bytes.max(tried),
         flight_bytes: said.flight_bytes.min(cwnd),
         used_bytes: used.min(cwnd),
         srtt_us: said.srtt_us,
@@ -71,6 +74,20 @@ pub fn first(said: &GroupReport) -> Report {
         limited: said.limited.into(),
         ..Report::default()
     }
+}
+
+/// Whether a group's window may grow: not beyond a quarter more than its members use (twice that in
+/// slow start), and a first burst for each of them. Whoever claims growth doesn't make the others
+/// use more.
+pub fn may_grow(group: &Group, mss_bytes: u16) -> bool {
+    let all = &group.guests.counted;
+    let window = u64::from(group.window_bytes());
+    let used = if group.window_bytes() < group.ssthresh_bytes {
+        2 * all.used_bytes
+    } else {
+        all.used_bytes + all.used_bytes / 4
+    };
+    window <= used + u64::from(all.flows) * BURST_SEGMENTS * u64::from(mss_bytes)
 }
 
 /// What `said` adds to the report before it, `was`, of a group that was given `given_bytes` and
@@ -94,6 +111,7 @@ pub fn next(
     let acked = acked_bytes(was, said, given_bytes, elapsed_us);
     let grown = (said.grown_bytes - was.grown_bytes).min(acked);
     let mut report = first(said);
+    report.ssthresh_bytes = said.ssthresh_bytes;
     report.cwnd_bytes = given_bytes.saturating_add(grown as u32);
     report.acked_bytes = acked as u32;
     // More in flight than was given is what a cut has not yet reached, or a lie; either way it takes

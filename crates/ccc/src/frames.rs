@@ -40,6 +40,11 @@ impl Frames {
         }))
     }
 
+    /// What it holds now.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// A channel outlives the process at its other end, which may have died in the middle of a
     /// frame: before the first one so many bytes may be something else, and no more.
     fn skip(&mut self) -> Result<(), WireError> {

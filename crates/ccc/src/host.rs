@@ -273,7 +273,11 @@ impl Coupling {
         let given = (self.flow.given_bytes, self.flow.given_ssthresh_bytes);
         let follows = said.taken_ns == self.answered_ns;
         let elapsed_us = now_ns.saturating_sub(self.heard_ns) / 1000;
-        let Heard { report, lost } = belief::next(&self.said, said, given, follows, elapsed_us)?;
+        let heard = belief::next(&self.said, said, given, follows, elapsed_us)?;
+        let Heard { mut report, lost } = heard;
+        if !belief::may_grow(group, report.mss_bytes) {
+            report.cwnd_bytes = report.cwnd_bytes.min(given.0);
+        }
         if let Some(lost) = lost {
             group.update(guest, &mut self.flow, &lost, now_ns);
             // The event is over for the group as a whole: its members walk down by themselves.

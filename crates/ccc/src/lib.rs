@@ -6,9 +6,11 @@
 //! - [`wire`], [`frames`]: what goes over a channel.
 //! - [`belief`]: what of a guest's report the host believes.
 //! - [`host`]: the host's groups, without a clock or a socket.
+//! - [`account`]: what a guest reports of a group.
 //! - [`guest`]: the guest's end of a channel, likewise.
 //! - [`channel`], [`seat`], [`serve`]: descriptors, and the host's loop over them.
 
+pub mod account;
 pub mod belief;
 pub mod channel;
 pub mod frames;

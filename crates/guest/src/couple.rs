@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ::uc_ccc::channel::{Channel, Received};
-use ::uc_ccc::guest::GuestEnd;
-use ::uc_ccc::wire::{FRAME_BYTES_MAX, GroupName, WireError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use uc_ccc::channel::{Channel, Received};
+use uc_ccc::guest::GuestEnd;
+use uc_ccc::wire::{FRAME_BYTES_MAX, GroupName, WireError};
 
 use crate::across::{Across, now_ns};
 use crate::error::GuestError;

@@ -31,5 +31,7 @@ pub use store::Store;
 mod layout {
     #![allow(non_camel_case_types, missing_docs, dead_code)]
     #![allow(clippy::all, clippy::undocumented_unsafe_blocks)]
+    use uc_core::coupling::Group as uc_ccc;
+    use uc_core::coupling::across::Link as uc_ccc_link;
     include!(concat!(env!("OUT_DIR"), "/layout.rs"));
 }
