@@ -1,9 +1,6 @@
 //! Frames out of a stream of bytes, in bounded memory.
 
-use crate::wire::{FRAME_BYTES_MAX, Frame, WireError};
-
-/// The beginning of a frame.
-const MARK: &[u8; 4] = b"UcCC";
+use crate::wire::{FRAME_BYTES_MAX, Frame, MAGIC, WireError};
 
 /// What one end of a channel has read and not yet understood. Give it at most
 /// [`FRAME_BYTES_MAX`] at a time and take every frame before more: it never holds twice as much.
@@ -48,8 +45,11 @@ impl Frames {
     /// A channel outlives the process at its other end, which may have died in the middle of a
     /// frame: before the first one so many bytes may be something else, and no more.
     fn skip(&mut self) -> Result<(), WireError> {
-        let found = self.bytes.windows(MARK.len()).position(|four| four == MARK);
-        let kept = MARK.len() - 1;
+        let found = self
+            .bytes
+            .windows(MAGIC.len())
+            .position(|four| four == MAGIC);
+        let kept = MAGIC.len() - 1;
         let skip = found.unwrap_or(self.bytes.len().saturating_sub(kept));
         self.bytes.drain(..skip);
         self.skipped_bytes += skip;

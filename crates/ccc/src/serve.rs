@@ -32,7 +32,7 @@ pub enum Event<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A socket that can't be made.
-    #[error("can't listen at {path} ({source}); does another process, or is there no such folder?")]
+    #[error("can't listen at {path} ({source}); does another process, or is its folder missing?")]
     Listen {
         /// The socket.
         path: PathBuf,

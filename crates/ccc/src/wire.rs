@@ -10,8 +10,8 @@
 //! compared. The checksum is CRC-32 (IEEE 802.3) of the frame with zeros in its place: a channel
 //! whose other end was exchanged in the middle of a frame is found out.
 
-/// "UcCC".
-const MAGIC: [u8; 4] = *b"UcCC";
+/// How a frame begins: "UcCC".
+pub(crate) const MAGIC: [u8; 4] = *b"UcCC";
 /// Another layout is another version. Who hears one that it doesn't know closes the channel.
 pub const VERSION: u8 = 1;
 /// Groups of one guest that are coupled; it reports those with the largest windows.
