@@ -10,7 +10,7 @@
 //! - [`plan`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts and the
 //!   server.
 //! - [`wire`], [`relay`], [`emulation`], [`frame`], [`flow`], [`lateness`]: the network.
-//! - [`traffic`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it.
+//! - [`traffic`], [`reception`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it.
 //! - [`ports`]: where programs come in, [`home`]: where guests that are no namespaces do.
 
 pub mod clock;
@@ -28,6 +28,7 @@ pub mod pattern;
 pub mod plan;
 pub mod ports;
 mod receiver;
+pub mod reception;
 pub mod relay;
 pub mod run;
 pub mod sampler;
@@ -47,4 +48,5 @@ pub use home::{Home, Load, Namespaces, Sighting};
 pub use lab::Lab;
 pub use plan::{Guest, Plan};
 pub use ports::{NoPorts, Port, Ports, ShadowSample};
+pub use reception::Reception;
 pub use run::{Progress, Repetition, run_case, run_case_in};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use uc_experiment::{Case, Experiment, Family, Law, Parameters, Profile, Stack};
+use uc_experiment::{Case, Experiment, Family, Law, Parameters, Profile, Stack, Stall};
 
 use crate::congestion::DCTCP;
 use crate::error::LabError;
@@ -38,6 +38,8 @@ pub struct Guest {
     pub parameters: Parameters,
     /// How literally.
     pub profile: Profile,
+    /// How its processor is taken away.
+    pub stall: Option<Stall>,
     /// Parallel flows.
     pub flows: u32,
 }
@@ -108,6 +110,7 @@ impl Plan {
                     law: group.law,
                     parameters: group.parameters,
                     profile: group.profile.unwrap_or(Profile::Linux),
+                    stall: group.stall,
                     flows: group.flows,
                 });
             }
@@ -215,7 +218,7 @@ fn mac(number: usize) -> [u8; 6] {
 }
 
 /// The address as iproute2 reads it.
-pub(crate) fn mac_text(mac: [u8; 6]) -> String {
+pub fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 

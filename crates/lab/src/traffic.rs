@@ -100,24 +100,13 @@ impl Traffic {
         let pattern = Arc::new(Pattern::default());
         let flows = open_flows(plan, wiring)?;
         let server = SocketAddr::new(plan.server.address, SERVER_PORT);
-        let congestion_control = wiring
-            .congestion
-            .kernel_name(&plan.server.stack.congestion_control);
-        let listener = wiring
-            .server
-            .enter(|| socket::listen(server, flows.len(), congestion_control))??;
         let receivers = flows.iter().map(|flow| receiver::Expected {
             from: flow.tuple.source,
             guest: plan.guests[flow.guest].label.clone(),
             delivered_bytes: Arc::clone(&flow.delivered_bytes),
         });
-        let receiver = receiver::Handle::start(
-            listener,
-            receivers.collect(),
-            Arc::clone(&pattern),
-            Arc::clone(&stop),
-            sender.clone(),
-        )?;
+        let receivers = receivers.collect();
+        let receiver = receive(plan, wiring, receivers, &pattern, &stop, &sender)?;
         let mut traffic = Self {
             flows,
             stop,
@@ -137,8 +126,7 @@ impl Traffic {
         pattern: &Arc<Pattern>,
         events: &Sender<Event>,
     ) -> Result<(), LabError> {
-        let mut random = Stream::new(seed, "traffic/start");
-        for flow in &self.flows {
+        for (flow, wait) in self.flows.iter().zip(waits(plan, seed)) {
             let guest = plan.guests[flow.guest].label.clone();
             let failed = |action| {
                 let node = guest.clone();
@@ -149,7 +137,7 @@ impl Traffic {
                 }
             };
             let bulk = Bulk {
-                wait: Duration::from_micros(random.below(STAGGER_US)),
+                wait,
                 socket: flow
                     .socket
                     .try_clone()
@@ -237,7 +225,36 @@ impl Drop for Traffic {
     }
 }
 
-fn threads_gone() -> LabError {
+/// Starts the server's side of the flows.
+pub(crate) fn receive(
+    plan: &Plan,
+    wiring: &Wiring,
+    receivers: Vec<receiver::Expected>,
+    pattern: &Arc<Pattern>,
+    stop: &Arc<AtomicBool>,
+    events: &Sender<Event>,
+) -> Result<receiver::Handle, LabError> {
+    let server = SocketAddr::new(plan.server.address, SERVER_PORT);
+    let congestion_control = wiring
+        .congestion
+        .kernel_name(&plan.server.stack.congestion_control);
+    let listener = wiring
+        .server
+        .enter(|| socket::listen(server, receivers.len(), congestion_control))??;
+    let (pattern, stop) = (Arc::clone(pattern), Arc::clone(stop));
+    receiver::Handle::start(listener, receivers, pattern, stop, events.clone())
+}
+
+/// When each flow of a plan starts, in the record's order: within a tenth of a second.
+pub fn waits(plan: &Plan, seed: u64) -> Vec<Duration> {
+    let mut random = Stream::new(seed, "traffic/start");
+    let flows = 0..plan.flow_count();
+    flows
+        .map(|_| Duration::from_micros(random.below(STAGGER_US)))
+        .collect()
+}
+
+pub(crate) fn threads_gone() -> LabError {
     let source = io::Error::other("its thread ended without a word");
     LabError::Ended {
         guest: "every flow".into(),

@@ -1,8 +1,11 @@
 //! How fast a machine's processor is emulated, and what its kernel must be told of the time.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+use crate::kernel;
 
 /// What executes a guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,14 +34,38 @@ impl Accel {
     }
 
     /// Those to be tried, in order: KVM only where the device can be opened and makes a machine. That
-    /// one boots too shows when it does; a nested KVM may make machines that hang.
+    /// one boots too shows when it does; a nested KVM may make machines that hang, and that is
+    /// remembered until this host boots.
     pub fn candidates() -> Vec<Self> {
-        if makes_machines() {
+        if !is_known_to_hang() && makes_machines() {
             vec![Accel::Kvm, Accel::Tcg]
         } else {
             vec![Accel::Tcg]
         }
     }
+}
+
+/// KVM did not boot a machine in time: until the next boot nobody need try again.
+pub(crate) fn remember_that_kvm_hangs() {
+    let (Some(path), Some(boot)) = (hung_path(), boot_id()) else {
+        return;
+    };
+    // Without the note the next run waits as long as this one.
+    let _ = fs::write(path, boot);
+}
+
+fn is_known_to_hang() -> bool {
+    let noted = hung_path().and_then(|path| fs::read_to_string(path).ok());
+    noted.is_some() && noted == boot_id()
+}
+
+fn hung_path() -> Option<PathBuf> {
+    let kernels = kernel::cache_folder().ok()?;
+    Some(kernels.parent()?.join("kvm-hangs-since-boot"))
+}
+
+fn boot_id() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()
 }
 
 fn makes_machines() -> bool {

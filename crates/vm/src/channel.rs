@@ -48,6 +48,17 @@ impl Channel {
         serde_json::from_slice(&line).map_err(io::Error::from)
     }
 
+    /// Whether an answer, or the channel's end, is there by then.
+    pub fn has_answer(&mut self, deadline: Instant) -> bool {
+        while !self.unread.contains(&b'\n') {
+            match self.read_some(deadline) {
+                Ok(()) => {}
+                Err(error) => return error.kind() != io::ErrorKind::TimedOut,
+            }
+        }
+        true
+    }
+
     /// Sends one line.
     pub(crate) fn write_line(&mut self, line: &str) -> io::Result<()> {
         self.stream.write_all(line.as_bytes())?;

@@ -58,16 +58,14 @@ pub enum VmError {
         source: io::Error,
     },
     /// The machine did not report in time.
-    #[error("{node}: the machine with {kernel} did not boot within {seconds} s: {console}")]
+    #[error("{node}: the machine with {kernel} did not boot: {detail}")]
     Boot {
         /// Whose machine.
         node: String,
         /// Its kernel.
         kernel: String,
-        /// The bound that passed.
-        seconds: u64,
-        /// The end of its console, or how QEMU ended.
-        console: String,
+        /// The bound that passed and the end of its console, or how QEMU ended.
+        detail: String,
     },
     /// The machine's channel failed or said what can't be.
     #[error("{node}: its control channel failed while {action}: {detail}")]
@@ -118,6 +116,15 @@ pub enum VmError {
     /// What the lab does for a machine failed.
     #[error(transparent)]
     Lab(#[from] LabError),
+}
+
+impl From<VmError> for LabError {
+    fn from(error: VmError) -> Self {
+        match error {
+            VmError::Lab(error) => error,
+            other => LabError::Home(Box::new(other)),
+        }
+    }
 }
 
 /// An answer of the kernel to the want of something.

@@ -50,11 +50,8 @@ impl Image {
         }
         let mut libraries = BTreeSet::new();
         for (inside, path) in &programs {
-            let path = fs::canonicalize(path).map_err(unreadable(path))?;
-            libraries.extend(libraries_of(&path)?);
-            archive
-                .file(&inside[1..], &stripped(&path)?)
-                .map_err(full)?;
+            libraries.extend(libraries_of(path)?);
+            archive.file(&inside[1..], &stripped(path)?).map_err(full)?;
         }
         add_libraries(&mut archive, &libraries)?;
         add_modules(&mut archive, &kernel)?;

@@ -54,7 +54,7 @@ impl Kernel {
 }
 
 /// `$XDG_CACHE_HOME/undercurrent/kernels`, by the XDG Base Directory Specification.
-fn cache_folder() -> Result<PathBuf, VmError> {
+pub(crate) fn cache_folder() -> Result<PathBuf, VmError> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let cache = set("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".cache")));

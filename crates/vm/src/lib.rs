@@ -9,14 +9,18 @@
 //! - [`kernel`], [`modules`], [`cpio`], [`image`]: what is booted.
 //! - [`accel`], [`qemu`], [`monitor`], [`machine`], [`template`]: one machine, and copies of it.
 //! - [`message`], [`channel`], [`agent`]: both ends of the control channel.
+//! - [`home`], [`freezer`]: machines as the guests of an experiment.
 
 pub mod accel;
 pub mod agent;
 pub mod channel;
 pub mod cpio;
 pub mod error;
+pub mod freezer;
+pub mod home;
 pub mod image;
 pub mod kernel;
+mod load;
 pub mod machine;
 pub mod message;
 pub mod modules;
@@ -25,6 +29,7 @@ pub mod qemu;
 pub mod template;
 
 pub use error::VmError;
+pub use home::{Machines, Templates};
 pub use kernel::Kernel;
 pub use machine::Machine;
 pub use template::{Links, Template, check};

@@ -1,12 +1,13 @@
 //! A running machine: QEMU's process, the channel to the agent inside, and its console.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
-use std::process::Child;
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use uc_lab::home::GoOn;
 
 use crate::accel::Accel;
 use crate::channel::Channel;
@@ -15,9 +16,13 @@ use crate::image::Image;
 use crate::message::{Answer, Ran, Request};
 use crate::qemu::{self, Wires};
 
-/// How long an agent may take for what it does at once. Emulated processors are slow, and the host
-/// may be busy.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an agent may take for what it does at once. Ten emulated processors that start the same
+/// programs at the same time on two cores with other things to do have needed more than half a minute.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// How often a wait looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often one looks whether QEMU ends.
+const ENDING_LOOKS: u32 = 10;
 /// Of a console or of QEMU's complaints, this much goes into an error.
 const EXCERPT_BYTES: usize = 400;
 
@@ -75,6 +80,28 @@ impl Machine {
         })
     }
 
+    /// The thread that executes its processor's instructions.
+    ///
+    /// # Errors
+    /// [`VmError::Stall`] when QEMU has none.
+    pub fn processor(&self) -> Result<i32, VmError> {
+        let failed = |source| VmError::Stall {
+            node: self.node.clone(),
+            action: "found",
+            source,
+        };
+        let folder = format!("/proc/{}/task", self.pid());
+        for thread in std::fs::read_dir(folder).map_err(failed)? {
+            let thread = thread.map_err(failed)?;
+            let name = std::fs::read_to_string(thread.path().join("comm")).map_err(failed)?;
+            if name.starts_with("CPU 0/") {
+                let number = thread.file_name().to_string_lossy().parse();
+                return number.map_err(|error| failed(io::Error::other(error)));
+            }
+        }
+        Err(failed(io::ErrorKind::NotFound.into()))
+    }
+
     /// Whose machine it is, for messages.
     pub fn node(&self) -> &str {
         &self.node
@@ -85,20 +112,42 @@ impl Machine {
         self.child.id()
     }
 
-    /// Waits until the agent inside answers.
-    pub(crate) fn wait_ready(&mut self, bound: Duration) -> Result<(), VmError> {
-        let answered = self.control.ask(&Request::Hello);
-        let answered = answered.and_then(|()| self.control.answer(Instant::now() + bound));
+    /// Waits until the agent inside answers, or until `go_on` says that nobody wants it any more.
+    pub(crate) fn wait_ready(&mut self, bound: Duration, go_on: GoOn<'_>) -> Result<(), VmError> {
+        let deadline = Instant::now() + bound;
+        let mut answered = self.control.ask(&Request::Hello).and_then(|()| self.look());
+        while let Err(error) = &answered
+            && error.kind() == io::ErrorKind::TimedOut
+            && Instant::now() < deadline
+        {
+            go_on()?;
+            answered = self.look();
+        }
         match answered {
             Ok(Answer::Ready { kernel }) if kernel == self.kernel => Ok(()),
             Ok(other) => Err(self.failed("greeting", format!("{other:?}"))),
-            Err(_) => Err(VmError::Boot {
-                node: self.node.clone(),
-                kernel: self.kernel.clone(),
-                seconds: bound.as_secs(),
-                console: self.last_words(),
-            }),
+            Err(error) => {
+                let detail = match error.kind() {
+                    io::ErrorKind::TimedOut => {
+                        format!(
+                            "no word from it in {} s; {}",
+                            bound.as_secs(),
+                            self.last_words()
+                        )
+                    }
+                    _ => self.last_words(),
+                };
+                Err(VmError::Boot {
+                    node: self.node.clone(),
+                    kernel: self.kernel.clone(),
+                    detail,
+                })
+            }
         }
+    }
+
+    fn look(&mut self) -> io::Result<Answer> {
+        self.control.answer(Instant::now() + LOOK)
     }
 
     /// Asks the agent and waits for its answer.
@@ -135,6 +184,21 @@ impl Machine {
                 Err(self.failed("waiting for an answer", detail))
             }
         }
+    }
+
+    /// The same, until `go_on` says that nobody wants it any more.
+    ///
+    /// # Errors
+    /// As [`Machine::ask`], and what `go_on` answers.
+    pub fn hear_while(&mut self, patience: Duration, go_on: GoOn<'_>) -> Result<Answer, VmError> {
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            go_on()?;
+            if self.control.has_answer(Instant::now() + LOOK) {
+                break;
+            }
+        }
+        self.hear(Duration::ZERO)
     }
 
     /// Asks for something that has no other answer than that it is done.
@@ -175,20 +239,35 @@ impl Machine {
         }
     }
 
-    /// Why it may be silent.
+    /// Why it may be silent: how QEMU ended, and the end of the console.
     fn last_words(&mut self) -> String {
-        let mut text = match self.child.try_wait() {
-            Ok(Some(status)) => format!("QEMU ended with {status}: {}", self.complaints()),
-            _ => String::new(),
+        let console = self.console();
+        let console = console.split_whitespace().collect::<Vec<_>>().join(" ");
+        let from = console.len().saturating_sub(EXCERPT_BYTES);
+        let from = (from..console.len()).find(|at| console.is_char_boundary(*at));
+        let console = match &console[from.unwrap_or(0)..] {
+            "" => "its console is empty".to_owned(),
+            end => format!("its console ends with: {end}"),
         };
-        text += &self.console();
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        if text.is_empty() {
-            return "its console is empty".into();
+        match self.ending() {
+            Some(status) => {
+                let complaints = self.complaints();
+                let complaints = complaints.split_whitespace().collect::<Vec<_>>().join(" ");
+                format!("QEMU ended with {status}: {complaints}; {console}")
+            }
+            None => console,
         }
-        let from = text.len().saturating_sub(EXCERPT_BYTES);
-        let from = (from..text.len()).find(|at| text.is_char_boundary(*at));
-        text[from.unwrap_or(0)..].to_owned()
+    }
+
+    /// How QEMU ended, if it has or does so now: its channels close a moment before.
+    fn ending(&mut self) -> Option<ExitStatus> {
+        for _ in 0..ENDING_LOOKS {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            std::thread::sleep(LOOK);
+        }
+        None
     }
 
     /// QEMU's standard error; only when it has ended, for the pipe's end is waited for.

@@ -91,7 +91,12 @@ pub enum Answer {
     /// See [`Request::Events`].
     Events(Vec<FlowEvent>),
     /// See [`Request::Sample`].
-    Samples(Vec<Sighting>),
+    Samples {
+        /// One for each flow.
+        sightings: Vec<Sighting>,
+        /// What a question for them would have answered.
+        events: Vec<FlowEvent>,
+    },
     /// See [`Request::Counters`].
     Counters(BTreeMap<String, u64>),
     /// It could not be done; why.

@@ -119,6 +119,8 @@ fn machine() -> Vec<String> {
         &memory,
         "-smp",
         "1",
+        "-name",
+        "uc,debug-threads=on",
         "-nodefaults",
         "-no-user-config",
         "-nographic",

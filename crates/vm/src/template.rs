@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use uc_lab::home::GoOn;
 use uc_lab::netns::Namespace;
 use uc_lab::tap::Tap;
 
@@ -22,7 +23,7 @@ use crate::qemu;
 /// A boot takes four seconds on an idle machine, three times that on a busy one.
 const BOOT_BOUND: Duration = Duration::from_secs(120);
 /// With the processor's own speed it takes one; where KVM is nested and hangs, for ever.
-const KVM_BOUND: Duration = Duration::from_secs(15);
+const KVM_BOUND: Duration = Duration::from_secs(8);
 /// A copy is there in a quarter of a second.
 const COPY_BOUND: Duration = Duration::from_secs(60);
 /// The address of the machine that is copied; each copy gets its own.
@@ -56,7 +57,9 @@ pub fn check<'a>(series: impl IntoIterator<Item = &'a str>) -> Result<(), VmErro
         return Err(VmError::Architecture);
     }
     qemu::find()?;
-    series.into_iter().try_for_each(|series| Kernel::find(series).map(drop))
+    series
+        .into_iter()
+        .try_for_each(|series| Kernel::find(series).map(drop))
 }
 
 impl Template {
@@ -67,13 +70,29 @@ impl Template {
     /// [`VmError::Program`] without QEMU, [`VmError::Kernel`] without the kernel, [`VmError::Boot`]
     /// with the console's last words.
     pub fn boot(series: &str, uc: &Path, offload: bool) -> Result<Self, VmError> {
+        Self::boot_while(series, uc, offload, &|| Ok(()))
+    }
+
+    /// The same, until `go_on` says that nobody wants it any more.
+    ///
+    /// # Errors
+    /// As [`Template::boot`], and what `go_on` answers.
+    pub fn boot_while(
+        series: &str,
+        uc: &Path,
+        offload: bool,
+        go_on: GoOn<'_>,
+    ) -> Result<Self, VmError> {
         check([series])?;
         let image = Image::build(Kernel::find(series)?, uc)?;
         let tsc_khz = accel::tsc_khz();
         let mut failure = None;
         for accel in Accel::candidates() {
-            match boot_and_save(&image, accel, tsc_khz, offload) {
+            match boot_and_save(&image, (accel, tsc_khz), offload, go_on) {
                 Ok(memory) => {
+                    if accel == Accel::Tcg && failure.is_some() {
+                        accel::remember_that_kvm_hangs();
+                    }
                     return Ok(Self {
                         image,
                         accel,
@@ -82,6 +101,8 @@ impl Template {
                         memory,
                     });
                 }
+                // Nobody wants it any more.
+                Err(error @ VmError::Lab(_)) => return Err(error),
                 Err(error) => failure = Some(error),
             }
         }
@@ -122,12 +143,12 @@ impl Template {
         Machine::start(node, &self.image, (self.accel, self.tsc_khz), connections)
     }
 
-    /// Waits until a copy's agent answers.
+    /// Waits until a copy's agent answers, or until `go_on` says that nobody wants it any more.
     ///
     /// # Errors
-    /// [`VmError::Boot`].
-    pub fn settle(&self, machine: &mut Machine) -> Result<(), VmError> {
-        machine.wait_ready(COPY_BOUND)
+    /// [`VmError::Boot`], or what `go_on` answers.
+    pub fn settle(&self, machine: &mut Machine, go_on: GoOn<'_>) -> Result<(), VmError> {
+        machine.wait_ready(COPY_BOUND, go_on)
     }
 
     /// A copy that answers.
@@ -136,16 +157,16 @@ impl Template {
     /// As [`Template::start`] and [`Template::settle`].
     pub fn machine(&self, node: &str, links: Links<'_>) -> Result<Machine, VmError> {
         let mut machine = self.start(node, links)?;
-        self.settle(&mut machine)?;
+        self.settle(&mut machine, &|| Ok(()))?;
         Ok(machine)
     }
 }
 
 fn boot_and_save(
     image: &Image,
-    accel: Accel,
-    tsc_khz: u64,
+    (accel, tsc_khz): (Accel, u64),
     offload: bool,
+    go_on: GoOn<'_>,
 ) -> Result<OwnedFd, VmError> {
     let tap = tap_to_nowhere(offload)?;
     let connections = Connections {
@@ -157,10 +178,11 @@ fn boot_and_save(
     };
     let node = "the template";
     let mut machine = Machine::start(node, image, (accel, tsc_khz), connections)?;
-    machine.wait_ready(match accel {
+    let bound = match accel {
         Accel::Kvm => KVM_BOUND,
         Accel::Tcg => BOOT_BOUND,
-    })?;
+    };
+    machine.wait_ready(bound, go_on)?;
     let memory = memfd_create(c"uc-machine", MFdFlags::MFD_CLOEXEC)
         .map_err(|errno| resource("keep a machine in memory")(errno.into()))?;
     let path = format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd());

@@ -89,7 +89,10 @@ impl Agent {
             Request::Write { path, text } => write(&path, &text).map(|()| Answer::Done),
             Request::Send(orders) => self.flows.open(&orders).map(|()| Answer::Done),
             Request::Events => Ok(Answer::Events(self.flows.events())),
-            Request::Sample => self.flows.sample().map(Answer::Samples),
+            Request::Sample => self.flows.sample().map(|sightings| Answer::Samples {
+                sightings,
+                events: self.flows.events(),
+            }),
             Request::Counters => stack::counters().map(Answer::Counters),
         };
         answered.unwrap_or_else(Answer::Failed)
