@@ -7,6 +7,7 @@
 #include <linux/types.h>
 
 #include "../core/coupling.h"
+#include "../core/coupling/across.h"
 
 #define UC_CTRL_GROUPS_MAX  4096
 #define UC_CTRL_GUESTS_MAX  16384
@@ -47,6 +48,7 @@ struct uc_ctrl_group {
 	__u32 closed;
 	__u32 opened;
 	struct uc_ccc ccc;
+	struct uc_ccc_link host; /* for a host that couples guests; nobody may be there */
 };
 
 struct uc_ctrl_guest {

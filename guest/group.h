@@ -41,6 +41,15 @@ struct {
 	__type(value, struct uc_ctrl_policy);
 } policies SEC(".maps");
 
+/* What a host that couples guests has told each group. Whoever writes replaces the whole. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, UC_CTRL_GROUPS_MAX);
+	__type(key, struct uc_ctrl_group_key);
+	__type(value, struct uc_ccc_told);
+} told SEC(".maps");
+
 /* What a new entry is copied from: too large for the stack, and it has no locks. */
 struct zeros {
 	__u8 bytes[sizeof(struct uc_ctrl_group) > sizeof(struct uc_ctrl_guest)

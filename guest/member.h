@@ -146,6 +146,7 @@ __noinline int uc_ctrl_join(struct uc_ctrl *own)
 	}
 	if (!group->opened) {
 		uc_ccc_open(&group->ccc, &policy->group, now_ns);
+		group->host.opened_ns = now_ns;
 		group->opened = 1;
 	}
 	guest->ccc.weight = own->weight;
@@ -160,20 +161,28 @@ __noinline int uc_ctrl_join(struct uc_ctrl *own)
 
 __noinline int uc_ctrl_update(struct uc_ctrl *own)
 {
-	__u64 now_ns = bpf_ktime_get_ns();
+	__u64 now_ns = bpf_ktime_get_ns(), window_was_q16;
 	struct uc_ctrl_group *group;
 	struct uc_ctrl_guest *guest;
+	struct uc_ccc_told *by_host;
+	__u32 cuts_were;
 
 	if (!own)
 		return 0;
 	group = bpf_map_lookup_elem(&groups, &own->group);
 	guest = bpf_map_lookup_elem(&guests, &own->guest);
+	by_host = bpf_map_lookup_elem(&told, &own->group);
 	if (!group || !guest || !own->joined)
 		return 0;
 	bpf_spin_lock(&group->lock);
 	guest->ccc.weight = own->weight;
 	own->flow.priority = own->priority;
+	if (by_host)
+		uc_ccc_follow(&group->ccc, &group->host, by_host, now_ns);
+	window_was_q16 = group->ccc.window_q16;
+	cuts_were = group->ccc.cuts;
 	own->answer = uc_ccc_update(&group->ccc, &guest->ccc, &own->flow, &own->report, now_ns);
+	uc_ccc_note(&group->ccc, &group->host, &own->report, window_was_q16, cuts_were, now_ns);
 	bpf_spin_unlock(&group->lock);
 	return 1;
 }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use bindgen::callbacks::{DeriveTrait, ImplementsTrait, ParseCallbacks};
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
@@ -20,6 +22,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .header(guest.join("dctcp.h").to_string_lossy())
         .header(guest.join("ctrltcp.h").to_string_lossy())
         .allowlist_type("uc_dctcp|uc_ctrl.*")
+        // these two are the core's, and have their Rust face there
+        .blocklist_type("uc_ccc|uc_ccc_link")
+        .parse_callbacks(Box::new(CoreTypes))
         .derive_default(true)
         .derive_eq(true)
         .generate_comments(false)
@@ -47,4 +52,18 @@ fn compile(guest: &Path, out: &Path, name: &str) -> Result<(), Box<dyn std::erro
         ])
         .build()?;
     Ok(())
+}
+
+/// What bindgen can't see of the core's own types.
+#[derive(Debug)]
+struct CoreTypes;
+
+impl ParseCallbacks for CoreTypes {
+    fn blocklisted_type_implements_trait(
+        &self,
+        _name: &str,
+        _trait: DeriveTrait,
+    ) -> Option<ImplementsTrait> {
+        Some(ImplementsTrait::Yes)
+    }
 }

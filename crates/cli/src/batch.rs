@@ -1,5 +1,6 @@
 //! All repetitions of all cases at all points, several at a time.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use uc_experiment::{Arm, Nanos, Point, RunRecord};
+use uc_vm::Templates;
 
 use crate::arms::{self, Task, Watch};
 use crate::memory;
@@ -42,6 +44,7 @@ impl Batch {
         let tasks = self.tasks(points);
         let cancel = &*self.cancel;
         let bar = bar(&tasks);
+        let templates = Templates::new(this_program());
         let next = AtomicUsize::new(0);
         let failed = Mutex::new(None);
         let records: Vec<Mutex<Option<RunRecord>>> =
@@ -51,7 +54,7 @@ impl Batch {
             for _ in 0..self.jobs.clamp(1, tasks.len().max(1)) {
                 scope.spawn(|| {
                     while let Some(index) = claim(&next, tasks.len()) {
-                        match self.run_one(&tasks[index].1, &bar, cancel) {
+                        match self.run_one(&tasks[index].1, &bar, &templates, cancel) {
                             Ok(record) => *lock(&records[index]) = Some(record),
                             Err(error) => {
                                 // before the others stop for it and say that they were cancelled
@@ -102,6 +105,7 @@ impl Batch {
         &self,
         task: &Task<'_>,
         bar: &ProgressBar,
+        templates: &Templates,
         cancel: &AtomicBool,
     ) -> Result<RunRecord> {
         let shown = Mutex::new(Nanos(0));
@@ -114,11 +118,17 @@ impl Batch {
             progress: &progress,
             cancel,
             bar,
+            templates,
         };
         let record = arms::run(self.arm, task, &watch)?;
         progress(task.experiment.duration);
         Ok(record)
     }
+}
+
+/// What runs inside guests that are machines: this program, also where its file has been replaced.
+fn this_program() -> PathBuf {
+    PathBuf::from(format!("/proc/{}/exe", std::process::id()))
 }
 
 /// A record's place among the others: point, case, repetition.

@@ -87,7 +87,7 @@ impl Priority {
 }
 
 /// As ip-netns(8) and ip-link(8) read it.
-fn netns_path(name: &str) -> PathBuf {
+pub fn netns_path(name: &str) -> PathBuf {
     if name.contains('/') {
         PathBuf::from(name)
     } else if name.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -110,6 +110,8 @@ struct GroupRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     netns: Option<u64>,
     window_bytes: u32,
+    /// It is its host's part of a window that guests share.
+    by_host: bool,
     connections: u32,
     /// Those that were heard of lately.
     flows: u32,
@@ -139,6 +141,7 @@ impl From<GroupState> for GroupRow {
             remote: group.remote.to_string(),
             netns: group.netns,
             window_bytes: group.window_bytes,
+            by_host: group.by_host,
             connections: group.connections,
             flows: group.flows,
             cuts: group.cuts,
@@ -162,10 +165,11 @@ impl CouplingRow {
     pub fn print(&self) {
         for group in &self.groups {
             println!(
-                "{}: to {}, window {} bytes, {} of {} connections send, {} cuts",
+                "{}: to {}, window {} bytes{}, {} of {} connections send, {} cuts",
                 self.name,
                 group.remote,
                 group.window_bytes,
+                if group.by_host { " by the host" } else { "" },
                 group.flows,
                 group.connections,
                 group.cuts

@@ -42,7 +42,7 @@ impl Demo {
         let experiment = Experiment::from_str("demo.toml", EXPERIMENT)?;
         let arm = On::arm(self.on, &experiment)?;
         experiment.validate()?;
-        if arm == Arm::Live {
+        if arm != Arm::Sim {
             need::check().context("the demo can't run here on real kernels (`--on sim` can)")?;
         }
         let points = experiment.points()?;
@@ -81,6 +81,10 @@ impl Demo {
 fn introduction(experiment: &Experiment, arm: Arm) -> String {
     let seconds = experiment.duration.0 / 1_000_000_000;
     let how = match arm {
+        Arm::Vm => format!(
+            "Both run now, side by side, for {seconds} s: real Linux TCP in {} machines, real BPF.",
+            experiment.cases.len() * 10
+        ),
         Arm::Live => format!(
             "Both run now, side by side, for {seconds} s: real Linux TCP, real BPF, {} network \
              namespaces.",

@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use uc_guest::{Ctrltcp, Dctcp, Store};
 
+use crate::couple::GuestCouple;
 use crate::coupling::{CouplingOptions, CouplingRow, Priority};
 
 /// Load what a cooperating guest can use: congestion controls that its kernel lacks.
@@ -21,6 +22,7 @@ enum Command {
     Load(Load),
     List(List),
     Priority(Priority),
+    Couple(GuestCouple),
     Unload(Unload),
 }
 
@@ -76,6 +78,7 @@ impl Guest {
             Command::Load(load) => load.execute(&store),
             Command::List(list) => list.execute(&store),
             Command::Priority(priority) => priority.execute(&store),
+            Command::Couple(couple) => couple.execute(&store),
             Command::Unload(unload) => unload.execute(&store),
         }
     }

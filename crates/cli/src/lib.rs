@@ -2,6 +2,7 @@
 
 pub mod arms;
 pub mod batch;
+pub mod couple;
 pub mod coupling;
 pub mod demo;
 pub mod flows;
@@ -34,6 +35,10 @@ enum Command {
     Detach(ports::Detach),
     Flows(flows::Flows),
     Guest(guest::Guest),
+    Couple(couple::Couple),
+    /// What runs inside a guest of `uc run --on vm`, as its first process
+    #[command(hide = true)]
+    Machine,
 }
 
 impl Arguments {
@@ -50,6 +55,8 @@ impl Arguments {
             Command::Detach(detach) => detach.execute(),
             Command::Flows(flows) => flows.execute(),
             Command::Guest(guest) => guest.execute(),
+            Command::Couple(couple) => couple.execute(),
+            Command::Machine => Ok(uc_vm::agent::main().map(|()| true)?),
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct Run {
     /// that need others are left out); may be repeated
     #[arg(long, value_name = "AXIS=LABEL")]
     point: Vec<String>,
-    /// Runs that go on at once [default: sim one for each core, live 4: fewer is truer there]
+    /// Runs that go on at once [default: sim one for each core, live 4, vm 1: fewer is truer there]
     #[arg(
         long,
         value_name = "N",
@@ -64,6 +64,8 @@ pub enum On {
     Sim,
     /// Real Linux TCP in network namespaces, real BPF programs on real ports; needs root
     Live,
+    /// The same with machines under QEMU as guests, each with a kernel of its own; needs root
+    Vm,
 }
 
 impl On {
@@ -76,6 +78,7 @@ impl On {
             None => return arms::default_arm(experiment),
             Some(On::Sim) => Arm::Sim,
             Some(On::Live) => Arm::Live,
+            Some(On::Vm) => Arm::Vm,
         };
         experiment.suits(arm)?;
         Ok(arm)

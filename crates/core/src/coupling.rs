@@ -2,6 +2,7 @@
 //! window. `docs/ctrltcp.md` says what each home calls when; [`peers`] has two other algorithms on
 //! the same interface.
 
+pub mod across;
 pub mod peers;
 
 use crate::sys;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 // Symbols for the coupled congestion controller, and for its two peers on the same interface.
 #include "coupling.h"
+#include "coupling/across.h"
 #include "coupling/lisa.h"
 #include "coupling/manager.h"
 
@@ -22,6 +23,11 @@ __u32 uc_shim_ccc_whole(struct uc_ccc_segments *segments, __u32 cwnd_bytes, __u3
 __u64 uc_shim_ccc_guest_share_bytes(const struct uc_ccc *ccc, const struct uc_ccc_guest *guest);
 __u64 uc_shim_ccc_share_bytes(const struct uc_ccc *ccc, const struct uc_ccc_guest *guest,
 			      const struct uc_ccc_flow *flow);
+void uc_shim_ccc_follow(struct uc_ccc *ccc, struct uc_ccc_link *link,
+			const struct uc_ccc_told *told, __u64 now_ns);
+void uc_shim_ccc_note(const struct uc_ccc *ccc, struct uc_ccc_link *link,
+		      const struct uc_ccc_report *report, __u64 window_was_q16, __u32 cuts_were,
+		      __u64 now_ns);
 void uc_shim_lisa_register(struct uc_lisa *lisa, struct uc_lisa_flow *flow, __u64 id,
 			   const struct uc_ccc_report *report, struct uc_ccc_answer *answer);
 void uc_shim_lisa_update(struct uc_lisa *lisa, const struct uc_lisa_flow *flow,
@@ -94,6 +100,19 @@ __u64 uc_shim_ccc_share_bytes(const struct uc_ccc *ccc, const struct uc_ccc_gues
 	/* a guest that has said nothing in this epoch hasn't seen it begin */
 	uc_ccc_turn(&now.flows, ccc->guests.epoch);
 	return uc_ccc_share(ccc, &now, flow, uc_ccc_window_bytes(ccc));
+}
+
+void uc_shim_ccc_follow(struct uc_ccc *ccc, struct uc_ccc_link *link,
+			const struct uc_ccc_told *told, __u64 now_ns)
+{
+	uc_ccc_follow(ccc, link, told, now_ns);
+}
+
+void uc_shim_ccc_note(const struct uc_ccc *ccc, struct uc_ccc_link *link,
+		      const struct uc_ccc_report *report, __u64 window_was_q16, __u32 cuts_were,
+		      __u64 now_ns)
+{
+	uc_ccc_note(ccc, link, report, window_was_q16, cuts_were, now_ns);
 }
 
 void uc_shim_lisa_register(struct uc_lisa *lisa, struct uc_lisa_flow *flow, __u64 id,

@@ -12,17 +12,20 @@ pub enum Arm {
     Sim,
     /// Real Linux TCP in network namespaces, on the real clock.
     Live,
+    /// Real Linux TCP in machines under QEMU, each guest with a kernel of its own.
+    Vm,
 }
 
 impl Arm {
     /// Every arm.
-    pub const ALL: [Arm; 2] = [Arm::Sim, Arm::Live];
+    pub const ALL: [Arm; 3] = [Arm::Sim, Arm::Live, Arm::Vm];
 
     /// As it is written in a file and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Arm::Sim => "sim",
             Arm::Live => "live",
+            Arm::Vm => "vm",
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::coupling::{Coupling, CouplingRules};
 use crate::network::Topology;
 use crate::parameters::Parameters;
 use crate::pattern::Pattern;
+use crate::stall::Stall;
 use crate::units::Nanos;
 
 /// `[[case]]`: which guests send through the network. Cases of an experiment share nothing.
@@ -73,6 +74,9 @@ pub struct Guests {
     /// their ports' shadows; none where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coupling: Option<Coupling>,
+    /// How the guests' processors are taken away, all the time; never where absent. Machines only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
     /// Parallel flows of each guest; one where absent.
     #[serde(default = "one")]
     pub flows: u32,

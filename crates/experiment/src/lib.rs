@@ -5,7 +5,7 @@
 //! check one another.
 //!
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
-//! - [`schema`], [`network`], [`stack`], [`case`], [`parameters`], [`coupling`], [`pattern`],
+//! - [`schema`], [`network`], [`stack`], [`case`], [`stall`], [`parameters`], [`coupling`], [`pattern`],
 //!   [`application`], [`sweep`], [`arm`]: the file.
 //! - [`error`]: what can be wrong with a file, with its place and its mend.
 //! - [`record`], [`histogram`]: what was seen in one run.
@@ -36,6 +36,7 @@ pub mod schema;
 mod selection;
 pub mod series;
 pub mod stack;
+pub mod stall;
 pub mod statistic;
 pub mod sweep;
 pub mod units;
@@ -62,6 +63,7 @@ pub use record::{
 pub use repetition::Repetition;
 pub use schema::Experiment;
 pub use stack::{Frto, Reduction, Stack};
+pub use stall::Stall;
 pub use statistic::Statistic;
 pub use sweep::{Point, Sweep};
 pub use units::{BitsPerSec, Bytes, Nanos};

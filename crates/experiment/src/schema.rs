@@ -85,7 +85,7 @@ impl Experiment {
     pub fn repeats(&self, arm: Arm) -> u32 {
         match arm {
             Arm::Sim => self.repeat_sim.unwrap_or(self.repeat),
-            Arm::Live => self.repeat,
+            Arm::Live | Arm::Vm => self.repeat,
         }
     }
 

@@ -44,6 +44,10 @@ pub struct Stack {
     /// the smoothed round-trip time. 200 ms where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_min: Option<Nanos>,
+    /// The series of Debian's kernels that a guest boots: `5.10`, `6.1`, `6.12` or `newest`. Default
+    /// `6.1`. Machines only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// The highest retransmission timeout. Default 120s, Linux' own. Simulator only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_max: Option<Nanos>,
@@ -52,7 +56,7 @@ pub struct Stack {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_granularity: Option<Nanos>,
     /// What follows a timeout that F-RTO (RFC 5682) finds spurious. Default `undo`, as Linux does.
-    /// Simulator only.
+    /// On real kernels `off` or `undo` (`tcp_frto`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frto: Option<Frto>,
     /// The initial window in segments, 1 to 20. Default 10 (RFC 6928). Simulator only.
@@ -93,6 +97,7 @@ impl Default for Stack {
             early_retransmit: true,
             wscale: 7,
             rto_min: None,
+            kernel: None,
             rto_max: None,
             rto_granularity: None,
             frto: None,
@@ -118,7 +123,7 @@ impl Stack {
         let keys = [
             ("rto_max", self.rto_max.is_some()),
             ("rto_granularity", self.rto_granularity.is_some()),
-            ("frto", self.frto.is_some()),
+            ("frto", self.frto == Some(Frto::Halve)),
             ("initial_window", self.initial_window.is_some()),
             ("delayed_ack", self.delayed_ack.is_some()),
             ("limited_transmit", self.limited_transmit.is_some()),

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use uc_core::coupling::across::{RTO_MIN_NS, Told};
 
 use crate::error::GuestError;
 use crate::layout::{
@@ -16,11 +17,13 @@ const GROUPS: &str = "groups";
 const GUESTS: &str = "guests";
 const WEIGHTS: &str = "weights";
 const POLICIES: &str = "policies";
+const TOLD: &str = "told";
 
 /// The maps of one `ctrltcp`.
 #[derive(Debug)]
 pub struct Groups {
-    groups: MapHandle,
+    pub(crate) groups: MapHandle,
+    pub(crate) told: MapHandle,
     guests: MapHandle,
     weights: MapHandle,
     policies: MapHandle,
@@ -35,6 +38,8 @@ pub struct GroupState {
     pub netns: Option<u64>,
     /// The window that all share.
     pub window_bytes: u32,
+    /// It is the part that a host gives this guest's group, by an answer that is still fresh.
+    pub by_host: bool,
     /// Connections, whether they send or not.
     pub connections: u32,
     /// Flows that were heard of lately.
@@ -66,6 +71,7 @@ impl Groups {
     ) -> Result<Self, GuestError> {
         Ok(Self {
             groups: map(GROUPS)?,
+            told: map(TOLD)?,
             guests: map(GUESTS)?,
             weights: map(WEIGHTS)?,
             policies: map(POLICIES)?,
@@ -87,6 +93,7 @@ impl Groups {
             (&mut self.guests, GUESTS),
             (&mut self.weights, WEIGHTS),
             (&mut self.policies, POLICIES),
+            (&mut self.told, TOLD),
         ] {
             let path = folder.join(name);
             map.pin(&path).map_err(|error| {
@@ -210,11 +217,19 @@ fn group_state(
         remote: Ipv6Addr::from(key.remote).to_canonical(),
         netns: Some(key.netns).filter(|&netns| netns != 0),
         window_bytes,
+        by_host: follows_host(group),
         connections: group.members,
         flows: all.flows,
         cuts: group.ccc.cuts,
         guests,
     }
+}
+
+/// As the programs read it: an answer is worth a retransmission timeout.
+fn follows_host(group: &uc_ctrl_group) -> bool {
+    let srtt_us = u64::from(group.ccc.srtt_max_us.max(group.ccc.srtt_was_us)) / 8;
+    let until_ns = group.host.taken_ns + srtt_us * 1000 + RTO_MIN_NS;
+    group.host.taken_ns > 0 && crate::across::now_ns() <= until_ns
 }
 
 /// Structs of `guest/ctrltcp.h`, which are plain integers without padding that means anything.
@@ -225,6 +240,7 @@ impl Plain for uc_ctrl_guest_key {}
 impl Plain for uc_ctrl_guest {}
 impl Plain for uc_ctrl_policy {}
 impl Plain for uc_ctrl_weight_key {}
+impl Plain for Told {}
 impl Plain for crate::layout::uc_ctrl {}
 
 pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {

@@ -2,12 +2,15 @@
 //!
 //! - [`Dctcp`]: RFC 8257 as a guest's own congestion control, and what it keeps of a connection;
 //! - [`Ctrltcp`]: Reno and CUBIC whose connections share windows (ctrlTCP), and their [`Groups`];
+//! - [`Across`]: these groups towards a host that couples its guests;
 //! - [`Store`]: what is pinned in bpffs, so that a congestion control stays when no process is left.
 //!
 //! A congestion control is the machine's: registered once, it can be chosen in every network
 //! namespace, by `setsockopt(TCP_CONGESTION)` or by the namespace's sysctl.
 
+mod across;
 mod control;
+mod couple;
 mod ctrltcp;
 mod dctcp;
 mod error;
@@ -15,6 +18,8 @@ mod groups;
 mod netns;
 mod store;
 
+pub use across::Across;
+pub use couple::{Alone, CoupleEvent, couple};
 pub use ctrltcp::{CoupledState, CouplingPolicy, Ctrltcp};
 pub use dctcp::{Dctcp, DctcpState};
 pub use error::GuestError;
@@ -26,5 +31,7 @@ pub use store::Store;
 mod layout {
     #![allow(non_camel_case_types, missing_docs, dead_code)]
     #![allow(clippy::all, clippy::undocumented_unsafe_blocks)]
+    use uc_core::coupling::Group as uc_ccc;
+    use uc_core::coupling::across::Link as uc_ccc_link;
     include!(concat!(env!("OUT_DIR"), "/layout.rs"));
 }

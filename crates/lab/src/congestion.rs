@@ -45,6 +45,14 @@ impl CongestionControls {
         let guests = plan.guests.iter().map(|guest| &guest.stack);
         let stacks = guests.chain([&plan.server.stack]);
         let named: Vec<_> = stacks.map(|stack| &stack.congestion_control[..]).collect();
+        Self::for_names(&named)
+    }
+
+    /// Loads what is named and the kernel lacks.
+    ///
+    /// # Errors
+    /// As [`CongestionControls::prepare`].
+    pub fn for_names(named: &[&str]) -> Result<Self, LabError> {
         let mut controls = Self::default();
         if named.contains(&DCTCP) && !kernel_has(DCTCP)? {
             controls.dctcp = Some(Dctcp::register_private().map_err(LabError::Guest)?);

@@ -175,6 +175,9 @@ pub enum LabError {
         /// What the loader said.
         source: PortError,
     },
+    /// Guests that are no namespaces could not be brought, or failed.
+    #[error(transparent)]
+    Home(PortError),
     /// The caller's cancel flag was seen.
     #[error("the run was cancelled")]
     Cancelled,

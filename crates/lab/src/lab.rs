@@ -10,7 +10,7 @@ use crate::ports::{Port, Ports};
 use crate::relay::WireReport;
 use crate::traffic;
 use crate::wire::{Wire, WireSetup};
-use crate::wiring::Wiring;
+use crate::wiring::{Ends, Wiring};
 
 /// Namespaces, interfaces and the emulator between them. Dropping it removes all of it.
 #[derive(Debug)]
@@ -31,7 +31,21 @@ impl Lab {
         seed: u64,
         sample: Duration,
     ) -> Result<Self, LabError> {
-        let mut wiring = Wiring::build(plan)?;
+        Self::build_with(plan, network, seed, sample, Ends::Namespaces)
+    }
+
+    /// The same, with something else than namespaces at the guests' ends.
+    ///
+    /// # Errors
+    /// As [`Lab::build`].
+    pub fn build_with(
+        plan: &Plan,
+        network: &Network,
+        seed: u64,
+        sample: Duration,
+        ends: Ends,
+    ) -> Result<Self, LabError> {
+        let mut wiring = Wiring::build_with(plan, ends)?;
         let taps = std::mem::take(&mut wiring.taps);
         let flows = traffic::tuples(plan);
         let setup = WireSetup::new(plan, network, taps, flows, seed, sample);

@@ -10,8 +10,8 @@
 //! - [`plan`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts and the
 //!   server.
 //! - [`wire`], [`relay`], [`emulation`], [`frame`], [`flow`], [`lateness`]: the network.
-//! - [`traffic`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it.
-//! - [`ports`]: where programs come in.
+//! - [`traffic`], [`reception`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it.
+//! - [`ports`]: where programs come in, [`home`]: where guests that are no namespaces do.
 
 pub mod clock;
 pub mod congestion;
@@ -19,6 +19,7 @@ pub mod emulation;
 pub mod error;
 pub mod flow;
 pub mod frame;
+pub mod home;
 pub mod lab;
 pub mod lateness;
 pub mod need;
@@ -27,11 +28,12 @@ pub mod pattern;
 pub mod plan;
 pub mod ports;
 mod receiver;
+pub mod reception;
 pub mod relay;
 pub mod run;
-mod sampler;
-mod sender;
-mod socket;
+pub mod sampler;
+pub mod sender;
+pub mod socket;
 pub mod stack;
 pub mod tap;
 pub mod tcp_info;
@@ -42,7 +44,9 @@ pub mod wiring;
 pub use congestion::CongestionControls;
 pub use error::{LabError, PortError};
 pub use flow::FiveTuple;
+pub use home::{Home, Load, Namespaces, Sighting};
 pub use lab::Lab;
 pub use plan::{Guest, Plan};
 pub use ports::{NoPorts, Port, Ports, ShadowSample};
-pub use run::{Progress, Repetition, run_case};
+pub use reception::Reception;
+pub use run::{Progress, Repetition, run_case, run_case_in};

@@ -75,15 +75,19 @@ pub fn check() -> Result<(), Need> {
 /// # Errors
 /// [`Need::Program`] when it is nowhere.
 pub fn program(name: &'static str) -> Result<PathBuf, Need> {
+    find(name).ok_or(Need::Program {
+        program: name,
+        package: package_of(name),
+    })
+}
+
+/// The same for any program.
+pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
         .map(|folder| folder.join(name))
         .find(|candidate| is_executable(candidate))
-        .ok_or(Need::Program {
-            program: name,
-            package: package_of(name),
-        })
 }
 
 fn package_of(program: &str) -> &'static str {

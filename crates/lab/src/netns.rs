@@ -47,6 +47,22 @@ impl Namespace {
         })
     }
 
+    /// The namespace of the calling thread.
+    ///
+    /// # Errors
+    /// [`LabError::Namespace`] when it can't be opened.
+    pub fn here(node: impl Into<String>) -> Result<Self, LabError> {
+        let file = File::open("/proc/thread-self/ns/net");
+        let file = file.map_err(|source| LabError::Namespace {
+            action: "opening",
+            source,
+        })?;
+        Ok(Self {
+            fd: Arc::new(file.into()),
+            node: node.into(),
+        })
+    }
+
     /// Whose namespace this is, for messages.
     pub fn node(&self) -> &str {
         &self.node

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use uc_experiment::{
     Case, Coupling, CouplingRules, Experiment, Family, Guests, Law, Nanos, Parameters, Profile,
-    Stack,
+    Stack, Stall,
 };
 
 use crate::congestion::{COUPLED_CONTROLS, DCTCP};
@@ -41,6 +41,8 @@ pub struct Guest {
     pub parameters: Parameters,
     /// How literally.
     pub profile: Profile,
+    /// How its processor is taken away.
+    pub stall: Option<Stall>,
     /// Parallel flows.
     pub flows: u32,
     /// They in the file's order, those of each of its groups together.
@@ -152,6 +154,7 @@ impl Plan {
                     law: group.law,
                     parameters: group.parameters,
                     profile: group.profile.unwrap_or(Profile::Linux),
+                    stall: group.stall,
                     flows: group.flows,
                     parts: vec![part],
                     coupling: group.coupling.clone(),
@@ -337,7 +340,7 @@ fn mac(number: usize) -> [u8; 6] {
 }
 
 /// The address as iproute2 reads it.
-pub(crate) fn mac_text(mac: [u8; 6]) -> String {
+pub fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 

@@ -4,18 +4,18 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use uc_experiment::{Arm, Case, Experiment, QueueSample, RunRecord};
+use uc_experiment::{Case, Experiment, QueueSample, RunRecord};
 use uc_net::Nanos;
 
 use crate::clock;
 use crate::error::LabError;
 use crate::flow::FiveTuple;
+use crate::home::{GoOn, Home, Load, Namespaces};
 use crate::lab::Lab;
 use crate::need;
 use crate::plan::Plan;
 use crate::ports::Ports;
 use crate::sampler::Sampler;
-use crate::traffic::Traffic;
 
 /// How often a waiting run looks at the cancel flag, and how often it reports at most.
 const LOOK: Duration = Duration::from_millis(20);
@@ -66,21 +66,45 @@ pub fn run_case(
     progress: &dyn Fn(Progress),
     cancel: &AtomicBool,
 ) -> Result<RunRecord, LabError> {
-    experiment.suits(Arm::Live)?;
+    run_case_in(
+        &mut Namespaces,
+        experiment,
+        case,
+        repetition,
+        ports,
+        progress,
+        cancel,
+    )
+}
+
+/// The same with guests that `home` brings.
+///
+/// # Errors
+/// As [`run_case`], and what `home` says.
+pub fn run_case_in(
+    home: &mut dyn Home,
+    experiment: &Experiment,
+    case: &Case,
+    repetition: Repetition,
+    ports: &mut dyn Ports,
+    progress: &dyn Fn(Progress),
+    cancel: &AtomicBool,
+) -> Result<RunRecord, LabError> {
+    experiment.suits(home.arm())?;
     need::check()?;
     progress(Progress::Building);
     let plan = Plan::new(experiment, case)?;
     let sample = Duration::from_nanos(experiment.sample.0.max(1));
-    let lab = Lab::build(&plan, &experiment.network, repetition.seed, sample)?;
+    let (network, seed) = (&experiment.network, repetition.seed);
+    let lab = Lab::build_with(&plan, network, seed, sample, home.ends())?;
     lab.attach(&plan, ports)?;
     let run = Run {
         experiment,
         plan: &plan,
-        lab: &lab,
         progress,
-        cancel,
+        go_on: &|| go_on(cancel, &lab),
     };
-    let observed = run.observe(repetition.seed, ports);
+    let observed = run.observe(home, &lab, seed, ports);
     // An emulator that ended by itself fails here: the reason, of which the flows saw nothing.
     let report = lab.finish()?;
     let observed = observed?;
@@ -129,34 +153,57 @@ struct Observed {
 struct Run<'a> {
     experiment: &'a Experiment,
     plan: &'a Plan,
-    lab: &'a Lab,
     progress: &'a dyn Fn(Progress),
-    cancel: &'a AtomicBool,
+    go_on: GoOn<'a>,
+}
+
+/// Whether anybody still wants the run, and whether it still has a network.
+fn go_on(cancel: &AtomicBool, lab: &Lab) -> Result<(), LabError> {
+    if cancel.load(Ordering::Relaxed) {
+        return Err(LabError::Cancelled);
+    }
+    if lab.is_running() {
+        return Ok(());
+    }
+    let source = io::Error::other("its thread has ended");
+    Err(LabError::Resource {
+        action: "keep its emulator running",
+        source,
+    })
 }
 
 impl Run<'_> {
-    fn observe(&self, seed: u64, ports: &mut dyn Ports) -> Result<Observed, LabError> {
-        self.go_on()?;
+    fn observe(
+        &self,
+        home: &mut dyn Home,
+        lab: &Lab,
+        seed: u64,
+        ports: &mut dyn Ports,
+    ) -> Result<Observed, LabError> {
+        (self.go_on)()?;
         (self.progress)(Progress::Connecting {
             flows: self.plan.flow_count(),
         });
-        let traffic = Traffic::start(self.plan, &self.lab.wiring, seed)?;
-        let syn_retransmits = traffic.wait_connected(|| self.go_on())?;
+        let mut load = home.start(self.plan, lab, seed, self.go_on)?;
+        let load = &mut *load;
+        let syn_retransmits = load.wait_connected(self.go_on)?;
         let since_epoch = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let started = clock::now();
-        let mut sampler = Sampler::new(self.plan, &traffic, started);
-        self.follow(&traffic, &mut sampler, ports)?;
+        let mut sampler = Sampler::new(self.plan, load, started);
+        self.follow(load, &mut sampler, ports)?;
+        let counted = load.finish()?;
         let mut counters = ports.counters();
+        counters.extend(counted.counters);
         counters.insert("traffic_syn_retransmits".into(), syn_retransmits);
+        let tuples = sampler.tuples();
         let record = RunRecord {
             started_unix_ms: since_epoch.as_millis() as u64,
             counters,
-            flows: sampler.finish(),
+            flows: sampler.finish(&counted.timeouts),
             ..RunRecord::default()
         };
-        let tuples = traffic.flows().iter().map(|flow| flow.tuple).collect();
         Ok(Observed {
             record,
             tuples,
@@ -167,7 +214,7 @@ impl Run<'_> {
     /// Samples at every multiple of the interval until the end, both included.
     fn follow(
         &self,
-        traffic: &Traffic,
+        load: &mut dyn Load,
         sampler: &mut Sampler,
         ports: &mut dyn Ports,
     ) -> Result<(), LabError> {
@@ -176,8 +223,8 @@ impl Run<'_> {
         let mut next = Duration::ZERO;
         let mut reported = None;
         loop {
-            self.wait_until(next, traffic, sampler)?;
-            sampler.sample(traffic, &self.lab.wiring.congestion, ports)?;
+            self.wait_until(next, load, sampler)?;
+            sampler.sample(load, ports)?;
             let elapsed = sampler.elapsed();
             if reported.is_none_or(|last| elapsed - last >= REPORT) {
                 (self.progress)(Progress::Running {
@@ -201,32 +248,17 @@ impl Run<'_> {
     fn wait_until(
         &self,
         due: Duration,
-        traffic: &Traffic,
+        load: &mut dyn Load,
         sampler: &Sampler,
     ) -> Result<(), LabError> {
         loop {
-            self.go_on()?;
-            traffic.check()?;
+            (self.go_on)()?;
+            load.check()?;
             let left = due.saturating_sub(sampler.elapsed());
             if left.is_zero() {
                 return Ok(());
             }
             std::thread::sleep(left.min(LOOK));
         }
-    }
-
-    /// Whether anybody still wants the run, and whether it still has a network.
-    fn go_on(&self) -> Result<(), LabError> {
-        if self.cancel.load(Ordering::Relaxed) {
-            return Err(LabError::Cancelled);
-        }
-        if self.lab.is_running() {
-            return Ok(());
-        }
-        let source = io::Error::other("its thread has ended");
-        Err(LabError::Resource {
-            action: "keep its emulator running",
-            source,
-        })
     }
 }

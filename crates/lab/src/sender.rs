@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What one sender's thread needs.
 #[derive(Debug)]
-pub(crate) struct Bulk {
+pub struct Bulk {
     /// How long it waits before it connects.
     pub wait: Duration,
     /// When it ends, counted like that; with the run where absent.

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use uc_experiment::{Family, Stack};
+use uc_experiment::{Family, Frto, Stack};
 
 /// Receive memory of a socket: at least Linux' default, at most what its type holds. In between the
 /// window's scale decides, so that memory is never what limits a sender.
@@ -38,6 +38,15 @@ pub fn sysctls(family: Family, stack: &Stack) -> Vec<(&'static str, String)> {
         (
             "net.ipv4.tcp_early_retrans",
             if stack.early_retransmit { "3" } else { "0" }.into(),
+        ),
+        (
+            "net.ipv4.tcp_frto",
+            if stack.frto == Some(Frto::Off) {
+                "0"
+            } else {
+                "2"
+            }
+            .into(),
         ),
         ("net.ipv4.tcp_window_scaling", "1".into()),
         // Otherwise a flow starts with the ssthresh of the flow before it.

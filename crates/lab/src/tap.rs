@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use crate::error::LabError;
@@ -38,7 +38,21 @@ impl Tap {
     /// [`LabError::Tap`] when the device or the name is refused, [`LabError::Namespace`] when the
     /// namespace can't be entered.
     pub fn open(namespace: &Namespace, name: &str) -> Result<Self, LabError> {
-        let made = namespace.enter(|| open_here(name))?;
+        Self::with_flags(namespace, name, 0)
+    }
+
+    /// Makes the tap `name` inside `namespace` for a machine, whose network card is behind it. With
+    /// `offload` frames come with a virtio header and may be segments of up to 64 KiB.
+    ///
+    /// # Errors
+    /// As [`Tap::open`].
+    pub fn for_machine(namespace: &Namespace, name: &str, offload: bool) -> Result<Self, LabError> {
+        let header = if offload { libc::IFF_VNET_HDR } else { 0 };
+        Self::with_flags(namespace, name, header)
+    }
+
+    fn with_flags(namespace: &Namespace, name: &str, flags: i32) -> Result<Self, LabError> {
+        let made = namespace.enter(|| open_here(name, flags))?;
         let file = made.map_err(|source| LabError::Tap {
             name: name.into(),
             action: "opening",
@@ -97,6 +111,12 @@ impl Tap {
     }
 }
 
+impl From<Tap> for OwnedFd {
+    fn from(tap: Tap) -> Self {
+        tap.file.into()
+    }
+}
+
 impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
@@ -104,7 +124,7 @@ impl AsFd for Tap {
 }
 
 /// The tap belongs to the namespace of the thread that opens the device.
-fn open_here(name: &str) -> io::Result<File> {
+fn open_here(name: &str, flags: i32) -> io::Result<File> {
     if name.len() >= libc::IFNAMSIZ {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -118,7 +138,7 @@ fn open_here(name: &str) -> io::Result<File> {
         .open("/dev/net/tun")?;
     let mut request = TapRequest {
         name: [0; libc::IFNAMSIZ],
-        flags: (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short,
+        flags: (libc::IFF_TAP | libc::IFF_NO_PI | flags) as libc::c_short,
         padding: [0; 22],
     };
     request.name[..name.len()].copy_from_slice(name.as_bytes());

@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What the threads of the flows tell the run.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub enum Event {
     /// A sender has its connection.
     Connected {
         /// How often its SYN was sent again.
@@ -102,25 +102,14 @@ impl Traffic {
         let pattern = Arc::new(Pattern::default());
         let flows = open_flows(plan, wiring)?;
         let server = SocketAddr::new(plan.server.address, SERVER_PORT);
-        let congestion_control = wiring
-            .congestion
-            .kernel_name(&plan.server.stack.congestion_control);
-        let listener = wiring
-            .server
-            .enter(|| socket::listen(server, flows.len(), congestion_control))??;
         let receivers = flows.iter().map(|flow| receiver::Expected {
             from: flow.tuple.source,
             guest: plan.guests[flow.guest].label.clone(),
             may_end: flow.part.stop.is_some(),
             delivered_bytes: Arc::clone(&flow.delivered_bytes),
         });
-        let receiver = receiver::Handle::start(
-            listener,
-            receivers.collect(),
-            Arc::clone(&pattern),
-            Arc::clone(&stop),
-            sender.clone(),
-        )?;
+        let receivers = receivers.collect();
+        let receiver = receive(plan, wiring, receivers, &pattern, &stop, &sender)?;
         let mut traffic = Self {
             flows,
             stop,
@@ -140,8 +129,7 @@ impl Traffic {
         pattern: &Arc<Pattern>,
         events: &Sender<Event>,
     ) -> Result<(), LabError> {
-        let mut random = Stream::new(seed, "traffic/start");
-        for flow in &self.flows {
+        for (flow, wait) in self.flows.iter().zip(waits(plan, seed)) {
             let guest = plan.guests[flow.guest].label.clone();
             let failed = |action| {
                 let node = guest.clone();
@@ -151,11 +139,9 @@ impl Traffic {
                     source,
                 }
             };
-            let part = &flow.part;
-            let spread_us = STAGGER_US.max(part.start_spread.0 / 1000);
             let bulk = Bulk {
-                wait: duration(part.start) + Duration::from_micros(random.below(spread_us)),
-                last: part.stop.map(duration),
+                wait,
+                last: flow.part.stop.map(duration),
                 socket: flow
                     .socket
                     .try_clone()
@@ -248,7 +234,42 @@ fn duration(time: uc_experiment::Nanos) -> Duration {
     Duration::from_nanos(time.0)
 }
 
-fn threads_gone() -> LabError {
+/// Starts the server's side of the flows.
+pub(crate) fn receive(
+    plan: &Plan,
+    wiring: &Wiring,
+    receivers: Vec<receiver::Expected>,
+    pattern: &Arc<Pattern>,
+    stop: &Arc<AtomicBool>,
+    events: &Sender<Event>,
+) -> Result<receiver::Handle, LabError> {
+    let server = SocketAddr::new(plan.server.address, SERVER_PORT);
+    let congestion_control = wiring
+        .congestion
+        .kernel_name(&plan.server.stack.congestion_control);
+    let listener = wiring
+        .server
+        .enter(|| socket::listen(server, receivers.len(), congestion_control))??;
+    let (pattern, stop) = (Arc::clone(pattern), Arc::clone(stop));
+    receiver::Handle::start(listener, receivers, pattern, stop, events.clone())
+}
+
+/// When each flow of a plan starts, in the record's order: within a tenth of a second of its time,
+/// or within its group's spread where that is more.
+pub fn waits(plan: &Plan, seed: u64) -> Vec<Duration> {
+    let mut random = Stream::new(seed, "traffic/start");
+    let parts = plan.guests.iter().flat_map(|guest| &guest.parts);
+    let mut waits = Vec::with_capacity(plan.flow_count());
+    for part in parts {
+        let spread_us = STAGGER_US.max(part.start_spread.0 / 1000);
+        waits.extend((0..part.flows).map(|_| {
+            duration(part.start) + Duration::from_micros(random.below(spread_us))
+        }));
+    }
+    waits
+}
+
+pub(crate) fn threads_gone() -> LabError {
     let source = io::Error::other("its thread ended without a word");
     LabError::Ended {
         guest: "every flow".into(),

@@ -33,13 +33,24 @@ const TAP_QUEUE_FRAMES: u32 = 20_000;
 /// How long interfaces may take to run; it is some milliseconds.
 const RUNNING_DEADLINE: Duration = Duration::from_secs(5);
 
+/// What is at the guests' ends of their links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// A namespace each, with one end of a veth pair whose other end is the port.
+    Namespaces,
+    /// A machine each: its port is a tap, whose descriptor is for the machine.
+    Machines,
+}
+
 /// A wired case: everything exists and is up, nothing is attached, nothing flows.
 #[derive(Debug)]
 pub struct Wiring {
     /// Holds `br<i>`, `port<i>` and `up<i>`.
     pub hosts: Namespace,
-    /// One for each guest of the plan, in its order.
+    /// One for each guest of the plan, in its order; none where guests are machines.
     pub guests: Vec<Namespace>,
+    /// The port of each guest that is a machine, in the plan's order.
+    pub machines: Vec<Tap>,
     /// The receiver's.
     pub server: Namespace,
     /// The uplink of each host, in order, then the server's tap: the network's host numbers.
@@ -55,13 +66,25 @@ impl Wiring {
     /// [`LabError`] that names the namespace and the setting or command that failed. What was
     /// built before the failure vanishes.
     pub fn build(plan: &Plan) -> Result<Self, LabError> {
+        Self::build_with(plan, Ends::Namespaces)
+    }
+
+    /// The same, with something else than namespaces at the guests' ends.
+    ///
+    /// # Errors
+    /// As [`Wiring::build`].
+    pub fn build_with(plan: &Plan, ends: Ends) -> Result<Self, LabError> {
         let hosts = Namespace::new("the hosts")?;
         let server = Namespace::new("the server")?;
-        let guests = plan
-            .guests
-            .iter()
-            .map(|guest| Namespace::new(guest.label.clone()))
-            .collect::<Result<Vec<_>, _>>()?;
+        let (mut guests, mut machines) = (Vec::new(), Vec::new());
+        for guest in &plan.guests {
+            match ends {
+                Ends::Namespaces => guests.push(Namespace::new(guest.label.clone())?),
+                Ends::Machines => {
+                    machines.push(Tap::for_machine(&hosts, &guest.port, plan.offload)?);
+                }
+            }
+        }
         hosts.set_sysctls(&stack::bridge_sysctls())?;
         let mut taps = Vec::with_capacity(plan.host_count + 1);
         for host in 0..bridges(plan) {
@@ -77,9 +100,16 @@ impl Wiring {
         let wiring = Self {
             hosts,
             guests,
+            machines,
             server,
             taps,
-            congestion: CongestionControls::prepare(plan)?,
+            congestion: match ends {
+                Ends::Namespaces => CongestionControls::prepare(plan)?,
+                // The guests' kernels have their own.
+                Ends::Machines => {
+                    CongestionControls::for_names(&[&plan.server.stack.congestion_control])?
+                }
+            },
         };
         wiring.connect(plan)?;
         Ok(wiring)
@@ -106,7 +136,10 @@ impl Wiring {
 
 /// Waits until every interface runs. The kernel finishes what `up` begins later, by itself: until
 /// then a bridge's port is disabled and an interface has no queue, and frames vanish unseen.
-fn wait_running(namespace: &Namespace) -> Result<(), LabError> {
+///
+/// # Errors
+/// [`LabError::NotRunning`] with the first that doesn't in five seconds.
+pub fn wait_running(namespace: &Namespace) -> Result<(), LabError> {
     namespace.enter(|| {
         let start = Instant::now();
         while let Some(interface) = first_not_running()? {
@@ -149,6 +182,12 @@ fn host_lines(plan: &Plan, guests: &[Namespace], server: &Namespace) -> Vec<Stri
             "link set up{host} txqueuelen {TAP_QUEUE_FRAMES} master br{host} up"
         ));
     }
+    if guests.is_empty() {
+        lines.extend(plan.guests.iter().map(|guest| {
+            let (port, host) = (&guest.port, guest.host);
+            format!("link set {port} txqueuelen {TAP_QUEUE_FRAMES} master br{host} up")
+        }));
+    }
     for (guest, namespace) in plan.guests.iter().zip(guests) {
         lines.extend(port_lines(&guest.port, guest.host, guest.mac, namespace));
     }
@@ -175,7 +214,8 @@ fn bridges(plan: &Plan) -> usize {
     plan.host_count + usize::from(plan.server.law.is_some())
 }
 
-fn guest_lines(plan: &Plan, guest: &Guest) -> Vec<String> {
+/// What a guest's interface is set up with, by `ip`.
+pub fn guest_lines(plan: &Plan, guest: &Guest) -> Vec<String> {
     let mut lines = vec!["link set lo up".to_owned(), "link set eth0 up".to_owned()];
     lines.extend(address_lines(guest.address, &guest.stack));
     lines.push(neighbour_line(plan.server.address, plan.server.mac));
@@ -229,7 +269,10 @@ fn neighbour_line(address: IpAddr, mac: [u8; 6]) -> String {
 }
 
 /// Runs `lines` as one `ip -batch -` inside the namespace.
-fn ip_batch(namespace: &Namespace, lines: &[String]) -> Result<(), LabError> {
+///
+/// # Errors
+/// [`LabError::Command`] with the line that failed.
+pub fn ip_batch(namespace: &Namespace, lines: &[String]) -> Result<(), LabError> {
     let batch = lines.join("\n") + "\n";
     let failed = |detail: String| LabError::Command {
         command: "ip -batch -".into(),
@@ -269,7 +312,10 @@ fn batch_failure(output: &Output, lines: &[String]) -> String {
 }
 
 /// Sets segmentation and receive aggregation of one interface.
-fn set_offload(namespace: &Namespace, interface: &str, on: bool) -> Result<(), LabError> {
+///
+/// # Errors
+/// [`LabError::Command`] with what ethtool said.
+pub fn set_offload(namespace: &Namespace, interface: &str, on: bool) -> Result<(), LabError> {
     let word = if on { "on" } else { "off" };
     let arguments = ["-K", interface, "tso", word, "gso", word, "gro", word];
     let failed = |detail: String| LabError::Command {

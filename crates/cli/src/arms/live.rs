@@ -1,10 +1,11 @@
-//! A run on real kernels, repeated when the machine held it up.
+//! A run on real kernels, in namespaces or in machines, repeated when this machine held it up.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use uc_experiment::{Nanos, RunRecord};
-use uc_lab::{LabError, Progress, Repetition, run_case};
+use uc_lab::{Home, LabError, Namespaces, Progress, Repetition, run_case_in};
+use uc_vm::Machines;
 
 use super::{Task, Watch, cancelled};
 use crate::live::LivePorts;
@@ -18,8 +19,17 @@ const TRIES: u32 = 4;
 /// One run that the machine left in peace. Another program, or a hypervisor that takes the CPU away,
 /// can hold the emulated network up for seconds; such a run says nothing about TCP.
 pub(super) fn run(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
+    run_in(task, watch, || Namespaces)
+}
+
+/// The same with machines as guests.
+pub(super) fn run_with_machines(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
+    run_in(task, watch, || Machines::new(watch.templates))
+}
+
+fn run_in<H: Home>(task: &Task<'_>, watch: &Watch<'_>, home: impl Fn() -> H) -> Result<RunRecord> {
     for _ in 0..TRIES {
-        let record = run_once(task, watch)?;
+        let record = run_once(task, watch, &mut home())?;
         let counters = &record.counters;
         let late_ns = counters.get("wire_late_max_ns").copied().unwrap_or(0);
         if late_ns <= DISTURBED_NS {
@@ -40,7 +50,7 @@ pub(super) fn run(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     )
 }
 
-fn run_once(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
+fn run_once(task: &Task<'_>, watch: &Watch<'_>, home: &mut dyn Home) -> Result<RunRecord> {
     let mut ports = LivePorts::default();
     let progress = |progress: Progress| {
         if let Progress::Running { elapsed, .. } = progress {
@@ -51,7 +61,8 @@ fn run_once(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
         run: task.run,
         seed: task.seed,
     };
-    let record = run_case(
+    let record = run_case_in(
+        home,
         task.experiment,
         task.case,
         repetition,

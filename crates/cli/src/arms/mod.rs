@@ -1,7 +1,9 @@
-//! What experiments run on: the simulator or real kernels. Everything else is the same for both.
+//! What experiments run on: the simulator, real kernels, or machines with kernels of their own.
+//! Everything else is the same for all.
 
 mod live;
 mod sim;
+mod vm;
 
 use std::num::NonZero;
 use std::sync::atomic::AtomicBool;
@@ -9,9 +11,12 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Result, anyhow};
 use indicatif::ProgressBar;
 use uc_experiment::{Arm, Case, Experiment, Nanos, Point, RunRecord};
+use uc_vm::Templates;
 
 /// Runs that go on at once on real kernels: more would hold up one another's packets.
 const LIVE_JOBS: usize = 4;
+/// Emulated processors leave nothing for a second run.
+const VM_JOBS: usize = 1;
 
 /// One run of one case at one point.
 pub struct Task<'a> {
@@ -43,6 +48,8 @@ pub struct Watch<'a> {
     pub cancel: &'a AtomicBool,
     /// Where to tell what people should know.
     pub bar: &'a ProgressBar,
+    /// What guests that are machines are copied from; shared by all runs.
+    pub templates: &'a Templates,
 }
 
 /// Whether this arm can run every case at every point, as far as that shows before a run. What real
@@ -54,6 +61,7 @@ pub fn check(arm: Arm, points: &[Point]) -> Result<()> {
     match arm {
         Arm::Sim => sim::check(points),
         Arm::Live => Ok(()),
+        Arm::Vm => vm::check(points),
     }
 }
 
@@ -65,6 +73,7 @@ pub fn run(arm: Arm, task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     let record = match arm {
         Arm::Sim => sim::run(task, watch),
         Arm::Live => live::run(task, watch),
+        Arm::Vm => live::run_with_machines(task, watch),
     }?;
     Ok(RunRecord {
         point: task.point,
@@ -77,19 +86,20 @@ pub fn default_jobs(arm: Arm) -> usize {
     match arm {
         Arm::Sim => std::thread::available_parallelism().map_or(1, NonZero::get),
         Arm::Live => LIVE_JOBS,
+        Arm::Vm => VM_JOBS,
     }
 }
 
 /// The arm for an experiment when nobody names one: real kernels for root, the simulator for
-/// everybody else, and the other one where the experiment needs it.
+/// everybody else, and another one where the experiment needs it.
 ///
 /// # Errors
 /// Why the first choice can't run it, if none can.
 pub fn default_arm(experiment: &Experiment) -> Result<Arm> {
     let choices = if is_root() {
-        [Arm::Live, Arm::Sim]
+        [Arm::Live, Arm::Sim, Arm::Vm]
     } else {
-        [Arm::Sim, Arm::Live]
+        [Arm::Sim, Arm::Live, Arm::Vm]
     };
     let fitting = choices
         .into_iter()

@@ -49,6 +49,17 @@ pub fn live_with(programs: &[&str]) -> bool {
     }
 }
 
+/// The same for tests with guests that are machines, whose kernels are these.
+pub fn live_vm(series: &[&str]) -> bool {
+    if !live() {
+        return false;
+    }
+    match uc_vm::check(series.iter().copied()) {
+        Ok(()) => true,
+        Err(error) => skip(&error.to_string()),
+    }
+}
+
 fn skip(reason: &str) -> bool {
     let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
     assert!(

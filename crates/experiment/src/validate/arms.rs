@@ -1,17 +1,19 @@
 //! What each arm can run: the keys that only one of them knows how to set.
 
-use super::{Check, Fault, fault};
+use super::{Check, fault};
 use crate::application::Application;
 use crate::arm::Arm;
-use crate::case::{Case, Guests};
+use crate::case::{Case, Guests, Law};
 use crate::error::Error;
 use crate::network::Topology;
-use crate::schema::Experiment;
+use crate::schema::{Experiment, SERVER_STACK};
 use crate::stack::SIMULATED_CONGESTION_CONTROLS;
 
 /// Addresses of the live arm are one octet, of which the receiver takes one too (10.77.0.2 to
 /// 10.77.0.254).
 const LIVE_GUESTS_MAX: u32 = 250;
+/// Machines on two cores: ten at 100 Mb/s leave half a core, twenty have nothing left.
+const VM_GUESTS_MAX: u32 = 16;
 
 impl Experiment {
     /// Checks that the experiment, at every point of its sweep, can be run on `arm`.
@@ -31,9 +33,9 @@ impl Experiment {
             )));
         }
         for point in self.points()? {
-            check_arm(&point.experiment, arm).map_err(|(key, only)| {
-                let message = format!("{only}; run it with --on {}", other(arm));
-                point.experiment.invalid((key, message))
+            check_arm(&point.experiment, arm).map_err(|only| {
+                let message = format!("{}; run it with --on {}", only.message, only.arm);
+                point.experiment.invalid((only.key, message))
             })?;
         }
         Ok(())
@@ -46,37 +48,113 @@ pub(super) fn check_arms(experiment: &Experiment) -> Check {
         return Ok(());
     };
     if arms.is_empty() {
-        return fault("arms", "names no arm; leave it out, or name sim or live");
+        return fault(
+            "arms",
+            "names no arm; leave it out, or name sim, live or vm",
+        );
     }
     arms.iter().try_for_each(|arm| {
-        check_arm(experiment, *arm).map_err(|(key, only)| {
-            let message = format!("{only}; leave it out, or take {arm} off `arms`");
-            (key, message)
+        check_arm(experiment, *arm).map_err(|only| {
+            let message = format!("{}; leave it out, or take {arm} off `arms`", only.message);
+            (only.key, message)
         })
     })
 }
 
-/// Where to run what this arm can't.
-fn other(arm: Arm) -> Arm {
+fn check_arm(experiment: &Experiment, arm: Arm) -> Result<(), Only> {
     match arm {
-        Arm::Sim => Arm::Live,
-        Arm::Live => Arm::Sim,
-    }
-}
-
-fn check_arm(experiment: &Experiment, arm: Arm) -> Check {
-    match arm {
+        Arm::Vm => check_vm(experiment),
         Arm::Live => check_live(experiment),
         Arm::Sim => check_sim(experiment),
     }
 }
 
-/// A key that only the other arm can set, and what it asks for.
-fn only(key: impl Into<String>, what: &str, arm: Arm) -> Fault {
-    (key.into(), format!("{what} is for {arm} only"))
+/// A key that this arm can't set, what it asks for, and the arm that can.
+struct Only {
+    key: String,
+    message: String,
+    arm: Arm,
 }
 
-fn check_live(experiment: &Experiment) -> Check {
+fn only(key: impl Into<String>, what: &str, arm: Arm) -> Only {
+    Only {
+        key: key.into(),
+        message: format!("{what} is for {arm} only"),
+        arm,
+    }
+}
+
+/// What is real, and small enough for this machine.
+fn check_vm(experiment: &Experiment) -> Result<(), Only> {
+    check_real(experiment)?;
+    let cases = experiment.cases.iter().enumerate();
+    for (i, case) in cases {
+        check_machines(&format!("case.{i}"), case)?;
+        if experiment.receiver_stack(case).kernel.is_some() {
+            let receiver = case.receiver.as_deref().unwrap_or(SERVER_STACK);
+            return Err(Only {
+                key: format!("stack.{receiver}.kernel"),
+                message: "receivers run on the host's own kernel: take it off".into(),
+                arm: Arm::Vm,
+            });
+        }
+        let guests = case.guests.iter().map(|guests| guests.count);
+        let guests = guests.fold(0u32, u32::saturating_add);
+        if guests > VM_GUESTS_MAX {
+            let what = format!("a case of more than {VM_GUESTS_MAX} guests, here {guests},");
+            return Err(Only {
+                key: format!("case.{i}.guests"),
+                message: format!("{what} is too much for machines"),
+                arm: Arm::Live,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What a machine's part of the lab can't do.
+fn check_machines(key: &str, case: &Case) -> Result<(), Only> {
+    for (i, guests) in case.guests.iter().enumerate() {
+        for (name, is_set) in [
+            ("start", guests.start.0 > 0),
+            ("start_spread", guests.start_spread.0 > 0),
+            ("stop", guests.stop.is_some()),
+            (
+                "coupling",
+                guests.coupling.is_some() && guests.law != Some(Law::Coupled),
+            ),
+        ] {
+            if is_set {
+                return Err(only(format!("{key}.guests.{i}.{name}"), name, Arm::Live));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_live(experiment: &Experiment) -> Result<(), Only> {
+    check_real(experiment)?;
+    for (name, stack) in &experiment.stacks {
+        if stack.kernel.is_some() {
+            let key = format!("stack.{name}.kernel");
+            return Err(only(key, "a kernel of the guest's own", Arm::Vm));
+        }
+    }
+    no_stalls(experiment)
+}
+
+fn no_stalls(experiment: &Experiment) -> Result<(), Only> {
+    for (i, case) in experiment.cases.iter().enumerate() {
+        let stalled = case.guests.iter().position(|guests| guests.stall.is_some());
+        if let Some(j) = stalled {
+            return Err(only(format!("case.{i}.guests.{j}.stall"), "stall", Arm::Vm));
+        }
+    }
+    Ok(())
+}
+
+/// What real kernels can't do, wherever they run.
+fn check_real(experiment: &Experiment) -> Result<(), Only> {
     let network = &experiment.network;
     if network.topology != Topology::Star {
         let what = format!("a {}", network.topology.name());
@@ -88,10 +166,10 @@ fn check_live(experiment: &Experiment) -> Check {
         }
     }
     let mut cases = experiment.cases.iter().enumerate();
-    cases.try_for_each(|(i, case)| check_live_case(&format!("case.{i}"), case))
+    cases.try_for_each(|(i, case)| check_real_case(&format!("case.{i}"), case))
 }
 
-fn check_live_case(key: &str, case: &Case) -> Check {
+fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
     for (i, guests) in case.guests.iter().enumerate() {
         let key = format!("{key}.guests.{i}");
         if guests.application != Application::Bulk {
@@ -110,7 +188,7 @@ fn check_live_case(key: &str, case: &Case) -> Check {
 }
 
 /// One group, since all senders there have one receiver, and a group is the flows to it.
-fn check_live_coupling(key: &str, case: &Case) -> Check {
+fn check_live_coupling(key: &str, case: &Case) -> Result<(), Only> {
     let mut first = None;
     for (i, guests) in case.guests.iter().enumerate() {
         let Some(coupling) = &guests.coupling else {
@@ -126,12 +204,17 @@ fn check_live_coupling(key: &str, case: &Case) -> Check {
     Ok(())
 }
 
-fn check_sim(experiment: &Experiment) -> Check {
+fn check_sim(experiment: &Experiment) -> Result<(), Only> {
+    no_stalls(experiment)?;
     if experiment.network.offload {
         return Err(only("network.offload", "segmentation offload", Arm::Live));
     }
     let known = SIMULATED_CONGESTION_CONTROLS;
     for (name, stack) in &experiment.stacks {
+        if stack.kernel.is_some() {
+            let key = format!("stack.{name}.kernel");
+            return Err(only(key, "a kernel of the guest's own", Arm::Vm));
+        }
         if !known.contains(&stack.congestion_control.as_str()) {
             let key = format!("stack.{name}.congestion_control");
             let (own, known) = (&stack.congestion_control, known.join(", "));

@@ -11,6 +11,7 @@ use crate::application::Application;
 use crate::case::{Case, Guests, Law};
 use crate::network::Topology;
 use crate::schema::{Experiment, SERVER_STACK};
+use crate::units::Nanos;
 use crate::wording::suggest;
 
 /// What a run's memory and tables are meant for.
@@ -18,6 +19,10 @@ const GUESTS_MAX: u32 = 10_000;
 const FLOWS_MAX: u32 = 100_000;
 /// Messages at fixed times: each is remembered, and while the network carries fewer they pile up.
 const MESSAGES_MAX: u128 = 10_000_000;
+
+/// A processor is given for that long at a time.
+const SLICE_MIN: Nanos = Nanos(1_000_000);
+const SLICE_MAX: Nanos = Nanos(1_000_000_000);
 
 pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Check {
     if case.guests.is_empty() {
@@ -103,7 +108,26 @@ fn check_guests(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
     check_stack_name(&format!("{key}.stack"), &guests.stack, experiment)?;
     check_parameters(key, guests)?;
     check_application(&format!("{key}.application"), &guests.application)?;
+    check_stall(key, guests)?;
     check_times(key, guests, experiment)
+}
+
+/// Shorter slices than a host's timers can keep, or guests that stand still for longer than their
+/// connections live, are no experiments.
+fn check_stall(key: &str, guests: &Guests) -> Check {
+    let Some(stall) = guests.stall else {
+        return Ok(());
+    };
+    let key = format!("{key}.stall");
+    let slice = stall.slice;
+    ensure(
+        (SLICE_MIN..=SLICE_MAX).contains(&slice),
+        &format!("{key}.slice"),
+        || format!("{slice} is not between {SLICE_MIN} and {SLICE_MAX}; Xen has 30ms"),
+    )?;
+    ensure((2..=16).contains(&stall.of), &format!("{key}.of"), || {
+        format!("{} guests take turns; give 2 to 16", stall.of)
+    })
 }
 
 fn check_stack_name(key: &str, name: &str, experiment: &Experiment) -> Check {

@@ -7,6 +7,9 @@ use crate::units::Nanos;
 /// RFC 5681 §4.2: an ACK waits less than this.
 const DELAYED_ACK_END: Nanos = Nanos(500_000_000);
 
+/// Debian's kernels that guests can boot.
+const KERNELS: [&str; 4] = ["5.10", "6.1", "6.12", "newest"];
+
 /// The timeout's least and most where a stack doesn't say (Linux).
 const RTO_MIN: Nanos = Nanos(200_000_000);
 const RTO_MAX: Nanos = Nanos(120_000_000_000);
@@ -28,6 +31,15 @@ pub(super) fn check_stack(key: &str, stack: &Stack) -> Check {
         || "is 0; leave it out for the kernel's own".into(),
     )?;
     check_timeouts(key, stack)?;
+    let kernel = stack.kernel.as_deref();
+    ensure(
+        kernel.is_none_or(|kernel| KERNELS.contains(&kernel)),
+        &format!("{key}.kernel"),
+        || {
+            let (kernel, known) = (kernel.unwrap_or_default(), KERNELS.join(", "));
+            format!("`{kernel}` is none of {known}")
+        },
+    )?;
     let window = stack.initial_window.unwrap_or(1);
     ensure(
         (1..=20).contains(&window),

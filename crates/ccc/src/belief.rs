@@ -1,0 +1,178 @@
+//! What the host believes of a guest's report.
+//!
+//! Nothing here can be checked against the guest's packets, so a report is believed only as far as
+//! it can't do more than an honest one could: a window is what the host has given, growth is what
+//! RFC 5681 allows for the bytes that such a window can have had acknowledged, a loss is as old as
+//! the time since the report before. What no TCP can say ends the channel.
+
+use uc_core::coupling::{Group, Report, consts};
+
+use crate::wire::GroupReport;
+
+/// A flow's first window (RFC 6928), which a guest may have used beyond what it was given.
+const BURST_SEGMENTS: u64 = 10;
+/// What the first member of a group brings at most; beyond, it is slow start again, as far as it was.
+const BROUGHT_SEGMENTS: u64 = 100;
+/// Loss events in one report, at a hundred reports a second; more is not a counter of them.
+const CUTS_MAX: u32 = 1 << 16;
+const MSS_MIN_BYTES: u16 = 48;
+
+/// A report that no guest can make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Impossible {
+    /// The guest's clock.
+    #[error("its clock ran backwards")]
+    Clock,
+    /// A counter.
+    #[error("a counter ran backwards")]
+    Counter,
+    /// The report has a group twice.
+    #[error("a group was reported twice")]
+    Twice,
+    /// A window, a flight or a number of losses.
+    #[error("a window of more than 1 GiB, or more losses than reports can have")]
+    Size,
+}
+
+/// What has happened in a group between two reports of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// As the controller takes it, without a loss.
+    pub report: Report,
+    /// The same as a loss, when there was one.
+    pub lost: Option<Report>,
+}
+
+/// A report by itself.
+///
+/// # Errors
+/// [`Impossible::Size`].
+pub fn check(said: &GroupReport) -> Result<(), Impossible> {
+    let sizes = [said.window_bytes, said.flight_bytes, said.used_bytes];
+    if sizes.iter().any(|&size| size > consts::WINDOW_MAX_BYTES) {
+        return Err(Impossible::Size);
+    }
+    Ok(())
+}
+
+/// The first report of a group. Only the first member of an empty group brings a window, and no
+/// larger one than RFC 7661 would leave it: twice what is used, or a first burst.
+pub fn first(said: &GroupReport) -> Report {
+    let mss = said.mss_bytes.max(MSS_MIN_BYTES);
+    let used = said.used_bytes.max(said.flight_bytes);
+    let tried = 2 * u64::from(used) + BURST_SEGMENTS * u64::from(mss);
+    let tried = tried.min(said.window_bytes.into()) as u32;
+    let cwnd = tried.min((BROUGHT_SEGMENTS * u64::from(mss)) as u32);
+    Report {
+        cwnd_bytes: cwnd,
+        ssthresh_bytes: said.ssthresh_bytes.max(tried),
+        flight_bytes: said.flight_bytes.min(cwnd),
+        used_bytes: used.min(cwnd),
+        srtt_us: said.srtt_us,
+        mss_bytes: mss,
+        state: state_of(said),
+        limited: said.limited.into(),
+        ..Report::default()
+    }
+}
+
+/// Whether a group's window may grow: not beyond a quarter more than its members use (twice that in
+/// slow start), and a first burst for each of them. Whoever claims growth doesn't make the others
+/// use more.
+pub fn may_grow(group: &Group, mss_bytes: u16) -> bool {
+    let all = &group.guests.counted;
+    let window = u64::from(group.window_bytes());
+    let used = if group.window_bytes() < group.ssthresh_bytes {
+        2 * all.used_bytes
+    } else {
+        all.used_bytes + all.used_bytes / 4
+    };
+    window <= used + u64::from(all.flows) * BURST_SEGMENTS * u64::from(mss_bytes)
+}
+
+/// What `said` adds to the report before it, `was`, of a group that was given `given_bytes` and
+/// `given_ssthresh_bytes` last, so long ago. `follows`: it had that answer when it made the report.
+///
+/// # Errors
+/// [`Impossible`].
+pub fn next(
+    was: &GroupReport,
+    said: &GroupReport,
+    given: (u32, u32),
+    follows: bool,
+    elapsed_us: u64,
+) -> Result<Heard, Impossible> {
+    let (given_bytes, given_ssthresh_bytes) = given;
+    let backwards = said.acked_bytes < was.acked_bytes || said.grown_bytes < was.grown_bytes;
+    let cuts = said.cuts.wrapping_sub(was.cuts);
+    if backwards || cuts >= CUTS_MAX {
+        return Err(Impossible::Counter);
+    }
+    let acked = acked_bytes(was, said, given_bytes, elapsed_us);
+    let grown = (said.grown_bytes - was.grown_bytes).min(acked);
+    let mut report = first(said);
+    report.ssthresh_bytes = said.ssthresh_bytes;
+    report.cwnd_bytes = given_bytes.saturating_add(grown as u32);
+    report.acked_bytes = acked as u32;
+    // More in flight than was given is what a cut has not yet reached, or a lie; either way it takes
+    // no room from others.
+    report.flight_bytes = said.flight_bytes.min(given_bytes);
+    report.used_bytes = said.used_bytes.min(given_bytes);
+    report.state = if said.stalled {
+        consts::LOSS as u8
+    } else {
+        state_of(said)
+    };
+    // It can mean another ssthresh (HyStart, RFC 9406) only when it knows ours.
+    if !follows {
+        report.ssthresh_bytes = given_ssthresh_bytes;
+    }
+    let lost = (cuts > 0).then(|| loss(said, &report, given_bytes, elapsed_us));
+    Ok(Heard { report, lost })
+}
+
+/// A window's worth in each round trip, and what may have waited for its ACK before.
+fn acked_bytes(was: &GroupReport, said: &GroupReport, given_bytes: u32, elapsed_us: u64) -> u64 {
+    let mss = u64::from(said.mss_bytes.max(MSS_MIN_BYTES));
+    let window = u64::from(given_bytes) + BURST_SEGMENTS * mss;
+    let round_us = u64::from(said.srtt_us >> 3).max(1);
+    let rounds = elapsed_us.min(1 << 20) / round_us + 1;
+    let acked = said.acked_bytes - was.acked_bytes;
+    acked
+        .min(window.saturating_mul(rounds))
+        .min(consts::WINDOW_MAX_BYTES.into())
+}
+
+/// What is lost was sent a round trip, and a quarter for the queue, before the guest cut; and that
+/// was after the report before.
+fn loss(said: &GroupReport, report: &Report, given_bytes: u32, elapsed_us: u64) -> Report {
+    let cut_age_us = u64::from(said.cut_age_us).min(elapsed_us);
+    let round_us = u64::from(said.srtt_us.min(1 << 23));
+    // 0, not measured: the controller takes the group's longest
+    let known = u64::from(round_us > 0);
+    let age_us = (cut_age_us + (round_us >> 3) + (round_us >> 5)).max(1) * known;
+    let from = u64::from(said.cut_from_bytes.max(1));
+    let kept = u64::from(given_bytes) * u64::from(said.cut_to_bytes) / from;
+    Report {
+        cwnd_bytes: given_bytes,
+        ssthresh_bytes: kept.min(given_bytes.into()) as u32,
+        acked_bytes: 0,
+        lost_age_us: age_us.min(u32::MAX.into()) as u32,
+        state: (if said.stalled {
+            consts::LOSS
+        } else {
+            consts::RECOVERY
+        }) as u8,
+        limited: 0,
+        ..*report
+    }
+}
+
+fn state_of(said: &GroupReport) -> u8 {
+    let slow = said.window_bytes < said.ssthresh_bytes;
+    (if slow {
+        consts::SLOW_START
+    } else {
+        consts::AVOIDANCE
+    }) as u8
+}

@@ -1,0 +1,114 @@
+//! A channel: a stream of bytes that never blocks. A virtio-serial port in a guest, QEMU's socket
+//! of it on the host, or a Unix socket between containers and their host.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use nix::errno::Errno;
+
+/// What a read found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing for now.
+    Nothing,
+    /// Nobody is at the other end.
+    Nobody,
+}
+
+/// One end.
+#[derive(Debug)]
+pub struct Channel {
+    fd: OwnedFd,
+    /// The rest of a frame of which a part was taken.
+    unsent: Vec<u8>,
+}
+
+impl Channel {
+    /// The device or the socket at `path`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        if std::fs::metadata(path)?.file_type().is_socket() {
+            return Self::of(UnixStream::connect(path)?);
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        options.custom_flags(libc_flags());
+        Ok(Self {
+            fd: options.open(path)?.into(),
+            unsent: Vec::new(),
+        })
+    }
+
+    /// A socket that is connected.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn of(socket: UnixStream) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            fd: socket.into(),
+            unsent: Vec::new(),
+        })
+    }
+
+    /// Sends a frame, or leaves it out where the other end doesn't read: the next one contains it.
+    ///
+    /// # Errors
+    /// The kernel's, when the other end has gone.
+    pub fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        if self.unsent.is_empty() {
+            let taken = self.write(frame)?;
+            if taken > 0 {
+                self.unsent = frame[taken..].to_vec();
+            }
+            return Ok(());
+        }
+        let rest = std::mem::take(&mut self.unsent);
+        let taken = self.write(&rest)?;
+        self.unsent = rest[taken..].to_vec();
+        if self.unsent.is_empty() {
+            return self.send(frame);
+        }
+        Ok(())
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match nix::unistd::write(&self.fd, bytes) {
+            Ok(taken) => Ok(taken),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(0),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Reads what there is.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<Received> {
+        match nix::unistd::read(&self.fd, bytes) {
+            Ok(0) => Ok(Received::Nobody),
+            Ok(length) => Ok(Received::Bytes(length)),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Received::Nothing),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn libc_flags() -> i32 {
+    use nix::fcntl::OFlag;
+    (OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).bits()
+}

@@ -1,0 +1,124 @@
+//! The guest's end of a channel, without a clock or a socket: when to report, and what of an answer
+//! to take.
+//!
+//! A report goes out four times in a round trip, and every 2 to 10 ms: a group's window changes by
+//! a segment in a round trip, or by half after a loss, which the others should know well before
+//! they have sent another window. Every ACK would be thousands of messages a second for that.
+
+use uc_core::coupling::across::Told;
+
+use crate::frames::Frames;
+use crate::wire::{Frame, GROUPS_MAX, GroupAnswer, GroupName, GroupReport, Parts, WireError};
+
+/// Bounds of the time between two reports.
+pub const INTERVAL_NS: std::ops::RangeInclusive<u64> = 2_000_000..=10_000_000;
+/// Reports that may wait for an answer before the host is taken for dead.
+const UNANSWERED_MAX: u32 = 8;
+/// And how often it is asked then: the least retransmission timeout of Linux.
+const SILENT_INTERVAL_NS: u64 = 200_000_000;
+/// A first window (RFC 6928).
+const BURST_SEGMENTS: u64 = 10;
+
+/// The guest's end.
+#[derive(Debug, Default)]
+pub struct GuestEnd {
+    frames: Frames,
+    /// Its groups as they were last reported.
+    said: Vec<GroupReport>,
+    sent_ns: u64,
+    answered_ns: u64,
+    unanswered: u32,
+}
+
+impl GuestEnd {
+    /// When the next report is due.
+    pub fn due_ns(&self) -> u64 {
+        let silent = self.unanswered >= UNANSWERED_MAX;
+        let interval_ns = if silent {
+            SILENT_INTERVAL_NS
+        } else {
+            self.interval_ns()
+        };
+        self.sent_ns + interval_ns
+    }
+
+    /// Whether the host has ever answered.
+    pub fn is_answered(&self) -> bool {
+        self.answered_ns > 0
+    }
+
+    fn interval_ns(&self) -> u64 {
+        let measured = self.said.iter().filter(|report| report.srtt_us > 0);
+        // srtt is ×8: a thirty-second of it is a quarter of a round trip
+        let quarters = measured.map(|report| u64::from(report.srtt_us) * 1000 / 32);
+        let shortest = quarters.min().unwrap_or(*INTERVAL_NS.end());
+        shortest.clamp(*INTERVAL_NS.start(), *INTERVAL_NS.end())
+    }
+
+    /// A report of all groups, of which the largest windows are kept.
+    pub fn report(&mut self, mut groups: Vec<GroupReport>, now_ns: u64) -> Vec<u8> {
+        groups.sort_by_key(|group| std::cmp::Reverse(group.window_bytes));
+        groups.truncate(GROUPS_MAX);
+        // The answer is known by this time, so no two reports have the same.
+        self.sent_ns = now_ns.max(self.sent_ns + 1);
+        self.unanswered = self.unanswered.saturating_add(1);
+        self.said = groups;
+        let frame = Frame {
+            at_ns: self.sent_ns,
+            parts: Parts::Report(self.said.clone()),
+        };
+        frame.encode()
+    }
+
+    /// What the host's bytes tell the groups; of several answers the last.
+    ///
+    /// # Errors
+    /// [`WireError`]: the channel is to be closed.
+    pub fn hear(&mut self, bytes: &[u8], now_ns: u64) -> Result<Vec<(GroupName, Told)>, WireError> {
+        self.frames.push(bytes);
+        let mut told = Vec::new();
+        while let Some(frame) = self.frames.take()? {
+            let Parts::Answer(answers) = frame.parts else {
+                return Err(WireError::Garbage);
+            };
+            // An answer to what was never asked, or asked before the last that was answered.
+            if frame.at_ns > self.sent_ns || frame.at_ns <= self.answered_ns {
+                continue;
+            }
+            self.answered_ns = frame.at_ns;
+            self.unanswered = 0;
+            let taken = answers.iter().filter_map(|answer| {
+                let told = self.believe(answer, frame.at_ns, now_ns)?;
+                Some((answer.name, told))
+            });
+            told = taken.collect();
+        }
+        Ok(told)
+    }
+
+    /// The host may be wrong, or another guest may have misled it: a window is never more than
+    /// twice what is used, and a first burst. That is slow start's pace, whoever says so, and what
+    /// RFC 7661 takes for validated.
+    fn believe(&self, answer: &GroupAnswer, at_ns: u64, now_ns: u64) -> Option<Told> {
+        let said = self.said.iter().find(|said| said.name == answer.name)?;
+        if said.opened_ns != answer.opened_ns {
+            return None;
+        }
+        let mss = u64::from(said.mss_bytes.max(1));
+        let used = u64::from(said.used_bytes.max(said.flight_bytes));
+        let most = 2 * used + BURST_SEGMENTS * mss;
+        let window = u64::from(answer.window_bytes).min(most).max(mss);
+        let cut_ns = match answer.cut_age_us {
+            u32::MAX => 0,
+            age_us => now_ns.saturating_sub(u64::from(age_us) * 1000),
+        };
+        Some(Told {
+            at_ns,
+            cut_ns,
+            window_bytes: window as u32,
+            ssthresh_bytes: answer.ssthresh_bytes.max(mss as u32),
+            cuts: answer.cuts,
+            ..Told::default()
+        })
+    }
+}

@@ -1,0 +1,294 @@
+//! The host's coupled congestion controller: guests that couple their own connections share one
+//! window by the weights that the operator gave them. Without a clock or a socket.
+
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+use uc_core::coupling::{Answer, Group, GroupPolicy, Guest, Member, Report};
+
+use crate::belief::{self, Heard, Impossible};
+use crate::wire::{GROUPS_MAX, GroupAnswer, GroupName, GroupReport};
+
+/// How the host couples.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Policy {
+    /// How a group behaves.
+    pub group: GroupPolicy,
+    /// Bits of an IPv4 remote address that name a group of the host's: 0, all of the guests' groups
+    /// share one window. Guests' own groups must not be wider.
+    pub prefix4: u8,
+    /// The same for IPv6.
+    pub prefix6: u8,
+}
+
+/// A guest by its number, from 0, in the order in which they were given.
+pub type GuestId = usize;
+
+/// The controller.
+#[derive(Debug)]
+pub struct Host {
+    policy: Policy,
+    guests: Vec<Channel>,
+    groups: BTreeMap<[u8; 16], Coupled>,
+}
+
+/// What is known of a guest whatever its groups.
+#[derive(Debug)]
+struct Channel {
+    weight: u8,
+    /// Its clock in its last report.
+    at_ns: u64,
+}
+
+/// Guests' groups that share a window.
+#[derive(Debug)]
+struct Coupled {
+    group: Group,
+    seats: BTreeMap<GuestId, Seat>,
+}
+
+/// A guest in one of the host's groups.
+#[derive(Debug, Default)]
+struct Seat {
+    guest: Guest,
+    members: BTreeMap<GroupName, Coupling>,
+    cuts: u64,
+}
+
+/// One of its own groups: a member of the host's.
+#[derive(Debug)]
+struct Coupling {
+    flow: Member,
+    said: GroupReport,
+    /// `at_ns` of the report that was answered last.
+    answered_ns: u64,
+    heard_ns: u64,
+}
+
+/// What a guest has in one of the host's groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Where the group's connections go.
+    pub remote: Ipv6Addr,
+    /// Who.
+    pub guest: GuestId,
+    /// The group's window.
+    pub window_bytes: u32,
+    /// What of it was given to this guest last.
+    pub given_bytes: u64,
+    /// How often its losses have cut the group's window.
+    pub cuts: u64,
+}
+
+impl Host {
+    /// Without guests.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            guests: Vec::new(),
+            groups: BTreeMap::new(),
+        }
+    }
+
+    /// One more guest, with this weight among the others. Only the operator sets one.
+    pub fn add(&mut self, weight: u8) -> GuestId {
+        self.guests.push(Channel {
+            weight: weight.max(1),
+            at_ns: 0,
+        });
+        self.guests.len() - 1
+    }
+
+    /// A guest has reported all its groups, at `at_ns` by its own clock.
+    ///
+    /// # Errors
+    /// [`Impossible`]: the guest is to be left out ([`Self::leave`]). Of an impossible report
+    /// nothing counts.
+    pub fn hear(
+        &mut self,
+        guest: GuestId,
+        at_ns: u64,
+        said: &[GroupReport],
+        now_ns: u64,
+    ) -> Result<Vec<GroupAnswer>, Impossible> {
+        self.check(guest, at_ns, said)?;
+        self.guests[guest].at_ns = at_ns;
+        let weight = self.guests[guest].weight;
+        let mut answers = Vec::with_capacity(said.len());
+        for report in said {
+            let place = self.place_of(&report.name.remote);
+            let coupled = self.groups.entry(place).or_insert_with(|| Coupled {
+                group: Group::open(&self.policy.group, now_ns),
+                seats: BTreeMap::new(),
+            });
+            let seat = coupled.seats.entry(guest).or_default();
+            seat.guest.weight = weight.into();
+            answers.push(seat.hear(&mut coupled.group, report, at_ns, now_ns)?);
+        }
+        let names: Vec<_> = said.iter().map(|report| report.name).collect();
+        self.keep(guest, &names, now_ns);
+        Ok(answers)
+    }
+
+    /// A guest's channel is closed: its groups go on without the others.
+    pub fn leave(&mut self, guest: GuestId, now_ns: u64) {
+        self.keep(guest, &[], now_ns);
+        self.guests[guest].at_ns = 0;
+    }
+
+    /// Who has what.
+    pub fn shares(&self) -> Vec<Share> {
+        let of_group = |(place, coupled): (&[u8; 16], &Coupled)| {
+            let (remote, window_bytes) = (Ipv6Addr::from(*place), coupled.group.window_bytes());
+            let of_seat = move |(&guest, seat): (&GuestId, &Seat)| Share {
+                remote,
+                guest,
+                window_bytes,
+                given_bytes: seat.given_bytes(),
+                cuts: seat.cuts,
+            };
+            coupled.seats.iter().map(of_seat).collect::<Vec<_>>()
+        };
+        self.groups.iter().flat_map(of_group).collect()
+    }
+
+    fn check(&self, guest: GuestId, at_ns: u64, said: &[GroupReport]) -> Result<(), Impossible> {
+        if at_ns <= self.guests[guest].at_ns {
+            return Err(Impossible::Clock);
+        }
+        if said.len() > GROUPS_MAX {
+            return Err(Impossible::Size);
+        }
+        said.iter().try_for_each(belief::check)?;
+        let mut names: Vec<_> = said.iter().map(|report| report.name).collect();
+        names.sort_unstable();
+        if names.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Impossible::Twice);
+        }
+        Ok(())
+    }
+
+    /// The guest's groups of other names have ended.
+    fn keep(&mut self, guest: GuestId, names: &[GroupName], now_ns: u64) {
+        self.groups.retain(|_, coupled| {
+            if let Some(seat) = coupled.seats.get_mut(&guest) {
+                seat.keep(&mut coupled.group, names, now_ns);
+                if seat.members.is_empty() {
+                    coupled.seats.remove(&guest);
+                }
+            }
+            !coupled.seats.is_empty()
+        });
+    }
+
+    fn place_of(&self, remote: &[u8; 16]) -> [u8; 16] {
+        let bits = match Ipv6Addr::from(*remote).to_ipv4_mapped() {
+            Some(_) => 96 + u32::from(self.policy.prefix4.min(32)),
+            None => u32::from(self.policy.prefix6.min(128)),
+        };
+        let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+        (u128::from_be_bytes(*remote) & mask).to_be_bytes()
+    }
+}
+
+impl Seat {
+    fn hear(
+        &mut self,
+        group: &mut Group,
+        said: &GroupReport,
+        at_ns: u64,
+        now_ns: u64,
+    ) -> Result<GroupAnswer, Impossible> {
+        let was = self.members.get(&said.name);
+        if was.is_some_and(|was| was.said.opened_ns != said.opened_ns) {
+            self.end(group, said.name, now_ns);
+        }
+        let cuts = group.cuts;
+        let answer = match self.members.get_mut(&said.name) {
+            Some(member) => member.update(group, &mut self.guest, said, now_ns)?,
+            None => self.register(group, said, now_ns),
+        };
+        self.cuts += u64::from(group.cuts.wrapping_sub(cuts));
+        if let Some(member) = self.members.get_mut(&said.name) {
+            member.answered_ns = at_ns;
+            member.heard_ns = now_ns;
+            member.said = *said;
+        }
+        let age_us = now_ns.saturating_sub(group.cut_ns) / 1000;
+        Ok(GroupAnswer {
+            name: said.name,
+            opened_ns: said.opened_ns,
+            window_bytes: answer.cwnd_bytes,
+            ssthresh_bytes: answer.ssthresh_bytes,
+            cuts: said.cuts,
+            cut_age_us: if group.cut_ns == 0 {
+                u32::MAX
+            } else {
+                u32::try_from(age_us).unwrap_or(u32::MAX)
+            },
+        })
+    }
+
+    fn register(&mut self, group: &mut Group, said: &GroupReport, now_ns: u64) -> Answer {
+        let mut flow = Member::default();
+        let report = belief::first(said);
+        let answer = group.register(&mut self.guest, &mut flow, 1, &report, now_ns);
+        let member = Coupling {
+            flow,
+            said: *said,
+            answered_ns: 0,
+            heard_ns: now_ns,
+        };
+        self.members.insert(said.name, member);
+        answer
+    }
+
+    fn end(&mut self, group: &mut Group, name: GroupName, now_ns: u64) {
+        if let Some(mut member) = self.members.remove(&name) {
+            group.leave(&mut self.guest, &mut member.flow, now_ns);
+        }
+    }
+
+    fn keep(&mut self, group: &mut Group, names: &[GroupName], now_ns: u64) {
+        let ended: Vec<_> = self.members.keys().copied().collect();
+        for name in ended.into_iter().filter(|name| !names.contains(name)) {
+            self.end(group, name, now_ns);
+        }
+    }
+
+    fn given_bytes(&self) -> u64 {
+        let given = |member: &Coupling| u64::from(member.flow.given_bytes);
+        self.members.values().map(given).sum()
+    }
+}
+
+impl Coupling {
+    fn update(
+        &mut self,
+        group: &mut Group,
+        guest: &mut Guest,
+        said: &GroupReport,
+        now_ns: u64,
+    ) -> Result<Answer, Impossible> {
+        let given = (self.flow.given_bytes, self.flow.given_ssthresh_bytes);
+        let follows = said.taken_ns == self.answered_ns;
+        let elapsed_us = now_ns.saturating_sub(self.heard_ns) / 1000;
+        let heard = belief::next(&self.said, said, given, follows, elapsed_us)?;
+        let Heard { mut report, lost } = heard;
+        if !belief::may_grow(group, report.mss_bytes) {
+            report.cwnd_bytes = report.cwnd_bytes.min(given.0);
+        }
+        if let Some(lost) = lost {
+            group.update(guest, &mut self.flow, &lost, now_ns);
+            // The event is over for the group as a whole: its members walk down by themselves.
+            let after = Report {
+                cwnd_bytes: self.flow.given_bytes,
+                ssthresh_bytes: self.flow.given_ssthresh_bytes,
+                acked_bytes: 0,
+                ..report
+            };
+            return Ok(group.update(guest, &mut self.flow, &after, now_ns));
+        }
+        Ok(group.update(guest, &mut self.flow, &report, now_ns))
+    }
+}

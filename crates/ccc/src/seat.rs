@@ -1,0 +1,211 @@
+//! One guest of the host's loop: where its channel is, and what it may send.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::belief::Impossible;
+use crate::channel::{Channel, Received};
+use crate::frames::Frames;
+use crate::serve::ServeError;
+use crate::wire::{FRAME_BYTES_MAX, GroupReport, Parts, WireError};
+
+/// Reports of one guest: more than two hundred beyond so many a second are a flood.
+pub const REPORTS_PER_SECOND: u64 = 1000;
+const REPORTS_AT_ONCE: u64 = 200;
+
+/// Where a guest's channel is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A socket where somebody listens, as QEMU does for a virtio-serial port.
+    Connect(PathBuf),
+    /// A socket to be made, for guests that connect themselves: containers.
+    Listen(PathBuf),
+}
+
+/// A guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestSetup {
+    /// What the operator calls it.
+    pub name: String,
+    /// Where its channel is.
+    pub place: Place,
+    /// Its weight among the others.
+    pub weight: u8,
+}
+
+/// Why a guest is left out.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// What came is no frame.
+    #[error("{0}")]
+    Wire(#[from] WireError),
+    /// What it says can't be.
+    #[error("{0}")]
+    Impossible(#[from] Impossible),
+    /// Guests send reports.
+    #[error("it sent an answer, which only a host does")]
+    NotAReport,
+    /// Too many of them.
+    #[error("more than {REPORTS_PER_SECOND} reports a second")]
+    Flood,
+    /// The channel broke.
+    #[error("its channel broke: {0}")]
+    Channel(#[from] io::Error),
+}
+
+/// What came over the channel: the newest of the reports that are complete.
+#[derive(Debug)]
+pub(crate) enum Came {
+    Nothing,
+    Nobody,
+    Report {
+        at_ns: u64,
+        groups: Vec<GroupReport>,
+    },
+}
+
+/// One guest's channel.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub setup: GuestSetup,
+    /// Its reports are answered.
+    pub coupled: bool,
+    listener: Option<Socket>,
+    channel: Option<Channel>,
+    frames: Frames,
+    /// When it may be tried again.
+    not_before: Instant,
+    /// Reports that it may send, as of then.
+    allowed: u64,
+    counted: Instant,
+}
+
+impl Seat {
+    pub fn new(setup: GuestSetup, now: Instant) -> Result<Self, ServeError> {
+        let listener = match &setup.place {
+            Place::Connect(_) => None,
+            Place::Listen(path) => Some(Socket::listen(path)?),
+        };
+        Ok(Self {
+            setup,
+            listener,
+            coupled: false,
+            channel: None,
+            frames: Frames::default(),
+            not_before: now,
+            allowed: REPORTS_AT_ONCE,
+            counted: now,
+        })
+    }
+
+    /// Looks for somebody at the other end.
+    pub fn connect(&mut self, now: Instant, retry: Duration) {
+        if self.channel.is_some() || now < self.not_before {
+            return;
+        }
+        self.channel = match (&self.setup.place, &self.listener) {
+            (_, Some(socket)) => socket.accept(),
+            (Place::Connect(path), None) => Channel::open(path).ok(),
+            (Place::Listen(_), None) => None,
+        };
+        self.frames = Frames::default();
+        if self.channel.is_none() && self.listener.is_none() {
+            self.not_before = now + retry;
+        }
+    }
+
+    /// What has something to read when there is something to do.
+    pub fn waits_for(&self, now: Instant) -> Option<BorrowedFd<'_>> {
+        if let Some(channel) = &self.channel {
+            return Some(channel.as_fd());
+        }
+        let socket = self.listener.as_ref()?;
+        (now >= self.not_before).then(|| socket.0.as_fd())
+    }
+
+    /// Reads what there is, one frame's length at most.
+    pub fn receive(&mut self, now: Instant) -> Result<Came, Refusal> {
+        let Some(channel) = &mut self.channel else {
+            return Ok(Came::Nothing);
+        };
+        let mut bytes = [0; FRAME_BYTES_MAX];
+        match channel.receive(&mut bytes)? {
+            Received::Nothing => return Ok(Came::Nothing),
+            Received::Nobody => return Ok(Came::Nobody),
+            Received::Bytes(length) => self.frames.push(&bytes[..length]),
+        }
+        let mut came = Came::Nothing;
+        while let Some(frame) = self.frames.take()? {
+            if !self.may_report(now) {
+                return Err(Refusal::Flood);
+            }
+            let Parts::Report(groups) = frame.parts else {
+                return Err(Refusal::NotAReport);
+            };
+            let at_ns = frame.at_ns;
+            came = Came::Report { at_ns, groups };
+        }
+        Ok(came)
+    }
+
+    pub fn send(&mut self, frame: &[u8]) -> Result<(), Refusal> {
+        match &mut self.channel {
+            Some(channel) => Ok(channel.send(frame)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes the channel, and looks for nobody before then.
+    pub fn close(&mut self, not_before: Instant) {
+        self.channel = None;
+        self.coupled = false;
+        self.not_before = not_before;
+    }
+
+    fn may_report(&mut self, now: Instant) -> bool {
+        let passed_ms = now.saturating_duration_since(self.counted).as_millis() as u64;
+        let more = passed_ms * REPORTS_PER_SECOND / 1000;
+        if more > 0 {
+            self.allowed = (self.allowed + more).min(REPORTS_AT_ONCE);
+            self.counted = now;
+        }
+        let may = self.allowed > 0;
+        self.allowed -= u64::from(may);
+        may
+    }
+}
+
+/// A listening socket; its file goes with it.
+#[derive(Debug)]
+struct Socket(UnixListener, PathBuf);
+
+impl Socket {
+    fn listen(path: &Path) -> Result<Self, ServeError> {
+        let failed = |source| ServeError::Listen {
+            path: path.to_owned(),
+            source,
+        };
+        // What a killed one has left; of a living one somebody listens.
+        let left = std::os::unix::net::UnixStream::connect(path);
+        if left.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            std::fs::remove_file(path).map_err(failed)?;
+        }
+        let listener = UnixListener::bind(path).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(Self(listener, path.to_owned()))
+    }
+
+    fn accept(&self) -> Option<Channel> {
+        let (stream, _) = self.0.accept().ok()?;
+        Channel::of(stream).ok()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _it_may_be_gone = std::fs::remove_file(&self.1);
+    }
+}

@@ -1,0 +1,157 @@
+//! The host's loop over its guests' channels, on one thread.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::host::{GuestId, Host, Policy, Share};
+use crate::seat::{Came, GuestSetup, Refusal, Seat};
+use crate::wire::{Frame, Parts};
+
+/// How often a channel that nobody is at is tried again, and how long the loop sleeps at most.
+const RETRY: Duration = Duration::from_millis(200);
+/// How long a guest is left out that was left out for a reason.
+const PENALTY: Duration = Duration::from_secs(1);
+
+/// What happens to guests.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Its first report was answered.
+    Coupled,
+    /// Nobody is at the other end any more.
+    Gone,
+    /// It goes on uncoupled, and may try again after a second.
+    LeftOut(&'a Refusal),
+}
+
+/// What keeps the loop from running.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A socket that can't be made.
+    #[error("can't listen at {path} ({source}); does another process, or is its folder missing?")]
+    Listen {
+        /// The socket.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Waiting for the channels.
+    #[error("can't wait for the guests' channels: {0}")]
+    Wait(io::Error),
+}
+
+/// The guests of one host, and its controller.
+#[derive(Debug)]
+pub struct Server {
+    host: Host,
+    guests: Vec<Seat>,
+    began: Instant,
+}
+
+impl Server {
+    /// Opens what is to be listened at; nobody is there yet.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn new(policy: Policy, guests: Vec<GuestSetup>) -> Result<Self, ServeError> {
+        let mut host = Host::new(policy);
+        let began = Instant::now();
+        let seat = |setup: GuestSetup| {
+            host.add(setup.weight);
+            Seat::new(setup, began)
+        };
+        let guests = guests.into_iter().map(seat).collect::<Result<_, _>>()?;
+        Ok(Self {
+            host,
+            guests,
+            began,
+        })
+    }
+
+    /// Answers until `stop`, at which it looks five times a second. `event` hears what happens to
+    /// whom.
+    ///
+    /// # Errors
+    /// [`ServeError::Wait`].
+    pub fn run(
+        &mut self,
+        stop: &AtomicBool,
+        event: &mut dyn FnMut(&str, Event<'_>),
+    ) -> Result<(), ServeError> {
+        while !stop.load(Ordering::Relaxed) {
+            self.turn(event)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the next thing to do, 200 ms at most, and does it.
+    ///
+    /// # Errors
+    /// [`ServeError::Wait`].
+    pub fn turn(&mut self, event: &mut dyn FnMut(&str, Event<'_>)) -> Result<(), ServeError> {
+        self.wait()?;
+        let now = Instant::now();
+        for id in 0..self.guests.len() {
+            self.guests[id].connect(now, RETRY);
+            self.attend(id, now, event);
+        }
+        Ok(())
+    }
+
+    /// Who has what of which group.
+    pub fn shares(&self) -> Vec<(&str, Share)> {
+        let named = |share: Share| (self.guests[share.guest].setup.name.as_str(), share);
+        self.host.shares().into_iter().map(named).collect()
+    }
+
+    fn wait(&self) -> Result<(), ServeError> {
+        let now = Instant::now();
+        let fds = self.guests.iter().filter_map(|guest| guest.waits_for(now));
+        let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        match poll(&mut fds, PollTimeout::from(RETRY.as_millis() as u16)) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(ServeError::Wait(errno.into())),
+        }
+    }
+
+    fn attend(&mut self, id: GuestId, now: Instant, event: &mut dyn FnMut(&str, Event<'_>)) {
+        let was_coupled = self.guests[id].coupled;
+        let exchanged = self.exchange(id, now);
+        let guest = &mut self.guests[id];
+        let name = guest.setup.name.as_str();
+        match &exchanged {
+            Ok(true) if guest.coupled && !was_coupled => event(name, Event::Coupled),
+            Ok(true) => {}
+            Ok(false) if was_coupled => event(name, Event::Gone),
+            Ok(false) => {}
+            Err(refusal) => event(name, Event::LeftOut(refusal)),
+        }
+        if !matches!(exchanged, Ok(true)) {
+            let pause = if exchanged.is_ok() { RETRY } else { PENALTY };
+            guest.close(now + pause);
+            self.host.leave(id, self.began.elapsed().as_nanos() as u64);
+        }
+    }
+
+    /// Reads what the guest has sent, and answers; false: nobody is there.
+    fn exchange(&mut self, id: GuestId, now: Instant) -> Result<bool, Refusal> {
+        let (at_ns, groups) = match self.guests[id].receive(now)? {
+            Came::Nothing => return Ok(true),
+            Came::Nobody => return Ok(false),
+            Came::Report { at_ns, groups } => (at_ns, groups),
+        };
+        let now_ns = self.began.elapsed().as_nanos() as u64;
+        let answers = self.host.hear(id, at_ns, &groups, now_ns)?;
+        let frame = Frame {
+            at_ns,
+            parts: Parts::Answer(answers),
+        };
+        self.guests[id].send(&frame.encode())?;
+        self.guests[id].coupled = true;
+        Ok(true)
+    }
+}

@@ -1,0 +1,270 @@
+//! The host's loop on real sockets: guests that misbehave are left out, the others go on.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use uc_ccc::channel::Channel;
+use uc_ccc::host::Policy;
+use uc_ccc::seat::{GuestSetup, Place};
+use uc_ccc::serve::{Event, Server};
+use uc_ccc::wire::{Frame, GroupAnswer, GroupName, GroupReport, Parts};
+
+/// Nothing takes so long.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A host of two guests, `red` where it listens and `blue` where it is listened for.
+struct Running {
+    folder: tempfile::TempDir,
+    stop: &'static AtomicBool,
+    events: Receiver<String>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let guest = |name: &str, place: fn(PathBuf) -> Place| GuestSetup {
+            name: name.into(),
+            place: place(folder.path().join(name)),
+            weight: 1,
+        };
+        let guests = vec![guest("red", Place::Listen), guest("blue", Place::Connect)];
+        let mut server = Server::new(Policy::default(), guests).unwrap();
+        let stop: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+        let (sender, events) = channel();
+        let thread = thread::spawn(move || {
+            let mut tell = |name: &str, event: Event<'_>| {
+                let text = match event {
+                    Event::Coupled => format!("{name}: coupled"),
+                    Event::Gone => format!("{name}: gone"),
+                    Event::LeftOut(refusal) => format!("{name}: {refusal}"),
+                };
+                sender.send(text).unwrap();
+            };
+            server.run(stop, &mut tell).unwrap();
+        });
+        Self {
+            folder,
+            stop,
+            events,
+            thread: Some(thread),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The next thing that happens to anybody.
+    fn event(&self) -> String {
+        self.events.recv_timeout(LIMIT).unwrap()
+    }
+
+    /// The next that isn't a guest's coupling.
+    fn end(&self) -> String {
+        let mut event = self.event();
+        while event.ends_with(": coupled") {
+            event = self.event();
+        }
+        event
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        assert!(!self.path("red").exists(), "its own socket goes with it");
+    }
+}
+
+fn connect(path: &Path) -> UnixStream {
+    let stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream
+}
+
+fn report(at_ns: u64) -> Frame {
+    let group = GroupReport {
+        name: GroupName::default(),
+        opened_ns: 1,
+        window_bytes: 14_480,
+        ssthresh_bytes: u32::MAX / 2,
+        flight_bytes: 14_480,
+        used_bytes: 14_480,
+        srtt_us: 800_000,
+        mss_bytes: 1448,
+        ..GroupReport::default()
+    };
+    Frame {
+        at_ns,
+        parts: Parts::Report(vec![group]),
+    }
+}
+
+fn answer(stream: &mut UnixStream) -> (u64, Vec<GroupAnswer>) {
+    let mut bytes = Vec::new();
+    loop {
+        let mut more = [0; 256];
+        let length = stream.read(&mut more).unwrap();
+        assert!(length > 0, "the host has closed");
+        bytes.extend_from_slice(&more[..length]);
+        if let Some((frame, _)) = Frame::decode(&bytes).unwrap() {
+            let Parts::Answer(answers) = frame.parts else {
+                panic!("{frame:?}");
+            };
+            return (frame.at_ns, answers);
+        }
+    }
+}
+
+/// Whether the host has closed the channel, whatever it had written before.
+fn is_closed(stream: &mut UnixStream) -> bool {
+    let mut bytes = [0; 4096];
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+#[test]
+fn a_guest_is_answered_on_the_socket_that_it_connects_to_and_on_the_one_that_it_listens_at() {
+    let running = Running::start();
+    let mut red = connect(&running.path("red"));
+    red.write_all(&report(5).encode()).unwrap();
+    let (at_ns, answers) = answer(&mut red);
+    assert_eq!((at_ns, answers.len()), (5, 1));
+    assert_eq!(answers[0].window_bytes, 14_480);
+    assert_eq!(running.event(), "red: coupled");
+
+    let listener = UnixListener::bind(running.path("blue")).unwrap();
+    let mut blue = listener.accept().unwrap().0;
+    blue.write_all(&report(7).encode()).unwrap();
+    let (at_ns, answers) = answer(&mut blue);
+    assert_eq!((at_ns, answers[0].window_bytes), (7, 14_480 / 2));
+    assert_eq!(running.event(), "blue: coupled");
+
+    drop(blue);
+    assert_eq!(running.event(), "blue: gone");
+    let mut blue = listener.accept().unwrap().0;
+    blue.write_all(&report(1).encode()).unwrap();
+    assert_eq!(
+        answer(&mut blue).0,
+        1,
+        "a machine that restarts has another clock"
+    );
+    assert_eq!(running.event(), "blue: coupled");
+    drop(red);
+    assert_eq!(running.event(), "red: gone");
+}
+
+#[test]
+fn whoever_misbehaves_is_left_out_for_a_while_and_the_others_go_on() {
+    let running = Running::start();
+    let listener = UnixListener::bind(running.path("blue")).unwrap();
+    let mut blue = listener.accept().unwrap().0;
+    blue.write_all(&report(1).encode()).unwrap();
+    assert_eq!(answer(&mut blue).0, 1);
+    assert_eq!(running.event(), "blue: coupled");
+
+    let flood: Vec<u8> = (1..=2000)
+        .flat_map(|at_ns| report(at_ns).encode())
+        .collect();
+    let twice = [report(9).encode(), report(9).encode()].concat();
+    let backwards = report(u64::MAX).encode();
+    let mut damaged = report(1).encode();
+    damaged[30] ^= 1;
+    let mut version = report(1).encode();
+    version[4] = 9;
+    let huge = {
+        let mut frame = report(1);
+        let Parts::Report(groups) = &mut frame.parts else {
+            unreachable!()
+        };
+        groups[0].window_bytes = u32::MAX;
+        frame.encode()
+    };
+    let wrong_way = Frame {
+        at_ns: 1,
+        parts: Parts::Answer(Vec::new()),
+    };
+    for (sent, reason) in [
+        (vec![0x55; 10_000], "not a frame"),
+        (flood, "reports a second"),
+        (damaged, "damaged"),
+        (version, "version 9"),
+        (huge, "1 GiB"),
+        (wrong_way.encode(), "only a host"),
+    ] {
+        let mut red = connect(&running.path("red"));
+        // the host may close before it has read all of it
+        let _ = red.write_all(&sent);
+        assert!(is_closed(&mut red), "{reason}");
+        let event = running.end();
+        assert!(
+            event.starts_with("red: ") && event.contains(reason),
+            "{event}"
+        );
+    }
+    for sent in [twice, backwards] {
+        let mut red = connect(&running.path("red"));
+        red.write_all(&sent[..sent.len().min(116)]).unwrap();
+        answer(&mut red);
+        assert_eq!(running.event(), "red: coupled");
+        red.write_all(&report(3).encode()).unwrap();
+        assert!(is_closed(&mut red));
+        assert!(running.event().contains("clock"));
+    }
+    blue.write_all(&report(2).encode()).unwrap();
+    let (at_ns, answers) = answer(&mut blue);
+    assert_eq!(at_ns, 2);
+    assert!(answers[0].window_bytes >= 14_480, "{answers:?}");
+}
+
+#[test]
+fn a_host_that_is_killed_leaves_a_socket_that_the_next_one_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("red");
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(
+        path.exists(),
+        "std leaves the file as a killed process does"
+    );
+    let setup = || GuestSetup {
+        name: "red".into(),
+        place: Place::Listen(path.clone()),
+        weight: 1,
+    };
+    let server = Server::new(Policy::default(), vec![setup()]).unwrap();
+    let refusal = Server::new(Policy::default(), vec![setup()]).unwrap_err();
+    assert!(refusal.to_string().contains("can't listen"), "{refusal}");
+    assert!(path.exists(), "the first one's");
+    drop(server);
+}
+
+#[test]
+fn frames_for_somebody_who_does_not_read_are_left_out_whole() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let mut end = Channel::of(ours).unwrap();
+    let sent = 20_000;
+    for at_ns in 1..=sent {
+        end.send(&report(at_ns).encode()).unwrap();
+    }
+    drop(end);
+    let mut bytes = Vec::new();
+    theirs.read_to_end(&mut bytes).unwrap();
+    let (mut rest, mut count, mut last_ns) = (&bytes[..], 0, 0);
+    while let Some((frame, length)) = Frame::decode(rest).unwrap() {
+        assert!(frame.at_ns > last_ns);
+        (rest, count, last_ns) = (&rest[length..], count + 1, frame.at_ns);
+    }
+    assert!(count > 0 && count < sent, "{count} of {sent}");
+}

@@ -1,0 +1,264 @@
+//! `uc couple`: the host's controller of guests that couple their own connections; and
+//! `uc guest couple`, their part of it.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::Serialize;
+use uc_ccc::host::{Policy, Share};
+use uc_ccc::seat::{GuestSetup, Place};
+use uc_ccc::serve::{Event, Server};
+use uc_core::coupling::GroupPolicy;
+use uc_guest::{Across, CoupleEvent, Ctrltcp, Store, cookie_at, couple};
+
+use crate::batch::cancel_on_signal;
+use crate::coupling::netns_path;
+
+/// Guests of one host: their sockets must fit into what a process may open.
+const GUESTS_MAX: usize = 512;
+
+/// Couple guests that run `uc guest couple`: together they are as one TCP, in which each has its
+/// weight's share, however many connections it opens.
+///
+/// Runs until it is stopped; from then on each guest is coupled by itself.
+#[derive(Args)]
+pub struct Couple {
+    /// A guest: what to call it, QEMU's socket of its virtio-serial port, its weight (1 to 255, 1
+    /// by default), and `listen` where the socket is to be made here, for containers
+    #[arg(long = "guest", value_name = "NAME=SOCKET[,weight=N][,listen]", required = true,
+          value_parser = guest_setup)]
+    guests: Vec<GuestSetup>,
+    /// Bits of an IPv4 remote address that name a group: what guests send to addresses that agree
+    /// in them shares one window. 0: all does. Not more than the guests' own
+    #[arg(long, value_name = "BITS", default_value_t = 32,
+          value_parser = clap::value_parser!(u8).range(0..=32))]
+    prefix4: u8,
+    /// The same for IPv6
+    #[arg(long, value_name = "BITS", default_value_t = 128,
+          value_parser = clap::value_parser!(u8).range(0..=128))]
+    prefix6: u8,
+    /// How aggressive a group of n is: 0 as one TCP, 100 as n TCPs
+    #[arg(long, value_name = "PERCENT", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..=100))]
+    aggressiveness: u8,
+    /// Divide the rate, not the window: a longer path makes no smaller share
+    #[arg(long)]
+    by_rate: bool,
+    /// The most that a group may have in flight, whatever guests claim; 0: 1 GiB
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    window_max: u32,
+    /// Print every guest's share so often; 0: only what happens to guests
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    every: u64,
+    /// Print JSON objects, one in a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Let a host couple this guest's groups with those of its other guests.
+///
+/// Runs until it is stopped. Without it, or without an answer for a retransmission timeout, the
+/// groups are their own, as after `uc guest load ctrltcp` alone.
+#[derive(Args)]
+pub struct GuestCouple {
+    /// The virtio-serial port or socket at whose other end `uc couple` is
+    #[arg(long, value_name = "PATH", default_value = "/dev/virtio-ports/uc.ccc")]
+    channel: PathBuf,
+    /// Only the groups of this network namespace (`load ctrltcp --apart`): a name of `ip netns`, a
+    /// process id, or a path
+    #[arg(long, value_name = "NETNS")]
+    netns: Option<String>,
+    /// The name that `load ctrltcp` was given
+    #[arg(long, value_name = "NAME", default_value = Ctrltcp::NAME)]
+    name: String,
+}
+
+/// `NAME=SOCKET[,weight=N][,listen]`.
+fn guest_setup(text: &str) -> Result<GuestSetup, String> {
+    let (name, rest) = text.split_once('=').unwrap_or(("", text));
+    let mut parts = rest.split(',');
+    let path = PathBuf::from(parts.next().unwrap_or_default());
+    if name.is_empty() || path.as_os_str().is_empty() {
+        return Err("it has the form NAME=SOCKET[,weight=N][,listen]".into());
+    }
+    let mut setup = GuestSetup {
+        name: name.into(),
+        place: Place::Connect(path.clone()),
+        weight: 1,
+    };
+    for part in parts {
+        match part.split_once('=') {
+            Some(("weight", weight)) => {
+                let weight = weight.parse().ok().filter(|&weight| weight > 0);
+                setup.weight = weight.ok_or("a weight is a number from 1 to 255")?;
+            }
+            None if part == "listen" => setup.place = Place::Listen(path.clone()),
+            _ => return Err(format!("'{part}' is neither weight=N nor listen")),
+        }
+    }
+    Ok(setup)
+}
+
+/// A line of `uc couple`.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Line<'a> {
+    Event {
+        guest: &'a str,
+        coupled: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        because: Option<String>,
+    },
+    Share {
+        guest: &'a str,
+        remote: String,
+        window_bytes: u32,
+        share_bytes: u64,
+        /// How often its losses have cut the window.
+        cuts: u64,
+    },
+}
+
+impl<'a> Line<'a> {
+    fn of_event(guest: &'a str, event: &Event<'_>) -> Self {
+        let because = match event {
+            Event::Coupled => None,
+            Event::Gone => Some("nobody is at the other end of its channel".into()),
+            Event::LeftOut(refusal) => Some(refusal.to_string()),
+        };
+        Self::Event {
+            guest,
+            coupled: because.is_none(),
+            because,
+        }
+    }
+
+    fn of_share(guest: &'a str, share: &Share) -> Self {
+        Self::Share {
+            guest,
+            remote: share.remote.to_canonical().to_string(),
+            window_bytes: share.window_bytes,
+            share_bytes: share.given_bytes,
+            cuts: share.cuts,
+        }
+    }
+
+    /// Whoever reads them can go away; the coupling goes on.
+    fn print(&self, json: bool) {
+        let text = match self {
+            _ if json => serde_json::json!(self).to_string(),
+            Self::Event {
+                guest,
+                because: None,
+                ..
+            } => format!("{guest}: coupled"),
+            Self::Event {
+                guest,
+                because: Some(because),
+                ..
+            } => format!("{guest}: on its own; {because}"),
+            Self::Share {
+                guest,
+                remote,
+                window_bytes,
+                share_bytes,
+                cuts,
+            } => format!("{guest}: {share_bytes} of {window_bytes} bytes to {remote}, {cuts} cuts"),
+        };
+        let mut out = std::io::stdout().lock();
+        let _nobody_reads = writeln!(out, "{text}").and_then(|()| out.flush());
+    }
+}
+
+impl Couple {
+    /// Until it is stopped.
+    pub fn execute(self) -> Result<bool> {
+        if self.guests.len() > GUESTS_MAX {
+            bail!(
+                "{} guests; one process couples {GUESTS_MAX}",
+                self.guests.len()
+            );
+        }
+        let policy = self.policy();
+        let stop = cancel_on_signal()?;
+        let json = self.json;
+        let mut server = Server::new(policy, self.guests)?;
+        let every = Duration::from_secs(self.every);
+        let mut printed = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            server.turn(&mut |guest, event| Line::of_event(guest, &event).print(json))?;
+            if !every.is_zero() && printed.elapsed() >= every {
+                printed = Instant::now();
+                for (guest, share) in server.shares() {
+                    Line::of_share(guest, &share).print(json);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn policy(&self) -> Policy {
+        Policy {
+            group: GroupPolicy {
+                aggressiveness_q16: u32::from(self.aggressiveness) * 65_536 / 100,
+                shares: self.by_rate.into(),
+                window_max_bytes: self.window_max,
+                ..GroupPolicy::default()
+            },
+            prefix4: self.prefix4,
+            prefix6: self.prefix6,
+        }
+    }
+}
+
+impl GuestCouple {
+    /// Until it is stopped.
+    pub fn execute(self, store: &Store) -> Result<bool> {
+        let groups = store.groups(&self.name)?;
+        let netns = self.netns.as_deref().map(netns_path);
+        let netns = netns.map(|path| cookie_at(&path)).transpose()?;
+        let across = Across::new(&groups, netns);
+        let stop = cancel_on_signal()?;
+        let mut tell = |event: CoupleEvent<'_>| {
+            let text = match event {
+                CoupleEvent::Coupled => "coupled by the host".into(),
+                CoupleEvent::Alone(alone) => format!("on its own; {alone}"),
+            };
+            let mut out = std::io::stdout().lock();
+            let _nobody_reads = writeln!(out, "{text}").and_then(|()| out.flush());
+        };
+        couple(&across, &self.channel, &stop, &mut tell)?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_has_a_name_a_socket_and_perhaps_a_weight() {
+        let red = guest_setup("red=/run/red.sock").unwrap();
+        assert_eq!((red.name.as_str(), red.weight), ("red", 1));
+        assert_eq!(red.place, Place::Connect("/run/red.sock".into()));
+        let blue = guest_setup("blue=b.sock,listen,weight=255").unwrap();
+        assert_eq!(blue.weight, 255);
+        assert_eq!(blue.place, Place::Listen("b.sock".into()));
+        for refused in [
+            "",
+            "red",
+            "red=",
+            "=/run/red.sock",
+            "red=a,weight=0",
+            "red=a,weight=256",
+            "red=a,wait",
+            "red=a,listen=1",
+        ] {
+            assert!(guest_setup(refused).is_err(), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! `uc couple` and `uc guest couple`: either is killed, and connections go on; it comes back, and
+//! they are coupled again.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use common::by_hand::{SHARED, one_guest};
+use common::live;
+use common::sandbox::Sandbox;
+use common::uc::{refusal, success};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
+};
+use uc_guest::{Dctcp, GuestError};
+use uc_lab::Lab;
+
+/// A command that runs until it is killed, and what it prints.
+struct Running {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// The next line that has these words in it.
+    fn says(&mut self, words: &str) {
+        let mut others = Vec::new();
+        for line in self.lines.by_ref() {
+            let line = line.unwrap();
+            if line.contains(words) {
+                return;
+            }
+            others.push(line);
+        }
+        panic!("no {words:?} in {others:?}");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // SIGKILL: nobody has said goodbye
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// One coupled congestion control, its connection, and the host's socket.
+struct Bench {
+    sandbox: Sandbox,
+    lab: Lab,
+    folder: tempfile::TempDir,
+    name: String,
+}
+
+impl Bench {
+    fn uc(&self, words: &[&str]) -> Command {
+        self.sandbox.uc(&self.lab.wiring.hosts, words)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("red")
+    }
+
+    fn host(&self) -> Running {
+        let guest = format!("red={},weight=2,listen", self.socket().display());
+        Running::start(self.uc(&["couple", "--guest", &guest, "--prefix4", "0"]))
+    }
+
+    fn guest(&self) -> Running {
+        let channel = self.socket();
+        let channel = channel.to_str().unwrap();
+        let words = [
+            "guest",
+            "couple",
+            "--name",
+            &self.name,
+            "--channel",
+            channel,
+        ];
+        Running::start(self.uc(&words))
+    }
+
+    /// Waits until the group's window is the host's, or its own.
+    fn becomes(&self, by_host: bool) {
+        for _ in 0..200 {
+            let text = success(self.uc(&["guest", "list", "--json"]));
+            let list: serde_json::Value = serde_json::from_str(&text).unwrap();
+            if list["couplings"][0]["groups"][0]["by_host"] == by_host {
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        panic!("by_host never becomes {by_host}");
+    }
+}
+
+/// A connection with that congestion control, and its other end.
+fn connected(control: &str) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.61:0").unwrap();
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let fd = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
+    setsockopt(&fd, sockopt::TcpCongestion, &control.into()).unwrap();
+    let address = SockaddrStorage::from(listener.local_addr().unwrap());
+    connect(fd.as_raw_fd(), &address).unwrap();
+    (TcpStream::from(fd), listener.accept().unwrap().0)
+}
+
+/// Sends a thousand times a second until `stop`; counts what arrives.
+fn send((mut from, mut to): (TcpStream, TcpStream), stop: &AtomicBool, arrived: &AtomicU64) {
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                from.write_all(&[1; 5000]).unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let mut bytes = [0; 65_536];
+        while let length @ 1.. = to.read(&mut bytes).unwrap() {
+            arrived.fetch_add(length as u64, Ordering::Relaxed);
+        }
+    });
+}
+
+#[test]
+fn live_either_part_of_a_coupling_is_killed_and_connections_go_on_by_themselves() {
+    if !live() {
+        return;
+    }
+    if let Err(error @ GuestError::NoKernelSupport { .. }) = Dctcp::register_private() {
+        println!("SKIP(live): {error}");
+        return;
+    }
+    let (_plan, lab) = one_guest(SHARED);
+    let bench = Bench {
+        sandbox: Sandbox::new(),
+        lab,
+        folder: tempfile::tempdir().unwrap(),
+        name: format!("c.{}", std::process::id() % 100_000),
+    };
+    success(bench.uc(&["guest", "load", "ctrltcp", "--name", &bench.name]));
+    let connection = connected(&format!("{}tcp", bench.name));
+    let (stop, arrived) = (AtomicBool::new(false), AtomicU64::new(0));
+    let goes_on = |what: &str| {
+        let before = arrived.load(Ordering::Relaxed);
+        let more = (0..200).any(|_| {
+            thread::sleep(Duration::from_millis(50));
+            arrived.load(Ordering::Relaxed) > before + 100_000
+        });
+        assert!(more, "nothing arrives after {what}");
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| send(connection, &stop, &arrived));
+        bench.becomes(false);
+        let mut guest = bench.guest();
+        guest.says("on its own");
+        let mut host = bench.host();
+        host.says("red: coupled");
+        guest.says("coupled by the host");
+        bench.becomes(true);
+        goes_on("coupling");
+
+        drop(host);
+        guest.says("on its own");
+        bench.becomes(false);
+        goes_on("the host's end");
+
+        let mut host = bench.host();
+        host.says("red: coupled");
+        bench.becomes(true);
+        drop(guest);
+        host.says("red: on its own");
+        bench.becomes(false);
+        goes_on("the end of the guest's part");
+
+        let mut guest = bench.guest();
+        guest.says("coupled by the host");
+        bench.becomes(true);
+        stop.store(true, Ordering::Relaxed);
+    });
+    success(bench.uc(&["guest", "unload", "--all"]));
+    assert!(bench.sandbox.is_clean());
+}
+
+#[test]
+fn what_cannot_be_coupled_is_refused_in_one_line() {
+    let uc = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+        command.args(words);
+        command
+    };
+    let nowhere = Path::new("/nowhere/red");
+    let guest = format!("red={},listen", nowhere.display());
+    refusal(
+        uc(&["couple", "--guest", &guest]),
+        &["can't listen at", "/nowhere/red"],
+    );
+    refusal(
+        uc(&["guest", "couple", "--name", "uc_absent"]),
+        &["uc_absent", "uc guest list"],
+    );
+}

@@ -1,0 +1,35 @@
+//! One machine by itself: it boots, runs what it is asked to, and goes with whoever made it.
+
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use common::live_vm;
+use uc_vm::{Links, Template};
+
+/// What is inside a guest, and runs it.
+const UC: &str = env!("CARGO_BIN_EXE_uc");
+/// More than any command here takes, on a machine with other things to do.
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[test]
+fn live_vm_guests_of_debians_kernels_boot_and_run_this_very_program() {
+    if !live_vm(&["6.1", "6.12"]) {
+        return;
+    }
+    for series in ["6.1", "6.12"] {
+        let template = Template::boot(series, Path::new(UC), false).unwrap();
+        println!("{series}: {}", template.accel().name());
+        let mut machine = template.machine("a guest", Links::default()).unwrap();
+        let version = machine.run(&["/bin/uc", "--version"], LIMIT).unwrap();
+        assert_eq!(version.status, Some(0), "{version:?}");
+        assert!(version.stdout.starts_with("uc "), "{version:?}");
+        let none = machine.run(&["/bin/uc", "no-such-command"], LIMIT).unwrap();
+        assert_eq!(none.status, Some(2), "{none:?}");
+        let link = machine.run(&["/bin/ip", "-brief", "link"], LIMIT).unwrap();
+        assert!(link.stdout.contains("eth0"), "{link:?}");
+        let console = machine.console();
+        assert!(!console.contains("Kernel panic"), "{console}");
+    }
+}

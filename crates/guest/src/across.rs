@@ -1,0 +1,96 @@
+//! The guest's groups as a host that couples guests is to know them: what is reported, and where
+//! its answers go.
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use nix::time::{ClockId, clock_gettime};
+use uc_ccc::account::report_of;
+use uc_ccc::wire::{GroupName, GroupReport};
+use uc_core::coupling::across::Told;
+
+use crate::error::GuestError;
+use crate::groups::{Groups, bytes_of, plain_from};
+use crate::layout::{uc_ctrl_group, uc_ctrl_group_key};
+
+/// The groups of a machine, or of one network namespace of it, as far as a host couples them.
+#[derive(Debug)]
+pub struct Across<'a> {
+    groups: &'a MapHandle,
+    told: &'a MapHandle,
+    netns: Option<u64>,
+}
+
+impl<'a> Across<'a> {
+    /// All groups, or those that one namespace has to itself (`apart`).
+    pub fn new(groups: &'a Groups, netns: Option<u64>) -> Self {
+        Self {
+            groups: &groups.groups,
+            told: &groups.told,
+            netns,
+        }
+    }
+
+    /// What is to be reported now: the groups that anybody sends in.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn reports(&self) -> Result<Vec<GroupReport>, GuestError> {
+        let failed = |error| GuestError::from_libbpf("read the groups", &error);
+        let mut reports = Vec::new();
+        for bytes in self.groups.keys() {
+            let Some(key) = plain_from::<uc_ctrl_group_key>(&bytes) else {
+                continue;
+            };
+            if self.netns.is_some_and(|netns| netns != key.netns) {
+                continue;
+            }
+            let found = self.groups.lookup(&bytes, MapFlags::LOCK).map_err(failed)?;
+            let group = found.and_then(|value| plain_from::<uc_ctrl_group>(&value));
+            // it may have gone meanwhile
+            reports.extend(
+                group.and_then(|group| report_of(name_of(&key), &group.ccc, &group.host, now_ns())),
+            );
+        }
+        Ok(reports)
+    }
+
+    /// Writes what the host has told. Until then, and without a newer one after an RTO, the group is
+    /// its own.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn tell(&self, name: &GroupName, told: &Told) -> Result<(), GuestError> {
+        let key = key_of(name);
+        let written = self
+            .told
+            .update(bytes_of(&key), bytes_of(told), MapFlags::ANY);
+        written.map_err(|error| GuestError::from_libbpf("write the host's answer", &error))
+    }
+
+    /// Removes what was told to a group that has ended.
+    pub fn forget(&self, name: &GroupName) {
+        let _nothing_was_told = self.told.delete(bytes_of(&key_of(name)));
+    }
+}
+
+/// The clock that the programs read.
+pub(crate) fn now_ns() -> u64 {
+    // The call fails for clocks that there aren't; there is always this one.
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC);
+    time.map_or(0, |time| {
+        time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
+    })
+}
+
+fn name_of(key: &uc_ctrl_group_key) -> GroupName {
+    GroupName {
+        remote: key.remote,
+        space: key.netns,
+    }
+}
+
+fn key_of(name: &GroupName) -> uc_ctrl_group_key {
+    uc_ctrl_group_key {
+        remote: name.remote,
+        netns: name.space,
+    }
+}

@@ -1,0 +1,107 @@
+//! The server's side of a case by itself, for flows whose senders are elsewhere.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+
+use crate::error::LabError;
+use crate::home::Running;
+use crate::plan::Plan;
+use crate::receiver;
+use crate::traffic::{Event, receive, threads_gone, tuples};
+use crate::wiring::Wiring;
+
+/// The running receiver of every flow of a plan. Dropping it resets the connections.
+#[derive(Debug)]
+pub struct Reception {
+    flows: Vec<Expected>,
+    stop: Arc<AtomicBool>,
+    receiver: receiver::Handle,
+    events: Receiver<Event>,
+}
+
+/// A flow that is to come.
+#[derive(Debug, Clone)]
+pub struct Expected {
+    /// Which it is.
+    pub running: Running,
+    delivered_bytes: Arc<AtomicU64>,
+}
+
+impl Expected {
+    /// Payload that the receiving application has been given so far.
+    pub fn delivered_bytes(&self) -> u64 {
+        self.delivered_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Reception {
+    /// Listens at the server for every flow of `plan`.
+    ///
+    /// # Errors
+    /// [`LabError::Socket`], [`LabError::CongestionControl`] or [`LabError::Resource`].
+    pub fn start(plan: &Plan, wiring: &Wiring) -> Result<Self, LabError> {
+        let flows = expected(plan);
+        let receivers = flows.iter().map(|flow| receiver::Expected {
+            from: flow.running.tuple.source,
+            guest: plan.guests[flow.running.guest].label.clone(),
+            may_end: false,
+            delivered_bytes: Arc::clone(&flow.delivered_bytes),
+        });
+        let receivers = receivers.collect();
+        let (sender, events) = mpsc::channel();
+        let (stop, pattern) = (Arc::default(), Arc::default());
+        let receiver = receive(plan, wiring, receivers, &pattern, &stop, &sender)?;
+        Ok(Self {
+            flows,
+            stop,
+            receiver,
+            events,
+        })
+    }
+
+    /// The flows, in the record's order.
+    pub fn flows(&self) -> &[Expected] {
+        &self.flows
+    }
+
+    /// Whether everything that came was what the flows carry, and none has ended.
+    ///
+    /// # Errors
+    /// [`LabError::Ended`] or [`LabError::Corrupt`].
+    pub fn check(&self) -> Result<(), LabError> {
+        match self.events.try_recv() {
+            Ok(Event::Failed(error)) => Err(error),
+            Ok(Event::Connected { .. }) | Err(TryRecvError::Empty) => Ok(()),
+            Err(TryRecvError::Disconnected) if self.stop.load(Ordering::Relaxed) => Ok(()),
+            Err(TryRecvError::Disconnected) => Err(threads_gone()),
+        }
+    }
+}
+
+impl Drop for Reception {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.receiver.stop();
+    }
+}
+
+fn expected(plan: &Plan) -> Vec<Expected> {
+    let mut tuples = tuples(plan).into_iter();
+    let mut flows = Vec::with_capacity(plan.flow_count());
+    for (number, guest) in plan.guests.iter().enumerate() {
+        for part in &guest.parts {
+            let of_part = (part.first..).zip(tuples.by_ref().take(part.flows as usize));
+            flows.extend(of_part.map(|(index, tuple)| Expected {
+                running: Running {
+                    guest: number,
+                    group: part.group.clone(),
+                    index,
+                    tuple,
+                },
+                delivered_bytes: Arc::default(),
+            }));
+        }
+    }
+    flows
+}

@@ -1,0 +1,83 @@
+//! From an archive in memory to a machine that programs can run in.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::mount::{MsFlags, mount};
+
+use crate::error::{VmError, resource};
+use crate::image::MODULES;
+use crate::modules;
+use crate::qemu::CONTROL_PORT;
+
+/// What is mounted where, in this order.
+const MOUNTS: [(&str, &str); 6] = [
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("devtmpfs", "/dev"),
+    ("tmpfs", "/tmp"),
+    ("tmpfs", "/run"),
+    ("bpf", "/sys/fs/bpf"),
+];
+/// The virtual hardware's drivers; in some kernels they are built in.
+const DRIVERS: [&str; 3] = ["virtio_mmio", "virtio_console", "virtio_net"];
+/// The kernel says `no CPU time` for nobody: drivers are done within milliseconds.
+const PORT_BOUND: Duration = Duration::from_secs(20);
+/// Where programs find the host's channels, as udev would name them.
+const PORTS: &str = "/dev/virtio-ports";
+
+/// Mounts, loads drivers, names the ports, and returns the control channel's.
+pub fn init() -> Result<PathBuf, VmError> {
+    for (kind, place) in MOUNTS {
+        let none: Option<&str> = None;
+        mount(Some(kind), place, Some(kind), MsFlags::empty(), none)
+            .map_err(|errno| failed(place, errno.into()))?;
+    }
+    // SAFETY: this is the machine's first process, and it has no other thread yet.
+    unsafe { std::env::set_var("PATH", "/bin") };
+    for driver in DRIVERS {
+        modules::load(Path::new(MODULES), driver)?;
+    }
+    fs::create_dir_all(PORTS).map_err(resource("name the guest's ports"))?;
+    let start = Instant::now();
+    loop {
+        name_ports().map_err(resource("name the guest's ports"))?;
+        let control = Path::new(PORTS).join(CONTROL_PORT);
+        if control.exists() {
+            return Ok(control);
+        }
+        if start.elapsed() > PORT_BOUND {
+            return Err(failed(PORTS, io::Error::other("no control channel")));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The kernel numbers ports; their names stand in sysfs.
+fn name_ports() -> io::Result<()> {
+    let ports = match fs::read_dir("/sys/class/virtio-ports") {
+        Ok(ports) => ports,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for port in ports {
+        let port = port?;
+        let name = fs::read_to_string(port.path().join("name")).unwrap_or_default();
+        let (name, device) = (name.trim(), Path::new("/dev").join(port.file_name()));
+        let link = Path::new(PORTS).join(name);
+        // A name comes a moment after its port, and a link is made once.
+        if !name.is_empty() && device.exists() && !link.exists() {
+            std::os::unix::fs::symlink(device, link)?;
+        }
+    }
+    Ok(())
+}
+
+fn failed(place: &str, source: io::Error) -> VmError {
+    VmError::Inside {
+        node: "this guest".into(),
+        detail: format!("{place}: {source}"),
+    }
+}

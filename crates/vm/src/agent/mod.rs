@@ -1,0 +1,115 @@
+//! What runs inside a guest, as its first process: it makes the machine usable, then does what the
+//! host asks over the control channel. When it ends, the machine does.
+
+mod flows;
+mod init;
+mod programs;
+mod stack;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::VmError;
+use crate::message::{Answer, LINE_BYTES_MAX, Request};
+use flows::Flows;
+
+/// The first process of a guest. Never returns to whoever called it while the machine works.
+///
+/// # Errors
+/// That this is no guest, or what it lacks; the machine ends then, and its console says it.
+pub fn main() -> Result<(), VmError> {
+    if std::process::id() != 1 {
+        return Err(VmError::Inside {
+            node: "nobody".into(),
+            detail: "this is what a guest's kernel starts as its first process; nobody else does"
+                .into(),
+        });
+    }
+    let port = init::init()?;
+    serve(&port).map_err(|error| VmError::Channel {
+        node: "this guest".into(),
+        action: "serving",
+        detail: error.to_string(),
+    })
+}
+
+fn serve(port: &Path) -> io::Result<()> {
+    let file = File::options().read(true).write(true).open(port)?;
+    let mut writer = file.try_clone()?;
+    let mut lines = BufReader::new(Patient(file));
+    let mut agent = Agent::default();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        (&mut lines)
+            .take(LINE_BYTES_MAX as u64)
+            .read_until(b'\n', &mut line)?;
+        let answer = match serde_json::from_slice(&line) {
+            Ok(request) => agent.answer(request),
+            Err(error) => Answer::Failed(format!("not understood: {error}")),
+        };
+        let mut answer = serde_json::to_vec(&answer)?;
+        answer.push(b'\n');
+        writer.write_all(&answer)?;
+    }
+}
+
+/// The port reads as ended while nobody is connected at its other end.
+struct Patient(File);
+
+impl Read for Patient {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(buffer)? {
+                0 => std::thread::sleep(Duration::from_millis(5)),
+                count => return Ok(count),
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Agent {
+    flows: Flows,
+}
+
+impl Agent {
+    fn answer(&mut self, request: Request) -> Answer {
+        let answered = match request {
+            Request::Hello => ready(),
+            Request::SetUp(set_up) => self.flows.set_up(&set_up).map(|()| Answer::Done),
+            Request::Run {
+                arguments,
+                input,
+                seconds,
+            } => programs::run(&arguments, &input, seconds).map(Answer::Ran),
+            Request::Start { arguments } => programs::start(&arguments).map(|()| Answer::Done),
+            Request::Write { path, text } => write(&path, &text).map(|()| Answer::Done),
+            Request::Send(orders) => self.flows.open(&orders).map(|()| Answer::Done),
+            Request::Events => Ok(Answer::Events(self.flows.events())),
+            Request::Sample => self.flows.sample().map(|sightings| Answer::Samples {
+                sightings,
+                events: self.flows.events(),
+            }),
+            Request::Counters => stack::counters().map(Answer::Counters),
+        };
+        answered.unwrap_or_else(Answer::Failed)
+    }
+}
+
+/// Failures travel as text: to the host they are all one.
+type Done<T> = Result<T, String>;
+
+fn ready() -> Done<Answer> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    let release = release.map_err(|error| format!("the kernel's name: {error}"))?;
+    Ok(Answer::Ready {
+        kernel: release.trim().into(),
+    })
+}
+
+fn write(path: &str, text: &str) -> Done<()> {
+    std::fs::write(path, text).map_err(|error| format!("{path}: {error}"))
+}

@@ -1,0 +1,231 @@
+//! Takes a machine's processor away and gives it back, as a host does that has fewer processors than
+//! guests.
+//!
+//! What stands still is the thread that executes the guest's instructions, and nothing else of QEMU:
+//! what arrives is queued by the backend as by any hypervisor's, and the guest's clocks go on, so that
+//! its timers expire meanwhile. The thread is stopped as a debugger would (ptrace(2)): if this process
+//! dies, the kernel lets it go, and no group of processes is left frozen. Between two stalls it is not
+//! traced at all.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use uc_experiment::Stall;
+use uc_lab::wire::be_realtime;
+
+use crate::error::{VmError, resource};
+use crate::machine::Machine;
+
+/// A thread that does not stop in this time never will.
+const STOP_BOUND: Duration = Duration::from_secs(1);
+/// How often a sleep looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What the stalls of one guest were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stalls {
+    /// How many.
+    pub count: u64,
+    /// How long altogether.
+    pub frozen: Duration,
+    /// How much too late one of them began or ended at most.
+    pub late_max: Duration,
+}
+
+impl Stalls {
+    /// Of several guests, by name.
+    pub fn counters(all: &[Self]) -> BTreeMap<String, u64> {
+        let late_max = all.iter().map(|stalls| stalls.late_max).max();
+        let frozen = all.iter().map(|stalls| stalls.frozen).sum::<Duration>();
+        BTreeMap::from([
+            (
+                "vm_stalls".into(),
+                all.iter().map(|stalls| stalls.count).sum(),
+            ),
+            ("vm_stalled_ms".into(), frozen.as_millis() as u64),
+            (
+                "vm_stall_late_max_us".into(),
+                late_max.unwrap_or_default().as_micros() as u64,
+            ),
+        ])
+    }
+}
+
+/// A guest whose processor is taken away, until this is dropped or finished.
+#[derive(Debug)]
+pub struct Freezer {
+    node: String,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<Stalls, VmError>>>,
+}
+
+impl Freezer {
+    /// Begins at `epoch` with the first slice of the first guest; this one is number `turn`.
+    ///
+    /// # Errors
+    /// [`VmError::Stall`] when the machine has no processor, or [`VmError::Resource`].
+    pub fn start(
+        machine: &Machine,
+        stall: Stall,
+        turn: u32,
+        epoch: Instant,
+    ) -> Result<Self, VmError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let turns = Turns {
+            node: machine.node().into(),
+            thread: Pid::from_raw(machine.processor()?),
+            stall,
+            turn: turn % stall.of.max(1),
+            epoch,
+            stop: Arc::clone(&stop),
+        };
+        let thread = thread::Builder::new()
+            .name("uc-freezer".into())
+            .spawn(move || turns.run())
+            .map_err(resource("start a thread"))?;
+        Ok(Self {
+            node: machine.node().into(),
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Whether it has failed; [`Freezer::finish`] says how.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Gives the processor back for good.
+    ///
+    /// # Errors
+    /// What ended it early.
+    pub fn finish(mut self) -> Result<Stalls, VmError> {
+        self.join().unwrap_or_else(|| {
+            Err(VmError::Stall {
+                node: self.node.clone(),
+                action: "given back",
+                source: io::Error::other("its thread panicked"),
+            })
+        })
+    }
+
+    fn join(&mut self) -> Option<Result<Stalls, VmError>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take()?.join().ok()
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// The life of a freezer's thread. Only the thread that stopped another can let it go.
+struct Turns {
+    node: String,
+    thread: Pid,
+    stall: Stall,
+    turn: u32,
+    epoch: Instant,
+    stop: Arc<AtomicBool>,
+}
+
+impl Turns {
+    fn run(self) -> Result<Stalls, VmError> {
+        // Without the right to it stalls are less punctual, which is counted.
+        be_realtime();
+        let mut stalls = Stalls::default();
+        for round in 0_u32.. {
+            let turns = u64::from(round) * u64::from(self.stall.of) + u64::from(self.turn);
+            let (from, to) = (
+                self.at(turns + 1),
+                self.at(turns + u64::from(self.stall.of)),
+            );
+            // A round that was missed altogether is not made up for.
+            if Instant::now() > to {
+                continue;
+            }
+            if !self.sleep_until(from) {
+                break;
+            }
+            let taken = self.take()?;
+            let wanted = self.sleep_until(to);
+            self.give_back()?;
+            let given = Instant::now();
+            stalls.count += 1;
+            stalls.frozen += given - taken;
+            let late = taken.saturating_duration_since(from);
+            stalls.late_max = stalls.late_max.max(late);
+            if !wanted {
+                break;
+            }
+            stalls.late_max = stalls.late_max.max(given.saturating_duration_since(to));
+        }
+        Ok(stalls)
+    }
+
+    /// When the slice of that number begins.
+    fn at(&self, slice: u64) -> Instant {
+        self.epoch + Duration::from_nanos(self.stall.slice.0.saturating_mul(slice))
+    }
+
+    /// `false` when the freezer is to end.
+    fn sleep_until(&self, due: Instant) -> bool {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            thread::sleep(left.min(LOOK));
+        }
+    }
+
+    /// Stops the thread; returns when it stands.
+    fn take(&self) -> Result<Instant, VmError> {
+        let failed = |errno: nix::Error| self.failed("taken away", errno.into());
+        ptrace::seize(self.thread, ptrace::Options::PTRACE_O_EXITKILL).map_err(failed)?;
+        ptrace::interrupt(self.thread).map_err(failed)?;
+        let start = Instant::now();
+        let flags = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
+        loop {
+            match waitpid(self.thread, Some(flags)).map_err(failed)? {
+                WaitStatus::PtraceEvent(..) => return Ok(Instant::now()),
+                // A signal was on its way: it is handed on, and the stop comes after it.
+                WaitStatus::Stopped(_, signal) => {
+                    ptrace::cont(self.thread, signal).map_err(failed)?;
+                }
+                WaitStatus::StillAlive if start.elapsed() < STOP_BOUND => {
+                    thread::sleep(Duration::from_micros(20));
+                }
+                other => {
+                    let source = io::Error::other(format!("{other:?}"));
+                    return Err(self.failed("taken away", source));
+                }
+            }
+        }
+    }
+
+    fn give_back(&self) -> Result<(), VmError> {
+        let given = ptrace::detach(self.thread, None);
+        given.map_err(|errno| self.failed("given back", errno.into()))
+    }
+
+    fn failed(&self, action: &'static str, source: io::Error) -> VmError {
+        VmError::Stall {
+            node: self.node.clone(),
+            action,
+            source,
+        }
+    }
+}

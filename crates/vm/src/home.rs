@@ -1,0 +1,169 @@
+//! The guests of a case as machines: the lab's network and ports, with QEMU behind the taps.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use uc_experiment::Arm;
+use uc_lab::home::GoOn;
+use uc_lab::plan::{Guest, mac_text};
+use uc_lab::wiring::{Ends, guest_lines};
+use uc_lab::{Home, Lab, LabError, Load, Plan, Reception, stack};
+
+use crate::error::{VmError, resource};
+use crate::kernel::DEFAULT_SERIES;
+use crate::load::Senders;
+use crate::machine::{Machine, PATIENCE};
+use crate::message::{Answer, Request, SetUp};
+use crate::template::{Links, Template};
+
+/// Booted machines to copy, one for each kernel, made when they are first wanted.
+#[derive(Debug)]
+pub struct Templates {
+    uc: PathBuf,
+    booted: Mutex<HashMap<(String, bool), Arc<Template>>>,
+}
+
+impl Templates {
+    /// None yet. `uc` is the program that runs inside.
+    pub fn new(uc: PathBuf) -> Self {
+        Self {
+            uc,
+            booted: Mutex::default(),
+        }
+    }
+
+    /// The one with that kernel.
+    ///
+    /// # Errors
+    /// As [`Template::boot_while`].
+    pub fn get(
+        &self,
+        series: &str,
+        offload: bool,
+        go_on: GoOn<'_>,
+    ) -> Result<Arc<Template>, VmError> {
+        // Locked while one boots: two runs that want the same one share it.
+        let mut booted = self.booted.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (series.to_owned(), offload);
+        if let Some(template) = booted.get(&key) {
+            return Ok(Arc::clone(template));
+        }
+        let template = Template::boot_while(series, &self.uc, offload, go_on)?;
+        let template = Arc::new(template);
+        booted.insert(key, Arc::clone(&template));
+        Ok(template)
+    }
+}
+
+/// What a run's guests are for, before their flows start: for example the congestion control that is
+/// loaded inside.
+pub type Prepare<'a> = &'a mut dyn FnMut(&Guest, &mut Machine) -> Result<(), VmError>;
+
+/// The arm `vm`. One value serves one run.
+pub struct Machines<'t> {
+    templates: &'t Templates,
+    prepare: Option<Prepare<'t>>,
+    sockets: Option<PathBuf>,
+}
+
+impl<'t> Machines<'t> {
+    /// Guests that are copies of these.
+    pub fn new(templates: &'t Templates) -> Self {
+        Self {
+            templates,
+            prepare: None,
+            sockets: None,
+        }
+    }
+
+    /// The same, each of them prepared by a function that may run programs in it.
+    #[must_use]
+    pub fn prepared_by(mut self, prepare: Prepare<'t>) -> Self {
+        self.prepare = Some(prepare);
+        self
+    }
+
+    /// The same, each with a socket in that folder to its port `uc.ccc`, named by its port:
+    /// `port0.sock` is the first guest's.
+    #[must_use]
+    pub fn with_sockets_in(mut self, folder: PathBuf) -> Self {
+        self.sockets = Some(folder);
+        self
+    }
+
+    fn bring(&mut self, plan: &Plan, lab: &Lab, go_on: GoOn<'_>) -> Result<Vec<Machine>, VmError> {
+        let mut started = Vec::with_capacity(plan.guests.len());
+        for (guest, tap) in plan.guests.iter().zip(&lab.wiring.machines) {
+            let series = guest.stack.kernel.as_deref().unwrap_or(DEFAULT_SERIES);
+            let template = self.templates.get(series, plan.offload, go_on)?;
+            let tap = tap.as_fd().try_clone_to_owned();
+            let tap = tap.map_err(resource("hand a tap to a machine"))?;
+            let socket = self.sockets.as_ref();
+            let socket = socket.map(|folder| folder.join(format!("{}.sock", guest.port)));
+            let links = Links {
+                tap: Some(&tap),
+                coupling: socket.as_deref(),
+            };
+            started.push((template.start(&guest.label, links)?, template));
+        }
+        let mut machines = Vec::with_capacity(started.len());
+        for (mut machine, template) in started {
+            template.settle(&mut machine, go_on)?;
+            machines.push(machine);
+        }
+        for (guest, machine) in plan.guests.iter().zip(&mut machines) {
+            machine.tell(&Request::SetUp(set_up(plan, guest)))?;
+        }
+        for machine in &mut machines {
+            match machine.hear_while(PATIENCE, go_on)? {
+                Answer::Done => {}
+                other => return Err(machine.unexpected(&other)),
+            }
+        }
+        if let Some(prepare) = &mut self.prepare {
+            for (guest, machine) in plan.guests.iter().zip(&mut machines) {
+                prepare(guest, machine)?;
+            }
+        }
+        Ok(machines)
+    }
+}
+
+impl Home for Machines<'_> {
+    fn arm(&self) -> Arm {
+        Arm::Vm
+    }
+
+    fn ends(&self) -> Ends {
+        Ends::Machines
+    }
+
+    fn start<'a>(
+        &'a mut self,
+        plan: &'a Plan,
+        lab: &'a Lab,
+        seed: u64,
+        go_on: GoOn<'_>,
+    ) -> Result<Box<dyn Load + 'a>, LabError> {
+        let machines = self.bring(plan, lab, go_on)?;
+        let reception = Reception::start(plan, &lab.wiring)?;
+        Ok(Box::new(Senders::start(plan, machines, reception, seed)?))
+    }
+}
+
+/// What the guest's namespace would be set to in the live arm, and its address on the link.
+fn set_up(plan: &Plan, guest: &Guest) -> SetUp {
+    let sysctls = stack::sysctls(plan.family, &guest.stack).into_iter();
+    let mut lines = vec![format!("link set eth0 address {}", mac_text(guest.mac))];
+    lines.extend(guest_lines(plan, guest));
+    SetUp {
+        sysctls: sysctls
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
+        lines,
+        offload: plan.offload,
+        congestion_controls: vec![guest.stack.congestion_control.clone()],
+    }
+}

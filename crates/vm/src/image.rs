@@ -1,0 +1,167 @@
+//! What a guest boots from: an archive in memory with `uc` itself, the two programs that set up
+//! its interface, their libraries, and its kernel's modules. There is no disk: what a guest writes
+//! goes with it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use uc_lab::need;
+
+use crate::cpio::Archive;
+use crate::error::{VmError, resource};
+use crate::kernel::Kernel;
+
+/// Where `uc` is in a guest.
+pub const PROGRAM: &str = "/bin/uc";
+/// Where a guest's modules are.
+pub const MODULES: &str = "/modules";
+/// Libraries of a program; it is a dozen.
+const LIBRARIES_MAX: usize = 256;
+
+/// A kernel and the archive for it.
+#[derive(Debug)]
+pub struct Image {
+    /// What is booted.
+    pub kernel: Kernel,
+    /// The first file system, in memory.
+    pub(crate) archive: File,
+}
+
+impl Image {
+    /// Builds it for `kernel` around the program `uc` of the host at that path.
+    ///
+    /// # Errors
+    /// [`VmError::Image`] with the file that can't be read.
+    pub fn build(kernel: Kernel, uc: &Path) -> Result<Self, VmError> {
+        let memory = memfd_create(c"uc-guest", MFdFlags::MFD_CLOEXEC);
+        let memory = memory.map_err(|errno| resource("make an image in memory")(errno.into()))?;
+        let mut archive = Archive::new(BufWriter::new(File::from(memory)));
+        for folder in ["bin", "dev", "proc", "sys", "tmp", "run", "lib", "modules"] {
+            archive.folder(folder).map_err(full)?;
+        }
+        let mut programs = vec![(PROGRAM.to_owned(), uc.to_owned())];
+        for name in ["ip", "ethtool"] {
+            let path = need::program(name).map_err(uc_lab::LabError::from)?;
+            programs.push((format!("/bin/{name}"), path));
+        }
+        let mut libraries = BTreeSet::new();
+        for (inside, path) in &programs {
+            libraries.extend(libraries_of(path)?);
+            archive.file(&inside[1..], &stripped(path)?).map_err(full)?;
+        }
+        add_libraries(&mut archive, &libraries)?;
+        add_modules(&mut archive, &kernel)?;
+        let buffer = archive.finish().map_err(full)?;
+        let mut archive = buffer
+            .into_inner()
+            .map_err(|error| full(error.into_error()))?;
+        archive.seek(SeekFrom::Start(0)).map_err(full)?;
+        Ok(Self { kernel, archive })
+    }
+}
+
+fn full(source: io::Error) -> VmError {
+    resource("write an image into memory")(source)
+}
+
+fn unreadable(path: &Path) -> impl Fn(io::Error) -> VmError {
+    let path = path.to_owned();
+    move |source| VmError::Image {
+        path: path.clone(),
+        source,
+        mend: "check that it is there and can be read",
+    }
+}
+
+/// The program without debug information, which is most of it, where the machine has `strip`.
+fn stripped(path: &Path) -> Result<Vec<u8>, VmError> {
+    let smaller = Command::new("strip")
+        .args(["--strip-debug", "-o", "/dev/stdout"])
+        .arg(path)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    match smaller {
+        Ok(output) if output.status.success() && output.stdout.starts_with(b"\x7fELF") => {
+            Ok(output.stdout)
+        }
+        _ => fs::read(path).map_err(unreadable(path)),
+    }
+}
+
+/// Every library that the loader would map, itself included, by absolute paths.
+fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, VmError> {
+    let output = Command::new("ldd")
+        .arg(program)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(unreadable(Path::new("ldd")))?;
+    Ok(absolute_paths(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`. A
+/// static program has neither.
+fn absolute_paths(ldd: &str) -> Vec<PathBuf> {
+    let words = ldd.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        words.find(|word| word.starts_with('/'))
+    });
+    words.take(LIBRARIES_MAX).map(PathBuf::from).collect()
+}
+
+fn add_libraries(
+    archive: &mut Archive<BufWriter<File>>,
+    libraries: &BTreeSet<PathBuf>,
+) -> Result<(), VmError> {
+    let mut folders = BTreeSet::from([PathBuf::from("/lib")]);
+    for library in libraries {
+        let ancestors: Vec<_> = library.ancestors().skip(1).collect();
+        for folder in ancestors.into_iter().rev().skip(1) {
+            if folders.insert(folder.to_owned()) {
+                let path = folder.display().to_string();
+                archive.folder(&path[1..]).map_err(full)?;
+            }
+        }
+        let content = fs::read(library).map_err(unreadable(library))?;
+        let path = library.display().to_string();
+        archive.file(&path[1..], &content).map_err(full)?;
+    }
+    Ok(())
+}
+
+fn add_modules(archive: &mut Archive<BufWriter<File>>, kernel: &Kernel) -> Result<(), VmError> {
+    let folder = kernel.modules();
+    let entries = fs::read_dir(&folder).map_err(unreadable(&folder))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        paths.push(entry.map_err(unreadable(&folder))?.path());
+    }
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let content = fs::read(&path).map_err(unreadable(&path))?;
+        let inside = format!("{}/{name}", &MODULES[1..]);
+        archive.file(&inside, &content).map_err(full)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loaders_answer_is_read_for_dynamic_and_static_programs() {
+        let text = "\tlinux-vdso.so.1 (0x00007f)\n\tlibm.so.6 => /lib/a/libm.so.6 (0x00007f)\n\
+                    \tgone.so => not found\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
+        let paths = absolute_paths(text);
+        let expected = ["/lib/a/libm.so.6", "/lib64/ld-linux-x86-64.so.2"];
+        assert_eq!(paths, expected.map(PathBuf::from));
+        assert!(absolute_paths("\tstatically linked\n").is_empty());
+    }
+}

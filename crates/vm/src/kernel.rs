@@ -1,0 +1,76 @@
+//! Guests' kernels, as `scripts/vm-kernels` puts them into the user's cache.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::VmError;
+
+/// The series of guests whose stack names none.
+pub const DEFAULT_SERIES: &str = "6.1";
+
+/// One kernel that guests can boot.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kernel {
+    /// What a stack calls it: `6.1`.
+    pub series: String,
+    /// Its whole name: `6.1.0-56-amd64`.
+    pub release: String,
+    folder: PathBuf,
+}
+
+impl Kernel {
+    /// The kernel of that series in the user's cache.
+    ///
+    /// # Errors
+    /// [`VmError::Kernel`] when it isn't there, with the command that fetches it.
+    pub fn find(series: &str) -> Result<Self, VmError> {
+        Self::find_in(&cache_folder()?, series)
+    }
+
+    fn find_in(kernels: &Path, series: &str) -> Result<Self, VmError> {
+        let folder = kernels.join(series);
+        match fs::read_to_string(folder.join("release")) {
+            Ok(release) if folder.join("vmlinuz").is_file() => Ok(Self {
+                series: series.into(),
+                release: release.trim().into(),
+                folder,
+            }),
+            _ => Err(VmError::Kernel {
+                series: series.into(),
+                folder: kernels.into(),
+            }),
+        }
+    }
+
+    /// The kernel itself.
+    pub fn vmlinuz(&self) -> PathBuf {
+        self.folder.join("vmlinuz")
+    }
+
+    /// The folder of its modules, without subfolders.
+    pub fn modules(&self) -> PathBuf {
+        self.folder.join("modules")
+    }
+}
+
+/// `$XDG_CACHE_HOME/undercurrent/kernels`, by the XDG Base Directory Specification.
+pub(crate) fn cache_folder() -> Result<PathBuf, VmError> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let cache = set("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    let cache = cache.ok_or(VmError::NoCache)?;
+    Ok(cache.join("undercurrent/kernels"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_was_not_fetched_is_named_with_the_command_that_fetches_it() {
+        let error = Kernel::find_in(Path::new("/nowhere"), "6.12").unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("/nowhere"), "{text}");
+        assert!(text.ends_with("scripts/vm-kernels 6.12"), "{text}");
+    }
+}

@@ -1,0 +1,247 @@
+//! The flows of a case whose senders are machines: started, watched and counted over their control
+//! channels, received here.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use uc_experiment::FlowSample;
+use uc_lab::home::{Counted, GoOn, Running};
+use uc_lab::{LabError, Load, Plan, Reception, Sighting, clock, traffic};
+
+use crate::error::VmError;
+use crate::freezer::{Freezer, Stalls};
+use crate::machine::{Machine, PATIENCE};
+use crate::message::{Answer, FlowEvent, Order, Request};
+
+/// How often machines are asked whether their flows are connected.
+const LOOK: Duration = Duration::from_millis(20);
+/// What a guest's TCP counts (/proc/net/snmp and netstat), and the name that it has in a record.
+const COUNTERS: [(&str, &str); 8] = [
+    ("Tcp_RetransSegs", "segments_sent_again"),
+    ("TcpExt_TCPTimeouts", "timeouts"),
+    ("TcpExt_TCPSpuriousRTOs", "spurious_timeouts"),
+    ("TcpExt_TCPLossUndo", "loss_undone"),
+    ("TcpExt_TCPFullUndo", "recoveries_undone"),
+    ("TcpExt_TCPLossProbes", "tail_loss_probes"),
+    ("TcpExt_TCPFastRetrans", "fast_retransmits"),
+    ("TcpExt_TCPSlowStartRetrans", "slow_start_retransmits"),
+];
+
+/// The machines and their flows. The freezers go first: a machine that is frozen can't end.
+pub struct Senders<'a> {
+    freezers: Vec<Freezer>,
+    plan: &'a Plan,
+    machines: Vec<Machine>,
+    reception: Reception,
+    before: Vec<BTreeMap<String, u64>>,
+}
+
+impl<'a> Senders<'a> {
+    /// Starts every flow, in an order that the seed decides.
+    pub fn start(
+        plan: &'a Plan,
+        machines: Vec<Machine>,
+        reception: Reception,
+        seed: u64,
+    ) -> Result<Self, VmError> {
+        let mut senders = Self {
+            freezers: Vec::new(),
+            plan,
+            machines,
+            reception,
+            before: Vec::new(),
+        };
+        senders.before = senders.counters()?;
+        let waits = traffic::waits(plan, seed);
+        let mut orders: Vec<Vec<Order>> = vec![Vec::new(); plan.guests.len()];
+        for (flow, wait) in senders.reception.flows().iter().zip(waits) {
+            orders[flow.running.guest].push(Order {
+                from: flow.running.tuple.source,
+                to: flow.running.tuple.destination,
+                congestion_control: plan.guests[flow.running.guest].stack.congestion_control.clone(),
+                wait_us: wait.as_micros() as u64,
+            });
+        }
+        for (machine, orders) in senders.machines.iter_mut().zip(orders) {
+            machine.tell(&Request::Send(orders))?;
+        }
+        for machine in &mut senders.machines {
+            match machine.hear(PATIENCE)? {
+                Answer::Done => {}
+                other => return Err(machine.unexpected(&other)),
+            }
+        }
+        Ok(senders)
+    }
+
+    /// Asks all machines at once; what they answer comes in the plan's order.
+    fn ask_all(&mut self, request: &Request) -> Result<Vec<Answer>, VmError> {
+        for machine in &mut self.machines {
+            machine.tell(request)?;
+        }
+        self.machines
+            .iter_mut()
+            .map(|machine| machine.hear(PATIENCE))
+            .collect()
+    }
+
+    fn counters(&mut self) -> Result<Vec<BTreeMap<String, u64>>, VmError> {
+        let answers = self.ask_all(&Request::Counters)?.into_iter();
+        let counters = answers
+            .zip(&self.machines)
+            .map(|(answer, machine)| match answer {
+                Answer::Counters(counters) => Ok(counters),
+                other => Err(machine.unexpected(&other)),
+            });
+        counters.collect()
+    }
+
+    /// How many of the events are connections, and the sum of their SYNs sent again.
+    fn take(machine: &Machine, events: Vec<FlowEvent>) -> Result<(usize, u64), VmError> {
+        let (mut connected, mut again) = (0, 0);
+        for event in events {
+            match event {
+                FlowEvent::Connected { retransmits } => {
+                    connected += 1;
+                    again += u64::from(retransmits);
+                }
+                FlowEvent::Failed(detail) => {
+                    return Err(VmError::Inside {
+                        node: machine.node().into(),
+                        detail,
+                    });
+                }
+            }
+        }
+        Ok((connected, again))
+    }
+
+    /// From now on the guests' processors are taken away, where the plan says so.
+    fn freeze(&mut self) -> Result<(), VmError> {
+        let epoch = Instant::now();
+        let guests = self.plan.guests.iter().zip(&self.machines);
+        let stalled = guests.filter_map(|(guest, machine)| Some((guest.stall?, machine)));
+        for (turn, (stall, machine)) in (0..).zip(stalled) {
+            self.freezers
+                .push(Freezer::start(machine, stall, turn, epoch)?);
+        }
+        Ok(())
+    }
+
+    fn thaw(&mut self) -> Result<Vec<Stalls>, VmError> {
+        self.freezers.drain(..).map(Freezer::finish).collect()
+    }
+
+    /// What the guests counted since their flows were started: of a group together, by name.
+    fn counted(&self, after: &[BTreeMap<String, u64>]) -> BTreeMap<String, u64> {
+        let mut found = BTreeMap::new();
+        for (number, guest) in self.plan.guests.iter().enumerate() {
+            for (key, name) in COUNTERS {
+                let count = self.since(after, number, key);
+                *found
+                    .entry(format!("vm_{}_{name}", guest.group))
+                    .or_insert(0) += count;
+            }
+        }
+        found
+    }
+
+    fn since(&self, after: &[BTreeMap<String, u64>], guest: usize, key: &str) -> u64 {
+        let of = |all: &[BTreeMap<String, u64>]| {
+            let counters = all.get(guest);
+            counters
+                .and_then(|counters| counters.get(key))
+                .copied()
+                .unwrap_or(0)
+        };
+        of(after).saturating_sub(of(&self.before))
+    }
+
+    /// A guest's only flow has all its timeouts; of several nobody knows whose they were.
+    fn timeouts(&self, after: &[BTreeMap<String, u64>]) -> Vec<Option<u32>> {
+        let of_flow = |flow: &uc_lab::reception::Expected| {
+            let count = self.since(after, flow.guest, "TcpExt_TCPTimeouts");
+            let alone = self.plan.guests[flow.running.guest].flows == 1;
+            alone.then(|| u32::try_from(count).unwrap_or(u32::MAX))
+        };
+        self.reception.flows().iter().map(of_flow).collect()
+    }
+}
+
+impl Load for Senders<'_> {
+    fn flows(&self) -> Vec<Running> {
+        let flows = self.reception.flows().iter();
+        flows.map(|flow| flow.running.clone()).collect()
+    }
+
+    fn wait_connected(&mut self, go_on: GoOn<'_>) -> Result<u64, LabError> {
+        let mut missing = self.plan.flow_count();
+        let mut retransmits = 0;
+        while missing > 0 {
+            go_on()?;
+            self.reception.check()?;
+            let answers = self.ask_all(&Request::Events)?;
+            for (machine, answer) in self.machines.iter().zip(answers) {
+                let Answer::Events(events) = answer else {
+                    return Err(machine.unexpected(&answer).into());
+                };
+                let (connected, again) = Self::take(machine, events)?;
+                missing = missing.saturating_sub(connected);
+                retransmits += again;
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.freeze()?;
+        Ok(retransmits)
+    }
+
+    fn check(&mut self) -> Result<(), LabError> {
+        self.reception.check()?;
+        if self.freezers.iter().any(Freezer::has_ended) {
+            self.thaw()?;
+        }
+        Ok(())
+    }
+
+    /// All are asked at once and answer when they can: one whose processor is away, when it has it
+    /// again. The time is that of the answer, and what was delivered is read then.
+    fn sample(&mut self) -> Result<Vec<Sighting>, LabError> {
+        for machine in &mut self.machines {
+            machine.tell(&Request::Sample)?;
+        }
+        let mut flows = self.reception.flows().iter();
+        let mut all = Vec::with_capacity(flows.len());
+        for machine in &mut self.machines {
+            let answer = machine.hear(PATIENCE)?;
+            let Answer::Samples { sightings, events } = answer else {
+                return Err(machine.unexpected(&answer).into());
+            };
+            Self::take(machine, events)?;
+            // In this order: zip takes from its left side first, and keeps what it took.
+            for (seen, flow) in sightings.into_iter().zip(flows.by_ref()) {
+                all.push(Sighting {
+                    at: clock::now(),
+                    sample: FlowSample {
+                        delivered_bytes: flow.delivered_bytes(),
+                        ..seen.sample
+                    },
+                    negotiated_ecn: seen.negotiated_ecn,
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    fn finish(&mut self) -> Result<Counted, LabError> {
+        let stalls = self.thaw()?;
+        let after = self.counters()?;
+        let mut counters = self.counted(&after);
+        if !stalls.is_empty() {
+            counters.extend(Stalls::counters(&stalls));
+        }
+        Ok(Counted {
+            counters,
+            timeouts: self.timeouts(&after),
+        })
+    }
+}

@@ -1,0 +1,302 @@
+//! A running machine: QEMU's process, the channel to the agent inside, and its console.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use uc_lab::home::GoOn;
+
+use crate::accel::Accel;
+use crate::channel::Channel;
+use crate::error::{VmError, resource};
+use crate::image::Image;
+use crate::message::{Answer, Ran, Request};
+use crate::qemu::{self, Wires};
+
+/// How long an agent may take for what it does at once. Ten emulated processors that start the same
+/// programs at the same time on two cores with other things to do have needed more than half a minute.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// How often a wait looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often one looks whether QEMU ends.
+const ENDING_LOOKS: u32 = 10;
+/// Of a console or of QEMU's complaints, this much goes into an error.
+const EXCERPT_BYTES: usize = 400;
+
+/// A machine. Dropping it ends it; so does the end of the thread that made it.
+#[derive(Debug)]
+pub struct Machine {
+    node: String,
+    kernel: String,
+    child: Child,
+    control: Channel,
+    pub(crate) monitor: Channel,
+    console: File,
+}
+
+/// What a machine is to be connected to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Connections<'a> {
+    pub tap: &'a OwnedFd,
+    pub mac: [u8; 6],
+    pub offload: bool,
+    pub coupling: Option<&'a std::path::Path>,
+    pub incoming: Option<&'a OwnedFd>,
+}
+
+impl Machine {
+    /// Starts QEMU and waits for nothing.
+    pub(crate) fn start(
+        node: &str,
+        image: &Image,
+        (accel, tsc_khz): (Accel, u64),
+        connections: Connections<'_>,
+    ) -> Result<Self, VmError> {
+        let pair = || Channel::pair().map_err(resource("make a channel"));
+        let (control, control_end) = pair()?;
+        let (monitor, monitor_end) = pair()?;
+        let console = memfd_create(c"uc-console", MFdFlags::MFD_CLOEXEC)
+            .map_err(|errno| resource("make a console in memory")(errno.into()))?;
+        let wires = Wires {
+            tap: connections.tap,
+            mac: connections.mac,
+            offload: connections.offload,
+            coupling: connections.coupling,
+            control: &control_end,
+            monitor: &monitor_end,
+            console: &console,
+            incoming: connections.incoming,
+        };
+        Ok(Self {
+            node: node.into(),
+            kernel: image.kernel.release.clone(),
+            child: qemu::spawn(node, image, accel, tsc_khz, &wires)?,
+            control,
+            monitor,
+            console: console.into(),
+        })
+    }
+
+    /// The thread that executes its processor's instructions.
+    ///
+    /// # Errors
+    /// [`VmError::Stall`] when QEMU has none.
+    pub fn processor(&self) -> Result<i32, VmError> {
+        let failed = |source| VmError::Stall {
+            node: self.node.clone(),
+            action: "found",
+            source,
+        };
+        let folder = format!("/proc/{}/task", self.pid());
+        for thread in std::fs::read_dir(folder).map_err(failed)? {
+            let thread = thread.map_err(failed)?;
+            let name = std::fs::read_to_string(thread.path().join("comm")).map_err(failed)?;
+            if name.starts_with("CPU 0/") {
+                let number = thread.file_name().to_string_lossy().parse();
+                return number.map_err(|error| failed(io::Error::other(error)));
+            }
+        }
+        Err(failed(io::ErrorKind::NotFound.into()))
+    }
+
+    /// Whose machine it is, for messages.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// QEMU's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until the agent inside answers, or until `go_on` says that nobody wants it any more.
+    pub(crate) fn wait_ready(&mut self, bound: Duration, go_on: GoOn<'_>) -> Result<(), VmError> {
+        let deadline = Instant::now() + bound;
+        let mut answered = self.control.ask(&Request::Hello).and_then(|()| self.look());
+        while let Err(error) = &answered
+            && error.kind() == io::ErrorKind::TimedOut
+            && Instant::now() < deadline
+        {
+            go_on()?;
+            answered = self.look();
+        }
+        match answered {
+            Ok(Answer::Ready { kernel }) if kernel == self.kernel => Ok(()),
+            Ok(other) => Err(self.failed("greeting", format!("{other:?}"))),
+            Err(error) => {
+                let detail = match error.kind() {
+                    io::ErrorKind::TimedOut => {
+                        format!(
+                            "no word from it in {} s; {}",
+                            bound.as_secs(),
+                            self.last_words()
+                        )
+                    }
+                    _ => self.last_words(),
+                };
+                Err(VmError::Boot {
+                    node: self.node.clone(),
+                    kernel: self.kernel.clone(),
+                    detail,
+                })
+            }
+        }
+    }
+
+    fn look(&mut self) -> io::Result<Answer> {
+        self.control.answer(Instant::now() + LOOK)
+    }
+
+    /// Asks the agent and waits for its answer.
+    ///
+    /// # Errors
+    /// [`VmError::Channel`] when none comes in time, [`VmError::Inside`] when it says why not.
+    pub fn ask(&mut self, request: &Request, patience: Duration) -> Result<Answer, VmError> {
+        self.tell(request)?;
+        self.hear(patience)
+    }
+
+    /// Asks, for [`Machine::hear`] to wait: many machines can be asked at once.
+    ///
+    /// # Errors
+    /// [`VmError::Channel`].
+    pub fn tell(&mut self, request: &Request) -> Result<(), VmError> {
+        let told = self.control.ask(request);
+        told.map_err(|error| self.failed("asking", error.to_string()))
+    }
+
+    /// The answer to what it was told.
+    ///
+    /// # Errors
+    /// As [`Machine::ask`].
+    pub fn hear(&mut self, patience: Duration) -> Result<Answer, VmError> {
+        match self.control.answer(Instant::now() + patience) {
+            Ok(Answer::Failed(detail)) => Err(VmError::Inside {
+                node: self.node.clone(),
+                detail,
+            }),
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                let detail = format!("{error}; {}", self.last_words());
+                Err(self.failed("waiting for an answer", detail))
+            }
+        }
+    }
+
+    /// The same, until `go_on` says that nobody wants it any more.
+    ///
+    /// # Errors
+    /// As [`Machine::ask`], and what `go_on` answers.
+    pub fn hear_while(&mut self, patience: Duration, go_on: GoOn<'_>) -> Result<Answer, VmError> {
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            go_on()?;
+            if self.control.has_answer(Instant::now() + LOOK) {
+                break;
+            }
+        }
+        self.hear(Duration::ZERO)
+    }
+
+    /// Asks for something that has no other answer than that it is done.
+    ///
+    /// # Errors
+    /// As [`Machine::ask`].
+    pub fn order(&mut self, request: &Request) -> Result<(), VmError> {
+        match self.ask(request, PATIENCE)? {
+            Answer::Done => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Runs a program inside, by its absolute path, and waits for its end, at most that long. `uc`
+    /// itself is `/bin/uc` there.
+    ///
+    /// # Errors
+    /// As [`Machine::ask`]; a program that fails or is killed for its time is no error.
+    pub fn run(&mut self, arguments: &[&str], limit: Duration) -> Result<Ran, VmError> {
+        let request = Request::Run {
+            arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
+            input: String::new(),
+            seconds: limit.as_secs().max(1),
+        };
+        match self.ask(&request, limit + PATIENCE)? {
+            Answer::Ran(ran) => Ok(ran),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// What its console has shown so far: the kernel's errors, and what programs left running print.
+    pub fn console(&mut self) -> String {
+        let mut bytes = Vec::new();
+        let read = self.console.seek(SeekFrom::Start(0));
+        match read.and_then(|_| self.console.read_to_end(&mut bytes)) {
+            Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) => format!("(its console cannot be read: {error})"),
+        }
+    }
+
+    /// Why it may be silent: how QEMU ended, and the end of the console.
+    fn last_words(&mut self) -> String {
+        let console = self.console();
+        let console = console.split_whitespace().collect::<Vec<_>>().join(" ");
+        let from = console.len().saturating_sub(EXCERPT_BYTES);
+        let from = (from..console.len()).find(|at| console.is_char_boundary(*at));
+        let console = match &console[from.unwrap_or(0)..] {
+            "" => "its console is empty".to_owned(),
+            end => format!("its console ends with: {end}"),
+        };
+        match self.ending() {
+            Some(status) => {
+                let complaints = self.complaints();
+                let complaints = complaints.split_whitespace().collect::<Vec<_>>().join(" ");
+                format!("QEMU ended with {status}: {complaints}; {console}")
+            }
+            None => console,
+        }
+    }
+
+    /// How QEMU ended, if it has or does so now: its channels close a moment before.
+    fn ending(&mut self) -> Option<ExitStatus> {
+        for _ in 0..ENDING_LOOKS {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            std::thread::sleep(LOOK);
+        }
+        None
+    }
+
+    /// QEMU's standard error; only when it has ended, for the pipe's end is waited for.
+    fn complaints(&mut self) -> String {
+        let mut text = Vec::new();
+        if let Some(pipe) = &mut self.child.stderr {
+            // What can't be read can't be told.
+            let _ = pipe.take(1 << 16).read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    pub(crate) fn unexpected(&self, answer: &Answer) -> VmError {
+        self.failed("listening", format!("unexpected: {answer:?}"))
+    }
+
+    fn failed(&self, action: &'static str, detail: String) -> VmError {
+        VmError::Channel {
+            node: self.node.clone(),
+            action,
+            detail,
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is only its status to be taken.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,122 @@
+//! Kernel modules by name, with what they depend on: what modprobe does, without its index files.
+//! A module's section .modinfo holds strings `key=value`, each closed by a zero; `depends` lists the
+//! names that must be loaded before it. What no file stands for is built into the kernel.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::VmError;
+
+/// Modules that depend on one another deeper than this do so in a circle.
+const DEPTH_MAX: usize = 16;
+
+/// Loads `name` of `folder` into the running kernel, and before it what it depends on. Nothing to do
+/// where it is loaded or built in.
+///
+/// # Errors
+/// [`VmError::Module`] with the module that the kernel refused.
+pub fn load(folder: &Path, name: &str) -> Result<(), VmError> {
+    let mut order = Vec::new();
+    collect(folder, name, 0, &mut order)?;
+    for name in &order {
+        insert(&file_of(folder, name), name)?;
+    }
+    Ok(())
+}
+
+/// `name` and what it depends on, each after its own dependencies.
+fn collect(
+    folder: &Path,
+    name: &str,
+    depth: usize,
+    order: &mut Vec<String>,
+) -> Result<(), VmError> {
+    let name = name.replace('-', "_");
+    if order.contains(&name) {
+        return Ok(());
+    }
+    let failed = |source| VmError::Module {
+        name: name.clone(),
+        source,
+    };
+    if depth > DEPTH_MAX {
+        return Err(failed(io::Error::other("depends on itself")));
+    }
+    let bytes = match fs::read(file_of(folder, &name)) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(failed(source)),
+    };
+    for dependency in depends(&bytes) {
+        collect(folder, &dependency, depth + 1, order)?;
+    }
+    order.push(name);
+    Ok(())
+}
+
+/// Files have dashes where their modules' names have underscores, or not.
+fn file_of(folder: &Path, name: &str) -> PathBuf {
+    let plain = folder.join(format!("{name}.ko"));
+    if plain.exists() {
+        return plain;
+    }
+    let dashed = folder.join(format!("{}.ko", name.replace('_', "-")));
+    if dashed.exists() { dashed } else { plain }
+}
+
+/// The names in the module's `depends=`.
+fn depends(module: &[u8]) -> Vec<String> {
+    const KEY: &[u8] = b"\0depends=";
+    let Some(at) = module.windows(KEY.len()).position(|window| window == KEY) else {
+        return Vec::new();
+    };
+    let value = module[at + KEY.len()..].split(|byte| *byte == 0).next();
+    let value = String::from_utf8_lossy(value.unwrap_or_default());
+    let names = value.split(',').filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}
+
+fn insert(path: &Path, name: &str) -> Result<(), VmError> {
+    let failed = |source| VmError::Module {
+        name: name.into(),
+        source,
+    };
+    let file = File::open(path).map_err(failed)?;
+    match nix::kmod::finit_module(&file, c"", nix::kmod::ModuleInitFlags::empty()) {
+        Ok(()) | Err(nix::Error::EEXIST) => Ok(()),
+        Err(errno) => Err(failed(errno.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_come_first_once_and_built_in_ones_not_at_all() {
+        let folder = std::env::temp_dir().join(format!("uc-modules-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let module = |file: &str, depends: &str| {
+            let text = format!("\x7fELF\0license=GPL\0depends={depends}\0name=x\0");
+            fs::write(folder.join(file), text).unwrap();
+        };
+        module("virtio_net.ko", "net_failover,virtio_ring,builtin");
+        module("net-failover.ko", "failover");
+        module("failover.ko", "");
+        module("virtio_ring.ko", "");
+        let mut order = Vec::new();
+        collect(&folder, "virtio-net", 0, &mut order).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(
+            order,
+            ["failover", "net_failover", "virtio_ring", "virtio_net"]
+        );
+    }
+
+    #[test]
+    fn a_file_without_a_modinfo_depends_on_nothing() {
+        assert!(depends(b"no module at all").is_empty());
+        assert!(depends(b"\0depends=").is_empty());
+    }
+}

@@ -1,0 +1,83 @@
+//! QEMU's monitor: the few commands of its protocol (QMP) that machines need. Read first:
+//! docs/interop/qmp-spec.rst of QEMU.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::channel::Channel;
+use crate::error::VmError;
+
+/// How long a command may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A monitor whose greeting has been answered.
+#[derive(Debug)]
+pub(crate) struct Monitor<'a> {
+    channel: &'a mut Channel,
+    node: &'a str,
+}
+
+impl<'a> Monitor<'a> {
+    /// Answers the greeting. Once for each machine.
+    pub fn open(channel: &'a mut Channel, node: &'a str) -> Result<Self, VmError> {
+        let mut monitor = Self { channel, node };
+        monitor.execute("qmp_capabilities", json!({}))?;
+        Ok(monitor)
+    }
+
+    /// Writes the machine's memory to the path and waits for the end. The machine stands still then;
+    /// what is saved goes on at once, as it was going on before.
+    pub fn save(&mut self, path: &str) -> Result<(), VmError> {
+        let arguments = json!({ "uri": format!("exec:cat > {path}") });
+        // By default QEMU saves with the speed of a slow network.
+        let speed = json!({ "max-bandwidth": 1_u64 << 40 });
+        self.execute("migrate-set-parameters", speed)?;
+        self.execute("migrate", arguments)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let state = self.execute("query-migrate", json!({}))?;
+            match state["status"].as_str() {
+                Some("completed") => return Ok(()),
+                Some("failed" | "cancelled") => {
+                    return Err(self.refused("migrate", state.to_string()));
+                }
+                _ if Instant::now() > deadline => {
+                    return Err(self.refused("migrate", "it does not end".into()));
+                }
+                _ => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// One command; its answer is the next object that is one, for events come in between.
+    fn execute(&mut self, command: &'static str, arguments: Value) -> Result<Value, VmError> {
+        let line = json!({ "execute": command, "arguments": arguments }).to_string();
+        let sent = self.channel.write_line(&line);
+        sent.map_err(|error| self.refused(command, error.to_string()))?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let object = self.object(deadline);
+            let mut object = object.map_err(|error| self.refused(command, error.to_string()))?;
+            if let Some(answer) = object.get_mut("return") {
+                return Ok(answer.take());
+            }
+            if let Some(error) = object.get("error") {
+                return Err(self.refused(command, error.to_string()));
+            }
+        }
+    }
+
+    fn object(&mut self, deadline: Instant) -> io::Result<Value> {
+        Ok(serde_json::from_slice(&self.channel.line(deadline)?)?)
+    }
+
+    fn refused(&self, command: &'static str, detail: String) -> VmError {
+        VmError::Monitor {
+            node: self.node.into(),
+            command,
+            detail,
+        }
+    }
+}

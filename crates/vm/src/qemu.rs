@@ -1,0 +1,195 @@
+//! QEMU's command line and its process. The parameters of the machine were found by trial: without
+//! `pit` a microvm never boots, and without `tsc_early_khz` some boots hang.
+//!
+//! Nothing has a name: archive, console and memory are descriptors, the channels are socket pairs,
+//! and the process dies with the thread that started it, however that ends.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+
+use crate::accel::Accel;
+use crate::error::VmError;
+use crate::image::{Image, PROGRAM};
+
+/// QEMU.
+const QEMU: &str = "qemu-system-x86_64";
+/// The kernel takes 50 MiB, the archive its size twice while it is unpacked, and a program that
+/// reads its kernel's type information 30 MiB. Pages that are never touched cost nothing.
+const MEMORY_MIB: u32 = 256;
+
+/// The name of the control channel's port in the guest.
+pub const CONTROL_PORT: &str = "uc.ctl";
+/// The name of the port to the host's coupling, in the guest `/dev/virtio-ports/uc.ccc`.
+pub const COUPLING_PORT: &str = "uc.ccc";
+
+/// What a machine is connected to.
+#[derive(Debug)]
+pub(crate) struct Wires<'a> {
+    /// The tap that is its network; one that leads nowhere if it has none.
+    pub tap: &'a OwnedFd,
+    /// The link-layer address at boot.
+    pub mac: [u8; 6],
+    /// Whether segments longer than a frame may cross the tap.
+    pub offload: bool,
+    /// A socket that QEMU makes for whoever wants to talk to the guest's coupling port.
+    pub coupling: Option<&'a Path>,
+    /// QEMU's end of the control channel.
+    pub control: &'a OwnedFd,
+    /// QEMU's end of the monitor's.
+    pub monitor: &'a OwnedFd,
+    /// Where its console is written.
+    pub console: &'a OwnedFd,
+    /// A machine's memory to go on from, instead of booting.
+    pub incoming: Option<&'a OwnedFd>,
+}
+
+/// Where QEMU is.
+///
+/// # Errors
+/// [`VmError::Program`] when it is nowhere.
+pub fn find() -> Result<PathBuf, VmError> {
+    uc_lab::need::find(QEMU).ok_or(VmError::Program {
+        program: QEMU,
+        package: "qemu-system-x86",
+    })
+}
+
+/// Starts QEMU. It dies when the calling thread ends: a machine belongs to the thread that made it.
+pub(crate) fn spawn(
+    node: &str,
+    image: &Image,
+    accel: Accel,
+    tsc_khz: u64,
+    wires: &Wires<'_>,
+) -> Result<Child, VmError> {
+    let mut command = Command::new(find()?);
+    command
+        .args(accel.arguments())
+        .args(machine())
+        .args(boot(image, tsc_khz))
+        .args(devices(wires));
+    if let Some(memory) = wires.incoming {
+        command.args(["-incoming".into(), format!("fd:{}", memory.as_raw_fd())]);
+    }
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let given = [wires.tap, wires.control, wires.monitor, wires.console];
+    let given = given.into_iter().chain(wires.incoming);
+    let mut fds: Vec<RawFd> = given.map(AsRawFd::as_raw_fd).collect();
+    fds.push(image.archive.as_raw_fd());
+    give(&mut command, fds);
+    command.spawn().map_err(|source| VmError::Spawn {
+        node: node.into(),
+        source,
+    })
+}
+
+/// Lets the child keep the descriptors, and lets it die with us.
+fn give(command: &mut Command, fds: Vec<RawFd>) {
+    use std::os::unix::process::CommandExt;
+    let parent = std::process::id();
+    // SAFETY: between fork and exec the closure makes async-signal-safe system calls (prctl,
+    // getppid, fcntl) only; it allocates nothing, and the descriptors outlive `spawn`.
+    unsafe {
+        command.pre_exec(move || {
+            nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+            // The parent may have died before the call: then nobody will tell.
+            if nix::unistd::getppid().as_raw() as u32 != parent {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            for fd in &fds {
+                let fd = std::os::fd::BorrowedFd::borrow_raw(*fd);
+                fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
+            }
+            Ok(())
+        });
+    }
+}
+
+fn machine() -> Vec<String> {
+    let memory = MEMORY_MIB.to_string();
+    let words = [
+        "-m",
+        &memory,
+        "-smp",
+        "1",
+        "-name",
+        "uc,debug-threads=on",
+        "-nodefaults",
+        "-no-user-config",
+        "-nographic",
+        "-no-reboot",
+        "-M",
+        "microvm,x-option-roms=off,pit=on,pic=off,rtc=on,isa-serial=on",
+    ];
+    words.map(str::to_owned).to_vec()
+}
+
+/// Idle guests keep ticking only when something is due, as any of today's do; a lockup watchdog would
+/// take a stall of the host for a fault.
+fn boot(image: &Image, tsc_khz: u64) -> Vec<String> {
+    let line = format!(
+        "console=ttyS0 quiet panic=-1 nokaslr mitigations=off nowatchdog tsc=nowatchdog \
+         tsc_early_khz={tsc_khz} rdinit={PROGRAM} -- machine"
+    );
+    vec![
+        "-kernel".into(),
+        image.kernel.vmlinuz().display().to_string(),
+        "-initrd".into(),
+        by_descriptor(image.archive.as_raw_fd()),
+        "-append".into(),
+        line,
+    ]
+}
+
+fn devices(wires: &Wires<'_>) -> Vec<String> {
+    const PLAIN: &str = "csum=off,gso=off,host_tso4=off,host_tso6=off,host_ufo=off,host_ecn=off,\
+                         guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ufo=off,\
+                         guest_ecn=off,mrg_rxbuf=off";
+    let mac = wires.mac.map(|byte| format!("{byte:02x}")).join(":");
+    let mut card = format!("virtio-net-device,netdev=net,mac={mac}");
+    if !wires.offload {
+        card = format!("{card},{PLAIN}");
+    }
+    let coupling = match wires.coupling {
+        None => "null,id=ccc".to_owned(),
+        Some(path) => format!("socket,id=ccc,path={},server=on,wait=off", path.display()),
+    };
+    let console = by_descriptor(wires.console.as_raw_fd());
+    [
+        "-netdev".into(),
+        format!("tap,id=net,fd={}", wires.tap.as_raw_fd()),
+        "-device".into(),
+        card,
+        "-chardev".into(),
+        format!("file,id=console,path={console}"),
+        "-serial".into(),
+        "chardev:console".into(),
+        "-chardev".into(),
+        format!("socket,id=monitor,fd={}", wires.monitor.as_raw_fd()),
+        "-mon".into(),
+        "chardev=monitor,mode=control".into(),
+        "-device".into(),
+        "virtio-serial-device".into(),
+        "-chardev".into(),
+        format!("socket,id=control,fd={}", wires.control.as_raw_fd()),
+        "-device".into(),
+        format!("virtserialport,chardev=control,name={CONTROL_PORT}"),
+        "-chardev".into(),
+        coupling,
+        "-device".into(),
+        format!("virtserialport,chardev=ccc,name={COUPLING_PORT}"),
+    ]
+    .to_vec()
+}
+
+/// A path by which the process itself can open its descriptor again.
+fn by_descriptor(fd: RawFd) -> String {
+    format!("/proc/self/fd/{fd}")
+}

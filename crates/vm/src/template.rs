@@ -1,0 +1,204 @@
+//! One machine is booted, its memory kept, and every guest begins from that: a boot takes four
+//! seconds of a processor, a copy a quarter of one.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use uc_lab::home::GoOn;
+use uc_lab::netns::Namespace;
+use uc_lab::tap::Tap;
+
+use crate::accel::{self, Accel};
+use crate::error::{VmError, resource};
+use crate::image::Image;
+use crate::kernel::Kernel;
+use crate::machine::{Connections, Machine};
+use crate::monitor::Monitor;
+use crate::qemu;
+
+/// A boot takes four seconds on an idle machine, three times that on a busy one.
+const BOOT_BOUND: Duration = Duration::from_secs(120);
+/// With the processor's own speed it takes one; where KVM is nested and hangs, for ever.
+const KVM_BOUND: Duration = Duration::from_secs(8);
+/// A copy is there in a quarter of a second.
+const COPY_BOUND: Duration = Duration::from_secs(60);
+/// The address of the machine that is copied; each copy gets its own.
+const MAC: [u8; 6] = [0x02, 0x75, 0x63, 0xff, 0xff, 0xff];
+
+/// A booted machine's memory, to begin from.
+#[derive(Debug)]
+pub struct Template {
+    image: Image,
+    accel: Accel,
+    tsc_khz: u64,
+    offload: bool,
+    memory: OwnedFd,
+}
+
+/// What a new machine is connected to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Links<'a> {
+    /// The tap that is its `eth0`. Without one its interface leads nowhere.
+    pub tap: Option<&'a OwnedFd>,
+    /// A path where QEMU makes a socket to the guest's `/dev/virtio-ports/uc.ccc`.
+    pub coupling: Option<&'a Path>,
+}
+
+/// Whether guests of these series can be booted here, as far as that shows before one is.
+///
+/// # Errors
+/// The first that is missing, and the mend.
+pub fn check<'a>(series: impl IntoIterator<Item = &'a str>) -> Result<(), VmError> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(VmError::Architecture);
+    }
+    qemu::find()?;
+    series
+        .into_iter()
+        .try_for_each(|series| Kernel::find(series).map(drop))
+}
+
+impl Template {
+    /// Boots the series' kernel with `uc`, the program at that path, inside. With `offload` segments
+    /// longer than a frame may cross its interface.
+    ///
+    /// # Errors
+    /// [`VmError::Program`] without QEMU, [`VmError::Kernel`] without the kernel, [`VmError::Boot`]
+    /// with the console's last words.
+    pub fn boot(series: &str, uc: &Path, offload: bool) -> Result<Self, VmError> {
+        Self::boot_while(series, uc, offload, &|| Ok(()))
+    }
+
+    /// The same, until `go_on` says that nobody wants it any more.
+    ///
+    /// # Errors
+    /// As [`Template::boot`], and what `go_on` answers.
+    pub fn boot_while(
+        series: &str,
+        uc: &Path,
+        offload: bool,
+        go_on: GoOn<'_>,
+    ) -> Result<Self, VmError> {
+        check([series])?;
+        let image = Image::build(Kernel::find(series)?, uc)?;
+        let tsc_khz = accel::tsc_khz();
+        let mut failure = None;
+        for accel in Accel::candidates() {
+            match boot_and_save(&image, (accel, tsc_khz), offload, go_on) {
+                Ok(memory) => {
+                    if accel == Accel::Tcg && failure.is_some() {
+                        accel::remember_that_kvm_hangs();
+                    }
+                    return Ok(Self {
+                        image,
+                        accel,
+                        tsc_khz,
+                        offload,
+                        memory,
+                    });
+                }
+                // Nobody wants it any more.
+                Err(error @ VmError::Lab(_)) => return Err(error),
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(failure.unwrap_or(VmError::Architecture))
+    }
+
+    /// What executes the copies' instructions.
+    pub fn accel(&self) -> Accel {
+        self.accel
+    }
+
+    /// Its kernel.
+    pub fn kernel(&self) -> &Kernel {
+        &self.image.kernel
+    }
+
+    /// Starts a copy, and waits for nothing: see [`Template::settle`].
+    ///
+    /// # Errors
+    /// [`VmError::Spawn`] or [`VmError::Resource`].
+    pub fn start(&self, node: &str, links: Links<'_>) -> Result<Machine, VmError> {
+        let nowhere;
+        let tap = match links.tap {
+            Some(tap) => tap,
+            None => {
+                nowhere = tap_to_nowhere(self.offload)?;
+                &nowhere
+            }
+        };
+        let memory = again(&self.memory).map_err(resource("open a machine's memory"))?;
+        let connections = Connections {
+            tap,
+            mac: MAC,
+            offload: self.offload,
+            coupling: links.coupling,
+            incoming: Some(&memory),
+        };
+        Machine::start(node, &self.image, (self.accel, self.tsc_khz), connections)
+    }
+
+    /// Waits until a copy's agent answers, or until `go_on` says that nobody wants it any more.
+    ///
+    /// # Errors
+    /// [`VmError::Boot`], or what `go_on` answers.
+    pub fn settle(&self, machine: &mut Machine, go_on: GoOn<'_>) -> Result<(), VmError> {
+        machine.wait_ready(COPY_BOUND, go_on)
+    }
+
+    /// A copy that answers.
+    ///
+    /// # Errors
+    /// As [`Template::start`] and [`Template::settle`].
+    pub fn machine(&self, node: &str, links: Links<'_>) -> Result<Machine, VmError> {
+        let mut machine = self.start(node, links)?;
+        self.settle(&mut machine, &|| Ok(()))?;
+        Ok(machine)
+    }
+}
+
+fn boot_and_save(
+    image: &Image,
+    (accel, tsc_khz): (Accel, u64),
+    offload: bool,
+    go_on: GoOn<'_>,
+) -> Result<OwnedFd, VmError> {
+    let tap = tap_to_nowhere(offload)?;
+    let connections = Connections {
+        tap: &tap,
+        mac: MAC,
+        offload,
+        coupling: None,
+        incoming: None,
+    };
+    let node = "the template";
+    let mut machine = Machine::start(node, image, (accel, tsc_khz), connections)?;
+    let bound = match accel {
+        Accel::Kvm => KVM_BOUND,
+        Accel::Tcg => BOOT_BOUND,
+    };
+    machine.wait_ready(bound, go_on)?;
+    let memory = memfd_create(c"uc-machine", MFdFlags::MFD_CLOEXEC)
+        .map_err(|errno| resource("keep a machine in memory")(errno.into()))?;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd());
+    Monitor::open(&mut machine.monitor, node)?.save(&path)?;
+    Ok(memory)
+}
+
+/// A tap in a namespace that ends with it.
+fn tap_to_nowhere(offload: bool) -> Result<OwnedFd, VmError> {
+    let namespace = Namespace::new("a machine without a network")?;
+    Ok(Tap::for_machine(&namespace, "tap0", offload)?.into())
+}
+
+/// The same memory from its beginning: a copy of the descriptor would share its position.
+fn again(memory: &OwnedFd) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
+    let file: File = OpenOptions::new().read(true).open(path)?;
+    Ok(file.into())
+}
