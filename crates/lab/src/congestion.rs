@@ -44,22 +44,24 @@ impl CongestionControls {
     pub fn prepare(plan: &Plan) -> Result<Self, LabError> {
         let guests = plan.guests.iter().map(|guest| &guest.stack);
         let stacks = guests.chain([&plan.server.stack]);
-        let named: Vec<_> = stacks.map(|stack| &stack.congestion_control[..]).collect();
-        Self::for_names(&named)
+        let mut named: Vec<_> = stacks.map(|stack| &stack.congestion_control[..]).collect();
+        if plan.guests.iter().any(Guest::couples) {
+            named.push(CTRLTCP);
+        }
+        Self::for_names(&named, &plan.coupling)
     }
 
-    /// Loads what is named and the kernel lacks.
+    /// Loads what is named and the kernel lacks; coupled flows follow these rules.
     ///
     /// # Errors
     /// As [`CongestionControls::prepare`].
-    pub fn for_names(named: &[&str]) -> Result<Self, LabError> {
+    pub fn for_names(named: &[&str], coupling: &CouplingRules) -> Result<Self, LabError> {
         let mut controls = Self::default();
         if named.contains(&DCTCP) && !kernel_has(DCTCP)? {
             controls.dctcp = Some(Dctcp::register_private().map_err(LabError::Guest)?);
         }
-        let is_coupled = plan.guests.iter().any(Guest::couples);
-        if is_coupled || named.contains(&CTRLTCP) || named.contains(&CTRLCUBIC) {
-            let ctrltcp = Ctrltcp::register_private(&policy(&plan.coupling));
+        if named.contains(&CTRLTCP) || named.contains(&CTRLCUBIC) {
+            let ctrltcp = Ctrltcp::register_private(&policy(coupling));
             controls.ctrltcp = Some(ctrltcp.map_err(LabError::Guest)?);
         }
         Ok(controls)

@@ -262,9 +262,10 @@ pub fn waits(plan: &Plan, seed: u64) -> Vec<Duration> {
     let mut waits = Vec::with_capacity(plan.flow_count());
     for part in parts {
         let spread_us = STAGGER_US.max(part.start_spread.0 / 1000);
-        waits.extend((0..part.flows).map(|_| {
-            duration(part.start) + Duration::from_micros(random.below(spread_us))
-        }));
+        waits.extend(
+            (0..part.flows)
+                .map(|_| duration(part.start) + Duration::from_micros(random.below(spread_us))),
+        );
     }
     waits
 }

@@ -107,7 +107,8 @@ impl Wiring {
                 Ends::Namespaces => CongestionControls::prepare(plan)?,
                 // The guests' kernels have their own.
                 Ends::Machines => {
-                    CongestionControls::for_names(&[&plan.server.stack.congestion_control])?
+                    let server = &plan.server.stack.congestion_control;
+                    CongestionControls::for_names(&[server], &plan.coupling)?
                 }
             },
         };

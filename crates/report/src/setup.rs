@@ -164,7 +164,10 @@ fn stack(stack: &Stack) -> String {
             .initial_window
             .map(|segments| format!("initial window {segments}")),
         stack.rto_min.map(|rto| format!("RTO at least {rto}")),
-        stack.kernel.as_ref().map(|kernel| format!("Linux {kernel}")),
+        stack
+            .kernel
+            .as_ref()
+            .map(|kernel| format!("Linux {kernel}")),
         stack.rto_max.map(|rto| format!("RTO at most {rto}")),
         stack
             .rto_granularity

@@ -58,7 +58,10 @@ impl<'a> Senders<'a> {
             orders[flow.running.guest].push(Order {
                 from: flow.running.tuple.source,
                 to: flow.running.tuple.destination,
-                congestion_control: plan.guests[flow.running.guest].stack.congestion_control.clone(),
+                congestion_control: plan.guests[flow.running.guest]
+                    .stack
+                    .congestion_control
+                    .clone(),
                 wait_us: wait.as_micros() as u64,
             });
         }
@@ -160,7 +163,7 @@ impl<'a> Senders<'a> {
     /// A guest's only flow has all its timeouts; of several nobody knows whose they were.
     fn timeouts(&self, after: &[BTreeMap<String, u64>]) -> Vec<Option<u32>> {
         let of_flow = |flow: &uc_lab::reception::Expected| {
-            let count = self.since(after, flow.guest, "TcpExt_TCPTimeouts");
+            let count = self.since(after, flow.running.guest, "TcpExt_TCPTimeouts");
             let alone = self.plan.guests[flow.running.guest].flows == 1;
             alone.then(|| u32::try_from(count).unwrap_or(u32::MAX))
         };

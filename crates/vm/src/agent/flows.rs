@@ -58,6 +58,7 @@ impl Flows {
             let socket = socket.map_err(|error| error.to_string())?;
             let bulk = Bulk {
                 wait: Duration::from_micros(order.wait_us),
+                last: None,
                 socket: socket.try_clone().map_err(|error| error.to_string())?,
                 server: order.to,
                 guest: GUEST.into(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use uc_experiment::CouplingRules;
 use uc_lab::CongestionControls;
 use uc_lab::netns::Namespace;
 use uc_lab::wiring;
@@ -38,7 +39,8 @@ pub fn set_up(set_up: &SetUp) -> Done<CongestionControls> {
         modules::load(Path::new(MODULES), &format!("tcp_{name}"))
             .map_err(|error| error.to_string())?;
     }
-    CongestionControls::for_names(&names).map_err(text)
+    // A machine's coupling is not the lab's affair: the kernel there has its own maps.
+    CongestionControls::for_names(&names, &CouplingRules::default()).map_err(text)
 }
 
 /// `/proc/net/snmp` and `/proc/net/netstat`: by section, as `Tcp_RetransSegs`.
