@@ -71,7 +71,7 @@ pub fn run_case(
     progress(Progress::Building);
     let plan = Plan::new(experiment, case)?;
     let sample = Duration::from_nanos(experiment.sample.0.max(1));
-    let lab = Lab::build(&plan, &experiment.network, repetition.seed, sample)?;
+    let lab = Lab::build(&plan, &experiment.network_of(case), repetition.seed, sample)?;
     lab.attach(&plan, ports)?;
     let run = Run {
         experiment,

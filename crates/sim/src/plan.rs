@@ -9,6 +9,7 @@ use uc_experiment::{Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, P
 use uc_net::random::Stream;
 use uc_net::{HostId, LinkId, Nanos, Node, Topology};
 
+use crate::epochs;
 use crate::error::SimError;
 use crate::layout::{Layout, layout};
 use crate::membership::Memberships;
@@ -64,7 +65,7 @@ impl Plan {
             });
         }
         let hosts = Placement::new(experiment, case)?;
-        let network = layout(&experiment.network, &hosts.places)?;
+        let network = layout(&experiment.network_of(case), &hosts.places)?;
         let mut planner = Planner {
             experiment,
             network: &network,
@@ -76,6 +77,7 @@ impl Plan {
             receiver_policy: case.receiver_law.map(receiver_policy),
             starts: Stream::new(seed, "traffic/start"),
             pattern: Stream::new(seed, "traffic/pattern"),
+            epochs: Stream::new(seed, "traffic/epochs"),
             memberships: Memberships::new(&case.coupling),
             flows: Vec::new(),
             labels: Vec::new(),
@@ -124,6 +126,8 @@ struct Planner<'a> {
     starts: Stream,
     /// What patterns leave to chance.
     pattern: Stream,
+    /// What epochs do.
+    epochs: Stream,
     memberships: Memberships<'a>,
     flows: Vec<FlowPlan>,
     labels: Vec<Label>,
@@ -152,13 +156,15 @@ impl<'a> Planner<'a> {
         }
         let guest_config = Arc::new(guest_config);
         let policy = group.law.map(|law| port_policy(law, group, stack));
-        let application = Application::of(group, number);
+        let mut turns = epochs::turns(group, &mut self.epochs).into_iter();
         for (guest, &host) in hosts.iter().enumerate() {
             let coupling = group.coupling.as_ref();
             let membership = coupling.map(|coupling| self.memberships.join(coupling));
             for flow in 0..group.flows {
                 let index = guest as u32 * group.flows + flow;
-                let start = self.start(group);
+                let turns = turns.next().unwrap_or_default();
+                let start = turns.first().copied();
+                let start = start.unwrap_or_else(|| self.start(group));
                 let topology = self.experiment.network.topology;
                 let receivers = receivers(group, topology, host, &mut self.pattern)?;
                 let receivers = receivers.iter().map(|&place| self.network.receivers[place]);
@@ -173,7 +179,7 @@ impl<'a> Planner<'a> {
                     membership,
                     start,
                     stop: group.stop.map(|stop| Nanos(stop.0)),
-                    application: application.clone(),
+                    application: Application::of(group, number, turns),
                 });
                 self.labels.push(Label {
                     group: group.name.clone(),

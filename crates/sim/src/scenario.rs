@@ -71,6 +71,8 @@ pub enum Application {
     },
     /// The receiver asks, the guest answers, over one connection.
     Exchange(Exchange),
+    /// Transfers at given moments, each over a connection of its own.
+    Epochs(Epochs),
     /// Connections of their own for transfers that arrive as a Poisson process.
     Web {
         /// Mean time between two arrivals.
@@ -89,8 +91,9 @@ pub enum Application {
 }
 
 impl Application {
-    /// What the flows of a group carry, which is number `number` of its case.
-    pub fn of(group: &Guests, number: usize) -> Application {
+    /// What a flow of a group carries, which is number `number` of its case. `turns`: when its
+    /// transfers begin, where they begin in epochs.
+    pub fn of(group: &Guests, number: usize, turns: Vec<Nanos>) -> Application {
         use uc_experiment::Application as Written;
         match &group.application {
             Written::Bulk => Application::Bulk,
@@ -120,6 +123,11 @@ impl Application {
                 gap: Nanos::ZERO,
                 barrier: Some(number),
             }),
+            Written::Epochs { size, request, .. } => Application::Epochs(Epochs {
+                bytes: size.0.into(),
+                request_bytes: request.map(|request| request.0.into()),
+                turns,
+            }),
             Written::Web { rate, sizes } => Application::Web {
                 mean_gap: Nanos((1e9 / rate).round() as u64),
                 sizes: sizes.clone(),
@@ -130,6 +138,18 @@ impl Application {
             },
         }
     }
+}
+
+/// Transfers at given moments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Epochs {
+    /// Payload of one.
+    pub bytes: u64,
+    /// Payload of the request for one, by the receiver, which then opens the connection; where
+    /// absent the guest opens it and sends.
+    pub request_bytes: Option<u64>,
+    /// When they begin, rising.
+    pub turns: Vec<Nanos>,
 }
 
 /// Requests and responses.
