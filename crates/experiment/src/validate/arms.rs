@@ -103,6 +103,7 @@ fn check_live_case(key: &str, case: &Case) -> Check {
             ("start_spread", guests.start_spread.0 > 0),
             ("stop", guests.stop.is_some()),
             ("coupling", guests.coupling.is_some()),
+            ("start_law", guests.start_law.is_some()),
         ] {
             if is_set {
                 return Err(only(format!("{key}.{name}"), name, Arm::Sim));
