@@ -9,7 +9,7 @@
 //! 1. [`port`]: the C core on a guest's port.
 //! 2. [`packet`], [`end`], [`timers`], [`hosts`]: connections on the network under one clock; what
 //!    [`instruments`] see at a sender ([`packet_times`], [`exact`]).
-//!    [`coupling`]: guests that share a window.
+//!    [`coupling`]: guests that share a window. [`start`]: how flows begin.
 //! 3. [`scenario`], [`app`], [`world`]: what the flows carry.
 //! 4. [`stack`], [`placement`], [`layout`], [`membership`], [`epochs`],
 //!    [`plan`]: from an experiment to a scenario.
@@ -35,6 +35,7 @@ pub mod run;
 pub mod sampler;
 pub mod scenario;
 pub mod stack;
+pub mod start;
 pub mod timers;
 pub mod unfinished;
 pub mod world;

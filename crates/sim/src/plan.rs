@@ -4,8 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use uc_core::watch::StartPolicy;
 use uc_core::{Policy, consts};
-use uc_experiment::{Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Profile, Stack};
+use uc_experiment::{
+    Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Profile, Stack, StartLaw, Watch,
+};
 use uc_net::random::Stream;
 use uc_net::{HostId, LinkId, Nanos, Node, Topology};
 
@@ -156,6 +159,9 @@ impl<'a> Planner<'a> {
         }
         let guest_config = Arc::new(guest_config);
         let policy = group.law.map(|law| port_policy(law, group, stack));
+        let start_policy = group
+            .start_law
+            .map(|StartLaw::Watch| start_policy(&group.watch, &self.experiment.network));
         let mut turns = epochs::turns(group, &mut self.epochs).into_iter();
         for (guest, &host) in hosts.iter().enumerate() {
             let coupling = group.coupling.as_ref();
@@ -176,6 +182,7 @@ impl<'a> Planner<'a> {
                     receiver_config: Arc::clone(&self.receiver_config),
                     policy,
                     receiver_policy: self.receiver_policy,
+                    start_policy,
                     membership,
                     start,
                     stop: group.stop.map(|stop| Nanos(stop.0)),
@@ -250,6 +257,28 @@ pub fn policy(law: Law, profile: Profile, parameters: &Parameters) -> Policy {
             .target_range
             .map_or(usual.target_range_us, whole_us),
         ..usual
+    }
+}
+
+/// The core's policy for the start `watch`. Turns come at the rate of the link to a receiver.
+fn start_policy(watch: &Watch, network: &uc_experiment::Network) -> StartPolicy {
+    let usual = StartPolicy::usual();
+    let us = |time: Option<uc_experiment::Nanos>, otherwise| time.map_or(otherwise, whole_us);
+    let last_link = match network.topology {
+        uc_experiment::Topology::Star | uc_experiment::Topology::Switch { .. } => network.rate,
+        _ => network.access_rate(),
+    };
+    StartPolicy {
+        probes: watch.probes.unwrap_or(usual.probes),
+        least_segments: watch.least.unwrap_or(usual.least_segments),
+        rounds: watch.rounds.unwrap_or(usual.rounds),
+        observe: watch.observe.into(),
+        span_us: us(watch.span, usual.span_us),
+        fresh_us: us(watch.fresh, usual.fresh_us),
+        idle_us: us(watch.idle, usual.idle_us),
+        wait_us: us(watch.wait, usual.wait_us),
+        burst_bytes: watch.burst.map_or(usual.burst_bytes, |bytes| bytes.0),
+        pace_bytes_per_s: watch.pace.unwrap_or(last_link).0 / 8,
     }
 }
 

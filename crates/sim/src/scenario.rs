@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use uc_core::Policy;
+use uc_core::watch::StartPolicy;
 use uc_experiment::application::Sizes;
 use uc_experiment::{Guests, Pattern};
 use uc_net::{HostId, Nanos, Topology};
@@ -47,6 +48,8 @@ pub struct FlowPlan {
     pub policy: Option<Policy>,
     /// The same of the receivers' ports.
     pub receiver_policy: Option<Policy>,
+    /// How its connections start, where that is `watch`; at both ends.
+    pub start_policy: Option<StartPolicy>,
     /// Its place in the coupled groups; none for one that keeps its own window.
     pub membership: Option<Membership>,
     /// When it begins.

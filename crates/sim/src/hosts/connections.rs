@@ -15,6 +15,7 @@ use crate::instruments::Instruments;
 use crate::packet::{Address, CONNECTIONS_MAX};
 use crate::port::Port;
 use crate::scenario::FlowPlan;
+use crate::start::{StartCounts, StartEnd};
 
 impl Hosts {
     /// Has one of the two sides open a connection between the guest of `plan`, which is number
@@ -79,6 +80,10 @@ impl Hosts {
         let mut end = self.fresh_end(slot.end(Side::Guest), flow, hosts, connection, plan.policy);
         end.coupled = plan.membership.map(|at| Box::new(Coupled::new(at)));
         end.instruments = Some(Box::new(Instruments::new(plan.policy.as_ref())));
+        end.start = plan.start_policy.map(|policy| {
+            let timer = self.start_timer(slot.end(Side::Guest));
+            Box::new(StartEnd::sending(policy, timer))
+        });
         end
     }
 
@@ -102,7 +107,12 @@ impl Hosts {
     ) -> End {
         let connection = self.connection(&plan.receiver_config, opens);
         let (place, hosts) = (slot.end(Side::Receiver), (receiver, plan.guest));
-        self.fresh_end(place, flow, hosts, connection, plan.receiver_policy)
+        let mut end = self.fresh_end(place, flow, hosts, connection, plan.receiver_policy);
+        end.start = plan.start_policy.map(|policy| {
+            let timer = self.start_timer(place);
+            Box::new(StartEnd::receiving(policy, timer))
+        });
+        end
     }
 
     /// An end on the first of two hosts, whose peer is on the other.
@@ -187,6 +197,7 @@ impl Hosts {
             what(tcp, now, &mut out)
         });
         self.couple(place);
+        self.start_sends(place);
         let end = &mut self.ends[place];
         self.timers.keep(end.timer, end.connection.deadline());
     }
@@ -224,6 +235,11 @@ impl Hosts {
     /// The round-trip times of a flow's packets, in nanoseconds; none if they were never wanted.
     pub fn packet_rtts(&self, flow: usize) -> Option<&Histogram> {
         self.rtts.of(flow)
+    }
+
+    /// What flows that start by `watch` have done.
+    pub fn start_counts(&self) -> StartCounts {
+        self.starts.counts()
     }
 
     /// How much has happened: packets that reached hosts, and timers that rang.
