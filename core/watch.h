@@ -10,6 +10,10 @@
  *   X_UM + X_M/2   segments at once (cor. 4.2.2), and
  *   X_M/2          when the first of them have arrived (lemma 4.3).
  *
+ * The half that waits makes room for others that start into the same queue. Where that queue is at
+ * the receiving host's own link, the host sees them all, and each has its turn: there nothing is
+ * gained by halves, and the whole is given at once.
+ *
  * After that, data are the probes: each segment that arrives earns the next one, a marked one half
  * of it a round later. So no more is under way than was measured to fit, and less at one time where
  * there are marks.
@@ -39,8 +43,8 @@
 #include "watch/probe.h"
 
 struct uc_watch_answer {
-	__u32 grant_bytes; /* this packet gives the first window, of so much: ask for its turn;
-			    * 0: it needn't wait */
+	__u32 grant_bytes; /* this packet gives the first window, which takes so much of its
+			    * link's time: ask for its turn; 0: it needn't wait */
 	__u16 window;      /* the header's field, unscaled */
 	__u16 pad;
 };
@@ -78,10 +82,11 @@ static __always_inline void uc_watch_measure(const struct uc_watch_flow *flow,
 /* The first window, in bytes, and what is owed behind it. */
 static __always_inline __u32 uc_watch_first(struct uc_watch_flow *flow,
 					    const struct uc_watch_policy *policy,
-					    const struct uc_watch_path *path, __u32 random)
+					    const struct uc_watch_path *path, __u8 turns,
+					    __u32 random)
 {
 	/* of an odd number the middle one goes in either batch, each as likely (thm. 4.2) */
-	__u32 half = (path->marked + (random & 1)) / 2;
+	__u32 half = turns ? path->marked : (path->marked + (random & 1)) / 2;
 	__u32 segments = path->unmarked + half;
 
 	flow->owed_halves = 2 * (path->marked - half);
@@ -89,16 +94,59 @@ static __always_inline __u32 uc_watch_first(struct uc_watch_flow *flow,
 	return uc_watch_min(segments, 65535 / flow->mss_bytes) * flow->mss_bytes;
 }
 
-/* No packet of the guest has given a window yet: this one does. */
-static __always_inline void uc_watch_begin(struct uc_watch_flow *flow,
-					   const struct uc_watch_policy *policy,
-					   struct uc_watch_path *path,
-					   const struct uc_segment *segment, __u64 now_ns,
-					   __u32 random)
+/*
+ * Flows to one host mostly look like those before them, and many are shorter than their first
+ * window. How much of it they use is learned, up at once and down slowly.
+ */
+static __always_inline void uc_watch_note_use(struct uc_watch_flow *flow,
+					      struct uc_watch_path *path,
+					      const struct uc_segment *segment)
 {
+	__u32 bytes = flow->una - flow->start, used;
+	/* the guest closes: its peer has said all, or is asked to */
+	__u8 closed = !!(segment->flags & UC_FIN);
+
+	if (flow->bits & UC_WATCH_MEASURED || (!closed && bytes < flow->first_bytes))
+		return;
+	flow->bits |= UC_WATCH_MEASURED;
+	bytes = uc_watch_min(bytes, flow->first_bytes);
+	used = (bytes + flow->mss_bytes - 1) / flow->mss_bytes;
+	if (used < path->used)
+		used = (3 * path->used + used) / 4;
+	path->used = uc_watch_max(used, 1);
+}
+
+/*
+ * What a first window takes of its link's time, in bytes. Of a link that is full half is for the
+ * flows that have filled it: they give way only when marks have come back to them. Where nobody
+ * told the host what arrives, marks tell it.
+ */
+static __always_inline __u32 uc_watch_charge(const struct uc_watch_flow *flow,
+					     const struct uc_watch_policy *policy,
+					     const struct uc_watch_path *path,
+					     const struct uc_watch_bucket *bucket, __u64 now_ns)
+{
+	__u32 bytes = flow->first_bytes, probes = path->marked + path->unmarked;
+
+	if (path->used)
+		bytes = uc_watch_min(bytes, path->used * flow->mss_bytes);
+	if (uc_watch_is_full(bucket, policy, now_ns))
+		return 2 * bytes;
+	return bytes + bytes * path->marked / (probes | !probes);
+}
+
+/* No packet of the guest has given a window yet: this one does. */
+static __always_inline void
+uc_watch_begin(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
+	       struct uc_watch_path *path, const struct uc_watch_bucket *bucket,
+	       const struct uc_segment *segment, __u64 now_ns, __u32 random)
+{
+	__u8 turns = uc_watch_is_full(bucket, policy, now_ns);
+
 	uc_watch_agree(flow);
 	uc_watch_measure(flow, policy, path, now_ns);
-	flow->first_bytes = uc_watch_first(flow, policy, path, random);
+	flow->first_bytes = uc_watch_first(flow, policy, path, turns, random);
+	flow->start = segment->ack;
 	flow->una = segment->ack;
 	flow->edge = segment->ack + flow->first_bytes;
 	flow->given = segment->ack;
@@ -182,13 +230,13 @@ static __always_inline __u16 uc_watch_field(struct uc_watch_flow *flow,
 
 /*
  * A segment of the guest, on its way to the one that sends the data. `path`: the receiving host's
- * record of it. `random`: any word. What is returned is never 0, and never above the receiver's
- * window unless that is so itself.
+ * record of it. `bucket`: its link's. `random`: any word. What is returned is never 0, and never
+ * above the receiver's window unless that is so itself.
  */
 static __always_inline struct uc_watch_answer
 uc_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
-		    struct uc_watch_path *path, const struct uc_segment *segment, __u64 now_ns,
-		    __u32 random)
+		    struct uc_watch_path *path, const struct uc_watch_bucket *bucket,
+		    const struct uc_segment *segment, __u64 now_ns, __u32 random)
 {
 	struct uc_watch_answer answer = {.window = segment->window};
 	__u8 syn = !!(segment->flags & UC_SYN), first;
@@ -200,15 +248,18 @@ uc_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *po
 		return answer;
 	first = flow->stage == UC_WATCH_COUNTING;
 	if (first)
-		uc_watch_begin(flow, policy, path, segment, now_ns, random);
+		uc_watch_begin(flow, policy, path, bucket, segment, now_ns, random);
 	else if (flow->stage == UC_WATCH_ROUNDS && !syn)
 		uc_watch_advance(flow, policy, path, segment->ack, now_ns);
+	else if (uc_after(segment->ack, flow->una))
+		flow->una = segment->ack;
+	uc_watch_note_use(flow, path, segment);
 	if (policy->observe)
 		return answer;
 	if (flow->stage == UC_WATCH_ROUNDS)
 		answer.window = uc_watch_field(flow, segment, syn ? 0 : flow->wscale);
 	if (first)
-		answer.grant_bytes = flow->first_bytes;
+		answer.grant_bytes = uc_watch_charge(flow, policy, path, bucket, now_ns);
 	return answer;
 }
 

@@ -8,6 +8,9 @@
  * given so far would have arrived at the bucket's rate. A window may be given as long as that lies
  * no more than a burst ahead. Nobody waits longer than policy says: what is given then is given
  * early, and leaves no debt behind.
+ *
+ * A home that tells it what arrives (uc_watch_heard) also knows whether it is this link that is
+ * full. Then marks tell of this link's queue, into which all that starts comes in turns.
  */
 #ifndef UC_WATCH_BUCKET_H
 #define UC_WATCH_BUCKET_H
@@ -16,11 +19,45 @@
 
 struct uc_watch_bucket {
 	__u64 turn_ns;
+	__u64 period_ns;  /* since when arrivals are counted */
+	__u32 bytes;      /* that have arrived in this period */
+	__u32 last_bytes; /* in the one before, which was as long as a burst takes */
 };
 
 static __always_inline __u64 uc_watch_cost_ns(const struct uc_watch_policy *policy, __u32 bytes)
 {
 	return (__u64)bytes * 1000000000ULL / policy->pace_bytes_per_s;
+}
+
+/* `bytes` have come to the link's host, of whatever flow; to be told in the order of time. */
+static __always_inline void uc_watch_heard(struct uc_watch_bucket *bucket,
+					   const struct uc_watch_policy *policy, __u32 bytes,
+					   __u64 now_ns)
+{
+	__u64 length_ns, age_ns = now_ns - bucket->period_ns;
+
+	if (!policy->pace_bytes_per_s)
+		return;
+	length_ns = uc_watch_cost_ns(policy, policy->burst_bytes);
+	if (age_ns >= length_ns) {
+		bucket->last_bytes = age_ns < 2 * length_ns ? bucket->bytes : 0;
+		bucket->bytes = 0;
+		bucket->period_ns = now_ns;
+	}
+	bucket->bytes += bytes;
+}
+
+/* Has the link been full, or nearly so, in the last period? */
+static __always_inline __u8 uc_watch_is_full(const struct uc_watch_bucket *bucket,
+					     const struct uc_watch_policy *policy, __u64 now_ns)
+{
+	__u32 most_bytes = uc_watch_max(bucket->bytes, bucket->last_bytes);
+
+	if (!policy->pace_bytes_per_s || !policy->burst_bytes)
+		return 0;
+	if (now_ns - bucket->period_ns >= 2 * uc_watch_cost_ns(policy, policy->burst_bytes))
+		return 0;
+	return most_bytes >= policy->burst_bytes / 4 * 3;
 }
 
 /* How long the packet waits that gives `grant_bytes`. To be asked once for each flow. */

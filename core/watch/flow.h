@@ -21,9 +21,11 @@ enum uc_watch_stage {
 #define UC_WATCH_STAMPS_GUEST 0x04 /* timestamps: 12 bytes of each segment */
 #define UC_WATCH_STAMPS_PEER  0x08
 #define UC_WATCH_CLEAN        0x10 /* no probe was marked or lost */
+#define UC_WATCH_MEASURED     0x20 /* what it used of its first window is in the path\'s record */
 
 struct uc_watch_flow {
 	__u32 seen;          /* probes by their index: a copy counts once */
+	__u32 start;         /* where the data begin: the ACK number of the first window */
 	__u32 una;           /* the furthest ACK number of the guest */
 	__u32 edge;          /* where the counts let the peer send to, at a segment's end */
 	__u32 given;         /* the furthest edge that any window gave; never taken back */

@@ -17,6 +17,10 @@
 
 #include "policy.h"
 
+/* The paper has probes take half of a round-trip time. That is what every flow then pays, and they
+ * see no more of the queue than in a thirty-second of it. */
+#define UC_WATCH_SPAN_PART 32
+
 /* How many probes; 0: let the packet pass. The path counts as measured from now on, so that of many
  * flows that begin together one has it probed. */
 static __always_inline __u32 uc_watch_probes(const struct uc_watch_policy *policy,
@@ -40,7 +44,7 @@ static __always_inline __u32 uc_watch_span_ns(const struct uc_watch_policy *poli
 	__u32 span_us = uc_watch_min(policy->span_us, UC_WATCH_SPAN_MAX_US);
 
 	if (path->rtt_us)
-		span_us = uc_watch_min(span_us, path->rtt_us / 2);
+		span_us = uc_watch_min(span_us, path->rtt_us / UC_WATCH_SPAN_PART);
 	return span_us * 1000;
 }
 
@@ -66,7 +70,8 @@ static __always_inline void uc_watch_answered(const struct uc_watch_policy *poli
 					      __u16 mss_bytes, __u64 rtt_ns)
 {
 	__u32 probes = uc_watch_probe_count(policy);
-	__u32 segments = window_bytes / (mss_bytes | !mss_bytes);
+	/* to the nearest: options take their part of each segment */
+	__u32 segments = (window_bytes + mss_bytes / 2) / (mss_bytes | !mss_bytes);
 	__u64 rtt_us = rtt_ns / 1000;
 
 	path->rtt_us = rtt_us < 1U << 31 ? rtt_us : 1U << 31;

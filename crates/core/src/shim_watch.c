@@ -12,8 +12,11 @@ void uc_shim_watch_echoed(struct uc_watch_path *path);
 __u8 uc_shim_watch_probe(struct uc_watch_flow *flow, __u8 index, __u8 probes, __u8 ecn);
 void uc_shim_watch_to_guest(struct uc_watch_flow *flow, const struct uc_segment *segment);
 void uc_shim_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
-			      struct uc_watch_path *path, const struct uc_segment *segment,
-			      __u64 now_ns, __u32 random, struct uc_watch_answer *answer);
+			      struct uc_watch_path *path, const struct uc_watch_bucket *bucket,
+			      const struct uc_segment *segment, __u64 now_ns, __u32 random,
+			      struct uc_watch_answer *answer);
+void uc_shim_watch_heard(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
+			 __u32 bytes, __u64 now_ns);
 __u64 uc_shim_watch_wait_ns(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
 			    __u32 grant_bytes, __u64 now_ns);
 
@@ -55,14 +58,21 @@ void uc_shim_watch_to_guest(struct uc_watch_flow *flow, const struct uc_segment 
 }
 
 void uc_shim_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
-			      struct uc_watch_path *path, const struct uc_segment *segment,
-			      __u64 now_ns, __u32 random, struct uc_watch_answer *answer)
+			      struct uc_watch_path *path, const struct uc_watch_bucket *bucket,
+			      const struct uc_segment *segment, __u64 now_ns, __u32 random,
+			      struct uc_watch_answer *answer)
 {
-	*answer = uc_watch_from_guest(flow, policy, path, segment, now_ns, random);
+	*answer = uc_watch_from_guest(flow, policy, path, bucket, segment, now_ns, random);
 }
 
 __u64 uc_shim_watch_wait_ns(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
 			    __u32 grant_bytes, __u64 now_ns)
 {
 	return uc_watch_wait_ns(bucket, policy, grant_bytes, now_ns);
+}
+
+void uc_shim_watch_heard(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
+			 __u32 bytes, __u64 now_ns)
+{
+	uc_watch_heard(bucket, policy, bytes, now_ns);
 }

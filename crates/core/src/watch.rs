@@ -25,17 +25,17 @@ pub mod consts {
 }
 
 impl StartPolicy {
-    /// The paper's numbers where it has some: ten probes within 50 µs, half of its round-trip time.
-    /// No turns: only the operator knows the rate of a link.
+    /// The paper's ten probes, within less than its half of a round trip (`docs/hwatch.md` has the
+    /// measurements). No turns: only the operator knows the rate of a link.
     pub fn usual() -> StartPolicy {
         StartPolicy {
             probes: 10,
             least_segments: 2,
             rounds: 8,
             observe: 0,
-            span_us: 50,
+            span_us: 16,
             fresh_us: 1_000,
-            idle_us: 100_000,
+            idle_us: 1_000_000,
             wait_us: 20_000,
             burst_bytes: 32 * 1_514,
             pace_bytes_per_s: 0,
@@ -100,7 +100,7 @@ impl Start {
     pub fn leaves(
         &mut self,
         policy: &StartPolicy,
-        path: &mut Path,
+        (path, bucket): (&mut Path, &Bucket),
         segment: &Segment,
         now_ns: u64,
         random: u32,
@@ -108,13 +108,28 @@ impl Start {
         let mut answer = Answer::default();
         // SAFETY: all pointers are valid for the call and the C side keeps none of them.
         unsafe {
-            sys::uc_shim_watch_from_guest(self, policy, path, segment, now_ns, random, &mut answer);
+            sys::uc_shim_watch_from_guest(
+                self,
+                policy,
+                path,
+                bucket,
+                segment,
+                now_ns,
+                random,
+                &mut answer,
+            );
         }
         answer
     }
 }
 
 impl Bucket {
+    /// `bytes` have come to the link's host, of whatever flow.
+    pub fn heard(&mut self, policy: &StartPolicy, bytes: u32, now_ns: u64) {
+        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        unsafe { sys::uc_shim_watch_heard(self, policy, bytes, now_ns) }
+    }
+
     /// How long the packet waits that gives a first window of `grant_bytes`.
     pub fn wait_ns(&mut self, policy: &StartPolicy, grant_bytes: u32, now_ns: u64) -> u64 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.

@@ -27,14 +27,14 @@ pub struct Watch {
     /// Rounds of data after which a start is over at the latest, 1 to 255. Default 8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u8>,
-    /// All probes of a flow leave within this, and within half of the path's round-trip time where
-    /// that is known; up to 50ms. Default 50us.
+    /// All probes of a flow leave within this, and within 1/32 of the path's round-trip time where
+    /// that is known; up to 50ms. Default 16us.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub span: Option<Nanos>,
     /// How long after it was measured a path isn't probed again. Default 1ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fresh: Option<Nanos>,
-    /// The same, where it was found without a mark. Default 100ms.
+    /// The same, where it was found without a mark. Default 1s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Nanos>,
     /// The longest that a flow's first window waits for its turn, up to 500ms. Default 20ms.

@@ -173,6 +173,10 @@ impl Hosts {
         if end.route.address != packet.to {
             return None;
         }
+        if self.starts.is_used() {
+            let bytes = uc_net::Packet::size_bytes(packet);
+            self.starts.heard(end.route.from, bytes, self.now);
+        }
         if end.start.is_some() && self.start_hears(place, packet) {
             return None;
         }

@@ -21,7 +21,8 @@ use crate::timers::TimerId;
 #[derive(Debug)]
 pub struct Starts {
     paths: BTreeMap<(HostId, HostId), Path>,
-    buckets: BTreeMap<HostId, Bucket>,
+    /// Of hosts that have received a flow with a start: their link's bucket, and its policy.
+    links: BTreeMap<HostId, (Bucket, StartPolicy)>,
     /// The timers of ends that ever had a start, by their place.
     timers: BTreeMap<usize, TimerId>,
     random: Stream,
@@ -72,7 +73,7 @@ impl Starts {
     pub fn new(seed: u64) -> Starts {
         Starts {
             paths: BTreeMap::new(),
-            buckets: BTreeMap::new(),
+            links: BTreeMap::new(),
             timers: BTreeMap::new(),
             random: Stream::new(seed, "hosts/watch"),
             counts: StartCounts::default(),
@@ -87,6 +88,19 @@ impl Starts {
     /// The end in this place has that timer from now on.
     pub fn keep_timer(&mut self, place: usize, timer: TimerId) {
         self.timers.insert(place, timer);
+    }
+
+    /// Whether any flow has a start.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        !self.timers.is_empty()
+    }
+
+    /// A packet of any flow has come to this host.
+    pub fn heard(&mut self, host: HostId, bytes: u32, now: Nanos) {
+        if let Some((bucket, policy)) = self.links.get_mut(&host) {
+            bucket.heard(policy, bytes, now.0);
+        }
     }
 
     /// What was counted so far.
@@ -322,10 +336,11 @@ fn gives(
     hosts: &mut Starts,
 ) -> u64 {
     let path = hosts.paths.entry(ends).or_default();
+    let (bucket, _) = hosts.links.entry(ends.0).or_insert((Bucket::default(), *policy));
     let parsed = parse(segment, FROM_GUEST);
-    let answer = start.leaves(policy, path, &parsed, now.0, hosts.random.bits32());
+    let random = hosts.random.bits32();
+    let answer = start.leaves(policy, (path, bucket), &parsed, now.0, random);
     segment.window = answer.window;
-    let bucket = hosts.buckets.entry(ends.0).or_default();
     let wait_ns = bucket.wait_ns(policy, answer.grant_bytes, now.0);
     hosts.counts.waited += u64::from(wait_ns > 0);
     hosts.counts.waited_ns += wait_ns;
