@@ -28,7 +28,7 @@ static __always_inline __u8 uc_is_syn_ack(const struct uc_segment *segment)
 	return (segment->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == (UC_SYN | UC_ACK);
 }
 
-/* A SYN or SYN-ACK of the guest: does it wait? `wait_ns`: so it does in any case. */
+/* A SYN, SYN-ACK or request of the guest: does it wait, for probes or (`wait_ns`) for its turn? */
 static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc_key *key,
 					  const struct uc_watch_port *port,
 					  const struct uc_watch_control *say, __u8 probes,
@@ -36,17 +36,21 @@ static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc
 {
 	struct uc_hold hold = {.wait_ns = wait_ns};
 	enum uc_watch_event event = UC_EVENT_HELD;
+	__u8 waits = wait_ns > 0;
 
-	if (bpf_map_lookup_elem(&held, key))
+	if (bpf_map_lookup_elem(&held, key)) {
 		event = UC_EVENT_REPEATED;
-	else if (now_ns >= say->alive_until_ns)
+		waits = 0;
+	} else if (now_ns >= say->alive_until_ns) {
 		event = UC_EVENT_NOBODY;
-	else if (probes && uc_is_allowed(port, key->port, now_ns))
-		event = uc_hold_probes(key, port, now_ns, &hold);
-	else if (probes)
+		waits = 0;
+	} else if (probes && !uc_is_allowed(port, key->port, now_ns)) {
 		event = UC_EVENT_OVER_RATE;
-	if (event == UC_EVENT_HELD ||
-	    (event >= UC_EVENT_OVER_RATE && wait_ns && event != UC_EVENT_REPEATED))
+	} else if (probes) {
+		event = uc_hold_probes(key, port, now_ns, &hold);
+		waits |= event == UC_EVENT_HELD;
+	}
+	if (waits)
 		event = uc_hold(skb, key, &hold, now_ns);
 	uc_count_event(event);
 	if (event == UC_EVENT_HELD)
@@ -56,7 +60,7 @@ static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc
 	return TC_ACT_UNSPEC;
 }
 
-/* The window that the core wants; how long a SYN-ACK waits with it. */
+/* The window that the core wants; how long the packet waits with it. */
 static __always_inline __u64 uc_watch_windows(struct __sk_buff *skb, const struct uc_offsets *at,
 					      const struct uc_key *key,
 					      const struct uc_watch_port *port,
@@ -64,17 +68,16 @@ static __always_inline __u64 uc_watch_windows(struct __sk_buff *skb, const struc
 {
 	struct uc_watch_answer answer = {};
 	struct uc_edit edit = uc_edit_none(segment);
+	__u64 wait_ns = 0;
 
-	if (!uc_start_from_guest(key, port, segment, now_ns, &answer))
+	if (!uc_start_from_guest(key, port, segment, now_ns, &answer, &wait_ns))
 		return 0;
 	if (answer.window != segment->window) {
 		edit.window = answer.window;
 		uc_count_event(uc_write(skb, at, segment, &edit) ? UC_EVENT_EDIT_FAILED
 								 : UC_EVENT_WINDOW);
 	}
-	if (!answer.grant_bytes || !(segment->flags & UC_SYN))
-		return 0;
-	return uc_start_wait_ns(port, key->port, answer.grant_bytes, now_ns);
+	return wait_ns;
 }
 
 SEC("tcx/ingress")
@@ -120,9 +123,9 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 		return uc_watch_opens(skb, &key, port, say, 1, 0, now_ns);
 	}
 	wait_ns = uc_watch_windows(skb, &at, &key, port, &segment, now_ns);
-	if (syn_ack && (wait_ns || port->data & UC_DATA_FROM_SERVER))
-		return uc_watch_opens(skb, &key, port, say, port->data & UC_DATA_FROM_SERVER,
-				      wait_ns, now_ns);
+	if (wait_ns || (syn_ack && port->data & UC_DATA_FROM_SERVER))
+		return uc_watch_opens(skb, &key, port, say,
+				      syn_ack && port->data & UC_DATA_FROM_SERVER, wait_ns, now_ns);
 	return TC_ACT_UNSPEC;
 }
 
@@ -145,6 +148,7 @@ int uc_watch_to_guest_port(struct __sk_buff *skb)
 	port = bpf_map_lookup_elem(&watched, &key.port);
 	if (!port)
 		return TC_ACT_UNSPEC;
+	uc_start_heard(port, key.port, skb->len, now_ns);
 	event = uc_probe_arrives(skb, say, now_ns);
 	if (event != UC_EVENT_NONE) {
 		uc_count_event(event);

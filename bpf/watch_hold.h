@@ -51,8 +51,8 @@ static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const 
 	__u32 zero = 0, bytes = skb->len;
 	struct uc_held *copy = bpf_map_lookup_elem(&scratch, &zero);
 
-	/* a VLAN's tag, which stands beside the frame, would be lost */
-	if (!copy || skb->vlan_present)
+	/* what stands beside the frame would be lost: a VLAN's tag, how to cut it into segments */
+	if (!copy || skb->vlan_present || skb->gso_size)
 		return UC_EVENT_NO_ROOM;
 	/* the compiler must not take the bounds for another number's */
 	asm volatile("" : "+r"(bytes));

@@ -46,11 +46,12 @@ struct uc_watch_control {
 	__u32 pad;
 };
 
-/* Longest frame that is held: Ethernet, IPv4 with options or IPv6, TCP with options. */
-#define UC_HELD_FRAME_BYTES 144
+/* Longest frame that is held: a SYN has no more than 134 bytes, but a request may fill a segment.
+ */
+#define UC_HELD_FRAME_BYTES 1536
 
-/* A segment of a handshake that waits in user space. The table outlives the process that works on
- * it: whoever comes next finds what it left. */
+/* A segment of a handshake, or the request behind it, that waits in user space. The table outlives
+ * the process that works on it: whoever comes next finds what it left. */
 struct uc_held {
 	__u64 held_ns;
 	__u64 wait_ns; /* it leaves so much later, and not before its probes have */
@@ -74,7 +75,8 @@ struct uc_watch_slot {
 	struct bpf_spin_lock lock;
 	__u32 connection; /* the sequence number of its SYN */
 	__u64 seen_ns;
-	__u8 closed; /* a FIN or RST was seen: its ports may be used again */
+	__u64 turn_ns; /* when it may have its first window; 0: it need not wait */
+	__u8 closed;   /* a FIN or RST was seen: its ports may be used again */
 	__u8 pad[7];
 	struct uc_watch_flow flow;
 };

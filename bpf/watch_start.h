@@ -31,6 +31,7 @@ static __always_inline void uc_start_anew(struct uc_watch_slot *slot, __u32 conn
 {
 	__builtin_memset(&slot->flow, 0, sizeof(slot->flow));
 	slot->connection = connection;
+	slot->turn_ns = 0;
 	slot->closed = 0;
 }
 
@@ -82,14 +83,17 @@ static __always_inline void uc_start_to_guest(const struct uc_key *key,
 static __always_inline int uc_start_from_guest(const struct uc_key *key,
 					       const struct uc_watch_port *port,
 					       const struct uc_segment *segment, __u64 now_ns,
-					       struct uc_watch_answer *answer)
+					       struct uc_watch_answer *answer, __u64 *wait_ns)
 {
 	struct uc_watch_slot *slot = bpf_map_lookup_elem(&starts, key);
+	struct uc_watch_allowance *allowance = bpf_map_lookup_elem(&allowances, &key->port);
 	__u32 random = bpf_get_prandom_u32();
+	struct uc_watch_bucket bucket;
 	struct uc_watch_path path = {};
 	struct uc_path_slot *record;
+	__u64 turn_ns;
 
-	if (!slot)
+	if (!slot || !allowance)
 		return 0;
 	record = uc_path_for(key, UC_PATH_IN);
 	if (record) {
@@ -97,32 +101,50 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 		path = record->path;
 		bpf_spin_unlock(&record->lock);
 	}
+	bpf_spin_lock(&allowance->lock);
+	bucket = allowance->bucket;
+	bpf_spin_unlock(&allowance->lock);
 	bpf_spin_lock(&slot->lock);
-	*answer = uc_watch_from_guest(&slot->flow, &port->policy, &path, segment, now_ns, random);
+	*answer = uc_watch_from_guest(&slot->flow, &port->policy, &path, &bucket, segment, now_ns,
+				      random);
 	slot->seen_ns = now_ns;
 	slot->closed |= !!(segment->flags & (UC_FIN | UC_RST));
+	turn_ns = slot->turn_ns;
 	bpf_spin_unlock(&slot->lock);
 	if (record) {
 		bpf_spin_lock(&record->lock);
 		record->path = path;
 		bpf_spin_unlock(&record->lock);
 	}
+	if (answer->grant_bytes) {
+		bpf_spin_lock(&allowance->lock);
+		turn_ns = uc_watch_wait_ns(&allowance->bucket, &port->policy, answer->grant_bytes,
+					   now_ns);
+		bpf_spin_unlock(&allowance->lock);
+		turn_ns += now_ns;
+		slot->turn_ns = turn_ns;
+	}
+	/* The peer sends when it has the SYN-ACK; or, where it was called, when it has been asked
+	 * for something: the handshake's last ACK itself needn't wait. */
+	if (turn_ns > now_ns && (segment->flags & UC_SYN || segment->payload_bytes))
+		*wait_ns = turn_ns - now_ns;
 	return 1;
 }
 
-/* How long the packet waits that gives a flow its first window. */
-static __always_inline __u64 uc_start_wait_ns(const struct uc_watch_port *port, __u32 ifindex,
-					      __u32 grant_bytes, __u64 now_ns)
+/* Whatever comes to the port's guest takes its share of the link. */
+static __always_inline void uc_start_heard(const struct uc_watch_port *port, __u32 ifindex,
+					   __u32 bytes, __u64 now_ns)
 {
-	struct uc_watch_allowance *allowance = bpf_map_lookup_elem(&allowances, &ifindex);
-	__u64 wait_ns;
+	struct uc_watch_allowance *allowance;
 
+	if (!port->policy.pace_bytes_per_s)
+		return;
+	allowance = bpf_map_lookup_elem(&allowances, &ifindex);
 	if (!allowance)
-		return 0;
+		return;
 	bpf_spin_lock(&allowance->lock);
-	wait_ns = uc_watch_wait_ns(&allowance->bucket, &port->policy, grant_bytes, now_ns);
+	uc_watch_heard(&allowance->bucket, &port->policy, bytes, now_ns);
 	bpf_spin_unlock(&allowance->lock);
-	return wait_ns;
 }
 
 #endif

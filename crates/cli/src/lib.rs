@@ -14,6 +14,7 @@ pub mod points;
 pub mod ports;
 pub mod run;
 pub mod verify;
+pub mod watch;
 
 use clap::{Parser, Subcommand};
 
@@ -34,6 +35,7 @@ enum Command {
     Detach(ports::Detach),
     Flows(flows::Flows),
     Guest(guest::Guest),
+    Watch(watch::Watch),
 }
 
 impl Arguments {
@@ -50,6 +52,7 @@ impl Arguments {
             Command::Detach(detach) => detach.execute(),
             Command::Flows(flows) => flows.execute(),
             Command::Guest(guest) => guest.execute(),
+            Command::Watch(watch) => watch.execute(),
         }
     }
 }

@@ -22,6 +22,7 @@ pub use attach::{AttachVia, Direction, Link, Order, PortLinks, attach_program};
 pub use counters::Counters;
 pub use error::PortError;
 pub use flows::FlowView;
+pub use interfaces::interface_index;
 pub use programs::{DEFAULT_FLOWS_MAX, Programs, silence_libbpf};
 pub use store::{Attached, Store};
 pub use test_run::{PacketContext, PacketRun, run_packet};
