@@ -29,7 +29,8 @@
  *
  * Either end may be the one that sends. The receiving host gives the first window with the first
  * ACK of its guest: the SYN-ACK where the peer opened the connection, the handshake's ACK (and the
- * request that follows) where its guest did.
+ * request that follows) where its guest did. A flow waits for its turn before the guest's first
+ * packet: the SYN-ACK, or the SYN.
  *
  * A home calls, under one lock for each flow:
  *   sending:   uc_watch_probes, _span_ns, _offset_ns; then _answered, _echoed
@@ -43,8 +44,8 @@
 #include "watch/probe.h"
 
 struct uc_watch_answer {
-	__u32 grant_bytes; /* this packet gives the first window, which takes so much of its
-			    * link's time: ask for its turn; 0: it needn't wait */
+	__u32 grant_bytes; /* this packet is the first of the guest, and what will come by it takes
+			    * so much of its link's time: ask for its turn; 0: it needn't wait */
 	__u16 window;      /* the header's field, unscaled */
 	__u16 pad;
 };
@@ -121,13 +122,19 @@ static __always_inline void uc_watch_note_use(struct uc_watch_flow *flow,
  * flows that have filled it: they give way only when marks have come back to them. Where nobody
  * told the host what arrives, marks tell it.
  */
-static __always_inline __u32 uc_watch_charge(const struct uc_watch_flow *flow,
+static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 					     const struct uc_watch_policy *policy,
 					     const struct uc_watch_path *path,
 					     const struct uc_watch_bucket *bucket, __u64 now_ns)
 {
 	__u32 bytes = flow->first_bytes, probes = path->marked + path->unmarked;
 
+	if (flow->bits & UC_WATCH_TURN)
+		return 0;
+	flow->bits |= UC_WATCH_TURN;
+	/* a SYN: nothing is counted yet */
+	if (!bytes)
+		bytes = uc_watch_probe_count(policy) * flow->mss_bytes;
 	if (path->used)
 		bytes = uc_watch_min(bytes, path->used * flow->mss_bytes);
 	if (uc_watch_is_full(bucket, policy, now_ns))
@@ -243,8 +250,13 @@ uc_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *po
 
 	if (flow->stage == UC_WATCH_COUNTING && syn)
 		uc_watch_learn(flow, segment);
-	/* a SYN without ACK gives a window that nobody may use yet (RFC 9293 §3.8.6) */
-	if (!(segment->flags & UC_ACK) || segment->flags & UC_RST)
+	if (segment->flags & UC_RST)
+		return answer;
+	/* A SYN's window is nobody's yet (RFC 9293 §3.8.6), but its turn is at hand: held back
+	 * here, all that answers it comes in turns, the SYN-ACKs too. */
+	if (syn && !(segment->flags & UC_ACK) && !policy->observe)
+		answer.grant_bytes = uc_watch_charge(flow, policy, path, bucket, now_ns);
+	if (!(segment->flags & UC_ACK))
 		return answer;
 	first = flow->stage == UC_WATCH_COUNTING;
 	if (first)

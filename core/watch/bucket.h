@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Turns: how long the packet with a flow's first window (SYN-ACK, or the handshake's ACK) waits at
- * the receiving host, so that first windows aren't given faster than the host can take the data.
- * One bucket for each host's own link, or port.
+ * Turns: how long the first packet of the guest (SYN-ACK, or SYN) waits at the receiving host, so
+ * that first windows aren't given faster than the host can take the data. One bucket for each
+ * host's own link, or port.
  *
  * A token bucket as one moment (the generic cell rate algorithm): `turn_ns` is when everything
  * given so far would have arrived at the bucket's rate. A window may be given as long as that lies

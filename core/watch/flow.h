@@ -22,6 +22,7 @@ enum uc_watch_stage {
 #define UC_WATCH_STAMPS_PEER  0x08
 #define UC_WATCH_CLEAN        0x10 /* no probe was marked or lost */
 #define UC_WATCH_MEASURED     0x20 /* what it used of its first window is in the path\'s record */
+#define UC_WATCH_TURN         0x40 /* it has had its turn, or waits for it */
 
 struct uc_watch_flow {
 	__u32 seen;          /* probes by their index: a copy counts once */

@@ -37,8 +37,8 @@ struct uc_watch_path {
 	__u32 rtt_us;      /* the last handshake's round trip; 0: not known */
 	__u8 marked;       /* of the last measure, lost probes among them */
 	__u8 unmarked;
-	__u8 used; /* at the receiving host: how many segments of their first windows flows use */
-	__u8 pad;
+	__u8 used;  /* at the receiving host: how many segments of their first windows flows use */
+	__u8 asked; /* at the sending host: probes are under way, or their answer is */
 };
 
 static __always_inline __u32 uc_watch_min(__u32 a, __u32 b)

@@ -36,7 +36,7 @@ impl StartPolicy {
             span_us: 16,
             fresh_us: 1_000,
             idle_us: 1_000_000,
-            wait_us: 20_000,
+            wait_us: 200_000,
             burst_bytes: 32 * 1_514,
             pace_bytes_per_s: 0,
         }

@@ -37,7 +37,7 @@ pub struct Watch {
     /// The same, where it was found without a mark. Default 1s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Nanos>,
-    /// The longest that a flow's first window waits for its turn, up to 500ms. Default 20ms.
+    /// The longest that a flow's first window waits for its turn, up to 500ms. Default 200ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Nanos>,
     /// The data of first windows that a receiving host's link takes ahead of their turns. Default
