@@ -34,9 +34,9 @@ impl StartPolicy {
             rounds: 8,
             observe: 0,
             span_us: 16,
-            fresh_us: 1_000,
+            fresh_us: 100_000,
             idle_us: 1_000_000,
-            wait_us: 200_000,
+            wait_us: 500_000,
             burst_bytes: 32 * 1_514,
             pace_bytes_per_s: 0,
         }

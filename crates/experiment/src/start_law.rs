@@ -31,13 +31,13 @@ pub struct Watch {
     /// that is known; up to 50ms. Default 16us.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub span: Option<Nanos>,
-    /// How long after it was measured a path isn't probed again. Default 1ms.
+    /// How long after it was measured a path isn't probed again. Default 100ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fresh: Option<Nanos>,
     /// The same, where it was found without a mark. Default 1s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Nanos>,
-    /// The longest that a flow's first window waits for its turn, up to 500ms. Default 200ms.
+    /// The longest that a flow's first window waits for its turn, up to 500ms. Default 500ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Nanos>,
     /// The data of first windows that a receiving host's link takes ahead of their turns. Default

@@ -22,7 +22,7 @@ pub fn turns(group: &Guests, random: &mut Stream) -> Vec<Vec<Nanos>> {
         let mut at = Nanos(group.start.0) + Nanos(every.0.saturating_mul(round));
         for flow in shuffled((0..flows).collect(), random) {
             turns[flow].push(at);
-            at = at + exponential(random, Nanos(gap.0));
+            at += exponential(random, Nanos(gap.0));
         }
     }
     turns

@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use uc_core::watch::StartPolicy;
 use uc_core::{Policy, consts};
 use uc_experiment::{
-    Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Profile, Stack, StartLaw, Watch,
+    Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Profile, Stack, StartLaw,
 };
 use uc_net::random::Stream;
 use uc_net::{HostId, LinkId, Nanos, Node, Topology};
@@ -20,6 +19,7 @@ use crate::packet::FLOWS_MAX;
 use crate::placement::{Placement, receivers};
 use crate::scenario::{Application, FlowPlan, Scenario};
 use crate::stack::{config, stack_of};
+use crate::start::start_policy;
 
 /// The initial window where a stack names none (RFC 6928).
 const INITIAL_WINDOW_SEGMENTS: u8 = 10;
@@ -260,30 +260,8 @@ pub fn policy(law: Law, profile: Profile, parameters: &Parameters) -> Policy {
     }
 }
 
-/// The core's policy for the start `watch`. Turns come at the rate of the link to a receiver.
-fn start_policy(watch: &Watch, network: &uc_experiment::Network) -> StartPolicy {
-    let usual = StartPolicy::usual();
-    let us = |time: Option<uc_experiment::Nanos>, otherwise| time.map_or(otherwise, whole_us);
-    let last_link = match network.topology {
-        uc_experiment::Topology::Star | uc_experiment::Topology::Switch { .. } => network.rate,
-        _ => network.access_rate(),
-    };
-    StartPolicy {
-        probes: watch.probes.unwrap_or(usual.probes),
-        least_segments: watch.least.unwrap_or(usual.least_segments),
-        rounds: watch.rounds.unwrap_or(usual.rounds),
-        observe: watch.observe.into(),
-        span_us: us(watch.span, usual.span_us),
-        fresh_us: us(watch.fresh, usual.fresh_us),
-        idle_us: us(watch.idle, usual.idle_us),
-        wait_us: us(watch.wait, usual.wait_us),
-        burst_bytes: watch.burst.map_or(usual.burst_bytes, |bytes| bytes.0),
-        pace_bytes_per_s: watch.pace.unwrap_or(last_link).0 / 8,
-    }
-}
-
 /// In whole microseconds, rounded up: the port's clock for round trips.
-fn whole_us(time: uc_experiment::Nanos) -> u32 {
+pub(crate) fn whole_us(time: uc_experiment::Nanos) -> u32 {
     u32::try_from(time.0.div_ceil(1_000)).unwrap_or(u32::MAX)
 }
 

@@ -5,11 +5,14 @@
 //! The guest sends the data, so its host probes; the receiver's host counts and sets the windows.
 //! Either of them may have opened the connection.
 
-use std::collections::{BTreeMap, VecDeque};
+mod known;
+mod policy;
+mod probing;
+
+use std::collections::VecDeque;
 
 use uc_core::consts::FROM_GUEST;
-use uc_core::watch::{self, Bucket, Path, Start, StartPolicy};
-use uc_net::random::Stream;
+use uc_core::watch::{Bucket, Start, StartPolicy};
 use uc_net::{HostId, Nanos};
 use uc_tcp::{Segment, flags};
 
@@ -17,97 +20,9 @@ use crate::packet::{Packet, Probe};
 use crate::port::parse;
 use crate::timers::TimerId;
 
-/// What all hosts know of their paths, and how many probes there were.
-#[derive(Debug)]
-pub struct Starts {
-    paths: BTreeMap<(HostId, HostId), Path>,
-    /// Of hosts that have received a flow with a start: their link's bucket, and its policy.
-    links: BTreeMap<HostId, (Bucket, StartPolicy)>,
-    /// The timers of ends that ever had a start, by their place.
-    timers: BTreeMap<usize, TimerId>,
-    random: Stream,
-    counts: StartCounts,
-}
-
-/// Sums over a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StartCounts {
-    /// Flows whose path was probed before them.
-    pub probed: u64,
-    /// Flows that began on what was known of their path.
-    pub unprobed: u64,
-    /// Probes that were sent.
-    pub probes: u64,
-    /// Probes that arrived.
-    pub arrived: u64,
-    /// Those of them that were marked.
-    pub marked: u64,
-    /// First windows that waited for their turn.
-    pub waited: u64,
-    /// How long, in all.
-    pub waited_ns: u64,
-}
-
-impl StartCounts {
-    /// Whether any flow had a start.
-    pub fn is_used(&self) -> bool {
-        self.probed + self.unprobed > 0
-    }
-
-    /// Each count under its name.
-    pub fn named(&self) -> [(&'static str, u64); 7] {
-        [
-            ("watch_probed_flows", self.probed),
-            ("watch_unprobed_flows", self.unprobed),
-            ("watch_probes_sent", self.probes),
-            ("watch_probes_arrived", self.arrived),
-            ("watch_probes_marked", self.marked),
-            ("watch_first_windows_waited", self.waited),
-            ("watch_first_windows_waited_ns", self.waited_ns),
-        ]
-    }
-}
-
-impl Starts {
-    /// Hosts that know nothing yet.
-    pub fn new(seed: u64) -> Starts {
-        Starts {
-            paths: BTreeMap::new(),
-            links: BTreeMap::new(),
-            timers: BTreeMap::new(),
-            random: Stream::new(seed, "hosts/watch"),
-            counts: StartCounts::default(),
-        }
-    }
-
-    /// The timer of the end in this place, if it ever had one.
-    pub fn timer(&self, place: usize) -> Option<TimerId> {
-        self.timers.get(&place).copied()
-    }
-
-    /// The end in this place has that timer from now on.
-    pub fn keep_timer(&mut self, place: usize, timer: TimerId) {
-        self.timers.insert(place, timer);
-    }
-
-    /// Whether any flow has a start.
-    #[inline]
-    pub fn is_used(&self) -> bool {
-        !self.timers.is_empty()
-    }
-
-    /// A packet of any flow has come to this host.
-    pub fn heard(&mut self, host: HostId, bytes: u32, now: Nanos) {
-        if let Some((bucket, policy)) = self.links.get_mut(&host) {
-            bucket.heard(policy, bytes, now.0);
-        }
-    }
-
-    /// What was counted so far.
-    pub fn counts(&self) -> StartCounts {
-        self.counts
-    }
-}
+pub use known::{StartCounts, Starts};
+pub use policy::start_policy;
+use probing::Probing;
 
 /// Between which hosts, seen from the end's own.
 pub type Ends = (HostId, HostId);
@@ -130,21 +45,6 @@ pub struct StartEnd {
 enum Role {
     Sending(Probing),
     Receiving(Start),
-}
-
-/// The sending host's part.
-#[derive(Clone, Debug, Default)]
-struct Probing {
-    /// When the flow's first packet left for the network; none before that.
-    asked: Option<Nanos>,
-    /// It was sent again, so that the round trip of its answer is not known (RFC 6298 §3).
-    again: bool,
-    answered: bool,
-    decided: Nanos,
-    probes: u32,
-    next: u32,
-    span_ns: u32,
-    random: u32,
 }
 
 /// What the end sends now.
@@ -265,67 +165,6 @@ impl StartEnd {
     }
 }
 
-impl Probing {
-    /// A segment of the guest: how long it waits for probes before it.
-    fn asks(
-        &mut self,
-        now: Nanos,
-        policy: &StartPolicy,
-        segment: &Segment,
-        ends: Ends,
-        hosts: &mut Starts,
-    ) -> u64 {
-        if !segment.has(flags::SYN) {
-            return 0;
-        }
-        if self.asked.is_some() {
-            self.again = true;
-            return 0;
-        }
-        let path = hosts.paths.entry(ends).or_default();
-        self.probes = policy.probes(path, now.0);
-        self.asked = Some(now);
-        if self.probes == 0 {
-            hosts.counts.unprobed += 1;
-            return 0;
-        }
-        hosts.counts.probed += 1;
-        self.decided = now;
-        self.span_ns = policy.span_ns(path);
-        self.random = hosts.random.bits32();
-        let span_ns = u64::from(self.span_ns).max(1);
-        self.asked = Some(now + Nanos(span_ns));
-        span_ns
-    }
-
-    fn next_probe(&self) -> Option<Nanos> {
-        if self.next >= self.probes {
-            return None;
-        }
-        let offset_ns = watch::offset_ns(self.span_ns, self.probes, self.next, self.random);
-        Some(self.decided + Nanos(offset_ns.into()))
-    }
-
-    /// A segment of the peer: the answer to the first packet, or an echo of a mark.
-    fn hears(&mut self, now: Nanos, policy: &StartPolicy, segment: &Segment, path: &mut Path) {
-        let is_answer = !self.answered && segment.has(flags::ACK);
-        if let (true, Some(asked)) = (is_answer, self.asked) {
-            self.answered = true;
-            let rtt = if self.again {
-                Nanos(u64::from(path.rtt_us) * 1_000)
-            } else {
-                now.since(asked)
-            };
-            let is_syn = segment.has(flags::SYN);
-            let window_bytes = if is_syn { segment.window.into() } else { 0 };
-            path.answered(policy, window_bytes, segment.options.mss_bytes, rtt.0);
-        }
-        if segment.has(flags::ECE) && !segment.has(flags::SYN) {
-            path.echoed();
-        }
-    }
-}
-
 /// A segment of the receiver, on its way to the guest: its window, and how long it waits.
 fn gives(
     now: Nanos,
@@ -336,7 +175,10 @@ fn gives(
     hosts: &mut Starts,
 ) -> u64 {
     let path = hosts.paths.entry(ends).or_default();
-    let (bucket, _) = hosts.links.entry(ends.0).or_insert((Bucket::default(), *policy));
+    let (bucket, _) = hosts
+        .links
+        .entry(ends.0)
+        .or_insert((Bucket::default(), *policy));
     let parsed = parse(segment, FROM_GUEST);
     let random = hosts.random.bits32();
     let answer = start.leaves(policy, (path, bucket), &parsed, now.0, random);
