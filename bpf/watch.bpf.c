@@ -28,7 +28,7 @@ static __always_inline __u8 uc_is_syn_ack(const struct uc_segment *segment)
 	return (segment->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == (UC_SYN | UC_ACK);
 }
 
-/* A SYN, SYN-ACK or request of the guest: does it wait, for probes or (`wait_ns`) for its turn? */
+/* A SYN or SYN-ACK of the guest: does it wait, for probes or (`wait_ns`) for its turn? */
 static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc_key *key,
 					  const struct uc_watch_port *port,
 					  const struct uc_watch_control *say, __u8 probes,
@@ -89,7 +89,7 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 	struct uc_segment segment = {};
 	struct uc_offsets at = {};
 	struct uc_watch_port *port = bpf_map_lookup_elem(&watched, &key.port);
-	__u8 injected, syn, syn_ack;
+	__u8 injected, syn, syn_ack, probes;
 
 	if (!say)
 		return TC_ACT_UNSPEC;
@@ -114,18 +114,14 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 		uc_count_event(UC_EVENT_NOT_A_PEER);
 		return TC_ACT_UNSPEC;
 	}
-	if (syn) {
-		if (port->data & UC_DATA_FROM_SERVER && uc_is_allowed(port, key.port, now_ns) &&
-		    uc_start_syn(&key, &segment, now_ns) == UC_EVENT_TABLE_FULL)
-			uc_count_event(UC_EVENT_TABLE_FULL);
-		if (!(port->data & UC_DATA_FROM_CLIENT))
-			return TC_ACT_UNSPEC;
-		return uc_watch_opens(skb, &key, port, say, 1, 0, now_ns);
-	}
+	if (syn && port->receives & UC_DATA_FROM_SERVER && uc_is_allowed(port, key.port, now_ns) &&
+	    uc_start_syn(&key, &segment, now_ns) == UC_EVENT_TABLE_FULL)
+		uc_count_event(UC_EVENT_TABLE_FULL);
 	wait_ns = uc_watch_windows(skb, &at, &key, port, &segment, now_ns);
-	if (wait_ns || (syn_ack && port->data & UC_DATA_FROM_SERVER))
-		return uc_watch_opens(skb, &key, port, say,
-				      syn_ack && port->data & UC_DATA_FROM_SERVER, wait_ns, now_ns);
+	probes = (syn && port->sends & UC_DATA_FROM_CLIENT) ||
+		 (syn_ack && port->sends & UC_DATA_FROM_SERVER);
+	if (probes || wait_ns)
+		return uc_watch_opens(skb, &key, port, say, probes, wait_ns, now_ns);
 	return TC_ACT_UNSPEC;
 }
 
@@ -162,7 +158,7 @@ int uc_watch_to_guest_port(struct __sk_buff *skb)
 		uc_hold_answered(&key, port, &segment, now_ns);
 		return TC_ACT_UNSPEC;
 	}
-	if (port->data & UC_DATA_FROM_CLIENT && uc_is_peer(&key) &&
+	if (port->receives & UC_DATA_FROM_CLIENT && uc_is_peer(&key) &&
 	    uc_is_allowed(port, key.port, now_ns) &&
 	    uc_start_syn(&key, &segment, now_ns) == UC_EVENT_TABLE_FULL)
 		uc_count_event(UC_EVENT_TABLE_FULL);

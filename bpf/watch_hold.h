@@ -83,9 +83,12 @@ static __always_inline void uc_hold_asks(const struct uc_key *key, __u64 now_ns)
 	if (!record)
 		return;
 	bpf_spin_lock(&record->lock);
-	record->asked_ns = now_ns;
-	record->guest_port = key->guest_port;
-	record->remote_port = key->remote_port;
+	/* of many at once the first is followed, if not for ever */
+	if (!record->asked_ns || now_ns - record->asked_ns > UC_SECOND_NS) {
+		record->asked_ns = now_ns;
+		record->guest_port = key->guest_port;
+		record->remote_port = key->remote_port;
+	}
 	bpf_spin_unlock(&record->lock);
 }
 

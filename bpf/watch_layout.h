@@ -11,7 +11,7 @@
 #include "layout.h"
 #include "probe.h"
 
-/* Which end sends the data whose start is watched; uc_watch_port.data holds either or both. */
+/* Which end sends the data whose start is watched: either, or both. */
 #define UC_DATA_FROM_CLIENT 0x01 /* who opens: its SYN waits for probes, the SYN-ACK answers */
 #define UC_DATA_FROM_SERVER 0x02 /* who is called: its SYN-ACK waits, the client's ACK answers */
 
@@ -20,8 +20,9 @@ struct uc_watch_port {
 	struct uc_watch_policy policy;
 	__u32 per_second; /* handshakes of the port that are watched; more of them pass */
 	__u32 burst;      /* how many at once */
-	__u8 data;        /* UC_DATA_* */
-	__u8 pad[7];
+	__u8 sends;       /* UC_DATA_* of what the guest sends: this host probes */
+	__u8 receives;    /* UC_DATA_* of what it receives: this host sets windows */
+	__u8 pad[6];
 };
 
 /* What a port has left of that, and its guest's turns. */
@@ -46,12 +47,11 @@ struct uc_watch_control {
 	__u32 pad;
 };
 
-/* Longest frame that is held: a SYN has no more than 134 bytes, but a request may fill a segment.
- */
-#define UC_HELD_FRAME_BYTES 1536
+/* Longest frame that is held: Ethernet, IPv4 with options or IPv6, TCP with options. */
+#define UC_HELD_FRAME_BYTES 144
 
-/* A segment of a handshake, or the request behind it, that waits in user space. The table outlives
- * the process that works on it: whoever comes next finds what it left. */
+/* A SYN or SYN-ACK that waits in user space. The table outlives the process that works on it:
+ * whoever comes next finds what it left. */
 struct uc_held {
 	__u64 held_ns;
 	__u64 wait_ns; /* it leaves so much later, and not before its probes have */
@@ -75,8 +75,7 @@ struct uc_watch_slot {
 	struct bpf_spin_lock lock;
 	__u32 connection; /* the sequence number of its SYN */
 	__u64 seen_ns;
-	__u64 turn_ns; /* when it may have its first window; 0: it need not wait */
-	__u8 closed;   /* a FIN or RST was seen: its ports may be used again */
+	__u8 closed; /* a FIN or RST was seen: its ports may be used again */
 	__u8 pad[7];
 	struct uc_watch_flow flow;
 };

@@ -44,7 +44,7 @@ struct {
 /* Handshakes that wait in user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 2048);
+	__uint(max_entries, 4096);
 	__type(key, struct uc_key);
 	__type(value, struct uc_held);
 } held SEC(".maps");

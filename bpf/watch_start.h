@@ -31,7 +31,6 @@ static __always_inline void uc_start_anew(struct uc_watch_slot *slot, __u32 conn
 {
 	__builtin_memset(&slot->flow, 0, sizeof(slot->flow));
 	slot->connection = connection;
-	slot->turn_ns = 0;
 	slot->closed = 0;
 }
 
@@ -91,7 +90,6 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 	struct uc_watch_bucket bucket;
 	struct uc_watch_path path = {};
 	struct uc_path_slot *record;
-	__u64 turn_ns;
 
 	if (!slot || !allowance)
 		return 0;
@@ -109,25 +107,19 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 				      random);
 	slot->seen_ns = now_ns;
 	slot->closed |= !!(segment->flags & (UC_FIN | UC_RST));
-	turn_ns = slot->turn_ns;
 	bpf_spin_unlock(&slot->lock);
 	if (record) {
 		bpf_spin_lock(&record->lock);
 		record->path = path;
 		bpf_spin_unlock(&record->lock);
 	}
-	if (answer->grant_bytes) {
+	/* only what opens a connection waits: the answer to it is what the turn is of */
+	if (answer->grant_bytes && segment->flags & UC_SYN) {
 		bpf_spin_lock(&allowance->lock);
-		turn_ns = uc_watch_wait_ns(&allowance->bucket, &port->policy, answer->grant_bytes,
-					   now_ns);
+		*wait_ns = uc_watch_wait_ns(&allowance->bucket, &port->policy, answer->grant_bytes,
+					    now_ns);
 		bpf_spin_unlock(&allowance->lock);
-		turn_ns += now_ns;
-		slot->turn_ns = turn_ns;
 	}
-	/* The peer sends when it has the SYN-ACK; or, where it was called, when it has been asked
-	 * for something: the handshake's last ACK itself needn't wait. */
-	if (turn_ns > now_ns && (segment->flags & UC_SYN || segment->payload_bytes))
-		*wait_ns = turn_ns - now_ns;
 	return 1;
 }
 

@@ -7,6 +7,7 @@ pub mod demo;
 pub mod flows;
 pub mod guest;
 pub mod live;
+mod live_starts;
 pub mod memory;
 pub mod outputs;
 pub mod parameters;

@@ -72,8 +72,9 @@ struct StartOptions {
     #[arg(long, value_name = "N", default_value_t = usual().probes,
           value_parser = clap::value_parser!(u8).range(0..=32))]
     probes: u8,
-    /// All of them leave within this, and within half of the path's round-trip time
-    #[arg(long, value_name = "TIME", default_value = "500us", value_parser = up_to_50ms)]
+    /// All of them leave within this, and within a small part of the path's round-trip time
+    #[arg(long, value_name = "TIME", value_parser = up_to_50ms,
+          default_value_t = time(Settings::default().policy.span_us))]
     span: Nanos,
     /// No window that is set is smaller, in segments
     #[arg(long, value_name = "N", default_value_t = usual().least_segments,
@@ -84,19 +85,20 @@ struct StartOptions {
           value_parser = clap::value_parser!(u8).range(1..))]
     rounds: u8,
     /// So long after it was measured a path isn't probed again
-    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    #[arg(long, value_name = "TIME", default_value_t = time(usual().fresh_us))]
     fresh: Nanos,
     /// The same, of a path that was found without a mark
-    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    #[arg(long, value_name = "TIME", default_value_t = time(usual().idle_us))]
     idle: Nanos,
     /// The rate of a guest's own link: first windows are given no faster; without it, at once
     #[arg(long, value_name = "RATE")]
     pace: Option<BitsPerSec>,
     /// First windows may be given so far ahead of that rate
-    #[arg(long, value_name = "SIZE", default_value = "48448B")]
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes(usual().burst_bytes))]
     burst: Bytes,
     /// The longest that a first window waits for that rate
-    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = up_to_500ms)]
+    #[arg(long, value_name = "TIME", value_parser = up_to_500ms,
+          default_value_t = time(usual().wait_us))]
     wait: Nanos,
     /// Send and count probes, and write no window
     #[arg(long)]
@@ -105,6 +107,10 @@ struct StartOptions {
 
 fn usual() -> StartPolicy {
     StartPolicy::usual()
+}
+
+fn time(us: u32) -> Nanos {
+    Nanos(u64::from(us) * 1_000)
 }
 
 fn up_to(text: &str, most: Nanos) -> Result<Nanos, String> {
@@ -188,13 +194,15 @@ impl Watch {
 
     /// All of the ports, or none.
     fn attach(&self, programs: &Programs) -> Result<Vec<Watched>> {
+        let data = match self.data {
+            DataName::Client => Data::FromClient,
+            DataName::Server => Data::FromServer,
+            DataName::Both => Data::FromBoth,
+        };
         let settings = Settings {
             policy: self.start.policy(),
-            data: match self.data {
-                DataName::Client => Data::FromClient,
-                DataName::Server => Data::FromServer,
-                DataName::Both => Data::FromBoth,
-            },
+            sends: data,
+            receives: data,
             per_second: self.per_second,
             burst: self.at_once,
         };

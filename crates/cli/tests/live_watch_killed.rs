@@ -19,13 +19,13 @@ use uc_net::random::Stream;
 const PORT: u16 = 5001;
 const CONNECTIONS: u64 = 1_000;
 /// As many connections begin at one time: at every moment some of them wait for their probes.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 32;
 const SEED: u64 = 1;
-/// Nobody's bottleneck, and half a round trip of 20 ms, in which probes are sent.
-const FAR: &str = "rate = \"100Mbit\"\ndelay = \"20ms\"\n\
+/// Nobody's bottleneck, and a round trip of which a thirty-second is some milliseconds.
+const FAR: &str = "rate = \"100Mbit\"\ndelay = \"50ms\"\n\
      queue = { kind = \"droptail\", limit = \"1MB\" }";
-/// Every SYN waits, and as long as can be.
-const ALWAYS: [&str; 12] = [
+/// Every SYN waits, and as long as can be; no path is known, or waited for.
+const ALWAYS: [&str; 14] = [
     "--data",
     "client",
     "--span",
@@ -33,6 +33,8 @@ const ALWAYS: [&str; 12] = [
     "--fresh",
     "0s",
     "--idle",
+    "0s",
+    "--wait",
     "0s",
     "--per-second",
     "1000000",

@@ -10,7 +10,8 @@
 //! - [`plan`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts and the
 //!   server.
 //! - [`wire`], [`relay`], [`emulation`], [`frame`], [`flow`], [`lateness`]: the network.
-//! - [`traffic`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it.
+//! - [`traffic`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it; `web`, `nginx`:
+//!   pages of a real web server.
 //! - [`ports`]: where programs come in.
 
 pub mod clock;
@@ -23,6 +24,7 @@ pub mod lab;
 pub mod lateness;
 pub mod need;
 pub mod netns;
+mod nginx;
 pub mod pattern;
 pub mod plan;
 pub mod ports;
@@ -36,6 +38,7 @@ pub mod stack;
 pub mod tap;
 pub mod tcp_info;
 pub mod traffic;
+mod web;
 pub mod wire;
 pub mod wiring;
 
@@ -44,5 +47,5 @@ pub use error::{LabError, PortError};
 pub use flow::FiveTuple;
 pub use lab::Lab;
 pub use plan::{Guest, Plan};
-pub use ports::{NoPorts, Port, Ports, ShadowSample};
+pub use ports::{NoPorts, Part, Port, Ports, ShadowSample};
 pub use run::{Progress, Repetition, run_case};

@@ -86,11 +86,10 @@ pub fn program(name: &'static str) -> Result<PathBuf, Need> {
         })
 }
 
-fn package_of(program: &str) -> &'static str {
-    if program == "ethtool" {
-        "ethtool"
-    } else {
-        "iproute2"
+fn package_of(program: &'static str) -> &'static str {
+    match program {
+        "ethtool" | "nginx" => program,
+        _ => "iproute2",
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use uc_experiment::{Case, Experiment, Family, Law, Parameters, Profile, Stack};
+use uc_experiment::{
+    Application, Case, Experiment, Family, Guests, Law, Nanos, Parameters, Profile, Stack, Watch,
+};
 
 use crate::congestion::DCTCP;
 use crate::error::LabError;
@@ -38,8 +40,58 @@ pub struct Guest {
     pub parameters: Parameters,
     /// How literally.
     pub profile: Profile,
+    /// How its flows start, where a start law says so.
+    pub start: Option<Watch>,
     /// Parallel flows.
     pub flows: u32,
+    /// Where its flows are pages that a web server in it gives away: those.
+    pub pages: Option<Pages>,
+}
+
+/// The pages that a group's flows fetch: one in each epoch, on a connection of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pages {
+    /// Bytes of a page.
+    pub bytes: u32,
+    /// Bytes of the request for one.
+    pub request_bytes: u32,
+    /// How many epochs.
+    pub rounds: u32,
+    /// When the first begins.
+    pub start: Nanos,
+    /// From the beginning of one to that of the next.
+    pub every: Nanos,
+    /// Mean time between two requests in an epoch.
+    pub gap: Nanos,
+}
+
+impl Pages {
+    fn of(group: &Guests) -> Option<Self> {
+        match group.application {
+            Application::Epochs {
+                size,
+                rounds,
+                every,
+                gap,
+                request: Some(request),
+            } => Some(Self {
+                bytes: size.0,
+                request_bytes: request.0,
+                rounds,
+                start: group.start,
+                every,
+                gap,
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl Guest {
+    /// Its flows without end, each on one connection; none where it gives pages away.
+    pub fn bulk_flows(&self) -> u32 {
+        if self.pages.is_some() { 0 } else { self.flows }
+    }
 }
 
 /// The receiver of every flow.
@@ -53,6 +105,8 @@ pub struct Server {
     pub stack: Stack,
     /// The law for its port. It has a port, on a host of its own, only where it has a law.
     pub law: Option<Law>,
+    /// How flows toward it start: what the first group with a start law says.
+    pub start: Option<Watch>,
     /// Its port: the interface in the hosts' namespace, where it has one.
     pub port: String,
 }
@@ -108,7 +162,13 @@ impl Plan {
                     law: group.law,
                     parameters: group.parameters,
                     profile: group.profile.unwrap_or(Profile::Linux),
+                    start: group.start_law.map(|_| Watch {
+                        // turns come at the rate of the receiver's link, if not otherwise said
+                        pace: group.watch.pace.or(Some(experiment.network.rate)),
+                        ..group.watch
+                    }),
                     flows: group.flows,
+                    pages: Pages::of(group),
                 });
             }
         }
@@ -117,6 +177,7 @@ impl Plan {
             mac: mac(guests.len()),
             stack: experiment.receiver_stack(case),
             law: case.receiver_law,
+            start: guests.iter().find_map(|guest| guest.start),
             port: format!("port{}", guests.len()),
         };
         check_stacks(case, &guests, &server)?;
@@ -135,9 +196,12 @@ impl Plan {
         self.host_count
     }
 
-    /// How many flows the case has.
+    /// How many flows without end the case has.
     pub fn flow_count(&self) -> usize {
-        self.guests.iter().map(|guest| guest.flows as usize).sum()
+        self.guests
+            .iter()
+            .map(|guest| guest.bulk_flows() as usize)
+            .sum()
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use uc_experiment::{Arm, Case, Experiment, QueueSample, RunRecord};
+use uc_experiment::{Arm, Case, Experiment, FlowRecord, QueueSample, RunRecord};
 use uc_net::Nanos;
 
 use crate::clock;
@@ -12,10 +12,12 @@ use crate::error::LabError;
 use crate::flow::FiveTuple;
 use crate::lab::Lab;
 use crate::need;
+use crate::nginx;
 use crate::plan::Plan;
 use crate::ports::Ports;
 use crate::sampler::Sampler;
 use crate::traffic::Traffic;
+use crate::web::Clients;
 
 /// How often a waiting run looks at the cancel flag, and how often it reports at most.
 const LOOK: Duration = Duration::from_millis(20);
@@ -112,6 +114,13 @@ pub fn run_case(
     record.links = report.links;
     record.bottlenecks = vec![report.bottleneck];
     record.counters.extend(report.counters);
+    record.flows.extend(observed.pages);
+    let place = |flow: &FlowRecord| {
+        case.guests
+            .iter()
+            .position(|group| group.name == flow.group)
+    };
+    record.flows.sort_by_key(place);
     Ok(record)
 }
 
@@ -121,6 +130,8 @@ struct Observed {
     record: RunRecord,
     /// The connections of its flows.
     tuples: Vec<FiveTuple>,
+    /// The flows that are pages, which have many connections each.
+    pages: Vec<FlowRecord>,
     /// When the run's clock began.
     started: Nanos,
 }
@@ -140,14 +151,18 @@ impl Run<'_> {
         (self.progress)(Progress::Connecting {
             flows: self.plan.flow_count(),
         });
+        let servers = nginx::start_all(self.plan, &self.lab.wiring)?;
         let traffic = Traffic::start(self.plan, &self.lab.wiring, seed)?;
         let syn_retransmits = traffic.wait_connected(|| self.go_on())?;
         let since_epoch = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let started = clock::now();
+        let clients = Clients::start(self.plan, &self.lab.wiring, seed, started)?;
         let mut sampler = Sampler::new(self.plan, &traffic, started);
         self.follow(&traffic, &mut sampler, ports)?;
+        let pages = clients.finish()?;
+        drop(servers);
         let mut counters = ports.counters();
         counters.insert("traffic_syn_retransmits".into(), syn_retransmits);
         let record = RunRecord {
@@ -160,6 +175,7 @@ impl Run<'_> {
         Ok(Observed {
             record,
             tuples,
+            pages,
             started,
         })
     }

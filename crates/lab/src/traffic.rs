@@ -81,7 +81,7 @@ pub fn tuples(plan: &Plan) -> Vec<FiveTuple> {
     let server = SocketAddr::new(plan.server.address, SERVER_PORT);
     let of_guest = |guest: &crate::plan::Guest| {
         let address = guest.address;
-        (0..guest.flows as u16).map(move |flow| {
+        (0..guest.bulk_flows() as u16).map(move |flow| {
             FiveTuple::tcp(SocketAddr::new(address, GUEST_PORT_FIRST + flow), server)
         })
     };
@@ -250,7 +250,7 @@ fn open_flows(plan: &Plan, wiring: &Wiring) -> Result<Vec<Flow>, LabError> {
     let mut tuples = tuples(plan).into_iter();
     let mut flows = Vec::with_capacity(plan.flow_count());
     for (number, (guest, namespace)) in plan.guests.iter().zip(&wiring.guests).enumerate() {
-        for flow in 0..guest.flows {
+        for flow in 0..guest.bulk_flows() {
             let Some(tuple) = tuples.next() else { break };
             let congestion_control = wiring
                 .congestion

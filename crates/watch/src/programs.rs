@@ -117,8 +117,9 @@ impl Programs {
             policy: settings.policy,
             per_second: settings.per_second,
             burst: settings.burst,
-            data: settings.data.bits(),
-            pad: [0; 7],
+            sends: settings.sends.bits(),
+            receives: settings.receives.bits(),
+            pad: [0; 6],
         };
         let allowance = uc_watch_allowance {
             tokens: settings.burst,

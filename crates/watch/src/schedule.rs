@@ -88,7 +88,7 @@ mod tests {
             probes,
             pad: 0,
             frame_bytes: 0,
-            frame: [0; 1536],
+            frame: [0; 144],
             pad_end: [0; 4],
         }
     }

@@ -9,9 +9,11 @@ use crate::error::WatchError;
 use crate::frame::mapped;
 use crate::layout::{UC_DATA_FROM_CLIENT, UC_DATA_FROM_SERVER};
 
-/// Which end sends the data whose start is watched.
+/// Data by the end that sends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Data {
+    /// None.
+    Nobodys,
     /// The one that opens the connection: uploads, remote procedure calls with large arguments.
     FromClient,
     /// The one that is called: web pages, storage.
@@ -24,6 +26,7 @@ pub enum Data {
 impl Data {
     pub(crate) fn bits(self) -> u8 {
         let bits = match self {
+            Data::Nobodys => 0,
             Data::FromClient => UC_DATA_FROM_CLIENT,
             Data::FromServer => UC_DATA_FROM_SERVER,
             Data::FromBoth => UC_DATA_FROM_CLIENT | UC_DATA_FROM_SERVER,
@@ -37,8 +40,10 @@ impl Data {
 pub struct Settings {
     /// How many probes, how long, what becomes of windows.
     pub policy: StartPolicy,
-    /// Which end's data.
-    pub data: Data,
+    /// What the guest sends and this host sends probes for: as the client, or as the server.
+    pub sends: Data,
+    /// What the guest receives and this host sets windows for: of the client, or of the server.
+    pub receives: Data,
     /// Handshakes of the port's guest that are watched in a second; more of them pass.
     pub per_second: u32,
     /// How many of them at once.
@@ -53,7 +58,8 @@ impl Default for Settings {
                 span_us: 500,
                 ..StartPolicy::usual()
             },
-            data: Data::default(),
+            sends: Data::default(),
+            receives: Data::default(),
             per_second: 1_000,
             burst: 256,
         }

@@ -94,20 +94,24 @@ fn check_live(experiment: &Experiment) -> Check {
 fn check_live_case(key: &str, case: &Case) -> Check {
     for (i, guests) in case.guests.iter().enumerate() {
         let key = format!("{key}.guests.{i}");
-        if guests.application != Application::Bulk {
+        if guests.application != Application::Bulk && !is_web(guests) {
             let what = format!("the application {}", guests.application.name());
             return Err(only(format!("{key}.application"), &what, Arm::Sim));
         }
         for (name, is_set) in [
-            ("start", guests.start.0 > 0),
+            ("start", guests.start.0 > 0 && !is_web(guests)),
             ("start_spread", guests.start_spread.0 > 0),
             ("stop", guests.stop.is_some()),
             ("coupling", guests.coupling.is_some()),
-            ("start_law", guests.start_law.is_some()),
         ] {
             if is_set {
                 return Err(only(format!("{key}.{name}"), name, Arm::Sim));
             }
+        }
+        let without_port = guests.law.is_none() || case.receiver_law.is_none();
+        if guests.start_law.is_some() && without_port {
+            let what = "a start without a law on both ends' ports (\"pass\" will do)";
+            return Err(only(format!("{key}.start_law"), what, Arm::Sim));
         }
     }
     let guests = case.guests.iter().map(|guests: &Guests| guests.count);
@@ -117,6 +121,17 @@ fn check_live_case(key: &str, case: &Case) -> Check {
         return Err(only(format!("{key}.guests"), &what, Arm::Sim));
     }
     Ok(())
+}
+
+/// Pages that the receiver asks for: of a real web server, on the live arm.
+fn is_web(guests: &Guests) -> bool {
+    matches!(
+        guests.application,
+        Application::Epochs {
+            request: Some(_),
+            ..
+        }
+    )
 }
 
 fn check_sim(experiment: &Experiment) -> Check {
