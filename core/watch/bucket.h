@@ -47,7 +47,7 @@ static __always_inline void uc_watch_heard(struct uc_watch_bucket *bucket,
 	bucket->bytes += bytes;
 }
 
-/* Has the link been full, or nearly so, in the last period? */
+/* Has the link been full in the last period, or a good part of it? */
 static __always_inline __u8 uc_watch_is_full(const struct uc_watch_bucket *bucket,
 					     const struct uc_watch_policy *policy, __u64 now_ns)
 {
@@ -57,7 +57,8 @@ static __always_inline __u8 uc_watch_is_full(const struct uc_watch_bucket *bucke
 		return 0;
 	if (now_ns - bucket->period_ns >= 2 * uc_watch_cost_ns(policy, policy->burst_bytes))
 		return 0;
-	return most_bytes >= policy->burst_bytes / 4 * 3;
+	/* half: policy's rate may be above the link's, where the flows on it give way early */
+	return most_bytes >= policy->burst_bytes / 2;
 }
 
 /* How long the packet waits that gives `grant_bytes`. To be asked once for each flow. */
