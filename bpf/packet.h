@@ -18,7 +18,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "maps.h"
+#include "../core/core.h"
+#include "layout.h"
 
 #define UC_ECN_MASK 3
 /* IPv4: more fragments, or not the first one */

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod flows;
 pub mod guest;
 pub mod live;
+mod live_starts;
 pub mod memory;
 pub mod outputs;
 pub mod parameters;
@@ -15,6 +16,7 @@ pub mod points;
 pub mod ports;
 pub mod run;
 pub mod verify;
+pub mod watch;
 
 use clap::{Parser, Subcommand};
 
@@ -36,6 +38,7 @@ enum Command {
     Flows(flows::Flows),
     Guest(guest::Guest),
     Couple(couple::Couple),
+    Watch(watch::Watch),
     /// What runs inside a guest of `uc run --on vm`, as its first process
     #[command(hide = true)]
     Machine,
@@ -56,6 +59,7 @@ impl Arguments {
             Command::Flows(flows) => flows.execute(),
             Command::Guest(guest) => guest.execute(),
             Command::Couple(couple) => couple.execute(),
+            Command::Watch(watch) => watch.execute(),
             Command::Machine => Ok(uc_vm::agent::main().map(|()| true)?),
         }
     }

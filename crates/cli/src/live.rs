@@ -8,6 +8,8 @@ use uc_experiment::{Law, Parameters, Profile};
 use uc_lab::{FiveTuple, Port, PortError, Ports, ShadowSample};
 use uc_port::{AttachVia, PortLinks, Programs};
 
+use crate::live_starts::LiveStarts;
+
 /// Room for flows in a lab; a case has dozens.
 const LAB_FLOWS_MAX: u32 = 4096;
 
@@ -25,6 +27,7 @@ pub struct LivePorts {
     programs: Option<Programs>,
     links: Vec<PortLinks>,
     by_guest: HashMap<IpAddr, u32>,
+    starts: Option<LiveStarts>,
 }
 
 impl Ports for LivePorts {
@@ -40,6 +43,13 @@ impl Ports for LivePorts {
         self.links
             .push(programs.attach(port.ifindex, AttachVia::Auto)?);
         self.by_guest.insert(port.address, port.ifindex);
+        if let Some(watch) = &port.start {
+            let starts = match self.starts.take() {
+                Some(starts) => starts,
+                None => LiveStarts::begin()?,
+            };
+            self.starts.insert(starts).watch(port, watch)?;
+        }
         Ok(())
     }
 
@@ -65,9 +75,10 @@ impl Ports for LivePorts {
         else {
             return BTreeMap::new();
         };
-        counters
+        let of_ports = counters
             .iter()
-            .map(|(reason, packets)| (format!("port_{}", reason.label()), packets))
-            .collect()
+            .map(|(reason, packets)| (format!("port_{}", reason.label()), packets));
+        let of_starts = self.starts.iter().flat_map(LiveStarts::counters);
+        of_ports.chain(of_starts).collect()
     }
 }

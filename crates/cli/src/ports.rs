@@ -68,14 +68,25 @@ enum ProfileName {
     Rfc,
 }
 
+/// How programs are put on a port.
 #[derive(Clone, Copy, ValueEnum)]
-enum Via {
+pub enum Via {
     /// TCX where the kernel has it (6.6 on), else clsact
     Auto,
     /// TCX only
     Tcx,
     /// A filter on a clsact qdisc
     Clsact,
+}
+
+impl From<Via> for AttachVia {
+    fn from(via: Via) -> AttachVia {
+        match via {
+            Via::Auto => AttachVia::Auto,
+            Via::Tcx => AttachVia::Tcx,
+            Via::Clsact => AttachVia::Clsact,
+        }
+    }
 }
 
 impl Attach {
@@ -92,11 +103,7 @@ impl Attach {
             ProfileName::Linux => Profile::Linux,
             ProfileName::Rfc => Profile::Rfc,
         };
-        let via = match self.via {
-            Via::Auto => AttachVia::Auto,
-            Via::Tcx => AttachVia::Tcx,
-            Via::Clsact => AttachVia::Clsact,
-        };
+        let via = AttachVia::from(self.via);
         let parameters = self.parameters.parameters(law)?;
         let policy = PortPolicy {
             flows: policy(law, profile, &parameters, self.ecn_syns),
@@ -118,7 +125,7 @@ impl Attach {
 }
 
 /// The names without those that came before.
-fn distinct(names: Vec<String>) -> Vec<String> {
+pub fn distinct(names: Vec<String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     names
         .into_iter()

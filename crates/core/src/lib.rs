@@ -8,6 +8,7 @@ pub mod coupling;
 mod entry;
 mod reason;
 mod sys;
+pub mod watch;
 
 #[cfg(feature = "loaded")]
 pub use entry::Loaded;

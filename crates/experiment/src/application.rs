@@ -45,6 +45,25 @@ pub enum Application {
         #[serde(default = "one")]
         rounds: u32,
     },
+    /// Transfers in epochs, each on a connection of its own: in every epoch all flows of the group
+    /// carry one, and begin one shortly after the other, in random order.
+    Epochs {
+        /// Payload of one transfer.
+        size: Bytes,
+        /// How many epochs. Default 1.
+        #[serde(default = "one")]
+        rounds: u32,
+        /// From the beginning of an epoch to that of the next; 0s where there is one.
+        #[serde(default)]
+        every: Nanos,
+        /// Mean time between two beginnings in an epoch, exponentially distributed. Default 0s.
+        #[serde(default)]
+        gap: Nanos,
+        /// Payload of a request: the receiver opens the connection and asks for the transfer, as
+        /// a client of a web server does. Where absent, the guest opens it and sends.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<Bytes>,
+    },
     /// Transfers that arrive at random times (exponential gaps), each on a connection of its own.
     Web {
         /// Mean arrivals a second, at each of the group's flows.
@@ -77,6 +96,7 @@ impl Application {
             Application::Transfer { .. } => "transfer",
             Application::Request { .. } => "request",
             Application::Incast { .. } => "incast",
+            Application::Epochs { .. } => "epochs",
             Application::Web { .. } => "web",
             Application::Messages { .. } => "messages",
         }

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::application::Application;
 use crate::coupling::{Coupling, CouplingRules};
-use crate::network::Topology;
+use crate::network::{Queue, Topology};
 use crate::parameters::Parameters;
 use crate::pattern::Pattern;
 use crate::stall::Stall;
+use crate::start_law::{StartLaw, Watch};
 use crate::units::Nanos;
 
 /// `[[case]]`: which guests send through the network. Cases of an experiment share nothing.
@@ -25,6 +26,9 @@ pub struct Case {
     /// The law on the receivers' ports; no program on them where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_law: Option<Law>,
+    /// The queue at this case's bottlenecks; the network's where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Queue>,
     /// What the case's coupled groups are like.
     #[serde(default, skip_serializing_if = "CouplingRules::are_default")]
     pub coupling: CouplingRules,
@@ -77,6 +81,12 @@ pub struct Guests {
     /// How the guests' processors are taken away, all the time; never where absent. Machines only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
+    /// How its flows start; as the guests' own TCP and the law beside it have it where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_law: Option<StartLaw>,
+    /// The parameters of the start `watch`.
+    #[serde(default, skip_serializing_if = "Watch::are_default")]
+    pub watch: Watch,
     /// Parallel flows of each guest; one where absent.
     #[serde(default = "one")]
     pub flows: u32,
@@ -114,9 +124,12 @@ impl Guests {
     }
 
     /// How many messages all its flows begin, at most, where they begin at fixed times: one at the
-    /// start, and one at each multiple of `every` after it. What begins when something else has
-    /// ended is bounded by the network.
+    /// start, and one at each multiple of `every` after it; or one in each epoch. What begins when
+    /// something else has ended is bounded by the network.
     pub fn timed_messages(&self, duration: Nanos) -> u128 {
+        if let Application::Epochs { rounds, .. } = self.application {
+            return u128::from(self.total_flows()) * u128::from(rounds);
+        }
         let Application::Messages {
             every: Some(every), ..
         } = &self.application

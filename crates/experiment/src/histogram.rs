@@ -102,14 +102,16 @@ impl Histogram {
     }
 
     /// The statistic of all numbers; none if there are none. The mean and the largest are exact, a
-    /// quantile is the largest number of its bin.
+    /// quantile is the largest number of its bin, and what deviates from the mean is that number.
     pub fn statistic(&self, statistic: Statistic) -> Option<f64> {
         let count = self.count();
         if count == 0 {
             return None;
         }
+        let mean = self.sum as f64 / count as f64;
         let value = match statistic.permille() {
-            None => return Some(self.sum as f64 / count as f64),
+            None if statistic == Statistic::Deviation => return Some(self.deviation(mean)),
+            None => return Some(mean),
             Some(1000) => self.max,
             Some(permille) => self.ranked((count * permille).div_ceil(1000)),
         };
@@ -121,6 +123,16 @@ impl Histogram {
         let mut steps = self.cumulative();
         let found = steps.find(|(_, below)| *below >= rank);
         found.map_or(self.max, |(value, _)| value)
+    }
+
+    /// The root of the mean square of the distances from `mean`.
+    fn deviation(&self, mean: f64) -> f64 {
+        let (mut sum, mut below) = (0.0, 0);
+        for (value, count) in self.cumulative() {
+            sum += (value as f64 - mean).powi(2) * (count - below) as f64;
+            below = count;
+        }
+        (sum / below.max(1) as f64).sqrt()
     }
 
     /// The largest number of each bin that holds any, and how many numbers are not above it.

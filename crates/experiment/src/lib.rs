@@ -6,7 +6,7 @@
 //!
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
 //! - [`schema`], [`network`], [`stack`], [`case`], [`stall`], [`parameters`], [`coupling`], [`pattern`],
-//!   [`application`], [`sweep`], [`arm`]: the file.
+//!   [`start_law`], [`application`], [`sweep`], [`arm`]: the file.
 //! - [`error`]: what can be wrong with a file, with its place and its mend.
 //! - [`record`], [`histogram`]: what was seen in one run.
 //! - [`measure`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed from
@@ -37,6 +37,7 @@ mod selection;
 pub mod series;
 pub mod stack;
 pub mod stall;
+pub mod start_law;
 pub mod statistic;
 pub mod sweep;
 pub mod units;
@@ -64,6 +65,7 @@ pub use repetition::Repetition;
 pub use schema::Experiment;
 pub use stack::{Frto, Reduction, Stack};
 pub use stall::Stall;
+pub use start_law::{StartLaw, Watch};
 pub use statistic::Statistic;
 pub use sweep::{Point, Sweep};
 pub use units::{BitsPerSec, Bytes, Nanos};

@@ -36,13 +36,14 @@ pub(crate) fn replace_key(
     Ok((changed, key))
 }
 
-/// Gives every group its table of parameters, which is not written where nothing was chosen.
+/// Gives every group its tables of parameters, which are not written where nothing was chosen.
 fn show_parameters(document: &mut Value) {
     for case in members_mut(document.get_mut("case")) {
         for guests in members_mut(case.get_mut("guests")) {
             if let Value::Table(guests) = guests {
                 let none = || Value::Table(toml::Table::new());
                 guests.entry("parameters").or_insert_with(none);
+                guests.entry("watch").or_insert_with(none);
             }
         }
     }

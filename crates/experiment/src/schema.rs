@@ -148,6 +148,15 @@ impl Experiment {
         self.cases.iter().find(|case| case.name == name)
     }
 
+    /// The network of a case: that of the experiment, with the queue that the case names.
+    pub fn network_of(&self, case: &Case) -> Network {
+        let mut network = self.network.clone();
+        if let Some(queue) = &case.queue {
+            network.queue = queue.clone();
+        }
+        network
+    }
+
     /// The TCP of a case's receivers: the stack that it names, or `[stack.server]`, or the defaults
     /// with ECN granted.
     pub fn receiver_stack(&self, case: &Case) -> Stack {

@@ -17,30 +17,38 @@ pub enum Statistic {
     P999,
     /// The largest.
     Max,
+    /// Their standard deviation around their mean.
+    Deviation,
 }
 
 impl Statistic {
     /// The statistic of `values`, in any order; none if there are none.
     pub fn of(self, values: &[f64]) -> Option<f64> {
-        match self.permille() {
-            None => {
-                let mean = values.iter().sum::<f64>() / values.len() as f64;
-                (!values.is_empty()).then_some(mean)
-            }
-            Some(permille) => ranked(values, permille as usize),
+        if let Some(permille) = self.permille() {
+            return ranked(values, permille as usize);
         }
+        let mean = mean(values)?;
+        if self == Statistic::Mean {
+            return Some(mean);
+        }
+        let squares = values.iter().map(|value| (value - mean).powi(2));
+        Some((squares.sum::<f64>() / values.len() as f64).sqrt())
     }
 
-    /// How many of a thousand do not exceed it; none for the mean.
+    /// How many of a thousand do not exceed it; none for what isn't one of the values.
     pub(crate) fn permille(self) -> Option<u64> {
         match self {
-            Statistic::Mean => None,
+            Statistic::Mean | Statistic::Deviation => None,
             Statistic::P50 => Some(500),
             Statistic::P99 => Some(990),
             Statistic::P999 => Some(999),
             Statistic::Max => Some(1000),
         }
     }
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The value of rank ⌈n · permille / 1000⌉, counted from 1.

@@ -10,6 +10,7 @@ mod network;
 mod parameters;
 mod pattern;
 mod stack;
+mod start_law;
 mod sweep;
 
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@ mod common;
 use common::{SWEPT, refusal};
 
 /// What is replaced, by what, and the refusal.
-const SIMULATED: [(&str, &str, &str); 29] = [
+const SIMULATED: [(&str, &str, &str); 35] = [
     (
         "leaves = 3",
         "leaves = 1",
@@ -108,6 +108,42 @@ const SIMULATED: [(&str, &str, &str); 29] = [
         "{ incast = { block = \"0B\" } }",
         "t.toml:32:36: case.0.guests.1.application.incast.block: is 0; without payload there is \
              nothing to complete: give for example 10kB",
+    ),
+    (
+        "{ web = { rate = 50, sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]] } }",
+        "{ epochs = { size = \"10kB\", rounds = 6, every = \"100ms\", request = \"0B\" } }",
+        "t.toml:32:82: case.0.guests.1.application.epochs.request: is 0; without payload there \
+             is nothing to complete: give for example 10kB",
+    ),
+    (
+        "{ web = { rate = 50, sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]] } }",
+        "{ epochs = { size = \"10kB\", rounds = 2, every = \"1us\", gap = \"1us\" } }",
+        "t.toml:32:63: case.0.guests.1.application.epochs.every: is 1us, and the gaps of one \
+             epoch take 1us; give more",
+    ),
+    (
+        "{ web = { rate = 50, sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]] } }",
+        "{ epochs = { size = \"10kB\", rounds = 11, every = \"100ms\" } }",
+        "t.toml:32:52: case.0.guests.1.application.epochs.rounds: the last of them reaches the \
+             end of the run, 1s; give fewer",
+    ),
+    (
+        "{ web = { rate = 50, sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]] } }",
+        "{ epochs = { size = \"10kB\" } }\nstart_spread = \"1ms\"",
+        "t.toml:33:16: case.0.guests.1.start_spread: an epoch's transfers are as far apart as \
+             its `gap` says; leave it out",
+    ),
+    (
+        "{ web = { rate = 50, sizes = [[\"1kB\", 0.5], [\"1MB\", 1.0]] } }",
+        "{ epochs = { size = \"10kB\", rounds = 20000000, every = \"1ns\" } }",
+        "t.toml:32:52: case.0.guests.1.application.epochs.rounds: makes 20000000 transfers in \
+             one run of the case, and 10000000 are the most; send them less often, or from fewer \
+             flows",
+    ),
+    (
+        "name = \"mixed\"",
+        "name = \"mixed\"\nqueue = { kind = \"droptail\", limit = \"100B\" }",
+        "t.toml:21:38: case.0.queue.limit: holds not even one full packet; give at least 1514B",
     ),
     (
         "initial_window = 10",

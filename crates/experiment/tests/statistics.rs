@@ -1,7 +1,7 @@
 //! Statistics against their definitions and against printed tables.
 
 use proptest::prelude::*;
-use uc_experiment::{Estimate, Statistic};
+use uc_experiment::{Estimate, Histogram, Statistic};
 
 /// The least value that a share of all do not exceed, by counting.
 fn counted(values: &[f64], permille: usize) -> f64 {
@@ -26,6 +26,27 @@ proptest! {
         ] {
             prop_assert_eq!(statistic.of(&values), Some(counted(&values, permille)));
         }
+    }
+
+    #[test]
+    fn a_deviation_is_what_the_values_are_away_from_their_mean(
+        middle in 10_000u64..1_000_000,
+        away in 1u64..10_000,
+        pairs in 1usize..50,
+    ) {
+        let (low, high) = (middle - away, middle + away);
+        let values: Vec<f64> = (0..2 * pairs).map(|i| [low, high][i % 2] as f64).collect();
+        let found = Statistic::Deviation.of(&values).expect("values");
+        prop_assert!((found - away as f64).abs() < 1e-6 * middle as f64, "{found}, not {away}");
+        let mut histogram = Histogram::roomy();
+        for _ in 0..pairs {
+            histogram.record(low);
+            histogram.record(high);
+        }
+        // A bin is at most a 128th of its numbers wide.
+        let found = histogram.statistic(Statistic::Deviation).expect("values");
+        let bin = high as f64 / 128.0 + 1.0;
+        prop_assert!((found - away as f64).abs() <= bin, "{found}, not {away}");
     }
 
     #[test]

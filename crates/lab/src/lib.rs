@@ -10,7 +10,8 @@
 //! - [`plan`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts and the
 //!   server.
 //! - [`wire`], [`relay`], [`emulation`], [`frame`], [`flow`], [`lateness`]: the network.
-//! - [`traffic`], [`reception`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it.
+//! - [`traffic`], [`reception`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it; `web`,
+//!   `nginx`: pages of a real web server.
 //! - [`ports`]: where programs come in, [`home`]: where guests that are no namespaces do.
 
 pub mod clock;
@@ -24,6 +25,7 @@ pub mod lab;
 pub mod lateness;
 pub mod need;
 pub mod netns;
+mod nginx;
 pub mod pattern;
 pub mod plan;
 pub mod ports;
@@ -38,6 +40,7 @@ pub mod stack;
 pub mod tap;
 pub mod tcp_info;
 pub mod traffic;
+mod web;
 pub mod wire;
 pub mod wiring;
 
@@ -47,6 +50,6 @@ pub use flow::FiveTuple;
 pub use home::{Home, Load, Namespaces, Sighting};
 pub use lab::Lab;
 pub use plan::{Guest, Plan};
-pub use ports::{NoPorts, Port, Ports, ShadowSample};
+pub use ports::{NoPorts, Part, Port, Ports, ShadowSample};
 pub use reception::Reception;
 pub use run::{Progress, Repetition, run_case, run_case_in};

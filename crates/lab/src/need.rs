@@ -90,11 +90,10 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|candidate| is_executable(candidate))
 }
 
-fn package_of(program: &str) -> &'static str {
-    if program == "ethtool" {
-        "ethtool"
-    } else {
-        "iproute2"
+fn package_of(program: &'static str) -> &'static str {
+    match program {
+        "ethtool" | "nginx" => program,
+        _ => "iproute2",
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use uc_experiment::{
-    Case, Coupling, CouplingRules, Experiment, Family, Guests, Law, Nanos, Parameters, Profile,
-    Stack, Stall,
+    Application, Case, Coupling, CouplingRules, Experiment, Family, Guests, Law, Nanos, Parameters,
+    Profile, Stack, Stall, Watch,
 };
 
 use crate::congestion::{COUPLED_CONTROLS, DCTCP};
@@ -43,12 +43,55 @@ pub struct Guest {
     pub profile: Profile,
     /// How its processor is taken away.
     pub stall: Option<Stall>,
+    /// How its flows start, where a start law says so.
+    pub start: Option<Watch>,
     /// Parallel flows.
     pub flows: u32,
     /// They in the file's order, those of each of its groups together.
     pub parts: Vec<Part>,
     /// What its connections share with others; its port's affair where that has law `coupled`.
     pub coupling: Option<Coupling>,
+    /// Where its flows are pages that a web server in it gives away: those.
+    pub pages: Option<Pages>,
+}
+
+/// The pages that a group's flows fetch: one in each epoch, on a connection of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pages {
+    /// Bytes of a page.
+    pub bytes: u32,
+    /// Bytes of the request for one.
+    pub request_bytes: u32,
+    /// How many epochs.
+    pub rounds: u32,
+    /// When the first begins.
+    pub start: Nanos,
+    /// From the beginning of one to that of the next.
+    pub every: Nanos,
+    /// Mean time between two requests in an epoch.
+    pub gap: Nanos,
+}
+
+impl Pages {
+    fn of(group: &Guests) -> Option<Self> {
+        match group.application {
+            Application::Epochs {
+                size,
+                rounds,
+                every,
+                gap,
+                request: Some(request),
+            } => Some(Self {
+                bytes: size.0,
+                request_bytes: request.0,
+                rounds,
+                start: group.start,
+                every,
+                gap,
+            }),
+            _ => None,
+        }
+    }
 }
 
 /// A guest's flows of one group.
@@ -86,6 +129,11 @@ impl Guest {
     pub fn couples(&self) -> bool {
         self.coupling.is_some() && self.law != Some(Law::Coupled)
     }
+
+    /// Its flows without end, each on one connection; none where it gives pages away.
+    pub fn bulk_flows(&self) -> u32 {
+        if self.pages.is_some() { 0 } else { self.flows }
+    }
 }
 
 /// The receiver of every flow.
@@ -99,6 +147,8 @@ pub struct Server {
     pub stack: Stack,
     /// The law for its port. It has a port, on a host of its own, only where it has a law.
     pub law: Option<Law>,
+    /// How flows toward it start: what the first group with a start law says.
+    pub start: Option<Watch>,
     /// Its port: the interface in the hosts' namespace, where it has one.
     pub port: String,
 }
@@ -158,6 +208,12 @@ impl Plan {
                     flows: group.flows,
                     parts: vec![part],
                     coupling: group.coupling.clone(),
+                    start: group.start_law.map(|_| Watch {
+                        // turns come at the rate of the receiver's link, if not otherwise said
+                        pace: group.watch.pace.or(Some(experiment.network.rate)),
+                        ..group.watch
+                    }),
+                    pages: Pages::of(group),
                 });
             }
         }
@@ -167,6 +223,7 @@ impl Plan {
             mac: mac(guests.len()),
             stack: experiment.receiver_stack(case),
             law: case.receiver_law,
+            start: guests.iter().find_map(|guest| guest.start),
             port: format!("port{}", guests.len()),
         };
         check_stacks(case, &guests, &server)?;
@@ -186,9 +243,12 @@ impl Plan {
         self.host_count
     }
 
-    /// How many flows the case has.
+    /// How many flows without end the case has.
     pub fn flow_count(&self) -> usize {
-        self.guests.iter().map(|guest| guest.flows as usize).sum()
+        self.guests
+            .iter()
+            .map(|guest| guest.bulk_flows() as usize)
+            .sum()
     }
 }
 
@@ -215,7 +275,11 @@ fn part(group: &Guests, index: u32) -> Part {
     Part {
         group: group.name.clone(),
         first: index * group.flows,
-        flows: group.flows,
+        flows: if Pages::of(group).is_some() {
+            0 // its connections are its clients'
+        } else {
+            group.flows
+        },
         start: group.start,
         start_spread: group.start_spread,
         stop: group.stop,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use uc_experiment::{Law, Parameters, Profile};
+use uc_experiment::{Law, Parameters, Profile, Watch};
 
 use crate::error::PortError;
 use crate::flow::FiveTuple;
@@ -26,6 +26,21 @@ pub struct Port<'a> {
     pub parameters: Parameters,
     /// How literally.
     pub profile: Profile,
+    /// How flows start there, where a start law says so.
+    pub start: Option<Watch>,
+    /// What is behind it: whoever sends the data, and how.
+    pub part: Part,
+}
+
+/// The part of a port's guest in the traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// It connects, and sends.
+    Client,
+    /// It is asked, and sends.
+    WebServer,
+    /// It receives.
+    Receiver,
 }
 
 impl<'a> Port<'a> {
@@ -40,6 +55,12 @@ impl<'a> Port<'a> {
                 law: guest.law?,
                 parameters: guest.parameters,
                 profile: guest.profile,
+                start: guest.start,
+                part: if guest.pages.is_some() {
+                    Part::WebServer
+                } else {
+                    Part::Client
+                },
             })
         });
         let server = &plan.server;
@@ -51,6 +72,8 @@ impl<'a> Port<'a> {
             law,
             parameters: Parameters::default(),
             profile: Profile::Linux,
+            start: server.start,
+            part: Part::Receiver,
         });
         guests.chain(of_server).collect()
     }

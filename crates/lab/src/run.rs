@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use uc_experiment::{Case, Experiment, QueueSample, RunRecord};
+use uc_experiment::{Case, Experiment, FlowRecord, QueueSample, RunRecord};
 use uc_net::Nanos;
 
 use crate::clock;
@@ -13,9 +13,11 @@ use crate::flow::FiveTuple;
 use crate::home::{GoOn, Home, Load, Namespaces};
 use crate::lab::Lab;
 use crate::need;
+use crate::nginx;
 use crate::plan::Plan;
 use crate::ports::Ports;
 use crate::sampler::Sampler;
+use crate::web::Clients;
 
 /// How often a waiting run looks at the cancel flag, and how often it reports at most.
 const LOOK: Duration = Duration::from_millis(20);
@@ -95,8 +97,8 @@ pub fn run_case_in(
     progress(Progress::Building);
     let plan = Plan::new(experiment, case)?;
     let sample = Duration::from_nanos(experiment.sample.0.max(1));
-    let (network, seed) = (&experiment.network, repetition.seed);
-    let lab = Lab::build_with(&plan, network, seed, sample, home.ends())?;
+    let (network, seed) = (experiment.network_of(case), repetition.seed);
+    let lab = Lab::build_with(&plan, &network, seed, sample, home.ends())?;
     lab.attach(&plan, ports)?;
     let run = Run {
         experiment,
@@ -136,6 +138,13 @@ pub fn run_case_in(
     record.links = report.links;
     record.bottlenecks = vec![report.bottleneck];
     record.counters.extend(report.counters);
+    record.flows.extend(observed.pages);
+    let place = |flow: &FlowRecord| {
+        case.guests
+            .iter()
+            .position(|group| group.name == flow.group)
+    };
+    record.flows.sort_by_key(place);
     Ok(record)
 }
 
@@ -145,6 +154,8 @@ struct Observed {
     record: RunRecord,
     /// The connections of its flows.
     tuples: Vec<FiveTuple>,
+    /// The flows that are pages, which have many connections each.
+    pages: Vec<FlowRecord>,
     /// When the run's clock began.
     started: Nanos,
 }
@@ -184,6 +195,7 @@ impl Run<'_> {
         (self.progress)(Progress::Connecting {
             flows: self.plan.flow_count(),
         });
+        let servers = nginx::start_all(self.plan, &lab.wiring)?;
         let mut load = home.start(self.plan, lab, seed, self.go_on)?;
         let load = &mut *load;
         let syn_retransmits = load.wait_connected(self.go_on)?;
@@ -191,9 +203,12 @@ impl Run<'_> {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let started = clock::now();
+        let clients = Clients::start(self.plan, &lab.wiring, seed, started)?;
         let mut sampler = Sampler::new(self.plan, load, started);
         self.follow(load, &mut sampler, ports)?;
         let counted = load.finish()?;
+        let pages = clients.finish()?;
+        drop(servers);
         let mut counters = ports.counters();
         counters.extend(counted.counters);
         counters.insert("traffic_syn_retransmits".into(), syn_retransmits);
@@ -207,6 +222,7 @@ impl Run<'_> {
         Ok(Observed {
             record,
             tuples,
+            pages,
             started,
         })
     }

@@ -48,6 +48,13 @@ pub fn sender(
     )?))
 }
 
+/// A socket that does not block, bound to an address without a port. The calling thread must be in
+/// the server's namespace.
+pub fn client(address: SocketAddr, congestion_control: &str) -> Result<TcpStream, LabError> {
+    let flags = SockFlag::SOCK_NONBLOCK;
+    open("the server", address, congestion_control, flags).map(TcpStream::from)
+}
+
 /// Connects a blocking socket and waits at most `deadline` for the answer.
 pub fn connect(socket: &TcpStream, server: SocketAddr, deadline: Duration) -> io::Result<()> {
     // The send timeout bounds connect(2), and would bound every write: take it off again.

@@ -83,7 +83,7 @@ pub fn tuples(plan: &Plan) -> Vec<FiveTuple> {
     let server = SocketAddr::new(plan.server.address, SERVER_PORT);
     let of_guest = |guest: &crate::plan::Guest| {
         let address = guest.address;
-        (0..guest.flows as u16).map(move |flow| {
+        (0..guest.bulk_flows() as u16).map(move |flow| {
             FiveTuple::tcp(SocketAddr::new(address, GUEST_PORT_FIRST + flow), server)
         })
     };

@@ -42,10 +42,35 @@ pub enum AttachVia {
     Clsact,
 }
 
-/// Handle and priority of our clsact filter: fixed, so that it can be replaced in place and found
-/// again by a later process.
+/// Which of our programs on a port comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The port's own programs: after whatever is there already.
+    Port,
+    /// A program that sees a packet before the port's own do, whichever is attached first.
+    BeforePort,
+}
+
+impl Order {
+    /// Of the clsact filter; a lower one runs first.
+    fn clsact_priority(self) -> u32 {
+        match self {
+            Order::Port => 0x7563,
+            Order::BeforePort => 0x7562,
+        }
+    }
+
+    fn tcx_flags(self) -> u32 {
+        match self {
+            Order::Port => 0,
+            Order::BeforePort => libbpf_sys::BPF_F_BEFORE,
+        }
+    }
+}
+
+/// Handle of our clsact filters: fixed as their priorities are, so that each can be replaced in
+/// place and found again by a later process.
 const CLSACT_HANDLE: u32 = 1;
-const CLSACT_PRIORITY: u32 = 0x7563;
 
 /// One program on one port. Dropping it detaches, unless it was pinned.
 #[derive(Debug)]
@@ -81,65 +106,19 @@ impl Programs {
         direction: Direction,
         via: AttachVia,
     ) -> Result<Link, PortError> {
-        if via == AttachVia::Clsact {
-            return self.attach_clsact(ifindex, direction);
-        }
-        match self.attach_tcx(ifindex, direction) {
-            Ok(link) => Ok(Link::Tcx(link)),
-            // A kernel before 6.6 doesn't know the attach type.
-            Err(error) if via == AttachVia::Auto && error.raw_os_error() == Some(libc::EINVAL) => {
-                self.attach_clsact(ifindex, direction)
-            }
-            Err(error) => Err(PortError::from_kernel(
-                format!("attach to port {ifindex} by TCX"),
-                error,
-            )),
-        }
-    }
-
-    fn attach_tcx(&self, ifindex: u32, direction: Direction) -> io::Result<OwnedFd> {
-        let kind = match direction {
-            Direction::FromGuest => libbpf_sys::BPF_TCX_INGRESS,
-            Direction::ToGuest => libbpf_sys::BPF_TCX_EGRESS,
-        };
-        // SAFETY: a plain system call on a descriptor that lives through it; no options.
-        let fd = unsafe {
-            libbpf_sys::bpf_link_create(
-                self.program(direction).as_raw_fd(),
-                ifindex as i32,
-                kind,
-                std::ptr::null(),
-            )
-        };
-        if fd < 0 {
-            return Err(io::Error::from_raw_os_error(-fd));
-        }
-        // SAFETY: the kernel has just given us this descriptor; nobody else holds it.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-    }
-
-    fn attach_clsact(&self, ifindex: u32, direction: Direction) -> Result<Link, PortError> {
-        let action = || format!("attach to port {ifindex} by clsact");
-        let program = self
-            .program(direction)
-            .try_clone_to_owned()
-            .map_err(|error| PortError::from_kernel(action(), error))?;
-        clsact_hook(program.as_fd(), ifindex, direction)
-            .create()
-            .and_then(|mut hook| hook.attach())
-            .map_err(|error| PortError::from_libbpf(action(), &error))?;
-        Ok(Link::Clsact(ClsactFilter {
-            program,
+        attach_program(
+            self.program(direction),
             ifindex,
             direction,
-            detach_on_drop: true,
-        }))
+            via,
+            Order::Port,
+        )
     }
 
     /// Removes this port's clsact filters, whoever set them; fine if there are none.
     pub(crate) fn detach_clsact(&self, ifindex: u32) {
         for direction in Direction::BOTH {
-            let mut hook = clsact_hook(self.program(direction), ifindex, direction);
+            let mut hook = clsact_hook(self.program(direction), ifindex, direction, Order::Port);
             if hook.query().is_ok() {
                 let _gone_already = hook.detach();
             }
@@ -152,13 +131,101 @@ impl Programs {
             self.program(Direction::FromGuest),
             ifindex,
             Direction::FromGuest,
+            Order::Port,
         )
         .query()
         .is_ok()
     }
 }
 
-fn clsact_hook(program: BorrowedFd<'_>, ifindex: u32, direction: Direction) -> TcHook {
+/// Attaches a program that is none of the port's own two to the interface with this index in the
+/// calling thread's network namespace.
+///
+/// # Errors
+/// What the kernel refused, and the mend.
+pub fn attach_program(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    direction: Direction,
+    via: AttachVia,
+    order: Order,
+) -> Result<Link, PortError> {
+    if via == AttachVia::Clsact {
+        return attach_clsact(program, ifindex, direction, order);
+    }
+    match attach_tcx(program, ifindex, direction, order) {
+        Ok(link) => Ok(Link::Tcx(link)),
+        // A kernel before 6.6 doesn't know the attach type.
+        Err(error) if via == AttachVia::Auto && error.raw_os_error() == Some(libc::EINVAL) => {
+            attach_clsact(program, ifindex, direction, order)
+        }
+        Err(error) => Err(PortError::from_kernel(
+            format!("attach to port {ifindex} by TCX"),
+            error,
+        )),
+    }
+}
+
+fn attach_tcx(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    direction: Direction,
+    order: Order,
+) -> io::Result<OwnedFd> {
+    let kind = match direction {
+        Direction::FromGuest => libbpf_sys::BPF_TCX_INGRESS,
+        Direction::ToGuest => libbpf_sys::BPF_TCX_EGRESS,
+    };
+    let options = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as libbpf_sys::size_t,
+        flags: order.tcx_flags(),
+        ..Default::default()
+    };
+    // SAFETY: a plain system call on a descriptor that lives through it; the options do too.
+    let fd = unsafe {
+        libbpf_sys::bpf_link_create(
+            program.as_raw_fd(),
+            ifindex as i32,
+            kind,
+            &raw const options,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the kernel has just given us this descriptor; nobody else holds it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn attach_clsact(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    direction: Direction,
+    order: Order,
+) -> Result<Link, PortError> {
+    let action = || format!("attach to port {ifindex} by clsact");
+    let program = program
+        .try_clone_to_owned()
+        .map_err(|error| PortError::from_kernel(action(), error))?;
+    clsact_hook(program.as_fd(), ifindex, direction, order)
+        .create()
+        .and_then(|mut hook| hook.attach())
+        .map_err(|error| PortError::from_libbpf(action(), &error))?;
+    Ok(Link::Clsact(ClsactFilter {
+        program,
+        ifindex,
+        direction,
+        order,
+        detach_on_drop: true,
+    }))
+}
+
+fn clsact_hook(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    direction: Direction,
+    order: Order,
+) -> TcHook {
     let point = match direction {
         Direction::FromGuest => TC_INGRESS,
         Direction::ToGuest => TC_EGRESS,
@@ -167,7 +234,7 @@ fn clsact_hook(program: BorrowedFd<'_>, ifindex: u32, direction: Direction) -> T
         .ifindex(ifindex as i32)
         .replace(true)
         .handle(CLSACT_HANDLE)
-        .priority(CLSACT_PRIORITY)
+        .priority(order.clsact_priority())
         .hook(point)
 }
 
@@ -177,6 +244,7 @@ pub struct ClsactFilter {
     program: OwnedFd,
     ifindex: u32,
     direction: Direction,
+    order: Order,
     detach_on_drop: bool,
 }
 
@@ -192,7 +260,8 @@ impl Drop for ClsactFilter {
         if self.detach_on_drop {
             // Fails only where the interface has gone, and the filter with it.
             let program = self.program.as_fd();
-            let _gone_already = clsact_hook(program, self.ifindex, self.direction).detach();
+            let mut hook = clsact_hook(program, self.ifindex, self.direction, self.order);
+            let _gone_already = hook.detach();
         }
     }
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use crate::error::PortError;
 
 /// Index of an interface of the calling thread's network namespace.
-pub(crate) fn interface_index(name: &str) -> Result<u32, PortError> {
+///
+/// # Errors
+/// [`PortError::NoInterface`].
+pub fn interface_index(name: &str) -> Result<u32, PortError> {
     nix::net::if_::if_nametoindex(name).map_err(|_| PortError::NoInterface {
         name: name.to_owned(),
     })

@@ -20,14 +20,15 @@ mod store;
 mod test_run;
 mod tidy;
 
-pub use attach::{AttachVia, Direction, Link, PortLinks};
+pub use attach::{AttachVia, Direction, Link, Order, PortLinks, attach_program};
 pub use counters::Counters;
 pub use coupling::{GroupView, GuestView, MemberView, PortCoupling, PortPolicy};
 pub use error::PortError;
 pub use flows::FlowView;
-pub use programs::{DEFAULT_FLOWS_MAX, Programs};
+pub use interfaces::interface_index;
+pub use programs::{DEFAULT_FLOWS_MAX, Programs, silence_libbpf};
 pub use store::{Attached, Store};
-pub use test_run::{PacketContext, PacketRun};
+pub use test_run::{PacketContext, PacketRun, run_packet};
 
 /// What bindgen makes of `bpf/layout.h`: keys and values of the maps.
 mod layout {

@@ -240,7 +240,7 @@ impl Programs {
 
 /// Keeps libbpf's own messages off standard error: they repeat the error that is returned, at
 /// length, and where a query finds no clsact qdisc they complain about what is no error.
-pub(crate) fn silence_libbpf() {
+pub fn silence_libbpf() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, quiet)));
 }
 

@@ -1,7 +1,7 @@
 //! One packet through one program, without a network: `BPF_PROG_TEST_RUN`.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use crate::attach::Direction;
@@ -44,40 +44,52 @@ impl Programs {
         packet: &[u8],
         context: PacketContext,
     ) -> Result<PacketRun, PortError> {
-        let mut skb = __sk_buff {
-            ifindex: context.ifindex,
-            gso_segs: context.gso_segs,
-            gso_size: context.gso_size,
-            ..Default::default()
-        };
-        let mut out = vec![0u8; packet.len() + SLACK_BYTES];
-        let mut options = libbpf_sys::bpf_test_run_opts {
-            sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
-            data_in: packet.as_ptr().cast(),
-            data_size_in: packet.len() as u32,
-            data_out: out.as_mut_ptr().cast(),
-            data_size_out: out.len() as u32,
-            ctx_in: (&raw mut skb).cast(),
-            ctx_size_in: size_of::<__sk_buff>() as u32,
-            repeat: context.repeat.max(1) as i32,
-            ..Default::default()
-        };
-        // SAFETY: all buffers outlive the call, and their sizes are as stated.
-        let code = unsafe {
-            libbpf_sys::bpf_prog_test_run_opts(self.program(direction).as_raw_fd(), &mut options)
-        };
-        if code < 0 {
-            let source = io::Error::from_raw_os_error(-code);
-            return Err(PortError::from_kernel(
-                "run a packet through a port program",
-                source,
-            ));
-        }
-        out.truncate(options.data_size_out as usize);
-        Ok(PacketRun {
-            packet: out,
-            verdict: options.retval as i32,
-            duration: Duration::from_nanos(u64::from(options.duration)),
-        })
+        run_packet(self.program(direction), packet, context, 0)
     }
+}
+
+/// Runs `packet` (an Ethernet frame), which has this mark, through any program of a port.
+///
+/// # Errors
+/// What the kernel refused, for instance a frame that is too short for it.
+pub fn run_packet(
+    program: BorrowedFd<'_>,
+    packet: &[u8],
+    context: PacketContext,
+    mark: u32,
+) -> Result<PacketRun, PortError> {
+    let mut skb = __sk_buff {
+        mark,
+        ifindex: context.ifindex,
+        gso_segs: context.gso_segs,
+        gso_size: context.gso_size,
+        ..Default::default()
+    };
+    let mut out = vec![0u8; packet.len() + SLACK_BYTES];
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
+        data_in: packet.as_ptr().cast(),
+        data_size_in: packet.len() as u32,
+        data_out: out.as_mut_ptr().cast(),
+        data_size_out: out.len() as u32,
+        ctx_in: (&raw mut skb).cast(),
+        ctx_size_in: size_of::<__sk_buff>() as u32,
+        repeat: context.repeat.max(1) as i32,
+        ..Default::default()
+    };
+    // SAFETY: all buffers outlive the call, and their sizes are as stated.
+    let code = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
+    if code < 0 {
+        let source = io::Error::from_raw_os_error(-code);
+        return Err(PortError::from_kernel(
+            "run a packet through a port program",
+            source,
+        ));
+    }
+    out.truncate(options.data_size_out as usize);
+    Ok(PacketRun {
+        packet: out,
+        verdict: options.retval as i32,
+        duration: Duration::from_nanos(u64::from(options.duration)),
+    })
 }

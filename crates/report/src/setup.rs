@@ -193,6 +193,9 @@ fn case(case: &Case) -> String {
     if let Some(stack) = &case.receiver {
         words.push_str(&format!("; receivers of stack {stack}"));
     }
+    if let Some(own) = &case.queue {
+        words.push_str(&format!("; bottleneck queue here: {}", queue(own)));
+    }
     if let Some(law) = case.receiver_law {
         words.push_str(&format!("; {} on the receivers' ports", law_words(law)));
     }
@@ -270,6 +273,20 @@ fn application(application: &Application) -> String {
                 ", incast of {block} blocks, {}",
                 count(*rounds as usize, "round")
             )
+        }
+        Application::Epochs {
+            size,
+            rounds,
+            every,
+            gap,
+            request,
+        } => {
+            let asked = match request {
+                None => String::new(),
+                Some(request) => format!(", asked for by {request} of a client that connects"),
+            };
+            let rounds = count(*rounds as usize, "epoch");
+            format!(", {rounds} of a transfer of {size}{asked}, {every} apart, {gap} between flows")
         }
         Application::Web { rate, sizes } => {
             format!(", {} arrivals a second of {}", number(*rate), size(sizes))

@@ -7,6 +7,7 @@ use crate::coupling::{Coupled, Couplings};
 use crate::instruments::{Instruments, PacketRtts};
 use crate::packet::{Address, Packet};
 use crate::port::Port;
+use crate::start::StartEnd;
 use crate::timers::TimerId;
 
 /// What an end waits for, so that its application need not be asked at every packet.
@@ -52,6 +53,8 @@ pub struct End {
     pub coupled: Option<Box<Coupled>>,
     /// The same of its port's flow; at ports with law `coupled`.
     pub shares: Option<Box<Coupled>>,
+    /// Its part in how the flow starts, where that is `watch`.
+    pub start: Option<Box<StartEnd>>,
     /// What is measured; at guests.
     pub instruments: Option<Box<Instruments>>,
     stage: Stage,
@@ -70,6 +73,7 @@ impl End {
             timer,
             coupled: None,
             shares: None,
+            start: None,
             instruments: None,
             stage: Stage::Opening,
             watched_bytes: 0,
@@ -165,6 +169,7 @@ impl End {
         is_timed: bool,
     ) -> (&'a mut Connection, impl FnMut(Segment) + 'a) {
         let (route, port, instruments) = (self.route, &mut self.port, &mut self.instruments);
+        let start = &mut self.start;
         let out = move |mut segment: Segment| {
             // What a guard drops never was on the network.
             if let Some(port) = port
@@ -174,6 +179,10 @@ impl End {
             }
             if let Some(instruments) = instruments {
                 instruments.leaves(now, &segment, is_timed);
+            }
+            if let Some(start) = start {
+                start.sent.push(segment);
+                return;
             }
             let peer = route.address.peer();
             let packet = Packet::new(segment, route.ip_header_bytes, peer, route.flow);

@@ -6,6 +6,7 @@
 
 mod connections;
 mod coupled;
+mod starting;
 
 use std::collections::VecDeque;
 
@@ -19,6 +20,7 @@ use crate::error::SimError;
 use crate::instruments::PacketRtts;
 use crate::packet::{Address, Packet};
 use crate::scenario::Scenario;
+use crate::start::Starts;
 use crate::timers::{TimerId, Timers};
 
 /// Events at one moment, beyond which time is held to stand still: 256 for each of the connections
@@ -62,6 +64,7 @@ pub enum Notice {
 enum Owner {
     End(usize),
     Flow(usize),
+    Start(usize),
 }
 
 /// The network, the ends of all connections, and the timers.
@@ -81,6 +84,7 @@ pub struct Hosts {
     ip_header_bytes: u32,
     rtts: PacketRtts,
     couplings: Couplings,
+    starts: Starts,
 }
 
 impl Hosts {
@@ -108,6 +112,7 @@ impl Hosts {
             ip_header_bytes: scenario.ip_header_bytes,
             rtts: PacketRtts::default(),
             couplings: Couplings::new(&scenario.groups),
+            starts: Starts::new(scenario.seed),
         })
     }
 
@@ -168,10 +173,21 @@ impl Hosts {
         if end.route.address != packet.to {
             return None;
         }
+        if self.starts.is_used() {
+            let bytes = uc_net::Packet::size_bytes(packet);
+            self.starts.heard(end.route.from, bytes, self.now);
+        }
+        if end.start.is_some() && self.start_hears(place, packet) {
+            return None;
+        }
+        let end = &mut self.ends[place];
         let (network, rtts) = (&mut self.network, &mut self.rtts);
         end.receive(self.now, packet.segment, network, rtts, &mut self.couplings);
         if end.coupled.is_some() {
             self.couple(place);
+        }
+        if self.ends[place].start.is_some() {
+            self.start_sends(place);
         }
         let end = &mut self.ends[place];
         self.timers.keep(end.timer, end.connection.deadline());
@@ -202,6 +218,11 @@ impl Hosts {
                 self.timers.set(timer, None);
                 return Some(Notice::Wake(flow));
             }
+            Owner::Start(place) => {
+                self.timers.set(timer, None);
+                self.start_rings(place);
+                return None;
+            }
         };
         let end = &mut self.ends[place];
         let now = self.now;
@@ -210,6 +231,7 @@ impl Hosts {
                 tcp.expire(now, &mut out)
             });
             self.couple(place);
+            self.start_sends(place);
         }
         let end = &mut self.ends[place];
         self.timers.set(timer, end.connection.deadline());

@@ -9,15 +9,17 @@
 //! 1. [`port`]: the C core on a guest's port.
 //! 2. [`packet`], [`end`], [`timers`], [`hosts`]: connections on the network under one clock; what
 //!    [`instruments`] see at a sender ([`packet_times`], [`exact`]).
-//!    [`coupling`]: guests that share a window.
+//!    [`coupling`]: guests that share a window. [`start`]: how flows begin.
 //! 3. [`scenario`], [`app`], [`world`]: what the flows carry.
-//! 4. [`stack`], [`placement`], [`layout`], [`membership`], [`plan`]: from an experiment to a scenario.
+//! 4. [`stack`], [`placement`], [`layout`], [`membership`], [`epochs`],
+//!    [`plan`]: from an experiment to a scenario.
 //! 5. [`sampler`], [`unfinished`], [`run`]: from a run to its record.
 
 pub mod app;
 pub mod coupling;
 pub mod draw;
 pub mod end;
+pub mod epochs;
 pub mod error;
 pub mod exact;
 pub mod hosts;
@@ -33,6 +35,7 @@ pub mod run;
 pub mod sampler;
 pub mod scenario;
 pub mod stack;
+pub mod start;
 pub mod timers;
 pub mod unfinished;
 pub mod world;
@@ -41,5 +44,5 @@ pub use error::SimError;
 pub use plan::{Plan, policy};
 pub use port::Port;
 pub use run::{Repetition, check, run_case};
-pub use scenario::{Application, Exchange, FlowPlan, Scenario};
+pub use scenario::{Application, Epochs, Exchange, FlowPlan, Scenario};
 pub use world::World;

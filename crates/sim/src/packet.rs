@@ -1,7 +1,7 @@
 //! What travels through the simulated network.
 
 use uc_net::Ecn;
-use uc_tcp::Segment;
+use uc_tcp::{Options, Segment};
 
 /// An Ethernet header; preamble, check sequence and gap are not counted, as in the live arm.
 const ETHERNET_HEADER_BYTES: u32 = 14;
@@ -42,6 +42,21 @@ impl Address {
     }
 }
 
+/// One of a start's probes: a frame of the least size without a TCP header. Here it stands in a
+/// segment without any flag, which no TCP sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Its number among them, from 0.
+    pub index: u8,
+    /// How many there are.
+    pub of: u8,
+}
+
+/// Ethernet's least frame, without its check sequence.
+const FRAME_MIN_BYTES: u32 = 60;
+/// Ports, index, time and tag of a probe, behind the IP header.
+const PROBE_BYTES: u32 = 20;
+
 /// A TCP segment in its frame, with what the simulator must know of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -72,6 +87,33 @@ impl Packet {
             flow: flow as u16,
         }
     }
+
+    /// A probe on the way to that end, ECN-capable.
+    pub fn of_probe(probe: Probe, ip_header_bytes: u32, to: Address, flow: u32) -> Packet {
+        let segment = Segment {
+            seq: probe.index.into(),
+            ack: probe.of.into(),
+            window: 0,
+            payload_bytes: 0,
+            flags: 0,
+            ecn: Ecn::Ect0,
+            options: Options::default(),
+        };
+        let size_bytes = ETHERNET_HEADER_BYTES + ip_header_bytes + PROBE_BYTES;
+        Packet {
+            size_bytes: size_bytes.max(FRAME_MIN_BYTES) as u16,
+            ..Packet::new(segment, ip_header_bytes, to, flow)
+        }
+    }
+
+    /// The probe, if it is one.
+    #[inline]
+    pub fn probe(&self) -> Option<Probe> {
+        (self.segment.flags == 0).then_some(Probe {
+            index: self.segment.seq as u8,
+            of: self.segment.ack as u8,
+        })
+    }
 }
 
 impl uc_net::Packet for Packet {
@@ -92,7 +134,8 @@ impl uc_net::Packet for Packet {
 
     #[inline]
     fn flow(&self) -> u32 {
-        u32::from(self.flow)
+        // What becomes of probes is not the flow's loss.
+        u32::from(self.flow) | u32::from(self.segment.flags == 0) << 16
     }
 
     /// The connection, as if by its addresses and ports.
@@ -106,7 +149,7 @@ impl uc_net::Packet for Packet {
 mod tests {
     use super::*;
     use uc_net::Packet as _;
-    use uc_tcp::{Options, flags};
+    use uc_tcp::flags;
 
     #[test]
     fn sizes_are_those_of_ethernet_frames() {

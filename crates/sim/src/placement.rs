@@ -157,7 +157,7 @@ pub fn receivers(
 }
 
 /// In an order of which each is equally likely (Fisher and Yates).
-fn shuffled(mut hosts: Vec<usize>, random: &mut Stream) -> Vec<usize> {
+pub fn shuffled(mut hosts: Vec<usize>, random: &mut Stream) -> Vec<usize> {
     for place in (1..hosts.len()).rev() {
         let other = random.below(place as u64 + 1) as usize;
         hosts.swap(place, other);

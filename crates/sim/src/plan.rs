@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use uc_core::{Policy, consts};
-use uc_experiment::{Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Profile, Stack};
+use uc_experiment::{
+    Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Profile, Stack, StartLaw,
+};
 use uc_net::random::Stream;
 use uc_net::{HostId, LinkId, Nanos, Node, Topology};
 
+use crate::epochs;
 use crate::error::SimError;
 use crate::layout::{Layout, layout};
 use crate::membership::Memberships;
@@ -16,6 +19,7 @@ use crate::packet::FLOWS_MAX;
 use crate::placement::{Placement, receivers};
 use crate::scenario::{Application, FlowPlan, Scenario};
 use crate::stack::{config, stack_of};
+use crate::start::start_policy;
 
 /// The initial window where a stack names none (RFC 6928).
 const INITIAL_WINDOW_SEGMENTS: u8 = 10;
@@ -64,7 +68,7 @@ impl Plan {
             });
         }
         let hosts = Placement::new(experiment, case)?;
-        let network = layout(&experiment.network, &hosts.places)?;
+        let network = layout(&experiment.network_of(case), &hosts.places)?;
         let mut planner = Planner {
             experiment,
             network: &network,
@@ -76,6 +80,7 @@ impl Plan {
             receiver_policy: case.receiver_law.map(receiver_policy),
             starts: Stream::new(seed, "traffic/start"),
             pattern: Stream::new(seed, "traffic/pattern"),
+            epochs: Stream::new(seed, "traffic/epochs"),
             memberships: Memberships::new(&case.coupling),
             flows: Vec::new(),
             labels: Vec::new(),
@@ -124,6 +129,8 @@ struct Planner<'a> {
     starts: Stream,
     /// What patterns leave to chance.
     pattern: Stream,
+    /// What epochs do.
+    epochs: Stream,
     memberships: Memberships<'a>,
     flows: Vec<FlowPlan>,
     labels: Vec<Label>,
@@ -152,13 +159,18 @@ impl<'a> Planner<'a> {
         }
         let guest_config = Arc::new(guest_config);
         let policy = group.law.map(|law| port_policy(law, group, stack));
-        let application = Application::of(group, number);
+        let start_policy = group
+            .start_law
+            .map(|StartLaw::Watch| start_policy(&group.watch, &self.experiment.network));
+        let mut turns = epochs::turns(group, &mut self.epochs).into_iter();
         for (guest, &host) in hosts.iter().enumerate() {
             let coupling = group.coupling.as_ref();
             let membership = coupling.map(|coupling| self.memberships.join(coupling));
             for flow in 0..group.flows {
                 let index = guest as u32 * group.flows + flow;
-                let start = self.start(group);
+                let turns = turns.next().unwrap_or_default();
+                let start = turns.first().copied();
+                let start = start.unwrap_or_else(|| self.start(group));
                 let topology = self.experiment.network.topology;
                 let receivers = receivers(group, topology, host, &mut self.pattern)?;
                 let receivers = receivers.iter().map(|&place| self.network.receivers[place]);
@@ -170,10 +182,11 @@ impl<'a> Planner<'a> {
                     receiver_config: Arc::clone(&self.receiver_config),
                     policy,
                     receiver_policy: self.receiver_policy,
+                    start_policy,
                     membership,
                     start,
                     stop: group.stop.map(|stop| Nanos(stop.0)),
-                    application: application.clone(),
+                    application: Application::of(group, number, turns),
                 });
                 self.labels.push(Label {
                     group: group.name.clone(),
@@ -249,7 +262,7 @@ pub fn policy(law: Law, profile: Profile, parameters: &Parameters) -> Policy {
 }
 
 /// In whole microseconds, rounded up: the port's clock for round trips.
-fn whole_us(time: uc_experiment::Nanos) -> u32 {
+pub(crate) fn whole_us(time: uc_experiment::Nanos) -> u32 {
     u32::try_from(time.0.div_ceil(1_000)).unwrap_or(u32::MAX)
 }
 

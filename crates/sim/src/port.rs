@@ -121,7 +121,7 @@ impl<C: Core> Port<C> {
 }
 
 /// The core's view of a segment; options count on SYN and SYN-ACK only, as in `bpf/packet.h`.
-fn parse(segment: &Segment, direction: u32) -> uc_core::Segment {
+pub(crate) fn parse(segment: &Segment, direction: u32) -> uc_core::Segment {
     let mut parsed = uc_core::Segment {
         seq: segment.seq,
         ack: segment.ack,

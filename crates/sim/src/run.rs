@@ -179,6 +179,11 @@ impl Run<'_> {
     /// not done, as `unfinished_…`.
     fn counters(&self) -> BTreeMap<String, u64> {
         let mut counters = BTreeMap::new();
+        let starts = self.world.hosts.start_counts();
+        if starts.is_used() {
+            let named = starts.named().map(|(name, count)| (name.to_owned(), count));
+            counters.extend(named);
+        }
         for flow in self.world.applications.flows() {
             let sums = sums(&self.world.hosts, flow);
             let ports = [

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use uc_core::Policy;
+use uc_core::watch::StartPolicy;
 use uc_experiment::application::Sizes;
 use uc_experiment::{Guests, Pattern};
 use uc_net::{HostId, Nanos, Topology};
@@ -47,6 +48,8 @@ pub struct FlowPlan {
     pub policy: Option<Policy>,
     /// The same of the receivers' ports.
     pub receiver_policy: Option<Policy>,
+    /// How its connections start, where that is `watch`; at both ends.
+    pub start_policy: Option<StartPolicy>,
     /// Its place in the coupled groups; none for one that keeps its own window.
     pub membership: Option<Membership>,
     /// When it begins.
@@ -79,6 +82,8 @@ pub enum Application {
     },
     /// The receiver asks, the guest answers, over one connection.
     Exchange(Exchange),
+    /// Transfers at given moments, each over a connection of its own.
+    Epochs(Epochs),
     /// Connections of their own for transfers that arrive as a Poisson process.
     Web {
         /// Mean time between two arrivals.
@@ -97,8 +102,9 @@ pub enum Application {
 }
 
 impl Application {
-    /// What the flows of a group carry, which is number `number` of its case.
-    pub fn of(group: &Guests, number: usize) -> Application {
+    /// What a flow of a group carries, which is number `number` of its case. `turns`: when its
+    /// transfers begin, where they begin in epochs.
+    pub fn of(group: &Guests, number: usize, turns: Vec<Nanos>) -> Application {
         use uc_experiment::Application as Written;
         match &group.application {
             Written::Bulk => Application::Bulk,
@@ -128,6 +134,11 @@ impl Application {
                 gap: Nanos::ZERO,
                 barrier: Some(number),
             }),
+            Written::Epochs { size, request, .. } => Application::Epochs(Epochs {
+                bytes: size.0.into(),
+                request_bytes: request.map(|request| request.0.into()),
+                turns,
+            }),
             Written::Web { rate, sizes } => Application::Web {
                 mean_gap: Nanos((1e9 / rate).round() as u64),
                 sizes: sizes.clone(),
@@ -138,6 +149,18 @@ impl Application {
             },
         }
     }
+}
+
+/// Transfers at given moments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Epochs {
+    /// Payload of one.
+    pub bytes: u64,
+    /// Payload of the request for one, by the receiver, which then opens the connection; where
+    /// absent the guest opens it and sends.
+    pub request_bytes: Option<u64>,
+    /// When they begin, rising.
+    pub turns: Vec<Nanos>,
 }
 
 /// Requests and responses.

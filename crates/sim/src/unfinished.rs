@@ -55,7 +55,7 @@ pub fn unfinished(hosts: &Hosts, flow: &Flow) -> Option<Unfinished> {
     let is_endless = match &flow.plan().application {
         Application::Bulk => !flow.has_stopped(),
         Application::Web { .. } | Application::Messages { .. } => true,
-        Application::Transfer { .. } => false,
+        Application::Transfer { .. } | Application::Epochs(_) => false,
         Application::Exchange(exchange) => exchange.rounds == 0,
     };
     let transfers = flow.completions();
@@ -66,6 +66,7 @@ pub fn unfinished(hosts: &Hosts, flow: &Flow) -> Option<Unfinished> {
         Application::Exchange(exchange) if exchange.rounds > 0 => {
             !waits && transfers.len() == exchange.rounds as usize
         }
+        Application::Epochs(epochs) => !waits && transfers.len() == epochs.turns.len(),
         Application::Transfer { .. } => !waits && transfers.len() == flow.plan().receivers.len(),
         _ => !waits,
     };

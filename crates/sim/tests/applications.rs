@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{DUMBBELL, experiment, group, run};
-use uc_experiment::{Completion, RunRecord};
+use common::{DUMBBELL, again, experiment, experiment_with, group, run};
+use uc_experiment::{Completion, FlowRecord, RunRecord};
 
 fn record(application: &str, more: &str) -> RunRecord {
     let rest = format!("stack = \"reno\"\napplication = {application}\n{more}");
@@ -94,6 +94,71 @@ fn web_flows_arrive_at_their_rate_and_complete() {
     let mean = all(&record).map(|transfer| transfer.bytes).sum::<u64>() / count as u64;
     // Half are 1 kB, half lie evenly between 1 and 21 kB: 6 kB, standard deviation of the mean 163.
     assert!((5_000..7_000).contains(&mean), "{mean}");
+}
+
+const EPOCHS: &str = "{ epochs = { size = \"20kB\", rounds = 4, every = \"400ms\", \
+                      gap = \"1ms\" } }";
+
+#[test]
+fn each_epoch_has_a_transfer_of_every_flow_in_an_order_of_its_own() {
+    let record = record(EPOCHS, "count = 20\nstart = \"100ms\"");
+    assert!(is_done(&record), "{}", again(&record, "applications"));
+    let mut orders = Vec::new();
+    for round in 0..4 {
+        let started_ns = |flow: &FlowRecord| flow.completions[round].started_ns;
+        let mut order: Vec<usize> = (0..20).collect();
+        order.sort_by_key(|&flow| started_ns(&record.flows[flow]));
+        let starts: Vec<u64> = order
+            .iter()
+            .map(|&flow| started_ns(&record.flows[flow]))
+            .collect();
+        assert_eq!(starts[0], 100_000_000 + 400_000_000 * round as u64);
+        // Nineteen gaps of 1 ms in the mean, standard deviation of their sum 4.4 ms.
+        let span_ns = starts[19] - starts[0];
+        let why = again(&record, "applications");
+        assert!(
+            (5_000_000..45_000_000).contains(&span_ns),
+            "{starts:?}; {why}"
+        );
+        orders.push(order);
+    }
+    orders.dedup();
+    assert_eq!(orders.len(), 4, "{orders:?}");
+    for flow in &record.flows {
+        assert_eq!(flow.completions.len(), 4);
+        let last = flow.samples.last().expect("a sample");
+        assert_eq!(last.delivered_bytes, 80_000);
+    }
+}
+
+#[test]
+fn a_receiver_that_asks_waits_a_round_trip_longer_and_its_request_goes_the_other_way() {
+    let more = "stack = \"reno\"\ncount = 3\n";
+    let took_ns = |application: &str| {
+        let group = group("app", &format!("application = {application}\n{more}"));
+        let record = run(&experiment(DUMBBELL, &[group]), 3);
+        assert!(is_done(&record), "{}", again(&record, "applications"));
+        let first = record.flows[0].completions[0];
+        first.finished_ns.expect("done") - first.started_ns
+    };
+    let pushed = took_ns("{ epochs = { size = \"1kB\" } }");
+    let asked = took_ns("{ epochs = { size = \"1kB\", request = \"100B\" } }");
+    // Three links of 100 us each way: SYN, SYN-ACK, data; and SYN, SYN-ACK, request, answer.
+    assert!((900_000..1_100_000).contains(&pushed), "{pushed}");
+    assert!((1_200_000..1_400_000).contains(&asked), "{asked}");
+}
+
+#[test]
+fn a_case_may_have_a_queue_of_its_own() {
+    let bulk = [group("app", "stack = \"reno\"\ncount = 4")];
+    let drops = |queue: &str| {
+        let record = run(&experiment_with(DUMBBELL, queue, &bulk), 3);
+        let flows = record.flows.iter();
+        flows.map(|flow| flow.drops).sum::<u64>()
+    };
+    assert!(drops("") > 0);
+    let ample = "queue = { kind = \"droptail\", limit = \"4GB\" }";
+    assert_eq!(drops(ample), 0);
 }
 
 #[test]

@@ -108,6 +108,7 @@ fn scenario(law: Law, loss_ppm: u32, buffer_quarters: u64) -> Scenario {
             receiver_config: config,
             policy: None,
             receiver_policy: None,
+            start_policy: None,
             membership: None,
             stop: None,
             start: Nanos::ZERO,

@@ -33,6 +33,7 @@ fn scenario(topology: Topology, receiver: Config) -> Scenario {
             receiver_config: Arc::new(receiver),
             policy: None,
             receiver_policy: None,
+            start_policy: None,
             membership: None,
             stop: None,
             start: Nanos::ZERO,

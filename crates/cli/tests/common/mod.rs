@@ -10,6 +10,7 @@ pub mod rules;
 pub mod sandbox;
 pub mod transfer;
 pub mod uc;
+pub mod watcher;
 
 use std::path::PathBuf;
 

@@ -36,6 +36,16 @@ pub(super) fn check_application(key: &str, application: &Application) -> Check {
             some("block", block)?;
             rounds(*count)
         }
+        Application::Epochs {
+            size,
+            rounds: count,
+            request,
+            ..
+        } => {
+            some("size", size)?;
+            request.map_or(Ok(()), |request| some("request", &request))?;
+            rounds(*count)
+        }
         Application::Web { rate, sizes } => {
             ensure(
                 rate.is_finite() && *rate > 0.0,

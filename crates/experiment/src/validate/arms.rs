@@ -119,6 +119,8 @@ fn check_machines(key: &str, case: &Case) -> Result<(), Only> {
             ("start", guests.start.0 > 0),
             ("start_spread", guests.start_spread.0 > 0),
             ("stop", guests.stop.is_some()),
+            ("application", guests.application != Application::Bulk),
+            ("start_law", guests.start_law.is_some()),
             (
                 "coupling",
                 guests.coupling.is_some() && guests.law != Some(Law::Coupled),
@@ -172,9 +174,18 @@ fn check_real(experiment: &Experiment) -> Result<(), Only> {
 fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
     for (i, guests) in case.guests.iter().enumerate() {
         let key = format!("{key}.guests.{i}");
-        if guests.application != Application::Bulk {
+        if guests.application != Application::Bulk && !is_web(guests) {
             let what = format!("the application {}", guests.application.name());
             return Err(only(format!("{key}.application"), &what, Arm::Sim));
+        }
+        let without_port = guests.law.is_none() || case.receiver_law.is_none();
+        if guests.start_law.is_some() && without_port {
+            let what = "a start without a law on both ends' ports (\"pass\" will do)";
+            return Err(only(format!("{key}.start_law"), what, Arm::Sim));
+        }
+        if guests.start_spread.0 > 0 && is_web(guests) {
+            let key = format!("{key}.start_spread");
+            return Err(only(key, "start_spread of pages", Arm::Sim));
         }
     }
     check_live_coupling(key, case)?;
@@ -202,6 +213,17 @@ fn check_live_coupling(key: &str, case: &Case) -> Result<(), Only> {
         }
     }
     Ok(())
+}
+
+/// Pages that the receiver asks for: of a real web server, on the live arm.
+fn is_web(guests: &Guests) -> bool {
+    matches!(
+        guests.application,
+        Application::Epochs {
+            request: Some(_),
+            ..
+        }
+    )
 }
 
 fn check_sim(experiment: &Experiment) -> Result<(), Only> {

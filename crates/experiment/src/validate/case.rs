@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::application::check_application;
 use super::coupling::check_coupling;
+use super::network::check_queue;
 use super::parameters::check_parameters;
 use super::pattern::check_pattern;
+use super::start_law::check_start_law;
 use super::{Check, check_name, ensure, fault};
 use crate::application::Application;
 use crate::case::{Case, Guests, Law};
@@ -34,6 +36,9 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
         .filter(|name| *name != SERVER_STACK)
     {
         check_stack_name(&format!("{key}.receiver"), receiver, experiment)?;
+    }
+    if let Some(queue) = &case.queue {
+        check_queue(&format!("{key}.queue"), queue)?;
     }
     let key_of_law = format!("{key}.receiver_law");
     ensure(case.receiver_law != Some(Law::Coupled), &key_of_law, || {
@@ -68,7 +73,7 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
         guests_sum = guests_sum.saturating_add(guests.count);
         flows_sum = flows_sum.saturating_add(guests.total_flows());
         messages_sum += guests.timed_messages(experiment.duration);
-        check_messages(&key, messages_sum)?;
+        check_messages(&key, messages_sum, guests)?;
     }
     check_coupling(key, case)?;
     let at_most = |sum: u32, most: u32, what: &str| {
@@ -80,11 +85,15 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
     at_most(flows_sum, FLOWS_MAX, "flows")
 }
 
-fn check_messages(key: &str, sum: u128) -> Check {
-    let key = format!("{key}.application.messages.every");
+fn check_messages(key: &str, sum: u128, guests: &Guests) -> Check {
+    let (field, what) = match guests.application {
+        Application::Epochs { .. } => ("epochs.rounds", "transfers"),
+        _ => ("messages.every", "messages"),
+    };
+    let key = format!("{key}.application.{field}");
     ensure(sum <= MESSAGES_MAX, &key, || {
         format!(
-            "makes {sum} messages in one run of the case, and {MESSAGES_MAX} are the most; send \
+            "makes {sum} {what} in one run of the case, and {MESSAGES_MAX} are the most; send \
              them less often, or from fewer flows"
         )
     })
@@ -103,6 +112,7 @@ fn check_guests(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
     }
     check_stack_name(&format!("{key}.stack"), &guests.stack, experiment)?;
     check_parameters(key, guests)?;
+    check_start_law(key, guests)?;
     check_application(&format!("{key}.application"), &guests.application)?;
     check_stall(key, guests)?;
     check_times(key, guests, experiment)
@@ -144,6 +154,7 @@ fn check_times(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
             format!("with start_spread it reaches the end of the run, {duration}; start sooner")
         },
     )?;
+    check_epochs(key, guests, experiment.duration)?;
     let Some(stop) = guests.stop else {
         return Ok(());
     };
@@ -158,6 +169,40 @@ fn check_times(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
     let duration = experiment.duration;
     ensure(stop <= duration, &key, || {
         format!("{stop} is after the end of the run, {duration}; leave it out")
+    })
+}
+
+/// All epochs begin within the run, and have room for the gaps between their transfers.
+fn check_epochs(key: &str, guests: &Guests, duration: Nanos) -> Check {
+    let Application::Epochs {
+        rounds, every, gap, ..
+    } = guests.application
+    else {
+        return Ok(());
+    };
+    ensure(
+        guests.start_spread.0 == 0,
+        &format!("{key}.start_spread"),
+        || "an epoch's transfers are as far apart as its `gap` says; leave it out".into(),
+    )?;
+    let key = format!("{key}.application.epochs");
+    let gaps_ns = gap.0.saturating_mul(guests.total_flows().into());
+    ensure(
+        rounds < 2 || every.0 > gaps_ns,
+        &format!("{key}.every"),
+        || {
+            let gaps = Nanos(gaps_ns);
+            format!("is {every}, and the gaps of one epoch take {gaps}; give more")
+        },
+    )?;
+    let epochs_ns = every.0.saturating_mul(u64::from(rounds) - 1);
+    let last_ns = guests
+        .start
+        .0
+        .saturating_add(epochs_ns)
+        .saturating_add(gaps_ns);
+    ensure(last_ns < duration.0, &format!("{key}.rounds"), || {
+        format!("the last of them reaches the end of the run, {duration}; give fewer")
     })
 }
 

@@ -12,15 +12,20 @@ pub(super) fn check_network(network: &Network) -> Check {
     rate("network.rate", network.rate.0)?;
     rate("network.access_rate", network.access_rate().0)?;
     check_topology(network)?;
-    match &network.queue {
-        Queue::Droptail { limit } => check_limit(limit.0),
+    check_queue("network.queue", &network.queue)
+}
+
+/// The queue of a network, or of one case.
+pub(super) fn check_queue(key: &str, queue: &Queue) -> Check {
+    match queue {
+        Queue::Droptail { limit } => check_limit(key, limit.0),
         Queue::Threshold { limit, mark, .. } => {
-            check_limit(limit.0)?;
-            ensure(mark.0 < limit.0, "network.queue.mark", || {
+            check_limit(key, limit.0)?;
+            ensure(mark.0 < limit.0, &format!("{key}.mark"), || {
                 format!("{mark} is not below the limit {limit}: it would never mark")
             })
         }
-        Queue::Red { .. } => check_red(&network.queue),
+        Queue::Red { .. } => check_red(key, queue),
     }
 }
 
@@ -57,14 +62,14 @@ fn check_topology(network: &Network) -> Check {
     }
 }
 
-fn check_limit(limit_bytes: u32) -> Check {
+fn check_limit(key: &str, limit_bytes: u32) -> Check {
     // A queue that can't hold one full Ethernet frame passes nothing.
-    ensure(limit_bytes >= 1514, "network.queue.limit", || {
+    ensure(limit_bytes >= 1514, &format!("{key}.limit"), || {
         "holds not even one full packet; give at least 1514B".into()
     })
 }
 
-fn check_red(queue: &Queue) -> Check {
+fn check_red(key: &str, queue: &Queue) -> Check {
     let Queue::Red {
         min,
         max,
@@ -78,29 +83,29 @@ fn check_red(queue: &Queue) -> Check {
     else {
         return Ok(());
     };
-    check_limit(limit.0)?;
-    ensure(min.0 > 0, "network.queue.min", || {
+    check_limit(key, limit.0)?;
+    ensure(min.0 > 0, &format!("{key}.min"), || {
         "is 0; give for example 30000B".into()
     })?;
-    ensure(min < max, "network.queue.max", || {
+    ensure(min < max, &format!("{key}.max"), || {
         format!("{max} is not above min {min}")
     })?;
-    ensure(max <= limit, "network.queue.limit", || {
+    ensure(max <= limit, &format!("{key}.limit"), || {
         format!("{limit} is below max {max}")
     })?;
     ensure(
         (0.0..=1.0).contains(probability),
-        "network.queue.probability",
+        &format!("{key}.probability"),
         || format!("{probability} is no probability; give 0 to 1"),
     )?;
-    ensure(packet.0 > 0, "network.queue.packet", || {
+    ensure(packet.0 > 0, &format!("{key}.packet"), || {
         "is 0; give for example 1500B".into()
     })?;
     // tc-red derives the average's weight from burst + 1 − min/avpkt, which must stay positive.
     let least = min.0 / packet.0;
     ensure(
         *burst > 0 && *burst + 1 > least,
-        "network.queue.burst",
+        &format!("{key}.burst"),
         || {
             format!(
                 "{burst} packets are less than min/packet; give at least {}",
@@ -110,7 +115,7 @@ fn check_red(queue: &Queue) -> Check {
     )?;
     ensure(
         rate.is_none_or(|rate| rate.0 > 0),
-        "network.queue.rate",
+        &format!("{key}.rate"),
         || "is 0; leave it out for the bottleneck's rate".into(),
     )
 }

@@ -73,6 +73,7 @@ impl Field {
             receiver_config: Arc::clone(&config),
             policy: None,
             receiver_policy: None,
+            start_policy: None,
             membership: None,
             stop: None,
             start: Nanos(starts.below(self.start_spread.0)),

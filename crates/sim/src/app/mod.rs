@@ -3,6 +3,7 @@
 //! An application acts only when it is told something ([`Notice`]): that its moment has come, that
 //! a handshake is done, that the bytes it waited for are there, that a connection is closed.
 
+mod epochs;
 mod exchange;
 mod messages;
 mod transfers;
@@ -26,6 +27,8 @@ enum State {
     Bulk,
     /// How many of the receivers have had their turn.
     Transfers(usize),
+    /// How many of the moments have come.
+    Epochs(usize),
     Dialogue(Dialogue),
     Web(Arrivals),
     Messages(Channels),
@@ -112,6 +115,14 @@ impl Flow {
         self.completions.len() - 1
     }
 
+    /// The youngest connection is for a transfer that begins now.
+    fn serve(&mut self, now: Nanos, bytes: u64) {
+        let completion = self.begin_completion(now, bytes);
+        if let Some((_, serves)) = self.open.last_mut() {
+            *serves = completion;
+        }
+    }
+
     fn complete(&mut self, number: usize, now: Nanos) {
         if let Some(completion) = self.completions.get_mut(number) {
             completion.finished_ns = Some(now.0);
@@ -140,6 +151,7 @@ impl Applications {
             let state = match &plan.application {
                 Application::Bulk => State::Bulk,
                 Application::Transfer { .. } => State::Transfers(0),
+                Application::Epochs(_) => State::Epochs(0),
                 Application::Exchange(exchange) => {
                     if let Some(barrier) = exchange.barrier {
                         barriers.resize_with(barriers.len().max(barrier + 1), Barrier::default);
@@ -182,6 +194,7 @@ impl Applications {
                 match self.flows[flow].state {
                     State::Dialogue(_) => self.dialogue_reached(flow, slot, side, hosts),
                     State::Messages(_) => self.message_reached(flow, slot, hosts),
+                    State::Epochs(_) => return self.epoch_reached(flow, slot, side, hosts),
                     State::Bulk | State::Transfers(_) | State::Web(_) => {
                         return self.transferred(flow, slot, hosts);
                     }
@@ -199,6 +212,7 @@ impl Applications {
         let flow = &mut self.flows[number];
         let is_first = !std::mem::replace(&mut flow.started, true);
         match (&flow.plan.application, is_first) {
+            (Application::Epochs(_), _) => self.next_epoch(number, hosts),
             (Application::Web { .. }, _) => self.web_arrival(number, is_first, hosts),
             (Application::Messages { .. }, true) => self.messages_open(number, hosts),
             (Application::Messages { .. }, false) => {
@@ -231,8 +245,19 @@ impl Applications {
         receiver: usize,
         hosts: &mut Hosts,
     ) -> Result<Slot, SimError> {
+        self.open_from(Side::Guest, number, receiver, hosts)
+    }
+
+    /// The same by the side that is told.
+    fn open_from(
+        &mut self,
+        opener: Side,
+        number: usize,
+        receiver: usize,
+        hosts: &mut Hosts,
+    ) -> Result<Slot, SimError> {
         let flow = &mut self.flows[number];
-        let slot = hosts.open(number, &flow.plan, flow.plan.receivers[receiver])?;
+        let slot = hosts.open(opener, number, &flow.plan, flow.plan.receivers[receiver])?;
         flow.open.push((slot, usize::MAX));
         Ok(slot)
     }

@@ -68,11 +68,7 @@ impl Applications {
         hosts: &mut Hosts,
     ) -> Result<(), SimError> {
         let slot = self.open(number, receiver, hosts)?;
-        let flow = &mut self.flows[number];
-        let completion = flow.begin_completion(hosts.now(), bytes);
-        if let Some((_, serves)) = flow.open.last_mut() {
-            *serves = completion;
-        }
+        self.flows[number].serve(hosts.now(), bytes);
         hosts.write(slot, Side::Guest, bytes);
         hosts.finish(slot, Side::Guest);
         hosts.want(slot, Side::Receiver, bytes);

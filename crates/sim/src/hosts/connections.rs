@@ -1,9 +1,11 @@
 //! What applications do with connections, and what can be seen of them.
 
+use std::sync::Arc;
+
 use uc_core::Policy;
 use uc_experiment::Histogram;
 use uc_net::{HostId, LinkId, LinkReport, Nanos};
-use uc_tcp::Connection;
+use uc_tcp::{Config, Connection};
 
 use super::{Hosts, Owner, Side, Slot};
 use crate::coupling::Coupled;
@@ -13,15 +15,18 @@ use crate::instruments::Instruments;
 use crate::packet::{Address, CONNECTIONS_MAX};
 use crate::port::Port;
 use crate::scenario::FlowPlan;
+use crate::start::{StartCounts, StartEnd};
 
 impl Hosts {
-    /// Opens a connection to `receiver` for `plan`, which is number `flow` of the record. Its first
-    /// notice is [`Notice::Established`], one for each side.
+    /// Has one of the two sides open a connection between the guest of `plan`, which is number
+    /// `flow` of the record, and `receiver`. Its first notice is [`Notice::Established`], one for
+    /// each side.
     ///
     /// # Errors
     /// [`SimError::TooManyConnections`].
     pub fn open(
         &mut self,
+        opener: Side,
         flow: usize,
         plan: &FlowPlan,
         receiver: HostId,
@@ -31,9 +36,10 @@ impl Hosts {
             None => self.new_slot(plan)?,
         };
         for side in [Side::Guest, Side::Receiver] {
+            let opens = side == opener;
             let end = match side {
-                Side::Guest => self.guest_end(slot, flow, plan, receiver),
-                Side::Receiver => self.receiver_end(slot, flow, plan, receiver),
+                Side::Guest => self.guest_end(slot, flow, plan, receiver, opens),
+                Side::Receiver => self.receiver_end(slot, flow, plan, receiver, opens),
             };
             let place = slot.end(side);
             if place == self.ends.len() {
@@ -42,7 +48,7 @@ impl Hosts {
                 self.ends[place] = end;
             }
         }
-        self.act(slot, Side::Guest, |tcp, now, out| tcp.open(now, out));
+        self.act(slot, opener, |tcp, now, out| tcp.open(now, out));
         Ok(slot)
     }
 
@@ -58,9 +64,15 @@ impl Hosts {
         Ok(Slot(slot))
     }
 
-    fn guest_end(&mut self, slot: Slot, flow: usize, plan: &FlowPlan, receiver: HostId) -> End {
-        let iss = self.initial_sequence.bits32();
-        let mut connection = Connection::client(&plan.guest_config, iss);
+    fn guest_end(
+        &mut self,
+        slot: Slot,
+        flow: usize,
+        plan: &FlowPlan,
+        receiver: HostId,
+        opens: bool,
+    ) -> End {
+        let mut connection = self.connection(&plan.guest_config, opens);
         let is_coupled = plan.membership.is_some() && !plan.is_coupled_by_port();
         if is_coupled {
             connection.overrule();
@@ -74,14 +86,39 @@ impl Hosts {
             end.shares = coupled;
         }
         end.instruments = Some(Box::new(Instruments::new(plan.policy.as_ref())));
+        end.start = plan.start_policy.map(|policy| {
+            let timer = self.start_timer(slot.end(Side::Guest));
+            Box::new(StartEnd::sending(policy, timer))
+        });
         end
     }
 
-    fn receiver_end(&mut self, slot: Slot, flow: usize, plan: &FlowPlan, receiver: HostId) -> End {
+    /// A connection of a host with that TCP, which opens it or waits for it.
+    fn connection(&mut self, config: &Arc<Config>, opens: bool) -> Connection {
         let iss = self.initial_sequence.bits32();
-        let connection = Connection::server(&plan.receiver_config, iss);
+        if opens {
+            Connection::client(config, iss)
+        } else {
+            Connection::server(config, iss)
+        }
+    }
+
+    fn receiver_end(
+        &mut self,
+        slot: Slot,
+        flow: usize,
+        plan: &FlowPlan,
+        receiver: HostId,
+        opens: bool,
+    ) -> End {
+        let connection = self.connection(&plan.receiver_config, opens);
         let (place, hosts) = (slot.end(Side::Receiver), (receiver, plan.guest));
-        self.fresh_end(place, flow, hosts, connection, plan.receiver_policy)
+        let mut end = self.fresh_end(place, flow, hosts, connection, plan.receiver_policy);
+        end.start = plan.start_policy.map(|policy| {
+            let timer = self.start_timer(place);
+            Box::new(StartEnd::receiving(policy, timer))
+        });
+        end
     }
 
     /// An end on the first of two hosts, whose peer is on the other.
@@ -166,6 +203,7 @@ impl Hosts {
             what(tcp, now, &mut out)
         });
         self.couple(place);
+        self.start_sends(place);
         let end = &mut self.ends[place];
         self.timers.keep(end.timer, end.connection.deadline());
     }
@@ -203,6 +241,11 @@ impl Hosts {
     /// The round-trip times of a flow's packets, in nanoseconds; none if they were never wanted.
     pub fn packet_rtts(&self, flow: usize) -> Option<&Histogram> {
         self.rtts.of(flow)
+    }
+
+    /// What flows that start by `watch` have done.
+    pub fn start_counts(&self) -> StartCounts {
+        self.starts.counts()
     }
 
     /// How much has happened: packets that reached hosts, and timers that rang.

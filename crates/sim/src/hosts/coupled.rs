@@ -36,6 +36,7 @@ impl Hosts {
                 tcp.send(now, &mut out)
             });
             self.timers.keep(end.timer, end.connection.deadline());
+            self.start_sends(place);
         }
     }
 }

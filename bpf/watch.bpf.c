@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * HWatch on a tenant port: two programs beside the port's own, which see each packet before those
+ * do. They hold handshakes back while probes measure the path, count the probes and marks that
+ * arrive, and write first windows (core/watch.h decides).
+ *
+ * As everywhere: UAPI headers only, nothing that 5.10 lacks, and what is not understood passes.
+ */
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+
+#include "packet.h"
+#include "watch_arrive.h"
+#include "watch_hold.h"
+#include "watch_start.h"
+
+static __always_inline struct uc_watch_control *uc_say(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&control, &zero);
+}
+
+static __always_inline __u8 uc_is_syn_ack(const struct uc_segment *segment)
+{
+	return (segment->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == (UC_SYN | UC_ACK);
+}
+
+/* A SYN or SYN-ACK of the guest: does it wait, for probes or (`wait_ns`) for its turn? */
+static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc_key *key,
+					  const struct uc_watch_port *port,
+					  const struct uc_watch_control *say, __u8 probes,
+					  __u64 wait_ns, __u64 now_ns)
+{
+	struct uc_hold hold = {.wait_ns = wait_ns};
+	enum uc_watch_event event = UC_EVENT_HELD;
+	__u8 waits = wait_ns > 0;
+
+	if (bpf_map_lookup_elem(&held, key)) {
+		event = UC_EVENT_REPEATED;
+		waits = 0;
+	} else if (now_ns >= say->alive_until_ns) {
+		event = UC_EVENT_NOBODY;
+		waits = 0;
+	} else if (probes && !uc_is_allowed(port, key->port, now_ns)) {
+		event = UC_EVENT_OVER_RATE;
+	} else if (probes) {
+		event = uc_hold_probes(key, port, now_ns, &hold);
+		waits |= event == UC_EVENT_HELD;
+	}
+	if (waits)
+		event = uc_hold(skb, key, &hold, now_ns);
+	uc_count_event(event);
+	if (event == UC_EVENT_HELD)
+		return TC_ACT_SHOT;
+	if (probes)
+		uc_hold_asks(key, now_ns);
+	return TC_ACT_UNSPEC;
+}
+
+/* The window that the core wants; how long the packet waits with it. */
+static __always_inline __u64 uc_watch_windows(struct __sk_buff *skb, const struct uc_offsets *at,
+					      const struct uc_key *key,
+					      const struct uc_watch_port *port,
+					      const struct uc_segment *segment, __u64 now_ns)
+{
+	struct uc_watch_answer answer = {};
+	struct uc_edit edit = uc_edit_none(segment);
+	__u64 wait_ns = 0;
+
+	if (!uc_start_from_guest(key, port, segment, now_ns, &answer, &wait_ns))
+		return 0;
+	if (answer.window != segment->window) {
+		edit.window = answer.window;
+		uc_count_event(uc_write(skb, at, segment, &edit) ? UC_EVENT_EDIT_FAILED
+								 : UC_EVENT_WINDOW);
+	}
+	return wait_ns;
+}
+
+SEC("tcx/ingress")
+int uc_watch_from_guest_port(struct __sk_buff *skb)
+{
+	struct uc_watch_control *say = uc_say();
+	__u64 now_ns = bpf_ktime_get_ns(), wait_ns;
+	struct uc_key key = {.port = skb->ifindex};
+	struct uc_segment segment = {};
+	struct uc_offsets at = {};
+	struct uc_watch_port *port = bpf_map_lookup_elem(&watched, &key.port);
+	__u8 injected, syn, syn_ack, probes;
+
+	if (!say)
+		return TC_ACT_UNSPEC;
+	injected = say->mark && skb->mark == say->mark;
+	if (injected) {
+		skb->mark = 0;
+		uc_count_event(UC_EVENT_INJECTED);
+	}
+	if (!port || uc_parse(skb, &key, &segment, &at, UC_FROM_GUEST) != UC_TRANSLATED)
+		return TC_ACT_UNSPEC;
+	syn = uc_is_syn(&segment);
+	syn_ack = uc_is_syn_ack(&segment);
+	if (injected) {
+		/* what had waited goes on as it is */
+		if (syn || syn_ack)
+			uc_hold_asks(&key, now_ns);
+		return TC_ACT_UNSPEC;
+	}
+	if (segment.options & (UC_OPT_SIGNED | UC_OPT_MPTCP))
+		return TC_ACT_UNSPEC;
+	if ((syn || syn_ack) && !uc_is_peer(&key)) {
+		uc_count_event(UC_EVENT_NOT_A_PEER);
+		return TC_ACT_UNSPEC;
+	}
+	if (syn && port->receives & UC_DATA_FROM_SERVER && uc_is_allowed(port, key.port, now_ns) &&
+	    uc_start_syn(&key, &segment, now_ns) == UC_EVENT_TABLE_FULL)
+		uc_count_event(UC_EVENT_TABLE_FULL);
+	wait_ns = uc_watch_windows(skb, &at, &key, port, &segment, now_ns);
+	probes = (syn && port->sends & UC_DATA_FROM_CLIENT) ||
+		 (syn_ack && port->sends & UC_DATA_FROM_SERVER);
+	if (probes || wait_ns)
+		return uc_watch_opens(skb, &key, port, say, probes, wait_ns, now_ns);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tcx/egress")
+int uc_watch_to_guest_port(struct __sk_buff *skb)
+{
+	struct uc_watch_control *say = uc_say();
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct uc_key key = {.port = skb->ifindex};
+	struct uc_segment segment = {};
+	struct uc_offsets at = {};
+	struct uc_watch_port *port;
+	enum uc_watch_event event;
+
+	if (!say)
+		return TC_ACT_UNSPEC;
+	/* the mark stays: it tells the other program too */
+	if (say->mark && skb->mark == say->mark)
+		return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
+	port = bpf_map_lookup_elem(&watched, &key.port);
+	if (!port)
+		return TC_ACT_UNSPEC;
+	uc_start_heard(port, key.port, skb->len, now_ns);
+	event = uc_probe_arrives(skb, say, now_ns);
+	if (event != UC_EVENT_NONE) {
+		uc_count_event(event);
+		return TC_ACT_SHOT;
+	}
+	if (uc_parse(skb, &key, &segment, &at, UC_TO_GUEST) != UC_TRANSLATED ||
+	    segment.options & (UC_OPT_SIGNED | UC_OPT_MPTCP))
+		return TC_ACT_UNSPEC;
+	if (!uc_is_syn(&segment)) {
+		uc_start_to_guest(&key, &segment, now_ns);
+		uc_hold_answered(&key, port, &segment, now_ns);
+		return TC_ACT_UNSPEC;
+	}
+	if (port->receives & UC_DATA_FROM_CLIENT && uc_is_peer(&key) &&
+	    uc_is_allowed(port, key.port, now_ns) &&
+	    uc_start_syn(&key, &segment, now_ns) == UC_EVENT_TABLE_FULL)
+		uc_count_event(UC_EVENT_TABLE_FULL);
+	return TC_ACT_UNSPEC;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

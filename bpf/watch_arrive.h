@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A probe that reaches the port of the guest whose flow it is of: checked, counted, dropped. The
+ * guest never sees one. What is wrong with it is counted too, and leaves nothing else behind.
+ */
+#ifndef UC_WATCH_ARRIVE_H
+#define UC_WATCH_ARRIVE_H
+
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "packet.h"
+#include "watch_start.h"
+
+/* Not a probe of ours: the packet goes on. */
+#define UC_EVENT_NONE UC_EVENT_COUNT
+
+/* Where the payload of IP stands, and how it came. */
+struct uc_probe_place {
+	__u32 at;
+	__u32 bytes;
+	__u8 ecn;
+};
+
+/* Returns 0 for what can't be a probe: not IP, another protocol, a fragment. */
+static __always_inline int uc_probe_find(struct __sk_buff *skb, struct uc_probe_place *place,
+					 struct uc_probe_signed *text)
+{
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		struct iphdr ip;
+
+		if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+			return 0;
+		if (ip.protocol != UC_PROBE_PROTOCOL || ip.version != 4 || ip.ihl < 5 ||
+		    ip.frag_off & bpf_htons(UC_FRAGMENT_BITS) || bpf_ntohs(ip.tot_len) < ip.ihl * 4)
+			return 0;
+		place->at = ETH_HLEN + ip.ihl * 4;
+		place->bytes = bpf_ntohs(ip.tot_len) - ip.ihl * 4;
+		place->ecn = ip.tos & UC_ECN_MASK;
+		text->source[10] = text->source[11] = 0xff;
+		text->destination[10] = text->destination[11] = 0xff;
+		__builtin_memcpy(text->source + 12, &ip.saddr, 4);
+		__builtin_memcpy(text->destination + 12, &ip.daddr, 4);
+		return 1;
+	}
+	if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr ip;
+
+		if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+			return 0;
+		if (ip.nexthdr != UC_PROBE_PROTOCOL || ip.version != 6)
+			return 0;
+		place->at = ETH_HLEN + sizeof(ip);
+		place->bytes = bpf_ntohs(ip.payload_len);
+		place->ecn = ip.flow_lbl[0] >> 4 & UC_ECN_MASK;
+		__builtin_memcpy(text->source, &ip.saddr, 16);
+		__builtin_memcpy(text->destination, &ip.daddr, 16);
+		return 1;
+	}
+	return 0;
+}
+
+/* Does it say what a host of ours says? UC_EVENT_PROBE if so. */
+static __always_inline enum uc_watch_event uc_probe_check(const struct uc_probe *probe,
+							  struct uc_probe_signed *text,
+							  const struct uc_watch_control *say,
+							  __u64 now_ns)
+{
+	__u32 now = uc_probe_slot(now_ns + say->wall_offset_ns);
+	__u32 slot = uc_probe_whole_slot(bpf_ntohs(probe->slot), now);
+
+	if (probe->version != UC_PROBE_VERSION || probe->reserved || probe->padding[0] ||
+	    probe->padding[1] || !probe->count || probe->count > UC_WATCH_PROBES_MAX ||
+	    probe->index >= probe->count)
+		return UC_EVENT_UNKNOWN;
+	if (uc_probe_is_late(slot, now))
+		return UC_EVENT_LATE;
+	__builtin_memcpy(text->probe, probe, UC_PROBE_SIGNED_BYTES);
+	uc_probe_set_slot(text, slot);
+	if (uc_probe_tag(&say->key, text) != uc_sip_load(probe->tag))
+		return UC_EVENT_FORGED;
+	return UC_EVENT_PROBE;
+}
+
+/* Counts a probe that is not forged; nothing else gets as far as to ask for a place in the table.
+ */
+static __always_inline enum uc_watch_event
+uc_probe_count(const struct uc_key *key, const struct uc_probe *probe, __u8 ecn, __u64 now_ns)
+{
+	__u32 bit = 1U << (probe->index & (UC_WATCH_PROBES_MAX - 1));
+	struct uc_watch_slot *slot = uc_start_for(key);
+	enum uc_watch_event event = UC_EVENT_PROBE;
+
+	if (!slot)
+		return UC_EVENT_TABLE_FULL;
+	bpf_spin_lock(&slot->lock);
+	if (slot->connection != bpf_ntohl(probe->connection))
+		uc_start_anew(slot, bpf_ntohl(probe->connection));
+	slot->seen_ns = now_ns;
+	if (slot->flow.seen & bit)
+		event = UC_EVENT_REPLAYED;
+	else if (!uc_watch_probe(&slot->flow, probe->index, probe->count, ecn))
+		event = UC_EVENT_UNKNOWN;
+	else if (ecn == UC_CE)
+		event = UC_EVENT_PROBE_CE;
+	bpf_spin_unlock(&slot->lock);
+	return event;
+}
+
+/* What the packet was; UC_EVENT_NONE where it is none of ours, and goes on. */
+static __always_inline enum uc_watch_event
+uc_probe_arrives(struct __sk_buff *skb, const struct uc_watch_control *say, __u64 now_ns)
+{
+	struct uc_key key = {.port = skb->ifindex};
+	struct uc_probe_signed text = {};
+	struct uc_probe_place place = {};
+	struct uc_probe probe = {};
+	enum uc_watch_event event;
+	__be16 magic;
+
+	if (!uc_probe_find(skb, &place, &text) ||
+	    bpf_skb_load_bytes(skb, place.at + offsetof(struct uc_probe, magic), &magic, 2) ||
+	    magic != bpf_htons(UC_PROBE_MAGIC))
+		return UC_EVENT_NONE;
+	if (place.bytes != UC_PROBE_BYTES ||
+	    bpf_skb_load_bytes(skb, place.at, &probe, sizeof(probe)))
+		return UC_EVENT_TRUNCATED;
+	event = uc_probe_check(&probe, &text, say, now_ns);
+	if (event != UC_EVENT_PROBE)
+		return event;
+	/* a network that takes ECT off can't mark: the probe says nothing, as if it were lost */
+	if (place.ecn == UC_NOT_ECT)
+		return UC_EVENT_UNKNOWN;
+	__builtin_memcpy(key.guest, text.destination, 16);
+	__builtin_memcpy(key.remote, text.source, 16);
+	key.guest_port = probe.destination_port;
+	key.remote_port = probe.source_port;
+	return uc_probe_count(&key, &probe, place.ecn, now_ns);
+}
+
+#endif

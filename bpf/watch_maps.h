@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the watch programs remember. All bounded; nothing is evicted: a full table passes what is
+ * new, and user space clears away what is over.
+ */
+#ifndef UC_WATCH_MAPS_H
+#define UC_WATCH_MAPS_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "watch_layout.h"
+
+/* The ports that are watched, by ifindex. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct uc_watch_port);
+} watched SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct uc_watch_allowance);
+} allowances SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct uc_watch_control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 1024);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct uc_watch_prefix);
+	__type(value, __u8);
+} peers SEC(".maps");
+
+/* Handshakes that wait in user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct uc_key);
+	__type(value, struct uc_held);
+} held SEC(".maps");
+
+/* Their keys, for the holder to hear of them at once. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18);
+} notices SEC(".maps");
+
+/* A frame is put together here, for want of room on the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct uc_held);
+} scratch SEC(".maps");
+
+/* Flows whose guest receives, while they start. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct uc_key);
+	__type(value, struct uc_watch_slot);
+} starts SEC(".maps");
+
+/* What is known of the ways to other hosts. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct uc_path_key);
+	__type(value, struct uc_path_slot);
+} paths SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, UC_EVENT_COUNT);
+	__type(key, __u32);
+	__type(value, __u64);
+} events SEC(".maps");
+
+static __always_inline void uc_count_event(enum uc_watch_event event)
+{
+	__u32 index = event;
+	__u64 *packets = bpf_map_lookup_elem(&events, &index);
+
+	if (packets)
+		(*packets)++;
+}
+
+static __always_inline int uc_is_peer(const struct uc_key *key)
+{
+	struct uc_watch_prefix prefix = {.bits = 128};
+
+	__builtin_memcpy(prefix.address, key->remote, 16);
+	return bpf_map_lookup_elem(&peers, &prefix) != NULL;
+}
+
+/* The record of the way to the flow's peer; NULL where there is no room for one. */
+static __always_inline struct uc_path_slot *uc_path_for(const struct uc_key *key,
+							enum uc_path_role role)
+{
+	struct uc_path_key at = {.port = key->port, .role = role};
+	struct uc_path_slot *slot, fresh = {};
+
+	__builtin_memcpy(at.remote, key->remote, 16);
+	slot = bpf_map_lookup_elem(&paths, &at);
+	if (slot)
+		return slot;
+	/* another CPU may have been first, which is as good */
+	bpf_map_update_elem(&paths, &at, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&paths, &at);
+}
+
+#define UC_SECOND_NS 1000000000ULL
+
+/* Takes one of the handshakes that the port's guest may have watched. */
+static __always_inline int uc_is_allowed(const struct uc_watch_port *port, __u32 ifindex,
+					 __u64 now_ns)
+{
+	struct uc_watch_allowance *allowance = bpf_map_lookup_elem(&allowances, &ifindex);
+	__u32 per_second = port->per_second, burst = port->burst;
+	__u64 since_ns, refill;
+	int may;
+
+	if (!allowance || !per_second)
+		return 0;
+	bpf_spin_lock(&allowance->lock);
+	since_ns = now_ns > allowance->refilled_ns ? now_ns - allowance->refilled_ns : 0;
+	refill = burst;
+	/* the product can't overflow within a second; after one a bucket starts anew */
+	if (since_ns < UC_SECOND_NS)
+		refill = since_ns * per_second / UC_SECOND_NS;
+	if (refill && since_ns < UC_SECOND_NS)
+		allowance->refilled_ns += refill * UC_SECOND_NS / per_second;
+	else if (refill)
+		allowance->refilled_ns = now_ns;
+	refill += allowance->tokens;
+	allowance->tokens = refill < burst ? refill : burst;
+	may = allowance->tokens > 0;
+	allowance->tokens -= may;
+	bpf_spin_unlock(&allowance->lock);
+	return may;
+}
+
+#endif

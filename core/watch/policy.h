@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the operator wants of a start, and what a host remembers of a path. Both ends of a flow have
+ * the same policy: the receiving host must know how many probes it misses.
+ */
+#ifndef UC_WATCH_POLICY_H
+#define UC_WATCH_POLICY_H
+
+#include <linux/stddef.h>
+#include <linux/types.h>
+
+#define UC_WATCH_PROBES_MAX 32
+/* No probes are spread over more, and nothing waits longer for its turn: a SYN that is not answered
+ * is sent again after a second (RFC 6298 §2.1). */
+#define UC_WATCH_SPAN_MAX_US (50U * 1000)
+#define UC_WATCH_WAIT_MAX_US (500U * 1000)
+
+struct uc_watch_policy {
+	__u8 probes;         /* n, before a flow's data, 0 to 32; paper: 10. 0: none, and a start
+			      * knows nothing but what a path's earlier flows saw */
+	__u8 least_segments; /* no window is smaller, 2 to 16. Below two a Linux guest halves its
+			      * segment size, and a single segment waits for a delayed ACK */
+	__u8 rounds;    /* after so many rounds of data a start is over at the latest, 1 to 255 */
+	__u8 observe;   /* 1: probes are sent and counted, and no window is written */
+	__u32 span_us;  /* all probes leave within half of the path's round-trip time, and
+			 * within this; paper: half of 100 us */
+	__u32 fresh_us; /* so long after it was measured a path isn't probed again */
+	__u32 idle_us;  /* the same, of a path that was found without a mark */
+	__u32 wait_us;  /* the longest that the first window waits for its turn; 0: none does */
+	__u32 burst_bytes;      /* first windows may be given so far ahead of their turn */
+	__u64 pace_bytes_per_s; /* turns come at this rate: the receiving host's; 0: no turns */
+};
+
+/* A path, which is a peer's address: one record at either host. All zero: never measured. */
+struct uc_watch_path {
+	__u64 measured_ns; /* when; 0: never */
+	__u32 rtt_us;      /* the last handshake's round trip; 0: not known */
+	__u8 marked;       /* of the last measure, lost probes among them */
+	__u8 unmarked;
+	__u8 used;  /* at the receiving host: how many segments of their first windows flows use */
+	__u8 asked; /* at the sending host: probes are under way, or their answer is */
+};
+
+static __always_inline __u32 uc_watch_min(__u32 a, __u32 b)
+{
+	return a < b ? a : b;
+}
+
+static __always_inline __u32 uc_watch_max(__u32 a, __u32 b)
+{
+	return a > b ? a : b;
+}
+
+/* 32 random bits of a word and a number: a home draws one word for a flow. */
+static __always_inline __u32 uc_watch_draw(__u32 word, __u32 number)
+{
+	__u32 x = word + number * 0x9e3779b9U;
+
+	x = (x ^ x >> 16) * 0x85ebca6bU;
+	x = (x ^ x >> 13) * 0xc2b2ae35U;
+	return x ^ x >> 16;
+}
+
+static __always_inline __u32 uc_watch_probe_count(const struct uc_watch_policy *policy)
+{
+	return uc_watch_min(policy->probes, UC_WATCH_PROBES_MAX);
+}
+
+/* Does what is known of a path still hold? `slack`: how much later the other host may look. */
+static __always_inline __u8 uc_watch_is_fresh(const struct uc_watch_policy *policy,
+					      const struct uc_watch_path *path, __u32 slack,
+					      __u64 now_ns)
+{
+	__u64 stands_us = path->marked ? policy->fresh_us : policy->idle_us;
+
+	if (!path->measured_ns)
+		return 0;
+	return now_ns - path->measured_ns < stands_us * 1000 * slack;
+}
+
+#endif

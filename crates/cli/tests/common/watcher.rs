@@ -1,0 +1,139 @@
+//! `uc watch` on the ports of a lab.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use uc_lab::netns::Namespace;
+
+use super::bench::wait_until;
+
+/// The prefixes of every lab's guests.
+const PEERS: [&str; 4] = ["--peer", "10.77.0.0/24", "--peer", "fd77::/64"];
+
+/// A keeper and its holder, in the hosts' namespace.
+pub struct Watcher {
+    keeper: Child,
+    stdout: BufReader<ChildStdout>,
+    _folder: tempfile::TempDir,
+}
+
+impl Watcher {
+    /// Watches these ports; returns when a holder runs.
+    pub fn start(hosts: &Namespace, ports: &[&str], arguments: &[&str]) -> Self {
+        Self::start_among(hosts, ports, &PEERS, arguments)
+    }
+
+    /// The same with other peers.
+    pub fn start_among(
+        hosts: &Namespace,
+        ports: &[&str],
+        peers: &[&str],
+        arguments: &[&str],
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("key");
+        let uc = env!("CARGO_BIN_EXE_uc");
+        let mut make = Command::new(uc);
+        let made = make
+            .args(["watch", "--make-key"])
+            .arg(&key)
+            .stdout(Stdio::null());
+        assert!(made.status().unwrap().success());
+        let mut command = hosts.command(uc);
+        command.arg("watch").args(ports).args(peers).args(arguments);
+        command.args(["--json", "--key-file"]).arg(&key);
+        let mut keeper = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(keeper.stdout.take().unwrap());
+        for port in ports {
+            let mut line = String::new();
+            stdout.read_line(&mut line).unwrap();
+            assert_eq!(line, format!("{port}: watched\n"));
+        }
+        let watcher = Self {
+            keeper,
+            stdout,
+            _folder: folder,
+        };
+        wait_until("a holder", || watcher.holder().is_some());
+        // its first beat comes within a millisecond of its start
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        watcher
+    }
+
+    /// The keeper's process.
+    pub fn keeper(&self) -> Pid {
+        Pid::from_raw(self.keeper.id() as i32)
+    }
+
+    /// The holder's, if there is one at this moment.
+    pub fn holder(&self) -> Option<Pid> {
+        let id = self.keeper.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
+        let first = children.split_whitespace().next()?;
+        first.parse().ok().map(Pid::from_raw)
+    }
+
+    /// Asks for its end; what it counted.
+    pub fn finish(mut self) -> Seen {
+        kill(self.keeper(), Signal::SIGINT).unwrap();
+        let mut text = String::new();
+        self.stdout.read_to_string(&mut text).unwrap();
+        assert!(self.keeper.wait().unwrap().success(), "{text}");
+        Seen(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
+    }
+
+    /// Kills the keeper like nothing else does, and waits until its holder has ended too.
+    pub fn kill(mut self) {
+        let holder = self.holder().unwrap();
+        self.keeper.kill().unwrap();
+        self.keeper.wait().unwrap();
+        wait_until("the holder's end", || !is_running(holder));
+    }
+}
+
+/// Whether a process is there that has not ended; one that nobody waits for has.
+fn is_running(process: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        // A test that failed meanwhile leaves no process; otherwise it has ended.
+        let _ended_already = self.keeper.kill();
+        let _ended_already = self.keeper.wait();
+    }
+}
+
+/// What a watch counted in its life.
+#[derive(Debug)]
+pub struct Seen(Value);
+
+impl Seen {
+    /// How often this event was seen.
+    pub fn count(&self, event: &str) -> u64 {
+        let rows = self.0["events"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["event"] == event);
+        row.unwrap_or_else(|| panic!("no {event}"))["count"]
+            .as_u64()
+            .unwrap()
+    }
+
+    /// How many holders there were.
+    pub fn holders(&self) -> u64 {
+        self.0["holders"].as_u64().unwrap()
+    }
+
+    /// Everything that is not zero, for messages.
+    pub fn all(&self) -> String {
+        let rows = self.0["events"].as_array().unwrap();
+        let rows = rows.iter().filter(|row| row["count"] != 0);
+        let rows: Vec<String> = rows
+            .map(|row| format!("{} {}", row["event"].as_str().unwrap(), row["count"]))
+            .collect();
+        rows.join(", ")
+    }
+}

@@ -1,0 +1,311 @@
+//! `uc watch` between real kernels: probes on the wire, handshakes that wait, windows that are set;
+//! and nothing that a stranger sends means anything.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::Command;
+
+use common::bench::{build, complete_checksums, raw_socket, tcp_counter};
+use common::capture::{ACK, Capture, SYN, Segment, segments};
+use common::frames::{frames, ip};
+use common::watcher::Watcher;
+use common::{STACKS, experiment, guest, live_with};
+use uc_lab::netns::Namespace;
+use uc_lab::{Lab, Plan};
+
+const TOOLS: [&str; 2] = ["tcpdump", "tshark"];
+const PORT: u16 = 5001;
+const PROBE_PROTOCOL: u8 = 253;
+/// Nobody's bottleneck, and a round trip of 4 ms.
+const LONG: &str = "rate = \"100Mbit\"\ndelay = \"2ms\"\n\
+     queue = { kind = \"droptail\", limit = \"1MB\" }";
+
+/// One guest and a server, each behind a port of its own: port0 and port1.
+fn lab(network: &str) -> (Plan, Lab) {
+    let guests = format!("receiver_law = \"pass\"\n{}", guest("legacy", "legacy", ""));
+    let (plan, lab) = build(&experiment(1, network, &guests, STACKS));
+    for namespace in [&lab.wiring.guests[0], &lab.wiring.server] {
+        complete_checksums(namespace, "eth0");
+    }
+    (plan, lab)
+}
+
+fn listener(plan: &Plan, lab: &Lab) -> TcpListener {
+    let address = SocketAddr::new(plan.server.address, PORT);
+    let listen = || TcpListener::bind(address).unwrap();
+    lab.wiring.server.enter(listen).unwrap()
+}
+
+fn connect(plan: &Plan, guest: &Namespace) -> TcpStream {
+    let address = SocketAddr::new(plan.server.address, PORT);
+    guest
+        .enter(|| TcpStream::connect(address).unwrap())
+        .unwrap()
+}
+
+/// One connection in which the guest sends a little.
+fn exchange(plan: &Plan, lab: &Lab, listener: &TcpListener) {
+    let mut stream = connect(plan, &lab.wiring.guests[0]);
+    let (mut accepted, _) = listener.accept().unwrap();
+    stream.write_all(b"and that is all").unwrap();
+    drop(stream);
+    let mut text = String::new();
+    accepted.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "and that is all");
+}
+
+fn is_probe(frame: &[u8]) -> bool {
+    ip(frame).is_some_and(|(_, protocol, _)| protocol == PROBE_PROTOCOL)
+}
+
+/// When each packet that the filter names was seen, in microseconds.
+fn times_us(file: &Path, filter: &str) -> Vec<u64> {
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(file).args(["-Y", filter]);
+    command.args(["-T", "fields", "-e", "frame.time_relative"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let seconds = text.lines().map(|line| line.parse::<f64>().unwrap());
+    seconds.map(|at| (at * 1e6).round() as u64).collect()
+}
+
+fn first(segments: &[Segment], flags: u16) -> &Segment {
+    let mut with = segments.iter().filter(|s| s.flags & (SYN | ACK) == flags);
+    with.next().unwrap()
+}
+
+/// The ECN bits of an IP frame.
+fn ecn(frame: &[u8]) -> u8 {
+    if frame[12] == 8 {
+        frame[15] & 3
+    } else {
+        frame[15] >> 4 & 3
+    }
+}
+
+fn probes_go_ahead(family: &str) {
+    let (plan, lab) = lab(&format!("{LONG}\nfamily = \"{family}\""));
+    let listener = listener(&plan, &lab);
+    let hosts = &lab.wiring.hosts;
+    let folder = tempfile::tempdir().unwrap();
+    let captures = [
+        Capture::start(hosts, "up0", folder.path()),
+        Capture::start(&lab.wiring.server, "eth0", folder.path()),
+    ];
+    let arguments = ["--data", "client", "--span", "20ms", "--idle", "3600s"];
+    let watcher = Watcher::start(hosts, &["port0", "port1"], &arguments);
+    exchange(&plan, &lab, &listener);
+    exchange(&plan, &lab, &listener);
+    let [network, server] = Capture::finish(captures);
+    let seen = watcher.finish();
+    println!("{family}: {}", seen.all());
+
+    let probes: Vec<_> = frames(&network)
+        .into_iter()
+        .filter(|f| is_probe(f))
+        .collect();
+    assert_eq!(probes.len(), 10, "{family}: of the first connection only");
+    let bytes = if family == "ipv4" { 60 } else { 80 };
+    for frame in &probes {
+        assert_eq!(
+            (frame.len(), ecn(frame)),
+            (bytes, 2),
+            "{family}: {frame:02x?}"
+        );
+    }
+    assert_eq!(seen.count("probe"), 10, "{family}: {}", seen.all());
+    assert_eq!(
+        (seen.count("held"), seen.count("recent")),
+        (1, 1),
+        "{}",
+        seen.all()
+    );
+    let of_server = frames(&server);
+    assert!(
+        !of_server.iter().any(|f| is_probe(f)),
+        "{family}: the guest sees none"
+    );
+
+    let protocol = if family == "ipv4" {
+        "ip.proto == 253"
+    } else {
+        "ipv6.nxt == 253"
+    };
+    let at_us = times_us(&network, protocol);
+    let segments = segments(&network);
+    let syn = first(&segments, SYN);
+    assert!(
+        at_us.iter().all(|&at| at < syn.at_us),
+        "{family}: {at_us:?} {syn:?}"
+    );
+    let mut gaps: Vec<u64> = at_us.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable();
+    gaps.dedup();
+    assert!(gaps.len() >= 5, "{family}: uneven: {at_us:?}");
+    // No probe was marked: ten segments, and the receiver has more.
+    let syn_ack = first(&segments, SYN | ACK);
+    assert_eq!(u32::from(syn_ack.window) % 10, 0, "{family}: {syn_ack:?}");
+    assert!(seen.count("window") >= 2, "{family}: {}", seen.all());
+    for namespace in [&lab.wiring.guests[0], &lab.wiring.server] {
+        assert_eq!(tcp_counter(namespace, "RetransSegs"), 0, "{family}");
+        assert_eq!(tcp_counter(namespace, "InCsumErrors"), 0, "{family}");
+    }
+}
+
+#[test]
+fn live_probes_go_ahead_of_a_syn_and_only_the_other_host_hears_them() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    for family in ["ipv4", "ipv6"] {
+        probes_go_ahead(family);
+    }
+}
+
+#[test]
+fn live_no_probe_goes_to_a_host_that_is_no_peer_and_nothing_waits_for_it() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (plan, lab) = lab(LONG);
+    let listener = listener(&plan, &lab);
+    let hosts = &lab.wiring.hosts;
+    let folder = tempfile::tempdir().unwrap();
+    let capture = Capture::start(hosts, "up0", folder.path());
+    let ports = ["port0", "port1"];
+    let watcher = Watcher::start_among(hosts, &ports, &["--peer", "10.78.0.0/16"], &[]);
+    exchange(&plan, &lab, &listener);
+    let seen = watcher.finish();
+    let [network] = Capture::finish([capture]);
+    assert!(!frames(&network).iter().any(|frame| is_probe(frame)));
+    assert_eq!(seen.count("held"), 0, "{}", seen.all());
+    assert_eq!(seen.count("window"), 0, "{}", seen.all());
+    assert!(seen.count("not-a-peer") >= 2, "{}", seen.all());
+}
+
+/// Where the server sends, its SYN-ACK waits behind probes, and the client's host sets the windows
+/// of the handshake's last ACK and of the request.
+#[test]
+fn live_a_server_that_sends_is_held_to_the_window_that_its_clients_host_sets() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (plan, lab) = lab(LONG);
+    let listener = listener(&plan, &lab);
+    let hosts = &lab.wiring.hosts;
+    let folder = tempfile::tempdir().unwrap();
+    let capture = Capture::start(hosts, "up0", folder.path());
+    let arguments = ["--data", "server", "--span", "10ms", "--least", "3"];
+    let watcher = Watcher::start(hosts, &["port0", "port1"], &arguments);
+    let mut stream = connect(&plan, &lab.wiring.guests[0]);
+    let (mut accepted, _) = listener.accept().unwrap();
+    stream.write_all(b"page, please").unwrap();
+    let mut request = [0; 12];
+    accepted.read_exact(&mut request).unwrap();
+    let page = vec![7; 200_000];
+    accepted.write_all(&page).unwrap();
+    drop(accepted);
+    let mut found = Vec::new();
+    stream.read_to_end(&mut found).unwrap();
+    assert!(found == page);
+    let seen = watcher.finish();
+    let [network] = Capture::finish([capture]);
+    println!("{}", seen.all());
+    assert_eq!(seen.count("probe"), 10, "{}", seen.all());
+    assert_eq!(seen.count("held"), 1, "{}", seen.all());
+    let probe = frames(&network).into_iter().find(|frame| is_probe(frame));
+    let source_port = u16::from_be_bytes(probe.unwrap()[34..36].try_into().unwrap());
+    assert_eq!(source_port, PORT, "from the server's host");
+    let segments = segments(&network);
+    let of_guest: Vec<_> = segments
+        .iter()
+        .filter(|s| s.destination_port == PORT)
+        .collect();
+    let scale = 1u32 << guest_scale(&network);
+    for segment in &of_guest[1..3] {
+        let window_bytes = u32::from(segment.window) * scale;
+        assert!(
+            (9 * 1_448..=10 * 1_460).contains(&window_bytes),
+            "{segment:?} × {scale}"
+        );
+    }
+    for namespace in [&lab.wiring.guests[0], &lab.wiring.server] {
+        assert_eq!(tcp_counter(namespace, "RetransSegs"), 0);
+    }
+}
+
+/// The window scale that the guest offered.
+fn guest_scale(file: &Path) -> u32 {
+    let mut command = Command::new("tshark");
+    command
+        .arg("-r")
+        .arg(file)
+        .args(["-Y", "tcp.flags == 2", "-T", "fields"]);
+    let output = command
+        .args(["-e", "tcp.options.wscale.shift"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().next().unwrap().parse().unwrap()
+}
+
+/// A guest knows the format, but not the key.
+#[test]
+fn live_what_a_guest_forges_is_counted_and_changes_nothing() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (plan, lab) = lab(LONG);
+    let listener = listener(&plan, &lab);
+    let hosts = &lab.wiring.hosts;
+    let folder = tempfile::tempdir().unwrap();
+    let capture = Capture::start(&lab.wiring.server, "eth0", folder.path());
+    let watcher = Watcher::start(hosts, &["port0", "port1"], &["--data", "client"]);
+    let forger = raw_socket(&lab.wiring.guests[0], libc::AF_INET, libc::SOCK_RAW, 253);
+    let mut forged = vec![
+        0x9c, 0x40, 0x13, 0x89, b'u', b'c', 1, 0, 1, 2, 3, 4, 10, 0, 0, 0,
+    ];
+    forged.extend([0; 10]);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let slot = (now.unwrap().as_nanos() >> 30) as u16;
+    forged[14..16].copy_from_slice(&slot.to_be_bytes());
+    const FLOOD: u64 = 2_000;
+    for number in 0..FLOOD {
+        forged[8..16][..4].copy_from_slice(&(number as u32).to_be_bytes());
+        send_to(&forger, &plan, &forged);
+        send_to(&forger, &plan, &forged[..20]);
+    }
+    exchange(&plan, &lab, &listener);
+    let seen = watcher.finish();
+    let [server] = Capture::finish([capture]);
+    println!("{}", seen.all());
+    assert_eq!(seen.count("probe-forged"), FLOOD, "{}", seen.all());
+    assert_eq!(seen.count("probe-truncated"), FLOOD, "{}", seen.all());
+    assert_eq!(
+        seen.count("probe") + seen.count("probe-ce"),
+        10,
+        "{}",
+        seen.all()
+    );
+    assert_eq!(seen.count("table-full"), 0, "{}", seen.all());
+    assert!(!frames(&server).iter().any(|frame| is_probe(frame)));
+    assert_eq!(tcp_counter(&lab.wiring.guests[0], "RetransSegs"), 0);
+}
+
+fn send_to(socket: &impl AsRawFd, plan: &Plan, bytes: &[u8]) {
+    use nix::sys::socket::{MsgFlags, SockaddrStorage, sendto};
+    let to = SockaddrStorage::from(SocketAddr::new(plan.server.address, 0));
+    loop {
+        match sendto(socket.as_raw_fd(), bytes, &to, MsgFlags::empty()) {
+            Ok(sent) => return assert_eq!(sent, bytes.len()),
+            // a full queue is this test's own doing
+            Err(nix::Error::ENOBUFS | nix::Error::EAGAIN) => std::thread::yield_now(),
+            Err(errno) => panic!("{errno}"),
+        }
+    }
+}

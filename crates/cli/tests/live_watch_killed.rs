@@ -1,0 +1,168 @@
+//! The processes of `uc watch` are killed while handshakes wait in them: none is lost.
+//!
+//! What is unavoidable: a keeper and its holder that are killed within the same few milliseconds
+//! take what waits in them along, and those guests' kernels send their SYNs again a second later.
+
+mod common;
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use common::bench::{build, tcp_counter};
+use common::watcher::Watcher;
+use common::{STACKS, experiment, guest, live};
+use nix::sys::signal::{Signal, kill};
+use uc_lab::{Lab, Plan};
+use uc_net::random::Stream;
+
+const PORT: u16 = 5001;
+const CONNECTIONS: u64 = 1_000;
+/// As many connections begin at one time: at every moment some of them wait for their probes.
+const AT_ONCE: usize = 32;
+const SEED: u64 = 1;
+/// Nobody's bottleneck, and a round trip of which a thirty-second is some milliseconds.
+const FAR: &str = "rate = \"100Mbit\"\ndelay = \"50ms\"\n\
+     queue = { kind = \"droptail\", limit = \"1MB\" }";
+/// Every SYN waits, and as long as can be; no path is known, or waited for.
+const ALWAYS: [&str; 14] = [
+    "--data",
+    "client",
+    "--span",
+    "50ms",
+    "--fresh",
+    "0s",
+    "--idle",
+    "0s",
+    "--wait",
+    "0s",
+    "--per-second",
+    "1000000",
+    "--at-once",
+    "100000",
+];
+
+fn lab() -> (Plan, Lab) {
+    let guests = format!("receiver_law = \"pass\"\n{}", guest("legacy", "legacy", ""));
+    build(&experiment(1, FAR, &guests, STACKS))
+}
+
+/// Connections one after the other in each of some threads, until so many were made or `stop` says
+/// so; each connects. Returns how many.
+fn connect_all(plan: &Plan, lab: &Lab, stop: &AtomicBool) -> u64 {
+    let address = SocketAddr::new(plan.server.address, PORT);
+    let listen = || TcpListener::bind(address).unwrap();
+    let listener = lab.wiring.server.enter(listen).unwrap();
+    let made = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                let connect = || {
+                    while made.load(Ordering::Relaxed) < CONNECTIONS
+                        && !stop.load(Ordering::Relaxed)
+                    {
+                        TcpStream::connect(address).unwrap();
+                        made.fetch_add(1, Ordering::Relaxed);
+                    }
+                };
+                lab.wiring.guests[0].enter(connect).unwrap();
+            });
+        }
+        scope.spawn(|| {
+            listener.set_nonblocking(true).unwrap();
+            while made.load(Ordering::Relaxed) < CONNECTIONS && !stop.load(Ordering::Relaxed) {
+                while listener.accept().is_ok() {}
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+    });
+    made.load(Ordering::Relaxed)
+}
+
+fn retransmissions(lab: &Lab) -> u64 {
+    let namespaces = [&lab.wiring.guests[0], &lab.wiring.server];
+    namespaces
+        .iter()
+        .map(|namespace| tcp_counter(namespace, "RetransSegs"))
+        .sum()
+}
+
+#[test]
+fn live_a_thousand_connections_survive_their_holder_without_a_syn_sent_again() {
+    if !live() {
+        return;
+    }
+    let (plan, lab) = lab();
+    let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &ALWAYS);
+    let stop = AtomicBool::new(false);
+    let mut random = Stream::new(SEED, "kills");
+    let killed = std::thread::scope(|scope| {
+        let killer = scope.spawn(|| {
+            let mut killed = 0;
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_micros(110_000 + random.below(150_000)));
+                if let Some(holder) = watcher.holder() {
+                    kill(holder, Signal::SIGKILL).unwrap();
+                    killed += 1;
+                }
+            }
+            killed
+        });
+        assert_eq!(connect_all(&plan, &lab, &stop) / CONNECTIONS, 1);
+        stop.store(true, Ordering::Relaxed);
+        killer.join().unwrap()
+    });
+    let seen = watcher.finish();
+    let text = format!("{killed} kills, {} holders, {}", seen.holders(), seen.all());
+    println!("seed {SEED}: {text}");
+    assert!(killed >= 10, "{text}");
+    assert!(seen.count("held") > CONNECTIONS / 2, "{text}");
+    assert_eq!(retransmissions(&lab), 0, "{text}");
+}
+
+#[test]
+fn live_a_keeper_that_is_killed_takes_no_connection_with_it() {
+    if !live() {
+        return;
+    }
+    let (plan, lab) = lab();
+    let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &ALWAYS);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let connections = scope.spawn(|| connect_all(&plan, &lab, &stop));
+        std::thread::sleep(Duration::from_millis(500));
+        watcher.kill();
+        // and without any of it
+        std::thread::sleep(Duration::from_millis(500));
+        stop.store(true, Ordering::Relaxed);
+        assert!(connections.join().unwrap() > AT_ONCE as u64);
+    });
+    assert_eq!(retransmissions(&lab), 0);
+}
+
+/// A holder that is stopped says nothing any more: what it holds is sent by the keeper, and nothing
+/// more is held.
+#[test]
+fn live_a_holder_that_hangs_holds_nobody_up() {
+    if !live() {
+        return;
+    }
+    let (plan, lab) = lab();
+    let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &ALWAYS);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let connections = scope.spawn(|| connect_all(&plan, &lab, &stop));
+        std::thread::sleep(Duration::from_millis(300));
+        let holder = watcher.holder().unwrap();
+        kill(holder, Signal::SIGSTOP).unwrap();
+        std::thread::sleep(Duration::from_millis(1_500));
+        kill(holder, Signal::SIGCONT).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        stop.store(true, Ordering::Relaxed);
+        assert!(connections.join().unwrap() > 0);
+    });
+    let seen = watcher.finish();
+    println!("{}", seen.all());
+    assert!(seen.count("nobody") > 0, "{}", seen.all());
+    assert_eq!(retransmissions(&lab), 0, "{}", seen.all());
+}

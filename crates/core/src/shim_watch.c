@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+// Symbols for HWatch's start.
+#include "watch.h"
+
+__u32 uc_shim_watch_probes(const struct uc_watch_policy *policy, struct uc_watch_path *path,
+			   __u64 now_ns);
+__u32 uc_shim_watch_span_ns(const struct uc_watch_policy *policy, const struct uc_watch_path *path);
+__u32 uc_shim_watch_offset_ns(__u32 span_ns, __u32 probes, __u32 index, __u32 random);
+void uc_shim_watch_answered(const struct uc_watch_policy *policy, struct uc_watch_path *path,
+			    __u32 window_bytes, __u16 mss_bytes, __u64 rtt_ns);
+void uc_shim_watch_echoed(struct uc_watch_path *path);
+__u8 uc_shim_watch_probe(struct uc_watch_flow *flow, __u8 index, __u8 probes, __u8 ecn);
+void uc_shim_watch_to_guest(struct uc_watch_flow *flow, const struct uc_segment *segment);
+void uc_shim_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
+			      struct uc_watch_path *path, const struct uc_watch_bucket *bucket,
+			      const struct uc_segment *segment, __u64 now_ns, __u32 random,
+			      struct uc_watch_answer *answer);
+void uc_shim_watch_heard(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
+			 __u32 bytes, __u64 now_ns);
+__u64 uc_shim_watch_wait_ns(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
+			    __u32 grant_bytes, __u64 now_ns);
+
+__u32 uc_shim_watch_probes(const struct uc_watch_policy *policy, struct uc_watch_path *path,
+			   __u64 now_ns)
+{
+	return uc_watch_probes(policy, path, now_ns);
+}
+
+__u32 uc_shim_watch_span_ns(const struct uc_watch_policy *policy, const struct uc_watch_path *path)
+{
+	return uc_watch_span_ns(policy, path);
+}
+
+__u32 uc_shim_watch_offset_ns(__u32 span_ns, __u32 probes, __u32 index, __u32 random)
+{
+	return uc_watch_offset_ns(span_ns, probes, index, random);
+}
+
+void uc_shim_watch_answered(const struct uc_watch_policy *policy, struct uc_watch_path *path,
+			    __u32 window_bytes, __u16 mss_bytes, __u64 rtt_ns)
+{
+	uc_watch_answered(policy, path, window_bytes, mss_bytes, rtt_ns);
+}
+
+void uc_shim_watch_echoed(struct uc_watch_path *path)
+{
+	uc_watch_echoed(path);
+}
+
+__u8 uc_shim_watch_probe(struct uc_watch_flow *flow, __u8 index, __u8 probes, __u8 ecn)
+{
+	return uc_watch_probe(flow, index, probes, ecn);
+}
+
+void uc_shim_watch_to_guest(struct uc_watch_flow *flow, const struct uc_segment *segment)
+{
+	uc_watch_to_guest(flow, segment);
+}
+
+void uc_shim_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
+			      struct uc_watch_path *path, const struct uc_watch_bucket *bucket,
+			      const struct uc_segment *segment, __u64 now_ns, __u32 random,
+			      struct uc_watch_answer *answer)
+{
+	*answer = uc_watch_from_guest(flow, policy, path, bucket, segment, now_ns, random);
+}
+
+__u64 uc_shim_watch_wait_ns(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
+			    __u32 grant_bytes, __u64 now_ns)
+{
+	return uc_watch_wait_ns(bucket, policy, grant_bytes, now_ns);
+}
+
+void uc_shim_watch_heard(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
+			 __u32 bytes, __u64 now_ns)
+{
+	uc_watch_heard(bucket, policy, bytes, now_ns);
+}

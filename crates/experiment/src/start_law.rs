@@ -1,0 +1,59 @@
+//! How flows start: `start_law = "watch"` of a group of guests, beside any law or none, and
+//! `watch = { probes = 10 }`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{BitsPerSec, Bytes, Nanos};
+
+/// The law of a flow's first round trips, on both ends' hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StartLaw {
+    /// HWatch: probes measure the path first, and the receiving host sets the first windows.
+    Watch,
+}
+
+/// What an operator can choose about the start `watch`; where absent, the paper's number where it
+/// has one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Watch {
+    /// Probes before a flow, 0 to 32. Default 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probes: Option<u8>,
+    /// No window that it sets is smaller, 2 to 16 segments. Default 2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least: Option<u8>,
+    /// Rounds of data after which a start is over at the latest, 1 to 255. Default 8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u8>,
+    /// All probes of a flow leave within this, and within 1/32 of the path's round-trip time where
+    /// that is known; up to 50ms. Default 16us.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub span: Option<Nanos>,
+    /// How long after it was measured a path isn't probed again. Default 100ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fresh: Option<Nanos>,
+    /// The same, where it was found without a mark. Default 1s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Nanos>,
+    /// The longest that a flow's first window waits for its turn, up to 500ms. Default 500ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Nanos>,
+    /// The data of first windows that a receiving host's link takes ahead of their turns. Default
+    /// 32 packets of 1,514 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Bytes>,
+    /// The rate of turns. Default: that of the link to a receiver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace: Option<BitsPerSec>,
+    /// Whether probes are only sent and counted, and no window is written. Default false.
+    pub observe: bool,
+}
+
+impl Watch {
+    /// Whether nothing was chosen.
+    pub fn are_default(&self) -> bool {
+        *self == Watch::default()
+    }
+}

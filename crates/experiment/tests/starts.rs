@@ -1,0 +1,72 @@
+//! `start_law` and `watch`: read, written, and refused where they make no sense.
+
+mod common;
+
+use common::GOOD;
+use uc_experiment::{Bytes, Experiment, Nanos, StartLaw};
+
+fn with(group: &str) -> Result<Experiment, uc_experiment::Error> {
+    let text = GOOD.replacen("count = 9", &format!("count = 9\n{group}"), 1);
+    // The file stands for both arms, and this is for one.
+    let text = text.replacen("name = ", "arms = [\"sim\"]\nname = ", 1);
+    let experiment = Experiment::from_str("t.toml", &text)?;
+    experiment.validate()?;
+    Ok(experiment)
+}
+
+#[test]
+fn a_start_stands_beside_any_law_and_its_parameters_are_read() {
+    let text = "start_law = \"watch\"\nwatch = { probes = 4, span = \"20us\", burst = \"9kB\" }";
+    let experiment = with(text).unwrap_or_else(|error| panic!("{error}"));
+    let group = &experiment.cases[0].guests[0];
+    assert_eq!(group.start_law, Some(StartLaw::Watch));
+    assert_eq!(group.watch.probes, Some(4));
+    assert_eq!(group.watch.span, Some(Nanos(20_000)));
+    assert_eq!(group.watch.burst, Some(Bytes(9_000)));
+    assert_eq!(group.watch.fresh, None);
+    let written = toml::to_string(&experiment).expect("can be written");
+    let again = Experiment::from_str("again", &written).expect("can be read");
+    assert_eq!(again.cases, experiment.cases);
+}
+
+#[test]
+fn a_key_of_the_start_can_be_set_where_the_file_has_none() {
+    let mut experiment = with("start_law = \"watch\"").expect("makes sense");
+    let case = experiment.cases[0].name.clone();
+    let group = experiment.cases[0].guests[0].name.clone();
+    let set = format!("case.{case}.guests.{group}.watch.wait=0s");
+    experiment
+        .apply_set(&set)
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(experiment.cases[0].guests[0].watch.wait, Some(Nanos(0)));
+}
+
+#[test]
+fn senseless_starts_are_refused_by_the_key_that_is_wrong() {
+    let watch = |what: &str| format!("start_law = \"watch\"\nwatch = {{ {what} }}");
+    for (group, words) in [
+        ("watch = { probes = 3 }".into(), "start_law"),
+        (watch("probes = 33"), "more than 32"),
+        (watch("least = 1"), "2 to 16"),
+        (watch("least = 17"), "2 to 16"),
+        (watch("rounds = 0"), "at least one round"),
+        (watch("span = \"51ms\""), "more than 50ms"),
+        (watch("span = \"10ns\""), "below 1us"),
+        (watch("wait = \"501ms\""), "more than 500ms"),
+        (watch("idle = \"3601s\""), "more than"),
+        (watch("pace = \"10kbit\""), "below 100 kbit/s"),
+        ("start_law = \"hurry\"".into(), "watch"),
+    ] {
+        let error = with(&group).expect_err(&group).to_string();
+        assert!(error.contains(words), "{group}: {error}");
+    }
+}
+
+#[test]
+fn a_start_keeps_a_file_from_the_live_arm() {
+    let text = GOOD.replacen("count = 9", "count = 9\nstart_law = \"watch\"", 1);
+    let text = text.replacen("name = ", "arms = [\"live\"]\nname = ", 1);
+    let experiment = Experiment::from_str("t.toml", &text).expect("reads");
+    let error = experiment.validate().expect_err("for sim only").to_string();
+    assert!(error.contains("start_law"), "{error}");
+}

@@ -1,0 +1,156 @@
+//! A real web server in each guest that gives pages away: nginx, one process each, with a folder of
+//! its own. It ends with the run, however that ends.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+
+use crate::error::LabError;
+use crate::need;
+use crate::netns::Namespace;
+use crate::plan::{Guest, Pages, Plan};
+use crate::wiring::Wiring;
+
+/// Where pages are served.
+pub(crate) const HTTP_PORT: u16 = 80;
+/// The page's path.
+pub(crate) const PAGE: &str = "/page";
+/// How long nginx may take to listen; it is some milliseconds.
+const READY_DEADLINE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(10);
+/// Algorithms that any namespace may have for its default, which is what nginx uses.
+const UNRESTRICTED: [&str; 2] = ["reno", "cubic"];
+
+/// One running server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    process: Child,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ended_already = self.process.kill();
+        let _ended_already = self.process.wait();
+    }
+}
+
+/// The page: every byte says where it stands.
+pub(crate) fn page(pages: &Pages) -> Vec<u8> {
+    (0..pages.bytes).map(|at| (at % 251) as u8).collect()
+}
+
+/// A server in every guest that has pages.
+///
+/// # Errors
+/// [`LabError::Need`] without nginx, [`LabError::Resource`] when one does not start.
+pub(crate) fn start_all(plan: &Plan, wiring: &Wiring) -> Result<Vec<Server>, LabError> {
+    let guests = plan.guests.iter().zip(&wiring.guests);
+    let with_pages = guests.filter_map(|(guest, namespace)| Some((guest, namespace, guest.pages?)));
+    with_pages
+        .map(|(guest, namespace, pages)| start(guest, namespace, &pages))
+        .collect()
+}
+
+fn start(guest: &Guest, namespace: &Namespace, pages: &Pages) -> Result<Server, LabError> {
+    let program = need::program("nginx")?;
+    let control = guest.stack.congestion_control.as_str();
+    if !UNRESTRICTED.contains(&control) {
+        return Err(LabError::Unsupported {
+            what: format!("{}: a web server under {control}", guest.label),
+            mend: "nginx takes the namespace's default: give it reno or cubic",
+        });
+    }
+    namespace.set_sysctls(&[("net.ipv4.tcp_congestion_control", control.into())])?;
+    let resource = |source| LabError::Resource {
+        action: "start nginx",
+        source,
+    };
+    let folder = tempfile::tempdir().map_err(resource)?;
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes);
+    let address = SocketAddr::new(guest.address, HTTP_PORT);
+    write("nginx.conf", configuration(address).as_bytes()).map_err(resource)?;
+    write(&PAGE[1..], &page(pages)).map_err(resource)?;
+    let mut command: Command = namespace.command(program);
+    command
+        .arg("-p")
+        .arg(folder.path())
+        .args(["-c", "nginx.conf", "-e", "stderr"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
+    unsafe {
+        command.pre_exec(|| prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from));
+    }
+    let process = command.spawn().map_err(resource)?;
+    let mut server = Server {
+        process,
+        _folder: folder,
+    };
+    wait_until_ready(&mut server, namespace, address)?;
+    Ok(server)
+}
+
+/// One process that neither forks nor logs.
+fn configuration(address: SocketAddr) -> String {
+    let listen = match address.ip() {
+        IpAddr::V4(ip) => format!("{ip}:{}", address.port()),
+        IpAddr::V6(ip) => format!("[{ip}]:{}", address.port()),
+    };
+    format!(
+        "daemon off;\nmaster_process off;\npid nginx.pid;\n\
+         events {{ worker_connections 4096; }}\n\
+         http {{\n  access_log off;\n  tcp_nodelay on;\n  sendfile on;\n\
+         \x20 client_body_temp_path body;\n  proxy_temp_path proxy;\n  fastcgi_temp_path fastcgi;\n\
+         \x20 uwsgi_temp_path uwsgi;\n  scgi_temp_path scgi;\n\
+         \x20 server {{ listen {listen} backlog=4096; root .; }}\n}}\n"
+    )
+}
+
+/// From inside its own namespace, so that nothing crosses the network.
+fn wait_until_ready(
+    server: &mut Server,
+    namespace: &Namespace,
+    address: SocketAddr,
+) -> Result<(), LabError> {
+    let began = Instant::now();
+    loop {
+        let connected = namespace.enter(|| TcpStream::connect(address).map(drop))?;
+        let Err(source) = connected else {
+            return Ok(());
+        };
+        let ended = matches!(server.process.try_wait(), Ok(Some(_)));
+        if ended || began.elapsed() > READY_DEADLINE {
+            return Err(LabError::Resource {
+                action: "start nginx",
+                source,
+            });
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_families_have_an_address_to_listen_on() {
+        for (address, expected) in [
+            ("10.77.0.1:80", "listen 10.77.0.1:80 "),
+            ("[fd77::1]:80", "listen [fd77::1]:80 "),
+        ] {
+            let text = configuration(address.parse().unwrap());
+            assert!(text.contains(expected), "{text}");
+            assert_eq!(text.matches('{').count(), text.matches('}').count());
+        }
+    }
+}

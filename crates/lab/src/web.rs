@@ -1,0 +1,334 @@
+//! Clients of the guests' web servers: at the receiver, one thread for each of a group's flows,
+//! which fetches one page in each epoch over a connection of its own.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::SockaddrStorage;
+use uc_experiment::{Completion, FlowRecord};
+use uc_net::Nanos;
+use uc_net::random::Stream;
+
+use crate::clock;
+use crate::error::LabError;
+use crate::nginx::{HTTP_PORT, PAGE, page};
+use crate::plan::{Guest, Pages, Plan, SERVER};
+use crate::socket;
+use crate::wiring::Wiring;
+
+/// How often a waiting client looks whether it is still wanted.
+const LOOK_MS: u16 = 20;
+/// More than any header of a page's answer.
+const HEADER_BYTES_MAX: usize = 4096;
+
+/// The running clients of one case.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Result<FlowRecord, LabError>>>,
+}
+
+impl Clients {
+    /// Starts one client for each flow that fetches pages; times count from `started`.
+    pub fn start(
+        plan: &Plan,
+        wiring: &Wiring,
+        seed: u64,
+        started: Nanos,
+    ) -> Result<Self, LabError> {
+        let mut clients = Self {
+            stop: Arc::new(AtomicBool::new(false)),
+            threads: Vec::new(),
+        };
+        let stack = &plan.server.stack.congestion_control;
+        let control = wiring.congestion.kernel_name(stack);
+        let mut begins = Begins::new(seed);
+        for (group, pages) in groups(plan) {
+            let of_group = plan.guests.iter().filter(|guest| guest.group == group);
+            let flows: Vec<&Guest> = of_group
+                .flat_map(|guest| (0..guest.flows).map(move |_| guest))
+                .collect();
+            let times = begins.draw(&pages, flows.len());
+            for (index, (guest, times)) in flows.into_iter().zip(times).enumerate() {
+                let client = Client {
+                    pages,
+                    times,
+                    started,
+                    server: SocketAddr::new(guest.address, HTTP_PORT),
+                    own: SocketAddr::new(plan.server.address, 0),
+                    control: control.to_owned(),
+                    stop: Arc::clone(&clients.stop),
+                    record: FlowRecord {
+                        group: group.clone(),
+                        index: index as u32,
+                        ..FlowRecord::default()
+                    },
+                };
+                // A thread begins in the namespace of the one that starts it.
+                let spawn = || {
+                    let named = thread::Builder::new().name(format!("uc-web-{index}"));
+                    named.spawn(move || client.run())
+                };
+                let thread = wiring.server.enter(spawn)?.map_err(|source| {
+                    let action = "start a thread";
+                    LabError::Resource { action, source }
+                })?;
+                clients.threads.push(thread);
+            }
+        }
+        Ok(clients)
+    }
+
+    /// Ends what still goes on; every page that was asked for.
+    pub fn finish(mut self) -> Result<Vec<FlowRecord>, LabError> {
+        self.stop.store(true, Ordering::Relaxed);
+        let threads = std::mem::take(&mut self.threads);
+        let mut records = Vec::with_capacity(threads.len());
+        for thread in threads {
+            let ended = thread.join();
+            records.push(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(records)
+    }
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // The run fails for another reason already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Groups with pages, in the file's order.
+fn groups(plan: &Plan) -> Vec<(String, Pages)> {
+    let mut groups: Vec<(String, Pages)> = Vec::new();
+    for guest in &plan.guests {
+        if let Some(pages) = guest.pages
+            && groups.last().is_none_or(|(name, _)| *name != guest.group)
+        {
+            groups.push((guest.group.clone(), pages));
+        }
+    }
+    groups
+}
+
+/// When each flow asks for each of its pages.
+struct Begins {
+    random: Stream,
+}
+
+impl Begins {
+    fn new(seed: u64) -> Self {
+        Self {
+            random: Stream::new(seed, "web/begins"),
+        }
+    }
+
+    /// For each flow its times: in every epoch one after the other, in random order.
+    fn draw(&mut self, pages: &Pages, flows: usize) -> Vec<Vec<Nanos>> {
+        let mut times = vec![Vec::new(); flows];
+        for round in 0..pages.rounds {
+            let mut order: Vec<usize> = (0..flows).collect();
+            for at in (1..flows).rev() {
+                order.swap(at, self.random.below(at as u64 + 1) as usize);
+            }
+            let mut at_ns = pages.start.0 + u64::from(round) * pages.every.0;
+            for flow in order {
+                times[flow].push(Nanos(at_ns));
+                at_ns += self.exponential_ns(pages.gap.0);
+            }
+        }
+        times
+    }
+
+    fn exponential_ns(&mut self, mean_ns: u64) -> u64 {
+        let uniform = (f64::from(self.random.bits32()) + 1.0) / (f64::from(u32::MAX) + 2.0);
+        (-uniform.ln() * mean_ns as f64) as u64
+    }
+}
+
+/// One flow.
+struct Client {
+    pages: Pages,
+    times: Vec<Nanos>,
+    started: Nanos,
+    server: SocketAddr,
+    own: SocketAddr,
+    control: String,
+    stop: Arc<AtomicBool>,
+    record: FlowRecord,
+}
+
+impl Client {
+    /// Fetches its pages; one that is late makes the next ones late.
+    fn run(mut self) -> Result<FlowRecord, LabError> {
+        let expected = page(&self.pages);
+        for at in std::mem::take(&mut self.times) {
+            if !self.wait_until(at) {
+                break;
+            }
+            let started_ns = clock::now().since(self.started).0;
+            let fetched = self.fetch(&expected)?;
+            self.record.completions.push(Completion {
+                started_ns,
+                finished_ns: fetched.then(|| clock::now().since(self.started).0),
+                bytes: self.pages.bytes.into(),
+            });
+            if !fetched {
+                break;
+            }
+        }
+        Ok(self.record)
+    }
+
+    fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// False where the run is over first.
+    fn wait_until(&self, at: Nanos) -> bool {
+        let look = Duration::from_millis(LOOK_MS.into());
+        loop {
+            if self.stopping() {
+                return false;
+            }
+            let left = at.0.saturating_sub(clock::now().since(self.started).0);
+            if left == 0 {
+                return true;
+            }
+            thread::sleep(Duration::from_nanos(left).min(look));
+        }
+    }
+
+    fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> LabError + use<> {
+        move |source| LabError::Socket {
+            node: SERVER.into(),
+            action,
+            source,
+        }
+    }
+
+    /// One page over a connection of its own; false where the run is over first.
+    fn fetch(&self, expected: &[u8]) -> Result<bool, LabError> {
+        let mut stream = socket::client(self.own, &self.control)?;
+        let to = SockaddrStorage::from(self.server);
+        match nix::sys::socket::connect(stream.as_raw_fd(), &to) {
+            Ok(()) | Err(nix::Error::EINPROGRESS) => {}
+            Err(errno) => return Err(self.failed("asking for a page")(errno.into())),
+        }
+        if !self.ready(&stream, PollFlags::POLLOUT)? {
+            return Ok(false);
+        }
+        let error = stream
+            .take_error()
+            .and_then(|error| error.map_or(Ok(()), Err));
+        error.map_err(self.failed("connecting to a web server"))?;
+        // A request fits into any socket's buffer.
+        stream
+            .write_all(&request(self.server, self.pages.request_bytes))
+            .map_err(self.failed("asking for a page"))?;
+        let mut answer = Vec::with_capacity(HEADER_BYTES_MAX + expected.len());
+        let mut buffer = [0; 16_384];
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(length) => answer.extend_from_slice(&buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.ready(&stream, PollFlags::POLLIN)? {
+                        return Ok(false);
+                    }
+                }
+                Err(error) => return Err(self.failed("reading a page")(error)),
+            }
+        }
+        if is_page(&answer, expected) {
+            return Ok(true);
+        }
+        let source = io::Error::other("the answer is not the page that was asked for");
+        Err(self.failed("reading a page")(source))
+    }
+
+    /// Waits for the socket; false where the run is over first.
+    fn ready(&self, stream: &TcpStream, events: PollFlags) -> Result<bool, LabError> {
+        loop {
+            if self.stopping() {
+                return Ok(false);
+            }
+            let mut wait = [PollFd::new(stream.as_fd(), events)];
+            match poll(&mut wait, PollTimeout::from(LOOK_MS)) {
+                Ok(0) | Err(nix::Error::EINTR) => {}
+                Ok(_) => return Ok(true),
+                Err(errno) => return Err(self.failed("waiting for a page")(errno.into())),
+            }
+        }
+    }
+}
+
+/// A request of so many bytes, or of as many as it takes.
+fn request(server: SocketAddr, bytes: u32) -> Vec<u8> {
+    let head = format!("GET {PAGE} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\nX-Fill: ");
+    let fill = (bytes as usize).saturating_sub(head.len() + 4);
+    format!("{head}{}\r\n\r\n", "x".repeat(fill)).into_bytes()
+}
+
+/// RFC 9112 §2.1: a status line, header lines, an empty line, and the body.
+fn is_page(answer: &[u8], expected: &[u8]) -> bool {
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+    answer.starts_with(b"HTTP/1.1 200 ") && end.is_some_and(|end| answer[end + 4..] == *expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_the_size_that_was_asked_for_and_ends_as_one_does() {
+        let server = "10.77.0.1:80".parse().unwrap();
+        for bytes in [100, 200, 1_000] {
+            let request = request(server, bytes);
+            assert_eq!(request.len(), bytes as usize);
+            assert!(request.ends_with(b"\r\n\r\n"));
+        }
+        assert!(request(server, 1).ends_with(b"X-Fill: \r\n\r\n"));
+    }
+
+    #[test]
+    fn only_the_whole_page_is_the_page() {
+        let good = b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\nabc";
+        assert!(is_page(good, b"abc"));
+        assert!(!is_page(&good[..good.len() - 1], b"abc"));
+        assert!(!is_page(b"HTTP/1.1 404 Not Found\r\n\r\nabc", b"abc"));
+        assert!(!is_page(b"", b""));
+    }
+
+    #[test]
+    fn every_flow_asks_once_in_every_epoch_and_not_before_it() {
+        let pages = Pages {
+            bytes: 1,
+            request_bytes: 1,
+            rounds: 3,
+            start: Nanos(1_000),
+            every: Nanos(1_000_000),
+            gap: Nanos(100),
+        };
+        let times = Begins::new(1).draw(&pages, 20);
+        for of_flow in &times {
+            let epochs: Vec<u64> = of_flow
+                .iter()
+                .map(|at| (at.0 - 1_000) / 1_000_000)
+                .collect();
+            assert_eq!(epochs, [0, 1, 2]);
+        }
+        assert_eq!(times, Begins::new(1).draw(&pages, 20), "the seed decides");
+        assert_ne!(times, Begins::new(2).draw(&pages, 20));
+    }
+}

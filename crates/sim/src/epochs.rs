@@ -1,0 +1,29 @@
+//! When each flow of a group has its turn in each epoch.
+
+use uc_experiment::{Application, Guests};
+use uc_net::Nanos;
+use uc_net::random::Stream;
+
+use crate::draw::exponential;
+use crate::placement::shuffled;
+
+/// The moments at which each flow of a group begins a transfer, epoch by epoch; nothing for a group
+/// that has no epochs. In each, the flows come in random order, the first at once.
+pub fn turns(group: &Guests, random: &mut Stream) -> Vec<Vec<Nanos>> {
+    let Application::Epochs {
+        rounds, every, gap, ..
+    } = group.application
+    else {
+        return Vec::new();
+    };
+    let flows = group.total_flows() as usize;
+    let mut turns = vec![Vec::new(); flows];
+    for round in 0..u64::from(rounds) {
+        let mut at = Nanos(group.start.0) + Nanos(every.0.saturating_mul(round));
+        for flow in shuffled((0..flows).collect(), random) {
+            turns[flow].push(at);
+            at += exponential(random, Nanos(gap.0));
+        }
+    }
+    turns
+}

@@ -1,0 +1,85 @@
+//! Flows that start by `watch`: their packets pass through their hosts' part of it.
+
+use uc_net::Nanos;
+
+use super::{Hosts, Owner};
+use crate::packet::Packet;
+use crate::start::{Leaving, StartEnd};
+use crate::timers::TimerId;
+
+impl Hosts {
+    /// The timer for the start of the end in this place.
+    pub(super) fn start_timer(&mut self, place: usize) -> TimerId {
+        if let Some(timer) = self.starts.timer(place) {
+            return timer;
+        }
+        self.owners.push(Owner::Start(place));
+        let timer = self.timers.add();
+        self.starts.keep_timer(place, timer);
+        timer
+    }
+
+    /// A packet for an end that has a start. True: it goes no further than its host.
+    pub(super) fn start_hears(&mut self, place: usize, packet: &Packet) -> bool {
+        let end = &mut self.ends[place];
+        let ends = (end.route.from, end.route.to);
+        let Some(start) = &mut end.start else {
+            return packet.probe().is_some();
+        };
+        start.arrives(self.now, ends, packet, &mut self.starts)
+    }
+
+    /// Something may have been sent by an end: where it has a start, that lets it go or wait.
+    pub(super) fn start_sends(&mut self, place: usize) {
+        self.start(place, |start, now, ends, starts, out| {
+            start.departs(now, ends, starts, out);
+        });
+    }
+
+    /// The moment of something that waits.
+    pub(super) fn start_rings(&mut self, place: usize) {
+        self.start(place, |start, now, _, starts, out| {
+            start.ring(now, starts, out);
+        });
+    }
+
+    fn start(
+        &mut self,
+        place: usize,
+        what: impl FnOnce(
+            &mut StartEnd,
+            Nanos,
+            crate::start::Ends,
+            &mut crate::start::Starts,
+            &mut &mut dyn FnMut(Leaving),
+        ),
+    ) {
+        let (now, end) = (self.now, &mut self.ends[place]);
+        let Some(start) = &mut end.start else { return };
+        let (route, network) = (end.route, &mut self.network);
+        let mut out = |leaving| {
+            let peer = route.address.peer();
+            let packet = match leaving {
+                Leaving::Segment(segment) => {
+                    Packet::new(segment, route.ip_header_bytes, peer, route.flow)
+                }
+                Leaving::Probe(probe) => {
+                    Packet::of_probe(probe, route.ip_header_bytes, peer, route.flow)
+                }
+            };
+            let taken = network.inject(now, route.from, route.to, packet);
+            // Both ways of every flow were tried before time began.
+            debug_assert!(taken.is_ok(), "{taken:?}");
+        };
+        let ends = (route.from, route.to);
+        what(
+            start,
+            now,
+            ends,
+            &mut self.starts,
+            &mut (&mut out as &mut dyn FnMut(Leaving)),
+        );
+        let due = start.due();
+        self.timers.set(start.timer, due);
+    }
+}

@@ -1,0 +1,28 @@
+//! The start `watch` of an experiment as the core's policy.
+
+use uc_core::watch::StartPolicy;
+use uc_experiment::{Nanos, Network, Topology, Watch};
+
+use crate::plan::whole_us;
+
+/// The core's policy for the start `watch`. Turns come at the rate of the link to a receiver.
+pub fn start_policy(watch: &Watch, network: &Network) -> StartPolicy {
+    let usual = StartPolicy::usual();
+    let us = |time: Option<Nanos>, otherwise| time.map_or(otherwise, whole_us);
+    let last_link = match network.topology {
+        Topology::Star | Topology::Switch { .. } => network.rate,
+        _ => network.access_rate(),
+    };
+    StartPolicy {
+        probes: watch.probes.unwrap_or(usual.probes),
+        least_segments: watch.least.unwrap_or(usual.least_segments),
+        rounds: watch.rounds.unwrap_or(usual.rounds),
+        observe: watch.observe.into(),
+        span_us: us(watch.span, usual.span_us),
+        fresh_us: us(watch.fresh, usual.fresh_us),
+        idle_us: us(watch.idle, usual.idle_us),
+        wait_us: us(watch.wait, usual.wait_us),
+        burst_bytes: watch.burst.map_or(usual.burst_bytes, |bytes| bytes.0),
+        pace_bytes_per_s: watch.pace.unwrap_or(last_link).0 / 8,
+    }
+}

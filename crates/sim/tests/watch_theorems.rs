@@ -1,0 +1,295 @@
+//! HWatch's theorems 4.1 and 4.2 and corollary 4.2.2 on the queue of `uc-net`, with the windows of
+//! the core; and what becomes of them beyond their premises.
+//!
+//! The premises: a queue of B = RTT · C packets that marks above K = B/7, flows whose probes are
+//! packets of the size of data, ΣX_UM ≤ K, ΣX_M ≤ B − K, and no more than 2K in the queue when a
+//! batch comes. Every batch comes at one moment, which is the worst that it can do.
+
+use uc_core::Segment;
+use uc_core::consts::{ACK, CE, ECT0, FROM_GUEST, OPT_MSS, SYN, TO_GUEST};
+use uc_core::watch::{Bucket, Path, Start, StartPolicy};
+use uc_net::random::Stream;
+use uc_net::{BitsPerSec, Ecn, Length, Link, LinkSpec, Nanos, Packet, QueueSpec, Verdict};
+
+const SEED: u64 = 42;
+const ROUNDS: u32 = 500;
+const DATA_BYTES: u32 = 1_500;
+/// On the wire of 10 Gb/s.
+const DATA_NS: u64 = 1_200;
+/// A probe in the least frame.
+const PROBE_BYTES: u32 = 60;
+const MSS: u16 = 1_000;
+
+#[derive(Clone, Debug)]
+struct Parcel {
+    flow: u32,
+    size_bytes: u32,
+    ecn: Ecn,
+}
+
+impl Packet for Parcel {
+    fn size_bytes(&self) -> u32 {
+        self.size_bytes
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn set_ce(&mut self) {
+        self.ecn = Ecn::Ce;
+    }
+
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+}
+
+/// A bottleneck whose time only goes on when it is told.
+struct Bottleneck {
+    link: Link<Parcel>,
+    now: Nanos,
+    peak: u64,
+    drops: u64,
+}
+
+impl Bottleneck {
+    /// K, of which B is seven; in packets of data.
+    fn new(k: u64) -> Bottleneck {
+        let queue = QueueSpec::Threshold {
+            limit: Length::Bytes(7 * k * u64::from(DATA_BYTES)),
+            mark: Length::Bytes(k * u64::from(DATA_BYTES)),
+            drop_not_ect: false,
+        };
+        let spec = LinkSpec::new(BitsPerSec(10_000_000_000), Nanos::ZERO, queue);
+        let mut bottleneck = Bottleneck {
+            link: Link::new(&spec, SEED, "bottleneck").expect("a sound link"),
+            now: Nanos::ZERO,
+            peak: 0,
+            drops: 0,
+        };
+        // The packet on the transmitter stands in no queue.
+        bottleneck.offer(0, DATA_BYTES);
+        bottleneck
+    }
+
+    fn offer(&mut self, flow: u32, size_bytes: u32) -> Option<Ecn> {
+        let mut verdict = None;
+        let parcel = Parcel {
+            flow,
+            size_bytes,
+            ecn: Ecn::Ect0,
+        };
+        self.link
+            .offer(self.now, parcel, &mut |saw, _| verdict = Some(saw));
+        let backlog = self.link.report(self.now).backlog;
+        self.peak = self.peak.max(backlog.bytes);
+        match verdict {
+            Some(Verdict::Dropped(_)) => {
+                self.drops += 1;
+                None
+            }
+            Some(Verdict::Marked) => Some(Ecn::Ce),
+            _ => Some(Ecn::Ect0),
+        }
+    }
+
+    fn offer_data(&mut self, packets: u64) {
+        for _ in 0..packets {
+            self.offer(0, DATA_BYTES);
+        }
+    }
+
+    /// Long flows have brought the queue to so many packets.
+    fn fill_to(&mut self, packets: u64) {
+        let have = self.link.report(self.now).backlog.packets;
+        self.offer_data(packets.saturating_sub(have));
+    }
+
+    /// Time passes.
+    fn wait(&mut self, packets: u64) {
+        self.now += Nanos(packets * DATA_NS);
+        while self.link.receive(self.now).is_some() {}
+    }
+
+    fn peak_packets(&self) -> u64 {
+        self.peak.div_ceil(DATA_BYTES.into())
+    }
+}
+
+/// What one flow's host gives for these marks: the first window, and what is owed behind it.
+fn batches(marks: &[Option<Ecn>], random: &mut Stream) -> (u64, u64) {
+    let policy = StartPolicy {
+        probes: marks.len() as u8,
+        ..StartPolicy::usual()
+    };
+    let mut start = Start::default();
+    for (index, mark) in marks.iter().enumerate() {
+        let Some(ecn) = mark else { continue };
+        let ecn = if *ecn == Ecn::Ce { CE } else { ECT0 };
+        start.probe(index as u8, marks.len() as u8, ecn as u8);
+    }
+    let mut syn = Segment {
+        flags: SYN as u8,
+        options: OPT_MSS as u8,
+        mss_bytes: MSS,
+        direction: TO_GUEST as u8,
+        ..Segment::default()
+    };
+    start.arrives(&syn);
+    (syn.flags, syn.direction) = ((SYN | ACK) as u8, FROM_GUEST as u8);
+    syn.window = u16::MAX;
+    let ends = (&mut Path::default(), &Bucket::default());
+    let answer = start.leaves(&policy, ends, &syn, 1, random.bits32());
+    let first = u64::from(answer.window / MSS);
+    (first, u64::from(start.owed_halves / 2))
+}
+
+/// `sum` in parts of at most ten, as many as it takes.
+fn parts(sum: u64, random: &mut Stream) -> Vec<u64> {
+    let mut left = sum;
+    let mut parts = Vec::new();
+    while left > 0 {
+        let part = (1 + random.below(10)).min(left);
+        parts.push(part);
+        left -= part;
+    }
+    parts
+}
+
+fn queue_before(k: u64, random: &mut Stream) -> u64 {
+    [0, k, 2 * k, random.below(2 * k + 1)][random.below(4) as usize]
+}
+
+#[test]
+fn theorem_4_1_the_unmarked_alone_never_overflow() {
+    let mut random = Stream::new(SEED, "theorem 4.1");
+    for round in 0..ROUNDS {
+        let k = 3 + random.below(60);
+        let before = queue_before(k, &mut random);
+        let mut bottleneck = Bottleneck::new(k);
+        bottleneck.fill_to(before);
+        let sum = random.below(k + 1);
+        parts(sum, &mut random)
+            .into_iter()
+            .for_each(|packets| bottleneck.offer_data(packets));
+        let case = format!("seed {SEED}, round {round}: K {k}, before {before}, sum {sum}");
+        assert_eq!(bottleneck.drops, 0, "{case}");
+        assert!(bottleneck.peak_packets() <= 3 * k, "{case}");
+    }
+}
+
+#[test]
+fn theorem_4_2_the_marked_overflow_at_once_and_never_in_two_halves() {
+    let mut random = Stream::new(SEED, "theorem 4.2");
+    let mut overflowed = 0;
+    for round in 0..ROUNDS {
+        let k = 3 + random.below(60);
+        let before = queue_before(k, &mut random);
+        let sum = 6 * k - random.below(k);
+        let flows = parts(sum, &mut random);
+        let mut at_once = Bottleneck::new(k);
+        at_once.fill_to(before);
+        at_once.offer_data(sum);
+        overflowed += u32::from(at_once.drops > 0);
+        let is_over = before + sum > 7 * k;
+        let case = format!("seed {SEED}, round {round}: K {k}, before {before}, sum {sum}");
+        assert_eq!(at_once.drops > 0, is_over, "{case}");
+
+        let mut in_halves = Bottleneck::new(k);
+        let mut halves = flows
+            .iter()
+            .map(|x| (x.div_ceil(2), x / 2))
+            .collect::<Vec<_>>();
+        // Which of two unequal halves comes first is left to chance (X_M = 1 above all).
+        for half in &mut halves {
+            if random.below(2) == 1 {
+                *half = (half.1, half.0);
+            }
+        }
+        in_halves.fill_to(before);
+        halves.iter().for_each(|half| in_halves.offer_data(half.0));
+        in_halves.wait(7 * k);
+        in_halves.fill_to(before);
+        halves.iter().for_each(|half| in_halves.offer_data(half.1));
+        assert_eq!(in_halves.drops, 0, "{case}");
+    }
+    assert!(overflowed > ROUNDS / 10, "only {overflowed} overflowed");
+}
+
+/// Flows of ten probes each, the size of data, all at one moment; then their three batches.
+fn start_all(k: u64, before: u64, flows: u64, random: &mut Stream) -> (Bottleneck, u64) {
+    let mut probing = Bottleneck::new(k);
+    let marks: Vec<Vec<Option<Ecn>>> = (0..flows)
+        .map(|_| (0..10).map(|_| probing.offer(1, DATA_BYTES)).collect())
+        .collect();
+    let given: Vec<(u64, u64)> = marks.iter().map(|marks| batches(marks, random)).collect();
+    let mut bottleneck = Bottleneck::new(k);
+    bottleneck.fill_to(before);
+    given
+        .iter()
+        .for_each(|given| bottleneck.offer_data(given.0));
+    let peak = bottleneck.peak_packets();
+    bottleneck.wait(7 * k);
+    bottleneck.fill_to(before);
+    given
+        .iter()
+        .for_each(|given| bottleneck.offer_data(given.1));
+    (bottleneck, peak)
+}
+
+#[test]
+fn corollary_4_2_2_the_first_two_batches_fit_together_and_fill_six_sevenths() {
+    let mut random = Stream::new(SEED, "corollary 4.2.2");
+    let mut highest = 0;
+    for round in 0..ROUNDS {
+        let k = 10 + random.below(60);
+        let before = queue_before(k, &mut random);
+        // As many probes as the queue holds: the premise of both sums.
+        let flows = 1 + random.below(7 * k / 10);
+        let (bottleneck, peak) = start_all(k, before, flows, &mut random);
+        let case = format!("seed {SEED}, round {round}: K {k}, before {before}, {flows} flows");
+        assert_eq!(bottleneck.drops, 0, "{case}");
+        // One more than K finds K and no more; and one flow's marks may be odd.
+        assert!(peak <= 6 * k + 2, "{case}: {peak}");
+        highest = highest.max(100 * peak / k);
+    }
+    assert!(highest >= 550, "the bound is never near: {highest}");
+}
+
+#[test]
+fn with_more_probes_than_the_queue_holds_the_lost_ones_bound_nothing() {
+    // Beyond ΣX_M ≤ B − K: those that are lost count as marked, and all flows together get half of
+    // what they asked for, however many they are.
+    let mut random = Stream::new(SEED, "beyond");
+    let k = 36;
+    let lost = [10, 25, 50, 100].map(|flows| {
+        let (bottleneck, _) = start_all(k, k, flows, &mut random);
+        bottleneck.drops
+    });
+    assert_eq!(
+        lost[..2],
+        [0, 0],
+        "within the premises: 10 and 25 of {}",
+        7 * k
+    );
+    assert!(lost[2] > 0 && lost[3] > 300, "{lost:?}");
+}
+
+#[test]
+fn least_frames_see_nothing_of_one_another_in_a_queue_of_bytes() {
+    // 50 flows that start at one moment on an idle path: their 500 probes are 20 packets' worth of
+    // bytes, none is marked, and ten segments each are twice what the queue holds.
+    let mut random = Stream::new(SEED, "least frames");
+    let k = 36;
+    let mut probing = Bottleneck::new(k);
+    let mut sum = 0;
+    for _ in 0..50 {
+        let marks: Vec<Option<Ecn>> = (0..10).map(|_| probing.offer(1, PROBE_BYTES)).collect();
+        sum += batches(&marks, &mut random).0;
+    }
+    assert_eq!((probing.drops, sum), (0, 500));
+    let mut bottleneck = Bottleneck::new(k);
+    bottleneck.offer_data(sum);
+    assert_eq!(bottleneck.drops, 500 - 7 * k);
+}

@@ -1,0 +1,82 @@
+//! Compiles the watch programs for the kernel, what they share with user space natively, and makes
+//! the Rust face of both.
+
+use std::path::{Path, PathBuf};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    let root = manifest.join("../..").canonicalize()?;
+    let shim = manifest.join("src/shim.c");
+    for folder in ["bpf", "core", "core/laws", "core/watch"] {
+        for entry in std::fs::read_dir(root.join(folder))? {
+            println!("cargo:rerun-if-changed={}", entry?.path().display());
+        }
+    }
+    println!("cargo:rerun-if-changed={}", shim.display());
+    programs(&root, &out)?;
+    native(&root, &out, &shim)
+}
+
+fn programs(root: &Path, out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    // Debian keeps <asm/types.h> in a folder of the host's architecture, which -target bpf leaves.
+    let asm = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+    libbpf_cargo::SkeletonBuilder::new()
+        .source(root.join("bpf/watch.bpf.c"))
+        .obj(out.join("watch.bpf.o"))
+        .clang_args([
+            "-I",
+            asm.as_str(),
+            "-mcpu=v3",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unused-function",
+        ])
+        .build()?;
+    Ok(())
+}
+
+fn native(root: &Path, out: &Path, shim: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let mut build = cc::Build::new();
+    build
+        .compiler("clang")
+        .file(shim)
+        .include(root)
+        .std("gnu11")
+        .flag("-Wall")
+        .flag("-Wextra")
+        .flag("-Werror")
+        .flag("-Wno-unused-function");
+    // As the core's own build: undefined behaviour traps in builds for tests.
+    if std::env::var("PROFILE")? == "debug" {
+        build
+            .flag("-fsanitize=undefined")
+            .flag("-fsanitize-trap=undefined");
+    }
+    build.compile("uc_watch");
+
+    bindgen::Builder::default()
+        .header(shim.to_string_lossy())
+        .clang_arg(format!("-I{}", root.display()))
+        .allowlist_function("uc_shim_watch_.*")
+        .allowlist_type(
+            "uc_key|uc_held|uc_probe|uc_probe_key|uc_probe_signed|uc_watch_port|uc_watch_control",
+        )
+        .allowlist_type("uc_watch_allowance|uc_watch_slot|uc_path_key|uc_path_slot")
+        .allowlist_type("uc_watch_prefix|uc_watch_event")
+        .allowlist_var("UC_PROBE_.*|UC_DATA_.*|UC_EVENT_.*|UC_HELD_.*")
+        .blocklist_type("uc_watch_policy|uc_watch_flow|uc_watch_path|uc_watch_bucket")
+        .raw_line("use uc_core::watch::Bucket as uc_watch_bucket;")
+        .raw_line("use uc_core::watch::Path as uc_watch_path;")
+        .raw_line("use uc_core::watch::Start as uc_watch_flow;")
+        .raw_line("use uc_core::watch::StartPolicy as uc_watch_policy;")
+        .default_enum_style(bindgen::EnumVariation::Consts)
+        .prepend_enum_name(false)
+        .derive_default(true)
+        .derive_eq(true)
+        .generate_comments(false)
+        .generate()?
+        .write_to_file(out.join("layout.rs"))?;
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! What can go wrong with the watch, and what the operator can do about it.
+
+use std::path::PathBuf;
+
+use uc_port::PortError;
+
+/// Errors of this crate. Each names the thing, the place and the mend.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// A port could not be attached to.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The key's file cannot be read.
+    #[error("can't read the key in {path} ({source}); make one: uc watch --make-key {path}")]
+    KeyUnreadable {
+        /// As the user wrote it.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// The key's file holds no key.
+    #[error("{path} holds no key: 32 hexadecimal digits; make one: uc watch --make-key {path}")]
+    NoKey {
+        /// As the user wrote it.
+        path: PathBuf,
+    },
+    /// Others may read the key.
+    #[error("others may read the key in {path}, and make probes with it: chmod 600 {path}")]
+    KeyExposed {
+        /// As the user wrote it.
+        path: PathBuf,
+    },
+    /// A prefix that is none.
+    #[error("'{text}' is no prefix; write an address and its bits, as 10.0.0.0/8 or fd00::/8")]
+    NoPrefix {
+        /// As the user wrote it.
+        text: String,
+    },
+    /// Anything else that the kernel refused.
+    #[error("could not {action}: {source}")]
+    Kernel {
+        /// What was tried, and on what.
+        action: String,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+}
+
+impl WatchError {
+    /// The kernel's refusal of `action`.
+    pub(crate) fn kernel(action: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
+        WatchError::Kernel {
+            action: action.into(),
+            source: source.into(),
+        }
+    }
+
+    /// The same of an error of libbpf-rs.
+    pub(crate) fn libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> Self {
+        WatchError::kernel(action, std::io::Error::other(format!("{source:#}")))
+    }
+}

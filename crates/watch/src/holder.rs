@@ -1,0 +1,192 @@
+//! The process, or thread, that handshakes wait in: it hears of each, sends its probes, and then
+//! the handshake itself.
+//!
+//! It keeps nothing that would be lost with it. What waits stands in the kernel's table until it has
+//! been sent, so whoever comes next sends it; twice, at worst, which TCP is used to.
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+
+use crate::error::WatchError;
+use crate::frame::{complete_checksum, frame_of, handshake};
+use crate::inject::Injector;
+use crate::probe::probe_frame;
+use crate::programs::{Programs, port_of};
+use crate::schedule::{Key, Schedule, Task};
+
+/// How often the holder says that it is alive.
+const BEAT_NS: u64 = 1_000_000;
+/// For how long that holds: after this, handshakes pass.
+const ALIVE_NS: u64 = 8_000_000;
+/// What the kernel would not send is tried again so often, so much later.
+const ATTEMPTS_MAX: u8 = 5;
+const ATTEMPT_NS: u64 = 200_000;
+
+/// Whether somebody wants the holder to end; asked about every millisecond.
+pub type Stop<'a> = dyn Fn() -> bool + 'a;
+
+/// Sends probes and what waited for them.
+#[derive(Debug)]
+pub struct Holder<'a> {
+    programs: &'a Programs,
+    injector: &'a Injector,
+}
+
+pub(crate) fn clock_ns(clock: ClockId) -> u64 {
+    clock_gettime(clock).map_or(0, |time| Duration::from(time).as_nanos() as u64)
+}
+
+/// The clock of `bpf_ktime_get_ns()`.
+pub(crate) fn now_ns() -> u64 {
+    clock_ns(ClockId::CLOCK_MONOTONIC)
+}
+
+impl<'a> Holder<'a> {
+    /// A holder for these programs, whose frames leave by `injector`.
+    pub fn new(programs: &'a Programs, injector: &'a Injector) -> Self {
+        Self { programs, injector }
+    }
+
+    /// Works until `stop` says so. Then nothing more is held, and what waits has been sent.
+    ///
+    /// # Errors
+    /// What the kernel refused; what waits then is the next holder's.
+    pub fn run(&self, stop: &Stop<'_>) -> Result<(), WatchError> {
+        let heard = Rc::new(RefCell::new(Vec::new()));
+        let notices = self.notices(&heard)?;
+        // SAFETY: the descriptor belongs to the ring buffer, which outlives the borrow.
+        let ready = unsafe { BorrowedFd::borrow_raw(notices.epoll_fd()) };
+        sharpen_timers();
+        let mut schedule = Schedule::default();
+        // What an earlier holder left.
+        heard.borrow_mut().extend(self.programs.maps.held.keys());
+        let mut beat_at_ns = 0;
+        while !stop() {
+            let now_ns = now_ns();
+            if now_ns >= beat_at_ns {
+                self.programs.be_alive(ALIVE_NS)?;
+                beat_at_ns = now_ns + BEAT_NS;
+            }
+            for key in heard.borrow_mut().drain(..) {
+                if let Some(held) = self.programs.held(&key) {
+                    schedule.plan(&key, &held);
+                }
+            }
+            self.work(&mut schedule);
+            let next_ns = schedule.next_ns().unwrap_or(u64::MAX).min(beat_at_ns);
+            wait(ready, next_ns.saturating_sub(self::now_ns()));
+            notices
+                .consume()
+                .map_err(|error| WatchError::libbpf("hear of handshakes", &error))?;
+        }
+        self.end()
+    }
+
+    fn notices(&self, heard: &Rc<RefCell<Vec<Key>>>) -> Result<RingBuffer<'a>, WatchError> {
+        let failed = |error| WatchError::libbpf("listen for handshakes", &error);
+        let heard = Rc::clone(heard);
+        let mut builder = RingBufferBuilder::new();
+        let hear = move |key: &[u8]| {
+            heard.borrow_mut().push(key.to_vec());
+            0
+        };
+        builder
+            .add(&self.programs.maps.notices, hear)
+            .map_err(failed)?;
+        builder.build().map_err(failed)
+    }
+
+    /// Whatever is due.
+    fn work(&self, schedule: &mut Schedule) {
+        while let Some(task) = schedule.due(now_ns()) {
+            match task {
+                Task::Probe { index, key } => self.probe(index, &key),
+                Task::Release { attempts, key } => {
+                    if !self.release(&key) && attempts < ATTEMPTS_MAX {
+                        let task = Task::Release {
+                            attempts: attempts + 1,
+                            key,
+                        };
+                        schedule.add(now_ns() + ATTEMPT_NS, task);
+                    }
+                }
+            }
+        }
+    }
+
+    fn probe(&self, index: u8, key: &Key) {
+        let Some(held) = self.programs.held(key) else {
+            return;
+        };
+        let Some(of) = handshake(frame_of(&held)) else {
+            return;
+        };
+        let wall_ns = clock_ns(ClockId::CLOCK_REALTIME);
+        let frame = probe_frame(&of, index, held.probes, wall_ns, &self.programs.key);
+        // One that is not sent is one that was lost: the other host takes it for a mark.
+        let _lost = self.injector.inject(port_of(key), &frame);
+    }
+
+    /// Sends what waits under the key; true when nothing waits there any more.
+    pub(crate) fn release(&self, key: &[u8]) -> bool {
+        let Some(held) = self.programs.held(key) else {
+            return true;
+        };
+        let mut frame = frame_of(&held).to_vec();
+        complete_checksum(&mut frame);
+        let sent = self.injector.inject(port_of(key), &frame);
+        // A port that has gone takes no frame, and has no guest.
+        let gone = sent
+            .as_ref()
+            .is_err_and(|error| error.raw_os_error() == Some(libc::ENXIO));
+        if sent.is_ok() || gone {
+            self.programs.forget_held(key);
+        }
+        sent.is_ok() || gone
+    }
+
+    /// Sends everything that waits, now.
+    pub(crate) fn release_all(&self) {
+        let keys: Vec<Key> = self.programs.maps.held.keys().collect();
+        for key in keys {
+            self.release(&key);
+        }
+    }
+
+    /// Nothing more is held from here on, and nothing stays.
+    pub(crate) fn end(&self) -> Result<(), WatchError> {
+        self.programs.say_alive_until(0, 0)?;
+        self.release_all();
+        // A program on another CPU may have read the old word just before.
+        std::thread::sleep(Duration::from_nanos(BEAT_NS));
+        self.release_all();
+        Ok(())
+    }
+}
+
+/// Until the programs have said something, or so much time is over.
+fn wait(ready: BorrowedFd<'_>, most_ns: u64) {
+    let mut poll = [PollFd::new(ready.as_fd(), PollFlags::POLLIN)];
+    let most = TimeSpec::from_duration(Duration::from_nanos(most_ns.min(BEAT_NS)));
+    // Interrupted by a signal: the caller looks at everything anyway.
+    let _woken = ppoll(&mut poll, Some(most), None);
+}
+
+/// The kernel may wake a sleeper 50 µs late unless told otherwise, and whoever is in a queue of
+/// equals waits for them: probes are worth the more the nearer they keep to their times. Without the
+/// right to it, it goes on as it is.
+fn sharpen_timers() {
+    let first = libc::sched_param { sched_priority: 1 };
+    // SAFETY: numbers, and a pointer that lives through the call; both are of the calling thread.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
+        libc::sched_setscheduler(0, libc::SCHED_RR, &raw const first);
+    }
+}

@@ -1,0 +1,72 @@
+//! Frames that enter a port as if its guest had sent them.
+//!
+//! User space can only send a frame *out of* an interface, here toward the guest. So it marks the
+//! frame, and the port's program turns what has that mark around (`bpf/watch.bpf.c`). From there it
+//! goes the way of the guest's own frames: through the port's programs, bridge and uplink.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket, sockopt,
+};
+
+use crate::error::WatchError;
+use crate::programs::Programs;
+
+/// A packet socket of the network namespace in which it was made.
+#[derive(Debug)]
+pub struct Injector {
+    socket: OwnedFd,
+}
+
+impl Injector {
+    /// For the ports of these programs in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`WatchError::Kernel`]: without CAP_NET_RAW and CAP_NET_ADMIN.
+    pub fn new(programs: &Programs) -> Result<Self, WatchError> {
+        let failed = |errno| WatchError::kernel("open a packet socket", io::Error::from(errno));
+        // Protocol 0: it hears nothing.
+        let socket = socket(
+            AddressFamily::Packet,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+            None::<SockProtocol>,
+        )
+        .map_err(failed)?;
+        setsockopt(&socket, sockopt::Mark, &programs.mark).map_err(failed)?;
+        Ok(Self { socket })
+    }
+
+    /// The frame enters the port with this index.
+    pub(crate) fn inject(&self, ifindex: u32, frame: &[u8]) -> io::Result<()> {
+        let protocol = frame
+            .get(12..14)
+            .map_or(0, |bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
+        let to = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: protocol,
+            sll_ifindex: ifindex as i32,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 6,
+            sll_addr: [0; 8],
+        };
+        // SAFETY: the frame and the address live through the call and have the lengths given.
+        let sent = unsafe {
+            libc::sendto(
+                self.socket.as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                0,
+                (&raw const to).cast(),
+                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+            )
+        };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! The hosts' shared secret: 128 bits in a file that only its owner reads.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::error::WatchError;
+use crate::layout::{uc_probe_key, uc_probe_signed, uc_shim_watch_tag};
+
+/// The key of the probes' tags. All hosts that probe one another have the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ProbeKey(pub(crate) uc_probe_key);
+
+impl ProbeKey {
+    /// Sixteen bytes, the lowest of each half first, as SipHash numbers them.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        let half = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
+        Self(uc_probe_key {
+            k0: half(0),
+            k1: half(8),
+        })
+    }
+
+    /// Reads a key's file: 32 hexadecimal digits, white space around them.
+    ///
+    /// # Errors
+    /// [`WatchError::KeyUnreadable`], [`WatchError::KeyExposed`] where others may read it,
+    /// [`WatchError::NoKey`].
+    pub fn read(path: &Path) -> Result<Self, WatchError> {
+        let unreadable = |source| WatchError::KeyUnreadable {
+            path: path.to_owned(),
+            source,
+        };
+        let mut file = File::open(path).map_err(unreadable)?;
+        if file.metadata().map_err(unreadable)?.mode() & 0o077 != 0 {
+            return Err(WatchError::KeyExposed {
+                path: path.to_owned(),
+            });
+        }
+        // A key with much white space; a device that never ends is none.
+        let mut text = String::new();
+        let no_key = || WatchError::NoKey {
+            path: path.to_owned(),
+        };
+        std::io::Read::by_ref(&mut file)
+            .take(256)
+            .read_to_string(&mut text)
+            .map_err(|_| no_key())?;
+        from_hexadecimal(text.trim())
+            .map(Self::from_bytes)
+            .ok_or_else(no_key)
+    }
+
+    /// Writes a new key, drawn by the kernel, into a file that must not be there yet.
+    ///
+    /// # Errors
+    /// [`WatchError::Kernel`] with what the kernel refused.
+    pub fn make(path: &Path) -> Result<(), WatchError> {
+        let failed = |source| WatchError::kernel(format!("make {}", path.display()), source);
+        let mut bytes = [0; 16];
+        File::open("/dev/urandom")
+            .and_then(|mut file| file.read_exact(&mut bytes))
+            .map_err(failed)?;
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(failed)?;
+        let written = writeln!(file, "{text}");
+        if written.is_err() {
+            // Half a key would be in the way of the next attempt.
+            let _gone = fs::remove_file(path);
+        }
+        written.map_err(failed)
+    }
+
+    /// SipHash-2-4 of what a tag is over.
+    pub(crate) fn tag(&self, text: &uc_probe_signed) -> u64 {
+        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        unsafe { uc_shim_watch_tag(&self.0, text) }
+    }
+}
+
+/// A key does not show in messages.
+impl fmt::Debug for ProbeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProbeKey(…)")
+    }
+}
+
+fn from_hexadecimal(text: &str) -> Option<[u8; 16]> {
+    if text.len() != 32 || !text.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        let digits = &text[2 * at..2 * at + 2];
+        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        *byte = u8::from_str_radix(digits, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_key_that_was_made_is_read_again_and_no_other_is_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["one", "two"].map(|name| folder.path().join(name));
+        let keys = paths.each_ref().map(|path| {
+            ProbeKey::make(path).unwrap();
+            ProbeKey::read(path).unwrap()
+        });
+        assert_ne!(keys[0], keys[1]);
+        assert_eq!(ProbeKey::read(&paths[0]).unwrap(), keys[0]);
+        assert!(
+            ProbeKey::make(&paths[0]).is_err(),
+            "a key is never replaced"
+        );
+    }
+
+    #[test]
+    fn what_is_no_key_or_no_secret_is_refused_with_the_mend() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let read = |text: &str, mode| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            ProbeKey::read(&path).map_err(|error| error.to_string())
+        };
+        let good = "000102030405060708090a0b0c0d0e0f";
+        assert!(read(good, 0o600).is_ok());
+        assert!(read(&format!("  {good}\n"), 0o400).is_ok());
+        let exposed = read(good, 0o640).unwrap_err();
+        assert!(exposed.contains("chmod 600"), "{exposed}");
+        for text in [
+            "",
+            "00",
+            &good[1..],
+            &good.replace('0', "+"),
+            &"0".repeat(40),
+        ] {
+            let error = read(text, 0o600).unwrap_err();
+            assert!(error.contains("--make-key"), "{text:?}: {error}");
+        }
+    }
+
+    /// Of the vectors that SipHash's authors publish, for the key 00 01 … 0f: the tag of 56 bytes
+    /// 00 01 … 37, which is as long as what our tags are over.
+    #[test]
+    fn a_tag_is_siphash_2_4() {
+        let key = ProbeKey::from_bytes(std::array::from_fn(|at| at as u8));
+        let bytes: [u8; 56] = std::array::from_fn(|at| at as u8);
+        let part = |from: usize| bytes[from..from + 16].try_into().unwrap();
+        let text = uc_probe_signed {
+            source: part(0),
+            destination: part(16),
+            probe: part(32),
+            slot: bytes[48..52].try_into().unwrap(),
+            zero: bytes[52..].try_into().unwrap(),
+        };
+        assert_eq!(key.tag(&text).to_le_bytes(), VECTOR_56);
+    }
+
+    const VECTOR_56: [u8; 8] = [0xbd, 0x83, 0x8d, 0x3a, 0xaf, 0xbf, 0x8d, 0xb7];
+}

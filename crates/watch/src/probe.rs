@@ -1,0 +1,94 @@
+//! Probes as frames: `bpf/probe.h` says what stands in them.
+
+use crate::frame::{Family, Handshake, ipv4_checksum};
+use crate::key::ProbeKey;
+use crate::layout::{
+    UC_PROBE_BYTES, UC_PROBE_MAGIC, UC_PROBE_PROTOCOL, UC_PROBE_SIGNED_BYTES, UC_PROBE_VERSION,
+    uc_probe_signed, uc_shim_watch_slot,
+};
+
+const PROBE_BYTES: usize = UC_PROBE_BYTES as usize;
+const SIGNED_BYTES: usize = UC_PROBE_SIGNED_BYTES as usize;
+/// ECN-capable, ECT(0) (RFC 3168 §5).
+const ECT0: u8 = 2;
+const ECN_MASK: u8 = 3;
+/// IPv4: don't fragment.
+const DONT_FRAGMENT: u8 = 0x40;
+
+/// One probe of a handshake, as a frame that leaves the guest's port: with IPv4 60 bytes, the
+/// minimum without its FCS, with IPv6 80.
+pub(crate) fn probe_frame(
+    of: &Handshake,
+    index: u8,
+    count: u8,
+    wall_ns: u64,
+    key: &ProbeKey,
+) -> Vec<u8> {
+    let mut frame = of.ethernet.to_vec();
+    match of.family {
+        Family::V4 { tos, ttl } => frame.extend(ipv4_header(of, tos, ttl)),
+        Family::V6 { first_word, hops } => frame.extend(ipv6_header(of, first_word, hops)),
+    }
+    frame.extend(payload(of, index, count, wall_ns, key));
+    frame
+}
+
+fn ipv4_header(of: &Handshake, tos: u8, ttl: u8) -> [u8; 20] {
+    let mut header = [0; 20];
+    header[0] = 0x45;
+    // the flow's own class of service, so that it waits in the flow's own queues
+    header[1] = tos & !ECN_MASK | ECT0;
+    header[2..4].copy_from_slice(&((20 + PROBE_BYTES) as u16).to_be_bytes());
+    header[6] = DONT_FRAGMENT;
+    header[8] = ttl;
+    header[9] = UC_PROBE_PROTOCOL as u8;
+    header[12..16].copy_from_slice(&of.source[12..]);
+    header[16..].copy_from_slice(&of.destination[12..]);
+    let checksum = ipv4_checksum(&header);
+    header[10..12].copy_from_slice(&checksum);
+    header
+}
+
+fn ipv6_header(of: &Handshake, first_word: u32, hops: u8) -> [u8; 40] {
+    let mut header = [0; 40];
+    // the flow's class and label, by which switches choose its path
+    let ecn_bits = u32::from(ECN_MASK) << 20;
+    let first_word = first_word & !ecn_bits | u32::from(ECT0) << 20;
+    header[..4].copy_from_slice(&first_word.to_be_bytes());
+    header[4..6].copy_from_slice(&(PROBE_BYTES as u16).to_be_bytes());
+    header[6] = UC_PROBE_PROTOCOL as u8;
+    header[7] = hops;
+    header[8..24].copy_from_slice(&of.source);
+    header[24..].copy_from_slice(&of.destination);
+    header
+}
+
+fn payload(
+    of: &Handshake,
+    index: u8,
+    count: u8,
+    wall_ns: u64,
+    key: &ProbeKey,
+) -> [u8; PROBE_BYTES] {
+    // SAFETY: no pointers.
+    let slot = unsafe { uc_shim_watch_slot(wall_ns) };
+    let mut probe = [0; PROBE_BYTES];
+    probe[..4].copy_from_slice(&of.ports);
+    probe[4..6].copy_from_slice(&(UC_PROBE_MAGIC as u16).to_be_bytes());
+    probe[6] = UC_PROBE_VERSION as u8;
+    probe[7] = index;
+    probe[8..12].copy_from_slice(&of.connection.to_be_bytes());
+    probe[12] = count;
+    probe[14..16].copy_from_slice(&(slot as u16).to_be_bytes());
+    let mut signed = [0; SIGNED_BYTES];
+    signed.copy_from_slice(&probe[..SIGNED_BYTES]);
+    let text = uc_probe_signed {
+        source: of.source,
+        destination: of.destination,
+        probe: signed,
+        slot: slot.to_le_bytes(),
+        zero: [0; 4],
+    };
+    probe[SIGNED_BYTES..SIGNED_BYTES + 8].copy_from_slice(&key.tag(&text).to_le_bytes());
+    probe
+}

@@ -1,0 +1,288 @@
+//! The watch programs and their maps in the kernel.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use nix::time::ClockId;
+use uc_port::{AttachVia, Direction, Link, Order, attach_program};
+
+use crate::error::WatchError;
+use crate::frame::prefix_key;
+use crate::holder::{clock_ns, now_ns};
+use crate::key::ProbeKey;
+use crate::layout::{
+    uc_held, uc_key, uc_watch_allowance, uc_watch_control, uc_watch_port, uc_watch_prefix,
+};
+use crate::settings::{Prefix, Settings};
+
+/// clang's output for `bpf/watch.bpf.c`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
+
+/// The maps, by their names in the object.
+#[derive(Debug)]
+pub(crate) struct Maps {
+    pub watched: MapHandle,
+    pub allowances: MapHandle,
+    pub control: MapHandle,
+    pub peers: MapHandle,
+    pub held: MapHandle,
+    pub notices: MapHandle,
+    pub starts: MapHandle,
+    pub paths: MapHandle,
+    pub events: MapHandle,
+}
+
+/// The programs and maps, held by file descriptor. While any of them or a link lives, so do they.
+#[derive(Debug)]
+pub struct Programs {
+    from_guest: OwnedFd,
+    to_guest: OwnedFd,
+    pub(crate) maps: Maps,
+    /// What marks a frame as ours; never 0.
+    pub(crate) mark: u32,
+    pub(crate) key: ProbeKey,
+}
+
+/// A port with both programs on it. Dropping it takes them off.
+#[derive(Debug)]
+pub struct Watched {
+    _from_guest: Link,
+    _to_guest: Link,
+}
+
+impl Programs {
+    /// Loads both programs. Nothing is held, probed or changed before a port is attached, nothing is
+    /// held before a holder runs.
+    ///
+    /// # Errors
+    /// What the kernel refused; [`uc_port::PortError`] has the usual reasons.
+    pub fn load(key: ProbeKey) -> Result<Programs, WatchError> {
+        uc_port::silence_libbpf();
+        let failed = |error| WatchError::libbpf("load the watch programs", &error);
+        let object = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .map_err(failed)?
+            .load()
+            .map_err(failed)?;
+        let map = |name| map(&object, name);
+        let programs = Programs {
+            from_guest: program(&object, "uc_watch_from_guest_port")?,
+            to_guest: program(&object, "uc_watch_to_guest_port")?,
+            maps: Maps {
+                watched: map("watched")?,
+                allowances: map("allowances")?,
+                control: map("control")?,
+                peers: map("peers")?,
+                held: map("held")?,
+                notices: map("notices")?,
+                starts: map("starts")?,
+                paths: map("paths")?,
+                events: map("events")?,
+            },
+            mark: draw_mark()?,
+            key,
+        };
+        programs.say_alive_until(0, 0)?;
+        Ok(programs)
+    }
+
+    /// Hosts with these addresses run us: handshakes with them are watched, with others never.
+    ///
+    /// # Errors
+    /// [`WatchError::Kernel`]: the kernel has room for 1,024.
+    pub fn add_peer(&self, prefix: Prefix) -> Result<(), WatchError> {
+        let key = bytes_of_prefix(prefix_key(prefix.address, prefix.bits));
+        self.maps
+            .peers
+            .update(&key, &[1], MapFlags::ANY)
+            .map_err(|error| WatchError::libbpf("add a prefix of peers", &error))
+    }
+
+    /// Watches the interface with this index in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn watch(
+        &self,
+        ifindex: u32,
+        settings: &Settings,
+        via: AttachVia,
+    ) -> Result<Watched, WatchError> {
+        let key = ifindex.to_ne_bytes();
+        let failed = |error| WatchError::libbpf(format!("set up the watch on {ifindex}"), &error);
+        let port = uc_watch_port {
+            policy: settings.policy,
+            per_second: settings.per_second,
+            burst: settings.burst,
+            sends: settings.sends.bits(),
+            receives: settings.receives.bits(),
+            pad: [0; 6],
+        };
+        let allowance = uc_watch_allowance {
+            tokens: settings.burst,
+            ..uc_watch_allowance::default()
+        };
+        let maps = &self.maps;
+        maps.allowances
+            .update(&key, bytes_of_allowance(&allowance), MapFlags::ANY)
+            .map_err(failed)?;
+        maps.watched
+            .update(&key, bytes_of_port(&port), MapFlags::ANY)
+            .map_err(failed)?;
+        let attach = |program: &OwnedFd, direction| {
+            let order = Order::BeforePort;
+            attach_program(program.as_fd(), ifindex, direction, via, order)
+        };
+        Ok(Watched {
+            _to_guest: attach(&self.to_guest, Direction::ToGuest)?,
+            _from_guest: attach(&self.from_guest, Direction::FromGuest)?,
+        })
+    }
+
+    /// Handshakes are held until then, on the kernel's monotonic clock; 0: from now on none is.
+    pub(crate) fn say_alive_until(
+        &self,
+        alive_until_ns: u64,
+        wall_offset_ns: u64,
+    ) -> Result<(), WatchError> {
+        let control = uc_watch_control {
+            alive_until_ns,
+            wall_offset_ns,
+            key: self.key.0,
+            mark: self.mark,
+            pad: 0,
+        };
+        self.maps
+            .control
+            .update(
+                &0u32.to_ne_bytes(),
+                bytes_of_control(&control),
+                MapFlags::ANY,
+            )
+            .map_err(|error| WatchError::libbpf("tell the watch programs", &error))
+    }
+
+    /// The last that was said of that.
+    pub(crate) fn alive_until_ns(&self) -> u64 {
+        let control = self
+            .maps
+            .control
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .ok()
+            .flatten();
+        // the first field of the struct
+        control
+            .and_then(|bytes| bytes.get(..8)?.try_into().ok())
+            .map_or(0, u64::from_ne_bytes)
+    }
+
+    /// What waits under this key.
+    pub(crate) fn held(&self, key: &[u8]) -> Option<uc_held> {
+        let bytes = self.maps.held.lookup(key, MapFlags::ANY).ok().flatten()?;
+        if bytes.len() != size_of::<uc_held>() {
+            return None;
+        }
+        // SAFETY: as many bytes as the struct has, in which every pattern is a value.
+        Some(unsafe { bytes.as_ptr().cast::<uc_held>().read_unaligned() })
+    }
+
+    /// Nothing waits under this key any more.
+    pub(crate) fn forget_held(&self, key: &[u8]) {
+        // Another process may have been first.
+        let _gone_already = self.maps.held.delete(key);
+    }
+
+    /// Says once that a holder is there, for so long, and what time it is: [`crate::Holder`] does so
+    /// all the time.
+    ///
+    /// # Errors
+    /// [`WatchError::Kernel`] with the kernel's answer.
+    pub fn be_alive(&self, for_ns: u64) -> Result<(), WatchError> {
+        let now_ns = now_ns();
+        let until_ns = if for_ns == 0 { 0 } else { now_ns + for_ns };
+        let wall_ns = clock_ns(ClockId::CLOCK_REALTIME);
+        self.say_alive_until(until_ns, wall_ns.wrapping_sub(now_ns))
+    }
+
+    /// The keys of the flows that are starting, as the programs made them.
+    pub fn starts(&self) -> Vec<Vec<u8>> {
+        self.maps.starts.keys().collect()
+    }
+
+    /// How many flows can be starting at one time.
+    pub fn starts_max(&self) -> u32 {
+        self.maps.starts.max_entries()
+    }
+
+    /// The program for one direction.
+    pub fn program(&self, direction: Direction) -> BorrowedFd<'_> {
+        match direction {
+            Direction::FromGuest => self.from_guest.as_fd(),
+            Direction::ToGuest => self.to_guest.as_fd(),
+        }
+    }
+}
+
+/// The port of a key of the table of what waits.
+pub(crate) fn port_of(key: &[u8]) -> u32 {
+    let at = std::mem::offset_of!(uc_key, port);
+    key.get(at..at + 4)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u32::from_ne_bytes)
+}
+
+fn missing(name: &str) -> WatchError {
+    let source = io::Error::other(format!("the object has no '{name}'"));
+    WatchError::kernel("load the watch programs", source)
+}
+
+fn map(object: &Object, name: &str) -> Result<MapHandle, WatchError> {
+    let map = object.maps().find(|map| map.name() == OsStr::new(name));
+    MapHandle::try_from(&map.ok_or_else(|| missing(name))?)
+        .map_err(|error| WatchError::libbpf("load the watch programs", &error))
+}
+
+fn program(object: &Object, name: &str) -> Result<OwnedFd, WatchError> {
+    let mut programs = object.progs();
+    let program = programs.find(|program| program.name() == OsStr::new(name));
+    program
+        .ok_or_else(|| missing(name))?
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|source| WatchError::kernel("load the watch programs", source))
+}
+
+/// Any number but 0, which every packet has.
+fn draw_mark() -> Result<u32, WatchError> {
+    let mut bytes = [0; 4];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|source| WatchError::kernel("draw a mark from /dev/urandom", source))?;
+    Ok(u32::from_ne_bytes(bytes).max(1))
+}
+
+/// A contract struct as the kernel takes it.
+macro_rules! bytes_of {
+    ($name:ident, $kind:ty) => {
+        fn $name(value: &$kind) -> &[u8] {
+            // SAFETY: the struct is plain numbers whose padding is spelled out, so all its bytes
+            // are set; the slice lives no longer than it does.
+            unsafe {
+                std::slice::from_raw_parts((&raw const *value).cast::<u8>(), size_of::<$kind>())
+            }
+        }
+    };
+}
+bytes_of!(bytes_of_port, uc_watch_port);
+bytes_of!(bytes_of_allowance, uc_watch_allowance);
+bytes_of!(bytes_of_control, uc_watch_control);
+
+fn bytes_of_prefix(prefix: uc_watch_prefix) -> [u8; 20] {
+    let mut bytes = [0; 20];
+    bytes[..4].copy_from_slice(&prefix.bits.to_ne_bytes());
+    bytes[4..].copy_from_slice(&prefix.address);
+    bytes
+}

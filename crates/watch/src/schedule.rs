@@ -1,0 +1,145 @@
+//! What leaves when: the probes of every handshake that waits, then the handshake.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use uc_core::watch::offset_ns;
+
+use crate::layout::uc_held;
+
+/// The key of a flow, as the programs made it.
+pub(crate) type Key = Vec<u8>;
+
+/// What is to be sent at some moment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Task {
+    /// A probe of the handshake that waits under this key.
+    Probe {
+        /// Its number.
+        index: u8,
+        /// Whose.
+        key: Key,
+    },
+    /// What waited, after so many attempts.
+    Release {
+        /// How often it was refused.
+        attempts: u8,
+        /// Which.
+        key: Key,
+    },
+}
+
+/// Tasks by their time, on the monotonic clock.
+#[derive(Debug, Default)]
+pub(crate) struct Schedule {
+    tasks: BinaryHeap<Reverse<(u64, Task)>>,
+}
+
+impl Schedule {
+    /// Everything that one handshake needs.
+    pub fn plan(&mut self, key: &Key, held: &uc_held) {
+        let probes = u32::from(held.probes);
+        for index in 0..probes {
+            let after_ns = offset_ns(held.span_ns, probes, index, held.random);
+            let task = Task::Probe {
+                index: index as u8,
+                key: key.clone(),
+            };
+            self.add(held.held_ns + u64::from(after_ns), task);
+        }
+        let span_ns = if probes > 0 { held.span_ns } else { 0 };
+        let waits_ns = held.wait_ns.max(span_ns.into());
+        let task = Task::Release {
+            attempts: 0,
+            key: key.clone(),
+        };
+        self.add(held.held_ns + waits_ns, task);
+    }
+
+    /// One task.
+    pub fn add(&mut self, at_ns: u64, task: Task) {
+        self.tasks.push(Reverse((at_ns, task)));
+    }
+
+    /// When the next task is due.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.tasks.peek().map(|Reverse((at_ns, _))| *at_ns)
+    }
+
+    /// The earliest task, if its time has come.
+    pub fn due(&mut self, now_ns: u64) -> Option<Task> {
+        if self.next_ns()? > now_ns {
+            return None;
+        }
+        self.tasks.pop().map(|Reverse((_, task))| task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(probes: u8, span_ns: u32, wait_ns: u64) -> uc_held {
+        uc_held {
+            held_ns: 1_000_000,
+            wait_ns,
+            span_ns,
+            random: 12_345,
+            probes,
+            pad: 0,
+            frame_bytes: 0,
+            frame: [0; 144],
+            pad_end: [0; 4],
+        }
+    }
+
+    fn times(held: &uc_held) -> Vec<(u64, Task)> {
+        let mut schedule = Schedule::default();
+        schedule.plan(&vec![1], held);
+        let mut seen = Vec::new();
+        while let Some(at_ns) = schedule.next_ns() {
+            seen.push((at_ns, schedule.due(at_ns).unwrap()));
+        }
+        seen
+    }
+
+    #[test]
+    fn probes_leave_in_order_with_uneven_gaps_and_the_handshake_behind_them() {
+        let seen = times(&held(10, 500_000, 0));
+        assert_eq!(seen.len(), 11);
+        let gaps: Vec<u64> = seen[..10]
+            .windows(2)
+            .map(|pair| pair[1].0 - pair[0].0)
+            .collect();
+        let mut different = gaps.clone();
+        different.sort_unstable();
+        different.dedup();
+        assert!(different.len() > 5, "{gaps:?}");
+        assert!(seen[9].0 < 1_500_000, "all of them within the span");
+        let last = &seen[10];
+        assert_eq!(last.0, 1_500_000);
+        assert!(matches!(last.1, Task::Release { attempts: 0, .. }));
+    }
+
+    #[test]
+    fn a_handshake_waits_for_its_turn_even_when_its_probes_are_gone() {
+        assert_eq!(
+            times(&held(10, 500_000, 700_000)).last().unwrap().0,
+            1_700_000
+        );
+        assert_eq!(
+            times(&held(0, 500_000, 700_000)),
+            times(&held(0, 0, 700_000))
+        );
+        assert_eq!(times(&held(0, 500_000, 0))[0].0, 1_000_000);
+    }
+
+    #[test]
+    fn nothing_is_due_before_its_time() {
+        let mut schedule = Schedule::default();
+        schedule.plan(&vec![1], &held(0, 0, 10));
+        assert_eq!(schedule.due(1_000_009), None);
+        assert!(schedule.due(1_000_010).is_some());
+        assert_eq!(schedule.next_ns(), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! What the operator wants of the ports that are watched.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use uc_core::watch::StartPolicy;
+
+use crate::error::WatchError;
+use crate::frame::mapped;
+use crate::layout::{UC_DATA_FROM_CLIENT, UC_DATA_FROM_SERVER};
+
+/// Data by the end that sends it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Data {
+    /// None.
+    Nobodys,
+    /// The one that opens the connection: uploads, remote procedure calls with large arguments.
+    FromClient,
+    /// The one that is called: web pages, storage.
+    FromServer,
+    /// Either.
+    #[default]
+    FromBoth,
+}
+
+impl Data {
+    pub(crate) fn bits(self) -> u8 {
+        let bits = match self {
+            Data::Nobodys => 0,
+            Data::FromClient => UC_DATA_FROM_CLIENT,
+            Data::FromServer => UC_DATA_FROM_SERVER,
+            Data::FromBoth => UC_DATA_FROM_CLIENT | UC_DATA_FROM_SERVER,
+        };
+        bits as u8
+    }
+}
+
+/// Of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How many probes, how long, what becomes of windows.
+    pub policy: StartPolicy,
+    /// What the guest sends and this host sends probes for: as the client, or as the server.
+    pub sends: Data,
+    /// What the guest receives and this host sets windows for: of the client, or of the server.
+    pub receives: Data,
+    /// Handshakes of the port's guest that are watched in a second; more of them pass.
+    pub per_second: u32,
+    /// How many of them at once.
+    pub burst: u32,
+}
+
+impl Default for Settings {
+    /// A start that user space can keep to: probes within half a millisecond.
+    fn default() -> Self {
+        Self {
+            policy: StartPolicy {
+                span_us: 500,
+                ..StartPolicy::usual()
+            },
+            sends: Data::default(),
+            receives: Data::default(),
+            per_second: 1_000,
+            burst: 256,
+        }
+    }
+}
+
+/// Addresses that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    pub(crate) address: [u8; 16],
+    pub(crate) bits: u32,
+}
+
+impl FromStr for Prefix {
+    type Err = WatchError;
+
+    /// `10.0.0.0/8`, `fd00::/8`, or an address alone.
+    fn from_str(text: &str) -> Result<Self, WatchError> {
+        let none = || WatchError::NoPrefix {
+            text: text.to_owned(),
+        };
+        let (address, bits) = match text.split_once('/') {
+            None => (text, None),
+            Some((address, bits)) => (address, Some(bits.parse::<u32>().map_err(|_| none())?)),
+        };
+        let address: IpAddr = address.parse().map_err(|_| none())?;
+        let (address, most, before) = match address {
+            IpAddr::V4(address) => (mapped(address.octets()), 32, 96),
+            IpAddr::V6(address) => (address.octets(), 128, 0),
+        };
+        let bits = bits.unwrap_or(most);
+        if bits > most {
+            return Err(none());
+        }
+        Ok(Self {
+            address,
+            bits: before + bits,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_read_as_they_are_usually_written() {
+        let bits = |text: &str| text.parse::<Prefix>().map(|prefix| prefix.bits).ok();
+        for (text, expected) in [
+            ("10.0.0.0/8", Some(104)),
+            ("10.1.2.3", Some(128)),
+            ("0.0.0.0/0", Some(96)),
+            ("fd00::/8", Some(8)),
+            ("fd00::1", Some(128)),
+            ("10.0.0.0/33", None),
+            ("fd00::/129", None),
+            ("10.0.0/8", None),
+            ("10.0.0.0/-1", None),
+            ("", None),
+        ] {
+            assert_eq!(bits(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What user space shares with the watch programs, as functions that Rust can call. */
+#include "bpf/watch_layout.h"
+
+__u64 uc_shim_watch_tag(const struct uc_probe_key *key, const struct uc_probe_signed *text)
+{
+	return uc_probe_tag(key, text);
+}
+
+__u32 uc_shim_watch_slot(__u64 wall_ns)
+{
+	return uc_probe_slot(wall_ns);
+}

@@ -1,0 +1,60 @@
+//! Clears the programs' tables of what is over.
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use uc_core::watch::consts;
+
+use crate::layout::{uc_path_slot, uc_watch_slot};
+use crate::programs::Programs;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// A start that is over stays until no probe of it can be told from a replay by its time.
+const OVER_NS: u64 = 5 * SECOND_NS;
+/// A handshake that goes no further, all retransmissions of its SYN included.
+const HANDSHAKE_NS: u64 = 30 * SECOND_NS;
+/// A start in the middle: its windows are the guest's own again.
+const SILENT_NS: u64 = 60 * SECOND_NS;
+/// A path that nobody asked for in so long is probed again anyway: no record stands for an hour.
+const PATH_NS: u64 = 3_600 * SECOND_NS;
+
+/// Whether a start may be forgotten.
+fn is_over(slot: &uc_watch_slot, now_ns: u64) -> bool {
+    let idle_ns = now_ns.saturating_sub(slot.seen_ns);
+    let keep_ns = match u32::from(slot.flow.stage) {
+        _ if slot.closed != 0 => OVER_NS,
+        consts::LEFT => OVER_NS,
+        consts::COUNTING => HANDSHAKE_NS,
+        _ => SILENT_NS,
+    };
+    idle_ns > keep_ns
+}
+
+impl Programs {
+    /// Forgets flows that have started, paths that were not used, and everything of ports that are
+    /// no longer there.
+    pub fn sweep(&self, now_ns: u64) {
+        clear(&self.maps.starts, |slot: &uc_watch_slot| {
+            is_over(slot, now_ns)
+        });
+        clear(&self.maps.paths, |slot: &uc_path_slot| {
+            let used_ns = slot.path.measured_ns.max(slot.asked_ns);
+            now_ns.saturating_sub(used_ns) > PATH_NS
+        });
+    }
+}
+
+fn clear<T>(map: &MapHandle, is_over: impl Fn(&T) -> bool) {
+    let keys: Vec<_> = map.keys().collect();
+    for key in keys {
+        let Ok(Some(bytes)) = map.lookup(&key, MapFlags::ANY) else {
+            continue;
+        };
+        if bytes.len() != size_of::<T>() {
+            continue;
+        }
+        // SAFETY: as many bytes as the struct has, which is plain numbers: every pattern is a value.
+        let value = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
+        if is_over(&value) {
+            let _gone_already = map.delete(&key);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What the tests of the watch programs share: the programs in the kernel, and probes made by a
+//! reading of their format that owes nothing to the programs' own.
+#![allow(
+    dead_code,
+    missing_docs,
+    reason = "every test program uses its own part"
+)]
+
+pub mod siphash;
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use nix::time::{ClockId, clock_gettime};
+use uc_port::{AttachVia, Direction, PacketContext, PacketRun, run_packet};
+use uc_watch::{Event, ProbeKey, Programs, Settings, Watched};
+
+/// Loopback of the test's own network namespace.
+pub const IFINDEX: u32 = 1;
+/// The verdicts of linux/pkt_cls.h.
+pub const NEXT: i32 = -1;
+pub const SHOT: i32 = 2;
+pub const REDIRECT: i32 = 7;
+/// The key that the programs have.
+pub const KEY: [u8; 16] = *b"sixteen bytes ok";
+pub const ECT0: u8 = 2;
+pub const CE: u8 = 3;
+
+/// The programs, freshly loaded, watching a port. If this machine can't, says so in a line that can
+/// be counted, and panics where skipping is not allowed (`CI=true` or `UC_LIVE=require`).
+pub fn watched(settings: &Settings) -> Option<(Programs, Watched)> {
+    // Programs attached to loopback would see other tests' packets: a namespace of its own.
+    let loaded = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
+        .map_err(|errno| errno.to_string())
+        .and_then(|()| Programs::load(ProbeKey::from_bytes(KEY)).map_err(|error| error.to_string()))
+        .and_then(|programs| {
+            let watched = programs.watch(IFINDEX, settings, AttachVia::Auto);
+            watched
+                .map(|watched| (programs, watched))
+                .map_err(|error| error.to_string())
+        });
+    let need = match loaded {
+        Ok((programs, watched)) => {
+            programs.add_peer("10.77.0.0/24".parse().unwrap()).unwrap();
+            programs.add_peer("fd77::/64".parse().unwrap()).unwrap();
+            return Some((programs, watched));
+        }
+        Err(need) => need,
+    };
+    let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
+    assert!(
+        !is("CI", "true") && !is("UC_LIVE", "require"),
+        "live tests are required: {need}"
+    );
+    println!("SKIP(live): {need}");
+    None
+}
+
+/// One frame through one of the programs.
+pub fn run(programs: &Programs, direction: Direction, frame: &[u8]) -> PacketRun {
+    let context = PacketContext {
+        ifindex: IFINDEX,
+        gso_segs: 0,
+        gso_size: 0,
+        repeat: 1,
+    };
+    run_packet(programs.program(direction), frame, context, 0).unwrap()
+}
+
+/// What was counted since, besides zeroes.
+pub fn since(programs: &Programs, before: &uc_watch::Events) -> Vec<(Event, u64)> {
+    let now = programs.events().unwrap();
+    now.iter()
+        .map(|(event, count)| (event, count - before.get(event)))
+        .filter(|(_, count)| *count > 0)
+        .collect()
+}
+
+/// The slot of the moment, as both ends' wall clocks have it.
+pub fn slot() -> u32 {
+    let now = clock_gettime(ClockId::CLOCK_REALTIME).unwrap();
+    let now_ns = now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64;
+    (now_ns >> 30) as u32
+}
+
+/// A probe, as `bpf/probe.h` describes it.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    pub source: SocketAddr,
+    pub destination: SocketAddr,
+    pub index: u8,
+    pub count: u8,
+    pub connection: u32,
+    pub slot: u32,
+    pub ecn: u8,
+    pub key: [u8; 16],
+    /// Bytes behind the IP header.
+    pub bytes: u16,
+}
+
+impl Probe {
+    /// The first of ten, right in every way.
+    pub fn new(ipv6: bool) -> Self {
+        let (source, destination) = if ipv6 {
+            ("[fd77::1]:40000", "[fd77::2]:80")
+        } else {
+            ("10.77.0.1:40000", "10.77.0.2:80")
+        };
+        Self {
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+            index: 0,
+            count: 10,
+            connection: 0x01020304,
+            slot: slot(),
+            ecn: ECT0,
+            key: KEY,
+            bytes: 26,
+        }
+    }
+
+    pub fn payload(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(self.source.port().to_be_bytes());
+        bytes.extend(self.destination.port().to_be_bytes());
+        bytes.extend(b"uc");
+        bytes.extend([1, self.index]);
+        bytes.extend(self.connection.to_be_bytes());
+        bytes.extend([self.count, 0]);
+        bytes.extend((self.slot as u16).to_be_bytes());
+        let mut signed = Vec::new();
+        for address in [self.source.ip(), self.destination.ip()] {
+            signed.extend(mapped(address).octets());
+        }
+        signed.extend(&bytes);
+        signed.extend(self.slot.to_le_bytes());
+        signed.extend([0; 4]);
+        bytes.extend(siphash::siphash_2_4(&self.key, &signed).to_le_bytes());
+        bytes.extend([0, 0]);
+        bytes.resize(usize::from(self.bytes), 0);
+        bytes
+    }
+
+    pub fn frame(&self) -> Vec<u8> {
+        let payload = self.payload();
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+        match (self.source.ip(), self.destination.ip()) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                frame.extend([8, 0, 0x45, self.ecn]);
+                frame.extend((20 + self.bytes).to_be_bytes());
+                frame.extend([0, 0, 0x40, 0, 64, 253, 0, 0]);
+                frame.extend(source.octets());
+                frame.extend(destination.octets());
+            }
+            (source, destination) => {
+                frame.extend([0x86, 0xdd, 0x60, self.ecn << 4, 0, 0]);
+                frame.extend(self.bytes.to_be_bytes());
+                frame.extend([253, 64]);
+                frame.extend(mapped(source).octets());
+                frame.extend(mapped(destination).octets());
+            }
+        }
+        frame.extend(payload);
+        frame
+    }
+}
+
+fn mapped(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    }
+}

@@ -1,0 +1,163 @@
+//! Probes that reach a port, good and bad ones: counted, dropped, and nothing left behind by what is
+//! not a host's own.
+
+mod kernel;
+
+use kernel::siphash::siphash_2_4;
+use kernel::{CE, NEXT, Probe, SHOT, run, since, slot, watched};
+use uc_port::Direction::{FromGuest, ToGuest};
+use uc_watch::{Event, Programs, Settings};
+
+/// Tells the programs the time, as a holder does.
+fn with_programs(test: impl FnOnce(&Programs)) {
+    let Some((programs, _watched)) = watched(&Settings::default()) else {
+        return;
+    };
+    programs.be_alive(0).unwrap();
+    test(&programs);
+}
+
+/// What the programs made of the frame; whatever it was, a probe does not go on.
+fn event(programs: &Programs, probe: &Probe) -> Event {
+    let before = programs.events().unwrap();
+    let verdict = run(programs, ToGuest, &probe.frame()).verdict;
+    let seen = since(programs, &before);
+    assert_eq!(verdict, SHOT, "{seen:?} of {probe:?}");
+    assert_eq!(seen.len(), 1, "{seen:?} of {probe:?}");
+    assert_eq!(seen[0].1, 1);
+    seen[0].0
+}
+
+#[test]
+fn siphash_of_the_tests_is_that_of_its_authors() {
+    let key = std::array::from_fn(|at| at as u8);
+    let text: Vec<u8> = (0..15).collect();
+    assert_eq!(siphash_2_4(&key, &text), 0xa129_ca61_49be_45e5);
+}
+
+#[test]
+fn live_a_probe_fills_the_minimum_frame_and_is_counted_by_its_mark() {
+    with_programs(|programs| {
+        assert_eq!(Probe::new(false).frame().len() + 4, 64);
+        assert_eq!(Probe::new(true).frame().len() + 4, 84);
+        for ipv6 in [false, true] {
+            let probe = Probe::new(ipv6);
+            assert_eq!(event(programs, &probe), Event::PROBE);
+            let marked = Probe {
+                index: 1,
+                ecn: CE,
+                ..probe
+            };
+            assert_eq!(event(programs, &marked), Event::PROBE_CE);
+        }
+        assert_eq!(programs.starts().len(), 2);
+    });
+}
+
+#[test]
+fn live_a_probe_that_is_forged_replayed_or_cut_short_is_counted_and_leaves_nothing() {
+    with_programs(|programs| {
+        for ipv6 in [false, true] {
+            let good = Probe::new(ipv6);
+            let bad = |change: &dyn Fn(&mut Probe)| {
+                let mut probe = good.clone();
+                change(&mut probe);
+                event(programs, &probe)
+            };
+            assert_eq!(bad(&|probe| probe.key[3] ^= 1), Event::FORGED);
+            assert_eq!(bad(&|probe| probe.slot -= 100), Event::LATE);
+            assert_eq!(bad(&|probe| probe.slot += 100), Event::LATE);
+            assert_eq!(bad(&|probe| probe.slot -= 1 << 16), Event::FORGED);
+            assert_eq!(bad(&|probe| probe.count = 0), Event::UNKNOWN);
+            assert_eq!(bad(&|probe| probe.count = 33), Event::UNKNOWN);
+            assert_eq!(bad(&|probe| probe.index = 10), Event::UNKNOWN);
+            assert_eq!(bad(&|probe| probe.ecn = 0), Event::UNKNOWN);
+            for bytes in [6, 7, 16, 25, 27, 200] {
+                assert_eq!(bad(&|probe| probe.bytes = bytes), Event::TRUNCATED);
+            }
+            assert_eq!(programs.starts().len(), usize::from(ipv6), "no place taken");
+            assert_eq!(event(programs, &good), Event::PROBE);
+            assert_eq!(event(programs, &good), Event::REPLAYED);
+            assert_eq!(bad(&|probe| probe.index = 1), Event::PROBE);
+            assert_eq!(
+                bad(&|probe| (probe.index, probe.count) = (2, 9)),
+                Event::UNKNOWN
+            );
+            assert_eq!(
+                bad(&|probe| probe.connection += 1),
+                Event::PROBE,
+                "another connection"
+            );
+        }
+    });
+}
+
+#[test]
+fn live_every_bit_of_a_probe_is_signed_but_the_ports_of_its_way_are_not_ours() {
+    with_programs(|programs| {
+        let good = Probe::new(false).frame();
+        let before = programs.events().unwrap();
+        // addresses, and what stands behind the IP header without the magic
+        for at in (26..38).chain(40..58) {
+            for bit in 0..8 {
+                let mut frame = good.clone();
+                frame[at] ^= 1 << bit;
+                assert_eq!(
+                    run(programs, ToGuest, &frame).verdict,
+                    SHOT,
+                    "byte {at}, bit {bit}"
+                );
+            }
+        }
+        let seen = since(programs, &before);
+        let counted = |(event, _): &(Event, u64)| [Event::PROBE, Event::PROBE_CE].contains(event);
+        assert!(!seen.iter().any(counted), "{seen:?}");
+        assert_eq!(programs.starts().len(), 0);
+    });
+}
+
+#[test]
+fn live_what_else_uses_the_protocol_goes_on_and_so_does_what_a_guest_sends() {
+    with_programs(|programs| {
+        let before = programs.events().unwrap();
+        let mut other = Probe::new(false).frame();
+        other[38] ^= 1; // the magic
+        let mut fragment = Probe::new(false).frame();
+        fragment[20] = 0x20;
+        let tiny = Probe {
+            bytes: 5,
+            ..Probe::new(false)
+        };
+        let tiny = [tiny.frame(), vec![]].concat();
+        for frame in [&other, &fragment, &tiny] {
+            let run = run(programs, ToGuest, frame);
+            assert_eq!((run.verdict, &run.packet), (NEXT, frame));
+        }
+        let probe = Probe::new(true).frame();
+        let run = run(programs, FromGuest, &probe);
+        assert_eq!((run.verdict, &run.packet), (NEXT, &probe));
+        assert_eq!(since(programs, &before), []);
+    });
+}
+
+#[test]
+fn live_a_flood_of_probes_fills_no_more_than_the_table() {
+    with_programs(|programs| {
+        let room = programs.starts_max() as usize;
+        let mut counts = (0, 0);
+        for flow in 0..room as u32 + 500 {
+            let mut probe = Probe::new(false);
+            probe.source.set_port((flow & 0xffff) as u16);
+            probe.connection = flow;
+            probe.slot = slot();
+            match event(programs, &probe) {
+                Event::PROBE => counts.0 += 1,
+                Event::TABLE_FULL => counts.1 += 1,
+                other => panic!("{}", other.label()),
+            }
+        }
+        assert_eq!(counts, (room, 500), "{} flows", programs.starts().len());
+        programs.sweep(u64::MAX);
+        assert_eq!(programs.starts().len(), 0, "what is over is cleared away");
+    });
+}
