@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
-    let shims = ["src/shim.c", "src/shim_coupling.c"].map(|shim| manifest.join(shim));
+    let shims = ["src/shim.c", "src/shim_coupling.c", "src/shim_steal.c"];
+    let shims = shims.map(|shim| manifest.join(shim));
     let core = manifest.join("../../core");
     for shim in &shims {
         println!("cargo:rerun-if-changed={}", shim.display());
