@@ -46,6 +46,9 @@ pub struct Totals {
     pub timeouts: u64,
     /// Of these, found spurious by F-RTO.
     pub spurious_timeouts: u64,
+    /// Of all timeouts, those of data that had timed out already: the timer's second doubling and
+    /// those after it.
+    pub backoffs: u64,
     /// Entries into fast recovery.
     pub fast_recoveries: u64,
     /// Reductions on ECE.
