@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::application::Application;
 use crate::coupling::{Coupling, CouplingRules};
+use crate::hypervisor::Hypervisor;
 use crate::network::Topology;
 use crate::parameters::Parameters;
 use crate::pattern::Pattern;
@@ -24,6 +25,9 @@ pub struct Case {
     /// The law on the receivers' ports; no program on them where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_law: Option<Law>,
+    /// Whose CPU the receivers share; each has its own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver_hypervisor: Option<Hypervisor>,
     /// What the case's coupled groups are like.
     #[serde(default, skip_serializing_if = "CouplingRules::are_default")]
     pub coupling: CouplingRules,
@@ -72,6 +76,9 @@ pub struct Guests {
     /// The coupled congestion controller that overrules the guests' own; none where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coupling: Option<Coupling>,
+    /// Whose CPU the guests share; each has its own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<Hypervisor>,
     /// Parallel flows of each guest; one where absent.
     #[serde(default = "one")]
     pub flows: u32,

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::hypervisor::Pvtcp;
 use crate::units::{Bytes, Nanos};
 
 /// The congestion controls of the simulator's hosts. All but `reno_by_acks` are a kernel's names.
@@ -80,6 +81,9 @@ pub struct Stack {
     /// whatever window it is given. Default false. Simulator only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignores_window: Option<bool>,
+    /// PVTCP, for guests whose CPU is taken away. None where absent. Simulator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pvtcp: Option<Pvtcp>,
 }
 
 impl Default for Stack {
@@ -103,6 +107,7 @@ impl Default for Stack {
             nagle: None,
             reduction: None,
             ignores_window: None,
+            pvtcp: None,
         }
     }
 }
@@ -126,6 +131,7 @@ impl Stack {
             ("nagle", self.nagle.is_some()),
             ("reduction", self.reduction.is_some()),
             ("ignores_window", self.ignores_window.is_some()),
+            ("pvtcp", self.pvtcp.is_some()),
         ];
         let set = keys.into_iter().filter(|(_, set)| *set);
         set.map(|(key, _)| key).collect()

@@ -92,6 +92,10 @@ fn check_live(experiment: &Experiment) -> Check {
 }
 
 fn check_live_case(key: &str, case: &Case) -> Check {
+    if case.receiver_hypervisor.is_some() {
+        let key = format!("{key}.receiver_hypervisor");
+        return Err(only(key, "receiver_hypervisor", Arm::Sim));
+    }
     for (i, guests) in case.guests.iter().enumerate() {
         let key = format!("{key}.guests.{i}");
         if guests.application != Application::Bulk {
@@ -103,6 +107,7 @@ fn check_live_case(key: &str, case: &Case) -> Check {
             ("start_spread", guests.start_spread.0 > 0),
             ("stop", guests.stop.is_some()),
             ("coupling", guests.coupling.is_some()),
+            ("hypervisor", guests.hypervisor.is_some()),
         ] {
             if is_set {
                 return Err(only(format!("{key}.{name}"), name, Arm::Sim));
