@@ -1,9 +1,10 @@
 //! One end of one connection in its place: what it sends to whom, and what is waited for.
 
 use uc_net::{HostId, Nanos, Network};
-use uc_tcp::{Connection, Segment};
+use uc_tcp::{Connection, RttSample, Segment};
 
 use crate::coupling::Coupled;
+use crate::hypervisor::Resident;
 use crate::instruments::{Instruments, PacketRtts};
 use crate::packet::{Address, Packet};
 use crate::port::Port;
@@ -50,6 +51,8 @@ pub struct End {
     pub timer: TimerId,
     /// Its place among those with which it shares a window; at guests that do.
     pub coupled: Option<Box<Coupled>>,
+    /// Its part in a virtual machine; none on a host with a core of its own.
+    pub resident: Option<Box<Resident>>,
     /// What is measured; at guests.
     pub instruments: Option<Box<Instruments>>,
     stage: Stage,
@@ -67,6 +70,7 @@ impl End {
             route,
             timer,
             coupled: None,
+            resident: None,
             instruments: None,
             stage: Stage::Opening,
             watched_bytes: 0,
@@ -121,17 +125,42 @@ impl End {
         network: &mut Network<Packet>,
         rtts: &mut PacketRtts,
     ) {
-        if let Some(port) = &mut self.port
-            && port.to_guest(now, &mut segment).drops()
-        {
+        if !self.arrive(now, &mut segment) {
             return;
         }
-        if let Some(instruments) = &mut self.instruments {
-            let (flow, port) = (self.route.flow, self.port.as_ref());
-            instruments.arrived(now, &segment, port, |rtt| rtts.record(flow, rtt));
-        }
+        self.observe(now, &segment, rtts);
         let (connection, mut out) = self.wire(now, network, rtts.is_on());
         connection.receive(now, &segment, &mut out);
+    }
+
+    /// A packet arrives at its port. Whether it goes on to the guest.
+    #[inline]
+    pub fn arrive(&mut self, now: Nanos, segment: &mut Segment) -> bool {
+        let port = self.port.as_mut();
+        port.is_none_or(|port| !port.to_guest(now, segment).drops())
+    }
+
+    /// The guest takes a packet that has passed the port; the round-trip time that it may show
+    /// counts as `sample` says.
+    pub fn take(
+        &mut self,
+        now: Nanos,
+        segment: &Segment,
+        sample: RttSample,
+        network: &mut Network<Packet>,
+        rtts: &mut PacketRtts,
+    ) {
+        self.observe(now, segment, rtts);
+        let (connection, mut out) = self.wire(now, network, rtts.is_on());
+        connection.receive_judged(now, segment, sample, &mut out);
+    }
+
+    #[inline]
+    fn observe(&mut self, now: Nanos, segment: &Segment, rtts: &mut PacketRtts) {
+        if let Some(instruments) = &mut self.instruments {
+            let (flow, port) = (self.route.flow, self.port.as_ref());
+            instruments.arrived(now, segment, port, |rtt| rtts.record(flow, rtt));
+        }
     }
 
     /// Lets the connection do something that may make it send. `is_timed`: whether the packets'

@@ -6,11 +6,12 @@
 
 mod connections;
 mod coupled;
+mod machines;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use uc_net::random::Stream;
-use uc_net::{Ecn, Nanos, Network};
+use uc_net::{Ecn, HostId, Nanos, Network};
 use uc_tcp::{Options, Segment};
 
 use crate::coupling::Couplings;
@@ -20,6 +21,8 @@ use crate::instruments::PacketRtts;
 use crate::packet::{Address, Packet};
 use crate::scenario::Scenario;
 use crate::timers::{TimerId, Timers};
+
+use machines::Machines;
 
 /// Events at one moment, beyond which time is held to stand still: 256 for each of the connections
 /// that there can be.
@@ -62,6 +65,9 @@ pub enum Notice {
 enum Owner {
     End(usize),
     Flow(usize),
+    Core(usize),
+    /// A machine's number, and whether its move begins or is over.
+    Migration(usize, bool),
 }
 
 /// The network, the ends of all connections, and the timers.
@@ -81,6 +87,8 @@ pub struct Hosts {
     ip_header_bytes: u32,
     rtts: PacketRtts,
     couplings: Couplings,
+    machines: Machines,
+    receiver_machines: BTreeMap<HostId, usize>,
 }
 
 impl Hosts {
@@ -93,12 +101,14 @@ impl Hosts {
         check_routes(scenario, &network)?;
         let mut timers = Timers::default();
         let wakes: Vec<TimerId> = scenario.flows.iter().map(|_| timers.add()).collect();
+        let mut owners: Vec<Owner> = (0..scenario.flows.len()).map(Owner::Flow).collect();
+        let machines = Machines::new(scenario, &mut timers, &mut owners);
         Ok(Hosts {
             network,
             ends: Vec::new(),
             free: Vec::new(),
             timers,
-            owners: (0..scenario.flows.len()).map(Owner::Flow).collect(),
+            owners,
             wakes,
             notices: VecDeque::new(),
             initial_sequence: Stream::new(scenario.seed, "hosts/iss"),
@@ -108,6 +118,8 @@ impl Hosts {
             ip_header_bytes: scenario.ip_header_bytes,
             rtts: PacketRtts::default(),
             couplings: Couplings::new(&scenario.groups),
+            machines,
+            receiver_machines: scenario.consolidation.receivers.clone(),
         })
     }
 
@@ -168,6 +180,9 @@ impl Hosts {
         if end.route.address != packet.to {
             return None;
         }
+        if end.resident.is_some() {
+            return self.deliver_to_machine(*packet);
+        }
         end.receive(self.now, packet.segment, &mut self.network, &mut self.rtts);
         if end.coupled.is_some() {
             self.couple(place);
@@ -201,7 +216,12 @@ impl Hosts {
                 self.timers.set(timer, None);
                 return Some(Notice::Wake(flow));
             }
+            Owner::Core(core) => return self.turn(core),
+            Owner::Migration(number, begins) => return self.migrate(number, timer, begins),
         };
+        if let Some(resident) = &self.ends[place].resident {
+            return self.ring_on_machine(place, resident.machine);
+        }
         let end = &mut self.ends[place];
         let now = self.now;
         if end.connection.deadline().is_some_and(|at| at <= now) {

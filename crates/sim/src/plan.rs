@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use uc_core::{Policy, consts};
-use uc_experiment::{Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Profile, Stack};
+use uc_experiment::{
+    Case, Echo, Experiment, GuestEcn, Guests, Hypervisor, Law, Parameters, Profile, Stack,
+};
 use uc_net::random::Stream;
 use uc_net::{HostId, LinkId, Nanos, Node, Topology};
 
+use crate::consolidation::{Consolidator, Virtual, pvtcp_policy};
 use crate::error::SimError;
 use crate::layout::{Layout, layout};
 use crate::membership::Memberships;
@@ -65,18 +68,22 @@ impl Plan {
         }
         let hosts = Placement::new(experiment, case)?;
         let network = layout(&experiment.network, &hosts.places)?;
+        let receiver_stack = experiment.receiver_stack(case);
         let mut planner = Planner {
             experiment,
             network: &network,
             receiver_config: Arc::new(config(
                 "server",
-                &experiment.receiver_stack(case),
+                &receiver_stack,
                 experiment.network.family,
             )?),
             receiver_policy: case.receiver_law.map(receiver_policy),
+            receiver_hypervisor: case.receiver_hypervisor.as_ref(),
+            receiver_pvtcp: receiver_stack.pvtcp.as_ref().map(pvtcp_policy),
             starts: Stream::new(seed, "traffic/start"),
             pattern: Stream::new(seed, "traffic/pattern"),
             memberships: Memberships::new(&case.coupling),
+            consolidator: Consolidator::new(seed),
             flows: Vec::new(),
             labels: Vec::new(),
         };
@@ -85,6 +92,7 @@ impl Plan {
         }
         let (flows, labels) = (planner.flows, planner.labels);
         let groups = planner.memberships.into_groups();
+        let consolidation = planner.consolidator.into_consolidation();
         let mut bottlenecks = network.bottlenecks;
         keep_used(&mut bottlenecks, &network.topology, &flows);
         Ok(Plan {
@@ -94,6 +102,7 @@ impl Plan {
                 ip_header_bytes: experiment.network.family.header_bytes(),
                 flows,
                 groups,
+                consolidation,
             },
             labels,
             bottlenecks,
@@ -121,10 +130,13 @@ struct Planner<'a> {
     network: &'a Layout,
     receiver_config: Arc<uc_tcp::Config>,
     receiver_policy: Option<Policy>,
+    receiver_hypervisor: Option<&'a Hypervisor>,
+    receiver_pvtcp: Option<uc_core::steal::Policy>,
     starts: Stream,
     /// What patterns leave to chance.
     pattern: Stream,
     memberships: Memberships<'a>,
+    consolidator: Consolidator,
     flows: Vec<FlowPlan>,
     labels: Vec<Label>,
 }
@@ -153,6 +165,12 @@ impl<'a> Planner<'a> {
         let guest_config = Arc::new(guest_config);
         let policy = group.law.map(|law| port_policy(law, group, stack));
         let application = Application::of(group, number);
+        let hypervisor = group.hypervisor.as_ref();
+        let first_machine = hypervisor.map(|hypervisor| {
+            let count = hosts.len() as u32;
+            self.consolidator.add_group(&group.name, count, hypervisor)
+        });
+        let pvtcp = stack.pvtcp.as_ref().map(pvtcp_policy);
         for (guest, &host) in hosts.iter().enumerate() {
             let coupling = group.coupling.as_ref();
             let membership = coupling.map(|coupling| self.memberships.join(coupling));
@@ -162,15 +180,24 @@ impl<'a> Planner<'a> {
                 let topology = self.experiment.network.topology;
                 let receivers = receivers(group, topology, host, &mut self.pattern)?;
                 let receivers = receivers.iter().map(|&place| self.network.receivers[place]);
+                let receivers: Vec<HostId> = receivers.collect();
+                if let Some(hypervisor) = self.receiver_hypervisor {
+                    self.consolidator.add_receivers(&receivers, hypervisor);
+                }
                 self.flows.push(FlowPlan {
                     name: format!("{}[{index}]", group.name),
                     guest: self.network.guests[host],
-                    receivers: receivers.collect(),
+                    receivers,
                     guest_config: Arc::clone(&guest_config),
                     receiver_config: Arc::clone(&self.receiver_config),
                     policy,
                     receiver_policy: self.receiver_policy,
                     membership,
+                    virtual_part: Virtual {
+                        machine: first_machine.map(|first| first + guest),
+                        pvtcp,
+                        receiver_pvtcp: self.receiver_pvtcp,
+                    },
                     start,
                     stop: group.stop.map(|stop| Nanos(stop.0)),
                     application: application.clone(),

@@ -74,6 +74,7 @@ impl Field {
             policy: None,
             receiver_policy: None,
             membership: None,
+            virtual_part: uc_sim::consolidation::Virtual::default(),
             stop: None,
             start: Nanos(starts.below(self.start_spread.0)),
             application: Application::Bulk,
@@ -84,6 +85,7 @@ impl Field {
             topology: dumbbell.topology,
             ip_header_bytes: 20,
             groups: Vec::new(),
+            consolidation: uc_sim::consolidation::Consolidation::default(),
         };
         Ok((scenario, dumbbell.forward))
     }
