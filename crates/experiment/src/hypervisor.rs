@@ -1,6 +1,8 @@
 //! Hypervisors that take a guest's CPU away: `hypervisor = { vms = 3 }` of a group of guests, and
 //! `receiver_hypervisor` of a case.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
@@ -46,6 +48,34 @@ impl Default for Hypervisor {
     }
 }
 
+/// In words: what follows the number of guests.
+impl fmt::Display for Hypervisor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (vms, slice, tick) = (self.vms, self.slice, self.tick);
+        match (self.vms, self.guests) {
+            (1, _) => write!(f, "on virtual machines with a core each")?,
+            (_, 1) => write!(
+                f,
+                "each one of {vms} virtual machines on a core, {slice} in turn"
+            )?,
+            (_, guests) => {
+                write!(
+                    f,
+                    "{guests} of {vms} virtual machines on a core, {slice} in turn"
+                )?;
+            }
+        }
+        write!(f, ", a tick every {tick}")?;
+        if let Some(boost) = self.boost {
+            write!(f, ", run for {boost} by a packet")?;
+        }
+        if let Some(Migration { at, downtime }) = self.migration {
+            write!(f, ", moved at {at} for {downtime}")?;
+        }
+        Ok(())
+    }
+}
+
 /// A live migration: for a while the guests don't run at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,6 +102,24 @@ impl Default for Pvtcp {
             defer: true,
             rtt: RttFilter::Srtt,
         }
+    }
+}
+
+/// In words.
+impl fmt::Display for Pvtcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let timers = if self.defer {
+            "timers put off"
+        } else {
+            "timers as they are"
+        };
+        let samples = match self.rtt {
+            RttFilter::Off => "round trips as measured",
+            RttFilter::Srtt => "round trips of the spiked tick smoothed",
+            RttFilter::Skip => "none of the spiked tick",
+            RttFilter::Flight => "round trips that span a stall smoothed",
+        };
+        write!(f, "PVTCP ({timers}, {samples})")
     }
 }
 

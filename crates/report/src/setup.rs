@@ -175,6 +175,7 @@ fn stack(stack: &Stack) -> String {
         stack
             .receive_buffer
             .map(|bytes| format!("receive buffer {bytes}")),
+        stack.pvtcp.map(|pvtcp| pvtcp.to_string()),
     ];
     for setting in settings.into_iter().flatten() {
         words.push_str(&format!(", {setting}"));
@@ -191,6 +192,9 @@ fn case(case: &Case) -> String {
     }
     if let Some(law) = case.receiver_law {
         words.push_str(&format!("; {} on the receivers' ports", law_words(law)));
+    }
+    if let Some(hypervisor) = &case.receiver_hypervisor {
+        words.push_str(&format!("; receivers {hypervisor}"));
     }
     words
 }
@@ -238,11 +242,13 @@ fn guests(guests: &Guests) -> String {
     let stop = guests
         .stop
         .map_or_else(String::new, |stop| format!(", stopping at {stop}"));
+    let hypervisor = guests.hypervisor.as_ref();
+    let shared = hypervisor.map_or_else(String::new, |hypervisor| format!(", {hypervisor}"));
     let pattern = guests.pattern.as_ref().map_or_else(String::new, pattern);
     let carries = application(&guests.application);
     let number = count(guests.count as usize, "guest");
     format!(
-        "{}: {number}{flows}{host}{place}, stack {}{law}{carries}{pattern}{start}{stop}",
+        "{}: {number}{flows}{host}{place}, stack {}{law}{shared}{carries}{pattern}{start}{stop}",
         guests.name, guests.stack
     )
 }
