@@ -21,6 +21,9 @@ pub struct Hypervisor {
     pub guests: u32,
     /// How long one runs before the next does. Default 30ms, Xen's.
     pub slice: Nanos,
+    /// Each turn ends up to so much before its slice is over, at random. Default 0s. Slices of one
+    /// length and transfers of one size fall into step.
+    pub jitter: Nanos,
     /// The guests' timer interrupt: their timers fire on it, and on nothing else. Default 1ms.
     pub tick: Nanos,
     /// A packet for a guest that isn't running has it run at once, for so long, and then the one
@@ -40,6 +43,7 @@ impl Default for Hypervisor {
             vms: 1,
             guests: 1,
             slice: Nanos(30_000_000),
+            jitter: Nanos(0),
             tick: Nanos(1_000_000),
             boost: None,
             backlog: 1_000,

@@ -420,6 +420,8 @@ pub enum Event {
     Backoffs,
     /// Duplicate ACKs.
     DuplicateAcks,
+    /// Segments that had reached the receiver before.
+    NeedlessSegments,
     /// Retransmission timers that were put off.
     DeferredTimers,
     /// Round-trip times that weren't taken as measured.

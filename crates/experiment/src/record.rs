@@ -86,6 +86,9 @@ pub struct Stalls {
     pub backoffs: u64,
     /// Duplicate ACKs.
     pub duplicate_acks: u64,
+    /// Segments that had reached the receiver before, each answered with an ACK that the sender gets
+    /// for nothing (what DSACK reports).
+    pub needless_segments: u64,
     /// By how many ticks the sender's clock jumped at most; 1 without a stall, 0 where there are no
     /// ticks.
     pub clock_jump_ticks: u64,

@@ -9,7 +9,7 @@ use uc_experiment::{
 };
 
 /// What replaces the count of guests in the small experiment, and what the refusal says.
-const SENSELESS: [(&str, &str); 10] = [
+const SENSELESS: [(&str, &str); 11] = [
     ("{ vms = 0 }", "hypervisor.vms: is 0; give 1 to 64"),
     ("{ vms = 65 }", "hypervisor.vms: is 65; give 1 to 64"),
     (
@@ -21,6 +21,10 @@ const SENSELESS: [(&str, &str); 10] = [
     ("{ tick = \"0s\" }", "hypervisor.tick: is too short"),
     ("{ boost = \"1ns\" }", "hypervisor.boost: is too short"),
     ("{ backlog = 0 }", "hypervisor.backlog: is 0"),
+    (
+        "{ slice = \"1ms\", jitter = \"501us\" }",
+        "hypervisor.jitter: is more than half of a slice, which is 1ms",
+    ),
     (
         "{ migration = { at = \"1s\", downtime = \"0s\" } }",
         "hypervisor.migration.downtime: is 0",
@@ -97,6 +101,7 @@ fn what_is_left_out_is_xens_slice_and_a_core_of_ones_own() {
         vms: 3,
         guests: 1,
         slice: Nanos(30_000_000),
+        jitter: Nanos(0),
         tick: Nanos(1_000_000),
         boost: None,
         backlog: 1_000,
@@ -169,6 +174,7 @@ fn what_stalls_did_is_summed_over_a_group_and_the_largest_jump_taken() {
             detected_timeouts: 2 * n,
             backoffs: 3 * n,
             duplicate_acks: 4 * n,
+            needless_segments: 8 * n,
             clock_jump_ticks: 5 * n,
             deferred_timers: 6 * n,
             filtered_samples: 7 * n,
@@ -185,6 +191,7 @@ fn what_stalls_did_is_summed_over_a_group_and_the_largest_jump_taken() {
         ("detected_timeouts", 22.0),
         ("backoffs", 33.0),
         ("duplicate_acks", 44.0),
+        ("needless_segments", 88.0),
         ("deferred_timers", 66.0),
         ("filtered_samples", 77.0),
     ] {

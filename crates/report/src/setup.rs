@@ -142,6 +142,7 @@ fn stack(stack: &Stack) -> String {
         ("TLP", Some(stack.early_retransmit)),
         ("limited transmit", stack.limited_transmit),
         ("Nagle's rule", stack.nagle),
+        ("a restart after idle time", stack.restart_after_idle),
     ];
     let named = |on: bool| {
         let names = switches.iter().filter(|(_, is)| *is == Some(on));

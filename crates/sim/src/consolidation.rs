@@ -94,6 +94,8 @@ impl Consolidator {
         self.cores.push(CorePlan {
             turns,
             slice: Nanos(hypervisor.slice.0),
+            jitter: Nanos(hypervisor.jitter.0),
+            seed: self.seed,
             offset,
             boost: hypervisor.boost.map(|boost| Nanos(boost.0)),
             guests,

@@ -6,6 +6,7 @@ pub mod machine;
 pub mod resident;
 
 use uc_net::Nanos;
+use uc_net::random::Stream;
 
 pub use machine::{Machine, MachinePlan};
 pub use resident::{Counts, Resident};
@@ -17,6 +18,10 @@ pub struct CorePlan {
     pub turns: u32,
     /// How long a turn is.
     pub slice: Nanos,
+    /// How much earlier one may end, at random.
+    pub jitter: Nanos,
+    /// Where that is drawn from.
+    pub seed: u64,
     /// How far into the first machine's turn the run begins, counted in the time of a whole round.
     pub offset: Nanos,
     /// A packet for a machine that isn't running has it run at once, for so long.
@@ -39,6 +44,8 @@ pub struct Switch {
 pub struct Core {
     turns: u32,
     slice: Nanos,
+    jitter: Nanos,
+    random: Stream,
     boost: Option<Nanos>,
     /// The number of the first guest among all machines, and how many there are.
     first: usize,
@@ -60,6 +67,8 @@ impl Core {
         Core {
             turns,
             slice: Nanos(slice_ns),
+            jitter: Nanos(plan.jitter.0.min(slice_ns / 2)),
+            random: Stream::new(plan.seed, &format!("hypervisor/turns/{first}")),
             boost: plan.boost,
             first,
             guests: plan.guests.len() as u32,
@@ -100,7 +109,8 @@ impl Core {
         self.boosted = self.boosted.filter(|&(_, until)| until > now);
         while self.turns > 1 && self.turn_end <= now {
             self.turn = (self.turn + 1) % self.turns;
-            self.turn_end += self.slice;
+            let early = self.random.below(self.jitter.0 + 1);
+            self.turn_end += Nanos(self.slice.0 - early);
         }
         self.switch(before)
     }
@@ -157,6 +167,8 @@ mod tests {
         let plan = CorePlan {
             turns,
             slice: ms(30),
+            jitter: Nanos::ZERO,
+            seed: 1,
             offset,
             boost,
             guests: vec![guest; guests],
@@ -192,6 +204,32 @@ mod tests {
             story(&mut core, ms(90)),
             [(30, Some(7)), (60, Some(8)), (90, Some(7))]
         );
+    }
+
+    #[test]
+    fn turns_may_end_early_and_none_ends_late() {
+        let plan = CorePlan {
+            turns: 2,
+            slice: ms(30),
+            jitter: ms(2),
+            seed: 3,
+            offset: Nanos::ZERO,
+            boost: None,
+            guests: Vec::new(),
+        };
+        let mut core = Core::new(&plan, 0);
+        let mut lengths_ns = Vec::new();
+        let mut last = core.next_change().expect("a shared core");
+        for _ in 0..1_000 {
+            core.change(last);
+            let next = core.next_change().expect("a shared core");
+            lengths_ns.push(next.since(last).0);
+            last = next;
+        }
+        let (least, most) = (lengths_ns.iter().min(), lengths_ns.iter().max());
+        let [least, most] = [least, most].map(|length| *length.expect("some"));
+        assert!((28_000_000..28_100_000).contains(&least), "{least} ns");
+        assert!((29_900_000..=30_000_000).contains(&most), "{most} ns");
     }
 
     #[test]

@@ -224,6 +224,7 @@ impl Run<'_> {
                 detected_timeouts: sums.guest.spurious_timeouts,
                 backoffs: sums.guest.backoffs,
                 duplicate_acks: sums.guest.duplicate_acks,
+                needless_segments: sums.needless_segments,
                 clock_jump_ticks: machine
                     .map_or(0, |machine| self.world.hosts.clock_jump_ticks(machine)),
                 deferred_timers: sums.stalls.deferred_timers,

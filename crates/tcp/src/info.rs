@@ -55,6 +55,9 @@ pub struct Totals {
     pub ecn_cuts: u64,
     /// Duplicate ACKs received.
     pub duplicate_acks: u64,
+    /// Data segments received of which everything had come before: what DSACK would report
+    /// (RFC 2883). Each is answered with an ACK that acknowledges nothing new.
+    pub needless_received: u64,
     /// CE-marked segments received.
     pub ce_received: u64,
 }

@@ -13,6 +13,7 @@ impl Repetition<'_> {
             Event::DetectedTimeouts => stalls.detected_timeouts,
             Event::Backoffs => stalls.backoffs,
             Event::DuplicateAcks => stalls.duplicate_acks,
+            Event::NeedlessSegments => stalls.needless_segments,
             Event::DeferredTimers => stalls.deferred_timers,
             Event::FilteredSamples => stalls.filtered_samples,
         };

@@ -61,6 +61,14 @@ fn check_hypervisor(key: &str, hypervisor: &Hypervisor, experiment: &Experiment)
             "is too short; give 10us at least".into()
         })?;
     }
+    ensure(
+        hypervisor.jitter.0 <= hypervisor.slice.0 / 2,
+        &format!("{key}.jitter"),
+        || {
+            let slice = hypervisor.slice;
+            format!("is more than half of a slice, which is {slice}; make it smaller")
+        },
+    )?;
     ensure(hypervisor.backlog > 0, &format!("{key}.backlog"), || {
         "is 0, and whatever came would be lost; give 1 at least".into()
     })?;

@@ -59,6 +59,8 @@ pub struct Retired {
     pub port_counts: Vec<u64>,
     /// See [`Retired::port_counts`].
     pub receiver_port_counts: Vec<u64>,
+    /// Segments that had reached the receiver before.
+    pub needless_segments: u64,
     /// What stalls did to the guest's ends.
     pub stalls: Counts,
 }
@@ -259,6 +261,7 @@ impl Retired {
         let receiver = hosts.end(slot, Side::Receiver);
         add_totals(&mut self.guest, guest.connection.totals());
         self.delivered_bytes += receiver.connection.totals().delivered_bytes;
+        self.needless_segments += receiver.connection.totals().needless_received;
         if let Some(instruments) = &guest.instruments {
             add_each(&mut self.ack_gaps, instruments.gaps.bins().iter().copied());
         }
