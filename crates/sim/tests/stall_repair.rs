@@ -142,13 +142,15 @@ fn stalls(pvtcp: Option<Policy>) -> Stalls {
 fn what_was_lost_in_a_stall_is_sent_again_by_the_tick_after_waking() {
     let again = format!("seed {SEED}; cargo test -p uc-sim --test stall_repair");
     let (tcp, pvtcp) = (stalls(None), stalls(Some(Policy::paper())));
-    assert!(tcp.lost > 50 && tcp.answered > 50, "{tcp:?}; {again}");
-    assert!(pvtcp.lost > 50 && pvtcp.answered > 50, "{pvtcp:?}; {again}");
+    assert!(tcp.lost > 20 && tcp.answered > 50, "{tcp:?}; {again}");
+    assert!(pvtcp.lost > 20 && pvtcp.answered > 50, "{pvtcp:?}; {again}");
     assert_eq!(tcp.repaired_on_waking, tcp.lost, "{tcp:?}; {again}");
     assert_eq!(tcp.mistaken, tcp.answered, "{tcp:?}; {again}");
     assert_eq!(
         pvtcp.repaired_by_next_tick, pvtcp.lost,
         "{pvtcp:?}; {again}"
     );
+    // Some by duplicate ACKs that had come; the others had to wait for the tick.
+    assert!(pvtcp.repaired_on_waking < pvtcp.lost, "{pvtcp:?}; {again}");
     assert_eq!(pvtcp.mistaken, 0, "{pvtcp:?}; {again}");
 }
