@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
-    let shims =
-        ["src/shim.c", "src/shim_coupling.c", "src/shim_watch.c"].map(|shim| manifest.join(shim));
+    let shims = ["shim", "shim_coupling", "shim_watch", "shim_steal"];
+    let shims = shims.map(|shim| manifest.join(format!("src/{shim}.c")));
     let core = manifest.join("../../core");
     for shim in &shims {
         println!("cargo:rerun-if-changed={}", shim.display());

@@ -7,6 +7,7 @@
 pub mod coupling;
 mod entry;
 mod reason;
+pub mod steal;
 mod sys;
 pub mod watch;
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::application::Application;
 use crate::coupling::{Coupling, CouplingRules};
+use crate::hypervisor::Hypervisor;
 use crate::network::{Queue, Topology};
 use crate::parameters::Parameters;
 use crate::pattern::Pattern;
@@ -29,6 +30,9 @@ pub struct Case {
     /// The queue at this case's bottlenecks; the network's where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
+    /// Whose CPU the receivers share; each has its own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver_hypervisor: Option<Hypervisor>,
     /// What the case's coupled groups are like.
     #[serde(default, skip_serializing_if = "CouplingRules::are_default")]
     pub coupling: CouplingRules,
@@ -87,6 +91,9 @@ pub struct Guests {
     /// The parameters of the start `watch`.
     #[serde(default, skip_serializing_if = "Watch::are_default")]
     pub watch: Watch,
+    /// Whose CPU the guests share; each has its own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<Hypervisor>,
     /// Parallel flows of each guest; one where absent.
     #[serde(default = "one")]
     pub flows: u32,

@@ -5,8 +5,8 @@
 //! check one another.
 //!
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
-//! - [`schema`], [`network`], [`stack`], [`case`], [`stall`], [`parameters`], [`coupling`], [`pattern`],
-//!   [`start_law`], [`application`], [`sweep`], [`arm`]: the file.
+//! - [`schema`], [`network`], [`stack`], [`case`], [`stall`], [`parameters`], [`coupling`], [`hypervisor`],
+//!   [`pattern`], [`start_law`], [`application`], [`sweep`], [`arm`]: the file.
 //! - [`error`]: what can be wrong with a file, with its place and its mend.
 //! - [`record`], [`histogram`]: what was seen in one run.
 //! - [`measure`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed from
@@ -22,6 +22,7 @@ pub mod error;
 pub mod estimate;
 pub mod expect;
 pub mod histogram;
+pub mod hypervisor;
 pub mod measure;
 pub mod measure_error;
 pub mod network;
@@ -53,13 +54,14 @@ pub use error::Error;
 pub use estimate::Estimate;
 pub use expect::{Bound, Claim, Direction, Expectation, Labels};
 pub use histogram::Histogram;
-pub use measure::{Alpha, Measure, QueueUnit, SharedBy};
+pub use hypervisor::{Hypervisor, Migration, Pvtcp, RttFilter};
+pub use measure::{Alpha, Event, Measure, QueueUnit, SharedBy};
 pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, NotEct, Queue, Topology};
 pub use parameters::{Echo, GuestEcn, Parameters, TARGET_MIN};
 pub use pattern::Pattern;
 pub use record::{
-    ACK_GAP_BIN, Completion, FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord,
+    ACK_GAP_BIN, Completion, FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord, Stalls,
 };
 pub use repetition::Repetition;
 pub use schema::Experiment;

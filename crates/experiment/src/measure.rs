@@ -200,6 +200,41 @@ pub enum Measure {
         /// The group.
         of: String,
     },
+    /// Something that happened at the senders of group `of`, counted over its flows; of the *whole*
+    /// run.
+    Events {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+        /// What happened.
+        what: Event,
+    },
+    /// By how many ticks the clock of a guest of group `of` jumped at most; of the *whole* run.
+    ClockJump {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+    },
+    /// The retransmission timeout, backed off, as the samples have it, of all flows together,
+    /// seconds.
+    Rto {
+        /// The case.
+        case: String,
+        /// The group.
+        of: String,
+        /// Of the samples. Default mean.
+        #[serde(default)]
+        statistic: Statistic,
+    },
+    /// What the arm counted under a name, of the *whole* run.
+    Counter {
+        /// The case.
+        case: String,
+        /// A name of the record's `counters`.
+        name: String,
+    },
     /// Gaps of at least `from` and less than `to` between ACKs that reached a sender of group `of`,
     /// summed over its flows.
     AckGaps {
@@ -278,6 +313,10 @@ impl Measure {
             | Measure::Fct { case, .. }
             | Measure::Unfinished { case, .. }
             | Measure::Timeouts { case, .. }
+            | Measure::Events { case, .. }
+            | Measure::ClockJump { case, .. }
+            | Measure::Rto { case, .. }
+            | Measure::Counter { case, .. }
             | Measure::AckGaps { case, .. }
             | Measure::Queue { case, .. }
             | Measure::Marked { case }
@@ -290,6 +329,9 @@ impl Measure {
     pub fn only_on(&self) -> Option<Arm> {
         match self {
             Measure::Timeouts { .. }
+            | Measure::Events { .. }
+            | Measure::ClockJump { .. }
+            | Measure::Rto { .. }
             | Measure::AckGaps { .. }
             | Measure::PacketRtt { .. }
             | Measure::Alpha {
@@ -337,6 +379,9 @@ impl Measure {
             | Measure::Fct { of, .. }
             | Measure::Unfinished { of, .. }
             | Measure::Timeouts { of, .. }
+            | Measure::Events { of, .. }
+            | Measure::ClockJump { of, .. }
+            | Measure::Rto { of, .. }
             | Measure::AckGaps { of, .. } => vec![("of", of)],
             Measure::Jain { of, .. } => of.iter().map(|of| ("of", of.as_str())).collect(),
             Measure::Utilisation { .. }
@@ -344,6 +389,7 @@ impl Measure {
             | Measure::Queue { .. }
             | Measure::Marked { .. }
             | Measure::Lost { .. }
+            | Measure::Counter { .. }
             | Measure::Ratio { .. } => Vec::new(),
         }
     }
@@ -360,6 +406,26 @@ pub enum Alpha {
     Exact,
     /// The guest's own.
     Guest,
+}
+
+/// What a sender goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// Timeouts at which the ACK that they waited for had already come to the sender's machine.
+    SpuriousTimeouts,
+    /// Timeouts that the sender itself found spurious (F-RTO).
+    DetectedTimeouts,
+    /// Timeouts of data that had timed out already.
+    Backoffs,
+    /// Duplicate ACKs.
+    DuplicateAcks,
+    /// Segments that had reached the receiver before.
+    NeedlessSegments,
+    /// Retransmission timers that were put off.
+    DeferredTimers,
+    /// Round-trip times that weren't taken as measured.
+    FilteredSamples,
 }
 
 /// Between whom something is shared.

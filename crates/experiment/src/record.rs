@@ -60,6 +60,9 @@ pub struct FlowRecord {
     /// none if the arm can't tell.
     #[serde(default)]
     pub timeouts: Option<u32>,
+    /// What the sender's timers and clock went through in the whole run; none if the arm can't tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
     /// Gaps between ACKs that reached the sender in the measured part: how many were of
     /// [100·i, 100·(i + 1)) ms, for each i up to the longest. None if the arm can't tell.
     #[serde(default)]
@@ -69,6 +72,30 @@ pub struct FlowRecord {
     /// if the arm can't tell.
     #[serde(default)]
     pub packet_rtt: Option<Histogram>,
+}
+
+/// What came of timeouts, and of a sender's CPU that was taken away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stalls {
+    /// Timeouts at which an acknowledgment of what they waited for had already come to the sender's
+    /// machine, and only its guest hadn't seen it.
+    pub spurious_timeouts: u64,
+    /// Timeouts that the sender itself found spurious (F-RTO).
+    pub detected_timeouts: u64,
+    /// Timeouts of data that had timed out already: the timer's second doubling and later ones.
+    pub backoffs: u64,
+    /// Duplicate ACKs.
+    pub duplicate_acks: u64,
+    /// Segments that had reached the receiver before, each answered with an ACK that the sender gets
+    /// for nothing (what DSACK reports).
+    pub needless_segments: u64,
+    /// By how many ticks the sender's clock jumped at most; 1 without a stall, 0 where there are no
+    /// ticks.
+    pub clock_jump_ticks: u64,
+    /// Timers that were put off.
+    pub deferred_timers: u64,
+    /// Round-trip times that weren't taken as measured.
+    pub filtered_samples: u64,
 }
 
 /// The width of a bin of [`FlowRecord::ack_gaps`].
@@ -121,6 +148,10 @@ pub struct FlowSample {
     /// The guest's own α; none if it runs no DCTCP.
     #[serde(default)]
     pub guest_alpha_q30: Option<u32>,
+    /// The retransmission timeout, backed off (`tcpi_rto`); none if the arm can't tell, or while no
+    /// connection is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rto_us: Option<u32>,
 }
 
 /// The bottleneck's queue at one moment.

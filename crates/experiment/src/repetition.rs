@@ -4,6 +4,7 @@ mod alpha;
 mod bottleneck;
 mod rates;
 mod round_trips;
+mod stalls;
 mod transfers;
 mod windows;
 
@@ -100,6 +101,14 @@ impl<'a> Repetition<'a> {
             } => self.fct(case, of, *statistic, *sizes),
             Measure::Unfinished { case, of, sizes } => self.unfinished(case, of, *sizes),
             Measure::Timeouts { case, of } => self.timeouts(case, of),
+            Measure::Events { case, of, what } => self.events(case, of, *what),
+            Measure::ClockJump { case, of } => self.clock_jump(case, of),
+            Measure::Rto {
+                case,
+                of,
+                statistic,
+            } => self.rto(case, of, *statistic),
+            Measure::Counter { case, name } => self.counter(case, name),
             Measure::AckGaps { case, of, from, to } => self.ack_gaps(case, of, *from, *to),
             Measure::Queue {
                 case,

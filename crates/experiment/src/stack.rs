@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::hypervisor::Pvtcp;
 use crate::units::{Bytes, Nanos};
 
 /// The congestion controls of the simulator's hosts. All but `reno_by_acks` are a kernel's names.
@@ -76,6 +77,10 @@ pub struct Stack {
     /// Holding a runt back while data is in flight (RFC 9293 §3.7.4). Default true. Simulator only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nagle: Option<bool>,
+    /// Whether the window begins anew after a timeout's time without sending (RFC 5681 §4.1;
+    /// `tcp_slow_start_after_idle`). Default true. Simulator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart_after_idle: Option<bool>,
     /// How the window gets to its threshold after a loss or a mark. Default `jump`, as RFC 5681 and
     /// RFC 3168 have it; Linux walks. Simulator only.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,6 +89,9 @@ pub struct Stack {
     /// whatever window it is given. Default false. Simulator only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignores_window: Option<bool>,
+    /// PVTCP, for guests whose CPU is taken away. None where absent. Simulator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pvtcp: Option<Pvtcp>,
 }
 
 impl Default for Stack {
@@ -106,8 +114,10 @@ impl Default for Stack {
             limited_transmit: None,
             receive_buffer: None,
             nagle: None,
+            restart_after_idle: None,
             reduction: None,
             ignores_window: None,
+            pvtcp: None,
         }
     }
 }
@@ -129,8 +139,10 @@ impl Stack {
             ("limited_transmit", self.limited_transmit.is_some()),
             ("receive_buffer", self.receive_buffer.is_some()),
             ("nagle", self.nagle.is_some()),
+            ("restart_after_idle", self.restart_after_idle.is_some()),
             ("reduction", self.reduction.is_some()),
             ("ignores_window", self.ignores_window.is_some()),
+            ("pvtcp", self.pvtcp.is_some()),
         ];
         let set = keys.into_iter().filter(|(_, set)| *set);
         set.map(|(key, _)| key).collect()

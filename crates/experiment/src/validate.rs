@@ -5,6 +5,7 @@ mod arms;
 mod case;
 mod coupling;
 mod expect;
+mod hypervisor;
 mod measure;
 mod network;
 mod parameters;

@@ -58,7 +58,7 @@ fn known(file: &str, from: &str, to: &str) -> BTreeSet<String> {
 }
 
 /// A file, what is replaced in it and by what, to hear the keys of the table under the heading.
-const TABLES: [(&str, &str, &str, &str); 12] = [
+const TABLES: [(&str, &str, &str, &str); 14] = [
     ("The file", GOOD, "settle = \"2s\"", "NOTHING = 1"),
     ("[network]", GOOD, "delay = \"250us\"", "NOTHING = 1"),
     ("[stack.NAME]", GOOD, "sack = false", "NOTHING = 1"),
@@ -71,6 +71,13 @@ const TABLES: [(&str, &str, &str, &str); 12] = [
         "parameters = { NOTHING = 1 }",
     ),
     ("Watch", GOOD, "count = 9", "watch = { NOTHING = 1 }"),
+    (
+        "Hypervisor",
+        GOOD,
+        "count = 9",
+        "hypervisor = { NOTHING = 1 }",
+    ),
+    ("PVTCP", GOOD, "sack = false", "pvtcp = { NOTHING = 1 }"),
     ("[[sweep]]", SWEPT, "labels = ", "NOTHING = "),
     ("[[expect]]", GOOD, "within = ", "NOTHING = "),
     (

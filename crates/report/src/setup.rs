@@ -142,6 +142,7 @@ fn stack(stack: &Stack) -> String {
         ("TLP", Some(stack.early_retransmit)),
         ("limited transmit", stack.limited_transmit),
         ("Nagle's rule", stack.nagle),
+        ("a restart after idle time", stack.restart_after_idle),
     ];
     let named = |on: bool| {
         let names = switches.iter().filter(|(_, is)| *is == Some(on));
@@ -179,6 +180,7 @@ fn stack(stack: &Stack) -> String {
         stack
             .receive_buffer
             .map(|bytes| format!("receive buffer {bytes}")),
+        stack.pvtcp.map(|pvtcp| pvtcp.to_string()),
     ];
     for setting in settings.into_iter().flatten() {
         words.push_str(&format!(", {setting}"));
@@ -198,6 +200,9 @@ fn case(case: &Case) -> String {
     }
     if let Some(law) = case.receiver_law {
         words.push_str(&format!("; {} on the receivers' ports", law_words(law)));
+    }
+    if let Some(hypervisor) = &case.receiver_hypervisor {
+        words.push_str(&format!("; receivers {hypervisor}"));
     }
     words
 }
@@ -245,11 +250,13 @@ fn guests(guests: &Guests) -> String {
     let stop = guests
         .stop
         .map_or_else(String::new, |stop| format!(", stopping at {stop}"));
+    let hypervisor = guests.hypervisor.as_ref();
+    let shared = hypervisor.map_or_else(String::new, |hypervisor| format!(", {hypervisor}"));
     let pattern = guests.pattern.as_ref().map_or_else(String::new, pattern);
     let carries = application(&guests.application);
     let number = count(guests.count as usize, "guest");
     format!(
-        "{}: {number}{flows}{host}{place}, stack {}{law}{carries}{pattern}{start}{stop}",
+        "{}: {number}{flows}{host}{place}, stack {}{law}{shared}{carries}{pattern}{start}{stop}",
         guests.name, guests.stack
     )
 }

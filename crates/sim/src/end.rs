@@ -1,9 +1,10 @@
 //! One end of one connection in its place: what it sends to whom, and what is waited for.
 
 use uc_net::{HostId, Nanos, Network};
-use uc_tcp::{Connection, Segment};
+use uc_tcp::{Connection, RttSample, Segment};
 
 use crate::coupling::{Coupled, Couplings};
+use crate::hypervisor::Resident;
 use crate::instruments::{Instruments, PacketRtts};
 use crate::packet::{Address, Packet};
 use crate::port::Port;
@@ -55,6 +56,8 @@ pub struct End {
     pub shares: Option<Box<Coupled>>,
     /// Its part in how the flow starts, where that is `watch`.
     pub start: Option<Box<StartEnd>>,
+    /// Its part in a virtual machine; none on a host with a core of its own.
+    pub resident: Option<Box<Resident>>,
     /// What is measured; at guests.
     pub instruments: Option<Box<Instruments>>,
     stage: Stage,
@@ -74,6 +77,7 @@ impl End {
             coupled: None,
             shares: None,
             start: None,
+            resident: None,
             instruments: None,
             stage: Stage::Opening,
             watched_bytes: 0,
@@ -129,21 +133,48 @@ impl End {
         rtts: &mut PacketRtts,
         couplings: &mut Couplings,
     ) {
-        if let Some(port) = &mut self.port {
-            let shares = &mut self.shares;
-            let reason = port.to_guest_of(now, &mut segment, &mut |report| {
-                couplings.share(shares.as_mut()?, report, now)
-            });
-            if reason.drops() {
-                return;
-            }
+        if !self.arrive(now, &mut segment, couplings) {
+            return;
         }
-        if let Some(instruments) = &mut self.instruments {
-            let (flow, port) = (self.route.flow, self.port.as_ref());
-            instruments.arrived(now, &segment, port, |rtt| rtts.record(flow, rtt));
-        }
+        self.observe(now, &segment, rtts);
         let (connection, mut out) = self.wire(now, network, rtts.is_on());
         connection.receive(now, &segment, &mut out);
+    }
+
+    /// A packet arrives at its port. Whether it goes on to the guest.
+    #[inline]
+    pub fn arrive(&mut self, now: Nanos, segment: &mut Segment, couplings: &mut Couplings) -> bool {
+        let Some(port) = &mut self.port else {
+            return true;
+        };
+        let shares = &mut self.shares;
+        let reason = port.to_guest_of(now, segment, &mut |report| {
+            couplings.share(shares.as_mut()?, report, now)
+        });
+        !reason.drops()
+    }
+
+    /// The guest takes a packet that has passed the port; the round-trip time that it may show
+    /// counts as `sample` says.
+    pub fn take(
+        &mut self,
+        now: Nanos,
+        segment: &Segment,
+        sample: RttSample,
+        network: &mut Network<Packet>,
+        rtts: &mut PacketRtts,
+    ) {
+        self.observe(now, segment, rtts);
+        let (connection, mut out) = self.wire(now, network, rtts.is_on());
+        connection.receive_judged(now, segment, sample, &mut out);
+    }
+
+    #[inline]
+    fn observe(&mut self, now: Nanos, segment: &Segment, rtts: &mut PacketRtts) {
+        if let Some(instruments) = &mut self.instruments {
+            let (flow, port) = (self.route.flow, self.port.as_ref());
+            instruments.arrived(now, segment, port, |rtt| rtts.record(flow, rtt));
+        }
     }
 
     /// Lets the connection do something that may make it send. `is_timed`: whether the packets'

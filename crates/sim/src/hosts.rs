@@ -6,12 +6,13 @@
 
 mod connections;
 mod coupled;
+mod machines;
 mod starting;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use uc_net::random::Stream;
-use uc_net::{Ecn, Nanos, Network};
+use uc_net::{Ecn, HostId, Nanos, Network};
 use uc_tcp::{Options, Segment};
 
 use crate::coupling::Couplings;
@@ -22,6 +23,8 @@ use crate::packet::{Address, Packet};
 use crate::scenario::Scenario;
 use crate::start::Starts;
 use crate::timers::{TimerId, Timers};
+
+use machines::Machines;
 
 /// Events at one moment, beyond which time is held to stand still: 256 for each of the connections
 /// that there can be.
@@ -65,6 +68,9 @@ enum Owner {
     End(usize),
     Flow(usize),
     Start(usize),
+    Core(usize),
+    /// A machine's number, and whether its move begins or is over.
+    Migration(usize, bool),
 }
 
 /// The network, the ends of all connections, and the timers.
@@ -85,6 +91,8 @@ pub struct Hosts {
     rtts: PacketRtts,
     couplings: Couplings,
     starts: Starts,
+    machines: Machines,
+    receiver_machines: BTreeMap<HostId, usize>,
 }
 
 impl Hosts {
@@ -97,12 +105,14 @@ impl Hosts {
         check_routes(scenario, &network)?;
         let mut timers = Timers::default();
         let wakes: Vec<TimerId> = scenario.flows.iter().map(|_| timers.add()).collect();
+        let mut owners: Vec<Owner> = (0..scenario.flows.len()).map(Owner::Flow).collect();
+        let machines = Machines::new(scenario, &mut timers, &mut owners);
         Ok(Hosts {
             network,
             ends: Vec::new(),
             free: Vec::new(),
             timers,
-            owners: (0..scenario.flows.len()).map(Owner::Flow).collect(),
+            owners,
             wakes,
             notices: VecDeque::new(),
             initial_sequence: Stream::new(scenario.seed, "hosts/iss"),
@@ -113,6 +123,8 @@ impl Hosts {
             rtts: PacketRtts::default(),
             couplings: Couplings::new(&scenario.groups),
             starts: Starts::new(scenario.seed),
+            machines,
+            receiver_machines: scenario.consolidation.receivers.clone(),
         })
     }
 
@@ -180,6 +192,9 @@ impl Hosts {
         if end.start.is_some() && self.start_hears(place, packet) {
             return None;
         }
+        if self.ends[place].resident.is_some() {
+            return self.deliver_to_machine(*packet);
+        }
         let end = &mut self.ends[place];
         let (network, rtts) = (&mut self.network, &mut self.rtts);
         end.receive(self.now, packet.segment, network, rtts, &mut self.couplings);
@@ -223,7 +238,12 @@ impl Hosts {
                 self.start_rings(place);
                 return None;
             }
+            Owner::Core(core) => return self.turn(core),
+            Owner::Migration(number, begins) => return self.migrate(number, timer, begins),
         };
+        if let Some(resident) = &self.ends[place].resident {
+            return self.ring_on_machine(place, resident.machine);
+        }
         let end = &mut self.ends[place];
         let now = self.now;
         if end.connection.deadline().is_some_and(|at| at <= now) {

@@ -9,13 +9,15 @@
 //! 1. [`port`]: the C core on a guest's port.
 //! 2. [`packet`], [`end`], [`timers`], [`hosts`]: connections on the network under one clock; what
 //!    [`instruments`] see at a sender ([`packet_times`], [`exact`]).
-//!    [`coupling`]: guests that share a window. [`start`]: how flows begin.
+//!    [`coupling`]: guests that share a window. [`start`]: how flows begin. [`hypervisor`]: guests that
+//!    share a processor core.
 //! 3. [`scenario`], [`app`], [`world`]: what the flows carry.
-//! 4. [`stack`], [`placement`], [`layout`], [`membership`], [`epochs`],
-//!    [`plan`]: from an experiment to a scenario.
+//! 4. [`stack`], [`placement`], [`layout`], [`membership`], [`consolidation`], [`epochs`], [`plan`]: from
+//!    an experiment to a scenario.
 //! 5. [`sampler`], [`unfinished`], [`run`]: from a run to its record.
 
 pub mod app;
+pub mod consolidation;
 pub mod coupling;
 pub mod draw;
 pub mod end;
@@ -23,6 +25,7 @@ pub mod epochs;
 pub mod error;
 pub mod exact;
 pub mod hosts;
+pub mod hypervisor;
 pub mod instruments;
 pub mod layout;
 pub mod membership;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use uc_core::{Policy, consts};
 use uc_experiment::{
-    Case, Echo, Experiment, GuestEcn, Guests, Law, Parameters, Profile, Stack, StartLaw,
+    Case, Echo, Experiment, GuestEcn, Guests, Hypervisor, Law, Parameters, Profile, Stack, StartLaw,
 };
 use uc_net::random::Stream;
 use uc_net::{HostId, LinkId, Nanos, Node, Topology};
 
+use crate::consolidation::{Consolidator, Virtual, pvtcp_policy};
 use crate::epochs;
 use crate::error::SimError;
 use crate::layout::{Layout, layout};
@@ -69,19 +70,23 @@ impl Plan {
         }
         let hosts = Placement::new(experiment, case)?;
         let network = layout(&experiment.network_of(case), &hosts.places)?;
+        let receiver_stack = experiment.receiver_stack(case);
         let mut planner = Planner {
             experiment,
             network: &network,
             receiver_config: Arc::new(config(
                 "server",
-                &experiment.receiver_stack(case),
+                &receiver_stack,
                 experiment.network.family,
             )?),
             receiver_policy: case.receiver_law.map(receiver_policy),
+            receiver_hypervisor: case.receiver_hypervisor.as_ref(),
+            receiver_pvtcp: receiver_stack.pvtcp.as_ref().map(pvtcp_policy),
             starts: Stream::new(seed, "traffic/start"),
             pattern: Stream::new(seed, "traffic/pattern"),
             epochs: Stream::new(seed, "traffic/epochs"),
             memberships: Memberships::new(&case.coupling),
+            consolidator: Consolidator::new(seed),
             flows: Vec::new(),
             labels: Vec::new(),
         };
@@ -90,6 +95,7 @@ impl Plan {
         }
         let (flows, labels) = (planner.flows, planner.labels);
         let groups = planner.memberships.into_groups();
+        let consolidation = planner.consolidator.into_consolidation();
         let mut bottlenecks = network.bottlenecks;
         keep_used(&mut bottlenecks, &network.topology, &flows);
         Ok(Plan {
@@ -99,6 +105,7 @@ impl Plan {
                 ip_header_bytes: experiment.network.family.header_bytes(),
                 flows,
                 groups,
+                consolidation,
             },
             labels,
             bottlenecks,
@@ -126,12 +133,15 @@ struct Planner<'a> {
     network: &'a Layout,
     receiver_config: Arc<uc_tcp::Config>,
     receiver_policy: Option<Policy>,
+    receiver_hypervisor: Option<&'a Hypervisor>,
+    receiver_pvtcp: Option<uc_core::steal::Policy>,
     starts: Stream,
     /// What patterns leave to chance.
     pattern: Stream,
     /// What epochs do.
     epochs: Stream,
     memberships: Memberships<'a>,
+    consolidator: Consolidator,
     flows: Vec<FlowPlan>,
     labels: Vec<Label>,
 }
@@ -163,6 +173,12 @@ impl<'a> Planner<'a> {
             .start_law
             .map(|StartLaw::Watch| start_policy(&group.watch, &self.experiment.network));
         let mut turns = epochs::turns(group, &mut self.epochs).into_iter();
+        let hypervisor = group.hypervisor.as_ref();
+        let first_machine = hypervisor.map(|hypervisor| {
+            let count = hosts.len() as u32;
+            self.consolidator.add_group(&group.name, count, hypervisor)
+        });
+        let pvtcp = stack.pvtcp.as_ref().map(pvtcp_policy);
         for (guest, &host) in hosts.iter().enumerate() {
             let coupling = group.coupling.as_ref();
             let membership = coupling.map(|coupling| self.memberships.join(coupling));
@@ -174,16 +190,25 @@ impl<'a> Planner<'a> {
                 let topology = self.experiment.network.topology;
                 let receivers = receivers(group, topology, host, &mut self.pattern)?;
                 let receivers = receivers.iter().map(|&place| self.network.receivers[place]);
+                let receivers: Vec<HostId> = receivers.collect();
+                if let Some(hypervisor) = self.receiver_hypervisor {
+                    self.consolidator.add_receivers(&receivers, hypervisor);
+                }
                 self.flows.push(FlowPlan {
                     name: format!("{}[{index}]", group.name),
                     guest: self.network.guests[host],
-                    receivers: receivers.collect(),
+                    receivers,
                     guest_config: Arc::clone(&guest_config),
                     receiver_config: Arc::clone(&self.receiver_config),
                     policy,
                     receiver_policy: self.receiver_policy,
                     start_policy,
                     membership,
+                    virtual_part: Virtual {
+                        machine: first_machine.map(|first| first + guest),
+                        pvtcp,
+                        receiver_pvtcp: self.receiver_pvtcp,
+                    },
                     start,
                     stop: group.stop.map(|stop| Nanos(stop.0)),
                     application: Application::of(group, number, turns),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use uc_core::Reason;
-use uc_experiment::{Case, Experiment, FlowRecord, Histogram, LinkTotals, QueueSample, RunRecord};
+use uc_experiment::{
+    Case, Experiment, FlowRecord, Histogram, LinkTotals, QueueSample, RunRecord, Stalls,
+};
 use uc_net::{LinkId, Nanos};
 
 use crate::error::SimError;
@@ -175,10 +177,13 @@ impl Run<'_> {
         links
     }
 
-    /// Segments by the reasons of the ports, as `port_…` and `receiver_port_…`, and flows that are
-    /// not done, as `unfinished_…`.
+    /// Segments by the reasons of the ports, as `port_…` and `receiver_port_…`, flows that are not
+    /// done, as `unfinished_…`, and what hypervisors did, as `hypervisor_…`.
     fn counters(&self) -> BTreeMap<String, u64> {
         let mut counters = BTreeMap::new();
+        for (name, count) in self.world.hosts.hypervisor_counts() {
+            counters.insert(name.to_owned(), count);
+        }
         let starts = self.world.hosts.start_counts();
         if starts.is_used() {
             let named = starts.named().map(|(name, count)| (name.to_owned(), count));
@@ -218,6 +223,18 @@ impl Run<'_> {
                 .map_or(0, |last| last + 1);
             gaps.truncate(used);
             record.ack_gaps = Some(gaps);
+            let machine = flow.plan().virtual_part.machine;
+            record.stalls = Some(Stalls {
+                spurious_timeouts: sums.stalls.spurious_timeouts,
+                detected_timeouts: sums.guest.spurious_timeouts,
+                backoffs: sums.guest.backoffs,
+                duplicate_acks: sums.guest.duplicate_acks,
+                needless_segments: sums.needless_segments,
+                clock_jump_ticks: machine
+                    .map_or(0, |machine| self.world.hosts.clock_jump_ticks(machine)),
+                deferred_timers: sums.stalls.deferred_timers,
+                filtered_samples: sums.stalls.filtered_samples,
+            });
             let rtts = self.world.hosts.packet_rtts(number);
             record.packet_rtt = rtts.map(Histogram::trimmed);
         }

@@ -46,6 +46,7 @@ fn sample(hosts: &Hosts, flow: &Flow) -> FlowSample {
         shadow_alpha_q30: shadow.and_then(shadow_alpha_q30),
         exact_alpha_q30: guest.and_then(exact_alpha_q30),
         guest_alpha_q30: guest.filter(|_| is_dctcp).map(|_| info.alpha_q10 << 20),
+        rto_us: guest.map(|_| u32::try_from(info.rto.0 / 1_000).unwrap_or(u32::MAX)),
     }
 }
 

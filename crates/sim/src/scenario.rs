@@ -9,6 +9,7 @@ use uc_experiment::{Guests, Pattern};
 use uc_net::{HostId, Nanos, Topology};
 use uc_tcp::Config;
 
+use crate::consolidation::{Consolidation, Virtual};
 use crate::membership::{CoupledGroup, Membership};
 
 /// What a receiver sends to ask for a block of an incast: a small query.
@@ -27,6 +28,8 @@ pub struct Scenario {
     pub flows: Vec<FlowPlan>,
     /// The groups whose flows share a window.
     pub groups: Vec<CoupledGroup>,
+    /// Which of the hosts are virtual machines that share processor cores.
+    pub consolidation: Consolidation,
 }
 
 /// One flow: a guest, its receivers, and what passes between them. The guest opens the connection
@@ -52,6 +55,8 @@ pub struct FlowPlan {
     pub start_policy: Option<StartPolicy>,
     /// Its place in the coupled groups; none for one that keeps its own window.
     pub membership: Option<Membership>,
+    /// Its ends' part in virtual machines.
+    pub virtual_part: Virtual,
     /// When it begins.
     pub start: Nanos,
     /// When a bulk flow ends; with the run where absent.

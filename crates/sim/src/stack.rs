@@ -87,6 +87,9 @@ pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimEr
             Some(Reduction::Jump) => uc_tcp::Reduction::Jump,
             Some(Reduction::Proportional) => uc_tcp::Reduction::Proportional,
         },
+        restart_after_idle: stack
+            .restart_after_idle
+            .unwrap_or(default.restart_after_idle),
         ignores_receive_window: stack.ignores_window.unwrap_or(false),
         ..default
     })

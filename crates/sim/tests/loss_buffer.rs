@@ -100,6 +100,7 @@ fn scenario(law: Law, loss_ppm: u32, buffer_quarters: u64) -> Scenario {
         topology: star.topology,
         ip_header_bytes: 20,
         groups: Vec::new(),
+        consolidation: uc_sim::consolidation::Consolidation::default(),
         flows: vec![FlowPlan {
             name: "flow".to_owned(),
             guest: HostId(0),
@@ -110,6 +111,7 @@ fn scenario(law: Law, loss_ppm: u32, buffer_quarters: u64) -> Scenario {
             receiver_policy: None,
             start_policy: None,
             membership: None,
+            virtual_part: uc_sim::consolidation::Virtual::default(),
             stop: None,
             start: Nanos::ZERO,
             application: Application::Bulk,

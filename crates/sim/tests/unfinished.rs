@@ -25,6 +25,7 @@ fn scenario(topology: Topology, receiver: Config) -> Scenario {
         topology,
         ip_header_bytes: 20,
         groups: Vec::new(),
+        consolidation: uc_sim::consolidation::Consolidation::default(),
         flows: vec![FlowPlan {
             name: "only[0]".into(),
             guest: HostId(0),
@@ -35,6 +36,7 @@ fn scenario(topology: Topology, receiver: Config) -> Scenario {
             receiver_policy: None,
             start_policy: None,
             membership: None,
+            virtual_part: uc_sim::consolidation::Virtual::default(),
             stop: None,
             start: Nanos::ZERO,
             application: Application::Transfer {

@@ -45,6 +45,7 @@ impl Connection {
         let place = self.receiver.place(segment.seq);
         let bytes = segment.sequence_bytes();
         if !self.passes(place, segment) {
+            self.count_needless(place, segment);
             // something to acknowledge again, but nothing answers a reset
             if (bytes > 0 || segment.has(flags::SYN)) && !segment.has(flags::RST) {
                 self.emit_ack(now, out);
@@ -71,6 +72,12 @@ impl Connection {
             self.receive_data(now, place, segment, out);
         }
         self.flush(now, out);
+    }
+
+    #[inline]
+    fn count_needless(&mut self, place: u64, segment: &Segment) {
+        let is_needless = self.receiver.has_all(place, segment.payload_bytes);
+        self.sender.totals.needless_received += u64::from(is_needless);
     }
 
     /// Is it acceptable, and not an old duplicate (RFC 7323 §5.3)? An ACK without payload is used
@@ -133,6 +140,7 @@ impl Connection {
             self.sender.totals.ce_received += u64::from(segment.ecn == Ecn::Ce);
             self.receiver.take_mark(segment);
         }
+        self.count_needless(place, segment);
         let delivered = self.receiver.take_data(now, place, segment);
         self.sender.totals.delivered_bytes += u64::from(delivered);
         if self.receiver.due == Due::Alone {

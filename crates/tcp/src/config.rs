@@ -115,6 +115,18 @@ pub enum Reduction {
     Proportional,
 }
 
+/// What a round-trip time counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RttSample {
+    /// RFC 6298 (2.2) and (2.3).
+    #[default]
+    Measured,
+    /// The smoothed one is taken in its place, or nothing before there is one.
+    Smoothed,
+    /// Nothing is taken; that there was an answer ends the backoff all the same.
+    Ignored,
+}
+
 /// The answer to a timeout that F-RTO finds spurious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpuriousTimeout {

@@ -111,14 +111,17 @@ impl Connection {
 
     /// The moment of `deadline` has come (or is past).
     pub fn expire(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
-        if self
-            .receiver
-            .deadline
-            .is_some_and(|deadline| deadline <= now)
-        {
+        self.expire_due(now, now, out);
+    }
+
+    /// The same for timers that were due at `due` or before: of a host whose clock shows that when
+    /// it is `now`.
+    pub fn expire_due(&mut self, due: Nanos, now: Nanos, out: &mut impl FnMut(Segment)) {
+        let is_due = |deadline: Option<Nanos>| deadline.is_some_and(|deadline| deadline <= due);
+        if is_due(self.receiver.deadline) {
             self.receiver.expire();
         }
-        if self.sender.deadline.is_some_and(|deadline| deadline <= now) {
+        if is_due(self.sender.deadline) {
             match self.state {
                 State::SynSent | State::SynReceived => self.syn_timeout(now, out),
                 _ => self.sender.expire(now),

@@ -46,12 +46,18 @@ pub struct Totals {
     pub timeouts: u64,
     /// Of these, found spurious by F-RTO.
     pub spurious_timeouts: u64,
+    /// Of all timeouts, those of data that had timed out already: the timer's second doubling and
+    /// those after it.
+    pub backoffs: u64,
     /// Entries into fast recovery.
     pub fast_recoveries: u64,
     /// Reductions on ECE.
     pub ecn_cuts: u64,
     /// Duplicate ACKs received.
     pub duplicate_acks: u64,
+    /// Data segments received of which everything had come before: what DSACK would report
+    /// (RFC 2883). Each is answered with an ACK that acknowledges nothing new.
+    pub needless_received: u64,
     /// CE-marked segments received.
     pub ce_received: u64,
 }

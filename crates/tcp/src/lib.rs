@@ -8,7 +8,8 @@
 //! Read in this order: [`segment`], [`config`], [`connection`] with `handshake`, `arrival` and
 //! `emission`; the receiving half (`receiver`, `reassembly`); the sending half (`sender`, `output`,
 //! `acks`, `rto`, `send_times`, `recovery`, `scoreboard`, `sack_recovery`, `prr`, `frto`); then
-//! [`congestion`], and [`overrule`] for windows that others have a word in.
+//! [`congestion`], [`overrule`] for windows that others have a word in, and `stall` for hosts whose CPU
+//! is taken away.
 
 mod acks;
 mod arrival;
@@ -33,8 +34,9 @@ pub mod segment;
 mod send_times;
 mod sender;
 mod seq;
+mod stall;
 
-pub use config::{Config, CongestionControl, Reduction, RtoMin, SpuriousTimeout};
+pub use config::{Config, CongestionControl, Reduction, RtoMin, RttSample, SpuriousTimeout};
 pub use connection::Connection;
 pub use info::{Info, Totals};
 pub use segment::{Options, SackBlocks, Segment, flags};

@@ -18,6 +18,12 @@ impl Reassembly {
         self.held.is_empty()
     }
 
+    /// All of it has come.
+    pub(crate) fn holds(&self, from: u64, to: u64) -> bool {
+        let around = self.held.covering(from);
+        around.is_some_and(|(_, end)| to <= end)
+    }
+
     /// A segment beyond the next byte expected.
     pub(crate) fn hold(&mut self, from: u64, to: u64) {
         self.held.insert(from, to);

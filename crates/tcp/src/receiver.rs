@@ -182,6 +182,12 @@ impl Receiver {
         seq + sequence_bytes > self.nxt && (seq < edge || seq == self.nxt)
     }
 
+    /// Everything that a segment carries has come before (RFC 2883's duplicate segments).
+    pub(crate) fn has_all(&self, seq: u64, payload_bytes: u16) -> bool {
+        let end = seq + u64::from(payload_bytes);
+        payload_bytes > 0 && (end <= self.nxt || (seq > self.nxt && self.held.holds(seq, end)))
+    }
+
     /// Payload or FIN that is acceptable; how much of it is in order for the application.
     #[inline]
     pub(crate) fn take_data(&mut self, now: Nanos, seq: u64, segment: &Segment) -> u32 {

@@ -89,6 +89,7 @@ impl Sender {
         }
         self.totals.timeouts += 1;
         self.count_timeout(now);
+        self.totals.backoffs += u64::from(self.rto.backoff() > 1);
         self.begin_frto();
         // RFC 5681 §3.1: a segment that times out again doesn't lower ssthresh again
         if !self.timer_resent {

@@ -2,7 +2,7 @@
 
 use uc_net::Nanos;
 
-use crate::config::{Config, RtoMin};
+use crate::config::{Config, RtoMin, RttSample};
 
 /// RFC 6298 (5.7): the timeout for data after a SYN that had to be sent again.
 const AFTER_LOST_SYN: Nanos = Nanos::from_secs(3);
@@ -24,6 +24,8 @@ pub(crate) struct Rto {
     /// Held against the variation alone; the grain where that has no least of its own (2.3).
     variation_min_ns: u64,
     max_ns: u64,
+    /// What the next samples count for.
+    sample: RttSample,
 }
 
 impl Rto {
@@ -42,11 +44,26 @@ impl Rto {
             min_ns: min_ns.min(config.rto_max.0),
             variation_min_ns: variation_min_ns.max(config.rto_granularity.0),
             max_ns: config.rto_max.0,
+            sample: RttSample::Measured,
         }
+    }
+
+    /// From now on samples count for this.
+    pub(crate) fn judge(&mut self, sample: RttSample) {
+        self.sample = sample;
     }
 
     /// A round-trip time that Karn's rule allows (RFC 6298 §3).
     pub(crate) fn sample(&mut self, rtt: Nanos) {
+        let rtt = match self.sample {
+            RttSample::Measured => Some(rtt),
+            RttSample::Smoothed => self.srtt(),
+            RttSample::Ignored => None,
+        };
+        let Some(rtt) = rtt else {
+            self.confirm();
+            return;
+        };
         let rtt_ns = rtt.0.max(1);
         if self.srtt_x8_ns == 0 {
             self.srtt_x8_ns = rtt_ns * 8; // (2.2)
@@ -83,6 +100,11 @@ impl Rto {
         self.confirm();
     }
 
+    /// How often in a row.
+    pub(crate) fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
     /// The timeout, backed off.
     pub(crate) fn current(&self) -> Nanos {
         Nanos(self.current_ns)
@@ -97,7 +119,7 @@ impl Rto {
 #[cfg(test)]
 mod tests {
     use super::Rto;
-    use crate::config::{Config, RtoMin};
+    use crate::config::{Config, RtoMin, RttSample};
     use uc_net::Nanos;
 
     fn estimator() -> Rto {
@@ -126,6 +148,32 @@ mod tests {
         // RTTVAR = 3/4 · 50 + 1/4 · 80 = 57.5; SRTT = 7/8 · 100 + 1/8 · 180 = 110
         assert_eq!(rto.srtt(), Some(Nanos::from_millis(110)));
         assert_eq!(rto.current(), Nanos::from_millis(340));
+    }
+
+    #[test]
+    fn a_sample_that_counts_as_the_smoothed_one_leaves_it_and_lets_the_variation_fall() {
+        let mut rto = estimator();
+        rto.judge(RttSample::Smoothed);
+        rto.sample(Nanos::from_millis(700));
+        assert_eq!(rto.srtt(), None, "nothing to take in its place");
+        rto.judge(RttSample::Measured);
+        rto.sample(Nanos::from_millis(100));
+        rto.judge(RttSample::Smoothed);
+        rto.sample(Nanos::from_millis(700));
+        // RTTVAR = 3/4 · 50 + 1/4 · 0 = 37.5
+        assert_eq!(rto.srtt(), Some(Nanos::from_millis(100)));
+        assert_eq!(rto.current(), Nanos::from_millis(250));
+    }
+
+    #[test]
+    fn a_sample_that_counts_for_nothing_ends_the_backoff_and_nothing_else() {
+        let mut rto = estimator();
+        rto.sample(Nanos::from_millis(100));
+        rto.back_off();
+        rto.judge(RttSample::Ignored);
+        rto.sample(Nanos::from_millis(700));
+        assert_eq!(rto.srtt(), Some(Nanos::from_millis(100)));
+        assert_eq!(rto.current(), Nanos::from_millis(300));
     }
 
     #[test]

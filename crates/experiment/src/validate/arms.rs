@@ -172,11 +172,18 @@ fn check_real(experiment: &Experiment) -> Result<(), Only> {
 }
 
 fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
+    if case.receiver_hypervisor.is_some() {
+        let key = format!("{key}.receiver_hypervisor");
+        return Err(only(key, "receiver_hypervisor", Arm::Sim));
+    }
     for (i, guests) in case.guests.iter().enumerate() {
         let key = format!("{key}.guests.{i}");
         if guests.application != Application::Bulk && !is_web(guests) {
             let what = format!("the application {}", guests.application.name());
             return Err(only(format!("{key}.application"), &what, Arm::Sim));
+        }
+        if guests.hypervisor.is_some() {
+            return Err(only(format!("{key}.hypervisor"), "hypervisor", Arm::Sim));
         }
         let without_port = guests.law.is_none() || case.receiver_law.is_none();
         if guests.start_law.is_some() && without_port {

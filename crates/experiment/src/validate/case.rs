@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::application::check_application;
 use super::coupling::check_coupling;
+use super::hypervisor::check_hypervisors;
 use super::network::check_queue;
 use super::parameters::check_parameters;
 use super::pattern::check_pattern;
@@ -76,6 +77,7 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
         check_messages(&key, messages_sum, guests)?;
     }
     check_coupling(key, case)?;
+    check_hypervisors(key, case, experiment)?;
     let at_most = |sum: u32, most: u32, what: &str| {
         ensure(sum <= most, &format!("{key}.guests"), || {
             format!("{sum} {what} in one case; give at most {most}")

@@ -75,6 +75,7 @@ impl Field {
             receiver_policy: None,
             start_policy: None,
             membership: None,
+            virtual_part: uc_sim::consolidation::Virtual::default(),
             stop: None,
             start: Nanos(starts.below(self.start_spread.0)),
             application: Application::Bulk,
@@ -85,6 +86,7 @@ impl Field {
             topology: dumbbell.topology,
             ip_header_bytes: 20,
             groups: Vec::new(),
+            consolidation: uc_sim::consolidation::Consolidation::default(),
         };
         Ok((scenario, dumbbell.forward))
     }

@@ -15,6 +15,7 @@ use uc_tcp::Totals;
 
 use crate::error::SimError;
 use crate::hosts::{Hosts, Notice, Side, Slot};
+use crate::hypervisor::Counts;
 use crate::scenario::{Application, FlowPlan, Scenario};
 
 use exchange::{Barrier, Dialogue};
@@ -61,6 +62,10 @@ pub struct Retired {
     pub port_counts: Vec<u64>,
     /// See [`Retired::port_counts`].
     pub receiver_port_counts: Vec<u64>,
+    /// Segments that had reached the receiver before.
+    pub needless_segments: u64,
+    /// What stalls did to the guest's ends.
+    pub stalls: Counts,
 }
 
 impl Flow {
@@ -281,8 +286,12 @@ impl Retired {
         let receiver = hosts.end(slot, Side::Receiver);
         add_totals(&mut self.guest, guest.connection.totals());
         self.delivered_bytes += receiver.connection.totals().delivered_bytes;
+        self.needless_segments += receiver.connection.totals().needless_received;
         if let Some(instruments) = &guest.instruments {
             add_each(&mut self.ack_gaps, instruments.gaps.bins().iter().copied());
+        }
+        if let Some(resident) = &guest.resident {
+            self.stalls.add(resident.counts());
         }
         if let Some(port) = &guest.port {
             add_each(&mut self.port_counts, port.counts().map(|(_, count)| count));
@@ -315,6 +324,7 @@ pub fn add_totals(sum: &mut Totals, more: &Totals) {
     sum.retransmits += more.retransmits;
     sum.timeouts += more.timeouts;
     sum.spurious_timeouts += more.spurious_timeouts;
+    sum.backoffs += more.backoffs;
     sum.fast_recoveries += more.fast_recoveries;
     sum.ecn_cuts += more.ecn_cuts;
     sum.duplicate_acks += more.duplicate_acks;

@@ -8,9 +8,12 @@ use uc_net::{HostId, LinkId, LinkReport, Nanos};
 use uc_tcp::{Config, Connection};
 
 use super::{Hosts, Owner, Side, Slot};
+use crate::consolidation::Virtual;
 use crate::coupling::Coupled;
 use crate::end::{End, Route, Stage};
 use crate::error::SimError;
+use crate::hypervisor::Resident;
+use crate::hypervisor::machine::Deed;
 use crate::instruments::Instruments;
 use crate::packet::{Address, CONNECTIONS_MAX};
 use crate::port::Port;
@@ -48,7 +51,7 @@ impl Hosts {
                 self.ends[place] = end;
             }
         }
-        self.act(slot, opener, |tcp, now, out| tcp.open(now, out));
+        self.act(slot.end(opener), Deed::Open);
         Ok(slot)
     }
 
@@ -90,6 +93,8 @@ impl Hosts {
             let timer = self.start_timer(slot.end(Side::Guest));
             Box::new(StartEnd::sending(policy, timer))
         });
+        let Virtual { machine, pvtcp, .. } = plan.virtual_part;
+        end.resident = self.resident(slot.end(Side::Guest), machine, pvtcp);
         end
     }
 
@@ -118,7 +123,21 @@ impl Hosts {
             let timer = self.start_timer(place);
             Box::new(StartEnd::receiving(policy, timer))
         });
+        let machine = self.receiver_machines.get(&receiver).copied();
+        end.resident = self.resident(place, machine, plan.virtual_part.receiver_pvtcp);
         end
+    }
+
+    /// An end's part in a virtual machine, if its host is one.
+    fn resident(
+        &mut self,
+        place: usize,
+        machine: Option<usize>,
+        pvtcp: Option<uc_core::steal::Policy>,
+    ) -> Option<Box<Resident>> {
+        let machine = machine?;
+        self.machines.all.get_mut(machine)?.members.insert(place);
+        Some(Box::new(Resident::new(machine, pvtcp)))
     }
 
     /// An end on the first of two hosts, whose peer is on the other.
@@ -149,17 +168,17 @@ impl Hosts {
 
     /// `bytes` more for this side to send; the largest number: without end.
     pub fn write(&mut self, slot: Slot, side: Side, bytes: u64) {
-        self.act(slot, side, |tcp, now, out| tcp.write(now, bytes, out));
+        self.act(slot.end(side), Deed::Write(bytes));
     }
 
     /// This side has written all that it ever will.
     pub fn finish(&mut self, slot: Slot, side: Side) {
-        self.act(slot, side, |tcp, now, out| tcp.finish(now, out));
+        self.act(slot.end(side), Deed::Finish);
     }
 
     /// This side's application takes back what was not sent yet, and writes no more.
     pub fn stop(&mut self, slot: Slot, side: Side) {
-        self.act(slot, side, |tcp, now, out| tcp.stop(now, out));
+        self.act(slot.end(side), Deed::Stop);
     }
 
     /// Has [`Notice::Reached`] told once `bytes` in all have been delivered to this side.
@@ -189,23 +208,6 @@ impl Hosts {
     /// Has [`Notice::Wake`] told of this flow at `at`, and at no other time asked for before.
     pub fn wake(&mut self, flow: usize, at: Nanos) {
         self.timers.set(self.wakes[flow], Some(at));
-    }
-
-    fn act(
-        &mut self,
-        slot: Slot,
-        side: Side,
-        what: impl FnOnce(&mut Connection, Nanos, &mut &mut dyn FnMut(uc_tcp::Segment)),
-    ) {
-        let place = slot.end(side);
-        let (now, end) = (self.now, &mut self.ends[place]);
-        end.act(now, &mut self.network, self.rtts.is_on(), |tcp, mut out| {
-            what(tcp, now, &mut out)
-        });
-        self.couple(place);
-        self.start_sends(place);
-        let end = &mut self.ends[place];
-        self.timers.keep(end.timer, end.connection.deadline());
     }
 
     /// One side of a connection.
@@ -246,6 +248,17 @@ impl Hosts {
     /// What flows that start by `watch` have done.
     pub fn start_counts(&self) -> StartCounts {
         self.starts.counts()
+    }
+
+    /// What the hypervisors counted, by name; nothing where there are none.
+    pub fn hypervisor_counts(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        self.machines.counts().into_iter().flatten()
+    }
+
+    /// By how many ticks a machine's clock jumped at most.
+    pub fn clock_jump_ticks(&self, machine: usize) -> u64 {
+        let machine = self.machines.all.get(machine);
+        machine.map_or(0, |machine| machine.clock.jump_ticks_max.max(1).into())
     }
 
     /// How much has happened: packets that reached hosts, and timers that rang.

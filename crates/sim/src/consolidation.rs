@@ -1,0 +1,128 @@
+//! The virtual machines of a case: which core each guest and receiver is on, and where in its turns
+//! and ticks the run finds it. Guests are not synchronised: each core and each clock begins at a
+//! random moment, drawn from a stream of its own.
+
+use std::collections::BTreeMap;
+
+use uc_core::steal;
+use uc_experiment::{Hypervisor, Pvtcp, RttFilter};
+use uc_net::random::Stream;
+use uc_net::{HostId, Nanos};
+
+use crate::hypervisor::{CorePlan, MachinePlan};
+
+/// The cores that virtual machines share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Consolidation {
+    /// The cores. Machines are numbered through all of them, in this order.
+    pub cores: Vec<CorePlan>,
+    /// The receivers' hosts that are virtual machines, and their numbers.
+    pub receivers: BTreeMap<HostId, usize>,
+}
+
+/// A flow's part in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Virtual {
+    /// The guest's number among all machines; none for one with a core of its own.
+    pub machine: Option<usize>,
+    /// PVTCP in a guest that is one.
+    pub pvtcp: Option<steal::Policy>,
+    /// And in a receiver that is one.
+    pub receiver_pvtcp: Option<steal::Policy>,
+}
+
+/// Puts guests on cores, one after the other.
+#[derive(Debug)]
+pub struct Consolidator {
+    seed: u64,
+    machines: usize,
+    cores: Vec<CorePlan>,
+    receivers: BTreeMap<HostId, usize>,
+}
+
+impl Consolidator {
+    /// No machine yet, in a run with this seed.
+    pub fn new(seed: u64) -> Consolidator {
+        Consolidator {
+            seed,
+            machines: 0,
+            cores: Vec::new(),
+            receivers: BTreeMap::new(),
+        }
+    }
+
+    /// `count` guests of a group under its hypervisor: the number of the first.
+    pub fn add_group(&mut self, name: &str, count: u32, hypervisor: &Hypervisor) -> usize {
+        let first = self.machines;
+        let together = hypervisor.guests.max(1);
+        let mut random = Stream::new(self.seed, &format!("hypervisor/{name}"));
+        let mut left = count;
+        while left > 0 {
+            let guests = left.min(together);
+            self.add_core(guests, hypervisor, &mut random);
+            left -= guests;
+        }
+        first
+    }
+
+    /// The receivers of a flow: each is one machine, on a core of its own.
+    pub fn add_receivers(&mut self, hosts: &[HostId], hypervisor: &Hypervisor) {
+        for &host in hosts {
+            if self.receivers.contains_key(&host) {
+                continue;
+            }
+            self.receivers.insert(host, self.machines);
+            let name = format!("hypervisor/receiver/{}", host.0);
+            self.add_core(1, hypervisor, &mut Stream::new(self.seed, &name));
+        }
+    }
+
+    fn add_core(&mut self, guests: u32, hypervisor: &Hypervisor, random: &mut Stream) {
+        let turns = hypervisor.vms.max(1);
+        let round_ns = hypervisor.slice.0.saturating_mul(u64::from(turns)).max(1);
+        let offset = Nanos(random.below(round_ns));
+        let migration = hypervisor.migration;
+        let guests: Vec<MachinePlan> = (0..guests)
+            .map(|_| MachinePlan {
+                tick: Nanos(hypervisor.tick.0),
+                tick_offset: Nanos(random.below(hypervisor.tick.0.max(1))),
+                backlog_packets: hypervisor.backlog as usize,
+                migration: migration.map(|move_| (Nanos(move_.at.0), Nanos(move_.downtime.0))),
+            })
+            .collect();
+        self.machines += guests.len();
+        self.cores.push(CorePlan {
+            turns,
+            slice: Nanos(hypervisor.slice.0),
+            jitter: Nanos(hypervisor.jitter.0),
+            seed: self.seed,
+            offset,
+            boost: hypervisor.boost.map(|boost| Nanos(boost.0)),
+            guests,
+        });
+    }
+
+    /// All of them.
+    pub fn into_consolidation(self) -> Consolidation {
+        Consolidation {
+            cores: self.cores,
+            receivers: self.receivers,
+        }
+    }
+}
+
+/// The core's policy for a stack's PVTCP.
+pub fn pvtcp_policy(pvtcp: &Pvtcp) -> steal::Policy {
+    use steal::consts::{FILTER_FLIGHT, FILTER_OFF, FILTER_SKIP, FILTER_SRTT, RETRANSMISSION};
+    let filter = match pvtcp.rtt {
+        RttFilter::Off => FILTER_OFF,
+        RttFilter::Srtt => FILTER_SRTT,
+        RttFilter::Skip => FILTER_SKIP,
+        RttFilter::Flight => FILTER_FLIGHT,
+    };
+    steal::Policy {
+        timers: u8::from(pvtcp.defer) << RETRANSMISSION,
+        filter: filter as u8,
+        ..steal::Policy::paper()
+    }
+}

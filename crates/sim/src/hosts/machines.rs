@@ -1,0 +1,293 @@
+//! Ends of connections on virtual machines: they hear and act while their machine runs, and what
+//! comes meanwhile waits.
+//!
+//! On waking a guest does what an operating system does (PVTCP, §V.A): the clock is brought up to
+//! date and all timers that are due run; then the packets are taken that waited in the driver domain;
+//! then applications go on.
+
+use uc_net::{Ecn, Nanos};
+
+use super::{Hosts, Notice, Owner};
+use crate::end::End;
+use crate::hypervisor::machine::{Deed, Machine};
+use crate::hypervisor::{Core, Switch};
+use crate::packet::Packet;
+use crate::scenario::Scenario;
+use crate::timers::{TimerId, Timers};
+
+/// All cores and the machines on them.
+#[derive(Debug, Default)]
+pub(super) struct Machines {
+    cores: Vec<Core>,
+    pub(super) all: Vec<Machine>,
+    core_timers: Vec<TimerId>,
+}
+
+impl Machines {
+    /// The cores of a scenario, and timers for what they do.
+    pub(super) fn new(
+        scenario: &Scenario,
+        timers: &mut Timers,
+        owners: &mut Vec<Owner>,
+    ) -> Machines {
+        let mut machines = Machines::default();
+        for plan in &scenario.consolidation.cores {
+            let (number, first) = (machines.cores.len(), machines.all.len());
+            let core = Core::new(plan, first);
+            for (guest, plan) in plan.guests.iter().enumerate() {
+                let has_core = core.running() == Some(first + guest);
+                machines.all.push(Machine::new(plan, number, has_core));
+                let Some((at, downtime)) = plan.migration else {
+                    continue;
+                };
+                for (at, begins) in [(at, true), (at + downtime, false)] {
+                    let timer = timers.add();
+                    owners.push(Owner::Migration(first + guest, begins));
+                    timers.set(timer, Some(at));
+                }
+            }
+            let timer = timers.add();
+            owners.push(Owner::Core(number));
+            timers.set(timer, core.next_change());
+            machines.core_timers.push(timer);
+            machines.cores.push(core);
+        }
+        machines
+    }
+
+    /// Switches from one machine to another, packets that made one, and packets for which a driver
+    /// domain had no room; none where no core is simulated.
+    pub(super) fn counts(&self) -> Option<[(&'static str, u64); 3]> {
+        let switches = self.cores.iter().map(Core::switches).sum();
+        let boosts = self.cores.iter().map(Core::boosts).sum();
+        let dropped = self.all.iter().map(Machine::dropped).sum();
+        let counts = [
+            ("hypervisor_switches", switches),
+            ("hypervisor_boosts", boosts),
+            ("hypervisor_dropped", dropped),
+        ];
+        (!self.cores.is_empty()).then_some(counts)
+    }
+}
+
+impl Hosts {
+    /// The moment of an end's timer, as its host's clock shows it.
+    #[inline]
+    pub(super) fn due(&self, place: usize) -> Option<Nanos> {
+        let end = &self.ends[place];
+        let deadline = end.connection.deadline()?;
+        match &end.resident {
+            None => Some(deadline),
+            Some(resident) => Some(self.machines.all[resident.machine].due(deadline)),
+        }
+    }
+
+    /// A packet for an end on a machine.
+    pub(super) fn deliver_to_machine(&mut self, mut packet: Packet) -> Option<Notice> {
+        let (now, place) = (self.now, packet.to.place());
+        let end = &mut self.ends[place];
+        let number = end.resident.as_ref()?.machine;
+        if !end.arrive(now, &mut packet.segment, &mut self.couplings) {
+            return None;
+        }
+        if packet.segment.ecn == Ecn::Ce {
+            self.note_mark(&packet);
+        }
+        let machine = &mut self.machines.all[number];
+        if machine.is_running() {
+            return self.take(&packet);
+        }
+        if machine.hold(packet) {
+            let core = machine.core;
+            let may_run = machine.is_here();
+            if may_run {
+                let switch = self.machines.cores[core].packet(number, now);
+                self.switch(core, switch);
+            }
+        }
+        self.notices.pop_front()
+    }
+
+    /// A guest takes a packet that has come to its machine.
+    fn take(&mut self, packet: &Packet) -> Option<Notice> {
+        let (now, place) = (self.now, packet.to.place());
+        let end = self.ends.get_mut(place)?;
+        if end.route.address != packet.to {
+            return None;
+        }
+        let End {
+            resident,
+            connection,
+            ..
+        } = end;
+        let resident = resident.as_mut()?;
+        let machine = &mut self.machines.all[resident.machine];
+        let sample = resident.judge(connection, machine, now, &packet.segment);
+        end.take(
+            now,
+            &packet.segment,
+            sample,
+            &mut self.network,
+            &mut self.rtts,
+        );
+        self.after(place)
+    }
+
+    /// Something has happened at an end: its timer, and what its application is to know.
+    fn after(&mut self, place: usize) -> Option<Notice> {
+        self.start_sends(place);
+        let due = self.due(place);
+        let end = &mut self.ends[place];
+        self.timers.keep(end.timer, due);
+        let over = end.settle()?;
+        self.notice(place, over)
+    }
+
+    /// The timer of an end on a machine rings. While that isn't running, waking rings it.
+    pub(super) fn ring_on_machine(&mut self, place: usize, number: usize) -> Option<Notice> {
+        let machine = &self.machines.all[number];
+        if !machine.is_running() {
+            self.timers.set(self.ends[place].timer, None);
+            return None;
+        }
+        let tick = machine.tick_at(self.now);
+        self.expire(place, number, tick);
+        self.start_sends(place);
+        let due = self.due(place);
+        let end = &mut self.ends[place];
+        self.timers.set(end.timer, due);
+        let over = end.settle()?;
+        self.notice(place, over)
+    }
+
+    /// Runs the timers of an end that are due on `tick`, which is now.
+    fn expire(&mut self, place: usize, number: usize, tick: u64) {
+        let (now, end) = (self.now, &mut self.ends[place]);
+        let machine = &mut self.machines.all[number];
+        let Some(resident) = &mut end.resident else {
+            return;
+        };
+        resident.defer(&mut end.connection, machine, tick);
+        let due = machine.time_of(tick);
+        if end.connection.deadline().is_none_or(|at| at > due) {
+            return;
+        }
+        let mut waiting = machine.backlog.iter();
+        let is_answer = |packet: &Packet| {
+            packet.to == end.route.address && end.connection.acknowledges_new(&packet.segment)
+        };
+        let is_answered = waiting.any(is_answer);
+        let before = end.connection.totals().timeouts;
+        end.act(now, &mut self.network, self.rtts.is_on(), |tcp, mut out| {
+            tcp.expire_due(due, now, &mut out)
+        });
+        let timeouts = end.connection.totals().timeouts - before;
+        if let Some(resident) = end.resident.as_mut().filter(|_| is_answered) {
+            resident.note_spurious(timeouts);
+        }
+    }
+
+    /// A core's turn is over, or that of a packet.
+    pub(super) fn turn(&mut self, core: usize) -> Option<Notice> {
+        let switch = self.machines.cores[core].change(self.now);
+        self.switch(core, switch);
+        self.notices.pop_front()
+    }
+
+    /// A machine begins to move to another core, or has come there.
+    pub(super) fn migrate(
+        &mut self,
+        number: usize,
+        timer: TimerId,
+        begins: bool,
+    ) -> Option<Notice> {
+        self.timers.set(timer, None);
+        self.set(number, None, Some(begins));
+        self.notices.pop_front()
+    }
+
+    fn switch(&mut self, core: usize, switch: Switch) {
+        let next = self.machines.cores[core].next_change();
+        self.timers.set(self.machines.core_timers[core], next);
+        if let Some(number) = switch.sleeps {
+            self.set(number, Some(false), None);
+        }
+        if let Some(number) = switch.wakes {
+            self.set(number, Some(true), None);
+        }
+    }
+
+    fn set(&mut self, number: usize, has_core: Option<bool>, migrates: Option<bool>) {
+        let now = self.now;
+        if self.machines.all[number].set(has_core, migrates, now) == Some(true) {
+            self.resume(number);
+        }
+    }
+
+    /// A machine goes on after a stall.
+    fn resume(&mut self, number: usize) {
+        let machine = &mut self.machines.all[number];
+        let tick = machine.wake(self.now);
+        let at = machine.time_of(tick);
+        let members: Vec<usize> = machine.members.iter().copied().collect();
+        let ends = &self.ends;
+        let lives_here = |place: &usize| {
+            let resident = ends[*place].resident.as_ref();
+            resident.is_some_and(|resident| resident.machine == number)
+        };
+        let members: Vec<usize> = members.into_iter().filter(lives_here).collect();
+        let deadline = |&place: &usize| Some((ends[place].connection.deadline()?, place));
+        let mut due: Vec<(Nanos, usize)> = members.iter().filter_map(deadline).collect();
+        due.retain(|&(deadline, _)| deadline <= at);
+        due.sort_unstable();
+        for (_, place) in due {
+            self.expire(place, number, tick);
+            let notice = self.after(place);
+            self.notices.extend(notice);
+        }
+        while let Some(packet) = self.machines.all[number].backlog.pop_front() {
+            let notice = self.take(&packet);
+            self.notices.extend(notice);
+        }
+        while let Some((address, deed)) = self.machines.all[number].deeds.pop_front() {
+            if self.ends[address.place()].route.address == address {
+                self.act_now(address.place(), deed);
+            }
+        }
+        for place in members {
+            let due = self.due(place);
+            self.timers.set(self.ends[place].timer, due);
+        }
+    }
+
+    /// Has an end do something: now, or when its machine runs again.
+    pub(super) fn act(&mut self, place: usize, deed: Deed) {
+        let end = &self.ends[place];
+        if let Some(resident) = &end.resident {
+            let machine = &mut self.machines.all[resident.machine];
+            if !machine.is_running() {
+                machine.deeds.push_back((end.route.address, deed));
+                return;
+            }
+        }
+        self.act_now(place, deed);
+    }
+
+    fn act_now(&mut self, place: usize, deed: Deed) {
+        let now = self.now;
+        let end = &mut self.ends[place];
+        end.act(now, &mut self.network, self.rtts.is_on(), |tcp, mut out| {
+            let out = &mut out;
+            match deed {
+                Deed::Open => tcp.open(now, out),
+                Deed::Write(bytes) => tcp.write(now, bytes, out),
+                Deed::Finish => tcp.finish(now, out),
+                Deed::Stop => tcp.stop(now, out),
+            }
+        });
+        self.couple(place);
+        self.start_sends(place);
+        let due = self.due(place);
+        self.timers.keep(self.ends[place].timer, due);
+    }
+}

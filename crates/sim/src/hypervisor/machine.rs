@@ -1,0 +1,218 @@
+//! A virtual machine: its clock, and what waits for it while it isn't running.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use uc_core::steal::{Clock, Policy};
+use uc_net::Nanos;
+
+use crate::packet::{Address, Packet};
+
+/// A guest of a core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachinePlan {
+    /// From one timer interrupt to the next.
+    pub tick: Nanos,
+    /// How far into a tick the run begins; less than one.
+    pub tick_offset: Nanos,
+    /// Packets that wait for it in the driver domain, at most.
+    pub backlog_packets: usize,
+    /// When it stops for long, and for how long.
+    pub migration: Option<(Nanos, Nanos)>,
+}
+
+/// What an application has a connection do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Open.
+    Open,
+    /// Send so many bytes more; the largest number: without end.
+    Write(u64),
+    /// Write no more.
+    Finish,
+    /// Take back what wasn't sent, and write no more.
+    Stop,
+}
+
+/// A virtual machine at some moment.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The core that it runs on.
+    pub core: usize,
+    /// What its operating system knows of its clock.
+    pub clock: Clock,
+    /// The ends of connections that live on it, by their places.
+    pub members: BTreeSet<usize>,
+    /// What came while it wasn't running, in the driver domain.
+    pub backlog: VecDeque<Packet>,
+    /// What its applications wanted to do meanwhile.
+    pub deeds: VecDeque<(Address, Deed)>,
+    tick_ns: u64,
+    offset_ns: u64,
+    backlog_packets: usize,
+    dropped: u64,
+    has_core: bool,
+    migrates: bool,
+}
+
+impl Machine {
+    /// The machine at time zero, on this core, which it may have.
+    pub fn new(plan: &MachinePlan, core: usize, has_core: bool) -> Machine {
+        let mut machine = Machine {
+            core,
+            clock: Clock::default(),
+            members: BTreeSet::new(),
+            backlog: VecDeque::new(),
+            deeds: VecDeque::new(),
+            tick_ns: plan.tick.0.max(1),
+            offset_ns: plan.tick_offset.0,
+            backlog_packets: plan.backlog_packets,
+            dropped: 0,
+            has_core,
+            migrates: false,
+        };
+        machine.note_ticks(Nanos::ZERO);
+        machine
+    }
+
+    /// It has the core, and is not between two cores.
+    #[inline]
+    pub fn is_running(&self) -> bool {
+        self.has_core && !self.migrates
+    }
+
+    /// It isn't between two cores: it could run.
+    pub fn is_here(&self) -> bool {
+        !self.migrates
+    }
+
+    /// The last tick at `now`. Ticks count from 1: zero is the core's word for none.
+    #[inline]
+    pub fn tick_at(&self, now: Nanos) -> u64 {
+        (now.0 + self.offset_ns) / self.tick_ns + 1
+    }
+
+    /// When that tick is.
+    pub fn time_of(&self, tick: u64) -> Nanos {
+        let since_ns = tick.saturating_sub(1).saturating_mul(self.tick_ns);
+        Nanos(since_ns.saturating_sub(self.offset_ns))
+    }
+
+    /// The tick that a timer fires on: the first at its deadline or after it.
+    #[inline]
+    pub fn due_tick(&self, deadline: Nanos) -> u64 {
+        let since_ns = deadline.0.saturating_add(self.offset_ns);
+        since_ns.div_ceil(self.tick_ns) + 1
+    }
+
+    /// And when that is.
+    #[inline]
+    pub fn due(&self, deadline: Nanos) -> Nanos {
+        self.time_of(self.due_tick(deadline))
+    }
+
+    /// Until now it has had every tick.
+    fn note_ticks(&mut self, now: Nanos) {
+        let tick = self.tick_at(now);
+        self.clock.tick(&Policy::paper(), tick, tick);
+    }
+
+    /// The core is given or taken, or the machine's move begins or ends. Whether it runs now, if
+    /// that is a change.
+    pub fn set(
+        &mut self,
+        has_core: Option<bool>,
+        migrates: Option<bool>,
+        now: Nanos,
+    ) -> Option<bool> {
+        let before = self.is_running();
+        self.has_core = has_core.unwrap_or(self.has_core);
+        self.migrates = migrates.unwrap_or(self.migrates);
+        let after = self.is_running();
+        if before && !after {
+            self.note_ticks(now);
+        }
+        (before != after).then_some(after)
+    }
+
+    /// It goes on: the pending timer interrupt is handled first. Answers the tick.
+    pub fn wake(&mut self, now: Nanos) -> u64 {
+        let (tick, expected) = (self.tick_at(now), self.clock.tick + 1);
+        self.clock.tick(&Policy::paper(), tick, expected);
+        tick
+    }
+
+    /// A packet comes that it can't take now. Whether there was room.
+    pub fn hold(&mut self, packet: Packet) -> bool {
+        let has_room = self.backlog.len() < self.backlog_packets;
+        if has_room {
+            self.backlog.push_back(packet);
+        } else {
+            self.dropped += 1;
+        }
+        has_room
+    }
+
+    /// Packets for which there was no room.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn us(microseconds: u64) -> Nanos {
+        Nanos::from_micros(microseconds)
+    }
+
+    fn machine(tick_offset: Nanos) -> Machine {
+        let plan = MachinePlan {
+            tick: us(1_000),
+            tick_offset,
+            backlog_packets: 2,
+            migration: None,
+        };
+        Machine::new(&plan, 0, true)
+    }
+
+    #[test]
+    fn timers_fire_on_the_first_tick_at_their_deadline_or_after_it() {
+        let machine = machine(us(300));
+        assert_eq!(machine.due(us(0)), us(700));
+        assert_eq!(machine.due(us(700)), us(700));
+        assert_eq!(machine.due(us(701)), us(1_700));
+        assert_eq!(machine.tick_at(us(699)) + 1, machine.tick_at(us(700)));
+        assert_eq!(machine.time_of(machine.tick_at(us(5_000))), us(4_700));
+    }
+
+    #[test]
+    fn the_clock_jumps_by_the_ticks_that_it_slept_through() {
+        let mut machine = machine(us(0));
+        assert_eq!(machine.set(Some(false), None, us(30_200)), Some(false));
+        assert_eq!(machine.set(Some(true), None, us(90_200)), Some(true));
+        let tick = machine.wake(us(90_200));
+        assert!(machine.clock.is_spiked(tick));
+        assert_eq!(machine.clock.jump_ticks_max, 60);
+    }
+
+    #[test]
+    fn a_stall_within_a_tick_or_up_to_the_next_is_no_jump() {
+        let mut machine = machine(us(0));
+        for (from, to) in [(10_200, 10_900), (11_500, 12_100), (13_900, 14_999)] {
+            machine.set(Some(false), None, us(from));
+            machine.set(Some(true), None, us(to));
+            let tick = machine.wake(us(to));
+            assert!(!machine.clock.is_spiked(tick), "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_moves_runs_when_it_has_moved_and_has_the_core() {
+        let mut machine = machine(us(0));
+        assert_eq!(machine.set(None, Some(true), us(1_000)), Some(false));
+        assert_eq!(machine.set(Some(false), None, us(2_000)), None);
+        assert_eq!(machine.set(None, Some(false), us(3_000)), None);
+        assert_eq!(machine.set(Some(true), None, us(4_000)), Some(true));
+    }
+}

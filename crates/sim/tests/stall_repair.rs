@@ -1,0 +1,156 @@
+//! PVTCP is no larger least timeout in disguise: what was lost before a stall and would have timed
+//! out in it is sent again within one tick of waking, and no timer that runs is touched otherwise.
+
+use std::sync::Arc;
+
+use uc_core::steal::Policy;
+use uc_net::{BitsPerSec, Fault, FaultRule, HostId, Length, LinkSpec, Nanos, QueueSpec, Star};
+use uc_sim::World;
+use uc_sim::consolidation::{Consolidation, Virtual};
+use uc_sim::hosts::Side;
+use uc_sim::hypervisor::{CorePlan, MachinePlan};
+use uc_sim::scenario::{Application, FlowPlan, Scenario};
+use uc_tcp::{Config, Connection, RtoMin, SpuriousTimeout};
+
+const SEED: u64 = 11;
+const TICK: Nanos = Nanos::from_millis(1);
+const SLICE: Nanos = Nanos::from_millis(30);
+const TURNS: u32 = 3;
+/// The run begins as the guest does, so it wakes at each multiple of this.
+const ROUND: Nanos = Nanos(SLICE.0 * TURNS as u64);
+const ROUNDS: u64 = 400;
+const MOMENT: Nanos = Nanos::from_micros(1);
+
+/// One bulk flow of a guest that has a third of a core, over a link that loses two of a hundred
+/// packets.
+fn scenario(pvtcp: Option<Policy>) -> Scenario {
+    let quarter = Nanos::from_micros(90);
+    let roomy = QueueSpec::DropTail {
+        limit: Length::Packets(10_000),
+    };
+    let access = LinkSpec::new(BitsPerSec::from_mbit(1_000), quarter, roomy);
+    let mut bottleneck = access.clone();
+    bottleneck.faults = vec![FaultRule {
+        chance_ppm: 20_000,
+        flow: None,
+        fault: Fault::Loss,
+    }];
+    let star = Star::new(1, access, bottleneck).expect("a star of one");
+    let config = Config {
+        sack: false,
+        timestamps: false,
+        rto_min: TICK,
+        rto_min_of: RtoMin::Variation,
+        spurious_timeout: SpuriousTimeout::Ignored,
+        delayed_ack: None,
+        ..Config::default()
+    };
+    let config = Arc::new(config);
+    let guest = MachinePlan {
+        tick: TICK,
+        tick_offset: Nanos::ZERO,
+        backlog_packets: 1_000,
+        migration: None,
+    };
+    let core = CorePlan {
+        turns: TURNS,
+        slice: SLICE,
+        jitter: Nanos::ZERO,
+        seed: SEED,
+        offset: Nanos::ZERO,
+        boost: None,
+        guests: vec![guest],
+    };
+    Scenario {
+        seed: SEED,
+        topology: star.topology,
+        ip_header_bytes: 20,
+        groups: Vec::new(),
+        consolidation: Consolidation {
+            cores: vec![core],
+            ..Consolidation::default()
+        },
+        flows: vec![FlowPlan {
+            name: "flow".to_owned(),
+            guest: HostId(0),
+            receivers: vec![star.receiver],
+            guest_config: Arc::clone(&config),
+            receiver_config: config,
+            policy: None,
+            receiver_policy: None,
+            membership: None,
+            virtual_part: Virtual {
+                machine: Some(0),
+                pvtcp,
+                receiver_pvtcp: None,
+            },
+            stop: None,
+            start: Nanos::ZERO,
+            application: Application::Bulk,
+        }],
+    }
+}
+
+/// The guest's end at `moment`.
+fn guest(world: &mut World, moment: Nanos) -> &Connection {
+    world.run_until(moment).expect("a run");
+    let flow = &world.applications.flows()[0];
+    let slot = flow.open().next().expect("a connection");
+    &world.hosts.end(slot, Side::Guest).connection
+}
+
+/// What the stalls of a run were like.
+#[derive(Debug, Default)]
+struct Stalls {
+    /// A timer was due in the stall, and nothing that had come meanwhile answered it.
+    lost: u32,
+    /// Of these, something was sent again in the moment of waking.
+    repaired_on_waking: u32,
+    /// And by the next tick.
+    repaired_by_next_tick: u32,
+    /// A timer was due in the stall, and the answer had come.
+    answered: u32,
+    /// Of these, timeouts all the same.
+    mistaken: u32,
+}
+
+fn stalls(pvtcp: Option<Policy>) -> Stalls {
+    let mut world = World::new(&scenario(pvtcp)).expect("a sound scenario");
+    let mut found = Stalls::default();
+    for round in 1..ROUNDS {
+        let wakes = Nanos(ROUND.0 * round);
+        let before = guest(&mut world, Nanos(wakes.0 - ROUND.0 + SLICE.0 + MOMENT.0));
+        let (pending, then) = (before.retransmission_deadline(), *before.totals());
+        if pending.is_none_or(|at| at > wakes) {
+            continue;
+        }
+        let awake = *guest(&mut world, Nanos(wakes.0 + MOMENT.0)).totals();
+        let later = *guest(&mut world, Nanos(wakes.0 + TICK.0 + MOMENT.0)).totals();
+        if awake.acknowledged_bytes > then.acknowledged_bytes {
+            found.answered += 1;
+            found.mistaken += u32::from(awake.timeouts > then.timeouts);
+        } else {
+            found.lost += 1;
+            found.repaired_on_waking += u32::from(awake.retransmits > then.retransmits);
+            found.repaired_by_next_tick += u32::from(later.retransmits > then.retransmits);
+        }
+    }
+    found
+}
+
+#[test]
+fn what_was_lost_in_a_stall_is_sent_again_by_the_tick_after_waking() {
+    let again = format!("seed {SEED}; cargo test -p uc-sim --test stall_repair");
+    let (tcp, pvtcp) = (stalls(None), stalls(Some(Policy::paper())));
+    assert!(tcp.lost > 20 && tcp.answered > 50, "{tcp:?}; {again}");
+    assert!(pvtcp.lost > 20 && pvtcp.answered > 50, "{pvtcp:?}; {again}");
+    assert_eq!(tcp.repaired_on_waking, tcp.lost, "{tcp:?}; {again}");
+    assert_eq!(tcp.mistaken, tcp.answered, "{tcp:?}; {again}");
+    assert_eq!(
+        pvtcp.repaired_by_next_tick, pvtcp.lost,
+        "{pvtcp:?}; {again}"
+    );
+    // Some by duplicate ACKs that had come; the others had to wait for the tick.
+    assert!(pvtcp.repaired_on_waking < pvtcp.lost, "{pvtcp:?}; {again}");
+    assert_eq!(pvtcp.mistaken, 0, "{pvtcp:?}; {again}");
+}
