@@ -78,6 +78,7 @@ fn scenario(pvtcp: Option<Policy>) -> Scenario {
             receiver_config: config,
             policy: None,
             receiver_policy: None,
+            start_policy: None,
             membership: None,
             virtual_part: Virtual {
                 machine: Some(0),
