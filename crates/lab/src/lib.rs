@@ -44,5 +44,5 @@ pub use error::{LabError, PortError};
 pub use flow::FiveTuple;
 pub use lab::Lab;
 pub use plan::{Guest, Plan};
-pub use ports::{NoPorts, Port, Ports, ShadowSample};
+pub use ports::{NoPorts, Port, Ports, ShadowSample, Sharing};
 pub use run::{Progress, Repetition, run_case};

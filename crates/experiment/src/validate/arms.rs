@@ -3,7 +3,7 @@
 use super::{Check, Fault, fault};
 use crate::application::Application;
 use crate::arm::Arm;
-use crate::case::{Case, Guests};
+use crate::case::{Case, Guests, Law};
 use crate::error::Error;
 use crate::network::Topology;
 use crate::schema::Experiment;
@@ -109,9 +109,10 @@ fn check_live_case(key: &str, case: &Case) -> Check {
     Ok(())
 }
 
-/// One group, since all senders there have one receiver, and a group is the flows to it.
+/// One group, since all senders there have one receiver, and a group is the flows to it; and the
+/// guests' kernels know nothing of the ports' groups.
 fn check_live_coupling(key: &str, case: &Case) -> Check {
-    let mut first = None;
+    let (mut first, mut first_law) = (None, None);
     for (i, guests) in case.guests.iter().enumerate() {
         let Some(coupling) = &guests.coupling else {
             continue;
@@ -121,6 +122,12 @@ fn check_live_coupling(key: &str, case: &Case) -> Check {
             let key = format!("{key}.guests.{i}.coupling.group");
             let what = format!("a second coupled group beside `{first}`");
             return Err(only(key, &what, Arm::Sim));
+        }
+        let by_port = guests.law == Some(Law::Coupled);
+        if *first_law.get_or_insert(by_port) != by_port {
+            let key = format!("{key}.guests.{i}.law");
+            let what = "one group of guests with law coupled and guests without";
+            return Err(only(key, what, Arm::Sim));
         }
     }
     Ok(())
