@@ -82,6 +82,9 @@ fn check_live(experiment: &Experiment) -> Check {
         let what = format!("a {}", network.topology.name());
         return Err(only("network.topology", &what, Arm::Sim));
     }
+    if network.processing.0 > 0 {
+        return Err(only("network.processing", "processing", Arm::Sim));
+    }
     for (name, stack) in &experiment.stacks {
         if let Some(key) = stack.simulated_keys().first() {
             return Err(only(format!("stack.{name}.{key}"), key, Arm::Sim));
