@@ -47,7 +47,8 @@ pub(super) fn check_parameters(key: &str, guests: &Guests) -> Check {
     })?;
     let idle = observe && guests.law == Some(Law::Coupled);
     ensure(!idle, &format!("{key}.observe"), || {
-        "gives no windows, so law coupled has none to share; leave it out, or observe law ecn".into()
+        "gives no windows, so law coupled has none to share; leave it out, or observe law ecn"
+            .into()
     })?;
     let idle = observe && guest_ecn.is_some();
     ensure(!idle, &format!("{key}.guest_ecn"), || {
