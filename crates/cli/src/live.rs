@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use uc_core::{Policy, consts};
 use uc_experiment::{Law, Parameters, Profile};
 use uc_lab::{FiveTuple, Port, PortError, Ports, ShadowSample};
-use uc_port::{AttachVia, PortLinks, Programs};
+use uc_port::{AttachVia, PortCoupling, PortLinks, PortPolicy, Programs};
 
 use crate::live_starts::LiveStarts;
 
@@ -39,7 +39,17 @@ impl Ports for LivePorts {
         // Experiments' native peers run with tcp_ecn_fallback=0; so does their translation.
         let ecn_syns = consts::ECN_SYNS_ALWAYS as u8;
         let policy = policy(port.law, port.profile, &port.parameters, ecn_syns);
-        programs.set_policy(port.ifindex, &policy)?;
+        let coupling = port.sharing.as_ref().map(|sharing| PortCoupling {
+            weight: sharing.weight,
+            priorities: sharing.priorities.clone(),
+            rules: uc_sim::group_policy(&sharing.rules),
+            ..PortCoupling::default()
+        });
+        let policy = PortPolicy {
+            flows: policy,
+            coupling,
+        };
+        programs.set_port(port.ifindex, &policy)?;
         self.links
             .push(programs.attach(port.ifindex, AttachVia::Auto)?);
         self.by_guest.insert(port.address, port.ifindex);

@@ -24,6 +24,10 @@ pub struct Network {
     /// That of a link between switches; `delay` where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk_delay: Option<Nanos>,
+    /// What a host's processor takes for each packet that it sends or receives on its link, one after
+    /// the other. Default 0s.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub processing: Nanos,
     /// Whether guests and servers may segment and coalesce in their interfaces (TSO, GSO, GRO).
     /// The papers turn it off, hence the default.
     #[serde(default)]
@@ -33,6 +37,10 @@ pub struct Network {
     pub family: Family,
     /// The queue at each bottleneck. All other queues are DropTail and too large to fill.
     pub queue: Queue,
+}
+
+fn is_zero(time: &Nanos) -> bool {
+    time.0 == 0
 }
 
 impl Network {

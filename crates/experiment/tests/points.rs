@@ -237,6 +237,12 @@ fn an_arm_refuses_what_only_the_other_can_set() {
         ),
         (
             Arm::Live,
+            rate,
+            "processing = \"1us\"\nrate = \"10Mbit\"",
+            "8:14: network.processing: processing",
+        ),
+        (
+            Arm::Live,
             "sack = false",
             "nagle = false",
             "25:9: stack.legacy.nagle: nagle",

@@ -50,6 +50,6 @@ pub use flow::FiveTuple;
 pub use home::{Home, Load, Namespaces, Sighting};
 pub use lab::Lab;
 pub use plan::{Guest, Plan};
-pub use ports::{NoPorts, Part, Port, Ports, ShadowSample};
+pub use ports::{NoPorts, Part, Port, Ports, ShadowSample, Sharing};
 pub use reception::Reception;
 pub use run::{Progress, Repetition, run_case, run_case_in};

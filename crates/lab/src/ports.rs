@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use uc_experiment::{Law, Parameters, Profile, Watch};
+use uc_experiment::{CouplingRules, Law, Parameters, Profile, Watch};
 
 use crate::error::PortError;
 use crate::flow::FiveTuple;
-use crate::plan::{Plan, SERVER};
+use crate::plan::{Guest, Plan, SERVER};
+use crate::traffic::GUEST_PORT_FIRST;
 
 /// The port of one guest, or of the server: the host-side interface of its link.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Port<'a> {
     /// The interface's name in the namespace of the hosts.
     pub ifname: &'a str,
@@ -30,6 +31,8 @@ pub struct Port<'a> {
     pub start: Option<Watch>,
     /// What is behind it: whoever sends the data, and how.
     pub part: Part,
+    /// Whose window its flows share, where its law is `coupled`.
+    pub sharing: Option<Sharing>,
 }
 
 /// The part of a port's guest in the traffic.
@@ -41,6 +44,31 @@ pub enum Part {
     WebServer,
     /// It receives.
     Receiver,
+}
+
+/// What law `coupled` is told of a port. All ports of a run are in one group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sharing {
+    /// Its guest's weight in the group.
+    pub weight: u8,
+    /// TCP ports of the guest whose flows have a priority above the least.
+    pub priorities: Vec<(u16, u8)>,
+    /// What the group is like.
+    pub rules: CouplingRules,
+}
+
+impl Sharing {
+    fn of(guest: &Guest, plan: &Plan) -> Option<Sharing> {
+        let is_coupled = guest.law == Some(Law::Coupled);
+        let coupling = guest.coupling.as_ref().filter(|_| is_coupled)?;
+        let priority = |flow| (GUEST_PORT_FIRST + flow as u16, guest.part_of(flow).priority);
+        let priorities = (0..guest.flows).map(priority);
+        Some(Sharing {
+            weight: coupling.weight,
+            priorities: priorities.filter(|&(_, priority)| priority > 1).collect(),
+            rules: plan.coupling,
+        })
+    }
 }
 
 impl<'a> Port<'a> {
@@ -61,6 +89,7 @@ impl<'a> Port<'a> {
                 } else {
                     Part::Client
                 },
+                sharing: Sharing::of(guest, plan),
             })
         });
         let server = &plan.server;
@@ -74,6 +103,7 @@ impl<'a> Port<'a> {
             profile: Profile::Linux,
             start: server.start,
             part: Part::Receiver,
+            sharing: None,
         });
         guests.chain(of_server).collect()
     }

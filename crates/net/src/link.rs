@@ -20,6 +20,9 @@ pub struct LinkSpec {
     pub rate: BitsPerSec,
     /// Propagation delay, one way.
     pub delay: Nanos,
+    /// What each packet takes besides its bits, before the next one can: the processor of a host at
+    /// one end.
+    pub processing: Nanos,
     /// The queue before the transmitter.
     pub queue: QueueSpec,
     /// Faults, in order; none for a sound link.
@@ -32,6 +35,7 @@ impl LinkSpec {
         LinkSpec {
             rate,
             delay,
+            processing: Nanos::ZERO,
             queue,
             faults: Vec::new(),
         }
@@ -47,6 +51,7 @@ pub struct Link<P> {
     queue: Queue<Held<P>>,
     serializer: Serializer,
     delay: Nanos,
+    processing: Nanos,
     /// When the transmitter is free; a packet can wait only while this lies ahead.
     busy_until: Nanos,
     /// Packets that were sent or are being sent, by time of arrival.
@@ -76,6 +81,7 @@ impl<P: Packet> Link<P> {
             queue: Queue::new(&spec.queue, Stream::new(seed, &format!("{name}/queue")))?,
             serializer: Serializer::new(spec.rate),
             delay: spec.delay,
+            processing: spec.processing,
             busy_until: Nanos::ZERO,
             flight: VecDeque::new(),
             faults,
@@ -237,6 +243,7 @@ impl<P: Packet> Link<P> {
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(size_bytes);
         self.busy_until += self.serializer.transmission(size_bytes);
+        self.busy_until += self.processing;
         self.put_on_wire(self.busy_until + self.delay + hold, packet);
     }
 

@@ -329,3 +329,18 @@ fn the_packet_on_the_transmitter_is_not_in_the_queue() {
     assert_eq!(report.stats.dropped_packets(), 1);
     assert_eq!(link.report(Nanos::from_millis(1)).backlog.packets, 0);
 }
+
+#[test]
+fn a_processor_at_one_end_takes_its_time_for_each_packet_one_after_the_other() {
+    // 1000 bytes at 1 Gb/s are 8 us, and each is worked on for 5 us more
+    let spec = LinkSpec {
+        processing: Nanos(5_000),
+        ..long_link(1_000_000_000)
+    };
+    let trace = [(0, 1000), (0, 1000), (0, 1000), (100_000, 1000)];
+    let at: Vec<u64> = arrivals(&spec, &trace, 1, |_| true)
+        .iter()
+        .map(|(at, _)| at.0 - 3_000_000)
+        .collect();
+    assert_eq!(at, [13_000, 26_000, 39_000, 113_000]);
+}

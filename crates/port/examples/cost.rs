@@ -6,13 +6,17 @@ use std::error::Error;
 
 use etherparse::PacketBuilder;
 use uc_core::{Policy, consts};
-use uc_port::{Direction, PacketContext, Programs};
+use uc_port::{Direction, PacketContext, PortCoupling, PortPolicy, Programs};
 
 /// The loopback interface: it is in every network namespace.
 const IFINDEX: u32 = 1;
 /// Runs of one packet that a time is the mean of, and how often that is done.
 const REPEAT: u32 = 1_000_000;
 const ROUNDS: usize = 7;
+
+/// The remote ports of the flows.
+const TRANSLATED: u16 = 5001;
+const COUPLED: u16 = 5002;
 
 const GUEST: [u8; 4] = [10, 77, 0, 1];
 const REMOTE: [u8; 4] = [10, 77, 0, 2];
@@ -26,8 +30,17 @@ fn main() -> Result<(), Box<dyn Error>> {
             ..Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX)
         },
     )?;
-    run(&programs, Direction::FromGuest, &syn()?, 1)?;
-    run(&programs, Direction::ToGuest, &syn_ack()?, 1)?;
+    connect(&programs, TRANSLATED)?;
+    programs.set_port(
+        IFINDEX,
+        &PortPolicy {
+            flows: Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX),
+            coupling: Some(PortCoupling::default()),
+        },
+    )?;
+    connect(&programs, COUPLED)?;
+    // in flight, so that there is something to report
+    run(&programs, Direction::FromGuest, &data(COUPLED)?, 1)?;
 
     let cases = [
         ("UDP: parsed, passed", Direction::FromGuest, udp()?),
@@ -39,9 +52,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         (
             "translated data from the guest",
             Direction::FromGuest,
-            data(5001)?,
+            data(TRANSLATED)?,
         ),
-        ("translated ACK to the guest", Direction::ToGuest, ack()?),
+        (
+            "translated ACK to the guest",
+            Direction::ToGuest,
+            ack(TRANSLATED)?,
+        ),
+        (
+            "coupled ACK to the guest",
+            Direction::ToGuest,
+            ack(COUPLED)?,
+        ),
     ];
     let mut times = vec![Vec::new(); cases.len()];
     for _ in 0..ROUNDS {
@@ -59,6 +81,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         let ns = median(times);
         println!("{name:<34}{ns:>12}{:>11.1}×", ns as f64 / base as f64);
     }
+    Ok(())
+}
+
+fn connect(programs: &Programs, port: u16) -> Result<(), Box<dyn Error>> {
+    run(programs, Direction::FromGuest, &syn(port)?, 1)?;
+    run(programs, Direction::ToGuest, &syn_ack(port)?, 1)?;
     Ok(())
 }
 
@@ -86,21 +114,21 @@ fn from_guest(port: u16, seq: u32) -> etherparse::PacketBuilderStep<etherparse::
         .tcp(40000, port, seq, 29200)
 }
 
-fn to_guest(seq: u32) -> etherparse::PacketBuilderStep<etherparse::TcpHeader> {
+fn to_guest(port: u16, seq: u32) -> etherparse::PacketBuilderStep<etherparse::TcpHeader> {
     PacketBuilder::ethernet2([4; 6], [2; 6])
         .ipv4(REMOTE, GUEST, 64)
-        .tcp(5001, 40000, seq, 65535)
+        .tcp(port, 40000, seq, 65535)
 }
 
-fn syn() -> Result<Vec<u8>, Box<dyn Error>> {
+fn syn(port: u16) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut bytes = Vec::new();
-    from_guest(5001, 1000).syn().write(&mut bytes, &[])?;
+    from_guest(port, 1000).syn().write(&mut bytes, &[])?;
     Ok(bytes)
 }
 
-fn syn_ack() -> Result<Vec<u8>, Box<dyn Error>> {
+fn syn_ack(port: u16) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut bytes = Vec::new();
-    let mut step = to_guest(9000).syn().ack(1001);
+    let mut step = to_guest(port, 9000).syn().ack(1001);
     step = step.ece();
     step.write(&mut bytes, &[])?;
     Ok(bytes)
@@ -114,9 +142,9 @@ fn data(port: u16) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(bytes)
 }
 
-fn ack() -> Result<Vec<u8>, Box<dyn Error>> {
+fn ack(port: u16) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut bytes = Vec::new();
-    to_guest(9001).ack(1001).write(&mut bytes, &[])?;
+    to_guest(port, 9001).ack(1001).write(&mut bytes, &[])?;
     Ok(bytes)
 }
 

@@ -53,7 +53,7 @@ pub(crate) const MAPS: [&str; MAPS_COUNT] = [
 pub(crate) const MAPS_COUNT: usize = 11;
 
 impl Programs {
-    /// Loads both programs with room for `flows_max` flows. Takes about 0.2 s (the verifier).
+    /// Loads both programs with room for `flows_max` flows. Takes about a second (the verifier).
     pub fn load(flows_max: u32) -> Result<Programs, PortError> {
         silence_libbpf();
         let action = "load the port programs";

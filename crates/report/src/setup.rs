@@ -75,9 +75,13 @@ fn network(network: &Network) -> String {
         Family::Ipv4 => "IPv4",
         Family::Ipv6 => "IPv6",
     };
+    let processing = match network.processing {
+        uc_experiment::Nanos(0) => String::new(),
+        time => format!(" Each host's processor takes {time} for a packet, one after the other."),
+    };
     format!(
         "{shape}: {rate}{access}, {delay} a link, so {round_trip} a round trip{longest} when \
-         nothing waits; {family}, {offload} segmentation offload."
+         nothing waits; {family}, {offload} segmentation offload.{processing}"
     )
 }
 

@@ -44,7 +44,10 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, SimError> {
     let delay = Nanos(network.delay.0);
     let rate = |rate: BitsPerSec| uc_net::BitsPerSec(rate.0);
     let ample = QueueSpec::DropTail { limit: AMPLE };
-    let access = LinkSpec::new(rate(network.access_rate()), delay, ample);
+    let access = LinkSpec {
+        processing: Nanos(network.processing.0),
+        ..LinkSpec::new(rate(network.access_rate()), delay, ample)
+    };
     let trunk_delay = Nanos(network.trunk_delay().0);
     let trunk = LinkSpec::new(rate(network.rate), trunk_delay, network.queue_spec());
     let hosts = places.len() as u32;
@@ -191,6 +194,7 @@ mod tests {
             access_rate: None,
             delay: uc_experiment::Nanos(10_000),
             trunk_delay: Some(uc_experiment::Nanos(30_000)),
+            processing: uc_experiment::Nanos(0),
             offload: false,
             family: Family::Ipv4,
             queue: Queue::Droptail {

@@ -44,6 +44,7 @@ pub mod unfinished;
 pub mod world;
 
 pub use error::SimError;
+pub use membership::group_policy;
 pub use plan::{Plan, policy};
 pub use port::Port;
 pub use run::{Repetition, check, run_case};

@@ -39,7 +39,7 @@ impl<'a> Memberships<'a> {
     /// No groups, which will all have these rules.
     pub fn new(rules: &CouplingRules) -> Memberships<'a> {
         Memberships {
-            policy: policy(rules),
+            policy: group_policy(rules),
             groups: Vec::new(),
             by_name: BTreeMap::new(),
             named: BTreeMap::new(),
@@ -77,7 +77,8 @@ impl<'a> Memberships<'a> {
     }
 }
 
-fn policy(rules: &CouplingRules) -> GroupPolicy {
+/// The controller's policy for the rules of an experiment file, for the ports of either arm.
+pub fn group_policy(rules: &CouplingRules) -> GroupPolicy {
     let shares = match rules.shares {
         Shares::Window => consts::BY_WINDOW,
         Shares::Rate => consts::BY_RATE,

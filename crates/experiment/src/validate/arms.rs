@@ -162,6 +162,9 @@ fn check_real(experiment: &Experiment) -> Result<(), Only> {
         let what = format!("a {}", network.topology.name());
         return Err(only("network.topology", &what, Arm::Sim));
     }
+    if network.processing.0 > 0 {
+        return Err(only("network.processing", "processing", Arm::Sim));
+    }
     for (name, stack) in &experiment.stacks {
         if let Some(key) = stack.simulated_keys().first() {
             return Err(only(format!("stack.{name}.{key}"), key, Arm::Sim));
@@ -205,9 +208,10 @@ fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
     Ok(())
 }
 
-/// One group, since all senders there have one receiver, and a group is the flows to it.
+/// One group, since all senders there have one receiver, and a group is the flows to it; and the
+/// guests' kernels know nothing of the ports' groups.
 fn check_live_coupling(key: &str, case: &Case) -> Result<(), Only> {
-    let mut first = None;
+    let (mut first, mut first_law) = (None, None);
     for (i, guests) in case.guests.iter().enumerate() {
         let Some(coupling) = &guests.coupling else {
             continue;
@@ -217,6 +221,12 @@ fn check_live_coupling(key: &str, case: &Case) -> Result<(), Only> {
             let key = format!("{key}.guests.{i}.coupling.group");
             let what = format!("a second coupled group beside `{first}`");
             return Err(only(key, &what, Arm::Sim));
+        }
+        let by_port = guests.law == Some(Law::Coupled);
+        if *first_law.get_or_insert(by_port) != by_port {
+            let key = format!("{key}.guests.{i}.law");
+            let what = "one group of guests with law coupled and guests without";
+            return Err(only(key, what, Arm::Sim));
         }
     }
     Ok(())

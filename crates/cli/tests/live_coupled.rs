@@ -1,0 +1,244 @@
+//! Law `coupled` on real kernels' ports: namespaces stand for virtual machines, 10 Mbit/s and 100 ms
+//! (ctrlTCP's figures 1 and 3). The guests' TCP is Linux's Reno, and nobody tells it anything.
+
+mod common;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use common::bench::build;
+use common::by_hand::{TOOLS, flows, go_on};
+use common::sandbox::Sandbox;
+use common::transfer::{End, Transfer};
+use common::uc::{refusal, success};
+use common::{experiment, guest, live_with};
+use serde_json::Value;
+use uc_lab::{Lab, Plan};
+
+/// One TCP can fill the link.
+const TRUNK: &str = "rate = \"10Mbit\"\ndelay = \"25ms\"\n\
+     queue = { kind = \"droptail\", limit = \"125kB\" }";
+const PLAIN: &str = "[stack.legacy]\ncongestion_control = \"reno\"\n\
+     [stack.server]\ncongestion_control = \"reno\"\necn = false";
+const RATE_BYTES: f64 = 10e6 / 8.0;
+/// Both have left slow start by then, and the group has found its window.
+const SETTLE: Duration = Duration::from_secs(12);
+const MEASURED: Duration = Duration::from_secs(25);
+
+/// As many guests as there are names, each with a port that nothing is attached to.
+fn guests(names: &[&str]) -> (Plan, Lab) {
+    let text: String = names.iter().map(|name| guest(name, "legacy", "")).collect();
+    build(&experiment(1, TRUNK, &text, PLAIN))
+}
+
+/// A transfer of that guest; each number has ports of its own.
+fn start(plan: &Plan, lab: &Lab, guest: usize, number: u16) -> Transfer {
+    let end = |namespace, address, port| End {
+        namespace,
+        address: SocketAddr::new(address, port),
+    };
+    let from = plan.guests[guest].address;
+    Transfer::start(
+        end(&lab.wiring.guests[guest], from, 40_000 + number),
+        end(&lab.wiring.server, plan.server.address, 5001 + number),
+    )
+}
+
+/// That many transfers of each guest.
+fn start_all(plan: &Plan, lab: &Lab, counts: &[u16]) -> Vec<Vec<Transfer>> {
+    let of_guest = |guest: usize, count: u16| {
+        let numbers = (0..count).map(|number| 10 * guest as u16 + number);
+        numbers
+            .map(|number| start(plan, lab, guest, number))
+            .collect()
+    };
+    let counts = counts.iter().enumerate();
+    counts
+        .map(|(guest, &count)| of_guest(guest, count))
+        .collect()
+}
+
+/// What each guest gets of the link, its transfers together, over a while.
+fn shares(transfers: &[Vec<Transfer>], during: Duration) -> Vec<f64> {
+    let delivered = || -> Vec<u64> {
+        let of_guest = |guest: &Vec<Transfer>| guest.iter().map(Transfer::delivered_bytes).sum();
+        transfers.iter().map(of_guest).collect()
+    };
+    let (before, since) = (delivered(), Instant::now());
+    std::thread::sleep(during);
+    let after = delivered();
+    let rate = RATE_BYTES * since.elapsed().as_secs_f64();
+    let pairs = before.iter().zip(after);
+    pairs
+        .map(|(before, after)| (after - before) as f64 / rate)
+        .collect()
+}
+
+/// Jain's index.
+fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
+}
+
+/// The only group of `uc flows`.
+fn only_group(listing: &Value) -> &Value {
+    let groups = listing["groups"].as_array();
+    let groups = groups.unwrap_or_else(|| panic!("no groups: {listing}"));
+    assert_eq!(groups.len(), 1, "{listing}");
+    &groups[0]
+}
+
+fn finish(transfers: Vec<Vec<Transfer>>) {
+    for transfer in transfers.into_iter().flatten() {
+        transfer.end();
+    }
+}
+
+#[test]
+fn live_a_guest_with_four_flows_has_no_more_than_one_with_one_if_their_ports_are_coupled() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (plan, lab) = guests(&["one", "four"]);
+    let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
+    success(sandbox.uc(hosts, &["attach", "port0", "port1", "--law", "coupled"]));
+    let transfers = start_all(&plan, &lab, &[1, 4]);
+    std::thread::sleep(SETTLE);
+    let shares = shares(&transfers, MEASURED);
+    let listing = flows(&sandbox, &lab);
+    finish(transfers);
+    let (fairness, sum) = (jain(&shares), shares.iter().sum::<f64>());
+    println!("1:4: {shares:?}, Jain {fairness:.4}, {sum:.3} of the link");
+    println!("{}", only_group(&listing));
+    assert!(fairness >= 0.99, "{shares:?}; {listing}");
+    assert!(sum >= 0.9, "{shares:?}; {listing}");
+    let group = only_group(&listing);
+    assert_eq!(
+        group["remote"],
+        plan.server.address.to_string(),
+        "{listing}"
+    );
+    assert_eq!(group["flows"], 5, "{listing}");
+    let of_guests = group["guests"].as_array().unwrap();
+    assert_eq!(of_guests.len(), 2, "{listing}");
+    assert_eq!(
+        of_guests[0]["share_bytes"], of_guests[1]["share_bytes"],
+        "{listing}"
+    );
+    for flow in listing["flows"].as_array().unwrap() {
+        assert_eq!(flow["law"], "coupled", "{listing}");
+        assert!(flow["share_bytes"].as_u64().unwrap() > 0, "{listing}");
+    }
+}
+
+#[test]
+fn live_ports_of_weights_one_two_and_three_share_by_them_whatever_their_flows_number() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (plan, lab) = guests(&["a", "b", "c"]);
+    let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
+    for (port, weight) in [("port0", "1"), ("port1", "2"), ("port2", "3")] {
+        let words = ["attach", port, "--law", "coupled", "--weight", weight];
+        success(sandbox.uc(hosts, &words));
+    }
+    let transfers = start_all(&plan, &lab, &[2, 1, 2]);
+    std::thread::sleep(SETTLE);
+    let shares = shares(&transfers, MEASURED);
+    let listing = flows(&sandbox, &lab);
+    finish(transfers);
+    println!("weights 1:2:3: {shares:?}; {}", only_group(&listing));
+    let sum: f64 = shares.iter().sum();
+    for (weight, share) in [1.0, 2.0, 3.0].into_iter().zip(&shares) {
+        let ratio = share / (sum * weight / 6.0);
+        assert!((ratio - 1.0).abs() < 0.05, "{shares:?}; {listing}");
+    }
+    assert!(sum >= 0.9, "{shares:?}; {listing}");
+}
+
+#[test]
+fn live_a_port_that_is_detached_leaves_its_group_and_every_connection_lives_on() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (plan, lab) = guests(&["stays", "goes"]);
+    let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
+    let coupled = [
+        "attach",
+        "port0",
+        "port1",
+        "--law",
+        "coupled",
+        "--priority",
+        "5001=3",
+    ];
+    success(sandbox.uc(hosts, &coupled));
+    let transfers = start_all(&plan, &lab, &[2, 2]);
+    let all: Vec<&Transfer> = transfers.iter().flatten().collect();
+    go_on(&all, 6_000);
+    let seen = flows(&sandbox, &lab);
+    assert_eq!(only_group(&seen)["flows"], 4, "{seen}");
+    let share = |port: u16| {
+        let mut rows = seen["flows"].as_array().unwrap().iter();
+        let remote = SocketAddr::new(plan.server.address, port).to_string();
+        let row = rows.find(|row| row["remote"] == remote);
+        row.unwrap_or_else(|| panic!("{remote}: {seen}"))["share_bytes"]
+            .as_f64()
+            .unwrap()
+    };
+    // the priority is among the guest's own flows, and of the one whose ports have it
+    let ratio = share(5001) / share(5002);
+    assert!((2.9..3.1).contains(&ratio), "{ratio}: {seen}");
+    assert!((share(5011) / share(5012) - 1.0).abs() < 0.1, "{seen}");
+
+    success(sandbox.uc(hosts, &["detach", "port1"]));
+    go_on(&all, 4_000);
+    let seen = flows(&sandbox, &lab);
+    assert_eq!(seen["flows"].as_array().unwrap().len(), 2, "{seen}");
+    assert_eq!(only_group(&seen)["flows"], 2, "{seen}");
+    success(sandbox.uc(hosts, &["detach", "--all"]));
+    assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
+    go_on(&all, 2_000);
+    finish(transfers);
+}
+
+#[test]
+fn live_ports_of_different_groups_share_nothing_and_other_laws_have_no_weights() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (plan, lab) = guests(&["a", "b"]);
+    let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
+    let ecn = sandbox.uc(hosts, &["attach", "port0", "--weight", "2"]);
+    refusal(ecn, &["--weight", "--law coupled"]);
+    let observe = ["attach", "port0", "--law", "coupled", "--observe"];
+    refusal(sandbox.uc(hosts, &observe), &["--observe", "law coupled"]);
+    assert!(
+        sandbox.pins().is_empty(),
+        "refused, yet something is pinned"
+    );
+    for (port, group) in [("port0", "1"), ("port1", "2")] {
+        let words = [
+            "attach",
+            port,
+            "--law",
+            "coupled",
+            "--group",
+            group,
+            "--group-prefix4",
+            "0",
+        ];
+        success(sandbox.uc(hosts, &words));
+    }
+    let transfers = start_all(&plan, &lab, &[1, 1]);
+    let all: Vec<&Transfer> = transfers.iter().flatten().collect();
+    go_on(&all, 3_000);
+    let seen = flows(&sandbox, &lab);
+    let groups = seen["groups"].as_array().unwrap();
+    assert_eq!(groups.len(), 2, "{seen}");
+    for (number, group) in (1..).zip(groups) {
+        assert_eq!(group["group"], number, "{seen}");
+        assert_eq!(group["guests"].as_array().unwrap().len(), 1, "{seen}");
+    }
+    finish(transfers);
+}

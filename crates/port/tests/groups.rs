@@ -1,0 +1,251 @@
+//! Law `coupled` in the kernel: groups by remote address, tables that are full, and members that
+//! are forgotten.
+
+mod kernel;
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use kernel::frame::{Oddity, Shape, frame};
+use kernel::{IFINDEX, context, programs};
+use uc_core::{Policy, Reason, Segment, consts};
+use uc_port::{Direction, FlowView, MemberView, PortCoupling, PortPolicy, Programs};
+
+/// As bpf/groups.h has it.
+const GROUPS_MAX: usize = 1024;
+
+const PLAIN: Shape = Shape {
+    dscp: 0,
+    ip_option_words: 0,
+    options: Vec::new(),
+    padding: 0,
+    gso_segs_known: true,
+    oddity: Oddity::None,
+};
+
+fn couple(programs: &Programs, coupling: PortCoupling) {
+    let port = PortPolicy {
+        flows: Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX),
+        coupling: Some(coupling),
+    };
+    programs.set_port(IFINDEX, &port).unwrap();
+}
+
+/// A flow of the guest, by its remote end.
+#[derive(Clone, Copy)]
+struct Flow<'a> {
+    programs: &'a Programs,
+    guest_port: u16,
+    remote: SocketAddr,
+}
+
+impl Flow<'_> {
+    fn guest(&self) -> SocketAddr {
+        SocketAddr::new("10.77.0.1".parse().unwrap(), self.guest_port)
+    }
+
+    /// Passes a segment and returns the window that the frame has then.
+    fn pass(&self, segment: &Segment) -> u16 {
+        let bytes = frame(segment, self.guest(), self.remote, &PLAIN);
+        let direction = if u32::from(segment.direction) == consts::FROM_GUEST {
+            Direction::FromGuest
+        } else {
+            Direction::ToGuest
+        };
+        let run = self
+            .programs
+            .test_run(direction, &bytes, context())
+            .unwrap();
+        u16::from_be_bytes([run.packet[48], run.packet[49]])
+    }
+
+    /// The handshake, ten segments of data, and the ACK of one: its window.
+    fn begin(&self) -> u16 {
+        let syn = Segment {
+            seq: 1_000,
+            window: 65_535,
+            mss_bytes: 1_000,
+            options: consts::OPT_MSS as u8,
+            flags: consts::SYN as u8,
+            direction: consts::FROM_GUEST as u8,
+            ..Segment::default()
+        };
+        self.pass(&syn);
+        self.pass(&Segment {
+            seq: 9_000,
+            ack: 1_001,
+            flags: (consts::SYN | consts::ACK) as u8,
+            direction: consts::TO_GUEST as u8,
+            ..syn
+        });
+        for number in 0..10 {
+            self.pass(&Segment {
+                seq: 1_001 + 1_000 * number,
+                ack: 9_001,
+                payload_bytes: 1_000,
+                wire_payload_bytes: 1_000,
+                flags: consts::ACK as u8,
+                options: 0,
+                ..syn
+            });
+        }
+        self.ack(1)
+    }
+
+    fn ack(&self, segments: u32) -> u16 {
+        self.pass(&Segment {
+            seq: 9_001,
+            ack: 1_001 + 1_000 * segments,
+            window: 65_535,
+            flags: consts::ACK as u8,
+            direction: consts::TO_GUEST as u8,
+            ..Segment::default()
+        })
+    }
+
+    fn view(&self) -> Option<FlowView> {
+        let flow = self.programs.flow(IFINDEX, self.guest(), self.remote);
+        flow.unwrap()
+    }
+
+    fn member(&self) -> Option<MemberView> {
+        self.programs.member(&self.view()?).unwrap()
+    }
+}
+
+fn remote(number: u32) -> SocketAddr {
+    let first = u32::from(Ipv4Addr::new(10, 78, 0, 0));
+    SocketAddr::new(Ipv4Addr::from(first + number).into(), 5001)
+}
+
+fn flow(programs: &Programs, guest_port: u16, remote: SocketAddr) -> Flow<'_> {
+    Flow {
+        programs,
+        guest_port,
+        remote,
+    }
+}
+
+fn translated(programs: &Programs) -> u64 {
+    programs.counters().unwrap().get(Reason::TRANSLATED)
+}
+
+#[test]
+fn live_flows_to_one_remote_share_a_window_and_to_others_they_do_not() {
+    let Some(programs) = programs(64) else {
+        return;
+    };
+    couple(&programs, PortCoupling::default());
+    let near = [1, 2, 3].map(|port| flow(&programs, port, remote(1)));
+    let far = flow(&programs, 4, remote(2));
+    for flow in near {
+        flow.begin();
+    }
+    far.begin();
+    // each hears of those that came after it at its next ACK
+    for flow in near {
+        flow.ack(2);
+    }
+    let groups = programs.groups().unwrap();
+    let windows: Vec<_> = groups
+        .iter()
+        .map(|group| (group.remote, group.flows))
+        .collect();
+    assert_eq!(windows, [(remote(1).ip(), 3), (remote(2).ip(), 1)]);
+    let shares = near.map(|flow| flow.member().unwrap().share_bytes);
+    let third = u64::from(groups[0].window_bytes) / 3;
+    assert!(
+        shares.iter().all(|&share| share.abs_diff(third) <= 1),
+        "{shares:?}, {third}"
+    );
+    assert_eq!(groups[0].guests[0].ifindex, IFINDEX);
+    // eight in flight, a third of the group's window: no room is left for another
+    assert_eq!(near[0].view().unwrap().state.given_window, 8_000);
+}
+
+#[test]
+fn live_a_prefix_names_a_group_and_a_number_keeps_groups_apart() {
+    let Some(programs) = programs(64) else {
+        return;
+    };
+    let coupling = |group, prefix4| PortCoupling {
+        group,
+        prefix4,
+        weight: 7,
+        ..PortCoupling::default()
+    };
+    let by = [(1, 24), (1, 24), (1, 0), (2, 24)];
+    for (number, (group, prefix4)) in (1..).zip(by) {
+        couple(&programs, coupling(group, prefix4));
+        flow(&programs, number, remote(u32::from(number))).begin();
+    }
+    let groups = programs.groups().unwrap();
+    let found: Vec<_> = groups
+        .iter()
+        .map(|group| (group.number, group.remote.to_string(), group.flows))
+        .collect();
+    let site = "10.78.0.0".to_string();
+    let all = "0.0.0.0".to_string();
+    assert_eq!(found, [(1, all, 1), (1, site.clone(), 2), (2, site, 1)]);
+    assert!(groups.iter().all(|group| group.guests[0].weight == 7));
+}
+
+#[test]
+fn live_where_the_table_of_groups_is_full_a_flow_is_translated_uncoupled() {
+    let Some(programs) = programs(4096) else {
+        return;
+    };
+    couple(&programs, PortCoupling::default());
+    let flows: Vec<Flow<'_>> = (0..2_000)
+        .map(|number| flow(&programs, 1 + number as u16, remote(number)))
+        .collect();
+    let before = translated(&programs);
+    let mut windows = Vec::new();
+    for flow in &flows {
+        windows.push(flow.begin());
+    }
+    let coupled = flows.iter().filter(|flow| flow.member().is_some()).count();
+    println!("{coupled} of 2000 flows are coupled");
+    assert!(
+        (GROUPS_MAX / 2..=GROUPS_MAX).contains(&coupled),
+        "{coupled}"
+    );
+    assert_eq!(translated(&programs) - before, 13 * 2_000);
+    // alone in its group or without one: the same window
+    assert!(
+        windows.iter().all(|&window| window == windows[0]),
+        "{windows:?}"
+    );
+    let first = flows[0].member().expect("who came first is there still");
+    assert!(first.share_bytes >= 10_000, "{first:?}");
+}
+
+#[test]
+fn live_a_flow_that_begins_anew_or_is_forgotten_is_no_member_until_it_reports() {
+    let Some(programs) = programs(64) else {
+        return;
+    };
+    couple(&programs, PortCoupling::default());
+    let one = flow(&programs, 1, remote(1));
+    one.begin();
+    assert!(one.member().is_some());
+    one.pass(&Segment {
+        seq: 500_000,
+        window: 65_535,
+        mss_bytes: 1_000,
+        options: consts::OPT_MSS as u8,
+        flags: consts::SYN as u8,
+        direction: consts::FROM_GUEST as u8,
+        ..Segment::default()
+    });
+    assert!(one.view().is_some() && one.member().is_none());
+    one.begin();
+    assert!(one.member().is_some());
+    programs.forget_flows(IFINDEX).unwrap();
+    assert!(one.view().is_none());
+    // without a coupling of its port it has law coupled and no group
+    programs.clear_policy(IFINDEX).unwrap();
+    let flows = Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX);
+    programs.set_port(IFINDEX, &flows.into()).unwrap();
+    one.begin();
+    assert!(one.view().is_some() && one.member().is_none());
+}
