@@ -34,6 +34,7 @@ pub struct Senders<'a> {
     machines: Vec<Machine>,
     reception: Reception,
     before: Vec<BTreeMap<String, u64>>,
+    waited_before: Vec<Duration>,
 }
 
 impl<'a> Senders<'a> {
@@ -50,6 +51,7 @@ impl<'a> Senders<'a> {
             machines,
             reception,
             before: Vec::new(),
+            waited_before: Vec::new(),
         };
         senders.before = senders.counters()?;
         let waits = traffic::waits(plan, seed);
@@ -118,6 +120,7 @@ impl<'a> Senders<'a> {
 
     /// From now on the guests' processors are taken away, where the plan says so.
     fn freeze(&mut self) -> Result<(), VmError> {
+        self.waited_before = self.waited()?;
         let epoch = Instant::now();
         let guests = self.plan.guests.iter().zip(&self.machines);
         let stalled = guests.filter_map(|(guest, machine)| Some((guest.stall?, machine)));
@@ -126,6 +129,17 @@ impl<'a> Senders<'a> {
                 .push(Freezer::start(machine, stall, turn, epoch)?);
         }
         Ok(())
+    }
+
+    fn waited(&self) -> Result<Vec<Duration>, VmError> {
+        self.machines.iter().map(Machine::waited).collect()
+    }
+
+    /// The longest that a guest waited for this host's processor since all were connected.
+    fn waited_max(&self) -> Result<Duration, VmError> {
+        let pairs = self.waited()?.into_iter().zip(&self.waited_before);
+        let waited = pairs.map(|(after, before)| after.saturating_sub(*before));
+        Ok(waited.max().unwrap_or_default())
     }
 
     fn thaw(&mut self) -> Result<Vec<Stalls>, VmError> {
@@ -236,8 +250,10 @@ impl Load for Senders<'_> {
 
     fn finish(&mut self) -> Result<Counted, LabError> {
         let stalls = self.thaw()?;
+        let waited_ms = self.waited_max()?.as_millis() as u64;
         let after = self.counters()?;
         let mut counters = self.counted(&after);
+        counters.insert("vm_waited_max_ms".into(), waited_ms);
         if !stalls.is_empty() {
             counters.extend(Stalls::counters(&stalls));
         }
