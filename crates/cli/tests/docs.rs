@@ -32,7 +32,7 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-const DOCUMENTS: [&str; 10] = [
+const DOCUMENTS: [&str; 11] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/vcc.md",
@@ -41,6 +41,7 @@ const DOCUMENTS: [&str; 10] = [
     "docs/ctrltcp.md",
     "docs/experiments.md",
     "docs/simulator.md",
+    "docs/vm.md",
     "docs/theorems.md",
     "docs/results.md",
 ];
