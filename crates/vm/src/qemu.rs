@@ -87,10 +87,12 @@ pub(crate) fn spawn(
     let mut fds: Vec<RawFd> = given.map(AsRawFd::as_raw_fd).collect();
     fds.push(image.archive.as_raw_fd());
     give(&mut command, fds);
-    command.spawn().map_err(|source| VmError::Spawn {
+    let child = command.spawn().map_err(|source| VmError::Spawn {
         node: node.into(),
         source,
-    })
+    })?;
+    raise_priority(child.id());
+    Ok(child)
 }
 
 /// Lets the child keep the descriptors, and lets it die with us.
@@ -98,11 +100,12 @@ fn give(command: &mut Command, fds: Vec<RawFd>) {
     use std::os::unix::process::CommandExt;
     let parent = std::process::id();
     // SAFETY: between fork and exec the closure makes async-signal-safe system calls (prctl,
-    // setpriority, getppid, fcntl) only; it allocates nothing, and the descriptors outlive `spawn`.
+    // setsid, getppid, fcntl) only; it allocates nothing, and the descriptors outlive `spawn`.
     unsafe {
         command.pre_exec(move || {
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
-            raise_priority();
+            // A group of its own for the scheduler (sched(7), autogroup), and no Ctrl-C of ours.
+            nix::unistd::setsid()?;
             // The parent may have died before the call: then nobody will tell.
             if nix::unistd::getppid().as_raw() as u32 != parent {
                 return Err(io::ErrorKind::BrokenPipe.into());
@@ -117,10 +120,13 @@ fn give(command: &mut Command, fds: Vec<RawFd>) {
 }
 
 /// Emulated processors are slow enough: what else runs on this host shall not look to a guest like a
-/// stall. Without the right to it a guest waits longer, which is counted.
-fn raise_priority() {
-    // SAFETY: takes numbers only and changes nothing but this process' own priority.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, PRIORITY) };
+/// stall. Where the scheduler groups processes by sessions a nice value counts only among the group's
+/// own, and the group has one itself. Without the right to it a guest waits longer, which is counted.
+fn raise_priority(pid: u32) {
+    // SAFETY: takes numbers only and changes nothing but the priority of that process.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, pid, PRIORITY) };
+    // Kernels without such groups lack the file.
+    let _ = std::fs::write(format!("/proc/{pid}/autogroup"), PRIORITY.to_string());
 }
 
 fn machine() -> Vec<String> {
