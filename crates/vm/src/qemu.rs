@@ -120,7 +120,7 @@ fn give(command: &mut Command, fds: Vec<RawFd>) {
 }
 
 /// Emulated processors are slow enough: what else runs on this host shall not look to a guest like a
-/// stall. Where the scheduler groups processes by sessions a nice value counts only among the group's
+/// stall. Where the scheduler makes groups of processes a nice value counts only among the group's
 /// own, and the group has one itself. Without the right to it a guest waits longer, which is counted.
 fn raise_priority(pid: u32) {
     // SAFETY: takes numbers only and changes nothing but the priority of that process.
