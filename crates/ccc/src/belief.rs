@@ -11,7 +11,8 @@ use crate::wire::GroupReport;
 
 /// A flow's first window (RFC 6928), which a guest may have used beyond what it was given.
 const BURST_SEGMENTS: u64 = 10;
-/// What the first member of a group brings at most; beyond, it is slow start again, as far as it was.
+/// What the first member of a group brings at most. Beyond, it is slow start again, up to where it
+/// was.
 const BROUGHT_SEGMENTS: u64 = 100;
 /// Loss events in one report, at a hundred reports a second; more is not a counter of them.
 const CUTS_MAX: u32 = 1 << 16;
@@ -114,8 +115,8 @@ pub fn next(
     report.ssthresh_bytes = said.ssthresh_bytes;
     report.cwnd_bytes = given_bytes.saturating_add(grown as u32);
     report.acked_bytes = acked as u32;
-    // More in flight than was given is what a cut has not yet reached, or a lie; either way it takes
-    // no room from others.
+    // More in flight than was given is what a cut has not yet reached, or a lie. Either way it
+    // takes no room from others.
     report.flight_bytes = said.flight_bytes.min(given_bytes);
     report.used_bytes = said.used_bytes.min(given_bytes);
     report.state = if said.stalled {

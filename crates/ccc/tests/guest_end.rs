@@ -1,5 +1,5 @@
-//! The guest's end: when it reports, and what it takes from a host that lies, repeats itself or says
-//! nothing.
+//! The guest's end: when it reports, and what it takes from a host that lies, repeats itself or
+//! says nothing.
 
 use uc_ccc::guest::{GuestEnd, INTERVAL_NS};
 use uc_ccc::wire::{Frame, GROUPS_MAX, GroupAnswer, GroupName, GroupReport, Parts, WireError};

@@ -40,8 +40,8 @@ impl Honest {
         }
     }
 
-    /// What it says a tenth of a round trip later: a window's tenth was acknowledged, and the window
-    /// is a tenth of a segment larger.
+    /// What it says a tenth of a round trip later: a window's tenth was acknowledged, and the
+    /// window is a tenth of a segment larger.
     fn says(&mut self) -> GroupReport {
         self.owed_bytes += u64::from(MSS) / 10;
         self.said.acked_bytes += u64::from(self.given_bytes) / 10;
@@ -61,8 +61,8 @@ impl Honest {
     }
 }
 
-/// Two guests of weight 1 and one of weight 2, of which the first says what `lie` makes of the truth;
-/// the others lose now and then. What each has at the end, and the window.
+/// Two guests of weight 1 and one of weight 2, of which the first says what `lie` makes of the
+/// truth; the others lose now and then. What each has at the end, and the window.
 fn after(rounds: u64, lie: impl Fn(u64, &mut GroupReport)) -> ([u32; 3], u32) {
     let mut host = Host::new(Policy::default());
     let mut guests = [1, 1, 2].map(|weight| Honest::new(&mut host, weight));

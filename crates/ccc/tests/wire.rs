@@ -122,7 +122,8 @@ proptest! {
 
     #[test]
     fn what_a_dead_process_has_left_of_its_last_frame_is_skipped(
-        left in frame(), from in any::<prop::sample::Index>(), sent in frame(), piece in 1..200_usize,
+        left in frame(), from in any::<prop::sample::Index>(), sent in frame(),
+        piece in 1..200_usize,
     ) {
         let left = left.encode();
         // anything but the whole of it

@@ -42,6 +42,7 @@ const DOCUMENTS: [&str; 11] = [
     "docs/pvtcp.md",
     "docs/experiments.md",
     "docs/simulator.md",
+    "docs/vm.md",
     "docs/theorems.md",
     "docs/results.md",
 ];

@@ -53,8 +53,8 @@ impl<'a> Across<'a> {
         Ok(reports)
     }
 
-    /// Writes what the host has told. Until then, and without a newer one after an RTO, the group is
-    /// its own.
+    /// Writes what the host has told. Until then, and without a newer one after an RTO, the group
+    /// is its own.
     ///
     /// # Errors
     /// The kernel's.

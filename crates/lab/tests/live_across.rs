@@ -23,8 +23,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 const FROM_S: u64 = 10;
 const NETWORK: &str = "rate = \"10Mbit\"\ndelay = \"25ms\"\n\
      queue = { kind = \"droptail\", limit = \"125kB\" }";
-/// How long after a part's end its guest's group may still follow the host: a retransmission timeout
-/// is less than half a second here, and the machine has other things to do.
+/// How long after a part's end its guest's group may still follow the host: a retransmission
+/// timeout is less than half a second here, and the machine has other things to do.
 const ENDED: Duration = Duration::from_secs(2);
 
 /// What stands for a virtual machine.
@@ -57,8 +57,8 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Called again and again: as soon as all guests have their connections, each namespace gets its
-    /// part. Which is which is seen by the number of connections.
+    /// Called again and again: as soon as all guests have their connections, each namespace gets
+    /// its part. Which is which is seen by the number of connections.
     fn start<'s>(&'s self, scope: &'s Scope<'s, '_>, elapsed: Duration) {
         let groups = self.ctrltcp.groups().list().unwrap();
         let mut spaces = self.spaces.lock().unwrap();

@@ -229,3 +229,91 @@ impl Turns {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use uc_experiment::Nanos;
+
+    use super::*;
+
+    /// A program that would run for ever, and stops with the test.
+    struct Busy(Child);
+
+    impl Busy {
+        fn start() -> Self {
+            let mut command = Command::new("sleep");
+            Self(command.arg("600").stdin(Stdio::null()).spawn().unwrap())
+        }
+
+        /// A line of its /proc/…/status.
+        fn status(&self, key: &str) -> String {
+            let text = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+            let value = text
+                .lines()
+                .find_map(|line| line.strip_prefix(key))
+                .unwrap();
+            value.trim_start_matches(':').trim().to_owned()
+        }
+
+        fn turns(&self, of: u32, stop: &Arc<AtomicBool>) -> Turns {
+            Turns {
+                node: "busy".into(),
+                thread: Pid::from_raw(self.0.id() as i32),
+                stall: Stall {
+                    slice: Nanos(20_000_000),
+                    of,
+                },
+                turn: 0,
+                epoch: Instant::now(),
+                stop: Arc::clone(stop),
+            }
+        }
+    }
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            // A test may have ended it already.
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_thread_stands_still_while_its_processor_is_away_and_goes_on_untraced() {
+        let (busy, stop) = (Busy::start(), Arc::new(AtomicBool::new(false)));
+        let turns = busy.turns(4, &stop);
+        let runner = thread::spawn(move || turns.run());
+        let start = Instant::now();
+        while !busy.status("State").starts_with('t') {
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "it never stood still"
+            );
+        }
+        stop.store(true, Ordering::Relaxed);
+        let stalls = runner.join().unwrap().unwrap();
+        assert!(stalls.count >= 1, "{stalls:?}");
+        assert_eq!(busy.status("TracerPid"), "0");
+        assert!(
+            !busy.status("State").starts_with('t'),
+            "{}",
+            busy.status("State")
+        );
+    }
+
+    #[test]
+    fn a_thread_that_is_gone_is_an_error_that_names_the_guest() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut busy = Busy::start();
+        let turns = busy.turns(2, &stop);
+        busy.0.kill().unwrap();
+        busy.0.wait().unwrap();
+        let error = turns.run().unwrap_err().to_string();
+        assert!(
+            error.contains("busy") && error.contains("taken away"),
+            "{error}"
+        );
+    }
+}

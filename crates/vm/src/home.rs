@@ -96,6 +96,7 @@ impl<'t> Machines<'t> {
     fn bring(&mut self, plan: &Plan, lab: &Lab, go_on: GoOn<'_>) -> Result<Vec<Machine>, VmError> {
         let mut started = Vec::with_capacity(plan.guests.len());
         for (guest, tap) in plan.guests.iter().zip(&lab.wiring.machines) {
+            go_on()?;
             let series = guest.stack.kernel.as_deref().unwrap_or(DEFAULT_SERIES);
             let template = self.templates.get(series, plan.offload, go_on)?;
             let tap = tap.as_fd().try_clone_to_owned();
@@ -149,7 +150,9 @@ impl Home for Machines<'_> {
     ) -> Result<Box<dyn Load + 'a>, LabError> {
         let machines = self.bring(plan, lab, go_on)?;
         let reception = Reception::start(plan, &lab.wiring)?;
-        Ok(Box::new(Senders::start(plan, machines, reception, seed)?))
+        Ok(Box::new(Senders::start(
+            plan, machines, reception, seed, go_on,
+        )?))
     }
 }
 

@@ -34,6 +34,7 @@ pub struct Senders<'a> {
     machines: Vec<Machine>,
     reception: Reception,
     before: Vec<BTreeMap<String, u64>>,
+    waited_before: Vec<Duration>,
 }
 
 impl<'a> Senders<'a> {
@@ -43,6 +44,7 @@ impl<'a> Senders<'a> {
         machines: Vec<Machine>,
         reception: Reception,
         seed: u64,
+        go_on: GoOn<'_>,
     ) -> Result<Self, VmError> {
         let mut senders = Self {
             freezers: Vec::new(),
@@ -50,8 +52,9 @@ impl<'a> Senders<'a> {
             machines,
             reception,
             before: Vec::new(),
+            waited_before: Vec::new(),
         };
-        senders.before = senders.counters()?;
+        senders.before = senders.counters(go_on)?;
         let waits = traffic::waits(plan, seed);
         let mut orders: Vec<Vec<Order>> = vec![Vec::new(); plan.guests.len()];
         for (flow, wait) in senders.reception.flows().iter().zip(waits) {
@@ -69,7 +72,7 @@ impl<'a> Senders<'a> {
             machine.tell(&Request::Send(orders))?;
         }
         for machine in &mut senders.machines {
-            match machine.hear(PATIENCE)? {
+            match machine.hear_while(PATIENCE, go_on)? {
                 Answer::Done => {}
                 other => return Err(machine.unexpected(&other)),
             }
@@ -78,18 +81,18 @@ impl<'a> Senders<'a> {
     }
 
     /// Asks all machines at once; what they answer comes in the plan's order.
-    fn ask_all(&mut self, request: &Request) -> Result<Vec<Answer>, VmError> {
+    fn ask_all(&mut self, request: &Request, go_on: GoOn<'_>) -> Result<Vec<Answer>, VmError> {
         for machine in &mut self.machines {
             machine.tell(request)?;
         }
-        self.machines
-            .iter_mut()
-            .map(|machine| machine.hear(PATIENCE))
+        let machines = self.machines.iter_mut();
+        machines
+            .map(|machine| machine.hear_while(PATIENCE, go_on))
             .collect()
     }
 
-    fn counters(&mut self) -> Result<Vec<BTreeMap<String, u64>>, VmError> {
-        let answers = self.ask_all(&Request::Counters)?.into_iter();
+    fn counters(&mut self, go_on: GoOn<'_>) -> Result<Vec<BTreeMap<String, u64>>, VmError> {
+        let answers = self.ask_all(&Request::Counters, go_on)?.into_iter();
         let counters = answers
             .zip(&self.machines)
             .map(|(answer, machine)| match answer {
@@ -121,6 +124,7 @@ impl<'a> Senders<'a> {
 
     /// From now on the guests' processors are taken away, where the plan says so.
     fn freeze(&mut self) -> Result<(), VmError> {
+        self.waited_before = self.waited()?;
         let epoch = Instant::now();
         let guests = self.plan.guests.iter().zip(&self.machines);
         let stalled = guests.filter_map(|(guest, machine)| Some((guest.stall?, machine)));
@@ -129,6 +133,17 @@ impl<'a> Senders<'a> {
                 .push(Freezer::start(machine, stall, turn, epoch)?);
         }
         Ok(())
+    }
+
+    fn waited(&self) -> Result<Vec<Duration>, VmError> {
+        self.machines.iter().map(Machine::waited).collect()
+    }
+
+    /// The longest that a guest waited for this host's processor since all were connected.
+    fn waited_max(&self) -> Result<Duration, VmError> {
+        let pairs = self.waited()?.into_iter().zip(&self.waited_before);
+        let waited = pairs.map(|(after, before)| after.saturating_sub(*before));
+        Ok(waited.max().unwrap_or_default())
     }
 
     fn thaw(&mut self) -> Result<Vec<Stalls>, VmError> {
@@ -183,7 +198,7 @@ impl Load for Senders<'_> {
         while missing > 0 {
             go_on()?;
             self.reception.check()?;
-            let answers = self.ask_all(&Request::Events)?;
+            let answers = self.ask_all(&Request::Events, go_on)?;
             for (machine, answer) in self.machines.iter().zip(answers) {
                 let Answer::Events(events) = answer else {
                     return Err(machine.unexpected(&answer).into());
@@ -237,8 +252,10 @@ impl Load for Senders<'_> {
 
     fn finish(&mut self) -> Result<Counted, LabError> {
         let stalls = self.thaw()?;
-        let after = self.counters()?;
+        let waited_ms = self.waited_max()?.as_millis() as u64;
+        let after = self.counters(&|| Ok(()))?;
         let mut counters = self.counted(&after);
+        counters.insert("vm_waited_max_ms".into(), waited_ms);
         if !stalls.is_empty() {
             counters.extend(Stalls::counters(&stalls));
         }

@@ -102,6 +102,22 @@ impl Machine {
         Err(failed(io::ErrorKind::NotFound.into()))
     }
 
+    /// How long its processor has been ready to run while this host ran something else: a stall that
+    /// nobody ordered. The second number of schedstat, nanoseconds.
+    ///
+    /// # Errors
+    /// [`VmError::Stall`] when QEMU has no processor.
+    pub fn waited(&self) -> Result<Duration, VmError> {
+        let thread = self.processor()?;
+        let path = format!("/proc/{}/task/{thread}/schedstat", self.pid());
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let waited_ns = text
+            .split_whitespace()
+            .nth(1)
+            .and_then(|text| text.parse().ok());
+        Ok(Duration::from_nanos(waited_ns.unwrap_or(0)))
+    }
+
     /// Whose machine it is, for messages.
     pub fn node(&self) -> &str {
         &self.node
