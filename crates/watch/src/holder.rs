@@ -109,13 +109,19 @@ impl<'a> Holder<'a> {
             match task {
                 Task::Probe { index, key } => self.probe(index, &key),
                 Task::Release { attempts, key } => {
-                    if !self.release(&key) && attempts < ATTEMPTS_MAX {
-                        let task = Task::Release {
-                            attempts: attempts + 1,
-                            key,
-                        };
-                        schedule.add(now_ns() + ATTEMPT_NS, task);
+                    if self.release(&key) {
+                        continue;
                     }
+                    if attempts == ATTEMPTS_MAX {
+                        // The port takes nothing, from nobody: what its guest sends again passes.
+                        self.programs.forget_held(&key);
+                        continue;
+                    }
+                    let task = Task::Release {
+                        attempts: attempts + 1,
+                        key,
+                    };
+                    schedule.add(now_ns() + ATTEMPT_NS, task);
                 }
             }
         }

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use nix::time::ClockId;
@@ -49,6 +51,7 @@ pub struct Programs {
 /// A port with both programs on it. Dropping it takes them off.
 #[derive(Debug)]
 pub struct Watched {
+    _claim: UnixDatagram,
     _from_guest: Link,
     _to_guest: Link,
 }
@@ -111,6 +114,7 @@ impl Programs {
         settings: &Settings,
         via: AttachVia,
     ) -> Result<Watched, WatchError> {
+        let claim = claim(ifindex)?;
         let key = ifindex.to_ne_bytes();
         let failed = |error| WatchError::libbpf(format!("set up the watch on {ifindex}"), &error);
         let port = uc_watch_port {
@@ -137,6 +141,7 @@ impl Programs {
             attach_program(program.as_fd(), ifindex, direction, via, order)
         };
         Ok(Watched {
+            _claim: claim,
             _to_guest: attach(&self.to_guest, Direction::ToGuest)?,
             _from_guest: attach(&self.from_guest, Direction::FromGuest)?,
         })
@@ -253,6 +258,18 @@ fn program(object: &Object, name: &str) -> Result<OwnedFd, WatchError> {
         .as_fd()
         .try_clone_to_owned()
         .map_err(|source| WatchError::kernel("load the watch programs", source))
+}
+
+/// A port is watched once: two holders would hold it twice. The name is the network namespace's, and
+/// free again when no process has the socket any more, however they ended.
+fn claim(ifindex: u32) -> Result<UnixDatagram, WatchError> {
+    let name = format!("undercurrent-watch-{ifindex}");
+    let bound =
+        SocketAddr::from_abstract_name(name).and_then(|address| UnixDatagram::bind_addr(&address));
+    bound.map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => WatchError::AlreadyWatched { ifindex },
+        _ => WatchError::kernel(format!("claim interface {ifindex}"), source),
+    })
 }
 
 /// Any number but 0, which every packet has.
