@@ -112,7 +112,7 @@ impl Hosts {
             ip_header_bytes: scenario.ip_header_bytes,
             rtts: PacketRtts::default(),
             couplings: Couplings::new(&scenario.groups),
-            starts: Starts::new(scenario.seed),
+            starts: Starts::new(scenario),
         })
     }
 
