@@ -1,8 +1,8 @@
 //! The process, or thread, that handshakes wait in: it hears of each, sends its probes, and then
 //! the handshake itself.
 //!
-//! It keeps nothing that would be lost with it. What waits stands in the kernel's table until it has
-//! been sent, so whoever comes next sends it; twice, at worst, which TCP is used to.
+//! It keeps nothing that would be lost with it. What waits stands in the kernel's table until it
+//! has been sent, so whoever comes next sends it; twice, at worst, which TCP is used to.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -186,8 +186,8 @@ fn wait(ready: BorrowedFd<'_>, most_ns: u64) {
 }
 
 /// The kernel may wake a sleeper 50 µs late unless told otherwise, and whoever is in a queue of
-/// equals waits for them: probes are worth the more the nearer they keep to their times. Without the
-/// right to it, it goes on as it is.
+/// equals waits for them: probes are worth the more the nearer they keep to their times. Without
+/// the right to it, it goes on as it is.
 fn sharpen_timers() {
     let first = libc::sched_param { sched_priority: 1 };
     // SAFETY: numbers, and a pointer that lives through the call; both are of the calling thread.

@@ -57,8 +57,8 @@ pub struct Watched {
 }
 
 impl Programs {
-    /// Loads both programs. Nothing is held, probed or changed before a port is attached, nothing is
-    /// held before a holder runs.
+    /// Loads both programs. Nothing is probed or changed before a port is watched, and nothing held
+    /// before a holder runs.
     ///
     /// # Errors
     /// What the kernel refused; [`uc_port::PortError`] has the usual reasons.
@@ -200,8 +200,8 @@ impl Programs {
         let _gone_already = self.maps.held.delete(key);
     }
 
-    /// Says once that a holder is there, for so long, and what time it is: [`crate::Holder`] does so
-    /// all the time.
+    /// Says once that a holder is there, for so long, and what time it is: [`crate::Holder`] does
+    /// so all the time.
     ///
     /// # Errors
     /// [`WatchError::Kernel`] with the kernel's answer.
@@ -260,8 +260,8 @@ fn program(object: &Object, name: &str) -> Result<OwnedFd, WatchError> {
         .map_err(|source| WatchError::kernel("load the watch programs", source))
 }
 
-/// A port is watched once: two holders would hold it twice. The name is the network namespace's, and
-/// free again when no process has the socket any more, however they ended.
+/// A port is watched once: two holders would hold it twice. The name is the network namespace's,
+/// and free again when no process has the socket any more, however they ended.
 fn claim(ifindex: u32) -> Result<UnixDatagram, WatchError> {
     let name = format!("undercurrent-watch-{ifindex}");
     let bound =
