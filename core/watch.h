@@ -91,7 +91,7 @@ static __always_inline __u32 uc_watch_first(struct uc_watch_flow *flow,
 	__u32 segments = path->unmarked + half;
 
 	flow->owed_halves = 2 * (path->marked - half);
-	segments = uc_watch_max(segments, uc_watch_max(policy->least_segments, 2));
+	segments = uc_watch_max(segments, uc_watch_least(policy));
 	return uc_watch_min(segments, 65535 / flow->mss_bytes) * flow->mss_bytes;
 }
 
@@ -134,7 +134,8 @@ static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 	flow->bits |= UC_WATCH_TURN;
 	/* a SYN: nothing is counted yet */
 	if (!bytes)
-		bytes = uc_watch_probe_count(policy) * flow->mss_bytes;
+		bytes = uc_watch_max(uc_watch_probe_count(policy), uc_watch_least(policy)) *
+			flow->mss_bytes;
 	if (path->used)
 		bytes = uc_watch_min(bytes, path->used * flow->mss_bytes);
 	if (uc_watch_is_full(bucket, policy, now_ns))
@@ -198,7 +199,7 @@ static __always_inline void uc_watch_advance(struct uc_watch_flow *flow,
 					     const struct uc_watch_policy *policy,
 					     struct uc_watch_path *path, __u32 ack, __u64 now_ns)
 {
-	__u32 least_bytes = uc_watch_max(policy->least_segments, 2) * flow->mss_bytes;
+	__u32 least_bytes = uc_watch_least(policy) * flow->mss_bytes;
 
 	if (!uc_after(ack, flow->una))
 		return;

@@ -66,6 +66,11 @@ static __always_inline __u32 uc_watch_probe_count(const struct uc_watch_policy *
 	return uc_watch_min(policy->probes, UC_WATCH_PROBES_MAX);
 }
 
+static __always_inline __u32 uc_watch_least(const struct uc_watch_policy *policy)
+{
+	return uc_watch_max(policy->least_segments, 2);
+}
+
 /* Does what is known of a path still hold? `slack`: how much later the other host may look. */
 static __always_inline __u8 uc_watch_is_fresh(const struct uc_watch_policy *policy,
 					      const struct uc_watch_path *path, __u32 slack,

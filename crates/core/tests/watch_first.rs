@@ -121,6 +121,18 @@ fn where_the_guest_opened_its_first_ack_gives_the_window_and_the_request_the_sam
 }
 
 #[test]
+fn a_flow_without_probes_has_its_turn_at_its_syn_for_the_least_window() {
+    let mut home = Home::new(StartPolicy {
+        probes: 0,
+        ..StartPolicy::usual()
+    });
+    let mut syn = ack(0, 64_000);
+    (syn.flags, syn.mss_bytes) = (segment_flags::SYN as u8, MSS as u16);
+    syn.options = segment_flags::OPT_MSS as u8;
+    assert_eq!(home.leaves(&syn).grant_bytes, 2 * MSS);
+}
+
+#[test]
 fn a_copy_of_the_syn_ack_gives_the_same_window_and_takes_no_turn() {
     let mut home = Home::new(StartPolicy::usual());
     home.probes(&[(0, false), (1, true), (2, true)]);

@@ -122,7 +122,7 @@ impl Hosts {
             ip_header_bytes: scenario.ip_header_bytes,
             rtts: PacketRtts::default(),
             couplings: Couplings::new(&scenario.groups),
-            starts: Starts::new(scenario.seed),
+            starts: Starts::new(scenario),
             machines,
             receiver_machines: scenario.consolidation.receivers.clone(),
         })

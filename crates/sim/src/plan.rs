@@ -302,7 +302,11 @@ fn port_policy(law: Law, group: &Guests, stack: &Stack) -> Policy {
     Policy {
         // The paths are known to be free of middleboxes: a SYN that is lost is asked for anew.
         ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
-        initial_window_segments: stack.initial_window.unwrap_or(INITIAL_WINDOW_SEGMENTS),
+        // Where the start says what a flow begins with, the law need not do as the guest would.
+        initial_window_segments: match group.start_law {
+            Some(StartLaw::Watch) => INITIAL_WINDOW_SEGMENTS,
+            None => stack.initial_window.unwrap_or(INITIAL_WINDOW_SEGMENTS),
+        },
         ..policy(law, profile, &group.parameters)
     }
 }

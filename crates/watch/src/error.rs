@@ -30,6 +30,12 @@ pub enum WatchError {
         /// As the user wrote it.
         path: PathBuf,
     },
+    /// Another process watches the port.
+    #[error("interface {ifindex} is watched already; end that `uc watch` first")]
+    AlreadyWatched {
+        /// Its index.
+        ifindex: u32,
+    },
     /// A prefix that is none.
     #[error("'{text}' is no prefix; write an address and its bits, as 10.0.0.0/8 or fd00::/8")]
     NoPrefix {

@@ -1,8 +1,8 @@
 //! The process, or thread, that handshakes wait in: it hears of each, sends its probes, and then
 //! the handshake itself.
 //!
-//! It keeps nothing that would be lost with it. What waits stands in the kernel's table until it has
-//! been sent, so whoever comes next sends it; twice, at worst, which TCP is used to.
+//! It keeps nothing that would be lost with it. What waits stands in the kernel's table until it
+//! has been sent, so whoever comes next sends it; twice, at worst, which TCP is used to.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -109,13 +109,19 @@ impl<'a> Holder<'a> {
             match task {
                 Task::Probe { index, key } => self.probe(index, &key),
                 Task::Release { attempts, key } => {
-                    if !self.release(&key) && attempts < ATTEMPTS_MAX {
-                        let task = Task::Release {
-                            attempts: attempts + 1,
-                            key,
-                        };
-                        schedule.add(now_ns() + ATTEMPT_NS, task);
+                    if self.release(&key) {
+                        continue;
                     }
+                    if attempts == ATTEMPTS_MAX {
+                        // The port takes nothing, from nobody: what its guest sends again passes.
+                        self.programs.forget_held(&key);
+                        continue;
+                    }
+                    let task = Task::Release {
+                        attempts: attempts + 1,
+                        key,
+                    };
+                    schedule.add(now_ns() + ATTEMPT_NS, task);
                 }
             }
         }
@@ -180,8 +186,8 @@ fn wait(ready: BorrowedFd<'_>, most_ns: u64) {
 }
 
 /// The kernel may wake a sleeper 50 µs late unless told otherwise, and whoever is in a queue of
-/// equals waits for them: probes are worth the more the nearer they keep to their times. Without the
-/// right to it, it goes on as it is.
+/// equals waits for them: probes are worth the more the nearer they keep to their times. Without
+/// the right to it, it goes on as it is.
 fn sharpen_timers() {
     let first = libc::sched_param { sched_priority: 1 };
     // SAFETY: numbers, and a pointer that lives through the call; both are of the calling thread.

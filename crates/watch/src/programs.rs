@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use nix::time::ClockId;
@@ -49,13 +51,14 @@ pub struct Programs {
 /// A port with both programs on it. Dropping it takes them off.
 #[derive(Debug)]
 pub struct Watched {
+    _claim: UnixDatagram,
     _from_guest: Link,
     _to_guest: Link,
 }
 
 impl Programs {
-    /// Loads both programs. Nothing is held, probed or changed before a port is attached, nothing is
-    /// held before a holder runs.
+    /// Loads both programs. Nothing is probed or changed before a port is watched, and nothing held
+    /// before a holder runs.
     ///
     /// # Errors
     /// What the kernel refused; [`uc_port::PortError`] has the usual reasons.
@@ -111,6 +114,7 @@ impl Programs {
         settings: &Settings,
         via: AttachVia,
     ) -> Result<Watched, WatchError> {
+        let claim = claim(ifindex)?;
         let key = ifindex.to_ne_bytes();
         let failed = |error| WatchError::libbpf(format!("set up the watch on {ifindex}"), &error);
         let port = uc_watch_port {
@@ -137,6 +141,7 @@ impl Programs {
             attach_program(program.as_fd(), ifindex, direction, via, order)
         };
         Ok(Watched {
+            _claim: claim,
             _to_guest: attach(&self.to_guest, Direction::ToGuest)?,
             _from_guest: attach(&self.from_guest, Direction::FromGuest)?,
         })
@@ -195,8 +200,8 @@ impl Programs {
         let _gone_already = self.maps.held.delete(key);
     }
 
-    /// Says once that a holder is there, for so long, and what time it is: [`crate::Holder`] does so
-    /// all the time.
+    /// Says once that a holder is there, for so long, and what time it is: [`crate::Holder`] does
+    /// so all the time.
     ///
     /// # Errors
     /// [`WatchError::Kernel`] with the kernel's answer.
@@ -253,6 +258,18 @@ fn program(object: &Object, name: &str) -> Result<OwnedFd, WatchError> {
         .as_fd()
         .try_clone_to_owned()
         .map_err(|source| WatchError::kernel("load the watch programs", source))
+}
+
+/// A port is watched once: two holders would hold it twice. The name is the network namespace's,
+/// and free again when no process has the socket any more, however they ended.
+fn claim(ifindex: u32) -> Result<UnixDatagram, WatchError> {
+    let name = format!("undercurrent-watch-{ifindex}");
+    let bound =
+        SocketAddr::from_abstract_name(name).and_then(|address| UnixDatagram::bind_addr(&address));
+    bound.map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => WatchError::AlreadyWatched { ifindex },
+        _ => WatchError::kernel(format!("claim interface {ifindex}"), source),
+    })
 }
 
 /// Any number but 0, which every packet has.

@@ -51,7 +51,7 @@ fn clear<T>(map: &MapHandle, is_over: impl Fn(&T) -> bool) {
         if bytes.len() != size_of::<T>() {
             continue;
         }
-        // SAFETY: as many bytes as the struct has, which is plain numbers: every pattern is a value.
+        // SAFETY: as many bytes as the struct has, of which every pattern is a value.
         let value = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
         if is_over(&value) {
             let _gone_already = map.delete(&key);

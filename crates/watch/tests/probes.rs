@@ -1,5 +1,5 @@
-//! Probes that reach a port, good and bad ones: counted, dropped, and nothing left behind by what is
-//! not a host's own.
+//! Probes that reach a port, good and bad ones: counted, dropped, and nothing left behind by what
+//! is not a host's own.
 
 mod kernel;
 

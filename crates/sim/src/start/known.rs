@@ -6,13 +6,14 @@ use uc_core::watch::{Bucket, Path, StartPolicy};
 use uc_net::random::Stream;
 use uc_net::{HostId, Nanos};
 
+use crate::scenario::Scenario;
 use crate::timers::TimerId;
 
 /// What all hosts know of their paths, and how many probes there were.
 #[derive(Debug)]
 pub struct Starts {
     pub(super) paths: BTreeMap<(HostId, HostId), Path>,
-    /// Of hosts that have received a flow with a start: their link's bucket, and its policy.
+    /// Of hosts that receive flows with a start: their link's bucket, and its policy.
     pub(super) links: BTreeMap<HostId, (Bucket, StartPolicy)>,
     /// The timers of ends that ever had a start, by their place.
     timers: BTreeMap<usize, TimerId>,
@@ -60,13 +61,23 @@ impl StartCounts {
 }
 
 impl Starts {
-    /// Hosts that know nothing yet.
-    pub fn new(seed: u64) -> Starts {
+    /// Hosts that know nothing yet. Those that will receive a flow with a start hear from the
+    /// beginning what comes to them.
+    pub fn new(scenario: &Scenario) -> Starts {
+        let mut links = BTreeMap::new();
+        for flow in &scenario.flows {
+            let Some(policy) = flow.start_policy else {
+                continue;
+            };
+            for &receiver in &flow.receivers {
+                links.entry(receiver).or_insert((Bucket::default(), policy));
+            }
+        }
         Starts {
             paths: BTreeMap::new(),
-            links: BTreeMap::new(),
+            links,
             timers: BTreeMap::new(),
-            random: Stream::new(seed, "hosts/watch"),
+            random: Stream::new(scenario.seed, "hosts/watch"),
             counts: StartCounts::default(),
         }
     }
@@ -84,7 +95,7 @@ impl Starts {
     /// Whether any flow has a start.
     #[inline]
     pub fn is_used(&self) -> bool {
-        !self.timers.is_empty()
+        !self.links.is_empty()
     }
 
     /// A packet of any flow has come to this host.
