@@ -2,8 +2,8 @@
 //! comes meanwhile waits.
 //!
 //! On waking a guest does what an operating system does (PVTCP, §V.A): the clock is brought up to
-//! date and all timers that are due run; then the packets are taken that waited in the driver domain;
-//! then applications go on.
+//! date and all timers that are due run; then the packets are taken that waited in the driver
+//! domain; then applications go on.
 
 use uc_net::{Ecn, Nanos};
 
