@@ -32,7 +32,7 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-const DOCUMENTS: [&str; 11] = [
+const DOCUMENTS: [&str; 12] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/vcc.md",
