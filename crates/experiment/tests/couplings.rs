@@ -86,6 +86,41 @@ fn the_live_arm_has_one_coupled_group_in_a_case() {
     experiment.validate().expect("makes sense");
 }
 
+#[test]
+fn law_coupled_is_about_a_groups_windows_and_gives_them() {
+    let lacking = refusal(GOOD, "count = 9", "law = \"coupled\"");
+    let part = "case.0.guests.0.coupling: missing, and law coupled is about a group's window";
+    assert!(lacking.contains(part), "{lacking}");
+    let coupled = "law = \"coupled\"\ncoupling = { group = \"a\" }";
+    let observed = format!("{coupled}\nparameters = {{ observe = true }}");
+    let observed = refusal(GOOD, "count = 9", &observed);
+    let part = "case.0.guests.0.parameters.observe: gives no windows, so law coupled has none";
+    assert!(observed.contains(part), "{observed}");
+    let receivers = "name = \"mixed\"\nreceiver_law = \"coupled\"";
+    let receivers = refusal(GOOD, "name = \"mixed\"", receivers);
+    let part = "case.0.receiver_law: coupled needs a group, and a receivers' port has none";
+    assert!(receivers.contains(part), "{receivers}");
+    let one = GOOD.replace("count = 9", coupled);
+    let experiment = Experiment::from_str("t", &one).expect("reads");
+    experiment.validate().expect("makes sense");
+}
+
+#[test]
+fn live_guests_of_one_group_are_coupled_all_by_their_ports_or_all_by_themselves() {
+    let live = GOOD.replace("duration", "arms = [\"live\"]\nduration");
+    let by_itself = "coupling = { group = \"a\" }";
+    let by_port = format!("law = \"coupled\"\n{by_itself}");
+    let first = live.replace("count = 9", &by_port);
+    let name = "name = \"legacy\"\nstack";
+    let second = |how: &str| format!("name = \"legacy\"\n{how}\nstack");
+    let mixed = refusal(&first, name, &second(by_itself));
+    let part = "case.0.guests.1.law: one group of guests with law coupled and guests without is";
+    assert!(mixed.contains(part), "{mixed}");
+    let alike = first.replace(name, &second(&by_port));
+    let experiment = Experiment::from_str("t", &alike).expect("reads");
+    experiment.validate().expect("makes sense");
+}
+
 const TWO: &str = r#"
 name = "t"
 title = "t"

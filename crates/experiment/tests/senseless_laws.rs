@@ -330,14 +330,21 @@ fn a_measure_of_what_there_is_not_is_refused_at_the_place() {
 }
 
 #[test]
-fn stopping_flows_are_for_the_simulator_only() {
-    let text = GOOD.replacen("count = 9", "stop = \"5s\"", 1);
-    let experiment = uc_experiment::Experiment::from_str("t.toml", &text).expect("reads");
-    experiment.validate().expect("makes sense");
-    experiment.suits(uc_experiment::Arm::Sim).expect("suits");
-    let error = experiment.suits(uc_experiment::Arm::Live).expect_err("no");
+fn stopping_flows_are_for_either_arm_and_what_is_not_bulk_for_the_simulator() {
+    let read = |keys: &str| {
+        let text = GOOD.replacen("count = 9", keys, 1);
+        let experiment = uc_experiment::Experiment::from_str("t.toml", &text).expect("reads");
+        experiment.validate().expect("makes sense");
+        experiment.suits(uc_experiment::Arm::Sim).expect("suits");
+        experiment
+    };
+    let stops = read("stop = \"5s\"");
+    stops.suits(uc_experiment::Arm::Live).expect("suits");
+    let transfer = read("application = { transfer = { size = \"1MB\" } }");
+    let error = transfer.suits(uc_experiment::Arm::Live).expect_err("no");
     assert_eq!(
         error.to_string(),
-        "t.toml:32:8: case.0.guests.0.stop: stop is for sim only; run it with --on sim"
+        "t.toml:32:15: case.0.guests.0.application: the application transfer is for sim only; \
+         run it with --on sim"
     );
 }
