@@ -347,6 +347,15 @@ impl Measure {
         }
     }
 
+    /// Whether the records of that arm can tell it. Machines know the timeouts of a guest's only flow.
+    pub fn can_be_told_by(&self, arm: Arm) -> bool {
+        match self {
+            Measure::Timeouts { .. } => arm != Arm::Live,
+            Measure::Ratio { of, to } => of.can_be_told_by(arm) && to.can_be_told_by(arm),
+            _ => self.only_on().is_none_or(|only| only == arm),
+        }
+    }
+
     /// The part of the run that it looks at, where it is not the measured one.
     pub fn during(&self) -> Option<[Nanos; 2]> {
         match self {

@@ -140,7 +140,7 @@ fn not_judged(expect: &Expectation, arm: Arm, runs: usize) -> Option<String> {
     if let Some(other) = expect.on.filter(|on| *on != arm) {
         return Some(format!("is for {other}, and this ran on {arm}"));
     }
-    if let Some(other) = known.filter(|known| *known != arm) {
+    if let Some(other) = known.filter(|_| !expect.measure.can_be_told_by(arm)) {
         return Some(format!("only {other} can tell, and this ran on {arm}"));
     }
     let trend = expect.along.is_some() && runs < 2;

@@ -203,6 +203,8 @@ fn what_only_one_arm_can_tell_is_not_judged_on_the_other() {
     let experiment = experiment("{ kind = \"timeouts\", case = \"a\", of = \"web\" }");
     let judged = |arm| evaluate(&experiment, &[record()], arm).expect("computes");
     assert_eq!(judged(Arm::Sim).verdicts.len(), 1);
+    // Machines know it of guests with one flow.
+    assert_eq!(judged(Arm::Vm).verdicts.len(), 1);
     let live = judged(Arm::Live);
     assert!(live.verdicts.is_empty());
     assert_eq!(
