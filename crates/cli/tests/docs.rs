@@ -32,13 +32,14 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-const DOCUMENTS: [&str; 10] = [
+const DOCUMENTS: [&str; 11] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/vcc.md",
     "docs/acdc.md",
     "docs/delay.md",
     "docs/ctrltcp.md",
+    "docs/hwatch.md",
     "docs/experiments.md",
     "docs/simulator.md",
     "docs/theorems.md",

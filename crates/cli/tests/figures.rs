@@ -11,11 +11,12 @@ use std::process::Command;
 use uc_experiment::{Arm, Experiment};
 
 /// The folders whose files are run: one for each paper.
-const FOLDERS: [&str; 4] = [
+const FOLDERS: [&str; 5] = [
     "experiments/vcc",
     "experiments/acdc",
     "experiments/ctrltcp",
     "experiments/delay",
+    "experiments/hwatch",
 ];
 const NUMBERS: &str = "docs/simulated.txt";
 const HEAD: &str = "What `uc run FILE --on sim` prints for each experiment of a figure. A test holds these numbers; to
