@@ -32,13 +32,14 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-const DOCUMENTS: [&str; 12] = [
+const DOCUMENTS: [&str; 13] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/vcc.md",
     "docs/acdc.md",
     "docs/delay.md",
     "docs/ctrltcp.md",
+    "docs/hwatch.md",
     "docs/pvtcp.md",
     "docs/experiments.md",
     "docs/simulator.md",

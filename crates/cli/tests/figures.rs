@@ -11,11 +11,12 @@ use std::process::Command;
 use uc_experiment::{Arm, Experiment};
 
 /// The folders whose files are run: one for each paper.
-const FOLDERS: [&str; 5] = [
+const FOLDERS: [&str; 6] = [
     "experiments/vcc",
     "experiments/acdc",
     "experiments/ctrltcp",
     "experiments/delay",
+    "experiments/hwatch",
     "experiments/pvtcp",
 ];
 const NUMBERS: &str = "docs/simulated.txt";

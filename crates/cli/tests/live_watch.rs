@@ -12,8 +12,9 @@ use std::process::Command;
 use common::bench::{build, complete_checksums, raw_socket, tcp_counter};
 use common::capture::{ACK, Capture, SYN, Segment, segments};
 use common::frames::{frames, ip};
+use common::uc::{refusal, success};
 use common::watcher::Watcher;
-use common::{STACKS, experiment, guest, live_with};
+use common::{STACKS, experiment, guest, live, live_with};
 use uc_lab::netns::Namespace;
 use uc_lab::{Lab, Plan};
 
@@ -58,6 +59,12 @@ fn exchange(plan: &Plan, lab: &Lab, listener: &TcpListener) {
     assert_eq!(text, "and that is all");
 }
 
+fn uc(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    command.args(arguments);
+    command
+}
+
 fn is_probe(frame: &[u8]) -> bool {
     ip(frame).is_some_and(|(_, protocol, _)| protocol == PROBE_PROTOCOL)
 }
@@ -88,6 +95,41 @@ fn ecn(frame: &[u8]) -> u8 {
     }
 }
 
+/// Ten of them, in the least frame that holds them, and ECN-capable.
+fn assert_probes(family: &str, network: &Path) {
+    let probes: Vec<_> = frames(network)
+        .into_iter()
+        .filter(|f| is_probe(f))
+        .collect();
+    assert_eq!(probes.len(), 10, "{family}: of the first connection only");
+    let bytes = if family == "ipv4" { 60 } else { 80 };
+    for frame in &probes {
+        assert_eq!(
+            (frame.len(), ecn(frame)),
+            (bytes, 2),
+            "{family}: {frame:02x?}"
+        );
+    }
+}
+
+/// All before the SYN, and at uneven gaps.
+fn assert_ahead(family: &str, network: &Path, syn: &Segment) {
+    let protocol = if family == "ipv4" {
+        "ip.proto == 253"
+    } else {
+        "ipv6.nxt == 253"
+    };
+    let at_us = times_us(network, protocol);
+    assert!(
+        at_us.iter().all(|&at| at < syn.at_us),
+        "{family}: {at_us:?} {syn:?}"
+    );
+    let mut gaps: Vec<u64> = at_us.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable();
+    gaps.dedup();
+    assert!(gaps.len() >= 5, "{family}: uneven: {at_us:?}");
+}
+
 fn probes_go_ahead(family: &str) {
     let (plan, lab) = lab(&format!("{LONG}\nfamily = \"{family}\""));
     let listener = listener(&plan, &lab);
@@ -105,19 +147,7 @@ fn probes_go_ahead(family: &str) {
     let seen = watcher.finish();
     println!("{family}: {}", seen.all());
 
-    let probes: Vec<_> = frames(&network)
-        .into_iter()
-        .filter(|f| is_probe(f))
-        .collect();
-    assert_eq!(probes.len(), 10, "{family}: of the first connection only");
-    let bytes = if family == "ipv4" { 60 } else { 80 };
-    for frame in &probes {
-        assert_eq!(
-            (frame.len(), ecn(frame)),
-            (bytes, 2),
-            "{family}: {frame:02x?}"
-        );
-    }
+    assert_probes(family, &network);
     assert_eq!(seen.count("probe"), 10, "{family}: {}", seen.all());
     assert_eq!(
         (seen.count("held"), seen.count("recent")),
@@ -131,22 +161,8 @@ fn probes_go_ahead(family: &str) {
         "{family}: the guest sees none"
     );
 
-    let protocol = if family == "ipv4" {
-        "ip.proto == 253"
-    } else {
-        "ipv6.nxt == 253"
-    };
-    let at_us = times_us(&network, protocol);
     let segments = segments(&network);
-    let syn = first(&segments, SYN);
-    assert!(
-        at_us.iter().all(|&at| at < syn.at_us),
-        "{family}: {at_us:?} {syn:?}"
-    );
-    let mut gaps: Vec<u64> = at_us.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    gaps.sort_unstable();
-    gaps.dedup();
-    assert!(gaps.len() >= 5, "{family}: uneven: {at_us:?}");
+    assert_ahead(family, &network, first(&segments, SYN));
     // No probe was marked: ten segments, and the receiver has more.
     let syn_ack = first(&segments, SYN | ACK);
     assert_eq!(u32::from(syn_ack.window) % 10, 0, "{family}: {syn_ack:?}");
@@ -252,6 +268,26 @@ fn guest_scale(file: &Path) -> u32 {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn live_a_port_is_watched_once_and_again_when_its_watch_has_ended_or_was_killed() {
+    if !live() {
+        return;
+    }
+    let (_plan, lab) = lab(LONG);
+    let hosts = &lab.wiring.hosts;
+    let first = Watcher::start(hosts, &["port0"], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    success(uc(&["watch", "--make-key", key.to_str().unwrap()]));
+    let mut second = hosts.command(env!("CARGO_BIN_EXE_uc"));
+    second.args(["watch", "port0", "--peer", "10.0.0.0/8", "--key-file"]);
+    second.arg(&key);
+    refusal(second, &["watched already", "end that"]);
+    first.kill();
+    Watcher::start(hosts, &["port0"], &[]).finish();
+    Watcher::start(hosts, &["port0"], &["--via", "clsact"]).finish();
 }
 
 /// A guest knows the format, but not the key.

@@ -18,7 +18,8 @@ const BYTES: u64 = 40_000;
 fn pages(family: &str, law: &str, start: &str) -> RunRecord {
     let network = format!(
         "rate = \"20Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"500us\"\nfamily = \"{family}\"\n\
-         queue = {{ kind = \"threshold\", limit = \"150kB\", mark = \"15kB\", not_ect = \"queue\" }}"
+         queue = {{ kind = \"threshold\", limit = \"150kB\", mark = \"15kB\", \
+         not_ect = \"queue\" }}"
     );
     let guests = format!(
         "receiver_law = \"{law}\"\n[[case.guests]]\nname = \"web\"\ncount = {GUESTS}\n\

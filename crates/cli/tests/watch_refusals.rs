@@ -1,0 +1,61 @@
+//! What `uc watch` refuses, in one line with the mend, before it touches anything.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use common::uc::{outcome, refusal, success};
+
+fn watch(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    command.arg("watch").args(arguments);
+    command
+}
+
+fn with_key(key: &Path) -> Command {
+    let key = key.to_str().unwrap();
+    watch(&["tap0", "--peer", "10.0.0.0/8", "--key-file", key])
+}
+
+#[test]
+fn a_key_that_is_none_or_no_secret_is_refused_with_the_way_to_make_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    refusal(with_key(&key), &["can't read the key", "--make-key"]);
+    success(watch(&["--make-key", key.to_str().unwrap()]));
+    let mode = std::fs::metadata(&key).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    refusal(
+        watch(&["--make-key", key.to_str().unwrap()]),
+        &["make", "exists"],
+    );
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    refusal(with_key(&key), &["others may read", "chmod 600"]);
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::write(&key, "secret").unwrap();
+    refusal(with_key(&key), &["holds no key", "32 hexadecimal digits"]);
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_refused_by_name() {
+    for (arguments, part) in [
+        (&["--peer", "10.0.0/8"][..], "no prefix"),
+        (&["--peer", "10.0.0.0/33"], "no prefix"),
+        (&["--span", "51ms"], "--span"),
+        (&["--wait", "2s"], "--wait"),
+        (&["--least", "1"], "--least"),
+        (&["--probes", "33"], "--probes"),
+        (&["--rounds", "0"], "--rounds"),
+    ] {
+        let mut command = watch(&["tap0", "--peer", "10.0.0.0/8", "--key-file", "/key"]);
+        command.args(arguments);
+        let outcome = outcome(command);
+        assert_eq!(outcome.status, Some(2), "{arguments:?}: {outcome:?}");
+        assert!(outcome.stderr.contains(part), "{arguments:?}: {outcome:?}");
+    }
+    let nothing = outcome(watch(&[]));
+    assert_eq!(nothing.status, Some(2));
+    assert!(nothing.stderr.contains("--key-file"), "{nothing:?}");
+}
