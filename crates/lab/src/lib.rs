@@ -7,7 +7,7 @@
 //! Read in this order:
 //! - [`run`]: one run of one case, the entry point ([`run_case`]).
 //! - [`need`]: what the machine must offer.
-//! - [`plan`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts and the
+//! - [`plan`], [`pages`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts and the
 //!   server.
 //! - [`wire`], [`relay`], [`emulation`], [`frame`], [`flow`], [`lateness`]: the network.
 //! - [`traffic`], [`reception`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it; `web`,
@@ -26,6 +26,7 @@ pub mod lateness;
 pub mod need;
 pub mod netns;
 mod nginx;
+pub mod pages;
 pub mod pattern;
 pub mod plan;
 pub mod ports;

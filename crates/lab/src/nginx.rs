@@ -14,7 +14,8 @@ use nix::sys::signal::Signal;
 use crate::error::LabError;
 use crate::need;
 use crate::netns::Namespace;
-use crate::plan::{Guest, Pages, Plan};
+use crate::pages::Pages;
+use crate::plan::{Guest, Plan};
 use crate::wiring::Wiring;
 
 /// Where pages are served.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use uc_experiment::{
-    Application, Case, Coupling, CouplingRules, Experiment, Family, Guests, Law, Nanos, Parameters,
-    Profile, Stack, Stall, Watch,
+    Case, Coupling, CouplingRules, Experiment, Family, Guests, Law, Nanos, Parameters, Profile,
+    Stack, Stall, Watch,
 };
 
 use crate::congestion::{COUPLED_CONTROLS, DCTCP};
 use crate::error::LabError;
+use crate::pages::Pages;
 
 /// The server in messages.
 pub(crate) const SERVER: &str = "the server";
@@ -53,45 +54,6 @@ pub struct Guest {
     pub coupling: Option<Coupling>,
     /// Where its flows are pages that a web server in it gives away: those.
     pub pages: Option<Pages>,
-}
-
-/// The pages that a group's flows fetch: one in each epoch, on a connection of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pages {
-    /// Bytes of a page.
-    pub bytes: u32,
-    /// Bytes of the request for one.
-    pub request_bytes: u32,
-    /// How many epochs.
-    pub rounds: u32,
-    /// When the first begins.
-    pub start: Nanos,
-    /// From the beginning of one to that of the next.
-    pub every: Nanos,
-    /// Mean time between two requests in an epoch.
-    pub gap: Nanos,
-}
-
-impl Pages {
-    fn of(group: &Guests) -> Option<Self> {
-        match group.application {
-            Application::Epochs {
-                size,
-                rounds,
-                every,
-                gap,
-                request: Some(request),
-            } => Some(Self {
-                bytes: size.0,
-                request_bytes: request.0,
-                rounds,
-                start: group.start,
-                every,
-                gap,
-            }),
-            _ => None,
-        }
-    }
 }
 
 /// A guest's flows of one group.

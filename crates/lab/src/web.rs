@@ -18,7 +18,8 @@ use uc_net::random::Stream;
 use crate::clock;
 use crate::error::LabError;
 use crate::nginx::{HTTP_PORT, PAGE, page};
-use crate::plan::{Guest, Pages, Plan, SERVER};
+use crate::pages::Pages;
+use crate::plan::{Guest, Plan, SERVER};
 use crate::socket;
 use crate::wiring::Wiring;
 
@@ -316,9 +317,9 @@ mod tests {
             bytes: 1,
             request_bytes: 1,
             rounds: 3,
-            start: Nanos(1_000),
-            every: Nanos(1_000_000),
-            gap: Nanos(100),
+            start: uc_experiment::Nanos(1_000),
+            every: uc_experiment::Nanos(1_000_000),
+            gap: uc_experiment::Nanos(100),
         };
         let times = Begins::new(1).draw(&pages, 20);
         for of_flow in &times {
