@@ -165,10 +165,10 @@ fn arms_and_points_that_do_not_suit_are_refused_with_the_mend_and_leave_nothing(
         assert_eq!(names_in(folder.path()), ["t.toml"], "{arguments:?}");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
-    command.args(["run", "t.toml", "--on", "vm"]);
+    command.args(["run", "t.toml", "--on", "cloud"]);
     let told = common::uc::outcome(command);
     assert_eq!(told.status, Some(2), "{told:?}");
-    assert!(told.stderr.contains("sim, live"), "{told:?}");
+    assert!(told.stderr.contains("sim, live, vm"), "{told:?}");
 }
 
 /// What is replaced in the good file, by what, what is asked for, and what the refusal names, in

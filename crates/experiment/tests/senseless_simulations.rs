@@ -175,7 +175,7 @@ const SIMULATED: [(&str, &str, &str); 35] = [
     (
         "arms = [\"sim\"]",
         "arms = []",
-        "t.toml:3:8: arms: names no arm; leave it out, or name sim or live",
+        "t.toml:3:8: arms: names no arm; leave it out, or name sim, live or vm",
     ),
     (
         "arms = [\"sim\"]",
