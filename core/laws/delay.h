@@ -59,7 +59,8 @@ static __always_inline __u32 uc_square_root(__u64 value)
 /*
  * §3.5, flow-based scaling: base target + max(0, min(α/√cwnd + β, fs_range)), with α and β such
  * that the sum runs from fs_range at fs_min_cwnd to 0 at fs_max_cwnd. (The hops of the path, the
- * other term there, are the operator's to count into the target.)
+ * other term there, are the operator's to count into the target.) A root of 16 bits tells 1/58983
+ * of the range apart, a microsecond in a range of 59 ms.
  */
 static __always_inline __u32 uc_delay_target_us(const struct uc_flow *flow)
 {

@@ -11,7 +11,7 @@ use guest::{Guest, IRS, MSS};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::{prop_assert, prop_assert_eq};
-use swift::{Move, Swift, Target, moves, play};
+use swift::{Move, Swift, Target, Verdict, moves, play};
 use uc_core::{Flow, Policy, Reason, Segment, consts};
 
 fn policy(linux: bool, target: Target) -> Policy {
@@ -282,6 +282,73 @@ fn a_small_window_has_the_longer_target() {
             );
         }
     }
+}
+
+/// Whether a window that is filled grows when its first segment took this long.
+fn grows(target: Target, cwnd: u32, rtt_us: u32) -> bool {
+    let mut guest = Guest::under(policy(false, target), false);
+    guest.flow.reno.cwnd = cwnd;
+    let begun_ns = guest.now_ns;
+    guest.send(cwnd / MSS);
+    // sending and acknowledging the first takes 10 µs each, the first of them before it is timed
+    guest.now_ns = begun_ns + u64::from(rtt_us) * 1_000;
+    guest.ack(1);
+    assert_eq!(guest.flow.delay.last_us, rtt_us);
+    guest.window() > cwnd
+}
+
+#[test]
+fn the_target_lies_as_near_the_formula_as_sixteen_bits_of_a_root_can_say_it() {
+    let strategy = (3_000u32..20_000_000, 0u32..=39_000_000, 2 * MSS..130 * MSS);
+    for_all(1000, &strategy, |(base_us, range_us, cwnd)| {
+        // as many short ranges as long ones
+        let range_us = range_us >> (cwnd % 26);
+        let target = Target { base_us, range_us };
+        let (low, high) = target.bounds(f64::from(cwnd));
+        // the shortest delay that doesn't let it grow is the target
+        let (mut below, mut at) = (base_us - 1, base_us + range_us);
+        while at - below > 1 {
+            let middle = below.midpoint(at);
+            match grows(target, cwnd, middle) {
+                true => below = middle,
+                false => at = middle,
+            }
+        }
+        let found = f64::from(at);
+        prop_assert!(low <= found && found <= high, "{} {} {}", low, found, high);
+        Ok(())
+    });
+}
+
+#[test]
+fn within_the_step_of_a_range_of_a_minute_a_delay_may_count_as_below_the_target() {
+    // found by UC_SEED=16881541735813837918: 142 µs above the formula, in a range whose
+    // 1/58983 is 1,017 µs
+    let target = Target {
+        base_us: 10,
+        range_us: 60_000_000,
+    };
+    let (rtt_us, cwnd) = (4_293_418, 37 * MSS);
+    let mut guest = Guest::under(policy(false, target), false);
+    guest.flow.reno.cwnd = cwnd;
+    let mut swift = Swift::new(target, &guest);
+    play(&Move::Send(37), &mut swift, &mut guest);
+    // the other 36 take 360 µs, and the ACK 10
+    play(&Move::Wait(rtt_us - 370), &mut swift, &mut guest);
+    let verdict = play(&Move::Ack(1), &mut swift, &mut guest);
+    assert_eq!(u64::from(guest.flow.delay.last_us), rtt_us);
+    assert_eq!(verdict, Verdict::Either(cwnd + MSS, 0.0));
+    assert_eq!(guest.window(), cwnd + MSS);
+    let (low, high) = target.bounds(f64::from(cwnd));
+    assert!(grows(target, cwnd, low as u32));
+    assert!(!grows(target, cwnd, high.ceil() as u32));
+    // a range of a data centre is told to the microsecond
+    let short = Target {
+        range_us: 1_000,
+        ..target
+    };
+    let (low, high) = short.bounds(f64::from(cwnd));
+    assert!(high - low < 1.1, "{low} {high}");
 }
 
 #[test]

@@ -28,6 +28,23 @@ impl Target {
         let scaled = alpha / (cwnd / f64::from(MSS)).sqrt() + beta;
         f64::from(self.base_us) + scaled.clamp(0.0, range)
     }
+
+    /// Between which two core's target lies, which is made of whole numbers. Of ρ = 65536/√w it
+    /// takes r = ⌊ρ⌋ = ρ − f, and of fs_max_cwnd's M = 6553.6 it takes 6553. The share of the range
+    /// is x = (ρ − M)/D with D = 65536 − M; core's is off by
+    ///
+    /// (r − 6553)/(D + 0.6) − x = (0.6·(1 − x) − f)/(D + 0.6), where 0 ≤ f < 1,
+    ///
+    /// and loses what is left of a microsecond. Without a range nothing is rounded.
+    pub fn bounds(self, cwnd: f64) -> (f64, f64) {
+        let (target, range) = (self.of(cwnd), f64::from(self.range_us));
+        if self.range_us == 0 {
+            return (target, target);
+        }
+        let share = (target - f64::from(self.base_us)) / range;
+        let high = target + 0.6 * (1.0 - share) * range / 58_983.0;
+        (high - range / 58_983.0 - 1.0, high)
+    }
 }
 
 pub fn targets() -> impl Strategy<Value = Target> {
@@ -42,10 +59,10 @@ pub enum Verdict {
     Hold,
     /// To this, exactly.
     To(u32),
-    /// To this, as exactly as 16 bits of fraction, whole bytes and whole microseconds can say it:
-    /// the window and the bound of the error.
+    /// To this, as exactly as 16 bits of fraction, whole bytes and a rounded target can say it: the
+    /// window and the bound of the error.
     Near(f64, f64),
-    /// The delay is within a microsecond of the target, which is rounded: grown to the first, held,
+    /// The delay is between the bounds of the target, which is rounded: grown to the first, held,
     /// or cut by next to nothing, at most the second.
     Either(u32, f64),
 }
@@ -188,35 +205,52 @@ impl Swift {
                 _ => Verdict::Hold,
             };
         };
-        let target = self.target.of(f64::from(cwnd));
         let least = match self.samples.as_slice() {
             [.., before, last] => before.min(*last),
             _ => 0.0,
         };
-        if (last - target).abs() <= 1.5 || (least - target).abs() <= 1.5 {
-            return self.either(segments, cwnd, ssthresh, error(cwnd, target));
-        }
-        if last < target {
-            return match self.filled_until {
-                Some(_) => Verdict::To(self.increase(segments, cwnd, ssthresh)),
-                None => Verdict::Hold,
+        let (low, high) = self.target.bounds(f64::from(cwnd));
+        let may_grow = last < high && self.filled_until.is_some();
+        let may_cut = least >= low && self.una > self.reduced;
+        if last < low {
+            return match may_grow {
+                true => Verdict::To(self.increase(segments, cwnd, ssthresh)),
+                false => Verdict::Hold,
             };
         }
-        if least < target || self.una <= self.reduced {
+        if may_cut && least >= high {
+            return self.cut(cwnd, least);
+        }
+        if !may_grow && !may_cut {
             return Verdict::Hold;
         }
-        self.decreased();
-        let factor = (1.0 - BETA * (least - target) / least).max(1.0 - MAX_MDF);
-        let left = (f64::from(cwnd) * factor).max(f64::from(2 * MSS));
-        Verdict::Near(left, error(cwnd, least))
+        // too near to say which; what was done is told from the outside, see [`play`]
+        let counted = self.counted;
+        let up = match may_grow {
+            true => self.increase(segments, cwnd, ssthresh),
+            false => cwnd,
+        };
+        self.counted = counted;
+        let cut = match may_cut {
+            true => self.error(cwnd, least),
+            false => 0.0,
+        };
+        Verdict::Either(up, cut)
     }
 
-    /// Too near to say which. What was done is told from the outside: see [`play`].
-    fn either(&mut self, segments: u32, cwnd: u32, ssthresh: u32, cut: f64) -> Verdict {
-        let counted = self.counted;
-        let up = self.increase(segments, cwnd, ssthresh);
-        self.counted = counted;
-        Verdict::Either(up, cut)
+    fn cut(&mut self, cwnd: u32, delay_us: f64) -> Verdict {
+        self.decreased();
+        let excess = (delay_us - self.target.of(f64::from(cwnd))) / delay_us;
+        let factor = (1.0 - BETA * excess).max(1.0 - MAX_MDF);
+        let left = (f64::from(cwnd) * factor).max(f64::from(2 * MSS));
+        Verdict::Near(left, self.error(cwnd, delay_us))
+    }
+
+    /// How far a decrease may lie from the formula: the window is whole bytes, β and the excess
+    /// have 16 bits, and the target is one between its bounds.
+    fn error(&self, cwnd: u32, delay_us: f64) -> f64 {
+        let (low, high) = self.target.bounds(f64::from(cwnd));
+        1.0 + f64::from(cwnd) * (1.0 / 65_536.0 + BETA * (high - low) / delay_us)
     }
 
     fn increase(&mut self, segments: u32, cwnd: u32, ssthresh: u32) -> u32 {
@@ -261,12 +295,6 @@ impl Swift {
         let left = (f64::from(cwnd) * (1.0 - MAX_MDF)).max(f64::from(2 * MSS));
         Verdict::Near(left, 1.0)
     }
-}
-
-/// How far a decrease may lie from the formula: the round trip and the target are whole microseconds,
-/// the excess has 16 bits.
-fn error(cwnd: u32, delay_us: f64) -> f64 {
-    2.0 + f64::from(cwnd) * (2.0 / 65_536.0 + 2.0 * BETA / delay_us)
 }
 
 /// One move by both. Which retransmissions are timeouts is track.h's to say, and taken from it; so
