@@ -10,7 +10,7 @@ use uc_core::coupling::{Group, Report, consts};
 use crate::wire::GroupReport;
 
 /// A flow's first window (RFC 6928), which a guest may have used beyond what it was given.
-const BURST_SEGMENTS: u64 = 10;
+pub(crate) const BURST_SEGMENTS: u64 = 10;
 /// What the first member of a group brings at most. Beyond, it is slow start again, up to where it
 /// was.
 const BROUGHT_SEGMENTS: u64 = 100;

@@ -10,7 +10,7 @@ use crate::belief::{self, Heard, Impossible};
 use crate::wire::{GROUPS_MAX, GroupAnswer, GroupName, GroupReport};
 
 /// How the host couples.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Policy {
     /// How a group behaves.
     pub group: GroupPolicy,
@@ -19,6 +19,20 @@ pub struct Policy {
     pub prefix4: u8,
     /// The same for IPv6.
     pub prefix6: u8,
+}
+
+impl Default for Policy {
+    /// Everything in one group; a guest that joins begins with what a connection would.
+    fn default() -> Self {
+        Self {
+            group: GroupPolicy {
+                burst_segments: belief::BURST_SEGMENTS as u16,
+                ..GroupPolicy::default()
+            },
+            prefix4: 0,
+            prefix6: 0,
+        }
+    }
 }
 
 /// A guest by its number, from 0, in the order in which they were given.

@@ -149,8 +149,7 @@ fn a_guest_is_answered_on_the_socket_that_it_connects_to_and_on_the_one_that_it_
     let mut blue = listener.accept().unwrap().0;
     blue.write_all(&report(7).encode()).unwrap();
     let (at_ns, answers) = answer(&mut blue);
-    // A half is its share, of which it has the first burst while red's flight fills the window.
-    assert_eq!((at_ns, answers[0].window_bytes), (7, 2 * 1448));
+    assert_eq!((at_ns, answers[0].window_bytes), (7, 14_480 / 2));
     assert_eq!(running.event(), "blue: coupled");
 
     drop(blue);
