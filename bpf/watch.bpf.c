@@ -103,9 +103,18 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 	syn = uc_is_syn(&segment);
 	syn_ack = uc_is_syn_ack(&segment);
 	if (injected) {
-		/* what had waited goes on as it is */
-		if (syn || syn_ack)
-			uc_hold_asks(&key, now_ns);
+		if (!syn && !syn_ack)
+			return TC_ACT_UNSPEC;
+		/*
+		 * What had waited goes on as it is, and stops waiting at the same moment. User
+		 * space could not do both at once: killed between them, or while another works,
+		 * it would have it sent twice.
+		 */
+		if (!uc_hold_ends(&key)) {
+			uc_count_event(UC_EVENT_SENT_ALREADY);
+			return TC_ACT_SHOT;
+		}
+		uc_hold_asks(&key, now_ns);
 		return TC_ACT_UNSPEC;
 	}
 	if (segment.options & (UC_OPT_SIGNED | UC_OPT_MPTCP))

@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <linux/bpf.h>
+#include <linux/errno.h>
 #include <linux/if_ether.h>
 #include <bpf/bpf_helpers.h>
 
@@ -44,6 +45,12 @@ static __always_inline enum uc_watch_event uc_hold_probes(const struct uc_key *k
 	return hold->probes ? UC_EVENT_HELD : UC_EVENT_RECENT;
 }
 
+/* Takes what waits out of the table: 0 where nothing does. Of all who try, one succeeds. */
+static __always_inline int uc_hold_ends(const struct uc_key *key)
+{
+	return bpf_map_delete_elem(&held, key) != -ENOENT;
+}
+
 /* UC_EVENT_HELD: the packet has been copied, and is to be dropped. Anything else: it passes. */
 static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const struct uc_key *key,
 						   const struct uc_hold *hold, __u64 now_ns)
@@ -69,8 +76,8 @@ static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const 
 	if (bpf_map_update_elem(&held, key, copy, BPF_NOEXIST))
 		return UC_EVENT_NO_ROOM;
 	if (bpf_ringbuf_output(&notices, (void *)key, sizeof(*key), 0)) {
-		bpf_map_delete_elem(&held, key);
-		return UC_EVENT_NO_ROOM;
+		/* who found it in the table meanwhile has sent it */
+		return uc_hold_ends(key) ? UC_EVENT_NO_ROOM : UC_EVENT_HELD;
 	}
 	return UC_EVENT_HELD;
 }

@@ -51,7 +51,8 @@ struct uc_watch_control {
 #define UC_HELD_FRAME_BYTES 144
 
 /* A SYN or SYN-ACK that waits in user space. The table outlives the process that works on it:
- * whoever comes next finds what it left. */
+ * whoever comes next finds what it left. The program takes it out as its frame comes back,
+ * so that it leaves once, however often and by whomever it is sent. */
 struct uc_held {
 	__u64 held_ns;
 	__u64 wait_ns; /* it leaves so much later, and not before its probes have */
@@ -100,24 +101,25 @@ struct uc_path_slot {
 
 /* What became of handshakes and probes. */
 enum uc_watch_event {
-	UC_EVENT_HELD,        /* a handshake waits in user space */
-	UC_EVENT_INJECTED,    /* a frame came from there: a probe, or what had waited */
-	UC_EVENT_NOT_A_PEER,  /* the other host isn't known to run us: it passed */
-	UC_EVENT_NOBODY,      /* no holder is alive: it passed */
-	UC_EVENT_OVER_RATE,   /* its port's guest has too many: it passed */
-	UC_EVENT_RECENT,      /* its path was measured a moment ago: it passed */
-	UC_EVENT_REPEATED,    /* it waits already: its copy passed */
-	UC_EVENT_NO_ROOM,     /* no place to wait in: it passed */
-	UC_EVENT_PROBE,       /* a probe arrived unmarked, and was counted */
-	UC_EVENT_PROBE_CE,    /* a probe arrived marked, and was counted */
-	UC_EVENT_TRUNCATED,   /* a probe of the wrong length: dropped */
-	UC_EVENT_UNKNOWN,     /* of another version, or it contradicts itself: dropped */
-	UC_EVENT_FORGED,      /* a probe with a wrong tag: dropped */
-	UC_EVENT_LATE,        /* a probe from another time: dropped */
-	UC_EVENT_REPLAYED,    /* a probe that was counted already: dropped */
-	UC_EVENT_TABLE_FULL,  /* no place for its flow: not watched */
-	UC_EVENT_WINDOW,      /* a window was lowered */
-	UC_EVENT_EDIT_FAILED, /* the kernel would not write */
+	UC_EVENT_HELD,         /* a handshake waits in user space */
+	UC_EVENT_INJECTED,     /* a frame came from there: a probe, or what had waited */
+	UC_EVENT_NOT_A_PEER,   /* the other host isn't known to run us: it passed */
+	UC_EVENT_NOBODY,       /* no holder is alive: it passed */
+	UC_EVENT_OVER_RATE,    /* its port's guest has too many: it passed */
+	UC_EVENT_RECENT,       /* its path was measured a moment ago: it passed */
+	UC_EVENT_REPEATED,     /* it waits already: its copy passed */
+	UC_EVENT_NO_ROOM,      /* no place to wait in: it passed */
+	UC_EVENT_PROBE,        /* a probe arrived unmarked, and was counted */
+	UC_EVENT_PROBE_CE,     /* a probe arrived marked, and was counted */
+	UC_EVENT_TRUNCATED,    /* a probe of the wrong length: dropped */
+	UC_EVENT_UNKNOWN,      /* of another version, or it contradicts itself: dropped */
+	UC_EVENT_FORGED,       /* a probe with a wrong tag: dropped */
+	UC_EVENT_LATE,         /* a probe from another time: dropped */
+	UC_EVENT_REPLAYED,     /* a probe that was counted already: dropped */
+	UC_EVENT_TABLE_FULL,   /* no place for its flow: not watched */
+	UC_EVENT_WINDOW,       /* a window was lowered */
+	UC_EVENT_EDIT_FAILED,  /* the kernel would not write */
+	UC_EVENT_SENT_ALREADY, /* what had waited came from there once more: dropped */
 	UC_EVENT_COUNT,
 };
 

@@ -49,6 +49,8 @@ impl Event {
     pub const WINDOW: Event = Event(c::UC_EVENT_WINDOW);
     /// The kernel would not write.
     pub const EDIT_FAILED: Event = Event(c::UC_EVENT_EDIT_FAILED);
+    /// What had waited was sent once more.
+    pub const SENT_ALREADY: Event = Event(c::UC_EVENT_SENT_ALREADY);
 
     /// Every kind, in the order of the programs.
     pub fn all() -> impl Iterator<Item = Event> {
@@ -75,7 +77,8 @@ impl Event {
             Event::REPLAYED => "probe-replayed",
             Event::TABLE_FULL => "table-full",
             Event::WINDOW => "window",
-            _ => "edit-failed",
+            Event::EDIT_FAILED => "edit-failed",
+            _ => "sent-already",
         }
     }
 
@@ -99,7 +102,8 @@ impl Event {
             Event::REPLAYED => "probes that were counted already: dropped",
             Event::TABLE_FULL => "flows for which there was no place: not watched",
             Event::WINDOW => "windows that were lowered",
-            _ => "windows that the kernel would not write",
+            Event::EDIT_FAILED => "windows that the kernel would not write",
+            _ => "handshakes that were sent once more, after a holder's end: dropped",
         }
     }
 }

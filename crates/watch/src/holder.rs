@@ -2,7 +2,9 @@
 //! the handshake itself.
 //!
 //! It keeps nothing that would be lost with it. What waits stands in the kernel's table until it
-//! has been sent, so whoever comes next sends it; twice, at worst, which TCP is used to.
+//! enters its port: the port's program takes it out and lets it pass in one step. So whoever comes
+//! next sends what is still there, and what two send, one of them killed in the middle, leaves once:
+//! a server answers the copy of a SYN by sending its SYN-ACK again.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,8 +27,9 @@ use crate::schedule::{Key, Schedule, Task};
 const BEAT_NS: u64 = 1_000_000;
 /// For how long that holds: after this, handshakes pass.
 const ALIVE_NS: u64 = 8_000_000;
-/// What the kernel would not send is tried again so often, so much later.
-const ATTEMPTS_MAX: u8 = 5;
+/// What has not reached its port is sent again so often: first so much later, then after twice as
+/// long each time, a fifth of a second in all. It may only be late, in a kernel with no CPU to spare.
+const ATTEMPTS_MAX: u8 = 10;
 const ATTEMPT_NS: u64 = 200_000;
 
 /// Whether somebody wants the holder to end; asked about every millisecond.
@@ -121,7 +124,7 @@ impl<'a> Holder<'a> {
                         attempts: attempts + 1,
                         key,
                     };
-                    schedule.add(now_ns() + ATTEMPT_NS, task);
+                    schedule.add(now_ns() + (ATTEMPT_NS << attempts), task);
                 }
             }
         }
@@ -140,7 +143,8 @@ impl<'a> Holder<'a> {
         let _lost = self.injector.inject(port_of(key), &frame);
     }
 
-    /// Sends what waits under the key; true when nothing waits there any more.
+    /// Sends what waits under the key; true when nothing waits there any more. Where it does, the
+    /// frame may be on its way to the port all the same: to send it once more does no harm.
     pub(crate) fn release(&self, key: &[u8]) -> bool {
         let Some(held) = self.programs.held(key) else {
             return true;
@@ -152,10 +156,10 @@ impl<'a> Holder<'a> {
         let gone = sent
             .as_ref()
             .is_err_and(|error| error.raw_os_error() == Some(libc::ENXIO));
-        if sent.is_ok() || gone {
+        if gone {
             self.programs.forget_held(key);
         }
-        sent.is_ok() || gone
+        gone || sent.is_ok() && self.programs.held(key).is_none()
     }
 
     /// Sends everything that waits, now.
@@ -194,5 +198,94 @@ fn sharpen_timers() {
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
         libc::sched_setscheduler(0, libc::SCHED_RR, &raw const first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Data, Event, ProbeKey, Settings, Watched};
+    use uc_port::{AttachVia, Direction, PacketContext, run_packet};
+
+    /// Loopback of a network namespace of the test's own: what is sent out of it enters it.
+    const PORT: u32 = 1;
+
+    /// A SYN from 10.77.0.1 to 10.77.0.2, without options.
+    fn syn() -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        frame.extend([8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0]);
+        frame.extend([10, 77, 0, 1, 10, 77, 0, 2]);
+        let checksum = crate::frame::ipv4_checksum(&frame[14..]);
+        frame[24..26].copy_from_slice(&checksum);
+        frame.extend([0x9c, 0x40, 0, 80, 0, 0, 3, 0xe8, 0, 0, 0, 0, 0x50, 2]);
+        frame.extend([0xfa, 0xf0, 0, 0, 0, 0]);
+        frame
+    }
+
+    fn watch_loopback() -> Result<(Programs, Watched), WatchError> {
+        let programs = Programs::load(ProbeKey::from_bytes([7; 16]))?;
+        programs.add_peer("10.77.0.0/24".parse()?)?;
+        let settings = Settings {
+            sends: Data::FromClient,
+            ..Settings::default()
+        };
+        let watched = programs.watch(PORT, &settings, AttachVia::Auto)?;
+        Ok((programs, watched))
+    }
+
+    fn watched() -> Option<(Programs, Watched)> {
+        let made = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
+            .map_err(|errno| errno.to_string())
+            .and_then(|()| {
+                let up = ["link", "set", "lo", "up"];
+                let ran = std::process::Command::new("ip").args(up).status();
+                ran.map_err(|error| format!("ip: {error}"))
+            })
+            .and_then(|_| watch_loopback().map_err(|error| error.to_string()));
+        let need = match made {
+            Ok(made) => return Some(made),
+            Err(need) => need,
+        };
+        let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
+        assert!(
+            !is("CI", "true") && !is("UC_LIVE", "require"),
+            "live tests are required: {need}"
+        );
+        println!("SKIP(live): {need}");
+        None
+    }
+
+    #[test]
+    fn live_what_waits_leaves_once_though_its_sender_is_killed_before_it_knows() {
+        let Some((programs, _watched)) = watched() else {
+            return;
+        };
+        let injector = Injector::new(&programs).unwrap();
+        let holder = Holder::new(&programs, &injector);
+        programs.be_alive(3_600_000_000_000).unwrap();
+        let context = PacketContext {
+            ifindex: PORT,
+            gso_segs: 0,
+            gso_size: 0,
+            repeat: 1,
+        };
+        run_packet(programs.program(Direction::FromGuest), &syn(), context, 0).unwrap();
+        let keys: Vec<Key> = programs.maps.held.keys().collect();
+        assert_eq!(keys.len(), 1);
+        let count = |event| programs.events().unwrap().get(event);
+
+        // one reads it, and is about to send it; another sends it; then the first does
+        let held = programs.held(&keys[0]).unwrap();
+        while !holder.release(&keys[0]) {
+            std::thread::yield_now();
+        }
+        let sent = count(Event::INJECTED);
+        assert_eq!(sent - count(Event::SENT_ALREADY), 1);
+        injector.inject(PORT, frame_of(&held)).unwrap();
+        while count(Event::INJECTED) == sent {
+            std::thread::yield_now();
+        }
+        assert_eq!(count(Event::INJECTED) - count(Event::SENT_ALREADY), 1);
+        assert_eq!(programs.maps.held.keys().count(), 0);
     }
 }
