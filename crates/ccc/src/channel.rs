@@ -33,10 +33,15 @@ impl Channel {
     /// The device or the socket at `path`.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's; [`io::ErrorKind::InvalidInput`] for what is neither, and would be written over.
     pub fn open(path: &Path) -> io::Result<Self> {
-        if std::fs::metadata(path)?.file_type().is_socket() {
+        let kind = std::fs::metadata(path)?.file_type();
+        if kind.is_socket() {
             return Self::of(UnixStream::connect(path)?);
+        }
+        if !kind.is_char_device() {
+            let what = "neither a socket nor a character device";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -188,9 +189,12 @@ impl Socket {
             path: path.to_owned(),
             source,
         };
-        // What a killed one has left; of a living one somebody listens.
+        // What a killed one has left; of a living one somebody listens. Nothing but a socket is
+        // ever removed: connecting to a file is refused too.
         let left = std::os::unix::net::UnixStream::connect(path);
-        if left.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+        let is_socket =
+            std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+        if is_socket && left.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
             std::fs::remove_file(path).map_err(failed)?;
         }
         let listener = UnixListener::bind(path).map_err(failed)?;

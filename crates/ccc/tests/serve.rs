@@ -268,3 +268,19 @@ fn frames_for_somebody_who_does_not_read_are_left_out_whole() {
     }
     assert!(count > 0 && count < sent, "{count} of {sent}");
 }
+
+#[test]
+fn a_file_is_neither_removed_for_a_socket_nor_written_over_as_a_channel() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, "mine").unwrap();
+    let guest = GuestSetup {
+        name: "red".into(),
+        place: Place::Listen(path.clone()),
+        weight: 1,
+    };
+    assert!(Server::new(Policy::default(), vec![guest]).is_err());
+    let error = Channel::open(&path).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}
