@@ -80,7 +80,8 @@ const UNREADABLE: [(&str, &str, &str); 16] = [
         "t.toml:41:20: unknown value `fairness`; known here: share, jain, goodput, \
              utilisation, retransmitted, retransmits, drops, send_window, window_above, \
              sawtooth_period, sawtooth_peak, sawtooth_trough, rtt, packet_rtt, window_error, alpha, \
-             alpha_error, fct, unfinished, timeouts, ack_gaps, queue, marked, lost, ratio",
+             alpha_error, fct, unfinished, timeouts, events, clock_jump, rto, counter, ack_gaps, queue, \
+             marked, lost, ratio",
     ),
     (
         "of = \"legacy\", to",

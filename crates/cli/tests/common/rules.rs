@@ -62,3 +62,21 @@ pub fn assert_rfc3168(segments: &[Segment], sender_port: u16) -> Sent {
     }
     sent
 }
+
+/// How many segments with data from `sender_port` begin behind what it had sent before.
+pub fn sent_again(segments: &[Segment], sender_port: u16) -> u32 {
+    let mut next = None;
+    let mut again = 0;
+    let data = segments
+        .iter()
+        .filter(|segment| segment.source_port == sender_port && segment.payload_bytes > 0);
+    for segment in data {
+        let is_new = next.is_none_or(|next| segment.seq.wrapping_sub(next) as i32 >= 0);
+        if is_new {
+            next = Some(segment.seq.wrapping_add(segment.payload_bytes));
+        } else {
+            again += 1;
+        }
+    }
+    again
+}
