@@ -91,7 +91,7 @@ const UNREADABLE: [(&str, &str, &str); 16] = [
     (
         "count = 9",
         "count = 9\nlaw = \"vegas\"",
-        "t.toml:33:7: unknown value `vegas`; known here: pass, ecn, dctcp, delay",
+        "t.toml:33:7: unknown value `vegas`; known here: pass, ecn, dctcp, delay, coupled",
     ),
     (
         "count = 9",
@@ -184,7 +184,7 @@ const UNREADABLE_SWEPT: [(&str, &str, &str); 26] = [
     (
         "arms = [\"sim\"]",
         "arms = [\"simulator\"]",
-        "t.toml:3:9: unknown value `simulator`; known here: sim, live",
+        "t.toml:3:9: unknown value `simulator`; known here: sim, live, vm",
     ),
     (
         "arms = [\"sim\"]",
@@ -225,8 +225,8 @@ const UNREADABLE_SWEPT: [(&str, &str, &str); 26] = [
     ),
     (
         "on = \"sim\"",
-        "on = \"vm\"",
-        "t.toml:54:6: unknown value `vm`; known here: sim, live",
+        "on = \"cloud\"",
+        "t.toml:54:6: unknown value `cloud`; known here: sim, live, vm",
     ),
     (
         "rises = true",
