@@ -10,7 +10,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for shim in &shims {
         println!("cargo:rerun-if-changed={}", shim.display());
     }
-    watch(&core)?;
+    // with all folders in it
+    println!("cargo:rerun-if-changed={}", core.display());
 
     let mut build = cc::Build::new();
     build
@@ -44,17 +45,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .generate_comments(false)
         .generate()?
         .write_to_file(Path::new(&std::env::var("OUT_DIR")?).join("core.rs"))?;
-    Ok(())
-}
-
-fn watch(folder: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            watch(&path)?;
-        } else {
-            println!("cargo:rerun-if-changed={}", path.display());
-        }
-    }
     Ok(())
 }

@@ -6,10 +6,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     let root = manifest.join("../..").canonicalize()?;
-    for folder in ["bpf", "core", "core/coupling", "core/laws"] {
-        for entry in std::fs::read_dir(root.join(folder))? {
-            println!("cargo:rerun-if-changed={}", entry?.path().display());
-        }
+    // with all folders in them
+    for folder in ["bpf", "core"] {
+        println!("cargo:rerun-if-changed={}", root.join(folder).display());
     }
     // Debian keeps <asm/types.h> in a folder of the host's architecture, which -target bpf leaves.
     let asm = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);

@@ -8,10 +8,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     let root = manifest.join("../..").canonicalize()?;
     let shim = manifest.join("src/shim.c");
-    for folder in ["bpf", "core", "core/laws", "core/watch"] {
-        for entry in std::fs::read_dir(root.join(folder))? {
-            println!("cargo:rerun-if-changed={}", entry?.path().display());
-        }
+    // with all folders in them
+    for folder in ["bpf", "core"] {
+        println!("cargo:rerun-if-changed={}", root.join(folder).display());
     }
     println!("cargo:rerun-if-changed={}", shim.display());
     programs(&root, &out)?;
