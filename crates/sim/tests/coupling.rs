@@ -3,36 +3,8 @@
 
 mod common;
 
-use common::{again, experiment, experiment_with, group, measure, run};
+use common::{JAIN, TRUNK, USED, again, experiment, experiment_with, group, measure, run};
 use uc_experiment::RunRecord;
-
-const TRUNK: &str = r#"
-name = "sim/coupling"
-title = "coupling"
-duration = "80s"
-settle = "20s"
-sample = "50ms"
-[network]
-topology = "dumbbell"
-rate = "10Mbit"
-access_rate = "100Mbit"
-delay = "5ms"
-trunk_delay = "40ms"
-queue = { kind = "droptail", limit = "125kB" }
-[stack.reno]
-congestion_control = "reno"
-[stack.cubic]
-congestion_control = "cubic"
-[stack.old]
-congestion_control = "reno"
-sack = false
-[stack.walking]
-congestion_control = "reno"
-reduction = "proportional"
-"#;
-
-const JAIN: &str = "kind = \"jain\"\ncase = \"only\"\nby = \"guest\"";
-const USED: &str = "kind = \"utilisation\"\ncase = \"only\"";
 
 fn coupled(stack: &str, rest: &str) -> String {
     format!("stack = \"{stack}\"\ncoupling = {{ group = \"trunk\" }}\n{rest}")

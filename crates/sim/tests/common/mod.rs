@@ -35,6 +35,40 @@ congestion_control = "reno"
 ecn = true
 "#;
 
+/// ctrlTCP's figure 3: a dumbbell at 10 Mb/s with a round trip of 100 ms and as much queue.
+pub const TRUNK: &str = r#"
+name = "sim/coupling"
+title = "coupling"
+duration = "80s"
+settle = "20s"
+sample = "50ms"
+[network]
+topology = "dumbbell"
+rate = "10Mbit"
+access_rate = "100Mbit"
+delay = "5ms"
+trunk_delay = "40ms"
+queue = { kind = "droptail", limit = "125kB" }
+[stack.reno]
+congestion_control = "reno"
+[stack.cubic]
+congestion_control = "cubic"
+[stack.old]
+congestion_control = "reno"
+sack = false
+[stack.walking]
+congestion_control = "reno"
+reduction = "proportional"
+[stack.scaled]
+congestion_control = "reno"
+wscale = 10
+"#;
+
+/// Between the guests of the only case.
+pub const JAIN: &str = "kind = \"jain\"\ncase = \"only\"\nby = \"guest\"";
+/// How much of the link carries payload.
+pub const USED: &str = "kind = \"utilisation\"\ncase = \"only\"";
+
 /// A dumbbell at 100 Mb/s, without stacks' peculiarities.
 pub const DUMBBELL: &str = r#"
 name = "sim/dumbbell"
