@@ -1,6 +1,6 @@
 # What one does here. How it is done stands in scripts/; Rust and C are built by cargo.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench
+.PHONY: help demo test lint bench deb
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\): ## /make \1\t/p' Makefile | expand -t 12
@@ -16,3 +16,6 @@ lint: ## check format, lints and the rules of the house
 
 bench: ## measure what a packet costs, in the simulator and on a port, and the simulator beside others
 	@scripts/bench
+
+deb: ## build the Debian package: out/undercurrent_VERSION_ARCHITECTURE.deb
+	@scripts/deb

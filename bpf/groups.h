@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Law `coupled`: the groups of a host, their guests and their members. A group is named by where
- * its flows go and by the number that the operator gave their port.
+ * Flows that share windows: the groups of a host, their guests and their members. A group is named
+ * by where its flows go and by the number that the operator gave their port.
  *
  * Groups and guests live in arrays of places. A key's place is one of the few that its hash names;
  * whoever comes takes the first of them that nobody has used for a while. So nothing is counted,
@@ -18,9 +18,13 @@
 #include "../core/coupling.h"
 #include "layout.h"
 
-/* Powers of two. */
-#define UC_GROUPS_MAX 1024U
-#define UC_GUESTS_MAX 2048U
+/* Powers of two, of which a tenant's number, or a port, can fill a stretch and no more: where that
+ * begins hangs on the number, so one that opens groups without end leaves the others most of
+ * theirs. */
+#define UC_GROUPS_MAX       4096U
+#define UC_GROUPS_OF_NUMBER 1024U
+#define UC_GUESTS_MAX       8192U
+#define UC_GUESTS_OF_PORT   1024U
 /* How many places a key may have. */
 #define UC_PLACES_OF_KEY 8
 /* A group that was silent for so long is forgotten for one that isn't: what it knew of its path is
@@ -84,7 +88,7 @@ static __always_inline void uc_name_group(const struct uc_port_coupling *policy,
 	__builtin_memcpy(key->remote, flow->remote, sizeof(key->remote));
 	key->group = policy->group;
 	if (!key->remote[0] && !key->remote[1] && key->remote[2] == bpf_htonl(0xffff))
-		bits = 96 + policy->prefix4;
+		bits = policy->prefix4 | policy->prefix6 ? 96 + policy->prefix4 : 0;
 	key->remote[0] = uc_prefix_of(key->remote[0], bits);
 	key->remote[1] = uc_prefix_of(key->remote[1], bits - 32);
 	key->remote[2] = uc_prefix_of(key->remote[2], bits - 64);
@@ -112,6 +116,13 @@ static __always_inline __u32 uc_hash(const struct uc_group_key *key, __u32 port)
 	return hash >> 32;
 }
 
+/* Where the stretch of a number begins in a table of so many places: consecutive ones are as far
+ * from each other as can be (Fibonacci hashing again). */
+static __always_inline __u32 uc_stretch(__u32 number, __u32 places)
+{
+	return (__u64)(number * 0x9e3779b9U) * places >> 32;
+}
+
 static __always_inline int uc_is_unused(__u64 used_ns, __u64 now_ns)
 {
 	return !used_ns || now_ns > used_ns + UC_GROUP_IDLE_NS;
@@ -123,11 +134,12 @@ static __always_inline int uc_find_group(const struct uc_group_key *key,
 					 __u32 *index)
 {
 	__u32 first = uc_hash(key, 0), found = UC_GROUPS_MAX;
+	__u32 begin = uc_stretch(key->group, UC_GROUPS_MAX);
 	struct uc_group *group;
 	int taken;
 
 	for (int i = 0; i < UC_PLACES_OF_KEY; i++) {
-		__u32 at = (first + i) % UC_GROUPS_MAX;
+		__u32 at = (begin + (first + i) % UC_GROUPS_OF_NUMBER) % UC_GROUPS_MAX;
 
 		group = bpf_map_lookup_elem(&groups, &at);
 		if (!group)
@@ -161,11 +173,12 @@ static __always_inline int uc_find_guest(const struct uc_group_key *key, __u32 p
 {
 	const struct uc_ccc_guest fresh = {};
 	__u32 first = uc_hash(key, port), found = UC_GUESTS_MAX;
+	__u32 begin = uc_stretch(port ^ key->group << 8, UC_GUESTS_MAX);
 	struct uc_group_guest *guest;
 	int taken;
 
 	for (int i = 0; i < UC_PLACES_OF_KEY; i++) {
-		__u32 at = (first + i) % UC_GUESTS_MAX;
+		__u32 at = (begin + (first + i) % UC_GUESTS_OF_PORT) % UC_GUESTS_MAX;
 
 		guest = bpf_map_lookup_elem(&guests, &at);
 		if (!guest)
@@ -201,14 +214,20 @@ static __always_inline __u32 uc_priority_at(__u32 port, __be16 tcp_port)
 	return priority ? *priority : 0;
 }
 
-/* Of whichever end has a number that was given one; the guest's first. */
-static __always_inline __u8 uc_priority_of(const struct uc_key *flow, __u8 otherwise)
+/*
+ * The weight of a flow among its guest's: that of a TCP port of whichever end has a number that was
+ * given one, the guest's first; else its rule's, or what policy says of all others.
+ */
+static __always_inline __u8 uc_weight_of(const struct uc_key *flow, __u8 share,
+					 const struct uc_port_coupling *policy)
 {
-	__u32 priority = uc_priority_at(flow->port, flow->guest_port);
+	__u32 weight = uc_priority_at(flow->port, flow->guest_port);
 
-	if (!priority)
-		priority = uc_priority_at(flow->port, flow->remote_port);
-	return uc_least(uc_most(priority ? priority : otherwise, 1), 255);
+	if (!weight)
+		weight = uc_priority_at(flow->port, flow->remote_port);
+	if (!weight)
+		weight = share ? share : policy->priority;
+	return uc_least(uc_most(weight, 1), 255);
 }
 
 #endif

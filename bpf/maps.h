@@ -32,21 +32,21 @@ struct {
 	__type(value, struct uc_place);
 } places SEC(".maps");
 
-/* The ports' policies, by ifindex. */
+/* The ports that have a plan, by ifindex. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, UC_PORTS_MAX);
 	__type(key, __u32);
-	__type(value, struct uc_policy);
-} policies SEC(".maps");
+	__type(value, struct uc_port_state);
+} ports SEC(".maps");
 
-/* Packets by reason. */
+/* Packets, by the port's number. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, UC_REASON_COUNT);
+	__uint(max_entries, UC_NUMBER_PAST + 1);
 	__type(key, __u32);
-	__type(value, __u64);
-} reasons SEC(".maps");
+	__type(value, struct uc_counts);
+} counts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -77,13 +77,52 @@ static __always_inline struct uc_slot *uc_blank_slot(void)
 	return (struct uc_slot *)slot;
 }
 
-static __always_inline void uc_count(enum uc_reason reason)
+/* Of a packet that belongs to no flow of the table; what does has the number in its slot. */
+static __always_inline __u32 uc_number_of(const __u32 *port)
 {
-	__u32 index = reason;
-	__u64 *packets = bpf_map_lookup_elem(&reasons, &index);
+	struct uc_port_state *state = bpf_map_lookup_elem(&ports, port);
 
-	if (packets)
-		(*packets)++;
+	return state ? state->number : UC_NUMBER_NONE;
+}
+
+static __always_inline void uc_count(__u32 number, enum uc_reason reason)
+{
+	struct uc_counts *of_port = bpf_map_lookup_elem(&counts, &number);
+
+	if (of_port && reason < UC_REASON_COUNT)
+		of_port->packets[reason]++;
+}
+
+/* One more flow of a port, unless it has as many as it may. */
+static __always_inline int uc_admit(struct uc_port_state *state, __u32 flows_max)
+{
+	int admitted;
+
+	bpf_spin_lock(&state->lock);
+	admitted = !flows_max || state->flows < flows_max;
+	if (admitted)
+		state->flows++;
+	bpf_spin_unlock(&state->lock);
+	return admitted;
+}
+
+static __always_inline void uc_release(const __u32 *port)
+{
+	struct uc_port_state *state = bpf_map_lookup_elem(&ports, port);
+
+	if (!state)
+		return;
+	bpf_spin_lock(&state->lock);
+	if (state->flows)
+		state->flows--;
+	bpf_spin_unlock(&state->lock);
+}
+
+/* Of those who would delete a flow one succeeds, and gives its place among the port's back. */
+static __always_inline void uc_forget(const struct uc_key *key)
+{
+	if (!bpf_map_delete_elem(&flows, key))
+		uc_release(&key->port);
 }
 
 /* Is what stands in this place gone or stale? Then it is free. */
@@ -95,44 +134,8 @@ static __always_inline int uc_is_free(const struct uc_key *held, __u32 index, __
 		return 1;
 	if (!uc_is_stale(&slot->flow, now_ns))
 		return 0;
-	bpf_map_delete_elem(&flows, held);
+	uc_forget(held);
 	return 1;
-}
-
-/* Enters the key in a free place; returns 0 if none was found. */
-static __always_inline int uc_take_place(const struct uc_key *key, __u64 now_ns, __u32 *index)
-{
-	__u32 zero = 0;
-	struct uc_hand *turn = bpf_map_lookup_elem(&hand, &zero);
-
-	if (!turn || !turn->places)
-		return 0;
-	for (int i = 0; i < UC_PLACES_TRIED; i++) {
-		struct uc_place *place;
-		struct uc_key held;
-		int taken = 0;
-
-		*index = turn->next++ % turn->places;
-		place = bpf_map_lookup_elem(&places, index);
-		if (!place)
-			return 0;
-		bpf_spin_lock(&place->lock);
-		held = place->key;
-		bpf_spin_unlock(&place->lock);
-		if (!uc_is_free(&held, *index, now_ns))
-			continue;
-		bpf_spin_lock(&place->lock);
-		/* unless another CPU came first; ports differ if anything does, as a rule */
-		if (place->key.port == held.port && place->key.guest_port == held.guest_port &&
-		    place->key.remote_port == held.remote_port) {
-			place->key = *key;
-			taken = 1;
-		}
-		bpf_spin_unlock(&place->lock);
-		if (taken)
-			return 1;
-	}
-	return 0;
 }
 
 #endif

@@ -27,12 +27,13 @@
 #define UC_TCP_HEADER    20
 #define UC_OPTIONS_MAX   40
 
-/* Where the fields stand that an edit writes. */
+/* Where the fields stand that an edit writes, and what rules look at beside the key. */
 struct uc_offsets {
 	__u32 ip;
 	__u32 tcp;
 	__u8 ipv6;
 	__u8 header_bytes; /* TCP header with options */
+	__u8 dscp;
 };
 
 /* Option kinds: RFC 9293, 7323, 2018, 2385, 5925, 8684. */
@@ -66,6 +67,7 @@ static __always_inline enum uc_reason uc_parse_ipv4(struct __sk_buff *skb, struc
 	if (ip.version != 4 || ip.ihl < 5)
 		return UC_MALFORMED;
 	segment->ecn = ip.tos & UC_ECN_MASK;
+	at->dscp = ip.tos >> 2;
 	at->tcp = at->ip + ip.ihl * 4;
 	*ip_end = at->ip + bpf_ntohs(ip.tot_len);
 	source[10] = source[11] = destination[10] = destination[11] = 0xff;
@@ -96,6 +98,7 @@ static __always_inline enum uc_reason uc_parse_ipv6(struct __sk_buff *skb, struc
 		return UC_MALFORMED;
 	/* the traffic class straddles the first two bytes; ECN is bits 4 and 5 of the second */
 	segment->ecn = ip.flow_lbl[0] >> 4 & UC_ECN_MASK;
+	at->dscp = ip.priority << 2 | ip.flow_lbl[0] >> 6;
 	at->ipv6 = 1;
 	at->tcp = at->ip + sizeof(ip);
 	*ip_end = at->tcp + bpf_ntohs(ip.payload_len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The two programs of a tenant port, and how one of them ends where flows are coupled. They run on
- * the host's side of the guest's interface: what the guest sends arrives there (ingress of the
- * interface), what it receives leaves there (egress).
+ * The two programs of a tenant port, and those that they end in: one for SYNs, and one where flows
+ * are coupled. They run on the host's side of the guest's interface: what the guest sends arrives
+ * there (ingress of the interface), what it receives leaves there (egress).
  *
  * UAPI headers only, and nothing that 5.10 lacks. Whatever is not understood passes unchanged
  * and is counted; the verdict is "next", so other programs on the port still run, but for what the
@@ -13,66 +13,35 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 
+#include "events.h"
 #include "maps.h"
+#include "open.h"
 #include "packet.h"
-#include "share.h"
 
-/* A SYN: enter the flow, if there is to be one. */
-static __always_inline enum uc_reason uc_port_open(const struct uc_key *key,
-						   const struct uc_segment *segment, __u64 now_ns,
-						   struct uc_edit *edit)
-{
-	struct uc_policy *found = bpf_map_lookup_elem(&policies, &key->port);
-	/* none: pass; what was known of an older flow of the same ports must still be forgotten */
-	struct uc_policy policy = {.law = UC_LAW_PASS};
-	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
-	struct uc_slot *fresh = uc_blank_slot();
-	enum uc_reason reason;
-
-	if (found)
-		policy = *found;
-	if (slot) {
-		bpf_spin_lock(&slot->lock);
-		reason = uc_open(&slot->flow, &policy, segment, now_ns, edit);
-		bpf_spin_unlock(&slot->lock);
-		if (uc_forgets(reason))
-			bpf_map_delete_elem(&flows, key);
-		else if (reason == UC_TRANSLATED && uc_is_coupled(&policy))
-			uc_forget_member(slot->place);
-		return reason;
-	}
-	if (!fresh)
-		return UC_TABLE_FULL;
-	reason = uc_open(&fresh->flow, &policy, segment, now_ns, edit);
-	if (reason != UC_TRANSLATED)
-		return reason;
-	if (!uc_take_place(key, now_ns, &fresh->place) ||
-	    bpf_map_update_elem(&flows, key, fresh, BPF_NOEXIST)) {
-		*edit = uc_edit_none(segment);
-		return UC_TABLE_FULL;
-	}
-	if (uc_is_coupled(&policy))
-		uc_forget_member(fresh->place);
-	return UC_TRANSLATED;
-}
+/* How a program may end other than by itself, beside UC_AWAITS_*: somebody is to be told. */
+#define UC_HAS_NEWS 0x80
 
 static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key,
 							const struct uc_segment *segment,
 							__u64 now_ns, struct uc_edit *edit,
-							__u8 *awaits)
+							__u8 *ending, __u32 *number)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
 	enum uc_reason reason;
 
 	if (!slot)
 		return UC_NO_HANDSHAKE;
+	*number = slot->number;
 	bpf_spin_lock(&slot->lock);
+	uc_before_segment(slot);
 	reason = uc_translate(&slot->flow, segment, now_ns, edit);
 	if (segment->direction == UC_TO_GUEST)
-		*awaits = uc_awaits(&slot->flow);
+		*ending = uc_awaits(&slot->flow);
+	if (uc_has_news(slot))
+		*ending |= UC_HAS_NEWS;
 	bpf_spin_unlock(&slot->lock);
 	if (uc_forgets(reason))
-		bpf_map_delete_elem(&flows, key);
+		uc_forget(key);
 	return reason;
 }
 
@@ -82,47 +51,102 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 	struct uc_offsets at = {};
 	struct uc_key key = {.port = skb->ifindex};
 	__u64 now_ns = bpf_ktime_get_ns();
+	__u32 number = UC_NUMBER_NONE;
 	struct uc_edit edit;
 	enum uc_reason reason = uc_parse(skb, &key, &segment, &at, direction);
 
 	if (reason == UC_TRANSLATED) {
-		__u8 awaits = 0;
+		__u8 ending = 0;
 
 		edit = uc_edit_none(&segment);
-		if (uc_is_syn(&segment))
-			reason = uc_port_open(&key, &segment, now_ns, &edit);
-		else
-			reason = uc_port_translate(&key, &segment, now_ns, &edit, &awaits);
-		if (awaits)
-			uc_end_in_share(skb, &key, &segment, &at, &edit, awaits, now_ns);
+		if (uc_is_syn(&segment)) {
+			uc_end_in(skb, UC_END_OPEN, &key, &segment, &at, &edit, reason, now_ns);
+			reason = UC_NO_POLICY;
+		} else {
+			reason = uc_port_translate(&key, &segment, now_ns, &edit, &ending, &number);
+		}
+		if (ending & UC_AWAITS_SHARE)
+			uc_end_in_share(skb, &key, &segment, &at, &edit, ending & ~UC_HAS_NEWS,
+					now_ns);
+		if (ending & UC_HAS_NEWS || uc_is_news(reason))
+			uc_end_in(skb, UC_END_NOTE, &key, &segment, &at, &edit, reason, now_ns);
 		if (uc_write(skb, &at, &segment, &edit))
 			reason = UC_EDIT_FAILED;
 	}
-	uc_count(reason);
-	return uc_drops(reason) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+	return uc_end(&key, number, reason);
 }
 
-SEC("tcx/ingress")
+SEC("tc")
 int uc_from_guest_port(struct __sk_buff *skb)
 {
 	return uc_port(skb, UC_FROM_GUEST);
 }
 
-SEC("tcx/egress")
+SEC("tc")
 int uc_to_guest_port(struct __sk_buff *skb)
 {
 	return uc_port(skb, UC_TO_GUEST);
 }
 
 /* Reached from the program above only. */
-SEC("tcx/egress")
+SEC("tc")
 int uc_share_port(struct __sk_buff *skb)
 {
 	struct uc_pending *now = uc_pending_now();
 
-	if (now)
-		uc_count(uc_share(skb, now));
-	return TC_ACT_UNSPEC;
+	enum uc_reason reason;
+
+	if (!now)
+		return TC_ACT_UNSPEC;
+	reason = uc_share(skb, now);
+	if (now->has_news)
+		uc_note_news(skb);
+	return uc_end(&now->key, now->number, reason);
+}
+
+/* Reached from that one, and ends in it again: its flow has no group yet, or another weight. */
+SEC("tc")
+int uc_join_port(struct __sk_buff *skb)
+{
+	struct uc_pending *now = uc_pending_now();
+
+	if (!now)
+		return TC_ACT_UNSPEC;
+	uc_hear(skb, now);
+	return uc_write_pending(skb, now);
+}
+
+/* Reached from both. */
+SEC("tc")
+int uc_open_port(struct __sk_buff *skb)
+{
+	struct uc_pending *now = uc_pending_now();
+
+	if (!now)
+		return TC_ACT_UNSPEC;
+	now->reason = uc_open_flow(skb, now);
+	bpf_tail_call(skb, &endings, UC_END_NOTE);
+	uc_tell_nobody(&now->key);
+	return uc_write_pending(skb, now);
+}
+
+/* On no port: user space runs it to have the next few places looked at. */
+SEC("tc")
+int uc_collect_idle(struct __sk_buff *skb)
+{
+	return uc_collect(skb);
+}
+
+/* Reached from all of them: something has happened to a flow. */
+SEC("tc")
+int uc_note_port(struct __sk_buff *skb)
+{
+	struct uc_pending *now = uc_pending_now();
+
+	if (!now)
+		return TC_ACT_UNSPEC;
+	uc_note_news(skb);
+	return uc_write_pending(skb, now);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -6,7 +6,7 @@
  * 26 bytes behind the IP header, the same for both families:
  *
  *    0       2       4       6   7   8            12  13  14     16              24    26
- *    | source| dest. | magic |ver|idx| connection |cnt| 0 | slot | tag           | 0 0 |
+ *    | source| dest. | magic |ver|idx| connection |cnt| 0 | slot | tag           | left|
  *
  * With IPv4 that is the whole of the minimum Ethernet frame: 14 + 20 + 26 + 4 (FCS) = 64 bytes.
  * With IPv6 the frame has 14 + 40 + 26 + 4 = 84. The paper's 38 bytes hold the link's header and
@@ -17,7 +17,7 @@
  * 3692, RFC 4727); what else uses it lacks the magic and is none of our business.
  *
  * Nobody but the hosts, which share a key, can make one: the tag is SipHash-2-4 (Aumasson and
- * Bernstein, 2012) over the addresses, all that stands before the tag and the whole number of the
+ * Bernstein, 2012) over the addresses, all that stands around the tag and the whole number of the
  * time slot. A replay is out of date after some slots, and known by its index before that.
  */
 #ifndef UC_PROBE_H
@@ -46,12 +46,12 @@ struct uc_probe {
 	__u8 reserved;     /* 0 */
 	__be16 slot;       /* the low bits of the time slot's number */
 	__u8 tag[8];
-	__u8 padding[2]; /* 0 */
+	__be16 left; /* when, by the clock that all probes of the flow share: uc_probe_left */
 } __attribute__((packed));
 
 _Static_assert(sizeof(struct uc_probe) == UC_PROBE_BYTES, "26 bytes fill the minimum frame");
 _Static_assert(__builtin_offsetof(struct uc_probe, tag) == UC_PROBE_SIGNED_BYTES,
-	       "the tag comes last");
+	       "what stands before the tag is signed in one piece");
 
 /* The hosts' shared secret. */
 struct uc_probe_key {
@@ -65,7 +65,8 @@ struct uc_probe_signed {
 	__u8 destination[16];
 	__u8 probe[UC_PROBE_SIGNED_BYTES];
 	__u8 slot[4]; /* the whole number, the lowest byte first */
-	__u8 zero[4];
+	__be16 left;
+	__u8 zero[2];
 };
 
 /* Slots of 2^30 ns, about a second, of the hosts' wall clocks. */
@@ -95,6 +96,29 @@ static __always_inline void uc_probe_set_slot(struct uc_probe_signed *text, __u3
 {
 	for (int i = 0; i < 4; i++)
 		text->slot[i] = slot >> 8 * i;
+}
+
+/*
+ * When a probe left (§3.4), in units of 2^10 ns, about a microsecond: user space sends it, which is
+ * no sharper. 16 bits come round after 67 ms. So two probes' ways can be told apart by up to half
+ * of that, and no flow's probes are spread over more.
+ */
+#define UC_PROBE_LEFT_SHIFT 10
+
+static __always_inline __u16 uc_probe_left(__u64 wall_ns)
+{
+	return wall_ns >> UC_PROBE_LEFT_SHIFT;
+}
+
+/* That moment by this host's clock, but for a difference that all probes of the flow share: the one
+ * with these low bits by which it was on its way most nearly as long as the flow's quickest so far.
+ */
+static __always_inline __u32 uc_probe_sent_ns(__u16 left, __u32 quickest_ns, __u64 now_ns)
+{
+	__u16 transit = (__u16)(now_ns >> UC_PROBE_LEFT_SHIFT) - left;
+	__s16 later = transit - (__u16)(quickest_ns >> UC_PROBE_LEFT_SHIFT);
+
+	return (__u32)now_ns - quickest_ns - ((__u32)later << UC_PROBE_LEFT_SHIFT);
 }
 
 static __always_inline __u64 uc_rotated(__u64 word, int bits)

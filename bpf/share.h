@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Law `coupled`: an ACK to the guest whose window is its group's to say. The port's program has
- * parsed it and moved the flow's shadow; the rest is a program of its own, which it ends with: the
- * stack of one has no room for both. What they share lies in `pending`, one for each CPU: from the
- * one to the other a packet isn't interrupted by the next.
+ * Flows that share a window: an ACK to the guest whose window is its group's to say. The port's
+ * program has parsed it and moved the flow's shadow; the rest is a program of its own.
  *
  * A CPU holds one lock at a time, so the flow's and the group's are taken in turn. Meanwhile
  * another CPU may do the same for a later ACK of this flow (core.h knows); and what was the flow
@@ -13,45 +11,8 @@
 #define UC_SHARE_H
 
 #include "groups.h"
-#include "packet.h"
+#include "rules.h"
 
-struct uc_pending {
-	struct uc_key key;
-	struct uc_segment segment;
-	struct uc_offsets at;
-	struct uc_edit edit;
-	struct uc_ccc_report report;
-	struct uc_ccc_answer answer;
-	__u64 now_ns;
-	__u32 place;
-	__u8 awaits;
-	__u8 closed;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct uc_pending);
-} pending SEC(".maps");
-
-/* User space puts uc_share_port in. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} endings SEC(".maps");
-
-static __always_inline struct uc_pending *uc_pending_now(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&pending, &zero);
-}
-
-/* The port's program ends here, unless the other is not there (any more): then it writes what it
- * has, and the guest is given the receiver's window. */
 static __always_inline void uc_end_in_share(struct __sk_buff *skb, const struct uc_key *key,
 					    const struct uc_segment *segment,
 					    const struct uc_offsets *at, const struct uc_edit *edit,
@@ -61,13 +22,11 @@ static __always_inline void uc_end_in_share(struct __sk_buff *skb, const struct 
 
 	if (!now)
 		return;
-	now->key = *key;
-	now->segment = *segment;
-	now->at = *at;
-	now->edit = *edit;
 	now->awaits = awaits;
-	now->now_ns = now_ns;
-	bpf_tail_call(skb, &endings, 0);
+	now->has_news = 0;
+	now->heard = 0;
+	now->answered = 0;
+	uc_end_in(skb, UC_END_SHARE, key, segment, at, edit, UC_TRANSLATED, now_ns);
 }
 
 static __always_inline struct uc_member *uc_member_at(__u32 place)
@@ -87,8 +46,17 @@ static __always_inline void uc_forget_member(__u32 place)
 	bpf_map_delete_elem(&members, &place);
 }
 
+/* What policy says of it at the moment. */
+static __always_inline void uc_weigh_member(struct uc_member *member, const struct uc_pending *now,
+					    const struct uc_port_coupling *policy)
+{
+	member->weight = policy->weight;
+	member->priority = uc_weight_of(&now->key, now->share, policy);
+	member->version = policy->version;
+}
+
 /*
- * These two are functions of their own, and not static: the verifier looks at each once, for any
+ * These are functions of their own, and not static: the verifier looks at each once, for any
  * packet, instead of with all that the caller knows. 1: the member has places in a group.
  */
 __attribute__((noinline)) int uc_join_group(struct __sk_buff *skb)
@@ -112,16 +80,39 @@ __attribute__((noinline)) int uc_join_group(struct __sk_buff *skb)
 	if (!uc_find_group(&member->key, &policy->rules, now->now_ns, &member->group) ||
 	    !uc_find_guest(&member->key, now->key.port, now->now_ns, &member->guest))
 		return 0;
-	member->weight = policy->weight;
-	member->priority = uc_priority_of(&now->key, policy->priority);
+	uc_weigh_member(member, now, policy);
 	member->flow = fresh;
 	member->refusals = 0;
 	member->joined = 1;
 	return 1;
 }
 
+/*
+ * Policy has changed: what it says of weights holds for members, too, from their next ACK on. So
+ * the rule that a SYN of theirs would have now is asked for its weight, and for nothing else.
+ */
+__attribute__((noinline)) int uc_weigh_again(struct __sk_buff *skb)
+{
+	struct uc_pending *now = uc_pending_now();
+	struct uc_opening *how = uc_opening_now();
+	struct uc_port_coupling *policy;
+	struct uc_member *member;
+
+	if (!skb || !now || !how)
+		return 0;
+	policy = bpf_map_lookup_elem(&couplings, &now->key.port);
+	member = bpf_map_lookup_elem(&members, &now->place);
+	if (!policy || !member || member->version == policy->version)
+		return 0;
+	now->at.dscp = now->dscp;
+	if (now->share && uc_find_rule(skb) && how->share)
+		now->share = how->share;
+	uc_weigh_member(member, now, policy);
+	return 1;
+}
+
 /* 1: there is an answer. */
-__attribute__((noinline)) int uc_ask_group(struct __sk_buff *skb)
+static __always_inline int uc_ask(struct __sk_buff *skb, __u8 registers)
 {
 	struct uc_pending *now = uc_pending_now();
 	struct uc_group_guest *guest;
@@ -144,15 +135,18 @@ __attribute__((noinline)) int uc_ask_group(struct __sk_buff *skb)
 	if (!lost) {
 		group->used_ns = now->now_ns;
 		guest->used_ns = now->now_ns;
-		if (now->closed) {
-			uc_ccc_leave(&group->ccc, &guest->ccc, &member->flow, now->now_ns);
-		} else if (member->flow.priority) {
-			now->answer = uc_ccc_update(&group->ccc, &guest->ccc, &member->flow,
-						    &now->report, now->now_ns);
-		} else {
-			guest->ccc.weight = member->weight;
+		guest->ccc.weight = member->weight;
+		if (registers) {
 			now->answer = uc_ccc_register(&group->ccc, &guest->ccc, &member->flow,
 						      member->priority, &now->report, now->now_ns);
+		} else if (now->closed) {
+			uc_ccc_leave(&group->ccc, &guest->ccc, &member->flow, now->now_ns);
+		} else {
+			/* of one that has not registered nothing changes by this */
+			if (member->flow.priority)
+				member->flow.priority = member->priority;
+			now->answer = uc_ccc_update(&group->ccc, &guest->ccc, &member->flow,
+						    &now->report, now->now_ns);
 		}
 	}
 	bpf_spin_unlock(&group->lock);
@@ -161,16 +155,74 @@ __attribute__((noinline)) int uc_ask_group(struct __sk_buff *skb)
 	return !lost && !now->closed;
 }
 
-/* The flow's group has its word. 1: there is an answer. */
-static __always_inline int uc_hear_member(struct __sk_buff *skb, struct uc_pending *now)
+/* Each in a program of its own: together they are too much for the verifiers of older kernels. */
+__attribute__((noinline)) int uc_ask_group(struct __sk_buff *skb)
+{
+	return uc_ask(skb, 0);
+}
+
+__attribute__((noinline)) int uc_enter_group(struct __sk_buff *skb)
+{
+	return uc_ask(skb, 1);
+}
+
+/* Has the member the weight of a policy that is no longer in force? */
+static __always_inline int uc_is_outweighed(const struct uc_member *member,
+					    const struct uc_pending *now)
+{
+	const struct uc_port_coupling *policy = bpf_map_lookup_elem(&couplings, &now->key.port);
+
+	return policy && policy->version != member->version;
+}
+
+/* Has it to be joined to a group, or weighed, before the group is asked? */
+static __always_inline int uc_is_to_be_heard(const struct uc_member *member,
+					     const struct uc_pending *now)
+{
+	if (now->heard || now->closed)
+		return 0;
+	if (member && member->joined)
+		return !member->flow.priority || uc_is_outweighed(member, now);
+	return !member || member->refusals < UC_REFUSALS_MAX;
+}
+
+/* That is seldom: a program of its own does it, and ends in the one that it was reached from. */
+static __always_inline void uc_hear(struct __sk_buff *skb, struct uc_pending *now)
 {
 	struct uc_member *member = bpf_map_lookup_elem(&members, &now->place);
 
-	if (!member || !member->joined) {
-		if (now->closed || !uc_join_group(skb))
-			return 0;
+	if (member && member->joined)
+		uc_weigh_again(skb);
+	else
+		uc_join_group(skb);
+	member = bpf_map_lookup_elem(&members, &now->place);
+	if (member && member->joined && !member->flow.priority)
+		now->answered = uc_enter_group(skb);
+	bpf_tail_call(skb, &endings, UC_END_SHARE);
+}
+
+/* The flow's group has its word. 1: there is an answer. */
+static __always_inline int uc_ask_for_member(struct __sk_buff *skb, struct uc_pending *now)
+{
+	const struct uc_member *member = bpf_map_lookup_elem(&members, &now->place);
+
+	if (uc_is_to_be_heard(member, now)) {
+		now->heard = 1;
+		bpf_tail_call(skb, &endings, UC_END_JOIN);
 	}
-	return uc_ask_group(skb);
+	return now->answered || (member && member->joined && uc_ask_group(skb));
+}
+
+/* Under the flow's lock: what it has to say, which it says once. */
+static __always_inline void uc_report_share(struct uc_slot *slot, struct uc_pending *now)
+{
+	now->place = slot->place;
+	now->number = slot->number;
+	now->closed = uc_is_closed(&slot->flow);
+	now->was = slot->flow.share;
+	now->share = now->was;
+	now->dscp = slot->dscp;
+	now->report = uc_coupled_report(&slot->flow, now->now_ns);
 }
 
 static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_pending *now)
@@ -179,15 +231,19 @@ static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_
 	int answered;
 
 	if (slot) {
+		if (!now->heard) {
+			bpf_spin_lock(&slot->lock);
+			uc_report_share(slot, now);
+			bpf_spin_unlock(&slot->lock);
+		}
+		answered = uc_ask_for_member(skb, now);
 		bpf_spin_lock(&slot->lock);
-		now->place = slot->place;
-		now->closed = uc_is_closed(&slot->flow);
-		now->report = uc_coupled_report(&slot->flow, now->now_ns);
-		bpf_spin_unlock(&slot->lock);
-		answered = uc_hear_member(skb, now);
-		bpf_spin_lock(&slot->lock);
+		/* unless it has begun anew meanwhile, by a rule that has another */
+		if (slot->flow.share == now->was)
+			slot->flow.share = now->share;
 		uc_tell_share(&slot->flow, &now->segment, now->awaits,
 			      answered ? &now->answer : NULL, &now->edit);
+		now->has_news = uc_has_news(slot);
 		bpf_spin_unlock(&slot->lock);
 	}
 	if (uc_write(skb, &now->at, &now->segment, &now->edit))

@@ -144,6 +144,7 @@ int uc_watch_to_guest_port(struct __sk_buff *skb)
 	struct uc_offsets at = {};
 	struct uc_watch_port *port;
 	enum uc_watch_event event;
+	__u8 steady;
 
 	if (!say)
 		return TC_ACT_UNSPEC;
@@ -153,17 +154,20 @@ int uc_watch_to_guest_port(struct __sk_buff *skb)
 	port = bpf_map_lookup_elem(&watched, &key.port);
 	if (!port)
 		return TC_ACT_UNSPEC;
-	uc_start_heard(port, key.port, skb->len, now_ns);
-	event = uc_probe_arrives(skb, say, now_ns);
+	event = uc_probe_arrives(skb, port, say, now_ns);
 	if (event != UC_EVENT_NONE) {
+		uc_start_heard(port, key.port, skb->len, 0, now_ns);
 		uc_count_event(event);
 		return TC_ACT_SHOT;
 	}
 	if (uc_parse(skb, &key, &segment, &at, UC_TO_GUEST) != UC_TRANSLATED ||
-	    segment.options & (UC_OPT_SIGNED | UC_OPT_MPTCP))
+	    segment.options & (UC_OPT_SIGNED | UC_OPT_MPTCP)) {
+		uc_start_heard(port, key.port, skb->len, 1, now_ns);
 		return TC_ACT_UNSPEC;
+	}
+	steady = !uc_is_syn(&segment) && uc_start_to_guest(&key, &segment, now_ns);
+	uc_start_heard(port, key.port, skb->len, steady, now_ns);
 	if (!uc_is_syn(&segment)) {
-		uc_start_to_guest(&key, &segment, now_ns);
 		uc_hold_answered(&key, port, &segment, now_ns);
 		return TC_ACT_UNSPEC;
 	}

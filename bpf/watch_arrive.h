@@ -74,14 +74,14 @@ static __always_inline enum uc_watch_event uc_probe_check(const struct uc_probe 
 	__u32 now = uc_probe_slot(now_ns + say->wall_offset_ns);
 	__u32 slot = uc_probe_whole_slot(bpf_ntohs(probe->slot), now);
 
-	if (probe->version != UC_PROBE_VERSION || probe->reserved || probe->padding[0] ||
-	    probe->padding[1] || !probe->count || probe->count > UC_WATCH_PROBES_MAX ||
-	    probe->index >= probe->count)
+	if (probe->version != UC_PROBE_VERSION || probe->reserved || !probe->count ||
+	    probe->count > UC_WATCH_PROBES_MAX || probe->index >= probe->count)
 		return UC_EVENT_UNKNOWN;
 	if (uc_probe_is_late(slot, now))
 		return UC_EVENT_LATE;
 	__builtin_memcpy(text->probe, probe, UC_PROBE_SIGNED_BYTES);
 	uc_probe_set_slot(text, slot);
+	text->left = probe->left;
 	if (uc_probe_tag(&say->key, text) != uc_sip_load(probe->tag))
 		return UC_EVENT_FORGED;
 	return UC_EVENT_PROBE;
@@ -89,12 +89,16 @@ static __always_inline enum uc_watch_event uc_probe_check(const struct uc_probe 
 
 /* Counts a probe that is not forged; nothing else gets as far as to ask for a place in the table.
  */
-static __always_inline enum uc_watch_event
-uc_probe_count(const struct uc_key *key, const struct uc_probe *probe, __u8 ecn, __u64 now_ns)
+static __always_inline enum uc_watch_event uc_probe_count(const struct uc_key *key,
+							  const struct uc_watch_port *port,
+							  const struct uc_probe *probe, __u8 ecn,
+							  __u64 now_ns)
 {
 	__u32 bit = 1U << (probe->index & (UC_WATCH_PROBES_MAX - 1));
 	struct uc_watch_slot *slot = uc_start_for(key);
 	enum uc_watch_event event = UC_EVENT_PROBE;
+	__u32 sent_ns;
+	__u8 counts;
 
 	if (!slot)
 		return UC_EVENT_TABLE_FULL;
@@ -102,19 +106,27 @@ uc_probe_count(const struct uc_key *key, const struct uc_probe *probe, __u8 ecn,
 	if (slot->connection != bpf_ntohl(probe->connection))
 		uc_start_anew(slot, bpf_ntohl(probe->connection));
 	slot->seen_ns = now_ns;
-	if (slot->flow.seen & bit)
-		event = UC_EVENT_REPLAYED;
-	else if (!uc_watch_probe(&slot->flow, probe->index, probe->count, ecn))
+	if (slot->flow.seen & bit) {
+		bpf_spin_unlock(&slot->lock);
+		return UC_EVENT_REPLAYED;
+	}
+	sent_ns = uc_probe_sent_ns(bpf_ntohs(probe->left), slot->flow.transit_ns, now_ns);
+	counts = uc_watch_timed(&slot->flow, &port->policy, ecn, sent_ns, now_ns);
+	if (!uc_watch_probe(&slot->flow, probe->index, probe->count, counts))
 		event = UC_EVENT_UNKNOWN;
 	else if (ecn == UC_CE)
 		event = UC_EVENT_PROBE_CE;
+	else if (counts == UC_CE)
+		event = UC_EVENT_PROBE_SLOW;
 	bpf_spin_unlock(&slot->lock);
 	return event;
 }
 
 /* What the packet was; UC_EVENT_NONE where it is none of ours, and goes on. */
-static __always_inline enum uc_watch_event
-uc_probe_arrives(struct __sk_buff *skb, const struct uc_watch_control *say, __u64 now_ns)
+static __always_inline enum uc_watch_event uc_probe_arrives(struct __sk_buff *skb,
+							    const struct uc_watch_port *port,
+							    const struct uc_watch_control *say,
+							    __u64 now_ns)
 {
 	struct uc_key key = {.port = skb->ifindex};
 	struct uc_probe_signed text = {};
@@ -140,7 +152,7 @@ uc_probe_arrives(struct __sk_buff *skb, const struct uc_watch_control *say, __u6
 	__builtin_memcpy(key.remote, text.source, 16);
 	key.guest_port = probe.destination_port;
 	key.remote_port = probe.source_port;
-	return uc_probe_count(&key, &probe, place.ecn, now_ns);
+	return uc_probe_count(&key, port, &probe, place.ecn, now_ns);
 }
 
 #endif

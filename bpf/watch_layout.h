@@ -111,6 +111,7 @@ enum uc_watch_event {
 	UC_EVENT_NO_ROOM,      /* no place to wait in: it passed */
 	UC_EVENT_PROBE,        /* a probe arrived unmarked, and was counted */
 	UC_EVENT_PROBE_CE,     /* a probe arrived marked, and was counted */
+	UC_EVENT_PROBE_SLOW,   /* one arrived unmarked, but late behind another: as if marked */
 	UC_EVENT_TRUNCATED,    /* a probe of the wrong length: dropped */
 	UC_EVENT_UNKNOWN,      /* of another version, or it contradicts itself: dropped */
 	UC_EVENT_FORGED,       /* a probe with a wrong tag: dropped */

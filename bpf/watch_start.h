@@ -62,19 +62,23 @@ uc_start_syn(const struct uc_key *key, const struct uc_segment *segment, __u64 n
 	return UC_EVENT_COUNT;
 }
 
-/* Anything but a SYN, on its way to the guest: counted. */
-static __always_inline void uc_start_to_guest(const struct uc_key *key,
+/* Anything but a SYN, on its way to the guest: counted. Returns whether it is of a flow past its
+ * start, or of none that starts here. */
+static __always_inline __u8 uc_start_to_guest(const struct uc_key *key,
 					      const struct uc_segment *segment, __u64 now_ns)
 {
 	struct uc_watch_slot *slot = bpf_map_lookup_elem(&starts, key);
+	__u8 steady;
 
 	if (!slot)
-		return;
+		return 1;
 	bpf_spin_lock(&slot->lock);
+	steady = uc_watch_is_steady(&slot->flow, segment);
 	uc_watch_to_guest(&slot->flow, segment);
 	slot->seen_ns = now_ns;
 	slot->closed |= !!(segment->flags & (UC_FIN | UC_RST));
 	bpf_spin_unlock(&slot->lock);
+	return steady;
 }
 
 /* The same, of the guest: what the core makes of its window. Returns 0 where the flow is none that
@@ -114,8 +118,11 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 		bpf_spin_unlock(&record->lock);
 	}
 	/* only what opens a connection waits: the answer to it is what the turn is of */
-	if (answer->grant_bytes && segment->flags & UC_SYN) {
+	if (!(segment->flags & UC_SYN))
+		answer->grant_bytes = 0;
+	if (answer->grant_bytes || answer->settle_bytes) {
 		bpf_spin_lock(&allowance->lock);
+		uc_watch_settle(&allowance->bucket, &port->policy, answer->settle_bytes);
 		*wait_ns = uc_watch_wait_ns(&allowance->bucket, &port->policy, answer->grant_bytes,
 					    now_ns);
 		bpf_spin_unlock(&allowance->lock);
@@ -125,7 +132,7 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 
 /* Whatever comes to the port's guest takes its share of the link. */
 static __always_inline void uc_start_heard(const struct uc_watch_port *port, __u32 ifindex,
-					   __u32 bytes, __u64 now_ns)
+					   __u32 bytes, __u8 steady, __u64 now_ns)
 {
 	struct uc_watch_allowance *allowance;
 
@@ -135,7 +142,7 @@ static __always_inline void uc_start_heard(const struct uc_watch_port *port, __u
 	if (!allowance)
 		return;
 	bpf_spin_lock(&allowance->lock);
-	uc_watch_heard(&allowance->bucket, &port->policy, bytes, now_ns);
+	uc_watch_heard(&allowance->bucket, &port->policy, bytes, steady, now_ns);
 	bpf_spin_unlock(&allowance->lock);
 }
 

@@ -8,9 +8,9 @@
  *   uc_open()       for a SYN, with the port's policy: is this a flow to translate?
  *   uc_translate()  for everything else of a known flow
  *
- * (and, where law `coupled` may be, uc_tell_share(): laws/coupled.h) and writes what uc_edit says.
- * The core reads no packet, calls no helper, keeps no global, never asks for the time, and uses
- * integers only.
+ * (and, where flows may share windows, uc_tell_share(): laws/coupled.h) and writes what uc_edit
+ * says. The core reads no packet, calls no helper, keeps no global, never asks for the time, and
+ * uses integers only.
  *
  * A walk through it: a SYN of the guest gets ECE and CWR (handshake.h). The guest's data leave as
  * ECT(0) and are counted (track.h). A switch marks one; the receiver's ACK carries ECE; the law
@@ -43,7 +43,7 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 	sent = uc_track_sent(flow, segment, now_ns);
 	if (sent != UC_SENT_NOTHING)
 		uc_law_sent(flow, sent, segments, idle_us);
-	if (uc_is_coupled(&flow->policy))
+	if (uc_is_coupled(flow))
 		uc_coupled_sent(flow, sent);
 	/* the guest goes on: the reset that was seen was not one for it */
 	flow->bits &= ~UC_FLOW_RESET;
@@ -134,7 +134,7 @@ static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_se
 	if (ack.old)
 		return;
 	uc_law_ack(flow, &ack);
-	if (uc_is_coupled(&flow->policy) && uc_coupled_ack(flow, &ack))
+	if (uc_is_coupled(flow) && uc_coupled_ack(flow, &ack))
 		return;
 	uc_tell(flow, segment, ack.duplicate, edit);
 }

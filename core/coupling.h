@@ -175,6 +175,7 @@ uc_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_fl
 {
 	struct uc_ccc_report report = uc_ccc_believe(said);
 
+	report.state = uc_least(report.state, UC_CCC_LOSS);
 	now_ns = uc_most(now_ns, ccc->began_ns);
 	uc_ccc_advance(ccc, guest, now_ns);
 	if (!ccc->guests.counted.flows) {
@@ -201,6 +202,7 @@ uc_ccc_update(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow
 		return uc_ccc_uncoupled(said);
 	now_ns = uc_most(now_ns, ccc->began_ns);
 	uc_ccc_advance(ccc, guest, now_ns);
+	uc_ccc_back_off(ccc, flow, &report, now_ns);
 	/* what a timeout has to say comes before: it is about the window that was */
 	if (!ccc->guests.counted.flows && report.state < UC_CCC_RECOVERY)
 		uc_ccc_restart(ccc, report.mss_bytes);

@@ -49,7 +49,7 @@ enum uc_ca_state {
 #define UC_FLOW_PEER_DCTCP  0x20000 /* as far as its ECT on segments without data tells: echo.h */
 #define UC_FLOW_ECN         0x40000 /* the flow has ECN on the network: ECE means what it says */
 #define UC_FLOW_GIVEN       0x80000 /* a window was given, so furthest_edge is one */
-/* law `coupled` only */
+/* flows that share a window only: laws/coupled.h */
 #define UC_FLOW_STALLED   0x100000 /* a timeout of which the group hasn't heard */
 #define UC_FLOW_AWAITS    0x200000 /* the window of the segment just seen is the group's to say */
 #define UC_FLOW_DUPLICATE 0x400000 /* and that segment is a duplicate ACK */
@@ -156,6 +156,8 @@ struct uc_flow {
 	__u8 dup_acks;
 	__u8 syns;     /* SYNs of the guest so far, ≤ 255 */
 	__u8 backoffs; /* profile `rfc`: timeouts since the last round-trip time was measured */
+	__u8 share;    /* its weight in a sum of windows, which its home sets when uc_open() has
+			* entered it; 0: its window is its own law's (laws/coupled.h) */
 	struct uc_policy policy;
 
 	/* Of one law each, and last: a law that doesn't use them never touches their cache line. */

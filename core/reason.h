@@ -16,8 +16,10 @@
 	X(FRAGMENT, "fragment", "an IP fragment: its TCP header may be elsewhere")                 \
 	X(IP_EXTENSION, "ip_extension", "IPv6 extension headers before TCP")                       \
 	X(MALFORMED, "malformed", "headers that contradict their own lengths")                     \
-	X(NO_POLICY, "no_policy", "no policy for this port, or the policy says pass")              \
-	X(NO_HANDSHAKE, "no_handshake", "a flow whose handshake was not seen whole")               \
+	X(NO_POLICY, "no_policy",                                                                  \
+	  "no rule of this port matches the flow, or its policy says pass")                        \
+	X(NO_HANDSHAKE, "no_handshake",                                                            \
+	  "not in the table: a flow whose handshake was not seen whole, or passed")                \
 	X(GUEST_SPEAKS_ECN, "guest_speaks_ecn", "the guest negotiates ECN (or AccECN) itself")     \
 	X(PEER_REFUSED_ECN, "peer_refused_ecn", "the other end does not speak ECN")                \
 	X(SIGNED, "signed", "TCP MD5 or TCP-AO signs the fields we would edit")                    \
@@ -25,6 +27,7 @@
 	X(COARSE_WINDOW, "coarse_window", "the peer's window scale can't express one segment")     \
 	X(SIMULTANEOUS_OPEN, "simultaneous_open", "both ends sent a SYN")                          \
 	X(TABLE_FULL, "table_full", "the flow table had no free place")                            \
+	X(QUOTA_FULL, "quota_full", "the port had as many flows as its quota allows")              \
 	X(BEYOND_EDGE, "beyond_edge",                                                              \
 	  "dropped: data beyond the window given, which policy forbids")                           \
 	X(EDIT_FAILED, "edit_failed", "the kernel refused to write the packet")

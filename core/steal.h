@@ -12,9 +12,11 @@
  * once and for all, and what was lost is repaired one tick late.
  *
  * Where the paper's Algorithm 1 leaves a choice: it sets *all* retransmission timers to the next
- * tick when there was a spike, and so would pull later ones forward; only those due are touched
- * here. Nor is a timer put off twice: a guest that never gets two ticks in a row must retransmit,
- * too.
+ * tick when there was a spike, and so would pull later ones forward; only those that were due by it
+ * are touched here, and these also where they are handled later than in the spiked tick itself: a
+ * kernel that wakes up inside the work on a long queue of packets goes on with that first, and one
+ * with a busy host may need ticks to get from the interrupt to its timers. Nor is a timer put off
+ * twice: a guest that never gets two ticks in a row must retransmit, too.
  *
  * Ticks are the guest's own (jiffies, as 64 bits). One clock for each CPU, touched by that CPU
  * only: no lock, no loop, no division, no pointer kept.
@@ -106,7 +108,8 @@ static __always_inline __u8 uc_steal_is_spiked(const struct uc_steal_clock *cloc
 
 /*
  * RTOManagement(): a timer that was due at `due_tick` fires in `tick`. 1: it is not to be run, but
- * armed again for tick + 1 (equation (9)).
+ * armed again for tick + 1 (equation (9)). One that became due after the CPU was back is late for
+ * its own reasons, or not at all.
  */
 static __always_inline __u8 uc_steal_defers(struct uc_steal_clock *clock,
 					    const struct uc_steal_policy *policy,
@@ -116,9 +119,9 @@ static __always_inline __u8 uc_steal_defers(struct uc_steal_clock *clock,
 {
 	__u8 again = timer->given_tick && timer->given_tick == due_tick;
 
-	if (!(policy->timers >> kind & 1) || !uc_steal_is_spiked(clock, tick))
+	if (!(policy->timers >> kind & 1) || !clock->woken_tick || again)
 		return 0;
-	if (due_tick > tick || again)
+	if (due_tick > tick || due_tick > clock->woken_tick)
 		return 0;
 	timer->given_tick = tick + 1;
 	clock->deferred++;

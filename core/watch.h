@@ -10,6 +10,10 @@
  *   X_UM + X_M/2   segments at once (cor. 4.2.2), and
  *   X_M/2          when the first of them have arrived (lemma 4.3).
  *
+ * Half of X_M is right where probes are as large as data, and fill the queue that they measure. A
+ * mark on a small one tells that the queue was long before anyone starts: policy says which part of
+ * X_M takes the place of the half.
+ *
  * The half that waits makes room for others that start into the same queue. Where that queue is at
  * the receiving host's own link, the host sees them all, and each has its turn: there nothing is
  * gained by halves, and the whole is given at once.
@@ -20,7 +24,8 @@
  *
  * That rule never grows, so a flow must leave its start (the paper doesn't say how). It does
  *
- *   with the first ACK of data, where no probe was marked: only the first window is written;
+ *   with the first ACK of data, where no probe was marked or the whole was given at once: only the
+ *   first window is written;
  *   after a round of data without a mark; and
  *   after policy's number of rounds, marks or not.
  *
@@ -34,7 +39,8 @@
  *
  * A home calls, under one lock for each flow:
  *   sending:   uc_watch_probes, _span_ns, _offset_ns; then _answered, _echoed
- *   receiving: uc_watch_probe, _to_guest, _from_guest; where that grants a first window, _wait_ns
+ *   receiving: uc_watch_probe, _to_guest, _heard, _from_guest; where that grants a first window,
+ *              _wait_ns, and where it says so, _settle
  */
 #ifndef UC_WATCH_H
 #define UC_WATCH_H
@@ -44,11 +50,16 @@
 #include "watch/probe.h"
 
 struct uc_watch_answer {
-	__u32 grant_bytes; /* this packet is the first of the guest, and what will come by it takes
-			    * so much of its link's time: ask for its turn; 0: it needn't wait */
-	__u16 window;      /* the header's field, unscaled */
+	__u32 grant_bytes;  /* this packet is the first of the guest, and what will come by it takes
+			     * so much of its link's time: ask for its turn; 0: it needn't wait */
+	__s32 settle_bytes; /* so much more than its turn was for has come by the first window;
+			     * less: negative (uc_watch_settle) */
+	__u16 window;       /* the header's field, unscaled */
 	__u16 pad;
 };
+
+/* What stands around the payload of a segment: Ethernet, IPv4 and TCP with timestamps. */
+#define UC_WATCH_HEADER_BYTES 66
 
 static __always_inline __u32 uc_watch_ones(__u32 word)
 {
@@ -59,17 +70,17 @@ static __always_inline __u32 uc_watch_ones(__u32 word)
 
 /*
  * X_M and X_UM at the end of counting. Probes that are missing were lost, which is worse than a
- * mark; where none came at all, either none was sent, since the path's last measure stands, or all
- * were lost.
+ * mark. Where none came at all, either none was sent, since the path's last measure stands, or all
+ * were lost, or their host is silent: then nothing was measured (0), and the next flow asks again.
  */
-static __always_inline void uc_watch_measure(const struct uc_watch_flow *flow,
+static __always_inline __u8 uc_watch_measure(const struct uc_watch_flow *flow,
 					     const struct uc_watch_policy *policy,
 					     struct uc_watch_path *path, __u64 now_ns)
 {
 	__u32 sent = flow->probes_sent, marked, unmarked;
 
 	if (!sent && uc_watch_is_fresh(policy, path, 2, now_ns))
-		return;
+		return 1;
 	if (!sent)
 		sent = uc_watch_probe_count(policy);
 	unmarked = uc_watch_ones(flow->seen) - flow->probes_marked;
@@ -77,55 +88,71 @@ static __always_inline void uc_watch_measure(const struct uc_watch_flow *flow,
 	/* the SYN, and whatever else of the flow took the same way */
 	path->unmarked = uc_watch_min(unmarked + flow->unmarked, 255);
 	path->marked = uc_watch_min(marked + flow->marked, 255);
+	if (!flow->probes_sent)
+		return 0;
 	path->measured_ns = now_ns | !now_ns;
+	return 1;
 }
 
 /* The first window, in bytes, and what is owed behind it. */
 static __always_inline __u32 uc_watch_first(struct uc_watch_flow *flow,
 					    const struct uc_watch_policy *policy,
-					    const struct uc_watch_path *path, __u8 turns,
-					    __u32 random)
+					    const struct uc_watch_path *path, __u8 measured,
+					    __u8 turns, __u32 random)
 {
+	/* of what nobody measured the paper's half */
+	__u32 part = measured ? uc_watch_marked_part(policy) : 2;
 	/* of an odd number the middle one goes in either batch, each as likely (thm. 4.2) */
-	__u32 half = turns ? path->marked : (path->marked + (random & 1)) / 2;
+	__u32 half = turns ? path->marked : (path->marked + random % part) / part;
 	__u32 segments = path->unmarked + half;
 
-	flow->owed_halves = 2 * (path->marked - half);
+	flow->owed_halves = 2 * uc_watch_min(path->marked - half, (path->marked + part - 1) / part);
 	segments = uc_watch_max(segments, uc_watch_least(policy));
 	return uc_watch_min(segments, 65535 / flow->mss_bytes) * flow->mss_bytes;
 }
 
+/* What so much payload takes of the link. */
+static __always_inline __u32 uc_watch_frame_bytes(const struct uc_watch_flow *flow, __u32 bytes)
+{
+	__u32 mss_bytes = flow->mss_bytes | !flow->mss_bytes;
+
+	return bytes + (bytes + mss_bytes - 1) / mss_bytes * UC_WATCH_HEADER_BYTES;
+}
+
 /*
  * Flows to one host mostly look like those before them, and many are shorter than their first
- * window. How much of it they use is learned, up at once and down slowly.
+ * window. How much of it they use is learned, as a mean, so that many flows of different sizes are
+ * charged for what they take together. Returns how much more, or less, than its turn was for this
+ * one has used.
  */
-static __always_inline void uc_watch_note_use(struct uc_watch_flow *flow,
-					      struct uc_watch_path *path,
-					      const struct uc_segment *segment)
+static __always_inline __s32 uc_watch_note_use(struct uc_watch_flow *flow,
+					       struct uc_watch_path *path,
+					       const struct uc_segment *segment)
 {
 	__u32 bytes = flow->una - flow->start, used;
 	/* the guest closes: its peer has said all, or is asked to */
 	__u8 closed = !!(segment->flags & UC_FIN);
 
 	if (flow->bits & UC_WATCH_MEASURED || (!closed && bytes < flow->first_bytes))
-		return;
+		return 0;
 	flow->bits |= UC_WATCH_MEASURED;
 	bytes = uc_watch_min(bytes, flow->first_bytes);
-	used = (bytes + flow->mss_bytes - 1) / flow->mss_bytes;
-	if (used < path->used)
-		used = (3 * path->used + used) / 4;
-	path->used = uc_watch_max(used, 1);
+	used = 4 * ((bytes + flow->mss_bytes - 1) / flow->mss_bytes);
+	if (path->used_quarters)
+		used = path->used_quarters - path->used_quarters / 4 + used / 4;
+	path->used_quarters = uc_watch_max(uc_watch_min(used, 255), 4);
+	if (!(flow->bits & UC_WATCH_TURN))
+		return 0;
+	return (__s32)(uc_watch_frame_bytes(flow, bytes) -
+		       uc_watch_frame_bytes(flow, flow->charged_bytes));
 }
 
-/*
- * What a first window takes of its link's time, in bytes. Of a link that is full half is for the
- * flows that have filled it: they give way only when marks have come back to them. Where nobody
- * told the host what arrives, marks tell it.
- */
+/* What a first window takes of its link's time, in bytes: what flows of this path use of it. Where
+ * nobody told the host what arrives, marks tell of the others on the link. */
 static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 					     const struct uc_watch_policy *policy,
 					     const struct uc_watch_path *path,
-					     const struct uc_watch_bucket *bucket, __u64 now_ns)
+					     const struct uc_watch_bucket *bucket)
 {
 	__u32 bytes = flow->first_bytes, probes = path->marked + path->unmarked;
 
@@ -136,10 +163,13 @@ static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 	if (!bytes)
 		bytes = uc_watch_max(uc_watch_probe_count(policy), uc_watch_least(policy)) *
 			flow->mss_bytes;
-	if (path->used)
-		bytes = uc_watch_min(bytes, path->used * flow->mss_bytes);
-	if (uc_watch_is_full(bucket, policy, now_ns))
-		return 2 * bytes;
+	if (path->used_quarters)
+		bytes = uc_watch_min(bytes, path->used_quarters * flow->mss_bytes / 4U);
+	bytes = uc_watch_min(bytes, 65535);
+	flow->charged_bytes = bytes;
+	bytes = uc_watch_frame_bytes(flow, bytes);
+	if (bucket->period_ns)
+		return bytes;
 	return bytes + bytes * path->marked / (probes | !probes);
 }
 
@@ -149,11 +179,11 @@ uc_watch_begin(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
 	       struct uc_watch_path *path, const struct uc_watch_bucket *bucket,
 	       const struct uc_segment *segment, __u64 now_ns, __u32 random)
 {
-	__u8 turns = uc_watch_is_full(bucket, policy, now_ns);
+	__u8 turns = uc_watch_is_full(bucket, policy, now_ns), measured;
 
 	uc_watch_agree(flow);
-	uc_watch_measure(flow, policy, path, now_ns);
-	flow->first_bytes = uc_watch_first(flow, policy, path, turns, random);
+	measured = uc_watch_measure(flow, policy, path, now_ns);
+	flow->first_bytes = uc_watch_first(flow, policy, path, measured, turns, random);
 	flow->start = segment->ack;
 	flow->una = segment->ack;
 	flow->edge = segment->ack + flow->first_bytes;
@@ -163,8 +193,8 @@ uc_watch_begin(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
 	flow->unmarked = 0;
 	flow->earned_halves = 0;
 	flow->stage = UC_WATCH_ROUNDS;
-	if (!path->marked)
-		flow->bits |= UC_WATCH_CLEAN;
+	if (turns || !path->marked)
+		flow->bits |= UC_WATCH_WHOLE;
 }
 
 /* New data are acknowledged: is the round over, and with it the start? */
@@ -173,7 +203,7 @@ static __always_inline void uc_watch_turn(struct uc_watch_flow *flow,
 					  struct uc_watch_path *path, __u64 now_ns)
 {
 	__u32 earned = flow->earned_halves + flow->owed_halves;
-	__u8 over = flow->bits & UC_WATCH_CLEAN;
+	__u8 over = flow->bits & UC_WATCH_WHOLE;
 
 	if (flow->rounds) {
 		over = !flow->marked || flow->rounds >= policy->rounds;
@@ -256,7 +286,7 @@ uc_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *po
 	/* A SYN's window is nobody's yet (RFC 9293 §3.8.6), but its turn is at hand: held back
 	 * here, all that answers it comes in turns, the SYN-ACKs too. */
 	if (syn && !(segment->flags & UC_ACK) && !policy->observe)
-		answer.grant_bytes = uc_watch_charge(flow, policy, path, bucket, now_ns);
+		answer.grant_bytes = uc_watch_charge(flow, policy, path, bucket);
 	if (!(segment->flags & UC_ACK))
 		return answer;
 	first = flow->stage == UC_WATCH_COUNTING;
@@ -266,13 +296,13 @@ uc_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *po
 		uc_watch_advance(flow, policy, path, segment->ack, now_ns);
 	else if (uc_after(segment->ack, flow->una))
 		flow->una = segment->ack;
-	uc_watch_note_use(flow, path, segment);
+	answer.settle_bytes = uc_watch_note_use(flow, path, segment);
 	if (policy->observe)
 		return answer;
 	if (flow->stage == UC_WATCH_ROUNDS)
 		answer.window = uc_watch_field(flow, segment, syn ? 0 : flow->wscale);
 	if (first)
-		answer.grant_bytes = uc_watch_charge(flow, policy, path, bucket, now_ns);
+		answer.grant_bytes = uc_watch_charge(flow, policy, path, bucket);
 	return answer;
 }
 

@@ -75,9 +75,11 @@ static __always_inline void change_state(struct sock *sk, __u8 new_state)
 
 	if (!own)
 		return;
-	own->tcp_state = new_state;
+	/* in Loss already: its timer has fired once more */
+	own->tcp_state = new_state + (new_state == UC_TCP_CA_LOSS && own->tcp_state == new_state);
 	if (new_state >= UC_TCP_CA_CWR)
 		update(sk, own);
+	own->tcp_state = new_state;
 }
 
 static __always_inline void end(struct sock *sk)

@@ -65,7 +65,7 @@ struct uc_ctrl {
 	struct uc_ctrl_group_key group;
 	struct uc_ctrl_guest_key guest;
 	__u64 acked_bytes; /* of the whole connection, when it was reported last */
-	__u64 acked_ns;    /* and when that last became more */
+	__u64 timer_ns;    /* when its timer was last set for anything new, or fired */
 	struct uc_ccc_segments segments;
 	__s32 beyond_bytes; /* what its window is more than it was given, in whole segments */
 	__u32 weights_version;

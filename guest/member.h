@@ -32,8 +32,8 @@ static __always_inline struct uc_ctrl *state_of(struct sock *sk)
 
 static __always_inline __u8 report_state(const struct tcp_sock *tp, const struct uc_ctrl *own)
 {
-	if (own->tcp_state == UC_TCP_CA_LOSS)
-		return UC_CCC_LOSS;
+	if (own->tcp_state >= UC_TCP_CA_LOSS)
+		return own->tcp_state == UC_TCP_CA_LOSS ? UC_CCC_LOSS : UC_CCC_BACKOFF;
 	if (own->tcp_state >= UC_TCP_CA_CWR)
 		return UC_CCC_RECOVERY;
 	return tp->snd_cwnd < tp->snd_ssthresh ? UC_CCC_SLOW_START : UC_CCC_AVOIDANCE;
@@ -66,6 +66,7 @@ static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own
 		.state = report_state(tp, own),
 		.limited = !is_cwnd_limited(tp),
 	};
+	__u8 fired;
 
 	/* Outside recovery no law here makes a window smaller. What did is the restart after an
 	 * idle time (RFC 5681 §4.1) or its validation (RFC 7661): this connection's affair, since
@@ -73,11 +74,13 @@ static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own
 	if (report.state < UC_CCC_RECOVERY && own->flow.state < UC_CCC_RECOVERY)
 		cwnd = cwnd > own->flow.given_bytes ? cwnd : own->flow.given_bytes;
 	report.cwnd_bytes = cwnd > 0 ? uc_least(cwnd, UC_CCC_WINDOW_MAX_BYTES) : 0;
-	/* the timer was set anew by the last ACK of anything new (RFC 6298 §5.3) */
-	if (report.state == UC_CCC_LOSS && own->acked_ns)
-		report.lost_age_us = uc_least(uc_ccc_less(now_ns, own->acked_ns) / 1000, ~0U);
-	if (report.acked_bytes || !own->acked_ns)
-		own->acked_ns = now_ns;
+	/* the timer was set anew by the last ACK of anything new (RFC 6298 §5.3), and when it fired
+	 * before (§5.6) */
+	fired = report.state >= UC_CCC_LOSS && report.state != own->flow.state;
+	if (fired && own->timer_ns)
+		report.lost_age_us = uc_least(uc_ccc_less(now_ns, own->timer_ns) / 1000, ~0U);
+	if (report.acked_bytes || fired || !own->timer_ns)
+		own->timer_ns = now_ns;
 	own->acked_bytes = acked_bytes;
 	own->report = report;
 }

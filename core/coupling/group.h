@@ -21,6 +21,7 @@ enum uc_ccc_shares {
 enum uc_ccc_size {
 	UC_CCC_SIZE_FLOWS,
 	UC_CCC_SIZE_GUESTS,
+	UC_CCC_SIZE_LAWS, /* flows, and each answers for itself: sum.h */
 };
 
 /* All zero is a policy: one TCP, shares of the window. */
@@ -45,11 +46,11 @@ struct uc_ccc {
 	__u64 began_ns;   /* of this epoch */
 	__u64 cut_ns;     /* the last reaction to a loss event; 0: none yet */
 	__u32 ssthresh_bytes;
-	__u32 srtt_max_us; /* ×8, in this epoch */
-	__u32 srtt_was_us; /* and in the one before */
-	__u32 cuts;        /* loss events that the group has answered */
-	__u32 spare_q16;   /* of its TCPs, those that haven't answered the last one */
-	__u32 pad;
+	__u32 srtt_max_us;  /* ×8, in this epoch */
+	__u32 srtt_was_us;  /* and in the one before */
+	__u32 cuts;         /* loss events that the group has answered */
+	__u32 spare_q16;    /* of its TCPs, those that haven't answered the last one */
+	__u32 before_bytes; /* its window before that */
 	struct uc_ccc_policy policy;
 };
 
@@ -97,6 +98,8 @@ static __always_inline void uc_ccc_open(struct uc_ccc *ccc, const struct uc_ccc_
 	    fresh.policy.window_max_bytes > UC_CCC_WINDOW_MAX_BYTES)
 		fresh.policy.window_max_bytes = UC_CCC_WINDOW_MAX_BYTES;
 	fresh.policy.aggressiveness_q16 = uc_least(fresh.policy.aggressiveness_q16, 1 << 16);
+	if (fresh.policy.size == UC_CCC_SIZE_LAWS)
+		fresh.policy.aggressiveness_q16 = 1 << 16;
 	/* An epoch is far longer than a nanosecond. So no number of an earlier group under the same
 	 * name comes back, and no stake of it is taken for one in this; nor is a zeroed one. */
 	fresh.guests.epoch = now_ns + 2;

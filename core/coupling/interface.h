@@ -26,6 +26,8 @@ enum uc_ccc_state {
 	UC_CCC_AVOIDANCE,
 	UC_CCC_RECOVERY, /* fast recovery, or the reduced state after a mark (Linux: CWR) */
 	UC_CCC_LOSS,     /* after a retransmission timeout, until what it lost is acknowledged */
+	UC_CCC_BACKOFF,  /* LOSS, and its timer has fired since the last report (RFC 6298 §5.5):
+			  * never an answer */
 };
 
 #define UC_CCC_INFINITE_SSTHRESH 0x7fffffffU
@@ -37,11 +39,15 @@ struct uc_ccc_report {
 	__u32 used_bytes;   /* the most in flight during the last round trip */
 	__u32 acked_bytes;  /* acknowledged since the last report */
 	__u32 srtt_us;      /* ×8 (RFC 6298's as TCPs keep it); 0: not measured yet */
-	__u32 lost_age_us;  /* on entering RECOVERY or LOSS: how long ago the lost segment was sent;
+	__u32 lost_age_us;  /* on entering RECOVERY or LOSS, and in BACKOFF: how long ago the lost
+			     * segment was sent;
 			     * 0:  not known, a round trip and a quarter are taken */
 	__u16 mss_bytes;
 	__u8 state;   /* enum uc_ccc_state */
 	__u8 limited; /* 1: by the application, the window holds nothing back */
+	__u8 again;   /* 1: RECOVERY as in the report before, but for a mark after that; its law
+		       * keeps ssthresh of cwnd */
+	__u8 pad[3];
 };
 
 struct uc_ccc_answer {
@@ -79,7 +85,7 @@ static __always_inline struct uc_ccc_report uc_ccc_believe(const struct uc_ccc_r
 	report.used_bytes = uc_most(report.used_bytes, report.flight_bytes);
 	report.acked_bytes = uc_least(report.acked_bytes, UC_CCC_WINDOW_MAX_BYTES);
 	report.srtt_us = uc_least(report.srtt_us, UC_CCC_SRTT_MAX_US);
-	if (report.state > UC_CCC_LOSS)
+	if (report.state > UC_CCC_BACKOFF)
 		report.state = UC_CCC_AVOIDANCE;
 	return report;
 }
@@ -90,7 +96,7 @@ static __always_inline struct uc_ccc_answer uc_ccc_uncoupled(const struct uc_ccc
 	struct uc_ccc_answer answer = {
 		.cwnd_bytes = report->cwnd_bytes,
 		.ssthresh_bytes = report->ssthresh_bytes,
-		.state = report->state,
+		.state = uc_least(report->state, UC_CCC_LOSS),
 	};
 
 	return answer;

@@ -73,7 +73,7 @@ static __always_inline void uc_manager_cut(struct uc_manager *manager,
 		manager->acked_bytes = 0;
 		manager->cut_ns = uc_most(now_ns, 1);
 	}
-	if (report->state == UC_CCC_LOSS)
+	if (report->state >= UC_CCC_LOSS)
 		manager->cwnd_bytes = report->mss_bytes;
 }
 
@@ -108,7 +108,7 @@ static __always_inline struct uc_ccc_answer uc_manager_update(struct uc_manager 
 		uc_manager_cut(manager, &report, now_ns);
 	else if (!report.limited && report.state != UC_CCC_RECOVERY)
 		uc_manager_grow(manager, &report);
-	flow->state = report.state;
+	flow->state = uc_least(report.state, UC_CCC_LOSS);
 	return uc_manager_answer(manager, &report);
 }
 

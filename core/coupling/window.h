@@ -12,7 +12,7 @@
 #ifndef UC_COUPLING_WINDOW_H
 #define UC_COUPLING_WINDOW_H
 
-#include "group.h"
+#include "sum.h"
 
 #define UC_CCC_ONE_Q16 (1ULL << 16)
 /* n is not counted any further. */
@@ -71,11 +71,35 @@ static __always_inline __u64 uc_ccc_cut_q16(const struct uc_ccc *ccc,
 	__u64 left_q16 = ((__u64)report->ssthresh_bytes << 16) / had;
 
 	/* less than a half is what was in flight, not the law; and RFC 5681's floor of two segments
-	 * is no opinion about the group's window */
-	if (left_q16 < UC_CCC_ONE_Q16 / 2 || report->ssthresh_bytes <= 2U * report->mss_bytes)
+	 * is no opinion about the group's window (who is in a sum says what it would be without) */
+	if (left_q16 < UC_CCC_ONE_Q16 / 2 ||
+	    (!uc_ccc_is_sum(ccc) && report->ssthresh_bytes <= 2U * report->mss_bytes))
 		left_q16 = UC_CCC_ONE_Q16 / 2;
 	left_q16 = uc_least(left_q16, UC_CCC_ONE_Q16);
 	return ((UC_CCC_ONE_Q16 - left_q16) << 16) / uc_ccc_tcps_q16(ccc);
+}
+
+/*
+ * Where a cut ends. RFC 5681 §3.1, equation 4: at least two segments, for the group as for a TCP;
+ * and for the flow that was marked or that repairs by fast retransmit two as well, as its own law
+ * would leave it. With one, each of its segments waits for the receiver's timer (RFC 1122
+ * §4.2.3.2), the group grows by a segment in as many of those as it has flows, and the link stands
+ * idle. It is the share of whoever tells that counts: a larger flow's losses cut further. A timeout
+ * cuts to the group's two. In a sum it is the mean window that keeps two.
+ */
+static __always_inline __u32 uc_ccc_least_bytes(const struct uc_ccc *ccc,
+						const struct uc_ccc_report *report,
+						__u64 share_bytes)
+{
+	__u64 two_bytes = 2U * report->mss_bytes, window_bytes = uc_ccc_window_bytes(ccc);
+
+	if (uc_ccc_is_sum(ccc))
+		return uc_least(two_bytes * uc_ccc_tcps_q16(ccc) >> 16, UC_CCC_WINDOW_MAX_BYTES);
+	if (report->state != UC_CCC_RECOVERY || !share_bytes)
+		return two_bytes;
+	/* shares are rounded down, twice */
+	return uc_most(two_bytes,
+		       uc_least(window_bytes, window_bytes * (two_bytes + 2) / share_bytes));
 }
 
 /*
@@ -84,25 +108,63 @@ static __always_inline __u64 uc_ccc_cut_q16(const struct uc_ccc *ccc,
  * half the window, not an a-th of that.
  */
 static __always_inline void uc_ccc_lose(struct uc_ccc *ccc, const struct uc_ccc_report *report,
-					__u32 had_bytes, __u64 now_ns)
+					__u32 had_bytes, __u64 share_bytes, __u64 now_ns)
 {
-	__u64 age_ns = report->lost_age_us * 1000ULL, cut_q16, tcps_q16;
+	__u64 age_ns = report->lost_age_us * 1000ULL, cut_q16, tcps_q16, less_q16;
 
 	if (!age_ns)
 		age_ns = uc_ccc_age_ns(ccc, report->srtt_us);
 	if (uc_ccc_is_news(ccc, age_ns, now_ns)) {
 		ccc->spare_q16 = uc_ccc_tcps_q16(ccc);
+		ccc->before_bytes = uc_ccc_window_bytes(ccc);
 		ccc->cut_ns = uc_most(now_ns, 1);
 		ccc->cuts++;
 	}
-	tcps_q16 = uc_least(ccc->spare_q16, UC_CCC_ONE_Q16);
+	/* in a sum each flow's law knows what of a loss event it has answered */
+	tcps_q16 = uc_ccc_is_sum(ccc) ? UC_CCC_ONE_Q16 : uc_least(ccc->spare_q16, UC_CCC_ONE_Q16);
 	if (!tcps_q16)
 		return;
-	ccc->spare_q16 -= tcps_q16;
+	ccc->spare_q16 = uc_ccc_less(ccc->spare_q16, tcps_q16);
 	cut_q16 = uc_ccc_cut_q16(ccc, report, had_bytes) * tcps_q16 >> 16;
-	/* RFC 5681 §3.1, equation 4: at least two segments */
-	uc_ccc_reduce(ccc, ccc->window_q16 * cut_q16 >> 16, 2U * report->mss_bytes);
+	less_q16 =
+		uc_ccc_is_sum(ccc) ? ccc->before_bytes * cut_q16 : ccc->window_q16 * cut_q16 >> 16;
+	uc_ccc_reduce(ccc, less_q16, uc_ccc_least_bytes(ccc, report, share_bytes));
 	ccc->ssthresh_bytes = uc_most(uc_ccc_window_bytes(ccc), 2U * report->mss_bytes);
+}
+
+/*
+ * A timer has fired again: what was resent is lost too. RFC 5681 §4.3 takes the loss of a
+ * retransmission for another indication of congestion. By itself a TCP answers it by waiting twice
+ * as long, and holds its ssthresh (§3.1); in a group that is no answer while others go on sending
+ * into the queue that dropped it, and whoever has one segment left would be locked out for good. So
+ * then it is an event like the first. Where nobody is left to cut it is counted only, for a host
+ * that may know others. In a sum each flow stands for itself.
+ */
+static __always_inline void uc_ccc_back_off(struct uc_ccc *ccc, struct uc_ccc_flow *flow,
+					    struct uc_ccc_report *report, __u64 now_ns)
+{
+	const struct uc_ccc_amounts *all = &ccc->guests.counted;
+	__u64 age_ns = report->lost_age_us * 1000ULL;
+
+	if (report->state != UC_CCC_BACKOFF)
+		return;
+	report->state = UC_CCC_LOSS;
+	if (flow->state != UC_CCC_LOSS || uc_ccc_is_sum(ccc))
+		return;
+	if (!age_ns)
+		age_ns = uc_ccc_age_ns(ccc, report->srtt_us);
+	if (all->stalled < all->flows) {
+		flow->state = UC_CCC_AVOIDANCE;
+		/* the law's ssthresh is that of the first time */
+		report->ssthresh_bytes = 0;
+		return;
+	}
+	uc_ccc_set_window(ccc, (__u64)report->mss_bytes << 16);
+	if (uc_ccc_is_news(ccc, age_ns, now_ns)) {
+		ccc->cut_ns = uc_most(now_ns, 1);
+		ccc->spare_q16 = 0;
+		ccc->cuts++;
+	}
 }
 
 /*
@@ -117,6 +179,8 @@ static __always_inline void uc_ccc_grow(struct uc_ccc *ccc, __u64 share_bytes, _
 
 	if (window_q16 < ssthresh_q16) {
 		window_q16 = uc_least(window_q16 + (grown_bytes << 16), ssthresh_q16);
+	} else if (uc_ccc_is_sum(ccc)) {
+		window_q16 += grown_bytes << 16;
 	} else {
 		gain_q32 = (uc_least(share_bytes, window_bytes) << 32) /
 			   (window_bytes | !window_bytes);
@@ -148,8 +212,11 @@ static __always_inline void uc_ccc_compare(struct uc_ccc *ccc, const struct uc_c
 	/* RFC 5681 §3.1 and §3.2: by no more than was acknowledged, and not by the ACKs of what was
 	 * sent before the cut */
 	grown_bytes = uc_least(grown_bytes, uc_most(report->acked_bytes, report->mss_bytes));
+	if (uc_ccc_is_sum(ccc))
+		grown_bytes = uc_ccc_sum_growth(ccc, report, given, grown_bytes);
 	if (grown_bytes && report->acked_bytes &&
-	    uc_ccc_is_news(ccc, uc_ccc_age_ns(ccc, report->srtt_us), now_ns))
+	    (uc_ccc_is_sum(ccc) ||
+	     uc_ccc_is_news(ccc, uc_ccc_age_ns(ccc, report->srtt_us), now_ns)))
 		uc_ccc_grow(ccc, share_bytes, grown_bytes);
 }
 
@@ -172,7 +239,13 @@ static __always_inline void uc_ccc_digest(struct uc_ccc *ccc, const struct uc_cc
 	__u64 grown_bytes = uc_ccc_less(report->cwnd_bytes, flow->given_bytes);
 
 	if (entered) {
-		uc_ccc_lose(ccc, report, flow->given_bytes, now_ns);
+		uc_ccc_lose(ccc, report, flow->given_bytes, share_bytes, now_ns);
+		return;
+	}
+	/* DCTCP's marks go on as long as its queue is too long, a cut in each round trip */
+	if (report->again && known && report->state == UC_CCC_RECOVERY &&
+	    flow->state == UC_CCC_RECOVERY) {
+		uc_ccc_lose(ccc, report, report->cwnd_bytes, share_bytes, now_ns);
 		return;
 	}
 	if (!known)

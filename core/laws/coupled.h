@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Law `coupled`: flows of guests that change nothing share one window (ctrlTCP on the host;
- * ../coupling.h). The law's shadow is the connection's own congestion control, either profile of
- * NewReno. What it computes is the report, and the answer is written over it.
+ * Flows of guests that change nothing share one window (../coupling.h): by law `coupled`, which is
+ * ctrlTCP on the host with either profile of NewReno as the connection's own congestion control; or
+ * by `share` beside any other law (vCC §4; ../coupling/sum.h), with that law's shadow. What the
+ * shadow computes is the report, and the answer is written over it.
  *
  * The home's part is between the two: it finds the flow's group. So an ACK to the guest goes
  * through in three steps, each under one lock,
@@ -25,6 +26,8 @@
 #include "../coupling/segments.h"
 #include "../flow.h"
 #include "../track.h"
+#include "dctcp.h"
+#include "delay.h"
 #include "reno_linux.h"
 #include "reno_rfc.h"
 
@@ -33,19 +36,25 @@
 #define UC_AWAITS_DUPLICATE 2
 
 /* Who only observes gives no windows, so nobody could share them. */
-static __always_inline __u8 uc_is_coupled(const struct uc_policy *policy)
+static __always_inline __u8 uc_is_coupled(const struct uc_flow *flow)
 {
-	return policy->law == UC_LAW_COUPLED && !policy->observe;
+	return (flow->policy.law == UC_LAW_COUPLED || flow->share) && !flow->policy.observe;
+}
+
+static __always_inline __u8 uc_coupled_counts_segments(const struct uc_flow *flow)
+{
+	return flow->policy.profile == UC_PROFILE_LINUX && flow->policy.law != UC_LAW_DELAY;
 }
 
 /* Bytes in one unit of cwnd. */
 static __always_inline __u32 uc_coupled_unit(const struct uc_flow *flow)
 {
-	return flow->policy.profile == UC_PROFILE_LINUX ? flow->mss_bytes | !flow->mss_bytes : 1;
+	return uc_coupled_counts_segments(flow) ? flow->mss_bytes | !flow->mss_bytes : 1;
 }
 
-/* The profile `rfc` grows whether the window is filled or not; the group is to know (RFC 7661). In
- * bytes what uc_linux_validate() does in segments. */
+/* The profile `rfc` grows whether the window is filled or not, and law `delay` doesn't say how far
+ * it was filled; the group is to know (RFC 7661). In bytes what uc_linux_validate() does in
+ * segments. */
 static __always_inline void uc_coupled_validate(struct uc_flow *flow)
 {
 	struct uc_reno *reno = &flow->reno;
@@ -54,7 +63,7 @@ static __always_inline void uc_coupled_validate(struct uc_flow *flow)
 	__u8 limited = flight_bytes + flow->mss_bytes > reno->cwnd ||
 		       (throttled && uc_before(flow->edge, flow->snd_nxt + flow->mss_bytes));
 
-	if (flow->policy.profile != UC_PROFILE_RFC)
+	if (uc_coupled_counts_segments(flow))
 		return;
 	if (uc_before(flow->snd_una, reno->usage_seq) && !limited &&
 	    (flow->bits & UC_FLOW_LIMITED || flight_bytes <= reno->max_flight))
@@ -105,7 +114,9 @@ static __always_inline __u8 uc_awaits(struct uc_flow *flow)
  */
 static __always_inline __u8 uc_coupled_state(const struct uc_flow *flow)
 {
-	if (flow->ca == UC_CA_LOSS || flow->bits & UC_FLOW_STALLED)
+	if (flow->bits & UC_FLOW_STALLED)
+		return UC_CCC_BACKOFF;
+	if (flow->ca == UC_CA_LOSS)
 		return UC_CCC_LOSS;
 	if (flow->ca != UC_CA_OPEN || flow->losses + flow->cuts != flow->coupled.events)
 		return UC_CCC_RECOVERY;
@@ -118,8 +129,7 @@ static __always_inline __u8 uc_coupled_limited(const struct uc_flow *flow)
 	/* Linux's rule for growth in slow start (reno_linux.h) */
 	__u8 grows = reno->cwnd < reno->ssthresh && reno->cwnd < 2 * (__u64)reno->max_flight;
 
-	return !(flow->bits & UC_FLOW_LIMITED) &&
-	       !(grows && flow->policy.profile == UC_PROFILE_LINUX);
+	return !(flow->bits & UC_FLOW_LIMITED) && !(grows && uc_coupled_counts_segments(flow));
 }
 
 /* A timeout tells of what was sent an RTO before it. Of anything else the controller knows the age
@@ -129,7 +139,7 @@ static __always_inline __u32 uc_coupled_lost_age_us(const struct uc_flow *flow, 
 {
 	__u64 age_us = uc_rto_us(flow);
 
-	if (state != UC_CCC_LOSS)
+	if (state < UC_CCC_LOSS)
 		return 0;
 	if (now_ns > flow->sent_ns)
 		age_us += (now_ns - flow->sent_ns) / 1000;
@@ -141,11 +151,34 @@ static __always_inline __u32 uc_coupled_bytes(__u64 bytes)
 	return bytes < UC_INFINITE_SSTHRESH ? bytes : UC_INFINITE_SSTHRESH;
 }
 
+/*
+ * What the law keeps of a share. In whole segments it says little of one that isn't whole: of 9.5,
+ * of which the flow has 9 at the moment, DCTCP takes nothing at a small α, and 9 is not 9.5. So it
+ * is as much of the share as it is of the window that the law cut. And a law's floor says nothing
+ * of the sum, whose mean window may lie far above it: what it would keep of a larger one does.
+ */
+static __always_inline __u64 uc_coupled_kept(const struct uc_flow *flow, __u64 ssthresh_bytes,
+					     __u64 share_bytes, __u64 whole_bytes)
+{
+	__u32 floor_segments = uc_max(flow->policy.minimum_window_segments, 2);
+
+	if (flow->policy.law == UC_LAW_COUPLED || !share_bytes)
+		return ssthresh_bytes;
+	if (ssthresh_bytes > floor_segments * flow->mss_bytes || flow->policy.law == UC_LAW_DELAY)
+		return ssthresh_bytes * share_bytes / (whole_bytes | !whole_bytes);
+	if (flow->policy.law == UC_LAW_DCTCP && flow->ca < UC_CA_RECOVERY)
+		return uc_dctcp_remains(flow, share_bytes);
+	return share_bytes / 2;
+}
+
 static __always_inline struct uc_ccc_report uc_coupled_report(struct uc_flow *flow, __u64 now_ns)
 {
 	struct uc_coupled *own = &flow->coupled;
 	__u32 unit = uc_coupled_unit(flow);
-	__u64 cwnd_bytes = (__u64)flow->reno.cwnd * unit;
+	/* given_bytes is 0 while something is repaired, so this was in a reduction before */
+	__u8 again = flow->ca == UC_CA_CWR && flow->losses + flow->cuts != own->events &&
+		     !own->given_bytes;
+	__u64 cwnd_bytes = (__u64)(again ? flow->reno.prior_cwnd : flow->reno.cwnd) * unit;
 	__u8 state = uc_coupled_state(flow);
 	struct uc_ccc_report report = {
 		.ssthresh_bytes = uc_coupled_bytes((__u64)flow->reno.ssthresh * unit),
@@ -157,10 +190,16 @@ static __always_inline struct uc_ccc_report uc_coupled_report(struct uc_flow *fl
 		.mss_bytes = flow->mss_bytes,
 		.state = state,
 		.limited = uc_coupled_limited(flow),
+		.again = again,
 	};
 
 	if (flow->reno.ssthresh == UC_INFINITE_SSTHRESH)
 		report.ssthresh_bytes = UC_CCC_INFINITE_SSTHRESH;
+	else if (state >= UC_CCC_RECOVERY)
+		report.ssthresh_bytes = uc_coupled_bytes(
+			again ? uc_coupled_kept(flow, report.ssthresh_bytes, cwnd_bytes, cwnd_bytes)
+			      : uc_coupled_kept(flow, report.ssthresh_bytes, own->given_bytes,
+						(__s64)own->given_bytes + own->beyond_bytes));
 	if (own->beyond_bytes < 0 || cwnd_bytes > (__u32)own->beyond_bytes)
 		cwnd_bytes -= (__s64)own->beyond_bytes;
 	/* A window that fell without a loss was not used for a while (RFC 5681 §4.1). That is this
@@ -197,6 +236,9 @@ static __always_inline void uc_coupled_obey(struct uc_flow *flow,
 		return;
 	whole_bytes =
 		uc_ccc_whole(&own->segments, answer->cwnd_bytes, acked_bytes, flow->mss_bytes);
+	/* what the law gives nobody less than would come back as growth */
+	if (flow->policy.law == UC_LAW_DELAY)
+		whole_bytes = uc_max(whole_bytes, uc_delay_floor_bytes(flow));
 	own->given_bytes = answer->cwnd_bytes;
 	own->beyond_bytes = whole_bytes - answer->cwnd_bytes;
 	flow->reno.cwnd = uc_max(whole_bytes / unit, 1);

@@ -20,8 +20,8 @@ enum uc_watch_stage {
 #define UC_WATCH_SCALES_PEER  0x02
 #define UC_WATCH_STAMPS_GUEST 0x04 /* timestamps: 12 bytes of each segment */
 #define UC_WATCH_STAMPS_PEER  0x08
-#define UC_WATCH_CLEAN        0x10 /* no probe was marked or lost */
-#define UC_WATCH_MEASURED     0x20 /* what it used of its first window is in the path\'s record */
+#define UC_WATCH_WHOLE        0x10 /* nothing was held back of its first window */
+#define UC_WATCH_MEASURED     0x20 /* what it used of its first window is in the path's record */
 #define UC_WATCH_TURN         0x40 /* it has had its turn, or waits for it */
 
 struct uc_watch_flow {
@@ -43,7 +43,10 @@ struct uc_watch_flow {
 	__u8 rounds;      /* of data, that have begun */
 	__u8 wscale;      /* the guest's */
 	__u8 bits;
-	__u16 pad;
+	__u16 charged_bytes; /* of payload: what its turn was taken for */
+	__u32 transit_ns;    /* of the quickest probe so far, on no clock; with the next */
+	__u8 timed;          /* 1: there was one */
+	__u8 pad[3];
 };
 
 #define UC_WATCH_MSS_MIN_BYTES     48
@@ -67,6 +70,29 @@ static __always_inline __u8 uc_watch_probe(struct uc_watch_flow *flow, __u8 inde
 	flow->seen |= bit;
 	flow->probes_marked += ecn == UC_CE;
 	return 1;
+}
+
+/*
+ * Probes that arrive further apart than they left have met a queue that grows (§3.4). The codepoint
+ * to count the probe by: of one that was on its way so much longer than the quickest of its flow,
+ * CE. `sent_ns`: when it left, by any clock that all probes of the flow share. To be asked before
+ * uc_watch_probe.
+ */
+static __always_inline __u8 uc_watch_timed(struct uc_watch_flow *flow,
+					   const struct uc_watch_policy *policy, __u8 ecn,
+					   __u32 sent_ns, __u64 now_ns)
+{
+	__u32 transit_ns = (__u32)now_ns - sent_ns;
+	__s32 later_ns = (__s32)(transit_ns - flow->transit_ns);
+
+	if (!policy->late_ns)
+		return ecn;
+	if (!flow->timed || later_ns < 0) {
+		flow->timed = 1;
+		flow->transit_ns = transit_ns;
+		return ecn;
+	}
+	return (__u32)later_ns >= policy->late_ns ? UC_CE : ecn;
 }
 
 static __always_inline __u16 uc_watch_offered_mss_bytes(const struct uc_segment *segment)
@@ -107,6 +133,15 @@ static __always_inline void uc_watch_agree(struct uc_watch_flow *flow)
 		flow->mss_bytes = UC_WATCH_MSS_DEFAULT_BYTES;
 	if ((flow->bits & stamps) == stamps)
 		flow->mss_bytes -= 12;
+}
+
+/* Is this segment, on its way to the guest, behind the flow's first window? */
+static __always_inline __u8 uc_watch_is_steady(const struct uc_watch_flow *flow,
+					       const struct uc_segment *segment)
+{
+	if (flow->stage == UC_WATCH_COUNTING || !segment->payload_bytes)
+		return 0;
+	return !uc_before(segment->seq, flow->start + flow->first_bytes);
 }
 
 /* The segments of a super-segment. */

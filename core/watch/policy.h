@@ -13,7 +13,7 @@
 /* No probes are spread over more, and nothing waits longer for its turn: a SYN that is not answered
  * is sent again after a second (RFC 6298 §2.1). */
 #define UC_WATCH_SPAN_MAX_US (50U * 1000)
-#define UC_WATCH_WAIT_MAX_US (500U * 1000)
+#define UC_WATCH_WAIT_MAX_US (800U * 1000)
 
 struct uc_watch_policy {
 	__u8 probes;         /* n, before a flow's data, 0 to 32; paper: 10. 0: none, and a start
@@ -22,12 +22,19 @@ struct uc_watch_policy {
 			      * segment size, and a single segment waits for a delayed ACK */
 	__u8 rounds;    /* after so many rounds of data a start is over at the latest, 1 to 255 */
 	__u8 observe;   /* 1: probes are sent and counted, and no window is written */
-	__u32 span_us;  /* all probes leave within half of the path's round-trip time, and
-			 * within this; paper: half of 100 us */
+	__u32 span_us;  /* all probes leave within this, and within span_part of the path's
+			 * round-trip time where that is known; paper: half of 100 us */
 	__u32 fresh_us; /* so long after it was measured a path isn't probed again */
 	__u32 idle_us;  /* the same, of a path that was found without a mark */
 	__u32 wait_us;  /* the longest that the first window waits for its turn; 0: none does */
-	__u32 burst_bytes;      /* first windows may be given so far ahead of their turn */
+	__u32 burst_bytes; /* first windows may be given so far ahead of their turn */
+	__u32 late_ns;     /* a probe that took so much longer than another of its flow counts as
+			    * marked (§3.4), where the home can tell; 0: marks alone count */
+	__u8 span_part;    /* all probes leave within this part of the path's round-trip time, 1 to
+			    * 255; paper: its half */
+	__u8 marked_part;  /* of probes that were marked, this part of segments comes at once and as
+			    * much a round later, 2 to 255; paper: the half */
+	__u8 pad[2];
 	__u64 pace_bytes_per_s; /* turns come at this rate: the receiving host's; 0: no turns */
 };
 
@@ -37,8 +44,9 @@ struct uc_watch_path {
 	__u32 rtt_us;      /* the last handshake's round trip; 0: not known */
 	__u8 marked;       /* of the last measure, lost probes among them */
 	__u8 unmarked;
-	__u8 used;  /* at the receiving host: how many segments of their first windows flows use */
-	__u8 asked; /* at the sending host: probes are under way, or their answer is */
+	__u8 used_quarters; /* at the receiving host: how much of their first windows flows use, in
+			     * quarters of a segment, as a mean */
+	__u8 asked;         /* at the sending host: probes are under way, or their answer is */
 };
 
 static __always_inline __u32 uc_watch_min(__u32 a, __u32 b)
@@ -64,6 +72,11 @@ static __always_inline __u32 uc_watch_draw(__u32 word, __u32 number)
 static __always_inline __u32 uc_watch_probe_count(const struct uc_watch_policy *policy)
 {
 	return uc_watch_min(policy->probes, UC_WATCH_PROBES_MAX);
+}
+
+static __always_inline __u32 uc_watch_marked_part(const struct uc_watch_policy *policy)
+{
+	return uc_watch_max(policy->marked_part, 2);
 }
 
 static __always_inline __u32 uc_watch_least(const struct uc_watch_policy *policy)

@@ -17,10 +17,6 @@
 
 #include "policy.h"
 
-/* The paper has probes take half of a round-trip time. That is what every flow then pays, and they
- * see no more of the queue than in a thirty-second of it. */
-#define UC_WATCH_SPAN_PART 32
-
 /* How many probes; 0: let the packet pass. The path counts as measured from now on, so that of many
  * flows that begin together one has it probed. */
 static __always_inline __u32 uc_watch_probes(const struct uc_watch_policy *policy,
@@ -41,14 +37,17 @@ static __always_inline __u32 uc_watch_probes(const struct uc_watch_policy *polic
 	return probes;
 }
 
-/* How long probing takes: the packet leaves this much later. */
+/* How long probing takes: the packet leaves this much later. The paper has it take half of a
+ * round-trip time. That is what every flow then pays, and marks show no more of the queue than in a
+ * thirty-second of it. */
 static __always_inline __u32 uc_watch_span_ns(const struct uc_watch_policy *policy,
 					      const struct uc_watch_path *path)
 {
 	__u32 span_us = uc_watch_min(policy->span_us, UC_WATCH_SPAN_MAX_US);
+	__u32 part = policy->span_part;
 
 	if (path->rtt_us)
-		span_us = uc_watch_min(span_us, path->rtt_us / UC_WATCH_SPAN_PART);
+		span_us = uc_watch_min(span_us, path->rtt_us / (part | !part));
 	return span_us * 1000;
 }
 
@@ -65,7 +64,7 @@ static __always_inline __u32 uc_watch_offset_ns(__u32 span_ns, __u32 probes, __u
 
 /*
  * The answer to the flow's first packet has come: what it tells the sending host. The window of a
- * SYN-ACK is not scaled, and is what the receiving host made of the probes: n − X_M/2 segments.
+ * SYN-ACK is not scaled, and is what the receiving host made of the probes: X_UM and a part of X_M.
  * Where the guest answered and the peer's ACK ends the handshake, its scaled window tells too
  * little, and `window_bytes` is 0.
  */
@@ -76,6 +75,7 @@ static __always_inline void uc_watch_answered(const struct uc_watch_policy *poli
 	__u32 probes = uc_watch_probe_count(policy);
 	/* to the nearest: options take their part of each segment */
 	__u32 segments = (window_bytes + mss_bytes / 2) / (mss_bytes | !mss_bytes);
+	__u32 part = uc_watch_marked_part(policy);
 	__u64 rtt_us = rtt_ns / 1000;
 
 	path->rtt_us = rtt_us < 1U << 31 ? rtt_us : 1U << 31;
@@ -86,7 +86,7 @@ static __always_inline void uc_watch_answered(const struct uc_watch_policy *poli
 	path->marked = 0;
 	if (segments >= probes)
 		return;
-	path->marked = uc_watch_min(2 * (probes - segments), probes);
+	path->marked = uc_watch_min(part * (probes - segments) / (part - 1), probes);
 	path->unmarked = probes - path->marked;
 }
 

@@ -4,7 +4,13 @@ use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
-    let shims = ["shim", "shim_coupling", "shim_watch", "shim_steal"];
+    let shims = [
+        "shim",
+        "shim_coupling",
+        "shim_rule",
+        "shim_watch",
+        "shim_steal",
+    ];
     let shims = shims.map(|shim| manifest.join(format!("src/{shim}.c")));
     let core = manifest.join("../../core");
     for shim in &shims {
@@ -13,24 +19,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // with all folders in it
     println!("cargo:rerun-if-changed={}", core.display());
 
-    let mut build = cc::Build::new();
-    build
-        .compiler("clang")
+    uc_clang::native()
         .files(&shims)
         .include(&core)
-        .std("gnu11")
-        .flag("-Wall")
-        .flag("-Wextra")
-        .flag("-Werror")
-        .flag("-Wno-unused-function");
-    // Undefined behaviour in the core is a bug of every home: in builds for tests it traps, which
-    // needs no runtime library.
-    if std::env::var("PROFILE")? == "debug" {
-        build
-            .flag("-fsanitize=undefined")
-            .flag("-fsanitize-trap=undefined");
-    }
-    build.compile("uc_core");
+        .compile("uc_core");
 
     bindgen::Builder::default()
         .headers(shims.each_ref().map(|shim| shim.to_string_lossy()))

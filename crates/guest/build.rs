@@ -13,14 +13,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for folder in ["guest", "core"] {
         println!("cargo:rerun-if-changed={}", root.join(folder).display());
     }
-    for name in ["dctcp", "ctrltcp"] {
+    for name in ["dctcp", "ctrltcp", "pvtcp"] {
         compile(&guest, &out, name)?;
     }
 
     bindgen::Builder::default()
         .header(guest.join("dctcp.h").to_string_lossy())
         .header(guest.join("ctrltcp.h").to_string_lossy())
-        .allowlist_type("uc_dctcp|uc_ctrl.*")
+        .header(guest.join("pvtcp.h").to_string_lossy())
+        .allowlist_type("uc_dctcp|uc_ctrl.*|uc_pvtcp.*")
+        .allowlist_var("UC_PVTCP_.*")
         // these two are the core's, and have their Rust face there
         .blocklist_type("uc_ccc|uc_ccc_link")
         .parse_callbacks(Box::new(CoreTypes))
@@ -33,23 +35,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn compile(guest: &Path, out: &Path, name: &str) -> Result<(), Box<dyn std::error::Error>> {
-    // Debian keeps <asm/types.h> in a folder of the host's architecture, which -target bpf leaves.
-    let asm = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    libbpf_cargo::SkeletonBuilder::new()
-        .source(guest.join(format!("{name}.bpf.c")))
-        .obj(out.join(format!("{name}.bpf.o")))
-        .clang_args([
-            "-I",
-            asm.as_str(),
-            "-mcpu=v3",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-Wno-unused-function",
-            // the context that BPF_PROG takes the arguments from
-            "-Wno-unused-parameter",
-        ])
-        .build()?;
+    uc_clang::bpf(
+        &guest.join(format!("{name}.bpf.c")),
+        &out.join(format!("{name}.bpf.o")),
+        // the context that BPF_PROG takes the arguments from
+        &["-Wno-unused-parameter"],
+    )?;
     Ok(())
 }
 

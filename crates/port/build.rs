@@ -1,6 +1,6 @@
 //! Compiles the tenant-port programs with clang, and makes the Rust face of what lies in their maps.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
@@ -10,35 +10,57 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for folder in ["bpf", "core"] {
         println!("cargo:rerun-if-changed={}", root.join(folder).display());
     }
-    // Debian keeps <asm/types.h> in a folder of the host's architecture, which -target bpf leaves.
-    let asm = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    libbpf_cargo::SkeletonBuilder::new()
-        .source(root.join("bpf/port.bpf.c"))
-        .obj(out.join("port.bpf.o"))
-        .clang_args([
-            "-I",
-            asm.as_str(),
-            "-mcpu=v3",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-Wno-unused-function",
-        ])
-        .build()?;
+    uc_clang::bpf(&root.join("bpf/port.bpf.c"), &out.join("port.bpf.o"), &[])?;
 
+    let header = root.join("bpf/layout.h").to_string_lossy().into_owned();
     bindgen::Builder::default()
-        .header(root.join("bpf/layout.h").to_string_lossy())
+        .header(&header)
         .allowlist_type("uc_key|uc_slot|uc_hand|uc_place|__sk_buff")
         .allowlist_type("uc_port_coupling|uc_priority_key|uc_group|uc_group_guest|uc_member")
+        .allowlist_type("uc_ring|uc_event|uc_event_kind|uc_agreed|uc_closing|uc_passed")
+        .allowlist_var("UC_EVENTS_KEPT|UC_PASSED_KEPT")
+        .allowlist_type("uc_port_state|uc_counts|uc_page_key|uc_page")
+        .allowlist_var("UC_PORTS_MAX|UC_NUMBER_.*|UC_PAGE_RULES|UC_PLACES_SWEPT")
+        .blocklist_type("uc_rule|uc_match|uc_policy")
         .blocklist_type("uc_flow|uc_ccc|uc_ccc_policy|uc_ccc_guest|uc_ccc_flow")
         .raw_line("use uc_core::Flow as uc_flow;")
+        .raw_line("use uc_core::rule::CompiledRule as uc_rule;")
         .raw_line("use uc_core::coupling::{Group as uc_ccc, GroupPolicy as uc_ccc_policy};")
         .raw_line("use uc_core::coupling::{Guest as uc_ccc_guest, Member as uc_ccc_flow};")
+        .prepend_enum_name(false)
         .derive_default(true)
         .derive_eq(true)
         .derive_hash(true)
         .generate_comments(false)
         .generate()?
         .write_to_file(out.join("layout.rs"))?;
+    write_numbers(&header, &out)
+}
+
+/// Numbers that tell one layout of the maps, and one build of the programs, from any other.
+fn write_numbers(header: &str, out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    // with all that lies in a value, and the constants that say what it means
+    let layout = bindgen::Builder::default()
+        .header(header)
+        .allowlist_type("uc_.*")
+        .allowlist_var("UC_.*")
+        .derive_debug(false)
+        .generate_comments(false)
+        .generate()?
+        .to_string();
+    let object = std::fs::read(out.join("port.bpf.o"))?;
+    let numbers = format!(
+        "pub(crate) const LAYOUT: u64 = {:#x};\npub(crate) const BUILD: u64 = {:#x};\n",
+        fnv1a(layout.as_bytes()),
+        fnv1a(&object)
+    );
+    std::fs::write(out.join("numbers.rs"), numbers)?;
     Ok(())
+}
+
+/// FNV-1a of 64 bits: not to be forged is no need here.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

@@ -13,47 +13,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("cargo:rerun-if-changed={}", root.join(folder).display());
     }
     println!("cargo:rerun-if-changed={}", shim.display());
-    programs(&root, &out)?;
+    uc_clang::bpf(&root.join("bpf/watch.bpf.c"), &out.join("watch.bpf.o"), &[])?;
     native(&root, &out, &shim)
 }
 
-fn programs(root: &Path, out: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    // Debian keeps <asm/types.h> in a folder of the host's architecture, which -target bpf leaves.
-    let asm = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    libbpf_cargo::SkeletonBuilder::new()
-        .source(root.join("bpf/watch.bpf.c"))
-        .obj(out.join("watch.bpf.o"))
-        .clang_args([
-            "-I",
-            asm.as_str(),
-            "-mcpu=v3",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-Wno-unused-function",
-        ])
-        .build()?;
-    Ok(())
-}
-
 fn native(root: &Path, out: &Path, shim: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let mut build = cc::Build::new();
-    build
-        .compiler("clang")
+    uc_clang::native()
         .file(shim)
         .include(root)
-        .std("gnu11")
-        .flag("-Wall")
-        .flag("-Wextra")
-        .flag("-Werror")
-        .flag("-Wno-unused-function");
-    // As the core's own build: undefined behaviour traps in builds for tests.
-    if std::env::var("PROFILE")? == "debug" {
-        build
-            .flag("-fsanitize=undefined")
-            .flag("-fsanitize-trap=undefined");
-    }
-    build.compile("uc_watch");
+        .compile("uc_watch");
 
     bindgen::Builder::default()
         .header(shim.to_string_lossy())

@@ -77,6 +77,14 @@ pub fn first(said: &GroupReport) -> Report {
     }
 }
 
+/// A group that is reported for the first time, or again after a silence, may have lost since its
+/// guest's last report, `elapsed_us` ago: else who waits for its timers in silence would never be
+/// heard to lose.
+pub fn first_loss(said: &GroupReport, given_bytes: u32, elapsed_us: u64) -> Option<Report> {
+    let is_new = said.cuts > 0 && u64::from(said.cut_age_us) < elapsed_us;
+    is_new.then(|| loss(said, &first(said), given_bytes, elapsed_us))
+}
+
 /// Whether a group's window may grow: not beyond a quarter more than its members use (twice that in
 /// slow start), and a first burst for each of them. Whoever claims growth doesn't make the others
 /// use more.
@@ -119,16 +127,18 @@ pub fn next(
     // takes no room from others.
     report.flight_bytes = said.flight_bytes.min(given_bytes);
     report.used_bytes = said.used_bytes.min(given_bytes);
-    report.state = if said.stalled {
-        consts::LOSS as u8
-    } else {
-        state_of(said)
-    };
     // It can mean another ssthresh (HyStart, RFC 9406) only when it knows ours.
     if !follows {
         report.ssthresh_bytes = given_ssthresh_bytes;
     }
-    let lost = (cuts > 0).then(|| loss(said, &report, given_bytes, elapsed_us));
+    let lost = if cuts > 0 {
+        Some(loss(said, &report, given_bytes, elapsed_us))
+    } else if said.stalled && !was.stalled {
+        // the rest has timed out too: of the event that was told before
+        Some(loss(said, &report, given_bytes, u64::MAX))
+    } else {
+        None
+    };
     Ok(Heard { report, lost })
 }
 
@@ -144,8 +154,9 @@ fn acked_bytes(was: &GroupReport, said: &GroupReport, given_bytes: u32, elapsed_
         .min(consts::WINDOW_MAX_BYTES.into())
 }
 
-/// What is lost was sent a round trip, and a quarter for the queue, before the guest cut; and that
-/// was after the report before.
+/// What is lost was sent a round trip, and a quarter for the queue, before the guest cut; and of a
+/// cut of now that was after the report before, `elapsed_us` ago. A timer that fires again tells of
+/// what was resent (the controller knows whether it had fired before).
 fn loss(said: &GroupReport, report: &Report, given_bytes: u32, elapsed_us: u64) -> Report {
     let cut_age_us = u64::from(said.cut_age_us).min(elapsed_us);
     let round_us = u64::from(said.srtt_us.min(1 << 23));
@@ -160,16 +171,18 @@ fn loss(said: &GroupReport, report: &Report, given_bytes: u32, elapsed_us: u64) 
         acked_bytes: 0,
         lost_age_us: age_us.min(u32::MAX.into()) as u32,
         state: (if said.stalled {
-            consts::LOSS
+            consts::BACKOFF
         } else {
             consts::RECOVERY
         }) as u8,
-        limited: 0,
         ..*report
     }
 }
 
 fn state_of(said: &GroupReport) -> u8 {
+    if said.stalled {
+        return consts::LOSS as u8;
+    }
     let slow = said.window_bytes < said.ssthresh_bytes;
     (if slow {
         consts::SLOW_START

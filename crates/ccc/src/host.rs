@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-use uc_core::coupling::{Answer, Group, GroupPolicy, Guest, Member, Report};
+use uc_core::coupling::{Answer, Group, GroupPolicy, Guest, Member, Report, consts};
 
 use crate::belief::{self, Heard, Impossible};
 use crate::wire::{GROUPS_MAX, GroupAnswer, GroupName, GroupReport};
@@ -79,6 +79,15 @@ struct Coupling {
     heard_ns: u64,
 }
 
+/// Of a report: when it was made, by the guest's clock, how long after the one before, and when it
+/// came.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    at_ns: u64,
+    since_us: u64,
+    now_ns: u64,
+}
+
 /// What a guest has in one of the host's groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
@@ -126,8 +135,18 @@ impl Host {
         now_ns: u64,
     ) -> Result<Vec<GroupAnswer>, Impossible> {
         self.check(guest, at_ns, said)?;
+        // by the guest's clock, as is the age of its last cut; its first report tells of nothing
+        let since_ns = match self.guests[guest].at_ns {
+            0 => 0,
+            was_ns => at_ns - was_ns,
+        };
         self.guests[guest].at_ns = at_ns;
         let weight = self.guests[guest].weight;
+        let times = Times {
+            at_ns,
+            now_ns,
+            since_us: since_ns / 1000,
+        };
         let mut answers = Vec::with_capacity(said.len());
         for report in said {
             let place = self.place_of(&report.name.remote);
@@ -137,7 +156,7 @@ impl Host {
             });
             let seat = coupled.seats.entry(guest).or_default();
             seat.guest.weight = weight.into();
-            answers.push(seat.hear(&mut coupled.group, report, at_ns, now_ns)?);
+            answers.push(seat.hear(&mut coupled.group, report, times)?);
         }
         let names: Vec<_> = said.iter().map(|report| report.name).collect();
         self.keep(guest, &names, now_ns);
@@ -210,9 +229,9 @@ impl Seat {
         &mut self,
         group: &mut Group,
         said: &GroupReport,
-        at_ns: u64,
-        now_ns: u64,
+        times: Times,
     ) -> Result<GroupAnswer, Impossible> {
+        let now_ns = times.now_ns;
         let was = self.members.get(&said.name);
         if was.is_some_and(|was| was.said.opened_ns != said.opened_ns) {
             self.end(group, said.name, now_ns);
@@ -220,11 +239,11 @@ impl Seat {
         let cuts = group.cuts;
         let answer = match self.members.get_mut(&said.name) {
             Some(member) => member.update(group, &mut self.guest, said, now_ns)?,
-            None => self.register(group, said, now_ns),
+            None => self.register(group, said, times),
         };
         self.cuts += u64::from(group.cuts.wrapping_sub(cuts));
         if let Some(member) = self.members.get_mut(&said.name) {
-            member.answered_ns = at_ns;
+            member.answered_ns = times.at_ns;
             member.heard_ns = now_ns;
             member.said = *said;
         }
@@ -243,10 +262,13 @@ impl Seat {
         })
     }
 
-    fn register(&mut self, group: &mut Group, said: &GroupReport, now_ns: u64) -> Answer {
-        let mut flow = Member::default();
+    fn register(&mut self, group: &mut Group, said: &GroupReport, times: Times) -> Answer {
+        let (mut flow, now_ns) = (Member::default(), times.now_ns);
         let report = belief::first(said);
-        let answer = group.register(&mut self.guest, &mut flow, 1, &report, now_ns);
+        let mut answer = group.register(&mut self.guest, &mut flow, 1, &report, now_ns);
+        if let Some(lost) = belief::first_loss(said, flow.given_bytes, times.since_us) {
+            answer = lose(group, &mut self.guest, &mut flow, &lost, now_ns);
+        }
         let member = Coupling {
             flow,
             said: *said,
@@ -293,16 +315,33 @@ impl Coupling {
             report.cwnd_bytes = report.cwnd_bytes.min(given.0);
         }
         if let Some(lost) = lost {
-            group.update(guest, &mut self.flow, &lost, now_ns);
-            // The event is over for the group as a whole: its members walk down by themselves.
-            let after = Report {
-                cwnd_bytes: self.flow.given_bytes,
-                ssthresh_bytes: self.flow.given_ssthresh_bytes,
-                acked_bytes: 0,
-                ..report
-            };
-            return Ok(group.update(guest, &mut self.flow, &after, now_ns));
+            return Ok(lose(group, guest, &mut self.flow, &lost, now_ns));
         }
         Ok(group.update(guest, &mut self.flow, &report, now_ns))
     }
+}
+
+/// A loss of a member, of whatever its guest says of it otherwise.
+fn lose(
+    group: &mut Group,
+    guest: &mut Guest,
+    flow: &mut Member,
+    lost: &Report,
+    now_ns: u64,
+) -> Answer {
+    group.update(guest, flow, lost, now_ns);
+    // The event is over for the group as a whole: its members walk down by themselves.
+    let state = if u32::from(lost.state) < consts::LOSS {
+        consts::AVOIDANCE
+    } else {
+        consts::LOSS
+    };
+    let after = Report {
+        cwnd_bytes: flow.given_bytes,
+        ssthresh_bytes: flow.given_ssthresh_bytes,
+        lost_age_us: 0,
+        state: state as u8,
+        ..*lost
+    };
+    group.update(guest, flow, &after, now_ns)
 }

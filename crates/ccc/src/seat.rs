@@ -77,8 +77,9 @@ pub(crate) struct Seat {
     listener: Option<Socket>,
     channel: Option<Channel>,
     frames: Frames,
-    /// When it may be tried again.
+    /// When it may be tried again, and why it couldn't be connected to last.
     not_before: Instant,
+    refused: Option<io::ErrorKind>,
     /// Reports that it may send, as of then.
     allowed: u64,
     counted: Instant,
@@ -97,24 +98,32 @@ impl Seat {
             channel: None,
             frames: Frames::default(),
             not_before: now,
+            refused: None,
             allowed: REPORTS_AT_ONCE,
             counted: now,
         })
     }
 
-    /// Looks for somebody at the other end.
-    pub fn connect(&mut self, now: Instant, retry: Duration) {
+    /// Looks for somebody at the other end. What keeps it from connecting, when it is news.
+    pub fn connect(&mut self, now: Instant, retry: Duration) -> Option<(PathBuf, io::Error)> {
         if self.channel.is_some() || now < self.not_before {
-            return;
+            return None;
         }
-        self.channel = match (&self.setup.place, &self.listener) {
-            (_, Some(socket)) => socket.accept(),
-            (Place::Connect(path), None) => Channel::open(path).ok(),
-            (Place::Listen(_), None) => None,
-        };
         self.frames = Frames::default();
-        if self.channel.is_none() && self.listener.is_none() {
-            self.not_before = now + retry;
+        let (Place::Connect(path), None) = (&self.setup.place, &self.listener) else {
+            self.channel = self.listener.as_ref().and_then(Socket::accept);
+            return None;
+        };
+        match Channel::open(path) {
+            Ok(channel) => {
+                (self.channel, self.refused) = (Some(channel), None);
+                None
+            }
+            Err(error) => {
+                self.not_before = now + retry;
+                let before = self.refused.replace(error.kind());
+                (before != Some(error.kind())).then(|| (path.clone(), error))
+            }
         }
     }
 

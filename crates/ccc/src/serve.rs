@@ -1,7 +1,7 @@
 //! The host's loop over its guests' channels, on one thread.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,13 @@ const PENALTY: Duration = Duration::from_secs(1);
 pub enum Event<'a> {
     /// Its first report was answered.
     Coupled,
+    /// Its socket can't be connected to: told once, until that changes.
+    Waiting {
+        /// The socket.
+        path: &'a Path,
+        /// The kernel's answer.
+        source: &'a io::Error,
+    },
     /// Nobody is at the other end any more.
     Gone,
     /// It goes on uncoupled, and may try again after a second.
@@ -96,7 +103,11 @@ impl Server {
         self.wait()?;
         let now = Instant::now();
         for id in 0..self.guests.len() {
-            self.guests[id].connect(now, RETRY);
+            if let Some((path, source)) = self.guests[id].connect(now, RETRY) {
+                let (path, source) = (path.as_path(), &source);
+                let name = self.guests[id].setup.name.as_str();
+                event(name, Event::Waiting { path, source });
+            }
             self.attend(id, now, event);
         }
         Ok(())

@@ -40,6 +40,8 @@ impl Running {
         let thread = thread::spawn(move || {
             let mut tell = |name: &str, event: Event<'_>| {
                 let text = match event {
+                    // the blue one's machine isn't there yet
+                    Event::Waiting { .. } => return,
                     Event::Coupled => format!("{name}: coupled"),
                     Event::Gone => format!("{name}: gone"),
                     Event::LeftOut(refusal) => format!("{name}: {refusal}"),
@@ -283,4 +285,27 @@ fn a_file_is_neither_removed_for_a_socket_nor_written_over_as_a_channel() {
     let error = Channel::open(&path).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}
+
+#[test]
+fn a_socket_that_is_not_there_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let absent = folder.path().join("absent");
+    let guest = GuestSetup {
+        name: "blue".into(),
+        place: Place::Connect(absent.clone()),
+        weight: 1,
+    };
+    let mut server = Server::new(Policy::default(), vec![guest]).unwrap();
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let mut tell = |name: &str, event: Event<'_>| {
+            let Event::Waiting { path, source } = event else {
+                panic!("{name}: {event:?}");
+            };
+            told.push((path.to_owned(), source.kind()));
+        };
+        server.turn(&mut tell).unwrap();
+    }
+    assert_eq!(told, [(absent, std::io::ErrorKind::NotFound)]);
 }

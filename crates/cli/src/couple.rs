@@ -1,6 +1,7 @@
 //! `uc couple`: the host's controller of guests that couple their own connections; and
 //! `uc guest couple`, their part of it.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -85,22 +86,49 @@ fn guest_setup(text: &str) -> Result<GuestSetup, String> {
     if name.is_empty() || path.as_os_str().is_empty() {
         return Err("it has the form NAME=SOCKET[,weight=N][,listen]".into());
     }
-    let mut setup = GuestSetup {
-        name: name.into(),
-        place: Place::Connect(path.clone()),
-        weight: 1,
-    };
+    let (mut given, mut listens) = (None, false);
     for part in parts {
         match part.split_once('=') {
             Some(("weight", weight)) => {
-                let weight = weight.parse().ok().filter(|&weight| weight > 0);
-                setup.weight = weight.ok_or("a weight is a number from 1 to 255")?;
+                let weight: Option<u8> = weight.parse().ok().filter(|&weight| weight > 0);
+                let weight = weight.ok_or("a weight is a number from 1 to 255")?;
+                if given.replace(weight).is_some() {
+                    return Err("it has two weights: leave one of them".into());
+                }
             }
-            None if part == "listen" => setup.place = Place::Listen(path.clone()),
+            None if part == "listen" => listens = true,
             _ => return Err(format!("'{part}' is neither weight=N nor listen")),
         }
     }
-    Ok(setup)
+    Ok(GuestSetup {
+        name: name.into(),
+        place: if listens {
+            Place::Listen(path)
+        } else {
+            Place::Connect(path)
+        },
+        weight: given.unwrap_or(1),
+    })
+}
+
+/// Two of one name could not be told apart, and two of one socket would be one guest.
+fn check_guests(guests: &[GuestSetup]) -> Result<()> {
+    let path = |guest: &GuestSetup| match &guest.place {
+        Place::Connect(path) | Place::Listen(path) => path.clone(),
+    };
+    let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
+    for guest in guests {
+        let path = path(guest);
+        if !names.insert(&guest.name) {
+            let name = &guest.name;
+            bail!("two guests are called '{name}': give each a name of its own");
+        }
+        if !paths.insert(path.clone()) {
+            let path = path.display();
+            bail!("two guests have the socket {path}: give each one of its own");
+        }
+    }
+    Ok(())
 }
 
 /// A line of `uc couple`.
@@ -127,6 +155,11 @@ impl<'a> Line<'a> {
     fn of_event(guest: &'a str, event: &Event<'_>) -> Self {
         let because = match event {
             Event::Coupled => None,
+            Event::Waiting { path, source } => Some(format!(
+                "can't connect to {} ({source}); tried five times a second until its machine is \
+                 there",
+                path.display()
+            )),
             Event::Gone => Some("nobody is at the other end of its channel".into()),
             Event::LeftOut(refusal) => Some(refusal.to_string()),
         };
@@ -183,6 +216,7 @@ impl Couple {
                 self.guests.len()
             );
         }
+        check_guests(&self.guests)?;
         let policy = self.policy();
         let stop = cancel_on_signal()?;
         let json = self.json;
@@ -207,7 +241,7 @@ impl Couple {
                 aggressiveness_q16: u32::from(self.aggressiveness) * 65_536 / 100,
                 shares: self.by_rate.into(),
                 window_max_bytes: self.window_max,
-                ..GroupPolicy::default()
+                ..Policy::default().group
             },
             prefix4: self.prefix4,
             prefix6: self.prefix6,
@@ -257,8 +291,19 @@ mod tests {
             "red=a,weight=256",
             "red=a,wait",
             "red=a,listen=1",
+            "red=a,weight=2,weight=3",
         ] {
             assert!(guest_setup(refused).is_err(), "{refused}");
         }
+    }
+
+    #[test]
+    fn guests_that_are_given_twice_are_refused_by_name_or_socket() {
+        let guests = |texts: [&str; 2]| texts.map(|text| guest_setup(text).unwrap());
+        assert!(check_guests(&guests(["red=a", "blue=b"])).is_ok());
+        let error = check_guests(&guests(["red=a", "red=b"])).unwrap_err();
+        assert!(error.to_string().contains("called 'red'"), "{error}");
+        let error = check_guests(&guests(["red=a", "blue=a,listen"])).unwrap_err();
+        assert!(error.to_string().contains("the socket a"), "{error}");
     }
 }

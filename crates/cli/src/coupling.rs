@@ -11,21 +11,18 @@ use uc_guest::{CouplingPolicy, Ctrltcp, GroupState, Store, cookie, cookie_at};
 #[derive(Args)]
 pub struct CouplingOptions {
     /// Bits of an IPv4 remote address that name a group: connections that agree in them share one
-    /// window. 0: all do
-    #[arg(long, value_name = "BITS", default_value_t = 32,
-          value_parser = clap::value_parser!(u8).range(0..=32))]
-    prefix4: u8,
-    /// The same for IPv6
-    #[arg(long, value_name = "BITS", default_value_t = 128,
-          value_parser = clap::value_parser!(u8).range(0..=128))]
-    prefix6: u8,
+    /// window; 32 by default, 0: all do
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=32))]
+    prefix4: Option<u8>,
+    /// The same for IPv6, 128 by default
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=128))]
+    prefix6: Option<u8>,
     /// Give each network namespace groups of its own, instead of making it a guest of one group
     #[arg(long)]
     apart: bool,
-    /// How aggressive a group of n is: 0 as one TCP, 100 as n TCPs
-    #[arg(long, value_name = "PERCENT", default_value_t = 0,
-          value_parser = clap::value_parser!(u8).range(0..=100))]
-    aggressiveness: u8,
+    /// How aggressive a group of n is: 0, the default, as one TCP; 100 as n TCPs
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    aggressiveness: Option<u8>,
     /// Divide the rate, not the window: a longer path makes no smaller share
     #[arg(long)]
     by_rate: bool,
@@ -34,14 +31,27 @@ pub struct CouplingOptions {
 impl CouplingOptions {
     /// As the programs take it.
     pub fn policy(&self) -> CouplingPolicy {
+        let usual = CouplingPolicy::default();
         CouplingPolicy {
-            prefix4: self.prefix4,
-            prefix6: self.prefix6,
+            prefix4: self.prefix4.unwrap_or(usual.prefix4),
+            prefix6: self.prefix6.unwrap_or(usual.prefix6),
             apart: self.apart,
-            aggressiveness_q16: u32::from(self.aggressiveness) * 65_536 / 100,
+            aggressiveness_q16: u32::from(self.aggressiveness.unwrap_or(0)) * 65_536 / 100,
             by_rate: self.by_rate,
-            ..CouplingPolicy::default()
+            ..usual
         }
+    }
+
+    /// The first of them that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let all = [
+            ("prefix4", self.prefix4.is_some()),
+            ("prefix6", self.prefix6.is_some()),
+            ("apart", self.apart),
+            ("aggressiveness", self.aggressiveness.is_some()),
+            ("by-rate", self.by_rate),
+        ];
+        all.iter().find(|(_, given)| *given).map(|(name, _)| *name)
     }
 }
 

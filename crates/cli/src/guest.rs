@@ -2,10 +2,11 @@
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use uc_guest::{Ctrltcp, Dctcp, Store};
+use uc_guest::{Ctrltcp, Dctcp, Pvtcp, Store};
 
 use crate::couple::GuestCouple;
 use crate::coupling::{CouplingOptions, CouplingRow, Priority};
+use crate::least_timeout::{LeastTimeoutOptions, LeastTimeoutRow};
 
 /// Load what a cooperating guest can use: congestion controls that its kernel lacks.
 ///
@@ -26,9 +27,9 @@ enum Command {
     Unload(Unload),
 }
 
-/// Register a congestion control until it is unloaded or the machine restarts.
+/// Load one of them until it is unloaded or the machine restarts.
 ///
-/// Needs Linux 6.4 or newer with BTF.
+/// A congestion control needs Linux 6.4 or newer with BTF, `pvtcp` 5.10 with BTF.
 #[derive(Args)]
 struct Load {
     /// Which one
@@ -40,15 +41,21 @@ struct Load {
     name: Option<String>,
     #[command(flatten, next_help_heading = "For ctrltcp")]
     coupling: CouplingOptions,
+    #[command(flatten, next_help_heading = "For pvtcp")]
+    least_timeout: LeastTimeoutOptions,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ControlName {
     /// DCTCP (RFC 8257); it asks for ECN whatever tcp_ecn says
     Dctcp,
     /// Reno and CUBIC whose connections to one host share a window (ctrlTCP): uc_ctrltcp and
     /// uc_ctrlcubic
     Ctrltcp,
+    /// No congestion control: the least timeout of connections that begin from now on, small, and
+    /// raised while the host takes the guest's processors away (PVTCP, for guests without its
+    /// module)
+    Pvtcp,
 }
 
 /// Show what was loaded, and who shares which window.
@@ -59,7 +66,7 @@ struct List {
     json: bool,
 }
 
-/// Take congestion controls off the kernel's list. Connections that have one keep it.
+/// Take congestion controls off the kernel's list, or pvtcp away. Connections that have one keep it.
 #[derive(Args)]
 struct Unload {
     /// The names that were given
@@ -87,6 +94,7 @@ impl Guest {
 impl Load {
     fn execute(self, store: &Store) -> Result<bool> {
         let name = |default: &str| self.name.clone().unwrap_or_else(|| default.into());
+        self.check_options()?;
         let names = match self.control {
             ControlName::Dctcp => {
                 let name = name(Dctcp::NAME);
@@ -96,11 +104,34 @@ impl Load {
             ControlName::Ctrltcp => {
                 store.load_ctrltcp(&name(Ctrltcp::NAME), &self.coupling.policy())?
             }
+            ControlName::Pvtcp => {
+                self.least_timeout.load(store)?;
+                println!("{}: loaded; new connections follow it", Pvtcp::NAME);
+                Vec::new()
+            }
         };
         for name in names {
             println!("{name}: loaded; new connections can choose it");
         }
         Ok(true)
+    }
+
+    /// Options of something else are no wishes that are silently forgotten.
+    fn check_options(&self) -> Result<()> {
+        let is = |control: ControlName| self.control == control;
+        let wrong = [
+            ("ctrltcp", is(ControlName::Ctrltcp), self.coupling.given()),
+            ("pvtcp", is(ControlName::Pvtcp), self.least_timeout.given()),
+        ];
+        for (whose, is_it, given) in wrong {
+            if let Some(option) = given.filter(|_| !is_it) {
+                bail!("--{option} is for {whose}: leave it out, or load that");
+            }
+        }
+        if is(ControlName::Pvtcp) && self.name.is_some() {
+            bail!("--name is for congestion controls, and pvtcp is none: leave it out");
+        }
+        Ok(())
     }
 }
 
@@ -108,19 +139,22 @@ impl List {
     fn execute(self, store: &Store) -> Result<bool> {
         let names = store.names()?;
         let couplings = CouplingRow::all(store)?;
+        let least_timeout = LeastTimeoutRow::of(store)?;
         if self.json {
             let all = serde_json::json!({
                 "congestion_controls": names,
                 "couplings": couplings,
+                "pvtcp": least_timeout,
             });
             println!("{all}");
-        } else if names.is_empty() {
+        } else if names.is_empty() && least_timeout.is_none() {
             println!("nothing is loaded");
         } else {
-            println!("{}", names.join("\n"));
+            names.iter().for_each(|name| println!("{name}"));
         }
         if !self.json {
             couplings.iter().for_each(CouplingRow::print);
+            least_timeout.iter().for_each(LeastTimeoutRow::print);
         }
         Ok(true)
     }
@@ -128,17 +162,23 @@ impl List {
 
 impl Unload {
     fn execute(self, store: &Store) -> Result<bool> {
-        let loaded = store.names()?;
+        let mut loaded = store.names()?;
+        if store.pvtcp()?.is_some() {
+            loaded.push(Pvtcp::NAME.into());
+        }
         let names = if self.all { &loaded } else { &self.names };
         if let Some(missing) = names.iter().find(|name| !loaded.contains(name)) {
-            bail!(
-                "no congestion control '{missing}' was loaded; `uc guest list` shows those that were"
-            );
+            bail!("'{missing}' was not loaded; `uc guest list` shows what was");
         }
         if names.is_empty() {
             println!("nothing is loaded");
         }
         for name in names {
+            if name == Pvtcp::NAME {
+                store.unload_pvtcp()?;
+                println!("{name}: unloaded; connections keep the least timeout that they have");
+                continue;
+            }
             store.unload(name)?;
             println!("{name}: unloaded; connections that have it keep it");
         }

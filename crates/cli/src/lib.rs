@@ -1,20 +1,33 @@
 //! `uc`'s commands, as a library so that tests can use its parts.
 
+// First: what is printed in the others is printed by its macros.
+#[macro_use]
+pub mod out;
+
+pub mod agent;
 pub mod arms;
 pub mod batch;
+pub mod check;
 pub mod couple;
 pub mod coupling;
 pub mod demo;
+pub mod explain;
 pub mod flows;
+pub mod given;
 pub mod guest;
+mod least_timeout;
 pub mod live;
 mod live_starts;
+pub mod manual;
 pub mod memory;
 pub mod outputs;
 pub mod parameters;
 pub mod points;
 pub mod ports;
 pub mod run;
+pub mod seen;
+pub mod status;
+pub mod top;
 pub mod verify;
 pub mod watch;
 
@@ -30,15 +43,22 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Agent(agent::Agent),
     Demo(demo::Demo),
     Run(run::Run),
     Verify(verify::Verify),
-    Attach(ports::Attach),
+    Check(check::Check),
+    Attach(given::Given<ports::Attach>),
     Detach(ports::Detach),
     Flows(flows::Flows),
+    Status(status::Status),
+    Explain(explain::Explain),
+    Top(top::Top),
     Guest(guest::Guest),
     Couple(couple::Couple),
     Watch(watch::Watch),
+    #[command(hide = true)]
+    Manual(manual::Manual),
     /// What runs inside a guest of `uc run --on vm`, as its first process
     #[command(hide = true)]
     Machine,
@@ -51,15 +71,21 @@ impl Arguments {
     /// In one line when printed with `{:#}`.
     pub fn execute(self) -> anyhow::Result<bool> {
         match self.command {
+            Command::Agent(agent) => agent.execute(),
             Command::Demo(demo) => demo.execute(),
             Command::Run(run) => run.execute(),
             Command::Verify(verify) => verify.execute(),
-            Command::Attach(attach) => attach.execute(),
+            Command::Check(check) => check.execute(),
+            Command::Attach(attach) => attach.arguments.execute(&attach.options),
             Command::Detach(detach) => detach.execute(),
             Command::Flows(flows) => flows.execute(),
+            Command::Status(status) => status.execute(),
+            Command::Explain(explain) => explain.execute(),
+            Command::Top(top) => top.execute(),
             Command::Guest(guest) => guest.execute(),
             Command::Couple(couple) => couple.execute(),
             Command::Watch(watch) => watch.execute(),
+            Command::Manual(manual) => manual.execute(),
             Command::Machine => Ok(uc_vm::agent::main().map(|()| true)?),
         }
     }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use uc_core::{Policy, consts};
 use uc_experiment::{Law, Parameters, Profile};
 use uc_lab::{FiveTuple, Port, PortError, Ports, ShadowSample};
-use uc_port::{AttachVia, PortCoupling, PortLinks, PortPolicy, Programs};
+use uc_port::{AttachVia, PortCoupling, PortLinks, PortPlan, Programs};
 
 use crate::live_starts::LiveStarts;
 
@@ -42,14 +42,14 @@ impl Ports for LivePorts {
         let coupling = port.sharing.as_ref().map(|sharing| PortCoupling {
             weight: sharing.weight,
             priorities: sharing.priorities.clone(),
-            rules: uc_sim::group_policy(&sharing.rules),
-            ..PortCoupling::default()
+            rules: uc_sim::group_policy(&sharing.rules, sharing.is_sum),
+            ..match sharing.is_sum {
+                true => PortCoupling::share(Some(0)),
+                false => PortCoupling::default(),
+            }
         });
-        let policy = PortPolicy {
-            flows: policy,
-            coupling,
-        };
-        programs.set_port(port.ifindex, &policy)?;
+        let plan = PortPlan::of_all(policy, coupling);
+        programs.set_plan(port.ifindex, &plan)?;
         self.links
             .push(programs.attach(port.ifindex, AttachVia::Auto)?);
         self.by_guest.insert(port.address, port.ifindex);

@@ -109,6 +109,10 @@ fn policy(watch: &Watch) -> StartPolicy {
         idle_us: us(watch.idle, usual.idle_us),
         wait_us: us(watch.wait, usual.wait_us),
         burst_bytes: watch.burst.map_or(usual.burst_bytes, |bytes| bytes.0),
+        late_ns: watch.late.map_or(usual.late_ns, |late| late.0 as u32),
+        span_part: watch.part.unwrap_or(usual.span_part),
+        marked_part: watch.marked_part.unwrap_or(usual.marked_part),
+        pad: [0; 2],
         pace_bytes_per_s: watch.pace.map_or(usual.pace_bytes_per_s, |rate| rate.0 / 8),
     }
 }

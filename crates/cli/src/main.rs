@@ -4,16 +4,34 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use uc_cli::Arguments;
+use uc_cli::{Arguments, out};
 
 fn main() -> ExitCode {
     restore_broken_pipe();
-    match Arguments::parse().execute() {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(said) => return say(&said),
+    };
+    let done = arguments.execute();
+    out::flush();
+    match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("uc: {}", in_one_line(&error));
-            ExitCode::from(2)
+            out::complain(format_args!("uc: {}", in_one_line(&error)));
+            ExitCode::from(out::ERROR)
+        }
+    }
+}
+
+/// Help and the version, which are answers; or what is wrong with the command line.
+fn say(said: &clap::Error) -> ExitCode {
+    let code = u8::try_from(said.exit_code()).unwrap_or(out::ERROR);
+    match said.print() {
+        Err(error) if !said.use_stderr() => ExitCode::from(out::status_of(&error)),
+        _ => {
+            out::flush();
+            ExitCode::from(code)
         }
     }
 }

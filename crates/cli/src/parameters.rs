@@ -73,27 +73,8 @@ impl ParameterArguments {
     /// # Errors
     /// If something was given that the law has no use for.
     pub fn parameters(&self, law: Law) -> Result<Parameters> {
-        let given = [
-            ("beta", self.beta.is_some()),
-            ("gain", self.gain.is_some()),
-            ("alpha", self.alpha.is_some()),
-            ("min-window", self.min_window.is_some()),
-            ("echo", self.echo.is_some()),
-        ];
-        if law != Law::Dctcp
-            && let Some((name, _)) = given.iter().find(|(_, given)| *given)
-        {
-            bail!("--{name} is a parameter of law dctcp: add --law dctcp, or leave it out");
-        }
-        let given = [
-            ("target", self.target.is_some()),
-            ("target-range", self.target_range.is_some()),
-        ];
-        if law != Law::Delay
-            && let Some((name, _)) = given.iter().find(|(_, given)| *given)
-        {
-            bail!("--{name} is a parameter of law delay: add --law delay, or leave it out");
-        }
+        let parameters = self.all();
+        refuse_others(&parameters, law)?;
         if let Some(target) = self.target.filter(|target| *target < TARGET_MIN) {
             bail!("--target {target} is below {TARGET_MIN}: give for example 800us");
         }
@@ -109,17 +90,12 @@ impl ParameterArguments {
                  leave it out"
             );
         }
-        let given = [
-            ("guest-ecn", self.guest_ecn.is_some()),
-            ("guard", self.guard.is_some()),
-            ("observe", self.observe),
-        ];
-        if law == Law::Pass
-            && let Some((name, _)) = given.iter().find(|(_, given)| *given)
-        {
-            bail!("--{name} says nothing under law pass: name another law, or leave it out");
-        }
-        Ok(Parameters {
+        Ok(parameters)
+    }
+
+    /// What was given, for whatever law.
+    fn all(&self) -> Parameters {
+        Parameters {
             beta: self.beta,
             gain: self.gain,
             alpha: self.alpha,
@@ -136,8 +112,26 @@ impl ParameterArguments {
             target_range: self.target_range,
             guard: self.guard,
             observe: self.observe,
-        })
+        }
     }
+}
+
+/// Refuses what the law has no use for.
+fn refuse_others(parameters: &Parameters, law: Law) -> Result<()> {
+    for (name, is_set, owner) in parameters.owners() {
+        let name = name.replace('_', "-");
+        match owner {
+            Some(owner) if is_set && owner != law => {
+                let owner = owner.name();
+                bail!("--{name} is a parameter of law {owner}: add --law {owner}, or leave it out")
+            }
+            None if is_set && law == Law::Pass => {
+                bail!("--{name} says nothing under law pass: name another law, or leave it out")
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn fraction(text: &str) -> Result<f64, String> {

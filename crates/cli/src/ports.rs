@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use uc_experiment::{Law, Profile};
-use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPolicy, Store};
+use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPlan, Store};
 
+use crate::agent;
 use crate::live::policy;
 use crate::parameters::{CoupledArguments, ParameterArguments};
 
@@ -18,6 +19,9 @@ const FLOWS_MAX_LIMIT: i64 = 1 << 24;
 /// PORT is the host's side of a guest's interface: a VM's tap, a container's veth. Flows that are
 /// under way pass untouched; new ones are translated. The programs are pinned: they stay when this
 /// command has ended, until `uc detach`.
+///
+/// Where an agent runs this gives a port back to it that `uc detach` took away, and the agent
+/// attaches it as its policy says; options are refused then.
 #[derive(Args)]
 pub struct Attach {
     /// Interfaces of this host
@@ -90,8 +94,8 @@ impl From<Via> for AttachVia {
 }
 
 impl Attach {
-    /// Attaches all of the ports, or none.
-    pub fn execute(self) -> Result<bool> {
+    /// Attaches all of the ports, or none. `options`: those that were given.
+    pub fn execute(self, options: &[String]) -> Result<bool> {
         let law = match self.law {
             LawName::Ecn => Law::Ecn,
             LawName::Dctcp => Law::Dctcp,
@@ -105,13 +109,20 @@ impl Attach {
         };
         let via = AttachVia::from(self.via);
         let parameters = self.parameters.parameters(law)?;
-        let policy = PortPolicy {
-            flows: policy(law, profile, &parameters, self.ecn_syns),
-            coupling: self.coupled.coupling(law)?,
-        };
+        let coupling = self.coupled.coupling(law)?;
+        if parameters.observe && coupling.is_some() {
+            bail!("--observe gives no windows, so there are none to share: leave out one of them");
+        }
+        let plan = PortPlan::of_all(policy(law, profile, &parameters, self.ecn_syns), coupling);
         let store = Store::default();
         let ports = distinct(self.ports);
-        store.attach_all(&ports, &policy, via, self.flows_max)?;
+        if let Some(released) = agent::release(&ports, options)? {
+            for port in &released {
+                println!("{port}: the agent has it back, as its policy says");
+            }
+            return Ok(true);
+        }
+        store.attach_all(&ports, &plan, via, self.flows_max)?;
         let follows = match law {
             Law::Pass => "all flows pass and are counted",
             _ if parameters.observe => "new flows are observed, nothing is written",
@@ -147,6 +158,18 @@ pub struct Detach {
 impl Detach {
     /// Detaches all of the ports, or none.
     pub fn execute(self) -> Result<bool> {
+        let ports = distinct(self.ports.clone());
+        if let Some(held) = agent::hold(&ports)? {
+            for port in &held {
+                println!("{port}: detached; the agent keeps off it until `uc attach {port}`");
+            }
+            if self.all {
+                println!(
+                    "the agent keeps off ports to come, too, until it is ended and started again"
+                );
+            }
+            return Ok(true);
+        }
         let store = Store::default();
         let _turn = store.lock()?;
         let Some(programs) = store.open_tidy()? else {
@@ -160,13 +183,14 @@ impl Detach {
             );
         };
         if self.all {
-            for port in store.attached(&programs)? {
-                store.detach_index(&programs, port.ifindex)?;
-                println!("{}: detached", port_name(&port));
+            let ports = store.attached(&programs)?;
+            let indices = ports.iter().map(|port| port.ifindex).collect();
+            store.detach_indices(&programs, &indices)?;
+            for port in &ports {
+                println!("{}: detached", port_name(port));
             }
             return Ok(true);
         }
-        let ports = distinct(self.ports);
         store.detach_all(&programs, &ports)?;
         for port in &ports {
             println!("{port}: detached");

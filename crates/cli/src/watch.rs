@@ -73,9 +73,18 @@ struct StartOptions {
           value_parser = clap::value_parser!(u8).range(0..=32))]
     probes: u8,
     /// All of them leave within this, and within a small part of the path's round-trip time
-    #[arg(long, value_name = "TIME", value_parser = up_to_50ms,
+    #[arg(long, value_name = "TIME", value_parser = a_span,
           default_value_t = time(Settings::default().policy.span_us))]
     span: Nanos,
+    /// Which part of it: 2 is the half
+    #[arg(long, value_name = "N", default_value_t = usual().span_part,
+          value_parser = clap::value_parser!(u8).range(1..))]
+    part: u8,
+    /// Of probes that were marked this part of segments comes at once, and as much a round later: 2
+    /// is the half
+    #[arg(long, value_name = "N", default_value_t = usual().marked_part,
+          value_parser = clap::value_parser!(u8).range(2..))]
+    marked_part: u8,
     /// No window that is set is smaller, in segments
     #[arg(long, value_name = "N", default_value_t = usual().least_segments,
           value_parser = clap::value_parser!(u8).range(2..=16))]
@@ -85,21 +94,26 @@ struct StartOptions {
           value_parser = clap::value_parser!(u8).range(1..))]
     rounds: u8,
     /// So long after it was measured a path isn't probed again
-    #[arg(long, value_name = "TIME", default_value_t = time(usual().fresh_us))]
+    #[arg(long, value_name = "TIME", value_parser = up_to_an_hour,
+          default_value_t = time(usual().fresh_us))]
     fresh: Nanos,
     /// The same, of a path that was found without a mark
-    #[arg(long, value_name = "TIME", default_value_t = time(usual().idle_us))]
+    #[arg(long, value_name = "TIME", value_parser = up_to_an_hour,
+          default_value_t = time(usual().idle_us))]
     idle: Nanos,
     /// The rate of a guest's own link: first windows are given no faster; without it, at once
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = a_pace)]
     pace: Option<BitsPerSec>,
     /// First windows may be given so far ahead of that rate
     #[arg(long, value_name = "SIZE", default_value_t = Bytes(usual().burst_bytes))]
     burst: Bytes,
     /// The longest that a first window waits for that rate
-    #[arg(long, value_name = "TIME", value_parser = up_to_500ms,
+    #[arg(long, value_name = "TIME", value_parser = up_to_800ms,
           default_value_t = time(usual().wait_us))]
     wait: Nanos,
+    /// A probe that took so much longer than another of its flow counts as marked; 0s: none does
+    #[arg(long, value_name = "TIME", value_parser = up_to_30ms, default_value = "0s")]
+    late: Nanos,
     /// Send and count probes, and write no window
     #[arg(long)]
     observe: bool,
@@ -121,19 +135,41 @@ fn up_to(text: &str, most: Nanos) -> Result<Nanos, String> {
     Ok(time)
 }
 
-fn up_to_50ms(text: &str) -> Result<Nanos, String> {
-    up_to(text, Nanos(50_000_000))
+fn a_span(text: &str) -> Result<Nanos, String> {
+    let span = up_to(text, Nanos(50_000_000))?;
+    if span.0 < 1_000 {
+        return Err("is below 1us; give that or more, or --probes 0".into());
+    }
+    Ok(span)
 }
 
-fn up_to_500ms(text: &str) -> Result<Nanos, String> {
-    up_to(text, Nanos(500_000_000))
+fn up_to_800ms(text: &str) -> Result<Nanos, String> {
+    up_to(text, Nanos(800_000_000))
 }
 
-/// Whole microseconds; an hour and more is an hour.
+/// Half of the time after which the clock of probes comes round.
+fn up_to_30ms(text: &str) -> Result<Nanos, String> {
+    up_to(text, Nanos(30_000_000))
+}
+
+/// As long as the core's clock for a path's record counts.
+fn up_to_an_hour(text: &str) -> Result<Nanos, String> {
+    up_to(text, Nanos(3_600_000_000_000))
+}
+
+fn a_pace(text: &str) -> Result<BitsPerSec, String> {
+    let pace: BitsPerSec = text.parse().map_err(|error| format!("{error}"))?;
+    if pace.0 < 100_000 {
+        return Err(
+            "is below 100 kbit/s, where nothing would start; give more, or leave it out".into(),
+        );
+    }
+    Ok(pace)
+}
+
+/// Whole microseconds, at least one of anything.
 fn microseconds(time: Nanos) -> u32 {
-    u32::try_from(time.0 / 1_000)
-        .unwrap_or(u32::MAX)
-        .min(3_600_000_000)
+    u32::try_from(time.0.div_ceil(1_000)).unwrap_or(u32::MAX)
 }
 
 impl StartOptions {
@@ -148,6 +184,10 @@ impl StartOptions {
             idle_us: microseconds(self.idle),
             wait_us: microseconds(self.wait),
             burst_bytes: self.burst.0,
+            late_ns: self.late.0 as u32,
+            span_part: self.part,
+            marked_part: self.marked_part,
+            pad: [0; 2],
             pace_bytes_per_s: self.pace.map_or(0, |rate| rate.0 / 8),
         }
     }
@@ -183,17 +223,29 @@ impl Watch {
         }
         let injector = Injector::new(&programs)?;
         let keeper = Keeper::new(&programs, &injector)?;
-        let _watched = self.attach(&programs)?;
-        for port in &self.ports {
+        let mut watched = self.attach(&programs)?;
+        for (port, _) in &watched {
             println!("{port}: watched");
         }
-        let holders = keeper.run()?;
+        let holders = keeper.run(&mut || {
+            watched.retain(|(port, watched)| {
+                let gone = watched.is_gone();
+                if gone {
+                    eprintln!("uc: {port} is gone, and is watched no more");
+                }
+                !gone
+            });
+            watched.is_empty()
+        })?;
         self.print(holders, &programs.events()?)?;
+        if watched.is_empty() {
+            bail!("no port is left to watch; start `uc watch` again when they are there");
+        }
         Ok(true)
     }
 
     /// All of the ports, or none.
-    fn attach(&self, programs: &Programs) -> Result<Vec<Watched>> {
+    fn attach(&self, programs: &Programs) -> Result<Vec<(String, Watched)>> {
         let data = match self.data {
             DataName::Client => Data::FromClient,
             DataName::Server => Data::FromServer,
@@ -210,7 +262,8 @@ impl Watch {
         let mut watched = Vec::new();
         for port in crate::ports::distinct(self.ports.clone()) {
             let ifindex = uc_port::interface_index(&port)?;
-            watched.push(programs.watch(ifindex, &settings, via)?);
+            let port_watched = programs.watch(ifindex, &settings, via)?;
+            watched.push((port, port_watched));
         }
         Ok(watched)
     }

@@ -32,7 +32,7 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-const DOCUMENTS: [&str; 13] = [
+const DOCUMENTS: [&str; 17] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/vcc.md",
@@ -44,6 +44,10 @@ const DOCUMENTS: [&str; 13] = [
     "docs/experiments.md",
     "docs/simulator.md",
     "docs/vm.md",
+    "docs/seeing.md",
+    "docs/policy.md",
+    "docs/agent.md",
+    "docs/install.md",
     "docs/theorems.md",
     "docs/results.md",
 ];
@@ -66,6 +70,10 @@ fn every_command_in_the_documents_is_one_that_uc_takes() {
                     parsed.err().unwrap()
                 );
                 count += 1;
+            }
+            // these two name a policy of the reader's own host
+            if command.starts_with("uc check ") || command.starts_with("uc agent ") {
+                continue;
             }
             for file in words.filter(|word| word.ends_with(".toml")) {
                 let experiment = Experiment::load(root().join(file))

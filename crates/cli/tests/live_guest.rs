@@ -89,7 +89,7 @@ fn live_coupled_congestion_controls_come_in_pairs_with_groups_and_priorities() {
     let names = [format!("{name}tcp"), format!("{name}cubic")];
     let uc = |words: &[&str]| sandbox.uc(&lab.wiring.hosts, &[&["guest"], words].concat());
     let long = ["load", "ctrltcp", "--name", "eleven_more"];
-    refusal(uc(&long), &["eleven_morecubic", "15 letters"]);
+    refusal(uc(&long), &["eleven_more", "1 to 10 letters"]);
     refusal(
         uc(&["priority", "2", "--name", &name]),
         &[&name, "uc guest list"],

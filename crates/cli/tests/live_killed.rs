@@ -71,11 +71,10 @@ fn live_an_attach_mends_what_one_that_was_killed_had_pinned_so_far() {
         &["to_guest", "flows"],
     ] {
         success(uc(&["attach", PORT]));
-        for pin in sandbox.pins() {
-            if pin.starts_with("port-") || missing.contains(&pin.as_str()) {
-                sandbox.unpin(&pin);
-            }
-        }
+        let links = sandbox.pins().into_iter();
+        let links = links.filter(|pin| pin.starts_with("port-"));
+        links.for_each(|link| sandbox.unpin(&link));
+        missing.iter().for_each(|pin| sandbox.unpin(pin));
         assert!(!sandbox.pins().is_empty(), "{missing:?}");
         success(uc(&["attach", PORT]));
         assert_eq!(
@@ -161,7 +160,7 @@ fn a_process_that_holds_the_links() {
     let (law, profile) = (uc_experiment::Law::Ecn, uc_experiment::Profile::Linux);
     let parameters = uc_experiment::Parameters::default();
     let policy = uc_cli::live::policy(law, profile, &parameters, consts::ECN_SYNS_ALWAYS as u8);
-    programs.set_policy(ifindex, &policy).unwrap();
+    programs.set_plan(ifindex, &policy.into()).unwrap();
     let _links = programs.attach(ifindex, via).unwrap();
     println!("attached");
     loop {

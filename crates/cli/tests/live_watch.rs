@@ -3,13 +3,13 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use common::bench::{build, complete_checksums, raw_socket, tcp_counter};
+use common::bench::{build, complete_checksums, raw_socket, tcp_counter, wait_until};
 use common::capture::{ACK, Capture, SYN, Segment, segments};
 use common::frames::{frames, ip};
 use common::uc::{refusal, success};
@@ -288,6 +288,44 @@ fn live_a_port_is_watched_once_and_again_when_its_watch_has_ended_or_was_killed(
     first.kill();
     Watcher::start(hosts, &["port0"], &[]).finish();
     Watcher::start(hosts, &["port0"], &["--via", "clsact"]).finish();
+}
+
+#[test]
+fn live_a_watch_ends_with_the_last_of_its_ports_and_says_so() {
+    if !live() {
+        return;
+    }
+    let (_plan, lab) = lab(LONG);
+    let hosts = &lab.wiring.hosts;
+    let ip = |arguments: &str| {
+        let mut command = hosts.command("ip");
+        command.args(arguments.split(' '));
+        success(command);
+    };
+    ip("link add gone0 type veth peer name gone1");
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    success(uc(&["watch", "--make-key", key.to_str().unwrap()]));
+    let mut watch = hosts.command(env!("CARGO_BIN_EXE_uc"));
+    watch.args(["watch", "gone0", "--peer", "10.0.0.0/8", "--key-file"]);
+    let mut watch = watch
+        .arg(&key)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(watch.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "gone0: watched\n");
+    ip("link del gone0");
+    wait_until("the watch's end", || watch.try_wait().unwrap().is_some());
+    let output = watch.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    for part in ["gone0 is gone", "no port is left"] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 /// A guest knows the format, but not the key.

@@ -352,8 +352,9 @@ fn live_a_run_on_a_kernel_without_bpf_names_the_port_and_the_mend() {
     let folder = folder_with(GOOD);
     let mut command = run_in(&folder);
     command.args(["--on", "live"]);
+    let filter = common::uc::without_bpf();
     // SAFETY: two system calls between fork and exec, which allocate nothing.
-    unsafe { command.pre_exec(common::uc::forbid_bpf) };
+    unsafe { command.pre_exec(move || filter.install()) };
     refusal(
         command,
         &["port0", "this kernel can't", "CONFIG_BPF_SYSCALL"],

@@ -29,13 +29,25 @@ fn a_key_that_is_none_or_no_secret_is_refused_with_the_way_to_make_one() {
     assert_eq!(mode & 0o777, 0o600);
     refusal(
         watch(&["--make-key", key.to_str().unwrap()]),
-        &["make", "exists"],
+        &["there already", "--key-file", "another file"],
     );
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     refusal(with_key(&key), &["others may read", "chmod 600"]);
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::write(&key, "secret").unwrap();
     refusal(with_key(&key), &["holds no key", "32 hexadecimal digits"]);
+    std::fs::write(&key, "00".repeat(16)).unwrap();
+    refusal(with_key(&key), &["guesses", "--make-key"]);
+}
+
+#[test]
+fn a_key_is_read_from_a_regular_file_and_nothing_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for path in [pipe.as_path(), folder.path(), Path::new("/dev/zero")] {
+        refusal(with_key(path), &["no regular file", "--make-key"]);
+    }
 }
 
 #[test]
@@ -43,7 +55,14 @@ fn numbers_that_make_no_sense_are_refused_by_name() {
     for (arguments, part) in [
         (&["--peer", "10.0.0/8"][..], "no prefix"),
         (&["--peer", "10.0.0.0/33"], "no prefix"),
+        (&["--peer", "10.0.0.1/8"], "10.0.0.0/8"),
         (&["--span", "51ms"], "--span"),
+        (&["--span", "0s"], "--probes 0"),
+        (&["--span", "999ns"], "--span"),
+        (&["--fresh", "3601s"], "--fresh"),
+        (&["--idle", "99999999s"], "--idle"),
+        (&["--pace", "0bit"], "below 100 kbit/s"),
+        (&["--pace", "99kbit"], "--pace"),
         (&["--wait", "2s"], "--wait"),
         (&["--least", "1"], "--least"),
         (&["--probes", "33"], "--probes"),

@@ -25,12 +25,12 @@ pub type Segments = sys::uc_ccc_segments;
 /// Constants of the interface under their C names without the prefix.
 pub mod consts {
     pub use crate::sys::{
-        UC_CCC_AVOIDANCE as AVOIDANCE, UC_CCC_BURST_SEGMENTS as BURST_SEGMENTS,
-        UC_CCC_BY_RATE as BY_RATE, UC_CCC_BY_WINDOW as BY_WINDOW,
-        UC_CCC_INFINITE_SSTHRESH as INFINITE_SSTHRESH, UC_CCC_LOSS as LOSS,
-        UC_CCC_RECOVERY as RECOVERY, UC_CCC_SILENCE_US as SILENCE_US,
+        UC_CCC_AVOIDANCE as AVOIDANCE, UC_CCC_BACKOFF as BACKOFF,
+        UC_CCC_BURST_SEGMENTS as BURST_SEGMENTS, UC_CCC_BY_RATE as BY_RATE,
+        UC_CCC_BY_WINDOW as BY_WINDOW, UC_CCC_INFINITE_SSTHRESH as INFINITE_SSTHRESH,
+        UC_CCC_LOSS as LOSS, UC_CCC_RECOVERY as RECOVERY, UC_CCC_SILENCE_US as SILENCE_US,
         UC_CCC_SIZE_FLOWS as SIZE_FLOWS, UC_CCC_SIZE_GUESTS as SIZE_GUESTS,
-        UC_CCC_SLOW_START as SLOW_START,
+        UC_CCC_SIZE_LAWS as SIZE_LAWS, UC_CCC_SLOW_START as SLOW_START,
     };
 
     /// A bandwidth–delay product that no group exceeds.

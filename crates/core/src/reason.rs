@@ -12,7 +12,7 @@ pub struct Reason(u32);
 impl Reason {
     /// The segment belongs to a translated flow.
     pub const TRANSLATED: Reason = Reason(sys::UC_TRANSLATED);
-    /// A flow whose handshake was not seen whole.
+    /// A flow that isn't in the table: its handshake was not seen whole, or passed by a rule.
     pub const NO_HANDSHAKE: Reason = Reason(sys::UC_NO_HANDSHAKE);
     /// No policy for this port.
     pub const NO_POLICY: Reason = Reason(sys::UC_NO_POLICY);

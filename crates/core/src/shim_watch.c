@@ -10,13 +10,18 @@ void uc_shim_watch_answered(const struct uc_watch_policy *policy, struct uc_watc
 			    __u32 window_bytes, __u16 mss_bytes, __u64 rtt_ns);
 void uc_shim_watch_echoed(struct uc_watch_path *path);
 __u8 uc_shim_watch_probe(struct uc_watch_flow *flow, __u8 index, __u8 probes, __u8 ecn);
+__u8 uc_shim_watch_is_steady(const struct uc_watch_flow *flow, const struct uc_segment *segment);
+__u8 uc_shim_watch_timed(struct uc_watch_flow *flow, const struct uc_watch_policy *policy, __u8 ecn,
+			 __u32 sent_ns, __u64 now_ns);
+void uc_shim_watch_settle(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
+			  __s32 bytes);
 void uc_shim_watch_to_guest(struct uc_watch_flow *flow, const struct uc_segment *segment);
 void uc_shim_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
 			      struct uc_watch_path *path, const struct uc_watch_bucket *bucket,
 			      const struct uc_segment *segment, __u64 now_ns, __u32 random,
 			      struct uc_watch_answer *answer);
 void uc_shim_watch_heard(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
-			 __u32 bytes, __u64 now_ns);
+			 __u32 bytes, __u8 steady, __u64 now_ns);
 __u64 uc_shim_watch_wait_ns(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
 			    __u32 grant_bytes, __u64 now_ns);
 
@@ -72,7 +77,24 @@ __u64 uc_shim_watch_wait_ns(struct uc_watch_bucket *bucket, const struct uc_watc
 }
 
 void uc_shim_watch_heard(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
-			 __u32 bytes, __u64 now_ns)
+			 __u32 bytes, __u8 steady, __u64 now_ns)
 {
-	uc_watch_heard(bucket, policy, bytes, now_ns);
+	uc_watch_heard(bucket, policy, bytes, steady, now_ns);
+}
+
+__u8 uc_shim_watch_is_steady(const struct uc_watch_flow *flow, const struct uc_segment *segment)
+{
+	return uc_watch_is_steady(flow, segment);
+}
+
+void uc_shim_watch_settle(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
+			  __s32 bytes)
+{
+	uc_watch_settle(bucket, policy, bytes);
+}
+
+__u8 uc_shim_watch_timed(struct uc_watch_flow *flow, const struct uc_watch_policy *policy, __u8 ecn,
+			 __u32 sent_ns, __u64 now_ns)
+{
+	return uc_watch_timed(flow, policy, ecn, sent_ns, now_ns);
 }

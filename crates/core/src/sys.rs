@@ -1,4 +1,4 @@
-//! bindgen's output for `shim.c`, `shim_coupling.c`, `shim_watch.c` and `shim_steal.c`.
+//! bindgen's output for `shim.c` and the others of that name.
 #![allow(
     missing_docs,
     non_camel_case_types,

@@ -36,8 +36,12 @@ impl StartPolicy {
             span_us: 16,
             fresh_us: 100_000,
             idle_us: 1_000_000,
-            wait_us: 500_000,
+            wait_us: 800_000,
             burst_bytes: 32 * 1_514,
+            late_ns: 0,
+            span_part: 32,
+            marked_part: 4,
+            pad: [0; 2],
             pace_bytes_per_s: 0,
         }
     }
@@ -90,10 +94,23 @@ impl Start {
         unsafe { sys::uc_shim_watch_probe(self, index, probes, ecn) != 0 }
     }
 
+    /// By which codepoint to count a probe that left at `sent_ns`, by any clock that the flow's
+    /// probes share. To be asked before [`Start::probe`].
+    pub fn timed(&mut self, policy: &StartPolicy, ecn: u8, sent_ns: u32, now_ns: u64) -> u8 {
+        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        unsafe { sys::uc_shim_watch_timed(self, policy, ecn, sent_ns, now_ns) }
+    }
+
     /// A segment on its way to the receiving guest, with the codepoint that the network left on it.
     pub fn arrives(&mut self, segment: &Segment) {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_to_guest(self, segment) }
+    }
+
+    /// Whether that segment is behind the flow's first window: its link hears of it as steady.
+    pub fn is_steady(&self, segment: &Segment) -> bool {
+        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        unsafe { sys::uc_shim_watch_is_steady(self, segment) != 0 }
     }
 
     /// A segment of the receiving guest: its window, and whether it gives the first one.
@@ -124,10 +141,16 @@ impl Start {
 }
 
 impl Bucket {
-    /// `bytes` have come to the link's host, of whatever flow.
-    pub fn heard(&mut self, policy: &StartPolicy, bytes: u32, now_ns: u64) {
+    /// `bytes` have come to the link's host, of whatever flow; `steady`: of one past its start.
+    pub fn heard(&mut self, policy: &StartPolicy, bytes: u32, steady: bool, now_ns: u64) {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
-        unsafe { sys::uc_shim_watch_heard(self, policy, bytes, now_ns) }
+        unsafe { sys::uc_shim_watch_heard(self, policy, bytes, steady.into(), now_ns) }
+    }
+
+    /// So many bytes more came by a first window than its turn was for, or less.
+    pub fn settle(&mut self, policy: &StartPolicy, bytes: i32) {
+        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        unsafe { sys::uc_shim_watch_settle(self, policy, bytes) }
     }
 
     /// How long the packet waits that gives a first window of `grant_bytes`.

@@ -116,7 +116,7 @@ fn a_timeout_that_one_ack_repairs_is_reported_all_the_same_and_once() {
         guest.retransmit();
         guest.ack(1);
         let (report, _) = tell(&mut guest, None);
-        assert_eq!(u32::from(report.state), ccc::LOSS);
+        assert_eq!(u32::from(report.state), ccc::BACKOFF);
         // sent an RTO before it was sent again
         assert!(report.lost_age_us >= 200_000, "{report:?}");
         guest.send(2);

@@ -329,20 +329,52 @@ fn each_law_s_own_cut_is_the_group_s_but_a_floor_is_no_opinion() {
         let found = f64::from(home.group.window_bytes()) / f64::from(1000 * MSS);
         assert!((found - left).abs() < 0.001, "{found}, not {left}");
     }
-    // a flow at two segments can't halve; the group can
+}
+
+/// Sixty flows of two segments each.
+fn sixty() -> Home {
     let mut home = Home::open(GroupPolicy::default(), WINDOW_BYTES);
     for id in 1..60 {
         home.join(0, id, 1, 10 * MSS, consts::INFINITE_SSTHRESH);
     }
     home.round();
-    home.update(
-        5,
-        &Report {
-            ssthresh_bytes: 2 * MSS,
-            state: consts::RECOVERY as u8,
-            ..report(2 * MSS)
-        },
+    home
+}
+
+#[test]
+fn a_flow_of_two_segments_cuts_no_further_by_a_mark_but_by_a_timeout() {
+    let mut home = sixty();
+    let marked = Report {
+        ssthresh_bytes: 2 * MSS,
+        state: consts::RECOVERY as u8,
+        ..report(2 * MSS)
+    };
+    home.update(5, &marked);
+    assert_eq!(home.group.window_bytes(), WINDOW_BYTES);
+    assert!(
+        home.group.cut_ns == home.now_ns,
+        "it was an event all the same"
     );
+    home.now_ns += 2 * ROUND_NS;
+    home.time_out(7);
+    assert_eq!(home.group.window_bytes(), WINDOW_BYTES / 2);
+}
+
+#[test]
+fn a_flow_of_three_segments_cuts_to_two_and_a_larger_one_among_small_ones_to_a_half() {
+    let mut home = Home::open(GroupPolicy::default(), WINDOW_BYTES);
+    for id in 1..40 {
+        home.join(0, id, 1, 10 * MSS, consts::INFINITE_SSTHRESH);
+    }
+    home.round();
+    home.lose(5);
+    let two_thirds = WINDOW_BYTES / 3 * 2;
+    let window = home.group.window_bytes();
+    assert!((two_thirds..two_thirds + MSS).contains(&window), "{window}");
+    let mut home = sixty();
+    home.join(1, 60, 1, 10 * MSS, consts::INFINITE_SSTHRESH);
+    home.round();
+    home.lose(60);
     assert_eq!(home.group.window_bytes(), WINDOW_BYTES / 2);
 }
 

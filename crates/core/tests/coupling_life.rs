@@ -186,6 +186,45 @@ fn a_timeout_of_one_flow_halves_the_group_and_one_of_all_begins_again() {
 }
 
 #[test]
+fn a_flow_whose_timer_fires_again_and_again_makes_those_who_send_give_way() {
+    let mut home = pair(GroupPolicy::default());
+    home.time_out(0);
+    assert_eq!(home.group.window_bytes(), WINDOW_BYTES / 2);
+    for halvings in 2..6 {
+        // the other has its windows acknowledged meanwhile, and loses nothing
+        for _ in 0..2 {
+            home.now_ns += ROUND_NS;
+            home.hold(1);
+        }
+        let answer = home.time_out_again(0);
+        assert_eq!(u32::from(answer.state), consts::LOSS);
+        assert_eq!(answer.cwnd_bytes, MSS);
+        assert_eq!(home.group.window_bytes(), WINDOW_BYTES >> halvings);
+        // of what was sent before that cut, another timer tells nothing new
+        home.now_ns += ROUND_NS / 2;
+        home.time_out_again(0);
+        assert_eq!(home.group.window_bytes(), WINDOW_BYTES >> halvings);
+    }
+}
+
+#[test]
+fn a_lone_flow_whose_timer_fires_again_holds_its_ssthresh_and_is_counted() {
+    let mut home = Home::open(GroupPolicy::default(), WINDOW_BYTES);
+    home.round();
+    home.time_out(0);
+    let cuts = home.group.cuts;
+    for more in 1..4 {
+        home.now_ns += 3_000_000_000;
+        let answer = home.time_out_again(0);
+        assert_eq!(
+            (answer.cwnd_bytes, answer.ssthresh_bytes),
+            (MSS, WINDOW_BYTES / 2)
+        );
+        assert_eq!(home.group.cuts, cuts + more);
+    }
+}
+
+#[test]
 fn a_lone_flow_s_timeout_after_a_silence_is_a_plain_tcp_s() {
     let mut home = Home::open(GroupPolicy::default(), WINDOW_BYTES);
     home.round();

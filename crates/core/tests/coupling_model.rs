@@ -46,7 +46,13 @@ enum Step {
     Stay {
         grown_q8: u8,
     },
-    TimeOut,
+    /// Another mark, before the last cut is over.
+    Again {
+        left_q8: u8,
+    },
+    TimeOut {
+        again: bool,
+    },
     Weigh {
         weight: u8,
     },
@@ -63,7 +69,8 @@ fn steps() -> impl Strategy<Value = (u64, u32, Step)> {
         2 => (100u8.., prop_oneof![Just(0), 0u32..100_000])
             .prop_map(|(left_q8, age_us)| Step::Lose { left_q8, age_us }),
         3 => any::<u8>().prop_map(|grown_q8| Step::Stay { grown_q8 }),
-        1 => Just(Step::TimeOut),
+        2 => (100u8..).prop_map(|left_q8| Step::Again { left_q8 }),
+        2 => any::<bool>().prop_map(|again| Step::TimeOut { again }),
         1 => any::<u8>().prop_map(|weight| Step::Weigh { weight }),
     ];
     let pause_us = prop_oneof![20 => 0u64..20_000, 1 => 0u64..500_000];
@@ -89,6 +96,8 @@ fn policies() -> impl Strategy<Value = GroupPolicy> {
         of(consts::BY_WINDOW, consts::SIZE_GUESTS),
         of(consts::BY_RATE, consts::SIZE_FLOWS),
         of(consts::BY_RATE, consts::SIZE_GUESTS),
+        of(consts::BY_WINDOW, consts::SIZE_LAWS),
+        of(consts::BY_RATE, consts::SIZE_LAWS),
     ]
 }
 
@@ -139,12 +148,17 @@ fn said(home: &Home, id: u32, step: &Step) -> Report {
             said.ssthresh_bytes = part(said.cwnd_bytes, left_q8);
             said.lost_age_us = age_us;
         }
+        Step::Again { left_q8 } => {
+            said.state = consts::RECOVERY as u8;
+            said.ssthresh_bytes = part(said.cwnd_bytes, left_q8);
+            said.again = 1;
+        }
         Step::Stay { grown_q8 } => {
             said.state = answer.state;
             said.cwnd_bytes += part(mss, grown_q8);
         }
-        Step::TimeOut => {
-            said.state = consts::LOSS as u8;
+        Step::TimeOut { again } => {
+            said.state = if again { consts::BACKOFF } else { consts::LOSS } as u8;
             said.ssthresh_bytes = said.cwnd_bytes / 2;
             said.cwnd_bytes = mss;
             said.flight_bytes = 0;

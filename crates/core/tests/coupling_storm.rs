@@ -137,6 +137,8 @@ fn reports() -> impl Strategy<Value = Report> {
             mss_bytes,
             state: if sane { state % 4 } else { state },
             limited,
+            again: limited & 1,
+            ..Report::default()
         },
     )
 }

@@ -12,7 +12,7 @@ use uc_core::{Policy, Reason};
 
 #[test]
 fn random_segments_under_random_policies_never_trap() {
-    let policies = (0u8..6, 0u8..3, any::<[u8; 10]>(), any::<[u32; 2]>());
+    let policies = (0u8..6, 0u8..3, any::<[u8; 11]>(), any::<[u32; 2]>());
     let strategy = (policies, vec((segments(), any::<u64>()), 0..120));
     for_all(
         4000,
@@ -29,8 +29,9 @@ fn random_segments_under_random_policies_never_trap() {
                 guest_ecn,
                 guard,
                 observe,
+                share,
             ] = rest;
-            let mut home = Home::new(Policy {
+            let policy = Policy {
                 law,
                 profile,
                 ecn_syns,
@@ -45,7 +46,8 @@ fn random_segments_under_random_policies_never_trap() {
                 observe,
                 target_us: words[0],
                 target_range_us: words[1],
-            });
+            };
+            let mut home = Home::sharing(policy, share);
             for (segment, now_ns) in segments {
                 let passed = home.pass(&segment, now_ns);
                 prop_assert!(Reason::all().any(|reason| reason == passed.reason));

@@ -14,7 +14,7 @@ const STEPS: usize = 60;
 type Checked = Result<(), TestCaseError>;
 
 fn play(plan: &Plan) -> Vec<Event> {
-    let mut home = Home::new(plan.setup.policy());
+    let mut home = Home::sharing(plan.setup.policy(), plan.setup.share);
     walk(plan, &mut |segment, now_ns| home.pass(segment, now_ns))
 }
 

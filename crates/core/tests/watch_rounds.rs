@@ -11,11 +11,11 @@ use proptest::{prop_assert, prop_assert_eq};
 use seeded::for_all;
 use uc_core::Segment;
 use uc_core::watch::{Bucket, Path, Start, StartPolicy, consts};
-use watch::{BEGIN, Home, MSS};
+use watch::{BEGIN, Home, MSS, paper};
 
 #[test]
 fn a_start_without_a_mark_is_over_with_the_first_ack_of_data() {
-    let mut home = Home::new(StartPolicy::usual());
+    let mut home = Home::new(paper());
     home.probes(&Vec::from_iter((0..10).map(|index| (index, false))));
     assert_eq!(u32::from(home.handshake(65_535, 0).window), 10 * MSS);
     assert_eq!(u32::from(home.ack(0, 60_000)), 10 * MSS, "no data yet");
@@ -26,7 +26,7 @@ fn a_start_without_a_mark_is_over_with_the_first_ack_of_data() {
 
 #[test]
 fn the_second_half_comes_with_the_first_ack_and_a_round_without_marks_is_the_last() {
-    let mut home = Home::new(StartPolicy::usual());
+    let mut home = Home::new(paper());
     home.probes(&Vec::from_iter((0..10).map(|index| (index, index < 4))));
     // Six unmarked and two; two more behind them.
     assert_eq!(u32::from(home.handshake(65_535, 0).window), 8 * MSS);
@@ -45,7 +45,7 @@ fn the_second_half_comes_with_the_first_ack_and_a_round_without_marks_is_the_las
 
 #[test]
 fn a_duplicate_ack_keeps_the_window_of_the_one_before_it() {
-    let mut home = Home::new(StartPolicy::usual());
+    let mut home = Home::new(paper());
     home.handshake(65_535, 3);
     home.data(0, true);
     let window = home.ack(1, 8_000);
@@ -60,10 +60,7 @@ fn a_duplicate_ack_keeps_the_window_of_the_one_before_it() {
 #[test]
 fn a_start_that_only_sees_marks_ends_after_its_rounds() {
     for rounds in [1u8, 2, 8, 255] {
-        let mut home = Home::new(StartPolicy {
-            rounds,
-            ..StartPolicy::usual()
-        });
+        let mut home = Home::new(StartPolicy { rounds, ..paper() });
         let mut given = u32::from(home.handshake(65_535, 0).window) / MSS;
         let mut begun = 0u32;
         for _ in 0..20 * u32::from(rounds) {
@@ -159,7 +156,7 @@ fn windows_are_those_of_the_model() {
         2_000,
         &strategy,
         |(marked, random, wscale, window, data)| {
-            let mut home = Home::new(StartPolicy::usual());
+            let mut home = Home::new(paper());
             home.random = random;
             home.probes(&Vec::from_iter(
                 (0..10).map(|index| (index, index < marked)),
@@ -225,6 +222,10 @@ fn whatever_comes_no_window_is_0_or_above_the_receivers_or_behind_what_was_given
             idle_us: times[2],
             wait_us: times[0],
             burst_bytes: times[1],
+            late_ns: times[1],
+            span_part: times[2] as u8,
+            marked_part: times[1] as u8,
+            pad: [0; 2],
             pace_bytes_per_s: u64::from(times[2]),
         };
         let (mut start, mut path, mut bucket) =
@@ -234,8 +235,14 @@ fn whatever_comes_no_window_is_0_or_above_the_receivers_or_behind_what_was_given
             let segment = garbage(words, small);
             now_ns = now_ns.wrapping_add(u64::from(random) * 1_000);
             if segment.direction == 1 {
-                start.probe(small[1] & 31, small[2] & 31, segment.ecn);
-                bucket.heard(&policy, segment.payload_bytes, now_ns);
+                let ecn = start.timed(&policy, segment.ecn, words[0], now_ns);
+                start.probe(small[1] & 31, small[2] & 31, ecn);
+                bucket.heard(
+                    &policy,
+                    segment.payload_bytes,
+                    start.is_steady(&segment),
+                    now_ns,
+                );
                 start.arrives(&segment);
                 continue;
             }
@@ -243,6 +250,7 @@ fn whatever_comes_no_window_is_0_or_above_the_receivers_or_behind_what_was_given
             let answer = start.leaves(&policy, (&mut path, &bucket), &segment, now_ns, random);
             prop_assert!(answer.window <= segment.window);
             prop_assert!(answer.window > 0 || segment.window == 0);
+            bucket.settle(&policy, answer.settle_bytes);
             let wait_ns = bucket.wait_ns(&policy, answer.grant_bytes, now_ns);
             prop_assert!(wait_ns <= u64::from(consts::WAIT_MAX_US) * 1_000);
             let is_ack = segment.flags & 0x16 == 0x10;

@@ -33,9 +33,17 @@ fn probes_leave_one_after_the_other_at_uneven_gaps_within_the_span() {
     });
 }
 
+/// A record with marks stands for a tenth of the time of one without.
+fn marks_fade_sooner() -> StartPolicy {
+    StartPolicy {
+        fresh_us: 100_000,
+        ..StartPolicy::usual()
+    }
+}
+
 #[test]
 fn a_path_is_probed_once_until_its_record_is_old() {
-    let policy = StartPolicy::usual();
+    let policy = marks_fade_sooner();
     let mut path = Path::default();
     assert_eq!(policy.probes(&mut path, NOW_NS), 10);
     // Others that begin at the same time don't probe it again.
@@ -55,12 +63,29 @@ fn a_path_is_probed_once_until_its_record_is_old() {
 #[test]
 fn the_window_of_the_answer_tells_the_sending_host_what_was_counted() {
     let policy = StartPolicy::usual();
-    for (segments, marked) in [(10, 0), (44, 0), (9, 2), (7, 6), (5, 10), (2, 10), (0, 10)] {
+    let of_half = [(10, 0), (44, 0), (9, 2), (7, 6), (5, 10), (2, 10), (0, 10)];
+    let of_quarter = [(10, 0), (44, 0), (7, 4), (4, 8), (2, 10), (0, 10)];
+    let all = of_half
+        .iter()
+        .map(|&(segments, marked)| (2, segments, marked));
+    let all = all.chain(
+        of_quarter
+            .iter()
+            .map(|&(segments, marked)| (4, segments, marked)),
+    );
+    for (marked_part, segments, marked) in all {
+        let policy = StartPolicy {
+            marked_part,
+            ..policy
+        };
         let mut path = Path::default();
         policy.probes(&mut path, NOW_NS);
         // 0 bytes stand for an answer that is no SYN-ACK.
         path.answered(&policy, (segments * 1_448).max(1), 1_460, 70_000);
-        assert_eq!(path.marked, marked, "{segments} segments");
+        assert_eq!(
+            path.marked, marked,
+            "{segments} segments of 1/{marked_part}"
+        );
         assert_eq!(path.rtt_us, 70);
     }
     let mut path = Path::default();
@@ -71,7 +96,7 @@ fn the_window_of_the_answer_tells_the_sending_host_what_was_counted() {
 
 #[test]
 fn an_echo_of_a_mark_ends_a_path_s_time_as_an_idle_one() {
-    let policy = StartPolicy::usual();
+    let policy = marks_fade_sooner();
     let mut path = Path::default();
     policy.probes(&mut path, NOW_NS);
     path.answered(&policy, 14_480, 1_460, 100_000);

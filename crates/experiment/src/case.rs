@@ -8,7 +8,6 @@ use crate::hypervisor::Hypervisor;
 use crate::network::{Queue, Topology};
 use crate::parameters::Parameters;
 use crate::pattern::Pattern;
-use crate::stall::Stall;
 use crate::start_law::{StartLaw, Watch};
 use crate::units::Nanos;
 
@@ -82,9 +81,10 @@ pub struct Guests {
     /// their ports' shadows; none where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coupling: Option<Coupling>,
-    /// How the guests' processors are taken away, all the time; never where absent. Machines only.
+    /// Beside a law that isn't `coupled`: whose sum of windows the flows' weights divide. `weight`
+    /// is a guest's, `priority` a flow's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stall: Option<Stall>,
+    pub share: Option<Coupling>,
     /// How its flows start; as the guests' own TCP and the law beside it have it where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_law: Option<StartLaw>,
@@ -147,6 +147,16 @@ impl Guests {
         u128::from(self.total_flows()) * (u128::from(time_ns / every.0.max(1)) + 1)
     }
 
+    /// Whose window the flows share, whoever divides it.
+    pub fn group(&self) -> Option<&Coupling> {
+        self.share.as_ref().or(self.coupling.as_ref())
+    }
+
+    /// Whether not the guests' own TCP but their ports' shadows are in that group.
+    pub fn is_coupled_by_port(&self) -> bool {
+        self.share.is_some() || (self.coupling.is_some() && self.law == Some(Law::Coupled))
+    }
+
     /// Whether a port is there that keeps a shadow and writes nothing.
     pub fn is_observed(&self) -> bool {
         self.law.is_some() && self.parameters.observe
@@ -164,7 +174,7 @@ fn one() -> u32 {
 }
 
 /// The congestion control that the operator runs under a guest's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Law {
     /// The programs are on the port and leave its flows alone.
@@ -193,7 +203,9 @@ impl Law {
 }
 
 /// How literally a law is emulated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    schemars::JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
     /// RFC 5681 and 6582 to the letter, in bytes.

@@ -1,9 +1,11 @@
-//! Coupled congestion control (ctrlTCP): `coupling = { group = "trunk", weight = 2 }` of a group of
-//! guests, and how a case's coupled groups behave.
+//! Flows that share windows: `coupling = { group = "trunk", weight = 2 }` (ctrlTCP) or `share` of the
+//! same form (vCC) of a group of guests, and how a case's coupled groups behave.
 
 use serde::{Deserialize, Serialize};
 
-/// `coupling` of `[[case.guests]]`: whose window the flows share.
+use crate::units::Bytes;
+
+/// `coupling` and `share` of `[[case.guests]]`: whose window the flows share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coupling {
@@ -39,6 +41,9 @@ pub struct CouplingRules {
     /// 65535 (all of it). Default 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u16>,
+    /// The most that a group's windows make together; 1 GiB where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<Bytes>,
 }
 
 impl CouplingRules {
@@ -49,7 +54,9 @@ impl CouplingRules {
 }
 
 /// What a coupled group divides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    schemars::JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Shares {
     /// The window: of two flows the one with the shorter path has the higher rate.
@@ -60,7 +67,9 @@ pub enum Shares {
 }
 
 /// What a coupled group's size is counted in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    schemars::JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupSize {
     /// Flows.

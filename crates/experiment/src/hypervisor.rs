@@ -25,13 +25,18 @@ pub struct Hypervisor {
     /// length and transfers of one size fall into step.
     pub jitter: Nanos,
     /// The guests' timer interrupt: their timers fire on it, and on nothing else. Default 1ms.
-    pub tick: Nanos,
+    /// Simulator only: a kernel's own is what it was built with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tick: Option<Nanos>,
     /// A packet for a guest that isn't running has it run at once, for so long, and then the one
     /// that it took the core from goes on. Where absent, packets wait for the guest's slice.
+    /// Simulator only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boost: Option<Nanos>,
-    /// Packets that wait for one guest in the driver domain, at most. Default 1000.
-    pub backlog: u32,
+    /// Packets that wait for one guest in the driver domain, at most. Default 1000. Simulator only:
+    /// a machine has the queues of its tap and its card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<u32>,
     /// One long stall: the guests move to another machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub migration: Option<Migration>,
@@ -44,18 +49,50 @@ impl Default for Hypervisor {
             guests: 1,
             slice: Nanos(30_000_000),
             jitter: Nanos(0),
-            tick: Nanos(1_000_000),
+            tick: None,
             boost: None,
-            backlog: 1_000,
+            backlog: None,
             migration: None,
         }
+    }
+}
+
+impl Hypervisor {
+    /// The guests' timer interrupt where it is simulated.
+    pub fn simulated_tick(&self) -> Nanos {
+        self.tick.unwrap_or(Nanos(1_000_000))
+    }
+
+    /// What waits for one guest where it is simulated.
+    pub fn simulated_backlog(&self) -> u32 {
+        self.backlog.unwrap_or(1_000)
+    }
+
+    /// Whether a guest's CPU is ever taken away.
+    pub fn stalls(&self) -> bool {
+        self.vms > 1 || self.migration.is_some()
+    }
+
+    /// On how many cores so many guests are.
+    pub fn cores(&self, guests: u32) -> u32 {
+        guests.div_ceil(self.guests.max(1))
+    }
+
+    /// The keys that are set and that only the simulator obeys.
+    pub(crate) fn simulated_keys(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let keys = [
+            ("tick", self.tick.is_some()),
+            ("boost", self.boost.is_some()),
+            ("backlog", self.backlog.is_some()),
+        ];
+        keys.into_iter().filter(|(_, set)| *set).map(|(key, _)| key)
     }
 }
 
 /// In words: what follows the number of guests.
 impl fmt::Display for Hypervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (vms, slice, tick) = (self.vms, self.slice, self.tick);
+        let (vms, slice) = (self.vms, self.slice);
         match (self.vms, self.guests) {
             (1, _) => write!(f, "on virtual machines with a core each")?,
             (_, 1) => write!(
@@ -69,7 +106,9 @@ impl fmt::Display for Hypervisor {
                 )?;
             }
         }
-        write!(f, ", a tick every {tick}")?;
+        if let Some(tick) = self.tick {
+            write!(f, ", a tick every {tick}")?;
+        }
         if let Some(boost) = self.boost {
             write!(f, ", run for {boost} by a packet")?;
         }

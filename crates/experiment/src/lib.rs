@@ -5,9 +5,10 @@
 //! check one another.
 //!
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
-//! - [`schema`], [`network`], [`stack`], [`case`], [`stall`], [`parameters`], [`coupling`], [`hypervisor`],
+//! - [`schema`], [`network`], [`stack`], [`case`], [`parameters`], [`coupling`], [`hypervisor`],
 //!   [`pattern`], [`start_law`], [`application`], [`sweep`], [`arm`]: the file.
-//! - [`error`]: what can be wrong with a file, with its place and its mend.
+//! - [`error`]: what can be wrong with a file, with its place and its mend; [`wording`]: how it is
+//!   said.
 //! - [`record`], [`histogram`]: what was seen in one run.
 //! - [`measure`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed from
 //!   it, and [`measure_error`]: why one can't be.
@@ -37,14 +38,13 @@ pub mod schema;
 mod selection;
 pub mod series;
 pub mod stack;
-pub mod stall;
 pub mod start_law;
 pub mod statistic;
 pub mod sweep;
 pub mod units;
 mod validate;
 pub mod verdict;
-mod wording;
+pub mod wording;
 
 pub use application::{Application, Sizes};
 pub use arm::Arm;
@@ -66,9 +66,9 @@ pub use record::{
 pub use repetition::Repetition;
 pub use schema::Experiment;
 pub use stack::{Frto, Reduction, Stack};
-pub use stall::Stall;
 pub use start_law::{StartLaw, Watch};
 pub use statistic::Statistic;
 pub use sweep::{Point, Sweep};
 pub use units::{BitsPerSec, Bytes, Nanos};
+pub use validate::Faults;
 pub use verdict::{Evaluation, Step, Unjudged, Verdict, evaluate};

@@ -9,7 +9,7 @@ use crate::units::Nanos;
 pub const TARGET_MIN: Nanos = Nanos(1_000);
 
 /// What an operator can choose about a law; where absent, as the law's RFC has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema, Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
     /// Law `dctcp`: AC/DC's priority, 0 to 1 in steps of 1/128; 1 is plain DCTCP.
@@ -53,7 +53,7 @@ impl Parameters {
 }
 
 /// How a receiver tells of marks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Echo {
     /// DCTCP, or any guest behind a port with law `dctcp`.
@@ -63,7 +63,7 @@ pub enum Echo {
 }
 
 /// What becomes of a guest that negotiates ECN itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GuestEcn {
     /// It is left alone.

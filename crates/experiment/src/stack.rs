@@ -78,7 +78,7 @@ pub struct Stack {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nagle: Option<bool>,
     /// Whether the window begins anew after a timeout's time without sending (RFC 5681 §4.1;
-    /// `tcp_slow_start_after_idle`). Default true. Simulator only.
+    /// `tcp_slow_start_after_idle`). Default true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_after_idle: Option<bool>,
     /// How the window gets to its threshold after a loss or a mark. Default `jump`, as RFC 5681 and
@@ -89,7 +89,8 @@ pub struct Stack {
     /// whatever window it is given. Default false. Simulator only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignores_window: Option<bool>,
-    /// PVTCP, for guests whose CPU is taken away. None where absent. Simulator only.
+    /// PVTCP, for guests whose CPU is taken away: in a machine the module `guest/pvtcp`. None where
+    /// absent. Simulator and machines only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pvtcp: Option<Pvtcp>,
 }
@@ -139,10 +140,8 @@ impl Stack {
             ("limited_transmit", self.limited_transmit.is_some()),
             ("receive_buffer", self.receive_buffer.is_some()),
             ("nagle", self.nagle.is_some()),
-            ("restart_after_idle", self.restart_after_idle.is_some()),
             ("reduction", self.reduction.is_some()),
             ("ignores_window", self.ignores_window.is_some()),
-            ("pvtcp", self.pvtcp.is_some()),
         ];
         let set = keys.into_iter().filter(|(_, set)| *set);
         set.map(|(key, _)| key).collect()

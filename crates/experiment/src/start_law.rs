@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::units::{BitsPerSec, Bytes, Nanos};
 
 /// The law of a flow's first round trips, on both ends' hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StartLaw {
     /// HWatch: probes measure the path first, and the receiving host sets the first windows.
@@ -15,29 +15,36 @@ pub enum StartLaw {
 
 /// What an operator can choose about the start `watch`; where absent, the paper's number where it
 /// has one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema, Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Watch {
     /// Probes before a flow, 0 to 32. Default 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probes: Option<u8>,
+    /// Of probes that were marked this part of segments comes at once, and as much a round later:
+    /// 2 is the paper's half; 2 to 255. Default 4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marked_part: Option<u8>,
     /// No window that it sets is smaller, 2 to 16 segments. Default 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<u8>,
     /// Rounds of data after which a start is over at the latest, 1 to 255. Default 8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u8>,
-    /// All probes of a flow leave within this, and within 1/32 of the path's round-trip time where
-    /// that is known; up to 50ms. Default 16us.
+    /// All probes of a flow leave within this, and within a part of the path's round-trip time
+    /// where that is known; 1us to 50ms. Default 16us.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub span: Option<Nanos>,
+    /// Which part: 2 is the half, as in the paper; 1 to 255. Default 32.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<u8>,
     /// How long after it was measured a path isn't probed again. Default 100ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fresh: Option<Nanos>,
     /// The same, where it was found without a mark. Default 1s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Nanos>,
-    /// The longest that a flow's first window waits for its turn, up to 500ms. Default 500ms.
+    /// The longest that a flow's first window waits for its turn, up to 800ms. Default 800ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Nanos>,
     /// The data of first windows that a receiving host's link takes ahead of their turns. Default
@@ -47,6 +54,10 @@ pub struct Watch {
     /// The rate of turns. Default: that of the link to a receiver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<BitsPerSec>,
+    /// A probe that took so much longer than another of its flow counts as marked, up to 30ms.
+    /// Default 0s: marks alone count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<Nanos>,
     /// Whether probes are only sent and counted, and no window is written. Default false.
     pub observe: bool,
 }

@@ -4,9 +4,11 @@
 //! powers of 1024. A fraction is accepted where it comes to a whole number of the base unit
 //! (`0.25ms`). Printing gives the shortest spelling that parses back to the same number.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -103,6 +105,17 @@ impl Dimension {
         Ok(value)
     }
 
+    /// What a text looks like that is read, but for numbers that are too large.
+    fn schema(&self) -> Schema {
+        let units: Vec<&str> = self.units.iter().map(|(name, _)| *name).collect();
+        json_schema!({
+            "type": "string",
+            "pattern": format!(r"^[0-9]+(\.[0-9]+)?\s*({})\s*$", units.join("|")),
+            "description": format!("a {} with its unit", self.what),
+            "examples": [self.example],
+        })
+    }
+
     fn print(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fits = |&&(_, factor): &&(&str, u64)| value.is_multiple_of(factor) && value != 0;
         match self
@@ -193,6 +206,20 @@ macro_rules! quantity {
             fn from_str(text: &str) -> Result<Self, UnitError> {
                 // The dimension's largest number fits the base type.
                 $dimension.parse(text).map(|value| Self(value as $base))
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                $dimension.schema()
             }
         }
 

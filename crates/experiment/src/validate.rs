@@ -32,6 +32,8 @@ const REPEAT_MAX: u32 = 100_000;
 /// A key's path and what is wrong with it.
 type Fault = (String, String);
 type Check = Result<(), Fault>;
+/// What is wrong with the keys of one table: each key's name, and what is wrong with it.
+pub type Faults = Vec<(&'static str, String)>;
 
 impl Experiment {
     /// Checks that the experiment can be run and judged.
@@ -77,6 +79,20 @@ fn check(experiment: &Experiment) -> Check {
         check_expect(&format!("expect.{i}"), expect, experiment)?;
     }
     Ok(())
+}
+
+fn fault_of(faults: &mut Faults, holds: bool, key: &'static str, message: impl FnOnce() -> String) {
+    if !holds {
+        faults.push((key, message()));
+    }
+}
+
+/// The first of a table's faults.
+fn first(table: &str, faults: Faults) -> Check {
+    match faults.into_iter().next() {
+        Some((key, message)) => fault(format!("{table}.{key}"), message),
+        None => Ok(()),
+    }
 }
 
 /// Everything but the sweep and the expectations: what has to hold at every point.

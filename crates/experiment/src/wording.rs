@@ -1,10 +1,11 @@
 //! Messages of the parsing libraries in the words of this crate, each with a mend.
 
 /// What the libraries call a type, and what people do.
-const TYPES: [(&str, &str); 7] = [
+const TYPES: [(&str, &str); 8] = [
     ("f64", "a number"),
     ("u32", "a whole number"),
-    ("u8", "a whole number"),
+    ("u16", "a whole number up to 65535"),
+    ("u8", "a whole number up to 255"),
     ("a sequence", "a list"),
     ("map", "a table"),
     ("unit variant", "the name alone"),
@@ -12,7 +13,7 @@ const TYPES: [(&str, &str); 7] = [
 ];
 
 /// A serde message in our words, on one line.
-pub(crate) fn tidy(message: &str) -> String {
+pub fn tidy(message: &str) -> String {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     for (theirs, ours) in [
         ("unknown field", "unknown key"),
@@ -39,6 +40,14 @@ pub(crate) fn tidy(message: &str) -> String {
     if message.starts_with("wanted exactly 1 element") {
         return "not one key but several, or none; keep one of them".into();
     }
+    // the name of a table's type is nobody's affair but the library's
+    let message = match message.split_once(", expected struct ") {
+        Some((found, name)) if name != "variant" => format!("{found}, expected map"),
+        _ => message,
+    };
+    if message == "wanted string or table" {
+        return "no name; give one, in quotes".into();
+    }
     TYPES.iter().fold(message, |message, (theirs, ours)| {
         let type_found = format!("invalid type: {theirs}");
         let message = match message.strip_prefix(&type_found) {
@@ -53,7 +62,7 @@ pub(crate) fn tidy(message: &str) -> String {
 }
 
 /// "did you mean `x`?" if one of `known` is near, else the list of them.
-pub(crate) fn suggest(unknown: &str, known: &[&str]) -> String {
+pub fn suggest(unknown: &str, known: &[&str]) -> String {
     let nearest = known
         .iter()
         .map(|word| (distance(unknown, word), word))

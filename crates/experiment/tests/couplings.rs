@@ -4,7 +4,7 @@ mod common;
 
 use common::{GOOD, refusal};
 use uc_experiment::{
-    Coupling, Experiment, FlowRecord, FlowSample, Measure, Repetition, RunRecord, Shares,
+    Arm, Coupling, Experiment, FlowRecord, FlowSample, Measure, Repetition, RunRecord, Shares,
 };
 
 /// What is replaced in the small experiment, by what, and what the refusal says.
@@ -121,6 +121,66 @@ fn live_guests_of_one_group_are_coupled_all_by_their_ports_or_all_by_themselves(
     experiment.validate().expect("makes sense");
 }
 
+#[test]
+fn a_share_divides_the_windows_of_a_law_and_its_group_is_of_one_kind() {
+    let share = "share = { group = \"port\", guest = \"vm\", priority = 3 }";
+    let with = |rest: &str| format!("{rest}\n{share}");
+    let key = "case.0.guests.0";
+    for (to, part) in [
+        (with(""), "share: divides the windows that a law makes"),
+        (
+            with("law = \"pass\""),
+            "share: divides the windows that a law makes",
+        ),
+        (
+            with("law = \"ecn\"\ncoupling = { group = \"a\" }"),
+            "share: these guests are coupled already",
+        ),
+        (
+            with("law = \"ecn\"\nparameters = { observe = true }"),
+            "parameters.observe: gives no windows",
+        ),
+        (
+            with("law = \"ecn\"").replace("= 3", "= 0"),
+            "share.priority: is 0; give 1 to 255",
+        ),
+        (
+            with("law = \"ecn\"\ncount = 2"),
+            "share.guest: names one guest, and these are 2",
+        ),
+    ] {
+        let refusal = refusal(GOOD, "count = 9", &to);
+        assert!(
+            refusal.contains(&format!("{key}.{part}")),
+            "{to}: {refusal}"
+        );
+    }
+    let good = GOOD.replace("count = 9", &with("law = \"dctcp\""));
+    let experiment = Experiment::from_str("t", &good).expect("reads");
+    experiment.validate().expect("makes sense");
+    let guests = &experiment.case("mixed").expect("the case").guests[0];
+    assert!(guests.is_coupled_by_port());
+    assert_eq!(guests.group().expect("a group").priority, 3);
+    for (keys, part) in [
+        ("coupling = { total = \"0B\" }", "coupling.total: is 0"),
+        (
+            "coupling = { aggressiveness = 0.5 }",
+            "coupling.aggressiveness: says nothing of share",
+        ),
+    ] {
+        let refusal = refusal(
+            &good,
+            "name = \"mixed\"",
+            &format!("name = \"mixed\"\n{keys}"),
+        );
+        assert!(refusal.contains(part), "{refusal}");
+    }
+    let second = "name = \"legacy\"\ncoupling = { group = \"port\" }";
+    let mixed = refusal(&good, "name = \"legacy\"", second);
+    let part = "case.0.guests.1.coupling.group: `port` is a group of coupling and one of share";
+    assert!(mixed.contains(part), "{mixed}");
+}
+
 const TWO: &str = r#"
 name = "t"
 title = "t"
@@ -157,6 +217,29 @@ fn what_is_left_out_is_one_and_the_window() {
         priority: 1,
     };
     assert_eq!(case.guests[1].coupling, Some(expected));
+}
+
+#[test]
+fn machines_couple_their_own_flows_by_weights_and_the_usual_rules_alone() {
+    let usual = TWO.replace("coupling = { shares = \"rate\" }\n", "");
+    let suits = |text: &str| {
+        let experiment = Experiment::from_str("t", text).expect("reads");
+        experiment
+            .suits(Arm::Vm)
+            .map_err(|refusal| refusal.to_string())
+    };
+    suits(&usual).expect("weights are the host's");
+    let refusal = suits(TWO).unwrap_err();
+    assert!(refusal.contains("case.0.coupling"), "{refusal}");
+    let preferred = usual.replacen("weight = 2", "weight = 2, priority = 2", 1);
+    let refusal = suits(&preferred).unwrap_err();
+    assert!(refusal.contains("guests.1.coupling.priority"), "{refusal}");
+    // a port's are this kernel's, and know priorities
+    let ports = preferred.replace(
+        "stack = \"s\", coupling",
+        "stack = \"s\", law = \"coupled\", coupling",
+    );
+    suits(&ports).expect("by the ports");
 }
 
 /// A flow of an even rate.

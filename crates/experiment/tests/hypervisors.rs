@@ -4,12 +4,12 @@ mod common;
 
 use common::{GOOD, refusal};
 use uc_experiment::{
-    Experiment, FlowRecord, FlowSample, Hypervisor, Measure, MeasureError, Nanos, Pvtcp,
+    Arm, Experiment, FlowRecord, FlowSample, Hypervisor, Measure, MeasureError, Nanos, Pvtcp,
     Repetition, RttFilter, RunRecord, Stalls,
 };
 
 /// What replaces the count of guests in the small experiment, and what the refusal says.
-const SENSELESS: [(&str, &str); 11] = [
+const SENSELESS: [(&str, &str); 12] = [
     ("{ vms = 0 }", "hypervisor.vms: is 0; give 1 to 64"),
     ("{ vms = 65 }", "hypervisor.vms: is 65; give 1 to 64"),
     (
@@ -19,6 +19,10 @@ const SENSELESS: [(&str, &str); 11] = [
     ("{ guests = 0 }", "hypervisor.guests: is 0 of 1"),
     ("{ slice = \"1us\" }", "hypervisor.slice: is too short"),
     ("{ tick = \"0s\" }", "hypervisor.tick: is too short"),
+    (
+        "{ tick = \"100s\" }",
+        "hypervisor.tick: 100s is longer than 1s",
+    ),
     ("{ boost = \"1ns\" }", "hypervisor.boost: is too short"),
     ("{ backlog = 0 }", "hypervisor.backlog: is 0"),
     (
@@ -63,23 +67,87 @@ fn hypervisors_that_cannot_be_are_refused_with_the_mend() {
 }
 
 #[test]
-fn hypervisors_and_pvtcp_are_the_simulators() {
+fn ticks_and_turns_of_a_run_have_a_limit() {
+    let many = "count = 900\nhypervisor = { tick = \"10us\" }";
+    let refusal = refusal(GOOD, "count = 9", many);
+    let part = "case.0.guests.0.hypervisor.tick: makes 900000000 ticks and turns";
+    assert!(refusal.contains(part), "{refusal}");
+    assert!(refusal.contains("100000000 are the most"), "{refusal}");
+    let turns = "count = 900\nhypervisor = { vms = 2, slice = \"10us\" }";
+    let refusal = self::refusal(GOOD, "count = 9", turns);
+    assert!(refusal.contains("a longer tick or slice"), "{refusal}");
+    // The same guests at the default of 1 ms are no trouble, nor is a core that nobody shares.
+    read("count = 900\nhypervisor = { slice = \"10us\" }");
+}
+
+#[test]
+fn pvtcp_where_nobody_takes_the_cpu_away_is_refused_with_the_mend() {
+    let text = GOOD.replacen("[stack.ecn]", "[stack.ecn]\npvtcp = {}", 1);
+    let told = refusal(&text, "count = 9", "count = 8");
+    let part = "case.0.guests.0.hypervisor: [stack.ecn] has pvtcp, and nobody takes";
+    assert!(told.contains(part), "{told}");
+    assert!(told.contains("hypervisor = { vms = 3 }"), "{told}");
+    let receivers = "[stack.server]\npvtcp = {}\n[stack.legacy]";
+    let told = refusal(GOOD, "[stack.legacy]", receivers);
+    let part = "case.0.receiver_hypervisor: [stack.server] has pvtcp";
+    assert!(told.contains(part), "{told}");
+    let text = text.replacen("count = 9", "hypervisor = {}", 1);
+    let control = Experiment::from_str("t", &text).expect("reads");
+    control.validate().expect("a control that is never stalled");
+}
+
+#[test]
+fn machines_share_cores_too_but_their_ticks_and_queues_are_their_own() {
+    let suits = |table: &str, arm: Arm| {
+        let text = GOOD.replacen("count = 9", &format!("hypervisor = {table}"), 1);
+        let text = text.replacen("[stack.ecn]", "[stack.ecn]\npvtcp = {}", 1);
+        let experiment = Experiment::from_str("t", &text).expect("reads");
+        experiment.validate().expect("makes sense");
+        experiment.suits(arm).map_err(|error| error.to_string())
+    };
+    let moves = "migration = { at = \"1s\", downtime = \"2s\" }";
+    let shared = format!("{{ vms = 3, guests = 3, slice = \"20ms\", jitter = \"2ms\", {moves} }}");
+    suits(&shared, Arm::Vm).expect("suits machines");
+    suits(&shared, Arm::Sim).expect("suits the simulator");
+    for (table, key) in [
+        ("{ tick = \"1ms\" }", "tick: tick is"),
+        ("{ boost = \"50us\" }", "boost: boost is"),
+        ("{ backlog = 9 }", "backlog: backlog is"),
+        (
+            "{ vms = 3, slice = \"20us\" }",
+            "slice: a slice that is not between 1ms and 1s is",
+        ),
+    ] {
+        let told = suits(table, Arm::Vm).expect_err("for the simulator");
+        let part = format!("hypervisor.{key} for sim only; run it with --on sim");
+        assert!(told.contains(&part), "{told}");
+        suits(table, Arm::Sim).expect("suits the simulator");
+    }
+    let told = suits("{ vms = 3 }", Arm::Live).expect_err("for others");
+    assert!(
+        told.contains("pvtcp is for sim and vm only; run it with --on sim|vm"),
+        "{told}"
+    );
+}
+
+#[test]
+fn guests_hypervisors_and_pvtcp_are_not_for_the_live_arm() {
     let live = GOOD.replace("duration", "arms = [\"live\"]\nduration");
     for (from, to, part) in [
         (
             "count = 9",
             "hypervisor = {}",
-            "case.0.guests.0.hypervisor: hypervisor is for sim only",
+            "case.0.guests.0.hypervisor: hypervisor is for sim and vm only",
         ),
         (
             "name = \"mixed\"",
-            "name = \"mixed\"\nreceiver_hypervisor = {}",
-            "case.0.receiver_hypervisor: receiver_hypervisor is for sim only",
+            "name = \"mixed\"\nreceiver_hypervisor = { vms = 2, boost = \"1ms\" }",
+            "case.0.receiver_hypervisor.boost: boost is for sim only",
         ),
         (
-            "sack = false",
-            "pvtcp = {}",
-            "stack.legacy.pvtcp: pvtcp is for sim only",
+            "[stack.legacy]",
+            "[stack.none]\npvtcp = {}\n[stack.legacy]",
+            "stack.none.pvtcp: pvtcp is for sim and vm only",
         ),
     ] {
         let refusal = refusal(&live, from, to);
@@ -102,11 +170,13 @@ fn what_is_left_out_is_xens_slice_and_a_core_of_ones_own() {
         guests: 1,
         slice: Nanos(30_000_000),
         jitter: Nanos(0),
-        tick: Nanos(1_000_000),
+        tick: None,
         boost: None,
-        backlog: 1_000,
+        backlog: None,
         migration: None,
     };
+    assert_eq!(expected.simulated_tick(), Nanos(1_000_000));
+    assert_eq!(expected.simulated_backlog(), 1_000);
     let guests = &experiment.cases[0].guests;
     assert_eq!(guests[0].hypervisor, Some(expected));
     assert_eq!(guests[1].hypervisor, None);
@@ -120,18 +190,15 @@ fn what_is_left_out_is_xens_slice_and_a_core_of_ones_own() {
 #[test]
 fn the_words_for_people_say_who_shares_what() {
     for (table, words) in [
+        ("{}", "on virtual machines with a core each"),
         (
-            "{}",
-            "on virtual machines with a core each, a tick every 1ms",
-        ),
-        (
-            "{ vms = 3, boost = \"50us\" }",
+            "{ vms = 3, tick = \"1ms\", boost = \"50us\" }",
             "each one of 3 virtual machines on a core, 30ms in turn, a tick every 1ms, run for \
              50us by a packet",
         ),
         (
             "{ vms = 3, guests = 3, migration = { at = \"1s\", downtime = \"2s\" } }",
-            "3 of 3 virtual machines on a core, 30ms in turn, a tick every 1ms, moved at 1s for 2s",
+            "3 of 3 virtual machines on a core, 30ms in turn, moved at 1s for 2s",
         ),
     ] {
         let experiment = read(&format!("hypervisor = {table}"));

@@ -186,14 +186,14 @@ const SIMULATED: [(&str, &str, &str); 35] = [
     (
         "queue = { kind",
         "offload = true\nqueue = { kind",
-        "t.toml:11:11: network.offload: segmentation offload is for live only; leave it out, or \
-             take sim off `arms`",
+        "t.toml:11:11: network.offload: segmentation offload is for live and vm only; leave it \
+             out, or take sim off `arms`",
     ),
     (
         "congestion_control = \"dctcp\"",
         "congestion_control = \"bbr\"",
         "t.toml:14:22: stack.dc.congestion_control: `bbr` (sim has reno, cubic, dctcp, \
-             highspeed, vegas, illinois, reno_by_acks) is for live only; leave it out, or take sim off `arms`",
+             highspeed, vegas, illinois, reno_by_acks) is for live and vm only; leave it out, or take sim off `arms`",
     ),
     (
         "count = 4",

@@ -52,13 +52,41 @@ fn senseless_starts_are_refused_by_the_key_that_is_wrong() {
         (watch("rounds = 0"), "at least one round"),
         (watch("span = \"51ms\""), "more than 50ms"),
         (watch("span = \"10ns\""), "below 1us"),
-        (watch("wait = \"501ms\""), "more than 500ms"),
+        (watch("wait = \"801ms\""), "more than 800ms"),
         (watch("idle = \"3601s\""), "more than"),
+        (watch("late = \"31ms\""), "more than"),
+        (watch("marked_part = 1"), "more than the half"),
+        (watch("part = 0"), "half of a round trip"),
         (watch("pace = \"10kbit\""), "below 100 kbit/s"),
         ("start_law = \"hurry\"".into(), "watch"),
     ] {
         let error = with(&group).expect_err(&group).to_string();
         assert!(error.contains(words), "{group}: {error}");
+    }
+}
+
+#[test]
+fn groups_of_one_receiver_have_one_policy_and_a_rate_that_lets_something_start() {
+    let second = |watch: &str| {
+        format!(
+            "stack = \"ecn\"\nstart_law = \"watch\"\nwatch = {{ probes = 4 }}\n\
+             [[case.guests]]\nname = \"other\"\ncount = 1\nstack = \"ecn\"\nstart_law = \"watch\"\n{watch}\n[[case.guests]]\n\
+             name = \"rest\"\ncount = 1"
+        )
+    };
+    let error = with(&second("")).expect_err("two policies").to_string();
+    assert!(error.contains("one host receives"), "{error}");
+    with(&second("watch = { probes = 4 }")).unwrap_or_else(|error| panic!("{error}"));
+    for (watch, is_good) in [("", false), ("watch = { pace = \"100kbit\" }", true)] {
+        let group = format!("start_law = \"watch\"\n{watch}");
+        let mut experiment = with(&group).expect("makes sense");
+        experiment
+            .apply_set("network.rate=64kbit")
+            .unwrap_or_else(|error| panic!("{error}"));
+        let checked = experiment.validate().map_err(|error| error.to_string());
+        assert_eq!(checked.is_ok(), is_good, "{watch}: {checked:?}");
+        let named = |error: String| error.contains("watch.pace");
+        assert!(checked.err().is_none_or(named), "{watch}");
     }
 }
 

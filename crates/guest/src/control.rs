@@ -44,7 +44,7 @@ impl Control {
     ) -> Result<Self, GuestError> {
         let named = || all.iter().filter_map(|ops| Some((ops.ops, ops.name?)));
         named().try_for_each(|(_, name)| check_name(name))?;
-        libbpf_rs::set_print(Some((PrintLevel::Warn, quiet)));
+        quieten();
         let mut object = load(bytes, all)?;
         prepare(&object)?;
         let registered = named().map(|(ops, name)| {
@@ -70,7 +70,7 @@ pub(crate) fn map_of(object: &Object, name: &str) -> Result<MapHandle, GuestErro
         .map_err(|error| GuestError::from_libbpf(format!("use the map '{name}'"), &error))
 }
 
-fn missing(what: &str) -> GuestError {
+pub(crate) fn missing(what: &str) -> GuestError {
     GuestError::Kernel {
         action: format!("find '{what}' in the object"),
         source: std::io::Error::other("it has none"),
@@ -120,16 +120,27 @@ fn attach(object: &mut Object, ops: &str, name: &str) -> Result<Link, GuestError
 
 /// The kernel's own rule for names that come from BPF.
 pub(crate) fn check_name(name: &str) -> Result<(), GuestError> {
-    let fits = (1..NAME_BYTES).contains(&name.len());
+    check_beginning(name, "")
+}
+
+/// The same for what a name begins with, where that is what the user gives.
+pub(crate) fn check_beginning(name: &str, ending: &str) -> Result<(), GuestError> {
+    let most = NAME_BYTES - 1 - ending.len();
+    let fits = (1..=most).contains(&name.len());
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
     if fits && name.bytes().all(legal) {
         Ok(())
     } else {
-        Err(GuestError::BadName { name: name.into() })
+        let name = name.into();
+        Err(GuestError::BadName { name, most })
     }
 }
 
 /// Keeps libbpf's own messages off standard error: they repeat the error that is returned.
+pub(crate) fn quieten() {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, quiet)));
+}
+
 fn quiet(_level: PrintLevel, _message: String) {}
 
 #[cfg(test)]
@@ -156,5 +167,8 @@ mod tests {
         for name in ["a", "uc_dctcp.1", "fifteen_letters"] {
             assert!(check_name(name).is_ok(), "{name}");
         }
+        assert!(check_beginning("ten_letter", "cubic").is_ok());
+        let refusal = check_beginning("ten_letters", "cubic").unwrap_err();
+        assert!(refusal.to_string().contains("1 to 10 letters"), "{refusal}");
     }
 }

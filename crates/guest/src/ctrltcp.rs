@@ -93,6 +93,9 @@ impl Ctrltcp {
     /// The beginning of both names, under which `uc guest load` registers them.
     pub const NAME: &str = "uc_ctrl";
 
+    /// What a name is followed by: the longer one says how long it may be.
+    pub(crate) const LONGEST_ENDING: &str = "cubic";
+
     /// The names of both congestion controls of one that is called so: over Reno, over CUBIC.
     pub fn names_of(name: &str) -> [String; 2] {
         [format!("{name}tcp"), format!("{name}cubic")]

@@ -36,16 +36,33 @@ pub enum GuestError {
         name: String,
     },
     /// A name that the kernel would not take.
-    #[error("'{name}' can't name a congestion control: 1 to 15 letters, digits, '_' and '.'")]
+    #[error("'{name}' can't name a congestion control: 1 to {most} letters, digits, '_' and '.'")]
     BadName {
         /// The name.
         name: String,
+        /// How long one may be; less than the kernel's where an ending follows.
+        most: usize,
     },
     /// bpffs is not mounted where pins go.
     #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf")]
     NoBpffs {
         /// Where it was looked for.
         path: PathBuf,
+    },
+    /// No unified hierarchy of control groups.
+    #[error(
+        "no unified hierarchy of control groups at {path}; mount one (mount -t cgroup2 none \
+         {path}), or name another with --cgroup"
+    )]
+    NoCgroups {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// It is there already.
+    #[error("{name} is loaded already; unload it first: uc guest unload {name}")]
+    Loaded {
+        /// The name.
+        name: String,
     },
     /// Nothing of that name was loaded by us.
     #[error(
@@ -78,6 +95,7 @@ impl GuestError {
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { action },
             Some(libc::ENOSYS | libc::EOPNOTSUPP) => Self::NoKernelSupport { action, source },
+            _ if is_too_old() => Self::NoKernelSupport { action, source },
             _ => Self::Kernel { action, source },
         }
     }
@@ -94,10 +112,41 @@ impl GuestError {
                 action,
                 source: text,
             },
+            _ if is_too_old() => Self::NoKernelSupport {
+                action,
+                source: text,
+            },
             _ => Self::Kernel {
                 action,
                 source: text,
             },
         }
+    }
+}
+
+/// Is it before 6.4? Such a kernel refuses with many words, and none of them is that.
+fn is_too_old() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    version_of(&release).is_some_and(|version| version < FIRST)
+}
+
+/// From this one on a congestion control can be a pinned link.
+const FIRST: (u32, u32) = (6, 4);
+
+fn version_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(['.', '-']);
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_by_numbers_and_what_is_none_is_not_too_old() {
+        assert!(version_of("5.10.0-46-amd64").unwrap() < FIRST);
+        assert!(version_of("6.1.0-56-amd64").unwrap() < FIRST);
+        assert!(version_of("6.12.117+deb13-amd64").unwrap() >= FIRST);
+        assert_eq!(version_of("unknown"), None);
     }
 }

@@ -241,6 +241,9 @@ impl Plain for uc_ctrl_guest {}
 impl Plain for uc_ctrl_policy {}
 impl Plain for uc_ctrl_weight_key {}
 impl Plain for Told {}
+impl Plain for crate::layout::uc_pvtcp_policy {}
+impl Plain for crate::layout::uc_pvtcp_stalls {}
+impl Plain for crate::layout::uc_pvtcp_counts {}
 impl Plain for crate::layout::uc_ctrl {}
 
 pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {

@@ -2,6 +2,7 @@
 //!
 //! - [`Dctcp`]: RFC 8257 as a guest's own congestion control, and what it keeps of a connection;
 //! - [`Ctrltcp`]: Reno and CUBIC whose connections share windows (ctrlTCP), and their [`Groups`];
+//! - [`Pvtcp`]: least timeouts that follow the stalls of the guest's processors;
 //! - [`Across`]: these groups towards a host that couples its guests;
 //! - [`Store`]: what is pinned in bpffs, so that a congestion control stays when no process is left.
 //!
@@ -16,6 +17,7 @@ mod dctcp;
 mod error;
 mod groups;
 mod netns;
+mod pvtcp;
 mod store;
 
 pub use across::Across;
@@ -25,6 +27,7 @@ pub use dctcp::{Dctcp, DctcpState};
 pub use error::GuestError;
 pub use groups::{GroupState, Groups, GuestState};
 pub use netns::{cookie, cookie_at};
+pub use pvtcp::{LeastTimeout, LeastTimeoutState, Pvtcp};
 pub use store::Store;
 
 /// What bindgen makes of the state in `guest/`.

@@ -1,7 +1,8 @@
 //! What is pinned in bpffs: `/sys/fs/bpf/undercurrent-guest/<name>` is the registration of the
 //! congestion control of that name, where a dot is written as a hyphen: a BPF file system has no dots,
 //! and a congestion control no hyphens. `/sys/fs/bpf/undercurrent-groups/<name>/` has the maps of the
-//! coupled ones of that name, as long as one of them is registered.
+//! coupled ones of that name, as long as one of them is registered. `/sys/fs/bpf/undercurrent-pvtcp/` has PVTCP's two programs and what
+//! they show.
 
 use std::fs;
 use std::io;
@@ -9,11 +10,12 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::statfs;
 
-use crate::control::check_name;
+use crate::control::{check_beginning, check_name};
 use crate::ctrltcp::{CouplingPolicy, Ctrltcp};
 use crate::dctcp::Dctcp;
 use crate::error::GuestError;
 use crate::groups::Groups;
+use crate::pvtcp::{LeastTimeout, LeastTimeoutState, Pvtcp};
 
 /// f_type of a BPF file system (linux/magic.h).
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
@@ -23,6 +25,7 @@ const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 pub struct Store {
     folder: PathBuf,
     groups: PathBuf,
+    pvtcp: PathBuf,
 }
 
 impl Default for Store {
@@ -30,6 +33,7 @@ impl Default for Store {
         Self {
             folder: PathBuf::from("/sys/fs/bpf/undercurrent-guest"),
             groups: PathBuf::from("/sys/fs/bpf/undercurrent-groups"),
+            pvtcp: PathBuf::from("/sys/fs/bpf/undercurrent-pvtcp"),
         }
     }
 }
@@ -57,7 +61,7 @@ impl Store {
         name: &str,
         policy: &CouplingPolicy,
     ) -> Result<Vec<String>, GuestError> {
-        check_name(name)?;
+        check_beginning(name, Ctrltcp::LONGEST_ENDING)?;
         self.check_bpffs()?;
         let mut ctrltcp = Ctrltcp::register(name, policy)?;
         for folder in [&self.folder, &self.groups, &self.groups_of(name)] {
@@ -102,13 +106,63 @@ impl Store {
         names_in(&self.folder)
     }
 
+    /// Has the least timeouts of connections that begin from now on follow the guest's stalls, in
+    /// this control group and those below it; everywhere where none is named.
+    ///
+    /// # Errors
+    /// [`GuestError`]; nothing is left then.
+    pub fn load_pvtcp(
+        &self,
+        policy: &LeastTimeout,
+        cgroup: Option<&Path>,
+    ) -> Result<(), GuestError> {
+        self.check_bpffs()?;
+        if self.pvtcp.exists() {
+            let name = Pvtcp::NAME.into();
+            return Err(GuestError::Loaded { name });
+        }
+        let mut pvtcp = Pvtcp::attach(policy, cgroup)?;
+        make(&self.pvtcp)?;
+        let pinned = pvtcp.pin(&self.pvtcp);
+        if pinned.is_err() {
+            let _the_first_error_counts = fs::remove_dir_all(&self.pvtcp);
+        }
+        pinned
+    }
+
+    /// How it does, where it is loaded.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn pvtcp(&self) -> Result<Option<LeastTimeoutState>, GuestError> {
+        let there = self.pvtcp.exists();
+        there.then(|| Pvtcp::state_at(&self.pvtcp)).transpose()
+    }
+
+    /// Takes its programs away. Connections keep the least timeouts that they have.
+    ///
+    /// # Errors
+    /// [`GuestError::NotLoaded`], or the kernel's refusal.
+    pub fn unload_pvtcp(&self) -> Result<(), GuestError> {
+        if !self.pvtcp.exists() {
+            let name = Pvtcp::NAME.into();
+            return Err(GuestError::NotLoaded { name });
+        }
+        fs::remove_dir_all(&self.pvtcp).map_err(|error| failed("remove", &self.pvtcp, error))
+    }
+
     /// Takes `name` off the kernel's list. Connections that have it keep it.
     ///
     /// # Errors
     /// [`GuestError::NotLoaded`], or the kernel's refusal.
     pub fn unload(&self, name: &str) -> Result<(), GuestError> {
         check_name(name)?;
-        match fs::remove_file(self.pin_of(name)) {
+        let pin = self.pin_of(name);
+        if let Ok(link) = libbpf_rs::Link::open(&pin) {
+            // At once, where the kernel can (6.11 on); else some time after its pin has gone.
+            let _goes_with_its_pin = link.detach();
+        }
+        match fs::remove_file(pin) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(GuestError::NotLoaded { name: name.into() });
             }

@@ -185,6 +185,9 @@ impl Load for Here<'_> {
     }
 
     fn finish(&mut self) -> Result<Counted, LabError> {
-        Ok(Counted::default())
+        Ok(Counted {
+            counters: self.traffic.counters(),
+            ..Counted::default()
+        })
     }
 }

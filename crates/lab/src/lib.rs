@@ -9,9 +9,10 @@
 //! - [`need`]: what the machine must offer.
 //! - [`plan`], [`pages`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts and the
 //!   server.
-//! - [`wire`], [`relay`], [`emulation`], [`frame`], [`flow`], [`lateness`]: the network.
-//! - [`traffic`], [`reception`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it; `web`,
-//!   `nginx`: pages of a real web server.
+//! - [`wire`], [`relay`], [`emulation`], [`frame`], [`flow`], [`lateness`]: the network; `stalled`,
+//!   [`turns`]: a receiver that stands still.
+//! - [`traffic`], [`reception`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it; [`incast`]:
+//!   blocks that are asked for; `web`, `nginx`: pages of a real web server.
 //! - [`ports`]: where programs come in, [`home`]: where guests that are no namespaces do.
 
 pub mod clock;
@@ -21,6 +22,7 @@ pub mod error;
 pub mod flow;
 pub mod frame;
 pub mod home;
+pub mod incast;
 pub mod lab;
 pub mod lateness;
 pub mod need;
@@ -38,9 +40,11 @@ pub mod sampler;
 pub mod sender;
 pub mod socket;
 pub mod stack;
+mod stalled;
 pub mod tap;
 pub mod tcp_info;
 pub mod traffic;
+pub mod turns;
 mod web;
 pub mod wire;
 pub mod wiring;

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use uc_experiment::{
-    Case, Coupling, CouplingRules, Experiment, Family, Guests, Law, Nanos, Parameters, Profile,
-    Stack, Stall, Watch,
+    Case, Coupling, CouplingRules, Experiment, Family, Guests, Hypervisor, Law, Nanos, Parameters,
+    Profile, Stack, Watch,
 };
 
 use crate::congestion::{COUPLED_CONTROLS, DCTCP};
 use crate::error::LabError;
+use crate::incast::Incast;
 use crate::pages::Pages;
 
 /// The server in messages.
@@ -42,18 +43,24 @@ pub struct Guest {
     pub parameters: Parameters,
     /// How literally.
     pub profile: Profile,
-    /// How its processor is taken away.
-    pub stall: Option<Stall>,
+    /// Whose processor it shares, where that is taken away.
+    pub hypervisor: Option<Hypervisor>,
     /// How its flows start, where a start law says so.
     pub start: Option<Watch>,
     /// Parallel flows.
     pub flows: u32,
     /// They in the file's order, those of each of its groups together.
     pub parts: Vec<Part>,
-    /// What its connections share with others; its port's affair where that has law `coupled`.
+    /// What its connections share with others.
     pub coupling: Option<Coupling>,
+    /// That is its port's affair, not its own TCP's.
+    pub is_coupled_by_port: bool,
+    /// And what they share is the sum of what their laws make.
+    pub shares_sum: bool,
     /// Where its flows are pages that a web server in it gives away: those.
     pub pages: Option<Pages>,
+    /// Where its flows carry what the receiver asks for, block by block: those.
+    pub incast: Option<Incast>,
 }
 
 /// A guest's flows of one group.
@@ -89,7 +96,7 @@ impl Guest {
 
     /// Whether its own connections share a window, not their shadows on its port.
     pub fn couples(&self) -> bool {
-        self.coupling.is_some() && self.law != Some(Law::Coupled)
+        self.coupling.is_some() && !self.is_coupled_by_port
     }
 
     /// Its flows without end, each on one connection; none where it gives pages away.
@@ -113,6 +120,8 @@ pub struct Server {
     pub start: Option<Watch>,
     /// Its port: the interface in the hosts' namespace, where it has one.
     pub port: String,
+    /// Whose processor it shares, where that is taken away.
+    pub hypervisor: Option<Hypervisor>,
 }
 
 /// One case laid out.
@@ -166,16 +175,19 @@ impl Plan {
                     law: group.law,
                     parameters: group.parameters,
                     profile: group.profile.unwrap_or(Profile::Linux),
-                    stall: group.stall,
+                    hypervisor: group.hypervisor.clone(),
                     flows: group.flows,
                     parts: vec![part],
-                    coupling: group.coupling.clone(),
+                    coupling: group.group().cloned(),
+                    is_coupled_by_port: group.is_coupled_by_port(),
+                    shares_sum: group.share.is_some(),
                     start: group.start_law.map(|_| Watch {
                         // turns come at the rate of the receiver's link, if not otherwise said
                         pace: group.watch.pace.or(Some(experiment.network.rate)),
                         ..group.watch
                     }),
                     pages: Pages::of(group),
+                    incast: Incast::of(group),
                 });
             }
         }
@@ -187,6 +199,7 @@ impl Plan {
             law: case.receiver_law,
             start: guests.iter().find_map(|guest| guest.start),
             port: format!("port{}", guests.len()),
+            hypervisor: case.receiver_hypervisor.clone(),
         };
         check_stacks(case, &guests, &server)?;
         let offload = experiment.network.offload;
@@ -245,10 +258,7 @@ fn part(group: &Guests, index: u32) -> Part {
         start: group.start,
         start_spread: group.start_spread,
         stop: group.stop,
-        priority: group
-            .coupling
-            .as_ref()
-            .map_or(1, |coupling| coupling.priority),
+        priority: group.group().map_or(1, |coupling| coupling.priority),
     }
 }
 
@@ -258,16 +268,16 @@ fn same_guest<'a>(
     guests: &'a mut [Guest],
     group: &Guests,
 ) -> Result<Option<&'a mut Guest>, LabError> {
-    let name = |coupling: &Option<Coupling>| {
-        let coupling = coupling.as_ref()?;
+    let name = |coupling: Option<&Coupling>| {
+        let coupling = coupling?;
         Some((coupling.group.clone(), coupling.guest.clone()?))
     };
-    let Some(wanted) = name(&group.coupling) else {
+    let Some(wanted) = name(group.group()) else {
         return Ok(None);
     };
     let found = guests
         .iter_mut()
-        .find(|guest| name(&guest.coupling).as_ref() == Some(&wanted));
+        .find(|guest| name(guest.coupling.as_ref()).as_ref() == Some(&wanted));
     let Some(guest) = found else {
         return Ok(None);
     };

@@ -31,7 +31,7 @@ pub struct Port<'a> {
     pub start: Option<Watch>,
     /// What is behind it: whoever sends the data, and how.
     pub part: Part,
-    /// Whose window its flows share, where its law is `coupled`.
+    /// Whose window its flows share, if any.
     pub sharing: Option<Sharing>,
 }
 
@@ -46,7 +46,7 @@ pub enum Part {
     Receiver,
 }
 
-/// What law `coupled` is told of a port. All ports of a run are in one group.
+/// How a port's flows share windows. All ports of a run are in one group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sharing {
     /// Its guest's weight in the group.
@@ -55,18 +55,21 @@ pub struct Sharing {
     pub priorities: Vec<(u16, u8)>,
     /// What the group is like.
     pub rules: CouplingRules,
+    /// Its window is the sum of what its flows' own laws make.
+    pub is_sum: bool,
 }
 
 impl Sharing {
     fn of(guest: &Guest, plan: &Plan) -> Option<Sharing> {
-        let is_coupled = guest.law == Some(Law::Coupled);
-        let coupling = guest.coupling.as_ref().filter(|_| is_coupled)?;
+        let by_port = guest.is_coupled_by_port;
+        let coupling = guest.coupling.as_ref().filter(|_| by_port)?;
         let priority = |flow| (GUEST_PORT_FIRST + flow as u16, guest.part_of(flow).priority);
         let priorities = (0..guest.flows).map(priority);
         Some(Sharing {
             weight: coupling.weight,
             priorities: priorities.filter(|&(_, priority)| priority > 1).collect(),
             rules: plan.coupling,
+            is_sum: guest.shares_sum,
         })
     }
 }

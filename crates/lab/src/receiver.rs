@@ -12,6 +12,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::error::LabError;
+use crate::incast::Asking;
 use crate::pattern::{CHUNK_BYTES, Pattern};
 use crate::traffic::Event;
 
@@ -42,7 +43,7 @@ impl Handle {
     /// Starts the thread. Failures go to `events`, unless `stopping` says that they are wanted.
     pub fn start(
         listener: TcpListener,
-        expected: Vec<Expected>,
+        (expected, asking): (Vec<Expected>, Vec<Asking>),
         pattern: Arc<Pattern>,
         stopping: Arc<AtomicBool>,
         events: Sender<Event>,
@@ -58,6 +59,11 @@ impl Handle {
             .enumerate()
             .map(|(flow, peer)| (peer.from, flow))
             .collect();
+        let asked_by = asking
+            .iter()
+            .enumerate()
+            .flat_map(|(group, asking)| asking.flows().iter().map(move |&flow| (flow, group)))
+            .collect();
         let mut receiver = Receiver {
             poll,
             listener,
@@ -65,6 +71,8 @@ impl Handle {
             streams: expected.iter().map(|_| None).collect(),
             expected,
             pattern,
+            asking,
+            asked_by,
         };
         let thread = thread::Builder::new()
             .name("uc-receiver".into())
@@ -114,6 +122,9 @@ struct Receiver {
     streams: Vec<Option<TcpStream>>,
     expected: Vec<Expected>,
     pattern: Arc<Pattern>,
+    asking: Vec<Asking>,
+    /// By a flow, who asks it.
+    asked_by: BTreeMap<usize, usize>,
 }
 
 impl Receiver {
@@ -153,7 +164,11 @@ impl Receiver {
             .add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, flow as u64))
             .map_err(|errno| failed("watching a connection", errno.into()))?;
         self.streams[flow] = Some(stream);
-        Ok(())
+        let Some(&group) = self.asked_by.get(&flow) else {
+            return Ok(());
+        };
+        let asked = self.asking[group].connected(&mut self.streams);
+        asked.map_err(|source| failed("asking for a block", source))
     }
 
     fn read(&mut self, flow: usize, buffer: &mut [u8]) -> Result<(), LabError> {
@@ -182,13 +197,18 @@ impl Receiver {
             Err(source) => return Err(ended(source)),
         };
         let at_byte = delivered_bytes.fetch_add(count as u64, Ordering::Relaxed);
-        match self.pattern.first_difference(at_byte, &buffer[..count]) {
-            None => Ok(()),
-            Some(at_byte) => Err(LabError::Corrupt {
+        if let Some(at_byte) = self.pattern.first_difference(at_byte, &buffer[..count]) {
+            return Err(LabError::Corrupt {
                 guest: guest.clone(),
                 at_byte,
-            }),
+            });
         }
+        let Some(&group) = self.asked_by.get(&flow) else {
+            return Ok(());
+        };
+        let span = (at_byte, at_byte + count as u64);
+        let asked = self.asking[group].read(span, &mut self.streams);
+        asked.map_err(|source| failed("asking for a block", source))
     }
 }
 

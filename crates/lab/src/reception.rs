@@ -1,11 +1,13 @@
 //! The server's side of a case by itself, for flows whose senders are elsewhere.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 
 use crate::error::LabError;
 use crate::home::Running;
+use crate::incast::Rounds;
 use crate::plan::Plan;
 use crate::receiver;
 use crate::traffic::{Event, receive, threads_gone, tuples};
@@ -18,6 +20,7 @@ pub struct Reception {
     stop: Arc<AtomicBool>,
     receiver: receiver::Handle,
     events: Receiver<Event>,
+    rounds: Arc<Rounds>,
 }
 
 /// A flow that is to come.
@@ -51,18 +54,25 @@ impl Reception {
         let receivers = receivers.collect();
         let (sender, events) = mpsc::channel();
         let (stop, pattern) = (Arc::default(), Arc::default());
-        let receiver = receive(plan, wiring, receivers, &pattern, &stop, &sender)?;
+        let rounds = Arc::default();
+        let receiver = receive(plan, wiring, receivers, &pattern, &stop, &sender, &rounds)?;
         Ok(Self {
             flows,
             stop,
             receiver,
             events,
+            rounds,
         })
     }
 
     /// The flows, in the record's order.
     pub fn flows(&self) -> &[Expected] {
         &self.flows
+    }
+
+    /// How the rounds of blocks that were asked for went.
+    pub fn counters(&self) -> BTreeMap<String, u64> {
+        self.rounds.counters()
     }
 
     /// Whether everything that came was what the flows carry, and none has ended.

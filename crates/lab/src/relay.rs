@@ -15,6 +15,7 @@ use crate::error::LabError;
 use crate::flow::{FiveTuple, FlowTable};
 use crate::frame::{Frame, Pool};
 use crate::lateness::Lateness;
+use crate::stalled::Stalled;
 use crate::tap::{FRAME_BYTES_MAX, Tap};
 use crate::wire::{WireSetup, be_realtime, resource};
 
@@ -64,6 +65,24 @@ struct Exits {
     lateness: Lateness,
     refused_frames: u64,
     failure: Option<LabError>,
+    /// The server, where it is stalled now and then, and whether it stands still.
+    stalled: Option<Stalled>,
+    stands: bool,
+}
+
+impl Exits {
+    /// The server's number: its tap is the last.
+    fn server(&self) -> usize {
+        self.taps.len().saturating_sub(1)
+    }
+
+    fn write(&mut self, host: usize, frame: &Frame) {
+        match self.taps[host].write(frame.bytes()) {
+            Ok(true) => {}
+            Ok(false) => self.refused_frames += 1,
+            Err(error) => self.failure = Some(error),
+        }
+    }
 }
 
 impl Sink<Frame> for Exits {
@@ -71,10 +90,11 @@ impl Sink<Frame> for Exits {
         // The kernel behind the tap handles the frame within the call, up to its answer: the clock
         // is read before.
         self.lateness.add(clock::now().since(due).0);
-        match self.taps[host.0 as usize].write(frame.bytes()) {
-            Ok(true) => {}
-            Ok(false) => self.refused_frames += 1,
-            Err(error) => self.failure = Some(error),
+        let host = host.0 as usize;
+        let server = self.server();
+        match &mut self.stalled {
+            Some(stalled) if self.stands && host == server => stalled.arrive(frame),
+            _ => self.write(host, &frame),
         }
     }
 }
@@ -108,6 +128,11 @@ impl<'a> Relay<'a> {
                 lateness: Lateness::default(),
                 refused_frames: 0,
                 failure: None,
+                stalled: setup
+                    .receiver_hypervisor
+                    .filter(|found| found.stalls())
+                    .map(|found| Stalled::new(&found, setup.seed, clock::now())),
+                stands: false,
             },
             flows,
             counted: setup.flows,
@@ -129,6 +154,7 @@ impl<'a> Relay<'a> {
         let mut events = [EpollEvent::empty(); 64];
         loop {
             let now = clock::now();
+            self.wake(now)?;
             self.network.advance(now, &mut self.exits);
             if let Some(error) = self.exits.failure.take() {
                 return Err(error);
@@ -151,6 +177,26 @@ impl<'a> Relay<'a> {
         }
     }
 
+    /// Where the server is stalled now and then: whether it is. What has waited goes first when it
+    /// wakes up, both ways.
+    fn wake(&mut self, now: Nanos) -> Result<(), LabError> {
+        let Some(stalled) = &mut self.exits.stalled else {
+            return Ok(());
+        };
+        self.exits.stands = stalled.stands(now);
+        if self.exits.stands {
+            return Ok(());
+        }
+        let server = self.exits.server();
+        while let Some(bytes) = self.exits.stalled.as_mut().and_then(Stalled::said) {
+            self.inject(HostId(server as u32), &bytes)?;
+        }
+        while let Some(frame) = self.exits.stalled.as_mut().and_then(Stalled::wake) {
+            self.exits.write(server, &frame);
+        }
+        Ok(())
+    }
+
     /// Sets the timer to what is due next. Returns how long to wait: not at all if it is so soon
     /// that the next turn may as well look again.
     fn arm(&mut self, now: Nanos) -> Result<EpollTimeout, LabError> {
@@ -159,6 +205,8 @@ impl<'a> Relay<'a> {
             .next_event()
             .unwrap_or(Nanos::MAX)
             .min(self.next_sample);
+        let waking = self.exits.stalled.as_ref().and_then(Stalled::next);
+        let due = due.min(waking.unwrap_or(Nanos::MAX));
         if due.since(now).0 < SPIN_NS {
             return Ok(EpollTimeout::ZERO);
         }
@@ -180,7 +228,13 @@ impl<'a> Relay<'a> {
             let Some(length) = self.exits.taps[tap].read(buffer)? else {
                 return Ok(());
             };
-            self.inject(HostId(tap as u32), &buffer[..length])?;
+            let server = self.exits.server();
+            match &mut self.exits.stalled {
+                Some(stalled) if self.exits.stands && tap == server => {
+                    stalled.send(&buffer[..length]);
+                }
+                _ => self.inject(HostId(tap as u32), &buffer[..length])?,
+            }
         }
         Ok(())
     }
@@ -223,6 +277,8 @@ impl<'a> Relay<'a> {
         let mut counters = self.exits.lateness.counters();
         counters.insert("wire_realtime_priority".into(), u64::from(realtime));
         counters.insert("wire_refused_frames".into(), self.exits.refused_frames);
+        let stalled = self.exits.stalled.iter().flat_map(Stalled::counters);
+        counters.extend(stalled);
         counters.insert(
             "wire_unknown_destinations".into(),
             self.unknown_destinations,

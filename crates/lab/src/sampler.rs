@@ -25,6 +25,7 @@ pub fn of_sender(info: &TcpInfo, dctcp: Option<DctcpState>) -> FlowSample {
         bytes_retransmitted: info.bytes_retrans,
         total_retransmits: info.total_retrans,
         mss_bytes: info.snd_mss,
+        rto_us: Some(info.rto_us),
         guest_alpha_q30: dctcp.map(|dctcp| dctcp.alpha_q30),
         ..FlowSample::default()
     }

@@ -1,6 +1,6 @@
 //! One bulk sender: connects, then writes as much as TCP takes.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -31,6 +31,9 @@ pub struct Bulk {
     pub last: Option<Duration>,
     /// Its socket, bound.
     pub socket: TcpStream,
+    /// It sends so many bytes each time that the server asks, with a byte; what TCP takes where
+    /// absent.
+    pub block_bytes: Option<u32>,
     /// Where to.
     pub server: SocketAddr,
     /// Whose it is, for messages.
@@ -83,7 +86,15 @@ impl Bulk {
 
     fn write(&mut self, begun: Instant) -> Result<(), LabError> {
         let mut at_byte = 0;
+        let mut asked_to = if self.block_bytes.is_some() {
+            0
+        } else {
+            u64::MAX
+        };
         while !self.stopping() {
+            if at_byte == asked_to {
+                asked_to += self.wait_asked()?;
+            }
             if self.last.is_some_and(|last| begun.elapsed() >= last) {
                 // A FIN after what is written, and nothing more; the socket is the run's to read.
                 return self
@@ -94,7 +105,9 @@ impl Bulk {
                         source,
                     });
             }
-            match self.socket.write(self.pattern.chunk(at_byte)) {
+            let chunk = self.pattern.chunk(at_byte);
+            let left = usize::try_from(asked_to - at_byte).unwrap_or(usize::MAX);
+            match self.socket.write(&chunk[..chunk.len().min(left)]) {
                 Ok(written) => at_byte += written as u64,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => {
@@ -106,5 +119,24 @@ impl Bulk {
             }
         }
         Ok(())
+    }
+
+    /// Waits for the server's questions, and says how many bytes they are answered with.
+    fn wait_asked(&mut self) -> Result<u64, LabError> {
+        let mut questions = [0; 16];
+        loop {
+            let ended = match self.socket.read(&mut questions) {
+                Ok(0) => io::ErrorKind::UnexpectedEof.into(),
+                Ok(count) => {
+                    return Ok(count as u64 * u64::from(self.block_bytes.unwrap_or(0)));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(source) => source,
+            };
+            return Err(LabError::Ended {
+                guest: self.guest.clone(),
+                source: ended,
+            });
+        }
     }
 }

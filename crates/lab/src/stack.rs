@@ -51,7 +51,10 @@ pub fn sysctls(family: Family, stack: &Stack) -> Vec<(&'static str, String)> {
         ("net.ipv4.tcp_window_scaling", "1".into()),
         // Otherwise a flow starts with the ssthresh of the flow before it.
         ("net.ipv4.tcp_no_metrics_save", "1".into()),
-        ("net.ipv4.tcp_slow_start_after_idle", "1".into()),
+        (
+            "net.ipv4.tcp_slow_start_after_idle",
+            flag(stack.restart_after_idle.unwrap_or(true)),
+        ),
         ("net.ipv4.tcp_mtu_probing", "0".into()),
         // The buffer has its full size from the start: nothing to tune.
         ("net.ipv4.tcp_moderate_rcvbuf", "0".into()),

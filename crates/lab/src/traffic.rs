@@ -4,6 +4,7 @@
 //! connection is reset instead of being finished in the background, where its retransmissions
 //! would keep the namespace alive for minutes.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use uc_net::random::Stream;
 
 use crate::error::LabError;
 use crate::flow::FiveTuple;
+use crate::incast::{Asking, Rounds};
 use crate::pattern::Pattern;
 use crate::plan::{Part, Plan};
 use crate::receiver;
@@ -76,6 +78,7 @@ pub struct Traffic {
     senders: Vec<JoinHandle<()>>,
     events: Receiver<Event>,
     server: SocketAddr,
+    rounds: Arc<Rounds>,
 }
 
 /// The connections of a plan, in the order of the record: group by group, guest by guest.
@@ -109,7 +112,8 @@ impl Traffic {
             delivered_bytes: Arc::clone(&flow.delivered_bytes),
         });
         let receivers = receivers.collect();
-        let receiver = receive(plan, wiring, receivers, &pattern, &stop, &sender)?;
+        let rounds = Arc::default();
+        let receiver = receive(plan, wiring, receivers, &pattern, &stop, &sender, &rounds)?;
         let mut traffic = Self {
             flows,
             stop,
@@ -117,6 +121,7 @@ impl Traffic {
             senders: Vec::new(),
             events,
             server,
+            rounds,
         };
         traffic.start_senders(plan, seed, &pattern, &sender)?;
         Ok(traffic)
@@ -141,6 +146,7 @@ impl Traffic {
             };
             let bulk = Bulk {
                 wait,
+                block_bytes: plan.guests[flow.guest].incast.map(|it| it.block_bytes),
                 last: flow.part.stop.map(duration),
                 socket: flow
                     .socket
@@ -167,6 +173,11 @@ impl Traffic {
     /// The flows, in the order of the record.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
+    }
+
+    /// How the rounds of blocks that were asked for went.
+    pub fn counters(&self) -> BTreeMap<String, u64> {
+        self.rounds.counters()
     }
 
     /// Waits until every flow that starts with the run is connected, and says how many SYNs were
@@ -242,6 +253,7 @@ pub(crate) fn receive(
     pattern: &Arc<Pattern>,
     stop: &Arc<AtomicBool>,
     events: &Sender<Event>,
+    rounds: &Arc<Rounds>,
 ) -> Result<receiver::Handle, LabError> {
     let server = SocketAddr::new(plan.server.address, SERVER_PORT);
     let congestion_control = wiring
@@ -251,7 +263,30 @@ pub(crate) fn receive(
         .server
         .enter(|| socket::listen(server, receivers.len(), congestion_control))??;
     let (pattern, stop) = (Arc::clone(pattern), Arc::clone(stop));
+    let receivers = (receivers, asking(plan, rounds));
     receiver::Handle::start(listener, receivers, pattern, stop, events.clone())
+}
+
+/// Who is asked for blocks: each group for itself.
+fn asking(plan: &Plan, rounds: &Arc<Rounds>) -> Vec<Asking> {
+    let mut asking = Vec::new();
+    let mut groups: Vec<(&str, Vec<usize>)> = Vec::new();
+    let mut number = 0;
+    for part in plan.guests.iter().flat_map(|guest| &guest.parts) {
+        let flows = number..number + part.flows as usize;
+        number = flows.end;
+        match groups.iter_mut().find(|(name, _)| *name == part.group) {
+            Some((_, all)) => all.extend(flows),
+            None => groups.push((&part.group, flows.collect())),
+        }
+    }
+    for (name, flows) in groups {
+        let guest = plan.guests.iter().find(|guest| guest.group == name);
+        if let Some(incast) = guest.and_then(|guest| guest.incast) {
+            asking.push(Asking::new(incast, flows, Arc::clone(rounds)));
+        }
+    }
+    asking
 }
 
 /// When each flow of a plan starts, in the record's order: within a tenth of a second of its time,

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use uc_experiment::Network;
+use uc_experiment::{Hypervisor, Network};
 
 use crate::emulation;
 use crate::error::LabError;
@@ -35,6 +35,8 @@ pub struct WireSetup {
     pub addresses: Vec<([u8; 6], usize)>,
     /// The flows to count for; others are counted together.
     pub flows: Vec<FiveTuple>,
+    /// Whose processor the receiver shares, where that is taken away.
+    pub receiver_hypervisor: Option<Hypervisor>,
 }
 
 impl WireSetup {
@@ -57,6 +59,7 @@ impl WireSetup {
             taps,
             addresses,
             flows,
+            receiver_hypervisor: plan.server.hypervisor.clone(),
         }
     }
 }

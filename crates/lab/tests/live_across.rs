@@ -239,7 +239,6 @@ fn live_a_vm_with_four_flows_has_no_more_than_one_with_one_and_each_survives_its
 }
 
 #[test]
-#[ignore = "at weights 3 to 1 the lighter one is locked out in about every second run"]
 fn live_vms_share_by_the_operator_s_weights_until_the_host_s_part_ends() {
     if !live() {
         return;

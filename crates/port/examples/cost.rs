@@ -1,106 +1,124 @@
 //! What a packet costs in the port programs, in nanoseconds, side by side in one run: a packet that
 //! is not TCP (parse only), one of an unknown flow (parse and look up), and both directions of a
-//! translated flow. `cargo run --release -p uc-port --example cost`; needs root.
+//! translated flow. The same packet many times over is no flow that goes on, so behind those come
+//! the segments of one that does, each a run of its own with the cost of starting it.
+//! `cargo run --release -p uc-port --example cost [rings]`; needs root.
 
 use std::error::Error;
 
 use etherparse::PacketBuilder;
 use uc_core::{Policy, consts};
-use uc_port::{Direction, PacketContext, PortCoupling, PortPolicy, Programs};
+use uc_port::cost::{Case, Costs, median};
+use uc_port::{Direction, PacketContext, PortCoupling, PortPlan, Programs, RINGS_MAX};
 
 /// The loopback interface: it is in every network namespace.
 const IFINDEX: u32 = 1;
-/// Runs of one packet that a time is the mean of, and how often that is done.
+/// Runs of one packet that a time is the mean of.
 const REPEAT: u32 = 1_000_000;
-const ROUNDS: usize = 7;
 
 /// The remote ports of the flows.
 const TRANSLATED: u16 = 5001;
 const COUPLED: u16 = 5002;
+const MOVING: u16 = 5003;
+
+/// Segments of the flow that goes on, each with its ACK.
+const SEGMENTS: u32 = 50_000;
+const SEGMENT_BYTES: u32 = 1448;
 
 const GUEST: [u8; 4] = [10, 77, 0, 1];
 const REMOTE: [u8; 4] = [10, 77, 0, 2];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let programs = Programs::load(65536)?;
-    programs.set_policy(
-        IFINDEX,
-        &Policy {
-            ecn_syns: 2,
-            ..Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX)
-        },
-    )?;
+    let rings = match std::env::args().nth(1) {
+        Some(number) => number.parse()?,
+        None => RINGS_MAX,
+    };
+    let programs = Programs::load_with(65536, rings)?;
+    let policy = Policy {
+        ecn_syns: 2,
+        ..Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX)
+    };
+    programs.set_plan(IFINDEX, &policy.into())?;
     connect(&programs, TRANSLATED)?;
-    programs.set_port(
+    connect(&programs, MOVING)?;
+    programs.set_plan(
         IFINDEX,
-        &PortPolicy {
-            flows: Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX),
+        &PortPlan {
             coupling: Some(PortCoupling::default()),
+            ..Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX).into()
         },
     )?;
     connect(&programs, COUPLED)?;
-    // in flight, so that there is something to report
-    run(&programs, Direction::FromGuest, &data(COUPLED)?, 1)?;
+    // in flight, so that there is something to report; and what is sent again many times is the
+    // second segment: each time that the first is, a timer of the guest's has fired
+    for port in [TRANSLATED, COUPLED] {
+        run(&programs, Direction::FromGuest, &data(port, 0)?)?;
+    }
 
-    let cases = [
-        ("UDP: parsed, passed", Direction::FromGuest, udp()?),
-        (
-            "unknown flow: parsed, looked up",
-            Direction::FromGuest,
-            data(9)?,
-        ),
-        (
-            "translated data from the guest",
-            Direction::FromGuest,
-            data(TRANSLATED)?,
-        ),
-        (
-            "translated ACK to the guest",
-            Direction::ToGuest,
-            ack(TRANSLATED)?,
-        ),
-        (
-            "coupled ACK to the guest",
-            Direction::ToGuest,
-            ack(COUPLED)?,
-        ),
-    ];
-    let mut times = vec![Vec::new(); cases.len()];
-    for _ in 0..ROUNDS {
-        for ((_, direction, packet), times) in cases.iter().zip(&mut times) {
-            times.push(run(&programs, *direction, packet, REPEAT)?);
-        }
-    }
-    println!("{:<34}{:>12}{:>12}", "", "median ns", "of UDP's");
-    let median = |times: &mut Vec<u128>| {
-        times.sort_unstable();
-        times[times.len() / 2]
-    };
-    let base = median(&mut times[0]).max(1);
-    for ((name, _, _), times) in cases.iter().zip(&mut times) {
-        let ns = median(times);
-        println!("{name:<34}{ns:>12}{:>11.1}×", ns as f64 / base as f64);
-    }
+    let program = |direction| programs.program(direction);
+    let costs = Costs::measure(program, (IFINDEX, REPEAT), &cases()?)?;
+    let mut single = Costs::default();
+    single.push("one run of UDP", each_udp(&programs)?);
+    let (sent, answered) = each_segment(&programs)?;
+    single.push("one run of the next data", sent);
+    single.push("one run of their ACK", answered);
+    print!("{costs}{single}");
     Ok(())
+}
+
+fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
+    use Direction::{FromGuest, ToGuest};
+    let case = |name, direction, packet| Case {
+        name,
+        direction,
+        packet,
+    };
+    Ok(vec![
+        case("UDP: parsed, passed", FromGuest, udp()?),
+        case("unknown flow: parsed, looked up", FromGuest, data(9, 0)?),
+        case(
+            "translated data from the guest",
+            FromGuest,
+            data(TRANSLATED, 1)?,
+        ),
+        case("translated ACK to the guest", ToGuest, ack(TRANSLATED, 0)?),
+        case("coupled ACK to the guest", ToGuest, ack(COUPLED, 0)?),
+    ])
+}
+
+/// What a run of its own costs.
+fn each_udp(programs: &Programs) -> Result<u128, Box<dyn Error>> {
+    let packet = udp()?;
+    let times: Result<Vec<_>, _> = (0..SEGMENTS)
+        .map(|_| run(programs, Direction::FromGuest, &packet))
+        .collect();
+    Ok(median(&mut times?))
+}
+
+/// A flow that goes on: new data each time, and their ACK.
+fn each_segment(programs: &Programs) -> Result<(u128, u128), Box<dyn Error>> {
+    let (mut sent, mut answered) = (Vec::new(), Vec::new());
+    for number in 0..SEGMENTS {
+        let segment = data(MOVING, number)?;
+        sent.push(run(programs, Direction::FromGuest, &segment)?);
+        let answer = ack(MOVING, number + 1)?;
+        answered.push(run(programs, Direction::ToGuest, &answer)?);
+    }
+    Ok((median(&mut sent), median(&mut answered)))
 }
 
 fn connect(programs: &Programs, port: u16) -> Result<(), Box<dyn Error>> {
-    run(programs, Direction::FromGuest, &syn(port)?, 1)?;
-    run(programs, Direction::ToGuest, &syn_ack(port)?, 1)?;
+    run(programs, Direction::FromGuest, &syn(port)?)?;
+    run(programs, Direction::ToGuest, &syn_ack(port)?)?;
     Ok(())
 }
 
-fn run(
-    programs: &Programs,
-    direction: Direction,
-    packet: &[u8],
-    repeat: u32,
-) -> Result<u128, Box<dyn Error>> {
+fn run(programs: &Programs, direction: Direction, packet: &[u8]) -> Result<u128, Box<dyn Error>> {
     let context = PacketContext {
         ifindex: IFINDEX,
         gso_segs: 0,
         gso_size: 0,
-        repeat,
+        repeat: 1,
     };
     Ok(programs
         .test_run(direction, packet, context)?
@@ -134,17 +152,25 @@ fn syn_ack(port: u16) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(bytes)
 }
 
-fn data(port: u16) -> Result<Vec<u8>, Box<dyn Error>> {
+/// Where the guest's segment of this number begins.
+fn seq_of(number: u32) -> u32 {
+    1001 + number * SEGMENT_BYTES
+}
+
+fn data(port: u16, number: u32) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut bytes = Vec::new();
-    from_guest(port, 1001)
+    from_guest(port, seq_of(number))
         .ack(9001)
-        .write(&mut bytes, &[0; 1448])?;
+        .write(&mut bytes, &[0; SEGMENT_BYTES as usize])?;
     Ok(bytes)
 }
 
-fn ack(port: u16) -> Result<Vec<u8>, Box<dyn Error>> {
+/// Of all before the segment of this number.
+fn ack(port: u16, number: u32) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut bytes = Vec::new();
-    to_guest(port, 9001).ack(1001).write(&mut bytes, &[])?;
+    to_guest(port, 9001)
+        .ack(seq_of(number))
+        .write(&mut bytes, &[])?;
     Ok(bytes)
 }
 

@@ -7,6 +7,7 @@ use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
 use crate::error::PortError;
 use crate::programs::Programs;
+use crate::qdisc;
 
 /// Which way the segments go that a program sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,14 @@ impl Direction {
         match self {
             Direction::FromGuest => "from_guest",
             Direction::ToGuest => "to_guest",
+        }
+    }
+
+    /// The hook's number.
+    pub(crate) fn tcx(self) -> libbpf_sys::bpf_attach_type {
+        match self {
+            Direction::FromGuest => libbpf_sys::BPF_TCX_INGRESS,
+            Direction::ToGuest => libbpf_sys::BPF_TCX_EGRESS,
         }
     }
 }
@@ -72,6 +81,9 @@ impl Order {
 /// place and found again by a later process.
 const CLSACT_HANDLE: u32 = 1;
 
+/// How often a filter is tried whose qdisc is gone each time.
+const TRIES: usize = 3;
+
 /// One program on one port. Dropping it detaches, unless it was pinned.
 #[derive(Debug)]
 pub enum Link {
@@ -115,7 +127,8 @@ impl Programs {
         )
     }
 
-    /// Removes this port's clsact filters, whoever set them; fine if there are none.
+    /// Removes this port's clsact filters, whoever set them, and the qdisc if it is ours and nothing
+    /// else is on it; fine if there are none.
     pub(crate) fn detach_clsact(&self, ifindex: u32) {
         for direction in Direction::BOTH {
             let mut hook = clsact_hook(self.program(direction), ifindex, direction, Order::Port);
@@ -123,18 +136,32 @@ impl Programs {
                 let _gone_already = hook.detach();
             }
         }
+        let _gone_already = qdisc::remove_if_ours_and_empty(ifindex);
     }
 
-    /// Has this port our clsact filters?
-    pub(crate) fn has_clsact(&self, ifindex: u32) -> bool {
-        clsact_hook(
-            self.program(Direction::FromGuest),
-            ifindex,
-            Direction::FromGuest,
-            Order::Port,
-        )
-        .query()
-        .is_ok()
+    /// How many of our two clsact filters has this port?
+    pub(crate) fn clsact_filters(&self, ifindex: u32) -> usize {
+        let has = |direction: &Direction| {
+            clsact_hook(self.program(*direction), ifindex, *direction, Order::Port)
+                .query()
+                .is_ok()
+        };
+        Direction::BOTH
+            .iter()
+            .filter(|direction| has(direction))
+            .count()
+    }
+
+    /// Puts these programs in the place of those that the port's clsact filters have: every packet
+    /// sees one or the other.
+    pub(crate) fn swap_clsact(&self, ifindex: u32) -> Result<(), PortError> {
+        for direction in Direction::BOTH {
+            match self.attach_one(ifindex, direction, AttachVia::Clsact)? {
+                Link::Clsact(mut filter) => filter.keep(),
+                Link::Tcx(_) => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -172,10 +199,6 @@ fn attach_tcx(
     direction: Direction,
     order: Order,
 ) -> io::Result<OwnedFd> {
-    let kind = match direction {
-        Direction::FromGuest => libbpf_sys::BPF_TCX_INGRESS,
-        Direction::ToGuest => libbpf_sys::BPF_TCX_EGRESS,
-    };
     let options = libbpf_sys::bpf_link_create_opts {
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as libbpf_sys::size_t,
         flags: order.tcx_flags(),
@@ -186,7 +209,7 @@ fn attach_tcx(
         libbpf_sys::bpf_link_create(
             program.as_raw_fd(),
             ifindex as i32,
-            kind,
+            direction.tcx(),
             &raw const options,
         )
     };
@@ -207,10 +230,17 @@ fn attach_clsact(
     let program = program
         .try_clone_to_owned()
         .map_err(|error| PortError::from_kernel(action(), error))?;
-    clsact_hook(program.as_fd(), ifindex, direction, order)
-        .create()
-        .and_then(|mut hook| hook.attach())
-        .map_err(|error| PortError::from_libbpf(action(), &error))?;
+    let mut tries = 0..TRIES;
+    loop {
+        tries.next();
+        qdisc::ensure(ifindex).map_err(|error| PortError::from_kernel(action(), error))?;
+        match clsact_hook(program.as_fd(), ifindex, direction, order).attach() {
+            Ok(_) => break,
+            // The last of another process's filters may have gone meanwhile, and the qdisc with it.
+            Err(error) if is_invalid(&error) && !tries.is_empty() => {}
+            Err(error) => return Err(PortError::from_libbpf(action(), &error)),
+        }
+    }
     Ok(Link::Clsact(ClsactFilter {
         program,
         ifindex,
@@ -218,6 +248,10 @@ fn attach_clsact(
         order,
         detach_on_drop: true,
     }))
+}
+
+fn is_invalid(error: &libbpf_rs::Error) -> bool {
+    error.kind() == libbpf_rs::ErrorKind::InvalidInput
 }
 
 fn clsact_hook(
@@ -238,7 +272,8 @@ fn clsact_hook(
         .hook(point)
 }
 
-/// A filter on a clsact qdisc. The qdisc itself stays: others may have filters on it.
+/// A filter on a clsact qdisc. The qdisc itself stays where it is another's or others have filters
+/// on it.
 #[derive(Debug)]
 pub struct ClsactFilter {
     program: OwnedFd,
@@ -262,6 +297,7 @@ impl Drop for ClsactFilter {
             let program = self.program.as_fd();
             let mut hook = clsact_hook(program, self.ifindex, self.direction, self.order);
             let _gone_already = hook.detach();
+            let _gone_already = qdisc::remove_if_ours_and_empty(self.ifindex);
         }
     }
 }

@@ -6,9 +6,10 @@ use libbpf_rs::{MapCore, MapFlags};
 use uc_core::Reason;
 
 use crate::error::PortError;
+use crate::layout::{UC_NUMBER_PAST, uc_counts};
 use crate::programs::Programs;
 
-/// Packets that the programs saw, by reason, all ports and CPUs together.
+/// Packets that the programs saw, by reason, all CPUs together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters(BTreeMap<Reason, u64>);
 
@@ -24,22 +25,70 @@ impl Counters {
     }
 }
 
+impl FromIterator<(Reason, u64)> for Counters {
+    fn from_iter<T: IntoIterator<Item = (Reason, u64)>>(packets: T) -> Counters {
+        Counters(packets.into_iter().collect())
+    }
+}
+
+/// One CPU's packets of a number, in the order of the reasons.
+type Counts = Vec<u64>;
+
+fn counts_of(bytes: &[u8]) -> Counts {
+    let words = bytes.chunks_exact(size_of::<u64>());
+    words
+        .filter_map(|word| Some(u64::from_ne_bytes(word.try_into().ok()?)))
+        .collect()
+}
+
+const COUNTS_BYTES: usize = size_of::<uc_counts>();
+
 impl Programs {
-    /// Reads the counters.
-    pub fn counters(&self) -> Result<Counters, PortError> {
-        let mut counters = BTreeMap::new();
-        for reason in Reason::all() {
-            let per_cpu = self
-                .reasons
-                .lookup_percpu(&reason.code().to_ne_bytes(), MapFlags::ANY)
-                .map_err(|error| PortError::from_libbpf("read the counters", &error))?;
-            let packets = per_cpu
-                .into_iter()
-                .flatten()
-                .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)))
-                .sum();
-            counters.insert(reason, packets);
+    /// What was counted under these numbers.
+    pub(crate) fn counted(&self, numbers: &[u32]) -> Result<Counters, PortError> {
+        let mut counters: BTreeMap<Reason, u64> = Reason::all().map(|reason| (reason, 0)).collect();
+        for &number in numbers {
+            for counts in self.counts(number)? {
+                for (sum, packets) in counters.values_mut().zip(counts) {
+                    *sum += packets;
+                }
+            }
         }
         Ok(Counters(counters))
+    }
+
+    fn counts(&self, number: u32) -> Result<Vec<Counts>, PortError> {
+        let per_cpu = self
+            .maps
+            .counts
+            .lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| PortError::from_libbpf("read the counters", &error))?;
+        Ok(per_cpu
+            .iter()
+            .flatten()
+            .map(|bytes| counts_of(bytes))
+            .collect())
+    }
+
+    /// Adds what was counted under a number to what was of ports that have gone.
+    pub(crate) fn fold_counts(&self, number: u32) -> Result<(), PortError> {
+        let (past, more) = (self.counts(UC_NUMBER_PAST)?, self.counts(number)?);
+        let sums = past.iter().zip(&more).map(|(past, more)| {
+            let words = past.iter().zip(more).map(|(past, more)| past + more);
+            words.flat_map(u64::to_ne_bytes).collect()
+        });
+        self.write_counts(UC_NUMBER_PAST, &sums.collect::<Vec<_>>())
+    }
+
+    pub(crate) fn clear_counts(&self, number: u32) -> Result<(), PortError> {
+        let cpus = self.counts(number)?.len();
+        self.write_counts(number, &vec![vec![0; COUNTS_BYTES]; cpus])
+    }
+
+    fn write_counts(&self, number: u32, per_cpu: &[Vec<u8>]) -> Result<(), PortError> {
+        self.maps
+            .counts
+            .update_percpu(&number.to_ne_bytes(), per_cpu, MapFlags::ANY)
+            .map_err(|error| PortError::from_libbpf("write the counters", &error))
     }
 }

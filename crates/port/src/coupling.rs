@@ -1,20 +1,24 @@
 //! Law `coupled`: whose window a port's flows share, and what the groups are like at the moment.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
 use libbpf_rs::{MapCore, MapFlags};
-use uc_core::Policy;
-use uc_core::coupling::{Answer, GroupPolicy};
+use uc_core::coupling::{Answer, GroupPolicy, consts};
 
+use crate::bytes::{Plain, number, read};
 use crate::error::PortError;
 use crate::flows::FlowView;
-use crate::layout::{uc_group, uc_group_guest, uc_group_key, uc_member};
+use crate::layout::{uc_group, uc_group_guest, uc_group_key, uc_member, uc_port_coupling};
+use crate::plan::PortPlan;
 use crate::programs::Programs;
 
-/// Whose window a port's flows share. The port is one guest in each of its groups.
+/// Whose window a port's flows share: with law `coupled`, that of one controller; beside any other
+/// law, the sum of their own (`rules.size` is [`consts::SIZE_LAWS`]). The port is one guest in each
+/// of its groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortCoupling {
-    /// Ports of different numbers share nothing.
+    /// Ports of different numbers share nothing: below 2^31, or [`PortCoupling::OWN`].
     pub group: u32,
     /// Bits of an IPv4 remote address that name a group, 0 to 32.
     pub prefix4: u8,
@@ -30,21 +34,28 @@ pub struct PortCoupling {
     pub rules: GroupPolicy,
 }
 
-/// All that an operator says of a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortPolicy {
-    /// Of each flow.
-    pub flows: Policy,
-    /// And whose window they share; without it flows of law `coupled` are not coupled.
-    pub coupling: Option<PortCoupling>,
-}
+impl PortCoupling {
+    /// As a group's number: each port has one to itself, apart from those that an operator numbers.
+    pub const OWN: u32 = 1 << 31;
 
-impl From<Policy> for PortPolicy {
-    fn from(flows: Policy) -> PortPolicy {
-        PortPolicy {
-            flows,
-            coupling: None,
+    /// `share` beside a law: all flows of the port in one sum of windows, wherever they go. Under a
+    /// number of the operator's the ports that have it are in one, a tenant's say.
+    pub fn share(group: Option<u32>) -> PortCoupling {
+        PortCoupling {
+            group: group.unwrap_or(PortCoupling::OWN),
+            prefix4: 0,
+            prefix6: 0,
+            rules: GroupPolicy {
+                size: consts::SIZE_LAWS as u8,
+                ..GroupPolicy::default()
+            },
+            ..PortCoupling::default()
         }
+    }
+
+    /// Is what is divided the sum of what the flows' own laws make?
+    pub fn is_sum(&self) -> bool {
+        u32::from(self.rules.size) == consts::SIZE_LAWS
     }
 }
 
@@ -104,22 +115,24 @@ pub struct MemberView {
     pub answer: Answer,
 }
 
-/// Groups that have been silent for two epochs have nobody left; those that were used within this
-/// time are still listed.
-const LISTED_NS: u64 = 10_000_000_000;
+/// A key of `priorities`.
+fn priority_key(ifindex: u32, tcp_port: u16) -> Vec<u8> {
+    [ifindex, tcp_port.into()].map(u32::to_ne_bytes).concat()
+}
 
-impl Programs {
-    /// Sets whose window a port's flows share, of those that begin from now on.
-    pub fn set_coupling(&self, ifindex: u32, coupling: &PortCoupling) -> Result<(), PortError> {
+impl PortCoupling {
+    /// As the programs of this port read it.
+    fn bytes(&self, ifindex: u32, version: u32) -> Vec<u8> {
+        // Every field by name: one that is added has to be added here.
         let PortCoupling {
             group,
             prefix4,
             prefix6,
             weight,
             priority,
-            ref priorities,
+            priorities: _,
             rules,
-        } = *coupling;
+        } = *self;
         let GroupPolicy {
             aggressiveness_q16,
             silence_us,
@@ -129,48 +142,142 @@ impl Programs {
             size,
         } = rules;
         let words = [aggressiveness_q16, silence_us, window_max_bytes].map(u32::to_ne_bytes);
-        let value = [
+        let group = match group {
+            PortCoupling::OWN => PortCoupling::OWN | ifindex,
+            group => group,
+        };
+        [
             &group.to_ne_bytes()[..],
             &[prefix4, prefix6, weight, priority],
             &words.concat(),
             &burst_segments.to_ne_bytes(),
             &[shares, size],
-        ];
-        let failed =
-            |error| PortError::from_libbpf(format!("set port {ifindex}'s coupling"), &error);
-        self.clear_coupling(ifindex)?;
-        for &(tcp_port, priority) in priorities {
-            let key = [ifindex, tcp_port.into()].map(u32::to_ne_bytes).concat();
-            self.priorities
-                .update(&key, &u32::from(priority).to_ne_bytes(), MapFlags::ANY)
-                .map_err(failed)?;
+            &version.to_ne_bytes(),
+        ]
+        .concat()
+    }
+}
+
+/// Groups that have been silent for two epochs have nobody left; those that were used within this
+/// time are still listed.
+const LISTED_NS: u64 = 10_000_000_000;
+
+impl Programs {
+    /// Sets whose windows these ports' flows share, of those that begin from now on. Weights hold for
+    /// those that are there, too, from their next ACK on.
+    pub(crate) fn set_couplings(&self, plans: &BTreeMap<u32, PortPlan>) -> Result<(), PortError> {
+        let had = self.priorities()?;
+        for (&ifindex, plan) in plans {
+            let had = had.get(&ifindex).cloned().unwrap_or_default();
+            match &plan.coupling {
+                Some(coupling) => self.set_coupling(ifindex, coupling, &had)?,
+                None => self.remove_coupling(ifindex, &had)?,
+            }
         }
-        self.couplings
-            .update(&ifindex.to_ne_bytes(), &value.concat(), MapFlags::ANY)
-            .map_err(failed)
+        Ok(())
     }
 
-    /// Sets all that is said of a port; it holds for flows that begin from now on.
-    pub fn set_port(&self, ifindex: u32, port: &PortPolicy) -> Result<(), PortError> {
-        if let Some(coupling) = &port.coupling {
-            self.set_coupling(ifindex, coupling)?;
+    /// In place: a flow that joins its group meanwhile finds one or the other.
+    fn set_coupling(
+        &self,
+        ifindex: u32,
+        coupling: &PortCoupling,
+        had: &BTreeSet<u16>,
+    ) -> Result<(), PortError> {
+        let version = self.coupling_version(ifindex)?.wrapping_add(1);
+        let failed =
+            |error| PortError::from_libbpf(format!("set port {ifindex}'s coupling"), &error);
+        for &(tcp_port, priority) in &coupling.priorities {
+            self.maps
+                .priorities
+                .update(
+                    &priority_key(ifindex, tcp_port),
+                    &u32::from(priority).to_ne_bytes(),
+                    MapFlags::ANY,
+                )
+                .map_err(failed)?;
         }
-        self.set_policy(ifindex, &port.flows)
+        self.maps
+            .couplings
+            .update(
+                &ifindex.to_ne_bytes(),
+                &coupling.bytes(ifindex, version),
+                MapFlags::ANY,
+            )
+            .map_err(failed)?;
+        let has = |port: &&u16| coupling.priorities.iter().any(|(has, _)| has == *port);
+        for &tcp_port in had.iter().filter(|port| !has(port)) {
+            self.delete(&self.maps.priorities, &priority_key(ifindex, tcp_port))?;
+        }
+        Ok(())
+    }
+
+    fn remove_coupling(&self, ifindex: u32, had: &BTreeSet<u16>) -> Result<(), PortError> {
+        for &tcp_port in had {
+            self.delete(&self.maps.priorities, &priority_key(ifindex, tcp_port))?;
+        }
+        self.delete(&self.maps.couplings, &ifindex.to_ne_bytes())
     }
 
     /// Takes all of that away.
     pub(crate) fn clear_coupling(&self, ifindex: u32) -> Result<(), PortError> {
-        let own = ifindex.to_ne_bytes();
-        let keys = self.priorities.keys();
-        for key in keys.filter(|key| key.starts_with(&own)) {
-            self.delete(&self.priorities, &key)?;
+        let had = self.priorities()?.remove(&ifindex).unwrap_or_default();
+        self.remove_coupling(ifindex, &had)
+    }
+
+    /// As it is in force.
+    pub(crate) fn coupling(&self, ifindex: u32) -> Result<Option<PortCoupling>, PortError> {
+        let Some(raw) = self.value::<uc_port_coupling>(&self.maps.couplings, ifindex)? else {
+            return Ok(None);
+        };
+        let mut priorities = Vec::new();
+        for tcp_port in self.priorities()?.remove(&ifindex).unwrap_or_default() {
+            let value = self
+                .maps
+                .priorities
+                .lookup(&priority_key(ifindex, tcp_port), MapFlags::ANY)
+                .map_err(|error| PortError::from_libbpf("read the priorities", &error))?;
+            let priority = value.and_then(|value| number(&value));
+            priorities.extend(priority.map(|priority| (tcp_port, priority as u8)));
         }
-        self.delete(&self.couplings, &own)
+        Ok(Some(PortCoupling {
+            group: if raw.group & PortCoupling::OWN == 0 {
+                raw.group
+            } else {
+                PortCoupling::OWN
+            },
+            prefix4: raw.prefix4,
+            prefix6: raw.prefix6,
+            weight: raw.weight,
+            priority: raw.priority,
+            priorities,
+            rules: raw.rules,
+        }))
+    }
+
+    /// TCP ports that have a priority, by interface index.
+    fn priorities(&self) -> Result<BTreeMap<u32, BTreeSet<u16>>, PortError> {
+        let mut of_ports: BTreeMap<u32, BTreeSet<u16>> = BTreeMap::new();
+        for key in self.maps.priorities.keys() {
+            let (Some(ifindex), Some(tcp_port)) =
+                (key.get(..4).and_then(number), key.get(4..).and_then(number))
+            else {
+                continue;
+            };
+            of_ports.entry(ifindex).or_default().insert(tcp_port as u16);
+        }
+        Ok(of_ports)
+    }
+
+    /// What members compare their weights' version with; 0 where the port has no coupling.
+    fn coupling_version(&self, ifindex: u32) -> Result<u32, PortError> {
+        let found = self.value::<uc_port_coupling>(&self.maps.couplings, ifindex)?;
+        Ok(found.map_or(0, |coupling| coupling.version))
     }
 
     /// Forgets a flow as a member of its group.
     pub(crate) fn forget_member(&self, place: u32) -> Result<(), PortError> {
-        self.delete(&self.members, &place.to_ne_bytes())
+        self.delete(&self.maps.members, &place.to_ne_bytes())
     }
 
     fn delete(&self, map: &libbpf_rs::MapHandle, key: &[u8]) -> Result<(), PortError> {
@@ -184,8 +291,8 @@ impl Programs {
 
     /// The groups that were used lately.
     pub fn groups(&self) -> Result<Vec<GroupView>, PortError> {
-        let guests: Vec<uc_group_guest> = self.values(&self.guests)?;
-        let groups: Vec<uc_group> = self.values(&self.groups)?;
+        let guests: Vec<uc_group_guest> = self.values(&self.maps.guests)?;
+        let groups: Vec<uc_group> = self.values(&self.maps.groups)?;
         let newest_ns = groups.iter().map(|group| group.used_ns).max().unwrap_or(0);
         let is_listed =
             |used_ns: u64| used_ns > 0 && newest_ns - used_ns.min(newest_ns) < LISTED_NS;
@@ -197,11 +304,11 @@ impl Programs {
 
     /// A flow in its group; none for one that has no group.
     pub fn member(&self, flow: &FlowView) -> Result<Option<MemberView>, PortError> {
-        let Some(member) = self.value::<uc_member>(&self.members, flow.place)? else {
+        let Some(member) = self.value::<uc_member>(&self.maps.members, flow.place)? else {
             return Ok(None);
         };
-        let group = self.value::<uc_group>(&self.groups, member.group)?;
-        let guest = self.value::<uc_group_guest>(&self.guests, member.guest)?;
+        let group = self.value::<uc_group>(&self.maps.groups, member.group)?;
+        let guest = self.value::<uc_group_guest>(&self.maps.guests, member.guest)?;
         let (Some(group), Some(guest)) = (group, guest) else {
             return Ok(None);
         };
@@ -268,19 +375,4 @@ fn address(key: &uc_group_key) -> IpAddr {
         bytes.copy_from_slice(&word.to_ne_bytes());
     }
     IpAddr::V6(Ipv6Addr::from(octets)).to_canonical()
-}
-
-/// What bindgen made of structs of plain integers: every bit pattern is a value.
-trait Plain {}
-
-impl Plain for uc_group {}
-impl Plain for uc_group_guest {}
-impl Plain for uc_member {}
-
-fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
-    if bytes.len() < size_of::<T>() {
-        return None;
-    }
-    // SAFETY: T is plain integers and the length was checked; no alignment is asked of the buffer.
-    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }

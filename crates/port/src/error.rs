@@ -49,6 +49,30 @@ pub enum PortError {
         /// Interface.
         name: String,
     },
+    /// What is pinned was left by a version whose maps this one can't read.
+    #[error(
+        "what is pinned in {path} is another version's; `uc agent --once`, or `uc attach` of any \
+         port, has this version take the ports over, and flows under way pass"
+    )]
+    OtherVersion {
+        /// The store.
+        path: PathBuf,
+    },
+    /// A port's plan is too long.
+    #[error(
+        "{rules} rules for port {ifindex}: the programs look at {max} at most; say more of them by \
+         one prefix or range",
+        max = uc_core::rule::RULES_MAX
+    )]
+    TooManyRules {
+        /// Interface index.
+        ifindex: u32,
+        /// How many it has.
+        rules: usize,
+    },
+    /// The programs' tables of ports are full.
+    #[error("{max} ports have a plan, and there is room for no more; detach some", max = crate::PORTS_MAX)]
+    TooManyPorts,
     /// Anything else that the kernel refused.
     #[error("could not {action}: {source}")]
     Kernel {

@@ -1,10 +1,13 @@
 //! The flow table, as user space sees it.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use libbpf_rs::{MapCore, MapFlags};
 use uc_core::Flow;
 
+use crate::batch::for_each;
+use crate::bytes::{number, read};
 use crate::error::PortError;
 use crate::layout::{uc_key, uc_slot};
 use crate::programs::Programs;
@@ -20,8 +23,32 @@ pub struct FlowView {
     pub remote: SocketAddr,
     /// The core's state, a copy.
     pub state: Flow,
+    /// Which of its port's rules opened it, counted from 0;
+    pub rule: u16,
+    /// by which the operator knows that rule;
+    pub rule_number: u16,
+    /// and of which of the host's plans that was ([`Programs::plan_generation`]).
+    pub generation: u32,
     pub(crate) place: u32,
 }
+
+impl FlowView {
+    /// A flow in this state, without a place in any table.
+    pub fn of(ifindex: u32, guest: SocketAddr, remote: SocketAddr, state: Flow) -> FlowView {
+        FlowView {
+            ifindex,
+            guest,
+            remote,
+            state,
+            rule: 0,
+            rule_number: 0,
+            generation: 0,
+            place: u32::MAX,
+        }
+    }
+}
+
+const READ: &str = "read the flow table";
 
 const KEY_BYTES: usize = size_of::<uc_key>();
 
@@ -51,8 +78,22 @@ fn mapped(address: IpAddr) -> Ipv6Addr {
     }
 }
 
+/// The guest's end and the other one.
+pub(crate) fn ends(key: &uc_key) -> (SocketAddr, SocketAddr) {
+    let end = |octets: [u8; 16], port: u16| {
+        SocketAddr::new(
+            IpAddr::V6(Ipv6Addr::from(octets)).to_canonical(),
+            u16::from_be(port),
+        )
+    };
+    (
+        end(key.guest, key.guest_port),
+        end(key.remote, key.remote_port),
+    )
+}
+
 fn view(key: &[u8], value: &[u8]) -> Option<FlowView> {
-    if key.len() != KEY_BYTES || value.len() < size_of::<uc_slot>() {
+    if key.len() != KEY_BYTES {
         return None;
     }
     let socket = |address: usize, port: usize| {
@@ -63,14 +104,15 @@ fn view(key: &[u8], value: &[u8]) -> Option<FlowView> {
             port,
         ))
     };
-    // SAFETY: uc_slot is plain integers, so every bit pattern is a value; the length was checked,
-    // and read_unaligned asks no alignment of the buffer.
-    let slot = unsafe { value.as_ptr().cast::<uc_slot>().read_unaligned() };
+    let slot: uc_slot = read(value)?;
     Some(FlowView {
         ifindex: u32::from_ne_bytes(key[0..4].try_into().ok()?),
         guest: socket(8, 4)?,
         remote: socket(24, 6)?,
         state: slot.flow,
+        rule: slot.rule.into(),
+        rule_number: slot.rule_number,
+        generation: slot.generation,
         place: slot.place,
     })
 }
@@ -79,13 +121,9 @@ impl Programs {
     /// All flows of all ports. A flow that comes or goes meanwhile may be missed.
     pub fn flows(&self) -> Result<Vec<FlowView>, PortError> {
         let mut flows = Vec::new();
-        for key in self.flows.keys() {
-            let value = self
-                .flows
-                .lookup(&key, MapFlags::ANY)
-                .map_err(|error| PortError::from_libbpf("read the flow table", &error))?;
-            flows.extend(value.and_then(|value| view(&key, &value)));
-        }
+        for_each(&self.maps.flows, READ, |key, value| {
+            flows.extend(view(key, value));
+        })?;
         Ok(flows)
     }
 
@@ -98,25 +136,49 @@ impl Programs {
     ) -> Result<Option<FlowView>, PortError> {
         let key = key_bytes(ifindex, guest, remote);
         let value = self
+            .maps
             .flows
             .lookup(&key, MapFlags::ANY)
-            .map_err(|error| PortError::from_libbpf("read the flow table", &error))?;
+            .map_err(|error| PortError::from_libbpf(READ, &error))?;
         Ok(value.and_then(|value| view(&key, &value)))
     }
 
     /// Empties a port's part of the table. For tests and for a port that is detached for good.
     pub fn forget_flows(&self, ifindex: u32) -> Result<(), PortError> {
-        for flow in self.flows()?.iter().filter(|flow| flow.ifindex == ifindex) {
-            let gone = self
-                .flows
-                .delete(&key_bytes(ifindex, flow.guest, flow.remote));
-            match gone {
+        self.forget_flows_of(&BTreeSet::from([ifindex]))
+    }
+
+    /// The same for many ports, in one walk through the table.
+    pub(crate) fn forget_flows_of(&self, ports: &BTreeSet<u32>) -> Result<(), PortError> {
+        let is_theirs = |key: &Vec<u8>| port_of(key).is_some_and(|port| ports.contains(&port));
+        // first all keys: a walk begins anew where the key that it has come to is deleted
+        let keys: Vec<Vec<u8>> = self.maps.flows.keys().filter(is_theirs).collect();
+        for key in keys {
+            let value = self.maps.flows.lookup(&key, MapFlags::ANY);
+            match self.maps.flows.delete(&key) {
                 Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
                     return Err(PortError::from_libbpf("empty the flow table", &error));
                 }
-                _ => self.forget_member(flow.place)?,
+                _ => {}
+            }
+            let slot = value
+                .ok()
+                .flatten()
+                .and_then(|value| read::<uc_slot>(&value));
+            if let Some(slot) = slot {
+                self.forget_member(slot.place)?;
             }
         }
-        Ok(())
+        ports.iter().try_for_each(|&port| self.set_flows(port, 0))
     }
+
+    /// The ports that have flows.
+    pub(crate) fn ports_of_flows(&self) -> BTreeSet<u32> {
+        let keys = self.maps.flows.keys();
+        keys.filter_map(|key| port_of(&key)).collect()
+    }
+}
+
+fn port_of(key: &[u8]) -> Option<u32> {
+    key.get(..4).and_then(number)
 }

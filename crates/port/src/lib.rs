@@ -5,30 +5,55 @@
 //!   or reopened from their pins;
 //! - [`Link`]: one program on one port, by TCX or by a clsact filter where the kernel has no TCX;
 //! - [`Store`]: what is pinned in bpffs, so that ports stay attached when no process is left;
+//! - [`PortPlan`]: what an operator says of a port, by [`Rule`]s; [`PortView`]: what became of it;
 //! - [`PortCoupling`]: whose window a port's flows share, and [`GroupView`], who does;
+//! - [`Event`], [`Passed`]: what has happened to a flow, and which flows pass;
 //! - [`FlowView`], [`Counters`]: what `uc flows` and the lab show.
 
 mod attach;
+mod batch;
 mod bpffs;
+mod bytes;
+pub mod cost;
 mod counters;
 mod coupling;
 mod error;
+mod events;
+mod expedite;
 mod flows;
 mod interfaces;
+mod links;
+mod maps;
+mod plan;
+mod plans;
+mod ports;
 mod programs;
+mod qdisc;
 mod store;
 mod test_run;
 mod tidy;
+mod upgrade;
+mod versions;
 
 pub use attach::{AttachVia, Direction, Link, Order, PortLinks, attach_program};
 pub use counters::Counters;
-pub use coupling::{GroupView, GuestView, MemberView, PortCoupling, PortPolicy};
+pub use coupling::{GroupView, GuestView, MemberView, PortCoupling};
 pub use error::PortError;
+pub use events::{Agreed, Closing, Event, EventKind, Passed};
 pub use flows::FlowView;
 pub use interfaces::interface_index;
-pub use programs::{DEFAULT_FLOWS_MAX, Programs, silence_libbpf};
+pub use plan::PortPlan;
+pub use ports::{PORTS_MAX, PortView};
+pub use programs::{DEFAULT_FLOWS_MAX, Programs, RINGS_MAX, silence_libbpf};
 pub use store::{Attached, Store};
 pub use test_run::{PacketContext, PacketRun, run_packet};
+pub use uc_core::rule::{Match, Prefix, PrefixError, RULES_MAX, Rule};
+pub use upgrade::Upgrade;
+
+/// What this build's maps and programs are told apart from others' by.
+mod numbers {
+    include!(concat!(env!("OUT_DIR"), "/numbers.rs"));
+}
 
 /// What bindgen makes of `bpf/layout.h`: keys and values of the maps.
 mod layout {

@@ -3,239 +3,250 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, PrintLevel};
-use uc_core::Policy;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
 
 use crate::attach::Direction;
+use crate::bytes::{bytes_of, read};
 use crate::error::PortError;
 use crate::layout::uc_hand;
+use crate::maps::Maps;
+use crate::numbers::LAYOUT;
 
-/// The flow table's size where none is asked for; about 300 bytes a flow, the kernel's own included.
+/// The flow table's size where none is asked for; about 450 bytes a flow, the kernel's own
+/// included, and 400 for its ring of events.
 pub const DEFAULT_FLOWS_MAX: u32 = 65536;
+
+/// Flows whose events are remembered where no number is asked for, at 400 bytes each: 26 MB.
+pub const RINGS_MAX: u32 = 65536;
 
 /// clang's output for `bpf/port.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
+
+/// The maps that have an entry for each flow.
+const PER_FLOW: [&str; 3] = ["flows", "places", "members"];
+
+/// Programs that a port's two may end in, in the order of `enum uc_ending`.
+const ENDINGS: [&str; 4] = ["uc_share_port", "uc_open_port", NOTE, "uc_join_port"];
+
+/// The one that is left out where no flow has its events remembered.
+const NOTE: &str = "uc_note_port";
 
 /// The two programs and their maps, held by file descriptor. While any of them, a pin or a link
 /// lives, so do they.
 #[derive(Debug)]
 pub struct Programs {
-    from_guest: OwnedFd,
-    to_guest: OwnedFd,
-    pub(crate) flows: MapHandle,
-    pub(crate) policies: MapHandle,
-    pub(crate) reasons: MapHandle,
-    places: MapHandle,
-    hand: MapHandle,
-    pub(crate) couplings: MapHandle,
-    pub(crate) priorities: MapHandle,
-    pub(crate) groups: MapHandle,
-    pub(crate) guests: MapHandle,
-    pub(crate) members: MapHandle,
-    /// Empties itself when nobody holds it, neither a process nor a pin.
-    endings: MapHandle,
+    pub(crate) code: Code,
+    pub(crate) maps: Maps,
 }
 
-/// Names of the maps in the object and in bpffs.
-pub(crate) const MAPS: [&str; MAPS_COUNT] = [
-    "flows",
-    "policies",
-    "reasons",
-    "places",
-    "hand",
-    "couplings",
-    "priorities",
-    "groups",
-    "guests",
-    "members",
-    "endings",
-];
-pub(crate) const MAPS_COUNT: usize = 11;
+/// One version of the programs.
+#[derive(Debug)]
+pub(crate) struct Code {
+    from_guest: OwnedFd,
+    to_guest: OwnedFd,
+    /// Looks for stale flows when it is run; on no port.
+    collect: OwnedFd,
+    /// Empties itself when nobody holds it, neither a process nor a pin.
+    pub(crate) endings: MapHandle,
+}
 
 impl Programs {
-    /// Loads both programs with room for `flows_max` flows. Takes about a second (the verifier).
+    /// Loads the programs with room for `flows_max` flows, the first [`RINGS_MAX`] of which have
+    /// their events remembered. Takes about a second (the verifier).
     pub fn load(flows_max: u32) -> Result<Programs, PortError> {
-        silence_libbpf();
-        let action = "load the port programs";
-        let failed = |error| PortError::from_libbpf(action, &error);
-        let mut open = ObjectBuilder::default()
-            .open_memory(OBJECT)
-            .map_err(failed)?;
-        for mut map in open.maps_mut() {
-            if ["flows", "places", "members"]
-                .map(OsStr::new)
-                .contains(&map.name())
-            {
-                map.set_max_entries(flows_max.max(1)).map_err(failed)?;
-            }
-        }
-        let object = open.load().map_err(failed)?;
+        Self::load_with(flows_max, RINGS_MAX)
+    }
 
-        let missing = |name: &str| PortError::Kernel {
-            action: action.to_owned(),
-            source: std::io::Error::other(format!("the object has no '{name}'")),
-        };
-        let map = |name: &str| {
-            let map = object.maps().find(|map| map.name() == OsStr::new(name));
-            MapHandle::try_from(&map.ok_or_else(|| missing(name))?).map_err(failed)
-        };
-        let program = |name: &str| {
-            let program = object
-                .progs()
-                .find(|program| program.name() == OsStr::new(name));
-            program
-                .ok_or_else(|| missing(name))?
-                .as_fd()
-                .try_clone_to_owned()
-                .map_err(|source| PortError::from_kernel(action, source))
-        };
+    /// The same with events remembered of so many flows; 0: of none.
+    pub fn load_with(flows_max: u32, rings_max: u32) -> Result<Programs, PortError> {
+        let object = load_object(|map| {
+            if PER_FLOW.map(OsStr::new).contains(&map.name()) {
+                map.set_max_entries(flows_max.max(1))?;
+            }
+            if map.name() == OsStr::new("events") {
+                map.set_max_entries(rings_max.min(flows_max).max(1))?;
+            }
+            Ok(())
+        })?;
         let programs = Programs {
-            from_guest: program("uc_from_guest_port")?,
-            to_guest: program("uc_to_guest_port")?,
-            flows: map("flows")?,
-            policies: map("policies")?,
-            reasons: map("reasons")?,
-            places: map("places")?,
-            hand: map("hand")?,
-            couplings: map("couplings")?,
-            priorities: map("priorities")?,
-            groups: map("groups")?,
-            guests: map("guests")?,
-            members: map("members")?,
-            endings: map("endings")?,
+            maps: Maps::from_each(|name| map_of(&object, name))?,
+            code: Code::of(&object, rings_max > 0)?,
         };
-        programs.set_places(flows_max.max(1))?;
-        let ending = program("uc_share_port")?;
-        let number = ending.as_raw_fd().to_ne_bytes();
-        programs
-            .endings
-            .update(&0u32.to_ne_bytes(), &number, MapFlags::ANY)
-            .map_err(failed)?;
+        programs.set_up(flows_max.max(1))?;
         Ok(programs)
     }
 
-    /// Of parts that were opened by other means (pins).
-    pub(crate) fn from_parts(
-        from_guest: OwnedFd,
-        to_guest: OwnedFd,
-        maps: [MapHandle; MAPS_COUNT],
-    ) -> Programs {
-        let [
-            flows,
-            policies,
-            reasons,
-            places,
-            hand,
-            couplings,
-            priorities,
-            groups,
-            guests,
-            members,
-            endings,
-        ] = maps;
-        Programs {
-            from_guest,
-            to_guest,
-            flows,
-            policies,
-            reasons,
-            places,
-            hand,
-            couplings,
-            priorities,
-            groups,
-            guests,
-            members,
-            endings,
-        }
+    /// Loads the programs anew, for the maps that these use.
+    pub(crate) fn load_for(maps: Maps) -> Result<Programs, PortError> {
+        let held = maps.each();
+        let object = load_object(|map| {
+            let own = held.iter().find(|(name, _)| map.name() == OsStr::new(name));
+            own.map_or(Ok(()), |(_, own)| map.reuse_fd(own.as_fd()))
+        })?;
+        let code = Code::of(&object, maps.events.max_entries() > 1)?;
+        Ok(Programs { code, maps })
     }
 
-    /// The maps in the order of [`MAPS`].
-    pub(crate) fn maps_mut(&mut self) -> [&mut MapHandle; MAPS_COUNT] {
-        [
-            &mut self.flows,
-            &mut self.policies,
-            &mut self.reasons,
-            &mut self.places,
-            &mut self.hand,
-            &mut self.couplings,
-            &mut self.priorities,
-            &mut self.groups,
-            &mut self.guests,
-            &mut self.members,
-            &mut self.endings,
-        ]
-    }
-
-    /// Tells the programs how many places there are for flows.
-    fn set_places(&self, places: u32) -> Result<(), PortError> {
-        let hand = uc_hand { next: 0, places };
-        let value = [hand.next, hand.places].map(u32::to_ne_bytes).concat();
-        self.hand
-            .update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
-            .map_err(|error| PortError::from_libbpf("set up the flow table", &error))
+    /// Tells the programs how many places there are for flows, and whose maps these are.
+    fn set_up(&self, places: u32) -> Result<(), PortError> {
+        let hand = uc_hand {
+            next: 0,
+            places,
+            layout: LAYOUT,
+        };
+        self.maps
+            .hand
+            .update(&0u32.to_ne_bytes(), bytes_of(&hand), MapFlags::ANY)
+            .map_err(|error| PortError::from_libbpf("set up the flow table", &error))?;
+        self.begin_plans()
     }
 
     /// The program for one direction.
-    pub(crate) fn program(&self, direction: Direction) -> BorrowedFd<'_> {
+    pub fn program(&self, direction: Direction) -> BorrowedFd<'_> {
+        self.code.program(direction)
+    }
+
+    /// How many flows the table has room for.
+    pub fn flows_max(&self) -> u32 {
+        self.maps.flows.max_entries()
+    }
+
+    /// The kernel's memory for all maps, as it accounts for them. What the table of flows takes is
+    /// taken when it is made, not as flows come.
+    ///
+    /// # Errors
+    /// Where /proc doesn't tell.
+    pub fn memory_bytes(&self) -> Result<u64, PortError> {
+        let each = self.maps.each().into_iter().map(|(_, map)| map);
+        each.chain([&self.code.endings]).map(memory_of).sum()
+    }
+
+    /// Collects flows that are idle for so long that they are over; every new flow does so for a
+    /// few, and this for all.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn collect_idle(&self) -> Result<(), PortError> {
+        self.run_collect(self.code.collect.as_fd(), self.flows_max())
+    }
+}
+
+impl Code {
+    fn of(object: &Object, notes: bool) -> Result<Code, PortError> {
+        let endings = map_of(object, "endings")?;
+        for (index, name) in (0u32..).zip(ENDINGS) {
+            if name == NOTE && !notes {
+                continue;
+            }
+            let program = program_of(object, name)?;
+            let number = program.as_raw_fd().to_ne_bytes();
+            endings
+                .update(&index.to_ne_bytes(), &number, MapFlags::ANY)
+                .map_err(|error| PortError::from_libbpf(LOAD, &error))?;
+        }
+        Ok(Code {
+            from_guest: program_of(object, "uc_from_guest_port")?,
+            to_guest: program_of(object, "uc_to_guest_port")?,
+            collect: program_of(object, "uc_collect_idle")?,
+            endings,
+        })
+    }
+
+    /// Of parts that were opened by other means (pins), under the names of [`Code::each`].
+    pub(crate) fn from_parts(
+        mut program: impl FnMut(&str) -> Result<OwnedFd, PortError>,
+        endings: MapHandle,
+    ) -> Result<Code, PortError> {
+        Ok(Code {
+            from_guest: program(Direction::FromGuest.label())?,
+            to_guest: program(Direction::ToGuest.label())?,
+            collect: program("collect")?,
+            endings,
+        })
+    }
+
+    fn program(&self, direction: Direction) -> BorrowedFd<'_> {
         match direction {
             Direction::FromGuest => self.from_guest.as_fd(),
             Direction::ToGuest => self.to_guest.as_fd(),
         }
     }
 
-    /// Sets the policy of a port; it holds for flows that begin from now on.
-    pub fn set_policy(&self, ifindex: u32, policy: &Policy) -> Result<(), PortError> {
-        // Every field by name: one that is added has to be added here.
-        let Policy {
-            law,
-            profile,
-            ecn_syns,
-            initial_window_segments,
-            gain_shift,
-            initial_alpha_q7,
-            beta_q7,
-            minimum_window_segments,
-            echo,
-            guest_ecn,
-            guard_segments,
-            observe,
-            target_us,
-            target_range_us,
-        } = *policy;
-        let bytes = [
-            law,
-            profile,
-            ecn_syns,
-            initial_window_segments,
-            gain_shift,
-            initial_alpha_q7,
-            beta_q7,
-            minimum_window_segments,
-            echo,
-            guest_ecn,
-            guard_segments,
-            observe,
-        ];
-        let words = [target_us, target_range_us].map(u32::to_ne_bytes).concat();
-        let value = [&bytes[..], &words].concat();
-        self.policies
-            .update(&ifindex.to_ne_bytes(), &value, MapFlags::ANY)
-            .map_err(|error| PortError::from_libbpf(format!("set port {ifindex}'s policy"), &error))
+    /// What of it is to be pinned.
+    pub(crate) fn each(&self) -> [(&'static str, BorrowedFd<'_>); 4] {
+        [
+            ("endings", self.endings.as_fd()),
+            ("collect", self.collect.as_fd()),
+            (Direction::FromGuest.label(), self.from_guest.as_fd()),
+            (Direction::ToGuest.label(), self.to_guest.as_fd()),
+        ]
     }
+}
 
-    /// Takes a port's policy away: its flows under way go on, new ones pass.
-    pub fn clear_policy(&self, ifindex: u32) -> Result<(), PortError> {
-        self.clear_coupling(ifindex)?;
-        match self.policies.delete(&ifindex.to_ne_bytes()) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(PortError::from_libbpf(
-                format!("clear port {ifindex}'s policy"),
-                &error,
-            )),
-        }
+const LOAD: &str = "load the port programs";
+
+/// Loads the object, after `prepare` has seen each of its maps.
+fn load_object(
+    mut prepare: impl FnMut(&mut libbpf_rs::OpenMapMut<'_>) -> libbpf_rs::Result<()>,
+) -> Result<Object, PortError> {
+    silence_libbpf();
+    let failed = |error| PortError::from_libbpf(LOAD, &error);
+    let mut open = ObjectBuilder::default()
+        .open_memory(OBJECT)
+        .map_err(failed)?;
+    for mut map in open.maps_mut() {
+        prepare(&mut map).map_err(failed)?;
     }
+    open.load().map_err(failed)
+}
+
+fn missing(name: &str) -> PortError {
+    PortError::Kernel {
+        action: LOAD.to_owned(),
+        source: std::io::Error::other(format!("the object has no '{name}'")),
+    }
+}
+
+fn map_of(object: &Object, name: &str) -> Result<MapHandle, PortError> {
+    let map = object.maps().find(|map| map.name() == OsStr::new(name));
+    MapHandle::try_from(&map.ok_or_else(|| missing(name))?)
+        .map_err(|error| PortError::from_libbpf(LOAD, &error))
+}
+
+fn program_of(object: &Object, name: &str) -> Result<OwnedFd, PortError> {
+    let program = object
+        .progs()
+        .find(|program| program.name() == OsStr::new(name));
+    program
+        .ok_or_else(|| missing(name))?
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|source| PortError::from_kernel(LOAD, source))
+}
+
+/// Are these maps laid out as this build's programs want them?
+pub(crate) fn is_own_layout(hand: &MapHandle) -> bool {
+    let value = hand
+        .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+        .ok()
+        .flatten();
+    value
+        .and_then(|value| read::<uc_hand>(&value))
+        .is_some_and(|hand| hand.layout == LAYOUT)
+}
+
+/// What a map takes, by /proc.
+fn memory_of(map: &MapHandle) -> Result<u64, PortError> {
+    let path = format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd());
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| PortError::from_kernel(format!("read {path}"), error))?;
+    let bytes = text
+        .lines()
+        .find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok());
+    bytes.ok_or_else(|| {
+        let error = std::io::Error::other("it has no line 'memlock'");
+        PortError::from_kernel(format!("read {path}"), error)
+    })
 }
 
 /// Keeps libbpf's own messages off standard error: they repeat the error that is returned, at

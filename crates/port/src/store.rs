@@ -3,24 +3,26 @@
 //!
 //! ```text
 //! /sys/fs/bpf/undercurrent/
-//!   flows policies reasons places hand    the maps, and those of law `coupled`
-//!   from_guest to_guest                   the programs
+//!   maps-<layout>/                        the maps: what is known of ports and flows
+//!   programs-<number>-<layout>-<build>/   the programs that work on them, one version
 //!   port-<ifindex>-from_guest, …-to_guest the TCX links (a clsact filter needs no pin)
 //! ```
 
-use std::fs::{self, File};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use libbpf_rs::{MapCore, MapHandle, Program};
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::attach::{AttachVia, Direction, Link};
-use crate::coupling::PortPolicy;
 use crate::error::PortError;
+use crate::expedite::Expedited;
 use crate::interfaces::{interface_index, interfaces};
-use crate::programs::{MAPS, Programs, silence_libbpf};
+use crate::links::Whereabouts;
+use crate::plan::PortPlan;
+use crate::programs::Programs;
 
 /// The folder of one installation's pins.
 #[derive(Clone, Debug)]
@@ -33,7 +35,7 @@ pub struct Store {
 pub struct Attached {
     /// Interface index.
     pub ifindex: u32,
-    /// Interface name, if the interface still exists here.
+    /// Interface name, if the interface is in this network namespace.
     pub name: Option<String>,
 }
 
@@ -46,6 +48,11 @@ impl Default for Store {
 }
 
 impl Store {
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A store elsewhere (tests; several installations on one host). Must be in a bpffs.
     pub fn at(folder: impl Into<PathBuf>) -> Store {
         Store {
@@ -68,64 +75,32 @@ impl Store {
 
     /// Reopens what is pinned; `None` if nothing is.
     pub fn open(&self) -> Result<Option<Programs>, PortError> {
-        let last = self.program_path(Direction::ToGuest);
-        match last.try_exists() {
-            Ok(true) => {}
-            Ok(false) => return Ok(None),
-            // The file system, or the folder, may be closed to everybody but root.
-            Err(error) => return Err(PortError::from_kernel(self.action("look into"), error)),
+        match self.version()? {
+            None => Ok(None),
+            Some(version) if version.is_own_layout() => self.open_version(&version).map(Some),
+            Some(_) => Err(self.other_version()),
         }
-        silence_libbpf();
-        let failed = |error| PortError::from_libbpf(self.action("reopen the pins in"), &error);
-        let program = |direction: Direction| {
-            Program::fd_from_pinned_path(self.program_path(direction)).map_err(failed)
-        };
-        let map = |name: &str| MapHandle::from_pinned_path(self.folder.join(name)).map_err(failed);
-        let maps: Vec<MapHandle> = MAPS.into_iter().map(map).collect::<Result<_, _>>()?;
-        let maps = maps.try_into().map_err(|_| self.no_bpffs())?;
-        Ok(Some(Programs::from_parts(
-            program(Direction::FromGuest)?,
-            program(Direction::ToGuest)?,
-            maps,
-        )))
     }
 
-    /// Reopens what is pinned and of use to a port, or loads and pins it. Under [`Store::lock`].
+    /// Reopens what is pinned and of use to a port, or loads and pins it. Ports of a version whose
+    /// maps can't be read are taken over. Under [`Store::lock`].
     pub fn open_or_load(&self, flows_max: u32) -> Result<Programs, PortError> {
         self.check_bpffs()?;
-        if let Some(programs) = self.open_tidy()? {
+        let is_other = self
+            .version()?
+            .is_some_and(|version| !version.is_own_layout());
+        if !is_other && let Some(programs) = self.open_tidy()? {
             return Ok(programs);
         }
-        let mut programs = Programs::load(flows_max)?;
-        // What an attach pinned that was killed before it was whole.
-        self.remove_shared();
-        fs::create_dir_all(&self.folder)
-            .map_err(|error| PortError::from_kernel(self.action("make"), error))?;
-        let pinned = self.pin_all(&mut programs);
-        if pinned.is_err() {
-            self.remove_shared();
-        }
-        pinned.map(|()| programs)
+        Ok(self.upgrade(&BTreeMap::new(), flows_max, false)?.0)
     }
 
-    fn pin_all(&self, programs: &mut Programs) -> Result<(), PortError> {
-        for (name, map) in MAPS.into_iter().zip(programs.maps_mut()) {
-            map.pin(self.folder.join(name))
-                .map_err(|error| PortError::from_libbpf(self.action("pin maps in"), &error))?;
-        }
-        // The program that open() looks for comes last: a store is whole or not there.
-        for direction in Direction::BOTH {
-            self.pin(programs.program(direction), &self.program_path(direction))?;
-        }
-        Ok(())
-    }
-
-    /// Attaches these ports for good, with the programs that are pinned or fresh ones. All or
-    /// none.
+    /// Attaches these ports for good, all by one plan, with the programs that are pinned or fresh
+    /// ones. All or none.
     pub fn attach_all(
         &self,
         names: &[String],
-        policy: &PortPolicy,
+        plan: &PortPlan,
         via: AttachVia,
         flows_max: u32,
     ) -> Result<(), PortError> {
@@ -136,10 +111,10 @@ impl Store {
         let _turn = self.lock()?;
         let programs = self.open_or_load(flows_max)?;
         for (done, name) in names.iter().enumerate() {
-            if let Err(error) = self.attach(&programs, name, policy, via) {
+            if let Err(error) = self.attach(&programs, name, plan, via) {
                 self.detach_all(&programs, &names[..done])?;
                 if self.attached(&programs)?.is_empty() {
-                    self.remove_shared();
+                    self.keep_version(None)?;
                 }
                 return Err(error);
             }
@@ -152,7 +127,7 @@ impl Store {
         &self,
         programs: &Programs,
         name: &str,
-        policy: &PortPolicy,
+        plan: &PortPlan,
         via: AttachVia,
     ) -> Result<u32, PortError> {
         let ifindex = interface_index(name)?;
@@ -161,33 +136,60 @@ impl Store {
                 name: name.to_owned(),
             });
         }
-        programs.set_port(ifindex, policy)?;
-        let links = programs.attach(ifindex, via).and_then(|mut links| {
-            for (direction, link) in [
-                (Direction::FromGuest, &mut links.from_guest),
-                (Direction::ToGuest, &mut links.to_guest),
-            ] {
-                if let Link::Tcx(fd) = link {
-                    self.pin(fd.as_fd(), &self.link_path(ifindex, direction))?;
-                }
-            }
-            Ok(links)
-        });
-        match links {
-            Ok(mut links) => {
-                for link in [&mut links.from_guest, &mut links.to_guest] {
-                    if let Link::Clsact(filter) = link {
-                        filter.keep();
-                    }
-                }
-                Ok(ifindex)
-            }
-            Err(error) => {
-                self.remove_links(ifindex);
-                programs.clear_policy(ifindex)?;
-                Err(error)
+        let plans = BTreeMap::from([(ifindex, plan.clone())]);
+        match self.attach_indices(programs, &plans, via)?.pop_first() {
+            None => Ok(ifindex),
+            Some((_, error)) => Err(error),
+        }
+    }
+
+    /// Attaches many ports, by the indices of their interfaces, under [`Store::lock`]. Answers
+    /// which could not be, and why; of those nothing is left. Of one that is attached already the
+    /// plan is set and no more.
+    ///
+    /// # Errors
+    /// What keeps all of them from being attached.
+    pub fn attach_indices(
+        &self,
+        programs: &Programs,
+        plans: &BTreeMap<u32, PortPlan>,
+        via: AttachVia,
+    ) -> Result<BTreeMap<u32, PortError>, PortError> {
+        let missing: BTreeSet<u32> = plans
+            .keys()
+            .copied()
+            .filter(|&ifindex| !self.is_attached(programs, ifindex))
+            .collect();
+        // Of an older port of the same index, which was deleted or is in another namespace now.
+        self.let_go(programs, &missing)?;
+        programs.add_plans(plans)?;
+        let _short = Expedited::for_ports(missing.len());
+        let mut failed = BTreeMap::new();
+        for ifindex in missing {
+            if let Err(error) = self.link(programs, ifindex, via) {
+                failed.insert(ifindex, error);
             }
         }
+        self.let_go(programs, &failed.keys().copied().collect())?;
+        Ok(failed)
+    }
+
+    fn link(&self, programs: &Programs, ifindex: u32, via: AttachVia) -> Result<(), PortError> {
+        let mut links = programs.attach(ifindex, via)?;
+        for (direction, link) in [
+            (Direction::FromGuest, &links.from_guest),
+            (Direction::ToGuest, &links.to_guest),
+        ] {
+            if let Link::Tcx(fd) = link {
+                self.pin(fd.as_fd(), &self.link_path(ifindex, direction))?;
+            }
+        }
+        for link in [&mut links.from_guest, &mut links.to_guest] {
+            if let Link::Clsact(filter) = link {
+                filter.keep();
+            }
+        }
+        Ok(())
     }
 
     /// Detaches these ports, or none if one of them is not attached. When they were the last, the
@@ -201,20 +203,19 @@ impl Store {
                 Err(PortError::NotAttached { name: name.clone() })
             }
         };
-        let indices: Vec<u32> = names.iter().map(attached_index).collect::<Result<_, _>>()?;
-        indices
-            .into_iter()
-            .try_for_each(|ifindex| self.detach_index(programs, ifindex))
+        let indices = names.iter().map(attached_index).collect::<Result<_, _>>()?;
+        self.detach_indices(programs, &indices)
     }
 
-    /// Detaches one port by index, for interfaces that no longer exist.
-    pub fn detach_index(&self, programs: &Programs, ifindex: u32) -> Result<(), PortError> {
-        self.remove_links(ifindex);
-        programs.detach_clsact(ifindex);
-        programs.clear_policy(ifindex)?;
-        programs.forget_flows(ifindex)?;
+    /// Detaches ports by index, also those whose interfaces no longer exist.
+    pub fn detach_indices(
+        &self,
+        programs: &Programs,
+        ports: &BTreeSet<u32>,
+    ) -> Result<(), PortError> {
+        self.let_go(programs, ports)?;
         if self.attached(programs)?.is_empty() {
-            self.remove_shared();
+            self.keep_version(None)?;
         }
         Ok(())
     }
@@ -222,26 +223,26 @@ impl Store {
     /// The ports that are attached.
     pub fn attached(&self, programs: &Programs) -> Result<Vec<Attached>, PortError> {
         let names = interfaces();
-        let mut ports: Vec<Attached> = programs
-            .policies
-            .keys()
-            .filter_map(|key| Some(u32::from_ne_bytes(key.try_into().ok()?)))
-            .filter(|ifindex| self.is_attached(programs, *ifindex))
-            .map(|ifindex| Attached {
+        let mut known = self.linked()?;
+        known.extend(programs.port_states()?.into_keys());
+        let port = |ifindex: u32| {
+            let is_here = match self.whereabouts(ifindex) {
+                Whereabouts::Here => true,
+                Whereabouts::Elsewhere => false,
+                Whereabouts::Gone if programs.clsact_filters(ifindex) == 2 => true,
+                Whereabouts::Gone => return None,
+            };
+            Some(Attached {
                 ifindex,
-                name: names.get(&ifindex).cloned(),
+                name: names.get(&ifindex).filter(|_| is_here).cloned(),
             })
-            .collect();
-        ports.sort_by_key(|port| port.ifindex);
-        Ok(ports)
+        };
+        Ok(known.into_iter().filter_map(port).collect())
     }
 
+    /// Is the interface of this index, in this network namespace, a port?
     fn is_attached(&self, programs: &Programs, ifindex: u32) -> bool {
-        self.link_path(ifindex, Direction::FromGuest).exists() || programs.has_clsact(ifindex)
-    }
-
-    pub(crate) fn program_path(&self, direction: Direction) -> PathBuf {
-        self.folder.join(direction.label())
+        self.whereabouts(ifindex) == Whereabouts::Here || programs.clsact_filters(ifindex) == 2
     }
 
     pub(crate) fn link_path(&self, ifindex: u32, direction: Direction) -> PathBuf {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::attach::Direction;
 use crate::error::PortError;
-use crate::layout::__sk_buff;
+use crate::layout::{__sk_buff, UC_PLACES_SWEPT};
 use crate::programs::Programs;
 
 /// What surrounds the packet: the port it passes and how it will be segmented.
@@ -33,6 +33,9 @@ pub struct PacketRun {
     pub duration: Duration,
 }
 
+/// An interface that is in every network namespace.
+const LOOPBACK: u32 = 1;
+
 /// Room for what a program may add; ours adds nothing.
 const SLACK_BYTES: usize = 256;
 
@@ -45,6 +48,24 @@ impl Programs {
         context: PacketContext,
     ) -> Result<PacketRun, PortError> {
         run_packet(self.program(direction), packet, context, 0)
+    }
+}
+
+impl Programs {
+    /// Has the programs look for stale flows in so many places.
+    pub(crate) fn run_collect(
+        &self,
+        collect: BorrowedFd<'_>,
+        places: u32,
+    ) -> Result<(), PortError> {
+        let context = PacketContext {
+            ifindex: LOOPBACK,
+            gso_segs: 0,
+            gso_size: 0,
+            repeat: places.div_ceil(UC_PLACES_SWEPT),
+        };
+        // it isn't looked at, but has to be one
+        run_packet(collect, &[0; 64], context, 0).map(|_| ())
     }
 }
 

@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use libbpf_rs::MapCore;
-
 use crate::attach::Direction;
 use crate::error::PortError;
-use crate::programs::{MAPS, Programs};
+use crate::expedite::Expedited;
+use crate::links::{PinnedLink, Whereabouts};
+use crate::programs::Programs;
 use crate::store::Store;
 
 impl Store {
@@ -21,65 +21,87 @@ impl Store {
     pub fn open_tidy(&self) -> Result<Option<Programs>, PortError> {
         let Some(programs) = self.open()? else {
             // Links whose programs' pins were lost: nobody could list or tend them.
-            self.linked()
+            let linked = self.linked()?;
+            linked
                 .into_iter()
                 .for_each(|ifindex| self.remove_links(ifindex));
-            self.remove_shared();
+            self.keep_version(None)?;
             return Ok(None);
         };
+        if self.tidy(&programs)? {
+            return Ok(Some(programs));
+        }
+        self.keep_version(None)?;
+        Ok(None)
+    }
+
+    /// Removes what no port needs of a store that is open, under [`Store::lock`], and answers
+    /// whether any port is left.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn tidy(&self, programs: &Programs) -> Result<bool, PortError> {
         let attached: BTreeSet<u32> = self
-            .attached(&programs)?
+            .attached(programs)?
             .iter()
             .map(|port| port.ifindex)
             .collect();
-        for ifindex in self.known(&programs)?.difference(&attached) {
-            self.remove_links(*ifindex);
-            programs.clear_policy(*ifindex)?;
-            programs.forget_flows(*ifindex)?;
-        }
-        if attached.is_empty() {
-            self.remove_shared();
-            return Ok(None);
-        }
-        Ok(Some(programs))
+        let mut known = self.linked()?;
+        known.extend(programs.ports_of_flows());
+        known.extend(programs.port_states()?.into_keys());
+        let gone: BTreeSet<u32> = known.difference(&attached).copied().collect();
+        self.let_go(programs, &gone)?;
+        Ok(!attached.is_empty())
     }
 
-    /// Indices of all interfaces that have anything here: a policy, flows or links.
-    fn known(&self, programs: &Programs) -> Result<BTreeSet<u32>, PortError> {
-        let mut known = self.linked();
-        known.extend(programs.flows()?.iter().map(|flow| flow.ifindex));
-        let policies = programs.policies.keys();
-        known.extend(policies.filter_map(|key| Some(u32::from_ne_bytes(key.try_into().ok()?))));
-        Ok(known)
+    /// Takes all that is known of these ports away, and the programs off them.
+    pub(crate) fn let_go(
+        &self,
+        programs: &Programs,
+        ports: &BTreeSet<u32>,
+    ) -> Result<(), PortError> {
+        let _short = Expedited::for_ports(ports.len());
+        for &ifindex in ports {
+            self.remove_links(ifindex);
+            programs.detach_clsact(ifindex);
+            programs.clear_plan(ifindex)?;
+        }
+        if ports.is_empty() {
+            return Ok(());
+        }
+        programs.forget_flows_of(ports)
     }
 
     /// Indices of the interfaces with a link that is pinned.
-    fn linked(&self) -> BTreeSet<u32> {
-        let Ok(entries) = fs::read_dir(&self.folder) else {
-            return BTreeSet::new();
+    pub(crate) fn linked(&self) -> Result<BTreeSet<u32>, PortError> {
+        let names = self.folders()?;
+        let index = |name: &String| {
+            let (ifindex, _) = name.strip_prefix("port-")?.split_once('-')?;
+            ifindex.parse().ok()
         };
-        entries
-            .filter_map(|entry| {
-                let name = entry.ok()?.file_name();
-                let (ifindex, _) = name.to_str()?.strip_prefix("port-")?.split_once('-')?;
-                ifindex.parse().ok()
-            })
-            .collect()
+        Ok(names.iter().filter_map(index).collect())
+    }
+
+    /// Where the interface is whose links are pinned under this index: both of them, or they are no
+    /// port's.
+    pub(crate) fn whereabouts(&self, ifindex: u32) -> Whereabouts {
+        let mut both = Direction::BOTH.map(|direction| {
+            PinnedLink::open(&self.link_path(ifindex, direction))
+                .map_or(Whereabouts::Gone, |link| {
+                    link.whereabouts(ifindex, direction)
+                })
+        });
+        both.sort_by_key(|whereabouts| *whereabouts != Whereabouts::Gone);
+        both[0]
     }
 
     pub(crate) fn remove_links(&self, ifindex: u32) {
         for direction in Direction::BOTH {
-            let _gone_already = fs::remove_file(self.link_path(ifindex, direction));
+            let path = self.link_path(ifindex, direction);
+            if let Some(link) = PinnedLink::open(&path) {
+                link.detach();
+            }
+            let _gone_already = fs::remove_file(path);
         }
-    }
-
-    pub(crate) fn remove_shared(&self) {
-        for direction in Direction::BOTH {
-            let _gone_already = fs::remove_file(self.program_path(direction));
-        }
-        for name in MAPS {
-            let _gone_already = fs::remove_file(self.folder.join(name));
-        }
-        let _not_empty = fs::remove_dir(&self.folder);
     }
 }

@@ -5,29 +5,21 @@ mod kernel;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use kernel::frame::{Oddity, Shape, frame};
+use kernel::frame::{PLAIN, frame};
 use kernel::{IFINDEX, context, programs};
+use uc_core::rule::{Match, Rule};
 use uc_core::{Policy, Reason, Segment, consts};
-use uc_port::{Direction, FlowView, MemberView, PortCoupling, PortPolicy, Programs};
+use uc_port::{Direction, FlowView, MemberView, PortCoupling, PortPlan, Programs};
 
-/// As bpf/groups.h has it.
-const GROUPS_MAX: usize = 1024;
-
-const PLAIN: Shape = Shape {
-    dscp: 0,
-    ip_option_words: 0,
-    options: Vec::new(),
-    padding: 0,
-    gso_segs_known: true,
-    oddity: Oddity::None,
-};
+/// As bpf/groups.h has it: what one number can have of the table.
+const GROUPS_OF_NUMBER: usize = 1024;
 
 fn couple(programs: &Programs, coupling: PortCoupling) {
-    let port = PortPolicy {
-        flows: Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX),
+    let plan = PortPlan {
         coupling: Some(coupling),
+        ..Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX).into()
     };
-    programs.set_port(IFINDEX, &port).unwrap();
+    programs.set_plan(IFINDEX, &plan).unwrap();
 }
 
 /// A flow of the guest, by its remote end.
@@ -206,7 +198,7 @@ fn live_where_the_table_of_groups_is_full_a_flow_is_translated_uncoupled() {
     let coupled = flows.iter().filter(|flow| flow.member().is_some()).count();
     println!("{coupled} of 2000 flows are coupled");
     assert!(
-        (GROUPS_MAX / 2..=GROUPS_MAX).contains(&coupled),
+        (GROUPS_OF_NUMBER / 2..=GROUPS_OF_NUMBER).contains(&coupled),
         "{coupled}"
     );
     assert_eq!(translated(&programs) - before, 13 * 2_000);
@@ -217,6 +209,34 @@ fn live_where_the_table_of_groups_is_full_a_flow_is_translated_uncoupled() {
     );
     let first = flows[0].member().expect("who came first is there still");
     assert!(first.share_bytes >= 10_000, "{first:?}");
+}
+
+#[test]
+fn live_a_tenant_that_has_filled_its_part_of_the_table_leaves_others_theirs() {
+    let Some(programs) = programs(4096) else {
+        return;
+    };
+    let of_number = [(7, 2_000), (8, 100)].map(|(group, flows)| {
+        let coupling = PortCoupling {
+            group,
+            ..PortCoupling::default()
+        };
+        couple(&programs, coupling);
+        let begun = (0..flows).map(|number| {
+            let flow = flow(
+                &programs,
+                1 + number as u16,
+                remote(group * 10_000 + number),
+            );
+            flow.begin();
+            flow
+        });
+        let coupled = begun.filter(|flow| flow.member().is_some()).count();
+        println!("{coupled} of {flows} flows of {group} are coupled");
+        coupled
+    });
+    assert!(of_number[0] <= GROUPS_OF_NUMBER, "{of_number:?}");
+    assert_eq!(of_number[1], 100);
 }
 
 #[test]
@@ -243,9 +263,102 @@ fn live_a_flow_that_begins_anew_or_is_forgotten_is_no_member_until_it_reports() 
     programs.forget_flows(IFINDEX).unwrap();
     assert!(one.view().is_none());
     // without a coupling of its port it has law coupled and no group
-    programs.clear_policy(IFINDEX).unwrap();
+    programs.clear_plan(IFINDEX).unwrap();
     let flows = Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX);
-    programs.set_port(IFINDEX, &flows.into()).unwrap();
+    programs.set_plan(IFINDEX, &flows.into()).unwrap();
     one.begin();
     assert!(one.view().is_some() && one.member().is_none());
+}
+
+#[test]
+fn live_flows_of_another_law_share_by_weight_and_other_weights_reach_those_that_are_there() {
+    let Some(programs) = programs(4096) else {
+        return;
+    };
+    let policy = Policy {
+        target_us: 50_000,
+        ..Policy::new(consts::LAW_DELAY, consts::PROFILE_LINUX)
+    };
+    let weigh = |weight: u8| {
+        let coupling = PortCoupling {
+            priorities: vec![(5004, weight)],
+            ..PortCoupling::share(None)
+        };
+        let plan = PortPlan::of_all(policy, Some(coupling));
+        programs.set_plan(IFINDEX, &plan).unwrap();
+    };
+    weigh(3);
+    let preferred = SocketAddr::new(remote(9).ip(), 5004);
+    // whatever their remotes are: the sum is the port's
+    let flows = [
+        flow(&programs, 41_000, remote(1)),
+        flow(&programs, 41_001, preferred),
+    ];
+    for flow in &flows {
+        flow.begin();
+    }
+    let shares = || flows.map(|flow| flow.member().expect("it has a group").share_bytes);
+    let [one, three] = shares();
+    assert!(three.abs_diff(3 * one) <= 3, "{one}, {three}");
+    assert_eq!(programs.groups().unwrap().len(), 1);
+    weigh(1);
+    for flow in &flows {
+        flow.ack(2);
+    }
+    let [one, other] = shares();
+    assert!(one.abs_diff(other) <= 1, "{one}, {other}");
+    // and none any more to those that come
+    programs.set_plan(IFINDEX, &policy.into()).unwrap();
+    let late = flow(&programs, 41_002, remote(1));
+    late.begin();
+    assert!(late.member().is_none());
+}
+
+#[test]
+fn live_a_rules_share_is_its_flows_weight_and_a_new_plans_reaches_those_that_are_there() {
+    let Some(programs) = programs(4096) else {
+        return;
+    };
+    // whose peer need not speak ECN
+    let policy = Policy {
+        target_us: 50_000,
+        ..Policy::new(consts::LAW_DELAY, consts::PROFILE_LINUX)
+    };
+    let weigh = |weight: u8| {
+        let preferred = Rule {
+            matches: Match {
+                remote_ports: (5004, 5004),
+                ..Match::ALL
+            },
+            share: weight,
+            ..Rule::all(policy)
+        };
+        let others = Rule {
+            share: 1,
+            ..Rule::all(policy)
+        };
+        let plan = PortPlan {
+            rules: vec![preferred, others],
+            coupling: Some(PortCoupling::share(None)),
+            ..PortPlan::default()
+        };
+        programs.set_plan(IFINDEX, &plan).unwrap();
+    };
+    weigh(3);
+    let flows = [
+        flow(&programs, 41_000, remote(1)),
+        flow(&programs, 41_001, SocketAddr::new(remote(9).ip(), 5004)),
+    ];
+    for flow in &flows {
+        flow.begin();
+    }
+    let shares = || flows.map(|flow| flow.member().expect("it has a group").share_bytes);
+    let [one, three] = shares();
+    assert!(three.abs_diff(3 * one) <= 3, "{one}, {three}");
+    weigh(7);
+    for flow in &flows {
+        flow.ack(2);
+    }
+    let [one, seven] = shares();
+    assert!(seven.abs_diff(7 * one) <= 7, "{one}, {seven}");
 }

@@ -5,25 +5,15 @@ mod kernel;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use kernel::frame::{Oddity, Shape, frame};
+use kernel::frame::{PLAIN, frame};
 use kernel::{IFINDEX, context, now_ns, policy, programs, reason};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::CloneFlags;
 use uc_core::{Flow, Reason, Segment, consts};
-use uc_port::{Direction, PacketContext, Programs, Store};
+use uc_port::{Direction, PacketContext, PortPlan, Programs, Store};
 
 /// Room for so many flows.
 const FLOWS_MAX: u32 = 4;
-
-const PLAIN: Shape = Shape {
-    dscp: 0,
-    ip_option_words: 0,
-    options: Vec::new(),
-    padding: 0,
-    gso_segs_known: true,
-    oddity: Oddity::None,
-};
 
 fn remote() -> SocketAddr {
     "10.77.0.2:5001".parse().unwrap()
@@ -102,7 +92,7 @@ fn live_a_full_table_passes_new_flows_unchanged_and_evicts_no_live_one() {
     let Some(programs) = programs(FLOWS_MAX) else {
         return;
     };
-    programs.set_policy(IFINDEX, &policy()).unwrap();
+    programs.set_plan(IFINDEX, &policy().into()).unwrap();
     let live: Vec<u16> = (1..=FLOWS_MAX as u16).collect();
     for &port in &live {
         connect(&programs, port);
@@ -144,28 +134,19 @@ impl Pinned {
     fn new(flows_max: u32) -> Option<Pinned> {
         // says why if the machine can't load them at all
         kernel::programs(1)?;
-        let (root, bpffs) = ("/", "/sys/fs/bpf");
-        unshare(CloneFlags::CLONE_NEWNS).unwrap();
-        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-        mount(None::<&str>, root, None::<&str>, private, None::<&str>).unwrap();
-        mount(
-            Some("bpf"),
-            bpffs,
-            Some("bpf"),
-            MsFlags::empty(),
-            None::<&str>,
-        )
-        .unwrap();
-        let folder = PathBuf::from(bpffs).join("undercurrent");
+        let folder = kernel::own_bpffs(CloneFlags::empty());
         let programs = Store::at(&folder).open_or_load(flows_max).unwrap();
         Some(Pinned { folder, programs })
     }
 
     /// Makes a flow look as if its last segment had passed so long ago.
     fn age(&self, port: u16, idle_ns: u64) {
-        let flows = MapHandle::from_pinned_path(self.folder.join("flows")).unwrap();
-        // the slot is a lock and a place of four bytes each, then the flow
-        let at = 8 + std::mem::offset_of!(Flow, seen_ns);
+        let entries = std::fs::read_dir(&self.folder).unwrap();
+        let maps = entries
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.to_string_lossy().contains("/maps-"))
+            .expect("a folder of maps");
+        let flows = MapHandle::from_pinned_path(maps.join("flows")).unwrap();
         let key = flows
             .keys()
             .find(|key| key[4..6] == port.to_be_bytes())
@@ -174,6 +155,8 @@ impl Pinned {
         let seen_ns = now_ns()
             .checked_sub(idle_ns)
             .expect("a machine up for so long");
+        // a slot ends with its flow
+        let at = value.len() - size_of::<Flow>() + std::mem::offset_of!(Flow, seen_ns);
         value[at..at + 8].copy_from_slice(&seen_ns.to_ne_bytes());
         flows.update(&key, &value, MapFlags::EXIST).unwrap();
     }
@@ -185,7 +168,7 @@ fn live_a_closed_flow_gives_its_place_to_a_new_one_after_a_minute_of_silence() {
         return;
     };
     let programs = &pinned.programs;
-    programs.set_policy(IFINDEX, &policy()).unwrap();
+    programs.set_plan(IFINDEX, &policy().into()).unwrap();
     for port in 1..=FLOWS_MAX as u16 {
         connect(programs, port);
     }
@@ -223,13 +206,13 @@ fn live_a_closed_flow_gives_its_place_to_a_new_one_after_a_minute_of_silence() {
 }
 
 #[test]
-fn live_a_syn_without_a_policy_forgets_what_was_known_of_its_ports() {
+fn live_a_syn_that_no_rule_matches_forgets_what_was_known_of_its_ports() {
     let Some(programs) = programs(FLOWS_MAX) else {
         return;
     };
-    programs.set_policy(IFINDEX, &policy()).unwrap();
+    programs.set_plan(IFINDEX, &policy().into()).unwrap();
     connect(&programs, 1);
-    programs.clear_policy(IFINDEX).unwrap();
+    programs.set_plan(IFINDEX, &PortPlan::default()).unwrap();
     let ack = segment(consts::FROM_GUEST, consts::ACK);
     assert_eq!(
         pass(&programs, 1, &ack, 0).0,
@@ -245,7 +228,7 @@ fn live_a_super_segment_from_a_tap_counts_by_its_gso_size_though_it_has_no_gso_s
     let Some(programs) = programs(FLOWS_MAX) else {
         return;
     };
-    programs.set_policy(IFINDEX, &policy()).unwrap();
+    programs.set_plan(IFINDEX, &policy().into()).unwrap();
     connect(&programs, 1);
     let data = Segment {
         seq: 1001,

@@ -82,11 +82,12 @@ impl Consolidator {
         let round_ns = hypervisor.slice.0.saturating_mul(u64::from(turns)).max(1);
         let offset = Nanos(random.below(round_ns));
         let migration = hypervisor.migration;
+        let tick_ns = hypervisor.simulated_tick().0;
         let guests: Vec<MachinePlan> = (0..guests)
             .map(|_| MachinePlan {
-                tick: Nanos(hypervisor.tick.0),
-                tick_offset: Nanos(random.below(hypervisor.tick.0.max(1))),
-                backlog_packets: hypervisor.backlog as usize,
+                tick: Nanos(tick_ns),
+                tick_offset: Nanos(random.below(tick_ns.max(1))),
+                backlog_packets: hypervisor.simulated_backlog() as usize,
                 migration: migration.map(|move_| (Nanos(move_.at.0), Nanos(move_.downtime.0))),
             })
             .collect();

@@ -216,6 +216,7 @@ fn report(computed: &Computed) -> Report {
         Stage::SlowStart => consts::SLOW_START,
         Stage::Avoidance => consts::AVOIDANCE,
         Stage::Recovery => consts::RECOVERY,
+        Stage::Loss if computed.timed_out => consts::BACKOFF,
         Stage::Loss => consts::LOSS,
     };
     Report {
@@ -233,5 +234,6 @@ fn report(computed: &Computed) -> Report {
         mss_bytes: u16::try_from(computed.smss_bytes).unwrap_or(u16::MAX),
         state: state as u8,
         limited: computed.limited.into(),
+        ..Report::default()
     }
 }

@@ -187,7 +187,9 @@ impl Hosts {
         }
         if self.starts.is_used() {
             let bytes = uc_net::Packet::size_bytes(packet);
-            self.starts.heard(end.route.from, bytes, self.now);
+            let start = end.start.as_ref();
+            let steady = start.is_none_or(|start| start.is_steady(packet));
+            self.starts.heard(end.route.from, bytes, steady, self.now);
         }
         if end.start.is_some() && self.start_hears(place, packet) {
             return None;

@@ -49,4 +49,5 @@ pub use plan::{Plan, policy};
 pub use port::Port;
 pub use run::{Repetition, check, run_case};
 pub use scenario::{Application, Epochs, Exchange, FlowPlan, Scenario};
+pub use start::watch_policy;
 pub use world::World;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use uc_core::coupling::{GroupPolicy, consts};
-use uc_experiment::{Coupling, CouplingRules, GroupSize, Shares};
+use uc_experiment::{Coupling, CouplingRules, GroupSize, Guests, Shares};
 
 /// A group before anybody has spoken.
 #[derive(Clone, Debug)]
@@ -23,12 +23,14 @@ pub struct Membership {
     pub guest: usize,
     /// Among its guest's flows.
     pub priority: u8,
+    /// Not the guest's TCP is in the group but its port's shadow.
+    pub by_port: bool,
 }
 
 /// The groups of a case while its guests are gone through.
 #[derive(Debug)]
 pub struct Memberships<'a> {
-    policy: GroupPolicy,
+    rules: &'a CouplingRules,
     groups: Vec<CoupledGroup>,
     by_name: BTreeMap<&'a str, usize>,
     /// Guests that go by a name, by their group's number and that.
@@ -37,20 +39,27 @@ pub struct Memberships<'a> {
 
 impl<'a> Memberships<'a> {
     /// No groups, which will all have these rules.
-    pub fn new(rules: &CouplingRules) -> Memberships<'a> {
+    pub fn new(rules: &'a CouplingRules) -> Memberships<'a> {
         Memberships {
-            policy: group_policy(rules),
+            rules,
             groups: Vec::new(),
             by_name: BTreeMap::new(),
             named: BTreeMap::new(),
         }
     }
 
-    /// One more guest, or one of whom a part is there already.
-    pub fn join(&mut self, coupling: &'a Coupling) -> Membership {
+    /// One more guest of these, or one of whom a part is there already; none if they share nothing.
+    pub fn join(&mut self, guests: &'a Guests) -> Option<Membership> {
+        let coupling = guests.group()?;
+        let by_port = guests.is_coupled_by_port();
+        Some(self.join_group(coupling, by_port, guests.share.is_some()))
+    }
+
+    fn join_group(&mut self, coupling: &'a Coupling, by_port: bool, is_sum: bool) -> Membership {
+        let rules = self.rules;
         let group = *self.by_name.entry(&coupling.group).or_insert_with(|| {
             self.groups.push(CoupledGroup {
-                policy: self.policy,
+                policy: group_policy(rules, is_sum),
                 weights: Vec::new(),
             });
             self.groups.len() - 1
@@ -68,6 +77,7 @@ impl<'a> Memberships<'a> {
             group,
             guest,
             priority: coupling.priority,
+            by_port,
         }
     }
 
@@ -78,12 +88,14 @@ impl<'a> Memberships<'a> {
 }
 
 /// The controller's policy for the rules of an experiment file, for the ports of either arm.
-pub fn group_policy(rules: &CouplingRules) -> GroupPolicy {
+/// `is_sum`: the group's window is what its flows' own laws make.
+pub fn group_policy(rules: &CouplingRules, is_sum: bool) -> GroupPolicy {
     let shares = match rules.shares {
         Shares::Window => consts::BY_WINDOW,
         Shares::Rate => consts::BY_RATE,
     };
     let size = match rules.size {
+        _ if is_sum => consts::SIZE_LAWS,
         GroupSize::Flows => consts::SIZE_FLOWS,
         GroupSize::Guests => consts::SIZE_GUESTS,
     };
@@ -91,6 +103,7 @@ pub fn group_policy(rules: &CouplingRules) -> GroupPolicy {
         aggressiveness_q16: (rules.aggressiveness * 65_536.0).round() as u32,
         burst_segments: rules.burst.unwrap_or(consts::BURST_SEGMENTS as u16),
         shares: shares as _,
+        window_max_bytes: rules.total.map_or(0, |total| total.0),
         size: size as _,
         ..GroupPolicy::default()
     }

@@ -50,6 +50,8 @@ pub struct Probe {
     pub index: u8,
     /// How many there are.
     pub of: u8,
+    /// When it left, on its host's clock of nanoseconds, which begins anew after 2³² of them.
+    pub sent_ns: u32,
 }
 
 /// Ethernet's least frame, without its check sequence.
@@ -91,8 +93,8 @@ impl Packet {
     /// A probe on the way to that end, ECN-capable.
     pub fn of_probe(probe: Probe, ip_header_bytes: u32, to: Address, flow: u32) -> Packet {
         let segment = Segment {
-            seq: probe.index.into(),
-            ack: probe.of.into(),
+            seq: u32::from(probe.index) | u32::from(probe.of) << 8,
+            ack: probe.sent_ns,
             window: 0,
             payload_bytes: 0,
             flags: 0,
@@ -111,7 +113,8 @@ impl Packet {
     pub fn probe(&self) -> Option<Probe> {
         (self.segment.flags == 0).then_some(Probe {
             index: self.segment.seq as u8,
-            of: self.segment.ack as u8,
+            of: (self.segment.seq >> 8) as u8,
+            sent_ns: self.segment.ack,
         })
     }
 }

@@ -19,7 +19,7 @@ use crate::membership::Memberships;
 use crate::packet::FLOWS_MAX;
 use crate::placement::{Placement, receivers};
 use crate::scenario::{Application, FlowPlan, Scenario};
-use crate::stack::{config, stack_of};
+use crate::stack::{check_couples, config, stack_of};
 use crate::start::start_policy;
 
 /// The initial window where a stack names none (RFC 6928).
@@ -155,6 +155,7 @@ impl<'a> Planner<'a> {
     ) -> Result<(), SimError> {
         let stack = stack_of(self.experiment, group)?;
         let family = self.experiment.network.family;
+        check_couples(group, stack)?;
         let mut guest_config = config(&group.stack, stack, family)?;
         // A receiver's port tells a DCTCP sender by its ACK without data at the end of the handshake
         // (core/echo.h), which programs that write once they are connected send.
@@ -180,8 +181,7 @@ impl<'a> Planner<'a> {
         });
         let pvtcp = stack.pvtcp.as_ref().map(pvtcp_policy);
         for (guest, &host) in hosts.iter().enumerate() {
-            let coupling = group.coupling.as_ref();
-            let membership = coupling.map(|coupling| self.memberships.join(coupling));
+            let membership = self.memberships.join(group);
             for flow in 0..group.flows {
                 let index = guest as u32 * group.flows + flow;
                 let turns = turns.next().unwrap_or_default();

@@ -11,7 +11,7 @@ use uc_core::{Compiled, Core, Edit, Flow, Policy, Reason, consts};
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Segment, flags};
 
-/// What a flow of law `coupled` tells its group: a report, or nothing once it has ended. And what
+/// What a flow that shares a window tells its group: a report, or nothing once it has ended. And what
 /// it is told; nothing where it has no group.
 pub type Share<'a> = &'a mut dyn FnMut(Option<&Report>) -> Option<Answer>;
 
@@ -20,6 +20,8 @@ pub type Share<'a> = &'a mut dyn FnMut(Option<&Report>) -> Option<Answer>;
 pub struct Port<C = Compiled> {
     core: C,
     policy: Policy,
+    /// The weight of its flow in a sum of windows; 0: in none.
+    share: u8,
     flow: Option<Flow>,
     /// Segments by the code of the reason.
     counts: Vec<u64>,
@@ -30,6 +32,14 @@ impl Port {
     pub fn new(policy: Policy) -> Port {
         Port::with_core(Compiled, policy)
     }
+
+    /// The same, of a flow that has a weight in a sum of windows.
+    pub fn sharing(policy: Policy, share: u8) -> Port {
+        Port {
+            share,
+            ..Port::new(policy)
+        }
+    }
 }
 
 impl<C: Core> Port<C> {
@@ -38,6 +48,7 @@ impl<C: Core> Port<C> {
         Port {
             core,
             policy,
+            share: 0,
             flow: None,
             counts: vec![0; Reason::all().count()],
         }
@@ -87,6 +98,9 @@ impl<C: Core> Port<C> {
     fn open(&mut self, parsed: &uc_core::Segment, now: Nanos) -> (Reason, Edit) {
         if let Some(flow) = &mut self.flow {
             let (reason, edit) = self.core.open(flow, &self.policy, parsed, now.0);
+            if reason == Reason::TRANSLATED {
+                flow.share = self.share;
+            }
             if reason.forgets() {
                 self.flow = None;
             }
@@ -95,6 +109,7 @@ impl<C: Core> Port<C> {
         let mut fresh = Flow::default();
         let (reason, edit) = self.core.open(&mut fresh, &self.policy, parsed, now.0);
         if reason == Reason::TRANSLATED {
+            fresh.share = self.share;
             self.flow = Some(fresh);
         }
         (reason, edit)

@@ -68,8 +68,7 @@ pub struct FlowPlan {
 impl FlowPlan {
     /// Whether not the guest's TCP but its port's shadow is in the coupled group.
     pub fn is_coupled_by_port(&self) -> bool {
-        let law = self.policy.map(|policy| u32::from(policy.law));
-        law == Some(uc_core::consts::LAW_COUPLED)
+        self.membership.is_some_and(|membership| membership.by_port)
     }
 }
 

@@ -95,6 +95,27 @@ pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimEr
     })
 }
 
+/// A coupled controller shares out windows that grow until a loss halves them. What a law makes of a
+/// fraction of marks, or of a delay, is about its own flow's queue; no rule says what it would be of a
+/// group's. At a port it is the shadow that is coupled, whatever the guest has.
+///
+/// # Errors
+/// [`SimError::Unsupported`] for guests that couple connections of such a law by themselves.
+pub fn check_couples(group: &Guests, stack: &Stack) -> Result<(), SimError> {
+    let couples = group.coupling.is_some() && !group.is_coupled_by_port();
+    let law = stack.congestion_control.as_str();
+    if couples && matches!(law, "dctcp" | "vegas") {
+        return Err(SimError::Unsupported {
+            what: format!(
+                "[stack.{}] congestion_control `{law}` of guests `{}`, whose coupling is their own",
+                group.stack, group.name
+            ),
+            mend: "take reno or cubic, or couple them at their ports: law = \"coupled\"",
+        });
+    }
+    Ok(())
+}
+
 fn congestion_control(name: &str, stack: &Stack) -> Result<CongestionControl, SimError> {
     match stack.congestion_control.as_str() {
         "reno" => Ok(CongestionControl::NewReno),

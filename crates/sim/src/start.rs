@@ -21,7 +21,7 @@ use crate::port::parse;
 use crate::timers::TimerId;
 
 pub use known::{StartCounts, Starts};
-pub use policy::start_policy;
+pub use policy::{start_policy, watch_policy};
 use probing::Probing;
 
 /// Between which hosts, seen from the end's own.
@@ -82,10 +82,12 @@ impl StartEnd {
     pub fn arrives(&mut self, now: Nanos, ends: Ends, packet: &Packet, hosts: &mut Starts) -> bool {
         let segment = &packet.segment;
         match (&mut self.role, packet.probe()) {
-            (Role::Receiving(start), Some(Probe { index, of })) => {
+            (Role::Receiving(start), Some(Probe { index, of, sent_ns })) => {
                 hosts.counts.arrived += 1;
                 hosts.counts.marked += u64::from(segment.ecn == uc_net::Ecn::Ce);
-                start.probe(index, of, segment.ecn.bits());
+                let ecn = start.timed(&self.policy, segment.ecn.bits(), sent_ns, now.0);
+                hosts.counts.late += u64::from(ecn != segment.ecn.bits());
+                start.probe(index, of, ecn);
                 true
             }
             (Role::Sending(_), Some(_)) => true,
@@ -132,6 +134,18 @@ impl StartEnd {
         self.held.iter().any(|segment| segment.has(flags::SYN))
     }
 
+    /// Whether a packet out of the network belongs to what follows the flow's first window, or to a
+    /// flow whose windows are not set here.
+    pub fn is_steady(&self, packet: &Packet) -> bool {
+        match &self.role {
+            Role::Sending(_) => true,
+            Role::Receiving(start) => {
+                packet.probe().is_none()
+                    && start.is_steady(&parse(&packet.segment, uc_core::consts::TO_GUEST))
+            }
+        }
+    }
+
     /// When something that is held has its moment; none if nothing is.
     pub fn due(&self) -> Option<Nanos> {
         if self.held.is_empty() {
@@ -152,8 +166,11 @@ impl StartEnd {
         if let Role::Sending(probing) = &mut self.role {
             while probing.next_probe().is_some_and(|at| at <= now) {
                 hosts.counts.probes += 1;
-                let (index, of) = (probing.next as u8, probing.probes as u8);
-                out(Leaving::Probe(Probe { index, of }));
+                out(Leaving::Probe(Probe {
+                    index: probing.next as u8,
+                    of: probing.probes as u8,
+                    sent_ns: now.0 as u32,
+                }));
                 probing.next += 1;
             }
         }
@@ -183,6 +200,7 @@ fn gives(
     let random = hosts.random.bits32();
     let answer = start.leaves(policy, (path, bucket), &parsed, now.0, random);
     segment.window = answer.window;
+    bucket.settle(policy, answer.settle_bytes);
     let wait_ns = bucket.wait_ns(policy, answer.grant_bytes, now.0);
     hosts.counts.waited += u64::from(wait_ns > 0);
     hosts.counts.waited_ns += wait_ns;

@@ -5,6 +5,7 @@ mod common;
 
 use common::{JAIN, TRUNK, USED, again, experiment, experiment_with, group, measure, run};
 use uc_experiment::RunRecord;
+use uc_sim::Plan;
 
 fn coupled(stack: &str, rest: &str) -> String {
     format!("stack = \"{stack}\"\ncoupling = {{ group = \"trunk\" }}\n{rest}")
@@ -173,4 +174,18 @@ fn a_short_flow_begins_with_its_share_of_a_long_ones_window() {
         together < alone / 2.0,
         "{together} s, {alone} s alone; {again}"
     );
+}
+
+#[test]
+fn guests_whose_law_goes_by_marks_or_by_delay_are_coupled_at_their_ports_only() {
+    for law in ["vegas", "dctcp"] {
+        let base = format!("{TRUNK}[stack.other]\ncongestion_control = \"{law}\"\n");
+        let own = experiment(&base, &[group("a", &coupled("other", ""))]);
+        let refused = Plan::new(&own, &own.cases[0], 1).unwrap_err().to_string();
+        for word in ["[stack.other]", law, "guests `a`", "law = \"coupled\""] {
+            assert!(refused.contains(word), "no {word} in: {refused}");
+        }
+        let ports = experiment(&base, &[group("a", &coupled("other", "law = \"coupled\""))]);
+        Plan::new(&ports, &ports.cases[0], 1).unwrap();
+    }
 }

@@ -121,6 +121,7 @@ impl Bottleneck {
 fn batches(marks: &[Option<Ecn>], random: &mut Stream) -> (u64, u64) {
     let policy = StartPolicy {
         probes: marks.len() as u8,
+        marked_part: 2,
         ..StartPolicy::usual()
     };
     let mut start = Start::default();

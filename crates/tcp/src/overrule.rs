@@ -43,6 +43,8 @@ pub struct Computed {
     pub lost_age: Option<Nanos>,
     /// Where it is.
     pub stage: Stage,
+    /// Its retransmission timer has fired since this was told last.
+    pub timed_out: bool,
     /// The application had nothing to send that the congestion window held back.
     pub limited: bool,
 }
@@ -56,6 +58,7 @@ pub(crate) struct Overruled {
     round_end: Option<u64>,
     used_bytes: u32,
     used_before_bytes: u32,
+    timeouts: u64,
 }
 
 impl Overruled {
@@ -94,6 +97,7 @@ impl Connection {
         let (una_before, flight_bytes) = (overruled.una, sender.flight_bytes());
         let acked_bytes = overruled.hear(sender);
         let used_bytes = overruled.used_bytes.max(overruled.used_before_bytes);
+        let timeouts = std::mem::replace(&mut overruled.timeouts, sender.totals.timeouts);
         let stage = sender.stage();
         let repairs = matches!(stage, Stage::Recovery | Stage::Loss);
         Some(Computed {
@@ -106,6 +110,7 @@ impl Connection {
             srtt: sender.rto.srtt(),
             lost_age: sender.oldest_age(now).filter(|_| repairs),
             stage,
+            timed_out: sender.totals.timeouts > timeouts,
             limited: una_before >= sender.limited_end && !sender.is_held_back(),
         })
     }

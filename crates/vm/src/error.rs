@@ -28,6 +28,16 @@ pub enum VmError {
         /// Where it would be.
         folder: PathBuf,
     },
+    /// Nobody built PVTCP's module for this kernel.
+    #[error("no module of PVTCP for {release} at {path}: scripts/vm-kernels --pvtcp {series}")]
+    Pvtcp {
+        /// The kernel's series.
+        series: String,
+        /// Its whole name.
+        release: String,
+        /// Where the module would be.
+        path: PathBuf,
+    },
     /// The user's cache has no place.
     #[error("neither XDG_CACHE_HOME nor HOME is set: set one, kernels for guests lie beneath it")]
     NoCache,
@@ -46,6 +56,16 @@ pub enum VmError {
     Module {
         /// Its name.
         name: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A module that an experiment brings could not be loaded or unloaded.
+    #[error("{module} cannot be {action}: {source}; the guest's kernel log says why")]
+    Foreign {
+        /// Its file or its name.
+        module: String,
+        /// "loaded" or "unloaded".
+        action: &'static str,
         /// The kernel's answer.
         source: io::Error,
     },

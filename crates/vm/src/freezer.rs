@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use uc_experiment::Stall;
+use uc_lab::turns::Turns;
 use uc_lab::wire::be_realtime;
 
 use crate::error::{VmError, resource};
@@ -67,28 +67,21 @@ pub struct Freezer {
 }
 
 impl Freezer {
-    /// Begins at `epoch` with the first slice of the first guest; this one is number `turn`.
+    /// Takes it away at these times after `epoch`.
     ///
     /// # Errors
     /// [`VmError::Stall`] when the machine has no processor, or [`VmError::Resource`].
-    pub fn start(
-        machine: &Machine,
-        stall: Stall,
-        turn: u32,
-        epoch: Instant,
-    ) -> Result<Self, VmError> {
+    pub fn start(machine: &Machine, turns: Turns, epoch: Instant) -> Result<Self, VmError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let turns = Turns {
+        let life = Life {
             node: machine.node().into(),
             thread: Pid::from_raw(machine.processor()?),
-            stall,
-            turn: turn % stall.of.max(1),
             epoch,
             stop: Arc::clone(&stop),
         };
         let thread = thread::Builder::new()
             .name("uc-freezer".into())
-            .spawn(move || turns.run())
+            .spawn(move || life.run(turns))
             .map_err(resource("start a thread"))?;
         Ok(Self {
             node: machine.node().into(),
@@ -129,27 +122,21 @@ impl Drop for Freezer {
 }
 
 /// The life of a freezer's thread. Only the thread that stopped another can let it go.
-struct Turns {
+struct Life {
     node: String,
     thread: Pid,
-    stall: Stall,
-    turn: u32,
     epoch: Instant,
     stop: Arc<AtomicBool>,
 }
 
-impl Turns {
-    fn run(self) -> Result<Stalls, VmError> {
+impl Life {
+    fn run(self, turns: Turns) -> Result<Stalls, VmError> {
         // Without the right to it stalls are less punctual, which is counted.
         be_realtime();
         let mut stalls = Stalls::default();
-        for round in 0_u32.. {
-            let turns = u64::from(round) * u64::from(self.stall.of) + u64::from(self.turn);
-            let (from, to) = (
-                self.at(turns + 1),
-                self.at(turns + u64::from(self.stall.of)),
-            );
-            // A round that was missed altogether is not made up for.
+        for (from_ns, to_ns) in turns {
+            let (from, to) = (self.at(from_ns), self.at(to_ns));
+            // A stop that was missed altogether is not made up for.
             if Instant::now() > to {
                 continue;
             }
@@ -172,9 +159,8 @@ impl Turns {
         Ok(stalls)
     }
 
-    /// When the slice of that number begins.
-    fn at(&self, slice: u64) -> Instant {
-        self.epoch + Duration::from_nanos(self.stall.slice.0.saturating_mul(slice))
+    fn at(&self, since_epoch_ns: u64) -> Instant {
+        self.epoch + Duration::from_nanos(since_epoch_ns)
     }
 
     /// `false` when the freezer is to end.
@@ -234,7 +220,7 @@ impl Turns {
 mod tests {
     use std::process::{Child, Command, Stdio};
 
-    use uc_experiment::Nanos;
+    use uc_experiment::{Hypervisor, Nanos};
 
     use super::*;
 
@@ -257,15 +243,10 @@ mod tests {
             value.trim_start_matches(':').trim().to_owned()
         }
 
-        fn turns(&self, of: u32, stop: &Arc<AtomicBool>) -> Turns {
-            Turns {
+        fn life(&self, stop: &Arc<AtomicBool>) -> Life {
+            Life {
                 node: "busy".into(),
                 thread: Pid::from_raw(self.0.id() as i32),
-                stall: Stall {
-                    slice: Nanos(20_000_000),
-                    of,
-                },
-                turn: 0,
                 epoch: Instant::now(),
                 stop: Arc::clone(stop),
             }
@@ -280,11 +261,20 @@ mod tests {
         }
     }
 
+    fn turns(vms: u32) -> Turns {
+        let shared = Hypervisor {
+            vms,
+            slice: Nanos(20_000_000),
+            ..Hypervisor::default()
+        };
+        Turns::new(&shared, "busy", 0, 1)
+    }
+
     #[test]
     fn a_thread_stands_still_while_its_processor_is_away_and_goes_on_untraced() {
         let (busy, stop) = (Busy::start(), Arc::new(AtomicBool::new(false)));
-        let turns = busy.turns(4, &stop);
-        let runner = thread::spawn(move || turns.run());
+        let life = busy.life(&stop);
+        let runner = thread::spawn(move || life.run(turns(4)));
         let start = Instant::now();
         while !busy.status("State").starts_with('t') {
             assert!(
@@ -307,10 +297,10 @@ mod tests {
     fn a_thread_that_is_gone_is_an_error_that_names_the_guest() {
         let stop = Arc::new(AtomicBool::new(false));
         let mut busy = Busy::start();
-        let turns = busy.turns(2, &stop);
+        let life = busy.life(&stop);
         busy.0.kill().unwrap();
         busy.0.wait().unwrap();
-        let error = turns.run().unwrap_err().to_string();
+        let error = life.run(turns(2)).unwrap_err().to_string();
         assert!(
             error.contains("busy") && error.contains("taken away"),
             "{error}"

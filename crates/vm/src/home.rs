@@ -11,17 +11,20 @@ use uc_lab::plan::{Guest, mac_text};
 use uc_lab::wiring::{Ends, guest_lines};
 use uc_lab::{Home, Lab, LabError, Load, Plan, Reception, stack};
 
+use crate::coupling::{self, Coupling};
 use crate::error::{VmError, resource};
 use crate::kernel::DEFAULT_SERIES;
 use crate::load::Senders;
 use crate::machine::{Machine, PATIENCE};
 use crate::message::{Answer, Request, SetUp};
+use crate::pvtcp;
 use crate::template::{Links, Template};
 
 /// Booted machines to copy, one for each kernel, made when they are first wanted.
 #[derive(Debug)]
 pub struct Templates {
     uc: PathBuf,
+    processors: u8,
     booted: Mutex<HashMap<(String, bool), Arc<Template>>>,
 }
 
@@ -30,8 +33,16 @@ impl Templates {
     pub fn new(uc: PathBuf) -> Self {
         Self {
             uc,
+            processors: 1,
             booted: Mutex::default(),
         }
+    }
+
+    /// The same with so many processors each; what takes a guest's processor away takes the first.
+    #[must_use]
+    pub fn with_processors(mut self, processors: u8) -> Self {
+        self.processors = processors;
+        self
     }
 
     /// The one with that kernel.
@@ -50,7 +61,7 @@ impl Templates {
         if let Some(template) = booted.get(&key) {
             return Ok(Arc::clone(template));
         }
-        let template = Template::boot_while(series, &self.uc, offload, go_on)?;
+        let template = Template::boot_wide(series, &self.uc, (offload, self.processors), go_on)?;
         let template = Arc::new(template);
         booted.insert(key, Arc::clone(&template));
         Ok(template)
@@ -93,7 +104,13 @@ impl<'t> Machines<'t> {
         self
     }
 
-    fn bring(&mut self, plan: &Plan, lab: &Lab, go_on: GoOn<'_>) -> Result<Vec<Machine>, VmError> {
+    fn bring(
+        &mut self,
+        plan: &Plan,
+        lab: &Lab,
+        coupling: Option<&Coupling>,
+        go_on: GoOn<'_>,
+    ) -> Result<Vec<Machine>, VmError> {
         let mut started = Vec::with_capacity(plan.guests.len());
         for (guest, tap) in plan.guests.iter().zip(&lab.wiring.machines) {
             go_on()?;
@@ -101,8 +118,9 @@ impl<'t> Machines<'t> {
             let template = self.templates.get(series, plan.offload, go_on)?;
             let tap = tap.as_fd().try_clone_to_owned();
             let tap = tap.map_err(resource("hand a tap to a machine"))?;
-            let socket = self.sockets.as_ref();
-            let socket = socket.map(|folder| folder.join(format!("{}.sock", guest.port)));
+            let given = self.sockets.as_ref();
+            let given = given.map(|folder| folder.join(format!("{}.sock", guest.port)));
+            let socket = coupling.map(|coupling| coupling.socket(guest)).or(given);
             let links = Links {
                 tap: Some(&tap),
                 coupling: socket.as_deref(),
@@ -110,8 +128,11 @@ impl<'t> Machines<'t> {
             started.push((template.start(&guest.label, links)?, template));
         }
         let mut machines = Vec::with_capacity(started.len());
-        for (mut machine, template) in started {
+        for ((mut machine, template), guest) in started.into_iter().zip(&plan.guests) {
             template.settle(&mut machine, go_on)?;
+            if let Some(choices) = &guest.stack.pvtcp {
+                pvtcp::load(&mut machine, template.kernel(), choices)?;
+            }
             machines.push(machine);
         }
         for (guest, machine) in plan.guests.iter().zip(&mut machines) {
@@ -148,11 +169,14 @@ impl Home for Machines<'_> {
         seed: u64,
         go_on: GoOn<'_>,
     ) -> Result<Box<dyn Load + 'a>, LabError> {
-        let machines = self.bring(plan, lab, go_on)?;
+        let mut coupling = Coupling::of(plan)?;
+        let mut machines = self.bring(plan, lab, coupling.as_ref(), go_on)?;
+        if let Some(coupling) = &mut coupling {
+            coupling.begin(plan, &mut machines, go_on)?;
+        }
         let reception = Reception::start(plan, &lab.wiring)?;
-        Ok(Box::new(Senders::start(
-            plan, machines, reception, seed, go_on,
-        )?))
+        let senders = Senders::start(plan, machines, reception, seed, go_on)?;
+        Ok(Box::new(senders.coupled_by(coupling)))
     }
 }
 
@@ -167,6 +191,6 @@ fn set_up(plan: &Plan, guest: &Guest) -> SetUp {
             .collect(),
         lines,
         offload: plan.offload,
-        congestion_controls: vec![guest.stack.congestion_control.clone()],
+        congestion_controls: vec![coupling::law_name(guest).to_owned()],
     }
 }

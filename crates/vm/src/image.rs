@@ -32,11 +32,12 @@ pub struct Image {
 }
 
 impl Image {
-    /// Builds it for `kernel` around the program `uc` of the host at that path.
+    /// Builds it for `kernel` around the program `uc` of the host at that path, with these others of
+    /// the host's beside it, each under its own name in `/bin`.
     ///
     /// # Errors
     /// [`VmError::Image`] with the file that can't be read.
-    pub fn build(kernel: Kernel, uc: &Path) -> Result<Self, VmError> {
+    pub fn build(kernel: Kernel, uc: &Path, others: &[PathBuf]) -> Result<Self, VmError> {
         let memory = memfd_create(c"uc-guest", MFdFlags::MFD_CLOEXEC);
         let memory = memory.map_err(|errno| resource("make an image in memory")(errno.into()))?;
         let mut archive = Archive::new(BufWriter::new(File::from(memory)));
@@ -48,6 +49,7 @@ impl Image {
             let path = need::program(name).map_err(uc_lab::LabError::from)?;
             programs.push((format!("/bin/{name}"), path));
         }
+        programs.extend(others.iter().map(|path| (place_of(path), path.clone())));
         let mut libraries = BTreeSet::new();
         for (inside, path) in &programs {
             libraries.extend(libraries_of(path)?);
@@ -64,6 +66,12 @@ impl Image {
     }
 }
 
+/// Where a program of the host is in a guest.
+pub fn place_of(program: &Path) -> String {
+    let name = program.file_name().unwrap_or_default();
+    format!("/bin/{}", name.to_string_lossy())
+}
+
 fn full(source: io::Error) -> VmError {
     resource("write an image into memory")(source)
 }
@@ -77,20 +85,22 @@ fn unreadable(path: &Path) -> impl Fn(io::Error) -> VmError {
     }
 }
 
-/// The program without debug information, which is most of it, where the machine has `strip`.
+/// The program without debug information, which is most of it, where the machine has `strip`. That
+/// replaces the file it writes by another, so that a pipe would get nothing, and a device's name in
+/// its place would be lost: it gets a file of its own.
 fn stripped(path: &Path) -> Result<Vec<u8>, VmError> {
-    let smaller = Command::new("strip")
-        .args(["--strip-debug", "-o", "/dev/stdout"])
-        .arg(path)
+    let folder = tempfile::tempdir().map_err(resource("make a folder for a program"))?;
+    let smaller = folder.path().join("stripped");
+    let status = Command::new("strip")
+        .args(["--strip-debug", "-o"])
+        .args([smaller.as_path(), path])
         .stdin(Stdio::null())
+        .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .output();
-    match smaller {
-        Ok(output) if output.status.success() && output.stdout.starts_with(b"\x7fELF") => {
-            Ok(output.stdout)
-        }
-        _ => fs::read(path).map_err(unreadable(path)),
-    }
+        .status();
+    let without = status.is_ok_and(|status| status.success());
+    let source = if without { &smaller } else { path };
+    fs::read(source).map_err(unreadable(source))
 }
 
 /// Every library that the loader would map, itself included, by absolute paths.
@@ -154,6 +164,18 @@ fn add_modules(archive: &mut Archive<BufWriter<File>>, kernel: &Kernel) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_is_smaller_where_the_machine_can_strip_it_and_itself_is_as_it_was() {
+        let own = std::env::current_exe().unwrap();
+        let before = fs::read(&own).unwrap();
+        let inside = stripped(&own).unwrap();
+        assert!(inside.starts_with(b"\x7fELF"));
+        if need::program("strip").is_ok() {
+            assert!(inside.len() < before.len(), "{} bytes", inside.len());
+        }
+        assert_eq!(fs::read(&own).unwrap(), before);
+    }
 
     #[test]
     fn the_loaders_answer_is_read_for_dynamic_and_static_programs() {

@@ -51,6 +51,22 @@ impl Kernel {
     pub fn modules(&self) -> PathBuf {
         self.folder.join("modules")
     }
+
+    /// PVTCP's module (`guest/pvtcp`), built for this kernel.
+    ///
+    /// # Errors
+    /// [`VmError::Pvtcp`] when it isn't there, with the command that builds it.
+    pub fn pvtcp(&self) -> Result<PathBuf, VmError> {
+        let path = self.folder.join("uc_pvtcp.ko");
+        if path.is_file() {
+            return Ok(path);
+        }
+        Err(VmError::Pvtcp {
+            series: self.series.clone(),
+            release: self.release.clone(),
+            path,
+        })
+    }
 }
 
 /// `$XDG_CACHE_HOME/undercurrent/kernels`, by the XDG Base Directory Specification.
@@ -72,5 +88,17 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("/nowhere"), "{text}");
         assert!(text.ends_with("scripts/vm-kernels 6.12"), "{text}");
+    }
+
+    #[test]
+    fn a_module_that_was_not_built_is_named_with_the_command_that_builds_it() {
+        let kernel = Kernel {
+            series: "6.12".into(),
+            release: "6.12.1".into(),
+            folder: "/nowhere".into(),
+        };
+        let text = kernel.pvtcp().unwrap_err().to_string();
+        assert!(text.contains("6.12.1 at /nowhere/uc_pvtcp.ko"), "{text}");
+        assert!(text.ends_with("scripts/vm-kernels --pvtcp 6.12"), "{text}");
     }
 }

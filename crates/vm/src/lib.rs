@@ -9,11 +9,13 @@
 //! - [`kernel`], [`modules`], [`cpio`], [`image`]: what is booted.
 //! - [`accel`], [`qemu`], [`monitor`], [`machine`], [`template`]: one machine, and copies of it.
 //! - [`message`], [`channel`], [`agent`]: both ends of the control channel.
-//! - [`home`], [`freezer`]: machines as the guests of an experiment.
+//! - [`home`], [`freezer`]: machines as the guests of an experiment; those that couple
+//!   their own connections are coupled by the host.
 
 pub mod accel;
 pub mod agent;
 pub mod channel;
+mod coupling;
 pub mod cpio;
 pub mod error;
 pub mod freezer;
@@ -25,6 +27,7 @@ pub mod machine;
 pub mod message;
 pub mod modules;
 mod monitor;
+mod pvtcp;
 pub mod qemu;
 pub mod template;
 

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use uc_experiment::FlowSample;
 use uc_lab::home::{Counted, GoOn, Running};
+use uc_lab::turns::Turns;
 use uc_lab::{LabError, Load, Plan, Reception, Sighting, clock, traffic};
 
+use crate::coupling::{self, Coupling};
 use crate::error::VmError;
 use crate::freezer::{Freezer, Stalls};
 use crate::machine::{Machine, PATIENCE};
@@ -27,6 +29,15 @@ const COUNTERS: [(&str, &str); 8] = [
     ("TcpExt_TCPSlowStartRetrans", "slow_start_retransmits"),
 ];
 
+/// What its module of PVTCP counts, where it is loaded.
+const PVTCP: [(&str, &str); 5] = [
+    ("Pvtcp_spikes", "pvtcp_spikes"),
+    ("Pvtcp_deferred", "pvtcp_deferred"),
+    ("Pvtcp_in_vain", "pvtcp_in_vain"),
+    ("Pvtcp_filtered", "pvtcp_filtered"),
+    ("Pvtcp_missed", "pvtcp_missed"),
+];
+
 /// The machines and their flows. The freezers go first: a machine that is frozen can't end.
 pub struct Senders<'a> {
     freezers: Vec<Freezer>,
@@ -35,6 +46,8 @@ pub struct Senders<'a> {
     reception: Reception,
     before: Vec<BTreeMap<String, u64>>,
     waited_before: Vec<Duration>,
+    seed: u64,
+    coupling: Option<Coupling>,
 }
 
 impl<'a> Senders<'a> {
@@ -53,6 +66,8 @@ impl<'a> Senders<'a> {
             reception,
             before: Vec::new(),
             waited_before: Vec::new(),
+            seed,
+            coupling: None,
         };
         senders.before = senders.counters(go_on)?;
         let waits = traffic::waits(plan, seed);
@@ -61,11 +76,12 @@ impl<'a> Senders<'a> {
             orders[flow.running.guest].push(Order {
                 from: flow.running.tuple.source,
                 to: flow.running.tuple.destination,
-                congestion_control: plan.guests[flow.running.guest]
-                    .stack
-                    .congestion_control
-                    .clone(),
+                congestion_control: coupling::kernel_name(&plan.guests[flow.running.guest])
+                    .to_owned(),
                 wait_us: wait.as_micros() as u64,
+                block_bytes: plan.guests[flow.running.guest]
+                    .incast
+                    .map(|it| it.block_bytes),
             });
         }
         for (machine, orders) in senders.machines.iter_mut().zip(orders) {
@@ -78,6 +94,12 @@ impl<'a> Senders<'a> {
             }
         }
         Ok(senders)
+    }
+
+    /// For as long as they send.
+    pub fn coupled_by(mut self, coupling: Option<Coupling>) -> Self {
+        self.coupling = coupling;
+        self
     }
 
     /// Asks all machines at once; what they answer comes in the plan's order.
@@ -127,10 +149,12 @@ impl<'a> Senders<'a> {
         self.waited_before = self.waited()?;
         let epoch = Instant::now();
         let guests = self.plan.guests.iter().zip(&self.machines);
-        let stalled = guests.filter_map(|(guest, machine)| Some((guest.stall?, machine)));
-        for (turn, (stall, machine)) in (0..).zip(stalled) {
-            self.freezers
-                .push(Freezer::start(machine, stall, turn, epoch)?);
+        for (guest, machine) in guests {
+            let shared = guest.hypervisor.as_ref().filter(|found| found.stalls());
+            if let Some(hypervisor) = shared {
+                let turns = Turns::new(hypervisor, &guest.group, guest.index, self.seed);
+                self.freezers.push(Freezer::start(machine, turns, epoch)?);
+            }
         }
         Ok(())
     }
@@ -154,7 +178,9 @@ impl<'a> Senders<'a> {
     fn counted(&self, after: &[BTreeMap<String, u64>]) -> BTreeMap<String, u64> {
         let mut found = BTreeMap::new();
         for (number, guest) in self.plan.guests.iter().enumerate() {
-            for (key, name) in COUNTERS {
+            let has = |key: &str| after.get(number).is_some_and(|all| all.contains_key(key));
+            let pvtcp = PVTCP.into_iter().filter(|(key, _)| has(key));
+            for (key, name) in COUNTERS.into_iter().chain(pvtcp) {
                 let count = self.since(after, number, key);
                 *found
                     .entry(format!("vm_{}_{name}", guest.group))
@@ -256,6 +282,10 @@ impl Load for Senders<'_> {
         let after = self.counters(&|| Ok(()))?;
         let mut counters = self.counted(&after);
         counters.insert("vm_waited_max_ms".into(), waited_ms);
+        counters.extend(self.reception.counters());
+        if let Some(coupling) = &self.coupling {
+            counters.insert("vm_coupled".into(), coupling.coupled());
+        }
         if !stalls.is_empty() {
             counters.extend(Stalls::counters(&stalls));
         }

@@ -43,6 +43,7 @@ pub(crate) struct Connections<'a> {
     pub tap: &'a OwnedFd,
     pub mac: [u8; 6],
     pub offload: bool,
+    pub processors: u8,
     pub coupling: Option<&'a std::path::Path>,
     pub incoming: Option<&'a OwnedFd>,
 }
@@ -64,6 +65,7 @@ impl Machine {
             tap: connections.tap,
             mac: connections.mac,
             offload: connections.offload,
+            processors: connections.processors,
             coupling: connections.coupling,
             control: &control_end,
             monitor: &monitor_end,
@@ -80,7 +82,7 @@ impl Machine {
         })
     }
 
-    /// The thread that executes its processor's instructions.
+    /// The thread that executes its first processor's instructions.
     ///
     /// # Errors
     /// [`VmError::Stall`] when QEMU has none.

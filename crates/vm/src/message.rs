@@ -40,6 +40,30 @@ pub enum Request {
         /// What.
         text: String,
     },
+    /// Write a file that is no text.
+    Store {
+        /// Where.
+        path: String,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// Read a file that is text.
+    Read {
+        /// Where.
+        path: String,
+    },
+    /// Load a kernel module; what it depends on is there.
+    Insert {
+        /// Its file.
+        path: String,
+        /// `name=value`, separated by spaces.
+        parameters: String,
+    },
+    /// Unload a kernel module.
+    Remove {
+        /// Its name.
+        module: String,
+    },
     /// Open bulk flows.
     Send(Vec<Order>),
     /// What has become of the connections since it was asked last.
@@ -74,6 +98,8 @@ pub struct Order {
     pub congestion_control: String,
     /// How long it waits before it connects.
     pub wait_us: u64,
+    /// How much it sends when it is asked; as much as TCP takes where absent.
+    pub block_bytes: Option<u32>,
 }
 
 /// The agent's.
@@ -88,6 +114,8 @@ pub enum Answer {
     Done,
     /// A program has run.
     Ran(Ran),
+    /// See [`Request::Read`].
+    Text(String),
     /// See [`Request::Events`].
     Events(Vec<FlowEvent>),
     /// See [`Request::Sample`].

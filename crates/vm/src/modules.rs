@@ -2,6 +2,7 @@
 //! A module's section .modinfo holds strings `key=value`, each closed by a zero; `depends` lists the
 //! names that must be loaded before it. What no file stands for is built into the kernel.
 
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -87,6 +88,38 @@ fn insert(path: &Path, name: &str) -> Result<(), VmError> {
         Ok(()) | Err(nix::Error::EEXIST) => Ok(()),
         Err(errno) => Err(failed(errno.into())),
     }
+}
+
+/// Loads the module in that file, whatever its name, with parameters `name=value` separated by
+/// spaces.
+///
+/// # Errors
+/// [`VmError::Foreign`] with the kernel's answer; its log says more.
+pub fn insert_with(path: &Path, parameters: &str) -> Result<(), VmError> {
+    let failed = |source| VmError::Foreign {
+        module: path.display().to_string(),
+        action: "loaded",
+        source,
+    };
+    let file = File::open(path).map_err(failed)?;
+    let parameters = CString::new(parameters).map_err(|error| failed(error.into()))?;
+    nix::kmod::finit_module(&file, &parameters, nix::kmod::ModuleInitFlags::empty())
+        .map_err(|errno| failed(errno.into()))
+}
+
+/// Unloads a module that nobody uses.
+///
+/// # Errors
+/// [`VmError::Foreign`] with the kernel's answer.
+pub fn remove(name: &str) -> Result<(), VmError> {
+    let failed = |source| VmError::Foreign {
+        module: name.into(),
+        action: "unloaded",
+        source,
+    };
+    let text = CString::new(name).map_err(|error| failed(error.into()))?;
+    nix::kmod::delete_module(&text, nix::kmod::DeleteModuleFlags::O_NONBLOCK)
+        .map_err(|errno| failed(errno.into()))
 }
 
 #[cfg(test)]

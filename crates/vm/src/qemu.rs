@@ -38,6 +38,8 @@ pub(crate) struct Wires<'a> {
     pub mac: [u8; 6],
     /// Whether segments longer than a frame may cross the tap.
     pub offload: bool,
+    /// How many processors it has.
+    pub processors: u8,
     /// A socket that QEMU makes for whoever wants to talk to the guest's coupling port.
     pub coupling: Option<&'a Path>,
     /// QEMU's end of the control channel.
@@ -72,8 +74,8 @@ pub(crate) fn spawn(
     let mut command = Command::new(find()?);
     command
         .args(accel.arguments())
-        .args(machine())
-        .args(boot(image, tsc_khz))
+        .args(machine(wires.processors))
+        .args(boot(image, tsc_khz, wires.processors))
         .args(devices(wires));
     if let Some(memory) = wires.incoming {
         command.args(["-incoming".into(), format!("fd:{}", memory.as_raw_fd())]);
@@ -129,13 +131,13 @@ fn raise_priority(pid: u32) {
     let _ = std::fs::write(format!("/proc/{pid}/autogroup"), PRIORITY.to_string());
 }
 
-fn machine() -> Vec<String> {
-    let memory = MEMORY_MIB.to_string();
+fn machine(processors: u8) -> Vec<String> {
+    let (memory, processors) = (MEMORY_MIB.to_string(), processors.to_string());
     let words = [
         "-m",
         &memory,
         "-smp",
-        "1",
+        &processors,
         "-name",
         "uc,debug-threads=on",
         "-nodefaults",
@@ -149,10 +151,16 @@ fn machine() -> Vec<String> {
 }
 
 /// Idle guests keep ticking only when something is due, as any of today's do; a lockup watchdog would
-/// take a stall of the host for a fault.
-fn boot(image: &Image, tsc_khz: u64) -> Vec<String> {
+/// take a stall of the host for a fault. Of several processors a kernel compares the time stamp
+/// counters, finds emulated ones apart and falls back to its ticks, unless it is told to trust them.
+fn boot(image: &Image, tsc_khz: u64, processors: u8) -> Vec<String> {
+    let tsc = if processors > 1 {
+        "reliable"
+    } else {
+        "nowatchdog"
+    };
     let line = format!(
-        "console=ttyS0 quiet panic=-1 nokaslr mitigations=off nowatchdog tsc=nowatchdog \
+        "console=ttyS0 quiet panic=-1 nokaslr mitigations=off nowatchdog tsc={tsc} \
          tsc_early_khz={tsc_khz} rdinit={PROGRAM} -- machine"
     );
     vec![

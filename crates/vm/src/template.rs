@@ -4,7 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -36,6 +36,7 @@ pub struct Template {
     accel: Accel,
     tsc_khz: u64,
     offload: bool,
+    processors: u8,
     memory: OwnedFd,
 }
 
@@ -83,12 +84,43 @@ impl Template {
         offload: bool,
         go_on: GoOn<'_>,
     ) -> Result<Self, VmError> {
+        Self::boot_wide(series, uc, (offload, 1), go_on)
+    }
+
+    /// The same with several processors. What takes a guest's processor away takes the first.
+    ///
+    /// # Errors
+    /// As [`Template::boot_while`].
+    pub fn boot_wide(
+        series: &str,
+        uc: &Path,
+        (offload, processors): (bool, u8),
+        go_on: GoOn<'_>,
+    ) -> Result<Self, VmError> {
         check([series])?;
-        let image = Image::build(Kernel::find(series)?, uc)?;
+        let image = Image::build(Kernel::find(series)?, uc, &[])?;
+        Self::boot_image(image, (offload, processors), go_on)
+    }
+
+    /// The same with other programs of this host inside, see [`Image::build`].
+    ///
+    /// # Errors
+    /// As [`Template::boot`].
+    pub fn boot_with(series: &str, uc: &Path, others: &[PathBuf]) -> Result<Self, VmError> {
+        check([series])?;
+        let image = Image::build(Kernel::find(series)?, uc, others)?;
+        Self::boot_image(image, (false, 1), &|| Ok(()))
+    }
+
+    fn boot_image(
+        image: Image,
+        (offload, processors): (bool, u8),
+        go_on: GoOn<'_>,
+    ) -> Result<Self, VmError> {
         let tsc_khz = accel::tsc_khz();
         let mut failure = None;
         for accel in Accel::candidates() {
-            match boot_and_save(&image, (accel, tsc_khz), offload, go_on) {
+            match boot_and_save(&image, (accel, tsc_khz), (offload, processors), go_on) {
                 Ok(memory) => {
                     if accel == Accel::Tcg && failure.is_some() {
                         accel::remember_that_kvm_hangs();
@@ -98,6 +130,7 @@ impl Template {
                         accel,
                         tsc_khz,
                         offload,
+                        processors,
                         memory,
                     });
                 }
@@ -137,6 +170,7 @@ impl Template {
             tap,
             mac: MAC,
             offload: self.offload,
+            processors: self.processors,
             coupling: links.coupling,
             incoming: Some(&memory),
         };
@@ -165,7 +199,7 @@ impl Template {
 fn boot_and_save(
     image: &Image,
     (accel, tsc_khz): (Accel, u64),
-    offload: bool,
+    (offload, processors): (bool, u8),
     go_on: GoOn<'_>,
 ) -> Result<OwnedFd, VmError> {
     let tap = tap_to_nowhere(offload)?;
@@ -173,6 +207,7 @@ fn boot_and_save(
         tap: &tap,
         mac: MAC,
         offload,
+        processors,
         coupling: None,
         incoming: None,
     };

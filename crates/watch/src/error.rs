@@ -24,6 +24,30 @@ pub enum WatchError {
         /// As the user wrote it.
         path: PathBuf,
     },
+    /// Anybody guesses that key.
+    #[error(
+        "the key in {path} is one byte again and again, which anybody guesses; make one: \
+             uc watch --make-key FILE"
+    )]
+    KeyGuessed {
+        /// As the user wrote it.
+        path: PathBuf,
+    },
+    /// What a key is read from is a device, a pipe or a folder.
+    #[error("{path} is no regular file, so it holds no key; make one: uc watch --make-key FILE")]
+    KeyNotAFile {
+        /// As the user wrote it.
+        path: PathBuf,
+    },
+    /// A key is never replaced: other hosts may have it.
+    #[error(
+        "{path} is there already, and a key is never replaced: give it to --key-file, or name \
+             another file"
+    )]
+    KeyThere {
+        /// As the user wrote it.
+        path: PathBuf,
+    },
     /// Others may read the key.
     #[error("others may read the key in {path}, and make probes with it: chmod 600 {path}")]
     KeyExposed {
@@ -31,16 +55,28 @@ pub enum WatchError {
         path: PathBuf,
     },
     /// Another process watches the port.
-    #[error("interface {ifindex} is watched already; end that `uc watch` first")]
+    #[error("{name} is watched already; end that `uc watch` first")]
     AlreadyWatched {
-        /// Its index.
-        ifindex: u32,
+        /// Its name, or its index where it has none any more.
+        name: String,
     },
     /// A prefix that is none.
     #[error("'{text}' is no prefix; write an address and its bits, as 10.0.0.0/8 or fd00::/8")]
     NoPrefix {
         /// As the user wrote it.
         text: String,
+    },
+    /// A prefix that says more than its bits.
+    #[error(
+        "'{text}' has bits behind its first {bits}; write {address}/{bits}, or the address alone"
+    )]
+    HostBits {
+        /// As the user wrote it.
+        text: String,
+        /// The prefix's length.
+        bits: u32,
+        /// What stands in those bits.
+        address: std::net::IpAddr,
     },
     /// Anything else that the kernel refused.
     #[error("could not {action}: {source}")]

@@ -33,6 +33,8 @@ impl Event {
     pub const PROBE: Event = Event(c::UC_EVENT_PROBE);
     /// A probe arrived marked.
     pub const PROBE_CE: Event = Event(c::UC_EVENT_PROBE_CE);
+    /// A probe arrived unmarked, but late behind another of its flow: counted as marked.
+    pub const PROBE_SLOW: Event = Event(c::UC_EVENT_PROBE_SLOW);
     /// A probe of the wrong length.
     pub const TRUNCATED: Event = Event(c::UC_EVENT_TRUNCATED);
     /// A probe that makes no sense.
@@ -70,6 +72,7 @@ impl Event {
             Event::NO_ROOM => "no-room",
             Event::PROBE => "probe",
             Event::PROBE_CE => "probe-ce",
+            Event::PROBE_SLOW => "probe-slow",
             Event::TRUNCATED => "probe-truncated",
             Event::UNKNOWN => "probe-unknown",
             Event::FORGED => "probe-forged",
@@ -95,6 +98,7 @@ impl Event {
             Event::NO_ROOM => "handshakes for which there was no place: passed",
             Event::PROBE => "probes that arrived without a mark",
             Event::PROBE_CE => "probes that arrived marked",
+            Event::PROBE_SLOW => "probes that fell behind others of their flow: as if marked",
             Event::TRUNCATED => "probes of the wrong length: dropped",
             Event::UNKNOWN => "probes that make no sense: dropped",
             Event::FORGED => "probes with a wrong tag: dropped",

@@ -32,6 +32,12 @@ const SWEEP_NS: u64 = 1_000_000_000;
 /// A holder that dies younger than this is not started again at once, lest it does nothing else.
 const YOUNG_NS: u64 = 100_000_000;
 
+/// What is done every second, and when next.
+struct EverySecond<'a> {
+    at_ns: u64,
+    is_over: &'a mut dyn FnMut() -> bool,
+}
+
 /// Looks after a holder.
 #[derive(Debug)]
 pub struct Keeper<'a> {
@@ -66,20 +72,21 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// Keeps a holder running until somebody wants an end. The calling process must have no other
-    /// thread. Returns how many holders there were; when it returns, nothing waits any more.
+    /// Keeps a holder running until somebody wants an end: a signal, or `is_over`, which is asked
+    /// every second. The calling process must have no other thread. Returns how many holders there
+    /// were; when it returns, nothing waits any more.
     ///
     /// # Errors
     /// What the kernel refused.
-    pub fn run(&self) -> Result<u32, WatchError> {
+    pub fn run(&self, is_over: &mut dyn FnMut() -> bool) -> Result<u32, WatchError> {
         let holder = Holder::new(self.programs, self.injector);
         let mut holders = 0;
-        let mut sweep_at_ns = 0;
+        let mut every_second = EverySecond { at_ns: 0, is_over };
         loop {
             let born_ns = now_ns();
             let child = self.start(&holder)?;
             holders += 1;
-            let ended = self.look_after(child, &holder, &mut sweep_at_ns);
+            let ended = self.look_after(child, &holder, &mut every_second);
             // It may have been killed: what it had begun is nobody's now.
             holder.release_all();
             if ended {
@@ -133,10 +140,15 @@ impl<'a> Keeper<'a> {
     }
 
     /// Until the child has died (false), or an end is wanted and the child has ended (true).
-    fn look_after(&self, child: Pid, holder: &Holder<'_>, sweep_at_ns: &mut u64) -> bool {
-        let mut ending = false;
+    fn look_after(
+        &self,
+        child: Pid,
+        holder: &Holder<'_>,
+        every_second: &mut EverySecond<'_>,
+    ) -> bool {
+        let (mut ending, mut over) = (false, false);
         loop {
-            if self.wants_end() && !ending {
+            if (self.wants_end() || over) && !ending {
                 ending = true;
                 // It has ended already where this fails.
                 let _gone = nix::sys::signal::kill(child, Signal::SIGTERM);
@@ -152,9 +164,10 @@ impl<'a> Keeper<'a> {
             {
                 holder.release_all();
             }
-            if now_ns >= *sweep_at_ns {
+            if now_ns >= every_second.at_ns {
                 self.programs.sweep(now_ns);
-                *sweep_at_ns = now_ns + SWEEP_NS;
+                over = (every_second.is_over)();
+                every_second.at_ns = now_ns + SWEEP_NS;
             }
             let mut wait = [PollFd::new(
                 std::os::fd::AsFd::as_fd(&self.signals),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -26,37 +26,43 @@ impl ProbeKey {
     /// Reads a key's file: 32 hexadecimal digits, white space around them.
     ///
     /// # Errors
-    /// [`WatchError::KeyUnreadable`], [`WatchError::KeyExposed`] where others may read it,
-    /// [`WatchError::NoKey`].
+    /// [`WatchError::KeyUnreadable`]; [`WatchError::KeyNotAFile`]; [`WatchError::KeyExposed`] where
+    /// others may read it; [`WatchError::NoKey`]; [`WatchError::KeyGuessed`].
     pub fn read(path: &Path) -> Result<Self, WatchError> {
-        let unreadable = |source| WatchError::KeyUnreadable {
-            path: path.to_owned(),
-            source,
+        let path = path.to_owned();
+        // Of a pipe nobody writes to, opening it would wait for ever.
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path);
+        let found = opened.and_then(|file| file.metadata().map(|about| (file, about)));
+        let (file, about) = match found {
+            Ok(found) => found,
+            Err(source) => return Err(WatchError::KeyUnreadable { path, source }),
         };
-        let mut file = File::open(path).map_err(unreadable)?;
-        if file.metadata().map_err(unreadable)?.mode() & 0o077 != 0 {
-            return Err(WatchError::KeyExposed {
-                path: path.to_owned(),
-            });
+        if !about.is_file() {
+            return Err(WatchError::KeyNotAFile { path });
         }
-        // A key with much white space; a device that never ends is none.
+        if about.mode() & 0o077 != 0 {
+            return Err(WatchError::KeyExposed { path });
+        }
         let mut text = String::new();
-        let no_key = || WatchError::NoKey {
-            path: path.to_owned(),
+        // A key with much white space; a file that is longer is none.
+        let read = file.take(256).read_to_string(&mut text);
+        let bytes = match read.ok().and_then(|_| from_hexadecimal(text.trim())) {
+            Some(bytes) => bytes,
+            None => return Err(WatchError::NoKey { path }),
         };
-        std::io::Read::by_ref(&mut file)
-            .take(256)
-            .read_to_string(&mut text)
-            .map_err(|_| no_key())?;
-        from_hexadecimal(text.trim())
-            .map(Self::from_bytes)
-            .ok_or_else(no_key)
+        if bytes.iter().all(|&byte| byte == bytes[0]) {
+            return Err(WatchError::KeyGuessed { path });
+        }
+        Ok(Self::from_bytes(bytes))
     }
 
     /// Writes a new key, drawn by the kernel, into a file that must not be there yet.
     ///
     /// # Errors
-    /// [`WatchError::Kernel`] with what the kernel refused.
+    /// [`WatchError::KeyThere`]; [`WatchError::Kernel`] with what the kernel refused.
     pub fn make(path: &Path) -> Result<(), WatchError> {
         let failed = |source| WatchError::kernel(format!("make {}", path.display()), source);
         let mut bytes = [0; 16];
@@ -69,7 +75,12 @@ impl ProbeKey {
             .create_new(true)
             .mode(0o600)
             .open(path)
-            .map_err(failed)?;
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::AlreadyExists => WatchError::KeyThere {
+                    path: path.to_owned(),
+                },
+                _ => failed(source),
+            })?;
         let written = writeln!(file, "{text}");
         if written.is_err() {
             // Half a key would be in the way of the next attempt.
@@ -166,7 +177,8 @@ mod tests {
             destination: part(16),
             probe: part(32),
             slot: bytes[48..52].try_into().unwrap(),
-            zero: bytes[52..].try_into().unwrap(),
+            left: u16::from_ne_bytes([bytes[52], bytes[53]]),
+            zero: bytes[54..].try_into().unwrap(),
         };
         assert_eq!(key.tag(&text).to_le_bytes(), VECTOR_56);
     }

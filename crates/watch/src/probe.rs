@@ -4,7 +4,7 @@ use crate::frame::{Family, Handshake, ipv4_checksum};
 use crate::key::ProbeKey;
 use crate::layout::{
     UC_PROBE_BYTES, UC_PROBE_MAGIC, UC_PROBE_PROTOCOL, UC_PROBE_SIGNED_BYTES, UC_PROBE_VERSION,
-    uc_probe_signed, uc_shim_watch_slot,
+    uc_probe_signed, uc_shim_watch_left, uc_shim_watch_slot,
 };
 
 const PROBE_BYTES: usize = UC_PROBE_BYTES as usize;
@@ -71,7 +71,7 @@ fn payload(
     key: &ProbeKey,
 ) -> [u8; PROBE_BYTES] {
     // SAFETY: no pointers.
-    let slot = unsafe { uc_shim_watch_slot(wall_ns) };
+    let (slot, left) = unsafe { (uc_shim_watch_slot(wall_ns), uc_shim_watch_left(wall_ns)) };
     let mut probe = [0; PROBE_BYTES];
     probe[..4].copy_from_slice(&of.ports);
     probe[4..6].copy_from_slice(&(UC_PROBE_MAGIC as u16).to_be_bytes());
@@ -87,8 +87,67 @@ fn payload(
         destination: of.destination,
         probe: signed,
         slot: slot.to_le_bytes(),
-        zero: [0; 4],
+        left: left.to_be(),
+        zero: [0; 2],
     };
     probe[SIGNED_BYTES..SIGNED_BYTES + 8].copy_from_slice(&key.tag(&text).to_le_bytes());
+    probe[SIGNED_BYTES + 8..].copy_from_slice(&left.to_be_bytes());
     probe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::uc_shim_watch_sent_ns;
+    use uc_core::watch::{Start, StartPolicy};
+
+    const CE: u8 = 3;
+
+    /// By which codepoint an unmarked probe counts that left at `wall_ns` of one clock and came at
+    /// `now_ns` of another.
+    fn timed(start: &mut Start, late_ns: u32, wall_ns: u64, now_ns: u64) -> u8 {
+        let policy = StartPolicy {
+            late_ns,
+            ..StartPolicy::usual()
+        };
+        // SAFETY: no pointers.
+        let left = unsafe { uc_shim_watch_left(wall_ns) };
+        // SAFETY: no pointers.
+        let sent_ns = unsafe { uc_shim_watch_sent_ns(left, start.transit_ns, now_ns) };
+        start.timed(&policy, ECT0, sent_ns, now_ns)
+    }
+
+    #[test]
+    fn a_probe_that_fell_behind_is_told_whatever_clocks_the_hosts_have() {
+        for wall_ns in [
+            0,
+            1,
+            33_000_000,
+            67_108_863,
+            67_108_864,
+            1_763_800_000_123_456_789,
+        ] {
+            for now_ns in [50_000_000, 4_294_967_295, 4_294_967_296, 99_999_999_999] {
+                for (later_ns, late) in [(0, false), (7_000, false), (13_000, true)] {
+                    let mut start = Start::default();
+                    assert_eq!(timed(&mut start, 10_000, wall_ns, now_ns), ECT0);
+                    let (left_ns, came_ns) = (wall_ns + 400_000, now_ns + 400_000 + later_ns);
+                    let counts = timed(&mut start, 10_000, left_ns, came_ns);
+                    assert_eq!(counts == CE, late, "{wall_ns} {now_ns} {later_ns}");
+                    // and 20 ms are not taken for 47 the other way
+                    let counts = timed(&mut start, 10_000, left_ns, came_ns + 20_000_000);
+                    assert_eq!(counts, CE, "{wall_ns} {now_ns} {later_ns}");
+                    let counts = timed(&mut start, 10_000, left_ns + 30_000_000, now_ns);
+                    assert_eq!(counts, ECT0, "one ahead is the quickest");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_probe_counts_as_late_where_policy_says_nothing_of_it() {
+        let mut start = Start::default();
+        assert_eq!(timed(&mut start, 0, 1_000_000, 5_000_000), ECT0);
+        assert_eq!(timed(&mut start, 0, 1_000_000, 30_000_000), ECT0);
+    }
 }

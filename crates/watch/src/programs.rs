@@ -51,9 +51,17 @@ pub struct Programs {
 /// A port with both programs on it. Dropping it takes them off.
 #[derive(Debug)]
 pub struct Watched {
+    ifindex: u32,
     _claim: UnixDatagram,
     _from_guest: Link,
     _to_guest: Link,
+}
+
+impl Watched {
+    /// Whether its interface is there no more: another one of the same name is not watched.
+    pub fn is_gone(&self) -> bool {
+        name_if_there(self.ifindex).is_none()
+    }
 }
 
 impl Programs {
@@ -116,7 +124,8 @@ impl Programs {
     ) -> Result<Watched, WatchError> {
         let claim = claim(ifindex)?;
         let key = ifindex.to_ne_bytes();
-        let failed = |error| WatchError::libbpf(format!("set up the watch on {ifindex}"), &error);
+        let failed =
+            |error| WatchError::libbpf(format!("set up the watch on {}", name_of(ifindex)), &error);
         let port = uc_watch_port {
             policy: settings.policy,
             per_second: settings.per_second,
@@ -141,6 +150,7 @@ impl Programs {
             attach_program(program.as_fd(), ifindex, direction, via, order)
         };
         Ok(Watched {
+            ifindex,
             _claim: claim,
             _to_guest: attach(&self.to_guest, Direction::ToGuest)?,
             _from_guest: attach(&self.from_guest, Direction::FromGuest)?,
@@ -267,9 +277,23 @@ fn claim(ifindex: u32) -> Result<UnixDatagram, WatchError> {
     let bound =
         SocketAddr::from_abstract_name(name).and_then(|address| UnixDatagram::bind_addr(&address));
     bound.map_err(|source| match source.kind() {
-        io::ErrorKind::AddrInUse => WatchError::AlreadyWatched { ifindex },
-        _ => WatchError::kernel(format!("claim interface {ifindex}"), source),
+        io::ErrorKind::AddrInUse => WatchError::AlreadyWatched {
+            name: name_of(ifindex),
+        },
+        _ => WatchError::kernel(format!("claim {}", name_of(ifindex)), source),
     })
+}
+
+/// An interface as messages call it.
+pub(crate) fn name_of(ifindex: u32) -> String {
+    name_if_there(ifindex).unwrap_or_else(|| format!("interface {ifindex}"))
+}
+
+/// Its name, while it is there. Of one that is not, nix answers with an empty name, not an error.
+fn name_if_there(ifindex: u32) -> Option<String> {
+    let name = nix::net::if_::if_indextoname(ifindex).ok()?;
+    let name = name.to_string_lossy().into_owned();
+    (!name.is_empty()).then_some(name)
 }
 
 /// Any number but 0, which every packet has.

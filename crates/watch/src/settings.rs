@@ -86,18 +86,44 @@ impl FromStr for Prefix {
             Some((address, bits)) => (address, Some(bits.parse::<u32>().map_err(|_| none())?)),
         };
         let address: IpAddr = address.parse().map_err(|_| none())?;
-        let (address, most, before) = match address {
-            IpAddr::V4(address) => (mapped(address.octets()), 32, 96),
-            IpAddr::V6(address) => (address.octets(), 128, 0),
+        let (most, before) = match address {
+            IpAddr::V4(_) => (32, 96),
+            IpAddr::V6(_) => (128, 0),
         };
         let bits = bits.unwrap_or(most);
         if bits > most {
             return Err(none());
         }
+        let first = first_of(address, bits);
+        if first != address {
+            return Err(WatchError::HostBits {
+                text: text.to_owned(),
+                bits,
+                address: first,
+            });
+        }
+        let address = match address {
+            IpAddr::V4(address) => mapped(address.octets()),
+            IpAddr::V6(address) => address.octets(),
+        };
         Ok(Self {
             address,
             bits: before + bits,
         })
+    }
+}
+
+/// The first address that begins with so many bits of this one.
+fn first_of(address: IpAddr, bits: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            IpAddr::V4((u32::from(address) & mask).into())
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+            IpAddr::V6((u128::from(address) & mask).into())
+        }
     }
 }
 
@@ -117,10 +143,27 @@ mod tests {
             ("10.0.0.0/33", None),
             ("fd00::/129", None),
             ("10.0.0/8", None),
+            ("10.0.0.1/8", None),
+            ("0.0.0.1/0", None),
+            ("10.0.0.1/32", Some(128)),
+            ("fd00::1/8", None),
+            ("::/0", Some(0)),
             ("10.0.0.0/-1", None),
             ("", None),
         ] {
             assert_eq!(bits(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_with_bits_behind_it_is_refused_with_the_one_that_is_meant() {
+        for (text, meant) in [
+            ("10.1.2.3/8", "10.0.0.0/8"),
+            ("10.1.2.255/25", "10.1.2.128/25"),
+            ("fd12::1/8", "fd00::/8"),
+        ] {
+            let error = text.parse::<Prefix>().expect_err(text).to_string();
+            assert!(error.contains(meant), "{error}");
         }
     }
 }

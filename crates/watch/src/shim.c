@@ -11,3 +11,13 @@ __u32 uc_shim_watch_slot(__u64 wall_ns)
 {
 	return uc_probe_slot(wall_ns);
 }
+
+__u16 uc_shim_watch_left(__u64 wall_ns)
+{
+	return uc_probe_left(wall_ns);
+}
+
+__u32 uc_shim_watch_sent_ns(__u16 left, __u32 quickest_ns, __u64 now_ns)
+{
+	return uc_probe_sent_ns(left, quickest_ns, now_ns);
+}

@@ -224,7 +224,7 @@ impl Arms<'_> {
         let tcp = if self.guest.is_ipv4() { 34 } else { 54 };
         let window = u16::from_be_bytes([run.packet[tcp + 14], run.packet[tcp + 15]]);
         let segment = self.segment(sent);
-        let natives = [0, 1].map(|random| {
+        let natives = [0, 1, 2, 3].map(|random| {
             let (mut start, mut path) = (self.start, self.path);
             let bucket = Bucket::default();
             let now_ns = 1 + u64::from(segment.ack);

@@ -3,8 +3,10 @@
 
 mod kernel;
 
+use std::time::Duration;
+
 use kernel::siphash::siphash_2_4;
-use kernel::{CE, NEXT, Probe, SHOT, run, since, slot, watched};
+use kernel::{CE, ECT0, NEXT, Probe, SHOT, run, since, slot, watched};
 use uc_port::Direction::{FromGuest, ToGuest};
 use uc_watch::{Event, Programs, Settings};
 
@@ -98,7 +100,7 @@ fn live_every_bit_of_a_probe_is_signed_but_the_ports_of_its_way_are_not_ours() {
         let good = Probe::new(false).frame();
         let before = programs.events().unwrap();
         // addresses, and what stands behind the IP header without the magic
-        for at in (26..38).chain(40..58) {
+        for at in (26..38).chain(40..60) {
             for bit in 0..8 {
                 let mut frame = good.clone();
                 frame[at] ^= 1 << bit;
@@ -114,6 +116,59 @@ fn live_every_bit_of_a_probe_is_signed_but_the_ports_of_its_way_are_not_ours() {
         assert!(!seen.iter().any(counted), "{seen:?}");
         assert_eq!(programs.starts().len(), 0);
     });
+}
+
+/// What becomes of five probes of one connection: the second says that it left 20 ms before the
+/// first, the third 20 ms after it, the others when it did. `None`: the machine paused meanwhile.
+fn timed(programs: &Programs, start: u16, connection: u32) -> Option<[Event; 5]> {
+    const TWENTY_MS: u16 = 19_531; // of 1,024 ns
+    let began = std::time::Instant::now();
+    let left = [
+        start,
+        start.wrapping_sub(TWENTY_MS),
+        start.wrapping_add(TWENTY_MS),
+        start,
+        start,
+    ];
+    let events = std::array::from_fn(|index| {
+        let probe = Probe {
+            index: index as u8,
+            left: left[index],
+            ecn: if index == 4 { CE } else { ECT0 },
+            connection,
+            ..Probe::new(false)
+        };
+        event(programs, &probe)
+    });
+    (began.elapsed() < Duration::from_millis(5)).then_some(events)
+}
+
+#[test]
+fn live_a_probe_that_fell_behind_another_counts_as_marked_where_policy_says_so() {
+    for (late_ns, behind) in [(10_000_000, Event::PROBE_SLOW), (0, Event::PROBE)] {
+        let mut settings = Settings::default();
+        settings.policy.late_ns = late_ns;
+        let Some((programs, _watched)) = watched(&settings) else {
+            return;
+        };
+        programs.be_alive(0).unwrap();
+        let mut connection = 0;
+        // wherever the clock stands as it comes round
+        for start in [0, 20_000, 40_000, 60_000] {
+            let seen = std::iter::repeat_with(|| {
+                connection += 1;
+                timed(&programs, start, connection)
+            });
+            let seen = seen
+                .take(1_000)
+                .flatten()
+                .next()
+                .expect("5 ms without a pause");
+            // the third was the quickest, and the fourth is behind it
+            let expected = [Event::PROBE, behind, Event::PROBE, behind, Event::PROBE_CE];
+            assert_eq!(seen, expected, "{late_ns} {start}");
+        }
+    }
 }
 
 #[test]

@@ -1,23 +1,30 @@
 //! Runs with machines as guests: what they need, and what they are made of.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use uc_experiment::{Point, Stack};
+use uc_vm::Kernel;
 use uc_vm::kernel::DEFAULT_SERIES;
 
 /// Whether this machine can bring every guest: QEMU and the kernels are there. That they boot shows
 /// when they do.
 pub(super) fn check(points: &[Point]) -> Result<()> {
     uc_lab::need::check().context("guests' ports and their network are this kernel's")?;
-    let mut series = BTreeSet::new();
+    // By series, whether PVTCP's module is wanted for it.
+    let mut series: BTreeMap<&str, bool> = BTreeMap::new();
     for point in points {
         let experiment = &point.experiment;
         let groups = experiment.cases.iter().flat_map(|case| &case.guests);
         let stacks = groups.filter_map(|guests| experiment.stacks.get(&guests.stack));
-        series.extend(stacks.map(series_of));
+        for stack in stacks {
+            *series.entry(series_of(stack)).or_insert(false) |= stack.pvtcp.is_some();
+        }
     }
-    uc_vm::check(series)?;
+    uc_vm::check(series.keys().copied())?;
+    for (series, _) in series.into_iter().filter(|(_, pvtcp)| *pvtcp) {
+        Kernel::find(series)?.pvtcp()?;
+    }
     Ok(())
 }
 

@@ -1,17 +1,27 @@
-//! What an operator can choose about the groups of law `coupled`, on the command line.
+//! What an operator can choose about flows that share windows, on the command line: by law `coupled`,
+//! or by weights beside another.
 
 use anyhow::{Result, bail};
 use clap::Args;
 use uc_core::coupling::{GroupPolicy, consts};
-use uc_experiment::Law;
+use uc_experiment::{Bytes, Law};
 use uc_port::PortCoupling;
 
 const COUPLED: &str = "Law coupled";
+const SHARE: &str = "Shared windows, beside any other law";
 
 /// Each as [`PortCoupling::default`] has it where it is not given.
 #[derive(Args, Default)]
 pub struct CoupledArguments {
-    /// The guest's part of its groups' windows: twice the number is twice the share, 1 to 255
+    /// The port's flows share the sum of their windows: W is the weight of one, 1 to 255, or of those
+    /// with this TCP port at either end; may be given several times
+    #[arg(long, value_name = "[PORT=]W", value_parser = share, help_heading = SHARE)]
+    share: Vec<(Option<u16>, u8)>,
+    /// The most that the windows make together, such as 256KiB; else what the law makes of them
+    #[arg(long, value_name = "SIZE", requires = "share", help_heading = SHARE)]
+    share_total: Option<Bytes>,
+    /// With --share too: the guest's part of its groups' windows: twice the number is twice the
+    /// share, 1 to 255
     #[arg(long, value_name = "W", value_parser = clap::value_parser!(u8).range(1..),
           help_heading = COUPLED)]
     weight: Option<u8>,
@@ -19,8 +29,10 @@ pub struct CoupledArguments {
     /// given several times
     #[arg(long, value_name = "PORT=P", value_parser = priority, help_heading = COUPLED)]
     priority: Vec<(u16, u8)>,
-    /// Ports of different numbers share nothing: one for each tenant, or for each uplink
-    #[arg(long, value_name = "N", help_heading = COUPLED)]
+    /// With --share too: ports of different numbers share nothing: one for each tenant, or for each
+    /// uplink; by --share each port is by itself where it is left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..1 << 31),
+          help_heading = COUPLED)]
     group: Option<u32>,
     /// Bits of an IPv4 remote address that name a group: 32, each remote host; 0, all of them
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=32),
@@ -54,13 +66,55 @@ impl CoupledArguments {
             ("group-aggressiveness", self.group_aggressiveness.is_some()),
             ("group-by-rate", self.group_by_rate),
         ];
+        if !self.share.is_empty() {
+            return self.of_sum(law).map(Some);
+        }
         if law == Law::Coupled {
+            let mut ports: Vec<_> = self.priority.iter().map(|(port, _)| port).collect();
+            ports.sort_unstable();
+            if let Some(pair) = ports.windows(2).find(|pair| pair[0] == pair[1]) {
+                bail!("--priority: port {} has two: leave one of them", pair[0]);
+            }
             return Ok(Some(self.of_port()));
         }
         if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
             bail!("--{name} is a parameter of law coupled: add --law coupled, or leave it out");
         }
         Ok(None)
+    }
+
+    /// `share` beside that law.
+    fn of_sum(&self, law: Law) -> Result<PortCoupling> {
+        if law == Law::Coupled || law == Law::Pass {
+            let name = law.name();
+            bail!(
+                "--share divides the windows that a law makes, and under law {name} there are none \
+                 to divide: name law ecn, dctcp or delay"
+            );
+        }
+        let given = [
+            ("priority", !self.priority.is_empty()),
+            ("group-prefix4", self.group_prefix4.is_some()),
+            ("group-prefix6", self.group_prefix6.is_some()),
+            ("group-aggressiveness", self.group_aggressiveness.is_some()),
+            ("group-by-rate", self.group_by_rate),
+        ];
+        if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
+            bail!("--{name} is a parameter of law coupled: leave it out beside --share");
+        }
+        let usual = PortCoupling::share(self.group);
+        let of_all = self.share.iter().rev().find(|(port, _)| port.is_none());
+        let of_port = |&(port, weight): &(Option<u16>, u8)| Some((port?, weight));
+        Ok(PortCoupling {
+            weight: self.weight.unwrap_or(usual.weight),
+            priority: of_all.map_or(usual.priority, |&(_, weight)| weight),
+            priorities: self.share.iter().filter_map(of_port).collect(),
+            rules: GroupPolicy {
+                window_max_bytes: self.share_total.map_or(0, |total| total.0),
+                ..usual.rules
+            },
+            ..usual
+        })
     }
 
     fn of_port(&self) -> PortCoupling {
@@ -87,6 +141,16 @@ impl CoupledArguments {
     }
 }
 
+fn share(text: &str) -> Result<(Option<u16>, u8), String> {
+    if let Ok((port, weight)) = priority(text) {
+        return Ok((Some(port), weight));
+    }
+    match text.parse() {
+        Ok(weight) if weight > 0 => Ok((None, weight)),
+        _ => Err("not 1 to 255, such as 3, nor that behind a TCP port and =, such as 443=3".into()),
+    }
+}
+
 fn priority(text: &str) -> Result<(u16, u8), String> {
     let parts = text.split_once('=');
     let read =
@@ -108,6 +172,53 @@ mod tests {
         for text in ["443", "443=0", "0=8", "443=256", "65536=1", "a=b", "=", ""] {
             assert!(priority(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn weights_beside_a_law_are_a_sum_of_windows_by_themselves_or_a_tenants() {
+        assert_eq!(share("3"), Ok((None, 3)));
+        assert_eq!(share("5004=3"), Ok((Some(5004), 3)));
+        for text in ["0", "256", "443=0", "=3", "x", ""] {
+            assert!(share(text).is_err(), "{text}");
+        }
+        let arguments = CoupledArguments {
+            share: vec![(Some(5004), 3), (None, 2)],
+            share_total: Some(Bytes(96_000)),
+            ..CoupledArguments::default()
+        };
+        let expected = PortCoupling {
+            group: PortCoupling::OWN,
+            prefix4: 0,
+            prefix6: 0,
+            priority: 2,
+            priorities: vec![(5004, 3)],
+            rules: GroupPolicy {
+                size: consts::SIZE_LAWS as u8,
+                window_max_bytes: 96_000,
+                ..GroupPolicy::default()
+            },
+            ..PortCoupling::default()
+        };
+        for law in [Law::Ecn, Law::Dctcp, Law::Delay] {
+            assert_eq!(arguments.coupling(law).unwrap().as_ref(), Some(&expected));
+        }
+        let tenant = CoupledArguments {
+            group: Some(7),
+            weight: Some(4),
+            ..arguments
+        };
+        let coupling = tenant.coupling(Law::Ecn).unwrap().unwrap();
+        assert_eq!((coupling.group, coupling.weight), (7, 4));
+        for law in [Law::Coupled, Law::Pass] {
+            let refusal = tenant.coupling(law).unwrap_err().to_string();
+            assert!(refusal.contains("--share"), "{refusal}");
+        }
+        let mixed = CoupledArguments {
+            group_by_rate: true,
+            ..tenant
+        };
+        let refusal = mixed.coupling(Law::Ecn).unwrap_err().to_string();
+        assert!(refusal.contains("--group-by-rate"), "{refusal}");
     }
 
     #[test]

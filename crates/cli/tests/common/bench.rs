@@ -76,7 +76,7 @@ impl Translation {
                 &Parameters::default(),
                 consts::ECN_SYNS_ALWAYS as u8,
             ));
-            programs.set_policy(ifindex, &policy).unwrap();
+            programs.set_plan(ifindex, &policy.into()).unwrap();
             programs.attach(ifindex, AttachVia::Auto).unwrap()
         };
         let attach = &attach;

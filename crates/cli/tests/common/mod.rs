@@ -2,12 +2,16 @@
 //! so that they can be counted.
 #![allow(dead_code, reason = "every test program uses its own part")]
 
+pub mod agent;
 pub mod bench;
 pub mod by_hand;
 pub mod capture;
+pub mod etcd;
 pub mod frames;
+pub mod pvtcp;
 pub mod rules;
 pub mod sandbox;
+pub mod seccomp;
 pub mod transfer;
 pub mod uc;
 pub mod watcher;
@@ -61,7 +65,8 @@ pub fn live_vm(series: &[&str]) -> bool {
     }
 }
 
-fn skip(reason: &str) -> bool {
+/// Says why this test is skipped; panics where that is not allowed.
+pub fn skip(reason: &str) -> bool {
     let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
     assert!(
         !is("CI", "true") && !is("UC_LIVE", "require"),

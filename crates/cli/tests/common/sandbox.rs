@@ -18,6 +18,22 @@ impl Sandbox {
         Self::with("mount -t bpf -o mode=1777 bpf /sys/fs/bpf")
     }
 
+    /// The same with an empty /run/undercurrent, and an empty /var/lib/undercurrent.
+    pub fn with_run() -> Self {
+        Self::with(
+            "mount -t bpf -o mode=1777 bpf /sys/fs/bpf\n\
+             for folder in /run /var/lib; do\n\
+             mkdir -p $folder/undercurrent\n\
+             mount -t tmpfs -o mode=700 tmpfs $folder/undercurrent\n\
+             done",
+        )
+    }
+
+    /// A path inside, as one outside.
+    pub fn path(&self, inside: &str) -> std::path::PathBuf {
+        format!("/proc/{}/root{inside}", self.holder.id()).into()
+    }
+
     /// Without any bpffs.
     pub fn without_bpffs() -> Self {
         Self::with("while mountpoint -q /sys/fs/bpf; do umount /sys/fs/bpf || exit 1; done")
@@ -34,6 +50,13 @@ impl Sandbox {
         let first = BufReader::new(holder.stdout.take().unwrap()).lines().next();
         assert_eq!(first.unwrap().unwrap(), "ready");
         Self { holder }
+    }
+
+    /// A program inside, in the network namespace given.
+    pub fn command(&self, namespace: &Namespace, program: &str) -> Command {
+        let mut command = namespace.command("nsenter");
+        self.enter(&mut command).arg(program);
+        command
     }
 
     /// `uc` inside, in the network namespace given.
@@ -56,8 +79,9 @@ impl Sandbox {
     /// `uc` inside, where bpf(2) does not exist.
     pub fn uc_without_bpf(&self, namespace: &Namespace, arguments: &[&str]) -> Command {
         let mut command = self.uc(namespace, arguments);
+        let filter = super::uc::without_bpf();
         // SAFETY: two system calls between fork and exec, which allocate nothing.
-        unsafe { command.pre_exec(super::uc::forbid_bpf) };
+        unsafe { command.pre_exec(move || filter.install()) };
         command
     }
 
@@ -79,10 +103,17 @@ impl Sandbox {
             .collect()
     }
 
-    /// Removes one of them.
+    /// Removes the pin of that name, in /sys/fs/bpf/undercurrent or in a folder of a version there.
     pub fn unpin(&self, name: &str) {
-        let folder = format!("/proc/{}/root/sys/fs/bpf/undercurrent", self.holder.id());
-        std::fs::remove_file(std::path::Path::new(&folder).join(name)).unwrap();
+        let top = format!("/proc/{}/root/sys/fs/bpf/undercurrent", self.holder.id());
+        let top = std::path::Path::new(&top);
+        let folders = self.pins().into_iter().map(|pin| top.join(pin));
+        let mut places = std::iter::once(top.to_owned()).chain(folders);
+        let pin = places.find_map(|folder| {
+            let pin = folder.join(name);
+            pin.exists().then_some(pin)
+        });
+        std::fs::remove_file(pin.expect(name)).unwrap();
     }
 
     /// Closes /sys/fs/bpf to everybody but root, as many distributions mount it.

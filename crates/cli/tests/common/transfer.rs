@@ -118,10 +118,16 @@ impl Transfer {
         sent
     }
 
-    /// The same, however long it paused: also returns its longest pause in milliseconds.
+    /// It sends no more than it has written: before others are waited for that it may be in the way
+    /// of.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The same as `finish`, however long it paused: also returns its longest pause in milliseconds.
     pub fn end(self) -> (u64, u64) {
         let (source, destination) = (self.source, self.destination);
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop();
         let sent = self.sender.join().unwrap();
         let received = self.receiver.join().unwrap();
         let pause_ms = self.longest_pause_ms.load(Ordering::Relaxed);

@@ -1,9 +1,10 @@
 //! Running the real binary, and what one may expect of its answers.
 
-use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+
+use super::seccomp::Filter;
 
 /// The words before a command that take all rights from it.
 pub const AS_NOBODY: [&str; 7] = [
@@ -133,46 +134,6 @@ pub fn assert_refusal(outcome: &Outcome, parts: &[&str], text: &str) {
 }
 
 /// From now on this process and its children get ENOSYS from bpf(2), as on a kernel without it.
-pub fn forbid_bpf() -> io::Result<()> {
-    let statement = |code: u32, k: u32, jt, jf| libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
-    // Offset 0 of struct seccomp_data is the number of the system call.
-    let filter = [
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        statement(
-            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-            libc::SYS_bpf as u32,
-            0,
-            1,
-        ),
-        statement(
-            libc::BPF_RET | libc::BPF_K,
-            libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
-            0,
-            0,
-        ),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
-    ];
-    let program = libc::sock_fprog {
-        len: filter.len() as u16,
-        filter: filter.as_ptr().cast_mut(),
-    };
-    // SAFETY: numbers only, then a pointer to a program that lives through the call.
-    let refused = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-            || libc::prctl(
-                libc::PR_SET_SECCOMP,
-                libc::SECCOMP_MODE_FILTER,
-                &raw const program,
-            ) != 0
-    };
-    if refused {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+pub fn without_bpf() -> Filter {
+    Filter::new(&[libc::SYS_bpf as u32], false, libc::ENOSYS)
 }

@@ -12,6 +12,7 @@ pub const SRTT_US: u32 = 80_000;
 /// The same in nanoseconds.
 pub const ROUND_NS: u64 = 10_000_000;
 
+#[derive(Clone)]
 pub struct Home {
     pub group: Group,
     pub guests: BTreeMap<u32, Guest>,
@@ -150,9 +151,18 @@ impl Home {
 
     /// Its timer has fired.
     pub fn time_out(&mut self, id: u32) -> Answer {
+        self.expire(id, consts::LOSS)
+    }
+
+    /// Its timer has fired once more.
+    pub fn time_out_again(&mut self, id: u32) -> Answer {
+        self.expire(id, consts::BACKOFF)
+    }
+
+    fn expire(&mut self, id: u32, state: u32) -> Answer {
         let report = Report {
             ssthresh_bytes: self.answer(id).cwnd_bytes / 2,
-            state: consts::LOSS as u8,
+            state: state as u8,
             flight_bytes: MSS,
             acked_bytes: 0,
             ..report(MSS)

@@ -52,6 +52,8 @@ pub struct Model {
     cut_ns: Option<u64>,
     /// TCPs that haven't answered the last loss event.
     spare: f64,
+    /// The window before the last event's first cut.
+    before: f64,
     srtt_us: [u32; 2],
     pub guests: BTreeMap<u32, Guest>,
     pub flows: BTreeMap<u32, Flow>,
@@ -67,6 +69,7 @@ impl Model {
             began_ns: now_ns,
             cut_ns: None,
             spare: 0.0,
+            before: 0.0,
             srtt_us: [0; 2],
             guests: BTreeMap::new(),
             flows: BTreeMap::new(),
@@ -146,8 +149,16 @@ impl Model {
                 false => guest.held.hungry,
             })
             .sum();
-        let each = f64::from(self.policy.aggressiveness_q16) / 65536.0;
+        let each = match self.is_sum() {
+            true => 1.0,
+            false => f64::from(self.policy.aggressiveness_q16) / 65536.0,
+        };
         1.0 + each * f64::from(size.max(1) - 1)
+    }
+
+    /// Each flow's own law answers for it.
+    fn is_sum(&self) -> bool {
+        u32::from(self.policy.size) == consts::SIZE_LAWS
     }
 
     fn is_news(&self, report: &Report, lost_age_us: u32, now_ns: u64) -> bool {
@@ -176,30 +187,78 @@ impl Model {
     fn grow(&mut self, share: f64, bytes: f64) {
         if self.window.floor() < self.ssthresh {
             self.window = (self.window + bytes).min(self.ssthresh);
+        } else if self.is_sum() {
+            self.window += bytes;
         } else {
             self.window += bytes * self.tcps() * (share / self.window).min(1.0);
         }
     }
 
-    fn lose(&mut self, report: &Report, had: f64, now_ns: u64) {
+    fn lose(&mut self, report: &Report, had: f64, share: f64, now_ns: u64) {
         if self.is_news(report, report.lost_age_us, now_ns) {
             self.spare = self.tcps();
             self.cut_ns = Some(now_ns);
+            self.before = self.window.floor();
         }
-        let answering = self.spare.min(1.0);
+        let answering = if self.is_sum() {
+            1.0
+        } else {
+            self.spare.min(1.0)
+        };
         if answering <= 0.0 {
             return;
         }
-        self.spare -= answering;
+        self.spare = (self.spare - answering).max(0.0);
         let mss = f64::from(report.mss_bytes);
         let mut left = f64::from(report.ssthresh_bytes) / had.max(mss);
-        if f64::from(report.ssthresh_bytes) <= 2.0 * mss {
+        if !self.is_sum() && f64::from(report.ssthresh_bytes) <= 2.0 * mss {
             left = 0.5;
         }
-        let least = self.window.min(2.0 * mss);
-        self.window *= 1.0 - answering * (1.0 - left.clamp(0.5, 1.0)) / self.tcps();
+        let mut least = 2.0 * mss;
+        if self.is_sum() {
+            least *= self.tcps();
+        } else if u32::from(report.state) == consts::RECOVERY && share > 0.0 {
+            let window = self.window.floor();
+            least = least.max((window * (2.0 * mss + 2.0) / share).floor().min(window));
+        }
+        let least = self.window.min(least);
+        let of = if self.is_sum() {
+            self.before
+        } else {
+            self.window
+        };
+        self.window -= of * answering * (1.0 - left.clamp(0.5, 1.0)) / self.tcps();
         self.window = self.window.max(least);
         self.ssthresh = self.window.floor().max(2.0 * mss);
+    }
+
+    /// A timer that has fired once more is an event while somebody else sends.
+    fn lose_again(&mut self, id: u32, said: &Report, now_ns: u64) -> Report {
+        let mut report = *said;
+        if u32::from(said.state) != consts::BACKOFF {
+            return report;
+        }
+        report.state = consts::LOSS as u8;
+        let others: u32 = self
+            .awake_guests()
+            .map(|(_, guest)| guest.held.flows - guest.held.stalled)
+            .sum();
+        let news = self.is_news(said, said.lost_age_us, now_ns);
+        let is_sum = self.is_sum();
+        let flow = self.flows.get_mut(&id).expect("it is asked for");
+        if flow.state != consts::LOSS || is_sum {
+            return report;
+        }
+        if others > 0 {
+            flow.state = consts::AVOIDANCE;
+            report.ssthresh_bytes = 0;
+        } else {
+            self.window = f64::from(said.mss_bytes);
+            if news {
+                (self.cut_ns, self.spare) = (Some(now_ns), 0.0);
+            }
+        }
+        report
     }
 
     fn compare(&mut self, flow: &Flow, report: &Report, moved: f64, now_ns: u64, share: f64) {
@@ -217,8 +276,14 @@ impl Model {
             let least = self.window.min(mss);
             self.window = (self.window + moved).max(least);
         }
-        let most = f64::from(report.acked_bytes).max(mss);
-        if moved > 0.0 && report.acked_bytes > 0 && self.is_news(report, 0, now_ns) {
+        let acked = f64::from(report.acked_bytes);
+        let mut most = acked.max(mss);
+        let starts = u32::from(report.state) == consts::SLOW_START;
+        if self.is_sum() && starts && self.window.floor() >= self.ssthresh {
+            most = most.min((acked * mss / flow.given.max(mss)).floor());
+        }
+        let may_grow = self.is_sum() || self.is_news(report, 0, now_ns);
+        if moved > 0.0 && report.acked_bytes > 0 && may_grow {
             self.grow(share, moved.min(most));
         }
     }
@@ -318,7 +383,9 @@ impl Model {
         let fell = state == consts::LOSS && was.state != consts::LOSS;
         let recovers = state == consts::RECOVERY && was.state < consts::RECOVERY;
         if fell || recovers {
-            self.lose(report, was.given, now_ns);
+            self.lose(report, was.given, share, now_ns);
+        } else if known && report.again > 0 && state == was.state && state == consts::RECOVERY {
+            self.lose(report, f64::from(report.cwnd_bytes), share, now_ns);
         } else if known && state < consts::RECOVERY && was.state < consts::RECOVERY {
             self.compare(&was, report, moved, now_ns, share);
         } else if known && state == consts::LOSS && self.all_stalled() {
@@ -374,6 +441,7 @@ impl Model {
             return;
         }
         self.advance(now_ns);
+        let report = &self.lose_again(id, report, now_ns);
         if self.awake_guests().next().is_none() && u32::from(report.state) < consts::RECOVERY {
             if self.ssthresh < INFINITE {
                 self.ssthresh = self.ssthresh.max((self.window.floor() / 4.0).floor() * 3.0);

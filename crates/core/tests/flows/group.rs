@@ -13,20 +13,33 @@ pub struct Shared {
     member: Member,
     other: (Guest, Member),
     heard: u32,
+    /// The flow's own weight.
+    weight: u8,
 }
 
 impl Shared {
-    pub fn new(now_ns: u64) -> Shared {
+    /// Law `coupled`'s group, or that of flows with a weight.
+    pub fn new(weight: u8, now_ns: u64) -> Shared {
+        let size = if weight > 0 {
+            consts::SIZE_LAWS
+        } else {
+            consts::SIZE_FLOWS
+        };
+        let policy = GroupPolicy {
+            size: size as u8,
+            ..GroupPolicy::default()
+        };
         let other = Guest {
             weight: OTHER_WEIGHT,
             ..Guest::default()
         };
         Shared {
-            group: Group::open(&GroupPolicy::default(), now_ns),
+            group: Group::open(&policy, now_ns),
             guest: Guest::default(),
             member: Member::default(),
             other: (other, Member::default()),
             heard: 0,
+            weight,
         }
     }
 
@@ -36,6 +49,7 @@ impl Shared {
             group,
             guest,
             member,
+            weight,
             ..
         } = self;
         let answer = match report {
@@ -44,7 +58,7 @@ impl Shared {
                 return None;
             }
             Some(report) if member.priority == 0 => {
-                group.register(guest, member, 1, report, now_ns)
+                group.register(guest, member, *weight, report, now_ns)
             }
             Some(report) => group.update(guest, member, report, now_ns),
         };

@@ -10,6 +10,8 @@ use super::group::Shared;
 #[derive(Clone, Debug, Default)]
 pub struct Home {
     pub policy: Policy,
+    /// Its flow's weight in the windows of a group; 0: in none.
+    pub share: u8,
     pub flow: Option<Flow>,
     group: Option<Shared>,
 }
@@ -34,12 +36,21 @@ impl Home {
         }
     }
 
-    /// A flow of law `coupled` shares a window with another guest's.
+    /// The flow of one that has a weight, too.
+    pub fn sharing(policy: Policy, share: u8) -> Home {
+        Home {
+            policy,
+            share,
+            ..Home::default()
+        }
+    }
+
+    /// A coupled flow shares a window with another guest's.
     pub fn pass(&mut self, segment: &Segment, now_ns: u64) -> Passed {
-        let mut group = self.group.take();
+        let (mut group, share) = (self.group.take(), self.share);
         let passed = self.pass_in(segment, now_ns, &mut |report| {
             group
-                .get_or_insert_with(|| Shared::new(now_ns))
+                .get_or_insert_with(|| Shared::new(share, now_ns))
                 .share(report, now_ns)
         });
         self.group = group;
@@ -66,6 +77,7 @@ impl Home {
         let mut flow = self.flow.unwrap_or_default();
         let (reason, edit) = uc_core::open(&mut flow, &self.policy, segment, now_ns);
         if reason == Reason::TRANSLATED {
+            flow.share = self.share;
             self.flow = Some(flow);
         } else if reason.forgets() {
             self.flow = None;

@@ -165,6 +165,8 @@ pub fn treatments() -> impl Strategy<Value = Treatment> {
 pub struct Setup {
     pub law: Law,
     pub treatment: Treatment,
+    /// Its weight in the windows of a group; 0: in none.
+    pub share: u8,
     pub linux: bool,
     /// The peer's segments without data are ECN-capable too, as a DCTCP sender's are.
     pub peer_dctcp: bool,
@@ -347,7 +349,12 @@ fn sequence_numbers() -> impl Strategy<Value = u32> {
 
 fn setups() -> impl Strategy<Value = Setup> {
     (
-        (laws(), any::<bool>(), any::<bool>()),
+        (
+            laws(),
+            any::<bool>(),
+            any::<bool>(),
+            prop_oneof![Just(0u8), any::<u8>()],
+        ),
         (any::<bool>(), any::<bool>(), any::<bool>()),
         prop_oneof![3 => Just(10u8), 1 => 1u8..=255],
         prop_oneof![Just(consts::ECN_SYNS_ALWAYS as u8), 1u8..4],
@@ -364,6 +371,7 @@ fn setups() -> impl Strategy<Value = Setup> {
                     strips_ecn: laws.2,
                     ..Treatment::default()
                 },
+                share: laws.3,
                 linux: who.0,
                 guest_opens: who.1,
                 steady_window: who.2,

@@ -7,8 +7,18 @@ use uc_core::{Segment, consts};
 
 /// What both ends offer, timestamps not among it.
 pub const MSS: u32 = 1_460;
+/// What such a segment takes of a link, with the headers that a turn counts.
+pub const FRAME: u32 = MSS + 66;
 /// Where the peer's data begin.
 pub const BEGIN: u32 = 0xffff_f000;
+
+/// The usual policy with the paper's half of the marked probes.
+pub fn paper() -> StartPolicy {
+    StartPolicy {
+        marked_part: 2,
+        ..StartPolicy::usual()
+    }
+}
 
 /// A start without turns, at a host that hears nothing of its link.
 pub struct Home {

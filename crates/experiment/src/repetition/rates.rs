@@ -80,8 +80,10 @@ impl Repetition<'_> {
         let Some(guests) = case.and_then(|case| case.group(&flow.group)) else {
             return (&flow.group, None);
         };
-        let coupling = guests.coupling.as_ref();
-        match coupling.and_then(|coupling| coupling.guest.as_deref()) {
+        match guests
+            .group()
+            .and_then(|coupling| coupling.guest.as_deref())
+        {
             Some(guest) => (guest, None),
             None => (&flow.group, Some(flow.index / guests.flows.max(1))),
         }

@@ -5,15 +5,24 @@ use crate::application::Application;
 use crate::arm::Arm;
 use crate::case::{Case, Guests, Law};
 use crate::error::Error;
+use crate::hypervisor::Hypervisor;
 use crate::network::Topology;
 use crate::schema::{Experiment, SERVER_STACK};
 use crate::stack::SIMULATED_CONGESTION_CONTROLS;
+use crate::units::Nanos;
 
 /// Addresses of the live arm are one octet, of which the receiver takes one too (10.77.0.2 to
 /// 10.77.0.254).
 const LIVE_GUESTS_MAX: u32 = 250;
 /// Machines on two cores: ten at 100 Mb/s leave half a core, twenty have nothing left.
 const VM_GUESTS_MAX: u32 = 16;
+/// What a host's timers can keep, and what connections outlive.
+const SLICE_MIN: Nanos = Nanos(1_000_000);
+const SLICE_MAX: Nanos = Nanos(1_000_000_000);
+
+const SIM_LIVE: [Arm; 2] = [Arm::Sim, Arm::Live];
+const SIM_VM: [Arm; 2] = [Arm::Sim, Arm::Vm];
+const LIVE_VM: [Arm; 2] = [Arm::Live, Arm::Vm];
 
 impl Experiment {
     /// Checks that the experiment, at every point of its sweep, can be run on `arm`.
@@ -23,18 +32,14 @@ impl Experiment {
     /// that can.
     pub fn suits(&self, arm: Arm) -> Result<(), Error> {
         if let Some(arms) = self.arms.as_ref().filter(|arms| !arms.contains(&arm)) {
-            let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
             return Err(self.invalid((
                 "arms".into(),
-                format!(
-                    "not to be run on {arm}; run it with --on {}",
-                    names.join("|")
-                ),
+                format!("not to be run on {arm}; run it with --on {}", or(arms, "|")),
             )));
         }
         for point in self.points()? {
             check_arm(&point.experiment, arm).map_err(|only| {
-                let message = format!("{}; run it with --on {}", only.message, only.arm);
+                let message = format!("{}; run it with --on {}", only.message, or(only.arms, "|"));
                 point.experiment.invalid((only.key, message))
             })?;
         }
@@ -69,19 +74,25 @@ fn check_arm(experiment: &Experiment, arm: Arm) -> Result<(), Only> {
     }
 }
 
-/// A key that this arm can't set, what it asks for, and the arm that can.
+/// A key that this arm can't set, what it asks for, and the arms that can.
 struct Only {
     key: String,
     message: String,
-    arm: Arm,
+    arms: &'static [Arm],
 }
 
-fn only(key: impl Into<String>, what: &str, arm: Arm) -> Only {
+fn only(key: impl Into<String>, what: &str, arms: &'static [Arm]) -> Only {
     Only {
         key: key.into(),
-        message: format!("{what} is for {arm} only"),
-        arm,
+        message: format!("{what} is for {} only", or(arms, " and ")),
+        arms,
     }
+}
+
+/// The arms' names.
+fn or(arms: &[Arm], between: &str) -> String {
+    let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
+    names.join(between)
 }
 
 /// What is real, and small enough for this machine.
@@ -95,7 +106,7 @@ fn check_vm(experiment: &Experiment) -> Result<(), Only> {
             return Err(Only {
                 key: format!("stack.{receiver}.kernel"),
                 message: "receivers run on the host's own kernel: take it off".into(),
-                arm: Arm::Vm,
+                arms: &[Arm::Vm],
             });
         }
         let guests = case.guests.iter().map(|guests| guests.count);
@@ -105,7 +116,7 @@ fn check_vm(experiment: &Experiment) -> Result<(), Only> {
             return Err(Only {
                 key: format!("case.{i}.guests"),
                 message: format!("{what} is too much for machines"),
-                arm: Arm::Live,
+                arms: &SIM_LIVE,
             });
         }
     }
@@ -119,17 +130,42 @@ fn check_machines(key: &str, case: &Case) -> Result<(), Only> {
             ("start", guests.start.0 > 0),
             ("start_spread", guests.start_spread.0 > 0),
             ("stop", guests.stop.is_some()),
-            ("application", guests.application != Application::Bulk),
+            ("application", is_web(guests)),
             ("start_law", guests.start_law.is_some()),
-            (
-                "coupling",
-                guests.coupling.is_some() && guests.law != Some(Law::Coupled),
-            ),
         ] {
             if is_set {
-                return Err(only(format!("{key}.guests.{i}.{name}"), name, Arm::Live));
+                return Err(only(format!("{key}.guests.{i}.{name}"), name, &SIM_LIVE));
             }
         }
+        if let Some(hypervisor) = &guests.hypervisor {
+            check_stalls(&format!("{key}.guests.{i}.hypervisor"), hypervisor)?;
+        }
+        // by the guests' own TCP; a port's is this kernel's
+        let coupling = guests.coupling.as_ref();
+        let Some(coupling) = coupling.filter(|_| guests.law != Some(Law::Coupled)) else {
+            continue;
+        };
+        if coupling.priority != 1 {
+            let key = format!("{key}.guests.{i}.coupling.priority");
+            return Err(only(key, "a priority inside a machine", &[Arm::Live]));
+        }
+        if !case.coupling.are_default() {
+            let what = "what a group is like, where machines couple their own flows,";
+            return Err(only(format!("{key}.coupling"), what, &[Arm::Live]));
+        }
+    }
+    Ok(())
+}
+
+/// What a machine's processor can be made to go through: a kernel has the tick that it was built
+/// with, and a host's timers keep no shorter slices.
+fn check_stalls(key: &str, hypervisor: &Hypervisor) -> Result<(), Only> {
+    if let Some(name) = hypervisor.simulated_keys().next() {
+        return Err(only(format!("{key}.{name}"), name, &[Arm::Sim]));
+    }
+    if hypervisor.vms > 1 && !(SLICE_MIN..=SLICE_MAX).contains(&hypervisor.slice) {
+        let what = format!("a slice that is not between {SLICE_MIN} and {SLICE_MAX}");
+        return Err(only(format!("{key}.slice"), &what, &[Arm::Sim]));
     }
     Ok(())
 }
@@ -139,17 +175,20 @@ fn check_live(experiment: &Experiment) -> Result<(), Only> {
     for (name, stack) in &experiment.stacks {
         if stack.kernel.is_some() {
             let key = format!("stack.{name}.kernel");
-            return Err(only(key, "a kernel of the guest's own", Arm::Vm));
+            return Err(only(key, "a kernel of the guest's own", &[Arm::Vm]));
+        }
+        if stack.pvtcp.is_some() {
+            return Err(only(format!("stack.{name}.pvtcp"), "pvtcp", &SIM_VM));
         }
     }
-    no_stalls(experiment)
-}
-
-fn no_stalls(experiment: &Experiment) -> Result<(), Only> {
     for (i, case) in experiment.cases.iter().enumerate() {
-        let stalled = case.guests.iter().position(|guests| guests.stall.is_some());
+        let stalled = case
+            .guests
+            .iter()
+            .position(|guests| guests.hypervisor.is_some());
         if let Some(j) = stalled {
-            return Err(only(format!("case.{i}.guests.{j}.stall"), "stall", Arm::Vm));
+            let key = format!("case.{i}.guests.{j}.hypervisor");
+            return Err(only(key, "hypervisor", &SIM_VM));
         }
     }
     Ok(())
@@ -160,14 +199,14 @@ fn check_real(experiment: &Experiment) -> Result<(), Only> {
     let network = &experiment.network;
     if network.topology != Topology::Star {
         let what = format!("a {}", network.topology.name());
-        return Err(only("network.topology", &what, Arm::Sim));
+        return Err(only("network.topology", &what, &[Arm::Sim]));
     }
     if network.processing.0 > 0 {
-        return Err(only("network.processing", "processing", Arm::Sim));
+        return Err(only("network.processing", "processing", &[Arm::Sim]));
     }
     for (name, stack) in &experiment.stacks {
         if let Some(key) = stack.simulated_keys().first() {
-            return Err(only(format!("stack.{name}.{key}"), key, Arm::Sim));
+            return Err(only(format!("stack.{name}.{key}"), key, &[Arm::Sim]));
         }
     }
     let mut cases = experiment.cases.iter().enumerate();
@@ -175,27 +214,24 @@ fn check_real(experiment: &Experiment) -> Result<(), Only> {
 }
 
 fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
-    if case.receiver_hypervisor.is_some() {
-        let key = format!("{key}.receiver_hypervisor");
-        return Err(only(key, "receiver_hypervisor", Arm::Sim));
+    if let Some(hypervisor) = &case.receiver_hypervisor {
+        check_stalls(&format!("{key}.receiver_hypervisor"), hypervisor)?;
     }
     for (i, guests) in case.guests.iter().enumerate() {
         let key = format!("{key}.guests.{i}");
-        if guests.application != Application::Bulk && !is_web(guests) {
+        let is_incast = matches!(guests.application, Application::Incast { .. });
+        if guests.application != Application::Bulk && !is_web(guests) && !is_incast {
             let what = format!("the application {}", guests.application.name());
-            return Err(only(format!("{key}.application"), &what, Arm::Sim));
-        }
-        if guests.hypervisor.is_some() {
-            return Err(only(format!("{key}.hypervisor"), "hypervisor", Arm::Sim));
+            return Err(only(format!("{key}.application"), &what, &[Arm::Sim]));
         }
         let without_port = guests.law.is_none() || case.receiver_law.is_none();
         if guests.start_law.is_some() && without_port {
             let what = "a start without a law on both ends' ports (\"pass\" will do)";
-            return Err(only(format!("{key}.start_law"), what, Arm::Sim));
+            return Err(only(format!("{key}.start_law"), what, &[Arm::Sim]));
         }
         if guests.start_spread.0 > 0 && is_web(guests) {
             let key = format!("{key}.start_spread");
-            return Err(only(key, "start_spread of pages", Arm::Sim));
+            return Err(only(key, "start_spread of pages", &[Arm::Sim]));
         }
     }
     check_live_coupling(key, case)?;
@@ -203,7 +239,7 @@ fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
     let guests = guests.fold(0u32, u32::saturating_add);
     if guests > LIVE_GUESTS_MAX {
         let what = format!("a case of more than {LIVE_GUESTS_MAX} guests, here {guests},");
-        return Err(only(format!("{key}.guests"), &what, Arm::Sim));
+        return Err(only(format!("{key}.guests"), &what, &[Arm::Sim]));
     }
     Ok(())
 }
@@ -211,22 +247,27 @@ fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
 /// One group, since all senders there have one receiver, and a group is the flows to it; and the
 /// guests' kernels know nothing of the ports' groups.
 fn check_live_coupling(key: &str, case: &Case) -> Result<(), Only> {
-    let (mut first, mut first_law) = (None, None);
+    let (mut first, mut first_kind) = (None, None);
     for (i, guests) in case.guests.iter().enumerate() {
-        let Some(coupling) = &guests.coupling else {
+        let Some(coupling) = guests.group() else {
             continue;
         };
         let first = *first.get_or_insert(&coupling.group);
         if *first != coupling.group {
-            let key = format!("{key}.guests.{i}.coupling.group");
+            let kind = if guests.share.is_some() {
+                "share"
+            } else {
+                "coupling"
+            };
+            let key = format!("{key}.guests.{i}.{kind}.group");
             let what = format!("a second coupled group beside `{first}`");
-            return Err(only(key, &what, Arm::Sim));
+            return Err(only(key, &what, &[Arm::Sim]));
         }
-        let by_port = guests.law == Some(Law::Coupled);
-        if *first_law.get_or_insert(by_port) != by_port {
+        let kind = (guests.is_coupled_by_port(), guests.share.is_some());
+        if *first_kind.get_or_insert(kind) != kind {
             let key = format!("{key}.guests.{i}.law");
             let what = "one group of guests with law coupled and guests without";
-            return Err(only(key, what, Arm::Sim));
+            return Err(only(key, what, &[Arm::Sim]));
         }
     }
     Ok(())
@@ -244,21 +285,20 @@ fn is_web(guests: &Guests) -> bool {
 }
 
 fn check_sim(experiment: &Experiment) -> Result<(), Only> {
-    no_stalls(experiment)?;
     if experiment.network.offload {
-        return Err(only("network.offload", "segmentation offload", Arm::Live));
+        return Err(only("network.offload", "segmentation offload", &LIVE_VM));
     }
     let known = SIMULATED_CONGESTION_CONTROLS;
     for (name, stack) in &experiment.stacks {
         if stack.kernel.is_some() {
             let key = format!("stack.{name}.kernel");
-            return Err(only(key, "a kernel of the guest's own", Arm::Vm));
+            return Err(only(key, "a kernel of the guest's own", &[Arm::Vm]));
         }
         if !known.contains(&stack.congestion_control.as_str()) {
             let key = format!("stack.{name}.congestion_control");
             let (own, known) = (&stack.congestion_control, known.join(", "));
             let what = format!("`{own}` (sim has {known})");
-            return Err(only(key, &what, Arm::Live));
+            return Err(only(key, &what, &LIVE_VM));
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use super::hypervisor::check_hypervisors;
 use super::network::check_queue;
 use super::parameters::check_parameters;
 use super::pattern::check_pattern;
-use super::start_law::check_start_law;
+use super::start_law::{check_start_law, check_starts};
 use super::{Check, check_name, ensure, fault};
 use crate::application::Application;
 use crate::case::{Case, Guests, Law};
@@ -22,10 +22,6 @@ const GUESTS_MAX: u32 = 10_000;
 const FLOWS_MAX: u32 = 100_000;
 /// Messages at fixed times: each is remembered, and while the network carries fewer they pile up.
 const MESSAGES_MAX: u128 = 10_000_000;
-
-/// A processor is given for that long at a time.
-const SLICE_MIN: Nanos = Nanos(1_000_000);
-const SLICE_MAX: Nanos = Nanos(1_000_000_000);
 
 pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Check {
     if case.guests.is_empty() {
@@ -77,6 +73,7 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
         check_messages(&key, messages_sum, guests)?;
     }
     check_coupling(key, case)?;
+    check_starts(key, case, &experiment.network)?;
     check_hypervisors(key, case, experiment)?;
     let at_most = |sum: u32, most: u32, what: &str| {
         ensure(sum <= most, &format!("{key}.guests"), || {
@@ -116,26 +113,7 @@ fn check_guests(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
     check_parameters(key, guests)?;
     check_start_law(key, guests)?;
     check_application(&format!("{key}.application"), &guests.application)?;
-    check_stall(key, guests)?;
     check_times(key, guests, experiment)
-}
-
-/// Shorter slices than a host's timers can keep, or guests that stand still for longer than their
-/// connections live, are no experiments.
-fn check_stall(key: &str, guests: &Guests) -> Check {
-    let Some(stall) = guests.stall else {
-        return Ok(());
-    };
-    let key = format!("{key}.stall");
-    let slice = stall.slice;
-    ensure(
-        (SLICE_MIN..=SLICE_MAX).contains(&slice),
-        &format!("{key}.slice"),
-        || format!("{slice} is not between {SLICE_MIN} and {SLICE_MAX}; Xen has 30ms"),
-    )?;
-    ensure((2..=16).contains(&stall.of), &format!("{key}.of"), || {
-        format!("{} guests take turns; give 2 to 16", stall.of)
-    })
 }
 
 fn check_stack_name(key: &str, name: &str, experiment: &Experiment) -> Check {

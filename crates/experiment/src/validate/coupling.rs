@@ -3,36 +3,31 @@
 use std::collections::BTreeMap;
 
 use super::{Check, check_name, ensure};
-use crate::case::{Case, Law};
+use crate::case::{Case, Guests, Law};
+use crate::coupling::Coupling;
 
 pub(super) fn check_coupling(key: &str, case: &Case) -> Check {
-    let mut weights = BTreeMap::new();
-    let mut is_coupled = false;
+    let (mut weights, mut kinds) = (BTreeMap::new(), BTreeMap::new());
     for (i, guests) in case.guests.iter().enumerate() {
-        let key = format!("{key}.guests.{i}.coupling");
-        let Some(coupling) = &guests.coupling else {
-            ensure(guests.law != Some(Law::Coupled), &key, || {
-                "missing, and law coupled is about a group's window; give for example coupling = { \
-                 group = \"trunk\" }"
-                    .into()
-            })?;
+        let key = format!("{key}.guests.{i}");
+        check_kind(&key, guests)?;
+        let Some(coupling) = guests.group() else {
             continue;
         };
-        is_coupled = true;
-        check_name(&format!("{key}.group"), &coupling.group)?;
-        for (name, value) in [("weight", coupling.weight), ("priority", coupling.priority)] {
-            ensure(value > 0, &format!("{key}.{name}"), || {
-                "is 0; give 1 to 255".into()
-            })?;
-        }
+        let key = match guests.share {
+            Some(_) => format!("{key}.share"),
+            None => format!("{key}.coupling"),
+        };
+        check_numbers(&key, guests, coupling)?;
+        let is_sum = guests.share.is_some();
+        let first = *kinds.entry(&coupling.group).or_insert(is_sum);
+        ensure(first == is_sum, &format!("{key}.group"), || {
+            let group = &coupling.group;
+            format!("`{group}` is a group of coupling and one of share; name another")
+        })?;
         let Some(guest) = &coupling.guest else {
             continue;
         };
-        check_name(&format!("{key}.guest"), guest)?;
-        ensure(guests.count == 1, &format!("{key}.guest"), || {
-            let count = guests.count;
-            format!("names one guest, and these are {count}; leave it out, or take count = 1")
-        })?;
         let first = *weights
             .entry((&coupling.group, guest))
             .or_insert(coupling.weight);
@@ -40,13 +35,54 @@ pub(super) fn check_coupling(key: &str, case: &Case) -> Check {
             format!("guest `{guest}` has weight {first} already; a guest has one weight")
         })?;
     }
-    check_rules(key, case, is_coupled)
+    check_rules(key, case, &kinds.into_values().collect::<Vec<bool>>())
 }
 
-fn check_rules(key: &str, case: &Case, is_coupled: bool) -> Check {
+/// Law `coupled` has a group, and `share` a law that it stands beside.
+fn check_kind(key: &str, guests: &Guests) -> Check {
+    let lacks_group = guests.law == Some(Law::Coupled) && guests.coupling.is_none();
+    ensure(!lacks_group, &format!("{key}.coupling"), || {
+        "missing, and law coupled is about a group's window; give for example coupling = { \
+         group = \"trunk\" }"
+            .into()
+    })?;
+    if guests.share.is_none() {
+        return Ok(());
+    }
+    let key = format!("{key}.share");
+    ensure(guests.coupling.is_none(), &key, || {
+        "these guests are coupled already; leave out one of the two".into()
+    })?;
+    let makes_windows = matches!(guests.law, Some(Law::Ecn | Law::Dctcp | Law::Delay));
+    ensure(makes_windows, &key, || {
+        "divides the windows that a law makes, and no law makes any here; add for example law = \
+         \"ecn\""
+            .into()
+    })
+}
+
+fn check_numbers(key: &str, guests: &Guests, coupling: &Coupling) -> Check {
+    check_name(&format!("{key}.group"), &coupling.group)?;
+    for (name, value) in [("weight", coupling.weight), ("priority", coupling.priority)] {
+        ensure(value > 0, &format!("{key}.{name}"), || {
+            "is 0; give 1 to 255".into()
+        })?;
+    }
+    let Some(guest) = &coupling.guest else {
+        return Ok(());
+    };
+    check_name(&format!("{key}.guest"), guest)?;
+    ensure(guests.count == 1, &format!("{key}.guest"), || {
+        let count = guests.count;
+        format!("names one guest, and these are {count}; leave it out, or take count = 1")
+    })
+}
+
+/// `sums`: of each group, whether it is one of `share`.
+fn check_rules(key: &str, case: &Case, sums: &[bool]) -> Check {
     let key = format!("{key}.coupling");
     let rules = &case.coupling;
-    ensure(is_coupled || rules.are_default(), &key, || {
+    ensure(!sums.is_empty() || rules.are_default(), &key, || {
         "no guests of this case are coupled; give some a coupling = { group = \"NAME\" }".into()
     })?;
     ensure(
@@ -54,6 +90,14 @@ fn check_rules(key: &str, case: &Case, is_coupled: bool) -> Check {
         &format!("{key}.aggressiveness"),
         || format!("is {}; give 0 to 1", rules.aggressiveness),
     )?;
+    let is_used = rules.aggressiveness == 0.0 || sums.contains(&false);
+    ensure(is_used, &format!("{key}.aggressiveness"), || {
+        "says nothing of share, whose sum is what its flows' laws make; leave it out".into()
+    })?;
+    let none = rules.total.is_some_and(|total| total.0 == 0);
+    ensure(!none, &format!("{key}.total"), || {
+        "is 0; leave it out, or give for example \"256KiB\"".into()
+    })?;
     ensure(rules.burst != Some(0), &format!("{key}.burst"), || {
         "is 0; give 1 to 65535 segments".into()
     })

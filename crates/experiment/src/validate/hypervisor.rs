@@ -4,28 +4,47 @@ use super::{Check, ensure, fault};
 use crate::case::Case;
 use crate::hypervisor::Hypervisor;
 use crate::network::Topology;
-use crate::schema::Experiment;
+use crate::schema::{Experiment, SERVER_STACK};
+use crate::units::Nanos;
 
 /// A turn of more is longer than any measured part.
 const VMS_MAX: u32 = 64;
 /// Virtual machines that run in turn for less than this do nothing but change places.
 const SLICE_MIN_NS: u64 = 10_000;
+/// A timer that waits for longer belongs to no clock that ticks.
+const TICK_MAX: Nanos = Nanos(1_000_000_000);
+/// Ticks and turns of one run: each is looked at.
+const BEATS_MAX: u128 = 100_000_000;
 
 pub(super) fn check_hypervisors(key: &str, case: &Case, experiment: &Experiment) -> Check {
+    let mut beats = 0;
     for (i, guests) in case.guests.iter().enumerate() {
         let Some(hypervisor) = &guests.hypervisor else {
+            if case.receiver_hypervisor.is_some() {
+                continue; // what a sender can do about a receiver's stalls is a question
+            }
+            let key = format!("{key}.guests.{i}");
+            check_pvtcp(&key, &guests.stack, "hypervisor", experiment)?;
             continue;
         };
         let key = format!("{key}.guests.{i}.hypervisor");
         check_hypervisor(&key, hypervisor, experiment)?;
-        ensure(guests.coupling.is_none(), &key, || {
+        beats += beats_of(hypervisor, guests.count, experiment.duration);
+        ensure(beats <= BEATS_MAX, &format!("{key}.tick"), || {
+            format!(
+                "makes {beats} ticks and turns with those before it in one run of the case, and \
+                 {BEATS_MAX} are the most; give a longer tick or slice, or fewer guests"
+            )
+        })?;
+        ensure(guests.group().is_none(), &key, || {
             "these guests are coupled, and a group's window has no word for one that is stalled; \
              leave one of the two out"
                 .into()
         })?;
     }
     let Some(hypervisor) = &case.receiver_hypervisor else {
-        return Ok(());
+        let receiver = case.receiver.as_deref().unwrap_or(SERVER_STACK);
+        return check_pvtcp(key, receiver, "receiver_hypervisor", experiment);
     };
     let key = format!("{key}.receiver_hypervisor");
     check_hypervisor(&key, hypervisor, experiment)?;
@@ -41,6 +60,29 @@ pub(super) fn check_hypervisors(key: &str, case: &Case, experiment: &Experiment)
     Ok(())
 }
 
+/// Where nobody takes the CPU away there is nothing to notice.
+fn check_pvtcp(key: &str, stack: &str, missing: &str, experiment: &Experiment) -> Check {
+    let found = experiment.stacks.get(stack);
+    let has = found.is_some_and(|stack| stack.pvtcp.is_some());
+    ensure(!has, &format!("{key}.{missing}"), || {
+        format!(
+            "[stack.{stack}] has pvtcp, and nobody takes these hosts' CPU away; give \
+             {missing} = {{ vms = 3 }}, {{}} for a control, or a stack without pvtcp"
+        )
+    })
+}
+
+/// How many ticks and turns so many guests have.
+fn beats_of(hypervisor: &Hypervisor, guests: u32, duration: Nanos) -> u128 {
+    let times = |each: Nanos| u128::from(duration.0 / each.0.max(1));
+    let ticks = times(hypervisor.simulated_tick()) * u128::from(guests);
+    let turns = match hypervisor.vms {
+        0 | 1 => 0,
+        _ => times(hypervisor.slice) * u128::from(hypervisor.cores(guests)),
+    };
+    ticks + turns
+}
+
 fn check_hypervisor(key: &str, hypervisor: &Hypervisor, experiment: &Experiment) -> Check {
     let Hypervisor { vms, guests, .. } = *hypervisor;
     ensure((1..=VMS_MAX).contains(&vms), &format!("{key}.vms"), || {
@@ -53,7 +95,7 @@ fn check_hypervisor(key: &str, hypervisor: &Hypervisor, experiment: &Experiment)
     )?;
     for (name, time) in [
         ("slice", Some(hypervisor.slice)),
-        ("tick", Some(hypervisor.tick)),
+        ("tick", hypervisor.tick),
         ("boost", hypervisor.boost),
     ] {
         let sensible = time.is_none_or(|time| time.0 >= SLICE_MIN_NS);
@@ -61,6 +103,10 @@ fn check_hypervisor(key: &str, hypervisor: &Hypervisor, experiment: &Experiment)
             "is too short; give 10us at least".into()
         })?;
     }
+    let tick = hypervisor.simulated_tick();
+    ensure(tick <= TICK_MAX, &format!("{key}.tick"), || {
+        format!("{tick} is longer than {TICK_MAX}; kernels have 1ms to 10ms")
+    })?;
     ensure(
         hypervisor.jitter.0 <= hypervisor.slice.0 / 2,
         &format!("{key}.jitter"),
@@ -69,7 +115,8 @@ fn check_hypervisor(key: &str, hypervisor: &Hypervisor, experiment: &Experiment)
             format!("is more than half of a slice, which is {slice}; make it smaller")
         },
     )?;
-    ensure(hypervisor.backlog > 0, &format!("{key}.backlog"), || {
+    let backlog = hypervisor.simulated_backlog();
+    ensure(backlog > 0, &format!("{key}.backlog"), || {
         "is 0, and whatever came would be lost; give 1 at least".into()
     })?;
     let Some(migration) = hypervisor.migration else {

@@ -1,14 +1,18 @@
 //! Starts that can be.
 
-use super::{Check, ensure};
-use crate::case::Guests;
+use super::{Check, Faults, ensure, fault_of, first};
+use crate::case::{Case, Guests};
+use crate::network::{Network, Topology};
 use crate::start_law::Watch;
 use crate::units::Nanos;
 
 const PROBES_MAX: u8 = 32;
 const LEAST_MAX: u8 = 16;
 const SPAN_MAX: Nanos = Nanos(50_000_000);
-const WAIT_MAX: Nanos = Nanos(500_000_000);
+/// A probe says when it left by a clock that comes round after 67 ms: half of that can be told.
+const LATE_MAX: Nanos = Nanos(30_000_000);
+/// A SYN that isn't answered is sent again after a second (RFC 6298 §2.1).
+const WAIT_MAX: Nanos = Nanos(800_000_000);
 /// The core's clock for a path's record counts microseconds in 32 bits.
 const RECORD_MAX: Nanos = Nanos(3_600_000_000_000);
 const PACE_MIN_BPS: u64 = 100_000;
@@ -19,55 +23,97 @@ pub(super) fn check_start_law(key: &str, guests: &Guests) -> Check {
     ensure(owned, &format!("{key}.watch"), || {
         "is of the start watch; add start_law = \"watch\", or leave it out".into()
     })?;
-    let Watch {
-        probes,
-        least,
-        rounds,
-        pace,
-        ..
-    } = *watch;
-    let key = format!("{key}.watch");
-    ensure(
-        probes.is_none_or(|n| n <= PROBES_MAX),
-        &format!("{key}.probes"),
-        || format!("more than {PROBES_MAX}; give at most that"),
-    )?;
-    ensure(
-        least.is_none_or(|n| (2..=LEAST_MAX).contains(&n)),
-        &format!("{key}.least"),
-        || {
+    first(&format!("{key}.watch"), watch.faults())
+}
+
+/// A host that receives from several groups has one policy, and turns of a rate.
+pub(super) fn check_starts(key: &str, case: &Case, network: &Network) -> Check {
+    let shared = matches!(network.topology, Topology::Star | Topology::Switch { .. });
+    let rate = if shared {
+        network.rate
+    } else {
+        network.access_rate()
+    };
+    let mut watched: Option<&Guests> = None;
+    for (i, guests) in case.guests.iter().enumerate() {
+        if guests.start_law.is_none() {
+            continue;
+        }
+        let key = format!("{key}.guests.{i}.watch");
+        let watch = &guests.watch;
+        let turns = watch.pace.is_none() && watch.wait != Some(Nanos(0));
+        ensure(
+            !turns || rate.0 >= PACE_MIN_BPS,
+            &format!("{key}.pace"),
+            || {
+                format!(
+                    "missing, and the link to a receiver has {rate}, at which nothing would start; \
+                     give 100kbit or more, or wait = \"0s\""
+                )
+            },
+        )?;
+        let other = *watched.get_or_insert(guests);
+        ensure(!shared || other.watch == *watch, &key, || {
+            format!(
+                "is not that of group `{}`, and one host receives from both; give them the same",
+                other.name
+            )
+        })?;
+    }
+    Ok(())
+}
+
+impl Watch {
+    /// What is wrong with them, each with the parameter's name.
+    pub fn faults(&self) -> Faults {
+        let mut faults = Faults::new();
+        let few = self.probes.is_none_or(|n| n <= PROBES_MAX);
+        fault_of(&mut faults, few, "probes", || {
+            format!("more than {PROBES_MAX}; give at most that")
+        });
+        let least = self.least.is_none_or(|n| (2..=LEAST_MAX).contains(&n));
+        fault_of(&mut faults, least, "least", || {
             format!(
                 "give 2 to {LEAST_MAX} segments: under two, a receiver delays the ACK of the \
                  only one"
             )
-        },
-    )?;
-    ensure(rounds != Some(0), &format!("{key}.rounds"), || {
-        "is 0; a start has at least one round: give 1 or more".into()
-    })?;
-    check_times(&key, watch)?;
-    ensure(
-        pace.is_none_or(|pace| pace.0 >= PACE_MIN_BPS),
-        &format!("{key}.pace"),
-        || "is below 100 kbit/s, where nothing would start; give more, or wait = \"0s\"".into(),
-    )
-}
-
-fn check_times(key: &str, watch: &Watch) -> Check {
-    for (name, value, most) in [
-        ("span", watch.span, SPAN_MAX),
-        ("wait", watch.wait, WAIT_MAX),
-        ("fresh", watch.fresh, RECORD_MAX),
-        ("idle", watch.idle, RECORD_MAX),
-    ] {
-        ensure(
-            value.is_none_or(|value| value <= most),
-            &format!("{key}.{name}"),
-            || format!("is more than {most}; give at most that"),
-        )?;
+        });
+        fault_of(&mut faults, self.rounds != Some(0), "rounds", || {
+            "is 0; a start has at least one round: give 1 or more".into()
+        });
+        fault_of(&mut faults, self.part != Some(0), "part", || {
+            "is 0; give 2 for the half of a round trip, or another part of it".into()
+        });
+        let least = self.marked_part.is_none_or(|part| part >= 2);
+        fault_of(&mut faults, least, "marked_part", || {
+            "is more than the half; give 2 for that, or a smaller part: 4 is a quarter".into()
+        });
+        self.check_times(&mut faults);
+        let fast = self.pace.is_none_or(|pace| pace.0 >= PACE_MIN_BPS);
+        fault_of(&mut faults, fast, "pace", || {
+            "is below 100 kbit/s, where nothing would start; give more, or wait = \"0s\"".into()
+        });
+        faults
     }
-    let span = watch.span.is_none_or(|span| span.0 >= 1_000);
-    ensure(span, &format!("{key}.span"), || {
-        "is below 1us; give that or more, or probes = 0".into()
-    })
+
+    fn check_times(&self, faults: &mut Faults) {
+        for (name, value, most) in [
+            ("span", self.span, SPAN_MAX),
+            ("wait", self.wait, WAIT_MAX),
+            ("late", self.late, LATE_MAX),
+            ("fresh", self.fresh, RECORD_MAX),
+            ("idle", self.idle, RECORD_MAX),
+        ] {
+            fault_of(
+                faults,
+                value.is_none_or(|value| value <= most),
+                name,
+                || format!("is more than {most}; give at most that"),
+            );
+        }
+        let span = self.span.is_none_or(|span| span.0 >= 1_000);
+        fault_of(faults, span, "span", || {
+            "is below 1us; give that or more, or probes = 0".into()
+        });
+    }
 }

@@ -51,6 +51,16 @@ pub struct Shape {
     pub oddity: Oddity,
 }
 
+/// Nothing but the segment.
+pub const PLAIN: Shape = Shape {
+    dscp: 0,
+    ip_option_words: 0,
+    options: Vec::new(),
+    padding: 0,
+    gso_segs_known: true,
+    oddity: Oddity::None,
+};
+
 fn oddities() -> impl Strategy<Value = Oddity> {
     prop_oneof![
         40 => Just(Oddity::None),

@@ -9,8 +9,23 @@
 pub mod frame;
 pub mod reading;
 
+use std::path::{Path, PathBuf};
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 use uc_core::{Policy, Reason, consts};
 use uc_port::{PacketContext, Programs};
+
+/// A BPF file system of the calling thread's own, and whatever else `unshared` names; the folder
+/// for a store in it.
+pub fn own_bpffs(unshared: CloneFlags) -> PathBuf {
+    unshare(CloneFlags::CLONE_NEWNS | unshared).unwrap();
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(None::<&str>, "/", None::<&str>, private, None::<&str>).unwrap();
+    let (bpf, bpffs) = (Some("bpf"), "/sys/fs/bpf");
+    mount(bpf, bpffs, bpf, MsFlags::empty(), None::<&str>).unwrap();
+    Path::new(bpffs).join("undercurrent")
+}
 
 /// Loopback of whatever network namespace this is; nothing is attached to it.
 pub const IFINDEX: u32 = 1;

@@ -82,6 +82,10 @@ impl Hosts {
         }
         let hosts = (plan.guest, receiver);
         let mut end = self.fresh_end(slot.end(Side::Guest), flow, hosts, connection, plan.policy);
+        if let (Some(policy), true) = (plan.policy, plan.is_coupled_by_port()) {
+            let share = plan.membership.map_or(0, |at| at.priority);
+            end.port = Some(Port::sharing(policy, share));
+        }
         let coupled = plan.membership.map(|at| Box::new(Coupled::new(at)));
         if is_coupled {
             end.coupled = coupled;

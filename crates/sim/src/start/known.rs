@@ -34,6 +34,8 @@ pub struct StartCounts {
     pub arrived: u64,
     /// Those of them that were marked.
     pub marked: u64,
+    /// Those of the unmarked that counted as marked for being late.
+    pub late: u64,
     /// First windows that waited for their turn.
     pub waited: u64,
     /// How long, in all.
@@ -47,13 +49,14 @@ impl StartCounts {
     }
 
     /// Each count under its name.
-    pub fn named(&self) -> [(&'static str, u64); 7] {
+    pub fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("watch_probed_flows", self.probed),
             ("watch_unprobed_flows", self.unprobed),
             ("watch_probes_sent", self.probes),
             ("watch_probes_arrived", self.arrived),
             ("watch_probes_marked", self.marked),
+            ("watch_probes_late", self.late),
             ("watch_first_windows_waited", self.waited),
             ("watch_first_windows_waited_ns", self.waited_ns),
         ]
@@ -98,10 +101,10 @@ impl Starts {
         !self.links.is_empty()
     }
 
-    /// A packet of any flow has come to this host.
-    pub fn heard(&mut self, host: HostId, bytes: u32, now: Nanos) {
+    /// A packet of any flow has come to this host; `steady`: of one past its start.
+    pub fn heard(&mut self, host: HostId, bytes: u32, steady: bool, now: Nanos) {
         if let Some((bucket, policy)) = self.links.get_mut(&host) {
-            bucket.heard(policy, bytes, now.0);
+            bucket.heard(policy, bytes, steady, now.0);
         }
     }
 

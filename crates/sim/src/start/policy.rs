@@ -7,12 +7,17 @@ use crate::plan::whole_us;
 
 /// The core's policy for the start `watch`. Turns come at the rate of the link to a receiver.
 pub fn start_policy(watch: &Watch, network: &Network) -> StartPolicy {
-    let usual = StartPolicy::usual();
-    let us = |time: Option<Nanos>, otherwise| time.map_or(otherwise, whole_us);
     let last_link = match network.topology {
         Topology::Star | Topology::Switch { .. } => network.rate,
         _ => network.access_rate(),
     };
+    watch_policy(watch, last_link.0 / 8)
+}
+
+/// The same where turns come at this pace, in bytes per second, if nothing else is said.
+pub fn watch_policy(watch: &Watch, pace_bytes_per_s: u64) -> StartPolicy {
+    let usual = StartPolicy::usual();
+    let us = |time: Option<Nanos>, otherwise| time.map_or(otherwise, whole_us);
     StartPolicy {
         probes: watch.probes.unwrap_or(usual.probes),
         least_segments: watch.least.unwrap_or(usual.least_segments),
@@ -23,6 +28,10 @@ pub fn start_policy(watch: &Watch, network: &Network) -> StartPolicy {
         idle_us: us(watch.idle, usual.idle_us),
         wait_us: us(watch.wait, usual.wait_us),
         burst_bytes: watch.burst.map_or(usual.burst_bytes, |bytes| bytes.0),
-        pace_bytes_per_s: watch.pace.unwrap_or(last_link).0 / 8,
+        late_ns: watch.late.map_or(usual.late_ns, |late| late.0 as u32),
+        span_part: watch.part.unwrap_or(usual.span_part),
+        marked_part: watch.marked_part.unwrap_or(usual.marked_part),
+        pad: [0; 2],
+        pace_bytes_per_s: watch.pace.map_or(pace_bytes_per_s, |pace| pace.0 / 8),
     }
 }

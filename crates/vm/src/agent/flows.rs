@@ -59,6 +59,7 @@ impl Flows {
             let bulk = Bulk {
                 wait: Duration::from_micros(order.wait_us),
                 last: None,
+                block_bytes: order.block_bytes,
                 socket: socket.try_clone().map_err(|error| error.to_string())?,
                 server: order.to,
                 guest: GUEST.into(),

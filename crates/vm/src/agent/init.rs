@@ -13,13 +13,14 @@ use crate::modules;
 use crate::qemu::CONTROL_PORT;
 
 /// What is mounted where, in this order.
-const MOUNTS: [(&str, &str); 6] = [
+const MOUNTS: [(&str, &str); 7] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
     ("devtmpfs", "/dev"),
     ("tmpfs", "/tmp"),
     ("tmpfs", "/run"),
     ("bpf", "/sys/fs/bpf"),
+    ("cgroup2", "/sys/fs/cgroup"),
 ];
 /// The virtual hardware's drivers; in some kernels they are built in.
 const DRIVERS: [&str; 3] = ["virtio_mmio", "virtio_console", "virtio_net"];

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::error::VmError;
 use crate::message::{Answer, LINE_BYTES_MAX, Request};
+use crate::modules;
 use flows::Flows;
 
 /// The first process of a guest. Never returns to whoever called it while the machine works.
@@ -86,7 +87,18 @@ impl Agent {
                 seconds,
             } => programs::run(&arguments, &input, seconds).map(Answer::Ran),
             Request::Start { arguments } => programs::start(&arguments).map(|()| Answer::Done),
-            Request::Write { path, text } => write(&path, &text).map(|()| Answer::Done),
+            Request::Write { path, text } => write(&path, text.as_bytes()).map(|()| Answer::Done),
+            Request::Store { path, bytes } => write(&path, &bytes).map(|()| Answer::Done),
+            Request::Read { path } => read(&path).map(Answer::Text),
+            Request::Insert { path, parameters } => {
+                let inserted = modules::insert_with(Path::new(&path), &parameters);
+                inserted
+                    .map(|()| Answer::Done)
+                    .map_err(|error| error.to_string())
+            }
+            Request::Remove { module } => modules::remove(&module)
+                .map(|()| Answer::Done)
+                .map_err(|error| error.to_string()),
             Request::Send(orders) => self.flows.open(&orders).map(|()| Answer::Done),
             Request::Events => Ok(Answer::Events(self.flows.events())),
             Request::Sample => self.flows.sample().map(|sightings| Answer::Samples {
@@ -110,6 +122,10 @@ fn ready() -> Done<Answer> {
     })
 }
 
-fn write(path: &str, text: &str) -> Done<()> {
-    std::fs::write(path, text).map_err(|error| format!("{path}: {error}"))
+fn write(path: &str, bytes: &[u8]) -> Done<()> {
+    std::fs::write(path, bytes).map_err(|error| format!("{path}: {error}"))
+}
+
+fn read(path: &str) -> Done<String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
 }

@@ -15,6 +15,8 @@ use crate::modules;
 
 /// The interface.
 const INTERFACE: &str = "eth0";
+/// Where a guest's module tells what it did.
+const PVTCP: &str = "/sys/module/uc_pvtcp/parameters/stats";
 
 /// Sets everything, in the order in which a namespace of the live arm would be set up.
 pub fn set_up(set_up: &SetUp) -> Done<CongestionControls> {
@@ -49,6 +51,14 @@ pub fn counters() -> Done<BTreeMap<String, u64>> {
     for path in ["/proc/net/snmp", "/proc/net/netstat"] {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
         all.extend(parse(&text));
+    }
+    // What guest/pvtcp has counted, where it is loaded: a name and a number in a line each.
+    let pvtcp = std::fs::read_to_string(PVTCP).unwrap_or_default();
+    let pairs = pvtcp.lines().filter_map(|line| line.split_once(' '));
+    for (name, value) in pairs {
+        if let Ok(value) = value.parse() {
+            all.insert(format!("Pvtcp_{name}"), value);
+        }
     }
     Ok(all)
 }

@@ -91,6 +91,8 @@ pub struct Probe {
     pub count: u8,
     pub connection: u32,
     pub slot: u32,
+    /// When it left, in units of 1,024 ns.
+    pub left: u16,
     pub ecn: u8,
     pub key: [u8; 16],
     /// Bytes behind the IP header.
@@ -112,6 +114,7 @@ impl Probe {
             count: 10,
             connection: 0x01020304,
             slot: slot(),
+            left: 0,
             ecn: ECT0,
             key: KEY,
             bytes: 26,
@@ -133,9 +136,10 @@ impl Probe {
         }
         signed.extend(&bytes);
         signed.extend(self.slot.to_le_bytes());
-        signed.extend([0; 4]);
+        signed.extend(self.left.to_be_bytes());
+        signed.extend([0; 2]);
         bytes.extend(siphash::siphash_2_4(&self.key, &signed).to_le_bytes());
-        bytes.extend([0, 0]);
+        bytes.extend(self.left.to_be_bytes());
         bytes.resize(usize::from(self.bytes), 0);
         bytes
     }

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the law did to a flow, written down as it happens (event.h). The core decides and knows
+ * nothing of this: an event is a difference between what a flow's small fields say now and what
+ * they said when the last event was written.
+ *
+ * A port's program compares one number, under the flow's lock. Where that differs, which is seldom,
+ * the program ends in another, which finds out what has happened, writes it down, and does what was
+ * left to do with the packet. So the port's programs pay neither stack nor time for it. Where user
+ * space has put none into `endings`, nothing is written down.
+ */
+#ifndef UC_EVENTS_H
+#define UC_EVENTS_H
+
+#include "pending.h"
+
+/* By a flow's place. User space sets how many: flows in places beyond have no ring. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct uc_ring);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, UC_PASSED_KEPT);
+	__type(key, __u32);
+	__type(value, struct uc_passed);
+} passed SEC(".maps");
+
+/* How many have passed; a lost increment does no harm. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} passed_count SEC(".maps");
+
+/* Is that one to be written down? All but a segment of a flow that goes on, or was never known. */
+static __always_inline __u8 uc_is_news(enum uc_reason reason)
+{
+	return reason != UC_TRANSLATED && reason != UC_NO_HANDSHAKE;
+}
+
+/*
+ * The first SYN of a connection on ports that were another's begins the ring anew. What comes many
+ * times in a row, and a tenant can bring about, takes one event.
+ */
+static __always_inline struct uc_event *uc_next_event(struct uc_ring *ring, __u8 kind)
+{
+	struct uc_event *last = &ring->events[(ring->count - 1) & (UC_EVENTS_KEPT - 1)];
+	__u8 repeats =
+		kind == UC_EVENT_SYN_AGAIN || kind == UC_EVENT_GUARDED || kind == UC_EVENT_CLOSED;
+
+	if (ring->count && repeats && last->kind == kind) {
+		last->times += last->times < 255;
+		return last;
+	}
+	last = &ring->events[ring->count & (UC_EVENTS_KEPT - 1)];
+	ring->count++;
+	last->times = 1;
+	last->number = ring->count;
+	return last;
+}
+
+static __always_inline __u32 uc_event_value(const struct uc_facts *facts, __u8 kind)
+{
+	switch (kind) {
+	case UC_EVENT_OPENED:
+		return facts->stage;
+	case UC_EVENT_SYN_AGAIN:
+		return facts->syns;
+	case UC_EVENT_AGREED:
+		return facts->agreed;
+	case UC_EVENT_CUT:
+		return facts->signal;
+	case UC_EVENT_GUARDED:
+		return facts->beyond_bytes;
+	case UC_EVENT_CLOSED:
+		return facts->closing;
+	default:
+		return facts->flight_bytes;
+	}
+}
+
+/* Under the ring's lock. */
+static __always_inline void uc_write_event(struct uc_ring *ring, const struct uc_facts *facts,
+					   __u8 kind, __u64 now_ns)
+{
+	struct uc_event *event = uc_next_event(ring, kind);
+
+	event->at_ns = now_ns;
+	event->kind = kind;
+	event->before_bytes = facts->before_bytes;
+	event->after_bytes = facts->after_bytes;
+	if (kind == UC_EVENT_BELOW || kind == UC_EVENT_RETURNED) {
+		event->before_bytes = facts->receiver_bytes;
+		event->after_bytes = facts->given_bytes;
+	} else if (kind == UC_EVENT_SHARED) {
+		event->after_bytes = facts->share_bytes;
+	}
+	event->value = uc_event_value(facts, kind);
+}
+
+/* There is no program that would write down what happens to this flow, so none of its packets is
+ * to look for it. */
+static __always_inline void uc_tell_nobody(const struct uc_key *key)
+{
+	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
+
+	if (!slot)
+		return;
+	bpf_spin_lock(&slot->lock);
+	slot->noted.seen = UC_SEEN_BY_NOBODY;
+	bpf_spin_unlock(&slot->lock);
+}
+
+/* A flow that passes. */
+static __always_inline void uc_note_passed(const struct uc_pending *now)
+{
+	__u32 zero = 0, index;
+	__u32 *count = bpf_map_lookup_elem(&passed_count, &zero);
+	struct uc_passed *entry;
+
+	if (!count)
+		return;
+	index = (*count)++ % UC_PASSED_KEPT;
+	entry = bpf_map_lookup_elem(&passed, &index);
+	if (!entry)
+		return;
+	bpf_spin_lock(&entry->lock);
+	entry->key = now->key;
+	entry->reason = now->reason;
+	entry->at_ns = now->now_ns;
+	bpf_spin_unlock(&entry->lock);
+}
+
+/*
+ * Writes down what `pending` holds. A function of its own, as in share.h; 1: there was something.
+ * The two locks are taken in turn, so of two CPUs the later news of a flow may stand first.
+ */
+__attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
+{
+	struct uc_pending *now = uc_pending_now();
+	struct uc_slot *slot;
+	struct uc_ring *ring;
+	__u32 kinds;
+
+	if (!skb || !now)
+		return 0;
+	if (uc_is_news(now->reason) && !uc_drops(now->reason)) {
+		uc_note_passed(now);
+		return 1;
+	}
+	slot = bpf_map_lookup_elem(&flows, &now->key);
+	if (!slot)
+		return 0;
+	bpf_spin_lock(&slot->lock);
+	uc_take_news(slot, &now->segment, now->reason, &now->facts);
+	bpf_spin_unlock(&slot->lock);
+	ring = bpf_map_lookup_elem(&events, &now->facts.place);
+	if (!ring)
+		return 0;
+	bpf_spin_lock(&ring->lock);
+	if (now->facts.opens)
+		ring->count = 0;
+	kinds = now->facts.kinds;
+	for (int i = 0; i < 4; i++) {
+		__u8 kind = kinds >> 24;
+
+		kinds <<= 8;
+		if (kind)
+			uc_write_event(ring, &now->facts, kind, now->now_ns);
+	}
+	bpf_spin_unlock(&ring->lock);
+	return 1;
+}
+
+#endif

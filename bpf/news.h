@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What has happened to a flow since somebody was told: the difference between two readings of its
+ * small fields. Reads the core's state, changes none of it.
+ */
+#ifndef UC_NEWS_H
+#define UC_NEWS_H
+
+#include "../core/core.h"
+#include "layout.h"
+
+/* A fingerprint: of two counters the last 8 bits, every other field whole. */
+#define UC_SEEN_CUTS   0x000000ff
+#define UC_SEEN_LOSSES 0x0000ff00
+#define UC_SEEN_CA     0x00030000
+#define UC_SEEN_STAGE  0x000c0000
+#define UC_SEEN_SYNS   0x00700000
+#define UC_SEEN_CLOSED 0x00800000
+#define UC_SEEN_BELOW  0x01000000 /* the window given is less than the receiver's */
+#define UC_SEEN_SHARED 0x02000000 /* law `coupled`: there was an answer */
+#define UC_SEEN_FLOW   0x80000000 /* a fingerprint at all */
+/* Nobody is told of this flow: no ring is kept, so nothing would ever be seen. */
+#define UC_SEEN_BY_NOBODY 0x40000000
+
+/* A window about as large as the receiver's falls below it and returns with every ACK. */
+#define UC_TURNS_NOTED 6
+
+static __always_inline __u32 uc_fingerprint(const struct uc_slot *slot)
+{
+	const struct uc_flow *flow = &slot->flow;
+	__u32 seen = slot->noted.seen;
+	__u32 now = UC_SEEN_FLOW | (seen & UC_SEEN_SHARED) | (flow->syns & 7U) << 20 |
+		    (__u32)(flow->stage & 3) << 18 | (__u32)(flow->ca & 3) << 16 |
+		    (flow->losses & 0xff) << 8 | (flow->cuts & 0xff);
+
+	if (uc_is_closed(flow))
+		now |= UC_SEEN_CLOSED;
+	/* while a loss is repaired the guest's own machine governs: that is no return */
+	if (flow->ca > UC_CA_CWR || slot->noted.turns >= UC_TURNS_NOTED)
+		now |= seen & UC_SEEN_BELOW;
+	else if (flow->given_window < flow->peer_window)
+		now |= UC_SEEN_BELOW;
+	if (uc_is_coupled(flow) && flow->coupled.given_bytes)
+		now |= UC_SEEN_SHARED;
+	return now;
+}
+
+/* Under the flow's lock: is there something to tell? */
+static __always_inline __u8 uc_has_news(const struct uc_slot *slot)
+{
+	__u32 seen = slot->noted.seen;
+
+	return seen != UC_SEEN_BY_NOBODY && uc_fingerprint(slot) != seen;
+}
+
+/* Before the core hears of a segment. */
+static __always_inline void uc_before_segment(struct uc_slot *slot)
+{
+	slot->noted.cwnd = slot->flow.reno.cwnd;
+}
+
+/* What an event may want to say; read under the flow's lock. */
+struct uc_facts {
+	__u32 place;
+	__u32 kinds;        /* enum uc_event_kind, the first in the highest of four bytes */
+	__u32 before_bytes; /* the shadow's window */
+	__u32 after_bytes;
+	__u32 receiver_bytes;
+	__u32 given_bytes;
+	__u32 share_bytes;
+	__u32 flight_bytes;
+	__u32 beyond_bytes;
+	__u32 signal; /* of a cut: α, or the smoothed round-trip time */
+	__u32 agreed;
+	__u8 closing;
+	__u8 syns;
+	__u8 opens; /* the ring's old events are another flow's */
+	__u8 stage;
+};
+
+static __always_inline __u32 uc_and_kind(__u32 kinds, enum uc_event_kind kind)
+{
+	return kinds << 8 | kind;
+}
+
+/* Between the SYN and what both ends agree on. */
+static __always_inline __u32 uc_kinds_of_opening(__u32 was, __u32 now)
+{
+	if (!was || (was & UC_SEEN_STAGE) > (now & UC_SEEN_STAGE) ||
+	    (was & UC_SEEN_SYNS) > (now & UC_SEEN_SYNS))
+		return UC_EVENT_OPENED;
+	return (was ^ now) & UC_SEEN_SYNS ? UC_EVENT_SYN_AGAIN : UC_EVENT_NONE;
+}
+
+/* In the middle of a flow. Four at most, or the first is lost. */
+static __always_inline __u32 uc_kinds_between(__u32 was, __u32 now)
+{
+	__u32 differs = was ^ now, kinds = UC_EVENT_NONE;
+	__u32 ca = now & UC_SEEN_CA;
+
+	if (differs & UC_SEEN_STAGE)
+		kinds = uc_and_kind(kinds, UC_EVENT_AGREED);
+	if (differs & UC_SEEN_CUTS)
+		kinds = uc_and_kind(kinds, UC_EVENT_CUT);
+	if (differs & UC_SEEN_LOSSES)
+		kinds = uc_and_kind(kinds, ca == UC_CA_LOSS << 16 ? UC_EVENT_TIMEOUT
+								  : UC_EVENT_FAST_RETRANSMIT);
+	else if ((was & UC_SEEN_CA) > UC_CA_CWR << 16 && ca <= UC_CA_CWR << 16)
+		kinds = uc_and_kind(kinds, UC_EVENT_RECOVERED);
+	if (differs & UC_SEEN_BELOW)
+		kinds = uc_and_kind(kinds,
+				    now & UC_SEEN_BELOW ? UC_EVENT_BELOW : UC_EVENT_RETURNED);
+	if (differs & UC_SEEN_SHARED)
+		kinds = uc_and_kind(kinds, UC_EVENT_SHARED);
+	if (differs & now & UC_SEEN_CLOSED)
+		kinds = uc_and_kind(kinds, UC_EVENT_CLOSED);
+	return kinds;
+}
+
+/* Of a window in the shadow's unit. */
+static __always_inline __u32 uc_shadow_bytes(const struct uc_flow *flow, __u32 window)
+{
+	__u8 in_segments =
+		flow->policy.profile == UC_PROFILE_LINUX && flow->policy.law != UC_LAW_DELAY;
+	__u64 bytes = (__u64)window * (in_segments ? flow->mss_bytes : 1);
+
+	return bytes < UC_UNLIMITED_BYTES ? bytes : UC_UNLIMITED_BYTES;
+}
+
+/* Where a reduction leads: the profile `linux` walks there, and cwnd is on the way. */
+static __always_inline __u32 uc_aim(const struct uc_flow *flow)
+{
+	const struct uc_reno *reno = &flow->reno;
+	__u8 walks = flow->policy.profile == UC_PROFILE_LINUX && flow->policy.law != UC_LAW_DELAY &&
+		     (flow->ca == UC_CA_CWR || flow->ca == UC_CA_RECOVERY);
+
+	return uc_shadow_bytes(flow, walks ? reno->ssthresh : reno->cwnd);
+}
+
+static __always_inline __u32 uc_agreed_of(const struct uc_flow *flow)
+{
+	return flow->mss_bytes | (__u32)(flow->wscale & 15) << 16 |
+	       (flow->bits & UC_FLOW_ECN ? UC_AGREED_ECN : 0) |
+	       (flow->bits & UC_FLOW_SACK ? UC_AGREED_SACK : 0) |
+	       (flow->bits & UC_FLOW_TIMESTAMPS ? UC_AGREED_TIMESTAMPS : 0);
+}
+
+/* Under the flow's lock: what is new, and that it is told with this. */
+static __always_inline void uc_take_news(struct uc_slot *slot, const struct uc_segment *segment,
+					 enum uc_reason reason, struct uc_facts *facts)
+{
+	const struct uc_flow *flow = &slot->flow;
+	__u32 was = slot->noted.seen, now = uc_fingerprint(slot);
+
+	if (flow->stage != UC_TRANSLATING)
+		facts->kinds = uc_kinds_of_opening(was, now);
+	else
+		facts->kinds = uc_kinds_between(was, now);
+	facts->opens = facts->kinds == UC_EVENT_OPENED;
+	if (reason == UC_BEYOND_EDGE)
+		facts->kinds = uc_and_kind(facts->kinds, UC_EVENT_GUARDED);
+	if (facts->opens)
+		slot->noted.turns = 0;
+	else if ((was ^ now) & UC_SEEN_BELOW)
+		slot->noted.turns++;
+	slot->noted.seen = facts->opens ? now & ~UC_SEEN_SHARED : now;
+
+	facts->place = slot->place;
+	facts->before_bytes = uc_shadow_bytes(flow, slot->noted.cwnd);
+	facts->after_bytes = uc_aim(flow);
+	facts->receiver_bytes = (__u32)flow->peer_window << (flow->wscale & 15);
+	facts->given_bytes = (__u32)flow->given_window << (flow->wscale & 15);
+	facts->share_bytes = flow->coupled.given_bytes;
+	facts->flight_bytes = uc_flight_bytes(flow);
+	facts->beyond_bytes = uc_segment_end(segment) - flow->furthest_edge;
+	facts->signal =
+		flow->policy.law == UC_LAW_DCTCP ? flow->dctcp.alpha_q30 : flow->srtt_us >> 3;
+	facts->agreed = uc_agreed_of(flow);
+	facts->closing = (flow->bits & UC_FLOW_FIN_GUEST ? UC_CLOSING_GUEST : 0) |
+			 (flow->bits & UC_FLOW_FIN_PEER ? UC_CLOSING_PEER : 0) |
+			 (flow->bits & UC_FLOW_RESET ? UC_CLOSING_RESET : 0);
+	facts->syns = flow->syns;
+	facts->stage = flow->stage;
+}
+
+#endif

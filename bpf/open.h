@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A SYN: by which rule of its port's plan, and is there room for it? It is seldom and needs much
+ * stack, so it is a program of its own, which the port's programs end in; what they have parsed
+ * lies in `pending`.
+ */
+#ifndef UC_OPEN_H
+#define UC_OPEN_H
+
+#include "rules.h"
+#include "share.h"
+
+/*
+ * Enters the key in `pending` in a free place, and says which; 0 if none was found. A function of
+ * its own, and not static: the verifier looks at it once, instead of with all that the caller
+ * knows.
+ */
+__attribute__((noinline)) int uc_take_place(struct __sk_buff *skb)
+{
+	struct uc_pending *now = uc_pending_now();
+	__u32 zero = 0;
+	struct uc_hand *turn = bpf_map_lookup_elem(&hand, &zero);
+
+	/* an argument nobody needs; but without one it isn't a global function */
+	if (!skb || !now || !turn || !turn->places)
+		return 0;
+	for (int i = 0; i < UC_PLACES_TRIED; i++) {
+		__u32 index = turn->next++ % turn->places;
+		struct uc_place *place = bpf_map_lookup_elem(&places, &index);
+		struct uc_key held;
+		int taken = 0;
+
+		if (!place)
+			return 0;
+		bpf_spin_lock(&place->lock);
+		held = place->key;
+		bpf_spin_unlock(&place->lock);
+		if (!uc_is_free(&held, index, now->now_ns))
+			continue;
+		bpf_spin_lock(&place->lock);
+		/* unless another CPU came first; ports differ if anything does, as a rule */
+		if (place->key.port == held.port && place->key.guest_port == held.guest_port &&
+		    place->key.remote_port == held.remote_port) {
+			place->key = now->key;
+			taken = 1;
+		}
+		bpf_spin_unlock(&place->lock);
+		if (taken) {
+			now->place = index;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* Collects what has gone stale in the next few places; answers how many. */
+__attribute__((noinline)) int uc_collect(struct __sk_buff *skb)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	__u32 zero = 0;
+	struct uc_hand *turn = bpf_map_lookup_elem(&hand, &zero);
+	int collected = 0;
+
+	if (!skb || !turn || !turn->places)
+		return 0;
+	for (int i = 0; i < UC_PLACES_SWEPT; i++) {
+		__u32 index = turn->next++ % turn->places;
+		struct uc_place *place = bpf_map_lookup_elem(&places, &index);
+		struct uc_slot *slot;
+		struct uc_key held;
+
+		if (!place)
+			return collected;
+		bpf_spin_lock(&place->lock);
+		held = place->key;
+		bpf_spin_unlock(&place->lock);
+		if (!held.port)
+			continue;
+		slot = bpf_map_lookup_elem(&flows, &held);
+		if (!slot || slot->place != index || !uc_is_stale(&slot->flow, now_ns))
+			continue;
+		uc_forget(&held);
+		collected++;
+	}
+	return collected;
+}
+
+/* Enters the flow; any answer but UC_TRANSLATED: there was no room. */
+static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_pending *now,
+					       const struct uc_opening *how, struct uc_slot *fresh)
+{
+	struct uc_port_state *state = bpf_map_lookup_elem(&ports, &now->key.port);
+
+	if (!state)
+		return UC_NO_POLICY;
+	fresh->generation = how->generation;
+	fresh->rule = how->rule;
+	fresh->rule_number = how->rule_number;
+	fresh->number = state->number;
+	fresh->dscp = now->at.dscp;
+	fresh->flow.share = how->share;
+	/* a place that is taken for nothing is a free one */
+	if (!uc_take_place(skb))
+		return UC_TABLE_FULL;
+	fresh->place = now->place;
+	if (!uc_admit(state, how->flows_max)) {
+		uc_collect(skb);
+		if (!uc_admit(state, how->flows_max))
+			return UC_QUOTA_FULL;
+	}
+	if (bpf_map_update_elem(&flows, &now->key, fresh, BPF_NOEXIST)) {
+		uc_release(&now->key.port);
+		return UC_TABLE_FULL;
+	}
+	if (uc_is_coupled(&fresh->flow))
+		uc_forget_member(fresh->place);
+	return UC_TRANSLATED;
+}
+
+/* A SYN on the ports of a flow that is known. */
+static __always_inline enum uc_reason
+uc_open_again(struct uc_pending *now, const struct uc_opening *how, struct uc_slot *slot)
+{
+	enum uc_reason reason;
+
+	bpf_spin_lock(&slot->lock);
+	reason = uc_open(&slot->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
+	if (reason == UC_TRANSLATED && slot->flow.stage != UC_TRANSLATING) {
+		slot->generation = how->generation;
+		slot->rule = how->rule;
+		slot->rule_number = how->rule_number;
+		slot->dscp = now->at.dscp;
+		slot->flow.share = how->share;
+	}
+	bpf_spin_unlock(&slot->lock);
+	if (uc_forgets(reason))
+		uc_forget(&now->key);
+	else if (reason == UC_TRANSLATED && uc_is_coupled(&slot->flow))
+		uc_forget_member(slot->place);
+	return reason;
+}
+
+static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct uc_pending *now)
+{
+	struct uc_opening *how = uc_opening_now();
+	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
+	struct uc_slot *fresh = uc_blank_slot();
+	enum uc_reason reason;
+
+	if (!how || !fresh)
+		return UC_TABLE_FULL;
+	/* if by none: what was known of an older flow of the same ports must still be forgotten */
+	uc_find_rule(skb);
+	if (slot)
+		return uc_open_again(now, how, slot);
+	reason = uc_open(&fresh->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
+	if (reason != UC_TRANSLATED)
+		return reason;
+	reason = uc_enter(skb, now, how, fresh);
+	if (reason != UC_TRANSLATED)
+		now->edit = uc_edit_none(&now->segment);
+	return reason;
+}
+
+#endif

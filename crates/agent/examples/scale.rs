@@ -1,0 +1,233 @@
+//! What an agent costs on a large host: 1,000 ports and 1,000,000 flows.
+//!
+//! `cargo run --release -p uc-agent --example scale -- target/release/uc`, as root. It makes network
+//! and mount namespaces of its own, a thousand pairs of interfaces in them, and prints how long an
+//! agent takes to attach them all, what it uses of a processor when nothing happens, and its memory
+//! with the flow table full.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use uc_agent::Client;
+
+const PORTS: usize = 1_000;
+const FLOWS: u32 = 1_000_000;
+const IDLE: Duration = Duration::from_secs(35);
+const BATCH: u32 = 10_000;
+
+type Error = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Error> {
+    let uc = std::env::args().nth(1).map(PathBuf::from);
+    let uc = fs::canonicalize(uc.ok_or("name the `uc` to measure")?)?;
+    isolate()?;
+    pairs()?;
+    let folder = PathBuf::from("/run/undercurrent");
+    let config = folder.join("undercurrent.toml");
+    fs::write(
+        &config,
+        format!(
+            "[agent]\nmetrics = \"none\"\nlog = \"error\"\nflows_max = {FLOWS}\n\n[[tenant]]\n\
+             name = \"all\"\nports = [\"p*\"]\n\n[[rule]]\ntenant = \"all\"\nlaw = \"ecn\"\n"
+        ),
+    )?;
+    let client = Client::at(folder.join("agent.sock"));
+
+    let began = Instant::now();
+    let mut agent = start(&uc, &config)?;
+    wait(&client)?;
+    println!(
+        "{PORTS} ports attached in {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
+    end(&mut agent)?;
+    let began = Instant::now();
+    let mut agent = start(&uc, &config)?;
+    wait(&client)?;
+    println!(
+        "found attached again by the next agent in {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
+    idle(&agent, "no flows")?;
+
+    fill()?;
+    idle(&agent, &format!("{FLOWS} flows"))?;
+    let began = Instant::now();
+    client.reload()?;
+    println!(
+        "a reload is answered in {:.2} s",
+        began.elapsed().as_secs_f64()
+    );
+    ip("link add q0 type veth peer name q1\nlink set q0 name p9999\n")?;
+    let attached = |count| {
+        move |state: &uc_agent::AgentState| {
+            state.ports.iter().filter(|port| port.attached).count() == count
+        }
+    };
+    let began = Instant::now();
+    while !attached(PORTS + 1)(&client.status()?) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    println!(
+        "one more port is attached in {:.2} s",
+        began.elapsed().as_secs_f64()
+    );
+    idle(&agent, "after that")?;
+    println!(
+        "memory locked by the maps: {} MB",
+        maps_bytes()? / 1_000_000
+    );
+    end(&mut agent)
+}
+
+/// Namespaces of this process's own.
+fn isolate() -> Result<(), Error> {
+    unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)?;
+    let none = None::<&str>;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+    mount(
+        Some("bpf"),
+        "/sys/fs/bpf",
+        Some("bpf"),
+        MsFlags::empty(),
+        none,
+    )?;
+    fs::create_dir_all("/run/undercurrent")?;
+    let mode = Some("mode=700");
+    mount(
+        Some("tmpfs"),
+        "/run/undercurrent",
+        Some("tmpfs"),
+        MsFlags::empty(),
+        mode,
+    )?;
+    Ok(())
+}
+
+fn ip(batch: &str) -> Result<(), Error> {
+    let mut ip = Command::new("ip")
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .spawn()?;
+    ip.stdin
+        .take()
+        .ok_or("no stdin")?
+        .write_all(batch.as_bytes())?;
+    if ip.wait()?.success() {
+        Ok(())
+    } else {
+        Err("ip failed".into())
+    }
+}
+
+fn pairs() -> Result<(), Error> {
+    let pair = |number| format!("link add p{number} type veth peer name g{number}\n");
+    ip(&(0..PORTS).map(pair).collect::<String>())
+}
+
+fn start(uc: &Path, config: &Path) -> Result<Child, Error> {
+    let mut command = Command::new(uc);
+    Ok(command.args(["agent", "--config"]).arg(config).spawn()?)
+}
+
+fn end(agent: &mut Child) -> Result<(), Error> {
+    let pid = nix::unistd::Pid::from_raw(agent.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)?;
+    agent.wait()?;
+    Ok(())
+}
+
+fn wait(client: &Client) -> Result<(), Error> {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(300) {
+        if let Ok(state) = client.status()
+            && state.ports.iter().filter(|port| port.attached).count() == PORTS
+        {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err("not attached after five minutes".into())
+}
+
+/// Processor time in clock ticks, and resident memory in kB.
+fn usage(agent: &Child) -> Result<(u64, u64), Error> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", agent.id()))?;
+    let after = stat.rsplit_once(") ").ok_or("no stat")?.1;
+    let fields: Vec<&str> = after.split(' ').collect();
+    let ticks = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
+    let status = fs::read_to_string(format!("/proc/{}/status", agent.id()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line
+        .and_then(|line| line.split_whitespace().next())
+        .ok_or("no VmHWM")?;
+    Ok((ticks, kilobytes.parse()?))
+}
+
+fn idle(agent: &Child, when: &str) -> Result<(), Error> {
+    std::thread::sleep(Duration::from_secs(2));
+    let (before, _) = usage(agent)?;
+    std::thread::sleep(IDLE);
+    let (after, kilobytes) = usage(agent)?;
+    // USER_HZ is 100 on every architecture that Debian has.
+    let percent = (after - before) as f64 / IDLE.as_secs_f64();
+    println!(
+        "{when}: {percent:.2} % of a processor when idle, at most {} MB",
+        kilobytes / 1024
+    );
+    Ok(())
+}
+
+/// Fills the flow table with flows of the first port.
+fn fill() -> Result<(), Error> {
+    let flows = MapHandle::from_pinned_path(maps()?.join("flows"))?;
+    let (key_bytes, value_bytes) = (flows.key_size() as usize, flows.value_size() as usize);
+    let ifindex = nix::net::if_::if_nametoindex("p0")?;
+    let values = vec![0; value_bytes * BATCH as usize];
+    for first in (0..FLOWS - BATCH).step_by(BATCH as usize) {
+        let mut keys = Vec::with_capacity(key_bytes * BATCH as usize);
+        for number in first..first + BATCH {
+            let mut key = vec![0; key_bytes];
+            key[..4].copy_from_slice(&ifindex.to_ne_bytes());
+            key[8..12].copy_from_slice(&number.to_ne_bytes());
+            keys.extend(key);
+        }
+        flows.update_batch(&keys, &values, BATCH, MapFlags::ANY, MapFlags::ANY)?;
+    }
+    Ok(())
+}
+
+/// The folder of the maps' pins.
+fn maps() -> Result<PathBuf, Error> {
+    for entry in fs::read_dir("/sys/fs/bpf/undercurrent")? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with("maps-") {
+            return Ok(entry.path());
+        }
+    }
+    Err("no maps are pinned".into())
+}
+
+/// What the kernel says of all maps that are pinned.
+fn maps_bytes() -> Result<u64, Error> {
+    use std::os::fd::{AsFd, AsRawFd};
+    let mut bytes = 0;
+    for entry in fs::read_dir(maps()?)? {
+        let Ok(map) = MapHandle::from_pinned_path(entry?.path()) else {
+            continue;
+        };
+        let info = format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd());
+        let text = fs::read_to_string(info)?;
+        let line = text.lines().find_map(|line| line.strip_prefix("memlock:"));
+        bytes += line
+            .and_then(|line| line.trim().parse::<u64>().ok())
+            .unwrap_or(0);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,277 @@
+//! Talking to an agent through its socket: for the command line.
+
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{
+    self, AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, setsockopt, sockopt,
+};
+use nix::sys::time::{TimeVal, TimeValLike};
+use serde::de::DeserializeOwned;
+use uc_port::Store;
+
+use crate::control::{Done, Ports, Refusal};
+use crate::error::AgentError;
+use crate::guarded;
+use crate::state::AgentState;
+
+/// What an agent knows it says at once. Longer takes one that doesn't run any more.
+const STATUS_MOST: Duration = Duration::from_secs(5);
+/// An agent with a thousand ports takes seconds to take them off.
+const CHANGE_MOST: Duration = Duration::from_secs(60);
+/// No answer is longer.
+const ANSWER_MAX_BYTES: usize = 64 << 20;
+
+/// An agent of this host.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+impl Client {
+    /// The one that listens there.
+    pub fn at(socket: impl Into<PathBuf>) -> Self {
+        Self {
+            socket: socket.into(),
+        }
+    }
+
+    /// This host's, wherever it listens: where it says so beside its lock, or else where agents
+    /// usually do.
+    pub fn of_host() -> Self {
+        let said = guarded::socket_of(Store::default().folder());
+        Self::at(said.unwrap_or_else(|| uc_policy::DEFAULT_SOCKET.into()))
+    }
+
+    /// Whether somebody listens there, though perhaps says nothing.
+    pub fn is_there(&self) -> bool {
+        match connect(&self.socket, STATUS_MOST) {
+            Ok(_) => true,
+            Err(error) => is_late(&error),
+        }
+    }
+
+    /// The socket's path.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// What it knows.
+    ///
+    /// # Errors
+    /// [`AgentError::NoAgent`] where there is none.
+    pub fn status(&self) -> Result<AgentState, AgentError> {
+        self.ask("GET", "/status", "", STATUS_MOST)
+    }
+
+    /// Takes ports off its hands, or all if none is named; they are detached then.
+    ///
+    /// # Errors
+    /// [`AgentError::Refused`] with what it says.
+    pub fn hold(&self, ports: &[String]) -> Result<Done, AgentError> {
+        self.change("/hold", &body(ports)?)
+    }
+
+    /// Gives them back.
+    ///
+    /// # Errors
+    /// [`AgentError::Refused`] with what it says.
+    pub fn release(&self, ports: &[String]) -> Result<Done, AgentError> {
+        self.change("/release", &body(ports)?)
+    }
+
+    /// Has it read its policy again.
+    ///
+    /// # Errors
+    /// [`AgentError::Refused`] with what it says.
+    pub fn reload(&self) -> Result<Done, AgentError> {
+        self.change("/reload", "")
+    }
+
+    /// One that doesn't answer the easy question isn't waited for with another.
+    fn change(&self, path: &str, body: &str) -> Result<Done, AgentError> {
+        self.status()?;
+        self.ask("POST", path, body, CHANGE_MOST)
+    }
+
+    /// One request and its answer, as JSON.
+    ///
+    /// # Errors
+    /// [`AgentError::NoAgent`], [`AgentError::Silent`], [`AgentError::Refused`].
+    fn ask<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+        most: Duration,
+    ) -> Result<T, AgentError> {
+        let request = format!(
+            "{method} {path} HTTP/1.0\r\nHost: agent\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let (code, text) = self.exchange(&request, most)?;
+        let odd = |error: serde_json::Error| AgentError::Refused {
+            text: format!("something that this version doesn't understand ({error})"),
+        };
+        if code == 200 {
+            return serde_json::from_str(&text).map_err(odd);
+        }
+        let text = serde_json::from_str::<Refusal>(&text).map_or(text, |refusal| refusal.error);
+        Err(AgentError::Refused { text })
+    }
+
+    /// HTTP/1.0: the answer ends where the connection does.
+    fn exchange(&self, request: &str, most: Duration) -> Result<(u16, String), AgentError> {
+        let until = Instant::now() + most;
+        let late = || {
+            let most = most.as_secs();
+            self.silent(format!(
+                "nothing has come for {most} s, so its process is stopped or hangs; ports stay as \
+                 they are while it is ended and started again"
+            ))
+        };
+        let failed = |error: io::Error| match is_late(&error) {
+            true => late(),
+            false => AgentError::NoAgent {
+                path: self.socket.clone(),
+                source: error,
+            },
+        };
+        let stream = connect(&self.socket, most).map_err(failed)?;
+        let mut answer = Vec::new();
+        // Whoever isn't wanted may be hung up on before all is said.
+        if send(&stream, request.as_bytes()).is_ok() {
+            read_until(&stream, &mut answer, until).map_err(failed)?;
+        }
+        let answer = String::from_utf8_lossy(&answer);
+        let parts = answer.split_once("\r\n\r\n").and_then(|(head, body)| {
+            let code = head.split(' ').nth(1)?.parse().ok()?;
+            Some((code, body.to_owned()))
+        });
+        parts.ok_or_else(|| self.silent(hung_up().to_owned()))
+    }
+
+    fn silent(&self, why: String) -> AgentError {
+        AgentError::Silent {
+            path: self.socket.clone(),
+            why,
+        }
+    }
+}
+
+/// Who may ask is hung up on by a process that ends; and whoever may not, by every one.
+fn hung_up() -> &'static str {
+    if nix::unistd::geteuid().is_root() {
+        "it hung up before it had said all; it is ending, or has just died: ask again"
+    } else {
+        "it hung up; only root may ask"
+    }
+}
+
+fn is_late(error: &io::Error) -> bool {
+    [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind())
+}
+
+/// A process that is stopped accepts nobody, and then there is no place left to wait in.
+fn connect(path: &Path, most: Duration) -> io::Result<UnixStream> {
+    let address = UnixAddr::new(path)?;
+    let socket = socket::socket(
+        AddressFamily::Unix,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    let most = TimeVal::milliseconds(most.as_millis() as i64);
+    // Of connect(2), too (`socket(7)`).
+    setsockopt(&socket, sockopt::SendTimeout, &most)?;
+    socket::connect(socket.as_raw_fd(), &address)?;
+    Ok(UnixStream::from(socket))
+}
+
+/// Without the signal that a program on a terminal would die of where the agent hangs up.
+fn send(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let sent = socket::send(stream.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL)?;
+        bytes = &bytes[sent..];
+    }
+    Ok(())
+}
+
+/// All that comes until the other end hangs up, but no longer than until then.
+fn read_until(mut stream: &UnixStream, answer: &mut Vec<u8>, until: Instant) -> io::Result<()> {
+    let mut part = [0; 1 << 16];
+    while answer.len() < ANSWER_MAX_BYTES {
+        let left = until.saturating_duration_since(Instant::now());
+        // None at all would be for ever.
+        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        match stream.read(&mut part) {
+            Ok(0) => return Ok(()),
+            Ok(bytes) => answer.extend_from_slice(&part[..bytes]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+    }
+    Ok(())
+}
+
+fn body(ports: &[String]) -> Result<String, AgentError> {
+    let ports = Ports {
+        ports: ports.to_vec(),
+        all: ports.is_empty(),
+    };
+    serde_json::to_string(&ports).map_err(|error| AgentError::io("ask the agent", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn listener() -> (tempfile::TempDir, UnixListener, Client) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        (folder, listener, Client::at(path))
+    }
+
+    #[test]
+    fn one_that_hangs_is_told_from_one_that_hung_up_and_from_none() {
+        let (folder, listener, client) = listener();
+        let most = Duration::from_millis(50);
+        let hangs = client.exchange("GET / HTTP/1.0\r\n\r\n", most);
+        let text = hangs.unwrap_err().to_string();
+        assert!(text.contains("stopped or hangs"), "{text}");
+        // Until there is no place left to wait in.
+        socket::listen(&listener, socket::Backlog::new(1).unwrap()).unwrap();
+        let wait = |_| connect(client.socket(), most).ok();
+        let waiting: Vec<_> = (0..16).map_while(wait).collect();
+        assert!(waiting.len() < 16, "there is always place");
+        let hangs = client.exchange("GET / HTTP/1.0\r\n\r\n", most);
+        let text = hangs.unwrap_err().to_string();
+        assert!(
+            text.contains("stopped or hangs"),
+            "{} wait: {text}",
+            waiting.len()
+        );
+        drop((waiting, listener));
+
+        let path = folder.path().join("other.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let dies = std::thread::spawn(move || drop(listener.accept()));
+        let text = Client::at(&path).status().unwrap_err().to_string();
+        assert!(text.contains("hung up"), "{text}");
+        dies.join().unwrap();
+        let none = Client::at(&path).status().unwrap_err();
+        assert!(matches!(none, AgentError::NoAgent { .. }), "{none}");
+        assert!(!Client::at(&path).is_there());
+    }
+}

@@ -1,0 +1,191 @@
+//! The agent's socket: JSON over HTTP, for root alone. What it knows can be read, and ports can be
+//! taken off its hands and given back. Nothing that is sent here is run, loaded or opened.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /status` | [`AgentState`] |
+//! | `POST /hold` `{"ports": ["vnet3"]}` | takes these ports' programs off, and keeps them off |
+//! | `POST /release` `{"ports": ["vnet3"]}` | ends that |
+//! | `POST /reload` | reads the policy again, like SIGHUP |
+//!
+//! `{"all": true}` means all ports. A change is answered when it has been made.
+
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::oneshot;
+
+use crate::bounded::{Held, Places, wait_after};
+use crate::engine::{Event, Wish};
+use crate::error::AgentError;
+use crate::publish::Shared;
+use crate::state::AgentState;
+
+/// Longer than any change takes, and whoever asked for one says nothing meanwhile.
+const SILENT_MOST: Duration = Duration::from_secs(120);
+/// A list of ports isn't longer.
+const BODY_MAX_BYTES: usize = 1 << 20;
+
+/// Which ports are meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ports {
+    /// Their interfaces' names.
+    #[serde(default)]
+    pub ports: Vec<String>,
+    /// All, and then none is named: a list that came out empty means nobody.
+    #[serde(default)]
+    pub all: bool,
+}
+
+impl Ports {
+    /// As the engine has it: none named, all.
+    fn named(self) -> Result<Vec<String>, Refused> {
+        if self.all == self.ports.is_empty() {
+            return Ok(self.ports);
+        }
+        let error = "name ports, or say \"all\": true".to_owned();
+        Err((StatusCode::BAD_REQUEST, Json(Refusal { error })))
+    }
+}
+
+/// What a change came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// The ports that changed.
+    pub ports: Vec<String>,
+}
+
+/// Why not.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    /// In words.
+    pub error: String,
+}
+
+type Refused = (StatusCode, Json<Refusal>);
+
+/// The socket's requests. What others add to them must be as harmless.
+pub fn router(shared: Shared) -> Router {
+    Router::new()
+        .route("/status", get(status))
+        .route("/hold", post(hold))
+        .route("/release", post(release))
+        .route("/reload", post(reload))
+        .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
+        .with_state(shared)
+}
+
+async fn status(State(shared): State<Shared>) -> Json<AgentState> {
+    Json(shared.state())
+}
+
+async fn hold(State(shared): State<Shared>, ports: Json<Ports>) -> Result<Json<Done>, Refused> {
+    wish(&shared, Wish::Hold(ports.0.named()?)).await
+}
+
+async fn release(State(shared): State<Shared>, ports: Json<Ports>) -> Result<Json<Done>, Refused> {
+    wish(&shared, Wish::Release(ports.0.named()?)).await
+}
+
+async fn reload(State(shared): State<Shared>) -> Result<Json<Done>, Refused> {
+    wish(&shared, Wish::Reload).await
+}
+
+async fn wish(shared: &Shared, wish: Wish) -> Result<Json<Done>, Refused> {
+    let refused = |code, error: String| (code, Json(Refusal { error }));
+    let (answer, answered) = oneshot::channel();
+    if !shared.tell(Event::Wish(wish, answer)) {
+        let error = "the agent is ending".to_owned();
+        return Err(refused(StatusCode::SERVICE_UNAVAILABLE, error));
+    }
+    match answered.await {
+        Ok(Ok(ports)) => Ok(Json(Done { ports })),
+        Ok(Err(error)) => Err(refused(StatusCode::CONFLICT, error)),
+        Err(_) => Err(refused(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the agent has ended".to_owned(),
+        )),
+    }
+}
+
+/// Listens there: for root and the agent's own user.
+///
+/// # Errors
+/// What the system says.
+pub fn listen(path: &Path) -> Result<RootOnly, AgentError> {
+    let failed = |error| AgentError::io(format!("listen on {}", path.display()), error);
+    // One that an agent left that was killed: this one holds the lock.
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => {
+            std::fs::remove_file(path).map_err(failed)?;
+        }
+        Ok(_) => return Err(failed(std::io::Error::other("there is another file"))),
+        Err(_) => {}
+    }
+    // Nobody else may connect between the socket's birth and its mode.
+    let before = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o177));
+    let bound = UnixListener::bind(path);
+    nix::sys::stat::umask(before);
+    let listener = bound.map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok(RootOnly {
+        listener,
+        places: Places::new(),
+    })
+}
+
+/// A listener that hangs up on everybody but root and the agent's own user, whatever became of the
+/// socket's mode.
+#[derive(Debug)]
+pub struct RootOnly {
+    listener: UnixListener,
+    places: Places,
+}
+
+impl RootOnly {
+    fn may(&self, stream: &UnixStream) -> bool {
+        let own = nix::unistd::geteuid().as_raw();
+        let peer = stream.peer_cred();
+        let may = peer
+            .as_ref()
+            .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own);
+        if !may {
+            let uid = peer.map(|peer| peer.uid());
+            tracing::warn!(?uid, "somebody else tried the agent's socket");
+        }
+        may
+    }
+}
+
+impl axum::serve::Listener for RootOnly {
+    type Io = tokio::io::Join<Held<OwnedReadHalf>, OwnedWriteHalf>;
+    type Addr = ();
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let place = self.places.take().await;
+            match self.listener.accept().await {
+                Ok((stream, _)) if self.may(&stream) => {
+                    let (read, write) = stream.into_split();
+                    let held = Held::new(read, place, SILENT_MOST);
+                    return (tokio::io::join(held, write), ());
+                }
+                Ok(_) => {}
+                Err(error) => wait_after(&error).await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        Ok(())
+    }
+}

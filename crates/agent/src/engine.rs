@@ -1,0 +1,414 @@
+//! The agent's one decider: hears of interfaces, policies and wishes, compares what is desired with
+//! what is there, and acts. It runs on a thread of its own and blocks as it likes; nothing else in
+//! the agent touches the kernel's side of ports.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use crate::error::AgentError;
+use crate::etcd::Heard;
+use crate::guests::Guests;
+use crate::hold::Hold;
+use crate::links::Link;
+use crate::notify::Notify;
+use crate::ports::{Outcome, Ports, Wanted};
+use crate::publish::Shared;
+use crate::settings::Settings;
+use crate::source::Source;
+use crate::state::{AgentState, PortState, unix_s};
+use crate::watches::Watches;
+
+/// What nobody tells, for instance a filter that somebody removed, is found after so long.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// After a failure, desired and actual are compared again so soon, then after twice as long.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_MOST: Duration = Duration::from_secs(60);
+/// So many news are taken in before acting on them.
+const NEWS_MAX: usize = 1024;
+
+/// What the engine hears.
+#[derive(Debug)]
+pub enum Event {
+    /// These are all the interfaces now.
+    Links(Vec<Link>),
+    /// News of interfaces were lost; all of them follow.
+    Overrun,
+    /// The configuration's folder has changed.
+    Files,
+    /// Guests have other names, or there are others.
+    Names,
+    /// From etcd.
+    Etcd(Heard),
+    /// From the operator; the answer names the ports that changed.
+    Wish(Wish, oneshot::Sender<Result<Vec<String>, String>>),
+    /// Read the policy again, whether or not it is another.
+    Reload,
+    /// End; ports stay as they are.
+    Stop,
+}
+
+/// What an operator may ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Take these ports off, or all; and keep them off.
+    Hold(Vec<String>),
+    /// Give these back, or all.
+    Release(Vec<String>),
+    /// As SIGHUP does it.
+    Reload,
+}
+
+type Reply = (Vec<String>, oneshot::Sender<Result<Vec<String>, String>>);
+
+/// See the head of this file.
+pub struct Engine {
+    settings: Settings,
+    shared: Shared,
+    notify: Notify,
+    state: AgentState,
+    source: Source,
+    hold: Hold,
+    links: Option<Vec<Link>>,
+    ports: Ports,
+    watches: Watches,
+    /// Desired and actual may differ.
+    dirty: bool,
+    ready: bool,
+    /// The generation of the policy that the log has as being in force.
+    said_in_force: u64,
+    look_at: Instant,
+    pause: Duration,
+    replies: Vec<Reply>,
+}
+
+impl Engine {
+    /// One that has read its first policy.
+    pub fn new(settings: Settings, mut source: Source, shared: Shared) -> Self {
+        let mut state = AgentState {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started_unix_s: unix_s(),
+            ..AgentState::default()
+        };
+        source.begin(&mut state);
+        Self {
+            hold: Hold::read(&settings.socket),
+            ports: Ports::new(&settings),
+            watches: Watches::new(&settings),
+            settings,
+            shared,
+            notify: Notify::from_environment(),
+            state,
+            source,
+            links: None,
+            dirty: true,
+            ready: false,
+            said_in_force: 0,
+            look_at: Instant::now(),
+            pause: RETRY_FIRST,
+            replies: Vec::new(),
+        }
+    }
+
+    /// Works until it is told to stop.
+    pub fn run(&mut self, events: &Receiver<Event>) {
+        self.publish();
+        loop {
+            let mut stop = false;
+            match events.recv_timeout(self.wait()) {
+                Ok(event) => stop |= self.hear(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => stop = true,
+            }
+            for event in events.try_iter().take(NEWS_MAX) {
+                stop |= self.hear(event);
+            }
+            if stop {
+                break;
+            }
+            if self.dirty || Instant::now() >= self.look_at {
+                self.reconcile();
+            }
+            self.watches.look_after();
+            self.notify.alive();
+            self.publish();
+        }
+        self.end();
+    }
+
+    /// Compares and acts once; whether everything desired is in force now.
+    pub fn once(&mut self, links: Vec<Link>) -> bool {
+        self.links = Some(links);
+        self.watches.disable();
+        self.reconcile();
+        self.publish();
+        self.state.is_in_force()
+    }
+
+    fn end(&mut self) {
+        self.notify.stopping();
+        self.watches.end();
+        // An operator who starts the agent again wants it to do its work.
+        self.hold.forget();
+        tracing::info!("ends; ports stay as they are");
+    }
+
+    fn wait(&self) -> Duration {
+        let until = self.look_at.saturating_duration_since(Instant::now());
+        let alive = self.notify.interval().unwrap_or(LOOK_EVERY);
+        until.min(alive).min(self.watches.interval())
+    }
+
+    /// Whether the agent is to end.
+    pub fn hear(&mut self, event: Event) -> bool {
+        match event {
+            Event::Links(links) => {
+                self.dirty |= self.links.as_ref() != Some(&links);
+                self.links = Some(links);
+            }
+            Event::Overrun => {
+                tracing::warn!("news of interfaces were lost; all are read anew");
+                self.state.counts.netlink_overruns += 1;
+            }
+            Event::Files => self.read_file(false),
+            Event::Names => self.dirty |= self.source.names_guests(),
+            Event::Reload => self.read_file(true),
+            Event::Etcd(heard) => self.dirty |= self.source.hear(heard, &mut self.state),
+            Event::Wish(wish, reply) => self.hear_wish(wish, reply),
+            Event::Stop => return true,
+        }
+        false
+    }
+
+    fn read_file(&mut self, asked: bool) {
+        if asked {
+            self.notify.reloading(monotonic_us());
+        }
+        self.dirty |= self.source.read_file(asked, &mut self.state);
+        if asked {
+            self.say_ready();
+        }
+    }
+
+    fn hear_wish(&mut self, wish: Wish, reply: oneshot::Sender<Result<Vec<String>, String>>) {
+        let known = |name: &String| self.state.ports.iter().any(|port| port.name == *name);
+        let names = match wish {
+            Wish::Reload => {
+                self.read_file(true);
+                let refused =
+                    (!self.state.reload.accepted).then(|| self.state.reload.errors.join("; "));
+                // Whoever asked may have gone.
+                let _gone = reply.send(refused.map_or(Ok(Vec::new()), Err));
+                return;
+            }
+            Wish::Hold(names) | Wish::Release(names) if !names.iter().all(known) => {
+                let unknown = names.iter().find(|name| !known(name));
+                let name = unknown.map_or("", String::as_str);
+                let text = format!("'{name}' is no port of its policy; `uc status` lists them");
+                let _gone = reply.send(Err(text));
+                return;
+            }
+            Wish::Hold(names) => self.hold.take(names, &self.state.ports),
+            Wish::Release(names) => self.hold.release(names, &self.state.ports),
+        };
+        match names {
+            Ok(names) => {
+                self.dirty = true;
+                self.replies.push((names, reply));
+            }
+            Err(error) => {
+                let _gone = reply.send(Err(error.to_string()));
+            }
+        }
+    }
+
+    /// Every interface that the policy names, and how.
+    fn desired(&self) -> BTreeMap<u32, Wanted> {
+        let (Some(policy), Some(links)) = (self.source.policy(), &self.links) else {
+            return BTreeMap::new();
+        };
+        let guests = if self.source.names_guests() {
+            Guests::read(&self.settings.places)
+        } else {
+            Guests::default()
+        };
+        let wanted = |link: &Link| {
+            let names = guests.names(link);
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let planned = policy.plan_for(&names)?;
+            let wanted = Wanted {
+                name: link.name.clone(),
+                matched: planned.matched,
+                tenant: planned.tenant.map(|tenant| tenant.name.clone()),
+                rules: planned.rules.len(),
+                plan: planned.port,
+                start: planned.start,
+                held: self.hold.holds(&link.name),
+            };
+            Some((link.ifindex, wanted))
+        };
+        links.iter().filter_map(wanted).collect()
+    }
+
+    fn reconcile(&mut self) {
+        // Without a policy nothing is desired, not even that nothing be attached.
+        if self.source.policy().is_none() || self.links.is_none() {
+            self.look_at = Instant::now() + LOOK_EVERY;
+            if self.links.is_some() {
+                self.be_ready();
+            }
+            return;
+        }
+        self.dirty = false;
+        self.state.counts.reconciles += 1;
+        let desired = self.desired();
+        let mut failed = false;
+        match self.ports.reconcile(&desired) {
+            Ok(outcome) => {
+                failed |= !outcome.errors.is_empty();
+                self.take_in(&desired, &outcome);
+                self.state.error = None;
+                self.say_in_force(outcome.plan);
+            }
+            Err(error) => {
+                failed = true;
+                self.say_error(&error);
+                // As far as is known, nothing has changed.
+                let attached = self.state.ports.iter().filter(|port| port.attached);
+                let outcome = Outcome {
+                    attached: attached.map(|port| port.ifindex).collect(),
+                    ..Outcome::default()
+                };
+                self.take_in(&desired, &outcome);
+            }
+        }
+        self.watches.want(&desired);
+        if failed {
+            self.look_at = Instant::now() + self.pause;
+            self.pause = (self.pause * 2).min(RETRY_MOST);
+        } else {
+            self.look_at = Instant::now() + LOOK_EVERY;
+            self.pause = RETRY_FIRST;
+        }
+        self.answer(failed);
+        self.be_ready();
+    }
+
+    /// The programs have been told of the policy, where there are any.
+    fn say_in_force(&mut self, plan: Option<u32>) {
+        let policy = &mut self.state.policy;
+        policy.plan = plan;
+        if self.said_in_force == policy.generation {
+            return;
+        }
+        self.said_in_force = policy.generation;
+        tracing::info!(
+            generation = policy.generation,
+            place = policy.place,
+            revision = policy.revision,
+            "a policy is in force"
+        );
+    }
+
+    /// The first look is over, whatever came of it.
+    fn be_ready(&mut self) {
+        if !self.ready {
+            self.ready = true;
+            self.say_ready();
+        }
+    }
+
+    fn say_error(&mut self, error: &AgentError) {
+        let text = error.to_string();
+        if self.state.error.as_ref() != Some(&text) {
+            tracing::error!(error = %text, "ports are not as the policy wants them");
+        }
+        self.state.counts.failures += 1;
+        self.state.error = Some(text);
+    }
+
+    fn say_ready(&self) {
+        let ports = self.state.ports.iter().filter(|port| port.attached).count();
+        let of = self.state.ports.len();
+        self.notify
+            .ready(&format!("{ports} of {of} ports attached"));
+    }
+
+    /// What was done goes into the state.
+    fn take_in(&mut self, desired: &BTreeMap<u32, Wanted>, outcome: &Outcome) {
+        let counts = &mut self.state.counts;
+        counts.attached += outcome.newly_attached.len() as u64;
+        counts.detached += outcome.newly_detached.len() as u64;
+        counts.failures += outcome.errors.len() as u64;
+        for ifindex in &outcome.newly_attached {
+            let port = desired
+                .get(ifindex)
+                .map_or("", |wanted| wanted.name.as_str());
+            tracing::info!(port, ifindex, "attached");
+        }
+        for ifindex in &outcome.newly_detached {
+            let known = self
+                .state
+                .ports
+                .iter()
+                .find(|port| port.ifindex == *ifindex);
+            let port = known.map_or("", |port| port.name.as_str());
+            tracing::info!(port, ifindex, "detached");
+        }
+        let port = |(ifindex, wanted): (&u32, &Wanted)| {
+            let error = outcome.errors.get(ifindex).cloned();
+            if let Some(error) = &error {
+                tracing::error!(
+                    port = wanted.name,
+                    ifindex,
+                    error,
+                    "not as the policy wants it"
+                );
+            }
+            PortState {
+                ifindex: *ifindex,
+                name: wanted.name.clone(),
+                matched: wanted.matched.clone(),
+                tenant: wanted.tenant.clone(),
+                attached: outcome.attached.contains(ifindex),
+                held: wanted.held,
+                rules: u32::try_from(wanted.rules).unwrap_or(u32::MAX),
+                flows_max: wanted.plan.flows_max,
+                error,
+            }
+        };
+        self.state.ports = desired.iter().map(port).collect();
+        self.state.held = self.hold.names();
+        self.state.given_back = self.hold.given_back();
+    }
+
+    /// Tells those who wished for something that it is so now.
+    fn answer(&mut self, failed: bool) {
+        for (names, reply) in std::mem::take(&mut self.replies) {
+            let of = |port: &&PortState| names.contains(&port.name) && port.error.is_some();
+            let error = self
+                .state
+                .ports
+                .iter()
+                .find(of)
+                .and_then(|port| port.error.clone());
+            let error = error.or_else(|| self.state.error.clone().filter(|_| failed));
+            // Whoever asked may have gone.
+            let _gone = reply.send(error.map_or(Ok(names), Err));
+        }
+    }
+
+    fn publish(&mut self) {
+        self.state.watches = self.watches.states();
+        self.shared.publish(&self.state);
+    }
+}
+
+/// The clock that systemd compares reloads by.
+fn monotonic_us() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
+    now.map_or(0, |now| Duration::from(now).as_micros() as u64)
+}

@@ -1,0 +1,43 @@
+//! The host's agent: finds ports, attaches them, keeps policy in force, and says what it knows.
+//!
+//! Read in this order:
+//! - [`run()`]: an agent's life, and who runs on which thread.
+//! - `engine.rs`: the one decider; `reconcile.rs`: what it does, as a pure function; `ports.rs`: the
+//!   kernel's side of that.
+//! - Whom it hears: `links.rs` (interfaces over netlink), `file.rs` and `etcd.rs` (policy), signals,
+//!   and `control.rs` (the operator, through a socket for root alone); `bounded.rs`: how much of its
+//!   descriptors those who connect can take.
+//! - `source.rs`: the policy in force; `kept.rs`: a fleet's last one on disk; `guests.rs`: what
+//!   libvirt and CNI call the guest behind an interface; `hold.rs`: ports that are off its hands.
+//! - [`AgentState`]: what it says of itself; [`Client`]: for those who ask.
+
+mod bounded;
+mod client;
+mod control;
+mod engine;
+mod error;
+mod etcd;
+mod file;
+mod guarded;
+mod guests;
+mod hold;
+mod kept;
+mod links;
+mod log;
+pub mod metrics;
+mod notify;
+mod ports;
+mod publish;
+mod reconcile;
+mod run;
+mod settings;
+mod source;
+pub mod state;
+mod watches;
+
+pub use client::Client;
+pub use control::Done;
+pub use error::AgentError;
+pub use run::run;
+pub use settings::Options;
+pub use state::AgentState;

@@ -1,0 +1,126 @@
+//! `GET /metrics` over HTTP: what Prometheus asks for.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::sync::Semaphore;
+
+use super::Reading;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+struct Source {
+    read: Box<dyn Fn() -> Reading + Send + Sync>,
+    /// One scrape at a time: each reads maps.
+    turn: Semaphore,
+}
+
+/// Metrics that are read at each request.
+pub fn router(read: impl Fn() -> Reading + Send + Sync + 'static) -> Router {
+    let source = Source {
+        read: Box::new(read),
+        turn: Semaphore::new(1),
+    };
+    Router::new()
+        .route("/metrics", get(scrape))
+        .with_state(Arc::new(source))
+}
+
+async fn scrape(State(source): State<Arc<Source>>, headers: HeaderMap) -> Response {
+    let wanted = headers.get(header::ACCEPT).map(|accept| accept.as_bytes());
+    let open = wanted.is_some_and(|accept| {
+        String::from_utf8_lossy(accept).contains("application/openmetrics-text")
+    });
+    let own = Arc::clone(&source);
+    let Ok(turn) = source.turn.acquire().await else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    let read = tokio::task::spawn_blocking(move || (own.read)()).await;
+    drop(turn);
+    let text = match &read {
+        Ok(reading) if open => reading.open_metrics().ok(),
+        Ok(reading) => reading.plain().ok(),
+        Err(_) => None,
+    };
+    let kind = if open { OPEN_METRICS } else { PLAIN };
+    match text {
+        Some(text) => ([(header::CONTENT_TYPE, kind)], text).into_response(),
+        None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// Listens there and answers, until the runtime ends.
+///
+/// # Errors
+/// If the address can't be had.
+pub async fn serve(
+    address: SocketAddr,
+    read: impl Fn() -> Reading + Send + Sync + 'static,
+) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    axum::serve(listener, router(read)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    /// A request over a real connection; the answer's head and body.
+    fn ask(address: SocketAddr, request: &str) -> (String, String) {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    fn get(path: &str, accept: &str) -> String {
+        format!("GET {path} HTTP/1.0\r\nHost: h\r\nAccept: {accept}\r\n\r\n")
+    }
+
+    #[test]
+    fn a_scrape_gets_the_form_that_it_asks_for_and_other_paths_get_nothing() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let listener = runtime
+            .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
+            .unwrap();
+        let address = listener.local_addr().unwrap();
+        let clients = std::thread::spawn(move || {
+            [
+                get("/metrics", "*/*"),
+                get(
+                    "/metrics",
+                    "application/openmetrics-text;version=1.0.0,*/*;q=0.1",
+                ),
+                get("/", "*/*"),
+                "POST /metrics HTTP/1.0\r\nHost: h\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            ]
+            .map(|request| ask(address, &request))
+        });
+        let router = router(Reading::default);
+        let answers = runtime.block_on(async {
+            tokio::spawn(async move { axum::serve(listener, router).await });
+            tokio::task::spawn_blocking(move || clients.join().unwrap())
+                .await
+                .unwrap()
+        });
+        let [plain, open, nothing, posted] = answers;
+        assert!(plain.0.contains(PLAIN), "{plain:?}");
+        assert!(plain.1.contains("uc_reconciles_total 0"));
+        assert!(open.0.contains(OPEN_METRICS) && open.1.ends_with("# EOF\n"));
+        assert!(nothing.0.starts_with("HTTP/1.0 404"), "{nothing:?}");
+        assert!(posted.0.starts_with("HTTP/1.0 405"), "{posted:?}");
+    }
+}

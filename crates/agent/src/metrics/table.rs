@@ -1,0 +1,332 @@
+//! The metrics: one list, with which docs/seeing.md, the dashboard and the exposition agree.
+
+use uc_core::Reason;
+use uc_port::PortView;
+
+use super::{Kernel, Reading};
+use crate::state::{EtcdState, PolicySource, PortState};
+
+/// How a metric moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only up, until what counts begins anew. Its samples end in `_total`.
+    Counter,
+    /// Up and down.
+    Gauge,
+}
+
+/// A sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Names and values.
+    pub labels: Vec<(&'static str, String)>,
+    /// What it counts.
+    pub value: u64,
+}
+
+/// A metric.
+pub struct Metric {
+    /// Without a counter's suffix.
+    pub name: &'static str,
+    /// One sentence without its full stop.
+    pub help: &'static str,
+    /// How it moves.
+    pub kind: Kind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// Its samples.
+    pub rows: fn(&Reading) -> Vec<Row>,
+}
+
+fn one(value: u64) -> Vec<Row> {
+    vec![Row {
+        labels: Vec::new(),
+        value,
+    }]
+}
+
+fn labelled(label: &'static str, of: &str, value: u64) -> Row {
+    Row {
+        labels: vec![(label, of.to_owned())],
+        value,
+    }
+}
+
+/// A sample for each port of the policy.
+fn by_port(reading: &Reading, value: fn(&PortState) -> u64) -> Vec<Row> {
+    let row = |port: &PortState| Row {
+        labels: vec![
+            ("port", port.name.clone()),
+            ("tenant", port.tenant.clone().unwrap_or_default()),
+        ],
+        value: value(port),
+    };
+    reading.state.ports.iter().map(row).collect()
+}
+
+/// A sample for each port that has a plan, by the name and tenant that the agent knows of it.
+fn by_plan(reading: &Reading, value: fn(&PortView) -> u64) -> Vec<Row> {
+    let ports = reading.kernel.iter().flat_map(|kernel| &kernel.ports);
+    ports
+        .map(|port| Row {
+            labels: whose(reading, port.ifindex),
+            value: value(port),
+        })
+        .collect()
+}
+
+fn whose(reading: &Reading, ifindex: u32) -> Vec<(&'static str, String)> {
+    let known = reading
+        .state
+        .ports
+        .iter()
+        .find(|port| port.ifindex == ifindex);
+    let name = known.map_or_else(|| ifindex.to_string(), |port| port.name.clone());
+    let tenant = known.and_then(|port| port.tenant.clone());
+    vec![("port", name), ("tenant", tenant.unwrap_or_default())]
+}
+
+/// What became of a packet that was counted under this reason.
+fn outcome(reason: Reason) -> &'static str {
+    match reason {
+        Reason::TRANSLATED => "translated",
+        reason if reason.drops() => "dropped",
+        _ => "passed",
+    }
+}
+
+fn port_packets(reading: &Reading) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for port in reading.kernel.iter().flat_map(|kernel| &kernel.ports) {
+        for what in ["translated", "passed", "dropped"] {
+            let counted = port.counters.iter();
+            let own = counted.filter(|(reason, _)| outcome(*reason) == what);
+            let mut labels = whose(reading, port.ifindex);
+            labels.push(("outcome", what.to_owned()));
+            rows.push(Row {
+                labels,
+                value: own.map(|(_, packets)| packets).sum(),
+            });
+        }
+    }
+    rows
+}
+
+fn by_kernel(reading: &Reading, value: fn(&Kernel) -> u64) -> Vec<Row> {
+    let kernel = reading.kernel.as_ref();
+    kernel.map_or_else(Vec::new, |kernel| one(value(kernel)))
+}
+
+fn by_etcd(reading: &Reading, value: fn(&EtcdState) -> u64) -> Vec<Row> {
+    let etcd = reading.state.etcd.as_ref();
+    etcd.map_or_else(Vec::new, |etcd| one(value(etcd)))
+}
+
+fn info(reading: &Reading) -> Vec<Row> {
+    let state = &reading.state;
+    let source = match state.policy.source {
+        PolicySource::None => "none",
+        PolicySource::File => "file",
+        PolicySource::Etcd => "etcd",
+        PolicySource::Kept => "kept",
+    };
+    vec![Row {
+        labels: vec![
+            ("version", state.version.clone()),
+            ("source", source.to_owned()),
+            ("hash", state.policy.hash.clone()),
+        ],
+        value: 1,
+    }]
+}
+
+fn packets(reading: &Reading) -> Vec<Row> {
+    let counted = reading
+        .kernel
+        .iter()
+        .flat_map(|kernel| kernel.counters.iter());
+    counted
+        .map(|(reason, packets)| labelled("reason", reason.label(), packets))
+        .collect()
+}
+
+fn reloads(reading: &Reading) -> Vec<Row> {
+    let counts = &reading.state.counts;
+    vec![
+        labelled("result", "accepted", counts.reloads),
+        labelled("result", "refused", counts.reloads_refused),
+    ]
+}
+
+fn changes(reading: &Reading) -> Vec<Row> {
+    let counts = &reading.state.counts;
+    vec![
+        labelled("change", "attached", counts.attached),
+        labelled("change", "detached", counts.detached),
+        labelled("change", "failed", counts.failures),
+    ]
+}
+
+const PORT: &[&str] = &["port", "tenant"];
+
+/// All of them, in the order of the exposition.
+pub const METRICS: &[Metric] = &[
+    Metric {
+        name: "uc_agent_info",
+        help: "Always 1; the labels are the agent's version, and the policy's source and checksum",
+        kind: Kind::Gauge,
+        labels: &["version", "source", "hash"],
+        rows: info,
+    },
+    Metric {
+        name: "uc_agent_start_time_seconds",
+        help: "When the agent started, in seconds of Unix time",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: |reading| one(reading.state.started_unix_s),
+    },
+    Metric {
+        name: "uc_in_force",
+        help: "1 if everything that the policy wants is in force",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: |reading| one(reading.state.is_in_force().into()),
+    },
+    Metric {
+        name: "uc_policy_generation",
+        help: "Policies that were put into force in this agent's life",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: |reading| one(reading.state.policy.generation),
+    },
+    Metric {
+        name: "uc_policy_accepted",
+        help: "1 if the policy that was read last is in force, 0 if it was refused",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: |reading| one(reading.state.reload.accepted.into()),
+    },
+    Metric {
+        name: "uc_policy_reads",
+        help: "Policies that were read, by what came of them",
+        kind: Kind::Counter,
+        labels: &["result"],
+        rows: reloads,
+    },
+    Metric {
+        name: "uc_etcd_connected",
+        help: "1 if the agent follows etcd at this moment; missing without etcd",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: |reading| by_etcd(reading, |etcd| etcd.connected.into()),
+    },
+    Metric {
+        name: "uc_etcd_revision",
+        help: "The newest revision of etcd that the agent has heard of; missing without etcd",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: |reading| by_etcd(reading, |etcd| etcd.revision.max(0).unsigned_abs()),
+    },
+    Metric {
+        name: "uc_etcd_losses",
+        help: "Connections to etcd that were lost or could not be made",
+        kind: Kind::Counter,
+        labels: &[],
+        rows: |reading| one(reading.state.counts.etcd_losses),
+    },
+    Metric {
+        name: "uc_reconciles",
+        help: "Times that the ports were compared with the policy",
+        kind: Kind::Counter,
+        labels: &[],
+        rows: |reading| one(reading.state.counts.reconciles),
+    },
+    Metric {
+        name: "uc_netlink_overruns",
+        help: "Times that news of interfaces were lost and all were read anew",
+        kind: Kind::Counter,
+        labels: &[],
+        rows: |reading| one(reading.state.counts.netlink_overruns),
+    },
+    Metric {
+        name: "uc_port_changes",
+        help: "Ports attached and detached, and attempts that failed",
+        kind: Kind::Counter,
+        labels: &["change"],
+        rows: changes,
+    },
+    Metric {
+        name: "uc_port_attached",
+        help: "1 if the programs are on the port",
+        kind: Kind::Gauge,
+        labels: PORT,
+        rows: |reading| by_port(reading, |port| port.attached.into()),
+    },
+    Metric {
+        name: "uc_port_in_force",
+        help: "1 if the port is as the policy wants it, or an operator holds it",
+        kind: Kind::Gauge,
+        labels: PORT,
+        rows: |reading| {
+            by_port(reading, |port| {
+                (port.held || port.attached && port.error.is_none()).into()
+            })
+        },
+    },
+    Metric {
+        name: "uc_port_rules",
+        help: "Rules of the policy that are about the port",
+        kind: Kind::Gauge,
+        labels: PORT,
+        rows: |reading| by_port(reading, |port| port.rules.into()),
+    },
+    Metric {
+        name: "uc_port_flows_max",
+        help: "Flows that the port may have; 0: as many as the table has room for",
+        kind: Kind::Gauge,
+        labels: PORT,
+        rows: |reading| by_port(reading, |port| port.flows_max.into()),
+    },
+    Metric {
+        name: "uc_port_flows",
+        help: "Flows of the port in the table",
+        kind: Kind::Gauge,
+        labels: PORT,
+        rows: |reading| by_plan(reading, |port| port.flows.into()),
+    },
+    Metric {
+        name: "uc_port_packets",
+        help: "Packets of the port, by what became of them: translated, passed as they came, dropped",
+        kind: Kind::Counter,
+        labels: &["port", "tenant", "outcome"],
+        rows: port_packets,
+    },
+    Metric {
+        name: "uc_flows_max",
+        help: "Flows that the table has room for",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: |reading| by_kernel(reading, |kernel| kernel.flows_max.into()),
+    },
+    Metric {
+        name: "uc_maps_bytes",
+        help: "Memory of the kernel that the programs' maps take",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: |reading| by_kernel(reading, |kernel| kernel.memory_bytes),
+    },
+    Metric {
+        name: "uc_packets",
+        help: "Packets that the programs saw, by what became of them and why",
+        kind: Kind::Counter,
+        labels: &["reason"],
+        rows: packets,
+    },
+    Metric {
+        name: "uc_counters_failed",
+        help: "1 if the programs' counters could not be read",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: |reading| one(reading.failed.into()),
+    },
+];

@@ -1,0 +1,201 @@
+//! An agent's life.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use nix::sys::signal::{SigSet, Signal};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use uc_port::Store;
+
+use crate::bounded::Bounded;
+use crate::control;
+use crate::engine::{Engine, Event};
+use crate::error::AgentError;
+use crate::etcd::{self, EtcdSettings, Heard};
+use crate::file::Folder;
+use crate::guarded;
+use crate::guests::Places;
+use crate::links::{self, News};
+use crate::log;
+use crate::metrics::Reading;
+use crate::publish::Shared;
+use crate::settings::{Options, Settings};
+use crate::source::Source;
+
+/// A source of news that failed is opened again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Runs an agent until it is told to end; `false`: something desired is not in force (only with
+/// [`Options::once`], of which it is the answer).
+///
+/// # Errors
+/// What keeps it from starting.
+pub fn run(options: &Options) -> Result<bool, AgentError> {
+    let source = Source::open(options.config.clone())?;
+    let own = source.own().clone();
+    log::begin(options.log.as_deref().unwrap_or(&own.log), own.log_format)?;
+    if let Some(folder) = own.socket.parent() {
+        guarded::make_folder(folder)?;
+    }
+    if own.etcd.is_some() {
+        guarded::make_folder(&own.state)?;
+    }
+    let _only = guarded::only_one(&own.socket)?;
+    guarded::make_folder(Path::new(guarded::FOLDER))?;
+    let mut alone = guarded::only_one(&guarded::of_store(Store::default().folder())?)?;
+    guarded::say_socket(&mut alone, None)?;
+    keep_from_dying_of_others_ends()?;
+    let settings = Settings::new(&own, options);
+    let etcd = own.etcd.as_ref().map(EtcdSettings::new).transpose()?;
+    let (events, heard) = mpsc::channel();
+    let shared = Shared::new(events);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| AgentError::io("start", error))?;
+    let mut engine = Engine::new(settings, source, shared.clone());
+    if options.once {
+        let links = runtime.block_on(async {
+            if let Some(etcd) = &etcd {
+                engine.hear_once(etcd::read(etcd).await);
+            }
+            links::all().await
+        })?;
+        return Ok(engine.once(links));
+    }
+    // In this order: whoever finds the socket finds somebody who answers.
+    let listener = runtime.block_on(async { control::listen(&own.socket) })?;
+    guarded::say_socket(&mut alone, Some(&own.socket))?;
+    let metrics = match own.metrics {
+        Some(address) => {
+            let bound = runtime.block_on(tokio::net::TcpListener::bind(address));
+            let action = || format!("serve metrics on {address}");
+            Some(Bounded::new(
+                bound.map_err(|error| AgentError::io(action(), error))?,
+            ))
+        }
+        None => None,
+    };
+    let signals = runtime.block_on(async { Signals::new() })?;
+    let (ended, ends) = oneshot::channel::<()>();
+    follow_files(&options.config, &shared)?;
+    // What was written after it was read and before it was watched.
+    shared.tell(Event::Files);
+    let others = std::thread::Builder::new()
+        .name("agent-io".to_owned())
+        .spawn(move || {
+            runtime.block_on(async {
+                serve(listener, metrics, shared.clone());
+                tokio::spawn(follow_links(shared.clone()));
+                if let Some(etcd) = etcd {
+                    let shared = shared.clone();
+                    tokio::spawn(etcd::follow(etcd, move |heard| {
+                        shared.tell(Event::Etcd(heard))
+                    }));
+                }
+                tokio::spawn(signals.follow(shared));
+                // An error only says that the engine has ended.
+                let _ended = ends.await;
+            });
+        })
+        .map_err(|error| AgentError::io("start a thread", error))?;
+    engine.run(&heard);
+    drop(ended);
+    // The thread has nothing left to do; whether it panicked meanwhile is of no consequence now.
+    let _joined = others.join();
+    guarded::say_socket(&mut alone, None)?;
+    // Who comes next removes one that is left.
+    let _missing = std::fs::remove_file(&own.socket);
+    Ok(true)
+}
+
+/// Who hangs up while an answer is on its way is an error of that write, and no signal. Threads that
+/// are started from here on have that too; processes don't.
+fn keep_from_dying_of_others_ends() -> Result<(), AgentError> {
+    let mut mask = SigSet::empty();
+    mask.add(Signal::SIGPIPE);
+    mask.thread_block()
+        .map_err(|errno| AgentError::io("block a signal", errno))
+}
+
+fn serve(control: control::RootOnly, metrics: Option<Bounded>, shared: Shared) {
+    let router = control::router(shared.clone());
+    tokio::spawn(async move { axum::serve(control, router).await });
+    if let Some(listener) = metrics {
+        let read = move || Reading::of(shared.state(), &Store::default());
+        let router = crate::metrics::router(read);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+    }
+}
+
+/// The configuration, and where guests' names are, as far as the folders are there.
+fn follow_files(config: &Path, shared: &Shared) -> Result<(), AgentError> {
+    let ear = shared.clone();
+    Folder::of(config)?.follow(move || ear.tell(Event::Files))?;
+    let places = Places::default();
+    for folder in [&places.libvirt, &places.cni]
+        .into_iter()
+        .filter(|folder| folder.is_dir())
+    {
+        let ear = shared.clone();
+        Folder::all(folder)?.follow(move || ear.tell(Event::Names))?;
+    }
+    Ok(())
+}
+
+async fn follow_links(shared: Shared) {
+    loop {
+        let ear = shared.clone();
+        let followed = links::follow(|news| match news {
+            News::Links(links) => ear.tell(Event::Links(links)),
+            News::Overrun => ear.tell(Event::Overrun),
+        });
+        let Err(error) = followed.await else {
+            return;
+        };
+        tracing::warn!(%error, "interfaces can't be followed; trying again");
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// The signals that mean something to an agent.
+struct Signals {
+    end: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+    reload: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, AgentError> {
+        let listen =
+            |kind| signal(kind).map_err(|error| AgentError::io("listen for signals", error));
+        Ok(Self {
+            end: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            reload: listen(SignalKind::hangup())?,
+        })
+    }
+
+    async fn follow(mut self, shared: Shared) {
+        loop {
+            let event = tokio::select! {
+                _ = self.end.recv() => Event::Stop,
+                _ = self.interrupt.recv() => Event::Stop,
+                _ = self.reload.recv() => Event::Reload,
+            };
+            if !shared.tell(event) {
+                return;
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Etcd's answer to a single question.
+    fn hear_once(&mut self, answer: Result<Heard, String>) {
+        let heard = answer.unwrap_or_else(|error| Heard::Lost { error });
+        self.hear(Event::Etcd(heard));
+    }
+}

@@ -1,0 +1,312 @@
+//! The policy in force, and where it comes from. A new one replaces it only when it is valid:
+//! otherwise it stays, and the state says what is wrong with the new one.
+//!
+//! Where the configuration names etcd, the key's value is the policy, and until etcd has answered
+//! what was kept of its last one.
+
+use std::path::PathBuf;
+
+use uc_policy::{Policy, PolicyError, trusted};
+
+use crate::error::AgentError;
+use crate::etcd::Heard;
+use crate::kept::Kept;
+use crate::state::{AgentState, EtcdState, PolicySource, PolicyState, ReloadState, unix_s};
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Source {
+    config: PathBuf,
+    /// Where etcd's last good policy is kept, and its key.
+    kept: Option<(PathBuf, String)>,
+    /// The configuration as it was read last, and its settings for the agent itself.
+    text: String,
+    own: uc_policy::Agent,
+    /// The policy in force and its text.
+    in_force: Option<(Policy, String)>,
+}
+
+impl Source {
+    /// Reads the configuration: it must be valid.
+    ///
+    /// # Errors
+    /// All that is wrong with it, or what keeps it from being read.
+    pub fn open(config: PathBuf) -> Result<Self, AgentError> {
+        let (policy, text) = Policy::load(&config)?;
+        let own = policy.agent.clone();
+        let kept = |etcd: &uc_policy::Etcd| (own.state.join("policy.json"), etcd.key.clone());
+        Ok(Self {
+            config,
+            kept: own.etcd.as_ref().map(kept),
+            text: text.clone(),
+            in_force: own.etcd.is_none().then_some((policy, text)),
+            own,
+        })
+    }
+
+    /// The first policy: the configuration's, or what was kept of etcd's. With etcd and nothing kept
+    /// there is none yet, and ports stay as an earlier agent left them.
+    pub fn begin(&mut self, state: &mut AgentState) {
+        let Some((path, key)) = &self.kept else {
+            if let Some((policy, text)) = self.in_force.take() {
+                let place = self.config.display().to_string();
+                let origin = Origin {
+                    source: PolicySource::File,
+                    place,
+                    revision: None,
+                };
+                self.put_in_force(origin, policy, text, state);
+            }
+            return;
+        };
+        state.etcd = Some(EtcdState {
+            endpoints: self
+                .own
+                .etcd
+                .as_ref()
+                .map_or(Vec::new(), |etcd| etcd.endpoints.clone()),
+            key: key.clone(),
+            ..EtcdState::default()
+        });
+        let (kept, why) = Kept::read(path, key);
+        if let Some(why) = why {
+            tracing::warn!(why, "what was kept of etcd's policy is of no use");
+        }
+        if let Some(kept) = kept {
+            let origin = Origin {
+                source: PolicySource::Kept,
+                place: kept.key,
+                revision: Some(kept.revision),
+            };
+            self.take(origin, kept.text, state);
+        }
+    }
+
+    /// What the agent is told about itself.
+    pub fn own(&self) -> &uc_policy::Agent {
+        &self.own
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Option<&Policy> {
+        self.in_force.as_ref().map(|(policy, _)| policy)
+    }
+
+    /// Whether it may name ports by what libvirt or CNI calls their guests.
+    pub fn names_guests(&self) -> bool {
+        let text = self.in_force.as_ref().map_or("", |(_, text)| text);
+        text.contains("libvirt:") || text.contains("cni:")
+    }
+
+    /// Reads the configuration again. Whether another policy is in force now.
+    pub fn read_file(&mut self, asked: bool, state: &mut AgentState) -> bool {
+        let place = self.config.display().to_string();
+        let text = match trusted::read(&self.config) {
+            Ok(text) => text,
+            // An editor may be between two steps; and who asks again gets the answer again.
+            Err(error) => {
+                refuse(place, vec![error.to_string()], state);
+                return false;
+            }
+        };
+        if text == self.text && !asked && state.reload.accepted {
+            return false;
+        }
+        self.text.clone_from(&text);
+        let policy = match Policy::parse(&place, &text) {
+            Ok(policy) => policy,
+            Err(error) => {
+                refuse(place, faults(&error), state);
+                return false;
+            }
+        };
+        if policy.agent != self.own {
+            tracing::warn!("[agent] is another one: it is read when the agent starts");
+        }
+        if self.kept.is_some() || policy.agent.etcd.is_some() {
+            // Which of the two the policy comes from was settled at the start.
+            accept(place, state);
+            return false;
+        }
+        let origin = Origin {
+            source: PolicySource::File,
+            place,
+            revision: None,
+        };
+        let differs = self.in_force.as_ref().is_none_or(|(_, old)| *old != text);
+        if differs {
+            self.put_in_force(origin, policy, text, state);
+        } else {
+            accept(origin.place, state);
+        }
+        differs
+    }
+
+    /// News from etcd. Whether another policy is in force now.
+    pub fn hear(&mut self, heard: Heard, state: &mut AgentState) -> bool {
+        let Some((path, key)) = self.kept.clone() else {
+            return false;
+        };
+        let mut etcd = state.etcd.take().unwrap_or_default();
+        let mut changed = false;
+        match heard {
+            Heard::Connected { revision } => {
+                if !etcd.connected {
+                    tracing::info!(revision, "etcd is there");
+                }
+                etcd.connected = true;
+                etcd.error = None;
+                etcd.revision = etcd.revision.max(revision);
+            }
+            Heard::Lost { error } => {
+                if etcd.connected || etcd.error.is_none() {
+                    tracing::warn!(error, "etcd is not there; the last policy stays");
+                }
+                state.counts.etcd_losses += 1;
+                etcd.connected = false;
+                etcd.error = Some(error);
+            }
+            Heard::Missing { revision } => {
+                etcd.revision = etcd.revision.max(revision);
+                let text = format!("{key} has no value at revision {revision}; put a policy there");
+                refuse(key, vec![text], state);
+            }
+            Heard::NoText { revision } => {
+                etcd.revision = etcd.revision.max(revision);
+                let text = format!("{key} is no text at revision {revision}, or too long");
+                refuse(key, vec![text], state);
+            }
+            Heard::Policy { text, revision } => {
+                etcd.revision = etcd.revision.max(revision);
+                let origin = Origin {
+                    source: PolicySource::Etcd,
+                    place: key.clone(),
+                    revision: Some(revision),
+                };
+                changed = self.take(origin, text.clone(), state);
+                if state.reload.accepted
+                    && let Err(error) = (Kept {
+                        key,
+                        revision,
+                        text,
+                    })
+                    .write(&path)
+                {
+                    tracing::warn!(%error, "etcd's policy is in force, but couldn't be kept");
+                }
+            }
+        }
+        state.etcd = Some(etcd);
+        changed
+    }
+
+    /// Puts a text into force if it is valid. Whether another policy is in force now.
+    fn take(&mut self, origin: Origin, text: String, state: &mut AgentState) -> bool {
+        let name = match origin.revision {
+            Some(revision) => format!("{}@{revision}", origin.place),
+            None => origin.place.clone(),
+        };
+        match Policy::parse_fleet(&name, &text) {
+            Err(error) => {
+                refuse(name, faults(&error), state);
+                false
+            }
+            Ok(policy) => {
+                let differs = self.in_force.as_ref().is_none_or(|(_, old)| *old != text);
+                if differs {
+                    self.put_in_force(origin, policy, text, state);
+                } else {
+                    // The same words under a new revision.
+                    state.policy.source = origin.source;
+                    state.policy.revision = origin.revision;
+                    accept(name, state);
+                }
+                differs
+            }
+        }
+    }
+
+    fn put_in_force(
+        &mut self,
+        origin: Origin,
+        policy: Policy,
+        text: String,
+        state: &mut AgentState,
+    ) {
+        state.policy = PolicyState {
+            source: origin.source,
+            place: origin.place.clone(),
+            revision: origin.revision,
+            hash: format!("{:016x}", fnv1a(text.as_bytes())),
+            generation: state.policy.generation + 1,
+            since_unix_s: unix_s(),
+            plan: None,
+            rule_lines: rule_lines(&policy),
+        };
+        state.counts.reloads += 1;
+        let (generation, place) = (state.policy.generation, origin.place.clone());
+        tracing::info!(
+            generation,
+            place,
+            revision = origin.revision,
+            "a policy is valid; ports are told of it"
+        );
+        accept(origin.place, state);
+        self.in_force = Some((policy, text));
+    }
+}
+
+/// By number: that of the defaults, which come last, is 0.
+fn rule_lines(policy: &Policy) -> Vec<usize> {
+    let (last, rules) = (policy.rules.last(), &policy.rules);
+    let named = rules.iter().filter(|rule| rule.number > 0);
+    last.into_iter()
+        .chain(named)
+        .map(|rule| rule.line)
+        .collect()
+}
+
+struct Origin {
+    source: PolicySource,
+    place: String,
+    revision: Option<i64>,
+}
+
+/// One line each.
+fn faults(error: &PolicyError) -> Vec<String> {
+    match error.faults() {
+        [] => vec![error.to_string()],
+        faults => faults.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn accept(place: String, state: &mut AgentState) {
+    state.reload = ReloadState {
+        at_unix_s: unix_s(),
+        place,
+        accepted: true,
+        errors: Vec::new(),
+    };
+}
+
+fn refuse(place: String, errors: Vec<String>, state: &mut AgentState) {
+    if state.reload.errors != errors {
+        for error in &errors {
+            tracing::error!(place, error, "a policy is refused; the one in force stays");
+        }
+        state.counts.reloads_refused += 1;
+    }
+    state.reload = ReloadState {
+        at_unix_s: unix_s(),
+        place,
+        accepted: false,
+        errors,
+    };
+}
+
+/// To see whether two texts are the same, not to keep somebody from making them so.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}

@@ -1,0 +1,241 @@
+//! What the agent knows of itself and its ports, as `GET /status` on its socket says it. Readers
+//! take fields that they don't know for news of a later version and go on.
+
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything, at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentState {
+    /// The agent's version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// When it started, in seconds of Unix time.
+    pub started_unix_s: u64,
+    /// The policy in force.
+    pub policy: PolicyState,
+    /// What came of the last time that policy was read.
+    pub reload: ReloadState,
+    /// The fleet's store, where the configuration names one.
+    pub etcd: Option<EtcdState>,
+    /// The ports that the policy names, in the order of their indices.
+    pub ports: Vec<PortState>,
+    /// Names of ports that an operator took off the agent's hands; `*`: every port.
+    pub held: Vec<String>,
+    /// Where every port is held: the names of those that are not, for they were given back.
+    #[serde(default)]
+    pub given_back: Vec<String>,
+    /// What keeps the agent from its work as a whole, for instance a missing BPF file system.
+    pub error: Option<String>,
+    /// The processes that watch flows start, where a rule wants it.
+    pub watches: Vec<WatchState>,
+    /// How often things happened in this agent's life.
+    pub counts: Counts,
+}
+
+/// The policy in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyState {
+    /// From where it came.
+    pub source: PolicySource,
+    /// The file, or the key.
+    pub place: String,
+    /// Etcd's revision of it, where it came from there (or from what was kept of that).
+    pub revision: Option<i64>,
+    /// A checksum of its text (FNV-1a), to compare the hosts of a fleet by.
+    pub hash: String,
+    /// Counts the policies that were put into force; 0: none was.
+    pub generation: u64,
+    /// When it was put into force, in seconds of Unix time.
+    pub since_unix_s: u64,
+    /// What the programs call it ([`uc_port::Programs::plan_generation`]); none: they weren't told
+    /// yet.
+    pub plan: Option<u32>,
+    /// The lines where its rules stand: of `[defaults]`, which is rule 0, then of each `[[rule]]`.
+    #[serde(default)]
+    pub rule_lines: Vec<usize>,
+}
+
+/// From where a policy came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicySource {
+    /// There is none yet.
+    #[default]
+    None,
+    /// The configuration file.
+    File,
+    /// Etcd.
+    Etcd,
+    /// What was kept of etcd's last one.
+    Kept,
+}
+
+/// What came of reading a policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadState {
+    /// When, in seconds of Unix time.
+    pub at_unix_s: u64,
+    /// From where it was read.
+    pub place: String,
+    /// Whether it is in force now; if not, the one before it still is.
+    pub accepted: bool,
+    /// What is wrong with it, each with its line and column.
+    pub errors: Vec<String>,
+}
+
+/// The fleet's store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EtcdState {
+    /// Its addresses.
+    pub endpoints: Vec<String>,
+    /// The key of the policy.
+    pub key: String,
+    /// Whether the agent follows the key at this moment.
+    pub connected: bool,
+    /// The store's newest revision that the agent has heard of.
+    pub revision: i64,
+    /// Why it isn't connected.
+    pub error: Option<String>,
+}
+
+/// A port that the policy names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortState {
+    /// Its interface.
+    pub ifindex: u32,
+    /// The interface's name.
+    pub name: String,
+    /// The name that the policy's pattern matched: that one, an alternative name, or what libvirt
+    /// or CNI calls the guest.
+    pub matched: String,
+    /// The tenant, by its name.
+    pub tenant: Option<String>,
+    /// Whether the programs are on it.
+    pub attached: bool,
+    /// Whether an operator took it off the agent's hands.
+    pub held: bool,
+    /// How many rules of the policy are about it, `[defaults]` among them.
+    pub rules: u32,
+    /// Flows that it may have; 0: as many as the table has room for.
+    pub flows_max: u32,
+    /// Why it isn't as the policy wants it.
+    pub error: Option<String>,
+}
+
+/// A process that watches flows start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchState {
+    /// Its ports.
+    pub ports: Vec<String>,
+    /// Its number, while it runs.
+    pub pid: Option<u32>,
+    /// How often it was started.
+    pub starts: u64,
+    /// Why it doesn't run.
+    pub error: Option<String>,
+}
+
+/// How often things happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Policies that were put into force.
+    pub reloads: u64,
+    /// Policies that were refused.
+    pub reloads_refused: u64,
+    /// Times that desired and actual were compared.
+    pub reconciles: u64,
+    /// Times that news of interfaces were lost and all were read anew.
+    pub netlink_overruns: u64,
+    /// Ports attached.
+    pub attached: u64,
+    /// Ports detached.
+    pub detached: u64,
+    /// Ports that could not be attached or detached, each time.
+    pub failures: u64,
+    /// Connections to etcd that were lost or could not be made.
+    pub etcd_losses: u64,
+}
+
+impl AgentState {
+    /// Whether everything that is desired is in force, as far as that was looked at already.
+    pub fn is_in_force(&self) -> bool {
+        let port = |port: &PortState| port.held || port.attached && port.error.is_none();
+        let watch = |watch: &WatchState| watch.pid.is_some();
+        self.error.is_none()
+            && self.policy.generation > 0
+            && self.counts.reconciles > 0
+            && self.reload.accepted
+            && self.ports.iter().all(port)
+            && self.watches.iter().all(watch)
+    }
+}
+
+/// Seconds of Unix time; 0 where the clock stands before that began.
+pub(crate) fn unix_s() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content() -> AgentState {
+        AgentState {
+            policy: PolicyState {
+                generation: 1,
+                ..PolicyState::default()
+            },
+            reload: ReloadState {
+                accepted: true,
+                ..ReloadState::default()
+            },
+            ports: vec![PortState {
+                attached: true,
+                ..PortState::default()
+            }],
+            counts: Counts {
+                reconciles: 1,
+                ..Counts::default()
+            },
+            ..AgentState::default()
+        }
+    }
+
+    #[test]
+    fn nothing_is_in_force_before_the_ports_were_looked_at() {
+        let mut state = content();
+        state.counts.reconciles = 0;
+        state.ports.clear();
+        assert!(!state.is_in_force());
+    }
+
+    #[test]
+    fn a_port_that_is_not_attached_is_not_in_force_unless_it_is_held() {
+        assert!(content().is_in_force());
+        let mut state = content();
+        state.ports[0].attached = false;
+        assert!(!state.is_in_force());
+        state.ports[0].held = true;
+        assert!(state.is_in_force());
+    }
+
+    #[test]
+    fn a_policy_that_was_refused_is_news_though_the_old_one_is_in_force() {
+        let mut state = content();
+        state.reload.accepted = false;
+        assert!(!state.is_in_force());
+    }
+
+    #[test]
+    fn the_state_is_read_as_it_was_written() {
+        let text = serde_json::to_string(&content()).unwrap();
+        assert_eq!(
+            serde_json::from_str::<AgentState>(&text).unwrap(),
+            content()
+        );
+    }
+}

@@ -1,0 +1,233 @@
+//! The metrics against whoever reads them: Prometheus's own tool, the documentation, the dashboard.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use uc_agent::AgentState;
+use uc_agent::metrics::{Kernel, Kind, METRICS, Metric, Reading};
+use uc_agent::state::{EtcdState, PortState};
+use uc_core::Reason;
+use uc_port::{Counters, PortView};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Seven packets under each.
+fn every_reason() -> Counters {
+    Reason::all().map(|reason| (reason, 7)).collect()
+}
+
+fn view(ifindex: u32) -> PortView {
+    PortView {
+        ifindex,
+        tenant: 1,
+        rules: 2,
+        generation: 3,
+        flows: 4,
+        flows_max: 5,
+        counters: every_reason(),
+    }
+}
+
+/// A reading in which every metric has a sample.
+fn full() -> Reading {
+    let port = |ifindex, name: &str| PortState {
+        ifindex,
+        name: name.to_owned(),
+        tenant: Some("acme \"x\" \\".to_owned()),
+        attached: true,
+        ..PortState::default()
+    };
+    Reading {
+        state: AgentState {
+            version: "0.1.0".to_owned(),
+            etcd: Some(EtcdState::default()),
+            ports: vec![port(3, "vnet3"), port(4, "tap0")],
+            ..AgentState::default()
+        },
+        kernel: Some(Kernel {
+            counters: every_reason(),
+            ports: vec![view(3), view(4)],
+            flows_max: 65536,
+            memory_bytes: 1 << 30,
+        }),
+        failed: false,
+    }
+}
+
+/// As Prometheus stores it.
+fn stored_name(metric: &Metric) -> String {
+    match metric.kind {
+        Kind::Counter => format!("{}_total", metric.name),
+        Kind::Gauge => metric.name.to_owned(),
+    }
+}
+
+fn promtool() -> Option<PathBuf> {
+    let found = Command::new(root().join("scripts/promtool"))
+        .arg("--check")
+        .output()
+        .unwrap();
+    if found.status.success() {
+        return Some(PathBuf::from(
+            String::from_utf8(found.stdout).unwrap().trim(),
+        ));
+    }
+    let need = String::from_utf8_lossy(&found.stderr).into_owned();
+    let required = std::env::var("CI").is_ok_and(|value| value == "true");
+    assert!(!required, "{need}");
+    println!("SKIP: {need}");
+    None
+}
+
+#[test]
+fn promtool_finds_nothing_wrong_with_an_exposition() {
+    let Some(promtool) = promtool() else { return };
+    let mut check = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let text = full().plain().unwrap();
+    check
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    let checked = check.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned()
+        + &String::from_utf8_lossy(&checked.stdout);
+    assert!(
+        checked.status.success() && said.is_empty(),
+        "{said}\n{text}"
+    );
+}
+
+#[test]
+fn every_metric_has_samples_with_the_labels_that_it_says() {
+    let reading = full();
+    let text = reading.plain().unwrap();
+    for metric in METRICS {
+        let name = stored_name(metric);
+        assert!(text.contains(&format!("# HELP {name} ")), "{name}\n{text}");
+        let rows = (metric.rows)(&reading);
+        assert!(!rows.is_empty(), "{name}");
+        for row in rows {
+            let labels: Vec<&str> = row.labels.iter().map(|(label, _)| *label).collect();
+            assert_eq!(labels, metric.labels, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_documents_table_of_metrics_is_the_list_itself() {
+    let document = read("docs/seeing.md");
+    let expected: Vec<String> = METRICS
+        .iter()
+        .map(|metric| {
+            let labels = metric.labels.join(", ");
+            let kind = match metric.kind {
+                Kind::Counter => "counter",
+                Kind::Gauge => "gauge",
+            };
+            let name = stored_name(metric);
+            format!("| `{name}` | {kind} | {labels} | {} |", metric.help)
+        })
+        .collect();
+    let rows = document.lines().filter(|line| line.starts_with("| `uc_"));
+    let found: Vec<&str> = rows.collect();
+    assert_eq!(found, expected, "\n{}\n", expected.join("\n"));
+}
+
+/// All strings under this key, anywhere in the value.
+fn strings(value: &serde_json::Value, key: &str, into: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                match value.as_str() {
+                    Some(text) if name == key => into.push(text.to_owned()),
+                    _ => strings(value, key, into),
+                }
+            }
+        }
+        serde_json::Value::Array(items) => {
+            items.iter().for_each(|item| strings(item, key, into));
+        }
+        _ => {}
+    }
+}
+
+/// The names of metrics in a query.
+fn names(query: &str) -> BTreeSet<String> {
+    let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    let words = query.split(word).filter(|word| word.starts_with("uc_"));
+    words.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_there_are_and_leaves_none_out() {
+    let text = read("packaging/grafana/undercurrent.json");
+    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let ids: BTreeSet<u64> = panels
+        .iter()
+        .map(|panel| panel["id"].as_u64().unwrap())
+        .collect();
+    assert_eq!(
+        ids.len(),
+        panels.len(),
+        "every panel has a number of its own"
+    );
+    let mut queries = Vec::new();
+    strings(&dashboard, "expr", &mut queries);
+    assert!(queries.len() >= panels.len(), "each panel asks something");
+    let asked: BTreeSet<String> = queries.iter().flat_map(|query| names(query)).collect();
+    let there: BTreeSet<String> = METRICS.iter().map(stored_name).collect();
+    let unknown: Vec<_> = asked.difference(&there).collect();
+    assert!(unknown.is_empty(), "no such metrics: {unknown:?}");
+    let unseen: Vec<_> = there.difference(&asked).collect();
+    assert!(unseen.is_empty(), "nobody looks at {unseen:?}");
+}
+
+#[test]
+fn promtool_understands_every_query_of_the_dashboard() {
+    let Some(promtool) = promtool() else { return };
+    let text = read("packaging/grafana/undercurrent.json");
+    let mut queries = Vec::new();
+    strings(&serde_json::from_str(&text).unwrap(), "expr", &mut queries);
+    // as recording rules: that is what promtool checks without a server
+    let rules: String = queries
+        .iter()
+        .enumerate()
+        .map(|(number, query)| {
+            let query = query.replace("$__rate_interval", "1m");
+            let query = query.replace("$port", "vnet3").replace("$tenant", "acme");
+            let quoted = serde_json::to_string(&query).unwrap();
+            format!("    - record: panel:{number}\n      expr: {quoted}\n")
+        })
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.yml");
+    std::fs::write(
+        &file,
+        format!("groups:\n  - name: panels\n    rules:\n{rules}"),
+    )
+    .unwrap();
+    let checked = Command::new(promtool)
+        .args(["check", "rules"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{checked:?}\n{rules}");
+}

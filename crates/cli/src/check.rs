@@ -1,0 +1,337 @@
+//! `uc check`: whether a policy is one, and what it says of a port.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+use uc_policy::dscp::{self, Dscp};
+use uc_policy::range::PortRange;
+use uc_policy::{Fault, Planned, Policy, PolicyError, Rule, Treatment};
+use uc_port::{Match, Prefix};
+
+/// Say what is wrong with a policy file, or what it means for a port.
+///
+/// Everything that is wrong is listed, each with its line and column and what would be right, and
+/// the exit status is 1. An agent refuses the same, for the same reasons. Nothing on this host is
+/// read or changed but the file and, as the agent does, the rights of the folders that lead to it.
+#[derive(Args)]
+pub struct Check {
+    /// The policy: an undercurrent.toml
+    #[arg(required_unless_present = "schema", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Print what it says of the port of that name; given again, it is another name of that port
+    #[arg(long, value_name = "NAME")]
+    port: Vec<String>,
+    /// The file is a fleet's policy, as it is put into etcd
+    #[arg(long)]
+    fleet: bool,
+    /// The file is a draft: it doesn't matter who else could write it
+    #[arg(long, conflicts_with = "fleet")]
+    draft: bool,
+    /// Print the answer as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of policy files, and do nothing else
+    #[arg(long, exclusive = true)]
+    schema: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    valid: bool,
+    faults: &'a [Fault],
+    /// Why the file isn't read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port: Option<PortAnswer>,
+}
+
+/// What the policy says of a port.
+#[derive(Serialize)]
+struct PortAnswer {
+    name: String,
+    /// Whether the policy names it; everything else is absent if not.
+    managed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flows_max: Option<u32>,
+    rules: Vec<RuleAnswer>,
+}
+
+#[derive(Serialize)]
+struct RuleAnswer {
+    /// The file's, from 1; 0: the defaults.
+    rule: usize,
+    line: usize,
+    flows: Vec<MatchAnswer>,
+    law: &'static str,
+    profile: uc_experiment::Profile,
+    parameters: uc_experiment::Parameters,
+    ecn_syns: u8,
+    share: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coupling: Option<CouplingAnswer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watch: Option<uc_experiment::Watch>,
+}
+
+#[derive(Serialize)]
+struct MatchAnswer {
+    local: String,
+    remote: String,
+    local_port: String,
+    remote_port: String,
+    /// Names; empty: any.
+    dscp: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct CouplingAnswer {
+    group: u32,
+    prefix4: u8,
+    prefix6: u8,
+    priority: u8,
+    priorities: Vec<(u16, u8)>,
+}
+
+impl Check {
+    /// False if the file is no policy.
+    pub fn execute(self) -> Result<bool> {
+        if self.schema {
+            println!("{}", serde_json::to_string_pretty(&uc_policy::schema())?);
+            return Ok(true);
+        }
+        let path = self.file.clone().unwrap_or_default();
+        let policy = match self.read(&path) {
+            Ok(policy) => policy,
+            Err(PolicyError::Invalid(faults)) => {
+                self.refuse(&faults)?;
+                return Ok(false);
+            }
+            Err(error) => {
+                self.say_unread(&error)?;
+                return Err(error.into());
+            }
+        };
+        if self.json {
+            let answer = Answer {
+                valid: true,
+                faults: &[],
+                error: None,
+                port: self.port_answer(&policy),
+            };
+            println!("{}", serde_json::to_string(&answer)?);
+        } else {
+            self.print(&path.display().to_string(), &policy);
+        }
+        Ok(true)
+    }
+
+    fn read(&self, path: &std::path::Path) -> Result<Policy, PolicyError> {
+        match (self.fleet, self.draft) {
+            (true, _) => Policy::load_fleet(path),
+            (false, true) => Policy::load_draft(path),
+            (false, false) => Policy::load(path).map(|(policy, _)| policy),
+        }
+    }
+
+    /// Programs that asked for an object get one, whatever the exit status.
+    fn say_unread(&self, error: &PolicyError) -> Result<()> {
+        if self.json {
+            let answer = Answer {
+                valid: false,
+                faults: &[],
+                error: Some(error.to_string()),
+                port: None,
+            };
+            println!("{}", serde_json::to_string(&answer)?);
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, faults: &[Fault]) -> Result<()> {
+        if self.json {
+            let answer = Answer {
+                valid: false,
+                faults,
+                error: None,
+                port: None,
+            };
+            println!("{}", serde_json::to_string(&answer)?);
+            return Ok(());
+        }
+        for fault in faults {
+            println!("{fault}");
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.port.iter().map(String::as_str).collect()
+    }
+
+    fn port_answer(&self, policy: &Policy) -> Option<PortAnswer> {
+        let names = self.names();
+        let name = (*names.first()?).to_owned();
+        let Some(planned) = policy.plan_for(&names) else {
+            return Some(PortAnswer {
+                name,
+                managed: false,
+                tenant: None,
+                weight: None,
+                flows_max: None,
+                rules: Vec::new(),
+            });
+        };
+        let settings = planned.settings;
+        Some(PortAnswer {
+            name,
+            managed: true,
+            tenant: planned.tenant.map(|tenant| tenant.name.clone()),
+            weight: Some(settings.weight),
+            flows_max: Some(settings.flows_max),
+            rules: planned.rules.iter().map(|rule| rule_answer(rule)).collect(),
+        })
+    }
+
+    fn print(&self, path: &str, policy: &Policy) {
+        let names = self.names();
+        let Some(name) = names.first() else {
+            let (tenants, rules) = (policy.tenants.len(), policy.file.rules.len());
+            println!("{path}: valid; tenants: {tenants}, rules: {rules}");
+            return;
+        };
+        match policy.plan_for(&names) {
+            Some(planned) => print_port(name, &planned),
+            None => println!("{name}: not in the policy; it is left alone"),
+        }
+    }
+}
+
+fn rule_answer(rule: &Rule) -> RuleAnswer {
+    let treatment = &rule.treatment;
+    RuleAnswer {
+        rule: rule.number,
+        line: rule.line,
+        flows: rule.matches.iter().map(match_answer).collect(),
+        law: treatment.law.name(),
+        profile: treatment.profile,
+        parameters: treatment.parameters,
+        ecn_syns: treatment.ecn_syns,
+        share: treatment.share,
+        coupling: treatment.coupling.as_ref().map(|coupling| CouplingAnswer {
+            group: coupling.group,
+            prefix4: coupling.prefix4,
+            prefix6: coupling.prefix6,
+            priority: coupling.priority,
+            priorities: coupling.priorities.clone(),
+        }),
+        watch: treatment.watch,
+    }
+}
+
+fn match_answer(matches: &Match) -> MatchAnswer {
+    let range = |(first, last)| PortRange { first, last }.to_string();
+    MatchAnswer {
+        local: matches.local.to_string(),
+        remote: matches.remote.to_string(),
+        local_port: range(matches.local_ports),
+        remote_port: range(matches.remote_ports),
+        dscp: match matches.dscps {
+            dscp::ANY => Vec::new(),
+            mask => Dscp::names(mask),
+        },
+    }
+}
+
+fn print_port(name: &str, planned: &Planned<'_>) {
+    let owner = match planned.tenant {
+        Some(tenant) => format!("tenant {}", tenant.name),
+        None => "no tenant".to_owned(),
+    };
+    let flows = match planned.settings.flows_max {
+        0 => "any number of flows".to_owned(),
+        most => format!("at most {most} flows"),
+    };
+    let weight = planned.settings.weight;
+    println!("{name}: {owner}, weight {weight}, {flows}; the first rule that matches holds");
+    for rule in &planned.rules {
+        let place = match rule.number {
+            0 => "defaults".to_owned(),
+            number => format!("rule {number} (line {})", rule.line),
+        };
+        println!("{place}: {}", describe(&rule.treatment));
+        for matches in &rule.matches {
+            println!("    {}", flows_of(matches));
+        }
+    }
+}
+
+/// The flows of a match, in words; what it doesn't ask for is left out.
+fn flows_of(matches: &Match) -> String {
+    let mut words = Vec::new();
+    let range = |(first, last)| PortRange { first, last }.to_string();
+    for (side, prefix, ports) in [
+        ("local", matches.local, matches.local_ports),
+        ("remote", matches.remote, matches.remote_ports),
+    ] {
+        if prefix != Prefix::ANY {
+            words.push(format!("{side} {prefix}"));
+        }
+        if ports != Match::ALL.local_ports {
+            words.push(format!("{side} port {}", range(ports)));
+        }
+    }
+    if matches.dscps != dscp::ANY {
+        words.push(format!("DSCP {}", Dscp::names(matches.dscps).join(" ")));
+    }
+    match words.is_empty() {
+        true => "all flows".to_owned(),
+        false => words.join(", "),
+    }
+}
+
+/// What becomes of flows, with what is not usual named as in the file.
+fn describe(treatment: &Treatment) -> String {
+    let mut text = format!("law {}", treatment.law.name());
+    if treatment.law == uc_experiment::Law::Pass {
+        text = "law pass: the flow is left alone".to_owned();
+    } else {
+        let profile = match treatment.profile {
+            uc_experiment::Profile::Linux => "linux",
+            uc_experiment::Profile::Rfc => "rfc",
+        };
+        text += &format!(", profile {profile}, ecn_syns {}", treatment.ecn_syns);
+    }
+    let tables = [
+        ("parameters", serde_json::to_value(treatment.parameters)),
+        ("watch", serde_json::to_value(treatment.watch)),
+    ];
+    for (table, value) in tables {
+        let Ok(serde_json::Value::Object(keys)) = value else {
+            continue;
+        };
+        let chosen = keys
+            .iter()
+            .filter(|(_, value)| value.as_bool() != Some(false));
+        for (key, value) in chosen {
+            text += &format!(", {table}.{key} = {value}");
+        }
+    }
+    if let Some(coupling) = &treatment.coupling {
+        let (group, v4, v6) = (coupling.group, coupling.prefix4, coupling.prefix6);
+        text += &format!(", group {group} by /{v4} and /{v6}");
+    }
+    if treatment.share > 0 {
+        text += &format!(", share {}", treatment.share);
+    }
+    if treatment.watch.is_some() {
+        text += ", start watch";
+    }
+    text
+}

@@ -1,0 +1,151 @@
+//! Which flow is meant.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use uc_port::{Attached, FlowView, Passed, Programs, Store};
+
+use crate::seen::{flow, name_of};
+
+/// What fits the words.
+#[derive(Debug)]
+pub enum Found {
+    /// One flow, and its name.
+    One(Box<(FlowView, String)>),
+    /// No flow of the table, but one that passed lately.
+    Passed(Vec<(Passed, String)>),
+    /// The names of several flows.
+    Several(Vec<String>),
+    /// Nothing.
+    None,
+}
+
+/// As many are listed, of those that fit.
+const LISTED_MAX: usize = 20;
+
+/// The words of a line of `uc flows`, however it was quoted.
+pub fn words(arguments: &[String]) -> Vec<String> {
+    let words = arguments
+        .iter()
+        .flat_map(|argument| argument.split_whitespace());
+    words.map(str::to_owned).take(3).collect()
+}
+
+/// Do the words fit the name, in its order? Every one is a part of another word of the name.
+fn fits(name: &str, words: &[String]) -> bool {
+    let mut parts = name.split(' ');
+    words
+        .iter()
+        .all(|word| parts.any(|part| part.contains(word.as_str())))
+}
+
+/// The same with words that are whole.
+fn fits_whole(name: &str, words: &[String]) -> bool {
+    let mut parts = name.split(' ');
+    words.iter().all(|word| parts.any(|part| part == word))
+}
+
+/// Those whose names fit; where names fit with whole words, only they.
+fn fitting<T>(candidates: Vec<(T, String)>, words: &[String]) -> Vec<(T, String)> {
+    let fit: Vec<_> = candidates
+        .into_iter()
+        .filter(|(_, name)| fits(name, words))
+        .collect();
+    if fit.iter().any(|(_, name)| fits_whole(name, words)) {
+        return fit
+            .into_iter()
+            .filter(|(_, name)| fits_whole(name, words))
+            .collect();
+    }
+    fit
+}
+
+fn named<T>(
+    items: Vec<T>,
+    ports: &[Attached],
+    ends: impl Fn(&T) -> (u32, std::net::SocketAddr, std::net::SocketAddr),
+) -> Vec<(T, String)> {
+    let name = |item: &T| {
+        let (ifindex, guest, remote) = ends(item);
+        flow::name(&name_of(ifindex, ports), guest, remote)
+    };
+    items
+        .into_iter()
+        .map(|item| {
+            let name = name(&item);
+            (item, name)
+        })
+        .collect()
+}
+
+/// Looks for it in the table, then among those that passed lately.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn find(store: &Store, programs: &Programs, words: &[String]) -> Result<Found> {
+    let ports = store.attached(programs)?;
+    let flows = named(programs.flows()?, &ports, |flow| {
+        (flow.ifindex, flow.guest, flow.remote)
+    });
+    let mut fit = fitting(flows, words);
+    match fit.len() {
+        0 => {}
+        1 => {
+            return Ok(fit
+                .pop()
+                .map_or(Found::None, |flow| Found::One(Box::new(flow))));
+        }
+        _ => return Ok(Found::Several(distinct(fit))),
+    }
+    let passed = named(programs.passed()?, &ports, |passed| {
+        (passed.ifindex, passed.guest, passed.remote)
+    });
+    let fit = fitting(passed, words);
+    Ok(match fit.as_slice() {
+        [] => Found::None,
+        // several connections, but the same ends
+        [first, rest @ ..] if rest.iter().all(|other| other.1 == first.1) => Found::Passed(fit),
+        _ => Found::Several(distinct(fit)),
+    })
+}
+
+fn distinct<T>(fit: Vec<(T, String)>) -> Vec<String> {
+    let names: BTreeSet<String> = fit.into_iter().map(|(_, name)| name).collect();
+    names.into_iter().take(LISTED_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 3] = [
+        "vnet3 10.0.0.1:4000 10.0.0.2:80",
+        "vnet3 10.0.0.1:40001 10.0.0.2:80",
+        "vnet30 10.0.0.1:50000 10.0.0.2:443",
+    ];
+
+    fn found(text: &str) -> Vec<usize> {
+        let candidates = NAMES.map(str::to_owned).into_iter().enumerate();
+        let words = words(&[text.to_owned()]);
+        let fit = fitting(candidates.collect(), &words);
+        fit.into_iter().map(|(at, _)| at).collect()
+    }
+
+    #[test]
+    fn parts_of_a_line_in_its_order_fit() {
+        assert_eq!(found(":443"), [2]);
+        assert_eq!(found(":4000"), [0, 1], "both are parts");
+        assert_eq!(found("vnet3 :80"), [0, 1]);
+        assert_eq!(found(":80 vnet3"), [] as [usize; 0], "not in its order");
+        assert_eq!(found("nothing"), [] as [usize; 0]);
+    }
+
+    #[test]
+    fn a_whole_word_is_meant_before_a_part_of_one() {
+        assert_eq!(found("10.0.0.1:4000"), [0]);
+        assert_eq!(found("vnet3"), [0, 1]);
+        for (at, name) in NAMES.iter().enumerate() {
+            assert_eq!(found(name), [at], "a whole line is one flow");
+        }
+    }
+}

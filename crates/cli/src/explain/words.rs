@@ -1,0 +1,276 @@
+//! Events and laws in plain sentences.
+
+use uc_core::{Flow, Policy, consts};
+use uc_port::{Agreed, Closing, Event, EventKind};
+
+use crate::seen::Limit;
+
+/// "12 segments (17376 bytes)"; half segments are told.
+pub fn segments(bytes: u32, mss_bytes: u16) -> String {
+    let segments = f64::from(bytes) / f64::from(mss_bytes.max(1));
+    let exact = bytes.is_multiple_of(mss_bytes.max(1).into());
+    let unit = if bytes == u32::from(mss_bytes.max(1)) {
+        "segment"
+    } else {
+        "segments"
+    };
+    let digits = usize::from(!exact);
+    format!("{segments:.digits$} {unit} ({bytes} bytes)")
+}
+
+/// "from 20 to 10 segments (28960 to 14480 bytes)".
+fn from_to(event: &Event, mss_bytes: u16) -> String {
+    let in_segments = |bytes: u32| {
+        let digits = usize::from(!bytes.is_multiple_of(mss_bytes.max(1).into()));
+        let segments = f64::from(bytes) / f64::from(mss_bytes.max(1));
+        format!("{segments:.digits$}")
+    };
+    format!(
+        "from {} to {} segments ({} to {} bytes)",
+        in_segments(event.before_bytes),
+        in_segments(event.after_bytes),
+        event.before_bytes,
+        event.after_bytes
+    )
+}
+
+fn agreed(agreed: &Agreed, event: &Event) -> String {
+    let ecn = if agreed.ecn {
+        "ECN on the network"
+    } else {
+        "no ECN"
+    };
+    let or_no = |has: bool, name: &str| {
+        if has {
+            name.to_owned()
+        } else {
+            format!("no {name}")
+        }
+    };
+    format!(
+        "both ends agreed: {ecn}, segments of {} bytes, window scale {}, {}, {}; the law begins \
+         with {}",
+        agreed.mss_bytes,
+        agreed.wscale,
+        or_no(agreed.sack, "SACK"),
+        or_no(agreed.timestamps, "timestamps"),
+        segments(event.after_bytes, agreed.mss_bytes)
+    )
+}
+
+fn cut(signal: u32, event: &Event, flow: &Flow) -> String {
+    let window = from_to(event, flow.mss_bytes);
+    match u32::from(flow.policy.law) {
+        consts::LAW_DCTCP => format!(
+            "the receiver echoed marks; alpha, the marked fraction, was {:.3}, and the law cut \
+             its window {window}",
+            f64::from(signal) / f64::from(1 << 30)
+        ),
+        consts::LAW_DELAY => format!(
+            "two round trips in a row were longer than the target of {} us (smoothed: {signal} \
+             us), and the law cut its window {window}",
+            flow.policy.target_us
+        ),
+        _ => format!("the receiver echoed a mark, and the law cut its window {window}"),
+    }
+}
+
+fn closed(closing: &Closing) -> &'static str {
+    match (closing.reset, closing.guest, closing.peer) {
+        (true, ..) => "a reset passed",
+        (false, true, true) => "both ends closed the connection",
+        (false, true, false) => "the guest closed its side",
+        (false, false, _) => "the peer closed its side",
+    }
+}
+
+/// What happened, as one sentence without its full stop.
+pub fn event(event: &Event, flow: &Flow) -> String {
+    let mss = flow.mss_bytes;
+    let text = match &event.kind {
+        EventKind::Opened { by_guest: true } => "the guest's SYN opened the flow".to_owned(),
+        EventKind::Opened { by_guest: false } => "the peer's SYN opened the flow".to_owned(),
+        EventKind::SynAgain { syns } => {
+            format!("a SYN was sent again, the last the {syns}. in all")
+        }
+        EventKind::Agreed(what) => agreed(what, event),
+        EventKind::Cut { signal } => cut(*signal, event, flow),
+        EventKind::FastRetransmit { flight_bytes } => format!(
+            "after duplicate ACKs the guest sent a segment again, with {} in flight; the law cut \
+             its window {}",
+            segments(*flight_bytes, mss),
+            from_to(event, mss)
+        ),
+        EventKind::Timeout { flight_bytes } => format!(
+            "the guest's retransmission timer fired, with {} in flight; the law's window went {}",
+            segments(*flight_bytes, mss),
+            from_to(event, mss)
+        ),
+        EventKind::Recovered => format!(
+            "the loss was repaired; the law goes on with {}",
+            segments(event.after_bytes, mss)
+        ),
+        EventKind::Below {
+            receiver_bytes,
+            given_bytes,
+        } => format!(
+            "from here on the guest was given less than the receiver offered: {} of {} bytes",
+            segments(*given_bytes, mss),
+            receiver_bytes
+        ),
+        EventKind::Returned { receiver_bytes } => format!(
+            "the law's window was no longer less than the receiver's, {receiver_bytes} bytes, \
+             which the guest was given"
+        ),
+        EventKind::Shared { share_bytes } => format!(
+            "the flow's group gave it a share of the common window: {}",
+            segments(*share_bytes, mss)
+        ),
+        EventKind::Guarded { beyond_bytes } => {
+            format!("the guard dropped data that lay {beyond_bytes} bytes beyond the window given")
+        }
+        EventKind::Closed(closing) => closed(closing).to_owned(),
+    };
+    match event.times {
+        0 | 1 => text,
+        255 => format!("{text} (255 times and more)"),
+        times => format!("{text} ({times} times)"),
+    }
+}
+
+fn dctcp(policy: &Policy) -> String {
+    let q7 = |value: u8| f64::from(value) / f64::from(consts::BETA_ONE_Q7);
+    let echo = if u32::from(policy.echo) == consts::ECHO_CLASSIC {
+        "as RFC 3168 has it, packet by packet"
+    } else {
+        "exactly"
+    };
+    format!(
+        "g 1/{}, alpha {:.2} to begin with, beta {:.2}, at least {} segments, marks echoed {echo}",
+        1u32 << policy.gain_shift.min(31),
+        q7(policy.initial_alpha_q7),
+        q7(policy.beta_q7),
+        policy.minimum_window_segments.max(1)
+    )
+}
+
+/// The law and its parameters.
+pub fn law(flow: &Flow) -> String {
+    let policy = &flow.policy;
+    let name = uc_core::law_label(flow);
+    let own = match u32::from(policy.law) {
+        consts::LAW_ECN => "NewReno that obeys ECN (RFC 3168)".to_owned(),
+        consts::LAW_DCTCP => format!("DCTCP (RFC 8257): {}", dctcp(policy)),
+        consts::LAW_DELAY => format!(
+            "after Swift, to a round trip of {} us, and up to {} us more for small windows",
+            policy.target_us, policy.target_range_us
+        ),
+        consts::LAW_COUPLED => "NewReno whose window is a share of its group's".to_owned(),
+        _ => "none".to_owned(),
+    };
+    let profile = if u32::from(policy.profile) == consts::PROFILE_RFC {
+        "rfc"
+    } else {
+        "linux"
+    };
+    let mut text = format!(
+        "{name}, {own}; profile {profile}, {} segments to begin with",
+        policy.initial_window_segments
+    );
+    if policy.guard_segments > 0 {
+        text += &format!(", guard {} segments", policy.guard_segments);
+    }
+    if policy.observe != 0 {
+        text += "; observed only, nothing is written";
+    }
+    text
+}
+
+/// What holds the guest back, and what that means.
+pub fn limit(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Handshake => "the handshake is not over",
+        Limit::Closed => "nothing: the connection is over",
+        Limit::Repair => "a loss: the guest repairs it, and its own TCP says what is sent",
+        Limit::Law => {
+            "the law: the guest fills the window that it is given, which is less than \
+             the receiver's"
+        }
+        Limit::Receiver => "the receiver: the guest fills its window, and the law allows more",
+        Limit::Guest => {
+            "the guest itself: its own congestion control or its application leaves \
+             room in the window given"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(law: u32) -> Flow {
+        Flow {
+            mss_bytes: 1448,
+            policy: Policy::new(law, consts::PROFILE_LINUX),
+            ..Flow::default()
+        }
+    }
+
+    fn told(kind: EventKind, before: u32, after: u32, times: u8, law: u32) -> String {
+        let happened = Event {
+            number: 1,
+            at_ns: 1,
+            times,
+            before_bytes: before * 1448,
+            after_bytes: after * 1448,
+            kind,
+        };
+        event(&happened, &flow(law))
+    }
+
+    #[test]
+    fn windows_are_told_in_segments_and_bytes() {
+        assert_eq!(segments(14_480, 1448), "10 segments (14480 bytes)");
+        assert_eq!(segments(1448, 1448), "1 segment (1448 bytes)");
+        assert_eq!(segments(2172, 1448), "1.5 segments (2172 bytes)");
+        assert_eq!(segments(0, 0), "0 segments (0 bytes)");
+    }
+
+    #[test]
+    fn a_cut_says_which_signal_made_it() {
+        let cut = |law, signal| told(EventKind::Cut { signal }, 20, 15, 1, law);
+        let ecn = cut(consts::LAW_ECN, 900);
+        assert!(ecn.starts_with("the receiver echoed a mark"), "{ecn}");
+        assert!(
+            ecn.ends_with("from 20 to 15 segments (28960 to 21720 bytes)"),
+            "{ecn}"
+        );
+        assert!(cut(consts::LAW_DCTCP, 1 << 29).contains("fraction, was 0.500"));
+        let delay = cut(consts::LAW_DELAY, 1700);
+        assert!(
+            delay.contains("target of 1000 us (smoothed: 1700 us)"),
+            "{delay}"
+        );
+    }
+
+    #[test]
+    fn what_happened_often_says_how_often() {
+        let guarded = |times| {
+            let kind = EventKind::Guarded { beyond_bytes: 9 };
+            told(kind, 0, 0, times, consts::LAW_ECN)
+        };
+        assert!(!guarded(1).contains("times"));
+        assert!(guarded(3).ends_with("(3 times)"));
+        assert!(guarded(255).ends_with("(255 times and more)"));
+    }
+
+    #[test]
+    fn a_law_is_told_with_its_own_parameters_only() {
+        let dctcp = law(&flow(consts::LAW_DCTCP));
+        assert!(dctcp.contains("g 1/16, alpha 1.00"), "{dctcp}");
+        assert!(!dctcp.contains("round trip"));
+        let delay = law(&flow(consts::LAW_DELAY));
+        assert!(delay.contains("round trip of 1000 us"), "{delay}");
+        assert!(!delay.contains("alpha"));
+    }
+}

@@ -1,0 +1,51 @@
+//! Which options were given, whatever their values: where they can't have an effect, silence would
+//! be wrong.
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
+
+/// Arguments, and the options among them that stood on the command line.
+pub struct Given<T> {
+    /// What they say.
+    pub arguments: T,
+    /// As `--law`, in the order in which help tells them.
+    pub options: Vec<String>,
+}
+
+impl<T: Args> FromArgMatches for Given<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let options = options::<T>(matches);
+        T::from_arg_matches(matches).map(|arguments| Given { arguments, options })
+    }
+
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, Error> {
+        let options = options::<T>(matches);
+        T::from_arg_matches_mut(matches).map(|arguments| Given { arguments, options })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.options = options::<T>(matches);
+        self.arguments.update_from_arg_matches(matches)
+    }
+}
+
+impl<T: Args> Args for Given<T> {
+    fn augment_args(command: Command) -> Command {
+        T::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        T::augment_args_for_update(command)
+    }
+}
+
+fn options<T: Args>(matches: &ArgMatches) -> Vec<String> {
+    let command = T::augment_args(Command::new("uc"));
+    let named = command.get_arguments().filter_map(|argument| {
+        let is_given =
+            matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine);
+        let name = argument.get_long()?;
+        is_given.then(|| format!("--{name}"))
+    });
+    named.collect()
+}

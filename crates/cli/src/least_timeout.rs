@@ -1,0 +1,116 @@
+//! `uc guest`, as far as PVTCP's form without a module is concerned.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+use uc_guest::{LeastTimeout, LeastTimeoutState, Pvtcp, Store};
+
+/// What `load pvtcp` is told.
+#[derive(Args)]
+pub struct LeastTimeoutOptions {
+    /// A connection's least timeout while there are no stalls, in milliseconds, 10 by default; two
+    /// of the kernel's ticks at least. A route's rto_min overrules it
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u8).range(1..=200))]
+    rto_min: Option<u8>,
+    /// For so many seconds after a stall it stays raised; 10 by default
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
+    hold: Option<u16>,
+    /// Only for connections of this control group and those below it, not of the whole machine
+    #[arg(long, value_name = "FOLDER")]
+    cgroup: Option<PathBuf>,
+}
+
+impl LeastTimeoutOptions {
+    /// Loads it.
+    pub fn load(&self, store: &Store) -> Result<()> {
+        let usual = LeastTimeout::default();
+        let policy = LeastTimeout {
+            least: self
+                .rto_min
+                .map_or(usual.least, |ms| Duration::from_millis(ms.into())),
+            hold: self
+                .hold
+                .map_or(usual.hold, |seconds| Duration::from_secs(seconds.into())),
+        };
+        Ok(store.load_pvtcp(&policy, self.cgroup.as_deref())?)
+    }
+
+    /// The first of them that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let all = [
+            ("rto-min", self.rto_min.is_some()),
+            ("hold", self.hold.is_some()),
+            ("cgroup", self.cgroup.is_some()),
+        ];
+        all.iter().find(|(_, given)| *given).map(|(name, _)| *name)
+    }
+}
+
+/// How it does, as `uc guest list` shows it.
+#[derive(Serialize)]
+pub struct LeastTimeoutRow {
+    rto_min_ms: u64,
+    hold_s: u64,
+    stalls: u64,
+    longest_ms: u64,
+    connections: u64,
+    raised: u64,
+    lowered: u64,
+    timeouts: u64,
+    after_stall: u64,
+    refused: u64,
+}
+
+impl LeastTimeoutRow {
+    /// Of what is loaded.
+    pub fn of(store: &Store) -> Result<Option<Self>> {
+        Ok(store.pvtcp()?.as_ref().map(Self::from))
+    }
+
+    /// A line for people.
+    pub fn print(&self) {
+        println!(
+            "{}: least timeout {} ms, raised for {} s; {} stalls, the longest of late {} ms; {} \
+             connections, {} times raised, {} lowered; {} timeouts, {} of them after a stall",
+            Pvtcp::NAME,
+            self.rto_min_ms,
+            self.hold_s,
+            self.stalls,
+            self.longest_ms,
+            self.connections,
+            self.raised,
+            self.lowered,
+            self.timeouts,
+            self.after_stall,
+        );
+        if self.refused > 0 {
+            println!(
+                "{}: the kernel refused {} ms {} times: it is less than two of its ticks; load it \
+                 with a larger --rto-min",
+                Pvtcp::NAME,
+                self.rto_min_ms,
+                self.refused
+            );
+        }
+    }
+}
+
+impl From<&LeastTimeoutState> for LeastTimeoutRow {
+    fn from(state: &LeastTimeoutState) -> Self {
+        Self {
+            rto_min_ms: state.policy.least.as_millis() as u64,
+            hold_s: state.policy.hold.as_secs(),
+            stalls: state.stalls,
+            longest_ms: state.longest.as_millis() as u64,
+            connections: state.sockets,
+            raised: state.raised,
+            lowered: state.lowered,
+            timeouts: state.timeouts,
+            after_stall: state.after_stall,
+            refused: state.refused,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `uc manual`: man pages and completions, from the command line's own definition.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args, Command, CommandFactory};
+use clap_complete::Shell;
+
+/// Write the manual's pages and the shells' completions into a folder
+#[derive(Args)]
+pub struct Manual {
+    /// The folder; it is made if it isn't there
+    folder: PathBuf,
+}
+
+impl Manual {
+    /// A page for each command, and a file for each shell.
+    pub fn execute(self) -> Result<bool> {
+        let folder = &self.folder;
+        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+        let mut command = crate::Arguments::command();
+        command.build();
+        for page in pages(&command) {
+            let name = page.get_display_name().unwrap_or("uc").to_owned();
+            write(folder, &format!("{name}.1"), |file| {
+                clap_mangen::Man::new(page).render(file)
+            })?;
+        }
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            clap_complete::generate_to(shell, &mut command, "uc", folder)
+                .with_context(|| format!("write the completions for {shell}"))?;
+        }
+        Ok(true)
+    }
+}
+
+/// The command and all below it that people are told of.
+fn pages(command: &Command) -> Vec<Command> {
+    let below = command
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set() && command.get_name() != "help")
+        .flat_map(pages);
+    std::iter::once(command.clone()).chain(below).collect()
+}
+
+fn write(
+    folder: &Path,
+    name: &str,
+    render: impl FnOnce(&mut File) -> std::io::Result<()>,
+) -> Result<()> {
+    let path = folder.join(name);
+    let done = File::create(&path).and_then(|mut file| render(&mut file));
+    done.with_context(|| format!("write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_that_people_are_told_of_has_a_page_and_no_other() {
+        let mut command = crate::Arguments::command();
+        command.build();
+        let names: Vec<String> = pages(&command)
+            .iter()
+            .filter_map(|page| page.get_display_name().map(str::to_owned))
+            .collect();
+        for name in ["uc-check", "uc-agent", "uc-attach"] {
+            assert!(names.iter().any(|known| known == name), "{name}: {names:?}");
+        }
+        assert!(!names.iter().any(|name| name.contains("manual")));
+        assert!(!names.iter().any(|name| name.contains("machine")));
+    }
+}

@@ -1,0 +1,186 @@
+//! What the programs on this host's ports know, at one moment: what `uc flows` lists, `uc status`
+//! sums up, `uc top` draws and `uc explain` tells.
+
+pub mod clock;
+pub mod filter;
+pub mod flow;
+pub mod order;
+pub mod rates;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use uc_core::consts;
+use uc_port::{Attached, Counters, FlowView, GroupView, Programs, Store};
+
+use crate::ports::port_name;
+pub use filter::Filter;
+pub use flow::{FlowRow, Limit};
+pub use order::Order;
+
+/// Everything; a stable form: fields are added, none is renamed or removed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Seen {
+    /// The ports that are attached.
+    pub ports: Vec<PortRow>,
+    /// Their flows.
+    pub flows: Vec<FlowRow>,
+    /// Law `coupled`: who shares which window.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupRow>,
+    /// Packets since the programs were loaded, by reason.
+    pub packets: Vec<PacketRow>,
+}
+
+/// A port.
+#[derive(Clone, Debug, Serialize)]
+pub struct PortRow {
+    /// Its interface.
+    pub ifindex: u32,
+    /// The interface's name, while there is one.
+    pub name: Option<String>,
+    /// Its flows in the table.
+    pub flows: u64,
+}
+
+/// A group of law `coupled`.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupRow {
+    /// The group's number.
+    pub group: u32,
+    /// The remote addresses' prefix.
+    pub remote: String,
+    /// The window that its flows share.
+    pub window_bytes: u32,
+    /// Those that were heard lately.
+    pub flows: u32,
+    /// Times that the window was reduced.
+    pub cuts: u32,
+    /// Who shares.
+    pub guests: Vec<GuestRow>,
+}
+
+/// A guest of a group.
+#[derive(Clone, Debug, Serialize)]
+pub struct GuestRow {
+    /// Its port.
+    pub port: String,
+    /// Among the group's guests.
+    pub weight: u32,
+    /// Those that were heard lately.
+    pub flows: u32,
+    /// Its part of the window.
+    pub share_bytes: u64,
+}
+
+/// A reason's packets.
+#[derive(Clone, Debug, Serialize)]
+pub struct PacketRow {
+    /// The reason, as metrics call it.
+    pub reason: &'static str,
+    /// All ports and processors together.
+    pub packets: u64,
+    /// The reason in words.
+    pub meaning: &'static str,
+}
+
+impl Seen {
+    /// Reads everything that is pinned there; nothing if nothing is.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn read(store: &Store) -> Result<Seen> {
+        let Some(programs) = store.open()? else {
+            return Ok(Seen::default());
+        };
+        Self::read_programs(store, &programs).context("could not read the flow table")
+    }
+
+    /// The same of programs that are open.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn read_programs(store: &Store, programs: &Programs) -> Result<Seen> {
+        let attached = store.attached(programs)?;
+        let flows: Vec<FlowRow> = programs
+            .flows()?
+            .iter()
+            .map(|flow| flow_row(programs, flow, &attached))
+            .collect::<Result<_>>()?;
+        let groups = programs.groups()?;
+        Ok(Seen {
+            groups: groups
+                .iter()
+                .map(|group| group_row(group, &attached))
+                .collect(),
+            packets: packet_rows(&programs.counters()?),
+            ports: attached
+                .into_iter()
+                .map(|port| port_row(port, &flows))
+                .collect(),
+            flows,
+        })
+    }
+}
+
+/// A flow's row, with its share where it has one.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn flow_row(programs: &Programs, flow: &FlowView, ports: &[Attached]) -> Result<FlowRow> {
+    // a group's weight makes a flow of any law a member (uc_is_coupled() in core/laws/coupled.h)
+    let coupled = u32::from(flow.state.policy.law) == consts::LAW_COUPLED || flow.state.share != 0;
+    let member = if coupled {
+        programs.member(flow)?
+    } else {
+        None
+    };
+    let share_bytes = member.map(|member| member.share_bytes);
+    Ok(FlowRow::new(
+        flow,
+        name_of(flow.ifindex, ports),
+        share_bytes,
+    ))
+}
+
+fn port_row(port: Attached, flows: &[FlowRow]) -> PortRow {
+    let own = flows.iter().filter(|flow| flow.ifindex == port.ifindex);
+    PortRow {
+        ifindex: port.ifindex,
+        name: port.name,
+        flows: own.count() as u64,
+    }
+}
+
+pub(crate) fn packet_rows(counters: &Counters) -> Vec<PacketRow> {
+    counters
+        .iter()
+        .map(|(reason, packets)| PacketRow {
+            reason: reason.label(),
+            packets,
+            meaning: reason.meaning(),
+        })
+        .collect()
+}
+
+/// How a port is called in rows; its number where it is not attached any more.
+pub fn name_of(ifindex: u32, ports: &[Attached]) -> String {
+    let port = ports.iter().find(|port| port.ifindex == ifindex);
+    port.map_or_else(|| ifindex.to_string(), port_name)
+}
+
+fn group_row(group: &GroupView, ports: &[Attached]) -> GroupRow {
+    let guests = group.guests.iter().map(|guest| GuestRow {
+        port: name_of(guest.ifindex, ports),
+        weight: guest.weight,
+        flows: guest.flows,
+        share_bytes: guest.share_bytes,
+    });
+    GroupRow {
+        group: group.number,
+        remote: group.remote.to_string(),
+        window_bytes: group.window_bytes,
+        flows: group.flows,
+        cuts: group.cuts,
+        guests: guests.collect(),
+    }
+}

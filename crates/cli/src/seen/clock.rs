@@ -1,0 +1,77 @@
+//! The programs' clock beside the calendar's.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use nix::time::{ClockId, clock_gettime};
+
+/// Both clocks, read together.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// `CLOCK_MONOTONIC`, by which the programs write times down.
+    pub now_ns: u64,
+    /// Since 1970.
+    unix_ns: u128,
+}
+
+impl Clock {
+    /// Now.
+    ///
+    /// # Errors
+    /// If the system has no such clock.
+    pub fn read() -> Result<Clock> {
+        let monotonic = clock_gettime(ClockId::CLOCK_MONOTONIC).context("no monotonic clock")?;
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+        Ok(Clock {
+            now_ns: Duration::from(monotonic).as_nanos() as u64,
+            unix_ns: unix.map_or(0, |since| since.as_nanos()),
+        })
+    }
+
+    /// How long ago.
+    pub fn ago(&self, at_ns: u64) -> Duration {
+        Duration::from_nanos(self.now_ns.saturating_sub(at_ns))
+    }
+
+    /// In seconds of Unix time.
+    pub fn unix_s(&self, at_ns: u64) -> f64 {
+        let unix_ns = self.unix_ns.saturating_sub(self.ago(at_ns).as_nanos());
+        Duration::from_nanos(unix_ns as u64).as_secs_f64()
+    }
+}
+
+/// A time that has passed, as people say it: three digits and a unit.
+pub fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds {
+        s if s < 1e-3 => format!("{:.0} us", s * 1e6),
+        s if s < 0.1 => format!("{:.1} ms", s * 1e3),
+        s if s < 1.0 => format!("{:.0} ms", s * 1e3),
+        s if s < 100.0 => format!("{s:.1} s"),
+        s if s < 6000.0 => format!("{:.0} min", s / 60.0),
+        s if s < 360_000.0 => format!("{:.1} h", s / 3600.0),
+        s => format!("{:.1} d", s / 86_400.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_said_in_the_unit_that_fits_it() {
+        let said = [40, 1_500, 250_000, 1_500_000, 600_000_000, 90_000_000_000]
+            .map(|us| in_words(Duration::from_micros(us)));
+        assert_eq!(
+            said,
+            ["40 us", "1.5 ms", "250 ms", "1.5 s", "10 min", "25.0 h"]
+        );
+    }
+
+    #[test]
+    fn what_happened_a_second_ago_has_that_unix_time() {
+        let clock = Clock::read().unwrap();
+        let at = clock.unix_s(clock.now_ns - 1_000_000_000);
+        assert!((clock.unix_s(clock.now_ns) - at - 1.0).abs() < 1e-3, "{at}");
+    }
+}

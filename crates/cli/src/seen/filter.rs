@@ -1,0 +1,261 @@
+//! Which flows are shown: `--filter 'law=dctcp port=vnet* remote=10.0.0.0/8'`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use uc_core::rule::Prefix;
+
+use super::flow::{FlowRow, Limit};
+
+/// Conditions, all of which a flow must meet.
+#[derive(Clone, Debug, Default)]
+pub struct Filter(Vec<Condition>);
+
+#[derive(Clone, Debug)]
+enum Condition {
+    Law(String),
+    Port(String),
+    Stage(String),
+    Limit(Limit),
+    Guest(End),
+    Remote(End),
+}
+
+/// An end of a connection: of addresses, or also of a port number.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    prefix: Prefix,
+    tcp_port: Option<u16>,
+}
+
+const KEYS: [&str; 6] = ["law", "port", "stage", "limit", "guest", "remote"];
+const LAWS: [&str; 5] = ["ecn", "dctcp", "delay", "coupled", "pass"];
+const STAGES: [&str; 3] = ["syn-sent", "syn-received", "translating"];
+
+/// The name that was meant, if one is near: at most two letters wrong.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let by_distance = known.iter().map(|known| (distance(name, known), *known));
+    let (wrong, nearest) = by_distance.min()?;
+    (wrong <= 2).then_some(nearest)
+}
+
+/// Levenshtein's.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.bytes().enumerate() {
+            let changed = diagonal + usize::from(from != to);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    let meant =
+        nearest(name, known).map_or_else(String::new, |meant| format!("; did you mean '{meant}'?"));
+    format!("no {what} '{name}'{meant} There are: {}", known.join(", "))
+        .replace("' There", "'. There")
+}
+
+fn one_of(what: &str, name: &str, known: &[&str]) -> Result<String, String> {
+    let is_known = known.contains(&name);
+    is_known
+        .then(|| name.to_owned())
+        .ok_or_else(|| unknown(what, name, known))
+}
+
+impl FromStr for End {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<End, String> {
+        if let Ok(socket) = SocketAddr::from_str(text) {
+            return Ok(End {
+                prefix: Prefix::host(socket.ip()),
+                tcp_port: Some(socket.port()),
+            });
+        }
+        if let Some(port) = text.strip_prefix(':') {
+            let tcp_port = port
+                .parse()
+                .map_err(|_| format!("'{port}' is no TCP port"))?;
+            return Ok(End {
+                prefix: Prefix::ANY,
+                tcp_port: Some(tcp_port),
+            });
+        }
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| {
+            format!("'{text}' is no address, prefix (10.0.0.0/8), end (10.0.0.1:80) or :port")
+        })?;
+        let prefix = match bits {
+            None => Prefix::host(address),
+            Some(bits) => {
+                let bits = bits
+                    .parse()
+                    .map_err(|_| format!("'/{bits}' is no length"))?;
+                Prefix::new(address, bits).map_err(|error| format!("'{text}': {error}"))?
+            }
+        };
+        Ok(End {
+            prefix,
+            tcp_port: None,
+        })
+    }
+}
+
+impl End {
+    fn is(&self, end: SocketAddr) -> bool {
+        self.prefix.contains(Prefix::host(end.ip()))
+            && self.tcp_port.is_none_or(|port| port == end.port())
+    }
+}
+
+/// A name with `*` for any letters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let Some(last) = parts.next_back() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Condition, String> {
+        let Some((key, value)) = text.split_once('=') else {
+            return Err(format!("'{text}' is no condition; write KEY=VALUE"));
+        };
+        Ok(match key {
+            "law" => Condition::Law(one_of("law", value, &LAWS)?),
+            "port" => Condition::Port(value.to_owned()),
+            "stage" => Condition::Stage(one_of("stage", value, &STAGES)?),
+            "limit" => {
+                let found = Limit::ALL.iter().find(|limit| limit.label() == value);
+                let labels = Limit::ALL.map(Limit::label);
+                Condition::Limit(*found.ok_or_else(|| unknown("limit", value, &labels))?)
+            }
+            "guest" => Condition::Guest(value.parse()?),
+            "remote" => Condition::Remote(value.parse()?),
+            _ => return Err(unknown("key", key, &KEYS)),
+        })
+    }
+}
+
+impl FromStr for Filter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Filter, String> {
+        let conditions = text.split_whitespace().map(str::parse);
+        Ok(Filter(conditions.collect::<Result<_, _>>()?))
+    }
+}
+
+impl Condition {
+    fn is_met(&self, flow: &FlowRow) -> bool {
+        match self {
+            Condition::Law(law) => flow.law == law,
+            Condition::Port(pattern) => matches(pattern, &flow.port),
+            Condition::Stage(stage) => flow.stage == stage,
+            Condition::Limit(limit) => flow.limit == *limit,
+            Condition::Guest(end) => end.is(flow.guest_at),
+            Condition::Remote(end) => end.is(flow.remote_at),
+        }
+    }
+}
+
+impl Filter {
+    /// Is this flow shown?
+    pub fn shows(&self, flow: &FlowRow) -> bool {
+        self.0.iter().all(|condition| condition.is_met(flow))
+    }
+
+    /// What both show.
+    #[must_use]
+    pub fn and(mut self, other: Filter) -> Filter {
+        self.0.extend(other.0);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uc_core::{Flow, Policy, consts};
+
+    fn row(port: &str, guest: &str, remote: &str) -> FlowRow {
+        let view = uc_port::FlowView::of(
+            7,
+            guest.parse().unwrap(),
+            remote.parse().unwrap(),
+            Flow {
+                stage: consts::TRANSLATING as u8,
+                policy: Policy::new(consts::LAW_DCTCP, consts::PROFILE_LINUX),
+                ..Flow::default()
+            },
+        );
+        FlowRow::new(&view, port.to_owned(), None)
+    }
+
+    fn shows(filter: &str, flow: &FlowRow) -> bool {
+        filter.parse::<Filter>().unwrap().shows(flow)
+    }
+
+    #[test]
+    fn a_flow_is_shown_if_it_meets_every_condition() {
+        let flow = row("vnet3", "10.1.0.1:40000", "10.2.0.9:80");
+        for yes in [
+            "",
+            "law=dctcp port=vnet3 remote=10.0.0.0/8",
+            "port=vnet* remote=:80",
+            "port=*3 guest=10.1.0.1",
+            "remote=10.2.0.9:80 stage=translating",
+        ] {
+            assert!(shows(yes, &flow), "{yes}");
+        }
+        for no in [
+            "law=ecn",
+            "law=dctcp port=vnet33",
+            "port=net*",
+            "remote=10.2.0.9:8080",
+            "guest=10.2.0.0/16",
+            "stage=syn-sent",
+        ] {
+            assert!(!shows(no, &flow), "{no}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_the_sixth_version_are_prefixes_and_ends_too() {
+        let flow = row("tap0", "[fd00::1]:40000", "[fd00:1::2]:443");
+        assert!(shows("remote=fd00::/16 guest=[fd00::1]:40000", &flow));
+        assert!(!shows("remote=10.0.0.0/8", &flow));
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_is_refused_with_the_one_that_was_meant() {
+        let refused = |text: &str| text.parse::<Filter>().unwrap_err();
+        assert!(refused("lwa=ecn").contains("did you mean 'law'"));
+        assert!(refused("law=dctpc").contains("did you mean 'dctcp'"));
+        assert!(refused("limit=recv").contains("There are: handshake"));
+        assert!(refused("remote=10.0.0.1/8").contains("10.0.0.0/8"));
+        assert!(refused("vnet3").contains("KEY=VALUE"));
+    }
+}

@@ -1,0 +1,65 @@
+//! Rates: what changed between two looks at the table.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::flow::FlowRow;
+
+/// Bytes from one sequence number to a later one; what lies behind is none.
+fn moved(from: u32, to: u32) -> u64 {
+    u64::try_from(to.wrapping_sub(from) as i32).unwrap_or(0)
+}
+
+fn bits_per_s(bytes: u64, time: Duration) -> u64 {
+    let time_us = time.as_micros().max(1);
+    u64::try_from(u128::from(bytes) * 8_000_000 / time_us).unwrap_or(u64::MAX)
+}
+
+/// Writes into `after` what each of its flows has carried since `before`, `time` ago. More than
+/// 2 GB between the two can't be told from going backward.
+pub fn measure(before: &[FlowRow], after: &mut [FlowRow], time: Duration) {
+    let old: BTreeMap<&str, &FlowRow> = before
+        .iter()
+        .map(|flow| (flow.name.as_str(), flow))
+        .collect();
+    for flow in after {
+        let Some(old) = old.get(flow.name.as_str()) else {
+            continue;
+        };
+        flow.sent_bits_per_s = Some(bits_per_s(moved(old.snd_una, flow.snd_una), time));
+        let received = moved(old.echoed_ack, flow.echoed_ack);
+        flow.received_bits_per_s = Some(bits_per_s(received, time));
+    }
+}
+
+/// A rate as people say it.
+pub fn in_words(bits_per_s: u64) -> String {
+    let value = bits_per_s as f64;
+    match bits_per_s {
+        0..1_000 => format!("{bits_per_s} bit/s"),
+        1_000..1_000_000 => format!("{:.1} kbit/s", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} Mbit/s", value / 1e6),
+        _ => format!("{:.2} Gbit/s", value / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_counted_across_the_end_of_the_sequence_space() {
+        assert_eq!(moved(u32::MAX - 99, 900), 1000);
+        assert_eq!(moved(900, u32::MAX - 99), 0, "backward");
+        assert_eq!(bits_per_s(1000, Duration::from_millis(500)), 16_000);
+    }
+
+    #[test]
+    fn a_rate_is_said_in_the_unit_that_fits_it() {
+        let said = [10, 1_500, 20_000_000, 3_000_000_000].map(in_words);
+        assert_eq!(
+            said,
+            ["10 bit/s", "1.5 kbit/s", "20.0 Mbit/s", "3.00 Gbit/s"]
+        );
+    }
+}

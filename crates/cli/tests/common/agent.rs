@@ -1,0 +1,184 @@
+//! `uc agent` in a network namespace, with a BPF file system and a /run/undercurrent of its own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use uc_agent::{AgentState, Client};
+use uc_lab::netns::Namespace;
+
+use super::sandbox::Sandbox;
+
+/// How long an agent may take for anything: the machine may be loaded.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An installation: pins, socket, policy file.
+pub struct Installation {
+    /// Where its pins are.
+    pub sandbox: Sandbox,
+    /// Of the hosts' ports.
+    pub namespace: Namespace,
+    folder: tempfile::TempDir,
+    log: PathBuf,
+}
+
+/// `[agent]` of tests: metrics have one address for all namespaces' tests to agree on, so none.
+const OWN: &str = "[agent]\nmetrics = \"none\"\n";
+
+impl Installation {
+    /// With this policy; `more` goes into `[agent]`.
+    pub fn new(namespace: &Namespace, policy: &str, more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let installation = Self {
+            sandbox: Sandbox::with_run(),
+            namespace: namespace.clone(),
+            log: folder.path().join("log"),
+            folder,
+        };
+        installation.write(&format!("{OWN}{more}\n{policy}"));
+        installation
+    }
+
+    /// The policy file.
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("undercurrent.toml")
+    }
+
+    /// A folder for what a test needs besides.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Replaces the policy as an editor does it.
+    pub fn write(&self, text: &str) {
+        let beside = self.folder.path().join(".undercurrent.toml.new");
+        fs::write(&beside, text).unwrap();
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::rename(&beside, self.config()).unwrap();
+    }
+
+    /// The same with the usual `[agent]` before it.
+    pub fn write_policy(&self, policy: &str) {
+        self.write(&format!("{OWN}\n{policy}"));
+    }
+
+    /// `uc` there.
+    pub fn uc(&self, arguments: &[&str]) -> Command {
+        self.sandbox.uc(&self.namespace, arguments)
+    }
+
+    /// `uc agent` there, with these arguments after those it needs.
+    pub fn agent(&self, arguments: &[&str]) -> Command {
+        let config = self.config();
+        let mut command = self.uc(&["agent", "--config", config.to_str().unwrap()]);
+        command.args(arguments);
+        command
+    }
+
+    /// Starts one, without waiting for anything.
+    pub fn start(&self, arguments: &[&str]) -> Agent {
+        self.start_with(arguments, &[])
+    }
+
+    /// The same with more in its environment.
+    pub fn start_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Agent {
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&self.log)
+            .unwrap();
+        let mut command = self.agent(arguments);
+        command.envs(environment.iter().copied());
+        let child = command.stderr(log).stdin(Stdio::null()).spawn().unwrap();
+        Agent { child }
+    }
+
+    /// Who asks the agent.
+    pub fn client(&self) -> Client {
+        Client::at(self.sandbox.path("/run/undercurrent/agent.sock"))
+    }
+
+    /// Waits until the agent says what is looked for.
+    pub fn wait(&self, what: &str, holds: impl Fn(&AgentState) -> bool) -> AgentState {
+        let start = Instant::now();
+        loop {
+            let state = self.client().status();
+            if let Ok(state) = &state
+                && holds(state)
+            {
+                return state.clone();
+            }
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            assert!(start.elapsed() < PATIENCE, "{what}: {state:#?}\n{log}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until these ports, and no others, are attached as the policy wants it.
+    pub fn wait_for(&self, ports: &[&str]) -> AgentState {
+        self.wait(&format!("{ports:?} are attached"), |state| {
+            let attached = state.ports.iter().filter(|port| port.attached);
+            let mut names: Vec<&str> = attached.map(|port| port.name.as_str()).collect();
+            names.sort_unstable();
+            names == ports && state.error.is_none()
+        })
+    }
+
+    /// What agents have logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+/// A running one.
+pub struct Agent {
+    child: Child,
+}
+
+impl Agent {
+    /// Its number: nsenter has become it.
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).unwrap();
+    }
+
+    /// Kills it like nothing else does.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks for its end, and waits for it.
+    pub fn end(mut self) {
+        self.signal(Signal::SIGTERM);
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    /// Waits until it ends by itself.
+    pub fn status(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // A test that failed meanwhile leaves no process; otherwise it has ended.
+        let _ended_already = self.child.kill();
+        let _ended_already = self.child.wait();
+    }
+}
+
+/// `ip` there, with words that are parted by single spaces.
+pub fn ip(namespace: &Namespace, arguments: &str) {
+    let mut command = namespace.command("ip");
+    command.args(arguments.split(' '));
+    super::uc::success(command);
+}

@@ -1,0 +1,106 @@
+//! The module guest/pvtcp for guests that are machines: built, stored, loaded and unloaded.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use uc_vm::machine::PATIENCE;
+use uc_vm::message::{Answer, Request};
+use uc_vm::{Machine, VmError};
+
+use super::{live_vm, skip};
+
+/// What is inside a guest, and runs it.
+pub const UC: &str = env!("CARGO_BIN_EXE_uc");
+/// The kernel that guests boot.
+pub const SERIES: &str = "6.1";
+/// Where the guest has its module.
+const INSIDE: &str = "/tmp/uc_pvtcp.ko";
+/// What has happened to a guest's kernel.
+const TAINTED: &str = "/proc/sys/kernel/tainted";
+/// The function that takes samples of the round-trip time.
+pub const SAMPLES: &str = "tcp_ack_update_rtt";
+/// Bits of a kernel's taint: it died, it warned, a processor was locked up. None is the module's own
+/// (not from the tree, not signed).
+const HARMED: u64 = 1 << 7 | 1 << 9 | 1 << 14;
+
+/// The module for `series`, as a package of DKMS would build it: away from the tree. It hooks
+/// `symbol` instead of the function that takes samples.
+pub fn build(series: &str, symbol: &str) -> Vec<u8> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = tempfile::tempdir().unwrap();
+    let run = |place: &Path, arguments: &[String]| {
+        let mut make = Command::new("make");
+        let output = make.arg("-C").arg(place).args(arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "make {arguments:?}: {text}");
+        assert!(!text.contains("warning:"), "{text}");
+    };
+    let destination = format!("DESTDIR={}", folder.path().display());
+    run(&root.join("guest/pvtcp"), &["dkms".into(), destination]);
+    let source = std::fs::read_dir(folder.path().join("usr/src")).unwrap();
+    let source = source.map(|entry| entry.unwrap().path()).next().unwrap();
+    let text = std::fs::read_to_string(source.join("uc_pvtcp.c")).unwrap();
+    let text = text.replace(&format!("\"{SAMPLES}\""), &format!("\"{symbol}\""));
+    assert!(text.contains(symbol));
+    std::fs::write(source.join("uc_pvtcp.c"), text).unwrap();
+    let headers = headers(series);
+    let headers = format!("KDIR={}", headers.display());
+    run(&source, &[headers, "CC=gcc".into()]);
+    let module = source.join("uc_pvtcp.ko");
+    // Debug information is most of it, and the machine's memory is small.
+    let strip = Command::new("strip").arg("-g").arg(&module).status();
+    assert!(strip.unwrap().success());
+    std::fs::read(module).unwrap()
+}
+
+fn headers(series: &str) -> PathBuf {
+    let kernel = uc_vm::Kernel::find(series).unwrap();
+    kernel.modules().with_file_name("build")
+}
+
+/// Whether this machine can run these tests: QEMU, the kernel and its headers.
+pub fn can_run() -> bool {
+    if !live_vm(&[SERIES]) {
+        return false;
+    }
+    let there = headers(SERIES).join("Makefile").exists();
+    there || skip("no headers for modules: scripts/vm-kernels --headers")
+}
+
+/// Puts the module into a guest.
+pub fn store(machine: &mut Machine, module: &[u8]) -> Result<(), VmError> {
+    machine.order(&Request::Store {
+        path: INSIDE.into(),
+        bytes: module.into(),
+    })
+}
+
+/// The request that loads it.
+pub fn insert(parameters: &str) -> Request {
+    Request::Insert {
+        path: INSIDE.into(),
+        parameters: parameters.into(),
+    }
+}
+
+/// The request that unloads it.
+pub fn remove() -> Request {
+    Request::Remove {
+        module: "uc_pvtcp".into(),
+    }
+}
+
+/// A file of the guest's that is text.
+pub fn read(machine: &mut Machine, path: &str) -> String {
+    let request = Request::Read { path: path.into() };
+    match machine.ask(&request, PATIENCE).unwrap() {
+        Answer::Text(text) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whether its kernel has died, warned or found a processor locked up; what its console shows then.
+pub fn assert_unharmed(machine: &mut Machine) {
+    let tainted: u64 = read(machine, TAINTED).trim().parse().unwrap();
+    assert_eq!(tainted & HARMED, 0, "{}", machine.console());
+}

@@ -1,0 +1,72 @@
+//! What runs inside a guest with an older kernel: this test program itself, by the name of one of
+//! its tests that is ignored everywhere else.
+
+pub mod guests;
+pub mod ports;
+pub mod site;
+pub mod starts;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use uc_vm::image::{PROGRAM, place_of};
+use uc_vm::{Links, Template};
+
+/// `uc` of this build, here and, by a link of that name, in the guest.
+const UC: &str = env!("CARGO_BIN_EXE_uc");
+/// More than all of it takes, where processors are emulated and the machine has other things to do.
+const LIMIT: Duration = Duration::from_secs(400);
+
+/// Boots that kernel and runs the ignored test of this name in it. Panics with what it printed
+/// unless it succeeds.
+pub fn run_in(series: &str, test: &str) {
+    let started = Instant::now();
+    let own = std::env::current_exe().unwrap();
+    let tc = uc_lab::need::program("tc").unwrap();
+    let others = [own.clone(), tc];
+    let template = Template::boot_with(series, Path::new(UC), &others).unwrap();
+    let mut machine = template.machine("a guest", Links::default()).unwrap();
+    let (accel, boot) = (template.accel().name(), started.elapsed());
+    println!("{series}: {accel}, there after {boot:.1?}");
+    let arguments = [&place_of(&own), "--exact", test, "--ignored", "--nocapture"];
+    let ran = machine.run(&arguments, LIMIT).unwrap();
+    let console = machine.console();
+    println!("{}\n{series}: {:.1?} in all", ran.stdout, started.elapsed());
+    let text = format!("{series}: {}\nconsole: {console}", ran.stderr);
+    assert_eq!(ran.status, Some(0), "{text}");
+    assert!(ran.stdout.contains("1 passed"), "{text}");
+    for word in ["Kernel panic", "BUG:", "WARNING:", "Oops"] {
+        assert!(!console.contains(word), "{text}");
+    }
+}
+
+/// The kernel that this runs on: 5.10 is (5, 10).
+pub fn kernel() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map(str::parse);
+    let mut next = || numbers.next().unwrap().unwrap();
+    (next(), next())
+}
+
+/// Where the helpers of tests look for `uc`, there it is.
+pub fn at_home() {
+    let home = PathBuf::from(UC);
+    std::fs::create_dir_all(home.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(PROGRAM, home).unwrap();
+}
+
+/// `uc` in the guest's own namespace.
+pub fn uc(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments);
+    command
+}
+
+/// How long that took, for whoever asks where the time goes.
+pub fn timed<T>(what: &str, f: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let answer = f();
+    println!("{what}: {:.1?}", started.elapsed());
+    answer
+}

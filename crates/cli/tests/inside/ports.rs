@@ -1,0 +1,261 @@
+//! The port's programs: attached by hand, then kept by a policy, replaced while flows go on, killed
+//! in between, and gone.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::site::{Site, clsact, tc};
+use super::{kernel, timed, uc};
+use crate::common::by_hand::packets;
+use crate::common::transfer::Transfer;
+use crate::common::uc::{outcome, success};
+
+/// A port whose qdisc another program has made.
+const FOREIGN: &str = "port3";
+const EARLIER_BYTES_PER_S: u32 = 100_000;
+const PINS: &str = "/sys/fs/bpf/undercurrent";
+const POLICY_FILE: &str = "/etc/undercurrent/undercurrent.toml";
+/// Rules for other flows, which come first.
+const OTHER_RULES: usize = 40;
+const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"port0\", \"port1\"]\n\
+     [[tenant]]\nname = \"bolt\"\nports = \"port2\"\n\
+     [[tenant]]\nname = \"corp\"\nports = [\"port3\", \"port4\"]\n\
+     [[rule]]\ntenant = \"acme\"\nport = \"port0\"\nlaw = \"ecn\"\nshare = 3\n\
+     [[rule]]\ntenant = \"acme\"\nlaw = \"dctcp\"\nshare = 1\n\
+     [[rule]]\ntenant = \"bolt\"\nlaw = \"delay\"\nparameters = { target = \"2ms\" }\n\
+     [[rule]]\ntenant = \"corp\"\nlaw = \"coupled\"\n";
+/// What each tenant's flows have by it.
+const LAWS: [&str; 5] = ["ecn", "dctcp", "delay", "coupled", "coupled"];
+
+/// The flows under way, and who has them.
+pub struct Running<'a> {
+    site: &'a Site,
+    transfers: Vec<Transfer>,
+}
+
+impl<'a> Running<'a> {
+    /// One that began before any port was attached.
+    pub fn new(site: &'a Site) -> Self {
+        tc(&format!("qdisc add dev {FOREIGN} clsact"));
+        // past the link that marks, and slow enough to take little of an emulated processor
+        let earlier = site.start_to(0, 1, 0);
+        earlier.pace(EARLIER_BYTES_PER_S);
+        Self {
+            site,
+            transfers: vec![earlier],
+        }
+    }
+
+    fn add(&mut self, tenant: usize) {
+        let number = u16::try_from(self.transfers.len()).unwrap();
+        self.transfers.push(self.site.start(tenant, number));
+    }
+
+    /// All of them get on for so long.
+    pub fn go_on(&self, milliseconds: u64) {
+        let delivered = || self.transfers.iter().map(Transfer::delivered_bytes);
+        let before: Vec<_> = delivered().collect();
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        let after: Vec<_> = delivered().collect();
+        for (transfer, (before, after)) in self.transfers.iter().zip(before.iter().zip(&after)) {
+            let at = transfer.source;
+            assert!(
+                *after > before + 10_000,
+                "{at}: {before} to {after}, {}",
+                self.state(transfer)
+            );
+        }
+    }
+
+    /// What a failure shows: a transfer's sender, the flows, and the queue of the server's link.
+    fn state(&self, transfer: &Transfer) -> String {
+        let queue = tc(&format!("-s qdisc show dev {}", self.site.server_port()));
+        let seen = outcome(uc(&["flows", "--json"])).stdout;
+        format!("{:?}\n{queue}{seen}", transfer.info())
+    }
+
+    /// Everything that was sent arrives.
+    pub fn finish(self) {
+        self.transfers.iter().for_each(Transfer::stop);
+        for transfer in self.transfers {
+            assert!(transfer.end().0 > 100_000);
+        }
+    }
+
+    /// The last transfers have these laws, and each has a story.
+    fn assert_laws(&self, laws: &[&str]) {
+        let seen = flows();
+        let first = self.transfers.len() - laws.len();
+        for (transfer, law) in self.transfers[first..].iter().zip(laws) {
+            let row = row(&seen, transfer);
+            assert_eq!(
+                (&row["law"], &row["stage"]),
+                (&(*law).into(), &"translating".into())
+            );
+            let name = row["name"].as_str().unwrap();
+            let story = success(uc(&["explain", "--json", name]));
+            let story: Value = serde_json::from_str(&story).unwrap();
+            assert!(!story["events"].as_array().unwrap().is_empty(), "{story}");
+        }
+    }
+}
+
+fn flows() -> Value {
+    serde_json::from_str(&success(uc(&["flows", "--json"]))).unwrap()
+}
+
+fn row<'a>(flows: &'a Value, transfer: &Transfer) -> &'a Value {
+    let rows = flows["flows"].as_array().unwrap();
+    let guest = transfer.source.to_string();
+    let row = rows.iter().find(|row| row["guest"] == guest);
+    row.unwrap_or_else(|| panic!("no flow of {guest}: {flows}"))
+}
+
+/// Each law on a port of its own.
+pub fn attach_by_hand(running: &mut Running<'_>) {
+    timed("load and attach", || {
+        success(uc(&["attach", "port0", "--flows-max", "256"]))
+    });
+    success(uc(&["attach", "port1", "--law", "dctcp"]));
+    success(uc(&["attach", "port3", "port4", "--law", "coupled"]));
+    let filters = clsact("port0");
+    let is_old = kernel() < (6, 6);
+    assert_eq!(
+        filters.matches("direct-action").count(),
+        if is_old { 2 } else { 0 },
+        "{filters}"
+    );
+    for tenant in [0, 1, 3, 4] {
+        running.add(tenant);
+    }
+    running.go_on(2000);
+    let seen = flows();
+    assert_eq!(seen["flows"].as_array().unwrap().len(), 4, "{seen}");
+    assert!(packets(&seen, "translated") > 500, "{seen}");
+    assert!(
+        packets(&seen, "no_handshake") > 50,
+        "the one before passes: {seen}"
+    );
+    running.assert_laws(&["ecn", "dctcp", "coupled", "coupled"]);
+    let started = Instant::now();
+    loop {
+        let seen = flows();
+        let cuts = |transfer: &Transfer| row(&seen, transfer)["cuts"].as_u64().unwrap();
+        if running.transfers[1..]
+            .iter()
+            .all(|transfer| cuts(transfer) > 0)
+        {
+            break;
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "never marked: {seen}"
+        );
+        running.go_on(500);
+    }
+}
+
+/// A policy of many rules takes the same ports over.
+pub fn keep_by_policy(running: &mut Running<'_>) {
+    let rule = |number| format!("[[rule]]\nremote_port = {number}\nlaw = \"ecn\"\n");
+    let others: String = (0..OTHER_RULES)
+        .map(|number| rule(7000 + 2 * number))
+        .collect();
+    let text = format!("[agent]\nmetrics = \"none\"\n{others}{POLICY}");
+    std::fs::create_dir_all(Path::new(POLICY_FILE).parent().unwrap()).unwrap();
+    std::fs::write(POLICY_FILE, text).unwrap();
+    timed("policy", || once(&[]));
+    for tenant in 0..LAWS.len() {
+        running.add(tenant);
+    }
+    running.go_on(1500);
+    running.assert_laws(&LAWS);
+    let seen = flows();
+    let share = |back: usize| {
+        let transfer = &running.transfers[running.transfers.len() - LAWS.len() + back];
+        let row = row(&seen, transfer);
+        assert!(row["rule"].as_u64().unwrap() >= OTHER_RULES as u64, "{row}");
+        row["share_bytes"].as_u64()
+    };
+    assert!(
+        share(0).is_some() && share(1).is_some() && share(2).is_none(),
+        "{seen}"
+    );
+    let states = success(uc(&["status"]));
+    assert!(states.contains("port2"), "{states}");
+}
+
+fn agent(more: &[&str]) -> Command {
+    let mut command = uc(&["agent", "--once", "--config", POLICY_FILE]);
+    command.args(more);
+    command
+}
+
+/// What the policy wants is in force.
+fn once(more: &[&str]) {
+    let done = outcome(agent(more));
+    assert_eq!(done.status, Some(0), "{more:?}: {done:?}");
+}
+
+/// Every port gets new programs while its flows go on, though the one who gives them is killed.
+pub fn replace(running: &mut Running<'_>) {
+    let (before, filters, seen) = (versions(), clsact("port1"), flows());
+    timed("a swap killed", killed_while_it_swaps);
+    running.go_on(500);
+    timed("a swap finished", || once(&[]));
+    let after = versions();
+    assert!(after.len() == 1 && after != before, "{after:?}");
+    running.go_on(1000);
+    let later = flows();
+    assert_eq!(filters.is_empty(), kernel() >= (6, 6));
+    assert!(
+        filters.is_empty() || clsact("port1") != filters,
+        "{filters}"
+    );
+    for transfer in &running.transfers[1..] {
+        let cuts = |flows| row(flows, transfer)["cuts"].as_u64().unwrap();
+        assert!(cuts(&later) >= cuts(&seen), "{seen} {later}");
+    }
+    running.add(1);
+    running.go_on(1000);
+    running.assert_laws(&["dctcp"]);
+}
+
+/// The new programs are pinned and the old ones still are: that is when ports get theirs.
+fn killed_while_it_swaps() {
+    let mut killed = agent(&["--swap"]).stderr(Stdio::null()).spawn().unwrap();
+    while versions().len() < 2 && killed.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    killed.kill().unwrap();
+    println!("killed: {:?}, {:?}", killed.wait().unwrap(), versions());
+}
+
+/// The folders of programs' versions that are whole: with the last of their pins.
+fn versions() -> Vec<String> {
+    let entries = std::fs::read_dir(PINS).unwrap().flatten();
+    let whole = entries.filter(|entry| entry.path().join("to_guest").exists());
+    let names = whole.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.starts_with("programs-")).collect()
+}
+
+/// Nothing of ours is left, and what was another's is.
+pub fn detach(running: &Running<'_>) {
+    timed("detach", || success(uc(&["detach", "--all"])));
+    for port in running.site.ports() {
+        let left = clsact(&port);
+        if port == FOREIGN {
+            assert!(left.starts_with("qdisc clsact"), "{port}: {left}");
+            assert_eq!(left.lines().count(), 1, "{port}: {left}");
+        } else {
+            assert_eq!(left, "", "{port}");
+        }
+    }
+    assert!(!Path::new(PINS).exists());
+    // from now on the guests find out with losses how much the link takes
+    running.site.speed_up();
+    running.go_on(3000);
+}

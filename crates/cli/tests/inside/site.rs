@@ -1,0 +1,146 @@
+//! A host in a guest: its own namespace routes between those of tenants and of a server, each at
+//! the end of a veth whose other end is a port.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+
+use uc_lab::netns::Namespace;
+use uc_lab::wiring;
+use uc_vm::image::MODULES;
+
+use crate::common::transfer::{End, Transfer};
+use crate::common::uc::success;
+
+/// What a guest's kernel has as modules, and nobody loads when it is needed.
+const NEEDED: [&str; 5] = ["veth", "sch_ingress", "cls_bpf", "sch_tbf", "sch_fq"];
+/// The server's TCP port.
+const SERVICE: u16 = 5001;
+
+/// All of it. `port0` is the first tenant's, and the last port is the server's.
+pub struct Site {
+    /// Where the ports are.
+    pub host: Namespace,
+    /// The tenants', then the server's.
+    ends: Vec<Namespace>,
+}
+
+impl Site {
+    /// With so many tenants, and a link to the server that marks instead of dropping. It is slow: an
+    /// emulated processor does little else beside the packets of a faster one.
+    pub fn build(tenants: usize) -> Self {
+        for module in NEEDED {
+            uc_vm::modules::load(Path::new(MODULES), module).unwrap();
+        }
+        let host = Namespace::here("the host").unwrap();
+        host.set_sysctls(&[("net.ipv4.ip_forward", "1".to_owned())])
+            .unwrap();
+        let end = |index| Namespace::new(format!("end {index}")).unwrap();
+        let site = Self {
+            host,
+            ends: (0..=tenants).map(end).collect(),
+        };
+        for (index, end) in site.ends.iter().enumerate() {
+            site.connect(index, end);
+        }
+        let port = site.server_port();
+        // What may not be marked, a SYN or a retransmission (RFC 3168, 6.1.1 and 6.1.5), must get
+        // through beside full flows: RED as a step would drop each of them.
+        for words in [
+            "root handle 1: tbf rate 8mbit burst 20kb limit 400kb",
+            "parent 1: handle 2: fq ce_threshold 15ms flow_limit 30",
+        ] {
+            tc(&format!("qdisc add dev {port} {words}"));
+        }
+        site
+    }
+
+    fn connect(&self, index: usize, end: &Namespace) {
+        let (port, path) = (port(index), end.path());
+        let path = path.display();
+        let [of_host, of_end] = [1, 2].map(|last| address(index, last));
+        let lines = [
+            format!("link add {port} type veth peer name eth0 netns {path}"),
+            format!("addr add {of_host}/24 dev {port}"),
+            format!("link set {port} up"),
+        ];
+        wiring::ip_batch(&self.host, &lines).unwrap();
+        let lines = [
+            format!("addr add {of_end}/24 dev eth0"),
+            "link set lo up".to_owned(),
+            "link set eth0 up".to_owned(),
+            format!("route add default via {of_host}"),
+        ];
+        wiring::ip_batch(end, &lines).unwrap();
+    }
+
+    /// The server's namespace.
+    pub fn server(&self) -> &Namespace {
+        self.ends.last().unwrap()
+    }
+
+    /// Where the server may listen.
+    pub fn service(&self, number: u16) -> SocketAddr {
+        SocketAddr::new(address(self.ends.len() - 1, 2).into(), SERVICE + number)
+    }
+
+    /// A tenant's namespace.
+    pub fn tenant(&self, index: usize) -> &Namespace {
+        &self.ends[index]
+    }
+
+    /// The server's port.
+    pub fn server_port(&self) -> String {
+        port(self.ends.len() - 1)
+    }
+
+    /// All ports.
+    pub fn ports(&self) -> Vec<String> {
+        (0..self.ends.len()).map(port).collect()
+    }
+
+    /// A transfer from the tenant to the server; each number has ports of its own.
+    pub fn start(&self, tenant: usize, number: u16) -> Transfer {
+        self.start_to(tenant, self.ends.len() - 1, number)
+    }
+
+    /// The same to another end.
+    pub fn start_to(&self, tenant: usize, to: usize, number: u16) -> Transfer {
+        let end = |index: usize, port| End {
+            namespace: &self.ends[index],
+            address: SocketAddr::new(address(index, 2).into(), port),
+        };
+        Transfer::start(end(tenant, 40_000 + number), end(to, SERVICE + number))
+    }
+
+    /// The link to the server takes more: for flows that nobody marks, and to have what is queued
+    /// arrive soon.
+    pub fn speed_up(&self) {
+        let words = "root handle 1: tbf rate 30mbit burst 20kb limit 400kb";
+        tc(&format!("qdisc change dev {} {words}", self.server_port()));
+    }
+}
+
+/// The host's side of an end's interface.
+pub fn port(index: usize) -> String {
+    format!("port{index}")
+}
+
+fn address(index: usize, last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, u8::try_from(index).unwrap(), last)
+}
+
+/// `tc` in the guest's own namespace, with words that are parted by spaces.
+pub fn tc(arguments: &str) -> String {
+    let mut command = Command::new("tc");
+    command.args(arguments.split_whitespace());
+    success(command)
+}
+
+/// What of ours, or of anybody, sits on a port's clsact.
+pub fn clsact(port: &str) -> String {
+    let qdiscs = tc(&format!("qdisc show dev {port}"));
+    let clsact = qdiscs.lines().filter(|line| line.contains("clsact"));
+    let hooks = ["ingress", "egress"].map(|hook| tc(&format!("filter show dev {port} {hook}")));
+    clsact.chain(hooks.iter().map(String::as_str)).collect()
+}

@@ -1,0 +1,326 @@
+//! The agent and the host's interfaces: whatever comes, goes, or is done to it, ports are as the
+//! policy wants them, or as the operator does.
+
+mod common;
+
+use common::agent::{Installation, ip};
+use common::live_with;
+use common::uc::{outcome, refusal, success};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use uc_lab::netns::Namespace;
+
+const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
+
+/// Ports v* are acme's.
+const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"v*\"]\n\n[[rule]]\ntenant = \"acme\"\n\
+     law = \"ecn\"\n";
+
+fn installation(policy: &str) -> (Namespace, Installation) {
+    let namespace = Namespace::new("the tests").unwrap();
+    let installation = Installation::new(&namespace, policy, "");
+    (namespace, installation)
+}
+
+fn pair(namespace: &Namespace, name: &str) {
+    ip(
+        namespace,
+        &format!("link add {name} type veth peer name x{name}"),
+    );
+}
+
+#[test]
+fn live_an_agent_follows_interfaces_that_come_go_and_change_their_names() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = installation(POLICY);
+    pair(&namespace, "v1");
+    let agent = here.start(&[]);
+    let state = here.wait_for(&["v1"]);
+    assert!(state.is_in_force(), "{state:#?}");
+    assert_eq!(state.ports[0].tenant.as_deref(), Some("acme"));
+    assert_eq!(state.policy.generation, 1);
+
+    pair(&namespace, "v2");
+    here.wait_for(&["v1", "v2"]);
+    ip(&namespace, "link set v2 name w2");
+    here.wait_for(&["v1"]);
+    // the kernel tells of other names while an interface is up, and renames it while it is down
+    ip(&namespace, "link set w2 up");
+    ip(&namespace, "link property add dev w2 altname vm-of-acme");
+    let state = here.wait_for(&["v1", "w2"]);
+    assert_eq!(state.ports[1].matched, "vm-of-acme");
+    ip(&namespace, "link property del dev w2 altname vm-of-acme");
+    here.wait_for(&["v1"]);
+    ip(&namespace, "link set w2 down");
+    ip(&namespace, "link set w2 name v2");
+    here.wait_for(&["v1", "v2"]);
+
+    // away into another namespace, and back
+    let elsewhere = Namespace::new("elsewhere").unwrap();
+    ip(
+        &namespace,
+        &format!("link set v2 netns {}", elsewhere.path().display()),
+    );
+    here.wait_for(&["v1"]);
+    ip(&namespace, "link del v1");
+    here.wait_for(&[]);
+    assert_eq!(here.sandbox.pins(), Vec::<String>::new());
+    pair(&namespace, "v1");
+    here.wait_for(&["v1"]);
+    agent.end();
+    success(here.uc(&["detach", "--all"]));
+    assert!(here.sandbox.is_clean());
+}
+
+#[test]
+fn live_ports_stay_attached_when_the_agent_ends_and_the_next_one_goes_on_from_there() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = installation(POLICY);
+    pair(&namespace, "v1");
+    let agent = here.start(&[]);
+    here.wait_for(&["v1"]);
+    agent.end();
+    let pins = here.sandbox.pins();
+    assert!(!pins.is_empty());
+    assert!(here.client().status().is_err(), "nobody answers");
+    // what goes while nobody is there is noticed by the next
+    pair(&namespace, "v2");
+    ip(&namespace, "link del v1");
+    let agent = here.start(&[]);
+    let state = here.wait_for(&["v2"]);
+    assert_eq!(state.counts.attached, 1, "{state:#?}");
+    agent.kill();
+    let agent = here.start(&[]);
+    let state = here.wait_for(&["v2"]);
+    assert_eq!(state.counts.attached, 0, "it was attached: {state:#?}");
+    agent.end();
+    success(here.uc(&["detach", "--all"]));
+    assert!(here.sandbox.is_clean());
+}
+
+#[test]
+fn live_an_agent_that_works_once_answers_whether_all_is_in_force() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = installation(POLICY);
+    pair(&namespace, "v1");
+    let done = outcome(here.agent(&["--once"]));
+    assert_eq!(done.status, Some(0), "{done:?}");
+    let seen: Value = serde_json::from_str(&success(here.uc(&["flows", "--json"]))).unwrap();
+    assert_eq!(seen["ports"][0]["name"], "v1", "{seen}");
+    here.write_policy(&POLICY.replace("v*", "nothing*"));
+    assert_eq!(outcome(here.agent(&["--once"])).status, Some(0));
+    assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
+}
+
+#[test]
+fn live_what_an_operator_detaches_stays_detached_until_it_is_given_back() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = installation(POLICY);
+    pair(&namespace, "v1");
+    pair(&namespace, "v2");
+    pair(&namespace, "w1");
+    let agent = here.start(&[]);
+    here.wait_for(&["v1", "v2"]);
+    success(here.uc(&["detach", "v1"]));
+    let state = here.wait_for(&["v2"]);
+    assert_eq!(state.held, ["v1"]);
+    assert!(state.is_in_force(), "{state:#?}");
+    // whatever else happens, and though the agent crashes
+    pair(&namespace, "v3");
+    here.wait_for(&["v2", "v3"]);
+    agent.kill();
+    let agent = here.start(&[]);
+    here.wait_for(&["v2", "v3"]);
+    success(here.uc(&["attach", "v1"]));
+    here.wait_for(&["v1", "v2", "v3"]);
+
+    success(here.uc(&["detach", "--all"]));
+    assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
+    pair(&namespace, "v4");
+    let state = here.wait("v4 is held too", |state| state.ports.len() == 4);
+    assert!(state.ports.iter().all(|port| port.held && !port.attached));
+    assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
+    // one that is given back ends nothing for those to come
+    success(here.uc(&["attach", "v2"]));
+    here.wait_for(&["v2"]);
+    pair(&namespace, "v5");
+    let state = here.wait("v5 is held too", |state| state.ports.len() == 5);
+    let free = state.ports.iter().filter(|port| !port.held);
+    assert_eq!(
+        free.map(|port| port.name.as_str()).collect::<Vec<_>>(),
+        ["v2"]
+    );
+    let told = success(here.uc(&["status"]));
+    assert!(told.contains("held    all ports but v2, also"), "{told}");
+    success(here.uc(&["detach", "v2"]));
+    assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
+    refusal(here.uc(&["attach", "w1"]), &["'w1' is not in its policy"]);
+    refusal(
+        here.uc(&["attach", "v1", "--law", "dctcp", "--ecn-syns=3"]),
+        &[
+            "an agent keeps",
+            "so --law, --ecn-syns would have no effect",
+            "undercurrent.toml",
+        ],
+    );
+    assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
+    refusal(
+        here.uc(&["detach", "w1"]),
+        &["'w1' is no port of its policy"],
+    );
+    // an end in order is the end of that, too
+    agent.end();
+    let agent = here.start(&[]);
+    here.wait_for(&["v1", "v2", "v3", "v4", "v5"]);
+    agent.end();
+    success(here.uc(&["detach", "--all"]));
+    assert!(here.sandbox.is_clean());
+}
+
+#[test]
+fn live_an_invalid_policy_leaves_the_old_one_in_force_and_says_so() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = installation(POLICY);
+    pair(&namespace, "v1");
+    pair(&namespace, "w1");
+    let agent = here.start(&[]);
+    here.wait_for(&["v1"]);
+    here.write_policy(&POLICY.replace("\"ecn\"", "\"enc\""));
+    let state = here.wait("the refusal", |state| !state.reload.accepted);
+    assert!(state.reload.errors[0].contains("enc"), "{state:#?}");
+    assert!(!state.is_in_force());
+    assert!(state.ports[0].attached);
+    assert_eq!(state.policy.generation, 1);
+    assert!(
+        here.log().contains("the one in force stays"),
+        "{}",
+        here.log()
+    );
+
+    here.write_policy(&POLICY.replace("v*", "w*"));
+    let state = here.wait_for(&["w1"]);
+    assert_eq!(state.policy.generation, 2);
+    assert!(state.reload.accepted);
+    // asked for, though nothing has changed
+    agent.signal(Signal::SIGHUP);
+    assert!(here.client().reload().is_ok());
+    assert_eq!(here.wait_for(&["w1"]).policy.generation, 2);
+    agent.end();
+
+    // an agent that starts has no old one; ports are left as they are
+    here.write_policy("[[tenant]]\nname = 3\n");
+    let begun = outcome(here.agent(&[]));
+    assert_eq!(begun.status, Some(1), "{begun:?}");
+    assert!(begun.stderr.contains("undercurrent.toml:"), "{begun:?}");
+    assert!(!here.sandbox.pins().is_empty());
+    success(here.uc(&["detach", "--all"]));
+}
+
+#[test]
+fn live_there_is_one_agent_and_its_socket_is_roots() {
+    if !live_with(&TOOLS) || !live_with(&["setpriv"]) {
+        return;
+    }
+    let (namespace, here) = installation(POLICY);
+    pair(&namespace, "v1");
+    let agent = here.start(&[]);
+    here.wait_for(&["v1"]);
+    refusal(
+        here.agent(&[]),
+        &["an agent runs on this host already", "agent.sock.lock"],
+    );
+
+    let socket = here.sandbox.path("/run/undercurrent/agent.sock");
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+    let metadata = std::fs::metadata(&socket).unwrap();
+    assert!(metadata.file_type().is_socket());
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    // somebody opened everything up: the agent still asks who it is
+    for path in [&socket, &here.sandbox.path("/run/undercurrent")] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let stolen = outcome(
+        here.sandbox
+            .uc_as_nobody(&here.namespace, &["detach", "--all"]),
+    );
+    assert_eq!(stolen.status, Some(2), "{stolen:?}");
+    assert!(stolen.stderr.contains("only root may ask"), "{stolen:?}");
+    assert!(here.wait_for(&["v1"]).held.is_empty());
+    agent.end();
+
+    let open = std::fs::Permissions::from_mode(0o666);
+    std::fs::set_permissions(here.config(), open).unwrap();
+    refusal(
+        here.agent(&["--once"]),
+        &["may be written by others", "chmod go-w"],
+    );
+    success(here.uc(&["detach", "--all"]));
+}
+
+#[test]
+fn live_an_agent_whose_socket_is_elsewhere_is_found_and_one_that_hangs_is_told() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let namespace = Namespace::new("the tests").unwrap();
+    let socket = "/run/undercurrent/elsewhere.sock";
+    let here = Installation::new(&namespace, POLICY, &format!("socket = \"{socket}\"\n"));
+    pair(&namespace, "v1");
+    let agent = here.start(&[]);
+    let client = uc_agent::Client::at(here.sandbox.path(socket));
+    let is_attached = || client.status().is_ok_and(|state| state.is_in_force());
+    common::bench::wait_until("v1 is attached", is_attached);
+    let held = success(here.uc(&["detach", "v1"]));
+    assert!(held.contains("the agent keeps off it"), "{held}");
+    assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
+    success(here.uc(&["attach", "v1"]));
+    let told = success(here.uc(&["status"]));
+    assert!(told.contains(&format!("process {}", agent.pid())), "{told}");
+
+    agent.signal(Signal::SIGSTOP);
+    let told = outcome(here.uc(&["status"]));
+    assert_eq!(told.status, Some(1), "{told:?}");
+    assert!(told.stdout.contains("stopped or hangs"), "{told:?}");
+    assert!(
+        told.stdout.contains("\nv1 "),
+        "what is pinned is told: {told:?}"
+    );
+    for command in [["detach", "v1"], ["attach", "v1"]] {
+        refusal(here.uc(&command), &["doesn't answer", "stopped or hangs"]);
+    }
+    agent.signal(Signal::SIGCONT);
+    common::bench::wait_until("it answers", is_attached);
+    agent.kill();
+    // nobody is there any more, whatever is written
+    let told = success(here.uc(&["status"]));
+    assert!(told.contains("none runs; what follows is pinned"), "{told}");
+    success(here.uc(&["detach", "--all"]));
+    assert!(here.sandbox.is_clean());
+}
+
+#[test]
+fn live_a_policy_is_logged_as_in_force_when_it_is() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = installation(POLICY);
+    pair(&namespace, "v1");
+    let agent = here.start(&[]);
+    here.wait_for(&["v1"]);
+    agent.end();
+    let log = here.log();
+    let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{text}: {log}"));
+    assert!(at("a policy is valid") < at("attached"), "{log}");
+    assert!(at("attached") < at("a policy is in force"), "{log}");
+    success(here.uc(&["detach", "--all"]));
+}

@@ -1,0 +1,232 @@
+//! A fleet's policy in a real etcd.
+
+mod common;
+
+use common::agent::{Installation, ip};
+use common::etcd::{ENDPOINT, ENDPOINT_TLS, Etcd, KEY, authority, sign};
+use common::live_with;
+use common::uc::{outcome, success};
+use uc_agent::state::PolicySource;
+use uc_lab::netns::Namespace;
+
+const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "ip", "etcd"];
+
+/// A fleet's policy for one pattern of ports.
+fn policy(ports: &str) -> String {
+    format!(
+        "[[tenant]]\nname = \"acme\"\nports = [\"{ports}\"]\n\n[[rule]]\ntenant = \"acme\"\n\
+         law = \"ecn\"\n"
+    )
+}
+
+fn fleet() -> (Namespace, Installation) {
+    let namespace = Namespace::new("the tests").unwrap();
+    ip(&namespace, "link set lo up");
+    for port in ["a1", "b1", "c1"] {
+        ip(
+            &namespace,
+            &format!("link add {port} type veth peer name x{port}"),
+        );
+    }
+    let more = format!("[agent.etcd]\nendpoints = [\"{ENDPOINT}\"]\n");
+    let installation = Installation::new(&namespace, "", &more);
+    (namespace, installation)
+}
+
+#[test]
+fn live_a_fleets_policy_arrives_changes_and_outlives_etcd_and_the_agent() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = fleet();
+    let data = here.folder().join("etcd");
+    let etcd = Etcd::start(&namespace, &data);
+    let first = etcd.put(&policy("a*"));
+    let agent = here.start(&[]);
+    let state = here.wait_for(&["a1"]);
+    assert_eq!(state.policy.source, PolicySource::Etcd);
+    assert_eq!(
+        (state.policy.place.as_str(), state.policy.revision),
+        (KEY, Some(first))
+    );
+    assert!(state.is_in_force(), "{state:#?}");
+
+    // a change is watched, one that is invalid is refused, and one that goes away changes nothing
+    let second = etcd.put(&policy("b*"));
+    let state = here.wait_for(&["b1"]);
+    assert_eq!(state.policy.revision, Some(second));
+    let third = etcd.put("[[tenant]]\nnmae = \"acme\"\n");
+    let state = here.wait("the refusal", |state| !state.reload.accepted);
+    let at = format!("{KEY}@{third}:2");
+    let told = &state.reload.errors;
+    assert!(
+        told.iter()
+            .any(|error| error.contains(&at) && error.contains("did you mean `name`?")),
+        "{state:#?}"
+    );
+    assert_eq!(state.policy.revision, Some(second));
+    assert!(
+        state
+            .ports
+            .iter()
+            .any(|port| port.name == "b1" && port.attached)
+    );
+    let gone = etcd.delete();
+    let state = here.wait("the key's end", |state| {
+        state
+            .reload
+            .errors
+            .iter()
+            .any(|error| error.contains("has no value"))
+    });
+    assert!(
+        state.reload.errors[0].contains(&gone.to_string()),
+        "{state:#?}"
+    );
+    assert!(
+        state
+            .ports
+            .iter()
+            .any(|port| port.name == "b1" && port.attached)
+    );
+
+    // without etcd the last good policy stays, also for an agent that begins without it
+    let (namespace, data) = etcd.kill();
+    here.wait("the loss", |state| {
+        state.etcd.as_ref().is_some_and(|etcd| !etcd.connected)
+    });
+    assert!(here.wait_for(&["b1"]).counts.etcd_losses > 0);
+    agent.kill();
+    ip(&namespace, "link add b2 type veth peer name xb2");
+    let agent = here.start(&[]);
+    let state = here.wait_for(&["b1", "b2"]);
+    assert_eq!(state.policy.source, PolicySource::Kept);
+    assert_eq!(state.policy.revision, Some(second));
+    assert!(state.etcd.as_ref().is_some_and(|etcd| !etcd.connected));
+
+    // and when it is there again, what it says counts
+    let etcd = Etcd::start(&namespace, &data);
+    let last = etcd.put(&policy("c*"));
+    let state = here.wait_for(&["c1"]);
+    assert_eq!(state.policy.source, PolicySource::Etcd);
+    assert_eq!(state.policy.revision, Some(last));
+    agent.end();
+    success(here.uc(&["detach", "--all"]));
+}
+
+#[test]
+fn live_a_revision_that_etcd_has_compacted_is_no_obstacle() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = fleet();
+    let data = here.folder().join("etcd");
+    let etcd = Etcd::start(&namespace, &data);
+    etcd.put(&policy("a*"));
+    let agent = here.start(&[]);
+    here.wait_for(&["a1"]);
+    let (namespace, data) = etcd.kill();
+    here.wait("the loss", |state| {
+        state.etcd.as_ref().is_some_and(|etcd| !etcd.connected)
+    });
+    // the agent knows of the first only; that and all between are gone before it finds etcd again
+    let etcd = Etcd::start_aside(&namespace, &data);
+    let mut last = 0;
+    for _ in 0..20 {
+        last = etcd.put(&policy("b*"));
+    }
+    etcd.compact(last);
+    let (namespace, data) = etcd.kill();
+    let _etcd = Etcd::start(&namespace, &data);
+    let state = here.wait_for(&["b1"]);
+    assert_eq!(state.policy.revision, Some(last));
+    assert_eq!(state.etcd.map(|etcd| etcd.connected), Some(true));
+    agent.end();
+    success(here.uc(&["detach", "--all"]));
+}
+
+#[test]
+fn live_an_agent_that_works_once_asks_etcd_once() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = fleet();
+    let etcd = Etcd::start(&namespace, &here.folder().join("etcd"));
+    etcd.put(&policy("a*"));
+    success({
+        let mut once = here.agent(&["--once", "--log", "error"]);
+        once.stdin(std::process::Stdio::null());
+        once
+    });
+    assert!(success(here.uc(&["flows"])).contains("a1"));
+    success(here.uc(&["detach", "--all"]));
+}
+
+#[test]
+fn live_an_etcd_with_tls_is_believed_only_if_the_authority_signed_it_and_the_agent_as_well() {
+    if !live_with(&TOOLS) || !live_with(&["openssl"]) {
+        return;
+    }
+    let (namespace, here) = fleet();
+    let folder = here.folder();
+    let [ca, other] = ["ca", "other"].map(|name| authority(folder, name));
+    let [server, host] = ["server", "host"].map(|name| sign(folder, name, &ca));
+    let stranger = sign(folder, "stranger", &other);
+    let data = folder.join("etcd");
+    let etcd = Etcd::start_tls(&namespace, &data, &server, &ca.certificate);
+    let revision = etcd.put(&policy("a*"));
+    let configure = |ca: &std::path::Path, identity: Option<&common::etcd::Signed>| {
+        let identity = identity.map_or_else(String::new, |identity| {
+            format!(
+                "certificate = {:?}\nprivate_key = {:?}\n",
+                identity.certificate, identity.key
+            )
+        });
+        here.write_policy(&format!(
+            "[agent.etcd]\nendpoints = [\"{ENDPOINT_TLS}\"]\nca = {ca:?}\n{identity}"
+        ));
+    };
+    // a server that the authority of the file didn't sign, and hosts that etcd's doesn't know
+    for (ca, identity) in [
+        (&other.certificate, Some(&host)),
+        (&ca.certificate, Some(&stranger)),
+        (&ca.certificate, None),
+    ] {
+        configure(ca, identity);
+        let agent = here.start(&[]);
+        let state = here.wait("an attempt", |state| state.counts.etcd_losses > 0);
+        let etcd = state.etcd.unwrap();
+        assert!(!etcd.connected && etcd.error.is_some(), "{etcd:?}");
+        assert_eq!(state.policy.source, PolicySource::None);
+        agent.end();
+    }
+    configure(&ca.certificate, Some(&host));
+    let agent = here.start(&[]);
+    let state = here.wait_for(&["a1"]);
+    assert_eq!(state.policy.revision, Some(revision));
+    etcd.put(&policy("b*"));
+    here.wait_for(&["b1"]);
+    agent.end();
+    success(here.uc(&["detach", "--all"]));
+}
+
+#[test]
+fn live_a_start_that_this_hosts_file_does_not_allow_is_amiss() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = fleet();
+    let etcd = Etcd::start(&namespace, &here.folder().join("etcd"));
+    etcd.put(&format!("{}start = \"watch\"\n", policy("a*")));
+    let agent = here.start(&[]);
+    let state = here.wait_for(&["a1"]);
+    assert!(!state.is_in_force(), "{state:#?}");
+    let told = outcome(here.uc(&["status"]));
+    assert_eq!(told.status, Some(1), "{told:?}");
+    assert!(told.stdout.contains("amiss: watching a1: "), "{told:?}");
+    assert!(told.stdout.contains("has no [agent.watch]"), "{told:?}");
+    etcd.put(&policy("a*"));
+    here.wait("nothing is amiss", uc_agent::AgentState::is_in_force);
+    agent.end();
+    success(here.uc(&["detach", "--all"]));
+}

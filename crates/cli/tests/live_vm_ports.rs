@@ -1,0 +1,55 @@
+//! Ports, starts and congestion controls in real guests with kernels that are older than this
+//! machine's, or newer: their verifiers and their hooks are what counts.
+
+mod common;
+mod inside;
+
+use common::live_vm;
+use inside::site::Site;
+use inside::{guests, ports, starts, timed};
+
+fn everything_in(series: &str) {
+    if live_vm(&[series]) {
+        inside::run_in(series, "everything_inside_a_guest");
+    }
+}
+
+#[test]
+fn live_vm_ports_starts_and_congestion_controls_work_in_5_10_or_say_why_not() {
+    everything_in("5.10");
+}
+
+#[test]
+fn live_vm_ports_starts_and_congestion_controls_work_in_6_1_or_say_why_not() {
+    everything_in("6.1");
+}
+
+#[test]
+fn live_vm_ports_starts_and_congestion_controls_work_in_6_12() {
+    everything_in("6.12");
+}
+
+#[test]
+fn live_vm_ports_starts_and_congestion_controls_work_in_debians_newest() {
+    // It is another one every few weeks, so nobody must have it.
+    match uc_vm::check(["newest"]) {
+        Ok(()) => everything_in("newest"),
+        Err(error) => println!("SKIP(live): {error}"),
+    }
+}
+
+/// Not a test of its own: the tests here run it in a guest.
+#[test]
+#[ignore = "is run in a guest by the tests with kernels' numbers in their names"]
+fn everything_inside_a_guest() {
+    inside::at_home();
+    let site = Site::build(5);
+    let mut running = ports::Running::new(&site);
+    timed("all by hand", || ports::attach_by_hand(&mut running));
+    timed("all watched", || starts::watch(&site));
+    timed("all by a policy", || ports::keep_by_policy(&mut running));
+    timed("all replaced", || ports::replace(&mut running));
+    timed("all detached", || ports::detach(&running));
+    timed("all finished", || running.finish());
+    guests::load();
+}

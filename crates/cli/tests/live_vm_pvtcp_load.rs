@@ -1,0 +1,235 @@
+//! PVTCP in machines of whole experiments, by the key `pvtcp`; and its module loaded and unloaded
+//! while the guest sends.
+
+mod common;
+
+use std::cell::Cell;
+use std::os::fd::AsFd;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use common::pvtcp::{SAMPLES, SERIES, UC, assert_unharmed, build, can_run, insert, remove, store};
+use common::uc::{assert_refusal, folder_with, outcome};
+use common::{experiment, guest};
+use uc_experiment::Arm;
+use uc_lab::home::GoOn;
+use uc_lab::plan::mac_text;
+use uc_lab::run::run_case_in;
+use uc_lab::wiring::{Ends, guest_lines};
+use uc_lab::{Home, Lab, LabError, Load, NoPorts, Plan, Reception, Repetition, stack};
+use uc_vm::message::{Answer, Order, Request, SetUp};
+use uc_vm::{Links, Machine, Template};
+
+/// Processors of a guest, and how often the module comes and goes there at most.
+const CYCLES: [(u8, usize); 2] = [(1, 100), (2, 100)];
+/// And at least, when this machine has so much else to do that the time is over first.
+const CYCLES_MIN: usize = 10;
+const CYCLING: Duration = Duration::from_secs(75);
+/// So long nothing may be delivered before the guest is taken to hang.
+const SILENCE: Duration = Duration::from_secs(60);
+/// A module's hooks go when every task has slept or run its own program (synchronize_rcu_tasks), and a
+/// kernel thread that has packets all the time does neither: the link leaves an emulated processor
+/// time for more than packets.
+const NETWORK: &str = "rate = \"10Mbit\"\naccess_rate = \"1Gbit\"\ndelay = \"50us\"\n\
+     queue = { kind = \"droptail\", limit = \"64kB\" }";
+
+/// Brings the one guest of a case, has it send, and loads and unloads the module meanwhile.
+struct Cycles<'a> {
+    template: &'a Template,
+    module: &'a [u8],
+    cycles: usize,
+    /// How often it came and went.
+    done: Cell<usize>,
+    /// What was delivered by the end.
+    delivered_bytes: Cell<u64>,
+}
+
+impl Home for Cycles<'_> {
+    fn arm(&self) -> Arm {
+        Arm::Vm
+    }
+
+    fn ends(&self) -> Ends {
+        Ends::Machines
+    }
+
+    /// Ends the run when it is through: there is nothing to sample.
+    fn start<'a>(
+        &'a mut self,
+        plan: &'a Plan,
+        lab: &'a Lab,
+        _: u64,
+        _: GoOn<'_>,
+    ) -> Result<Box<dyn Load + 'a>, LabError> {
+        let guest = &plan.guests[0];
+        let links = Links {
+            tap: Some(&lab.wiring.machines[0].as_fd().try_clone_to_owned().unwrap()),
+            coupling: None,
+        };
+        let mut machine = self.template.machine(&guest.label, links)?;
+        let mut lines = vec![format!("link set eth0 address {}", mac_text(guest.mac))];
+        lines.extend(guest_lines(plan, guest));
+        let sysctls = stack::sysctls(plan.family, &guest.stack).into_iter();
+        machine.order(&Request::SetUp(SetUp {
+            sysctls: sysctls
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect(),
+            lines,
+            offload: plan.offload,
+            congestion_controls: vec![guest.stack.congestion_control.clone()],
+        }))?;
+        let reception = Reception::start(plan, &lab.wiring)?;
+        let flow = &reception.flows()[0];
+        machine.order(&Request::Send(vec![Order {
+            from: flow.running.tuple.source,
+            to: flow.running.tuple.destination,
+            congestion_control: guest.stack.congestion_control.clone(),
+            wait_us: 0,
+            block_bytes: None,
+        }]))?;
+        store(&mut machine, self.module)?;
+        let begun = Instant::now();
+        while reception.flows()[0].delivered_bytes() == 0 {
+            assert!(begun.elapsed() < SILENCE, "the guest doesn't send");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let parameters = ["", "filter=off", "rto=0 filter=flight", "tlp=1 filter=skip"];
+        let begun = Instant::now();
+        for parameters in parameters.iter().cycle().take(self.cycles) {
+            wait_for(&mut machine, &insert(parameters), &reception)?;
+            std::thread::sleep(Duration::from_millis(20));
+            wait_for(&mut machine, &remove(), &reception)?;
+            self.done.set(self.done.get() + 1);
+            if begun.elapsed() > CYCLING && self.done.get() >= CYCLES_MIN {
+                break;
+            }
+        }
+        assert_unharmed(&mut machine);
+        self.delivered_bytes
+            .set(reception.flows()[0].delivered_bytes());
+        Err(LabError::Cancelled)
+    }
+}
+
+/// Asks for something, and waits for as long as the guest's flow makes progress meanwhile.
+fn wait_for(
+    machine: &mut Machine,
+    request: &Request,
+    reception: &Reception,
+) -> Result<(), LabError> {
+    let progress = Cell::new((Instant::now(), 0));
+    machine.tell(request)?;
+    let answer = machine.hear_while(Duration::from_secs(300), &|| {
+        let delivered_bytes = reception.flows()[0].delivered_bytes();
+        let (since, before) = progress.get();
+        if delivered_bytes > before {
+            progress.set((Instant::now(), delivered_bytes));
+        } else if since.elapsed() > SILENCE {
+            return Err(LabError::Cancelled);
+        }
+        Ok(())
+    });
+    match answer? {
+        Answer::Done => Ok(()),
+        other => panic!("{request:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn live_vm_the_module_comes_and_goes_while_guests_with_one_and_two_processors_send() {
+    if !can_run() {
+        return;
+    }
+    let module = build(SERIES, SAMPLES);
+    for (processors, cycles) in CYCLES {
+        come_and_go(&module, processors, cycles);
+    }
+}
+
+fn come_and_go(module: &[u8], processors: u8, cycles: usize) {
+    let wide = Template::boot_wide(SERIES, Path::new(UC), (false, processors), &|| Ok(()));
+    let template = wide.unwrap();
+    let stack = "[stack.tcp]\ncongestion_control = \"reno\"\nrto_min = \"1ms\"";
+    let experiment = experiment(5, NETWORK, &guest("one", "tcp", ""), stack);
+    let mut home = Cycles {
+        template: &template,
+        module,
+        cycles,
+        done: Cell::new(0),
+        delivered_bytes: Cell::new(0),
+    };
+    let ended = run_case_in(
+        &mut home,
+        &experiment,
+        &experiment.cases[0],
+        Repetition { run: 0, seed: 1 },
+        &mut NoPorts,
+        &|_| {},
+        &AtomicBool::new(false),
+    );
+    let (delivered_bytes, done) = (home.delivered_bytes.get(), home.done.get());
+    println!("{processors} processors: {done} times, {delivered_bytes} bytes meanwhile");
+    assert!(matches!(ended, Err(LabError::Cancelled)), "{ended:?}");
+    let whole = cycles.min(CYCLES_MIN);
+    assert!(
+        done >= whole,
+        "seed 1: {processors} processors: {done} times"
+    );
+    assert!(delivered_bytes > 100_000, "seed 1: {delivered_bytes}");
+}
+
+/// A guest with PVTCP that runs for a third of the time.
+const STALLED: &str = r#"
+name = "t/pvtcp"
+title = "pvtcp"
+duration = "5s"
+settle = "1s"
+[network]
+rate = "100Mbit"
+access_rate = "1Gbit"
+delay = "50us"
+queue = { kind = "droptail", limit = "64kB" }
+[stack.pvtcp]
+congestion_control = "reno"
+rto_min = "1ms"
+pvtcp = { rtt = "flight" }
+[[case]]
+name = "stalled"
+guests = [{ name = "one", stack = "pvtcp", hypervisor = { vms = 3 } }]
+[[expect]]
+name = "stalls that the guest saw"
+measure = { kind = "counter", case = "stalled", name = "vm_one_pvtcp_spikes" }
+at_least = 20.0
+"#;
+
+#[test]
+fn live_vm_a_stack_with_pvtcp_has_its_module_and_without_one_says_how_to_build_it() {
+    if !can_run() {
+        return;
+    }
+    // A cache of our own: the kernel that is there, at first without the module.
+    let cache = tempfile::tempdir().unwrap();
+    let kernels = cache.path().join("undercurrent/kernels").join(SERIES);
+    std::fs::create_dir_all(&kernels).unwrap();
+    let there = uc_vm::Kernel::find(SERIES).unwrap().modules();
+    for name in ["vmlinuz", "release", "modules", "modules.builtin"] {
+        symlink(there.with_file_name(name), kernels.join(name)).unwrap();
+    }
+    let folder = folder_with(STALLED);
+    let run = || {
+        let mut command = Command::new(UC);
+        command.current_dir(folder.path());
+        command.env("XDG_CACHE_HOME", cache.path());
+        command.args([
+            "run", "t.toml", "--on", "vm", "--repeat", "1", "--seed", "7",
+        ]);
+        outcome(command)
+    };
+    assert_refusal(&run(), &["scripts/vm-kernels --pvtcp 6.1"], "no module");
+    std::fs::write(kernels.join("uc_pvtcp.ko"), build(SERIES, SAMPLES)).unwrap();
+    let ended = run();
+    assert_eq!(ended.status, Some(0), "seed 7: {ended:?}");
+}

@@ -1,0 +1,42 @@
+//! The watch programs in kernels that are older than this machine's: their verifiers take them.
+
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use common::live_vm;
+use uc_vm::{Links, Template};
+
+/// What is inside a guest, and runs it.
+const UC: &str = env!("CARGO_BIN_EXE_uc");
+/// More than a command here takes, on a machine with other things to do.
+const LIMIT: Duration = Duration::from_secs(60);
+/// A watch has no end of its own: it is stopped after this.
+const WATCHED: Duration = Duration::from_secs(20);
+
+#[test]
+fn live_vm_the_watch_programs_load_in_5_10_and_6_1() {
+    let kernels = ["5.10", "6.1"];
+    if !live_vm(&kernels) {
+        return;
+    }
+    for series in kernels {
+        let template = Template::boot(series, Path::new(UC), false).unwrap();
+        let mut machine = template.machine("a guest", Links::default()).unwrap();
+        let made = ["/bin/uc", "watch", "--make-key", "/tmp/key"];
+        let made = machine.run(&made, LIMIT).unwrap();
+        assert_eq!(made.status, Some(0), "{series}: {made:?}");
+        let watch = ["/bin/uc", "watch", "lo", "--peer", "10.0.0.0/8"];
+        let with = ["--key-file", "/tmp/key", "--pace", "1Gbit"];
+        let watch = machine.run(&[&watch[..], &with].concat(), WATCHED).unwrap();
+        println!("{series}: {watch:?}");
+        // Programs are loaded before any is attached, which a guest without the modules for clsact
+        // can't do.
+        let attached = watch.stdout == "lo: watched\n";
+        let loaded = watch.stderr.contains("could not attach") && watch.stderr.contains("clsact");
+        assert!(attached || loaded, "{series}: {watch:?}");
+        let console = machine.console();
+        assert!(!console.contains("Kernel panic"), "{console}");
+    }
+}

@@ -1,0 +1,110 @@
+//! Gaps between arrivals as a signal (HWatch §3.4) between real kernels: probes that wait behind a
+//! queue that grows while they are under way count as marked, though nobody marked them.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use common::bench::{build, complete_checksums, tcp_counter};
+use common::watcher::{Seen, Watcher};
+use common::{STACKS, experiment, guest, live};
+use uc_lab::{Lab, Plan};
+
+const PORT: u16 = 5001;
+/// No mark and no loss: the queue holds a quarter of a second.
+const NETWORK: &str = "rate = \"10Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"1ms\"\n\
+     queue = { kind = \"droptail\", limit = \"300kB\" }";
+/// Half as much again as the link takes, so that a queue grows by 25 ms while probes are sent.
+const DATAGRAM_BYTES: usize = 1_458;
+const EVERY: Duration = Duration::from_micros(800);
+
+fn lab() -> (Plan, Lab) {
+    let guests = format!("receiver_law = \"pass\"\n{}", guest("legacy", "legacy", ""));
+    let (plan, lab) = build(&experiment(1, NETWORK, &guests, STACKS));
+    for namespace in [&lab.wiring.guests[0], &lab.wiring.server] {
+        complete_checksums(namespace, "eth0");
+    }
+    (plan, lab)
+}
+
+/// Datagrams from the guest to nobody, until `stop`, on average at that rate.
+fn flood(socket: &UdpSocket, stop: &AtomicBool) {
+    let began = std::time::Instant::now();
+    let mut sent = 0;
+    while !stop.load(Ordering::Relaxed) {
+        while EVERY * sent <= began.elapsed() {
+            // refused by the other end, or too much at once: either is well
+            let _refused = socket.send(&[0; DATAGRAM_BYTES]);
+            sent += 1;
+        }
+        thread::sleep(EVERY);
+    }
+}
+
+/// One connection while a queue grows in front of it; what the hosts counted.
+fn connect_into_a_growing_queue(late: &str) -> Seen {
+    let (plan, lab) = lab();
+    let (guest, server) = (&lab.wiring.guests[0], &lab.wiring.server);
+    let address = SocketAddr::new(plan.server.address, PORT);
+    let listener = server
+        .enter(|| TcpListener::bind(address).unwrap())
+        .unwrap();
+    let any = SocketAddr::new(plan.guests[0].address, 0);
+    let socket = guest.enter(|| UdpSocket::bind(any).unwrap()).unwrap();
+    socket
+        .connect(SocketAddr::new(plan.server.address, 9))
+        .unwrap();
+    let arguments = ["--data", "client", "--span", "50ms", "--late", late];
+    let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &arguments);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| flood(&socket, &stop));
+        let mut stream = guest
+            .enter(|| TcpStream::connect(address).unwrap())
+            .unwrap();
+        stop.store(true, Ordering::Relaxed);
+        stream.write_all(b"and that is all").unwrap();
+    });
+    let mut text = String::new();
+    let (mut accepted, _) = listener.accept().unwrap();
+    accepted.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "and that is all");
+    assert_eq!(tcp_counter(guest, "RetransSegs"), 0);
+    watcher.finish()
+}
+
+#[test]
+fn live_probes_behind_a_queue_that_grows_count_as_marked_where_late_is_set() {
+    if !live() {
+        return;
+    }
+    let seen = connect_into_a_growing_queue("2ms");
+    println!("late 2ms: {}", seen.all());
+    assert!(seen.count("probe-slow") >= 3, "{}", seen.all());
+    assert_eq!(
+        seen.count("probe") + seen.count("probe-slow"),
+        10,
+        "{}",
+        seen.all()
+    );
+    for bad in [
+        "probe-ce",
+        "probe-forged",
+        "probe-unknown",
+        "probe-replayed",
+    ] {
+        assert_eq!(seen.count(bad), 0, "{}", seen.all());
+    }
+    let seen = connect_into_a_growing_queue("0s");
+    println!("late 0s: {}", seen.all());
+    assert_eq!(
+        (seen.count("probe"), seen.count("probe-slow")),
+        (10, 0),
+        "{}",
+        seen.all()
+    );
+}

@@ -1,0 +1,76 @@
+//! Where `uc`'s output can't be written: an error in one line, and silence where nobody reads.
+
+mod common;
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output, Stdio};
+
+use common::uc::folder_with;
+
+const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = \"vnet*\"\n";
+
+/// Commands that print, each in a way of its own; the policy is `t.toml`.
+const PRINTING: [&[&str]; 7] = [
+    &["check", "--draft", "t.toml"],
+    &["check", "--draft", "t.toml", "--json"],
+    &["check", "--draft", "t.toml", "--port", "vnet3"],
+    &["check", "--draft", "none.toml", "--json"],
+    &["check", "--schema"],
+    &["--help"],
+    &["--version"],
+];
+
+fn uc(arguments: &[&str], stdout: Stdio) -> Output {
+    let folder = folder_with(POLICY);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    command.args(arguments).current_dir(folder.path());
+    let child = command.stdout(stdout).stderr(Stdio::piped()).spawn();
+    child.unwrap().wait_with_output().unwrap()
+}
+
+#[test]
+fn a_device_that_is_full_is_an_error_in_one_line() {
+    for arguments in PRINTING {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let done = uc(arguments, full.into());
+        let told = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{arguments:?}: {told}");
+        assert!(told.starts_with("uc: could not write the output"), "{told}");
+    }
+}
+
+#[test]
+fn where_nobody_reads_it_ends_without_a_word() {
+    for arguments in PRINTING {
+        let (reads, writes) = std::io::pipe().unwrap();
+        drop(reads);
+        let done = uc(arguments, writes.into());
+        let told = String::from_utf8(done.stderr).unwrap();
+        let quiet = done.status.signal() == Some(libc::SIGPIPE) || done.status.code() == Some(141);
+        assert!(
+            quiet && told.is_empty(),
+            "{arguments:?}: {:?}: {told}",
+            done.status
+        );
+    }
+}
+
+#[test]
+fn a_complaint_that_nobody_hears_changes_no_status() {
+    let folder = folder_with("[[tenant]]\nname = 3\n");
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let status = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+        command.args(arguments).current_dir(folder.path());
+        command
+            .stdout(Stdio::null())
+            .stderr(full())
+            .status()
+            .unwrap()
+    };
+    assert_eq!(status(&["check", "none.toml"]).code(), Some(2));
+    assert_eq!(status(&["check", "--draft", "t.toml"]).code(), Some(1));
+    assert_eq!(status(&["no-such-command"]).code(), Some(2));
+}

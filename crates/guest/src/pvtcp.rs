@@ -1,0 +1,233 @@
+//! PVTCP's form without a module: `guest/pvtcp.bpf.c`.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use nix::sys::statfs::statfs;
+
+use crate::control::{map_of, quieten};
+use crate::error::GuestError;
+use crate::groups::{Plain, bytes_of, plain_from};
+use crate::layout::{uc_pvtcp_counts, uc_pvtcp_policy, uc_pvtcp_stalls};
+
+/// clang's output for `guest/pvtcp.bpf.c`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pvtcp.bpf.o"));
+const TICK: &str = "uc_pvtcp_tick";
+const SOCKET: &str = "uc_pvtcp_socket";
+/// What is pinned beside the two programs' links, for whoever asks how they do.
+const SHOWN: [&str; 3] = ["policies", "stalls", "counts"];
+/// Where the unified hierarchy of control groups is, or beside the old ones.
+const CGROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+/// f_type of the unified hierarchy (linux/magic.h).
+const CGROUP2_MAGIC: i64 = 0x6367_7270;
+/// A tick is a stall when it is so late, whatever the least timeout.
+const LATE_LEAST: Duration = Duration::from_millis(1);
+
+/// What the least timeouts of a guest's connections are to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeastTimeout {
+    /// While there are no stalls; two of the kernel's ticks at least, 200 ms at most.
+    pub least: Duration,
+    /// How long after a stall it stays raised.
+    pub hold: Duration,
+}
+
+impl Default for LeastTimeout {
+    fn default() -> Self {
+        Self {
+            least: Duration::from_millis(10),
+            hold: Duration::from_secs(10),
+        }
+    }
+}
+
+impl LeastTimeout {
+    /// The longest least timeout: above it is the kernel's own.
+    pub const MOST: Duration = Duration::from_micros(crate::layout::UC_PVTCP_MOST_US as u64);
+
+    fn raw(&self) -> uc_pvtcp_policy {
+        let bounded = |time: u128| u32::try_from(time).unwrap_or(u32::MAX);
+        // A shorter stall doesn't make a timer of that length expire by itself.
+        let late = (self.least / 2).max(LATE_LEAST);
+        uc_pvtcp_policy {
+            least_us: bounded(self.least.min(Self::MOST).as_micros()),
+            hold_ms: bounded(self.hold.as_millis()),
+            late_us: bounded(late.as_micros()),
+            ..uc_pvtcp_policy::default()
+        }
+    }
+}
+
+/// What it has seen and done since it was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeastTimeoutState {
+    /// What it was told.
+    pub policy: LeastTimeout,
+    /// Ticks that came late.
+    pub stalls: u64,
+    /// The longest of late.
+    pub longest: Duration,
+    /// Connections that were given a least timeout.
+    pub sockets: u64,
+    /// How often one was raised.
+    pub raised: u64,
+    /// How often one was lowered again.
+    pub lowered: u64,
+    /// Retransmission timeouts of these connections.
+    pub timeouts: u64,
+    /// Of these, within 20 ms of a stall's end.
+    pub after_stall: u64,
+    /// How often the kernel refused a least timeout.
+    pub refused: u64,
+}
+
+/// The two programs, at work for every connection that begins in a control group and those below it.
+#[derive(Debug)]
+pub struct Pvtcp {
+    object: Object,
+    links: [(&'static str, Link); 2],
+}
+
+impl Pvtcp {
+    /// What `uc guest` calls it.
+    pub const NAME: &str = "uc_pvtcp";
+
+    /// Loads and attaches both.
+    ///
+    /// # Errors
+    /// [`GuestError::NoCgroups`], and what keeps programs from being loaded at all.
+    pub fn attach(policy: &LeastTimeout, cgroup: Option<&Path>) -> Result<Self, GuestError> {
+        let cgroup = match cgroup {
+            Some(given) if is_unified(given) => given.to_owned(),
+            Some(given) => return Err(no_cgroups(given)),
+            None => find_cgroups()?,
+        };
+        let failed =
+            |error| GuestError::from_libbpf("load PVTCP's programs (Linux 5.10 with BTF)", &error);
+        quieten();
+        let open = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .map_err(failed)?;
+        let object = open.load().map_err(failed)?;
+        let raw = policy.raw();
+        let policies = map_of(&object, "policies")?;
+        let written = policies.update(&[0; 4], bytes_of(&raw), MapFlags::ANY);
+        written.map_err(|error| GuestError::from_libbpf("write its policy", &error))?;
+        let folder = fs::File::open(&cgroup);
+        let action = || format!("open {}", cgroup.display());
+        let folder = folder.map_err(|error| GuestError::from_kernel(action(), error))?;
+        let attach = |name: &'static str| {
+            let failed = |error| GuestError::from_libbpf(format!("attach {name}"), &error);
+            let mut programs = object.progs_mut();
+            let program = programs.find(|program| program.name() == name);
+            let program = program.ok_or_else(|| crate::control::missing(name))?;
+            let link = if name == SOCKET {
+                program.attach_cgroup(folder.as_raw_fd())
+            } else {
+                program.attach()
+            };
+            Ok((name, link.map_err(failed)?))
+        };
+        let links = [attach(TICK)?, attach(SOCKET)?];
+        Ok(Self { object, links })
+    }
+
+    /// Pins the links, and the maps that show how they do.
+    pub(crate) fn pin(&mut self, folder: &Path) -> Result<(), GuestError> {
+        let failed = |path: &Path| {
+            let action = format!("pin {}", path.display());
+            move |error| GuestError::from_libbpf(action, &error)
+        };
+        for (name, link) in &mut self.links {
+            let path = folder.join(name);
+            link.pin(&path).map_err(failed(&path))?;
+        }
+        for name in SHOWN {
+            let path = folder.join(name);
+            map_of(&self.object, name)?
+                .pin(&path)
+                .map_err(failed(&path))?;
+        }
+        Ok(())
+    }
+
+    /// Of the one that is pinned there.
+    pub(crate) fn state_at(folder: &Path) -> Result<LeastTimeoutState, GuestError> {
+        let policy: uc_pvtcp_policy = read(&folder.join("policies"))?;
+        let stalls: uc_pvtcp_stalls = read(&folder.join("stalls"))?;
+        let counts: uc_pvtcp_counts = read(&folder.join("counts"))?;
+        Ok(LeastTimeoutState {
+            policy: LeastTimeout {
+                least: Duration::from_micros(policy.least_us.into()),
+                hold: Duration::from_millis(policy.hold_ms.into()),
+            },
+            stalls: stalls.count,
+            longest: Duration::from_micros(stalls.longest_us),
+            sockets: counts.sockets,
+            raised: counts.raised,
+            lowered: counts.lowered,
+            timeouts: counts.timeouts,
+            after_stall: counts.after_stall,
+            refused: counts.refused,
+        })
+    }
+}
+
+fn read<T: Plain>(path: &Path) -> Result<T, GuestError> {
+    let action = || format!("read {}", path.display());
+    let failed = |error| GuestError::from_libbpf(action(), &error);
+    let map = MapHandle::from_pinned_path(path).map_err(failed)?;
+    let found = map.lookup(&[0; 4], MapFlags::ANY).map_err(failed)?;
+    let value = found.and_then(|bytes| plain_from(&bytes));
+    value.ok_or_else(|| crate::control::missing(&action()))
+}
+
+fn is_unified(path: &Path) -> bool {
+    statfs(path).is_ok_and(|status| status.filesystem_type().0 == CGROUP2_MAGIC)
+}
+
+fn find_cgroups() -> Result<PathBuf, GuestError> {
+    let places = CGROUPS.map(Path::new);
+    let found = places.into_iter().find(|place| is_unified(place));
+    found
+        .map(Path::to_owned)
+        .ok_or_else(|| no_cgroups(places[0]))
+}
+
+fn no_cgroups(path: &Path) -> GuestError {
+    GuestError::NoCgroups { path: path.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_what_the_kernel_can_take() {
+        let long = LeastTimeout {
+            least: Duration::from_secs(1),
+            hold: Duration::MAX,
+        };
+        let raw = long.raw();
+        assert_eq!((raw.least_us, raw.hold_ms), (200_000, u32::MAX));
+        let short = LeastTimeout {
+            least: Duration::from_millis(1),
+            ..long
+        };
+        assert_eq!((short.raw().least_us, short.raw().late_us), (1_000, 1_000));
+        assert_eq!(LeastTimeout::default().raw().late_us, 5_000);
+    }
+
+    #[test]
+    fn a_folder_that_is_no_unified_hierarchy_is_refused_in_words() {
+        let refusal = Pvtcp::attach(&LeastTimeout::default(), Some(Path::new("/proc")));
+        let refusal = refusal.unwrap_err().to_string();
+        assert!(
+            refusal.contains("/proc") && refusal.contains("cgroup2"),
+            "{refusal}"
+        );
+    }
+}

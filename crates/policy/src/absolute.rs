@@ -1,0 +1,40 @@
+//! Paths of the host, as the file may name them.
+
+use std::path::{Path, PathBuf};
+
+use crate::fault::Faults;
+
+/// `sun_path` of `unix(7)`, without its closing zero.
+pub(crate) const SOCKET_MAX_BYTES: usize = 107;
+/// What the kernel takes, less what is hung on to a folder's path.
+pub(crate) const PATH_MAX_BYTES: usize = 4000;
+const NAME_MAX_BYTES: usize = 255;
+
+/// A path that says by itself what it names: from the root on, name by name.
+pub(crate) fn absolute(
+    key: &str,
+    path: &Path,
+    most_bytes: usize,
+    faults: &mut Faults<'_>,
+) -> PathBuf {
+    let text = path.to_string_lossy();
+    let mut names = text.split('/').skip(1);
+    let shown = text.escape_debug();
+    let message = if !path.is_absolute() {
+        format!("`{shown}` has no beginning; give it from / on")
+    } else if text.chars().any(char::is_control) {
+        format!("`{shown}` has control characters; leave them out")
+    } else if names.any(|name| matches!(name, "" | "." | "..")) {
+        format!("`{shown}` goes round about; give every folder once, without `.`, `..` and `//`")
+    } else if text.len() > most_bytes || text.split('/').any(|name| name.len() > NAME_MAX_BYTES) {
+        let bytes = text.len();
+        format!(
+            "{bytes} bytes are too long; such a path has {most_bytes} at most, and each name in it \
+             {NAME_MAX_BYTES}"
+        )
+    } else {
+        return path.to_owned();
+    };
+    faults.add(key, message);
+    path.to_owned()
+}

@@ -1,0 +1,310 @@
+//! `[agent]`: what the agent needs for itself. It is read when the agent starts.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+use uc_port::{DEFAULT_FLOWS_MAX, Prefix, RINGS_MAX};
+
+use crate::absolute::{PATH_MAX_BYTES, SOCKET_MAX_BYTES, absolute};
+use crate::fault::Faults;
+use crate::file::needs;
+use crate::list::List;
+use crate::log::{LogFormat, log_filter};
+use crate::number::in_range;
+
+/// Where the agent is asked what it does.
+pub const DEFAULT_SOCKET: &str = "/run/undercurrent/agent.sock";
+/// Where Prometheus finds its metrics.
+pub const DEFAULT_METRICS: &str = "127.0.0.1:9464";
+/// Where it keeps what has to outlive it.
+pub const DEFAULT_STATE: &str = "/var/lib/undercurrent";
+/// The key of a fleet's policy.
+pub const DEFAULT_ETCD_KEY: &str = "/undercurrent/policy";
+
+/// `[agent]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentTable {
+    /// The control socket's path. Default `/run/undercurrent/agent.sock`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(pattern("^/"), length(max = 107))]
+    pub socket: Option<PathBuf>,
+    /// Address and port where metrics are served; `none`: nowhere. Default `127.0.0.1:9464`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(pattern(r"^(none|.*:[0-9]{1,5})$"))]
+    pub metrics: Option<String>,
+    /// What is logged: a level (`error`, `warn`, `info`, `debug`, `trace`), or a filter such as
+    /// `info,uc_agent=debug`. Default `info`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
+    /// How. Default `text`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_format: Option<LogFormat>,
+    /// A folder for what has to outlive the agent. Default `/var/lib/undercurrent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(pattern("^/"))]
+    pub state: Option<PathBuf>,
+    /// Flows that the host's table has room for, 1 to 16777216: settled when the first port is
+    /// attached. Default 65536.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 16_777_216))]
+    pub flows_max: Option<i64>,
+    /// Flows whose events are remembered for `uc explain`, 0 to 16777216, and no more than
+    /// `flows_max`: settled with it. Default 65536.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 16_777_216))]
+    pub events: Option<i64>,
+    /// The fleet's policy. Absent: the policy is in this file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<EtcdTable>,
+    /// What the start `watch` needs of the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watch: Option<WatchHostTable>,
+}
+
+/// `[agent.etcd]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(transform = |schema: &mut Schema| needs(schema, &["endpoints"]))]
+pub struct EtcdTable {
+    /// Where etcd's servers are: `http://` or `https://`, host and port.
+    #[schemars(length(min = 1), inner(pattern("^https?://.+")))]
+    pub endpoints: Vec<String>,
+    /// The key whose value is the policy. Default `/undercurrent/policy`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The certificate of the authority that signed the servers'; PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(pattern("^/"))]
+    pub ca: Option<PathBuf>,
+    /// This host's own certificate; PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(pattern("^/"))]
+    pub certificate: Option<PathBuf>,
+    /// Its private key; PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(pattern("^/"))]
+    pub private_key: Option<PathBuf>,
+}
+
+/// `[agent.watch]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(transform = |schema: &mut Schema| needs(schema, &["key_file", "peers"]))]
+pub struct WatchHostTable {
+    /// The file with the key that all hosts of the fleet have; `uc watch --make-key` makes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(pattern("^/"))]
+    pub key_file: Option<PathBuf>,
+    /// Addresses of guests whose hosts watch too; probes go nowhere else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peers: Option<List<Prefix>>,
+}
+
+/// The agent's settings, each with its default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    /// The control socket's path.
+    pub socket: PathBuf,
+    /// Where metrics are served; none: nowhere.
+    pub metrics: Option<SocketAddr>,
+    /// The log's filter.
+    pub log: String,
+    /// How it is written.
+    pub log_format: LogFormat,
+    /// The folder for what outlives the agent.
+    pub state: PathBuf,
+    /// Flows that the host's table has room for.
+    pub flows_max: u32,
+    /// Flows whose events are remembered; 0: nobody's.
+    pub events: u32,
+    /// The fleet's policy.
+    pub etcd: Option<Etcd>,
+    /// What the start `watch` needs.
+    pub watch: Option<WatchHost>,
+}
+
+/// Where a fleet's policy is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Etcd {
+    /// Its servers.
+    pub endpoints: Vec<String>,
+    /// The policy's key.
+    pub key: String,
+    /// The authority's certificate.
+    pub ca: Option<PathBuf>,
+    /// This host's certificate and its private key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// What the start `watch` needs of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchHost {
+    /// The file with the fleet's key.
+    pub key_file: PathBuf,
+    /// Where probes may go.
+    pub peers: Vec<Prefix>,
+}
+
+impl Default for Agent {
+    fn default() -> Agent {
+        Agent {
+            socket: DEFAULT_SOCKET.into(),
+            metrics: DEFAULT_METRICS.parse().ok(),
+            log: "info".into(),
+            log_format: LogFormat::Text,
+            state: DEFAULT_STATE.into(),
+            flows_max: DEFAULT_FLOWS_MAX,
+            events: RINGS_MAX,
+            etcd: None,
+            watch: None,
+        }
+    }
+}
+
+impl AgentTable {
+    pub(crate) fn resolve(&self, faults: &mut Faults<'_>) -> Agent {
+        let usual = Agent::default();
+        let mut path = |key: &str, path: &Option<PathBuf>, most| {
+            let path = path.as_ref();
+            path.map(|path| absolute(key, path, most, faults))
+        };
+        let socket = path("agent.socket", &self.socket, SOCKET_MAX_BYTES);
+        let state = path("agent.state", &self.state, PATH_MAX_BYTES);
+        let socket = socket.unwrap_or(usual.socket);
+        let state = state.unwrap_or(usual.state);
+        if socket.file_name().is_some() && state.starts_with(&socket) {
+            let state = state.display();
+            let message = format!("`{state}` is the control socket's path; give another folder");
+            faults.add("agent.state", message);
+        }
+        let flows_max = in_range("agent.flows_max", self.flows_max, 1..=1 << 24, faults);
+        let flows_max = flows_max.map_or(usual.flows_max, |flows| flows as u32);
+        let events = in_range("agent.events", self.events, 0..=1 << 24, faults);
+        if events.is_some_and(|events| events > i64::from(flows_max)) {
+            let message = format!(
+                "is more than the {flows_max} flows that there is room for; give at most so many, \
+                 or a larger agent.flows_max"
+            );
+            faults.add("agent.events", message);
+        }
+        if let Some(log) = &self.log
+            && let Err(message) = log_filter(log)
+        {
+            faults.add("agent.log", message);
+        }
+        Agent {
+            socket,
+            metrics: match &self.metrics {
+                Some(text) => metrics(text, faults),
+                None => usual.metrics,
+            },
+            log: self.log.clone().unwrap_or(usual.log),
+            log_format: self.log_format.unwrap_or_default(),
+            state,
+            flows_max,
+            events: events.map_or(usual.events.min(flows_max), |events| events as u32),
+            etcd: self.etcd.as_ref().map(|etcd| etcd.resolve(faults)),
+            watch: self.watch.as_ref().and_then(|watch| watch.resolve(faults)),
+        }
+    }
+}
+
+fn metrics(text: &str, faults: &mut Faults<'_>) -> Option<SocketAddr> {
+    if text == "none" {
+        return None;
+    }
+    let address = text.parse().ok();
+    if address.is_none() {
+        let message = format!(
+            "`{text}` is no address with a port; give for example \"{DEFAULT_METRICS}\", or \"none\""
+        );
+        faults.add("agent.metrics", message);
+    }
+    address
+}
+
+impl EtcdTable {
+    fn resolve(&self, faults: &mut Faults<'_>) -> Etcd {
+        const KEY: &str = "agent.etcd";
+        if self.endpoints.is_empty() {
+            let message = "no endpoints; give for example endpoints = [\"http://127.0.0.1:2379\"]";
+            faults.add("agent.etcd.endpoints", message);
+        }
+        for (i, endpoint) in self.endpoints.iter().enumerate() {
+            if !is_endpoint(endpoint) {
+                let message = format!(
+                    "`{endpoint}` is no endpoint; give for example \"http://127.0.0.1:2379\""
+                );
+                faults.add(&format!("{KEY}.endpoints.{i}"), message);
+            }
+        }
+        if self.key.as_ref().is_some_and(String::is_empty) {
+            let message = format!("is empty; give for example \"{DEFAULT_ETCD_KEY}\"");
+            faults.add("agent.etcd.key", message);
+        }
+        for (name, path) in [
+            ("ca", &self.ca),
+            ("certificate", &self.certificate),
+            ("private_key", &self.private_key),
+        ] {
+            if let Some(path) = path {
+                absolute(&format!("{KEY}.{name}"), path, PATH_MAX_BYTES, faults);
+            }
+        }
+        let identity = self.certificate.clone().zip(self.private_key.clone());
+        if identity.is_none() && (self.certificate.is_some() || self.private_key.is_some()) {
+            let message = "certificate and private_key belong together; give both or neither";
+            faults.add(KEY, message);
+        }
+        Etcd {
+            endpoints: self.endpoints.clone(),
+            key: self.key.clone().unwrap_or_else(|| DEFAULT_ETCD_KEY.into()),
+            ca: self.ca.clone(),
+            identity,
+        }
+    }
+}
+
+/// A scheme, a host and a port. Secrets have no place in the address.
+fn is_endpoint(text: &str) -> bool {
+    let rest = text
+        .strip_prefix("http://")
+        .or_else(|| text.strip_prefix("https://"));
+    let Some((host, port)) = rest.and_then(|rest| rest.rsplit_once(':')) else {
+        return false;
+    };
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let named = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let is_host = match bare {
+        Some(bare) => bare
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_ipv6()),
+        None => !host.is_empty() && host.chars().all(named),
+    };
+    is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+impl WatchHostTable {
+    fn resolve(&self, faults: &mut Faults<'_>) -> Option<WatchHost> {
+        let missing = |key: &str, mend: &str, faults: &mut Faults<'_>| {
+            faults.add(&format!("agent.watch.{key}"), format!("missing; {mend}"));
+        };
+        if self.key_file.is_none() {
+            let mend = "make one: uc watch --make-key FILE, and copy it to every host";
+            missing("key_file", mend, faults);
+        }
+        if self.peers.is_none() {
+            let mend = "give the addresses of guests whose hosts watch too, as [\"10.0.0.0/8\"]";
+            missing("peers", mend, faults);
+        }
+        let key = "agent.watch.key_file";
+        let key_file = absolute(key, self.key_file.as_ref()?, PATH_MAX_BYTES, faults);
+        let peers = self.peers.as_ref()?.read("agent.watch.peers", faults);
+        Some(WatchHost { key_file, peers })
+    }
+}

@@ -1,0 +1,246 @@
+//! Whether rules make sense beside one another.
+
+use std::collections::BTreeSet;
+
+use uc_experiment::{Law, Watch};
+use uc_port::{Match, PortCoupling, RULES_MAX};
+
+use crate::fault::Faults;
+use crate::pattern::Pattern;
+use crate::policy::Policy;
+use crate::rule::Rule;
+
+/// What is wrong with each rule beside the others. `has_host`: it stands in the host's own file,
+/// which also says what the start `watch` needs.
+pub(crate) fn check(policy: &Policy, has_host: bool, faults: &mut Faults<'_>) {
+    if faults.is_full() {
+        return;
+    }
+    check_managed(policy, faults);
+    // What a rule with a fault was meant to be, nobody knows.
+    let sound = policy.rules.iter().filter(|rule| !faults.touch(&key(rule)));
+    let sound: Vec<&Rule> = sound.collect();
+    for (at, rule) in sound.iter().enumerate() {
+        let earlier: Vec<&Rule> = sound[..at]
+            .iter()
+            .copied()
+            .filter(|other| other.meets_ports_of(rule, &policy.tenants))
+            .collect();
+        if rule.number > 0 {
+            check_ports(rule, policy, faults);
+            check_reached(rule, &earlier, policy, faults);
+        }
+        check_agreement(rule, &earlier, faults);
+    }
+    check_room(policy, faults);
+    if has_host {
+        check_watch_host(policy, faults);
+    }
+}
+
+fn key(rule: &Rule) -> String {
+    match rule.number {
+        0 => "defaults".to_owned(),
+        number => format!("rule.{}", number - 1),
+    }
+}
+
+/// How an earlier rule is pointed at.
+fn name(rule: &Rule) -> String {
+    match rule.number {
+        0 => "[defaults]".to_owned(),
+        _ => format!("the rule in line {}", rule.line),
+    }
+}
+
+/// Somebody has to say which ports are meant.
+fn check_managed(policy: &Policy, faults: &mut Faults<'_>) {
+    let named = |rule: &Rule| rule.tenant.is_none() && !rule.ports.is_empty();
+    let any = !policy.tenants.is_empty() || policy.rules.iter().any(named);
+    if !any && policy.file.agent.etcd.is_none() && faults.is_empty() {
+        let message = "names no port; add a [[tenant]] with its ports, or a [[rule]] with a port";
+        faults.add("", message);
+    }
+}
+
+/// A tenant's rule names ports that are the tenant's.
+fn check_ports(rule: &Rule, policy: &Policy, faults: &mut Faults<'_>) {
+    let Some(tenant) = rule.tenant.map(|at| &policy.tenants[at]) else {
+        return;
+    };
+    for (i, pattern) in rule.ports.iter().enumerate() {
+        if tenant.ports.iter().any(|owned| owned.meets(pattern)) || tenant.ports.is_empty() {
+            continue;
+        }
+        let owned: Vec<String> = tenant.ports.iter().map(ToString::to_string).collect();
+        let message = format!(
+            "can never match: `{pattern}` is no port of `{}`, which has {}",
+            tenant.name,
+            owned.join(", ")
+        );
+        let list = format!("{}.port.{i}", key(rule));
+        let at = match faults.is_given(&list) {
+            true => list,
+            false => format!("{}.port", key(rule)),
+        };
+        faults.add(&at, message);
+    }
+}
+
+/// Some flow gets as far as this rule.
+fn check_reached(rule: &Rule, earlier: &[&Rule], policy: &Policy, faults: &mut Faults<'_>) {
+    let covering: Vec<&Rule> = earlier
+        .iter()
+        .copied()
+        .filter(|other| other.covers_ports_of(rule, &policy.tenants))
+        .collect();
+    let takes = |matches: &Match| {
+        covering
+            .iter()
+            .find(|other| other.matches.iter().any(|wide| wide.covers(matches)))
+    };
+    let takers: Option<Vec<&&Rule>> = rule.matches.iter().map(takes).collect();
+    let Some(mut takers) = takers.filter(|takers| !takers.is_empty()) else {
+        return;
+    };
+    takers.sort_by_key(|taker| taker.number);
+    takers.dedup_by_key(|taker| taker.number);
+    let takers: Vec<String> = takers.into_iter().map(|taker| name(taker)).collect();
+    let verb = match takers.len() {
+        1 => "takes",
+        _ => "take",
+    };
+    let message = format!(
+        "can never match: {} {verb} all of its flows; move this one above, or remove it",
+        takers.join(" and ")
+    );
+    faults.add(&key(rule), message);
+}
+
+/// What a port has once is not said twice: whose window its flows share, and how flows start.
+fn check_agreement(rule: &Rule, earlier: &[&Rule], faults: &mut Faults<'_>) {
+    // Behind a rule for all flows nothing is reached on the ports that both are about.
+    let both = earlier.iter().filter(|other| !other.takes_all_flows());
+    let (mut coupled, mut started) = (false, false);
+    for other in both {
+        let coupling = |rule: &Rule| rule.treatment.coupling.clone();
+        if let (Some(own), Some(before)) = (coupling(rule), coupling(other))
+            && own != before
+            && !coupled
+        {
+            coupled = true;
+            let message = format!(
+                "differs from that of {}, and a port has one: make them the same, or divide the \
+                 ports between the rules",
+                name(other)
+            );
+            faults.add(&format!("{}.coupling", key(rule)), message);
+        }
+        let divides = |rule: &Rule| (coupling(rule).is_some(), rule.treatment.share > 0);
+        let mixed = matches!(
+            (divides(rule), divides(other)),
+            ((true, _), (_, true)) | ((_, true), (true, _))
+        );
+        if mixed && !coupled {
+            coupled = true;
+            let message = format!(
+                "and {} are of two kinds (law coupled, and share beside another law), and a port \
+                 divides its windows in one way: leave out one, or divide the ports between the \
+                 rules",
+                name(other)
+            );
+            faults.add(&key(rule), message);
+        }
+        if rule.treatment.watch != other.treatment.watch && !started {
+            started = true;
+            let message = format!(
+                "differs from that of {} ({} here, {} there), and a port's flows all start the \
+                 same way: say it in [defaults], or in one rule about all flows of the port",
+                name(other),
+                start(rule.treatment.watch),
+                start(other.treatment.watch)
+            );
+            faults.add(&format!("{}.start", key(rule)), message);
+        }
+    }
+}
+
+fn start(watch: Option<Watch>) -> &'static str {
+    match watch {
+        None => "none",
+        Some(watch) if watch.are_default() => "watch",
+        Some(_) => "watch with parameters",
+    }
+}
+
+/// Every port's rules have room in the kernel. Counted for each pattern that the file has: ports
+/// that two patterns match by halves are counted when they are attached.
+fn check_room(policy: &Policy, faults: &mut Faults<'_>) {
+    let owned = policy.tenants.iter().enumerate();
+    let owned = owned.flat_map(|(at, tenant)| tenant.ports.iter().map(move |p| (Some(at), p)));
+    let named = policy.rules.iter().filter(|rule| rule.tenant.is_none());
+    let named = named.flat_map(|rule| rule.ports.iter().map(|p| (None, p)));
+    let mut told = BTreeSet::new();
+    for (tenant, pattern) in owned.chain(named) {
+        let mut needed = 0;
+        for rule in policy
+            .rules
+            .iter()
+            .filter(|rule| holds(rule, tenant, pattern))
+        {
+            needed += rule.matches.len() * usize::from(is_written(rule));
+            if needed <= RULES_MAX {
+                continue;
+            }
+            if told.insert(rule.number) {
+                let message = format!(
+                    "is one too many for port `{pattern}`: with it the rules need more than the \
+                     {RULES_MAX} places that a port has, one for each combination of prefixes and \
+                     ranges; merge some"
+                );
+                faults.add(&key(rule), message);
+            }
+            break;
+        }
+    }
+}
+
+/// Whether the rule is about all ports of the pattern.
+fn holds(rule: &Rule, tenant: Option<usize>, pattern: &Pattern) -> bool {
+    (rule.tenant.is_none() || rule.tenant == tenant)
+        && (rule.ports.is_empty() || rule.ports.iter().any(|wide| wide.covers(pattern)))
+}
+
+/// Flows that no rule matches pass: a last rule that says so takes no place.
+pub(crate) fn is_written(rule: &Rule) -> bool {
+    rule.number > 0 || rule.treatment.law != Law::Pass
+}
+
+/// The start `watch` needs a key and peers.
+fn check_watch_host(policy: &Policy, faults: &mut Faults<'_>) {
+    let Some(rule) = policy
+        .rules
+        .iter()
+        .find(|rule| rule.treatment.watch.is_some())
+    else {
+        return;
+    };
+    if policy.file.agent.watch.is_none() && policy.file.agent.etcd.is_none() {
+        let message = "watch needs the fleet's key and the peers; add [agent.watch] with key_file \
+                       and peers";
+        faults.add(&format!("{}.start", key(rule)), message);
+    }
+}
+
+/// Whose window the flows of one port share: what its first rule with law `coupled` says, or, of
+/// rules with a share beside another law, the sum under this number; none: the port's own.
+pub(crate) fn coupling<'a>(
+    rules: impl Iterator<Item = &'a Rule> + Clone,
+    sum: Option<u32>,
+) -> Option<PortCoupling> {
+    let coupled = rules
+        .clone()
+        .find_map(|rule| rule.treatment.coupling.clone());
+    let shares = || rules.clone().any(|rule| rule.treatment.share > 0);
+    coupled.or_else(|| shares().then(|| PortCoupling::share(sum)))
+}

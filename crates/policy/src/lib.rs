@@ -1,0 +1,49 @@
+//! What an operator wants of a host's ports: one TOML file, or the same text under a fleet's key.
+//!
+//! - [`file`], [`agent`]: the file's tables and keys as they are written, and its JSON Schema.
+//! - [`list`], [`pattern`], [`range`], [`dscp`], and the kernel's own [`uc_port::Prefix`]: what
+//!   stands in lists.
+//! - [`Policy::parse`]: everything settled (a [`Tenant`] has a number, a [`Rule`] its matches and
+//!   its [`Treatment`]), or every [`Fault`] of the text with its place and its mend.
+//! - [`trusted`]: files that nobody else can have written.
+//! - [`Policy::plan_for`]: what that says of one port, as the programs on it take it.
+
+mod absolute;
+pub mod agent;
+mod check;
+mod defaults;
+pub mod dscp;
+mod fault;
+pub mod file;
+pub mod list;
+mod log;
+mod number;
+pub mod pattern;
+mod place;
+mod plan;
+mod policy;
+mod prefix;
+pub mod range;
+mod read;
+mod rule;
+mod tenant;
+mod treatment;
+pub mod trusted;
+
+pub use agent::{
+    Agent, DEFAULT_ETCD_KEY, DEFAULT_METRICS, DEFAULT_SOCKET, DEFAULT_STATE, Etcd, WatchHost,
+};
+pub use fault::{Fault, PolicyError};
+pub use file::PolicyFile;
+pub use log::{LogFormat, log_filter};
+pub use pattern::Pattern;
+pub use plan::Planned;
+pub use policy::Policy;
+pub use rule::Rule;
+pub use tenant::{PortSettings, Tenant};
+pub use treatment::{DEFAULT_ECN_SYNS, Treatment};
+
+/// The JSON Schema of the policy file.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(PolicyFile).to_value()
+}

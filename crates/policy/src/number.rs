@@ -1,0 +1,25 @@
+//! Numbers within what their keys take.
+
+use std::ops::RangeInclusive;
+
+use crate::fault::Faults;
+
+/// The number, if it is in the range; a fault if it isn't.
+pub(crate) fn in_range(
+    key: &str,
+    number: Option<i64>,
+    range: RangeInclusive<i64>,
+    faults: &mut Faults<'_>,
+) -> Option<i64> {
+    let number = number?;
+    if range.contains(&number) {
+        return Some(number);
+    }
+    let (first, last) = range.into_inner();
+    let mend = match (number, first) {
+        (0, 1) => format!("give 1 to {last}, or leave it out"),
+        _ => format!("give {first} to {last}"),
+    };
+    faults.add(key, format!("is {number}; {mend}"));
+    None
+}

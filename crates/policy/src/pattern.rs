@@ -1,0 +1,244 @@
+//! Names of ports: exact, or with `*` for any number of characters.
+
+use std::fmt;
+
+use schemars::{Schema, json_schema};
+
+use crate::list::{Element, Scalar};
+
+/// Linux's bound for an interface's other names (`ip link property add altname`), without the
+/// closing zero; its own is shorter.
+const NAME_MAX: usize = 127;
+/// Begins the names of pods, which have a slash.
+const POD: &str = "cni:";
+/// Begins the names of libvirt's domains, which may have spaces.
+const DOMAIN: &str = "libvirt:";
+/// Begins what an operator has written to an interface (`ip link set DEV alias TEXT`): any text, of
+/// at most this many bytes.
+const ALIAS: &str = "alias:";
+const ALIAS_MAX: usize = 255;
+
+/// Whether a character may stand in a pattern that begins so.
+fn is_allowed(c: char, text: &str) -> bool {
+    if text.starts_with(ALIAS) {
+        return !c.is_control();
+    }
+    if text.starts_with(DOMAIN) {
+        return !c.is_control() && c != '/';
+    }
+    c.is_ascii_graphic() && !"?[]".contains(c) && (c != '/' || text.starts_with(POD))
+}
+
+/// `vnet3`, `tap1*`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pattern(String);
+
+impl Pattern {
+    /// Whether this is a port of that name.
+    pub fn matches(&self, name: &str) -> bool {
+        walk(self.0.as_bytes(), name.as_bytes(), false)
+    }
+
+    /// Whether every name that the other matches is matched by this. Where stars take turns with
+    /// characters in a way that only a search could settle, the answer is no.
+    pub fn covers(&self, other: &Pattern) -> bool {
+        walk(self.0.as_bytes(), other.0.as_bytes(), false)
+    }
+
+    /// Whether there is a name that both match.
+    pub fn meets(&self, other: &Pattern) -> bool {
+        // Most pairs differ before any star.
+        let (a, b) = (self.beginning(), other.beginning());
+        let shared = a.len().min(b.len());
+        if a[..shared] != b[..shared] {
+            return false;
+        }
+        walk(self.0.as_bytes(), other.0.as_bytes(), true)
+    }
+
+    /// What comes before the first star.
+    fn beginning(&self) -> &[u8] {
+        let text = self.0.as_bytes();
+        let end = text.iter().position(|c| *c == b'*');
+        &text[..end.unwrap_or(text.len())]
+    }
+
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether `pattern` matches `text`, character by character. A star in the text is a character that
+/// only a star matches; or, where `both` are patterns, stands for any characters too.
+///
+/// One row of the table of all pairs of beginnings at a time, so its time is the product of the
+/// lengths.
+fn walk(pattern: &[u8], text: &[u8], both: bool) -> bool {
+    let mut row = vec![false; text.len() + 1];
+    row[0] = true;
+    for j in 0..text.len() {
+        row[j + 1] = both && row[j] && text[j] == b'*';
+    }
+    for &p in pattern {
+        let mut next = vec![false; text.len() + 1];
+        next[0] = p == b'*' && row[0];
+        for (j, &t) in text.iter().enumerate() {
+            let by_star = p == b'*' && (row[j + 1] || next[j]);
+            let by_texts_star = both && t == b'*' && (row[j + 1] || next[j]);
+            next[j + 1] = by_star || by_texts_star || (p == t && row[j]);
+        }
+        row = next;
+    }
+    row[text.len()]
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Element for Pattern {
+    const WHAT: &'static str = "the name of a port, or a pattern such as \"tap1*\"";
+
+    fn read(scalar: &Scalar) -> Result<Pattern, String> {
+        let Scalar::Text(text) = scalar else {
+            return Err(format!("{scalar} is no name; write it in quotes"));
+        };
+        if text.is_empty() {
+            return Err("is empty; give a port's name, or a pattern such as \"tap1*\"".into());
+        }
+        if let Some(c) = text.chars().find(|c| !is_allowed(*c, text)) {
+            return Err(format!(
+                "`{text}` names no port: `{}` is not allowed; a `*` stands for any characters, and \
+                 spaces stand behind `alias:` and `libvirt:` only",
+                c.escape_default()
+            ));
+        }
+        let fixed = text.bytes().filter(|c| *c != b'*').count();
+        let most = match text.strip_prefix(ALIAS) {
+            Some(_) => ALIAS.len() + ALIAS_MAX,
+            None => NAME_MAX,
+        };
+        if fixed > most {
+            return Err(format!(
+                "`{text}` matches no port: such a name has at most {most} bytes; shorten it"
+            ));
+        }
+        let mut text = text.clone();
+        while text.contains("**") {
+            text = text.replace("**", "*");
+        }
+        Ok(Pattern(text))
+    }
+
+    fn write(&self) -> Scalar {
+        Scalar::Text(self.0.clone())
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": concat!(
+                r"^(cni:[!->@-Z\\^-~]+|alias:[^\x00-\x1f]+|libvirt:[^\x00-\x1f/]+|",
+                r"[!-.0->@-Z\\^-~]+)$"
+            ),
+            "description": "a port's name; a * stands for any characters",
+            "examples": ["vnet3", "tap1*"],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pattern(text: &str) -> Pattern {
+        Pattern::read(&Scalar::Text(text.into())).unwrap()
+    }
+
+    /// By the definition, in exponential time.
+    fn naive(pattern: &str, name: &str) -> bool {
+        let Some(first) = pattern.chars().next() else {
+            return name.is_empty();
+        };
+        let rest = &pattern[1..];
+        if first == '*' {
+            return (0..=name.len()).any(|cut| naive(rest, &name[cut..]));
+        }
+        name.starts_with(first) && naive(rest, &name[1..])
+    }
+
+    /// All names of `a` and `b` with at most six characters.
+    fn names() -> Vec<String> {
+        let mut names = vec![String::new()];
+        for length in 0..6 {
+            let longer: Vec<String> = names
+                .iter()
+                .filter(|name| name.len() == length)
+                .flat_map(|name| [format!("{name}a"), format!("{name}b")])
+                .collect();
+            names.extend(longer);
+        }
+        names
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_matches_as_the_definition_says(text in "[ab*]{1,6}", name in "[ab]{0,6}") {
+            prop_assert_eq!(pattern(&text).matches(&name), naive(&text, &name));
+        }
+
+        #[test]
+        fn patterns_meet_where_some_name_matches_both(a in "[ab*]{1,4}", b in "[ab*]{1,4}") {
+            let (p, q) = (pattern(&a), pattern(&b));
+            let common = names().iter().any(|name| p.matches(name) && q.matches(name));
+            // Two patterns of four characters that meet do so in six or fewer, or in none at all.
+            prop_assert_eq!(p.meets(&q), common, "{} {}", a, b);
+        }
+
+        #[test]
+        fn what_is_covered_is_matched(a in "[ab*]{1,4}", b in "[ab*]{1,4}") {
+            let (p, q) = (pattern(&a), pattern(&b));
+            if p.covers(&q) {
+                prop_assert!(names().iter().all(|name| !q.matches(name) || p.matches(name)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_usual_patterns_cover_as_one_would_say() {
+        for (a, b, covers) in [
+            ("*", "vnet*", true),
+            ("vnet*", "vnet3", true),
+            ("vnet*", "vnet1*", true),
+            ("vnet1*", "vnet*", false),
+            ("tap*", "vnet3", false),
+        ] {
+            assert_eq!(pattern(a).covers(&pattern(b)), covers, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_interface_can_have_are_refused() {
+        let long = "n".repeat(128);
+        for text in ["", "a b", "eth/0", "tap?", "[ab]", &long] {
+            assert!(Pattern::read(&Scalar::Text(text.into())).is_err(), "{text}");
+        }
+        assert!(Pattern::read(&Scalar::Number(3)).is_err());
+        assert_eq!(pattern("a***b").as_str(), "a*b");
+        assert!(pattern("cni:shop/cart-*").matches("cni:shop/cart-0"));
+        assert!(pattern("alias:rack 3/* é").matches("alias:rack 3/a é"));
+        assert!(pattern("libvirt:my vm").matches("libvirt:my vm"));
+        for text in [
+            "alias:a\tb",
+            "libvirt:a/b",
+            &format!("alias:{}", "n".repeat(256)),
+        ] {
+            assert!(Pattern::read(&Scalar::Text(text.into())).is_err(), "{text}");
+        }
+        assert!(pattern("libvirt:a-long-domain").matches("libvirt:a-long-domain"));
+    }
+}

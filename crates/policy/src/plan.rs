@@ -1,0 +1,91 @@
+//! What the policy says of one port.
+
+use uc_port::{PortCoupling, PortPlan};
+
+use crate::check::{coupling, is_written};
+use crate::file::SumOf;
+use crate::policy::Policy;
+use crate::rule::Rule;
+use crate::tenant::{PortSettings, Tenant};
+
+/// A port of the policy.
+#[derive(Clone, Debug)]
+pub struct Planned<'a> {
+    /// Which of the port's names the policy knows it by.
+    pub matched: String,
+    /// Whose it is.
+    pub tenant: Option<&'a Tenant>,
+    /// What holds on it as a whole.
+    pub settings: PortSettings,
+    /// Its rules in their order, up to the first about all flows.
+    pub rules: Vec<&'a Rule>,
+    /// How its flows start, where not as the guest and the law have it.
+    pub start: Option<uc_watch::Settings>,
+    /// As the programs on it have it.
+    pub port: PortPlan,
+    /// For each rule of `port`, which of the file's it comes from: as [`Rule::number`] counts.
+    pub origins: Vec<usize>,
+}
+
+impl Policy {
+    /// What the policy says of the port with these names: its interface's first, then others that
+    /// it is known by. `None`: nothing, the port is to be left alone.
+    pub fn plan_for(&self, names: &[&str]) -> Option<Planned<'_>> {
+        let (matched, tenant) = self.find(names)?;
+        let mut rules: Vec<&Rule> = Vec::new();
+        for rule in self.rules.iter().filter(|rule| rule.is_of(tenant, names)) {
+            rules.push(rule);
+            if rule.takes_all_flows() {
+                break;
+            }
+        }
+        let settings = tenant.map_or(self.port, |at| self.tenants[at].settings);
+        let written = rules.iter().copied().filter(|rule| is_written(rule));
+        let tenant = tenant.map(|at| &self.tenants[at]);
+        let sum = match (settings.sum, tenant) {
+            (SumOf::Tenant, Some(tenant)) => Some(tenant.number & !PortCoupling::OWN),
+            _ => None,
+        };
+        let coupling = coupling(written.clone(), sum).map(|coupling| PortCoupling {
+            weight: settings.weight,
+            ..coupling
+        });
+        Some(Planned {
+            matched: matched.to_owned(),
+            tenant,
+            settings,
+            start: rules.first().and_then(|rule| rule.treatment.start()),
+            port: PortPlan {
+                rules: written.clone().flat_map(Rule::kernel_rules).collect(),
+                coupling,
+                flows_max: settings.flows_max,
+                tenant: tenant.map_or(0, |tenant| tenant.number),
+            },
+            origins: written
+                .flat_map(|rule| rule.matches.iter().map(|_| rule.number))
+                .collect(),
+            rules,
+        })
+    }
+
+    /// The name that is in the policy, and whose port it is. Names come before tenants: what the
+    /// interface itself is called decides.
+    fn find<'n>(&self, names: &[&'n str]) -> Option<(&'n str, Option<usize>)> {
+        for name in names {
+            let owner = self
+                .tenants
+                .iter()
+                .position(|tenant| tenant.ports.iter().any(|pattern| pattern.matches(name)));
+            if owner.is_some() {
+                return Some((name, owner));
+            }
+        }
+        let named = |name: &str| {
+            self.rules.iter().any(|rule| {
+                rule.tenant.is_none() && rule.ports.iter().any(|pattern| pattern.matches(name))
+            })
+        };
+        let name = names.iter().find(|name| named(name))?;
+        Some((name, None))
+    }
+}

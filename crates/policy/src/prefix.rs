@@ -1,0 +1,90 @@
+//! Prefixes of addresses as they are written: `10.0.0.0/8`, `fd00::/8`, or an address alone.
+
+use std::net::IpAddr;
+
+use schemars::{Schema, json_schema};
+use uc_port::{Prefix, PrefixError};
+
+use crate::list::{Element, Scalar};
+
+impl Element for Prefix {
+    const WHAT: &'static str = "a prefix such as \"10.0.0.0/8\"";
+
+    fn read(scalar: &Scalar) -> Result<Prefix, String> {
+        let text = scalar.to_string();
+        let none = || format!("`{text}` is no prefix; give for example \"10.0.0.0/8\"");
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (&*text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| none())?;
+        let Some(bits) = bits else {
+            return Ok(Prefix::host(address));
+        };
+        let prefix = bits.parse().map_err(|_| none()).and_then(|bits| {
+            Prefix::new(address, bits).map_err(|error| match error {
+                PrefixError::TooLong { bits_max, .. } => {
+                    format!("`{text}`: an address of this family has {bits_max} bits; give fewer")
+                }
+                PrefixError::HostBits { meant } => {
+                    format!("`{text}` has bits behind the prefix; did you mean \"{meant}\"?")
+                }
+            })
+        })?;
+        if prefix == Prefix::ANY {
+            return Err(
+                "`::/0` would be every address of both families; leave the key out for any, give \
+                 \"0.0.0.0/0\" for all of IPv4, or \"2000::/3\" and \"fc00::/7\" for IPv6"
+                    .into(),
+            );
+        }
+        Ok(prefix)
+    }
+
+    fn write(&self) -> Scalar {
+        Scalar::Text(self.to_string())
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
+            "description": "a prefix of IPv4 or IPv6 addresses, or one address",
+            "examples": ["10.0.0.0/8", "fd00::/8"],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<String, String> {
+        Prefix::read(&Scalar::Text(text.into())).map(|prefix| prefix.to_string())
+    }
+
+    #[test]
+    fn an_address_alone_is_one_host() {
+        assert_eq!(read("10.1.2.3"), Ok("10.1.2.3/32".into()));
+        assert_eq!(read("fd00::1"), Ok("fd00::1/128".into()));
+        assert_eq!(read("0.0.0.0/0"), Ok("0.0.0.0/0".into()));
+    }
+
+    #[test]
+    fn what_is_no_prefix_is_refused_with_the_one_that_was_meant() {
+        for (text, word) in [
+            ("10.0.0.1/8", "did you mean \"10.0.0.0/8\"?"),
+            ("fd00::1/8", "did you mean \"fd00::/8\"?"),
+            ("10.0.0.0/33", "has 32 bits"),
+            ("fd00::/129", "has 128 bits"),
+            ("10.0.0/8", "is no prefix"),
+            ("10.0.0.0/", "is no prefix"),
+            ("10.0.0.0/-1", "is no prefix"),
+            ("example.org", "is no prefix"),
+            ("::/0", "both families"),
+        ] {
+            let refusal = read(text).unwrap_err();
+            assert!(refusal.contains(word), "{text}: {refusal}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! TCP ports: `5001`, `"6000-6999"`.
+
+use std::fmt;
+
+use schemars::{Schema, json_schema};
+
+use crate::list::{Element, Scalar};
+
+/// TCP ports from the first to the last, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    /// At least 1.
+    pub first: u16,
+    /// At least as large.
+    pub last: u16,
+}
+
+impl PortRange {
+    /// Every port.
+    pub const ALL: PortRange = PortRange {
+        first: 0,
+        last: u16::MAX,
+    };
+
+    /// Whether each port of the other is one of these.
+    pub fn covers(&self, other: &PortRange) -> bool {
+        self.first <= other.first && other.last <= self.last
+    }
+
+    /// Whether the port is one of these.
+    pub fn contains(&self, port: u16) -> bool {
+        (self.first..=self.last).contains(&port)
+    }
+
+    /// The same ports in as few ranges as can be, in order.
+    pub fn merged(mut ranges: Vec<PortRange>) -> Vec<PortRange> {
+        ranges.sort_by_key(|range| range.first);
+        let mut merged: Vec<PortRange> = Vec::new();
+        for range in ranges {
+            match merged.last_mut() {
+                Some(before) if u32::from(range.first) <= u32::from(before.last) + 1 => {
+                    before.last = before.last.max(range.last);
+                }
+                _ => merged.push(range),
+            }
+        }
+        merged
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            PortRange::ALL => f.write_str("any"),
+            PortRange { first, last } if first == last => write!(f, "{first}"),
+            PortRange { first, last } => write!(f, "{first}-{last}"),
+        }
+    }
+}
+
+const MEND: &str = "give 1 to 65535, or a range in quotes such as \"6000-6999\"";
+
+fn number(text: &str, whole: &Scalar) -> Result<u16, String> {
+    match text.parse::<u16>() {
+        Ok(port) if port > 0 => Ok(port),
+        _ => Err(format!("`{whole}` is no TCP port; {MEND}")),
+    }
+}
+
+impl Element for PortRange {
+    const WHAT: &'static str = "a TCP port or a range of them";
+
+    fn read(scalar: &Scalar) -> Result<PortRange, String> {
+        let text = scalar.to_string();
+        let Some((first, last)) = text.split_once('-').filter(|(first, _)| !first.is_empty())
+        else {
+            let port = number(&text, scalar)?;
+            return Ok(PortRange {
+                first: port,
+                last: port,
+            });
+        };
+        let (first, last) = (number(first.trim(), scalar)?, number(last.trim(), scalar)?);
+        if first > last {
+            return Err(format!(
+                "`{text}` is empty: {first} is above {last}; write \"{last}-{first}\""
+            ));
+        }
+        Ok(PortRange { first, last })
+    }
+
+    fn write(&self) -> Scalar {
+        match self {
+            range if range.first == range.last => Scalar::Number(range.first.into()),
+            range => Scalar::Text(format!("{}-{}", range.first, range.last)),
+        }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "type": "integer", "minimum": 1, "maximum": 65_535 },
+                { "type": "string", "pattern": r"^[0-9]{1,5}(\s*-\s*[0-9]{1,5})?$" },
+            ],
+            "description": "a TCP port, or a range as \"6000-6999\"",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_touch_or_overlap_become_one() {
+        let range = |first, last| PortRange { first, last };
+        let merged = PortRange::merged(vec![
+            range(30, 40),
+            range(1, 9),
+            range(10, 12),
+            range(35, 36),
+        ]);
+        assert_eq!(merged, [range(1, 12), range(30, 40)]);
+        let highest = vec![range(65_535, 65_535), range(65_534, 65_535)];
+        assert_eq!(PortRange::merged(highest), [range(65_534, 65_535)]);
+    }
+
+    #[test]
+    fn a_port_is_a_number_from_1_and_a_range_goes_up() {
+        let read = |text: &str| PortRange::read(&Scalar::Text(text.into()));
+        assert_eq!(
+            read("6000 - 6999").map(|range| range.to_string()),
+            Ok("6000-6999".into())
+        );
+        for (text, word) in [
+            ("0", "no TCP port"),
+            ("-5", "no TCP port"),
+            ("70000", "no TCP port"),
+            ("http", "no TCP port"),
+            ("9-1", "write \"1-9\""),
+            ("1-2-3", "no TCP port"),
+        ] {
+            assert!(read(text).unwrap_err().contains(word), "{text}");
+        }
+        assert!(PortRange::read(&Scalar::Number(-1)).is_err());
+        assert!(PortRange::read(&Scalar::Number(65_536)).is_err());
+    }
+}

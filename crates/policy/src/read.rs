@@ -1,0 +1,144 @@
+//! A table of the file, read so that each thing that is wrong with it is found: serde stops at the
+//! first, so that key is taken out and the rest is read again.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::de::{self, Visitor};
+use serde::forward_to_deserialize_any;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+use uc_experiment::wording::{suggest, tidy};
+
+use crate::fault::Faults;
+
+/// What stands in `table`, whose path is `path`. Keys that are wrong are faults, and absent.
+pub(crate) fn read_table<T>(table: &DeTable<'_>, path: &str, faults: &mut Faults<'_>) -> T
+where
+    T: for<'de> Deserialize<'de> + Default,
+{
+    let mut rest = table.clone();
+    // Each turn takes a key out.
+    loop {
+        // What is said of the table as a whole is nowhere in the text.
+        let nowhere = usize::MAX..usize::MAX;
+        let value = Spanned::new(nowhere, DeValue::Table(rest.clone()));
+        let error = match T::deserialize(ValueDeserializer::from(value)) {
+            Ok(read) => return read,
+            Err(error) => error,
+        };
+        let message = tidy(error.message());
+        let Some((key, offset)) = error.span().and_then(|span| take_out(&mut rest, &span)) else {
+            faults.add(path, message);
+            return T::default();
+        };
+        let key = join(path, &key);
+        faults.add_at(offset, &key, message);
+    }
+}
+
+/// Faults for the keys that are not known here, and the table without them.
+pub(crate) fn known_only<'i>(
+    table: &DeTable<'i>,
+    path: &str,
+    known: &[&str],
+    faults: &mut Faults<'_>,
+) -> DeTable<'i> {
+    let mut rest = table.clone();
+    for key in table.keys() {
+        let name: &str = key.get_ref();
+        if known.contains(&name) {
+            continue;
+        }
+        let message = format!("unknown key `{name}`; {}", suggest(name, known));
+        faults.add_at(key.span().start, &join(path, name), message);
+        rest.remove(name);
+    }
+    rest
+}
+
+/// The two parts of a table: keys that are in `first`, and the others.
+pub(crate) fn split<'i>(table: DeTable<'i>, first: &[&str]) -> (DeTable<'i>, DeTable<'i>) {
+    table
+        .into_iter()
+        .partition(|(key, _)| first.contains(&&**key.get_ref()))
+}
+
+/// A path with one more part.
+pub(crate) fn join(path: &str, key: &str) -> String {
+    match path.is_empty() {
+        true => key.to_owned(),
+        false => format!("{path}.{key}"),
+    }
+}
+
+/// Takes the innermost key out that holds `span`, itself or in its value. Its path, and where in
+/// the text the span begins.
+fn take_out(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<(String, usize)> {
+    let holds = |outer: Range<usize>| outer.start <= span.start && span.end <= outer.end;
+    let names: Vec<String> = table.keys().map(|key| key.get_ref().to_string()).collect();
+    for name in names {
+        if let Some(DeValue::Table(inner)) = table.get_mut(&*name).map(Spanned::get_mut)
+            && let Some((path, offset)) = take_out(inner, span)
+        {
+            return Some((join(&name, &path), offset));
+        }
+        let (key, value) = table.get_key_value(&*name)?;
+        if holds(key.span()) || holds(value.span()) {
+            table.remove(&*name);
+            return Some((name, span.start));
+        }
+    }
+    None
+}
+
+/// The keys of a structure, as its `Deserialize` tells them.
+pub(crate) fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
+    match T::deserialize(Asks) {
+        Err(Answer(keys)) => keys,
+        Ok(_) => &[],
+    }
+}
+
+/// Answers every question of a structure with the keys that it named.
+struct Asks;
+
+#[derive(Debug)]
+struct Answer(&'static [&'static str]);
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(", "))
+    }
+}
+
+impl std::error::Error for Answer {}
+
+impl de::Error for Answer {
+    fn custom<T: fmt::Display>(_: T) -> Answer {
+        Answer(&[])
+    }
+}
+
+impl<'de> de::Deserializer<'de> for Asks {
+    type Error = Answer;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Answer> {
+        Err(Answer(&[]))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        keys: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Answer> {
+        Err(Answer(keys))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}

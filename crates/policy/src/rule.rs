@@ -1,0 +1,164 @@
+//! A rule with everything settled: which flows of which ports, and what becomes of them.
+
+use uc_port::{Match, Prefix, RULES_MAX, Rule as KernelRule};
+
+use crate::dscp::Dscp;
+use crate::fault::Faults;
+use crate::file::SelectionTable;
+use crate::pattern::Pattern;
+use crate::range::PortRange;
+use crate::tenant::Tenant;
+use crate::treatment::Treatment;
+
+/// A rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Which of the file's rules, from 1; 0: what `[defaults]` says of all other flows.
+    pub number: usize,
+    /// The line where it stands.
+    pub line: usize,
+    /// The tenant whose ports it is about, by place among the tenants; none: anyone's.
+    pub tenant: Option<usize>,
+    /// The ports that it is about; empty: all of them.
+    pub ports: Vec<Pattern>,
+    /// The flows that it is about: those that one of these matches.
+    pub matches: Vec<Match>,
+    /// What becomes of them.
+    pub treatment: Treatment,
+}
+
+impl Rule {
+    /// Whether the rule is about this port.
+    pub fn is_of(&self, tenant: Option<usize>, names: &[&str]) -> bool {
+        let named = |pattern: &Pattern| names.iter().any(|name| pattern.matches(name));
+        (self.tenant.is_none() || self.tenant == tenant)
+            && (self.ports.is_empty() || self.ports.iter().any(named))
+    }
+
+    /// As the programs of a port have it.
+    pub fn kernel_rules(&self) -> impl Iterator<Item = KernelRule> {
+        let policy = self.treatment.policy();
+        let share = self.treatment.share;
+        // A policy has fewer.
+        let number = u16::try_from(self.number).unwrap_or(u16::MAX);
+        self.matches.iter().map(move |matches| KernelRule {
+            matches: *matches,
+            policy,
+            share,
+            number,
+        })
+    }
+
+    /// Whether every flow of its ports is one of the rule's.
+    pub fn takes_all_flows(&self) -> bool {
+        self.matches.contains(&Match::ALL)
+    }
+
+    /// Whether the rule is about every port that the other is about; `false` where it is hard to
+    /// say.
+    pub(crate) fn covers_ports_of(&self, other: &Rule, tenants: &[Tenant]) -> bool {
+        let all = |wide: &[Pattern], narrow: &[Pattern]| {
+            !narrow.is_empty()
+                && narrow
+                    .iter()
+                    .all(|narrow| wide.iter().any(|wide| wide.covers(narrow)))
+        };
+        let of_tenant = |rule: &Rule| rule.tenant.map_or(&[][..], |at| &tenants[at].ports);
+        let (named, owned) = (&other.ports[..], of_tenant(other));
+        let covered = |wide: &[Pattern]| all(wide, named) || all(wide, owned);
+        let tenants_do = self.tenant.is_none()
+            || self.tenant == other.tenant
+            || (other.tenant.is_none() && covered(of_tenant(self)));
+        tenants_do && (self.ports.is_empty() || covered(&self.ports))
+    }
+
+    /// Whether there may be a port that both are about.
+    pub(crate) fn meets_ports_of(&self, other: &Rule, tenants: &[Tenant]) -> bool {
+        let meet = |a: &[Pattern], b: &[Pattern]| {
+            a.is_empty() || b.is_empty() || a.iter().any(|a| b.iter().any(|b| a.meets(b)))
+        };
+        let of_tenant = |rule: &Rule| rule.tenant.map_or(&[][..], |at| &tenants[at].ports);
+        let foreign = |a: &Rule, b: &Rule| {
+            a.tenant.is_some() && b.tenant.is_some_and(|b| a.tenant != Some(b))
+        };
+        !foreign(self, other)
+            && meet(&self.ports, &other.ports)
+            && meet(of_tenant(self), &other.ports)
+            && meet(&self.ports, of_tenant(other))
+    }
+}
+
+impl SelectionTable {
+    /// The ports and the flows that stand under `key`.
+    pub(crate) fn resolve(&self, key: &str, faults: &mut Faults<'_>) -> (Vec<Pattern>, Vec<Match>) {
+        let ports = self
+            .port
+            .as_ref()
+            .map(|ports| ports.read(&format!("{key}.port"), faults));
+        (ports.unwrap_or_default(), self.matches(key, faults))
+    }
+
+    fn matches(&self, key: &str, faults: &mut Faults<'_>) -> Vec<Match> {
+        let mut prefixes = |name: &str, list: &Option<crate::list::List<Prefix>>| match list {
+            None => vec![Prefix::ANY],
+            Some(list) => list.read(&format!("{key}.{name}"), faults),
+        };
+        let (local, remote) = (
+            prefixes("local", &self.local),
+            prefixes("remote", &self.remote),
+        );
+        let mut ranges = |name: &str, list: &Option<crate::list::List<PortRange>>| match list {
+            None => vec![PortRange::ALL],
+            Some(list) => PortRange::merged(list.read(&format!("{key}.{name}"), faults)),
+        };
+        let local_ports = ranges("local_port", &self.local_port);
+        let remote_ports = ranges("remote_port", &self.remote_port);
+        let dscps = self
+            .dscp
+            .as_ref()
+            .map(|list| list.read(&format!("{key}.dscp"), faults));
+        let dscps = Dscp::mask(&dscps.unwrap_or_default());
+
+        let pairs: Vec<(Prefix, Prefix)> = local
+            .iter()
+            .flat_map(|local| remote.iter().map(|remote| (*local, *remote)))
+            .filter(|(local, remote)| can_talk(*local, *remote))
+            .collect();
+        if pairs.is_empty() && !local.is_empty() && !remote.is_empty() {
+            let message = "can never match: local and remote are of different families; give both \
+                           in IPv4 or both in IPv6";
+            faults.add(&format!("{key}.remote"), message);
+        }
+        let needed = [pairs.len(), local_ports.len(), remote_ports.len()]
+            .into_iter()
+            .fold(1, usize::saturating_mul);
+        if needed > RULES_MAX {
+            let message = format!(
+                "its lists make {needed} combinations of prefixes and ports, and a port has room \
+                 for {RULES_MAX}; shorten them"
+            );
+            faults.add(key, message);
+            return Vec::new();
+        }
+        let mut matches = Vec::with_capacity(needed);
+        for (local, remote) in pairs {
+            for own in &local_ports {
+                for other in &remote_ports {
+                    matches.push(Match {
+                        local,
+                        remote,
+                        local_ports: (own.first, own.last),
+                        remote_ports: (other.first, other.last),
+                        dscps,
+                    });
+                }
+            }
+        }
+        matches
+    }
+}
+
+/// Whether both prefixes have addresses of one family.
+fn can_talk(local: Prefix, remote: Prefix) -> bool {
+    local == Prefix::ANY || remote == Prefix::ANY || local.is_ipv4() == remote.is_ipv4()
+}

@@ -1,0 +1,183 @@
+//! Tenants with everything settled: their numbers, their ports, what holds on each.
+
+use std::collections::BTreeMap;
+
+use crate::fault::Faults;
+use crate::file::{IdentityTable, PortTable, SumOf, TenantTable};
+use crate::number::in_range;
+use crate::pattern::Pattern;
+
+/// A tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenant {
+    /// Its name.
+    pub name: String,
+    /// The number that the kernel knows it by: of the name alone, so it is the same on every host
+    /// and after every change of the policy. Never 0, which is nobody.
+    pub number: u32,
+    /// Its ports.
+    pub ports: Vec<Pattern>,
+    /// What holds on each of them.
+    pub settings: PortSettings,
+}
+
+/// What holds on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortSettings {
+    /// Its part of the windows of the groups that it is in.
+    pub weight: u8,
+    /// So many flows may be translated at once; 0: as many as the table has room for.
+    pub flows_max: u32,
+    /// Whose windows make the sum that shares divide.
+    pub sum: SumOf,
+}
+
+impl PortTable {
+    /// What stands under `key`, or else in `defaults`.
+    pub(crate) fn resolve(
+        &self,
+        key: &str,
+        defaults: &PortTable,
+        faults: &mut Faults<'_>,
+    ) -> PortSettings {
+        let weight = in_range(&format!("{key}.weight"), self.weight, 1..=255, faults);
+        let most = 1 << 24;
+        let flows = in_range(
+            &format!("{key}.flows_max"),
+            self.flows_max,
+            1..=most,
+            faults,
+        );
+        PortSettings {
+            weight: weight.or(defaults.weight).unwrap_or(1) as u8,
+            flows_max: flows.or(defaults.flows_max).unwrap_or(0) as u32,
+            sum: self.sum.or(defaults.sum).unwrap_or_default(),
+        }
+    }
+}
+
+/// FNV-1a of the name, in 32 bits.
+fn number_of(name: &str) -> u32 {
+    let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    hash.max(1)
+}
+
+/// The file's tenants.
+pub(crate) fn resolve(
+    tables: &[TenantTable],
+    defaults: &PortTable,
+    faults: &mut Faults<'_>,
+) -> Vec<Tenant> {
+    let tenants: Vec<Tenant> = tables
+        .iter()
+        .enumerate()
+        .map(|(i, table)| {
+            let key = format!("tenant.{i}");
+            let name = name(&table.identity, &key, faults);
+            Tenant {
+                number: number_of(&name),
+                name,
+                ports: ports(&table.identity, &key, faults),
+                settings: table.port.resolve(&key, defaults, faults),
+            }
+        })
+        .collect();
+    check_names(&tenants, faults);
+    check_claims(&tenants, faults);
+    tenants
+}
+
+fn name(identity: &IdentityTable, key: &str, faults: &mut Faults<'_>) -> String {
+    let Some(name) = &identity.name else {
+        if !faults.is_given(&format!("{key}.name")) {
+            faults.add(key, "missing key `name`; add for example name = \"acme\"");
+        }
+        return String::new();
+    };
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > 63 || !name.chars().all(good) {
+        let message = format!(
+            "`{name}` is no name; use 1 to 63 letters, digits, `-`, `_` and `.`: it becomes a \
+             label of metrics"
+        );
+        faults.add(&format!("{key}.name"), message);
+    }
+    name.clone()
+}
+
+fn ports(identity: &IdentityTable, key: &str, faults: &mut Faults<'_>) -> Vec<Pattern> {
+    let at = format!("{key}.ports");
+    let Some(ports) = &identity.ports else {
+        if !faults.is_given(&at) {
+            let message = "missing key `ports`; add for example ports = [\"vnet3\", \"tap1*\"]";
+            faults.add(key, message);
+        }
+        return Vec::new();
+    };
+    ports.read(&at, faults)
+}
+
+/// Names, and their numbers, are each one tenant's.
+fn check_names(tenants: &[Tenant], faults: &mut Faults<'_>) {
+    let mut first = BTreeMap::new();
+    for (i, tenant) in tenants.iter().enumerate() {
+        if tenant.name.is_empty() {
+            continue;
+        }
+        let Some(other) = first.insert(tenant.number, i) else {
+            continue;
+        };
+        let line = faults.line(&format!("tenant.{other}"));
+        let message = match tenants[other].name == tenant.name {
+            true => format!(
+                "a second tenant `{}`: the first is in line {line}; put all its ports there",
+                tenant.name
+            ),
+            false => format!(
+                "`{}` has the same number as `{}` (line {line}), by chance; rename one",
+                tenant.name, tenants[other].name
+            ),
+        };
+        faults.add(&format!("tenant.{i}.name"), message);
+    }
+}
+
+/// A port has one owner.
+fn check_claims(tenants: &[Tenant], faults: &mut Faults<'_>) {
+    let claims: Vec<(usize, usize, &Pattern)> = tenants
+        .iter()
+        .enumerate()
+        .flat_map(|(i, tenant)| {
+            tenant
+                .ports
+                .iter()
+                .enumerate()
+                .map(move |(j, pattern)| (i, j, pattern))
+        })
+        .collect();
+    for (at, (i, j, pattern)) in claims.iter().enumerate() {
+        let other = claims[..at]
+            .iter()
+            .find(|(other, _, claimed)| other != i && claimed.meets(pattern));
+        let Some((other, _, claimed)) = other else {
+            continue;
+        };
+        let line = faults.line(&format!("tenant.{other}.ports"));
+        let owner = &tenants[*other].name;
+        let message = match claimed == pattern {
+            true => format!("`{pattern}` is claimed by `{owner}` already, in line {line}"),
+            false => format!(
+                "a port could match both `{pattern}` and `{claimed}` of `{owner}` in line {line}"
+            ),
+        };
+        let message = format!("{message}; a port has one tenant: make them differ");
+        let list = format!("tenant.{i}.ports.{j}");
+        let key = match faults.is_given(&list) {
+            true => list,
+            false => format!("tenant.{i}.ports"),
+        };
+        faults.add(&key, message);
+    }
+}

@@ -1,0 +1,250 @@
+//! What becomes of a rule's flows: its own word, else that of `[defaults]`, else the house's.
+
+use uc_core::Policy as FlowPolicy;
+use uc_experiment::{CouplingRules, GuestEcn, Law, Parameters, Profile, Watch};
+use uc_port::PortCoupling;
+
+use crate::fault::Faults;
+use crate::file::{CouplingTable, Start, TreatmentTable};
+use crate::number::in_range;
+
+/// How many SYNs of a flow ask for ECN where nothing is said (RFC 3168 §6.1.1.1).
+pub const DEFAULT_ECN_SYNS: u8 = 2;
+
+/// What becomes of flows, with everything settled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Treatment {
+    /// What the network sees.
+    pub law: Law,
+    /// Whose habits the law's shadow has.
+    pub profile: Profile,
+    /// Those of the law.
+    pub parameters: Parameters,
+    /// How many SYNs ask for ECN.
+    pub ecn_syns: u8,
+    /// Each flow's weight in its port's windows; 0: it has none.
+    pub share: u8,
+    /// With law `coupled`: whose window the flows share, but for the port's weight.
+    pub coupling: Option<PortCoupling>,
+    /// The parameters of the start `watch`, if that is how flows start.
+    pub watch: Option<Watch>,
+}
+
+impl Treatment {
+    /// As the programs on a port have it.
+    pub fn policy(&self) -> FlowPolicy {
+        FlowPolicy {
+            ecn_syns: self.ecn_syns,
+            ..uc_sim::policy(self.law, self.profile, &self.parameters)
+        }
+    }
+
+    /// How flows start, as a watched port has it.
+    pub fn start(&self) -> Option<uc_watch::Settings> {
+        let watch = self.watch?;
+        let usual = uc_watch::Settings::default();
+        Some(uc_watch::Settings {
+            policy: uc_sim::watch_policy(&watch, usual.policy.pace_bytes_per_s),
+            ..usual
+        })
+    }
+}
+
+impl TreatmentTable {
+    /// What is said of guests that speak ECN, by either of its two names.
+    fn guest_ecn(&self) -> Option<GuestEcn> {
+        let by_name = self.legacy_only.map(|only| match only {
+            true => GuestEcn::Pass,
+            false => GuestEcn::Translate,
+        });
+        by_name.or(self.parameters.guest_ecn)
+    }
+
+    /// The treatment by a rule's table under `key`, where `defaults` says what it doesn't.
+    pub(crate) fn resolve(
+        &self,
+        key: &str,
+        defaults: &TreatmentTable,
+        faults: &mut Faults<'_>,
+    ) -> Treatment {
+        let law = self.law.or(defaults.law).unwrap_or(Law::Pass);
+        // Where the law can't be read, nobody knows what belongs to it.
+        let known = self.law.is_some() || !faults.is_given(&format!("{key}.law"));
+        if known {
+            self.check_law(key, law, defaults, faults);
+        }
+        let share = in_range(&format!("{key}.share"), self.share, 1..=255, faults);
+        let share = share.or(defaults
+            .share
+            .filter(|_| !matches!(law, Law::Pass | Law::Coupled)));
+        let syns = in_range(&format!("{key}.ecn_syns"), self.ecn_syns, 0..=255, faults);
+        let usual_syns = i64::from(DEFAULT_ECN_SYNS);
+        Treatment {
+            law,
+            profile: self.profile.or(defaults.profile).unwrap_or_default(),
+            parameters: self.merge(law, defaults),
+            ecn_syns: syns.or(defaults.ecn_syns).unwrap_or(usual_syns) as u8,
+            share: share.unwrap_or(0) as u8,
+            coupling: self.couple(law, defaults),
+            watch: self.watch(key, defaults, faults),
+        }
+    }
+
+    /// What is said belongs to the law.
+    fn check_law(&self, key: &str, law: Law, defaults: &TreatmentTable, faults: &mut Faults<'_>) {
+        let idle = [
+            ("profile", self.profile.is_some()),
+            ("legacy_only", self.legacy_only.is_some()),
+            ("ecn_syns", self.ecn_syns.is_some()),
+            ("share", self.share.is_some()),
+        ];
+        for (name, _) in idle
+            .iter()
+            .filter(|(_, is_set)| *is_set && law == Law::Pass)
+        {
+            let message =
+                "says nothing under law pass; add for example law = \"ecn\", or leave it out";
+            faults.add(&format!("{key}.{name}"), message);
+        }
+        if self.share.is_some() && law == Law::Coupled {
+            let message = "divides the windows that another law makes; give law coupled's flows a \
+                           coupling.priority, or leave it out";
+            faults.add(&format!("{key}.share"), message);
+        }
+        if self.legacy_only.is_some() && self.parameters.guest_ecn.is_some() {
+            let message = "says the same as parameters.guest_ecn; leave out one of them";
+            faults.add(&format!("{key}.legacy_only"), message);
+        }
+        let misplaced = self.parameters.misplaced(Some(law));
+        // What the defaults have wrong is said there, once.
+        let theirs = defaults.parameters.senseless(None);
+        let senseless = self.merge(law, defaults).senseless(Some(law)).into_iter();
+        let senseless = senseless.filter(|fault| !theirs.contains(fault));
+        for (name, message) in misplaced.into_iter().chain(senseless) {
+            let name = match name {
+                "guest_ecn" if self.legacy_only.is_some() => "legacy_only".to_owned(),
+                name => format!("parameters.{name}"),
+            };
+            let key = format!("{key}.{name}");
+            // One that can't be read isn't missing.
+            if !faults.touch(&key) {
+                faults.add(&key, message);
+            }
+        }
+        let Some(coupling) = &self.coupling else {
+            return;
+        };
+        let key = format!("{key}.coupling");
+        if law != Law::Coupled {
+            let message = "is of law coupled; add law = \"coupled\", or leave it out";
+            faults.add(&key, message);
+        }
+        coupling.check(&key, faults);
+    }
+
+    /// The parameters of the rule, or else of the defaults.
+    fn merge(&self, law: Law, defaults: &TreatmentTable) -> Parameters {
+        let own = self.parameters;
+        let others = Parameters {
+            guest_ecn: defaults.guest_ecn(),
+            ..defaults.parameters
+        };
+        let others = others.under(law);
+        let observe = own.observe || others.observe;
+        Parameters {
+            beta: own.beta.or(others.beta),
+            gain: own.gain.or(others.gain),
+            alpha: own.alpha.or(others.alpha),
+            min_window: own.min_window.or(others.min_window),
+            echo: own.echo.or(others.echo),
+            target: own.target.or(others.target),
+            target_range: own.target_range.or(others.target_range),
+            // A rule that only observes has no use for what the defaults would have written.
+            guest_ecn: self
+                .guest_ecn()
+                .or_else(|| others.guest_ecn.filter(|_| !observe)),
+            guard: own.guard.or_else(|| others.guard.filter(|_| !observe)),
+            observe,
+        }
+    }
+
+    fn couple(&self, law: Law, defaults: &TreatmentTable) -> Option<PortCoupling> {
+        let table = self.coupling.as_ref().or(defaults.coupling.as_ref());
+        let coupling = table.map(CouplingTable::resolve).unwrap_or_default();
+        Some(coupling).filter(|_| law == Law::Coupled)
+    }
+
+    fn watch(
+        &self,
+        key: &str,
+        defaults: &TreatmentTable,
+        faults: &mut Faults<'_>,
+    ) -> Option<Watch> {
+        let start = self.start.or(defaults.start).unwrap_or_default();
+        let key = format!("{key}.watch");
+        if start != Start::Watch && !self.watch.are_default() {
+            let message = "is of the start watch; add start = \"watch\", or leave it out";
+            faults.add(&key, message);
+        }
+        for (name, message) in self.watch.faults() {
+            faults.add(&format!("{key}.{name}"), message);
+        }
+        let watch = match self.watch.are_default() {
+            true => defaults.watch,
+            false => self.watch,
+        };
+        Some(watch).filter(|_| start == Start::Watch)
+    }
+}
+
+impl CouplingTable {
+    /// Each number that stands under `key` is within what it takes.
+    pub(crate) fn check(&self, key: &str, faults: &mut Faults<'_>) {
+        let mut check = |name: &str, value, first, last| {
+            in_range(&format!("{key}.{name}"), value, first..=last, faults);
+        };
+        check("group", self.group, 0, i64::from(i32::MAX));
+        check("prefix4", self.prefix4, 0, 32);
+        check("prefix6", self.prefix6, 0, 128);
+        check("priority", self.priority, 1, 255);
+        check("burst", self.burst, 1, 65_535);
+        for (port, priority) in &self.priorities {
+            let key = format!("{key}.priorities.{port}");
+            if !port.parse::<u16>().is_ok_and(|port| port > 0) {
+                let message = format!("`{port}` is no TCP port; give 1 to 65535");
+                faults.add(&key, message);
+            }
+            in_range(&key, Some(*priority), 1..=255, faults);
+        }
+        if let Some(fraction) = self.aggressiveness
+            && !(0.0..=1.0).contains(&fraction)
+        {
+            let message = format!("is {fraction}; give 0 to 1");
+            faults.add(&format!("{key}.aggressiveness"), message);
+        }
+    }
+
+    /// Whose window; of what has been checked.
+    fn resolve(&self) -> PortCoupling {
+        let usual = PortCoupling::default();
+        let rules = CouplingRules {
+            shares: self.shares.unwrap_or_default(),
+            aggressiveness: self.aggressiveness.unwrap_or_default(),
+            size: self.size.unwrap_or_default(),
+            burst: self.burst.map(|burst| burst as u16),
+            total: None,
+        };
+        let priorities = self.priorities.iter();
+        PortCoupling {
+            group: self.group.map_or(usual.group, |group| group as u32),
+            prefix4: self.prefix4.map_or(usual.prefix4, |bits| bits as u8),
+            prefix6: self.prefix6.map_or(usual.prefix6, |bits| bits as u8),
+            priority: self.priority.map_or(usual.priority, |part| part as u8),
+            priorities: priorities
+                .filter_map(|(port, priority)| Some((port.parse().ok()?, *priority as u8)))
+                .collect(),
+            rules: uc_sim::group_policy(&rules, false),
+            ..usual
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Texts that only their owner can have changed: what the agent reads as root decides over every
+//! tenant. Who says whether a file would do says it by the same reading.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+/// No policy is longer; etcd takes no value of more than 1.5 MB either.
+pub const TEXT_MAX_BYTES: u64 = 1 << 20;
+
+/// Others' right to write: the group's and everybody's.
+const OTHERS_WRITE: u32 = 0o022;
+/// In such a folder nobody can replace another's file.
+const STICKY: u32 = 0o1000;
+/// As many links does the kernel follow in one path (`path_resolution(7)`).
+const LINKS_MAX: usize = 40;
+
+/// A file that is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum Untrusted {
+    /// It can't be.
+    #[error("{}: {source}; name a file that can be read", path.display())]
+    Read {
+        /// The file, or the folder that was looked at.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Somebody else could have written it.
+    #[error(
+        "{} may be written by others than its owner (mode {mode:o}) or belongs to somebody else; \
+         chown root and chmod go-w it",
+        path.display()
+    )]
+    Exposed {
+        /// The file, or a folder or link on the way to it.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+}
+
+/// Reads a text that nobody but root or the reader itself can have put there.
+///
+/// # Errors
+/// [`Untrusted`].
+pub fn read(path: &Path) -> Result<String, Untrusted> {
+    read_if(path, |metadata| {
+        check(path, metadata)?;
+        check_way(path)
+    })
+}
+
+/// Reads a text, whoever has written it.
+///
+/// # Errors
+/// [`Untrusted::Read`].
+pub fn read_any(path: &Path) -> Result<String, Untrusted> {
+    read_if(path, |_| Ok(()))
+}
+
+fn read_if(
+    path: &Path,
+    may: impl FnOnce(&Metadata) -> Result<(), Untrusted>,
+) -> Result<String, Untrusted> {
+    let failed = |source| failed(path, source);
+    // A pipe without a writer would have us wait for one.
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(failed(io::Error::other("it is no file")));
+    }
+    may(&metadata)?;
+    let mut text = String::new();
+    // It may grow meanwhile.
+    file.take(TEXT_MAX_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    if text.len() as u64 > TEXT_MAX_BYTES {
+        let most = format!("it has more than {TEXT_MAX_BYTES} bytes");
+        return Err(failed(io::Error::other(most)));
+    }
+    Ok(text)
+}
+
+fn failed(path: &Path, source: io::Error) -> Untrusted {
+    Untrusted::Read {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn is_ours(metadata: &Metadata) -> bool {
+    let own = nix::unistd::geteuid().as_raw();
+    metadata.uid() == 0 || metadata.uid() == own
+}
+
+fn is_exposed(metadata: &Metadata) -> bool {
+    !is_ours(metadata) || metadata.mode() & OTHERS_WRITE != 0
+}
+
+fn check(path: &Path, metadata: &Metadata) -> Result<(), Untrusted> {
+    if !is_exposed(metadata) {
+        return Ok(());
+    }
+    Err(exposed(path, metadata))
+}
+
+fn exposed(path: &Path, metadata: &Metadata) -> Untrusted {
+    Untrusted::Exposed {
+        path: path.to_owned(),
+        mode: metadata.mode() & 0o7777,
+    }
+}
+
+/// Who may write a folder on the way may put another file, folder or link under the next name.
+fn check_way(path: &Path) -> Result<(), Untrusted> {
+    let absolute = std::path::absolute(path).map_err(|error| failed(path, error))?;
+    let mut names = names(&absolute);
+    let mut at = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(name) = names.pop() {
+        check_folder(&at)?;
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(name);
+        let metadata = fs::symlink_metadata(&next).map_err(|error| failed(&next, error))?;
+        if !metadata.is_symlink() {
+            at = next;
+            continue;
+        }
+        // A link's own mode says nothing; in a sticky folder its owner counts.
+        if !is_ours(&metadata) {
+            return Err(exposed(&next, &metadata));
+        }
+        links += 1;
+        if links > LINKS_MAX {
+            return Err(failed(&next, io::Error::other("it is a link of too many")));
+        }
+        let target = fs::read_link(&next).map_err(|error| failed(&next, error))?;
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+        }
+        names.extend(self::names(&target));
+    }
+    Ok(())
+}
+
+/// The parts of a path, the first one last.
+fn names(path: &Path) -> Vec<OsString> {
+    let parts = path.components().rev();
+    let name = |part: Component<'_>| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        _ => None,
+    };
+    parts.filter_map(name).collect()
+}
+
+fn check_folder(folder: &Path) -> Result<(), Untrusted> {
+    let metadata = fs::metadata(folder).map_err(|error| failed(folder, error))?;
+    let sticky = metadata.mode() & STICKY != 0 && metadata.uid() == 0;
+    if sticky || !is_exposed(&metadata) || is_read_only(folder, &metadata) {
+        return Ok(());
+    }
+    Err(exposed(folder, &metadata))
+}
+
+/// Root's folder on a file system that is mounted to be read: so Kubernetes gives a ConfigMap to a
+/// container, and its mode would allow everybody to write.
+fn is_read_only(folder: &Path, metadata: &Metadata) -> bool {
+    use nix::sys::statvfs::{FsFlags, statvfs};
+    let read_only = |flags: nix::sys::statvfs::Statvfs| flags.flags().contains(FsFlags::ST_RDONLY);
+    is_ours(metadata) && statvfs(folder).is_ok_and(read_only)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn allow(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn is_exposed(path: &Path) -> bool {
+        matches!(read(path), Err(Untrusted::Exposed { .. }))
+    }
+
+    #[test]
+    fn what_others_could_have_written_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.toml");
+        fs::write(&path, "[defaults]\n").unwrap();
+        allow(&path, 0o644);
+        assert_eq!(read(&path).unwrap(), "[defaults]\n");
+        for mode in [0o666, 0o660, 0o602] {
+            allow(&path, mode);
+            assert!(is_exposed(&path), "{mode:o}");
+            read_any(&path).unwrap();
+        }
+        allow(&path, 0o644);
+        for mode in [0o777, 0o770] {
+            allow(folder.path(), mode);
+            let refused = read(&path).unwrap_err().to_string();
+            assert!(refused.contains("chmod go-w"), "{mode:o}: {refused}");
+        }
+    }
+
+    #[test]
+    fn no_folder_above_the_file_is_open_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = folder.path().join("etc/undercurrent");
+        fs::create_dir_all(&below).unwrap();
+        let path = below.join("policy.toml");
+        fs::write(&path, "").unwrap();
+        allow(&path, 0o600);
+        for (mode, exposed) in [(0o755, false), (0o775, true), (0o757, true), (0o700, false)] {
+            allow(&folder.path().join("etc"), mode);
+            assert_eq!(is_exposed(&path), exposed, "{mode:o}");
+        }
+        let round = below.join("../undercurrent/policy.toml");
+        assert!(!is_exposed(&round));
+    }
+
+    #[test]
+    fn a_link_is_as_exposed_as_each_folder_that_it_leads_through() {
+        let [open, closed, named] = [0, 1, 2].map(|_| tempfile::tempdir().unwrap());
+        let path = closed.path().join("policy.toml");
+        fs::write(&path, "").unwrap();
+        allow(&path, 0o600);
+        let between = open.path().join("between");
+        symlink(closed.path(), &between).unwrap();
+        let link = named.path().join("link.toml");
+        symlink(between.join("policy.toml"), &link).unwrap();
+        read(&link).unwrap();
+        allow(open.path(), 0o777);
+        assert!(is_exposed(&link));
+        let round = named.path().join("round");
+        symlink(&round, &round).unwrap();
+        assert!(read(&round).is_err());
+    }
+
+    #[test]
+    fn what_is_too_long_to_be_a_policy_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.toml");
+        fs::write(&path, "#".repeat(TEXT_MAX_BYTES as usize + 1)).unwrap();
+        allow(&path, 0o600);
+        assert!(read(&path).unwrap_err().to_string().contains("more than"));
+        assert!(read(folder.path()).is_err(), "a folder");
+    }
+}

@@ -1,0 +1,332 @@
+//! What is refused, where, and with which mend.
+
+use uc_policy::{Fault, Policy};
+
+/// A tenant, which every policy here has; seven lines.
+const TENANT: &str = "[[tenant]]\nname = \"acme\"\nports = [\"vnet*\", \"tap1\"]\n\n\n\n\n";
+
+fn faults(text: &str) -> Vec<Fault> {
+    Policy::parse("t.toml", text)
+        .expect_err("is no policy")
+        .faults()
+        .to_vec()
+}
+
+/// The refusal of a text after [`TENANT`], which has only one.
+fn refusal(text: &str) -> String {
+    let faults = faults(&format!("{TENANT}{text}"));
+    assert_eq!(faults.len(), 1, "{text}: {faults:#?}");
+    faults[0].to_string()
+}
+
+/// One rule's keys, from line 9 on, and the refusal from the column on.
+const RULES: [(&str, &str); 38] = [
+    ("law = 3", "9:7: law: no name; give one, in quotes"),
+    (
+        "lawe = \"ecn\"",
+        "9:1: lawe: unknown key `lawe`; did you mean `law`?",
+    ),
+    (
+        "tenant = \"acm\"",
+        "9:10: tenant: no [[tenant]] is called `acm`; did you mean `acme`?",
+    ),
+    (
+        "tenant = \"acme\"\nport = \"veth*\"",
+        "10:8: port: can never match: `veth*` is no port of `acme`",
+    ),
+    ("port = []", "9:8: port: is empty and matches nothing"),
+    ("port = \"\"", "9:8: port: is empty; give a port's name"),
+    (
+        "port = true",
+        "9:8: port: invalid type: boolean `true`, expected the name of a port",
+    ),
+    (
+        "remote = \"10.0.0.1/8\"",
+        "9:10: remote: `10.0.0.1/8` has bits behind the prefix; did you mean \"10.0.0.0/8\"?",
+    ),
+    (
+        "remote = [\"10.0.0.0/8\", \"10/8\"]",
+        "9:25: remote: `10/8` is no prefix",
+    ),
+    (
+        "remote = \"fd00::/129\"",
+        "9:10: remote: `fd00::/129`: an address of this family has 128 bits",
+    ),
+    (
+        "local = \"::/0\"",
+        "9:9: local: `::/0` would be every address of both families",
+    ),
+    (
+        "local = \"10.0.0.0/8\"\nremote = \"fd00::/8\"",
+        "10:10: remote: can never match: local and remote are of different families",
+    ),
+    (
+        "remote_port = \"9-1\"",
+        "9:15: remote_port: `9-1` is empty: 9 is above 1; write \"1-9\"",
+    ),
+    (
+        "remote_port = [1, 70000]",
+        "9:19: remote_port: `70000` is no TCP port",
+    ),
+    (
+        "local_port = \"https\"",
+        "9:14: local_port: `https` is no TCP port",
+    ),
+    (
+        "dscp = \"AF44\"",
+        "9:8: dscp: no DSCP `AF44`; did you mean `AF",
+    ),
+    ("dscp = 64", "9:8: dscp: 64 is no DSCP"),
+    (
+        "law = \"ecn\"\nshare = 0",
+        "10:9: share: is 0; give 1 to 255, or leave it out",
+    ),
+    (
+        "law = \"ecn\"\necn_syns = 256",
+        "10:12: ecn_syns: is 256; give 0 to 255",
+    ),
+    (
+        "law = \"pass\"\nshare = 3",
+        "10:9: share: says nothing under law pass",
+    ),
+    (
+        "profile = \"rfc\"",
+        "9:11: profile: says nothing under law pass",
+    ),
+    (
+        "law = \"pass\"\nparameters = { guard = 1 }",
+        "10:24: parameters.guard: is for a law on the port",
+    ),
+    (
+        "law = \"ecn\"\nparameters = { beta = 0.5 }",
+        "10:23: parameters.beta: is a parameter of law dctcp",
+    ),
+    (
+        "law = \"dctcp\"\nparameters = { beta = 1.5 }",
+        "10:23: parameters.beta: is 1.5; give 0 to 1",
+    ),
+    (
+        "law = \"dctcp\"\nparameters = { gain = 11 }",
+        "10:23: parameters.gain: is 11; the gain is 1/2^gain",
+    ),
+    (
+        "law = \"delay\"",
+        "8:1: parameters.target: missing, and law delay has no default",
+    ),
+    (
+        "law = \"delay\"\nparameters = { target = \"400\" }",
+        "10:25: parameters.target: `400` is not a duration: the unit is missing",
+    ),
+    (
+        "law = \"ecn\"\nlegacy_only = true\nparameters = { guest_ecn = \"pass\" }",
+        "10:15: legacy_only: says the same as parameters.guest_ecn",
+    ),
+    (
+        "law = \"ecn\"\nlegacy_only = false\nparameters = { observe = true }",
+        "10:15: legacy_only: changes nothing on a port that only observes",
+    ),
+    (
+        "law = \"ecn\"\ncoupling = {}",
+        "10:12: coupling: is of law coupled",
+    ),
+    (
+        "law = \"coupled\"\ncoupling = { prefix4 = 33 }",
+        "10:24: coupling.prefix4: is 33; give 0 to 32",
+    ),
+    (
+        "law = \"coupled\"\ncoupling = { priorities = { 443 = 0 } }",
+        "10:35: coupling.priorities.443: is 0; give 1 to 255",
+    ),
+    (
+        "law = \"coupled\"\ncoupling = { priorities = { http = 2 } }",
+        "10:36: coupling.priorities.http: `http` is no TCP port",
+    ),
+    (
+        "law = \"coupled\"\nparameters = { observe = true }",
+        "10:26: parameters.observe: gives no windows",
+    ),
+    (
+        "law = \"ecn\"\nstart = \"watch\"",
+        "10:9: start: watch needs the fleet's key and the peers",
+    ),
+    (
+        "law = \"ecn\"\nwatch = { probes = 3 }",
+        "10:9: watch: is of the start watch",
+    ),
+    (
+        "law = \"ecn\"\nstart = \"watch\"\nwatch = { probes = 33 }\n[agent.watch]\nkey_file = \"/k\"\npeers = \"10.0.0.0/8\"",
+        "11:20: watch.probes: more than 32",
+    ),
+    (
+        "law = \"ecn\"\nstart = \"watch\"\nwatch = { late = \"31ms\" }\n[agent.watch]\nkey_file = \"/k\"\npeers = \"10.0.0.0/8\"",
+        "11:18: watch.late: is more than 30ms",
+    ),
+];
+
+/// What was refused otherwise than expected.
+fn differing<'a>(cases: impl Iterator<Item = (String, &'a str)>) -> Vec<String> {
+    let differs = |(text, expected): (String, &str)| {
+        let refusals: Vec<String> = faults(&format!("{TENANT}{text}"))
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let expected = format!("t.toml:{expected}");
+        let holds = refusals.len() == 1 && refusals[0].starts_with(&expected);
+        (!holds).then(|| format!("{refusals:#?}\nnot\n{expected}"))
+    };
+    cases.filter_map(differs).collect()
+}
+
+#[test]
+fn a_rule_that_cannot_be_is_refused_at_its_place_with_its_mend() {
+    let cases = RULES.map(|(keys, expected)| (format!("[[rule]]\n{keys}\n"), expected));
+    let differing = differing(cases.into_iter());
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+/// What follows the tenant, and the one refusal.
+const BESIDE: [(&str, &str); 14] = [
+    (
+        "[[tenant]]\nname = \"acme\"\nports = \"eth*\"\n",
+        "9:8: name: a second tenant `acme`: the first is in line 1",
+    ),
+    (
+        "[[tenant]]\nname = \"b\"\nports = [\"a\", \"vnet4\"]\n",
+        "10:15: ports: a port could match both `vnet4` and `vnet*` of `acme` in line 3",
+    ),
+    (
+        "[[tenant]]\nname = \"b\"\nports = \"tap1\"\n",
+        "10:9: ports: `tap1` is claimed by `acme` already, in line 3",
+    ),
+    (
+        "[[tenant]]\nname = \"b\"\n",
+        "8:1: tenant: missing key `ports`",
+    ),
+    (
+        "[[tenant]]\nports = \"b\"\n",
+        "8:1: tenant: missing key `name`",
+    ),
+    (
+        "[[rule]]\nlaw = \"ecn\"\n[[rule]]\nremote = \"10.0.0.0/8\"\n",
+        "10:1: rule: can never match: the rule in line 8 takes all of its flows",
+    ),
+    (
+        "[[rule]]\nremote_port = \"1-10\"\n[[rule]]\nremote_port = \"11-20\"\n[[rule]]\nremote_port = [3, 12]\n",
+        "12:1: rule: can never match: the rule in line 8 and the rule in line 10 take all",
+    ),
+    (
+        "[[rule]]\nremote_port = 1\nlaw = \"coupled\"\n[[rule]]\nlaw = \"coupled\"\ncoupling = { group = 3 }\n",
+        "13:12: coupling: differs from that of the rule in line 8, and a port has one",
+    ),
+    (
+        "[defaults]\nshare = 300\n",
+        "9:9: defaults.share: is 300; give 1 to 255",
+    ),
+    (
+        "[defaults]\nparameters = { beta = 0.5 }\n",
+        "9:23: defaults.parameters.beta: is of law dctcp, and neither",
+    ),
+    (
+        "[defaults]\ncoupling = {}\n",
+        "9:12: defaults.coupling: is of law coupled, and neither",
+    ),
+    (
+        "[agent]\nmetrics = \"localhost\"\n",
+        "9:11: agent.metrics: `localhost` is no address with a port",
+    ),
+    (
+        "[agent]\nsocket = \"here.sock\"\n",
+        "9:10: agent.socket: `here.sock` has no beginning",
+    ),
+    (
+        "[agent]\nflows_max = 0\n",
+        "9:13: agent.flows_max: is 0; give 1 to 16777216",
+    ),
+];
+
+#[test]
+fn what_makes_no_sense_beside_the_rest_is_refused_too() {
+    let cases = BESIDE.map(|(text, expected)| (text.to_owned(), expected));
+    let differing = differing(cases.into_iter());
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn starts_of_one_port_agree() {
+    let host = "[agent.watch]\nkey_file = \"/key\"\npeers = \"10.0.0.0/8\"\n";
+    let watched = "[[rule]]\nremote = \"10.0.0.0/8\"\nlaw = \"ecn\"\nstart = \"watch\"\n";
+    let text = refusal(&format!("{watched}{host}"));
+    assert!(text.contains("differs from that of the rule in line 8 (none here, watch there)"));
+    let all = "[[rule]]\nlaw = \"ecn\"\nstart = \"watch\"\n";
+    assert!(Policy::parse("t.toml", &format!("{TENANT}{all}{host}")).is_ok());
+}
+
+#[test]
+fn a_port_has_room_for_64_combinations() {
+    let ports = |n: u32| {
+        let ports: Vec<String> = (1..=n).map(|i| (2 * i).to_string()).collect();
+        format!(
+            "[[rule]]\nremote_port = [{}]\nlaw = \"ecn\"\n",
+            ports.join(", ")
+        )
+    };
+    assert!(Policy::parse("t.toml", &format!("{TENANT}{}", ports(64))).is_ok());
+    assert!(refusal(&ports(65)).contains("make 65 combinations"));
+    let two = format!("{}[[rule]]\nremote_port = 1\nlaw = \"ecn\"\n", ports(64));
+    assert!(refusal(&two).starts_with("t.toml:11:1: rule: is one too many for port `vnet*`"));
+}
+
+#[test]
+fn a_policy_is_in_the_file_or_in_etcd() {
+    let etcd = "[agent.etcd]\nendpoints = [\"http://127.0.0.1:2379\"]\n";
+    assert!(Policy::parse("t.toml", etcd).is_ok());
+    let text = faults(&format!("{TENANT}{etcd}"))[0].to_string();
+    assert!(text.contains("the policy is in etcd"), "{text}");
+    let fleet = Policy::parse_fleet("key", &format!("{TENANT}[agent]\nlog = \"info\"\n"));
+    assert!(
+        fleet
+            .unwrap_err()
+            .to_string()
+            .contains("says nothing of one host's agent")
+    );
+    assert!(Policy::parse_fleet("key", TENANT).is_ok());
+    for endpoint in [
+        "127.0.0.1:2379",
+        "http://:1",
+        "http://a",
+        "http://u:p@a:1",
+        "ftp://a:1",
+    ] {
+        let text = format!("[agent.etcd]\nendpoints = [\"{endpoint}\"]\n");
+        let fault = &faults(&text)[0];
+        assert!(
+            fault.message.contains("is no endpoint"),
+            "{endpoint}: {fault}"
+        );
+    }
+}
+
+#[test]
+fn a_policy_without_ports_and_a_text_that_is_no_toml_are_none() {
+    assert!(faults("")[0].message.contains("names no port"));
+    let broken = faults("[[rule]\nlaw = \nx\n");
+    assert!(broken.len() > 1, "each is told: {broken:#?}");
+    assert!(broken.iter().all(|fault| fault.key.is_empty()));
+    assert_eq!(
+        faults("rule = 3\n")[0].to_string(),
+        "t.toml:1:8: rule: is no list of tables; write [[rule]]"
+    );
+    assert_eq!(
+        faults("agent = []\n")[0].message,
+        "is no table; write [agent]"
+    );
+}
+
+#[test]
+fn all_faults_are_told_in_the_files_order_up_to_a_hundred() {
+    let rules: String = (0..150).map(|_| "[[rule]]\nlaw = \"bbr\"\n").collect();
+    let faults = faults(&format!("{TENANT}{rules}"));
+    assert_eq!(faults.len(), 100);
+    assert!(faults.is_sorted_by_key(|fault| (fault.line, fault.column)));
+    assert!(faults[99].message.ends_with("(and 50 more faults)"));
+}

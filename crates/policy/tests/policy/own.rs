@@ -1,0 +1,94 @@
+//! What is refused of `[agent]`, and all that is wrong with a list.
+
+use uc_policy::Policy;
+
+/// What is wrong with a policy of one tenant whose `[agent]` says this.
+fn refusals(keys: &str) -> Vec<String> {
+    let text = format!("[[tenant]]\nname = \"acme\"\nports = \"vnet*\"\n[agent]\n{keys}\n");
+    match Policy::parse("t.toml", &text) {
+        Ok(_) => Vec::new(),
+        Err(error) => error.faults().iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[test]
+fn a_filter_that_the_log_would_not_take_is_no_filter() {
+    for log in ["info", "info,uc_agent=debug", "off"] {
+        assert_eq!(refusals(&format!("log = \"{log}\"")), [] as [&str; 0]);
+    }
+    for log in ["", " ", "uc_agent=loud", "info,[", "a=b=c"] {
+        let told = refusals(&format!("log = \"{log}\""));
+        assert_eq!(told.len(), 1, "{log}: {told:?}");
+        assert!(told[0].starts_with("t.toml:5:7: agent.log: "), "{told:?}");
+    }
+}
+
+#[test]
+fn a_path_that_no_socket_or_folder_can_have_is_refused() {
+    let name = "n".repeat(256);
+    let long = format!("/run/{}", "n/".repeat(51) + "nn");
+    assert_eq!(long.len(), 109);
+    for (keys, part) in [
+        (format!("socket = \"{long}\""), "109 bytes are too long"),
+        ("socket = \"/run/../agent.sock\"".into(), "goes round about"),
+        ("socket = \"/\"".into(), "goes round about"),
+        ("state = \"/var//lib\"".into(), "goes round about"),
+        ("state = \"/var/lib/\"".into(), "goes round about"),
+        ("state = \"state\"".into(), "has no beginning"),
+        ("state = \"/a\\u0000b\"".into(), "control characters"),
+        (format!("state = \"/{name}\""), "are too long"),
+        (
+            "state = \"/run/undercurrent/agent.sock\"".into(),
+            "control socket's path",
+        ),
+    ] {
+        let told = refusals(&keys);
+        assert!(
+            told.len() == 1 && told[0].contains(part),
+            "{keys}: {told:?}"
+        );
+    }
+    let most = format!("/run/{}", "n".repeat(102));
+    assert_eq!(refusals(&format!("socket = \"{most}\"")), [] as [&str; 0]);
+    let long = format!("{most}n");
+    assert_eq!(refusals(&format!("socket = \"{long}\"")).len(), 1);
+}
+
+#[test]
+fn no_more_flows_have_events_than_there_may_be() {
+    let events = |keys: &str| {
+        let text = format!("[[rule]]\nport = \"vnet*\"\n[agent]\n{keys}\n");
+        Policy::parse("t.toml", &text).unwrap().agent.events
+    };
+    assert_eq!(events(""), 65_536);
+    assert_eq!(events("flows_max = 1000"), 1000);
+    assert_eq!(events("events = 0"), 0);
+    assert_eq!(events("flows_max = 1000000\nevents = 1000000"), 1_000_000);
+    let told = refusals("flows_max = 1000\nevents = 1001");
+    assert!(
+        told.len() == 1 && told[0].contains("t.toml:6:10: agent.events: "),
+        "{told:?}"
+    );
+    assert_eq!(refusals("events = -1").len(), 1);
+}
+
+#[test]
+fn every_member_of_a_list_that_is_wrong_is_told() {
+    let text = "[[tenant]]\nname = \"acme\"\nports = \
+                [\"a b\", \"vnet*\", 1.5, true, \"c/d\", [1], 7]\n\
+                [[rule]]\nremote_port = [0, 2020-01-01, \"x\", { a = 1 }]\n";
+    let error = Policy::parse("t.toml", text).unwrap_err();
+    let places: Vec<(usize, &str)> = error
+        .faults()
+        .iter()
+        .map(|fault| (fault.line, fault.key.as_str()))
+        .collect();
+    let ports = [0, 2, 3, 4, 5, 6].map(|at| (3, format!("tenant.0.ports.{at}")));
+    let ranges = [0, 1, 2, 3].map(|at| (5, format!("rule.0.remote_port.{at}")));
+    let expected: Vec<(usize, String)> = ports.into_iter().chain(ranges).collect();
+    let expected: Vec<(usize, &str)> = expected
+        .iter()
+        .map(|(line, key)| (*line, key.as_str()))
+        .collect();
+    assert_eq!(places, expected, "{error}");
+}

@@ -1,0 +1,266 @@
+//! What the policy says of a port is what a plain reading of the file says.
+
+use std::net::{IpAddr, SocketAddr};
+
+use proptest::prelude::*;
+use uc_core::consts;
+use uc_policy::file::{RuleTable, SelectionTable, TenantTable, TreatmentTable};
+use uc_policy::list::{List, Scalar};
+use uc_policy::{Policy, PolicyFile};
+use uc_port::{PortCoupling, RULES_MAX};
+
+use crate::written::{print, sound};
+
+const LAWS: [&str; 3] = ["pass", "ecn", "dctcp"];
+
+/// A flow as a plain reading sees it.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    local: SocketAddr,
+    remote: SocketAddr,
+    dscp: u8,
+}
+
+fn texts<T>(list: &Option<List<T>>) -> Option<Vec<String>> {
+    let value = serde_json::to_value(list.as_ref()?).unwrap();
+    let one = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    Some(match &value {
+        serde_json::Value::Array(list) => list.iter().map(one).collect(),
+        other => vec![one(other)],
+    })
+}
+
+fn any<T>(list: &Option<List<T>>, holds: impl Fn(&str) -> bool) -> bool {
+    texts(list).is_none_or(|texts| texts.iter().any(|text| holds(text)))
+}
+
+/// A star is only ever last here.
+fn named(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => pattern == name,
+    }
+}
+
+fn inside(prefix: &str, address: IpAddr) -> bool {
+    let (network, bits) = prefix.split_once('/').unwrap_or((prefix, "128"));
+    let bits: u32 = bits.parse().unwrap();
+    match (network.parse().unwrap(), address) {
+        (IpAddr::V4(network), IpAddr::V4(address)) => {
+            let shift = 32_u32.saturating_sub(bits);
+            u32::from(network).checked_shr(shift) == u32::from(address).checked_shr(shift)
+        }
+        (IpAddr::V6(network), IpAddr::V6(address)) => {
+            let shift = 128 - bits;
+            u128::from(network).checked_shr(shift) == u128::from(address).checked_shr(shift)
+        }
+        _ => false,
+    }
+}
+
+fn within(range: &str, port: u16) -> bool {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    first.parse::<u16>().unwrap() <= port && port <= last.parse::<u16>().unwrap()
+}
+
+fn marked(name: &str, dscp: u8) -> bool {
+    let number = match name {
+        "EF" => 46,
+        "AF11" => 10,
+        number => number.parse().unwrap(),
+    };
+    number == dscp
+}
+
+fn about(selection: &SelectionTable, tenant: Option<&str>, port: &str, flow: &Flow) -> bool {
+    selection
+        .tenant
+        .as_deref()
+        .is_none_or(|name| tenant == Some(name))
+        && any(&selection.port, |pattern| named(pattern, port))
+        && any(&selection.local, |prefix| inside(prefix, flow.local.ip()))
+        && any(&selection.remote, |prefix| inside(prefix, flow.remote.ip()))
+        && any(&selection.local_port, |range| {
+            within(range, flow.local.port())
+        })
+        && any(&selection.remote_port, |range| {
+            within(range, flow.remote.port())
+        })
+        && any(&selection.dscp, |name| marked(name, flow.dscp))
+}
+
+/// The law that the file says: none where the port isn't in it.
+fn naive(file: &PolicyFile, port: &str, flow: &Flow) -> Option<u8> {
+    let owns = |tenant: &&TenantTable| any(&tenant.identity.ports, |pattern| named(pattern, port));
+    let tenant = file.tenants.iter().find(owns);
+    let tenant = tenant.map(|tenant| tenant.identity.name.as_deref().unwrap());
+    let named_by_rule = file.rules.iter().any(|rule| {
+        rule.selection.tenant.is_none()
+            && rule.selection.port.is_some()
+            && any(&rule.selection.port, |pattern| named(pattern, port))
+    });
+    if tenant.is_none() && !named_by_rule {
+        return None;
+    }
+    let rule = file
+        .rules
+        .iter()
+        .find(|rule| about(&rule.selection, tenant, port, flow));
+    let law = rule
+        .and_then(|rule| rule.treatment.law)
+        .or(file.defaults.treatment.law);
+    Some(law.map_or(0, |law| {
+        LAWS.iter().position(|name| *name == law.name()).unwrap() as u8
+    }))
+}
+
+/// The law that the port's programs would find.
+fn planned(policy: &Policy, port: &str, flow: &Flow) -> Option<u8> {
+    let planned = policy.plan_for(&[port])?;
+    let rule = planned
+        .port
+        .rules
+        .iter()
+        .find(|rule| rule.matches.matches(flow.local, flow.remote, flow.dscp));
+    Some(rule.map_or(consts::LAW_PASS as u8, |rule| rule.policy.law))
+}
+
+fn flow() -> impl Strategy<Value = Flow> {
+    let family = |addresses: &[&'static str]| {
+        let port = prop::sample::select(vec![1_u16, 80, 443, 5001, 6000, 6999, 7000]);
+        let end = (prop::sample::select(addresses.to_vec()), port)
+            .prop_map(|(address, port)| SocketAddr::new(address.parse().unwrap(), port));
+        let dscp = prop::sample::select(vec![0_u8, 10, 46, 63]);
+        (end.clone(), end, dscp).prop_map(|(local, remote, dscp)| Flow {
+            local,
+            remote,
+            dscp,
+        })
+    };
+    prop_oneof![
+        family(&["10.0.0.1", "10.1.0.1", "10.1.2.3", "192.0.2.1"]),
+        family(&["fd00::1", "fd00:1::1", "2001:db8::1"]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn the_first_rule_that_matches_holds_as_a_plain_reading_says(
+        policy in sound(),
+        flows in prop::collection::vec(flow(), 40),
+    ) {
+        for port in ["vnet1", "vnet12", "tap3", "tap30", "eth0", "lo"] {
+            for flow in &flows {
+                let expected = naive(&policy.file, port, flow);
+                let found = planned(&policy, port, flow);
+                prop_assert_eq!(found, expected, "{} {:?}\n{}", port, flow, print(&policy.file));
+            }
+            let plan = policy.plan_for(&[port]);
+            let fits = plan.is_none_or(|plan| {
+                plan.port.rules.len() <= RULES_MAX && plan.port.rules.len() == plan.origins.len()
+            });
+            prop_assert!(fits);
+        }
+    }
+}
+
+#[test]
+fn a_port_is_found_by_its_first_name_that_the_policy_has() {
+    let text = "[defaults]\nflows_max = 7\n[[tenant]]\nname = \"a\"\nports = \"vm-a\"\n\
+                [[tenant]]\nname = \"b\"\nports = \"vnet*\"\nweight = 4\nflows_max = 9\n\
+                [[rule]]\nlaw = \"coupled\"\n";
+    let policy = Policy::parse("t.toml", text).unwrap();
+    let planned = policy.plan_for(&["vnet3", "vm-a"]).unwrap();
+    assert_eq!((&*planned.matched, planned.port.flows_max), ("vnet3", 9));
+    assert_eq!(planned.port.coupling.unwrap().weight, 4);
+    let other = policy.plan_for(&["eth7", "vm-a"]).unwrap();
+    assert_eq!((&*other.matched, other.port.flows_max), ("vm-a", 7));
+    assert_ne!(other.port.tenant, planned.port.tenant);
+    assert!(policy.plan_for(&["eth7"]).is_none());
+    assert!(policy.plan_for(&[]).is_none());
+}
+
+#[test]
+fn defaults_say_what_a_rule_does_not_where_its_law_has_a_use_for_it() {
+    let text = "[defaults]\nlaw = \"dctcp\"\nlegacy_only = false\nshare = 2\n\
+                parameters = { beta = 0.5, guard = 3, target = \"9us\" }\n\
+                [[tenant]]\nname = \"a\"\nports = \"v\"\n\
+                [[rule]]\nremote_port = 1\nparameters = { gain = 2 }\n\
+                [[rule]]\nremote_port = 2\nlaw = \"delay\"\nlegacy_only = true\nshare = 9\n\
+                [[rule]]\nremote_port = 3\nlaw = \"ecn\"\nparameters = { observe = true }\n\
+                [[rule]]\nremote_port = 4\nlaw = \"pass\"\n";
+    let policy = Policy::parse("t.toml", text).unwrap();
+    let rules = policy.plan_for(&["v"]).unwrap().port.rules;
+    let numbers: Vec<_> = rules
+        .iter()
+        .map(|rule| {
+            let policy = &rule.policy;
+            let marks = (policy.beta_q7, policy.gain_shift, policy.target_us);
+            (marks, policy.guard_segments, policy.guest_ecn, rule.share)
+        })
+        .collect();
+    let (dctcp, delay, one_ms) = (64, 9, 1000);
+    assert_eq!(
+        numbers,
+        [
+            ((dctcp, 2, one_ms), 3, 1, 2),
+            ((128, 4, delay), 3, 0, 9),
+            ((128, 4, one_ms), 0, 0, 2),
+            ((128, 4, one_ms), 0, 0, 0),
+            ((dctcp, 4, one_ms), 3, 1, 2),
+        ]
+    );
+}
+
+/// A rule's table out of texts, as the strategies of `written` want it.
+pub fn rule(selection: SelectionTable, law: Option<&str>) -> RuleTable {
+    let law = law.map(|name| serde_json::from_value(name.into()).unwrap());
+    RuleTable {
+        selection,
+        treatment: TreatmentTable {
+            law,
+            ..TreatmentTable::default()
+        },
+    }
+}
+
+/// A list of these, which may be none.
+pub fn list<T>(texts: &[&str]) -> Option<List<T>>
+where
+    T: uc_policy::list::Element,
+{
+    let read = |text: &&str| T::read(&Scalar::Text((*text).to_owned())).unwrap();
+    let elements: Vec<T> = texts.iter().map(read).collect();
+    (!elements.is_empty()).then(|| List::of(&elements))
+}
+
+#[test]
+fn shares_beside_a_law_divide_the_ports_own_sum_or_the_tenants_and_not_beside_coupled_rules() {
+    let of = |sum: &str| {
+        format!(
+            "[[tenant]]\nname = \"a\"\nports = \"vnet*\"\nweight = 4\n{sum}\
+             [[rule]]\ntenant = \"a\"\nremote_port = 5004\nlaw = \"ecn\"\nshare = 3\n\
+             [[rule]]\ntenant = \"a\"\nlaw = \"ecn\"\nshare = 1\n"
+        )
+    };
+    let plan = |text: &str| {
+        let policy = Policy::parse("test.toml", text).unwrap();
+        policy.plan_for(&["vnet3"]).unwrap().port
+    };
+    let by_port = plan(&of(""));
+    let coupling = by_port.coupling.unwrap();
+    assert!(coupling.is_sum());
+    assert_eq!((coupling.group, coupling.weight), (PortCoupling::OWN, 4));
+    let shares: Vec<u8> = by_port.rules.iter().map(|rule| rule.share).collect();
+    assert_eq!(shares, [3, 1]);
+    let by_tenant = plan(&of("sum = \"tenant\"\n")).coupling.unwrap();
+    assert!(by_tenant.is_sum() && by_tenant.group < PortCoupling::OWN);
+    let mixed = of("").replace("law = \"ecn\"\nshare = 1", "law = \"coupled\"");
+    let told = Policy::parse("test.toml", &mixed).unwrap_err().to_string();
+    assert!(told.contains("are of two kinds"), "{told}");
+}

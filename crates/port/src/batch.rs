@@ -1,0 +1,217 @@
+//! All entries of a hash map, many with each system call (`BPF_MAP_LOOKUP_BATCH`, Linux 5.6).
+//!
+//! libbpf-rs has an iterator for this, which takes a batch that isn't full for the last one. Of a
+//! hash map it needn't be: the kernel gives whole buckets, as many as fit.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::error::PortError;
+
+/// Entries asked for at once. No bucket has nearly as many.
+const BATCH: u32 = 2048;
+/// With more the kernel is asked for less than it has no room for anywhere.
+const BATCH_MAX: u32 = 1 << 20;
+/// Where a walk through a hash map has come to.
+type Position = u32;
+
+/// Has all entries seen, keys and values. What comes or goes meanwhile may be missed.
+pub(crate) fn for_each(
+    map: &MapHandle,
+    action: &str,
+    mut see: impl FnMut(&[u8], &[u8]),
+) -> Result<(), PortError> {
+    match in_batches(map, &mut see) {
+        Ok(()) => Ok(()),
+        Err(error) if is_unknown(&error) => one_by_one(map, action, &mut see),
+        Err(error) => Err(PortError::from_kernel(action, error)),
+    }
+}
+
+/// A kernel that doesn't know the command, or not for such a map; it says so at the first batch.
+fn is_unknown(error: &io::Error) -> bool {
+    let known = [
+        libc::EINVAL,
+        libc::ENOTSUP,
+        libc::ENOSYS,
+        524, /* ENOTSUPP */
+    ];
+    error
+        .raw_os_error()
+        .is_some_and(|errno| known.contains(&errno))
+}
+
+fn one_by_one(
+    map: &MapHandle,
+    action: &str,
+    see: &mut impl FnMut(&[u8], &[u8]),
+) -> Result<(), PortError> {
+    for key in map.keys() {
+        let value = map
+            .lookup(&key, MapFlags::ANY)
+            .map_err(|error| PortError::from_libbpf(action, &error))?;
+        if let Some(value) = value {
+            see(&key, &value);
+        }
+    }
+    Ok(())
+}
+
+fn in_batches(map: &MapHandle, see: &mut impl FnMut(&[u8], &[u8])) -> io::Result<()> {
+    let (key_bytes, value_bytes) = (map.key_size() as usize, map.value_size() as usize);
+    let mut room = BATCH;
+    let mut position = None;
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    loop {
+        keys.resize(room as usize * key_bytes, 0);
+        values.resize(room as usize * value_bytes, 0);
+        let batch = next(map, position, room, &mut keys, &mut values)?;
+        if batch.lacks_room {
+            if room >= BATCH_MAX {
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+            room *= 2;
+            continue;
+        }
+        let entries = batch.entries as usize;
+        let keys = keys.chunks_exact(key_bytes).take(entries);
+        keys.zip(values.chunks_exact(value_bytes))
+            .for_each(|(key, value)| see(key, value));
+        if batch.is_last {
+            return Ok(());
+        }
+        position = Some(batch.next);
+    }
+}
+
+struct Batch {
+    entries: u32,
+    next: Position,
+    is_last: bool,
+    /// Not even the next bucket fits; nothing was read.
+    lacks_room: bool,
+}
+
+fn next(
+    map: &MapHandle,
+    position: Option<Position>,
+    room: u32,
+    keys: &mut [u8],
+    values: &mut [u8],
+) -> io::Result<Batch> {
+    let options = libbpf_sys::bpf_map_batch_opts {
+        sz: size_of::<libbpf_sys::bpf_map_batch_opts>() as _,
+        ..Default::default()
+    };
+    let mut from = position.unwrap_or_default();
+    let from = match position {
+        Some(_) => (&raw mut from).cast(),
+        None => std::ptr::null_mut(),
+    };
+    let (mut next, mut entries) = (Position::default(), room);
+    // SAFETY: `keys` and `values` have room for as many entries as are asked for, the position of a
+    // walk through a hash map has four bytes, and all live until the call is over.
+    let done = unsafe {
+        libbpf_sys::bpf_map_lookup_batch(
+            map.as_fd().as_raw_fd(),
+            from,
+            (&raw mut next).cast(),
+            keys.as_mut_ptr().cast(),
+            values.as_mut_ptr().cast(),
+            &raw mut entries,
+            &raw const options,
+        )
+    };
+    let errno = -done;
+    if errno != 0 && ![libc::ENOENT, libc::ENOSPC, libc::EINTR].contains(&errno) {
+        return Err(io::Error::from_raw_os_error(errno));
+    }
+    // A signal came before anything was read: the same again.
+    let again = errno == libc::EINTR;
+    Ok(Batch {
+        entries: if again { 0 } else { entries },
+        next: if again {
+            position.unwrap_or_default()
+        } else {
+            next
+        },
+        is_last: errno == libc::ENOENT,
+        lacks_room: errno == libc::ENOSPC,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::{Duration, Instant};
+
+    use libbpf_rs::MapType;
+
+    use super::*;
+
+    const ENTRIES: u32 = 100_000;
+    /// As the flow table's.
+    const VALUE_BYTES: u32 = 320;
+
+    fn table() -> Option<MapHandle> {
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+            ..Default::default()
+        };
+        let name = Some("uc_batch_test");
+        let made = MapHandle::create(MapType::Hash, name, 40, VALUE_BYTES, ENTRIES, &options);
+        let need = match made {
+            Ok(map) => return Some(map),
+            Err(need) => need,
+        };
+        let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
+        assert!(
+            !is("CI", "true") && !is("UC_LIVE", "require"),
+            "live tests are required: {need}"
+        );
+        println!("SKIP(live): {need}");
+        None
+    }
+
+    fn seen(
+        read: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])),
+    ) -> (BTreeMap<Vec<u8>, Vec<u8>>, Duration) {
+        let mut found = Vec::new();
+        let began = Instant::now();
+        read(&mut |key, value| found.push((key.to_vec(), value.to_vec())));
+        let took = began.elapsed();
+        let entries = found.len();
+        let found: BTreeMap<_, _> = found.into_iter().collect();
+        assert_eq!(found.len(), entries, "no entry is seen twice");
+        (found, took)
+    }
+
+    #[test]
+    fn live_entries_that_are_read_in_batches_are_those_that_are_read_one_by_one() {
+        let Some(map) = table() else {
+            return;
+        };
+        for entries in [0, 1, BATCH, ENTRIES] {
+            for number in 0..entries {
+                let (mut key, mut value) = ([0; 40], [0; VALUE_BYTES as usize]);
+                key[7..11].copy_from_slice(&number.to_ne_bytes());
+                value[99..103].copy_from_slice(&number.to_be_bytes());
+                map.update(&key, &value, MapFlags::ANY).unwrap();
+            }
+            let (batches, fast) = seen(|see| {
+                in_batches(&map, &mut |key: &[u8], value: &[u8]| see(key, value)).unwrap();
+            });
+            let (each, slow) = seen(|see| {
+                one_by_one(&map, "read", &mut |key: &[u8], value: &[u8]| {
+                    see(key, value)
+                })
+                .unwrap();
+            });
+            assert_eq!(batches.len(), entries as usize);
+            assert!(batches == each);
+            println!("{entries} entries: {fast:?} in batches, {slow:?} one by one");
+        }
+    }
+}

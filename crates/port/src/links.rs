@@ -1,0 +1,131 @@
+//! TCX links that are pinned: what they are on, and how they get another program.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::attach::Direction;
+use crate::error::PortError;
+
+/// Programs that one hook of an interface can have (BPF_MPROG_MAX).
+const PROGRAMS_MAX: usize = 64;
+
+/// A link reopened from its pin.
+pub(crate) struct PinnedLink {
+    fd: OwnedFd,
+    id: u32,
+    program: u32,
+    /// 0 when the interface has gone.
+    ifindex: u32,
+}
+
+/// Where a link's interface is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    /// In this network namespace, under the index that the pin is named by.
+    Here,
+    /// In another one, where that index is its own.
+    Elsewhere,
+    /// No more, or under another index.
+    Gone,
+}
+
+impl PinnedLink {
+    /// `None`: there is no such pin, or it is no link.
+    pub(crate) fn open(path: &Path) -> Option<PinnedLink> {
+        let text = CString::new(path.as_os_str().as_bytes()).ok()?;
+        // SAFETY: a plain system call with a NUL-terminated path.
+        let fd = unsafe { libbpf_sys::bpf_obj_get(text.as_ptr()) };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: the kernel has just given us this descriptor; nobody else holds it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let mut info = libbpf_sys::bpf_link_info::default();
+        let mut bytes = size_of_val(&info) as u32;
+        // SAFETY: the kernel writes at most `bytes` bytes to `info`, which is so long.
+        let code =
+            unsafe { libbpf_sys::bpf_link_get_info_by_fd(fd.as_raw_fd(), &mut info, &mut bytes) };
+        // SAFETY: all of the union's members are plain integers.
+        let ifindex = unsafe { info.__bindgen_anon_1.tcx.ifindex };
+        (code == 0).then_some(PinnedLink {
+            fd,
+            id: info.id,
+            program: info.prog_id,
+            ifindex,
+        })
+    }
+
+    pub(crate) fn whereabouts(&self, ifindex: u32, direction: Direction) -> Whereabouts {
+        if self.ifindex != ifindex {
+            return Whereabouts::Gone;
+        }
+        match links_on(ifindex, direction) {
+            Ok(ids) if ids.contains(&self.id) => Whereabouts::Here,
+            _ => Whereabouts::Elsewhere,
+        }
+    }
+
+    /// Takes the program off the interface now; without its pin alone it would be some time later.
+    pub(crate) fn detach(&self) {
+        // SAFETY: a plain system call on a descriptor that lives through it.
+        let _gone_already = unsafe { libbpf_sys::bpf_link_detach(self.fd.as_raw_fd()) };
+    }
+
+    /// Puts another program in the place of the link's: every packet sees one or the other.
+    pub(crate) fn swap(&self, program: BorrowedFd<'_>) -> Result<(), PortError> {
+        if program_id(program)? == self.program {
+            return Ok(());
+        }
+        // SAFETY: a plain system call on descriptors that live through it; options may be absent.
+        let code = unsafe {
+            libbpf_sys::bpf_link_update(self.fd.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
+        };
+        match code {
+            0 => Ok(()),
+            _ => Err(PortError::from_kernel(
+                format!("swap the program of port {}", self.ifindex),
+                io::Error::from_raw_os_error(-code),
+            )),
+        }
+    }
+}
+
+fn program_id(program: BorrowedFd<'_>) -> Result<u32, PortError> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut bytes = size_of_val(&info) as u32;
+    // SAFETY: the kernel writes at most `bytes` bytes to `info`, which is so long.
+    let code =
+        unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut bytes) };
+    match code {
+        0 => Ok(info.id),
+        _ => Err(PortError::from_kernel(
+            "look at a port program",
+            io::Error::from_raw_os_error(-code),
+        )),
+    }
+}
+
+/// The links on an interface of the calling thread's network namespace.
+fn links_on(ifindex: u32, direction: Direction) -> io::Result<Vec<u32>> {
+    let mut ids = vec![0u32; PROGRAMS_MAX];
+    let mut programs = vec![0u32; PROGRAMS_MAX];
+    let mut options = libbpf_sys::bpf_prog_query_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as libbpf_sys::size_t,
+        prog_ids: programs.as_mut_ptr(),
+        link_ids: ids.as_mut_ptr(),
+        ..Default::default()
+    };
+    options.__bindgen_anon_1.count = PROGRAMS_MAX as u32;
+    // SAFETY: both lists have room for as many numbers as is said, and live through the call.
+    let code =
+        unsafe { libbpf_sys::bpf_prog_query_opts(ifindex as i32, direction.tcx(), &mut options) };
+    if code < 0 {
+        return Err(io::Error::from_raw_os_error(-code));
+    }
+    // SAFETY: the member is a plain integer, and the one that the kernel has written.
+    ids.truncate(unsafe { options.__bindgen_anon_1.count } as usize);
+    Ok(ids)
+}

@@ -1,0 +1,280 @@
+//! From plans to the pages that the programs read (`bpf/rules.h`).
+//!
+//! Two maps take turns: one is in force, the next plan is written into the other, and one entry of
+//! `plan` then says which. So whoever is killed halfway leaves the old plan in force and whole. The
+//! map in force only ever gains ports, and loses those whose programs have been taken off.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, AsRawFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapInfo};
+use uc_core::rule::{RULES_MAX, Rule};
+
+use crate::bytes::{bytes_of, number, read};
+use crate::error::PortError;
+use crate::layout::{UC_PAGE_RULES, uc_page, uc_page_key};
+use crate::plan::PortPlan;
+use crate::programs::Programs;
+
+const PAGE_RULES: usize = UC_PAGE_RULES as usize;
+
+/// Where the plan as a whole has its page.
+const WHOLE: u32 = 0;
+
+/// The pages of the whole host.
+type Pages = BTreeMap<u32, Vec<uc_page>>;
+
+impl Programs {
+    /// Sets a port's plan; it holds for flows that begin from now on.
+    ///
+    /// # Errors
+    /// More rules or ports than there is room for, or what the kernel refused.
+    pub fn set_plan(&self, ifindex: u32, plan: &PortPlan) -> Result<(), PortError> {
+        self.add_plans(&BTreeMap::from([(ifindex, plan.clone())]))
+    }
+
+    /// Sets the plans of these ports; others keep theirs.
+    ///
+    /// # Errors
+    /// More rules or ports than there is room for, or what the kernel refused.
+    pub fn add_plans(&self, plans: &BTreeMap<u32, PortPlan>) -> Result<(), PortError> {
+        let added = compile(plans)?;
+        self.enter_ports(plans.keys().copied())?;
+        self.set_couplings(plans)?;
+        let in_force = self.plan_in_force()?;
+        let had: BTreeSet<u32> = self.planned()?.into_iter().collect();
+        if added.keys().any(|ifindex| had.contains(ifindex)) {
+            let mut all = self.pages()?;
+            all.extend(added);
+            return self.put_in_force(&all);
+        }
+        let generation = self.plan_generation()?;
+        added
+            .iter()
+            .try_for_each(|(&ifindex, pages)| write_pages(in_force, generation, ifindex, pages))
+    }
+
+    /// Sets the plans of the whole host: no flow sees one port's new plan and another's old one. A
+    /// port that isn't named has none from now on, and its new flows pass.
+    ///
+    /// # Errors
+    /// More rules or ports than there is room for, or what the kernel refused; the old plans are in
+    /// force then.
+    pub fn set_plans(&self, plans: &BTreeMap<u32, PortPlan>) -> Result<(), PortError> {
+        let pages = compile(plans)?;
+        self.enter_ports(plans.keys().copied())?;
+        self.set_couplings(plans)?;
+        self.put_in_force(&pages)
+    }
+
+    /// Takes a port's plan away, whose programs are off it: flows under way would go on, new ones
+    /// pass. Its place among the ports is another's then.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn clear_plan(&self, ifindex: u32) -> Result<(), PortError> {
+        let in_force = self.plan_in_force()?;
+        if let Some(first) = page(in_force, ifindex, 0)? {
+            let pages = (first.rules as usize).div_ceil(PAGE_RULES).max(1);
+            for number in 0..pages as u32 {
+                remove(in_force, &key_of(ifindex, number))?;
+            }
+        }
+        self.clear_coupling(ifindex)?;
+        self.leave_port(ifindex)
+    }
+
+    /// Which plan of the host is in force: it counts them, those of a single port that was added
+    /// aside.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn plan_generation(&self) -> Result<u32, PortError> {
+        let whole = page(self.plan_in_force()?, WHOLE, 0)?;
+        Ok(whole.map_or(0, |whole| whole.generation))
+    }
+
+    /// A port's plan as it is in force.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn plan(&self, ifindex: u32) -> Result<Option<PortPlan>, PortError> {
+        let in_force = self.plan_in_force()?;
+        let Some(first) = page(in_force, ifindex, 0)? else {
+            return Ok(None);
+        };
+        let mut rules = Vec::new();
+        for at in 0..(first.rules as usize).div_ceil(PAGE_RULES) {
+            let Some(page) = page(in_force, ifindex, at as u32)? else {
+                return Ok(None);
+            };
+            let on_page = (first.rules as usize - at * PAGE_RULES).min(PAGE_RULES);
+            rules.extend(page.rule[..on_page].iter().map(Rule::of_compiled));
+        }
+        Ok(Some(PortPlan {
+            rules,
+            coupling: self.coupling(ifindex)?,
+            flows_max: first.flows_max,
+            tenant: first.tenant,
+        }))
+    }
+
+    /// The first page of a port's plan: what it says beside rules.
+    pub(crate) fn first_page(&self, ifindex: u32) -> Result<Option<uc_page>, PortError> {
+        page(self.plan_in_force()?, ifindex, 0)
+    }
+
+    /// Puts a plan that says nothing in force, in fresh maps.
+    pub(crate) fn begin_plans(&self) -> Result<(), PortError> {
+        write_pages(&self.maps.plan_a, 1, WHOLE, &[uc_page::default()])?;
+        self.turn_to(&self.maps.plan_a)
+    }
+
+    fn put_in_force(&self, pages: &Pages) -> Result<(), PortError> {
+        let generation = self.plan_generation()?.wrapping_add(1);
+        let next = self.plan_not_in_force()?;
+        let leftovers: Vec<Vec<u8>> = next.keys().collect();
+        for key in leftovers {
+            remove(next, &key)?;
+        }
+        for (&ifindex, pages) in pages {
+            write_pages(next, generation, ifindex, pages)?;
+        }
+        write_pages(next, generation, WHOLE, &[uc_page::default()])?;
+        self.turn_to(next)
+    }
+
+    /// Returns when no program uses the other any more.
+    fn turn_to(&self, map: &MapHandle) -> Result<(), PortError> {
+        let fd = map.as_fd().as_raw_fd().to_ne_bytes();
+        self.maps
+            .plan
+            .update(&0u32.to_ne_bytes(), &fd, MapFlags::ANY)
+            .map_err(|error| PortError::from_libbpf("put the plan in force", &error))
+    }
+
+    fn plan_in_force(&self) -> Result<&MapHandle, PortError> {
+        let [in_force, _] = self.plan_maps()?;
+        Ok(in_force)
+    }
+
+    fn plan_not_in_force(&self) -> Result<&MapHandle, PortError> {
+        let [_, other] = self.plan_maps()?;
+        Ok(other)
+    }
+
+    /// The one in force, and the other.
+    fn plan_maps(&self) -> Result<[&MapHandle; 2], PortError> {
+        let failed = |error| PortError::from_libbpf("look which plan is in force", &error);
+        let (a, b) = (&self.maps.plan_a, &self.maps.plan_b);
+        let found = self
+            .maps
+            .plan
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(failed)?;
+        let of_a = MapInfo::new(a.as_fd()).map_err(failed)?.info.id;
+        let is_a = found.and_then(|id| number(&id)) == Some(of_a);
+        Ok(if is_a { [a, b] } else { [b, a] })
+    }
+
+    fn pages(&self) -> Result<Pages, PortError> {
+        let in_force = self.plan_in_force()?;
+        let mut pages = Pages::new();
+        for ifindex in self.planned()? {
+            let mut of_port = Vec::new();
+            while let Some(page) = page(in_force, ifindex, of_port.len() as u32)? {
+                of_port.push(page);
+            }
+            pages.insert(ifindex, of_port);
+        }
+        Ok(pages)
+    }
+
+    /// Indices of the ports that have a plan in force.
+    fn planned(&self) -> Result<Vec<u32>, PortError> {
+        let keys = self.plan_in_force()?.keys();
+        let keys = keys.filter_map(|key| read::<uc_page_key>(&key));
+        let first = keys.filter(|key| key.port != WHOLE && key.page == 0);
+        Ok(first.map(|key| key.port).collect())
+    }
+}
+
+fn key_of(ifindex: u32, page: u32) -> Vec<u8> {
+    let key = uc_page_key {
+        port: ifindex,
+        page,
+    };
+    bytes_of(&key).to_vec()
+}
+
+fn page(map: &MapHandle, ifindex: u32, page: u32) -> Result<Option<uc_page>, PortError> {
+    let value = map
+        .lookup(&key_of(ifindex, page), MapFlags::ANY)
+        .map_err(|error| PortError::from_libbpf(format!("read port {ifindex}'s plan"), &error))?;
+    Ok(value.and_then(|value| read(&value)))
+}
+
+/// The first page, without which the others are not looked at, comes last.
+fn write_pages(
+    map: &MapHandle,
+    generation: u32,
+    ifindex: u32,
+    pages: &[uc_page],
+) -> Result<(), PortError> {
+    for (at, page) in pages.iter().enumerate().rev() {
+        let page = uc_page {
+            generation,
+            ..*page
+        };
+        map.update(&key_of(ifindex, at as u32), bytes_of(&page), MapFlags::ANY)
+            .map_err(|error| {
+                PortError::from_libbpf(format!("write port {ifindex}'s plan"), &error)
+            })?;
+    }
+    Ok(())
+}
+
+fn remove(map: &MapHandle, key: &[u8]) -> Result<(), PortError> {
+    match map.delete(key) {
+        Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+            Err(PortError::from_libbpf("clear a plan", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn compile(plans: &BTreeMap<u32, PortPlan>) -> Result<Pages, PortError> {
+    let pages = |(&ifindex, plan)| Ok((ifindex, pages_of(ifindex, plan)?));
+    plans.iter().map(pages).collect()
+}
+
+/// A plan's pages: one at least.
+fn pages_of(ifindex: u32, plan: &PortPlan) -> Result<Vec<uc_page>, PortError> {
+    if plan.rules.len() > RULES_MAX {
+        return Err(PortError::TooManyRules {
+            ifindex,
+            rules: plan.rules.len(),
+        });
+    }
+    let blank = uc_page {
+        rules: plan.rules.len() as u32,
+        flows_max: plan.flows_max,
+        tenant: plan.tenant,
+        ..uc_page::default()
+    };
+    let mut pages: Vec<uc_page> = plan
+        .rules
+        .chunks(PAGE_RULES)
+        .map(|rules| {
+            let mut page = blank;
+            for (at, rule) in page.rule.iter_mut().zip(rules) {
+                *at = rule.compile();
+            }
+            page
+        })
+        .collect();
+    if pages.is_empty() {
+        pages.push(blank);
+    }
+    Ok(pages)
+}

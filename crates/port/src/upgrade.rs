@@ -1,0 +1,111 @@
+//! A new version of the programs takes the ports over.
+
+use std::collections::BTreeMap;
+
+use crate::attach::Direction;
+use crate::error::PortError;
+use crate::interfaces::interfaces;
+use crate::links::PinnedLink;
+use crate::plan::PortPlan;
+use crate::programs::{Programs, RINGS_MAX};
+use crate::store::Store;
+
+/// What [`Store::upgrade`] had to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upgrade {
+    /// Nothing was pinned: fresh programs and maps are now.
+    Fresh,
+    /// These very programs were in force.
+    Current,
+    /// Every port has the new programs, and they have the old ones' maps: flows go on, and plans
+    /// are in force as they were.
+    Swapped,
+    /// Every port has the new programs, and maps of a new layout: flows under way pass untouched,
+    /// and only the plans that were given are in force.
+    Replaced,
+}
+
+impl Store {
+    /// Has every port of the store run the programs of this build, and reopens them. No packet
+    /// passes a port without one version or the other. `force`: loads them anew even if they are in
+    /// force. Of the plans use is made where the old ones can't be read. Under [`Store::lock`].
+    ///
+    /// # Errors
+    /// What the kernel refused; ports then have the old version, or some the new one, and flows
+    /// go on under both.
+    pub fn upgrade(
+        &self,
+        plans: &BTreeMap<u32, PortPlan>,
+        flows_max: u32,
+        force: bool,
+    ) -> Result<(Programs, Upgrade), PortError> {
+        self.upgrade_with(plans, (flows_max, RINGS_MAX), force)
+    }
+
+    /// The same with room for so many flows, and for the events of so many, where fresh maps are
+    /// made.
+    ///
+    /// # Errors
+    /// As [`Store::upgrade`].
+    pub fn upgrade_with(
+        &self,
+        plans: &BTreeMap<u32, PortPlan>,
+        (flows_max, rings_max): (u32, u32),
+        force: bool,
+    ) -> Result<(Programs, Upgrade), PortError> {
+        self.check_bpffs()?;
+        let Some(old) = self.version()? else {
+            // Maps without programs, of one who was killed, are not those of the programs to come.
+            self.keep_version(None)?;
+            let programs = Programs::load_with(flows_max, rings_max)?;
+            return self.take_over(programs, plans, Upgrade::Fresh);
+        };
+        if !old.is_own_layout() {
+            let programs = Programs::load_with(flows_max, rings_max)?;
+            return self.take_over(programs, plans, Upgrade::Replaced);
+        }
+        let programs = self.open_version(&old)?;
+        if old.is_own_build() && !force {
+            // somebody may have been killed before every port had them
+            self.swap_all(&programs)?;
+            self.keep_version(Some(&old))?;
+            return Ok((programs, Upgrade::Current));
+        }
+        let programs = Programs::load_for(programs.maps)?;
+        self.take_over(programs, plans, Upgrade::Swapped)
+    }
+
+    fn take_over(
+        &self,
+        programs: Programs,
+        plans: &BTreeMap<u32, PortPlan>,
+        what: Upgrade,
+    ) -> Result<(Programs, Upgrade), PortError> {
+        if what != Upgrade::Swapped && !plans.is_empty() {
+            programs.set_plans(plans)?;
+        }
+        let version = self.pin_version(&programs)?;
+        self.swap_all(&programs)?;
+        self.keep_version(Some(&version))?;
+        Ok((programs, what))
+    }
+
+    /// Gives these programs to all that has an older version's.
+    fn swap_all(&self, programs: &Programs) -> Result<(), PortError> {
+        let linked = self.linked()?;
+        for &ifindex in &linked {
+            for direction in Direction::BOTH {
+                // a pin without its link is tidied away later
+                if let Some(link) = PinnedLink::open(&self.link_path(ifindex, direction)) {
+                    link.swap(programs.program(direction))?;
+                }
+            }
+        }
+        for ifindex in interfaces().into_keys().filter(|at| !linked.contains(at)) {
+            if programs.clsact_filters(ifindex) > 0 {
+                programs.swap_clsact(ifindex)?;
+            }
+        }
+        Ok(())
+    }
+}

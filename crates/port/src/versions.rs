@@ -1,0 +1,194 @@
+//! Versions of the programs, and of what lies in their maps, as they are pinned. An upgrade pins the
+//! new version beside the old one, swaps the programs of every port, and removes the old; whoever
+//! is killed halfway leaves ports of both, which both work, and the next finishes.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use libbpf_rs::{MapHandle, Program};
+
+use crate::attach::Direction;
+use crate::error::PortError;
+use crate::maps::Maps;
+use crate::numbers::{BUILD, LAYOUT};
+use crate::programs::{Code, Programs, is_own_layout, silence_libbpf};
+use crate::store::Store;
+
+/// The pins of one version of the programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// Of two, the higher one is in force.
+    number: u32,
+    /// Which maps they work on.
+    layout: u64,
+    /// Which object they were loaded from.
+    build: u64,
+}
+
+impl Version {
+    fn own(number: u32) -> Version {
+        Version {
+            number,
+            layout: LAYOUT,
+            build: BUILD,
+        }
+    }
+
+    fn parse(name: &str) -> Option<Version> {
+        let mut parts = name.strip_prefix("programs-")?.split('-');
+        let number = parts.next()?.parse().ok()?;
+        let mut hexadecimal = || u64::from_str_radix(parts.next()?, 16).ok();
+        Some(Version {
+            number,
+            layout: hexadecimal()?,
+            build: hexadecimal()?,
+        })
+    }
+
+    fn folder(&self) -> String {
+        let Version {
+            number,
+            layout,
+            build,
+        } = self;
+        format!("programs-{number}-{layout:016x}-{build:016x}")
+    }
+
+    fn state(&self) -> String {
+        format!("maps-{:016x}", self.layout)
+    }
+
+    /// Can this build read the maps?
+    pub(crate) fn is_own_layout(&self) -> bool {
+        self.layout == LAYOUT
+    }
+
+    /// Are these the programs of this build?
+    pub(crate) fn is_own_build(&self) -> bool {
+        self.is_own_layout() && self.build == BUILD
+    }
+}
+
+impl Store {
+    /// The version in force: the highest that is whole.
+    pub(crate) fn version(&self) -> Result<Option<Version>, PortError> {
+        let names = self.folders()?;
+        let versions = names.iter().filter_map(|name| Version::parse(name));
+        let whole = versions.filter(|version| {
+            self.is_whole(&version.folder(), Direction::ToGuest.label())
+                && self.is_whole(&version.state(), LAST_MAP)
+        });
+        Ok(whole.max_by_key(|version| version.number))
+    }
+
+    fn is_whole(&self, folder: &str, last: &str) -> bool {
+        self.folder.join(folder).join(last).exists()
+    }
+
+    /// Names of all that is in the store; empty if there is none.
+    pub(crate) fn folders(&self) -> Result<Vec<String>, PortError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            // The file system, or the folder, may be closed to everybody but root.
+            Err(error) => return Err(PortError::from_kernel(self.action("look into"), error)),
+        };
+        Ok(entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect())
+    }
+
+    /// Reopens a version, whose maps must be laid out as this build's are.
+    pub(crate) fn open_version(&self, version: &Version) -> Result<Programs, PortError> {
+        silence_libbpf();
+        let failed = |error| PortError::from_libbpf(self.action("reopen the pins in"), &error);
+        let maps = self.folder.join(version.state());
+        let code = self.folder.join(version.folder());
+        let maps =
+            Maps::from_each(|name| MapHandle::from_pinned_path(maps.join(name)).map_err(failed))?;
+        if !is_own_layout(&maps.hand) {
+            return Err(self.other_version());
+        }
+        let endings = MapHandle::from_pinned_path(code.join("endings")).map_err(failed)?;
+        let program = |name: &str| Program::fd_from_pinned_path(code.join(name)).map_err(failed);
+        Ok(Programs {
+            code: Code::from_parts(program, endings)?,
+            maps,
+        })
+    }
+
+    /// Pins programs of this build, and their maps unless those are pinned. They are the version in
+    /// force when this returns without an error, and else nothing new is.
+    pub(crate) fn pin_version(&self, programs: &Programs) -> Result<Version, PortError> {
+        let number = self.version()?.map_or(1, |version| version.number + 1);
+        let version = Version::own(number);
+        let (state, code) = (version.state(), version.folder());
+        // What somebody left who was killed before it was whole.
+        self.remove_folder(&code);
+        if !self.is_whole(&state, LAST_MAP) {
+            self.remove_folder(&state);
+            self.pin_maps(&state, programs)?;
+        }
+        let pinned = self.make_folder(&code).and_then(|folder| {
+            let mut each = programs.code.each().into_iter();
+            each.try_for_each(|(name, fd)| self.pin(fd, &folder.join(name)))
+        });
+        if pinned.is_err() {
+            self.remove_folder(&code);
+        }
+        pinned.map(|()| version)
+    }
+
+    fn pin_maps(&self, folder: &str, programs: &Programs) -> Result<(), PortError> {
+        let pinned = self.make_folder(folder).and_then(|folder| {
+            let mut each = programs.maps.each().into_iter();
+            each.try_for_each(|(name, map)| self.pin(map.as_fd(), &folder.join(name)))
+        });
+        if pinned.is_err() {
+            self.remove_folder(folder);
+        }
+        pinned
+    }
+
+    fn make_folder(&self, name: &str) -> Result<PathBuf, PortError> {
+        let folder = self.folder.join(name);
+        fs::create_dir_all(&folder)
+            .map_err(|error| PortError::from_kernel(self.action("make"), error))?;
+        Ok(folder)
+    }
+
+    /// Removes every version but this one, and with `None` every one, and the store itself if no
+    /// port's link is left in it.
+    pub(crate) fn keep_version(&self, version: Option<&Version>) -> Result<(), PortError> {
+        let kept = version.map(|version| [version.folder(), version.state()]);
+        for name in self.folders()? {
+            let is_kept = kept.iter().flatten().any(|kept| *kept == name);
+            if !is_kept && !name.starts_with("port-") {
+                self.remove_folder(&name);
+            }
+        }
+        let _not_empty = fs::remove_dir(&self.folder);
+        Ok(())
+    }
+
+    /// Removes a folder with the pins in it, or what else has that name.
+    fn remove_folder(&self, name: &str) {
+        let path = self.folder.join(name);
+        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+            let _gone_already = fs::remove_file(entry.path());
+        }
+        if fs::remove_dir(&path).is_err() {
+            let _gone_already = fs::remove_file(&path);
+        }
+    }
+
+    pub(crate) fn other_version(&self) -> PortError {
+        PortError::OtherVersion {
+            path: self.folder.clone(),
+        }
+    }
+}
+
+/// The map that is pinned last: with it, all are.
+const LAST_MAP: &str = Maps::NAMES[Maps::NAMES.len() - 1];

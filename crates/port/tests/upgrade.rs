@@ -1,0 +1,322 @@
+//! The life of a store: upgrades, kills at any moment, and interfaces that come and go.
+
+mod kernel;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use kernel::frame::{PLAIN, frame};
+use kernel::policy;
+use nix::sched::CloneFlags;
+use uc_core::{Reason, Segment, consts};
+use uc_port::{
+    AttachVia, Direction, FlowView, PacketContext, PortPlan, Programs, Store, Upgrade,
+    interface_index,
+};
+
+/// A host of its own, gone with the thread: network, and BPF file system.
+struct Host {
+    store: Store,
+    folder: PathBuf,
+}
+
+fn ip(arguments: &str) {
+    let output = Command::new("ip")
+        .args(arguments.split(' '))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "ip {arguments}: {output:?}");
+}
+
+impl Host {
+    fn new() -> Option<Host> {
+        // says why if the machine can't load the programs at all
+        kernel::programs(1)?;
+        let folder = kernel::own_bpffs(CloneFlags::CLONE_NEWNET);
+        let store = Store::at(&folder);
+        Some(Host { store, folder })
+    }
+
+    fn open(&self) -> Programs {
+        self.store.open().unwrap().expect("something is pinned")
+    }
+
+    fn attach(&self, names: &[&str], via: AttachVia) {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        self.store
+            .attach_all(&names, &policy().into(), via, 64)
+            .unwrap();
+    }
+
+    fn attached(&self) -> Vec<u32> {
+        let attached = self.store.attached(&self.open()).unwrap();
+        attached.iter().map(|port| port.ifindex).collect()
+    }
+
+    /// Names of what is pinned beside links.
+    fn versions(&self) -> BTreeSet<String> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| !name.starts_with("port-")).collect()
+    }
+
+    fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.folder.join(from), self.folder.join(to)).unwrap();
+    }
+}
+
+fn syn() -> Segment {
+    Segment {
+        seq: 1000,
+        window: 65535,
+        mss_bytes: 1460,
+        options: consts::OPT_MSS as u8,
+        flags: consts::SYN as u8,
+        direction: consts::FROM_GUEST as u8,
+        ..Segment::default()
+    }
+}
+
+const GUEST: &str = "10.77.0.1:40000";
+const REMOTE: &str = "10.77.0.2:5001";
+
+/// Passes a segment of the one flow on a port, by test_run.
+fn pass(programs: &Programs, ifindex: u32, segment: &Segment) -> Reason {
+    let bytes = frame(
+        segment,
+        GUEST.parse().unwrap(),
+        REMOTE.parse().unwrap(),
+        &PLAIN,
+    );
+    let context = PacketContext {
+        ifindex,
+        ..kernel::context()
+    };
+    let before = programs.counters().unwrap();
+    programs
+        .test_run(Direction::FromGuest, &bytes, context)
+        .unwrap();
+    let after = programs.counters().unwrap();
+    let mut counted = after.iter();
+    counted
+        .find(|(at, packets)| *packets > before.get(*at))
+        .expect("it is counted")
+        .0
+}
+
+fn flow(programs: &Programs, ifindex: u32) -> Option<FlowView> {
+    let ends = (GUEST.parse().unwrap(), REMOTE.parse().unwrap());
+    programs.flow(ifindex, ends.0, ends.1).unwrap()
+}
+
+#[test]
+fn live_an_upgrade_swaps_every_ports_programs_and_keeps_flows_and_plans() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    ip("link add one type veth peer name two");
+    ip("link set one up");
+    host.attach(&["one"], AttachVia::Auto);
+    host.attach(&["two"], AttachVia::Clsact);
+    let (one, two) = (
+        interface_index("one").unwrap(),
+        interface_index("two").unwrap(),
+    );
+    let old = host.open();
+    assert_eq!(pass(&old, one, &syn()), Reason::TRANSLATED);
+    drop(old);
+    let versions = host.versions();
+
+    let _turn = host.store.lock().unwrap();
+    let none = BTreeMap::new();
+    let (_, what) = host.store.upgrade(&none, 64, false).unwrap();
+    assert_eq!(
+        (what, host.versions()),
+        (Upgrade::Current, versions.clone())
+    );
+    for _ in 0..2 {
+        let (programs, what) = host.store.upgrade(&none, 64, true).unwrap();
+        assert_eq!(what, Upgrade::Swapped);
+        assert_eq!(programs.plan(two).unwrap(), Some(policy().into()));
+        assert!(flow(&programs, one).is_some(), "the flow was kept");
+    }
+    let now = host.versions();
+    assert_eq!(
+        now.len(),
+        2,
+        "the maps, and one version of the programs: {now:?}"
+    );
+    assert_eq!(
+        now.intersection(&versions).count(),
+        1,
+        "the same maps, others programs"
+    );
+    assert_eq!(host.attached(), [one.min(two), one.max(two)]);
+    let programs = host.open();
+    assert_eq!(
+        pass(&programs, one, &syn()),
+        Reason::TRANSLATED,
+        "the ring of endings is whole"
+    );
+    let ports = [one, two].into();
+    host.store.detach_indices(&programs, &ports).unwrap();
+    assert!(!host.folder.exists(), "nothing is left");
+}
+
+#[test]
+fn live_programs_of_another_layout_are_replaced_and_their_ports_stay_attached() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    ip("link add one type veth peer name two");
+    host.attach(&["one", "two"], AttachVia::Auto);
+    let (one, two) = (
+        interface_index("one").unwrap(),
+        interface_index("two").unwrap(),
+    );
+    assert_eq!(pass(&host.open(), one, &syn()), Reason::TRANSLATED);
+    // as if another build had left them
+    for name in host.versions() {
+        let mut parts: Vec<&str> = name.split('-').collect();
+        let layout = if parts[0] == "maps" { 1 } else { 2 };
+        parts[layout] = "00000000000000aa";
+        host.rename(&name, &parts.join("-"));
+    }
+    let refused = host.store.open().unwrap_err().to_string();
+    assert!(refused.contains("another version"), "{refused}");
+
+    let _turn = host.store.lock().unwrap();
+    let plans: BTreeMap<u32, PortPlan> = [(one, policy().into())].into();
+    let (programs, what) = host.store.upgrade(&plans, 64, false).unwrap();
+    assert_eq!(what, Upgrade::Replaced);
+    assert_eq!(
+        host.versions().len(),
+        2,
+        "nothing of the other build: {:?}",
+        host.versions()
+    );
+    assert_eq!(host.attached(), [one.min(two), one.max(two)]);
+    let ack = Segment {
+        seq: 1001,
+        flags: consts::ACK as u8,
+        ..syn()
+    };
+    assert_eq!(
+        pass(&programs, one, &ack),
+        Reason::NO_HANDSHAKE,
+        "old flows pass"
+    );
+    assert_eq!(
+        pass(&programs, one, &syn()),
+        Reason::TRANSLATED,
+        "new ones don't"
+    );
+    assert_eq!(
+        pass(&programs, two, &syn()),
+        Reason::NO_POLICY,
+        "it was given no plan"
+    );
+}
+
+#[test]
+fn live_what_a_kill_leaves_of_an_attach_or_an_upgrade_is_mended_by_the_next() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    ip("link add one type veth peer name two");
+    host.attach(&["one", "two"], AttachVia::Auto);
+    let (one, two) = (
+        interface_index("one").unwrap(),
+        interface_index("two").unwrap(),
+    );
+    let whole = host.versions();
+    // killed before the second link was pinned, and with a version half pinned
+    fs::remove_file(host.folder.join(format!("port-{two}-to_guest"))).unwrap();
+    let half = "programs-9-00000000000000aa-00000000000000bb";
+    fs::create_dir(host.folder.join(half)).unwrap();
+    let _turn = host.store.lock().unwrap();
+    let (programs, what) = host.store.upgrade(&BTreeMap::new(), 64, false).unwrap();
+    assert_eq!(what, Upgrade::Current);
+    assert_eq!(host.versions(), whole);
+    assert!(host.store.tidy(&programs).unwrap());
+    assert_eq!(host.attached(), [one]);
+    assert!(!host.folder.join(format!("port-{two}-from_guest")).exists());
+    assert_eq!(programs.plan(two).unwrap(), None);
+    // and attaching it again is whole
+    let plans: BTreeMap<u32, PortPlan> = [(two, policy().into())].into();
+    let failed = host
+        .store
+        .attach_indices(&programs, &plans, AttachVia::Auto)
+        .unwrap();
+    assert!(failed.is_empty(), "{failed:?}");
+    assert_eq!(host.attached(), [one.min(two), one.max(two)]);
+}
+
+#[test]
+fn live_maps_that_were_pinned_by_one_who_was_killed_before_the_programs_are_used_by_nobody() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    ip("link add one type veth peer name two");
+    host.attach(&["one"], AttachVia::Auto);
+    let one = interface_index("one").unwrap();
+    let versions = host.versions();
+    let version = versions.iter().find(|name| name.starts_with("programs-"));
+    let version = host.folder.join(version.unwrap());
+    fs::remove_file(version.join("to_guest")).unwrap();
+    let _turn = host.store.lock().unwrap();
+    let plans: BTreeMap<u32, PortPlan> = [(one, policy().into())].into();
+    let (_, what) = host.store.upgrade(&plans, 64, false).unwrap();
+    assert_eq!(what, Upgrade::Fresh);
+    let programs = host.open();
+    assert_eq!(programs.plan(one).unwrap(), Some(policy().into()));
+    assert_eq!(pass(&programs, one, &syn()), Reason::TRANSLATED);
+    assert!(flow(&programs, one).is_some());
+}
+
+#[test]
+fn live_an_index_that_another_interface_has_got_is_no_port_until_it_is_attached() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    ip("link add one type veth peer name two");
+    host.attach(&["one", "two"], AttachVia::Auto);
+    let (one, two) = (
+        interface_index("one").unwrap(),
+        interface_index("two").unwrap(),
+    );
+    let programs = host.open();
+    assert_eq!(pass(&programs, one, &syn()), Reason::TRANSLATED);
+    ip("link del one");
+    ip(&format!(
+        "link add other index {one} type veth peer name another index {two}"
+    ));
+    assert_eq!(
+        host.attached(),
+        [0u32; 0],
+        "the pins are of interfaces that have gone"
+    );
+    let plans: BTreeMap<u32, PortPlan> = [(one, policy().into())].into();
+    let failed = host
+        .store
+        .attach_indices(&programs, &plans, AttachVia::Auto)
+        .unwrap();
+    assert!(failed.is_empty(), "{failed:?}");
+    assert_eq!(host.attached(), [one]);
+    assert!(
+        flow(&programs, one).is_none(),
+        "the flows were another guest's"
+    );
+    assert_eq!(
+        programs
+            .ports()
+            .unwrap()
+            .iter()
+            .find(|port| port.ifindex == one)
+            .unwrap()
+            .flows,
+        0
+    );
+}

@@ -1,0 +1,59 @@
+//! PVTCP inside a guest: the module `guest/pvtcp`, built for the guest's kernel and loaded into it.
+
+use std::fs;
+
+use uc_experiment::{Pvtcp, RttFilter};
+
+use crate::error::VmError;
+use crate::kernel::Kernel;
+use crate::machine::Machine;
+use crate::message::Request;
+
+/// Where the guest has its module.
+const INSIDE: &str = "/tmp/uc_pvtcp.ko";
+
+/// Loads it, with the stack's choices.
+///
+/// # Errors
+/// [`VmError::Pvtcp`] where it was not built, or what the guest says.
+pub fn load(machine: &mut Machine, kernel: &Kernel, pvtcp: &Pvtcp) -> Result<(), VmError> {
+    let path = kernel.pvtcp()?;
+    let bytes = fs::read(&path).map_err(|source| VmError::Image {
+        path,
+        source,
+        mend: "build it again with scripts/vm-kernels --pvtcp",
+    })?;
+    machine.order(&Request::Store {
+        path: INSIDE.into(),
+        bytes,
+    })?;
+    machine.order(&Request::Insert {
+        path: INSIDE.into(),
+        parameters: parameters(pvtcp),
+    })
+}
+
+fn parameters(pvtcp: &Pvtcp) -> String {
+    let filter = match pvtcp.rtt {
+        RttFilter::Off => "off",
+        RttFilter::Srtt => "srtt",
+        RttFilter::Skip => "skip",
+        RttFilter::Flight => "flight",
+    };
+    format!("rto={} filter={filter}", u8::from(pvtcp.defer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stacks_choices_are_the_modules_parameters() {
+        assert_eq!(parameters(&Pvtcp::default()), "rto=1 filter=srtt");
+        let only_samples = Pvtcp {
+            defer: false,
+            rtt: RttFilter::Flight,
+        };
+        assert_eq!(parameters(&only_samples), "rto=0 filter=flight");
+    }
+}

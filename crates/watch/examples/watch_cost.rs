@@ -1,0 +1,138 @@
+//! What a packet costs in the watch programs, in nanoseconds, side by side in one run: a packet
+//! that is not TCP, one of a flow that nobody watches, both directions of a flow that has started
+//! and of one whose windows are set. `cargo run --release -p uc-watch --example watch_cost`; needs
+//! root. The port's own programs: the example `cost` of `crates/port`.
+
+use std::error::Error;
+
+use etherparse::PacketBuilder;
+use nix::sched::{CloneFlags, unshare};
+use uc_core::watch::StartPolicy;
+use uc_port::cost::{Case, Costs};
+use uc_port::{AttachVia, Direction, PacketContext, run_packet};
+use uc_watch::{ProbeKey, Programs, Settings};
+
+/// The loopback interface of a network namespace of this process's own.
+const IFINDEX: u32 = 1;
+/// Runs of one packet that a time is the mean of.
+const REPEAT: u32 = 200_000;
+
+const GUEST: [u8; 4] = [10, 77, 0, 1];
+const REMOTE: [u8; 4] = [10, 77, 0, 2];
+/// The remote ports: of a flow that nobody watches, of one that has started, of one that starts.
+const UNKNOWN: u16 = 9;
+const STARTED: u16 = 5001;
+const STARTING: u16 = 5002;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    unshare(CloneFlags::CLONE_NEWNET)?;
+    let programs = Programs::load(ProbeKey::from_bytes(*b"sixteen bytes ok"))?;
+    let settings = Settings {
+        policy: StartPolicy {
+            pace_bytes_per_s: 1_250_000_000,
+            ..StartPolicy::usual()
+        },
+        ..Settings::default()
+    };
+    let _watched = programs.watch(IFINDEX, &settings, AttachVia::Auto)?;
+    programs.add_peer("10.77.0.0/24".parse()?)?;
+    prepare(&programs)?;
+    let program = |direction| programs.program(direction);
+    print!("{}", Costs::measure(program, (IFINDEX, REPEAT), &cases()?)?);
+    Ok(())
+}
+
+/// A flow whose start is over, and one whose start goes on.
+fn prepare(programs: &Programs) -> Result<(), Box<dyn Error>> {
+    for port in [STARTED, STARTING] {
+        run(programs, Direction::ToGuest, &syn(port)?)?;
+        run(programs, Direction::FromGuest, &syn_ack(port)?)?;
+    }
+    // Two rounds without a mark: its start is over.
+    for number in 0..64 {
+        run(programs, Direction::ToGuest, &data(STARTED, number)?)?;
+        run(programs, Direction::FromGuest, &ack(STARTED, number + 1)?)?;
+    }
+    Ok(())
+}
+
+fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
+    use Direction::{FromGuest, ToGuest};
+    let case = |name, direction, packet| Case {
+        name,
+        direction,
+        packet,
+    };
+    Ok(vec![
+        case("UDP: parsed, passed", FromGuest, udp()?),
+        case("nobody's ACK from the guest", FromGuest, ack(UNKNOWN, 0)?),
+        case("nobody's data to the guest", ToGuest, data(UNKNOWN, 0)?),
+        case("ACK of a started flow", FromGuest, ack(STARTED, 64)?),
+        case("data of a started flow", ToGuest, data(STARTED, 64)?),
+        case("ACK whose window is set", FromGuest, ack(STARTING, 0)?),
+        case("data of a flow that starts", ToGuest, data(STARTING, 0)?),
+    ])
+}
+
+fn run(programs: &Programs, direction: Direction, packet: &[u8]) -> Result<(), Box<dyn Error>> {
+    let context = PacketContext {
+        ifindex: IFINDEX,
+        gso_segs: 0,
+        gso_size: 0,
+        repeat: 1,
+    };
+    run_packet(programs.program(direction), packet, context, 0)?;
+    Ok(())
+}
+
+type Step = etherparse::PacketBuilderStep<etherparse::TcpHeader>;
+
+/// The peer has sent so many segments of 1,448 bytes.
+fn to_guest(port: u16, segments: u32) -> Step {
+    PacketBuilder::ethernet2([4; 6], [2; 6])
+        .ipv4(REMOTE, GUEST, 64)
+        .tcp(port, 40000, 9001 + segments * 1448, 65535)
+}
+
+fn from_guest(port: u16) -> Step {
+    PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4(GUEST, REMOTE, 64)
+        .tcp(40000, port, 1001, 65535)
+}
+
+fn written(step: Step, payload: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
+    let mut bytes = Vec::new();
+    step.write(&mut bytes, payload)?;
+    Ok(bytes)
+}
+
+fn syn(port: u16) -> Result<Vec<u8>, Box<dyn Error>> {
+    let step = PacketBuilder::ethernet2([4; 6], [2; 6])
+        .ipv4(REMOTE, GUEST, 64)
+        .tcp(port, 40000, 9000, 65535);
+    written(step.syn(), &[])
+}
+
+fn syn_ack(port: u16) -> Result<Vec<u8>, Box<dyn Error>> {
+    let step = PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4(GUEST, REMOTE, 64)
+        .tcp(40000, port, 1000, 65535);
+    written(step.syn().ack(9001), &[])
+}
+
+fn data(port: u16, segments: u32) -> Result<Vec<u8>, Box<dyn Error>> {
+    written(to_guest(port, segments).ack(1001), &[0; 1448])
+}
+
+fn ack(port: u16, segments: u32) -> Result<Vec<u8>, Box<dyn Error>> {
+    written(from_guest(port).ack(9001 + segments * 1448), &[])
+}
+
+fn udp() -> Result<Vec<u8>, Box<dyn Error>> {
+    let mut bytes = Vec::new();
+    PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4(GUEST, REMOTE, 64)
+        .udp(40000, 53)
+        .write(&mut bytes, &[0; 64])?;
+    Ok(bytes)
+}
