@@ -16,7 +16,7 @@ use uc_lab::tcp_info::TcpInfo;
 use super::bench::raw_socket;
 
 /// A transfer that makes no progress for this long has failed.
-const DEADLINE: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// One end of a transfer.
 #[derive(Clone, Copy)]
