@@ -13,13 +13,12 @@ use std::thread;
 use std::time::Duration;
 
 use common::by_hand::{SHARED, one_guest};
-use common::live;
+use common::live_with_controls;
 use common::sandbox::Sandbox;
 use common::uc::{refusal, success};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
 };
-use uc_guest::{Dctcp, GuestError};
 use uc_lab::Lab;
 
 /// A command that runs until it is killed, and what it prints.
@@ -140,11 +139,7 @@ fn send((mut from, mut to): (TcpStream, TcpStream), stop: &AtomicBool, arrived: 
 
 #[test]
 fn live_either_part_of_a_coupling_is_killed_and_connections_go_on_by_themselves() {
-    if !live() {
-        return;
-    }
-    if let Err(error @ GuestError::NoKernelSupport { .. }) = Dctcp::register_private() {
-        println!("SKIP(live): {error}");
+    if !live_with_controls() {
         return;
     }
     let (_plan, lab) = one_guest(SHARED);

@@ -3,11 +3,10 @@
 mod common;
 
 use common::by_hand::{SHARED, one_guest};
-use common::live;
 use common::sandbox::Sandbox;
 use common::uc::{refusal, success};
+use common::{live, live_with_controls};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
-use uc_guest::{Dctcp, GuestError};
 
 /// Whether a socket can choose it.
 fn can_be_chosen(name: &str) -> bool {
@@ -23,11 +22,7 @@ fn can_be_chosen(name: &str) -> bool {
 
 #[test]
 fn live_a_congestion_control_that_is_loaded_stays_until_it_is_unloaded() {
-    if !live() {
-        return;
-    }
-    if let Err(error @ GuestError::NoKernelSupport { .. }) = Dctcp::register_private() {
-        println!("SKIP(live): {error}");
+    if !live_with_controls() {
         return;
     }
     let (_plan, lab) = one_guest(SHARED);
@@ -75,11 +70,7 @@ fn live_without_a_place_for_pins_nothing_is_loaded() {
 
 #[test]
 fn live_coupled_congestion_controls_come_in_pairs_with_groups_and_priorities() {
-    if !live() {
-        return;
-    }
-    if let Err(error @ GuestError::NoKernelSupport { .. }) = Dctcp::register_private() {
-        println!("SKIP(live): {error}");
+    if !live_with_controls() {
         return;
     }
     let (_plan, lab) = one_guest(SHARED);

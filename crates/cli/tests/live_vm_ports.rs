@@ -29,13 +29,11 @@ fn live_vm_ports_starts_and_congestion_controls_work_in_6_12() {
     everything_in("6.12");
 }
 
+// The tree can't answer for a kernel that is another one every few weeks.
 #[test]
+#[ignore = "is for who asks: scripts/vm-kernels newest; cargo test newest -- --ignored"]
 fn live_vm_ports_starts_and_congestion_controls_work_in_debians_newest() {
-    // It is another one every few weeks, so nobody must have it.
-    match uc_vm::check(["newest"]) {
-        Ok(()) => everything_in("newest"),
-        Err(error) => println!("SKIP(live): {error}"),
-    }
+    everything_in("newest");
 }
 
 /// Not a test of its own: the tests here run it in a guest.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use common::pvtcp::{SAMPLES, SERIES, UC, build, can_run, insert, store};
-use common::{experiment, guest, skip};
+use common::{experiment, guest};
 use uc_experiment::RunRecord;
 use uc_lab::run::run_case_in;
 use uc_lab::{NoPorts, Repetition};
@@ -116,8 +116,7 @@ fn live_vm_a_guest_that_a_quota_stops_has_few_timeouts_from_it_with_pvtcp_as_whe
     let quota = match Quota::make() {
         Ok(quota) => quota,
         Err(why) => {
-            skip(&format!("no quota for a thread: {why}"));
-            return;
+            return uc_live::skip(format!("no quota for a thread: {why}"));
         }
     };
     let module = build(SERIES, SAMPLES);

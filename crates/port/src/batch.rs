@@ -162,17 +162,7 @@ mod tests {
         };
         let name = Some("uc_batch_test");
         let made = MapHandle::create(MapType::Hash, name, 40, VALUE_BYTES, ENTRIES, &options);
-        let need = match made {
-            Ok(map) => return Some(map),
-            Err(need) => need,
-        };
-        let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
-        assert!(
-            !is("CI", "true") && !is("UC_LIVE", "require"),
-            "live tests are required: {need}"
-        );
-        println!("SKIP(live): {need}");
-        None
+        uc_live::or_skip(made)
     }
 
     fn seen(

@@ -242,17 +242,7 @@ mod tests {
                 ran.map_err(|error| format!("ip: {error}"))
             })
             .and_then(|_| watch_loopback().map_err(|error| error.to_string()));
-        let need = match made {
-            Ok(made) => return Some(made),
-            Err(need) => need,
-        };
-        let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
-        assert!(
-            !is("CI", "true") && !is("UC_LIVE", "require"),
-            "live tests are required: {need}"
-        );
-        println!("SKIP(live): {need}");
-        None
+        uc_live::or_skip(made)
     }
 
     #[test]

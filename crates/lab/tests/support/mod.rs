@@ -1,4 +1,4 @@
-//! What the live tests share. A live test's name begins with `live_`, so that they can be counted.
+//! What the live tests share.
 #![allow(dead_code, reason = "every test program uses its own part")]
 
 use std::process::Stdio;
@@ -9,19 +9,9 @@ use uc_experiment::{Experiment, RunRecord};
 use uc_lab::netns::Namespace;
 use uc_lab::{Lab, NoPorts, Plan, Repetition, run_case};
 
-/// Whether this machine can run live tests. If not, says so in a line that can be counted, and
-/// panics where skipping is not allowed (`CI=true` or `UC_LIVE=require`).
+/// Whether this machine can run live tests.
 pub fn live() -> bool {
-    let Err(need) = uc_lab::need::check() else {
-        return true;
-    };
-    let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
-    assert!(
-        !is("CI", "true") && !is("UC_LIVE", "require"),
-        "live tests are required: {need}"
-    );
-    println!("SKIP(live): {need}");
-    false
+    uc_live::or_skip(uc_lab::need::check()).is_some()
 }
 
 /// A one-case experiment: `guests` is the text of its groups, `more` that of everything else.

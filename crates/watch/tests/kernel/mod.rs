@@ -25,8 +25,7 @@ pub const KEY: [u8; 16] = *b"sixteen bytes ok";
 pub const ECT0: u8 = 2;
 pub const CE: u8 = 3;
 
-/// The programs, freshly loaded, watching a port. If this machine can't, says so in a line that can
-/// be counted, and panics where skipping is not allowed (`CI=true` or `UC_LIVE=require`).
+/// The programs, freshly loaded, watching a port, where this machine can.
 pub fn watched(settings: &Settings) -> Option<(Programs, Watched)> {
     // Programs attached to loopback would see other tests' packets: a namespace of its own.
     let loaded = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
@@ -38,21 +37,10 @@ pub fn watched(settings: &Settings) -> Option<(Programs, Watched)> {
                 .map(|watched| (programs, watched))
                 .map_err(|error| error.to_string())
         });
-    let need = match loaded {
-        Ok((programs, watched)) => {
-            programs.add_peer("10.77.0.0/24".parse().unwrap()).unwrap();
-            programs.add_peer("fd77::/64".parse().unwrap()).unwrap();
-            return Some((programs, watched));
-        }
-        Err(need) => need,
-    };
-    let is = |name, value| std::env::var(name).is_ok_and(|found| found == value);
-    assert!(
-        !is("CI", "true") && !is("UC_LIVE", "require"),
-        "live tests are required: {need}"
-    );
-    println!("SKIP(live): {need}");
-    None
+    let (programs, watched) = uc_live::or_skip(loaded)?;
+    programs.add_peer("10.77.0.0/24".parse().unwrap()).unwrap();
+    programs.add_peer("fd77::/64".parse().unwrap()).unwrap();
+    Some((programs, watched))
 }
 
 /// One frame through one of the programs.
