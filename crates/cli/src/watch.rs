@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use uc_core::watch::StartPolicy;
-use uc_experiment::{BitsPerSec, Bytes, Nanos};
+use uc_experiment::{BitsPerSec, Bytes, Nanos, Watch as Start};
 use uc_port::AttachVia;
 use uc_watch::{Data, Events, Injector, Keeper, Prefix, ProbeKey, Programs, Settings, Watched};
 
@@ -70,7 +70,7 @@ enum DataName {
 struct StartOptions {
     /// Probes before a flow
     #[arg(long, value_name = "N", default_value_t = usual().probes,
-          value_parser = clap::value_parser!(u8).range(0..=32))]
+          value_parser = clap::value_parser!(u8).range(0..=i64::from(Start::PROBES_MAX)))]
     probes: u8,
     /// All of them leave within this, and within a small part of the path's round-trip time
     #[arg(long, value_name = "TIME", value_parser = a_span,
@@ -87,18 +87,19 @@ struct StartOptions {
     marked_part: u8,
     /// No window that is set is smaller, in segments
     #[arg(long, value_name = "N", default_value_t = usual().least_segments,
-          value_parser = clap::value_parser!(u8).range(2..=16))]
+          value_parser = clap::value_parser!(u8)
+              .range(i64::from(*Start::LEAST.start())..=i64::from(*Start::LEAST.end())))]
     least: u8,
     /// After so many rounds of data a start is over at the latest
     #[arg(long, value_name = "N", default_value_t = usual().rounds,
           value_parser = clap::value_parser!(u8).range(1..))]
     rounds: u8,
     /// So long after it was measured a path isn't probed again
-    #[arg(long, value_name = "TIME", value_parser = up_to_an_hour,
+    #[arg(long, value_name = "TIME", value_parser = a_records_age,
           default_value_t = time(usual().fresh_us))]
     fresh: Nanos,
     /// The same, of a path that was found without a mark
-    #[arg(long, value_name = "TIME", value_parser = up_to_an_hour,
+    #[arg(long, value_name = "TIME", value_parser = a_records_age,
           default_value_t = time(usual().idle_us))]
     idle: Nanos,
     /// The rate of a guest's own link: first windows are given no faster; without it, at once
@@ -108,11 +109,11 @@ struct StartOptions {
     #[arg(long, value_name = "SIZE", default_value_t = Bytes(usual().burst_bytes))]
     burst: Bytes,
     /// The longest that a first window waits for that rate
-    #[arg(long, value_name = "TIME", value_parser = up_to_800ms,
+    #[arg(long, value_name = "TIME", value_parser = a_wait,
           default_value_t = time(usual().wait_us))]
     wait: Nanos,
     /// A probe that took so much longer than another of its flow counts as marked; 0s: none does
-    #[arg(long, value_name = "TIME", value_parser = up_to_30ms, default_value = "0s")]
+    #[arg(long, value_name = "TIME", value_parser = a_delay, default_value = "0s")]
     late: Nanos,
     /// Send and count probes, and write no window
     #[arg(long)]
@@ -136,33 +137,35 @@ fn up_to(text: &str, most: Nanos) -> Result<Nanos, String> {
 }
 
 fn a_span(text: &str) -> Result<Nanos, String> {
-    let span = up_to(text, Nanos(50_000_000))?;
-    if span.0 < 1_000 {
-        return Err("is below 1us; give that or more, or --probes 0".into());
+    let (least, most) = Start::SPAN.into_inner();
+    let span = up_to(text, most)?;
+    if span < least {
+        return Err(format!(
+            "is below {least}; give that or more, or --probes 0"
+        ));
     }
     Ok(span)
 }
 
-fn up_to_800ms(text: &str) -> Result<Nanos, String> {
-    up_to(text, Nanos(800_000_000))
+fn a_wait(text: &str) -> Result<Nanos, String> {
+    up_to(text, Start::WAIT_MAX)
 }
 
-/// Half of the time after which the clock of probes comes round.
-fn up_to_30ms(text: &str) -> Result<Nanos, String> {
-    up_to(text, Nanos(30_000_000))
+fn a_delay(text: &str) -> Result<Nanos, String> {
+    up_to(text, Start::LATE_MAX)
 }
 
-/// As long as the core's clock for a path's record counts.
-fn up_to_an_hour(text: &str) -> Result<Nanos, String> {
-    up_to(text, Nanos(3_600_000_000_000))
+fn a_records_age(text: &str) -> Result<Nanos, String> {
+    up_to(text, Start::RECORD_MAX)
 }
 
 fn a_pace(text: &str) -> Result<BitsPerSec, String> {
     let pace: BitsPerSec = text.parse().map_err(|error| format!("{error}"))?;
-    if pace.0 < 100_000 {
-        return Err(
-            "is below 100 kbit/s, where nothing would start; give more, or leave it out".into(),
-        );
+    let least = Start::PACE_MIN;
+    if pace < least {
+        return Err(format!(
+            "is below {least}, where nothing would start; give more, or leave it out"
+        ));
     }
     Ok(pace)
 }

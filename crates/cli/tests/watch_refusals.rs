@@ -61,7 +61,7 @@ fn numbers_that_make_no_sense_are_refused_by_name() {
         (&["--span", "999ns"], "--span"),
         (&["--fresh", "3601s"], "--fresh"),
         (&["--idle", "99999999s"], "--idle"),
-        (&["--pace", "0bit"], "below 100 kbit/s"),
+        (&["--pace", "0bit"], "below 100kbit"),
         (&["--pace", "99kbit"], "--pace"),
         (&["--wait", "2s"], "--wait"),
         (&["--least", "1"], "--least"),

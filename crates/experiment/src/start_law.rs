@@ -1,6 +1,8 @@
 //! How flows start: `start_law = "watch"` of a group of guests, beside any law or none, and
 //! `watch = { probes = 10 }`.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::{BitsPerSec, Bytes, Nanos};
@@ -63,6 +65,22 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// The most probes of a flow: one bit each of 32 says which have come.
+    pub const PROBES_MAX: u8 = 32;
+    /// The least of windows, in segments. Under two, a receiver delays the ACK of the only one.
+    pub const LEAST: RangeInclusive<u8> = 2..=16;
+    /// All probes of a flow leave within this.
+    pub const SPAN: RangeInclusive<Nanos> = Nanos(1_000)..=Nanos(50_000_000);
+    /// The longest that a first window waits: a SYN that isn't answered is sent again after a
+    /// second (RFC 6298 §2.1).
+    pub const WAIT_MAX: Nanos = Nanos(800_000_000);
+    /// A probe says when it left by a clock that comes round after 67 ms: half of that can be told.
+    pub const LATE_MAX: Nanos = Nanos(30_000_000);
+    /// How long a path's record stands: the core's clock for it counts microseconds in 32 bits.
+    pub const RECORD_MAX: Nanos = Nanos(3_600_000_000_000);
+    /// At slower turns nothing would start.
+    pub const PACE_MIN: BitsPerSec = BitsPerSec(100_000);
+
     /// Whether nothing was chosen.
     pub fn are_default(&self) -> bool {
         *self == Watch::default()

@@ -57,7 +57,7 @@ fn senseless_starts_are_refused_by_the_key_that_is_wrong() {
         (watch("late = \"31ms\""), "more than"),
         (watch("marked_part = 1"), "more than the half"),
         (watch("part = 0"), "half of a round trip"),
-        (watch("pace = \"10kbit\""), "below 100 kbit/s"),
+        (watch("pace = \"10kbit\""), "below 100kbit"),
         ("start_law = \"hurry\"".into(), "watch"),
     ] {
         let error = with(&group).expect_err(&group).to_string();

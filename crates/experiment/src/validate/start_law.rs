@@ -6,17 +6,6 @@ use crate::network::{Network, Topology};
 use crate::start_law::Watch;
 use crate::units::Nanos;
 
-const PROBES_MAX: u8 = 32;
-const LEAST_MAX: u8 = 16;
-const SPAN_MAX: Nanos = Nanos(50_000_000);
-/// A probe says when it left by a clock that comes round after 67 ms: half of that can be told.
-const LATE_MAX: Nanos = Nanos(30_000_000);
-/// A SYN that isn't answered is sent again after a second (RFC 6298 §2.1).
-const WAIT_MAX: Nanos = Nanos(800_000_000);
-/// The core's clock for a path's record counts microseconds in 32 bits.
-const RECORD_MAX: Nanos = Nanos(3_600_000_000_000);
-const PACE_MIN_BPS: u64 = 100_000;
-
 pub(super) fn check_start_law(key: &str, guests: &Guests) -> Check {
     let watch = &guests.watch;
     let owned = guests.start_law.is_some() || watch.are_default();
@@ -43,12 +32,13 @@ pub(super) fn check_starts(key: &str, case: &Case, network: &Network) -> Check {
         let watch = &guests.watch;
         let turns = watch.pace.is_none() && watch.wait != Some(Nanos(0));
         ensure(
-            !turns || rate.0 >= PACE_MIN_BPS,
+            !turns || rate >= Watch::PACE_MIN,
             &format!("{key}.pace"),
             || {
                 format!(
                     "missing, and the link to a receiver has {rate}, at which nothing would start; \
-                     give 100kbit or more, or wait = \"0s\""
+                     give {} or more, or wait = \"0s\"",
+                    Watch::PACE_MIN
                 )
             },
         )?;
@@ -67,15 +57,16 @@ impl Watch {
     /// What is wrong with them, each with the parameter's name.
     pub fn faults(&self) -> Faults {
         let mut faults = Faults::new();
-        let few = self.probes.is_none_or(|n| n <= PROBES_MAX);
+        let few = self.probes.is_none_or(|n| n <= Self::PROBES_MAX);
         fault_of(&mut faults, few, "probes", || {
-            format!("more than {PROBES_MAX}; give at most that")
+            format!("more than {}; give at most that", Self::PROBES_MAX)
         });
-        let least = self.least.is_none_or(|n| (2..=LEAST_MAX).contains(&n));
+        let least = self.least.is_none_or(|n| Self::LEAST.contains(&n));
         fault_of(&mut faults, least, "least", || {
             format!(
-                "give 2 to {LEAST_MAX} segments: under two, a receiver delays the ACK of the \
-                 only one"
+                "give {} to {} segments: under two, a receiver delays the ACK of the only one",
+                Self::LEAST.start(),
+                Self::LEAST.end()
             )
         });
         fault_of(&mut faults, self.rounds != Some(0), "rounds", || {
@@ -89,20 +80,23 @@ impl Watch {
             "is more than the half; give 2 for that, or a smaller part: 4 is a quarter".into()
         });
         self.check_times(&mut faults);
-        let fast = self.pace.is_none_or(|pace| pace.0 >= PACE_MIN_BPS);
+        let fast = self.pace.is_none_or(|pace| pace >= Self::PACE_MIN);
         fault_of(&mut faults, fast, "pace", || {
-            "is below 100 kbit/s, where nothing would start; give more, or wait = \"0s\"".into()
+            format!(
+                "is below {}, where nothing would start; give more, or wait = \"0s\"",
+                Self::PACE_MIN
+            )
         });
         faults
     }
 
     fn check_times(&self, faults: &mut Faults) {
         for (name, value, most) in [
-            ("span", self.span, SPAN_MAX),
-            ("wait", self.wait, WAIT_MAX),
-            ("late", self.late, LATE_MAX),
-            ("fresh", self.fresh, RECORD_MAX),
-            ("idle", self.idle, RECORD_MAX),
+            ("span", self.span, *Self::SPAN.end()),
+            ("wait", self.wait, Self::WAIT_MAX),
+            ("late", self.late, Self::LATE_MAX),
+            ("fresh", self.fresh, Self::RECORD_MAX),
+            ("idle", self.idle, Self::RECORD_MAX),
         ] {
             fault_of(
                 faults,
@@ -111,9 +105,10 @@ impl Watch {
                 || format!("is more than {most}; give at most that"),
             );
         }
-        let span = self.span.is_none_or(|span| span.0 >= 1_000);
+        let least = *Self::SPAN.start();
+        let span = self.span.is_none_or(|span| span >= least);
         fault_of(faults, span, "span", || {
-            "is below 1us; give that or more, or probes = 0".into()
+            format!("is below {least}; give that or more, or probes = 0")
         });
     }
 }
