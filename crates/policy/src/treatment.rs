@@ -44,7 +44,7 @@ impl Treatment {
         let watch = self.watch?;
         let usual = uc_watch::Settings::default();
         Some(uc_watch::Settings {
-            policy: uc_sim::watch_policy(&watch, usual.policy.pace_bytes_per_s),
+            policy: uc_sim::watch_policy(&watch, &usual.policy),
             ..usual
         })
     }

@@ -145,7 +145,11 @@ fn defaults_that_the_page_tells_are_the_programs() {
     assert!(PAGE.contains(&format!("`{}`", uc_policy::DEFAULT_ETCD_KEY)));
     assert_eq!(agent.flows_max, 65_536);
     assert_eq!(uc_policy::DEFAULT_ECN_SYNS, 2);
-    let start = uc_watch::Settings::default().policy;
+    let rule = "[[rule]]\nport = \"v\"\nlaw = \"ecn\"\nstart = \"watch\"\n\
+                [agent.watch]\nkey_file = \"/k\"\npeers = \"10.0.0.0/8\"\n";
+    let policy = Policy::parse("t.toml", rule).unwrap();
+    let planned = policy.plan_for(&["v"]).expect("the port is in the policy");
+    let start = planned.start.expect("its starts are watched").policy;
     assert_eq!(
         (start.probes, start.least_segments, start.rounds),
         (10, 2, 8)

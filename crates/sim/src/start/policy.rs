@@ -11,12 +11,15 @@ pub fn start_policy(watch: &Watch, network: &Network) -> StartPolicy {
         Topology::Star | Topology::Switch { .. } => network.rate,
         _ => network.access_rate(),
     };
-    watch_policy(watch, last_link.0 / 8)
+    let usual = StartPolicy {
+        pace_bytes_per_s: last_link.0 / 8,
+        ..StartPolicy::usual()
+    };
+    watch_policy(watch, &usual)
 }
 
-/// The same where turns come at this pace, in bytes per second, if nothing else is said.
-pub fn watch_policy(watch: &Watch, pace_bytes_per_s: u64) -> StartPolicy {
-    let usual = StartPolicy::usual();
+/// The same where `usual` has what isn't said.
+pub fn watch_policy(watch: &Watch, usual: &StartPolicy) -> StartPolicy {
     let us = |time: Option<Nanos>, otherwise| time.map_or(otherwise, whole_us);
     StartPolicy {
         probes: watch.probes.unwrap_or(usual.probes),
@@ -32,6 +35,20 @@ pub fn watch_policy(watch: &Watch, pace_bytes_per_s: u64) -> StartPolicy {
         span_part: watch.part.unwrap_or(usual.span_part),
         marked_part: watch.marked_part.unwrap_or(usual.marked_part),
         pad: [0; 2],
-        pace_bytes_per_s: watch.pace.map_or(pace_bytes_per_s, |pace| pace.0 / 8),
+        pace_bytes_per_s: watch.pace.map_or(usual.pace_bytes_per_s, |pace| pace.0 / 8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uc_core::watch::consts;
+
+    use super::*;
+
+    #[test]
+    fn what_a_file_may_ask_for_is_what_the_core_keeps_to() {
+        assert_eq!(u32::from(Watch::PROBES_MAX), consts::PROBES_MAX);
+        assert_eq!(whole_us(*Watch::SPAN.end()), consts::SPAN_MAX_US);
+        assert_eq!(whole_us(Watch::WAIT_MAX), consts::WAIT_MAX_US);
     }
 }
