@@ -4,10 +4,12 @@ use std::ffi::OsStr;
 
 use libbpf_rs::{ErrorKind, Link, MapCore, MapHandle, Object, ObjectBuilder, PrintLevel};
 
-use crate::error::GuestError;
+use crate::error::{GuestError, Linux};
 
 /// `TCP_CA_NAME_MAX`, the NUL at its end counted.
 const NAME_BYTES: usize = 16;
+/// From this one on a congestion control can be a pinned link.
+const NEEDED: Linux = Linux(6, 4);
 
 /// Registered congestion controls of one object, which share its maps. While the link or a pin of
 /// it lives, one can be chosen; then the kernel takes it off its list, and keeps it for the
@@ -84,7 +86,7 @@ fn loading(all: &[Ops<'_>]) -> String {
 
 /// Writes the names into the object and gives it to the kernel.
 fn load(bytes: &[u8], all: &[Ops<'_>]) -> Result<Object, GuestError> {
-    let failed = |error| GuestError::from_libbpf(loading(all), &error);
+    let failed = |error| GuestError::from_loading(loading(all), &error, NEEDED);
     let mut open = ObjectBuilder::default()
         .open_memory(bytes)
         .map_err(failed)?;
@@ -114,7 +116,7 @@ fn attach(object: &mut Object, ops: &str, name: &str) -> Result<Link, GuestError
         .ok_or_else(|| missing(ops))?;
     map.attach_struct_ops().map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => GuestError::NameTaken { name: name.into() },
-        _ => GuestError::from_libbpf(format!("register '{name}'"), &error),
+        _ => GuestError::from_loading(format!("register '{name}'"), &error, NEEDED),
     })
 }
 

@@ -1,7 +1,10 @@
 //! What can go wrong with a guest's congestion control, and what one can do about it.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
+
+use libbpf_rs::ErrorKind;
 
 /// Errors of this crate. Each names the thing, the place and the mend.
 #[derive(Debug, thiserror::Error)]
@@ -15,14 +18,16 @@ pub enum GuestError {
         /// What was tried.
         action: String,
     },
-    /// The kernel takes no congestion control from BPF.
+    /// The kernel takes no such programs.
     #[error(
         "this kernel can't {action} ({source}); it needs CONFIG_BPF_JIT, CONFIG_DEBUG_INFO_BTF and \
-         Linux 6.4 or newer"
+         Linux {needed} or newer"
     )]
     NoKernelSupport {
         /// What was tried.
         action: String,
+        /// The first that takes them.
+        needed: Linux,
         /// The kernel's answer.
         source: io::Error,
     },
@@ -88,65 +93,110 @@ pub enum GuestError {
     },
 }
 
+/// A kernel's version: 6.4 is `Linux(6, 4)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Linux(pub u32, pub u32);
+
+impl fmt::Display for Linux {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+impl Linux {
+    fn of_release(release: &str) -> Option<Self> {
+        let mut numbers = release.split(['.', '-']).map(str::parse);
+        Some(Self(numbers.next()?.ok()?, numbers.next()?.ok()?))
+    }
+
+    /// Is this machine's older?
+    fn is_missing(self) -> bool {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Self::of_release(&release).is_some_and(|found| found < self)
+    }
+}
+
 impl GuestError {
     /// The kernel's refusal of `action`, sorted by what one can do about it.
     pub(crate) fn from_kernel(action: impl Into<String>, source: io::Error) -> Self {
         let action = action.into();
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { action },
-            Some(libc::ENOSYS | libc::EOPNOTSUPP) => Self::NoKernelSupport { action, source },
-            _ if is_too_old() => Self::NoKernelSupport { action, source },
             _ => Self::Kernel { action, source },
         }
     }
 
     /// The same for an error of libbpf-rs, which hides its errno in a kind.
     pub(crate) fn from_libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> Self {
-        use libbpf_rs::ErrorKind;
         let action = action.into();
-        let text = io::Error::other(format!("{source:#}"));
         match source.kind() {
             ErrorKind::PermissionDenied => Self::NotPermitted { action },
-            // ESRCH: the kernel's BTF lacks a type or a function that the program names
-            ErrorKind::Unsupported | ErrorKind::NotFound => Self::NoKernelSupport {
-                action,
-                source: text,
-            },
-            _ if is_too_old() => Self::NoKernelSupport {
-                action,
-                source: text,
-            },
             _ => Self::Kernel {
                 action,
-                source: text,
+                source: io::Error::other(format!("{source:#}")),
             },
         }
     }
-}
 
-/// Is it before 6.4? Such a kernel refuses with many words, and none of them is that.
-fn is_too_old() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    version_of(&release).is_some_and(|version| version < FIRST)
-}
-
-/// From this one on a congestion control can be a pinned link.
-const FIRST: (u32, u32) = (6, 4);
-
-fn version_of(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(['.', '-']);
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    /// The same where programs are loaded or attached that need this kernel. An older one refuses
+    /// them with many words, and none of them is that.
+    pub(crate) fn from_loading(
+        action: impl Into<String>,
+        source: &libbpf_rs::Error,
+        needed: Linux,
+    ) -> Self {
+        // What the kernel was built without. (For ESRCH, a type that its BTF lacks, libbpf-rs has no
+        // kind: it is told as it is.)
+        let lacks = matches!(source.kind(), ErrorKind::Unsupported | ErrorKind::NotFound);
+        match Self::from_libbpf(action, source) {
+            Self::Kernel { action, source } if lacks || needed.is_missing() => {
+                Self::NoKernelSupport {
+                    action,
+                    needed,
+                    source,
+                }
+            }
+            other => other,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const EVERYBODYS: Linux = Linux(2, 6);
+    const NOBODYS: Linux = Linux(999, 0);
+
+    fn loading(errno: i32, needed: Linux) -> String {
+        let refusal = libbpf_rs::Error::from_raw_os_error(errno);
+        GuestError::from_loading("load it", &refusal, needed).to_string()
+    }
+
     #[test]
-    fn releases_are_compared_by_numbers_and_what_is_none_is_not_too_old() {
-        assert!(version_of("5.10.0-46-amd64").unwrap() < FIRST);
-        assert!(version_of("6.1.0-56-amd64").unwrap() < FIRST);
-        assert!(version_of("6.12.117+deb13-amd64").unwrap() >= FIRST);
-        assert_eq!(version_of("unknown"), None);
+    fn releases_are_compared_by_numbers_and_what_is_none_is_unknown() {
+        let first = Some(Linux(6, 4));
+        assert!(Linux::of_release("5.10.0-46-amd64") < first);
+        assert!(Linux::of_release("6.1.0-56-amd64") < first);
+        assert!(Linux::of_release("6.12.117+deb13-amd64") > first);
+        assert_eq!(Linux::of_release("unknown"), None);
+    }
+
+    #[test]
+    fn a_kernel_that_is_too_old_is_told_what_these_programs_need_and_no_others() {
+        assert!(loading(libc::EINVAL, NOBODYS).contains("Linux 999.0 or newer"));
+        assert!(!loading(libc::EINVAL, EVERYBODYS).contains("Linux"));
+        // whatever the kernel's age
+        for errno in [libc::EOPNOTSUPP, libc::ENOENT] {
+            assert!(loading(errno, EVERYBODYS).contains("CONFIG_DEBUG_INFO_BTF"));
+        }
+        assert!(loading(libc::EPERM, NOBODYS).contains("sudo"));
+    }
+
+    #[test]
+    fn what_is_no_loading_is_no_matter_of_the_kernels_age() {
+        let refusal = libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
+        let error = GuestError::from_libbpf("open a map", &refusal);
+        assert!(matches!(error, GuestError::Kernel { .. }), "{error}");
     }
 }

@@ -24,7 +24,7 @@ pub use across::Across;
 pub use couple::{Alone, CoupleEvent, couple};
 pub use ctrltcp::{CoupledState, CouplingPolicy, Ctrltcp};
 pub use dctcp::{Dctcp, DctcpState};
-pub use error::GuestError;
+pub use error::{GuestError, Linux};
 pub use groups::{GroupState, Groups, GuestState};
 pub use netns::{cookie, cookie_at};
 pub use pvtcp::{LeastTimeout, LeastTimeoutState, Pvtcp};

@@ -9,12 +9,14 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use nix::sys::statfs::statfs;
 
 use crate::control::{map_of, quieten};
-use crate::error::GuestError;
+use crate::error::{GuestError, Linux};
 use crate::groups::{Plain, bytes_of, plain_from};
 use crate::layout::{uc_pvtcp_counts, uc_pvtcp_policy, uc_pvtcp_stalls};
 
 /// clang's output for `guest/pvtcp.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pvtcp.bpf.o"));
+/// The first in which we have seen them work.
+const NEEDED: Linux = Linux(5, 10);
 const TICK: &str = "uc_pvtcp_tick";
 const SOCKET: &str = "uc_pvtcp_socket";
 /// What is pinned beside the two programs' links, for whoever asks how they do.
@@ -105,8 +107,7 @@ impl Pvtcp {
             Some(given) => return Err(no_cgroups(given)),
             None => find_cgroups()?,
         };
-        let failed =
-            |error| GuestError::from_libbpf("load PVTCP's programs (Linux 5.10 with BTF)", &error);
+        let failed = |error| GuestError::from_loading("load PVTCP's programs", &error, NEEDED);
         quieten();
         let open = ObjectBuilder::default()
             .open_memory(OBJECT)
@@ -120,7 +121,7 @@ impl Pvtcp {
         let action = || format!("open {}", cgroup.display());
         let folder = folder.map_err(|error| GuestError::from_kernel(action(), error))?;
         let attach = |name: &'static str| {
-            let failed = |error| GuestError::from_libbpf(format!("attach {name}"), &error);
+            let failed = |error| GuestError::from_loading(format!("attach {name}"), &error, NEEDED);
             let mut programs = object.progs_mut();
             let program = programs.find(|program| program.name() == name);
             let program = program.ok_or_else(|| crate::control::missing(name))?;
