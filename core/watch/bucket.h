@@ -118,14 +118,21 @@ static __always_inline __u64 uc_watch_rest_ns(__u64 ahead_ns, __u64 most_ns)
 	return whole_ns > given_ns ? (whole_ns - given_ns) / UC_WATCH_STEADY_PARTS : 0;
 }
 
+/* How far a moment lies ahead, at most this far: beyond that it is of a clock that went back, or of
+ * another host's bucket. */
+static __always_inline __u64 uc_watch_ahead_ns(__u64 moment_ns, __u64 most_ns, __u64 now_ns)
+{
+	if (moment_ns <= now_ns)
+		return 0;
+	return moment_ns - now_ns < most_ns ? moment_ns - now_ns : most_ns;
+}
+
 /* Has more been granted at once than a burst, at a rate of which the link takes two thirds? */
 static __always_inline __u8 uc_watch_is_rush(struct uc_watch_bucket *bucket, __u64 cost_ns,
 					     __u64 burst_ns, __u64 most_ns, __u64 now_ns)
 {
-	__u64 ahead_ns = 0;
+	__u64 ahead_ns = uc_watch_ahead_ns(bucket->rush_ns, most_ns, now_ns);
 
-	if (bucket->rush_ns > now_ns)
-		ahead_ns = bucket->rush_ns - now_ns < most_ns ? bucket->rush_ns - now_ns : most_ns;
 	bucket->rush_ns = now_ns + ahead_ns + cost_ns * 2 / 3;
 	return ahead_ns > burst_ns * 2 / 3;
 }
@@ -135,25 +142,21 @@ static __always_inline __u64 uc_watch_wait_ns(struct uc_watch_bucket *bucket,
 					      const struct uc_watch_policy *policy,
 					      __u32 grant_bytes, __u64 now_ns)
 {
-	__u64 most_ns = uc_watch_min(policy->wait_us, UC_WATCH_WAIT_MAX_US) * 1000ULL;
-	__u64 wait_most_ns = most_ns, burst_ns, cost_ns, ahead_ns = 0, crowd_ns = 0, wait_ns;
+	__u64 longest_ns = uc_watch_min(policy->wait_us, UC_WATCH_WAIT_MAX_US) * 1000ULL;
+	__u64 burst_ns, cost_ns, most_ns, ahead_ns, crowd_ns, wait_ns;
 	__u8 crowd, rush;
 
 	if (!policy->pace_bytes_per_s || !grant_bytes || policy->observe)
 		return 0;
 	burst_ns = uc_watch_cost_ns(policy, policy->burst_bytes);
 	cost_ns = uc_watch_cost_ns(policy, grant_bytes);
-	/* no further than anyone waits: a clock that went back, or another host's bucket */
-	most_ns += burst_ns;
-	if (bucket->turn_ns > now_ns)
-		ahead_ns = bucket->turn_ns - now_ns < most_ns ? bucket->turn_ns - now_ns : most_ns;
+	most_ns = longest_ns + burst_ns; /* no turn is further ahead when anyone asks */
+	ahead_ns = uc_watch_ahead_ns(bucket->turn_ns, most_ns, now_ns);
 	crowd = ahead_ns > burst_ns;
 	rush = uc_watch_is_rush(bucket, cost_ns, burst_ns, most_ns, now_ns);
-	if (crowd && bucket->crowd_ns > now_ns + ahead_ns)
-		crowd_ns = bucket->crowd_ns - now_ns - ahead_ns;
-	if (crowd_ns > most_ns - ahead_ns)
-		crowd_ns = most_ns - ahead_ns;
-	crowd_ns += ahead_ns;
+	crowd_ns = crowd ? uc_watch_ahead_ns(bucket->crowd_ns, most_ns, now_ns) : 0;
+	if (crowd_ns < ahead_ns)
+		crowd_ns = ahead_ns;
 	wait_ns = crowd_ns > burst_ns ? crowd_ns - burst_ns : 0;
 	if (crowd && crowd_ns == most_ns)
 		wait_ns = uc_watch_rest_ns(ahead_ns, most_ns);
@@ -161,7 +164,7 @@ static __always_inline __u64 uc_watch_wait_ns(struct uc_watch_bucket *bucket,
 		crowd_ns += cost_ns * UC_WATCH_STEADY_PARTS / UC_WATCH_CROWD_PARTS;
 	bucket->turn_ns = now_ns + ahead_ns + cost_ns;
 	bucket->crowd_ns = now_ns + crowd_ns + cost_ns;
-	return wait_ns < wait_most_ns ? wait_ns : wait_most_ns;
+	return wait_ns < longest_ns ? wait_ns : longest_ns;
 }
 
 /* A flow has used so many bytes more than it was charged for, or less. */
