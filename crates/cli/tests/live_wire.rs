@@ -120,7 +120,8 @@ fn live_marks_are_obeyed_by_the_rules_and_hidden_from_the_guest_over_both_famili
                     sent.cuts >= 2 && sent.echoes >= sent.cuts,
                     "{family}: {sent:?}"
                 );
-                // Nothing is lost; a tail loss probe (RFC 8985 §7) may be sent where the machine is late.
+                // Nothing is lost; a tail loss probe (RFC 8985 §7) may be sent where the machine is
+                // late.
                 assert!(sent.retransmissions <= 3, "{family}: {sent:?}");
             });
         }

@@ -1,8 +1,8 @@
 //! What is pinned in bpffs: `/sys/fs/bpf/undercurrent-guest/<name>` is the registration of the
-//! congestion control of that name, where a dot is written as a hyphen: a BPF file system has no dots,
-//! and a congestion control no hyphens. `/sys/fs/bpf/undercurrent-groups/<name>/` has the maps of the
-//! coupled ones of that name, as long as one of them is registered. `/sys/fs/bpf/undercurrent-pvtcp/` has PVTCP's two programs and what
-//! they show.
+//! congestion control of that name, where a dot is written as a hyphen: a BPF file system has no
+//! dots, and a congestion control no hyphens. `/sys/fs/bpf/undercurrent-groups/<name>/` has the maps
+//! of the coupled ones of that name, as long as one of them is registered.
+//! `/sys/fs/bpf/undercurrent-pvtcp/` has PVTCP's two programs and what they show.
 
 use std::fs;
 use std::io;

@@ -7,12 +7,12 @@
 //! Read in this order:
 //! - [`run`]: one run of one case, the entry point ([`run_case`]).
 //! - [`need`]: what the machine must offer.
-//! - [`plan`], [`pages`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts and the
-//!   server.
+//! - [`plan`], [`pages`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts
+//!   and the server.
 //! - [`wire`], [`relay`], [`emulation`], [`frame`], [`flow`], [`lateness`]: the network; `stalled`,
 //!   [`turns`]: a receiver that stands still.
-//! - [`traffic`], [`reception`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it; [`incast`]:
-//!   blocks that are asked for; `web`, `nginx`: pages of a real web server.
+//! - [`traffic`], [`reception`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it;
+//!   [`incast`]: blocks that are asked for; `web`, `nginx`: pages of a real web server.
 //! - [`ports`]: where programs come in, [`home`]: where guests that are no namespaces do.
 
 pub mod clock;

@@ -124,8 +124,9 @@ pub struct ShadowSample {
 /// Attaches programs to ports and reads what they keep. One value serves one run.
 pub trait Ports: Send {
     /// Attaches to one port. Called on a thread inside the namespace that holds the ports, once for
-    /// each guest whose group has a law and for the server if it has one, before anything flows. What is attached is to be released
-    /// when the value is dropped; the interface itself vanishes with the run.
+    /// each guest whose group has a law and for the server if it has one, before anything flows.
+    /// What is attached is to be released when the value is dropped; the interface itself vanishes
+    /// with the run.
     ///
     /// # Errors
     /// Whatever kept the program from the port; the run ends with it.

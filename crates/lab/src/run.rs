@@ -58,8 +58,9 @@ pub struct Repetition {
 /// `progress` is called on the calling thread, about ten times a second.
 ///
 /// # Errors
-/// [`LabError::Experiment`] or [`LabError::Need`] before anything is built; [`LabError::Cancelled`] within about 50 ms of
-/// `cancel` being set; otherwise what failed. Everything that was built is gone on return.
+/// [`LabError::Experiment`] or [`LabError::Need`] before anything is built;
+/// [`LabError::Cancelled`] within about 50 ms of `cancel` being set; otherwise what failed.
+/// Everything that was built is gone on return.
 pub fn run_case(
     experiment: &Experiment,
     case: &Case,

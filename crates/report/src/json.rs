@@ -25,11 +25,11 @@ struct Object<'a> {
 /// a map from axes to labels for every point of the sweep, one empty map without a sweep.
 /// `results` has an object for every verdict: `{name, at, paper, ours, spread, interval, expect,
 /// holds, why, n, steps}`. `ours` is null, `holds` false and `why` says the reason where it can't be
-/// computed; else `why` is absent. `paper` is null where the paper states no number; `spread` (the standard error
-/// of `ours`) and `interval` (its 95 % confidence interval) with a single run. `at` (axes and
-/// labels) and `steps` (the points of a trend) are there only where they have something to say.
-/// `unjudged` names the expectations that these runs can't decide, and why. On a virtual clock the
-/// same command gives the same bytes.
+/// computed; else `why` is absent. `paper` is null where the paper states no number; `spread` (the
+/// standard error of `ours`) and `interval` (its 95 % confidence interval) with a single run. `at`
+/// (axes and labels) and `steps` (the points of a trend) are there only where they have something
+/// to say. `unjudged` names the expectations that these runs can't decide, and why. On a virtual
+/// clock the same command gives the same bytes.
 ///
 /// # Errors
 /// [`Error::Json`] if it can't be serialised.

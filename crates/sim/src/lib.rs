@@ -12,8 +12,8 @@
 //!    [`coupling`]: guests that share a window. [`start`]: how flows begin. [`hypervisor`]: guests that
 //!    share a processor core.
 //! 3. [`scenario`], [`app`], [`world`]: what the flows carry.
-//! 4. [`stack`], [`placement`], [`layout`], [`membership`], [`consolidation`], [`epochs`], [`plan`]: from
-//!    an experiment to a scenario.
+//! 4. [`stack`], [`placement`], [`layout`], [`membership`], [`consolidation`], [`epochs`], [`plan`]:
+//!    from an experiment to a scenario.
 //! 5. [`sampler`], [`unfinished`], [`run`]: from a run to its record.
 
 pub mod app;

@@ -224,9 +224,9 @@ impl<'a> Planner<'a> {
 
     /// Uniform within the group's spread; where it has none, within the longer of a round trip and
     /// the time of a hundred packets at the bottleneck, but in the first tenth of the group's time,
-    /// which on a slow network would be over before anything had begun. Flows that began closer together would keep
-    /// arriving at the queue in the order of their numbers, and runs of different seeds would
-    /// differ in who plays which part alone.
+    /// which on a slow network would be over before anything had begun. Flows that began closer
+    /// together would keep arriving at the queue in the order of their numbers, and runs of
+    /// different seeds would differ in who plays which part alone.
     fn start(&mut self, group: &Guests) -> Nanos {
         let rate_bps = self.experiment.network.rate.0.max(1);
         let packets_ns =
