@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::agent::{Installation, ip};
+use common::agent::{Agent, Installation, ip};
 use common::live_with;
 use common::uc::{outcome, refusal, success};
 use nix::sys::signal::Signal;
@@ -27,6 +27,15 @@ fn pair(namespace: &Namespace, name: &str) {
         namespace,
         &format!("link add {name} type veth peer name x{name}"),
     );
+}
+
+/// An agent that has attached v1.
+fn at_work() -> (Installation, Agent) {
+    let (namespace, here) = installation(POLICY);
+    pair(&namespace, "v1");
+    let agent = here.start(&[]);
+    here.wait_for(&["v1"]);
+    (here, agent)
 }
 
 #[test]
@@ -79,17 +88,14 @@ fn live_ports_stay_attached_when_the_agent_ends_and_the_next_one_goes_on_from_th
     if !live_with(&TOOLS) {
         return;
     }
-    let (namespace, here) = installation(POLICY);
-    pair(&namespace, "v1");
-    let agent = here.start(&[]);
-    here.wait_for(&["v1"]);
+    let (here, agent) = at_work();
     agent.end();
     let pins = here.sandbox.pins();
     assert!(!pins.is_empty());
     assert!(here.client().status().is_err(), "nobody answers");
     // what goes while nobody is there is noticed by the next
-    pair(&namespace, "v2");
-    ip(&namespace, "link del v1");
+    pair(&here.namespace, "v2");
+    ip(&here.namespace, "link del v1");
     let agent = here.start(&[]);
     let state = here.wait_for(&["v2"]);
     assert_eq!(state.counts.attached, 1, "{state:#?}");
@@ -231,10 +237,7 @@ fn live_there_is_one_agent_and_its_socket_is_roots() {
     if !live_with(&TOOLS) || !live_with(&["setpriv"]) {
         return;
     }
-    let (namespace, here) = installation(POLICY);
-    pair(&namespace, "v1");
-    let agent = here.start(&[]);
-    here.wait_for(&["v1"]);
+    let (here, agent) = at_work();
     refusal(
         here.agent(&[]),
         &["an agent runs on this host already", "agent.sock.lock"],
@@ -313,10 +316,7 @@ fn live_a_policy_is_logged_as_in_force_when_it_is() {
     if !live_with(&TOOLS) {
         return;
     }
-    let (namespace, here) = installation(POLICY);
-    pair(&namespace, "v1");
-    let agent = here.start(&[]);
-    here.wait_for(&["v1"]);
+    let (here, agent) = at_work();
     agent.end();
     let log = here.log();
     let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{text}: {log}"));

@@ -3,11 +3,9 @@
 
 mod common;
 
-use std::sync::atomic::AtomicBool;
-
 use common::{experiment, guest, live};
 use uc_experiment::RunRecord;
-use uc_lab::{NoPorts, Repetition, run_case};
+use uc_lab::Namespaces;
 
 const NETWORK: &str = "rate = \"100Mbit\"\ndelay = \"50us\"\n\
      queue = { kind = \"droptail\", limit = \"256kB\" }";
@@ -15,15 +13,7 @@ const STACK: &str = "[stack.reno]\ncongestion_control = \"reno\"";
 
 fn run(seconds: u32, guests: &str) -> RunRecord {
     let experiment = experiment(seconds, NETWORK, guests, STACK);
-    let record = run_case(
-        &experiment,
-        &experiment.cases[0],
-        Repetition { run: 0, seed: 1 },
-        &mut NoPorts,
-        &|_| {},
-        &AtomicBool::new(false),
-    );
-    let record = record.unwrap();
+    let record = common::run(&mut Namespaces, &experiment);
     println!("{:?}", record.counters);
     record
 }

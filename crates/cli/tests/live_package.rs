@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use common::agent::ip;
 use common::bench::wait_until;
 use common::live_with;
 use common::sandbox::Sandbox;
@@ -20,6 +21,8 @@ const TOOLS: [&str; 5] = ["dpkg-deb", "strip", "setpriv", "ip", "unshare"];
 
 /// The rights that the service has: none of them is too much.
 const CAPABILITIES: [&str; 3] = ["bpf", "net_admin", "perfmon"];
+
+const POLICY: &str = "[agent]\nmetrics = \"none\"\n[[rule]]\nport = \"port*\"\nlaw = \"ecn\"\n";
 
 struct Package {
     _folder: tempfile::TempDir,
@@ -205,17 +208,18 @@ fn uc_with(
     command
 }
 
+fn host_with_a_port() -> Namespace {
+    let namespace = Namespace::new("hosts").unwrap();
+    ip(&namespace, "link add port0 type veth peer name guest0");
+    namespace
+}
+
 #[test]
 fn live_the_packaged_program_attaches_with_three_capabilities_and_not_with_fewer() {
     if !live_with(&TOOLS) {
         return;
     }
-    let namespace = Namespace::new("hosts").unwrap();
-    let mut link = namespace.command("ip");
-    link.args([
-        "link", "add", "port0", "type", "veth", "peer", "name", "guest0",
-    ]);
-    success(link);
+    let namespace = host_with_a_port();
     let sandbox = Sandbox::with_run();
     for missing in CAPABILITIES {
         let fewer: Vec<&str> = CAPABILITIES
@@ -234,8 +238,7 @@ fn live_the_packaged_program_attaches_with_three_capabilities_and_not_with_fewer
 
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("undercurrent.toml");
-    let text = "[agent]\nmetrics = \"none\"\n[[rule]]\nport = \"port*\"\nlaw = \"ecn\"\n";
-    fs::write(&policy, text).unwrap();
+    fs::write(&policy, POLICY).unwrap();
     let config = policy.to_str().unwrap();
     let once = uc_with(
         &CAPABILITIES,
@@ -261,17 +264,11 @@ fn live_the_services_system_calls_suffice_for_an_agent() {
     let Some(filter) = Filter::of_unit(&fs::read_to_string(unit).unwrap()) else {
         return uc_live::skip("the numbers of this machine's system calls are not known");
     };
-    let namespace = Namespace::new("hosts").unwrap();
-    let mut link = namespace.command("ip");
-    link.args([
-        "link", "add", "port0", "type", "veth", "peer", "name", "guest0",
-    ]);
-    success(link);
+    let namespace = host_with_a_port();
     let sandbox = Sandbox::with_run();
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("undercurrent.toml");
-    let text = "[agent]\nmetrics = \"none\"\n[[rule]]\nport = \"port*\"\nlaw = \"ecn\"\n";
-    fs::write(&policy, text).unwrap();
+    fs::write(&policy, POLICY).unwrap();
     let filtered = |program: &str, arguments: &[&str]| {
         // With root's capabilities: setpriv(1) needs a call that the filter refuses. That the three
         // suffice is the test's above.
@@ -296,7 +293,7 @@ fn live_the_services_system_calls_suffice_for_an_agent() {
     wait_until("the port is attached", || {
         client.status().is_ok_and(|state| state.is_in_force())
     });
-    fs::write(&policy, text.replace("ecn", "dctcp")).unwrap();
+    fs::write(&policy, POLICY.replace("ecn", "dctcp")).unwrap();
     wait_until("another policy is in force", || {
         client
             .status()

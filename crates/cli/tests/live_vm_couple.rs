@@ -14,8 +14,7 @@ use uc_ccc::host::Policy;
 use uc_ccc::seat::{GuestSetup, Place};
 use uc_ccc::serve::{Event, Server};
 use uc_experiment::{FlowSample, RunRecord};
-use uc_lab::run::run_case_in;
-use uc_lab::{NoPorts, Repetition};
+use uc_lab::NoPorts;
 use uc_vm::message::Request;
 use uc_vm::{Machine, Machines, Templates, VmError};
 
@@ -74,15 +73,7 @@ fn run(templates: &Templates, weights: [u8; 2]) -> (RunRecord, Vec<String>) {
         let mut machines = Machines::new(templates)
             .prepared_by(&mut prepare)
             .with_sockets_in(folder.path().to_owned());
-        let record = run_case_in(
-            &mut machines,
-            &experiment,
-            &experiment.cases[0],
-            Repetition { run: 0, seed: 1 },
-            &mut NoPorts,
-            &|_| {},
-            &AtomicBool::new(false),
-        );
+        let record = common::try_run(&mut machines, &experiment, &mut NoPorts);
         ended.store(true, Ordering::Relaxed);
         record.unwrap()
     });

@@ -4,7 +4,6 @@
 mod common;
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use common::pvtcp::{
@@ -12,8 +11,6 @@ use common::pvtcp::{
 };
 use common::{experiment, guest};
 use uc_experiment::RunRecord;
-use uc_lab::run::run_case_in;
-use uc_lab::{NoPorts, Repetition};
 use uc_vm::{Links, Machine, Machines, Template, Templates};
 
 const STATS: &str = "/sys/module/uc_pvtcp/parameters/stats";
@@ -54,16 +51,8 @@ fn run(templates: &Templates, more: &str, module: Option<(&[u8], &str)>) -> RunR
             machine.order(&insert(parameters))
         }
     };
-    let record = run_case_in(
-        &mut Machines::new(templates).prepared_by(&mut prepare),
-        &experiment,
-        &experiment.cases[0],
-        Repetition { run: 0, seed: 1 },
-        &mut NoPorts,
-        &|_| {},
-        &AtomicBool::new(false),
-    );
-    let record = record.unwrap();
+    let mut machines = Machines::new(templates).prepared_by(&mut prepare);
+    let record = common::run(&mut machines, &experiment);
     println!(
         "{more} {:?}: {:?}",
         module.map(|(_, text)| text),

@@ -3,13 +3,10 @@
 
 mod common;
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use common::{experiment, guest, live_vm};
 use uc_experiment::RunRecord;
-use uc_lab::run::run_case_in;
-use uc_lab::{NoPorts, Repetition};
 use uc_vm::{Machine, Machines, Templates};
 
 const UC: &str = env!("CARGO_BIN_EXE_uc");
@@ -68,16 +65,8 @@ impl Run<'_> {
             }
             Ok(())
         };
-        let record = run_case_in(
-            &mut Machines::new(self.templates).prepared_by(&mut prepare),
-            &experiment,
-            &experiment.cases[0],
-            Repetition { run: 0, seed: 1 },
-            &mut NoPorts,
-            &|_| {},
-            &AtomicBool::new(false),
-        );
-        let record = record.unwrap();
+        let mut machines = Machines::new(self.templates).prepared_by(&mut prepare);
+        let record = common::run(&mut machines, &experiment);
         let delivered = record.flows[0].samples.last().map(|s| s.delivered_bytes);
         println!(
             "{} {more} {rto_min} by BPF {loaded}: median timeout {} us, {delivered:?} bytes: {:?}",

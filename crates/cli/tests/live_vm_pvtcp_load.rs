@@ -8,7 +8,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use common::pvtcp::{SAMPLES, SERIES, UC, assert_unharmed, build, can_run, insert, remove, store};
@@ -17,9 +16,8 @@ use common::{experiment, guest};
 use uc_experiment::Arm;
 use uc_lab::home::GoOn;
 use uc_lab::plan::mac_text;
-use uc_lab::run::run_case_in;
 use uc_lab::wiring::{Ends, guest_lines};
-use uc_lab::{Home, Lab, LabError, Load, NoPorts, Plan, Reception, Repetition, stack};
+use uc_lab::{Home, Lab, LabError, Load, NoPorts, Plan, Reception, stack};
 use uc_vm::message::{Answer, Order, Request, SetUp};
 use uc_vm::{Links, Machine, Template};
 
@@ -161,15 +159,7 @@ fn come_and_go(module: &[u8], processors: u8, cycles: usize) {
         done: Cell::new(0),
         delivered_bytes: Cell::new(0),
     };
-    let ended = run_case_in(
-        &mut home,
-        &experiment,
-        &experiment.cases[0],
-        Repetition { run: 0, seed: 1 },
-        &mut NoPorts,
-        &|_| {},
-        &AtomicBool::new(false),
-    );
+    let ended = common::try_run(&mut home, &experiment, &mut NoPorts);
     let (delivered_bytes, done) = (home.delivered_bytes.get(), home.done.get());
     println!("{processors} processors: {done} times, {delivered_bytes} bytes meanwhile");
     assert!(matches!(ended, Err(LabError::Cancelled)), "{ended:?}");

@@ -6,13 +6,10 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use common::pvtcp::{SAMPLES, SERIES, UC, build, can_run, insert, store};
 use common::{experiment, guest};
 use uc_experiment::RunRecord;
-use uc_lab::run::run_case_in;
-use uc_lab::{NoPorts, Repetition};
 use uc_vm::message::Request;
 use uc_vm::{Machine, Machines, Templates};
 
@@ -96,16 +93,8 @@ fn run(templates: &Templates, quota: &Quota, module: Option<&[u8]>) -> RunRecord
         quota.take(machine.processor()?);
         Ok(())
     };
-    let record = run_case_in(
-        &mut Machines::new(templates).prepared_by(&mut prepare),
-        &experiment,
-        &experiment.cases[0],
-        Repetition { run: 0, seed: 1 },
-        &mut NoPorts,
-        &|_| {},
-        &AtomicBool::new(false),
-    );
-    record.unwrap()
+    let mut machines = Machines::new(templates).prepared_by(&mut prepare);
+    common::run(&mut machines, &experiment)
 }
 
 #[test]

@@ -14,7 +14,7 @@ use common::capture::{ACK, Capture, SYN, Segment, segments};
 use common::frames::{frames, ip};
 use common::uc::{refusal, success};
 use common::watcher::Watcher;
-use common::{STACKS, experiment, guest, live, live_with};
+use common::{STACKS, experiment, guest, live, live_with, transfer};
 use uc_lab::netns::Namespace;
 use uc_lab::{Lab, Plan};
 
@@ -50,13 +50,7 @@ fn connect(plan: &Plan, guest: &Namespace) -> TcpStream {
 
 /// One connection in which the guest sends a little.
 fn exchange(plan: &Plan, lab: &Lab, listener: &TcpListener) {
-    let mut stream = connect(plan, &lab.wiring.guests[0]);
-    let (mut accepted, _) = listener.accept().unwrap();
-    stream.write_all(b"and that is all").unwrap();
-    drop(stream);
-    let mut text = String::new();
-    accepted.read_to_string(&mut text).unwrap();
-    assert_eq!(text, "and that is all");
+    transfer::exchange(listener, || connect(plan, &lab.wiring.guests[0]));
 }
 
 fn uc(arguments: &[&str]) -> Command {

@@ -3,12 +3,10 @@
 
 mod common;
 
-use std::sync::atomic::AtomicBool;
-
-use common::{experiment, live_with};
+use common::{experiment, live_with, try_run};
 use uc_cli::live::LivePorts;
 use uc_experiment::RunRecord;
-use uc_lab::{Repetition, run_case};
+use uc_lab::Namespaces;
 
 const GUESTS: u32 = 2;
 const FLOWS: u32 = 6;
@@ -29,15 +27,7 @@ fn pages(family: &str, law: &str, start: &str) -> RunRecord {
     );
     let stack = "[stack.reno]\ncongestion_control = \"reno\"";
     let experiment = experiment(4, &network, &guests, stack);
-    let record = run_case(
-        &experiment,
-        &experiment.cases[0],
-        Repetition { run: 0, seed: 1 },
-        &mut LivePorts::default(),
-        &|_| {},
-        &AtomicBool::new(false),
-    );
-    let record = record.unwrap();
+    let record = try_run(&mut Namespaces, &experiment, &mut LivePorts::default()).unwrap();
     assert_eq!(record.flows.len(), (GUESTS * FLOWS) as usize);
     for flow in &record.flows {
         assert_eq!(flow.completions.len(), ROUNDS as usize, "{flow:?}");

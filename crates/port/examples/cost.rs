@@ -68,21 +68,16 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
     use Direction::{FromGuest, ToGuest};
-    let case = |name, direction, packet| Case {
-        name,
-        direction,
-        packet,
-    };
     Ok(vec![
-        case("UDP: parsed, passed", FromGuest, udp()?),
-        case("unknown flow: parsed, looked up", FromGuest, data(9, 0)?),
-        case(
+        Case::new("UDP: parsed, passed", FromGuest, udp()?),
+        Case::new("unknown flow: parsed, looked up", FromGuest, data(9, 0)?),
+        Case::new(
             "translated data from the guest",
             FromGuest,
             data(TRANSLATED, 1)?,
         ),
-        case("translated ACK to the guest", ToGuest, ack(TRANSLATED, 0)?),
-        case("coupled ACK to the guest", ToGuest, ack(COUPLED, 0)?),
+        Case::new("translated ACK to the guest", ToGuest, ack(TRANSLATED, 0)?),
+        Case::new("coupled ACK to the guest", ToGuest, ack(COUPLED, 0)?),
     ])
 }
 

@@ -22,6 +22,17 @@ pub struct Case {
     pub packet: Vec<u8>,
 }
 
+impl Case {
+    /// One of that name.
+    pub fn new(name: &'static str, direction: Direction, packet: Vec<u8>) -> Self {
+        Self {
+            name,
+            direction,
+            packet,
+        }
+    }
+}
+
 /// What was measured: a name and nanoseconds each. The first is what others are compared with.
 #[derive(Clone, Debug, Default)]
 pub struct Costs(Vec<(&'static str, u128)>);

@@ -58,19 +58,14 @@ fn prepare(programs: &Programs) -> Result<(), Box<dyn Error>> {
 
 fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
     use Direction::{FromGuest, ToGuest};
-    let case = |name, direction, packet| Case {
-        name,
-        direction,
-        packet,
-    };
     Ok(vec![
-        case("UDP: parsed, passed", FromGuest, udp()?),
-        case("nobody's ACK from the guest", FromGuest, ack(UNKNOWN, 0)?),
-        case("nobody's data to the guest", ToGuest, data(UNKNOWN, 0)?),
-        case("ACK of a started flow", FromGuest, ack(STARTED, 64)?),
-        case("data of a started flow", ToGuest, data(STARTED, 64)?),
-        case("ACK whose window is set", FromGuest, ack(STARTING, 0)?),
-        case("data of a flow that starts", ToGuest, data(STARTING, 0)?),
+        Case::new("UDP: parsed, passed", FromGuest, udp()?),
+        Case::new("nobody's ACK from the guest", FromGuest, ack(UNKNOWN, 0)?),
+        Case::new("nobody's data to the guest", ToGuest, data(UNKNOWN, 0)?),
+        Case::new("ACK of a started flow", FromGuest, ack(STARTED, 64)?),
+        Case::new("data of a started flow", ToGuest, data(STARTED, 64)?),
+        Case::new("ACK whose window is set", FromGuest, ack(STARTING, 0)?),
+        Case::new("data of a flow that starts", ToGuest, data(STARTING, 0)?),
     ])
 }
 

@@ -16,9 +16,11 @@ pub mod uc;
 pub mod watcher;
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
-use uc_experiment::Experiment;
+use uc_experiment::{Experiment, RunRecord};
 use uc_guest::{Dctcp, GuestError};
+use uc_lab::{Home, LabError, NoPorts, Ports, Repetition, run_case_in};
 
 /// The paper's bottleneck: RED1 on 10 Mb/s, fed by slightly faster links.
 pub const RED1: &str = "rate = \"10Mbit\"\naccess_rate = \"12Mbit\"\ndelay = \"250us\"\n\
@@ -82,4 +84,27 @@ pub fn experiment(seconds: u32, network: &str, guests: &str, more: &str) -> Expe
 /// The text of a group of one guest.
 pub fn guest(name: &str, stack: &str, more: &str) -> String {
     format!("[[case.guests]]\nname = \"{name}\"\nstack = \"{stack}\"\n{more}\n")
+}
+
+/// Runs the experiment's only case once: guests are where `home` brings them, and what is loaded for
+/// their ports comes from `ports`.
+pub fn try_run(
+    home: &mut dyn Home,
+    experiment: &Experiment,
+    ports: &mut dyn Ports,
+) -> Result<RunRecord, LabError> {
+    run_case_in(
+        home,
+        experiment,
+        &experiment.cases[0],
+        Repetition { run: 0, seed: 1 },
+        ports,
+        &|_| {},
+        &AtomicBool::new(false),
+    )
+}
+
+/// The same where nothing may fail and no port has programs.
+pub fn run(home: &mut dyn Home, experiment: &Experiment) -> RunRecord {
+    try_run(home, experiment, &mut NoPorts).unwrap_or_else(|error| panic!("seed 1: {error}"))
 }

@@ -18,6 +18,17 @@ use super::bench::raw_socket;
 /// A transfer that makes no progress for this long has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// One connection, in which whoever connects sends a little.
+pub fn exchange(listener: &TcpListener, connect: impl FnOnce() -> TcpStream) {
+    let mut stream = connect();
+    let (mut accepted, _) = listener.accept().unwrap();
+    stream.write_all(b"and that is all").unwrap();
+    drop(stream);
+    let mut text = String::new();
+    accepted.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "and that is all");
+}
+
 /// One end of a transfer.
 #[derive(Clone, Copy)]
 pub struct End<'a> {
