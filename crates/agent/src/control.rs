@@ -24,10 +24,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
 
 use crate::bounded::{Held, Places, wait_after};
-use crate::engine::{Event, Wish};
+use crate::engine::Event;
 use crate::error::AgentError;
 use crate::publish::Shared;
 use crate::state::AgentState;
+use crate::wish::Wish;
 
 /// Longer than any change takes, and whoever asked for one says nothing meanwhile.
 const SILENT_MOST: Duration = Duration::from_secs(120);

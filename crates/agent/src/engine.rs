@@ -6,20 +6,19 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
-use crate::error::AgentError;
+use crate::desired::{Wanted, desired};
 use crate::etcd::Heard;
 use crate::guests::Guests;
 use crate::hold::Hold;
 use crate::links::Link;
 use crate::notify::Notify;
-use crate::ports::{Outcome, Ports, Wanted};
+use crate::ports::Ports;
 use crate::publish::Shared;
 use crate::settings::Settings;
 use crate::source::Source;
-use crate::state::{AgentState, PortState, unix_s};
+use crate::state::{AgentState, unix_s};
 use crate::watches::Watches;
+use crate::wish::{Reply, Waiting, Wish};
 
 /// What nobody tells, for instance a filter that somebody removed, is found after so long.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -43,25 +42,12 @@ pub enum Event {
     /// From etcd.
     Etcd(Heard),
     /// From the operator; the answer names the ports that changed.
-    Wish(Wish, oneshot::Sender<Result<Vec<String>, String>>),
+    Wish(Wish, Reply),
     /// Read the policy again, whether or not it is another.
     Reload,
     /// End; ports stay as they are.
     Stop,
 }
-
-/// What an operator may ask for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Take these ports off, or all; and keep them off.
-    Hold(Vec<String>),
-    /// Give these back, or all.
-    Release(Vec<String>),
-    /// As SIGHUP does it.
-    Reload,
-}
-
-type Reply = (Vec<String>, oneshot::Sender<Result<Vec<String>, String>>);
 
 /// See the head of this file.
 pub struct Engine {
@@ -81,7 +67,7 @@ pub struct Engine {
     said_in_force: u64,
     look_at: Instant,
     pause: Duration,
-    replies: Vec<Reply>,
+    waiting: Waiting,
 }
 
 impl Engine {
@@ -109,7 +95,7 @@ impl Engine {
             said_in_force: 0,
             look_at: Instant::now(),
             pause: RETRY_FIRST,
-            replies: Vec::new(),
+            waiting: Waiting::default(),
         }
     }
 
@@ -193,7 +179,7 @@ impl Engine {
         }
     }
 
-    fn hear_wish(&mut self, wish: Wish, reply: oneshot::Sender<Result<Vec<String>, String>>) {
+    fn hear_wish(&mut self, wish: Wish, reply: Reply) {
         let known = |name: &String| self.state.ports.iter().any(|port| port.name == *name);
         let names = match wish {
             Wish::Reload => {
@@ -217,7 +203,7 @@ impl Engine {
         match names {
             Ok(names) => {
                 self.dirty = true;
-                self.replies.push((names, reply));
+                self.waiting.take(names, reply);
             }
             Err(error) => {
                 let _gone = reply.send(Err(error.to_string()));
@@ -225,7 +211,6 @@ impl Engine {
         }
     }
 
-    /// Every interface that the policy names, and how.
     fn desired(&self) -> BTreeMap<u32, Wanted> {
         let (Some(policy), Some(links)) = (self.source.policy(), &self.links) else {
             return BTreeMap::new();
@@ -235,22 +220,7 @@ impl Engine {
         } else {
             Guests::default()
         };
-        let wanted = |link: &Link| {
-            let names = guests.names(link);
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let planned = policy.plan_for(&names)?;
-            let wanted = Wanted {
-                name: link.name.clone(),
-                matched: planned.matched,
-                tenant: planned.tenant.map(|tenant| tenant.name.clone()),
-                rules: planned.rules.len(),
-                plan: planned.port,
-                start: planned.start,
-                held: self.hold.holds(&link.name),
-            };
-            Some((link.ifindex, wanted))
-        };
-        links.iter().filter_map(wanted).collect()
+        desired(policy, links, &guests, &self.hold)
     }
 
     fn reconcile(&mut self) {
@@ -269,20 +239,12 @@ impl Engine {
         match self.ports.reconcile(&desired) {
             Ok(outcome) => {
                 failed |= !outcome.errors.is_empty();
-                self.take_in(&desired, &outcome);
-                self.state.error = None;
+                self.state.take_in(&desired, &outcome, &self.hold);
                 self.say_in_force(outcome.plan);
             }
             Err(error) => {
                 failed = true;
-                self.say_error(&error);
-                // As far as is known, nothing has changed.
-                let attached = self.state.ports.iter().filter(|port| port.attached);
-                let outcome = Outcome {
-                    attached: attached.map(|port| port.ifindex).collect(),
-                    ..Outcome::default()
-                };
-                self.take_in(&desired, &outcome);
+                self.state.take_failure(&desired, &error, &self.hold);
             }
         }
         self.watches.want(&desired);
@@ -293,7 +255,7 @@ impl Engine {
             self.look_at = Instant::now() + LOOK_EVERY;
             self.pause = RETRY_FIRST;
         }
-        self.answer(failed);
+        self.waiting.answer(&self.state, failed);
         self.be_ready();
     }
 
@@ -321,84 +283,11 @@ impl Engine {
         }
     }
 
-    fn say_error(&mut self, error: &AgentError) {
-        let text = error.to_string();
-        if self.state.error.as_ref() != Some(&text) {
-            tracing::error!(error = %text, "ports are not as the policy wants them");
-        }
-        self.state.counts.failures += 1;
-        self.state.error = Some(text);
-    }
-
     fn say_ready(&self) {
         let ports = self.state.ports.iter().filter(|port| port.attached).count();
         let of = self.state.ports.len();
         self.notify
             .ready(&format!("{ports} of {of} ports attached"));
-    }
-
-    /// What was done goes into the state.
-    fn take_in(&mut self, desired: &BTreeMap<u32, Wanted>, outcome: &Outcome) {
-        let counts = &mut self.state.counts;
-        counts.attached += outcome.newly_attached.len() as u64;
-        counts.detached += outcome.newly_detached.len() as u64;
-        counts.failures += outcome.errors.len() as u64;
-        for ifindex in &outcome.newly_attached {
-            let port = desired
-                .get(ifindex)
-                .map_or("", |wanted| wanted.name.as_str());
-            tracing::info!(port, ifindex, "attached");
-        }
-        for ifindex in &outcome.newly_detached {
-            let known = self
-                .state
-                .ports
-                .iter()
-                .find(|port| port.ifindex == *ifindex);
-            let port = known.map_or("", |port| port.name.as_str());
-            tracing::info!(port, ifindex, "detached");
-        }
-        let port = |(ifindex, wanted): (&u32, &Wanted)| {
-            let error = outcome.errors.get(ifindex).cloned();
-            if let Some(error) = &error {
-                tracing::error!(
-                    port = wanted.name,
-                    ifindex,
-                    error,
-                    "not as the policy wants it"
-                );
-            }
-            PortState {
-                ifindex: *ifindex,
-                name: wanted.name.clone(),
-                matched: wanted.matched.clone(),
-                tenant: wanted.tenant.clone(),
-                attached: outcome.attached.contains(ifindex),
-                held: wanted.held,
-                rules: u32::try_from(wanted.rules).unwrap_or(u32::MAX),
-                flows_max: wanted.plan.flows_max,
-                error,
-            }
-        };
-        self.state.ports = desired.iter().map(port).collect();
-        self.state.held = self.hold.names();
-        self.state.given_back = self.hold.given_back();
-    }
-
-    /// Tells those who wished for something that it is so now.
-    fn answer(&mut self, failed: bool) {
-        for (names, reply) in std::mem::take(&mut self.replies) {
-            let of = |port: &&PortState| names.contains(&port.name) && port.error.is_some();
-            let error = self
-                .state
-                .ports
-                .iter()
-                .find(of)
-                .and_then(|port| port.error.clone());
-            let error = error.or_else(|| self.state.error.clone().filter(|_| failed));
-            // Whoever asked may have gone.
-            let _gone = reply.send(error.map_or(Ok(names), Err));
-        }
     }
 
     fn publish(&mut self) {

@@ -2,18 +2,20 @@
 //!
 //! Read in this order:
 //! - [`run()`]: an agent's life, and who runs on which thread.
-//! - `engine.rs`: the one decider; `reconcile.rs`: what it does, as a pure function; `ports.rs`: the
-//!   kernel's side of that.
+//! - `engine.rs`: the one decider; `desired.rs`: of what; `reconcile.rs`: what it does, as a pure
+//!   function; `ports.rs`: the kernel's side of that; `account.rs`: what is told of it.
 //! - Whom it hears: `links.rs` (interfaces over netlink), `file.rs` and `etcd.rs` (policy), signals,
-//!   and `control.rs` (the operator, through a socket for root alone); `bounded.rs`: how much of its
-//!   descriptors those who connect can take.
+//!   and `control.rs` (the operator, through a socket for root alone) with `wish.rs`; `bounded.rs`:
+//!   how much of its descriptors those who connect can take.
 //! - `source.rs`: the policy in force; `kept.rs`: a fleet's last one on disk; `guests.rs`: what
 //!   libvirt and CNI call the guest behind an interface; `hold.rs`: ports that are off its hands.
 //! - [`AgentState`]: what it says of itself; [`Client`]: for those who ask.
 
+mod account;
 mod bounded;
 mod client;
 mod control;
+mod desired;
 mod engine;
 mod error;
 mod etcd;
@@ -34,6 +36,7 @@ mod settings;
 mod source;
 pub mod state;
 mod watches;
+mod wish;
 
 pub use client::Client;
 pub use control::Done;

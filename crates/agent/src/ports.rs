@@ -7,31 +7,13 @@ use std::time::{Duration, Instant};
 
 use uc_port::{AttachVia, PortPlan, Programs, Store, Upgrade};
 
+use crate::desired::Wanted;
 use crate::error::AgentError;
 use crate::reconcile::{Action, Actual, steps};
 use crate::settings::Settings;
 
 /// How often flows that are over are looked for; it takes microseconds for a thousand places.
 const COLLECT_EVERY: Duration = Duration::from_secs(30);
-
-/// A port that the policy names.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// The interface's name.
-    pub name: String,
-    /// The name that the policy's pattern matched.
-    pub matched: String,
-    /// Whose it is.
-    pub tenant: Option<String>,
-    /// How many rules of the policy are about it.
-    pub rules: usize,
-    /// What the programs on it are told.
-    pub plan: PortPlan,
-    /// How its flows start, where that is watched.
-    pub start: Option<uc_watch::Settings>,
-    /// Whether an operator wants it left alone.
-    pub held: bool,
-}
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]

@@ -16,7 +16,7 @@ use uc_core::watch::StartPolicy;
 use uc_policy::WatchHost;
 use uc_watch::{Data, Settings as Start};
 
-use crate::ports::Wanted;
+use crate::desired::Wanted;
 use crate::settings::Settings;
 use crate::state::WatchState;
 
