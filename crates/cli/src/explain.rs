@@ -1,7 +1,9 @@
 //! `uc explain FLOW`: what the law did to a flow, and why.
 
 pub mod find;
+mod passed;
 pub mod story;
+mod told;
 pub mod words;
 
 use std::path::PathBuf;
@@ -12,9 +14,10 @@ use clap::Args;
 use serde::Serialize;
 use uc_port::{FlowView, Programs, Store};
 
+use crate::agent;
 use crate::seen::clock::Clock;
 use crate::seen::{self, Limit};
-use crate::{agent, status};
+use crate::status::report;
 use find::Found;
 use story::Story;
 
@@ -77,7 +80,7 @@ impl Explain {
                 Ok(true)
             }
             Found::Passed(passed) => {
-                story::tell_passed(&passed, &Clock::read()?, self.json)?;
+                passed::tell(&passed, &Clock::read()?, self.json)?;
                 Ok(true)
             }
             Found::Several(names) => {
@@ -116,7 +119,7 @@ impl Explain {
             return Ok(None);
         };
         // Whoever can't ask it, or finds none, is told the rest.
-        let agent = status::ask(&agent::asked(self.socket.clone())).unwrap_or_default();
+        let agent = report::ask(&agent::asked(self.socket.clone())).unwrap_or_default();
         story.place_rule(agent.state.as_ref());
         if self.json && self.follow {
             println!("{}", serde_json::to_string(&story)?);

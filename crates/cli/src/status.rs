@@ -1,21 +1,18 @@
 //! `uc status`: is what the operator wants in force, and if not, what isn't?
 
-use std::collections::BTreeMap;
-use std::io::ErrorKind;
+pub mod report;
+
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use serde::Serialize;
-use uc_agent::state::{EtcdState, PolicySource, PortState};
-use uc_agent::{AgentError, AgentState, Client};
-use uc_core::Reason;
-use uc_port::{PortView, Store};
+use uc_agent::AgentState;
+use uc_agent::state::{EtcdState, PolicySource};
+use uc_port::Store;
 
 use crate::agent;
-use crate::explain::story::time_of_day;
-use crate::ports::port_name;
-use crate::seen::{PacketRow, packet_rows};
+use crate::seen::clock::time_of_day;
+use report::{PortLine, Report};
 
 /// Show the agent, its policy, the ports and what was counted.
 ///
@@ -31,52 +28,6 @@ pub struct Status {
     json: bool,
 }
 
-/// All of it, in a stable form: fields are added, none is renamed or removed.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Report {
-    /// Whether everything that is wanted is in force.
-    pub in_force: bool,
-    /// What isn't, and why.
-    pub amiss: Vec<String>,
-    /// What the agent says; none if none runs.
-    pub agent: Option<AgentState>,
-    /// The ports, wanted or attached.
-    pub ports: Vec<PortLine>,
-    /// Packets since the programs were loaded, by reason.
-    pub packets: Vec<PacketRow>,
-}
-
-/// A port.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct PortLine {
-    /// Its interface.
-    pub ifindex: u32,
-    /// The interface's name.
-    pub name: String,
-    /// Whose it is, where the agent knows.
-    pub tenant: Option<String>,
-    /// Whether the programs are on it.
-    pub attached: bool,
-    /// Whether an operator took it off the agent's hands.
-    pub held: bool,
-    /// Rules of the policy; none without an agent.
-    pub rules: Option<u32>,
-    /// Rules by which the programs go.
-    pub rules_in_force: u32,
-    /// In the table.
-    pub flows: u64,
-    /// Packets of translated flows.
-    pub translated: u64,
-    /// Packets that left as they came.
-    pub passed: u64,
-    /// Packets that the guard dropped.
-    pub dropped: u64,
-    /// Flows that it may have; 0: as many as the table has room for.
-    pub flows_max: u32,
-    /// Why it isn't as the policy wants it.
-    pub error: Option<String>,
-}
-
 impl Status {
     /// Prints; exit status 1 if something isn't in force.
     pub fn execute(self) -> Result<bool> {
@@ -88,149 +39,6 @@ impl Status {
         }
         Ok(report.in_force)
     }
-}
-
-/// What came of asking the agent; neither where there is none.
-#[derive(Clone, Debug, Default)]
-pub struct Asked {
-    /// What it says.
-    pub state: Option<AgentState>,
-    /// Why it says nothing, though it is there.
-    pub silent: Option<String>,
-}
-
-/// Asks it.
-///
-/// # Errors
-/// If it isn't to be asked by us.
-pub fn ask(client: &Client) -> Result<Asked> {
-    let mut asked = Asked::default();
-    match client.status() {
-        Ok(state) => asked.state = Some(state),
-        Err(error @ AgentError::Silent { .. }) if nix::unistd::geteuid().is_root() => {
-            asked.silent = Some(error.to_string());
-        }
-        Err(AgentError::NoAgent { source, .. })
-            if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&source.kind()) => {}
-        Err(error) => return Err(error).context("could not ask the agent"),
-    }
-    Ok(asked)
-}
-
-impl Report {
-    /// Asks the agent, and looks at the ports.
-    ///
-    /// # Errors
-    /// If we may not ask, or the kernel refuses to tell.
-    pub fn read(store: &Store, client: &Client) -> Result<Report> {
-        let Asked {
-            state: agent,
-            silent,
-        } = ask(client)?;
-        let mut ports: BTreeMap<u32, PortLine> = agent
-            .iter()
-            .flat_map(|agent| &agent.ports)
-            .map(|port| (port.ifindex, wanted(port)))
-            .collect();
-        let mut packets = Vec::new();
-        if let Some(programs) = store.open()? {
-            packets = packet_rows(&programs.counters()?);
-            let views = programs.ports()?.into_iter();
-            let views: BTreeMap<u32, PortView> = views.map(|port| (port.ifindex, port)).collect();
-            for port in store.attached(&programs)? {
-                let line = ports.entry(port.ifindex).or_default();
-                line.ifindex = port.ifindex;
-                line.name = port_name(&port);
-                line.attached = true;
-                if let Some(view) = views.get(&port.ifindex) {
-                    line.see(view);
-                }
-            }
-        }
-        let ports: Vec<PortLine> = ports.into_values().collect();
-        let amiss = match silent {
-            Some(silent) => vec![silent],
-            None => amiss(agent.as_ref(), &ports),
-        };
-        Ok(Report {
-            in_force: amiss.is_empty() && agent.as_ref().is_none_or(AgentState::is_in_force),
-            amiss,
-            agent,
-            ports,
-            packets,
-        })
-    }
-}
-
-impl PortLine {
-    /// What the kernel knows of it.
-    fn see(&mut self, view: &PortView) {
-        let packets = |is: fn(Reason) -> bool| {
-            let counted = view.counters.iter().filter(|(reason, _)| is(*reason));
-            counted.map(|(_, packets)| packets).sum()
-        };
-        self.flows = view.flows.into();
-        self.rules_in_force = view.rules;
-        self.flows_max = view.flows_max;
-        self.translated = packets(|reason| reason == Reason::TRANSLATED);
-        self.dropped = packets(Reason::drops);
-        self.passed = packets(|reason| reason != Reason::TRANSLATED && !reason.drops());
-    }
-}
-
-fn wanted(port: &PortState) -> PortLine {
-    PortLine {
-        ifindex: port.ifindex,
-        name: port.name.clone(),
-        tenant: port.tenant.clone(),
-        held: port.held,
-        rules: Some(port.rules),
-        flows_max: port.flows_max,
-        error: port.error.clone(),
-        ..PortLine::default()
-    }
-}
-
-/// What isn't as it is wanted. Whether a port is attached is the kernel's to say, not the agent's.
-fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
-    let Some(agent) = agent else {
-        let none = ports.is_empty();
-        return Vec::from_iter(
-            none.then(|| "there is no agent and no port is attached".to_owned()),
-        );
-    };
-    let mut amiss = Vec::new();
-    amiss.extend(agent.error.clone());
-    if agent.policy.generation == 0 {
-        amiss.push("no policy is in force".to_owned());
-    } else if agent.counts.reconciles == 0 {
-        let text = "the agent has just begun: it is at its first look at the ports";
-        amiss.push(text.to_owned());
-    }
-    if !agent.reload.accepted {
-        let first = agent.reload.errors.first();
-        let why = first.map_or("", String::as_str);
-        let place = &agent.reload.place;
-        amiss.push(match why.strip_prefix(place.as_str()) {
-            Some(_) => format!("the policy was refused: {why}"),
-            None => format!("the policy in {place} was refused: {why}"),
-        });
-    }
-    for port in ports
-        .iter()
-        .filter(|port| port.rules.is_some() && !port.held)
-    {
-        if let Some(error) = &port.error {
-            amiss.push(format!("port {}: {error}", port.name));
-        } else if !port.attached {
-            amiss.push(format!("port {}: the programs are not on it", port.name));
-        }
-    }
-    for watch in agent.watches.iter().filter(|watch| watch.pid.is_none()) {
-        let why = watch.error.as_deref().unwrap_or("it does not run");
-        amiss.push(format!("watching {}: {why}", watch.ports.join(", ")));
-    }
-    amiss
 }
 
 fn source(agent: &AgentState) -> String {
@@ -339,56 +147,4 @@ fn print_port(port: &PortLine) {
         port.passed,
         port.dropped
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn agent() -> AgentState {
-        let mut agent = AgentState::default();
-        agent.policy.generation = 1;
-        agent.reload.accepted = true;
-        agent.counts.reconciles = 1;
-        agent
-    }
-
-    fn port(attached: bool) -> PortLine {
-        PortLine {
-            name: "vnet3".to_owned(),
-            rules: Some(1),
-            attached,
-            ..PortLine::default()
-        }
-    }
-
-    #[test]
-    fn a_port_without_programs_is_amiss_whatever_the_agent_thinks() {
-        assert_eq!(amiss(Some(&agent()), &[port(true)]), [] as [&str; 0]);
-        let lost = amiss(Some(&agent()), &[port(false)]);
-        assert_eq!(lost, ["port vnet3: the programs are not on it"]);
-        let mut held = port(false);
-        held.held = true;
-        assert_eq!(amiss(Some(&agent()), &[held]), [] as [&str; 0]);
-    }
-
-    #[test]
-    fn a_refused_policy_is_amiss_with_its_first_error() {
-        let mut agent = agent();
-        agent.reload.accepted = false;
-        agent.reload.place = "/etc/a.toml".to_owned();
-        agent.reload.errors = vec!["a.toml:3:1: no key 'lwa'".to_owned()];
-        let lines = amiss(Some(&agent), &[]);
-        assert_eq!(lines.len(), 1);
-        assert!(
-            lines[0].ends_with("refused: a.toml:3:1: no key 'lwa'"),
-            "{lines:?}"
-        );
-    }
-
-    #[test]
-    fn without_an_agent_nothing_is_wanted_but_something_attached() {
-        assert_eq!(amiss(None, &[port(true)]).len(), 0);
-        assert_eq!(amiss(None, &[]).len(), 1);
-    }
 }

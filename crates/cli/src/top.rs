@@ -20,7 +20,7 @@ use crate::agent;
 use crate::explain::story::Story;
 use crate::seen::clock::Clock;
 use crate::seen::{self, Filter, Limit, Order, Seen};
-use crate::status;
+use crate::status::report;
 use view::View;
 
 /// Watch ports and flows with their rates.
@@ -123,7 +123,7 @@ impl Source {
         }
         self.before = Some((seen.clone(), now));
         seen.flows.retain(|flow| self.filter.shows(flow));
-        self.agent = status::ask(&self.client)?.state;
+        self.agent = report::ask(&self.client)?.state;
         view.show(seen, self.agent.clone());
         self.tell(view)
     }

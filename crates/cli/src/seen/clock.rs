@@ -54,9 +54,27 @@ pub fn in_words(time: Duration) -> String {
     }
 }
 
+/// Hours, minutes, seconds and milliseconds of the day, in UTC.
+pub fn time_of_day(unix_s: f64) -> String {
+    let milliseconds = (unix_s * 1e3) as u64 % 86_400_000;
+    let (seconds, milliseconds) = (milliseconds / 1000, milliseconds % 1000);
+    format!(
+        "{:02}:{:02}:{:02}.{milliseconds:03}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_of_day_is_told_to_the_millisecond() {
+        assert_eq!(time_of_day(1_700_000_000.25), "22:13:20.250");
+        assert_eq!(time_of_day(0.0), "00:00:00.000");
+    }
 
     #[test]
     fn a_time_is_said_in_the_unit_that_fits_it() {
