@@ -1,0 +1,85 @@
+//! Two guests that send to a server, one of them through the port that the test is about.
+
+use std::net::SocketAddr;
+
+use uc_lab::netns::Namespace;
+
+use crate::common::agent::ip;
+use crate::common::transfer::{End, Transfer};
+use crate::common::uc::success;
+
+pub const PORT: &str = "port0";
+/// The port that is left alone.
+const OTHER: &str = "other0";
+/// Of each guest.
+pub const FLOWS: u16 = 100;
+/// Each flow sends a segment about every 29 ms.
+pub const PACE_BYTES_PER_S: u32 = 50_000;
+
+/// A guest behind a port of the host, another one behind one that is left alone, and a server beside
+/// them, on one bridge.
+pub struct Network {
+    guests: [Namespace; 2],
+    pub host: Namespace,
+    server: Namespace,
+}
+
+impl Network {
+    pub fn new() -> Self {
+        let [guest, other, host, server] =
+            ["guest", "other", "host", "server"].map(|name| Namespace::new(name).unwrap());
+        ip(&host, "link add br0 type bridge");
+        ip(&host, "link set br0 up");
+        for (port, end, address) in [
+            (PORT, &guest, "10.9.0.1/24"),
+            (OTHER, &other, "10.9.0.2/24"),
+            ("server0", &server, "10.9.0.3/24"),
+        ] {
+            ip(&host, &format!("link add {port} type veth peer name peer0"));
+            ip(&host, &format!("link set {port} master br0 up"));
+            ip(
+                &host,
+                &format!("link set peer0 netns {}", end.path().display()),
+            );
+            ip(end, &format!("addr add {address} dev peer0"));
+            // otherwise a guest sends what is due within a second at once, and pauses by itself
+            ip(end, "link set peer0 gso_max_segs 2");
+            ip(end, "link set peer0 up");
+            ip(end, "link set lo up");
+            // no probe of a tail: on a loaded machine ACKs are later than those wait
+            let mut no_probes = end.command("sh");
+            no_probes.args(["-c", "echo 0 > /proc/sys/net/ipv4/tcp_early_retrans"]);
+            success(no_probes);
+        }
+        Self {
+            guests: [guest, other],
+            host,
+            server,
+        }
+    }
+
+    /// Those of one guest.
+    pub fn transfers(&self, guest: usize) -> Vec<Transfer> {
+        let address = |end: usize, port| SocketAddr::from(([10, 9, 0, end as u8 + 1], port));
+        let start = |number| {
+            let from = End {
+                namespace: &self.guests[guest],
+                address: address(guest, 40_000 + number),
+            };
+            let to = End {
+                namespace: &self.server,
+                address: address(2, 5_000 + FLOWS * guest as u16 + number),
+            };
+            let transfer = Transfer::start(from, to);
+            transfer.pace(PACE_BYTES_PER_S);
+            transfer
+        };
+        (0..FLOWS).map(start).collect()
+    }
+}
+
+/// Segments that were sent again, on the port and beside it.
+pub fn resent(transfers: &[Vec<Transfer>; 2]) -> [u32; 2] {
+    let resent = |transfer: &Transfer| transfer.info().total_retrans;
+    [0, 1].map(|side| transfers[side].iter().map(resent).sum())
+}

@@ -1,0 +1,122 @@
+//! The pauses of transfers. Those through the port are counted against those beside it, and the other
+//! way round, not by a clock: what pauses on both is the machine's doing.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::network::PACE_BYTES_PER_S;
+use crate::common::transfer::Transfer;
+
+/// What a flow sends in 200 ms: a pause that somebody would notice.
+const STALL_BYTES: u64 = PACE_BYTES_PER_S as u64 / 5;
+
+/// The pauses of some transfers in one span.
+#[derive(Clone, Debug, Default)]
+pub struct Pauses {
+    /// Of one transfer: so much did each of the others send meanwhile, at least.
+    longest_bytes: u64,
+    /// Longer than a stall.
+    pub stalls: u32,
+    /// By the clock, to be read by people.
+    longest: Duration,
+}
+
+/// One transfer, as it was seen last when it had got on.
+struct Seen {
+    acked_bytes: u64,
+    others: Vec<u64>,
+    at: Instant,
+    stalls: bool,
+}
+
+/// What the senders' kernels know to have arrived: no thread has to run for that.
+fn acked(transfers: &[Transfer]) -> Vec<u64> {
+    let acked = |transfer: &Transfer| transfer.info().bytes_acked;
+    transfers.iter().map(acked).collect()
+}
+
+impl Pauses {
+    /// Another look at transfers, and at others, all of which have to get on before a pause counts.
+    fn look(&mut self, seen: &mut [Seen], acked: &[u64], others: &[u64]) {
+        for (seen, &acked_bytes) in seen.iter_mut().zip(acked) {
+            let sent = others
+                .iter()
+                .zip(&seen.others)
+                .map(|(now, then)| now - then);
+            let bytes = sent.min().unwrap_or(0);
+            self.longest_bytes = self.longest_bytes.max(bytes);
+            self.longest = self.longest.max(seen.at.elapsed());
+            if bytes > STALL_BYTES && !seen.stalls {
+                self.stalls += 1;
+                seen.stalls = true;
+            }
+            if acked_bytes != seen.acked_bytes {
+                *seen = Seen::now(acked_bytes, others);
+            }
+        }
+    }
+}
+
+impl Seen {
+    fn now(acked_bytes: u64, others: &[u64]) -> Self {
+        Self {
+            acked_bytes,
+            others: others.to_vec(),
+            at: Instant::now(),
+            stalls: false,
+        }
+    }
+}
+
+/// Watches the progress of the port's transfers and of the others, each against the other ones.
+pub struct Observer {
+    pauses: Arc<Mutex<[Pauses; 2]>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Observer {
+    pub fn watch<'scope>(
+        scope: &'scope std::thread::Scope<'scope, '_>,
+        transfers: &'scope [Vec<Transfer>; 2],
+    ) -> Self {
+        let observer = Self {
+            pauses: Arc::default(),
+            stop: Arc::default(),
+        };
+        let (pauses, stop) = (Arc::clone(&observer.pauses), Arc::clone(&observer.stop));
+        scope.spawn(move || {
+            let look = || [acked(&transfers[0]), acked(&transfers[1])];
+            let first = look();
+            let seen = |one: &[u64], others: &[u64]| -> Vec<Seen> {
+                one.iter().map(|acked| Seen::now(*acked, others)).collect()
+            };
+            let mut port = seen(&first[0], &first[1]);
+            let mut other = seen(&first[1], &first[0]);
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(10));
+                let now = look();
+                let mut pauses = pauses.lock().unwrap();
+                pauses[0].look(&mut port, &now[0], &now[1]);
+                pauses[1].look(&mut other, &now[1], &now[0]);
+            }
+        });
+        observer
+    }
+
+    /// What was seen since the last call, on the port and beside it.
+    pub fn take(&self, what: &str) -> [Pauses; 2] {
+        let pauses = std::mem::take(&mut *self.pauses.lock().unwrap());
+        println!(
+            "{what}: on the port {:?}, beside it {:?}",
+            pauses[0], pauses[1]
+        );
+        pauses
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,148 @@
+//! The shadows of the port's flows: their sequence numbers, windows and events go on from one look to
+//! the next, whoever has been killed or replaced meanwhile.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use uc_port::{Event, FlowView, Programs, Store};
+
+use super::network::FLOWS;
+use crate::common::agent::Installation;
+
+/// The shadows of all flows, which only ever go on.
+pub struct Shadows<'a> {
+    here: &'a Installation,
+    last: BTreeMap<SocketAddr, Shadow>,
+}
+
+/// One, and its story: a flow that was opened anew would have another.
+struct Shadow {
+    flow: FlowView,
+    events: Vec<Event>,
+}
+
+impl Shadow {
+    /// Panics unless this is the one that it was, further on.
+    fn goes_on_from(&self, then: &Shadow, when: &str) {
+        let (now, before) = (&self.flow.state, &then.flow.state);
+        let who = format!("{when}: {}", self.flow.guest);
+        for (what, now, before) in [
+            ("snd_una", now.snd_una, before.snd_una),
+            ("snd_nxt", now.snd_nxt, before.snd_nxt),
+            ("the furthest edge", now.furthest_edge, before.furthest_edge),
+            ("echoed_ack", now.echoed_ack, before.echoed_ack),
+            ("cuts", now.cuts, before.cuts),
+            ("losses", now.losses, before.losses),
+            ("marks", now.marks, before.marks),
+        ] {
+            let further = now.wrapping_sub(before) as i32;
+            assert!(further >= 0, "{who}: {what} went back by {further}");
+        }
+        for (what, now, before) in [
+            ("seen", now.seen_ns, before.seen_ns),
+            ("timed", now.timed_ns, before.timed_ns),
+            ("sent", now.sent_ns, before.sent_ns),
+        ] {
+            assert!(
+                now >= before,
+                "{who}: {what} went back: {now} after {before}"
+            );
+        }
+        // What the handshake settled, and the slot that it was entered in.
+        let settled = |shadow: &Shadow| {
+            let (flow, state) = (&shadow.flow, &shadow.flow.state);
+            let agreed = (
+                state.stage,
+                state.syns,
+                state.wscale,
+                state.mss_bytes,
+                state.policy,
+            );
+            (agreed, flow.generation, flow.rule, flow.rule_number)
+        };
+        assert_eq!(settled(self), settled(then), "{who}");
+        assert!(
+            now.srtt_us > 0 || before.srtt_us == 0,
+            "{who}: no round-trip time any more"
+        );
+        self.window_goes_on_from(then, &who);
+        self.story_goes_on_from(then, &who);
+    }
+
+    fn window_goes_on_from(&self, then: &Shadow, who: &str) {
+        let (now, before) = (&self.flow.state, &then.flow.state);
+        if now.cuts + now.losses > before.cuts + before.losses {
+            return;
+        }
+        // Cut by nothing, cwnd falls where a flow leaves it unused (RFC 2861), and to no less than
+        // the restart window: here its policy's initial one. ssthresh remembers three quarters.
+        let restart: u32 = now.policy.initial_window_segments.into();
+        let (cwnd, least) = (now.reno.cwnd, before.reno.cwnd.min(restart));
+        assert!(
+            cwnd >= least,
+            "{who}: cwnd {cwnd} after {}",
+            before.reno.cwnd
+        );
+        let (ssthresh, least) = (now.reno.ssthresh, before.reno.ssthresh);
+        assert!(
+            ssthresh >= least,
+            "{who}: ssthresh {ssthresh} after {least}"
+        );
+        // It begins at 1, and without a mark only falls (RFC 8257 §3.3): none begins again.
+        let (alpha, most) = (now.dctcp.alpha_q30, before.dctcp.alpha_q30);
+        assert!(alpha <= most, "{who}: alpha {alpha} after {most}, of 2^30");
+    }
+
+    fn story_goes_on_from(&self, then: &Shadow, who: &str) {
+        let [Some(first), Some(last)] = [then.events.first(), then.events.last()] else {
+            panic!("{who}: no event is remembered");
+        };
+        let count = self.events.last().map_or(0, |event| event.number);
+        assert!(
+            count >= last.number,
+            "{who}: {count} events after {}",
+            last.number
+        );
+        // 16 are kept; here it is a few: the same SYN, at the same nanosecond.
+        assert_eq!(self.events.first(), Some(first), "{who}");
+    }
+}
+
+impl<'a> Shadows<'a> {
+    /// None has been seen yet.
+    pub fn of(here: &'a Installation) -> Self {
+        Self {
+            here,
+            last: BTreeMap::new(),
+        }
+    }
+
+    fn programs(&self) -> Programs {
+        let pins = self.here.sandbox.path("/sys/fs/bpf/undercurrent");
+        Store::at(pins).open().unwrap().unwrap()
+    }
+
+    /// Panics unless each is the one that it was, further on.
+    pub fn go_on(&mut self, when: &str) {
+        let programs = self.programs();
+        let now = programs.flows().unwrap();
+        assert_eq!(now.len(), usize::from(FLOWS), "{when}: flows in the table");
+        for flow in now {
+            let events = programs.events(&flow).unwrap();
+            let shadow = Shadow { flow, events };
+            if let Some(before) = self.last.get(&shadow.flow.guest) {
+                shadow.goes_on_from(before, when);
+            }
+            self.last.insert(shadow.flow.guest, shadow);
+        }
+    }
+
+    /// How many have begun to learn: of shadows as they were born a test would say nothing.
+    pub fn learnt(&self) -> usize {
+        let began = 1 << 30;
+        let states = self.last.values().map(|shadow| &shadow.flow.state);
+        states
+            .filter(|state| state.dctcp.alpha_q30 < began / 2 && state.srtt_us > 0)
+            .count()
+    }
+}
