@@ -24,6 +24,7 @@ pub(crate) fn arm(name: &str) -> String {
     match name {
         "sim" => "simulated (sim)".into(),
         "live" => "on real kernels (live)".into(),
+        "vm" => "on real kernels, machines as guests (vm)".into(),
         other => other.into(),
     }
 }

@@ -52,7 +52,8 @@ fn the_page_of_a_sweep_draws_measures_over_its_axes() {
         let page = uc_report::html::html(&report).expect("draws");
         keep("sweep", &page);
         for title in [
-            "Share of legacy to ecn, case mix",
+            "<h2>Share of legacy to ecn, case mix</h2>",
+            "<h2>Use of the link</h2>",
             "95 % confidence intervals",
             "ecn 9, red RED2, rate 10Mbit",
             "Completion times",

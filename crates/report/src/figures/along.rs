@@ -65,7 +65,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    fn figure(&self, report: &Report<'_>) -> Result<Figure, Error> {
+    fn figure(&self, report: &Report<'a>) -> Result<Figure, Error> {
         let labels = self.x.all_labels();
         let lines = self
             .lines
@@ -86,10 +86,11 @@ impl<'a> Frame<'a> {
             .clone()
             .any(|(_, mark)| matches!(mark, Mark::Crosses { .. }));
         let x = Axis::named(&labels, self.x.name.clone());
+        let measure = sentence_case(&words::measure(self.measure));
         let panels = panels(drafts, &x, &words::measure_kind(self.measure))?;
         Ok(Figure {
-            title: sentence_case(&words::measure(self.measure)),
-            caption: self.caption(report, any_paper),
+            title: sentence_case(self.name(report).unwrap_or(&measure)),
+            caption: format!("{measure}. {}", self.caption(report, any_paper)),
             panels,
             legend: self.legend(&lines),
         })
@@ -157,6 +158,16 @@ impl<'a> Frame<'a> {
             .filter(|verdict| verdict.steps.is_empty() && verdict.at == point.labels)
             .filter(|verdict| same(&verdict.name))
             .find_map(|verdict| verdict.paper)
+    }
+
+    /// What the file calls it; none where it has several names for it.
+    fn name(&self, report: &Report<'a>) -> Option<&'a str> {
+        let expects = report.experiment.expects.iter();
+        let mut names = expects
+            .filter(|expect| expect.measure == *self.measure)
+            .map(|expect| expect.name.as_str());
+        let first = names.next()?;
+        names.all(|other| other == first).then_some(first)
     }
 
     fn panel_title(&self, setting: &[(&str, String)]) -> String {
