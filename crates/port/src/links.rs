@@ -74,7 +74,8 @@ impl PinnedLink {
         let _gone_already = unsafe { libbpf_sys::bpf_link_detach(self.fd.as_raw_fd()) };
     }
 
-    /// Puts another program in the place of the link's: every packet sees one or the other.
+    /// Puts another program in the place of the link's: every packet sees one or the other. A link
+    /// whose interface has gone has none, and needs none.
     pub(crate) fn swap(&self, program: BorrowedFd<'_>) -> Result<(), PortError> {
         if program_id(program)? == self.program {
             return Ok(());
@@ -83,11 +84,11 @@ impl PinnedLink {
         let code = unsafe {
             libbpf_sys::bpf_link_update(self.fd.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
         };
-        match code {
-            0 => Ok(()),
-            _ => Err(PortError::from_kernel(
+        match -code {
+            0 | libc::ENOLINK => Ok(()),
+            errno => Err(PortError::from_kernel(
                 format!("swap the program of port {}", self.ifindex),
-                io::Error::from_raw_os_error(-code),
+                io::Error::from_raw_os_error(errno),
             )),
         }
     }

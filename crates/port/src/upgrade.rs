@@ -95,7 +95,7 @@ impl Store {
         let linked = self.linked()?;
         for &ifindex in &linked {
             for direction in Direction::BOTH {
-                // a pin without its link is tidied away later
+                // a pin without its link, or its interface, is tidied away later
                 if let Some(link) = PinnedLink::open(&self.link_path(ifindex, direction)) {
                     link.swap(programs.program(direction))?;
                 }

@@ -2,70 +2,16 @@
 
 mod kernel;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 
 use kernel::frame::{PLAIN, frame};
+use kernel::host::{Host, ip};
 use kernel::policy;
-use nix::sched::CloneFlags;
 use uc_core::{Reason, Segment, consts};
 use uc_port::{
-    AttachVia, Direction, FlowView, PacketContext, PortPlan, Programs, Store, Upgrade,
-    interface_index,
+    AttachVia, Direction, FlowView, PacketContext, PortPlan, Programs, Upgrade, interface_index,
 };
-
-/// A host of its own, gone with the thread: network, and BPF file system.
-struct Host {
-    store: Store,
-    folder: PathBuf,
-}
-
-fn ip(arguments: &str) {
-    let output = Command::new("ip")
-        .args(arguments.split(' '))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "ip {arguments}: {output:?}");
-}
-
-impl Host {
-    fn new() -> Option<Host> {
-        // says why if the machine can't load the programs at all
-        kernel::programs(1)?;
-        let folder = kernel::own_bpffs(CloneFlags::CLONE_NEWNET);
-        let store = Store::at(&folder);
-        Some(Host { store, folder })
-    }
-
-    fn open(&self) -> Programs {
-        self.store.open().unwrap().expect("something is pinned")
-    }
-
-    fn attach(&self, names: &[&str], via: AttachVia) {
-        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        self.store
-            .attach_all(&names, &policy().into(), via, 64)
-            .unwrap();
-    }
-
-    fn attached(&self) -> Vec<u32> {
-        let attached = self.store.attached(&self.open()).unwrap();
-        attached.iter().map(|port| port.ifindex).collect()
-    }
-
-    /// Names of what is pinned beside links.
-    fn versions(&self) -> BTreeSet<String> {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten();
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| !name.starts_with("port-")).collect()
-    }
-
-    fn rename(&self, from: &str, to: &str) {
-        fs::rename(self.folder.join(from), self.folder.join(to)).unwrap();
-    }
-}
 
 fn syn() -> Segment {
     Segment {
@@ -177,13 +123,7 @@ fn live_programs_of_another_layout_are_replaced_and_their_ports_stay_attached() 
         interface_index("two").unwrap(),
     );
     assert_eq!(pass(&host.open(), one, &syn()), Reason::TRANSLATED);
-    // as if another build had left them
-    for name in host.versions() {
-        let mut parts: Vec<&str> = name.split('-').collect();
-        let layout = if parts[0] == "maps" { 1 } else { 2 };
-        parts[layout] = "00000000000000aa";
-        host.rename(&name, &parts.join("-"));
-    }
+    host.relay();
     let refused = host.store.open().unwrap_err().to_string();
     assert!(refused.contains("another version"), "{refused}");
 

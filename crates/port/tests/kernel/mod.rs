@@ -7,6 +7,7 @@
 )]
 
 pub mod frame;
+pub mod host;
 pub mod reading;
 
 use std::path::{Path, PathBuf};
