@@ -101,11 +101,14 @@ impl Store {
                 }
             }
         }
-        for ifindex in interfaces().into_keys().filter(|at| !linked.contains(at)) {
-            if programs.clsact_filters(ifindex) > 0 {
-                programs.swap_clsact(ifindex)?;
-            }
-        }
-        Ok(())
+        let by_clsact: Vec<u32> = interfaces()
+            .into_keys()
+            .filter(|at| !linked.contains(at) && programs.clsact_filters(*at) > 0)
+            .collect();
+        // Nothing is pinned of these: only by its entry is one found again.
+        programs.enter_ports(by_clsact.iter().copied())?;
+        by_clsact
+            .into_iter()
+            .try_for_each(|ifindex| programs.swap_clsact(ifindex))
     }
 }

@@ -1,10 +1,11 @@
-//! Ports that stand in the way of an upgrade: the others get what is theirs.
+//! Ports that stand in the way of an upgrade or a plan: ones that have gone, ones whose maps nobody
+//! can read, ones that there is no room for. The others get what is theirs.
 
 mod kernel;
 
 use std::collections::BTreeMap;
 
-use kernel::host::{Host, ip};
+use kernel::host::{Host, clsact_filters, ip};
 use kernel::policy;
 use uc_port::{AttachVia, PortPlan, Upgrade, interface_index};
 
@@ -29,4 +30,30 @@ fn live_an_interface_that_went_before_an_upgrade_keeps_no_other_port_from_it() {
         assert!(host.store.tidy(&programs).unwrap());
         assert_eq!(host.attached(), [one]);
     }
+}
+
+#[test]
+fn live_a_port_by_clsact_that_gets_no_plan_at_a_change_of_layout_is_a_port_still() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    ip("link add one type veth peer name two");
+    host.attach(&["one", "two"], AttachVia::Clsact);
+    let (one, two) = (
+        interface_index("one").unwrap(),
+        interface_index("two").unwrap(),
+    );
+    host.relay();
+    let turn = host.store.lock().unwrap();
+    let (programs, what) = host.store.upgrade(&plans(&[one]), 64, false).unwrap();
+    assert_eq!(what, Upgrade::Replaced);
+    assert_eq!(host.attached(), [one.min(two), one.max(two)]);
+    assert_eq!(programs.plan(one).unwrap(), Some(policy().into()));
+    assert_eq!(programs.plan(two).unwrap(), None);
+    host.store
+        .detach_indices(&programs, &[one, two].into())
+        .unwrap();
+    drop(turn);
+    assert_eq!((clsact_filters("one"), clsact_filters("two")), (0, 0));
+    assert!(!host.folder.exists(), "nothing is left");
 }

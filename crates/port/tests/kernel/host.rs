@@ -68,3 +68,16 @@ impl Host {
         }
     }
 }
+
+/// How many clsact filters of ours an interface has, as `tc` sees it.
+pub fn clsact_filters(name: &str) -> usize {
+    let filters = |hook: &str| {
+        let output = Command::new("tc")
+            .args(["filter", "show", "dev", name, hook])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.matches("handle 0x1").count()
+    };
+    filters("ingress") + filters("egress")
+}
