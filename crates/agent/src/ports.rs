@@ -70,10 +70,13 @@ impl Ports {
             .collect();
         let mut outcome = Outcome::default();
         let _turn = self.store.lock()?;
-        let Some(programs) = self.open(&wanted)? else {
+        if wanted.is_empty() {
             self.told = None;
+            let ports = self.store.remove_all()?.into_iter();
+            outcome.newly_detached = ports.map(|port| port.ifindex).collect();
             return Ok(outcome);
-        };
+        }
+        let programs = self.open(&wanted)?;
         let actual = self.actual(&programs)?;
         outcome.attached = actual.keys().copied().collect();
         for step in steps(&wanted, &actual) {
@@ -95,15 +98,12 @@ impl Ports {
         Ok(programs.collect_idle()?)
     }
 
-    /// What is pinned, with this build's programs; `None`: nothing is, and nothing has to be.
-    fn open(&mut self, wanted: &BTreeMap<u32, PortPlan>) -> Result<Option<Programs>, AgentError> {
+    /// What is pinned, with this build's programs.
+    fn open(&mut self, wanted: &BTreeMap<u32, PortPlan>) -> Result<Programs, AgentError> {
         if self.upgraded
             && let Some(programs) = self.store.open()?
         {
-            return Ok(Some(programs));
-        }
-        if wanted.is_empty() {
-            return Ok(self.store.open_tidy()?);
+            return Ok(programs);
         }
         self.told = None;
         let (programs, upgrade) = self.store.upgrade_with(wanted, self.room, self.swap)?;
@@ -117,7 +117,7 @@ impl Ports {
         // What an attach left that was killed halfway.
         self.store.tidy(&programs)?;
         (self.upgraded, self.swap) = (true, false);
-        Ok(Some(programs))
+        Ok(programs)
     }
 
     fn actual(&self, programs: &Programs) -> Result<Actual<PortPlan>, AgentError> {

@@ -172,25 +172,22 @@ impl Detach {
         }
         let store = Store::default();
         let _turn = store.lock()?;
-        let Some(programs) = store.open_tidy()? else {
-            if self.all {
-                println!("nothing is attached");
-                return Ok(true);
-            }
-            bail!(
-                "nothing is attached on this host, so neither is '{}'",
-                self.ports.join("', '")
-            );
-        };
         if self.all {
-            let ports = store.attached(&programs)?;
-            let indices = ports.iter().map(|port| port.ifindex).collect();
-            store.detach_indices(&programs, &indices)?;
+            let ports = store.remove_all()?;
+            if ports.is_empty() {
+                println!("nothing is attached");
+            }
             for port in &ports {
                 println!("{}: detached", port_name(port));
             }
             return Ok(true);
         }
+        let Some(programs) = store.open_tidy()? else {
+            bail!(
+                "nothing is attached on this host, so neither is '{}'",
+                self.ports.join("', '")
+            );
+        };
         store.detach_all(&programs, &ports)?;
         for port in &ports {
             println!("{port}: detached");

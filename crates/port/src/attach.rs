@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
 use crate::error::PortError;
-use crate::programs::Programs;
+use crate::programs::{Programs, silence_libbpf};
 use crate::qdisc;
 
 /// Which way the segments go that a program sees.
@@ -127,31 +127,6 @@ impl Programs {
         )
     }
 
-    /// Removes this port's clsact filters, whoever set them, and the qdisc if it is ours and nothing
-    /// else is on it; fine if there are none.
-    pub(crate) fn detach_clsact(&self, ifindex: u32) {
-        for direction in Direction::BOTH {
-            let mut hook = clsact_hook(self.program(direction), ifindex, direction, Order::Port);
-            if hook.query().is_ok() {
-                let _gone_already = hook.detach();
-            }
-        }
-        let _gone_already = qdisc::remove_if_ours_and_empty(ifindex);
-    }
-
-    /// How many of our two clsact filters has this port?
-    pub(crate) fn clsact_filters(&self, ifindex: u32) -> usize {
-        let has = |direction: &Direction| {
-            clsact_hook(self.program(*direction), ifindex, *direction, Order::Port)
-                .query()
-                .is_ok()
-        };
-        Direction::BOTH
-            .iter()
-            .filter(|direction| has(direction))
-            .count()
-    }
-
     /// Puts these programs in the place of those that the port's clsact filters have: every packet
     /// sees one or the other.
     pub(crate) fn swap_clsact(&self, ifindex: u32) -> Result<(), PortError> {
@@ -163,6 +138,32 @@ impl Programs {
         }
         Ok(())
     }
+}
+
+/// Removes this port's clsact filters, whoever set them, and the qdisc if it is ours and nothing
+/// else is on it; fine if there are none.
+pub(crate) fn detach_clsact(ifindex: u32) {
+    for direction in Direction::BOTH {
+        let mut hook = clsact_place(ifindex, direction);
+        if hook.query().is_ok() {
+            let _gone_already = hook.detach();
+        }
+    }
+    let _gone_already = qdisc::remove_if_ours_and_empty(ifindex);
+}
+
+/// How many of our two clsact filters has this port, of whichever version?
+pub(crate) fn clsact_filters(ifindex: u32) -> usize {
+    let has = |direction: &&Direction| clsact_place(ifindex, **direction).query().is_ok();
+    Direction::BOTH.iter().filter(has).count()
+}
+
+/// Where a port's own filter is, to ask for it or to remove it.
+fn clsact_place(ifindex: u32, direction: Direction) -> TcHook {
+    silence_libbpf();
+    // libbpf asks and removes by place alone: this stands for a program that is none.
+    let nothing = io::stdin();
+    clsact_hook(nothing.as_fd(), ifindex, direction, Order::Port)
 }
 
 /// Attaches a program that is none of the port's own two to the interface with this index in the

@@ -52,7 +52,8 @@ pub enum PortError {
     /// What is pinned was left by a version whose maps this one can't read.
     #[error(
         "what is pinned in {path} is another version's; `uc agent --once`, or `uc attach` of any \
-         port, has this version take the ports over, and flows under way pass"
+         port, has this version take the ports over, and flows under way pass; \
+         `uc detach --all` takes it away"
     )]
     OtherVersion {
         /// The store.

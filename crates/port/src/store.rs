@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::attach::{AttachVia, Direction, Link};
+use crate::attach::{AttachVia, Direction, Link, clsact_filters};
 use crate::error::PortError;
 use crate::expedite::Expedited;
 use crate::interfaces::{interface_index, interfaces};
@@ -131,7 +131,7 @@ impl Store {
         via: AttachVia,
     ) -> Result<u32, PortError> {
         let ifindex = interface_index(name)?;
-        if self.is_attached(programs, ifindex) {
+        if self.is_attached(ifindex) {
             return Err(PortError::AlreadyAttached {
                 name: name.to_owned(),
             });
@@ -158,7 +158,7 @@ impl Store {
         let missing: BTreeSet<u32> = plans
             .keys()
             .copied()
-            .filter(|&ifindex| !self.is_attached(programs, ifindex))
+            .filter(|&ifindex| !self.is_attached(ifindex))
             .collect();
         // Of an older port of the same index, which was deleted or is in another namespace now.
         self.let_go(programs, &missing)?;
@@ -197,7 +197,7 @@ impl Store {
     pub fn detach_all(&self, programs: &Programs, names: &[String]) -> Result<(), PortError> {
         let attached_index = |name: &String| {
             let ifindex = interface_index(name)?;
-            if self.is_attached(programs, ifindex) {
+            if self.is_attached(ifindex) {
                 Ok(ifindex)
             } else {
                 Err(PortError::NotAttached { name: name.clone() })
@@ -225,24 +225,27 @@ impl Store {
         let names = interfaces();
         let mut known = self.linked()?;
         known.extend(programs.port_states()?.into_keys());
-        let port = |ifindex: u32| {
-            let is_here = match self.whereabouts(ifindex) {
-                Whereabouts::Here => true,
-                Whereabouts::Elsewhere => false,
-                Whereabouts::Gone if programs.clsact_filters(ifindex) == 2 => true,
-                Whereabouts::Gone => return None,
-            };
-            Some(Attached {
-                ifindex,
-                name: names.get(&ifindex).filter(|_| is_here).cloned(),
-            })
-        };
+        let port = |ifindex| self.port(ifindex, &names);
         Ok(known.into_iter().filter_map(port).collect())
     }
 
+    /// The interface as a port, if it is one.
+    pub(crate) fn port(&self, ifindex: u32, names: &BTreeMap<u32, String>) -> Option<Attached> {
+        let is_here = match self.whereabouts(ifindex) {
+            Whereabouts::Here => true,
+            Whereabouts::Elsewhere => false,
+            Whereabouts::Gone if clsact_filters(ifindex) == 2 => true,
+            Whereabouts::Gone => return None,
+        };
+        Some(Attached {
+            ifindex,
+            name: names.get(&ifindex).filter(|_| is_here).cloned(),
+        })
+    }
+
     /// Is the interface of this index, in this network namespace, a port?
-    fn is_attached(&self, programs: &Programs, ifindex: u32) -> bool {
-        self.whereabouts(ifindex) == Whereabouts::Here || programs.clsact_filters(ifindex) == 2
+    fn is_attached(&self, ifindex: u32) -> bool {
+        self.whereabouts(ifindex) == Whereabouts::Here || clsact_filters(ifindex) == 2
     }
 
     pub(crate) fn link_path(&self, ifindex: u32, direction: Direction) -> PathBuf {

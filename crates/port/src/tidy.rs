@@ -4,13 +4,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 
-use crate::attach::Direction;
+use crate::attach::{Direction, clsact_filters, detach_clsact};
 use crate::error::PortError;
 use crate::expedite::Expedited;
+use crate::interfaces::interfaces;
 use crate::links::{PinnedLink, Whereabouts};
 use crate::programs::Programs;
-use crate::store::Store;
+use crate::store::{Attached, Store};
 
 impl Store {
     /// Reopens what is pinned after removing what no port needs; `None` if nothing is left. Only
@@ -54,6 +56,36 @@ impl Store {
         Ok(!attached.is_empty())
     }
 
+    /// Takes the programs off every port and removes all that is pinned, whichever version has left
+    /// it: no map is read for that. Clsact filters are those of this network namespace. Answers which
+    /// ports there were. Under [`Store::lock`].
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn remove_all(&self) -> Result<Vec<Attached>, PortError> {
+        if self.folders()?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names = interfaces();
+        let mut known = self.linked()?;
+        let has_filters = |ifindex: &u32| clsact_filters(*ifindex) > 0;
+        known.extend(names.keys().copied().filter(has_filters));
+        let port = |ifindex: &u32| self.port(*ifindex, &names);
+        let ports = known.iter().filter_map(port).collect();
+        let _short = Expedited::for_ports(known.len());
+        for ifindex in known {
+            self.remove_links(ifindex);
+            detach_clsact(ifindex);
+        }
+        self.keep_version(None)?;
+        match fs::remove_dir(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(PortError::from_kernel(self.action("remove"), error))
+            }
+            _ => Ok(ports),
+        }
+    }
+
     /// Takes all that is known of these ports away, and the programs off them.
     pub(crate) fn let_go(
         &self,
@@ -63,7 +95,7 @@ impl Store {
         let _short = Expedited::for_ports(ports.len());
         for &ifindex in ports {
             self.remove_links(ifindex);
-            programs.detach_clsact(ifindex);
+            detach_clsact(ifindex);
             programs.clear_plan(ifindex)?;
         }
         if ports.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::attach::Direction;
+use crate::attach::{Direction, clsact_filters};
 use crate::error::PortError;
 use crate::interfaces::interfaces;
 use crate::links::PinnedLink;
@@ -103,7 +103,7 @@ impl Store {
         }
         let by_clsact: Vec<u32> = interfaces()
             .into_keys()
-            .filter(|at| !linked.contains(at) && programs.clsact_filters(*at) > 0)
+            .filter(|at| !linked.contains(at) && clsact_filters(*at) > 0)
             .collect();
         // Nothing is pinned of these: only by its entry is one found again.
         programs.enter_ports(by_clsact.iter().copied())?;

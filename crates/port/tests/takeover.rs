@@ -57,3 +57,33 @@ fn live_a_port_by_clsact_that_gets_no_plan_at_a_change_of_layout_is_a_port_still
     assert_eq!((clsact_filters("one"), clsact_filters("two")), (0, 0));
     assert!(!host.folder.exists(), "nothing is left");
 }
+
+#[test]
+fn live_what_another_version_left_is_removed_though_its_maps_cant_be_read() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    ip("link add one type veth peer name two");
+    ip("link add three type veth peer name four");
+    host.attach(&["one"], AttachVia::Auto);
+    host.attach(&["two"], AttachVia::Clsact);
+    host.relay();
+    // of one that was killed between its filters
+    let filter = "filter del dev two ingress";
+    let half = std::process::Command::new("tc")
+        .args(filter.split(' '))
+        .status();
+    assert!(half.unwrap().success());
+    host.store.open().unwrap_err();
+    let turn = host.store.lock().unwrap();
+    let removed = host.store.remove_all().unwrap();
+    drop(turn);
+    let names: Vec<_> = removed.into_iter().map(|port| port.name).collect();
+    assert_eq!(names, [Some("one".to_owned())]);
+    assert_eq!(clsact_filters("two"), 0);
+    assert!(!host.folder.exists(), "nothing is left");
+    assert_eq!(host.store.remove_all().unwrap(), []);
+    // and what comes next is whole
+    host.attach(&["one", "two"], AttachVia::Auto);
+    assert_eq!(host.attached().len(), 2);
+}

@@ -116,6 +116,21 @@ impl Sandbox {
         std::fs::remove_file(pin.expect(name)).unwrap();
     }
 
+    /// What is pinned in /sys/fs/bpf/undercurrent is as if a version with other maps had left it.
+    pub fn relay(&self) {
+        let folder = self.path("/sys/fs/bpf/undercurrent");
+        for name in self.pins() {
+            let mut parts: Vec<&str> = name.split('-').collect();
+            let layout = match parts[0] {
+                "maps" => 1,
+                "programs" => 2,
+                _ => continue,
+            };
+            parts[layout] = "00000000000000aa";
+            std::fs::rename(folder.join(&name), folder.join(parts.join("-"))).unwrap();
+        }
+    }
+
     /// Closes /sys/fs/bpf to everybody but root, as many distributions mount it.
     pub fn close(&self) {
         use std::os::unix::fs::PermissionsExt;
