@@ -16,7 +16,10 @@ impl AgentState {
         outcome: &Outcome,
         hold: &Hold,
     ) {
-        self.error = None;
+        match &outcome.error {
+            Some(error) => self.fail(error),
+            None => self.error = None,
+        }
         self.count(desired, outcome);
         self.list(desired, outcome, hold);
     }
@@ -28,18 +31,23 @@ impl AgentState {
         error: &AgentError,
         hold: &Hold,
     ) {
-        let text = error.to_string();
-        if self.error.as_ref() != Some(&text) {
-            tracing::error!(error = %text, "ports are not as the policy wants them");
-        }
-        self.counts.failures += 1;
-        self.error = Some(text);
+        self.fail(error);
         let attached = self.ports.iter().filter(|port| port.attached);
         let unchanged = Outcome {
             attached: attached.map(|port| port.ifindex).collect(),
             ..Outcome::default()
         };
         self.list(desired, &unchanged, hold);
+    }
+
+    /// Told once, however often it comes again.
+    fn fail(&mut self, error: &impl ToString) {
+        let text = error.to_string();
+        if self.error.as_ref() != Some(&text) {
+            tracing::error!(error = %text, "ports are not as the policy wants them");
+        }
+        self.counts.failures += 1;
+        self.error = Some(text);
     }
 
     fn count(&mut self, desired: &BTreeMap<u32, Wanted>, outcome: &Outcome) {

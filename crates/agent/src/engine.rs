@@ -238,9 +238,11 @@ impl Engine {
         let mut failed = false;
         match self.ports.reconcile(&desired) {
             Ok(outcome) => {
-                failed |= !outcome.errors.is_empty();
+                failed |= !outcome.errors.is_empty() || outcome.error.is_some();
                 self.state.take_in(&desired, &outcome, &self.hold);
-                self.say_in_force(outcome.plan);
+                if outcome.error.is_none() {
+                    self.say_in_force(outcome.plan);
+                }
             }
             Err(error) => {
                 failed = true;

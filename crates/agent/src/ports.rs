@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use uc_port::{AttachVia, PortPlan, Programs, Store, Upgrade};
+use uc_port::{AttachVia, PortError, PortPlan, Programs, Store, Upgrade};
 
 use crate::desired::Wanted;
 use crate::error::AgentError;
@@ -16,7 +16,7 @@ use crate::settings::Settings;
 const COLLECT_EVERY: Duration = Duration::from_secs(30);
 
 /// What came of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// Interfaces with the programs on them.
     pub attached: BTreeSet<u32>,
@@ -26,6 +26,8 @@ pub struct Outcome {
     pub newly_detached: Vec<u32>,
     /// What failed, by interface.
     pub errors: BTreeMap<u32, String>,
+    /// What failed first that concerns no port alone; what could be done beside it was.
+    pub error: Option<PortError>,
     /// The plan that is in force, as the programs count; none without programs.
     pub plan: Option<u32>,
 }
@@ -59,13 +61,14 @@ impl Ports {
         }
     }
 
-    /// Makes what is there what is desired, as far as can be.
+    /// Makes what is there what is desired, as far as can be. A port whose plan is too long keeps the
+    /// one that it has.
     ///
     /// # Errors
     /// What concerns no port alone, for instance a missing BPF file system.
     pub fn reconcile(&mut self, desired: &BTreeMap<u32, Wanted>) -> Result<Outcome, AgentError> {
         let wanted = desired.iter().filter(|(_, wanted)| !wanted.held);
-        let wanted: BTreeMap<u32, PortPlan> = wanted
+        let mut wanted: BTreeMap<u32, PortPlan> = wanted
             .map(|(ifindex, wanted)| (*ifindex, wanted.plan.clone()))
             .collect();
         let mut outcome = Outcome::default();
@@ -76,11 +79,26 @@ impl Ports {
             outcome.newly_detached = ports.map(|port| port.ifindex).collect();
             return Ok(outcome);
         }
+        for (&ifindex, plan) in &wanted {
+            let error = plan.check(ifindex).err();
+            let error = error.map(|error| (ifindex, error.to_string()));
+            outcome.errors.extend(error);
+        }
+        wanted.retain(|ifindex, _| !outcome.errors.contains_key(ifindex));
+        if wanted.is_empty() && matches!(self.store.open(), Ok(None)) {
+            return Ok(outcome);
+        }
         let programs = self.open(&wanted)?;
         let actual = self.actual(&programs)?;
         outcome.attached = actual.keys().copied().collect();
+        for ifindex in outcome.errors.keys() {
+            let has = actual.get(ifindex).cloned().flatten();
+            wanted.extend(has.map(|plan| (*ifindex, plan)));
+        }
         for step in steps(&wanted, &actual) {
-            self.act(&programs, step, &mut outcome)?;
+            if let Err(error) = self.act(&programs, step, &mut outcome) {
+                outcome.error.get_or_insert(error);
+            }
         }
         self.forget(&programs, &outcome.attached)?;
         self.collect(&programs, &outcome.attached)?;
@@ -158,7 +176,7 @@ impl Ports {
         programs: &Programs,
         step: Action<PortPlan>,
         outcome: &mut Outcome,
-    ) -> Result<(), AgentError> {
+    ) -> Result<(), PortError> {
         match step {
             Action::Detach(ports) => {
                 self.store.detach_indices(programs, &ports)?;
@@ -180,7 +198,7 @@ impl Ports {
         programs: &Programs,
         plans: BTreeMap<u32, PortPlan>,
         outcome: &mut Outcome,
-    ) -> Result<(), AgentError> {
+    ) -> Result<(), PortError> {
         let failed = self
             .store
             .attach_indices(programs, &plans, AttachVia::Auto)?;

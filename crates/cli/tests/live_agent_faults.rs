@@ -36,7 +36,7 @@ fn live_what_a_version_with_other_maps_left_goes_with_a_detach_or_a_policy_that_
     pair(&namespace, "v1");
     for by_hand in [true, false] {
         here.write_policy(POLICY);
-        success(here.agent(&["--once"]));
+        assert_eq!(outcome(here.agent(&["--once"])).status, Some(0));
         here.sandbox.relay();
         refusal(
             here.uc(&["detach", "v1"]),
@@ -54,4 +54,70 @@ fn live_what_a_version_with_other_maps_left_goes_with_a_detach_or_a_policy_that_
     }
     let told = success(here.uc(&["detach", "--all"]));
     assert_eq!(told, "nothing is attached\n");
+}
+
+/// A rule that takes so many of a port's 64 places.
+fn rule(port: &str, places: usize) -> String {
+    let remote: Vec<String> = (0..places)
+        .map(|at| format!("\"10.0.{at}.0/24\""))
+        .collect();
+    let remote = remote.join(", ");
+    format!("\n[[rule]]\nport = \"{port}\"\nlaw = \"dctcp\"\nremote = [{remote}]\n")
+}
+
+#[test]
+fn live_a_port_with_too_many_rules_keeps_what_it_has_and_the_others_get_theirs() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = installation(POLICY);
+    for name in ["v1", "v15", "v2"] {
+        pair(&namespace, name);
+    }
+    let agent = here.start(&[]);
+    here.wait_for(&["v1", "v15", "v2"]);
+    // each pattern alone has room, and one port matches both
+    let head = POLICY.split("\n[[rule]]").next().unwrap();
+    let both = format!("{head}{}{}", rule("v1*", 40), rule("*5", 40));
+    here.write_policy(&both);
+    let state = here.wait("a port's fault", |state| {
+        state.policy.generation == 2 && state.ports.iter().any(|port| port.error.is_some())
+    });
+    pair(&namespace, "v3");
+    here.wait("v3 comes", |state| {
+        state
+            .ports
+            .iter()
+            .any(|port| port.name == "v3" && port.attached)
+    });
+    let fault = |name: &str| {
+        let port = state.ports.iter().find(|port| port.name == name).unwrap();
+        (
+            port.attached,
+            port.error
+                .as_ref()
+                .is_some_and(|text| text.contains("80 rules for port")),
+        )
+    };
+    assert_eq!(
+        [fault("v1"), fault("v15"), fault("v2")],
+        [(true, false), (true, true), (true, false)],
+        "{state:#?}"
+    );
+    assert_eq!((state.is_in_force(), &state.error), (false, &None));
+    let told = outcome(here.uc(&["status", "--json"]));
+    assert_eq!(told.status, Some(1), "{told:?}");
+    let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    let rules = |name: &str| {
+        let ports = told["ports"].as_array().unwrap();
+        let port = ports.iter().find(|port| port["name"] == name);
+        port.unwrap()["rules_in_force"].as_u64()
+    };
+    assert_eq!(
+        [rules("v1"), rules("v15"), rules("v2")],
+        [Some(40), Some(1), Some(0)]
+    );
+    agent.end();
+    success(here.uc(&["detach", "--all"]));
+    assert!(here.sandbox.is_clean());
 }

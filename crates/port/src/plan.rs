@@ -1,9 +1,10 @@
 //! What an operator says of a port: which flows get which policy, and how many there may be.
 
 use uc_core::Policy;
-use uc_core::rule::Rule;
+use uc_core::rule::{RULES_MAX, Rule};
 
 use crate::coupling::PortCoupling;
+use crate::error::PortError;
 
 /// All that an operator says of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,17 @@ pub struct PortPlan {
 }
 
 impl PortPlan {
+    /// Whether the programs on a port have room for it.
+    ///
+    /// # Errors
+    /// [`PortError::TooManyRules`].
+    pub fn check(&self, ifindex: u32) -> Result<(), PortError> {
+        match self.rules.len() {
+            rules if rules > RULES_MAX => Err(PortError::TooManyRules { ifindex, rules }),
+            _ => Ok(()),
+        }
+    }
+
     /// One policy for every flow, and whose window they share: in a sum each has the coupling's
     /// priority, where its TCP ports have none.
     pub fn of_all(policy: Policy, coupling: Option<PortCoupling>) -> PortPlan {

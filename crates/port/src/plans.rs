@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapInfo};
-use uc_core::rule::{RULES_MAX, Rule};
+use uc_core::rule::Rule;
 
 use crate::bytes::{bytes_of, number, read};
 use crate::error::PortError;
@@ -250,12 +250,7 @@ fn compile(plans: &BTreeMap<u32, PortPlan>) -> Result<Pages, PortError> {
 
 /// A plan's pages: one at least.
 fn pages_of(ifindex: u32, plan: &PortPlan) -> Result<Vec<uc_page>, PortError> {
-    if plan.rules.len() > RULES_MAX {
-        return Err(PortError::TooManyRules {
-            ifindex,
-            rules: plan.rules.len(),
-        });
-    }
+    plan.check(ifindex)?;
     let blank = uc_page {
         rules: plan.rules.len() as u32,
         flows_max: plan.flows_max,

@@ -22,6 +22,7 @@ use crate::expedite::Expedited;
 use crate::interfaces::{interface_index, interfaces};
 use crate::links::Whereabouts;
 use crate::plan::PortPlan;
+use crate::ports::PORTS_MAX;
 use crate::programs::Programs;
 
 /// The folder of one installation's pins.
@@ -145,7 +146,8 @@ impl Store {
 
     /// Attaches many ports, by the indices of their interfaces, under [`Store::lock`]. Answers
     /// which could not be, and why; of those nothing is left. Of one that is attached already the
-    /// plan is set and no more.
+    /// plan is set and no more. One whose plan is too long, and those that there is no room for,
+    /// are in the way of no other.
     ///
     /// # Errors
     /// What keeps all of them from being attached.
@@ -155,16 +157,28 @@ impl Store {
         plans: &BTreeMap<u32, PortPlan>,
         via: AttachVia,
     ) -> Result<BTreeMap<u32, PortError>, PortError> {
-        let missing: BTreeSet<u32> = plans
+        let mut plans = plans.clone();
+        let mut failed = BTreeMap::new();
+        for (&ifindex, plan) in &plans {
+            failed.extend(plan.check(ifindex).err().map(|error| (ifindex, error)));
+        }
+        plans.retain(|ifindex, _| !failed.contains_key(ifindex));
+        let mut missing: BTreeSet<u32> = plans
             .keys()
             .copied()
             .filter(|&ifindex| !self.is_attached(ifindex))
             .collect();
         // Of an older port of the same index, which was deleted or is in another namespace now.
         self.let_go(programs, &missing)?;
-        programs.add_plans(plans)?;
+        let room = PORTS_MAX.saturating_sub(programs.port_states()?.len());
+        if let Some(&first) = missing.iter().nth(room) {
+            for ifindex in missing.split_off(&first) {
+                plans.remove(&ifindex);
+                failed.insert(ifindex, PortError::TooManyPorts);
+            }
+        }
+        programs.add_plans(&plans)?;
         let _short = Expedited::for_ports(missing.len());
-        let mut failed = BTreeMap::new();
         for ifindex in missing {
             if let Err(error) = self.link(programs, ifindex, via) {
                 failed.insert(ifindex, error);

@@ -1,6 +1,6 @@
 //! A new version of the programs takes the ports over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::attach::{Direction, clsact_filters};
 use crate::error::PortError;
@@ -28,7 +28,8 @@ pub enum Upgrade {
 impl Store {
     /// Has every port of the store run the programs of this build, and reopens them. No packet
     /// passes a port without one version or the other. `force`: loads them anew even if they are in
-    /// force. Of the plans use is made where the old ones can't be read. Under [`Store::lock`].
+    /// force. Of the plans use is made where the old ones can't be read, and only of those of ports
+    /// that have programs. Under [`Store::lock`].
     ///
     /// # Errors
     /// What the kernel refused; ports then have the old version, or some the new one, and flows
@@ -81,8 +82,11 @@ impl Store {
         plans: &BTreeMap<u32, PortPlan>,
         what: Upgrade,
     ) -> Result<(Programs, Upgrade), PortError> {
-        if what != Upgrade::Swapped && !plans.is_empty() {
-            programs.set_plans(plans)?;
+        if what != Upgrade::Swapped {
+            let ports = self.ports_by_hook()?;
+            let mut plans = plans.clone();
+            plans.retain(|ifindex, _| ports.iter().any(|ports| ports.contains(ifindex)));
+            programs.set_plans(&plans)?;
         }
         let version = self.pin_version(&programs)?;
         self.swap_all(&programs)?;
@@ -92,8 +96,8 @@ impl Store {
 
     /// Gives these programs to all that has an older version's.
     fn swap_all(&self, programs: &Programs) -> Result<(), PortError> {
-        let linked = self.linked()?;
-        for &ifindex in &linked {
+        let [linked, by_clsact] = self.ports_by_hook()?;
+        for ifindex in linked {
             for direction in Direction::BOTH {
                 // a pin without its link, or its interface, is tidied away later
                 if let Some(link) = PinnedLink::open(&self.link_path(ifindex, direction)) {
@@ -101,14 +105,18 @@ impl Store {
                 }
             }
         }
-        let by_clsact: Vec<u32> = interfaces()
-            .into_keys()
-            .filter(|at| !linked.contains(at) && clsact_filters(*at) > 0)
-            .collect();
         // Nothing is pinned of these: only by its entry is one found again.
         programs.enter_ports(by_clsact.iter().copied())?;
         by_clsact
             .into_iter()
             .try_for_each(|ifindex| programs.swap_clsact(ifindex))
+    }
+
+    /// Interfaces that have programs of ours, of whichever version: by links, and by clsact filters.
+    fn ports_by_hook(&self) -> Result<[BTreeSet<u32>; 2], PortError> {
+        let linked = self.linked()?;
+        let is_filtered = |ifindex: &u32| !linked.contains(ifindex) && clsact_filters(*ifindex) > 0;
+        let by_clsact = interfaces().into_keys().filter(is_filtered).collect();
+        Ok([linked, by_clsact])
     }
 }

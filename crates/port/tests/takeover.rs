@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use kernel::host::{Host, clsact_filters, ip};
 use kernel::policy;
-use uc_port::{AttachVia, PortPlan, Upgrade, interface_index};
+use uc_port::{
+    AttachVia, PORTS_MAX, PortError, PortPlan, RULES_MAX, Rule, Upgrade, interface_index,
+};
 
 fn plans(ports: &[u32]) -> BTreeMap<u32, PortPlan> {
     ports.iter().map(|port| (*port, policy().into())).collect()
@@ -86,4 +88,42 @@ fn live_what_another_version_left_is_removed_though_its_maps_cant_be_read() {
     // and what comes next is whole
     host.attach(&["one", "two"], AttachVia::Auto);
     assert_eq!(host.attached().len(), 2);
+}
+
+#[test]
+fn live_a_plan_that_is_too_long_and_ports_beyond_the_last_place_are_in_no_others_way() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    ip("link add one type veth peer name two");
+    ip("link add three type veth peer name four");
+    let [one, two, three, four] =
+        ["one", "two", "three", "four"].map(|name| interface_index(name).unwrap());
+    let turn = host.store.lock().unwrap();
+    // of ports that there are not yet, the plans have no use
+    let strangers: Vec<u32> = (1000..1000 + PORTS_MAX as u32 + 1).collect();
+    let (programs, what) = host.store.upgrade(&plans(&strangers), 64, false).unwrap();
+    assert_eq!((what, programs.ports().unwrap()), (Upgrade::Fresh, vec![]));
+    programs
+        .set_plans(&plans(&strangers[..PORTS_MAX - 2]))
+        .unwrap();
+    let mut wanted = plans(&[one, two, three, four]);
+    let rules = vec![Rule::all(policy()); RULES_MAX + 1];
+    wanted.get_mut(&one).unwrap().rules = rules;
+    let failed = host
+        .store
+        .attach_indices(&programs, &wanted, AttachVia::Auto)
+        .unwrap();
+    let mut others = [two, three, four];
+    others.sort_unstable();
+    let last = others[2];
+    let kinds: Vec<_> = failed
+        .iter()
+        .map(|(port, error)| (*port, matches!(error, PortError::TooManyPorts)))
+        .collect();
+    let mut expected = vec![(one, false), (last, true)];
+    expected.sort_unstable();
+    assert_eq!(kinds, expected, "{failed:?}");
+    assert_eq!(host.attached(), others[..2]);
+    drop(turn);
 }
