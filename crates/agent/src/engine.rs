@@ -181,6 +181,7 @@ impl Engine {
 
     fn hear_wish(&mut self, wish: Wish, reply: Reply) {
         let known = |name: &String| self.state.ports.iter().any(|port| port.name == *name);
+        let is_all = |wish: &Wish| matches!(wish, Wish::Hold(names) if names.is_empty());
         let names = match wish {
             Wish::Reload => {
                 self.read_file(true);
@@ -188,6 +189,12 @@ impl Engine {
                     (!self.state.reload.accepted).then(|| self.state.reload.errors.join("; "));
                 // Whoever asked may have gone.
                 let _gone = reply.send(refused.map_or(Ok(Vec::new()), Err));
+                return;
+            }
+            wish if self.source.policy().is_none() && !is_all(&wish) => {
+                let text = "no policy is in force yet, so it has no ports; `uc detach --all` takes \
+                            off all that there are";
+                let _gone = reply.send(Err(text.to_owned()));
                 return;
             }
             Wish::Hold(names) | Wish::Release(names) if !names.iter().all(known) => {
@@ -224,8 +231,10 @@ impl Engine {
     }
 
     fn reconcile(&mut self) {
-        // Without a policy nothing is desired, not even that nothing be attached.
-        if self.source.policy().is_none() || self.links.is_none() {
+        // Without a policy nothing is desired, not even that nothing be attached: but for who wants
+        // it so.
+        let nothing = self.source.policy().is_none() && !self.hold.holds_all();
+        if nothing || self.links.is_none() {
             self.look_at = Instant::now() + LOOK_EVERY;
             if self.links.is_some() {
                 self.be_ready();

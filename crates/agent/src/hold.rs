@@ -52,6 +52,11 @@ impl Hold {
         }
     }
 
+    /// Whether every port is, whatever a policy names.
+    pub fn holds_all(&self) -> bool {
+        matches!(&self.which, Which::AllBut(free) if free.is_empty())
+    }
+
     /// Them; `*` for all.
     pub fn names(&self) -> Vec<String> {
         match &self.which {

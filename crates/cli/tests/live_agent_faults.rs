@@ -121,3 +121,25 @@ fn live_a_port_with_too_many_rules_keeps_what_it_has_and_the_others_get_theirs()
     success(here.uc(&["detach", "--all"]));
     assert!(here.sandbox.is_clean());
 }
+
+#[test]
+fn live_all_ports_are_detached_beside_an_agent_that_has_no_policy_yet() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = installation(POLICY);
+    ip(&namespace, "link set lo up");
+    pair(&namespace, "v1");
+    assert_eq!(outcome(here.agent(&["--once"])).status, Some(0));
+    // nobody answers there, and nothing was kept
+    here.write_policy("[agent.etcd]\nendpoints = [\"http://127.0.0.1:9\"]\n");
+    let agent = here.start(&[]);
+    here.wait("an attempt", |state| state.counts.etcd_losses > 0);
+    assert!(!here.sandbox.is_clean(), "ports are left as they were");
+    refusal(here.uc(&["detach", "v1"]), &["no policy is in force yet", "uc detach --all"]);
+    assert!(!here.sandbox.is_clean());
+    let told = success(here.uc(&["detach", "--all"]));
+    assert!(told.contains("keeps off ports to come"), "{told}");
+    assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
+    agent.end();
+}
