@@ -59,6 +59,7 @@ impl Source {
             }
             return;
         };
+        accept(PolicySource::File, self.config.display().to_string(), state);
         state.etcd = Some(EtcdState {
             endpoints: self
                 .own
@@ -105,7 +106,7 @@ impl Source {
             Ok(text) => text,
             // An editor may be between two steps; and who asks again gets the answer again.
             Err(error) => {
-                refuse(place, vec![error.to_string()], state);
+                refuse(PolicySource::File, place, vec![error.to_string()], state);
                 return false;
             }
         };
@@ -116,7 +117,7 @@ impl Source {
         let policy = match Policy::parse(&place, &text) {
             Ok(policy) => policy,
             Err(error) => {
-                refuse(place, faults(&error), state);
+                refuse(PolicySource::File, place, faults(&error), state);
                 return false;
             }
         };
@@ -125,7 +126,7 @@ impl Source {
         }
         if self.kept.is_some() || policy.agent.etcd.is_some() {
             // Which of the two the policy comes from was settled at the start.
-            accept(place, state);
+            accept(PolicySource::File, place, state);
             return false;
         }
         let origin = Origin {
@@ -137,7 +138,7 @@ impl Source {
         if differs {
             self.put_in_force(origin, policy, text, state);
         } else {
-            accept(origin.place, state);
+            accept(origin.source, origin.place, state);
         }
         differs
     }
@@ -147,8 +148,7 @@ impl Source {
         let Some((path, key)) = self.kept.clone() else {
             return false;
         };
-        let mut etcd = state.etcd.take().unwrap_or_default();
-        let mut changed = false;
+        let etcd = state.etcd.get_or_insert_default();
         match heard {
             Heard::Connected { revision } => {
                 if !etcd.connected {
@@ -157,24 +157,28 @@ impl Source {
                 etcd.connected = true;
                 etcd.error = None;
                 etcd.revision = etcd.revision.max(revision);
+                false
             }
             Heard::Lost { error } => {
                 if etcd.connected || etcd.error.is_none() {
                     tracing::warn!(error, "etcd is not there; the last policy stays");
                 }
-                state.counts.etcd_losses += 1;
                 etcd.connected = false;
                 etcd.error = Some(error);
+                state.counts.etcd_losses += 1;
+                false
             }
             Heard::Missing { revision } => {
                 etcd.revision = etcd.revision.max(revision);
                 let text = format!("{key} has no value at revision {revision}; put a policy there");
-                refuse(key, vec![text], state);
+                refuse(PolicySource::Etcd, key, vec![text], state);
+                false
             }
             Heard::NoText { revision } => {
                 etcd.revision = etcd.revision.max(revision);
                 let text = format!("{key} is no text at revision {revision}, or too long");
-                refuse(key, vec![text], state);
+                refuse(PolicySource::Etcd, key, vec![text], state);
+                false
             }
             Heard::Policy { text, revision } => {
                 etcd.revision = etcd.revision.max(revision);
@@ -183,21 +187,20 @@ impl Source {
                     place: key.clone(),
                     revision: Some(revision),
                 };
-                changed = self.take(origin, text.clone(), state);
-                if state.reload.accepted
-                    && let Err(error) = (Kept {
-                        key,
-                        revision,
-                        text,
-                    })
-                    .write(&path)
+                let changed = self.take(origin, text.clone(), state);
+                let kept = Kept {
+                    key,
+                    revision,
+                    text,
+                };
+                if reload_of(PolicySource::Etcd, state).accepted
+                    && let Err(error) = kept.write(&path)
                 {
                     tracing::warn!(%error, "etcd's policy is in force, but couldn't be kept");
                 }
+                changed
             }
         }
-        state.etcd = Some(etcd);
-        changed
     }
 
     /// Puts a text into force if it is valid. Whether another policy is in force now.
@@ -208,7 +211,7 @@ impl Source {
         };
         match Policy::parse_fleet(&name, &text) {
             Err(error) => {
-                refuse(name, faults(&error), state);
+                refuse(origin.source, name, faults(&error), state);
                 false
             }
             Ok(policy) => {
@@ -219,7 +222,7 @@ impl Source {
                     // The same words under a new revision.
                     state.policy.source = origin.source;
                     state.policy.revision = origin.revision;
-                    accept(name, state);
+                    accept(origin.source, name, state);
                 }
                 differs
             }
@@ -251,7 +254,7 @@ impl Source {
             revision = origin.revision,
             "a policy is valid; ports are told of it"
         );
-        accept(origin.place, state);
+        accept(origin.source, origin.place, state);
         self.in_force = Some((policy, text));
     }
 }
@@ -280,8 +283,16 @@ fn faults(error: &PolicyError) -> Vec<String> {
     }
 }
 
-fn accept(place: String, state: &mut AgentState) {
-    state.reload = ReloadState {
+/// Where it is said what came of reading a policy from there.
+fn reload_of(source: PolicySource, state: &mut AgentState) -> &mut ReloadState {
+    match (source, &mut state.etcd) {
+        (PolicySource::Etcd | PolicySource::Kept, Some(etcd)) => &mut etcd.reload,
+        _ => &mut state.reload,
+    }
+}
+
+fn accept(source: PolicySource, place: String, state: &mut AgentState) {
+    *reload_of(source, state) = ReloadState {
         at_unix_s: unix_s(),
         place,
         accepted: true,
@@ -289,19 +300,21 @@ fn accept(place: String, state: &mut AgentState) {
     };
 }
 
-fn refuse(place: String, errors: Vec<String>, state: &mut AgentState) {
-    if state.reload.errors != errors {
+fn refuse(source: PolicySource, place: String, errors: Vec<String>, state: &mut AgentState) {
+    let reload = reload_of(source, state);
+    let is_news = reload.errors != errors;
+    if is_news {
         for error in &errors {
             tracing::error!(place, error, "a policy is refused; the one in force stays");
         }
-        state.counts.reloads_refused += 1;
     }
-    state.reload = ReloadState {
+    *reload = ReloadState {
         at_unix_s: unix_s(),
         place,
         accepted: false,
         errors,
     };
+    state.counts.reloads_refused += u64::from(is_news);
 }
 
 /// To see whether two texts are the same, not to keep somebody from making them so.
@@ -309,4 +322,50 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "[[tenant]]\nname = \"acme\"\nports = [\"v*\"]\n";
+    const BAD: &str = "[[tenant]]\nnmae = \"acme\"\n";
+
+    #[test]
+    fn a_file_that_is_read_again_says_nothing_of_etcds_policy_nor_the_other_way_round() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("undercurrent.toml");
+        let own = format!(
+            "[agent]\nstate = {:?}\n[agent.etcd]\nendpoints = [\"http://127.0.0.1:9\"]\n",
+            folder.path()
+        );
+        let write = |text: &str| std::fs::write(&config, text).unwrap();
+        write(&own);
+        let mut source = Source::open(config.clone()).unwrap();
+        let mut state = AgentState::default();
+        source.begin(&mut state);
+        let accepted = |state: &AgentState| state.reads().map(|read| read.accepted).collect();
+        let said: Vec<bool> = accepted(&state);
+        assert_eq!(said, [true, false], "of etcd's nothing is known yet");
+
+        let put = |revision, text: &str| Heard::Policy {
+            text: text.to_owned(),
+            revision,
+        };
+        for (news, expected) in [(GOOD, true), (BAD, false)] {
+            source.hear(put(1, news), &mut state);
+            source.read_file(true, &mut state);
+            let said: Vec<bool> = accepted(&state);
+            assert_eq!(said, [true, expected]);
+        }
+        write("[agent]\nsokcet = \"\"\n");
+        source.read_file(false, &mut state);
+        source.hear(put(2, GOOD), &mut state);
+        let said: Vec<bool> = accepted(&state);
+        assert_eq!(said, [false, true], "the file is refused still");
+        write(&own);
+        source.read_file(false, &mut state);
+        let said: Vec<bool> = accepted(&state);
+        assert_eq!(said, [true, true]);
+    }
 }

@@ -16,7 +16,8 @@ pub struct AgentState {
     pub started_unix_s: u64,
     /// The policy in force.
     pub policy: PolicyState,
-    /// What came of the last time that policy was read.
+    /// What came of the last time that the configuration was read; of the fleet's policy that is
+    /// [`EtcdState::reload`].
     pub reload: ReloadState,
     /// The fleet's store, where the configuration names one.
     pub etcd: Option<EtcdState>,
@@ -99,6 +100,9 @@ pub struct EtcdState {
     pub revision: i64,
     /// Why it isn't connected.
     pub error: Option<String>,
+    /// What came of its last policy, or of what was kept of that.
+    #[serde(default)]
+    pub reload: ReloadState,
 }
 
 /// A port that the policy names.
@@ -160,6 +164,11 @@ pub struct Counts {
 }
 
 impl AgentState {
+    /// What came of each policy there is to read: the file's, and the fleet's.
+    pub fn reads(&self) -> impl Iterator<Item = &ReloadState> {
+        std::iter::once(&self.reload).chain(self.etcd.as_ref().map(|etcd| &etcd.reload))
+    }
+
     /// Whether everything that is desired is in force, as far as that was looked at already.
     pub fn is_in_force(&self) -> bool {
         let port = |port: &PortState| port.held || port.attached && port.error.is_none();
@@ -167,7 +176,7 @@ impl AgentState {
         self.error.is_none()
             && self.policy.generation > 0
             && self.counts.reconciles > 0
-            && self.reload.accepted
+            && self.reads().all(|read| read.accepted)
             && self.ports.iter().all(port)
             && self.watches.iter().all(watch)
     }

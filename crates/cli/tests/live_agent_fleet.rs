@@ -6,6 +6,7 @@ use common::agent::{Installation, ip};
 use common::etcd::{ENDPOINT, ENDPOINT_TLS, Etcd, KEY, authority, sign};
 use common::live_with;
 use common::uc::{outcome, success};
+use uc_agent::AgentState;
 use uc_agent::state::PolicySource;
 use uc_lab::netns::Namespace;
 
@@ -56,9 +57,14 @@ fn live_a_fleets_policy_arrives_changes_and_outlives_etcd_and_the_agent() {
     let state = here.wait_for(&["b1"]);
     assert_eq!(state.policy.revision, Some(second));
     let third = etcd.put("[[tenant]]\nnmae = \"acme\"\n");
-    let state = here.wait("the refusal", |state| !state.reload.accepted);
+    let reload = |state: &AgentState| state.etcd.clone().unwrap_or_default().reload;
+    here.wait("the refusal", |state| !reload(state).accepted);
+    // that the file is sound says nothing of etcd's
+    here.client().reload().unwrap();
+    let state = here.client().status().unwrap();
+    assert!(state.reload.accepted && !state.is_in_force(), "{state:#?}");
     let at = format!("{KEY}@{third}:2");
-    let told = &state.reload.errors;
+    let told = reload(&state).errors;
     assert!(
         told.iter()
             .any(|error| error.contains(&at) && error.contains("did you mean `name`?")),
@@ -73,14 +79,11 @@ fn live_a_fleets_policy_arrives_changes_and_outlives_etcd_and_the_agent() {
     );
     let gone = etcd.delete();
     let state = here.wait("the key's end", |state| {
-        state
-            .reload
-            .errors
-            .iter()
-            .any(|error| error.contains("has no value"))
+        let errors = reload(state).errors;
+        errors.iter().any(|error| error.contains("has no value"))
     });
     assert!(
-        state.reload.errors[0].contains(&gone.to_string()),
+        reload(&state).errors[0].contains(&gone.to_string()),
         "{state:#?}"
     );
     assert!(

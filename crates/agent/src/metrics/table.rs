@@ -201,10 +201,10 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "uc_policy_accepted",
-        help: "1 if the policy that was read last is in force, 0 if it was refused",
+        help: "1 if the policies that were read last are in force, 0 if one was refused",
         kind: Kind::Gauge,
         labels: &[],
-        rows: |reading| one(reading.state.reload.accepted.into()),
+        rows: |reading| one(reading.state.reads().all(|read| read.accepted).into()),
     },
     Metric {
         name: "uc_policy_reads",

@@ -176,10 +176,11 @@ fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
         let text = "the agent has just begun: it is at its first look at the ports";
         amiss.push(text.to_owned());
     }
-    if !agent.reload.accepted {
-        let first = agent.reload.errors.first();
-        let why = first.map_or("", String::as_str);
-        let place = &agent.reload.place;
+    for read in agent.reads() {
+        let Some(why) = read.errors.first() else {
+            continue;
+        };
+        let place = &read.place;
         amiss.push(match why.strip_prefix(place.as_str()) {
             Some(_) => format!("the policy was refused: {why}"),
             None => format!("the policy in {place} was refused: {why}"),
