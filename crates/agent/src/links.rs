@@ -5,9 +5,11 @@
 
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt, TryStreamExt};
-use rtnetlink::packet_core::NetlinkPayload;
-use rtnetlink::packet_route::AddressFamily;
+use futures_util::{FutureExt, StreamExt};
+use rtnetlink::packet_core::{
+    NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
+use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::link::{
     InfoKind, LinkAttribute, LinkExtentMask, LinkInfo, LinkMessage, Prop,
 };
@@ -23,6 +25,11 @@ const SETTLE_MOST: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// More interfaces than this are not looked at.
 pub const LINKS_MAX: usize = 65_536;
+
+/// So often are they read where they change meanwhile: for a thousand it takes some 10 ms.
+const READS_MAX: usize = 16;
+
+type Answer = NetlinkMessage<RouteNetlinkMessage>;
 
 /// One interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,27 +73,62 @@ impl From<LinkMessage> for Link {
     }
 }
 
+/// Reads them until nothing came or went meanwhile: the kernel doesn't tell all at once, and one
+/// that is there could be missing.
 async fn read(handle: &Handle) -> Result<Vec<Link>, AgentError> {
-    let failed = |error: rtnetlink::Error| {
-        AgentError::io(
-            "read the interfaces",
-            std::io::Error::other(error.to_string()),
-        )
-    };
+    for _ in 0..READS_MAX {
+        if let Some(links) = whole(&dump(handle).await?)? {
+            return Ok(links);
+        }
+    }
+    Err(failed("they come and go faster than they can be read"))
+}
+
+fn failed(why: impl ToString) -> AgentError {
+    AgentError::io(
+        "read the interfaces",
+        std::io::Error::other(why.to_string()),
+    )
+}
+
+/// All that the kernel answers, to its end mark.
+async fn dump(handle: &Handle) -> Result<Vec<Answer>, AgentError> {
+    let mut message = LinkMessage::default();
     // Counters of a thousand interfaces are most of what the kernel would write.
-    let request = handle
-        .link()
-        .get()
-        .set_filter_mask(AddressFamily::Unspec, vec![LinkExtentMask::SkipStats]);
-    let mut links: Vec<Link> = request
-        .execute()
-        .take(LINKS_MAX)
-        .map_ok(Link::from)
-        .try_collect()
-        .await
-        .map_err(failed)?;
+    let mask = vec![LinkExtentMask::SkipStats];
+    message.attributes.push(LinkAttribute::ExtMask(mask));
+    let mut request = Answer::from(RouteNetlinkMessage::GetLink(message));
+    request.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+    let answers = handle.clone().request(request).map_err(failed)?;
+    // And the end mark.
+    Ok(answers.take(LINKS_MAX + 1).collect().await)
+}
+
+/// The interfaces of an answer; none if any of it says that it was interrupted.
+fn whole(answers: &[Answer]) -> Result<Option<Vec<Link>>, AgentError> {
+    let mut links = Vec::new();
+    let mut ended = answers.len() > LINKS_MAX;
+    for answer in answers {
+        if answer.header.flags & NLM_F_DUMP_INTR != 0 {
+            return Ok(None);
+        }
+        match &answer.payload {
+            NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
+                links.push(Link::from(link.clone()));
+            }
+            NetlinkPayload::Done(done) if done.code < 0 => {
+                return Err(failed(std::io::Error::from_raw_os_error(-done.code)));
+            }
+            NetlinkPayload::Done(_) => ended = true,
+            NetlinkPayload::Error(error) => return Err(failed(error.to_io())),
+            other => return Err(failed(format!("the kernel answers {other:?}"))),
+        }
+    }
+    if !ended {
+        return Err(failed("the answer has no end"));
+    }
     links.sort_by_key(|link| link.ifindex);
-    Ok(links)
+    Ok(Some(links))
 }
 
 /// The interfaces, once.
@@ -94,8 +136,9 @@ async fn read(handle: &Handle) -> Result<Vec<Link>, AgentError> {
 /// # Errors
 /// What the kernel refused.
 pub async fn all() -> Result<Vec<Link>, AgentError> {
-    let (connection, handle, _news) =
+    let (mut connection, handle, _news) =
         rtnetlink::new_connection().map_err(|error| AgentError::io("open netlink", error))?;
+    connection.set_forward_done(true);
     let connection = tokio::spawn(connection);
     let links = read(&handle).await;
     connection.abort();
@@ -117,8 +160,9 @@ pub enum News {
 /// What the kernel refused; follow again.
 pub async fn follow(mut tell: impl FnMut(News) -> bool) -> Result<(), AgentError> {
     let failed = |error| AgentError::io("open netlink", error);
-    let (connection, handle, mut news) =
+    let (mut connection, handle, mut news) =
         rtnetlink::new_multicast_connection(&[MulticastGroup::Link]).map_err(failed)?;
+    connection.set_forward_done(true);
     let connection = tokio::spawn(connection);
     // Whoever leaves here closes the socket.
     let _closes = scopeguard(move || connection.abort());
@@ -161,4 +205,33 @@ fn scopeguard(call: impl FnMut()) -> impl Drop {
         }
     }
     Guard(call)
+}
+
+#[cfg(test)]
+mod tests {
+    use rtnetlink::packet_core::DoneMessage;
+
+    use super::*;
+
+    fn answer(ifindex: u32, flags: u16) -> Answer {
+        let mut message = LinkMessage::default();
+        message.header.index = ifindex;
+        let mut answer = Answer::from(RouteNetlinkMessage::NewLink(message));
+        answer.header.flags = flags;
+        answer
+    }
+
+    #[test]
+    fn an_answer_during_which_an_interface_came_or_went_is_none() {
+        let mut done = answer(0, 0);
+        done.payload = NetlinkPayload::Done(DoneMessage::default());
+        let read = |answers: &[Answer]| whole(answers).unwrap();
+        let links = read(&[answer(7, 0), answer(3, 0), done.clone()]).unwrap();
+        let indices: Vec<u32> = links.iter().map(|link| link.ifindex).collect();
+        assert_eq!(indices, [3, 7]);
+        assert_eq!(read(&[answer(3, NLM_F_DUMP_INTR), done.clone()]), None);
+        assert!(whole(&[answer(3, 0)]).is_err(), "half an answer");
+        done.header.flags = NLM_F_DUMP_INTR;
+        assert_eq!(read(&[answer(3, 0), done]), None, "at its very end");
+    }
 }
