@@ -31,8 +31,8 @@ const NEWS_MAX: usize = 1024;
 /// What the engine hears.
 #[derive(Debug)]
 pub enum Event {
-    /// These are all the interfaces now.
-    Links(Vec<Link>),
+    /// There is a new list of all interfaces ([`Shared::take_links`]).
+    Links,
     /// News of interfaces were lost; all of them follow.
     Overrun,
     /// The configuration's folder has changed.
@@ -151,9 +151,11 @@ impl Engine {
     /// Whether the agent is to end.
     pub fn hear(&mut self, event: Event) -> bool {
         match event {
-            Event::Links(links) => {
-                self.dirty |= self.links.as_ref() != Some(&links);
-                self.links = Some(links);
+            Event::Links => {
+                if let Some(links) = self.shared.take_links() {
+                    self.dirty |= self.links.as_ref() != Some(&links);
+                    self.links = Some(links);
+                }
             }
             Event::Overrun => {
                 tracing::warn!("news of interfaces were lost; all are read anew");

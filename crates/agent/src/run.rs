@@ -149,7 +149,7 @@ async fn follow_links(shared: Shared) {
     loop {
         let ear = shared.clone();
         let followed = links::follow(|news| match news {
-            News::Links(links) => ear.tell(Event::Links(links)),
+            News::Links(links) => ear.tell_links(links),
             News::Overrun => ear.tell(Event::Overrun),
         });
         let Err(error) = followed.await else {
