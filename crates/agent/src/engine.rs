@@ -115,7 +115,12 @@ impl Engine {
             if stop {
                 break;
             }
-            if self.dirty || Instant::now() >= self.look_at {
+            let looks = Instant::now() >= self.look_at;
+            if looks {
+                // What is written behind a link elsewhere rings no bell.
+                self.read_file(false);
+            }
+            if self.dirty || looks {
                 self.reconcile();
             }
             self.watches.look_after();

@@ -1,6 +1,7 @@
 //! When the configuration file changes. Editors and Kubernetes replace a file, or a link above it,
 //! rather than write into it; so it is the folder that is watched, and what counts is whether the
-//! text is another one: that the engine sees for itself.
+//! text is another one: that the engine sees for itself. What changes in another folder, where a link
+//! leads to, it finds when it looks at everything.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

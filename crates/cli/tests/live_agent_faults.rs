@@ -143,3 +143,26 @@ fn live_all_ports_are_detached_beside_an_agent_that_has_no_policy_yet() {
     assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
     agent.end();
 }
+
+#[test]
+fn live_a_policy_behind_a_link_is_found_though_its_folder_is_another() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = installation(POLICY);
+    pair(&namespace, "v1");
+    pair(&namespace, "w1");
+    let elsewhere = here.folder().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let target = elsewhere.join("policy.toml");
+    std::fs::rename(here.config(), &target).unwrap();
+    std::os::unix::fs::symlink(&target, here.config()).unwrap();
+    let agent = here.start(&[]);
+    here.wait_for(&["v1"]);
+    let text = std::fs::read_to_string(&target).unwrap();
+    std::fs::write(&target, text.replace("v*", "w*")).unwrap();
+    let state = here.wait_for(&["w1"]);
+    assert_eq!(state.policy.generation, 2);
+    agent.end();
+    success(here.uc(&["detach", "--all"]));
+}
