@@ -239,6 +239,8 @@ impl EtcdTable {
                     "`{endpoint}` is no endpoint; give for example \"http://127.0.0.1:2379\""
                 );
                 faults.add(&format!("{KEY}.endpoints.{i}"), message);
+            } else if let Some(message) = self.never_connects(endpoint) {
+                faults.add(&format!("{KEY}.endpoints.{i}"), message);
             }
         }
         if self.key.as_ref().is_some_and(String::is_empty) {
@@ -265,6 +267,29 @@ impl EtcdTable {
             ca: self.ca.clone(),
             identity,
         }
+    }
+}
+
+impl EtcdTable {
+    /// Why an agent could never speak with this endpoint, if so.
+    fn never_connects(&self, endpoint: &str) -> Option<String> {
+        let is_https = endpoint.starts_with("https://");
+        let has_files = [&self.ca, &self.certificate, &self.private_key]
+            .iter()
+            .any(|file| file.is_some());
+        if is_https && self.ca.is_none() {
+            return Some(format!(
+                "`{endpoint}` needs ca: only servers that it signed are believed; give its file, \
+                 or write http://"
+            ));
+        }
+        let idle = !is_https && has_files;
+        idle.then(|| {
+            format!(
+                "`{endpoint}` has no use for ca, certificate and private_key; write https://, or \
+                 leave them out"
+            )
+        })
     }
 }
 

@@ -55,6 +55,37 @@ fn a_path_that_no_socket_or_folder_can_have_is_refused() {
 }
 
 #[test]
+fn an_etcd_that_could_never_be_spoken_with_is_refused() {
+    let told = |endpoints: &str, more: &str| {
+        refusals(&format!("[agent.etcd]\nendpoints = [{endpoints}]\n{more}"))
+    };
+    let (http, https) = ("\"http://a:2379\"", "\"https://b:2379\"");
+    let ca = "ca = \"/ca.pem\"\n";
+    let own = "certificate = \"/host.pem\"\nprivate_key = \"/host.key\"\n";
+    let both = format!("{ca}{own}");
+    for (endpoints, more) in [(http, ""), (https, ca), (https, both.as_str())] {
+        assert_eq!(told(endpoints, more), [] as [&str; 0], "{endpoints} {more}");
+    }
+    for (endpoints, more, part) in [
+        (https, "", "`https://b:2379` needs ca"),
+        (https, own, "only servers that it signed"),
+        (http, ca, "`http://a:2379` has no use for ca"),
+        (http, own, "write https://"),
+        (
+            &format!("{https}, {http}"),
+            ca,
+            "endpoints.1: `http://a:2379`",
+        ),
+    ] {
+        let told = told(endpoints, more);
+        assert!(
+            told.len() == 1 && told[0].contains(part),
+            "{endpoints} {more}: {told:?}"
+        );
+    }
+}
+
+#[test]
 fn no_more_flows_have_events_than_there_may_be() {
     let events = |keys: &str| {
         let text = format!("[[rule]]\nport = \"vnet*\"\n[agent]\n{keys}\n");
