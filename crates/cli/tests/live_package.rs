@@ -135,6 +135,7 @@ fn live_the_service_is_sound_and_exposes_little() {
         .collect();
     let bounded = format!("\nCapabilityBoundingSet={}\n", capabilities.join(" "));
     assert!(text.contains(&bounded));
+    assert!(text.contains("\nRuntimeDirectoryPreserve=yes\n"), "locks");
     // It is installed nowhere: the program is where it was unpacked.
     let program = package.root.join("usr/bin/uc");
     let text = text.replace("/usr/bin/uc", program.to_str().unwrap());
