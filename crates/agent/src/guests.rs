@@ -246,6 +246,15 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
     }
 
     #[test]
+    fn where_kubernetes_runs_the_agent_it_sees_cnis_names() {
+        let manifest = include_str!("../../../packaging/daemonset.yaml");
+        let cni = Places::default().cni;
+        for key in ["mountPath", "path"] {
+            assert!(manifest.contains(&format!(" {key}: {}\n", cni.display())));
+        }
+    }
+
+    #[test]
     fn a_domains_taps_bear_its_name_and_its_disks_do_not() {
         let (_folder, places) = places();
         fs::write(places.libvirt.join("web.xml"), DOMAIN).unwrap();
