@@ -1,63 +1,92 @@
 //! Listeners whose peers can't take all of the agent's descriptors: so many connections at once, and
-//! none that says nothing for long.
+//! none that lasts for long, whatever its peer sends or doesn't take.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, Join, ReadBuf};
-use tokio::net::TcpListener;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 /// So many connections at once; further ones wait.
 pub(crate) const CONNECTIONS_MAX: usize = 64;
-/// Whoever scrapes says what it wants at once, and may come again by another connection.
-const SILENT_MOST: Duration = Duration::from_secs(10);
+/// Whoever scrapes says what it wants at once, and comes again by another connection.
+const LASTS_MOST: Duration = Duration::from_secs(10);
 /// Out of descriptors, for instance: that may end.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A connection's reading half, its place among those that may be there, and how long it may say
-/// nothing.
+/// A connection, its place among those that may be there, and its end. A peer that sends a byte now
+/// and then, or takes one, has no more time than others.
 #[derive(Debug)]
-pub struct Held<R> {
-    read: R,
+pub struct Held<S> {
+    stream: S,
     _place: OwnedSemaphorePermit,
-    silent_most: Duration,
     end: Pin<Box<Sleep>>,
 }
 
-impl<R> Held<R> {
-    pub(crate) fn new(read: R, place: OwnedSemaphorePermit, silent_most: Duration) -> Held<R> {
+impl<S> Held<S> {
+    pub(crate) fn new(stream: S, place: OwnedSemaphorePermit, lasts_most: Duration) -> Held<S> {
         Held {
-            read,
+            stream,
             _place: place,
-            silent_most,
-            end: Box::pin(tokio::time::sleep(silent_most)),
+            end: Box::pin(tokio::time::sleep(lasts_most)),
         }
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Held<R> {
+impl<S: Unpin> Held<S> {
+    /// The stream, until its end.
+    fn stream(self: Pin<&mut Self>, context: &mut Context<'_>) -> io::Result<Pin<&mut S>> {
+        let held = self.get_mut();
+        match held.end.as_mut().poll(context) {
+            Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
+            Poll::Pending => Ok(Pin::new(&mut held.stream)),
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Held<S> {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.read).poll_read(context, buffer);
-        if read.is_ready() {
-            let end = Instant::now() + self.silent_most;
-            self.end.as_mut().reset(end);
-            return read;
-        }
-        match self.end.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
-        }
+        self.stream(context)?.poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Held<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.stream(context)?.poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream(context)?.poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream(context)?.poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream(context)?.poll_shutdown(context)
     }
 }
 
@@ -90,7 +119,7 @@ pub(crate) async fn wait_after(error: &io::Error) {
 pub struct Bounded {
     listener: TcpListener,
     places: Places,
-    silent_most: Duration,
+    lasts_most: Duration,
 }
 
 impl Bounded {
@@ -99,13 +128,13 @@ impl Bounded {
         Bounded {
             listener,
             places: Places::new(),
-            silent_most: SILENT_MOST,
+            lasts_most: LASTS_MOST,
         }
     }
 }
 
 impl axum::serve::Listener for Bounded {
-    type Io = Join<Held<OwnedReadHalf>, OwnedWriteHalf>;
+    type Io = Held<TcpStream>;
     type Addr = ();
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
@@ -113,9 +142,7 @@ impl axum::serve::Listener for Bounded {
             let place = self.places.take().await;
             match self.listener.accept().await {
                 Ok((stream, _)) => {
-                    let (read, write) = stream.into_split();
-                    let held = Held::new(read, place, self.silent_most);
-                    return (tokio::io::join(held, write), ());
+                    return (Held::new(stream, place, self.lasts_most), ());
                 }
                 Err(error) => wait_after(&error).await,
             }
@@ -130,14 +157,19 @@ impl axum::serve::Listener for Bounded {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use axum::Router;
     use axum::routing::get;
 
     use super::*;
 
-    #[test]
-    fn those_who_say_nothing_are_hung_up_on_and_then_others_are_answered() {
+    /// Longer than the listener below allows, and shorter than anybody waits.
+    const WHILE: Duration = Duration::from_secs(20);
+
+    /// So many as there is place for, and some more, send the beginning of a request and then what
+    /// `more` is; what somebody else is answered meanwhile, and whether the first was hung up on.
+    fn answer_beside(more: &'static [u8]) -> (String, bool) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -147,27 +179,55 @@ mod tests {
             let address = listener.local_addr().unwrap();
             let router = Router::new().route("/", get(|| async { "here" }));
             let bounded = Bounded {
-                silent_most: Duration::from_millis(50),
+                lasts_most: Duration::from_millis(200),
                 ..Bounded::new(listener)
             };
             let served = tokio::spawn(async { axum::serve(bounded, router).await });
             let asked = tokio::task::spawn_blocking(move || {
                 let connect = || {
                     let mut stream = std::net::TcpStream::connect(address).unwrap();
-                    stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+                    stream.write_all(b"GET / HTTP/1.1\r\nx: ").unwrap();
                     stream
                 };
-                let mut silent: Vec<_> = (0..CONNECTIONS_MAX + 8).map(|_| connect()).collect();
+                let mut slow: Vec<_> = (0..CONNECTIONS_MAX + 8).map(|_| connect()).collect();
+                let answered = Arc::new(AtomicBool::new(false));
+                let until = Arc::clone(&answered);
+                let trickle = std::thread::spawn(move || {
+                    let begun = std::time::Instant::now();
+                    while !until.load(Ordering::Relaxed) && begun.elapsed() < WHILE {
+                        for stream in &mut slow {
+                            // Those that were hung up on say so.
+                            let _hung_up = stream.write(more);
+                        }
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
+                    let mut first = slow.swap_remove(0);
+                    first.set_read_timeout(Some(WHILE)).unwrap();
+                    let read = first.read(&mut [0; 64]);
+                    read.map_or_else(
+                        |error| error.kind() == io::ErrorKind::ConnectionReset,
+                        |_| true,
+                    )
+                });
                 let mut late = std::net::TcpStream::connect(address).unwrap();
+                late.set_read_timeout(Some(WHILE / 2)).unwrap();
                 late.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
                 let mut answer = String::new();
-                late.read_to_string(&mut answer).unwrap();
-                let hung_up = silent[0].read(&mut [0; 64]).is_ok();
-                (answer, hung_up)
+                let _late = late.read_to_string(&mut answer);
+                answered.store(true, Ordering::Relaxed);
+                (answer, trickle.join().unwrap())
             });
-            let (answer, hung_up) = asked.await.unwrap();
-            assert!(answer.ends_with("here") && hung_up, "{answer}");
+            let answer = asked.await.unwrap();
             served.abort();
-        });
+            answer
+        })
+    }
+
+    #[test]
+    fn those_who_say_nothing_or_hardly_anything_are_hung_up_on_and_others_are_answered() {
+        for more in [&b""[..], b"x"] {
+            let (answer, hung_up) = answer_beside(more);
+            assert!(answer.ends_with("here") && hung_up, "{more:?}: {answer}");
+        }
     }
 }

@@ -19,7 +19,6 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
 
@@ -30,8 +29,8 @@ use crate::publish::Shared;
 use crate::state::AgentState;
 use crate::wish::Wish;
 
-/// Longer than any change takes, and whoever asked for one says nothing meanwhile.
-const SILENT_MOST: Duration = Duration::from_secs(120);
+/// Longer than any change takes.
+const LASTS_MOST: Duration = Duration::from_secs(120);
 /// A list of ports isn't longer.
 const BODY_MAX_BYTES: usize = 1 << 20;
 
@@ -168,7 +167,7 @@ impl RootOnly {
 }
 
 impl axum::serve::Listener for RootOnly {
-    type Io = tokio::io::Join<Held<OwnedReadHalf>, OwnedWriteHalf>;
+    type Io = Held<UnixStream>;
     type Addr = ();
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
@@ -176,9 +175,7 @@ impl axum::serve::Listener for RootOnly {
             let place = self.places.take().await;
             match self.listener.accept().await {
                 Ok((stream, _)) if self.may(&stream) => {
-                    let (read, write) = stream.into_split();
-                    let held = Held::new(read, place, SILENT_MOST);
-                    return (tokio::io::join(held, write), ());
+                    return (Held::new(stream, place, LASTS_MOST), ());
                 }
                 Ok(_) => {}
                 Err(error) => wait_after(&error).await,

@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 use uc_port::{Counters, PortError, PortView, Programs, Store};
 
 use crate::state::AgentState;
-pub use serve::{router, serve};
+pub use serve::router;
 pub use table::{Kind, METRICS, Metric, Row};
 
 /// All that a scrape reads.

@@ -1,6 +1,5 @@
 //! `GET /metrics` over HTTP: what Prometheus asks for.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -50,26 +49,19 @@ async fn scrape(State(source): State<Arc<Source>>, headers: HeaderMap) -> Respon
     };
     let kind = if open { OPEN_METRICS } else { PLAIN };
     match text {
-        Some(text) => ([(header::CONTENT_TYPE, kind)], text).into_response(),
+        Some(text) => {
+            // A connection has an end, which is not to come between a question and its answer.
+            let head = [(header::CONTENT_TYPE, kind), (header::CONNECTION, "close")];
+            (head, text).into_response()
+        }
         None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
-}
-
-/// Listens there and answers, until the runtime ends.
-///
-/// # Errors
-/// If the address can't be had.
-pub async fn serve(
-    address: SocketAddr,
-    read: impl Fn() -> Reading + Send + Sync + 'static,
-) -> std::io::Result<()> {
-    let listener = tokio::net::TcpListener::bind(address).await?;
-    axum::serve(listener, router(read)).await
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::net::SocketAddr;
 
     use super::*;
 
