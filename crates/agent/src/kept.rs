@@ -8,6 +8,9 @@ use uc_policy::trusted;
 use crate::error::AgentError;
 use crate::guarded;
 
+/// Of a policy of whatever length, for JSON takes up to six bytes for one; and of its key.
+const KEPT_MAX_BYTES: u64 = 8 * trusted::TEXT_MAX_BYTES;
+
 /// A policy that was in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
@@ -25,7 +28,7 @@ impl Kept {
         if !path.exists() {
             return (None, None);
         }
-        let text = match trusted::read(path) {
+        let text = match trusted::read_most(path, KEPT_MAX_BYTES) {
             Ok(text) => text,
             Err(error) => return (None, Some(error.to_string())),
         };
@@ -67,5 +70,24 @@ mod tests {
         guarded::write(&path, "{").unwrap();
         let (none, why) = Kept::read(&path, "/a");
         assert!(none.is_none() && why.unwrap().contains("policy.json"));
+    }
+
+    #[test]
+    fn what_may_be_read_from_etcd_may_be_read_again_whatever_json_makes_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.json");
+        for character in ["#", "\"", "\n", "\u{1}"] {
+            let kept = Kept {
+                key: "/a".to_owned(),
+                revision: 7,
+                text: character.repeat(trusted::TEXT_MAX_BYTES as usize),
+            };
+            kept.write(&path).unwrap();
+            let (read, why) = Kept::read(&path, "/a");
+            assert!(
+                read == Some(kept) && why.is_none(),
+                "{character:?}: {why:?}"
+            );
+        }
     }
 }

@@ -47,7 +47,15 @@ pub enum Untrusted {
 /// # Errors
 /// [`Untrusted`].
 pub fn read(path: &Path) -> Result<String, Untrusted> {
-    read_if(path, |metadata| {
+    read_most(path, TEXT_MAX_BYTES)
+}
+
+/// The same of one that may have so many bytes.
+///
+/// # Errors
+/// [`Untrusted`].
+pub fn read_most(path: &Path, most_bytes: u64) -> Result<String, Untrusted> {
+    read_if(path, most_bytes, |metadata| {
         check(path, metadata)?;
         check_way(path)
     })
@@ -58,11 +66,12 @@ pub fn read(path: &Path) -> Result<String, Untrusted> {
 /// # Errors
 /// [`Untrusted::Read`].
 pub fn read_any(path: &Path) -> Result<String, Untrusted> {
-    read_if(path, |_| Ok(()))
+    read_if(path, TEXT_MAX_BYTES, |_| Ok(()))
 }
 
 fn read_if(
     path: &Path,
+    most_bytes: u64,
     may: impl FnOnce(&Metadata) -> Result<(), Untrusted>,
 ) -> Result<String, Untrusted> {
     let failed = |source| failed(path, source);
@@ -79,11 +88,11 @@ fn read_if(
     may(&metadata)?;
     let mut text = String::new();
     // It may grow meanwhile.
-    file.take(TEXT_MAX_BYTES + 1)
+    file.take(most_bytes + 1)
         .read_to_string(&mut text)
         .map_err(failed)?;
-    if text.len() as u64 > TEXT_MAX_BYTES {
-        let most = format!("it has more than {TEXT_MAX_BYTES} bytes");
+    if text.len() as u64 > most_bytes {
+        let most = format!("it has more than {most_bytes} bytes");
         return Err(failed(io::Error::other(most)));
     }
     Ok(text)
