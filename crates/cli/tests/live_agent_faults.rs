@@ -136,7 +136,10 @@ fn live_all_ports_are_detached_beside_an_agent_that_has_no_policy_yet() {
     let agent = here.start(&[]);
     here.wait("an attempt", |state| state.counts.etcd_losses > 0);
     assert!(!here.sandbox.is_clean(), "ports are left as they were");
-    refusal(here.uc(&["detach", "v1"]), &["no policy is in force yet", "uc detach --all"]);
+    refusal(
+        here.uc(&["detach", "v1"]),
+        &["no policy is in force yet", "uc detach --all"],
+    );
     assert!(!here.sandbox.is_clean());
     let told = success(here.uc(&["detach", "--all"]));
     assert!(told.contains("keeps off ports to come"), "{told}");
@@ -164,5 +167,30 @@ fn live_a_policy_behind_a_link_is_found_though_its_folder_is_another() {
     let state = here.wait_for(&["w1"]);
     assert_eq!(state.policy.generation, 2);
     agent.end();
+    success(here.uc(&["detach", "--all"]));
+}
+
+#[test]
+fn live_the_next_agent_tells_a_policy_that_is_the_same_to_nobody() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let coupled = POLICY.replace("\"ecn\"", "\"coupled\"");
+    let policy =
+        format!("{coupled}coupling = {{ priorities = {{ 80 = 2, 443 = 8, 8080 = 3 }} }}\n");
+    let (namespace, here) = installation(&policy);
+    pair(&namespace, "v1");
+    let plans: Vec<Option<u32>> = (0..3)
+        .map(|_| {
+            let agent = here.start(&[]);
+            let state = here.wait_for(&["v1"]);
+            agent.end();
+            state.policy.plan
+        })
+        .collect();
+    assert!(
+        plans[0].is_some() && plans.iter().all(|plan| *plan == plans[0]),
+        "{plans:?}"
+    );
     success(here.uc(&["detach", "--all"]));
 }

@@ -1,5 +1,7 @@
 //! What becomes of a rule's flows: its own word, else that of `[defaults]`, else the house's.
 
+use std::collections::BTreeMap;
+
 use uc_core::Policy as FlowPolicy;
 use uc_experiment::{CouplingRules, GuestEcn, Law, Parameters, Profile, Watch};
 use uc_port::PortCoupling;
@@ -234,15 +236,19 @@ impl CouplingTable {
             burst: self.burst.map(|burst| burst as u16),
             total: None,
         };
-        let priorities = self.priorities.iter();
+        // By number and each once, as the programs tell them: "443" stands before "80" in the file's
+        // order, and "080" is the same port.
+        let priorities: BTreeMap<u16, u8> = self
+            .priorities
+            .iter()
+            .filter_map(|(port, priority)| Some((port.parse().ok()?, *priority as u8)))
+            .collect();
         PortCoupling {
             group: self.group.map_or(usual.group, |group| group as u32),
             prefix4: self.prefix4.map_or(usual.prefix4, |bits| bits as u8),
             prefix6: self.prefix6.map_or(usual.prefix6, |bits| bits as u8),
             priority: self.priority.map_or(usual.priority, |part| part as u8),
-            priorities: priorities
-                .filter_map(|(port, priority)| Some((port.parse().ok()?, *priority as u8)))
-                .collect(),
+            priorities: priorities.into_iter().collect(),
             rules: uc_sim::group_policy(&rules, false),
             ..usual
         }
