@@ -8,7 +8,7 @@ use serde::Serialize;
 use uc_policy::dscp::{self, Dscp};
 use uc_policy::range::PortRange;
 use uc_policy::{Fault, Planned, Policy, PolicyError, Rule, Treatment};
-use uc_port::{Match, Prefix};
+use uc_port::{Match, PortCoupling, Prefix};
 
 /// Say what is wrong with a policy file, or what it means for a port.
 ///
@@ -195,7 +195,11 @@ impl Check {
             tenant: planned.tenant.map(|tenant| tenant.name.clone()),
             weight: Some(settings.weight),
             flows_max: Some(settings.flows_max),
-            rules: planned.rules.iter().map(|rule| rule_answer(rule)).collect(),
+            rules: planned
+                .rules
+                .iter()
+                .map(|rule| rule_answer(rule, &planned))
+                .collect(),
         })
     }
 
@@ -213,8 +217,11 @@ impl Check {
     }
 }
 
-fn rule_answer(rule: &Rule) -> RuleAnswer {
+fn rule_answer(rule: &Rule, planned: &Planned<'_>) -> RuleAnswer {
     let treatment = &rule.treatment;
+    // The tenant's, where the rule names none.
+    let group = planned.port.coupling.as_ref();
+    let group = group.map_or(0, |coupling| coupling.group);
     RuleAnswer {
         rule: rule.number,
         line: rule.line,
@@ -225,7 +232,7 @@ fn rule_answer(rule: &Rule) -> RuleAnswer {
         ecn_syns: treatment.ecn_syns,
         share: treatment.share,
         coupling: treatment.coupling.as_ref().map(|coupling| CouplingAnswer {
-            group: coupling.group,
+            group,
             prefix4: coupling.prefix4,
             prefix6: coupling.prefix6,
             priority: coupling.priority,
@@ -265,7 +272,7 @@ fn print_port(name: &str, planned: &Planned<'_>) {
             0 => "defaults".to_owned(),
             number => format!("rule {number} (line {})", rule.line),
         };
-        println!("{place}: {}", describe(&rule.treatment));
+        println!("{place}: {}", describe(&rule.treatment, planned));
         for matches in &rule.matches {
             println!("    {}", flows_of(matches));
         }
@@ -297,7 +304,7 @@ fn flows_of(matches: &Match) -> String {
 }
 
 /// What becomes of flows, with what is not usual named as in the file.
-fn describe(treatment: &Treatment) -> String {
+fn describe(treatment: &Treatment, planned: &Planned<'_>) -> String {
     let mut text = format!("law {}", treatment.law.name());
     if treatment.law == uc_experiment::Law::Pass {
         text = "law pass: the flow is left alone".to_owned();
@@ -324,7 +331,12 @@ fn describe(treatment: &Treatment) -> String {
         }
     }
     if let Some(coupling) = &treatment.coupling {
-        let (group, v4, v6) = (coupling.group, coupling.prefix4, coupling.prefix6);
+        let group = match (coupling.group, planned.tenant) {
+            (PortCoupling::TENANT, Some(tenant)) => format!("of tenant {}", tenant.name),
+            (PortCoupling::TENANT, None) => "of no tenant".to_owned(),
+            (group, _) => group.to_string(),
+        };
+        let (v4, v6) = (coupling.prefix4, coupling.prefix6);
         text += &format!(", group {group} by /{v4} and /{v6}");
     }
     if treatment.share > 0 {

@@ -120,3 +120,17 @@ fn a_port_with_spaces_in_its_alias_is_found() {
     let told = uc(folder.path(), &port);
     assert!(told.stdout.starts_with("vnet3: tenant acme"), "{told:?}");
 }
+
+#[test]
+fn whose_windows_are_shared_is_told_by_the_tenants_name_or_the_number() {
+    let folder = tempfile::tempdir().unwrap();
+    for (coupling, told) in [
+        ("", "group of tenant acme by /32 and /128"),
+        ("coupling = { group = 7 }\n", "group 7 by /32 and /128"),
+    ] {
+        let rule = format!("[[rule]]\nremote_port = 443\nlaw = \"coupled\"\n{coupling}");
+        write(&folder.path().join("t.toml"), &format!("{GOOD}{rule}"));
+        let said = uc(folder.path(), &["check", "t.toml", "--port", "vnet3"]);
+        assert!(said.stdout.contains(told), "{said:?}");
+    }
+}

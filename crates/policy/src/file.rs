@@ -200,7 +200,8 @@ pub enum Start {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CouplingTable {
-    /// Ports of different numbers share nothing. Default 0.
+    /// Ports of different numbers share nothing, ports of one number do, whosever they are. Default:
+    /// a number of the tenant's own; ports that no tenant has are in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2_147_483_647))]
     pub group: Option<i64>,

@@ -46,7 +46,12 @@ impl Policy {
             (SumOf::Tenant, Some(tenant)) => Some(tenant.number & !PortCoupling::OWN),
             _ => None,
         };
+        let number = tenant.map_or(0, |tenant| tenant.number);
         let coupling = coupling(written.clone(), sum).map(|coupling| PortCoupling {
+            group: match coupling.group {
+                PortCoupling::TENANT => PortCoupling::of_tenant(number),
+                group => group,
+            },
             weight: settings.weight,
             ..coupling
         });
@@ -59,7 +64,7 @@ impl Policy {
                 rules: written.clone().flat_map(Rule::kernel_rules).collect(),
                 coupling,
                 flows_max: settings.flows_max,
-                tenant: tenant.map_or(0, |tenant| tenant.number),
+                tenant: number,
             },
             origins: written
                 .flat_map(|rule| rule.matches.iter().map(|_| rule.number))

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use uc_port::PortCoupling;
+
 use crate::fault::Faults;
 use crate::file::{IdentityTable, PortTable, SumOf, TenantTable};
 use crate::number::in_range;
@@ -119,14 +121,14 @@ fn ports(identity: &IdentityTable, key: &str, faults: &mut Faults<'_>) -> Vec<Pa
     ports.read(&at, faults)
 }
 
-/// Names, and their numbers, are each one tenant's.
+/// Names, and their numbers, are each one tenant's: as many bits of these as a group's has.
 fn check_names(tenants: &[Tenant], faults: &mut Faults<'_>) {
     let mut first = BTreeMap::new();
     for (i, tenant) in tenants.iter().enumerate() {
         if tenant.name.is_empty() {
             continue;
         }
-        let Some(other) = first.insert(tenant.number, i) else {
+        let Some(other) = first.insert(PortCoupling::of_tenant(tenant.number), i) else {
             continue;
         };
         let line = faults.line(&format!("tenant.{other}"));

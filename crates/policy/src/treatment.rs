@@ -26,7 +26,8 @@ pub struct Treatment {
     pub ecn_syns: u8,
     /// Each flow's weight in its port's windows; 0: it has none.
     pub share: u8,
-    /// With law `coupled`: whose window the flows share, but for the port's weight.
+    /// With law `coupled`: whose window the flows share, but for the port's weight and its tenant,
+    /// whose group is meant where it is [`PortCoupling::TENANT`].
     pub coupling: Option<PortCoupling>,
     /// The parameters of the start `watch`, if that is how flows start.
     pub watch: Option<Watch>,
@@ -172,7 +173,7 @@ impl TreatmentTable {
 
     fn couple(&self, law: Law, defaults: &TreatmentTable) -> Option<PortCoupling> {
         let table = self.coupling.as_ref().or(defaults.coupling.as_ref());
-        let coupling = table.map(CouplingTable::resolve).unwrap_or_default();
+        let coupling = table.cloned().unwrap_or_default().resolve();
         Some(coupling).filter(|_| law == Law::Coupled)
     }
 
@@ -226,7 +227,8 @@ impl CouplingTable {
         }
     }
 
-    /// Whose window; of what has been checked.
+    /// Whose window; of what has been checked. A group that isn't said is the tenant's, whoever that
+    /// is at a port.
     fn resolve(&self) -> PortCoupling {
         let usual = PortCoupling::default();
         let rules = CouplingRules {
@@ -244,7 +246,9 @@ impl CouplingTable {
             .filter_map(|(port, priority)| Some((port.parse().ok()?, *priority as u8)))
             .collect();
         PortCoupling {
-            group: self.group.map_or(usual.group, |group| group as u32),
+            group: self
+                .group
+                .map_or(PortCoupling::TENANT, |group| group as u32),
             prefix4: self.prefix4.map_or(usual.prefix4, |bits| bits as u8),
             prefix6: self.prefix6.map_or(usual.prefix6, |bits| bits as u8),
             priority: self.priority.map_or(usual.priority, |part| part as u8),

@@ -18,7 +18,8 @@ use crate::programs::Programs;
 /// of its groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortCoupling {
-    /// Ports of different numbers share nothing: below 2^31, or [`PortCoupling::OWN`].
+    /// Ports of different numbers share nothing: below 2^31, a tenant's
+    /// ([`PortCoupling::of_tenant`]), or [`PortCoupling::OWN`].
     pub group: u32,
     /// Bits of an IPv4 remote address that name a group, 0 to 32.
     pub prefix4: u8,
@@ -37,6 +38,15 @@ pub struct PortCoupling {
 impl PortCoupling {
     /// As a group's number: each port has one to itself, apart from those that an operator numbers.
     pub const OWN: u32 = 1 << 31;
+
+    /// The same of all ports of a tenant, here of tenant 0, who is nobody. No interface has an index
+    /// of 2^30 or more, so none of a port's own is among them.
+    pub const TENANT: u32 = 3 << 30;
+
+    /// A tenant's, by the low 30 bits of its number.
+    pub fn of_tenant(number: u32) -> u32 {
+        PortCoupling::TENANT | number
+    }
 
     /// `share` beside a law: all flows of the port in one sum of windows, wherever they go. Under a
     /// number of the operator's the ports that have it are in one, a tenant's say.
@@ -241,10 +251,9 @@ impl Programs {
             priorities.extend(priority.map(|priority| (tcp_port, priority as u8)));
         }
         Ok(Some(PortCoupling {
-            group: if raw.group & PortCoupling::OWN == 0 {
-                raw.group
-            } else {
-                PortCoupling::OWN
+            group: match raw.group {
+                own if own == PortCoupling::OWN | ifindex => PortCoupling::OWN,
+                group => group,
             },
             prefix4: raw.prefix4,
             prefix6: raw.prefix6,

@@ -16,7 +16,7 @@ use proptest::collection::vec;
 use proptest::prop_assert_eq;
 use seeded::for_all;
 use uc_core::{Reason, Segment, consts};
-use uc_port::{Direction, Match, PortError, PortPlan, Programs, RULES_MAX, Rule};
+use uc_port::{Direction, Match, PortCoupling, PortError, PortPlan, Programs, RULES_MAX, Rule};
 
 fn shape(dscp: u8) -> Shape {
     Shape { dscp, ..PLAIN }
@@ -268,4 +268,30 @@ fn live_each_port_has_its_own_counters_and_those_of_one_that_goes_stay_in_the_su
     programs.set_plan(IFINDEX, &policy().into()).unwrap();
     assert_eq!(of(IFINDEX), Some(0), "it is another port");
     assert!(programs.memory_bytes().unwrap() > 0);
+}
+
+#[test]
+fn live_a_plan_is_read_as_it_was_told_whosever_windows_are_shared() {
+    let Some(programs) = programs(8) else {
+        return;
+    };
+    let tenant = PortCoupling::of_tenant(u32::MAX);
+    for group in [
+        0,
+        (1 << 31) - 1,
+        PortCoupling::OWN,
+        PortCoupling::TENANT,
+        tenant,
+    ] {
+        let coupling = PortCoupling {
+            group,
+            priorities: vec![(80, 2), (443, 8)],
+            ..PortCoupling::default()
+        };
+        let told = PortPlan::of_all(policy(), Some(coupling));
+        programs
+            .set_plans(&BTreeMap::from([(IFINDEX, told.clone())]))
+            .unwrap();
+        assert_eq!(programs.plan(IFINDEX).unwrap(), Some(told));
+    }
 }

@@ -264,3 +264,33 @@ fn shares_beside_a_law_divide_the_ports_own_sum_or_the_tenants_and_not_beside_co
     let told = Policy::parse("test.toml", &mixed).unwrap_err().to_string();
     assert!(told.contains("are of two kinds"), "{told}");
 }
+
+#[test]
+fn a_tenants_coupled_flows_share_with_another_tenants_only_where_the_policy_says_so() {
+    let policy = |coupling: &str| {
+        let text = format!(
+            "[[tenant]]\nname = \"a\"\nports = \"a*\"\n[[tenant]]\nname = \"b\"\nports = \"b*\"\n\
+             [[rule]]\nport = [\"a*\", \"b*\", \"c*\"]\nlaw = \"coupled\"\n{coupling}\n"
+        );
+        Policy::parse("test.toml", &text).unwrap()
+    };
+    let groups = |policy: &Policy| {
+        ["a1", "a2", "b1", "c1"].map(|port| {
+            let planned = policy.plan_for(&[port]).unwrap();
+            planned.port.coupling.unwrap().group
+        })
+    };
+    for unsaid in ["", "coupling = { prefix4 = 0 }"] {
+        let policy = policy(unsaid);
+        let [a1, a2, b1, c1] = groups(&policy);
+        assert_eq!(a1, a2);
+        assert!(a1 != b1 && a1 != c1 && b1 != c1, "{a1} {b1} {c1}");
+        assert_eq!(a1, PortCoupling::of_tenant(policy.tenants[0].number));
+        // neither one that an operator can write nor that of a port by itself
+        for group in [a1, b1, c1] {
+            assert!(group > i32::MAX as u32 && group & !PortCoupling::OWN >= 1 << 30);
+        }
+    }
+    assert_eq!(groups(&policy("coupling = { group = 0 }")), [0; 4]);
+    assert_eq!(groups(&policy("coupling = { group = 7 }")), [7; 4]);
+}
