@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::pvtcp::{
-    SAMPLES, SERIES, UC, assert_unharmed, build, can_run, insert, read, remove, store,
+    KERNELS, SAMPLES, SERIES, UC, assert_unharmed, build, can_run, insert, read, remove, store,
 };
 use common::{experiment, guest};
 use uc_experiment::RunRecord;
@@ -43,7 +43,17 @@ fn timer_interrupts(machine: &mut Machine) -> u64 {
 
 /// A run of one guest; with `module` it is loaded with these parameters before its flow starts.
 fn run(templates: &Templates, more: &str, module: Option<(&[u8], &str)>) -> RunRecord {
-    let experiment = experiment(SECONDS, NETWORK, &guest("one", "old", more), STACK);
+    run_on(SERIES, templates, more, module)
+}
+
+fn run_on(
+    series: &str,
+    templates: &Templates,
+    more: &str,
+    module: Option<(&[u8], &str)>,
+) -> RunRecord {
+    let stack = format!("{STACK}\nkernel = \"{series}\"");
+    let experiment = experiment(SECONDS, NETWORK, &guest("one", "old", more), &stack);
     let mut prepare = |_: &uc_lab::Guest, machine: &mut Machine| match module {
         None => Ok(()),
         Some((module, parameters)) => {
@@ -66,10 +76,14 @@ fn live_vm_a_guest_that_knows_of_its_stalls_has_few_timeouts_from_them() {
     if !can_run() {
         return;
     }
-    let module = build(SERIES, SAMPLES);
+    KERNELS.into_iter().for_each(has_few_timeouts);
+}
+
+fn has_few_timeouts(series: &str) {
+    let module = build(series, SAMPLES);
     let templates = Templates::new(UC.into());
-    let without = run(&templates, STALLED, None);
-    let with = run(&templates, STALLED, Some((&module, "")));
+    let without = run_on(series, &templates, STALLED, None);
+    let with = run_on(series, &templates, STALLED, Some((&module, "")));
     let count = |record: &RunRecord, what: &str| record.counters[what];
     let (stops, spikes) = (
         count(&with, "vm_stalls"),
@@ -80,7 +94,9 @@ fn live_vm_a_guest_that_knows_of_its_stalls_has_few_timeouts_from_them() {
     // Each that was put off would have been a timeout. Some come from losses, with or without it.
     let deferred = count(&with, "vm_one_pvtcp_deferred");
     let [before, after] = [&without, &with].map(|record| count(record, "vm_one_timeouts"));
-    println!("{stops} stops: {before} timeouts without; {after} with, {deferred} put off");
+    println!(
+        "{series}: {stops} stops: {before} timeouts without; {after} with, {deferred} put off"
+    );
     assert!(deferred > 0, "seed 1: nothing was put off");
     assert!(
         2 * after <= deferred,
@@ -130,8 +146,12 @@ fn live_vm_the_module_comes_and_goes_and_takes_no_idle_time_for_a_stall() {
     if !can_run() {
         return;
     }
-    let module = build(SERIES, SAMPLES);
-    let template = Template::boot(SERIES, Path::new(UC), false).unwrap();
+    KERNELS.into_iter().for_each(comes_and_goes);
+}
+
+fn comes_and_goes(series: &str) {
+    let module = build(series, SAMPLES);
+    let template = Template::boot(series, Path::new(UC), false).unwrap();
     let mut machine = template.machine("a guest", Links::default()).unwrap();
     store(&mut machine, &module).unwrap();
     let parameters = [
@@ -150,7 +170,9 @@ fn live_vm_the_module_comes_and_goes_and_takes_no_idle_time_for_a_stall() {
     let interrupts = timer_interrupts(&mut machine) - before.0;
     let waited = machine.waited().unwrap() - before.1;
     let spikes = stat(&mut machine, "spikes");
-    println!("idle: {interrupts} timer interrupts, {spikes} spikes, {waited:?} of waiting");
+    println!(
+        "{series}, idle: {interrupts} timer interrupts, {spikes} spikes, {waited:?} of waiting"
+    );
     // Tickless: a thousand ticks would have been. What is late, then, this host has made late.
     assert!(interrupts < 500, "{interrupts}");
     assert!(
@@ -166,8 +188,12 @@ fn live_vm_the_module_refuses_in_words_and_leaves_nothing_hooked() {
     if !can_run() {
         return;
     }
-    let [module, lost] = [SAMPLES, "tcp_ack_no_such_thing"].map(|name| build(SERIES, name));
-    let template = Template::boot(SERIES, Path::new(UC), false).unwrap();
+    KERNELS.into_iter().for_each(refuses);
+}
+
+fn refuses(series: &str) {
+    let [module, lost] = [SAMPLES, "tcp_ack_no_such_thing"].map(|name| build(series, name));
+    let template = Template::boot(series, Path::new(UC), false).unwrap();
     let mut machine = template.machine("a guest", Links::default()).unwrap();
     store(&mut machine, &lost).unwrap();
     let error = machine.order(&insert("")).unwrap_err().to_string();

@@ -11,8 +11,10 @@ use super::live_vm;
 
 /// What is inside a guest, and runs it.
 pub const UC: &str = env!("CARGO_BIN_EXE_uc");
-/// The kernel that guests boot.
+/// The kernel that guests boot, where a stack names none.
 pub const SERIES: &str = "6.1";
+/// The kernels that the module has to be right on.
+pub const KERNELS: [&str; 2] = [SERIES, "6.12"];
 /// Where the guest has its module.
 const INSIDE: &str = "/tmp/uc_pvtcp.ko";
 /// What has happened to a guest's kernel.
@@ -58,16 +60,19 @@ fn headers(series: &str) -> PathBuf {
     kernel.modules().with_file_name("build")
 }
 
-/// Whether this machine can run these tests: QEMU, the kernel and its headers.
+/// Whether this machine can run these tests: QEMU, the kernels and their headers.
 pub fn can_run() -> bool {
-    if !live_vm(&[SERIES]) {
+    if !live_vm(&KERNELS) {
         return false;
     }
-    let there = headers(SERIES).join("Makefile").exists();
-    if !there {
-        uc_live::skip("no headers for modules: scripts/vm-kernels --headers");
+    let missing = |series: &str| !headers(series).join("Makefile").exists();
+    let missing = KERNELS.into_iter().find(|series| missing(series));
+    if let Some(series) = missing {
+        uc_live::skip(format!(
+            "no headers for modules: scripts/vm-kernels --headers {series}"
+        ));
     }
-    there
+    missing.is_none()
 }
 
 /// Puts the module into a guest.
