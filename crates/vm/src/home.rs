@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use uc_experiment::Arm;
+use uc_experiment::{Arm, Case};
 use uc_lab::home::GoOn;
 use uc_lab::plan::{Guest, mac_text};
 use uc_lab::wiring::{Ends, guest_lines};
@@ -17,6 +17,7 @@ use crate::kernel::DEFAULT_SERIES;
 use crate::load::Senders;
 use crate::machine::{Machine, PATIENCE};
 use crate::message::{Answer, Request, SetUp};
+use crate::processors::{Apart, at_once};
 use crate::pvtcp;
 use crate::template::{Links, Template};
 
@@ -75,6 +76,7 @@ pub type Prepare<'a> = &'a mut dyn FnMut(&Guest, &mut Machine) -> Result<(), VmE
 /// The arm `vm`. One value serves one run.
 pub struct Machines<'t> {
     templates: &'t Templates,
+    apart: Option<Apart>,
     prepare: Option<Prepare<'t>>,
     sockets: Option<PathBuf>,
 }
@@ -84,9 +86,18 @@ impl<'t> Machines<'t> {
     pub fn new(templates: &'t Templates) -> Self {
         Self {
             templates,
+            apart: None,
             prepare: None,
             sockets: None,
         }
+    }
+
+    /// The same for this case, and where the host has processors enough, what the calling thread starts
+    /// for it keeps off the guests' for as long as this lives.
+    #[must_use]
+    pub fn apart_for(mut self, case: &Case) -> Self {
+        self.apart = Apart::begin(at_once(case) * usize::from(self.templates.processors));
+        self
     }
 
     /// The same, each of them prepared by a function that may run programs in it.
@@ -130,6 +141,9 @@ impl<'t> Machines<'t> {
         let mut machines = Vec::with_capacity(started.len());
         for ((mut machine, template), guest) in started.into_iter().zip(&plan.guests) {
             template.settle(&mut machine, go_on)?;
+            if let Some(apart) = &self.apart {
+                machine.place(apart)?;
+            }
             if let Some(choices) = &guest.stack.pvtcp {
                 pvtcp::load(&mut machine, template.kernel(), choices)?;
             }

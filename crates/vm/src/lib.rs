@@ -7,7 +7,8 @@
 //!
 //! Read in this order:
 //! - [`kernel`], [`modules`], [`cpio`], [`image`]: what is booted.
-//! - [`accel`], [`qemu`], [`monitor`], [`machine`], [`template`]: one machine, and copies of it.
+//! - [`accel`], [`qemu`], [`monitor`], [`machine`], `processors`, [`template`]: one machine,
+//!   where it runs, and copies of it.
 //! - [`message`], [`channel`], [`agent`]: both ends of the control channel.
 //! - [`home`], [`freezer`]: machines as the guests of an experiment; those that couple
 //!   their own connections are coupled by the host.
@@ -27,6 +28,7 @@ pub mod machine;
 pub mod message;
 pub mod modules;
 mod monitor;
+mod processors;
 mod pvtcp;
 pub mod qemu;
 pub mod template;

@@ -82,44 +82,6 @@ impl Machine {
         })
     }
 
-    /// The thread that executes its first processor's instructions.
-    ///
-    /// # Errors
-    /// [`VmError::Stall`] when QEMU has none.
-    pub fn processor(&self) -> Result<i32, VmError> {
-        let failed = |source| VmError::Stall {
-            node: self.node.clone(),
-            action: "found",
-            source,
-        };
-        let folder = format!("/proc/{}/task", self.pid());
-        for thread in std::fs::read_dir(folder).map_err(failed)? {
-            let thread = thread.map_err(failed)?;
-            let name = std::fs::read_to_string(thread.path().join("comm")).map_err(failed)?;
-            if name.starts_with("CPU 0/") {
-                let number = thread.file_name().to_string_lossy().parse();
-                return number.map_err(|error| failed(io::Error::other(error)));
-            }
-        }
-        Err(failed(io::ErrorKind::NotFound.into()))
-    }
-
-    /// How long its processor has been ready to run while this host ran something else: a stall that
-    /// nobody ordered. The second number of schedstat, nanoseconds.
-    ///
-    /// # Errors
-    /// [`VmError::Stall`] when QEMU has no processor.
-    pub fn waited(&self) -> Result<Duration, VmError> {
-        let thread = self.processor()?;
-        let path = format!("/proc/{}/task/{thread}/schedstat", self.pid());
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        let waited_ns = text
-            .split_whitespace()
-            .nth(1)
-            .and_then(|text| text.parse().ok());
-        Ok(Duration::from_nanos(waited_ns.unwrap_or(0)))
-    }
-
     /// Whose machine it is, for messages.
     pub fn node(&self) -> &str {
         &self.node

@@ -24,7 +24,9 @@ pub(super) fn run(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
 
 /// The same with machines as guests.
 pub(super) fn run_with_machines(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
-    run_in(task, watch, || Machines::new(watch.templates))
+    run_in(task, watch, || {
+        Machines::new(watch.templates).apart_for(task.case)
+    })
 }
 
 fn run_in<H: Home>(task: &Task<'_>, watch: &Watch<'_>, home: impl Fn() -> H) -> Result<RunRecord> {
