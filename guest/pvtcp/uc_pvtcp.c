@@ -61,6 +61,8 @@ struct cpu_clock {
 	ktime_t woken;
 	u32 late_ticks; /* 0: none */
 	u64 in_vain;    /* timers that were put off and fired then: nothing had been waiting */
+	u64 awaited;    /* timers put off because another CPU was late */
+	const struct clock_event_device *dev; /* NULL: no interrupt yet */
 };
 
 static DEFINE_PER_CPU(struct cpu_clock, clocks);
@@ -134,6 +136,7 @@ static int at_interrupt(struct kretprobe_instance *instance, struct pt_regs *reg
 	const struct clock_event_device *dev = (void *)regs_get_kernel_argument(regs, 0);
 
 	*(ktime_t *)instance->data = dev->next_event;
+	this_cpu_write(clocks.dev, dev);
 	return 0;
 }
 
@@ -157,6 +160,31 @@ static int after_interrupt(struct kretprobe_instance *instance, struct pt_regs *
 	return 0;
 }
 
+/*
+ * Whether another CPU is a tick late for its next interrupt: taken away, and perhaps with the ACK
+ * that this CPU's timer is waiting for. One that is late for longer than the kernel's own least
+ * timeout holds no socket any more.
+ */
+static bool another_is_late(void)
+{
+	ktime_t now = ktime_get();
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		const struct clock_event_device *dev = READ_ONCE(per_cpu(clocks, cpu).dev);
+		s64 late_ns;
+
+		if (cpu == smp_processor_id() || !dev)
+			continue;
+		/* far below 0 where nothing is programmed: KTIME_MAX */
+		late_ns = ktime_to_ns(ktime_sub(now, READ_ONCE(dev->next_event)));
+		if (late_ns >= (s64)(1 + policy.slack_ticks) * TICK_NSEC &&
+		    late_ns < (s64)TCP_RTO_MIN * TICK_NSEC)
+			return true;
+	}
+	return false;
+}
+
 static void handle_timer(struct sock *sk)
 {
 	struct uc_steal_timer *timer = &deferred[hash_ptr(sk, DEFERRED_BITS)];
@@ -177,7 +205,11 @@ static void handle_timer(struct sock *sk)
 	/* The handler finds that it came too early, and arms the timer itself. */
 	if (uc_steal_defers(this_clock(tick), &policy, timer, kind, due_tick, tick))
 		icsk->icsk_timeout = (unsigned long)tick + 1;
-	else if (timer->given_tick == due_tick)
+	else if (policy.timers >> kind & 1 && another_is_late()) {
+		timer->given_tick = tick + 1;
+		icsk->icsk_timeout = (unsigned long)tick + 1;
+		this_cpu_inc(clocks.awaited);
+	} else if (timer->given_tick == due_tick)
 		this_cpu_inc(clocks.in_vain);
 }
 
@@ -249,7 +281,7 @@ static unsigned int hook_count;
 
 static int show_stats(char *buffer, const struct kernel_param *param)
 {
-	u64 spikes = 0, deferrals = 0, in_vain = 0, filtered = 0;
+	u64 spikes = 0, deferrals = 0, awaited = 0, in_vain = 0, filtered = 0;
 	unsigned long missed = on_interrupt.nmissed + on_interrupt.kp.nmissed;
 	u32 jump_ticks_max = 0;
 	int cpu;
@@ -259,14 +291,15 @@ static int show_stats(char *buffer, const struct kernel_param *param)
 
 		spikes += clock->spikes;
 		deferrals += clock->deferred;
+		awaited += per_cpu(clocks, cpu).awaited;
 		in_vain += per_cpu(clocks, cpu).in_vain;
 		filtered += clock->filtered;
 		jump_ticks_max = max(jump_ticks_max, clock->jump_ticks_max);
 	}
 	return scnprintf(buffer, PAGE_SIZE,
-			 "spikes %llu\ndeferred %llu\nin_vain %llu\nfiltered %llu\n"
+			 "spikes %llu\ndeferred %llu\nawaited %llu\nin_vain %llu\nfiltered %llu\n"
 			 "jump_ticks_max %u\nmissed %lu\n",
-			 spikes, deferrals, in_vain, filtered, jump_ticks_max, missed);
+			 spikes, deferrals, awaited, in_vain, filtered, jump_ticks_max, missed);
 }
 
 static int refuse_stats(const char *value, const struct kernel_param *param)

@@ -30,9 +30,10 @@ const COUNTERS: [(&str, &str); 8] = [
 ];
 
 /// What its module of PVTCP counts, where it is loaded.
-const PVTCP: [(&str, &str); 5] = [
+const PVTCP: [(&str, &str); 6] = [
     ("Pvtcp_spikes", "pvtcp_spikes"),
     ("Pvtcp_deferred", "pvtcp_deferred"),
+    ("Pvtcp_awaited", "pvtcp_awaited"),
     ("Pvtcp_in_vain", "pvtcp_in_vain"),
     ("Pvtcp_filtered", "pvtcp_filtered"),
     ("Pvtcp_missed", "pvtcp_missed"),
