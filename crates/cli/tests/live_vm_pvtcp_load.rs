@@ -20,7 +20,8 @@ use uc_lab::home::GoOn;
 use uc_lab::plan::mac_text;
 use uc_lab::wiring::{Ends, guest_lines};
 use uc_lab::{Home, Lab, LabError, Load, NoPorts, Plan, Reception, stack};
-use uc_vm::message::{Answer, Order, Request, SetUp};
+use uc_vm::machine::PATIENCE;
+use uc_vm::message::{Answer, FlowEvent, Order, Request, SetUp};
 use uc_vm::{Links, Machine, Template};
 
 /// Processors of a guest.
@@ -94,7 +95,14 @@ impl Home for Cycles<'_> {
         store(&mut machine, self.module)?;
         let begun = Instant::now();
         while reception.flows()[0].delivered_bytes() == 0 {
-            assert!(begun.elapsed() < SILENCE, "the guest doesn't send");
+            // A connection that failed is told to who asks, and to nobody else.
+            let said = machine.ask(&Request::Sample, PATIENCE)?;
+            let Answer::Samples { sightings, events } = &said else {
+                panic!("{said:?}");
+            };
+            let has_failed = |event: &FlowEvent| matches!(event, FlowEvent::Failed(_));
+            let hangs = begun.elapsed() > SILENCE || events.iter().any(has_failed);
+            assert!(!hangs, "the guest doesn't send: {events:?} {sightings:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
         let parameters = ["", "filter=off", "rto=0 filter=flight", "tlp=1 filter=skip"];
