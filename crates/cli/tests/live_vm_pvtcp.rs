@@ -61,7 +61,9 @@ fn run_on(
             machine.order(&insert(parameters))
         }
     };
-    let mut machines = Machines::new(templates).prepared_by(&mut prepare);
+    let mut machines = Machines::new(templates)
+        .apart_for(&experiment.cases[0])
+        .prepared_by(&mut prepare);
     let record = common::run(&mut machines, &experiment);
     println!(
         "{more} {:?}: {:?}",

@@ -141,9 +141,13 @@ fn wait_for(
         }
         Ok(())
     });
-    match answer? {
-        Answer::Done => Ok(()),
-        other => panic!("{request:?}: {other:?}"),
+    match answer {
+        Ok(Answer::Done) => Ok(()),
+        other => panic!(
+            "seed 1: {request:?}: {other:?}, {} bytes delivered: {}",
+            progress.get().1,
+            machine.console()
+        ),
     }
 }
 
