@@ -15,7 +15,9 @@ pub fn watch(site: &Site) {
     let port = site.server_port();
     let ports = ["port0", port.as_str()];
     let before = ports.map(clsact);
-    let arguments = ["--data", "client", "--span", "20ms", "--idle", "3600s"];
+    // An emulated processor takes longer for a connection than a path with marks stays known.
+    let records = ["--fresh", "3600s", "--idle", "3600s"];
+    let arguments = [&["--data", "client", "--span", "20ms"][..], &records].concat();
     let peers = ["--peer", "10.0.0.0/16"];
     let watcher = timed("watch", || {
         Watcher::start_among(&site.host, &ports, &peers, &arguments)
