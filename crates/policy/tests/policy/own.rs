@@ -4,8 +4,12 @@ use uc_policy::Policy;
 
 /// What is wrong with a policy of one tenant whose `[agent]` says this.
 fn refusals(keys: &str) -> Vec<String> {
-    let text = format!("[[tenant]]\nname = \"acme\"\nports = \"vnet*\"\n[agent]\n{keys}\n");
-    match Policy::parse("t.toml", &text) {
+    let tenant = "[[tenant]]\nname = \"acme\"\nports = \"vnet*\"";
+    refusals_of(&format!("{tenant}\n[agent]\n{keys}\n"))
+}
+
+fn refusals_of(text: &str) -> Vec<String> {
+    match Policy::parse("t.toml", text) {
         Ok(_) => Vec::new(),
         Err(error) => error.faults().iter().map(ToString::to_string).collect(),
     }
@@ -57,7 +61,7 @@ fn a_path_that_no_socket_or_folder_can_have_is_refused() {
 #[test]
 fn an_etcd_that_could_never_be_spoken_with_is_refused() {
     let told = |endpoints: &str, more: &str| {
-        refusals(&format!("[agent.etcd]\nendpoints = [{endpoints}]\n{more}"))
+        refusals_of(&format!("[agent.etcd]\nendpoints = [{endpoints}]\n{more}"))
     };
     let (http, https) = ("\"http://a:2379\"", "\"https://b:2379\"");
     let ca = "ca = \"/ca.pem\"\n";
