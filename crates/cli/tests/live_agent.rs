@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::agent::{Agent, Installation, ip};
+use common::agent::{Agent, Installation, POLICY, installation, ip, pair};
 use common::live_with;
 use common::uc::{outcome, refusal, success};
 use nix::sys::signal::Signal;
@@ -11,23 +11,6 @@ use serde_json::Value;
 use uc_lab::netns::Namespace;
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
-
-/// Ports v* are acme's.
-const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"v*\"]\n\n[[rule]]\ntenant = \"acme\"\n\
-     law = \"ecn\"\n";
-
-fn installation(policy: &str) -> (Namespace, Installation) {
-    let namespace = Namespace::new("the tests").unwrap();
-    let installation = Installation::new(&namespace, policy, "");
-    (namespace, installation)
-}
-
-fn pair(namespace: &Namespace, name: &str) {
-    ip(
-        namespace,
-        &format!("link add {name} type veth peer name x{name}"),
-    );
-}
 
 /// An agent that has attached v1.
 fn at_work() -> (Installation, Agent) {

@@ -3,29 +3,11 @@
 
 mod common;
 
-use common::agent::{Installation, ip};
+use common::agent::{POLICY, installation, ip, pair};
 use common::live_with;
 use common::uc::{outcome, refusal, success};
-use uc_lab::netns::Namespace;
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
-
-/// Ports v* are acme's.
-const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"v*\"]\n\n[[rule]]\ntenant = \"acme\"\n\
-     law = \"ecn\"\n";
-
-fn installation(policy: &str) -> (Namespace, Installation) {
-    let namespace = Namespace::new("the tests").unwrap();
-    let installation = Installation::new(&namespace, policy, "");
-    (namespace, installation)
-}
-
-fn pair(namespace: &Namespace, name: &str) {
-    ip(
-        namespace,
-        &format!("link add {name} type veth peer name x{name}"),
-    );
-}
 
 #[test]
 fn live_what_a_version_with_other_maps_left_goes_with_a_detach_or_a_policy_that_names_nothing() {

@@ -5,7 +5,7 @@ mod common;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use common::agent::{Installation, ip};
+use common::agent::{Installation, POLICY, ip};
 use common::bench::wait_until;
 use common::live_with;
 use common::uc::success;
@@ -14,9 +14,6 @@ use nix::unistd::Pid;
 use uc_lab::netns::Namespace;
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
-
-const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"v*\"]\n\n[[rule]]\ntenant = \"acme\"\n\
-     law = \"ecn\"\n";
 
 #[test]
 fn live_systemd_hears_when_the_agent_is_ready_lives_reads_its_policy_and_ends() {

@@ -69,12 +69,9 @@ impl Programs {
     pub(crate) fn port_states(&self) -> Result<BTreeMap<u32, uc_port_state>, PortError> {
         let mut states = BTreeMap::new();
         for key in self.maps.ports.keys() {
-            let value = self
-                .maps
-                .ports
-                .lookup(&key, MapFlags::ANY)
+            let state = self
+                .port_state(&key)
                 .map_err(|error| PortError::from_libbpf("read the ports", &error))?;
-            let state = value.and_then(|value| read(&value));
             states.extend(number(&key).zip(state));
         }
         Ok(states)
@@ -103,16 +100,16 @@ impl Programs {
         Ok(())
     }
 
+    fn port_state(&self, key: &[u8]) -> libbpf_rs::Result<Option<uc_port_state>> {
+        let value = self.maps.ports.lookup(key, MapFlags::ANY)?;
+        Ok(value.and_then(|value| read(&value)))
+    }
+
     /// Forgets a port; what was counted of it stays in the sum.
     pub(crate) fn leave_port(&self, ifindex: u32) -> Result<(), PortError> {
         let key = ifindex.to_ne_bytes();
         let failed = |error| PortError::from_libbpf(format!("forget port {ifindex}"), &error);
-        let value = self
-            .maps
-            .ports
-            .lookup(&key, MapFlags::ANY)
-            .map_err(failed)?;
-        let Some(state) = value.and_then(|value| read::<uc_port_state>(&value)) else {
+        let Some(state) = self.port_state(&key).map_err(failed)? else {
             return Ok(());
         };
         self.maps.ports.delete(&key).map_err(failed)?;
@@ -125,12 +122,7 @@ impl Programs {
         let key = ifindex.to_ne_bytes();
         let failed =
             |error| PortError::from_libbpf(format!("count port {ifindex}'s flows"), &error);
-        let value = self
-            .maps
-            .ports
-            .lookup(&key, MapFlags::ANY)
-            .map_err(failed)?;
-        let Some(state) = value.and_then(|value| read::<uc_port_state>(&value)) else {
+        let Some(state) = self.port_state(&key).map_err(failed)? else {
             return Ok(());
         };
         let state = uc_port_state { flows, ..state };

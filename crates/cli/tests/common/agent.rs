@@ -16,6 +16,10 @@ use super::sandbox::Sandbox;
 /// How long an agent may take for anything: the machine may be loaded.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Ports v* are acme's.
+pub const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"v*\"]\n\n[[rule]]\ntenant = \"acme\"\n\
+     law = \"ecn\"\n";
+
 /// An installation: pins, socket, policy file.
 pub struct Installation {
     /// Where its pins are.
@@ -174,6 +178,21 @@ impl Drop for Agent {
         let _ended_already = self.child.kill();
         let _ended_already = self.child.wait();
     }
+}
+
+/// An installation with this policy, in a namespace of its own.
+pub fn installation(policy: &str) -> (Namespace, Installation) {
+    let namespace = Namespace::new("the tests").unwrap();
+    let installation = Installation::new(&namespace, policy, "");
+    (namespace, installation)
+}
+
+/// Makes the pair of interfaces NAME and xNAME.
+pub fn pair(namespace: &Namespace, name: &str) {
+    ip(
+        namespace,
+        &format!("link add {name} type veth peer name x{name}"),
+    );
 }
 
 /// `ip` there, with words that are parted by single spaces.
