@@ -22,7 +22,7 @@ use uc_lab::wiring::{Ends, guest_lines};
 use uc_lab::{Home, Lab, LabError, Load, NoPorts, Plan, Reception, stack};
 use uc_vm::machine::PATIENCE;
 use uc_vm::message::{Answer, FlowEvent, Order, Request, SetUp};
-use uc_vm::{Links, Machine, Template};
+use uc_vm::{Links, Machine, Shape, Template};
 
 /// How often the module comes and goes there at most.
 const CYCLES: usize = 100;
@@ -155,8 +155,6 @@ fn live_vm_the_module_comes_and_goes_while_a_guest_sends() {
 }
 
 #[test]
-#[ignore = "beside other load an emulated guest of two processors stood still now and then, cause not \
-            found (docs/pvtcp.md): cargo test --test live_vm_pvtcp_load two_processors -- --ignored"]
 fn live_vm_the_module_comes_and_goes_while_a_guest_of_two_processors_sends() {
     come_and_go_on_all(2);
 }
@@ -171,8 +169,12 @@ fn come_and_go_on_all(processors: u8) {
 }
 
 fn come_and_go(series: &str, module: &[u8], processors: u8) {
-    let wide = Template::boot_wide(series, Path::new(UC), (false, processors), &|| Ok(()));
-    let template = wide.unwrap();
+    let shape = Shape {
+        processors,
+        in_turn: true,
+        ..Shape::narrow(false)
+    };
+    let template = Template::boot_wide(series, Path::new(UC), shape, &|| Ok(())).unwrap();
     let stack = "[stack.tcp]\ncongestion_control = \"reno\"\nrto_min = \"1ms\"";
     let experiment = experiment(5, NETWORK, &guest("one", "tcp", ""), stack);
     let mut home = Cycles {

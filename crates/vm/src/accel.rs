@@ -17,11 +17,14 @@ pub enum Accel {
 }
 
 impl Accel {
-    /// QEMU's arguments for it.
-    pub(crate) fn arguments(self) -> &'static [&'static str] {
+    /// QEMU's arguments for it. Emulated processors have a thread each, unless they are to take turns
+    /// in one: QEMU 7.2 keeps what it has translated of an instruction that another thread changes in
+    /// that moment, and a guest that changes its own kernel's code may stand still for good (docs/vm.md).
+    pub(crate) fn arguments(self, in_turn: bool) -> [&'static str; 4] {
         match self {
-            Accel::Kvm => &["-accel", "kvm", "-cpu", "host"],
-            Accel::Tcg => &["-accel", "tcg,thread=multi,tb-size=64", "-cpu", "max"],
+            Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
+            Accel::Tcg if in_turn => ["-accel", "tcg,thread=single,tb-size=64", "-cpu", "max"],
+            Accel::Tcg => ["-accel", "tcg,thread=multi,tb-size=64", "-cpu", "max"],
         }
     }
 

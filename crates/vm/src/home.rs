@@ -19,6 +19,7 @@ use crate::machine::{Machine, PATIENCE};
 use crate::message::{Answer, Request, SetUp};
 use crate::processors::{Apart, at_once};
 use crate::pvtcp;
+use crate::qemu::Shape;
 use crate::template::{Links, Template};
 
 /// Booted machines to copy, one for each kernel, made when they are first wanted.
@@ -62,7 +63,13 @@ impl Templates {
         if let Some(template) = booted.get(&key) {
             return Ok(Arc::clone(template));
         }
-        let template = Template::boot_wide(series, &self.uc, (offload, self.processors), go_on)?;
+        // A thread for each processor, since the first is to be taken away alone.
+        let shape = Shape {
+            offload,
+            processors: self.processors,
+            in_turn: false,
+        };
+        let template = Template::boot_wide(series, &self.uc, shape, go_on)?;
         let template = Arc::new(template);
         booted.insert(key, Arc::clone(&template));
         Ok(template)

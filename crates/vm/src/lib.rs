@@ -37,4 +37,5 @@ pub use error::VmError;
 pub use home::{Machines, Templates};
 pub use kernel::Kernel;
 pub use machine::Machine;
+pub use qemu::Shape;
 pub use template::{Links, Template, check};

@@ -14,7 +14,7 @@ use crate::channel::Channel;
 use crate::error::{VmError, resource};
 use crate::image::Image;
 use crate::message::{Answer, Ran, Request};
-use crate::qemu::{self, Wires};
+use crate::qemu::{self, Shape, Wires};
 
 /// How long an agent may take for what it does at once. Ten emulated processors that start the same
 /// programs at the same time on two cores with other things to do have needed more than half a minute.
@@ -42,8 +42,7 @@ pub struct Machine {
 pub(crate) struct Connections<'a> {
     pub tap: &'a OwnedFd,
     pub mac: [u8; 6],
-    pub offload: bool,
-    pub processors: u8,
+    pub shape: Shape,
     pub coupling: Option<&'a std::path::Path>,
     pub incoming: Option<&'a OwnedFd>,
 }
@@ -64,8 +63,7 @@ impl Machine {
         let wires = Wires {
             tap: connections.tap,
             mac: connections.mac,
-            offload: connections.offload,
-            processors: connections.processors,
+            shape: connections.shape,
             coupling: connections.coupling,
             control: &control_end,
             monitor: &monitor_end,

@@ -29,6 +29,29 @@ pub const CONTROL_PORT: &str = "uc.ctl";
 /// The name of the port to the host's coupling, in the guest `/dev/virtio-ports/uc.ccc`.
 pub const COUPLING_PORT: &str = "uc.ccc";
 
+/// What kind of machine it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Whether segments longer than a frame may cross its interface.
+    pub offload: bool,
+    /// How many processors it has.
+    pub processors: u8,
+    /// Whether, emulated, they take turns in one thread: see [`Accel::arguments`]. Then they can't be
+    /// stopped one by one.
+    pub in_turn: bool,
+}
+
+impl Shape {
+    /// A machine of one processor.
+    pub fn narrow(offload: bool) -> Self {
+        Self {
+            offload,
+            processors: 1,
+            in_turn: false,
+        }
+    }
+}
+
 /// What a machine is connected to.
 #[derive(Debug)]
 pub(crate) struct Wires<'a> {
@@ -36,10 +59,8 @@ pub(crate) struct Wires<'a> {
     pub tap: &'a OwnedFd,
     /// The link-layer address at boot.
     pub mac: [u8; 6],
-    /// Whether segments longer than a frame may cross the tap.
-    pub offload: bool,
-    /// How many processors it has.
-    pub processors: u8,
+    /// What the machine is.
+    pub shape: Shape,
     /// A socket that QEMU makes for whoever wants to talk to the guest's coupling port.
     pub coupling: Option<&'a Path>,
     /// QEMU's end of the control channel.
@@ -73,9 +94,9 @@ pub(crate) fn spawn(
 ) -> Result<Child, VmError> {
     let mut command = Command::new(find()?);
     command
-        .args(accel.arguments())
-        .args(machine(wires.processors))
-        .args(boot(image, tsc_khz, wires.processors))
+        .args(accel.arguments(wires.shape.in_turn))
+        .args(machine(wires.shape.processors))
+        .args(boot(image, tsc_khz, wires.shape.processors))
         .args(devices(wires));
     if let Some(memory) = wires.incoming {
         command.args(["-incoming".into(), format!("fd:{}", memory.as_raw_fd())]);
@@ -179,7 +200,7 @@ fn devices(wires: &Wires<'_>) -> Vec<String> {
                          guest_ecn=off,mrg_rxbuf=off";
     let mac = wires.mac.map(|byte| format!("{byte:02x}")).join(":");
     let mut card = format!("virtio-net-device,netdev=net,mac={mac}");
-    if !wires.offload {
+    if !wires.shape.offload {
         card = format!("{card},{PLAIN}");
     }
     let coupling = match wires.coupling {

@@ -18,7 +18,7 @@ use crate::image::Image;
 use crate::kernel::Kernel;
 use crate::machine::{Connections, Machine};
 use crate::monitor::Monitor;
-use crate::qemu;
+use crate::qemu::{self, Shape};
 
 /// A boot takes four seconds on an idle machine, three times that on a busy one.
 const BOOT_BOUND: Duration = Duration::from_secs(120);
@@ -35,8 +35,7 @@ pub struct Template {
     image: Image,
     accel: Accel,
     tsc_khz: u64,
-    offload: bool,
-    processors: u8,
+    shape: Shape,
     memory: OwnedFd,
 }
 
@@ -84,22 +83,22 @@ impl Template {
         offload: bool,
         go_on: GoOn<'_>,
     ) -> Result<Self, VmError> {
-        Self::boot_wide(series, uc, (offload, 1), go_on)
+        Self::boot_wide(series, uc, Shape::narrow(offload), go_on)
     }
 
-    /// The same with several processors. What takes a guest's processor away takes the first.
+    /// The same, perhaps with several processors. What takes a guest's processor away takes the first.
     ///
     /// # Errors
     /// As [`Template::boot_while`].
     pub fn boot_wide(
         series: &str,
         uc: &Path,
-        (offload, processors): (bool, u8),
+        shape: Shape,
         go_on: GoOn<'_>,
     ) -> Result<Self, VmError> {
         check([series])?;
         let image = Image::build(Kernel::find(series)?, uc, &[])?;
-        Self::boot_image(image, (offload, processors), go_on)
+        Self::boot_image(image, shape, go_on)
     }
 
     /// The same with other programs of this host inside, see [`Image::build`].
@@ -109,18 +108,14 @@ impl Template {
     pub fn boot_with(series: &str, uc: &Path, others: &[PathBuf]) -> Result<Self, VmError> {
         check([series])?;
         let image = Image::build(Kernel::find(series)?, uc, others)?;
-        Self::boot_image(image, (false, 1), &|| Ok(()))
+        Self::boot_image(image, Shape::narrow(false), &|| Ok(()))
     }
 
-    fn boot_image(
-        image: Image,
-        (offload, processors): (bool, u8),
-        go_on: GoOn<'_>,
-    ) -> Result<Self, VmError> {
+    fn boot_image(image: Image, shape: Shape, go_on: GoOn<'_>) -> Result<Self, VmError> {
         let tsc_khz = accel::tsc_khz();
         let mut failure = None;
         for accel in Accel::candidates() {
-            match boot_and_save(&image, (accel, tsc_khz), (offload, processors), go_on) {
+            match boot_and_save(&image, (accel, tsc_khz), shape, go_on) {
                 Ok(memory) => {
                     if accel == Accel::Tcg && failure.is_some() {
                         accel::remember_that_kvm_hangs();
@@ -129,8 +124,7 @@ impl Template {
                         image,
                         accel,
                         tsc_khz,
-                        offload,
-                        processors,
+                        shape,
                         memory,
                     });
                 }
@@ -161,7 +155,7 @@ impl Template {
         let tap = match links.tap {
             Some(tap) => tap,
             None => {
-                nowhere = tap_to_nowhere(self.offload)?;
+                nowhere = tap_to_nowhere(self.shape.offload)?;
                 &nowhere
             }
         };
@@ -169,8 +163,7 @@ impl Template {
         let connections = Connections {
             tap,
             mac: MAC,
-            offload: self.offload,
-            processors: self.processors,
+            shape: self.shape,
             coupling: links.coupling,
             incoming: Some(&memory),
         };
@@ -199,15 +192,14 @@ impl Template {
 fn boot_and_save(
     image: &Image,
     (accel, tsc_khz): (Accel, u64),
-    (offload, processors): (bool, u8),
+    shape: Shape,
     go_on: GoOn<'_>,
 ) -> Result<OwnedFd, VmError> {
-    let tap = tap_to_nowhere(offload)?;
+    let tap = tap_to_nowhere(shape.offload)?;
     let connections = Connections {
         tap: &tap,
         mac: MAC,
-        offload,
-        processors,
+        shape,
         coupling: None,
         incoming: None,
     };
