@@ -91,7 +91,7 @@ static __always_inline void uc_hold_asks(const struct uc_key *key, __u64 now_ns)
 		return;
 	bpf_spin_lock(&record->lock);
 	/* of many at once the first is followed, if not for ever */
-	if (!record->asked_ns || now_ns - record->asked_ns > UC_SECOND_NS) {
+	if (!record->asked_ns || uc_since_ns(now_ns, record->asked_ns) > UC_SECOND_NS) {
 		record->asked_ns = now_ns;
 		record->guest_port = key->guest_port;
 		record->remote_port = key->remote_port;
@@ -116,7 +116,8 @@ static __always_inline void uc_hold_answered(const struct uc_key *key,
 	if (record->asked_ns && record->guest_port == key->guest_port &&
 	    record->remote_port == key->remote_port) {
 		uc_watch_answered(&port->policy, &record->path, syn ? segment->window : 0,
-				  uc_watch_offered_mss_bytes(segment), now_ns - record->asked_ns);
+				  uc_watch_offered_mss_bytes(segment),
+				  uc_since_ns(now_ns, record->asked_ns));
 		record->asked_ns = 0;
 	} else if (!syn && segment->flags & UC_ECE) {
 		uc_watch_echoed(&record->path);

@@ -133,7 +133,7 @@ static __always_inline int uc_is_allowed(const struct uc_watch_port *port, __u32
 	if (!allowance || !per_second)
 		return 0;
 	bpf_spin_lock(&allowance->lock);
-	since_ns = now_ns > allowance->refilled_ns ? now_ns - allowance->refilled_ns : 0;
+	since_ns = uc_since_ns(now_ns, allowance->refilled_ns);
 	refill = burst;
 	/* the product can't overflow within a second; after one a bucket starts anew */
 	if (since_ns < UC_SECOND_NS)

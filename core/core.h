@@ -38,8 +38,8 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 	__u64 idle_us = 0;
 	enum uc_sent sent;
 
-	if (!uc_flight_bytes(flow) && now_ns > flow->sent_ns && flow->sent_ns)
-		idle_us = (now_ns - flow->sent_ns) / 1000;
+	if (!uc_flight_bytes(flow) && flow->sent_ns)
+		idle_us = uc_since_ns(now_ns, flow->sent_ns) / 1000;
 	sent = uc_track_sent(flow, segment, now_ns);
 	if (sent != UC_SENT_NOTHING)
 		uc_law_sent(flow, sent, segments, idle_us);
@@ -187,7 +187,7 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 
 static __always_inline __u8 uc_is_stale(const struct uc_flow *flow, __u64 now_ns)
 {
-	__u64 idle_ns = now_ns > flow->seen_ns ? now_ns - flow->seen_ns : 0;
+	__u64 idle_ns = uc_since_ns(now_ns, flow->seen_ns);
 
 	if (uc_is_closed(flow))
 		return idle_ns > UC_IDLE_CLOSED_NS;

@@ -175,7 +175,7 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		uc_agree(flow, segment);
 		/* the first round-trip time; RFC 6298 §3: not of a SYN that was sent twice */
 		if (flow->syns == 1)
-			uc_sample_rtt(flow, flow->seen_ns - flow->timed_ns);
+			uc_sample_rtt(flow, uc_since_ns(flow->seen_ns, flow->timed_ns));
 		if (uc_is_coarse(flow) && !observe)
 			return UC_COARSE_WINDOW;
 	}

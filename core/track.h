@@ -7,6 +7,7 @@
 
 #include "flow.h"
 #include "segment.h"
+#include "since.h"
 
 /* RFC 5681 §3.2: the third duplicate ACK says that a segment is lost. */
 #define UC_DUP_ACKS 3
@@ -334,7 +335,7 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 		flow->resent_end = flow->snd_una;
 	if (flow->bits & UC_FLOW_TIMED && !uc_before(segment->ack, flow->timed_seq)) {
 		flow->bits &= ~UC_FLOW_TIMED;
-		uc_sample_rtt(flow, now_ns - flow->timed_ns);
+		uc_sample_rtt(flow, uc_since_ns(now_ns, flow->timed_ns));
 	}
 	if (uc_has_timers(flow))
 		ack.rtt_us = uc_read_timers(flow, ack.acked_bytes, now_ns);

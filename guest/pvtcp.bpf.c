@@ -21,6 +21,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+#include "../core/since.h"
 #include "pvtcp.h"
 
 #define SOL_TCP   6
@@ -98,7 +99,7 @@ static __always_inline void heard(struct uc_pvtcp_stalls *seen,
 {
 	__u64 longest_us = seen->longest_us;
 
-	if (now_ns - seen->last_ns > policy->hold_ms * US_PER_MS * NS_PER_US)
+	if (uc_since_ns(now_ns, seen->last_ns) > policy->hold_ms * US_PER_MS * NS_PER_US)
 		longest_us = 0;
 	if (late_us < longest_us)
 		late_us = longest_us - ((longest_us - late_us) >> 3);
@@ -133,7 +134,8 @@ static __always_inline __u32 wanted_us(const struct uc_pvtcp_policy *policy,
 {
 	__u64 wanted = policy->least_us;
 
-	if (seen->count && now_ns - seen->last_ns <= policy->hold_ms * US_PER_MS * NS_PER_US)
+	if (seen->count &&
+	    uc_since_ns(now_ns, seen->last_ns) <= policy->hold_ms * US_PER_MS * NS_PER_US)
 		wanted += seen->longest_us;
 	return wanted < UC_PVTCP_MOST_US ? wanted : UC_PVTCP_MOST_US;
 }
@@ -179,7 +181,7 @@ static __always_inline void look(struct bpf_sock_ops *ops, bool is_timeout)
 		return;
 	if (is_timeout) {
 		__sync_fetch_and_add(&count->timeouts, 1);
-		if (seen->count && now_ns - seen->last_ns < ECHO_NS)
+		if (seen->count && uc_since_ns(now_ns, seen->last_ns) < ECHO_NS)
 			__sync_fetch_and_add(&count->after_stall, 1);
 	}
 	wanted = wanted_us(policy, seen, now_ns);

@@ -48,7 +48,7 @@ static __always_inline void uc_watch_heard(struct uc_watch_bucket *bucket,
 					   const struct uc_watch_policy *policy, __u32 bytes,
 					   __u8 steady, __u64 now_ns)
 {
-	__u64 length_ns, age_ns = now_ns - bucket->period_ns;
+	__u64 length_ns, age_ns = uc_since_ns(now_ns, bucket->period_ns);
 	__u8 next;
 
 	if (!policy->pace_bytes_per_s)
@@ -75,7 +75,8 @@ static __always_inline __u8 uc_watch_is_part(const struct uc_watch_bucket *bucke
 {
 	if (!policy->pace_bytes_per_s || !policy->burst_bytes)
 		return 0;
-	if (now_ns - bucket->period_ns >= 2 * uc_watch_cost_ns(policy, policy->burst_bytes))
+	if (uc_since_ns(now_ns, bucket->period_ns) >=
+	    2 * uc_watch_cost_ns(policy, policy->burst_bytes))
 		return 0;
 	return uc_watch_max(bytes, last_bytes) >= policy->burst_bytes / part;
 }

@@ -6,8 +6,7 @@
 #ifndef UC_WATCH_POLICY_H
 #define UC_WATCH_POLICY_H
 
-#include <linux/stddef.h>
-#include <linux/types.h>
+#include "../since.h"
 
 #define UC_WATCH_PROBES_MAX 32
 /* No probes are spread over more, and nothing waits longer for its turn: a SYN that is not answered
@@ -93,7 +92,7 @@ static __always_inline __u8 uc_watch_is_fresh(const struct uc_watch_policy *poli
 
 	if (!path->measured_ns)
 		return 0;
-	return now_ns - path->measured_ns < stands_us * 1000 * slack;
+	return uc_since_ns(now_ns, path->measured_ns) < stands_us * 1000 * slack;
 }
 
 #endif

@@ -27,7 +27,7 @@ static __always_inline __u32 uc_watch_probes(const struct uc_watch_policy *polic
 	if (!probes || uc_watch_is_fresh(policy, path, 1, now_ns))
 		return 0;
 	/* the answer may wait for its turn; one that is lost is not waited for longer */
-	if (path->asked && now_ns - path->measured_ns < (__u64)policy->wait_us * 1000)
+	if (path->asked && uc_since_ns(now_ns, path->measured_ns) < (__u64)policy->wait_us * 1000)
 		return 0;
 	path->asked = 1;
 	path->measured_ns = now_ns | !now_ns;
