@@ -108,11 +108,13 @@ static __always_inline void uc_write_event(struct uc_ring *ring, const struct uc
 static __always_inline void uc_tell_nobody(const struct uc_key *key)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
+	__u32 tag = uc_tag_of(key);
 
 	if (!slot)
 		return;
 	bpf_spin_lock(&slot->lock);
-	slot->noted.seen = UC_SEEN_BY_NOBODY;
+	if (slot->tag == tag)
+		slot->noted.seen = UC_SEEN_BY_NOBODY;
 	bpf_spin_unlock(&slot->lock);
 }
 
@@ -145,7 +147,7 @@ __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 	struct uc_pending *now = uc_pending_now();
 	struct uc_slot *slot;
 	struct uc_ring *ring;
-	__u32 kinds;
+	__u32 kinds, tag;
 
 	if (!skb || !now)
 		return 0;
@@ -156,7 +158,12 @@ __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 	slot = bpf_map_lookup_elem(&flows, &now->key);
 	if (!slot)
 		return 0;
+	tag = uc_tag_of(&now->key);
 	bpf_spin_lock(&slot->lock);
+	if (slot->tag != tag) {
+		bpf_spin_unlock(&slot->lock);
+		return 0;
+	}
 	uc_take_news(slot, &now->segment, now->reason, &now->facts);
 	bpf_spin_unlock(&slot->lock);
 	ring = bpf_map_lookup_elem(&events, &now->facts.place);

@@ -93,6 +93,7 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 
 	if (!state)
 		return UC_NO_POLICY;
+	fresh->tag = uc_tag_of(&now->key);
 	fresh->generation = how->generation;
 	fresh->rule = how->rule;
 	fresh->rule_number = how->rule_number;
@@ -117,13 +118,19 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 	return UC_TRANSLATED;
 }
 
-/* A SYN on the ports of a flow that is known. */
-static __always_inline enum uc_reason
-uc_open_again(struct uc_pending *now, const struct uc_opening *how, struct uc_slot *slot)
+/* A SYN on the ports of a flow that is known; 0: it is gone, and the slot another's. */
+static __always_inline int uc_open_again(struct uc_pending *now, const struct uc_opening *how,
+					 struct uc_slot *slot, enum uc_reason *answer)
 {
+	__u32 tag = uc_tag_of(&now->key), place;
 	enum uc_reason reason;
+	__u8 coupled;
 
 	bpf_spin_lock(&slot->lock);
+	if (slot->tag != tag) {
+		bpf_spin_unlock(&slot->lock);
+		return 0;
+	}
 	reason = uc_open(&slot->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
 	if (reason == UC_TRANSLATED && slot->flow.stage != UC_TRANSLATING) {
 		slot->generation = how->generation;
@@ -132,12 +139,15 @@ uc_open_again(struct uc_pending *now, const struct uc_opening *how, struct uc_sl
 		slot->dscp = now->at.dscp;
 		slot->flow.share = how->share;
 	}
+	place = slot->place;
+	coupled = uc_is_coupled(&slot->flow);
 	bpf_spin_unlock(&slot->lock);
 	if (uc_forgets(reason))
 		uc_forget(&now->key);
-	else if (reason == UC_TRANSLATED && uc_is_coupled(&slot->flow))
-		uc_forget_member(slot->place);
-	return reason;
+	else if (reason == UC_TRANSLATED && coupled)
+		uc_forget_member(place);
+	*answer = reason;
+	return 1;
 }
 
 static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct uc_pending *now)
@@ -151,8 +161,8 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 		return UC_TABLE_FULL;
 	/* if by none: what was known of an older flow of the same ports must still be forgotten */
 	uc_find_rule(skb);
-	if (slot)
-		return uc_open_again(now, how, slot);
+	if (slot && uc_open_again(now, how, slot, &reason))
+		return reason;
 	reason = uc_open(&fresh->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
 	if (reason != UC_TRANSLATED)
 		return reason;

@@ -27,12 +27,17 @@ static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key
 							__u8 *ending, __u32 *number)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
+	__u32 tag = uc_tag_of(key);
 	enum uc_reason reason;
 
 	if (!slot)
 		return UC_NO_HANDSHAKE;
-	*number = slot->number;
 	bpf_spin_lock(&slot->lock);
+	if (slot->tag != tag) {
+		bpf_spin_unlock(&slot->lock);
+		return UC_NO_HANDSHAKE;
+	}
+	*number = slot->number;
 	uc_before_segment(slot);
 	reason = uc_translate(&slot->flow, segment, now_ns, edit);
 	if (segment->direction == UC_TO_GUEST)

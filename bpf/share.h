@@ -225,25 +225,36 @@ static __always_inline void uc_report_share(struct uc_slot *slot, struct uc_pend
 	now->report = uc_coupled_report(&slot->flow, now->now_ns);
 }
 
+/* Under the flow's lock, once more: what it was told. */
+static __always_inline void uc_share_told(struct uc_slot *slot, struct uc_pending *now,
+					  int answered)
+{
+	/* unless it has begun anew meanwhile, by a rule that has another */
+	if (slot->flow.share == now->was)
+		slot->flow.share = now->share;
+	uc_tell_share(&slot->flow, &now->segment, now->awaits, answered ? &now->answer : NULL,
+		      &now->edit);
+	now->has_news = uc_has_news(slot);
+}
+
 static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_pending *now)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
-	int answered;
+	__u32 tag = uc_tag_of(&now->key);
+	int answered, reported = now->heard;
 
-	if (slot) {
-		if (!now->heard) {
-			bpf_spin_lock(&slot->lock);
+	if (slot && !reported) {
+		bpf_spin_lock(&slot->lock);
+		reported = slot->tag == tag;
+		if (reported)
 			uc_report_share(slot, now);
-			bpf_spin_unlock(&slot->lock);
-		}
+		bpf_spin_unlock(&slot->lock);
+	}
+	if (slot && reported) {
 		answered = uc_ask_for_member(skb, now);
 		bpf_spin_lock(&slot->lock);
-		/* unless it has begun anew meanwhile, by a rule that has another */
-		if (slot->flow.share == now->was)
-			slot->flow.share = now->share;
-		uc_tell_share(&slot->flow, &now->segment, now->awaits,
-			      answered ? &now->answer : NULL, &now->edit);
-		now->has_news = uc_has_news(slot);
+		if (slot->tag == tag)
+			uc_share_told(slot, now, answered);
 		bpf_spin_unlock(&slot->lock);
 	}
 	if (uc_write(skb, &now->at, &now->segment, &now->edit))

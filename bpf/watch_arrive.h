@@ -97,12 +97,16 @@ static __always_inline enum uc_watch_event uc_probe_count(const struct uc_key *k
 	__u32 bit = 1U << (probe->index & (UC_WATCH_PROBES_MAX - 1));
 	struct uc_watch_slot *slot = uc_start_for(key);
 	enum uc_watch_event event = UC_EVENT_PROBE;
-	__u32 sent_ns;
+	__u32 tag = uc_tag_of(key), sent_ns;
 	__u8 counts;
 
 	if (!slot)
 		return UC_EVENT_TABLE_FULL;
 	bpf_spin_lock(&slot->lock);
+	if (slot->tag != tag) {
+		bpf_spin_unlock(&slot->lock);
+		return UC_EVENT_TABLE_FULL;
+	}
 	if (slot->connection != bpf_ntohl(probe->connection))
 		uc_start_anew(slot, bpf_ntohl(probe->connection));
 	slot->seen_ns = now_ns;

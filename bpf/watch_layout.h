@@ -74,10 +74,11 @@ struct uc_watch_prefix {
 /* A flow at the host of the guest that receives. */
 struct uc_watch_slot {
 	struct bpf_spin_lock lock;
-	__u32 connection; /* the sequence number of its SYN */
+	__u32 tag; /* uc_tag_of() its key */
 	__u64 seen_ns;
-	__u8 closed; /* a FIN or RST was seen: its ports may be used again */
-	__u8 pad[7];
+	__u32 connection; /* the sequence number of its SYN */
+	__u8 closed;      /* a FIN or RST was seen: its ports may be used again */
+	__u8 pad[3];
 	struct uc_watch_flow flow;
 };
 

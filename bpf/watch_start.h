@@ -18,7 +18,7 @@
 static __always_inline struct uc_watch_slot *uc_start_for(const struct uc_key *key)
 {
 	struct uc_watch_slot *slot = bpf_map_lookup_elem(&starts, key);
-	struct uc_watch_slot fresh = {};
+	struct uc_watch_slot fresh = {.tag = uc_tag_of(key)};
 
 	if (slot)
 		return slot;
@@ -44,10 +44,15 @@ uc_start_syn(const struct uc_key *key, const struct uc_segment *segment, __u64 n
 {
 	__u8 from_guest = segment->direction == UC_FROM_GUEST;
 	struct uc_watch_slot *slot = uc_start_for(key);
+	__u32 tag = uc_tag_of(key);
 
 	if (!slot)
 		return UC_EVENT_TABLE_FULL;
 	bpf_spin_lock(&slot->lock);
+	if (slot->tag != tag) {
+		bpf_spin_unlock(&slot->lock);
+		return UC_EVENT_TABLE_FULL;
+	}
 	if (slot->connection != segment->seq &&
 	    (from_guest || slot->closed || slot->flow.stage == UC_WATCH_COUNTING))
 		uc_start_anew(slot, segment->seq);
@@ -68,11 +73,16 @@ static __always_inline __u8 uc_start_to_guest(const struct uc_key *key,
 					      const struct uc_segment *segment, __u64 now_ns)
 {
 	struct uc_watch_slot *slot = bpf_map_lookup_elem(&starts, key);
+	__u32 tag = uc_tag_of(key);
 	__u8 steady;
 
 	if (!slot)
 		return 1;
 	bpf_spin_lock(&slot->lock);
+	if (slot->tag != tag) {
+		bpf_spin_unlock(&slot->lock);
+		return 1;
+	}
 	steady = uc_watch_is_steady(&slot->flow, segment);
 	uc_watch_to_guest(&slot->flow, segment);
 	slot->seen_ns = now_ns;
@@ -90,7 +100,7 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 {
 	struct uc_watch_slot *slot = bpf_map_lookup_elem(&starts, key);
 	struct uc_watch_allowance *allowance = bpf_map_lookup_elem(&allowances, &key->port);
-	__u32 random = bpf_get_prandom_u32();
+	__u32 random = bpf_get_prandom_u32(), tag = uc_tag_of(key);
 	struct uc_watch_bucket bucket;
 	struct uc_watch_path path = {};
 	struct uc_path_slot *record;
@@ -107,6 +117,10 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 	bucket = allowance->bucket;
 	bpf_spin_unlock(&allowance->lock);
 	bpf_spin_lock(&slot->lock);
+	if (slot->tag != tag) {
+		bpf_spin_unlock(&slot->lock);
+		return 0;
+	}
 	*answer = uc_watch_from_guest(&slot->flow, &port->policy, &path, &bucket, segment, now_ns,
 				      random);
 	slot->seen_ns = now_ns;

@@ -139,27 +139,72 @@ impl Pinned {
         Some(Pinned { folder, programs })
     }
 
-    /// Makes a flow look as if its last segment had passed so long ago.
-    fn age(&self, port: u16, idle_ns: u64) {
+    fn flows(&self) -> MapHandle {
         let entries = std::fs::read_dir(&self.folder).unwrap();
         let maps = entries
             .map(|entry| entry.unwrap().path())
             .find(|path| path.to_string_lossy().contains("/maps-"))
             .expect("a folder of maps");
-        let flows = MapHandle::from_pinned_path(maps.join("flows")).unwrap();
+        MapHandle::from_pinned_path(maps.join("flows")).unwrap()
+    }
+
+    /// A flow's key and slot as they lie in the table.
+    fn slot(&self, port: u16) -> (Vec<u8>, Vec<u8>) {
+        let flows = self.flows();
         let key = flows
             .keys()
             .find(|key| key[4..6] == port.to_be_bytes())
             .expect("a flow of this port");
-        let mut value = flows.lookup(&key, MapFlags::ANY).unwrap().unwrap();
+        let slot = flows.lookup(&key, MapFlags::ANY).unwrap().unwrap();
+        (key, slot)
+    }
+
+    /// Makes a flow look as if its last segment had passed so long ago.
+    fn age(&self, port: u16, idle_ns: u64) {
+        let (key, mut value) = self.slot(port);
         let seen_ns = now_ns()
             .checked_sub(idle_ns)
             .expect("a machine up for so long");
         // a slot ends with its flow
         let at = value.len() - size_of::<Flow>() + std::mem::offset_of!(Flow, seen_ns);
         value[at..at + 8].copy_from_slice(&seen_ns.to_ne_bytes());
-        flows.update(&key, &value, MapFlags::EXIST).unwrap();
+        self.flows().update(&key, &value, MapFlags::EXIST).unwrap();
     }
+}
+
+/// As a pointer shows it that another CPU looked up, when the flow was then deleted and its element
+/// given to the next one.
+#[test]
+fn live_a_slot_that_has_become_another_flows_is_none_and_is_left_alone() {
+    let Some(pinned) = Pinned::new(FLOWS_MAX) else {
+        return;
+    };
+    let programs = &pinned.programs;
+    programs.set_plan(IFINDEX, &policy().into()).unwrap();
+    connect(programs, 1);
+    connect(programs, 2);
+    let (key, _) = pinned.slot(1);
+    let (_, others) = pinned.slot(2);
+    let flows = pinned.flows();
+    flows.update(&key, &others, MapFlags::EXIST).unwrap();
+
+    let sent = segment(consts::FROM_GUEST, consts::ACK | consts::CWR);
+    let came = segment(consts::TO_GUEST, consts::ACK | consts::ECE);
+    for of_first in [sent, came] {
+        assert_eq!(
+            pass(programs, 1, &of_first, 0),
+            (Reason::NO_HANDSHAKE, false)
+        );
+    }
+    // the key is still there, as it isn't where this happens: so there is no place to open it in
+    assert_eq!(syn(programs, 1), (reason("table_full"), false));
+    let after = flows.lookup(&key, MapFlags::ANY).unwrap();
+    assert_eq!(after, Some(others));
+    assert_eq!(
+        pass(programs, 2, &sent, 0).0,
+        Reason::TRANSLATED,
+        "whose slot it is"
+    );
 }
 
 #[test]

@@ -6,7 +6,8 @@ mod kernel;
 use std::time::Duration;
 
 use kernel::siphash::siphash_2_4;
-use kernel::{CE, ECT0, NEXT, Probe, SHOT, run, since, slot, watched};
+use kernel::{CE, ECT0, NEXT, Probe, SHOT, map_with, run, since, slot, watched};
+use libbpf_rs::{MapCore, MapFlags};
 use uc_port::Direction::{FromGuest, ToGuest};
 use uc_watch::{Event, Programs, Settings};
 
@@ -192,6 +193,31 @@ fn live_what_else_uses_the_protocol_goes_on_and_so_does_what_a_guest_sends() {
         let run = run(programs, FromGuest, &probe);
         assert_eq!((run.verdict, &run.packet), (NEXT, &probe));
         assert_eq!(since(programs, &before), []);
+    });
+}
+
+/// As a pointer shows it that another CPU looked up, when the flow was then cleared away and its
+/// element given to the next one.
+#[test]
+fn live_a_start_that_has_become_another_flows_is_none_and_is_left_alone() {
+    with_programs(|programs| {
+        let mut probe = Probe::new(false);
+        probe.destination.set_port(54_321);
+        assert_eq!(event(programs, &probe), Event::PROBE);
+        let [key] = &programs.starts()[..] else {
+            panic!("one start")
+        };
+        let starts = map_with("starts", key);
+        assert_eq!(event(programs, &Probe::new(false)), Event::PROBE);
+        let others = programs.starts().into_iter().find(|other| other != key);
+        let others = starts.lookup(&others.unwrap(), MapFlags::ANY).unwrap();
+        let others = others.unwrap();
+        starts.update(key, &others, MapFlags::EXIST).unwrap();
+
+        probe.index = 1;
+        assert_eq!(event(programs, &probe), Event::TABLE_FULL);
+        let after = starts.lookup(key, MapFlags::ANY).unwrap();
+        assert_eq!(after, Some(others));
     });
 }
 

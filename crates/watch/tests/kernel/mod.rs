@@ -10,6 +10,8 @@ pub mod siphash;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::time::{ClockId, clock_gettime};
 use uc_port::{AttachVia, Direction, PacketContext, PacketRun, run_packet};
 use uc_watch::{Event, ProbeKey, Programs, Settings, Watched};
@@ -61,6 +63,19 @@ pub fn since(programs: &Programs, before: &uc_watch::Events) -> Vec<(Event, u64)
         .map(|(event, count)| (event, count - before.get(event)))
         .filter(|(_, count)| *count > 0)
         .collect()
+}
+
+/// The programs' map of this name that has this key: of all tests that run beside this one, too,
+/// only one has the key.
+pub fn map_with(name: &str, key: &[u8]) -> MapHandle {
+    MapInfoIter::default()
+        .filter(|map| map.name == name)
+        .filter_map(|map| MapHandle::from_map_id(map.id).ok())
+        .find(|map| {
+            map.lookup(key, MapFlags::ANY)
+                .is_ok_and(|value| value.is_some())
+        })
+        .unwrap_or_else(|| panic!("no map {name} has the key"))
 }
 
 /// The slot of the moment, as both ends' wall clocks have it.
