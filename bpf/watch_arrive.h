@@ -98,7 +98,7 @@ static __always_inline enum uc_watch_event uc_probe_count(const struct uc_key *k
 	struct uc_watch_slot *slot = uc_start_for(key);
 	enum uc_watch_event event = UC_EVENT_PROBE;
 	__u32 tag = uc_tag_of(key), sent_ns;
-	__u8 counts;
+	__u8 counts, other;
 
 	if (!slot)
 		return UC_EVENT_TABLE_FULL;
@@ -107,10 +107,14 @@ static __always_inline enum uc_watch_event uc_probe_count(const struct uc_key *k
 		bpf_spin_unlock(&slot->lock);
 		return UC_EVENT_TABLE_FULL;
 	}
-	if (slot->connection != bpf_ntohl(probe->connection))
+	other = slot->connection != bpf_ntohl(probe->connection);
+	if (other && uc_start_is_free(slot)) {
 		uc_start_anew(slot, bpf_ntohl(probe->connection));
-	slot->seen_ns = now_ns;
-	if (slot->flow.seen & bit) {
+		other = 0;
+	}
+	if (!other)
+		slot->seen_ns = now_ns;
+	if (other || slot->flow.seen & bit) {
 		bpf_spin_unlock(&slot->lock);
 		return UC_EVENT_REPLAYED;
 	}

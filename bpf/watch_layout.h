@@ -117,7 +117,8 @@ enum uc_watch_event {
 	UC_EVENT_UNKNOWN,      /* of another version, or it contradicts itself: dropped */
 	UC_EVENT_FORGED,       /* a probe with a wrong tag: dropped */
 	UC_EVENT_LATE,         /* a probe from another time: dropped */
-	UC_EVENT_REPLAYED,     /* a probe that was counted already: dropped */
+	UC_EVENT_REPLAYED,     /* a probe that was counted already, or of another connection
+				* than the one that lives on its ports: dropped */
 	UC_EVENT_TABLE_FULL,   /* no place for its flow: not watched */
 	UC_EVENT_WINDOW,       /* a window was lowered */
 	UC_EVENT_EDIT_FAILED,  /* the kernel would not write */

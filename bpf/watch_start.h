@@ -27,6 +27,13 @@ static __always_inline struct uc_watch_slot *uc_start_for(const struct uc_key *k
 	return bpf_map_lookup_elem(&starts, key);
 }
 
+/* May a connection begin in it? Not where one lives that was given windows: what says otherwise may
+ * be forged or a replay, and the windows must not be forgotten. */
+static __always_inline int uc_start_is_free(const struct uc_watch_slot *slot)
+{
+	return slot->closed || slot->flow.stage == UC_WATCH_COUNTING;
+}
+
 static __always_inline void uc_start_anew(struct uc_watch_slot *slot, __u32 connection)
 {
 	__builtin_memset(&slot->flow, 0, sizeof(slot->flow));
@@ -36,8 +43,7 @@ static __always_inline void uc_start_anew(struct uc_watch_slot *slot, __u32 conn
 
 /*
  * A SYN of a connection that is to be watched, in either direction. One of another connection than
- * the last begins anew; but from the network, while the last one lives, it may be forged, and the
- * windows given must not be forgotten.
+ * the last begins anew, from the network in a free place only.
  */
 static __always_inline enum uc_watch_event
 uc_start_syn(const struct uc_key *key, const struct uc_segment *segment, __u64 now_ns)
@@ -53,8 +59,7 @@ uc_start_syn(const struct uc_key *key, const struct uc_segment *segment, __u64 n
 		bpf_spin_unlock(&slot->lock);
 		return UC_EVENT_TABLE_FULL;
 	}
-	if (slot->connection != segment->seq &&
-	    (from_guest || slot->closed || slot->flow.stage == UC_WATCH_COUNTING))
+	if (slot->connection != segment->seq && (from_guest || uc_start_is_free(slot)))
 		uc_start_anew(slot, segment->seq);
 	if (slot->connection == segment->seq && slot->flow.stage == UC_WATCH_COUNTING) {
 		if (from_guest)

@@ -103,7 +103,9 @@ impl Event {
             Event::UNKNOWN => "probes that make no sense: dropped",
             Event::FORGED => "probes with a wrong tag: dropped",
             Event::LATE => "probes from another time: dropped",
-            Event::REPLAYED => "probes that were counted already: dropped",
+            Event::REPLAYED => {
+                "probes that were counted already, or of a connection that is over: dropped"
+            }
             Event::TABLE_FULL => "flows for which there was no place: not watched",
             Event::WINDOW => "windows that were lowered",
             Event::EDIT_FAILED => "windows that the kernel would not write",

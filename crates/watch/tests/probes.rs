@@ -5,6 +5,7 @@ mod kernel;
 
 use std::time::Duration;
 
+use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeader};
 use kernel::siphash::siphash_2_4;
 use kernel::{CE, ECT0, NEXT, Probe, SHOT, map_with, run, since, slot, watched};
 use libbpf_rs::{MapCore, MapFlags};
@@ -92,6 +93,39 @@ fn live_a_probe_that_is_forged_replayed_or_cut_short_is_counted_and_leaves_nothi
                 "another connection"
             );
         }
+    });
+}
+
+#[test]
+fn live_a_probe_of_another_connection_does_not_reset_a_start_that_lives() {
+    with_programs(|programs| {
+        let first = Probe::new(false);
+        assert_eq!(event(programs, &first), Event::PROBE);
+        // the guest's SYN-ACK gives its first window
+        let guest =
+            |change: &dyn Fn(PacketBuilderStep<TcpHeader>) -> PacketBuilderStep<TcpHeader>| {
+                let step = PacketBuilder::ethernet2([2; 6], [4; 6])
+                    .ipv4([10, 77, 0, 2], [10, 77, 0, 1], 64)
+                    .tcp(80, 40_000, 9_000, 64_240)
+                    .ack(first.connection + 1);
+                let mut frame = Vec::new();
+                change(step).write(&mut frame, &[]).unwrap();
+                assert_eq!(run(programs, FromGuest, &frame).verdict, NEXT);
+            };
+        guest(&|step| step.syn());
+        let other = Probe {
+            connection: first.connection + 1_000,
+            ..first.clone()
+        };
+        assert_eq!(event(programs, &other), Event::REPLAYED);
+        // and it is there still: a copy of its own probe is one
+        assert_eq!(event(programs, &first), Event::REPLAYED);
+        guest(&|step| step.fin());
+        assert_eq!(
+            event(programs, &other),
+            Event::PROBE,
+            "on ports that are free"
+        );
     });
 }
 
