@@ -82,10 +82,11 @@ static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const 
 	return UC_EVENT_HELD;
 }
 
-/* A handshake's segment goes on its way: from here to its answer is a round trip. */
+/* A handshake's segment goes on its way: from here to its answer is a round trip, where the path
+ * has a record. */
 static __always_inline void uc_hold_asks(const struct uc_key *key, __u64 now_ns)
 {
-	struct uc_path_slot *record = uc_path_for(key, UC_PATH_OUT);
+	struct uc_path_slot *record = uc_path_of(key, UC_PATH_OUT);
 
 	if (!record)
 		return;
@@ -105,11 +106,8 @@ static __always_inline void uc_hold_answered(const struct uc_key *key,
 					     const struct uc_segment *segment, __u64 now_ns)
 {
 	__u8 syn = !!(segment->flags & UC_SYN);
-	struct uc_path_key at = {.port = key->port, .role = UC_PATH_OUT};
-	struct uc_path_slot *record;
+	struct uc_path_slot *record = uc_path_of(key, UC_PATH_OUT);
 
-	__builtin_memcpy(at.remote, key->remote, 16);
-	record = bpf_map_lookup_elem(&paths, &at);
 	if (!record)
 		return;
 	bpf_spin_lock(&record->lock);

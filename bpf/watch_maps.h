@@ -103,7 +103,18 @@ static __always_inline int uc_is_peer(const struct uc_key *key)
 	return bpf_map_lookup_elem(&peers, &prefix) != NULL;
 }
 
-/* The record of the way to the flow's peer; NULL where there is no room for one. */
+/* The record of the way to the flow's peer, if there is one. */
+static __always_inline struct uc_path_slot *uc_path_of(const struct uc_key *key,
+						       enum uc_path_role role)
+{
+	struct uc_path_key at = {.port = key->port, .role = role};
+
+	__builtin_memcpy(at.remote, key->remote, 16);
+	return bpf_map_lookup_elem(&paths, &at);
+}
+
+/* The same, a new one if there is none; NULL where there is no room for it. What a guest's segments
+ * may bring about without a limit must not ask for it. */
 static __always_inline struct uc_path_slot *uc_path_for(const struct uc_key *key,
 							enum uc_path_role role)
 {

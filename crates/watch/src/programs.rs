@@ -218,6 +218,11 @@ impl Programs {
     pub fn be_alive(&self, for_ns: u64) -> Result<(), WatchError> {
         let now_ns = now_ns();
         let until_ns = if for_ns == 0 { 0 } else { now_ns + for_ns };
+    /// The keys of the ways to other hosts of which something is known, likewise.
+    pub fn paths(&self) -> Vec<Vec<u8>> {
+        self.maps.paths.keys().collect()
+    }
+
         let wall_ns = clock_ns(ClockId::CLOCK_REALTIME);
         self.say_alive_until(until_ns, wall_ns.wrapping_sub(now_ns))
     }

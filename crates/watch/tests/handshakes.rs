@@ -118,6 +118,22 @@ fn live_a_guest_that_opens_too_many_has_the_rest_of_them_pass() {
 }
 
 #[test]
+fn live_a_guest_that_opens_too_many_makes_no_records_of_where_to() {
+    let settings = Settings {
+        per_second: 1,
+        burst: 1,
+        ..settings(Data::FromClient)
+    };
+    with_programs(&settings, |programs| {
+        for host in 2..52 {
+            event(programs, &opening([10, 77, 0, host], 1, false));
+        }
+        // another may be allowed while this runs
+        assert!(programs.paths().len() <= 2, "{}", programs.paths().len());
+    });
+}
+
+#[test]
 fn live_a_path_that_is_probed_is_not_probed_for_the_next_flow() {
     let mut settings = settings(Data::FromClient);
     settings.policy.fresh_us = 3_600_000_000;
