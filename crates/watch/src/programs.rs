@@ -295,7 +295,7 @@ pub(crate) fn name_of(ifindex: u32) -> String {
 }
 
 /// Its name, while it is there. Of one that is not, nix answers with an empty name, not an error.
-fn name_if_there(ifindex: u32) -> Option<String> {
+pub(crate) fn name_if_there(ifindex: u32) -> Option<String> {
     let name = nix::net::if_::if_indextoname(ifindex).ok()?;
     let name = name.to_string_lossy().into_owned();
     (!name.is_empty()).then_some(name)

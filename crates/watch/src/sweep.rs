@@ -1,10 +1,12 @@
 //! Clears the programs' tables of what is over.
 
+use std::collections::BTreeMap;
+
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use uc_core::watch::consts;
 
 use crate::layout::{uc_path_slot, uc_watch_slot};
-use crate::programs::Programs;
+use crate::programs::{Programs, name_if_there};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// A start that is over stays until no probe of it can be told from a replay by its time.
@@ -30,21 +32,52 @@ fn is_over(slot: &uc_watch_slot, now_ns: u64) -> bool {
 
 impl Programs {
     /// Forgets flows that have started, paths that were not used, and everything of ports that are
-    /// no longer there.
+    /// no longer there, in the network namespace of the calling thread. What waits of theirs is the
+    /// holder's to send.
     pub fn sweep(&self, now_ns: u64) {
-        clear(&self.maps.starts, |slot: &uc_watch_slot| {
+        let mut ports = Ports::default();
+        clear(&self.maps.starts, &mut ports, |slot: &uc_watch_slot| {
             is_over(slot, now_ns)
         });
-        clear(&self.maps.paths, |slot: &uc_path_slot| {
+        clear(&self.maps.paths, &mut ports, |slot: &uc_path_slot| {
             let used_ns = slot.path.measured_ns.max(slot.asked_ns);
             now_ns.saturating_sub(used_ns) > PATH_NS
         });
+        for map in [&self.maps.watched, &self.maps.allowances] {
+            ports.clear_gone(map);
+        }
     }
 }
 
-fn clear<T>(map: &MapHandle, is_over: impl Fn(&T) -> bool) {
-    let keys: Vec<_> = map.keys().collect();
-    for key in keys {
+/// Which ports are there, each asked for once in a sweep.
+#[derive(Default)]
+struct Ports(BTreeMap<u32, bool>);
+
+impl Ports {
+    /// Whether the port of a key is there no more; every table's keys begin with it.
+    fn is_gone(&mut self, key: &[u8]) -> bool {
+        let Some(ifindex) = key.get(..4).and_then(|bytes| bytes.try_into().ok()) else {
+            return false;
+        };
+        let ifindex = u32::from_ne_bytes(ifindex);
+        let there = self.0.entry(ifindex);
+        !*there.or_insert_with(|| name_if_there(ifindex).is_some())
+    }
+
+    /// Forgets what a table has of ports that are there no more, and returns the other keys.
+    fn clear_gone(&mut self, map: &MapHandle) -> Vec<Vec<u8>> {
+        // first all keys: a walk begins anew where the key that it has come to is deleted
+        let keys: Vec<_> = map.keys().collect();
+        let (gone, there): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| self.is_gone(key));
+        for key in gone {
+            let _gone_already = map.delete(&key);
+        }
+        there
+    }
+}
+
+fn clear<T>(map: &MapHandle, ports: &mut Ports, is_over: impl Fn(&T) -> bool) {
+    for key in ports.clear_gone(map) {
         let Ok(Some(bytes)) = map.lookup(&key, MapFlags::ANY) else {
             continue;
         };

@@ -256,6 +256,24 @@ fn live_a_start_that_has_become_another_flows_is_none_and_is_left_alone() {
 }
 
 #[test]
+fn live_what_is_known_of_a_port_that_is_gone_is_cleared_away() {
+    with_programs(|programs| {
+        let mut probe = Probe::new(false);
+        probe.destination.set_port(54_322);
+        assert_eq!(event(programs, &probe), Event::PROBE);
+        let there = programs.starts();
+        let starts = map_with("starts", &there[0]);
+        let start = starts.lookup(&there[0], MapFlags::ANY).unwrap().unwrap();
+        // a number that no interface of this namespace has
+        let gone = [&4_000_000u32.to_ne_bytes(), &there[0][4..]].concat();
+        starts.update(&gone, &start, MapFlags::ANY).unwrap();
+        assert_eq!(programs.starts().len(), 2);
+        programs.sweep(0);
+        assert_eq!(programs.starts(), there);
+    });
+}
+
+#[test]
 fn live_a_flood_of_probes_fills_no_more_than_the_table() {
     with_programs(|programs| {
         let room = programs.starts_max() as usize;
