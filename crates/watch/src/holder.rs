@@ -172,7 +172,7 @@ impl<'a> Holder<'a> {
 
     /// Nothing more is held from here on, and nothing stays.
     pub(crate) fn end(&self) -> Result<(), WatchError> {
-        self.programs.say_alive_until(0, 0)?;
+        self.programs.be_alive(0)?;
         self.release_all();
         // A program on another CPU may have read the old word just before.
         std::thread::sleep(Duration::from_nanos(BEAT_NS));

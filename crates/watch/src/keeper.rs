@@ -94,7 +94,7 @@ impl<'a> Keeper<'a> {
                 return Ok(holders);
             }
             if now_ns() - born_ns < YOUNG_NS {
-                self.programs.say_alive_until(0, 0)?;
+                self.programs.be_alive(0)?;
                 holder.release_all();
                 std::thread::sleep(Duration::from_nanos(YOUNG_NS));
                 holder.release_all();

@@ -96,7 +96,7 @@ impl Programs {
             mark: draw_mark()?,
             key,
         };
-        programs.say_alive_until(0, 0)?;
+        programs.be_alive(0)?;
         Ok(programs)
     }
 
@@ -157,15 +157,18 @@ impl Programs {
         })
     }
 
-    /// Handshakes are held until then, on the kernel's monotonic clock; 0: from now on none is.
-    pub(crate) fn say_alive_until(
-        &self,
-        alive_until_ns: u64,
-        wall_offset_ns: u64,
-    ) -> Result<(), WatchError> {
+    /// Says once that a holder is there, for so long, and what time it is: [`crate::Holder`] does
+    /// so all the time. 0: from now on no handshake is held; the time is said all the same, since
+    /// probes come from other hosts whether a holder is here or not.
+    ///
+    /// # Errors
+    /// [`WatchError::Kernel`] with the kernel's answer.
+    pub fn be_alive(&self, for_ns: u64) -> Result<(), WatchError> {
+        let now_ns = now_ns();
+        let wall_ns = clock_ns(ClockId::CLOCK_REALTIME);
         let control = uc_watch_control {
-            alive_until_ns,
-            wall_offset_ns,
+            alive_until_ns: if for_ns == 0 { 0 } else { now_ns + for_ns },
+            wall_offset_ns: wall_ns.wrapping_sub(now_ns),
             key: self.key.0,
             mark: self.mark,
             pad: 0,
@@ -208,23 +211,6 @@ impl Programs {
     pub(crate) fn forget_held(&self, key: &[u8]) {
         // Another process may have been first.
         let _gone_already = self.maps.held.delete(key);
-    }
-
-    /// Says once that a holder is there, for so long, and what time it is: [`crate::Holder`] does
-    /// so all the time.
-    ///
-    /// # Errors
-    /// [`WatchError::Kernel`] with the kernel's answer.
-    pub fn be_alive(&self, for_ns: u64) -> Result<(), WatchError> {
-        let now_ns = now_ns();
-        let until_ns = if for_ns == 0 { 0 } else { now_ns + for_ns };
-    /// The keys of the ways to other hosts of which something is known, likewise.
-    pub fn paths(&self) -> Vec<Vec<u8>> {
-        self.maps.paths.keys().collect()
-    }
-
-        let wall_ns = clock_ns(ClockId::CLOCK_REALTIME);
-        self.say_alive_until(until_ns, wall_ns.wrapping_sub(now_ns))
     }
 
     /// The keys of the flows that are starting, as the programs made them.

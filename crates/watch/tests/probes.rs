@@ -274,6 +274,13 @@ fn live_what_is_known_of_a_port_that_is_gone_is_cleared_away() {
 }
 
 #[test]
+fn live_a_probe_counts_while_no_holder_is_there_to_say_what_time_it_is() {
+    if let Some((programs, _watched)) = watched(&Settings::default()) {
+        assert_eq!(event(&programs, &Probe::new(false)), Event::PROBE);
+    }
+}
+
+#[test]
 fn live_a_flood_of_probes_fills_no_more_than_the_table() {
     with_programs(|programs| {
         let room = programs.starts_max() as usize;
