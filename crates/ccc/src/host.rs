@@ -135,6 +135,10 @@ impl Host {
         now_ns: u64,
     ) -> Result<Vec<GroupAnswer>, Impossible> {
         self.check(guest, at_ns, said)?;
+        let heard = said
+            .iter()
+            .map(|report| self.compare(guest, report, now_ns))
+            .collect::<Result<Vec<_>, _>>()?;
         // by the guest's clock, as is the age of its last cut; its first report tells of nothing
         let since_ns = match self.guests[guest].at_ns {
             0 => 0,
@@ -148,7 +152,7 @@ impl Host {
             since_us: since_ns / 1000,
         };
         let mut answers = Vec::with_capacity(said.len());
-        for report in said {
+        for (report, heard) in said.iter().zip(heard) {
             let place = self.place_of(&report.name.remote);
             let coupled = self.groups.entry(place).or_insert_with(|| Coupled {
                 group: Group::open(&self.policy.group, now_ns),
@@ -156,7 +160,7 @@ impl Host {
             });
             let seat = coupled.seats.entry(guest).or_default();
             seat.guest.weight = weight.into();
-            answers.push(seat.hear(&mut coupled.group, report, times)?);
+            answers.push(seat.hear(&mut coupled.group, report, heard, times));
         }
         let names: Vec<_> = said.iter().map(|report| report.name).collect();
         self.keep(guest, &names, now_ns);
@@ -201,6 +205,22 @@ impl Host {
         Ok(())
     }
 
+    /// What a report adds to the one before it of the same group; `None`: there was none.
+    fn compare(
+        &self,
+        guest: GuestId,
+        said: &GroupReport,
+        now_ns: u64,
+    ) -> Result<Option<Heard>, Impossible> {
+        let coupled = self.groups.get(&self.place_of(&said.name.remote));
+        let seat = coupled.and_then(|coupled| coupled.seats.get(&guest));
+        let member = seat.and_then(|seat| seat.members.get(&said.name));
+        member
+            .filter(|member| member.said.opened_ns == said.opened_ns)
+            .map(|member| member.compare(said, now_ns))
+            .transpose()
+    }
+
     /// The guest's groups of other names have ended.
     fn keep(&mut self, guest: GuestId, names: &[GroupName], now_ns: u64) {
         self.groups.retain(|_, coupled| {
@@ -230,16 +250,16 @@ impl Seat {
         group: &mut Group,
         said: &GroupReport,
         times: Times,
-    ) -> Result<GroupAnswer, Impossible> {
+    ) -> GroupAnswer {
         let now_ns = times.now_ns;
-        let was = self.members.get(&said.name);
-        if was.is_some_and(|was| was.said.opened_ns != said.opened_ns) {
+        heard: Option<Heard>,
+        if heard.is_none() {
             self.end(group, said.name, now_ns);
         }
         let cuts = group.cuts;
-        let answer = match self.members.get_mut(&said.name) {
-            Some(member) => member.update(group, &mut self.guest, said, now_ns)?,
-            None => self.register(group, said, times),
+        let answer = match (self.members.get_mut(&said.name), heard) {
+            (Some(member), Some(heard)) => member.update(group, &mut self.guest, heard, now_ns),
+            _ => self.register(group, said, times),
         };
         self.cuts += u64::from(group.cuts.wrapping_sub(cuts));
         if let Some(member) = self.members.get_mut(&said.name) {
@@ -248,7 +268,7 @@ impl Seat {
             member.said = *said;
         }
         let age_us = now_ns.saturating_sub(group.cut_ns) / 1000;
-        Ok(GroupAnswer {
+        GroupAnswer {
             name: said.name,
             opened_ns: said.opened_ns,
             window_bytes: answer.cwnd_bytes,
@@ -259,7 +279,7 @@ impl Seat {
             } else {
                 u32::try_from(age_us).unwrap_or(u32::MAX)
             },
-        })
+        }
     }
 
     fn register(&mut self, group: &mut Group, said: &GroupReport, times: Times) -> Answer {
@@ -302,22 +322,25 @@ impl Coupling {
     fn update(
         &mut self,
         group: &mut Group,
-        guest: &mut Guest,
-        said: &GroupReport,
-        now_ns: u64,
-    ) -> Result<Answer, Impossible> {
+    fn compare(&self, said: &GroupReport, now_ns: u64) -> Result<Heard, Impossible> {
         let given = (self.flow.given_bytes, self.flow.given_ssthresh_bytes);
         let follows = said.taken_ns == self.answered_ns;
         let elapsed_us = now_ns.saturating_sub(self.heard_ns) / 1000;
-        let heard = belief::next(&self.said, said, given, follows, elapsed_us)?;
+        belief::next(&self.said, said, given, follows, elapsed_us)
+    }
+
+        guest: &mut Guest,
+        heard: Heard,
+        now_ns: u64,
+    ) -> Answer {
         let Heard { mut report, lost } = heard;
         if !belief::may_grow(group, report.mss_bytes) {
-            report.cwnd_bytes = report.cwnd_bytes.min(given.0);
+            report.cwnd_bytes = report.cwnd_bytes.min(self.flow.given_bytes);
         }
         if let Some(lost) = lost {
-            return Ok(lose(group, guest, &mut self.flow, &lost, now_ns));
+            return lose(group, guest, &mut self.flow, &lost, now_ns);
         }
-        Ok(group.update(guest, &mut self.flow, &report, now_ns))
+        group.update(guest, &mut self.flow, &report, now_ns)
     }
 }
 

@@ -249,6 +249,25 @@ fn what_no_guest_can_say_ends_its_channel_and_counts_for_nothing() {
         ..said
     };
     assert_eq!(refused(9, &[cuts]), Impossible::Counter);
+    // nor what stands before it in the report: growth of this group, and a group that is new
+    let grown = GroupReport {
+        acked_bytes: said.acked_bytes + u64::from(MSS),
+        grown_bytes: said.grown_bytes + u64::from(MSS),
+        ..said
+    };
+    let new = |space| GroupReport {
+        name: GroupName { space, ..said.name },
+        ..said
+    };
+    host.hear(guest.id, 10, &[said, new(1)], 2).unwrap();
+    let before = format!("{host:?}");
+    let backwards = GroupReport {
+        acked_bytes: said.acked_bytes - 1,
+        ..new(1)
+    };
+    let refusal = host.hear(guest.id, 11, &[grown, new(2), backwards], 100_000_000);
+    assert_eq!(refusal.unwrap_err(), Impossible::Counter);
+    assert_eq!(format!("{host:?}"), before);
     host.leave(guest.id, 3);
     assert!(host.shares().is_empty());
 }
