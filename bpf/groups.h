@@ -83,12 +83,13 @@ static __always_inline __be32 uc_prefix_of(__be32 word, __s32 bits)
 static __always_inline void uc_name_group(const struct uc_port_coupling *policy,
 					  const struct uc_key *flow, struct uc_group_key *key)
 {
-	__s32 bits = policy->prefix6;
+	__u8 mapped;
+	__s32 bits;
 
 	__builtin_memcpy(key->remote, flow->remote, sizeof(key->remote));
 	key->group = policy->group;
-	if (!key->remote[0] && !key->remote[1] && key->remote[2] == bpf_htonl(0xffff))
-		bits = policy->prefix4 | policy->prefix6 ? 96 + policy->prefix4 : 0;
+	mapped = !key->remote[0] && !key->remote[1] && key->remote[2] == bpf_htonl(0xffff);
+	bits = uc_ccc_prefix_bits(mapped, policy->prefix4, policy->prefix6);
 	key->remote[0] = uc_prefix_of(key->remote[0], bits);
 	key->remote[1] = uc_prefix_of(key->remote[1], bits - 32);
 	key->remote[2] = uc_prefix_of(key->remote[2], bits - 64);

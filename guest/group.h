@@ -115,6 +115,7 @@ static __always_inline void name_group(struct sock *sk, struct uc_ctrl *own)
 {
 	struct uc_ctrl_policy *policy = policy_now();
 	__u32 words[4] = {0, 0, bpf_htonl(0xffff), sk->__sk_common.skc_daddr};
+	__u8 mapped;
 	__s32 bits;
 
 	if (!policy)
@@ -126,8 +127,8 @@ static __always_inline void name_group(struct sock *sk, struct uc_ctrl *own)
 		words[3] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[3];
 	}
 	/* an IPv6 socket may speak IPv4: ::ffff:a.b.c.d */
-	bits = !words[0] && !words[1] && words[2] == bpf_htonl(0xffff) ? 96 + policy->prefix4
-								       : policy->prefix6;
+	mapped = !words[0] && !words[1] && words[2] == bpf_htonl(0xffff);
+	bits = uc_ccc_prefix_bits(mapped, policy->prefix4, policy->prefix6);
 	words[0] = prefix_of(words[0], bits);
 	words[1] = prefix_of(words[1], bits - 32);
 	words[2] = prefix_of(words[2], bits - 64);

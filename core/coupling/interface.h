@@ -90,6 +90,17 @@ static __always_inline struct uc_ccc_report uc_ccc_believe(const struct uc_ccc_r
 	return report;
 }
 
+/*
+ * How many bits of a remote address (IPv4 as ::ffff:a.b.c.d: `mapped`) name its group. Where
+ * neither family's prefix has any, all remotes are one group, of whichever family.
+ */
+static __always_inline __s32 uc_ccc_prefix_bits(__u8 mapped, __u8 prefix4, __u8 prefix6)
+{
+	if (!mapped)
+		return prefix6;
+	return prefix4 | prefix6 ? 96 + prefix4 : 0;
+}
+
 /* What an uncoupled connection is told: its own. */
 static __always_inline struct uc_ccc_answer uc_ccc_uncoupled(const struct uc_ccc_report *report)
 {

@@ -14,8 +14,8 @@ use crate::wire::{GROUPS_MAX, GroupAnswer, GroupName, GroupReport};
 pub struct Policy {
     /// How a group behaves.
     pub group: GroupPolicy,
-    /// Bits of an IPv4 remote address that name a group of the host's: 0, all of the guests' groups
-    /// share one window. Guests' own groups must not be wider.
+    /// Bits of an IPv4 remote address that name a group of the host's. Where this and `prefix6` are
+    /// 0, all of the guests' groups share one window. Guests' own groups must not be wider.
     pub prefix4: u8,
     /// The same for IPv6.
     pub prefix6: u8,
@@ -235,9 +235,12 @@ impl Host {
     }
 
     fn place_of(&self, remote: &[u8; 16]) -> [u8; 16] {
+        let (prefix4, prefix6) = (self.policy.prefix4.min(32), self.policy.prefix6.min(128));
+        // as core/coupling/interface.h has it, for ports and in guests
         let bits = match Ipv6Addr::from(*remote).to_ipv4_mapped() {
-            Some(_) => 96 + u32::from(self.policy.prefix4.min(32)),
-            None => u32::from(self.policy.prefix6.min(128)),
+            Some(_) if prefix4 > 0 || prefix6 > 0 => 96 + u32::from(prefix4),
+            Some(_) => 0,
+            None => u32::from(prefix6),
         };
         let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
         (u128::from_be_bytes(*remote) & mask).to_be_bytes()
@@ -249,10 +252,10 @@ impl Seat {
         &mut self,
         group: &mut Group,
         said: &GroupReport,
+        heard: Option<Heard>,
         times: Times,
     ) -> GroupAnswer {
         let now_ns = times.now_ns;
-        heard: Option<Heard>,
         if heard.is_none() {
             self.end(group, said.name, now_ns);
         }
@@ -319,9 +322,6 @@ impl Seat {
 }
 
 impl Coupling {
-    fn update(
-        &mut self,
-        group: &mut Group,
     fn compare(&self, said: &GroupReport, now_ns: u64) -> Result<Heard, Impossible> {
         let given = (self.flow.given_bytes, self.flow.given_ssthresh_bytes);
         let follows = said.taken_ns == self.answered_ns;
@@ -329,6 +329,9 @@ impl Coupling {
         belief::next(&self.said, said, given, follows, elapsed_us)
     }
 
+    fn update(
+        &mut self,
+        group: &mut Group,
         guest: &mut Guest,
         heard: Heard,
         now_ns: u64,

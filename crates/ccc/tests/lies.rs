@@ -222,6 +222,27 @@ fn many_groups_of_a_guest_are_one_guest() {
 }
 
 #[test]
+fn no_prefix_of_either_family_makes_all_remotes_one_group() {
+    let mut host = Host::new(Policy::default());
+    let mut guest = Honest::new(&mut host, 1);
+    let to = |remote: &str| {
+        let remote: std::net::Ipv6Addr = remote.parse().unwrap();
+        let name = GroupName {
+            remote: remote.octets(),
+            ..GroupName::default()
+        };
+        GroupReport {
+            name,
+            ..guest.says()
+        }
+    };
+    let said = ["::ffff:10.1.0.0", "fd00:1::"].map(to);
+    host.hear(guest.id, 1, &said, 1).unwrap();
+    let groups: Vec<_> = host.shares().iter().map(|share| share.remote).collect();
+    assert_eq!(groups, [std::net::Ipv6Addr::UNSPECIFIED]);
+}
+
+#[test]
 fn what_no_guest_can_say_ends_its_channel_and_counts_for_nothing() {
     let mut host = Host::new(Policy::default());
     let mut guest = Honest::new(&mut host, 1);

@@ -112,6 +112,21 @@ fn live_a_prefix_makes_hosts_one_group_and_apart_keeps_namespaces_from_sharing_i
 }
 
 #[test]
+fn live_no_prefix_of_either_family_makes_all_remotes_one_group() {
+    let policy = CouplingPolicy {
+        prefix4: 0,
+        prefix6: 0,
+        ..CouplingPolicy::default()
+    };
+    let Some(ctrltcp) = ctrltcp(policy) else {
+        return;
+    };
+    let pairs = ["127.9.7.1", "127.9.8.1"].map(|to| pair(ctrltcp.name(), to));
+    assert_eq!(group(&ctrltcp, "::").unwrap().connections, 2);
+    drop(pairs);
+}
+
+#[test]
 fn live_weights_and_priorities_reach_the_connections_that_there_are() {
     let Some(ctrltcp) = ctrltcp(CouplingPolicy::default()) else {
         return;

@@ -182,6 +182,22 @@ fn live_a_prefix_names_a_group_and_a_number_keeps_groups_apart() {
 }
 
 #[test]
+fn live_no_prefix_of_either_family_makes_all_remotes_one_group() {
+    let Some(programs) = programs(64) else {
+        return;
+    };
+    let all = PortCoupling {
+        prefix4: 0,
+        prefix6: 0,
+        ..PortCoupling::default()
+    };
+    couple(&programs, all);
+    flow(&programs, 1, remote(1)).begin();
+    let group = &programs.groups().unwrap()[0];
+    assert_eq!(group.remote.to_string(), "::");
+}
+
+#[test]
 fn live_where_the_table_of_groups_is_full_a_flow_is_translated_uncoupled() {
     let Some(programs) = programs(4096) else {
         return;
