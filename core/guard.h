@@ -2,7 +2,8 @@
 /*
  * The guard: a window is a promise that the guest keeps, and a guest that doesn't gains nothing.
  * Data that ends beyond the furthest edge it was ever given, and policy's slack of segments behind
- * that, never leaves the port.
+ * that, never leaves the port. That holds of a translated flow, and of what the home can read: a
+ * fragment, or TCP behind an IPv6 extension header, is no segment of one.
  *
  * The furthest edge and not the last: what a later window takes back, the guest may have sent
  * before that window reached it. A guest that fills its windows has nothing to be taken back, so

@@ -5,11 +5,11 @@ mod kernel;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use kernel::frame::{PLAIN, frame};
+use kernel::frame::{Oddity, PLAIN, Shape, frame};
 use kernel::{IFINDEX, context, now_ns, policy, programs, reason};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sched::CloneFlags;
-use uc_core::{Flow, Reason, Segment, consts};
+use uc_core::{Flow, Policy, Reason, Segment, consts};
 use uc_port::{Direction, PacketContext, PortPlan, Programs, Store};
 
 /// Room for so many flows.
@@ -51,6 +51,20 @@ fn segment(direction: u32, flags: u32) -> Segment {
 /// Passes a segment of the guest's port; the reason that was counted, and whether the frame changed.
 fn pass(programs: &Programs, port: u16, segment: &Segment, gso_size: u32) -> (Reason, bool) {
     let bytes = frame(segment, guest(port), remote(), &PLAIN);
+    pass_sized(programs, segment, &bytes, gso_size)
+}
+
+/// The same of a frame that was made of a segment.
+fn pass_frame(programs: &Programs, segment: &Segment, bytes: &[u8]) -> (Reason, bool) {
+    pass_sized(programs, segment, bytes, 0)
+}
+
+fn pass_sized(
+    programs: &Programs,
+    segment: &Segment,
+    bytes: &[u8],
+    gso_size: u32,
+) -> (Reason, bool) {
     let direction = if u32::from(segment.direction) == consts::FROM_GUEST {
         Direction::FromGuest
     } else {
@@ -61,7 +75,7 @@ fn pass(programs: &Programs, port: u16, segment: &Segment, gso_size: u32) -> (Re
         gso_size,
         ..context()
     };
-    let run = programs.test_run(direction, &bytes, context).unwrap();
+    let run = programs.test_run(direction, bytes, context).unwrap();
     let after = programs.counters().unwrap();
     let counted = after
         .iter()
@@ -248,6 +262,46 @@ fn live_a_closed_flow_gives_its_place_to_a_new_one_after_a_minute_of_silence() {
         reason("table_full"),
         "one place was free, not two"
     );
+}
+
+#[test]
+fn live_a_guard_drops_what_lies_beyond_the_edge_but_not_what_the_port_does_not_read() {
+    let Some(programs) = programs(FLOWS_MAX) else {
+        return;
+    };
+    let guarded = Policy {
+        guard_segments: 1,
+        ..policy()
+    };
+    programs.set_plan(IFINDEX, &guarded.into()).unwrap();
+    for family in ["10.77.0.1 10.77.0.2", "fd77::1 fd77::2"] {
+        let (one, other) = family.split_once(' ').unwrap();
+        let guest = SocketAddr::new(one.parse().unwrap(), 1);
+        let remote = SocketAddr::new(other.parse().unwrap(), 5001);
+        let open = segment(consts::FROM_GUEST, consts::SYN);
+        let (reason, _) = pass_frame(&programs, &open, &frame(&open, guest, remote, &PLAIN));
+        assert_eq!(reason, Reason::TRANSLATED);
+        let answer = segment(consts::TO_GUEST, consts::SYN | consts::ACK | consts::ECE);
+        pass_frame(&programs, &answer, &frame(&answer, guest, remote, &PLAIN));
+        let beyond = Segment {
+            seq: 1001 + 1_000_000,
+            payload_bytes: 1000,
+            wire_payload_bytes: 1000,
+            ..segment(consts::FROM_GUEST, consts::ACK)
+        };
+        let made = |oddity| {
+            let shape = Shape { oddity, ..PLAIN };
+            let frame = frame(&beyond, guest, remote, &shape);
+            pass_frame(&programs, &beyond, &frame).0.label()
+        };
+        assert_eq!(made(Oddity::None), "beyond_edge");
+        assert_eq!(made(Oddity::Fragment(1 << 13)), "fragment");
+        assert_eq!(made(Oddity::Vlan), "not_tcp");
+        if guest.is_ipv6() {
+            // destination options
+            assert_eq!(made(Oddity::NextHeader(60)), "ip_extension");
+        }
+    }
 }
 
 #[test]
