@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
 use crate::error::PortError;
-use crate::programs::{Programs, silence_libbpf};
+use crate::programs::Programs;
 use crate::qdisc;
+use crate::refusal::silence_libbpf;
 
 /// Which way the segments go that a program sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,6 +31,19 @@ pub enum PortError {
         /// The kernel's answer.
         source: std::io::Error,
     },
+    /// The kernel's verifier refused a program.
+    #[error(
+        "kernel {kernel} refused the program '{program}' ({said}); no right is missing, this \
+         version doesn't run on this kernel: take another of either"
+    )]
+    Refused {
+        /// As bpf/ calls it.
+        program: String,
+        /// The kernel's release.
+        kernel: String,
+        /// The last that its verifier said of it.
+        said: String,
+    },
     /// bpffs is not mounted where pins go.
     #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf")]
     NoBpffs {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 
 use crate::attach::Direction;
 use crate::bytes::{bytes_of, read};
@@ -11,6 +11,7 @@ use crate::error::PortError;
 use crate::layout::uc_hand;
 use crate::maps::Maps;
 use crate::numbers::LAYOUT;
+use crate::refusal::silence_libbpf;
 
 /// The flow table's size where none is asked for; about 450 bytes a flow, the kernel's own
 /// included, and 400 for its ring of events.
@@ -197,7 +198,8 @@ fn load_object(
     for mut map in open.maps_mut() {
         prepare(&mut map).map_err(failed)?;
     }
-    open.load().map_err(failed)
+    open.load()
+        .map_err(|error| PortError::from_loading(LOAD, &error))
 }
 
 fn missing(name: &str) -> PortError {
@@ -249,10 +251,27 @@ fn memory_of(map: &MapHandle) -> Result<u64, PortError> {
     })
 }
 
-/// Keeps libbpf's own messages off standard error: they repeat the error that is returned, at
-/// length, and where a query finds no clsact qdisc they complain about what is no error.
-pub fn silence_libbpf() {
-    libbpf_rs::set_print(Some((PrintLevel::Warn, quiet)));
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn quiet(_level: PrintLevel, _message: String) {}
+    /// Room for one reason where the programs count all.
+    #[test]
+    fn live_a_program_that_the_verifier_refuses_is_named_with_its_kernel_and_is_no_matter_of_rights()
+     {
+        if uc_live::or_skip(Programs::load(1)).is_none() {
+            return;
+        }
+        let refused = load_object(|map| match map.name() == OsStr::new("counts") {
+            true => map.set_value_size(8),
+            false => Ok(()),
+        });
+        let error = refused.map(drop).expect_err("it writes beyond");
+        let text = error.to_string();
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        for part in [release.trim(), "'uc_", "invalid access to map value"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!text.contains("root"), "{text}");
+    }
+}

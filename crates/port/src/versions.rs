@@ -12,7 +12,8 @@ use crate::attach::Direction;
 use crate::error::PortError;
 use crate::maps::Maps;
 use crate::numbers::{BUILD, LAYOUT};
-use crate::programs::{Code, Programs, is_own_layout, silence_libbpf};
+use crate::programs::{Code, Programs, is_own_layout};
+use crate::refusal::silence_libbpf;
 use crate::store::Store;
 
 /// The pins of one version of the programs.

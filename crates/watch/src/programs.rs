@@ -9,7 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use nix::time::ClockId;
-use uc_port::{AttachVia, Direction, Link, Order, attach_program};
+use uc_port::{AttachVia, Direction, Link, Order, PortError, attach_program};
 
 use crate::error::WatchError;
 use crate::frame::prefix_key;
@@ -77,7 +77,7 @@ impl Programs {
             .open_memory(OBJECT)
             .map_err(failed)?
             .load()
-            .map_err(failed)?;
+            .map_err(|error| PortError::from_loading("load the watch programs", &error))?;
         let map = |name| map(&object, name);
         let programs = Programs {
             from_guest: program(&object, "uc_watch_from_guest_port")?,
@@ -216,6 +216,11 @@ impl Programs {
     /// The keys of the flows that are starting, as the programs made them.
     pub fn starts(&self) -> Vec<Vec<u8>> {
         self.maps.starts.keys().collect()
+    }
+
+    /// The keys of the ways to other hosts of which something is known, likewise.
+    pub fn paths(&self) -> Vec<Vec<u8>> {
+        self.maps.paths.keys().collect()
     }
 
     /// How many flows can be starting at one time.

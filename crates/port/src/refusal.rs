@@ -1,0 +1,98 @@
+//! Which program the kernel's verifier refused, and why. libbpf prints it and returns an errno,
+//! mostly EACCES, which alone could as well be a lack of rights.
+
+use std::cell::RefCell;
+
+use libbpf_rs::PrintLevel;
+
+use crate::error::PortError;
+
+/// What the verifier said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Refusal {
+    program: String,
+    /// The last line of its log that is no statistics.
+    said: String,
+}
+
+thread_local! {
+    /// The last one; libbpf prints in the thread that loads.
+    static LAST: RefCell<Option<Refusal>> = const { RefCell::new(None) };
+}
+
+/// Keeps libbpf's own messages off standard error: they repeat the error that is returned, at
+/// length, and where a query finds no clsact qdisc they complain about what is no error.
+pub fn silence_libbpf() {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, listen)));
+    LAST.set(None);
+}
+
+fn listen(_level: PrintLevel, message: String) {
+    if let Some(refusal) = refusal_in(&message) {
+        LAST.set(Some(refusal));
+    }
+}
+
+/// As libbpf 1.7 prints it: the program, and between two lines the verifier's log.
+fn refusal_in(message: &str) -> Option<Refusal> {
+    let (_, rest) = message.split_once("prog '")?;
+    let (program, rest) = rest.split_once('\'')?;
+    let (_, log) = rest.split_once("-- BEGIN PROG LOAD LOG --\n")?;
+    let (log, _) = log.split_once("-- END PROG LOAD LOG --")?;
+    let lines = log.lines().map(str::trim);
+    let said = lines
+        .filter(|line| !line.is_empty() && !line.starts_with("processed "))
+        .next_back()
+        .unwrap_or("nothing");
+    Some(Refusal {
+        program: program.to_owned(),
+        said: said.to_owned(),
+    })
+}
+
+impl PortError {
+    /// The kernel's refusal to load programs, in the thread that called [`silence_libbpf`] before.
+    pub fn from_loading(action: impl Into<String>, source: &libbpf_rs::Error) -> PortError {
+        match LAST.take() {
+            // without that right it holds every program for one that could spy
+            Some(refusal) if may_be_trusted() => PortError::Refused {
+                program: refusal.program,
+                kernel: kernel(),
+                said: refusal.said,
+            },
+            _ => PortError::from_libbpf(action, source),
+        }
+    }
+}
+
+fn kernel() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    release.map_or_else(|_| "?".to_owned(), |release| release.trim().to_owned())
+}
+
+/// Has this process CAP_PERFMON, by itself or in CAP_SYS_ADMIN?
+fn may_be_trusted() -> bool {
+    const EITHER: u64 = 1 << 38 | 1 << 21;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status
+        .lines()
+        .find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
+    effective.is_none_or(|effective| effective & EITHER != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_names_the_program_and_its_last_line_the_reason() {
+        let message = "libbpf: prog 'uc_open_port': -- BEGIN PROG LOAD LOG --\n\
+                       0: R1=ctx()\ninvalid stack off=-520 size=8\n\
+                       processed 7 insns (limit 1000000)\n-- END PROG LOAD LOG --\n";
+        let refusal = refusal_in(message).unwrap();
+        assert_eq!(refusal.program, "uc_open_port");
+        assert_eq!(refusal.said, "invalid stack off=-520 size=8");
+        let failed = "libbpf: prog 'uc_open_port': BPF program load failed: Permission denied\n";
+        assert_eq!(refusal_in(failed), None);
+    }
+}
