@@ -133,6 +133,8 @@ static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_se
 	/* RFC 9293 §3.10.7.4: the guest takes no window from such an ACK */
 	if (ack.old)
 		return;
+	/* who only guesses can't: RFC 9293 §3.4.1 */
+	flow->bits |= UC_FLOW_ANSWERED;
 	uc_law_ack(flow, &ack);
 	if (uc_is_coupled(flow) && uc_coupled_ack(flow, &ack))
 		return;
@@ -180,7 +182,9 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 }
 
 /* How long an idle flow keeps its place: after a close or reset, before the handshake is done,
- * and in the middle of its life (RFC 5382 §4 asks NATs for 2 h 4 min). */
+ * and in the middle of its life (RFC 5382 §4 asks NATs for 2 h 4 min). It is done when the peer has
+ * acknowledged what the guest began with: the guest's answer to a SYN tells nothing of who sent
+ * that, and a flood of forged ones would fill the table for hours. */
 #define UC_IDLE_CLOSED_NS     60000000000ULL
 #define UC_IDLE_HANDSHAKE_NS  120000000000ULL
 #define UC_IDLE_TRANSLATED_NS 7440000000000ULL
@@ -191,7 +195,7 @@ static __always_inline __u8 uc_is_stale(const struct uc_flow *flow, __u64 now_ns
 
 	if (uc_is_closed(flow))
 		return idle_ns > UC_IDLE_CLOSED_NS;
-	if (flow->stage != UC_TRANSLATING)
+	if (flow->stage != UC_TRANSLATING || !(flow->bits & UC_FLOW_ANSWERED))
 		return idle_ns > UC_IDLE_HANDSHAKE_NS;
 	return idle_ns > UC_IDLE_TRANSLATED_NS;
 }

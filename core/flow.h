@@ -53,6 +53,8 @@ enum uc_ca_state {
 #define UC_FLOW_STALLED   0x100000 /* a timeout of which the group hasn't heard */
 #define UC_FLOW_AWAITS    0x200000 /* the window of the segment just seen is the group's to say */
 #define UC_FLOW_DUPLICATE 0x400000 /* and that segment is a duplicate ACK */
+/* who began, and whether the other has answered */
+#define UC_FLOW_ANSWERED 0x800000 /* the peer has acknowledged the guest's SYN or SYN-ACK */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 

@@ -172,6 +172,7 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		flow->snd_una = segment->ack;
 		flow->snd_nxt = segment->ack;
 		flow->echoed_ack = uc_segment_end(segment);
+		flow->bits |= UC_FLOW_ANSWERED;
 		uc_agree(flow, segment);
 		/* the first round-trip time; RFC 6298 §3: not of a SYN that was sent twice */
 		if (flow->syns == 1)

@@ -305,6 +305,36 @@ fn live_a_guard_drops_what_lies_beyond_the_edge_but_not_what_the_port_does_not_r
 }
 
 #[test]
+fn live_forged_syns_that_the_guest_answers_hold_the_table_for_two_minutes_not_hours() {
+    let Some(pinned) = Pinned::new(FLOWS_MAX) else {
+        return;
+    };
+    let programs = &pinned.programs;
+    programs.set_plan(IFINDEX, &policy().into()).unwrap();
+    let asks = consts::SYN | consts::ECE | consts::CWR;
+    for port in 1..=FLOWS_MAX as u16 {
+        let forged = segment(consts::TO_GUEST, asks);
+        assert_eq!(pass(programs, port, &forged, 0).0, Reason::TRANSLATED);
+        let answer = segment(consts::FROM_GUEST, consts::SYN | consts::ACK);
+        assert_eq!(pass(programs, port, &answer, 0).0, Reason::TRANSLATED);
+    }
+    let true_one = segment(consts::TO_GUEST, consts::ACK);
+    assert_eq!(pass(programs, 1, &true_one, 0).0, Reason::TRANSLATED);
+    for port in 1..=FLOWS_MAX as u16 {
+        pinned.age(port, 119_000_000_000);
+    }
+    assert_eq!(syn(programs, 100).0, reason("table_full"));
+    for port in 1..=FLOWS_MAX as u16 {
+        pinned.age(port, 121_000_000_000);
+    }
+    for port in 101..100 + FLOWS_MAX as u16 {
+        assert_eq!(syn(programs, port).0, Reason::TRANSLATED, "port {port}");
+    }
+    assert_eq!(syn(programs, 200).0, reason("table_full"));
+    assert!(flow(programs, 1).is_some(), "whose peer is there");
+}
+
+#[test]
 fn live_a_syn_that_no_rule_matches_forgets_what_was_known_of_its_ports() {
     let Some(programs) = programs(FLOWS_MAX) else {
         return;
