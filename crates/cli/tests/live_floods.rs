@@ -3,10 +3,10 @@
 mod common;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use common::bench::{Translation, build, raw_socket};
+use common::bench::{Translation, build, frame_socket};
 use common::transfer::{End, Transfer};
 use common::{RED1, STACKS, experiment, guest, live};
 use etherparse::PacketBuilder;
@@ -17,27 +17,9 @@ use uc_lab::{Lab, Plan};
 const FLOOD_PACKETS: u32 = 20_000;
 const TABLE_FLOWS: u32 = 64;
 
-/// A socket that sends frames on the guest's eth0 as they are.
-fn frame_socket(lab: &Lab, guest: usize) -> OwnedFd {
-    let namespace = &lab.wiring.guests[guest];
-    let fd = raw_socket(namespace, libc::AF_PACKET, libc::SOCK_RAW, 0);
-    let eth0 = namespace
-        .enter(|| nix::net::if_::if_nametoindex("eth0").unwrap())
-        .unwrap();
-    // SAFETY: an all-zero sockaddr_ll is a valid value of plain integers.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_ifindex = eth0 as i32;
-    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the pointer is to a live address of the length given.
-    let answer = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
-    assert_eq!(answer, 0, "{}", std::io::Error::last_os_error());
-    fd
-}
-
 /// SYNs to an address that nobody has, each from a port of its own.
 fn flood_syns(plan: &Plan, lab: &Lab) {
-    let socket = frame_socket(lab, 0);
+    let socket = frame_socket(&lab.wiring.guests[0]);
     let IpAddr::V4(source) = plan.guests[0].address else {
         panic!("an IPv4 plan");
     };

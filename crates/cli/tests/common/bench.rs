@@ -1,7 +1,7 @@
 //! A lab with translated ports.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::net::if_::if_nametoindex;
@@ -185,4 +185,19 @@ pub fn raw_socket(namespace: &Namespace, domain: i32, kind: i32, protocol: i32) 
         unsafe { OwnedFd::from_raw_fd(fd) }
     };
     namespace.enter(open).unwrap()
+}
+
+/// A socket that sends frames on a namespace's eth0 as they are.
+pub fn frame_socket(namespace: &Namespace) -> OwnedFd {
+    let fd = raw_socket(namespace, libc::AF_PACKET, libc::SOCK_RAW, 0);
+    let eth0 = namespace.enter(|| if_nametoindex("eth0").unwrap()).unwrap();
+    // SAFETY: an all-zero sockaddr_ll is a valid value of plain integers.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_ifindex = eth0 as i32;
+    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the pointer is to a live address of the length given.
+    let answer = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
+    assert_eq!(answer, 0, "{}", std::io::Error::last_os_error());
+    fd
 }

@@ -61,17 +61,7 @@ impl Transfer {
 
     /// The same with another protocol of streams: Multipath TCP.
     pub fn start_with(from: End<'_>, to: End<'_>, protocol: i32) -> Self {
-        let listener = TcpListener::from(open(to, protocol));
-        listen(&listener, Backlog::new(16).unwrap()).unwrap();
-        let socket = TcpStream::from(open(from, protocol));
-        if protocol == libc::IPPROTO_TCP {
-            setsockopt(&socket, sockopt::TcpCongestion, &"reno".into()).unwrap();
-        }
-        socket.set_write_timeout(Some(DEADLINE)).unwrap();
-        connect(socket.as_raw_fd(), &SockaddrStorage::from(to.address))
-            .unwrap_or_else(|errno| panic!("{} to {}: {errno}", from.address, to.address));
-        let (accepted, peer) = listener.accept().unwrap();
-        assert_eq!(peer, from.address);
+        let (socket, accepted) = connection(from, to, protocol);
         accepted.set_read_timeout(Some(DEADLINE)).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let delivered_bytes = Arc::new(AtomicU64::new(0));
@@ -147,6 +137,23 @@ impl Transfer {
         assert_eq!(received, Ok(sent), "{source} to {destination}");
         (sent, pause_ms)
     }
+}
+
+/// One connection: the end that has connected, and the other one. Both run NewReno if it is TCP.
+pub fn connection(from: End<'_>, to: End<'_>, protocol: i32) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::from(open(to, protocol));
+    let socket = TcpStream::from(open(from, protocol));
+    if protocol == libc::IPPROTO_TCP {
+        setsockopt(&listener, sockopt::TcpCongestion, &"reno".into()).unwrap();
+        setsockopt(&socket, sockopt::TcpCongestion, &"reno".into()).unwrap();
+    }
+    listen(&listener, Backlog::new(16).unwrap()).unwrap();
+    socket.set_write_timeout(Some(DEADLINE)).unwrap();
+    connect(socket.as_raw_fd(), &SockaddrStorage::from(to.address))
+        .unwrap_or_else(|errno| panic!("{} to {}: {errno}", from.address, to.address));
+    let (accepted, peer) = listener.accept().unwrap();
+    assert_eq!(peer, from.address);
+    (socket, accepted)
 }
 
 fn open(end: End<'_>, protocol: i32) -> std::os::fd::OwnedFd {
