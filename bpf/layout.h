@@ -58,7 +58,8 @@ struct uc_slot {
 	__u16 number;     /* the port's, in `counts` */
 	struct uc_noted noted;
 	__u16 rule_number; /* by which the operator knows the rule */
-	__u16 pad[3];
+	__u8 kept_dscp;    /* of the SYN that its flow keeps (core/reopen.h) */
+	__u8 pad[5];
 	struct uc_flow flow;
 };
 

@@ -152,11 +152,20 @@ static __always_inline void uc_take_news(struct uc_slot *slot, const struct uc_s
 	const struct uc_flow *flow = &slot->flow;
 	__u32 was = slot->noted.seen, now = uc_fingerprint(slot);
 
-	if (flow->stage != UC_TRANSLATING)
+	facts->stage = flow->stage;
+	if (flow->stage != UC_TRANSLATING) {
 		facts->kinds = uc_kinds_of_opening(was, now);
-	else
+		facts->opens = facts->kinds == UC_EVENT_OPENED;
+	} else {
 		facts->kinds = uc_kinds_between(was, now);
-	facts->opens = facts->kinds == UC_EVENT_OPENED;
+		facts->opens = 0;
+	}
+	/* with the answer to its SYN: on ports whose flow it takes the place of (core/reopen.h) */
+	if (flow->stage == UC_TRANSLATING && !was) {
+		facts->opens = 1;
+		facts->kinds |= UC_EVENT_OPENED << 16;
+		facts->stage = segment->direction == UC_TO_GUEST ? UC_SYN_SENT : UC_SYN_RECEIVED;
+	}
 	if (reason == UC_BEYOND_EDGE)
 		facts->kinds = uc_and_kind(facts->kinds, UC_EVENT_GUARDED);
 	if (facts->opens)
@@ -180,7 +189,6 @@ static __always_inline void uc_take_news(struct uc_slot *slot, const struct uc_s
 			 (flow->bits & UC_FLOW_FIN_PEER ? UC_CLOSING_PEER : 0) |
 			 (flow->bits & UC_FLOW_RESET ? UC_CLOSING_RESET : 0);
 	facts->syns = flow->syns;
-	facts->stage = flow->stage;
 }
 
 #endif

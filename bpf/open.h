@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A SYN: by which rule of its port's plan, and is there room for it? It is seldom and needs much
- * stack, so it is a program of its own, which the port's programs end in; what they have parsed
- * lies in `pending`.
+ * A SYN: by which rule of its port's plan, and is there room for it? And what answers one. Both are
+ * seldom and need much stack, so this is a program of its own, which the port's programs end in;
+ * what they have parsed lies in `pending`.
  */
 #ifndef UC_OPEN_H
 #define UC_OPEN_H
@@ -85,6 +85,17 @@ __attribute__((noinline)) int uc_collect(struct __sk_buff *skb)
 	return collected;
 }
 
+/* A flow has begun, by this rule. */
+static __always_inline void uc_begin_slot(struct uc_slot *slot, const struct uc_opening *how,
+					  __u8 dscp)
+{
+	slot->generation = how->generation;
+	slot->rule = how->rule;
+	slot->rule_number = how->rule_number;
+	slot->dscp = dscp;
+	slot->flow.share = how->share;
+}
+
 /* Enters the flow; any answer but UC_TRANSLATED: there was no room. */
 static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_pending *now,
 					       const struct uc_opening *how, struct uc_slot *fresh)
@@ -94,12 +105,8 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 	if (!state)
 		return UC_NO_POLICY;
 	fresh->tag = uc_tag_of(&now->key);
-	fresh->generation = how->generation;
-	fresh->rule = how->rule;
-	fresh->rule_number = how->rule_number;
+	uc_begin_slot(fresh, how, now->at.dscp);
 	fresh->number = state->number;
-	fresh->dscp = now->at.dscp;
-	fresh->flow.share = how->share;
 	/* a place that is taken for nothing is a free one */
 	if (!uc_take_place(skb))
 		return UC_TABLE_FULL;
@@ -124,30 +131,61 @@ static __always_inline int uc_open_again(struct uc_pending *now, const struct uc
 {
 	__u32 tag = uc_tag_of(&now->key), place;
 	enum uc_reason reason;
-	__u8 coupled;
+	__u8 begins, coupled;
 
 	bpf_spin_lock(&slot->lock);
 	if (slot->tag != tag) {
 		bpf_spin_unlock(&slot->lock);
 		return 0;
 	}
+	begins = !uc_is_live(&slot->flow, now->now_ns);
 	reason = uc_open(&slot->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
-	if (reason == UC_TRANSLATED && slot->flow.stage != UC_TRANSLATING) {
-		slot->generation = how->generation;
-		slot->rule = how->rule;
-		slot->rule_number = how->rule_number;
-		slot->dscp = now->at.dscp;
-		slot->flow.share = how->share;
-	}
+	if (!begins)
+		slot->kept_dscp = now->at.dscp;
+	else if (reason == UC_TRANSLATED)
+		uc_begin_slot(slot, how, now->at.dscp);
 	place = slot->place;
 	coupled = uc_is_coupled(&slot->flow);
 	bpf_spin_unlock(&slot->lock);
 	if (uc_forgets(reason))
 		uc_forget(&now->key);
-	else if (reason == UC_TRANSLATED && coupled)
+	else if (begins && reason == UC_TRANSLATED && coupled)
 		uc_forget_member(place);
 	*answer = reason;
 	return 1;
+}
+
+/* A SYN-ACK of a flow that is known: perhaps of another connection than the flow's. */
+static __always_inline enum uc_reason
+uc_open_answered(struct uc_pending *now, const struct uc_opening *how, struct uc_slot *slot)
+{
+	__u32 tag = uc_tag_of(&now->key), place;
+	const struct uc_noted nothing = {};
+	enum uc_reason reason;
+	__u8 begins, coupled;
+
+	bpf_spin_lock(&slot->lock);
+	if (slot->tag != tag) {
+		bpf_spin_unlock(&slot->lock);
+		return UC_NO_HANDSHAKE;
+	}
+	uc_before_segment(slot);
+	reason = uc_reopen(&slot->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
+	begins = reason == UC_TRANSLATED;
+	if (begins) {
+		uc_begin_slot(slot, how, slot->kept_dscp);
+		slot->noted = nothing;
+	}
+	if (!uc_forgets(reason))
+		reason = uc_answer(&slot->flow, &now->segment, now->now_ns, &now->edit);
+	place = slot->place;
+	coupled = uc_is_coupled(&slot->flow);
+	bpf_spin_unlock(&slot->lock);
+	if (uc_forgets(reason))
+		uc_forget(&now->key);
+	else if (begins && coupled)
+		uc_forget_member(place);
+	return reason;
 }
 
 static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct uc_pending *now)
@@ -155,12 +193,20 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 	struct uc_opening *how = uc_opening_now();
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
 	struct uc_slot *fresh = uc_blank_slot();
+	__u8 syn = uc_is_syn(&now->segment);
 	enum uc_reason reason;
 
 	if (!how || !fresh)
 		return UC_TABLE_FULL;
+	if (!slot && !syn)
+		return UC_NO_HANDSHAKE;
+	/* a connection's rule is its SYN's */
+	if (slot && !syn)
+		now->at.dscp = slot->kept_dscp;
 	/* if by none: what was known of an older flow of the same ports must still be forgotten */
 	uc_find_rule(skb);
+	if (slot && !syn)
+		return uc_open_answered(now, how, slot);
 	if (slot && uc_open_again(now, how, slot, &reason))
 		return reason;
 	reason = uc_open(&fresh->flow, &how->policy, &now->segment, now->now_ns, &now->edit);

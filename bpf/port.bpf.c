@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The two programs of a tenant port, and those that they end in: one for SYNs, and one where flows
- * are coupled. They run on the host's side of the guest's interface: what the guest sends arrives
- * there (ingress of the interface), what it receives leaves there (egress).
+ * The two programs of a tenant port, and those that they end in: one for SYNs and what answers
+ * them, and one where flows are coupled. They run on the host's side of the guest's interface: what
+ * the guest sends arrives there (ingress of the interface), what it receives leaves there (egress).
  *
  * UAPI headers only, and nothing that 5.10 lacks. Whatever is not understood passes unchanged
  * and is counted; the verdict is "next", so other programs on the port still run, but for what the
@@ -64,7 +64,7 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 		__u8 ending = 0;
 
 		edit = uc_edit_none(&segment);
-		if (uc_is_syn(&segment)) {
+		if ((segment.flags & (UC_SYN | UC_RST)) == UC_SYN) {
 			uc_end_in(skb, UC_END_OPEN, &key, &segment, &at, &edit, reason, now_ns);
 			reason = UC_NO_POLICY;
 		} else {

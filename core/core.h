@@ -6,6 +6,7 @@
  * uc_flow and calls
  *
  *   uc_open()       for a SYN, with the port's policy: is this a flow to translate?
+ *   uc_reopen()     for a SYN-ACK of a known flow, first: is it another connection's by now?
  *   uc_translate()  for everything else of a known flow
  *
  * (and, where flows may share windows, uc_tell_share(): laws/coupled.h) and writes what uc_edit
@@ -45,8 +46,9 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 		uc_law_sent(flow, sent, segments, idle_us);
 	if (uc_is_coupled(flow))
 		uc_coupled_sent(flow, sent);
-	/* the guest goes on: the reset that was seen was not one for it */
-	flow->bits &= ~UC_FLOW_RESET;
+	/* the guest goes on: the reset that was seen was not one for it, and a SYN of its that was
+	 * seen is of no new connection, where it would wait for the answer */
+	flow->bits &= ~(UC_FLOW_RESET | UC_FLOW_GUEST_ASKED);
 	return sent;
 }
 
@@ -170,8 +172,7 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 		return UC_TRANSLATED;
 	}
 	if (segment->flags & UC_SYN)
-		return from_guest ? uc_answer_from_guest(flow, segment, edit)
-				  : uc_answer_to_guest(flow, segment, edit);
+		return uc_answer(flow, segment, now_ns, edit);
 	if (flow->stage != UC_TRANSLATING)
 		return UC_NO_HANDSHAKE;
 	if (from_guest)
@@ -179,25 +180,6 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 	else
 		uc_to_guest(flow, segment, now_ns, edit);
 	return UC_TRANSLATED;
-}
-
-/* How long an idle flow keeps its place: after a close or reset, before the handshake is done,
- * and in the middle of its life (RFC 5382 §4 asks NATs for 2 h 4 min). It is done when the peer has
- * acknowledged what the guest began with: the guest's answer to a SYN tells nothing of who sent
- * that, and a flood of forged ones would fill the table for hours. */
-#define UC_IDLE_CLOSED_NS     60000000000ULL
-#define UC_IDLE_HANDSHAKE_NS  120000000000ULL
-#define UC_IDLE_TRANSLATED_NS 7440000000000ULL
-
-static __always_inline __u8 uc_is_stale(const struct uc_flow *flow, __u64 now_ns)
-{
-	__u64 idle_ns = uc_since_ns(now_ns, flow->seen_ns);
-
-	if (uc_is_closed(flow))
-		return idle_ns > UC_IDLE_CLOSED_NS;
-	if (flow->stage != UC_TRANSLATING || !(flow->bits & UC_FLOW_ANSWERED))
-		return idle_ns > UC_IDLE_HANDSHAKE_NS;
-	return idle_ns > UC_IDLE_TRANSLATED_NS;
 }
 
 #endif

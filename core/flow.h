@@ -12,6 +12,7 @@
 #include "coupling/segments.h"
 #include "policy.h"
 #include "segment.h"
+#include "since.h"
 
 /* Where the handshake stands. */
 enum uc_stage {
@@ -53,8 +54,10 @@ enum uc_ca_state {
 #define UC_FLOW_STALLED   0x100000 /* a timeout of which the group hasn't heard */
 #define UC_FLOW_AWAITS    0x200000 /* the window of the segment just seen is the group's to say */
 #define UC_FLOW_DUPLICATE 0x400000 /* and that segment is a duplicate ACK */
-/* who began, and whether the other has answered */
-#define UC_FLOW_ANSWERED 0x800000 /* the peer has acknowledged the guest's SYN or SYN-ACK */
+/* who has asked whom, and was answered */
+#define UC_FLOW_ANSWERED    0x800000  /* the peer has acknowledged the guest's SYN or SYN-ACK */
+#define UC_FLOW_GUEST_ASKED 0x1000000 /* reopen.h: a SYN of the guest is kept, */
+#define UC_FLOW_PEER_ASKED  0x2000000 /* or of the peer */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
@@ -132,7 +135,7 @@ struct uc_flow {
 	__u32 resent_end;        /* how far it has sent again since its timer fired */
 
 	struct uc_reno reno;
-	struct uc_dctcp dctcp;
+	struct uc_dctcp dctcp; /* of law `dctcp`; in law `delay`, for reopen.h */
 
 	/* the receiving side: echo.h */
 	__u32 echoed_ack;      /* the guest's last ACK */
@@ -163,7 +166,7 @@ struct uc_flow {
 	struct uc_policy policy;
 
 	/* Of one law each, and last: a law that doesn't use them never touches their cache line. */
-	struct uc_delay delay;
+	struct uc_delay delay; /* in any other law, for reopen.h */
 	struct uc_coupled coupled;
 };
 
@@ -191,6 +194,31 @@ static __always_inline __u32 uc_flight_segments(const struct uc_flow *flow)
 	__u32 mss = flow->mss_bytes | !flow->mss_bytes;
 
 	return (uc_flight_bytes(flow) + mss - 1) / mss;
+}
+
+/* How long an idle flow keeps its place: after a close or reset, before the handshake is done,
+ * and in the middle of its life (RFC 5382 §4 asks NATs for 2 h 4 min). It is done when the peer has
+ * acknowledged what the guest began with: the guest's answer to a SYN tells nothing of who sent
+ * that, and a flood of forged ones would fill the table for hours. */
+#define UC_IDLE_CLOSED_NS     60000000000ULL
+#define UC_IDLE_HANDSHAKE_NS  120000000000ULL
+#define UC_IDLE_TRANSLATED_NS 7440000000000ULL
+
+static __always_inline __u8 uc_is_stale(const struct uc_flow *flow, __u64 now_ns)
+{
+	__u64 idle_ns = uc_since_ns(now_ns, flow->seen_ns);
+
+	if (uc_is_closed(flow))
+		return idle_ns > UC_IDLE_CLOSED_NS;
+	if (flow->stage != UC_TRANSLATING || !(flow->bits & UC_FLOW_ANSWERED))
+		return idle_ns > UC_IDLE_HANDSHAKE_NS;
+	return idle_ns > UC_IDLE_TRANSLATED_NS;
+}
+
+/* Have its ends agreed, and may they still have the connection? */
+static __always_inline __u8 uc_is_live(const struct uc_flow *flow, __u64 now_ns)
+{
+	return flow->stage == UC_TRANSLATING && !uc_is_stale(flow, now_ns);
 }
 
 #endif

@@ -19,6 +19,7 @@
 #include "laws/ecn.h"
 #include "offer.h"
 #include "reason.h"
+#include "reopen.h"
 #include "window.h"
 
 /* RFC 9293 §3.7.1: what to assume of a peer that sends no MSS option (IPv4's figure; IPv6's is
@@ -36,14 +37,41 @@ static __always_inline __u16 uc_offered_mss_bytes(const struct uc_segment *segme
 	return mss_bytes < UC_MSS_MIN_BYTES ? UC_MSS_MIN_BYTES : mss_bytes;
 }
 
-/* Why a SYN or SYN-ACK of either end forbids translation; UC_TRANSLATED if nothing does. */
-static __always_inline enum uc_reason uc_forbidden(const struct uc_segment *segment)
+/* The flow is the one that this SYN opens, its home's `share` apart. syns: the guest's, with it;
+ * asked: an earlier one of them asked for ECN. */
+static __always_inline void uc_begin(struct uc_flow *flow, const struct uc_policy *policy,
+				     const struct uc_segment *syn, __u8 syns, __u8 asked,
+				     __u64 now_ns)
 {
-	if (segment->options & UC_OPT_SIGNED)
-		return UC_SIGNED;
-	if (segment->options & UC_OPT_MPTCP)
-		return UC_MPTCP;
-	return UC_TRANSLATED;
+	__u8 from_guest = syn->direction == UC_FROM_GUEST, offered;
+	struct uc_flow fresh = {};
+
+	*flow = fresh;
+	flow->policy = *policy;
+	flow->seen_ns = now_ns;
+	flow->stage = from_guest ? UC_SYN_SENT : UC_SYN_RECEIVED;
+	flow->syns = syns;
+	flow->mss_bytes = uc_offered_mss_bytes(syn);
+	flow->wscale = syn->wscale;
+	if (syn->options & UC_OPT_WSCALE)
+		flow->bits |= UC_FLOW_WSCALE;
+	if (syn->options & UC_OPT_SACK)
+		flow->bits |= UC_FLOW_SACK;
+	if (syn->options & UC_OPT_TIMESTAMPS)
+		flow->bits |= UC_FLOW_TIMESTAMPS;
+	/* a host asks for it by policy; who is observed, by itself, in one of its SYNs */
+	offered = from_guest && !policy->observe ? 1 : uc_asks_for_ecn(syn);
+	if (uc_law_wants_ecn(policy) && (offered || asked) && !(syn->options & UC_OPT_AE))
+		flow->bits |= UC_FLOW_ECN;
+	if (from_guest) {
+		flow->timed_ns = now_ns;
+		flow->snd_una = syn->seq;
+		flow->snd_nxt = uc_segment_end(syn);
+	} else {
+		uc_echo_learn(flow, syn);
+		flow->edge = syn->window; /* from where, the guest's answer tells */
+		flow->echoed_ack = syn->seq + 1;
+	}
 }
 
 /*
@@ -58,51 +86,55 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 	__u8 from_guest = segment->direction == UC_FROM_GUEST;
 	__u8 again = flow->syns && flow->stage == UC_SYN_SENT && flow->snd_una == segment->seq;
 	__u8 syns = again ? flow->syns + (flow->syns < 255) : 1;
-	__u8 asked = again && flow->bits & UC_FLOW_ECN, offered;
-	struct uc_flow fresh = {};
-	enum uc_reason reason = uc_forbidden(segment);
+	__u8 asked = again && flow->bits & UC_FLOW_ECN;
+	enum uc_reason reason;
 
 	*edit = uc_edit_none(segment);
-	if (!from_guest && flow->stage == UC_TRANSLATING && !uc_is_closed(flow))
-		return uc_syn_into_live(flow, segment, edit);
-	if (policy->law == UC_LAW_PASS)
-		return UC_NO_POLICY;
-	if (reason != UC_TRANSLATED)
-		return reason;
+	if (uc_is_live(flow, now_ns))
+		return uc_syn_into_live(flow, policy, segment, now_ns, edit);
 	/* A simultaneous open has two SYNs and two answers: too rare to be worth a state. */
 	if (flow->stage == UC_SYN_SENT && flow->syns && !from_guest)
 		return UC_SIMULTANEOUS_OPEN;
-	reason = uc_unfit(policy, segment);
+	reason = uc_unwanted(policy, segment);
 	if (reason != UC_TRANSLATED)
 		return reason;
+	uc_begin(flow, policy, segment, syns, asked, now_ns);
+	uc_edit_syn(policy, syns, segment, edit);
+	return UC_TRANSLATED;
+}
 
-	*flow = fresh;
-	flow->policy = *policy;
-	flow->seen_ns = now_ns;
-	flow->stage = from_guest ? UC_SYN_SENT : UC_SYN_RECEIVED;
-	flow->syns = syns;
-	flow->mss_bytes = uc_offered_mss_bytes(segment);
-	flow->wscale = segment->wscale;
-	if (segment->options & UC_OPT_WSCALE)
-		flow->bits |= UC_FLOW_WSCALE;
-	if (segment->options & UC_OPT_SACK)
-		flow->bits |= UC_FLOW_SACK;
-	if (segment->options & UC_OPT_TIMESTAMPS)
-		flow->bits |= UC_FLOW_TIMESTAMPS;
-	/* a host asks for it by policy; who is observed, by itself, in one of its SYNs */
-	offered = from_guest && !policy->observe ? 1 : uc_asks_for_ecn(segment);
-	if (uc_law_wants_ecn(policy) && (offered || asked) && !(segment->options & UC_OPT_AE))
-		flow->bits |= UC_FLOW_ECN;
-	if (from_guest) {
-		flow->timed_ns = now_ns;
-		flow->snd_una = segment->seq;
-		flow->snd_nxt = uc_segment_end(segment);
-	} else {
-		uc_echo_learn(flow, segment);
-		flow->edge = segment->window; /* from where, the guest's answer tells */
-		flow->echoed_ack = segment->seq + 1;
+/*
+ * A SYN-ACK of a known flow, before uc_answer(). UC_NO_HANDSHAKE: the flow goes on. UC_TRANSLATED:
+ * it answers a SYN that was kept, the flow has begun anew with that, and the home has to do as for
+ * one that uc_open() has entered. Any other reason: write the edit, forget the flow.
+ */
+static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
+						const struct uc_policy *policy,
+						const struct uc_segment *answer, __u64 now_ns,
+						struct uc_edit *edit)
+{
+	struct uc_segment syn;
+	enum uc_reason reason;
+	__u32 since_us;
+	__u8 syns;
+
+	*edit = uc_edit_none(answer);
+	if (!uc_answers_kept(flow, answer))
+		return UC_NO_HANDSHAKE;
+	syn = uc_kept_segment(flow);
+	reason = uc_unwanted(policy, &syn);
+	if (reason != UC_TRANSLATED) {
+		/* Law 6: policy may have changed since the host asked in the guest's name */
+		if (syn.direction == UC_FROM_GUEST && !uc_asks_for_ecn(&syn) && !policy->observe)
+			edit->flags &= ~(UC_ECE | UC_CWR);
+		return reason;
 	}
-	uc_edit_syn(flow, segment, edit);
+	since_us = (__u32)(now_ns / 1000) - uc_kept(flow)->at_us;
+	syns = syn.direction == UC_FROM_GUEST ? syn.window : 1;
+	uc_begin(flow, policy, &syn, syns, 0, now_ns);
+	/* two CPUs' clocks may differ by a little */
+	if (syn.direction == UC_FROM_GUEST && (__s32)since_us > 0)
+		flow->timed_ns = now_ns - (__u64)since_us * 1000;
 	return UC_TRANSLATED;
 }
 
@@ -203,7 +235,7 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 	enum uc_reason reason = uc_forbidden(segment);
 	__u8 observe = flow->policy.observe;
 
-	if (flow->stage == UC_SYN_SENT)
+	if (flow->stage == UC_SYN_SENT || flow->bits & UC_FLOW_GUEST_ASKED)
 		return UC_SIMULTANEOUS_OPEN;
 	if (flow->stage == UC_SYN_RECEIVED) {
 		if (reason != UC_TRANSLATED)
@@ -230,6 +262,17 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 	edit->flags = (edit->flags & ~UC_CWR) | UC_ECE;
 	edit->ecn = uc_law_marks_all(flow) ? UC_ECT0 : UC_NOT_ECT;
 	return UC_TRANSLATED;
+}
+
+/* A SYN-ACK of a known flow. Returns as uc_translate(). */
+static __always_inline enum uc_reason uc_answer(struct uc_flow *flow,
+						const struct uc_segment *segment, __u64 now_ns,
+						struct uc_edit *edit)
+{
+	*edit = uc_edit_none(segment);
+	flow->seen_ns = now_ns;
+	return segment->direction == UC_FROM_GUEST ? uc_answer_from_guest(flow, segment, edit)
+						   : uc_answer_to_guest(flow, segment, edit);
 }
 
 #endif

@@ -56,12 +56,31 @@ static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
 	return UC_GUEST_SPEAKS_ECN;
 }
 
-/* What of a SYN's ECN goes on. */
-static __always_inline void uc_edit_syn(const struct uc_flow *flow, const struct uc_segment *syn,
-					struct uc_edit *edit)
+/* Why a SYN or SYN-ACK of either end forbids translation; UC_TRANSLATED if nothing does. */
+static __always_inline enum uc_reason uc_forbidden(const struct uc_segment *segment)
 {
-	const struct uc_policy *policy = &flow->policy;
+	if (segment->options & UC_OPT_SIGNED)
+		return UC_SIGNED;
+	if (segment->options & UC_OPT_MPTCP)
+		return UC_MPTCP;
+	return UC_TRANSLATED;
+}
 
+/* Why there is to be no flow for this SYN; UC_TRANSLATED if there is. */
+static __always_inline enum uc_reason uc_unwanted(const struct uc_policy *policy,
+						  const struct uc_segment *syn)
+{
+	enum uc_reason reason = uc_forbidden(syn);
+
+	if (policy->law == UC_LAW_PASS)
+		return UC_NO_POLICY;
+	return reason != UC_TRANSLATED ? reason : uc_unfit(policy, syn);
+}
+
+/* What of a SYN's ECN goes on; of the guest's SYNs it is the one of that number, from 1 on. */
+static __always_inline void uc_edit_syn(const struct uc_policy *policy, __u16 syns,
+					const struct uc_segment *syn, struct uc_edit *edit)
+{
 	/* one of accurate ECN's three bits left would be an offer of something else */
 	if (policy->observe || syn->options & UC_OPT_AE)
 		return;
@@ -71,24 +90,11 @@ static __always_inline void uc_edit_syn(const struct uc_flow *flow, const struct
 		edit->ecn = UC_NOT_ECT; /* RFC 3168 §6.1.1: a SYN is not ECT */
 		/* RFC 3168 §6.1.1.1: a SYN that got no answer may be repeated without the offer */
 		if (uc_law_wants_ecn(policy) &&
-		    (flow->syns <= policy->ecn_syns || policy->ecn_syns == UC_ECN_SYNS_ALWAYS))
+		    (syns <= policy->ecn_syns || policy->ecn_syns == UC_ECN_SYNS_ALWAYS))
 			edit->flags |= UC_ECE | UC_CWR;
 	} else if (uc_translates_guest_ecn(policy)) {
 		edit->ecn = UC_NOT_ECT;
 	}
-}
-
-/* A SYN out of the network into a live connection. It passes, being perhaps forged (RFC 5961 §4),
- * or a repetition of the first one: a guest to which that came without its offer of ECN, and which
- * keeps no state of its answers (SYN cookies), must see this one without it, too. */
-static __always_inline enum uc_reason
-uc_syn_into_live(const struct uc_flow *flow, const struct uc_segment *syn, struct uc_edit *edit)
-{
-	if (!uc_translates_guest_ecn(&flow->policy) || syn->options & UC_OPT_AE)
-		return UC_NO_HANDSHAKE;
-	edit->flags &= ~(UC_ECE | UC_CWR);
-	edit->ecn = UC_NOT_ECT;
-	return UC_TRANSLATED;
 }
 
 #endif

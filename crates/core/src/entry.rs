@@ -13,6 +13,15 @@ pub trait Core {
         now_ns: u64,
     ) -> (Reason, Edit);
 
+    /// [`crate::reopen`] of this core.
+    fn reopen(
+        &self,
+        flow: &mut Flow,
+        policy: &Policy,
+        answer: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit);
+
     /// [`crate::translate`] of this core.
     fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit);
 }
@@ -32,6 +41,16 @@ impl Core for Compiled {
         crate::open(flow, policy, segment, now_ns)
     }
 
+    fn reopen(
+        &self,
+        flow: &mut Flow,
+        policy: &Policy,
+        answer: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit) {
+        crate::reopen(flow, policy, answer, now_ns)
+    }
+
     fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
         crate::translate(flow, segment, now_ns)
     }
@@ -43,8 +62,9 @@ impl Core for Compiled {
 #[derive(Clone, Debug)]
 pub struct Loaded {
     open: OpenFn,
+    reopen: OpenFn,
     translate: TranslateFn,
-    /// Keeps the two above mapped.
+    /// Keeps those above mapped.
     _library: std::sync::Arc<libloading::Library>,
 }
 
@@ -69,9 +89,12 @@ impl Loaded {
         // SAFETY: shim.c declares the symbol with this signature.
         let open = unsafe { *library.get::<OpenFn>(b"uc_shim_open\0")? };
         // SAFETY: as above.
+        let reopen = unsafe { *library.get::<OpenFn>(b"uc_shim_reopen\0")? };
+        // SAFETY: as above.
         let translate = unsafe { *library.get::<TranslateFn>(b"uc_shim_translate\0")? };
         Ok(Loaded {
             open,
+            reopen,
             translate,
             _library: std::sync::Arc::new(library),
         })
@@ -91,6 +114,19 @@ impl Core for Loaded {
         // SAFETY: all four pointers are valid for the call and the C side keeps none of them; the
         // library stays mapped as long as self.
         let reason = unsafe { (self.open)(flow, policy, segment, now_ns, &mut edit) };
+        (Reason::from_code(reason), edit)
+    }
+
+    fn reopen(
+        &self,
+        flow: &mut Flow,
+        policy: &Policy,
+        answer: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit) {
+        let mut edit = Edit::default();
+        // SAFETY: as above.
+        let reason = unsafe { (self.reopen)(flow, policy, answer, now_ns, &mut edit) };
         (Reason::from_code(reason), edit)
     }
 

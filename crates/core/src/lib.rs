@@ -1,6 +1,6 @@
 //! The safe Rust face of Undercurrent's core (`core/*.h`, compiled natively).
 //!
-//! The types are the C contract's own, made by bindgen; the two entry points are [`open`] and
+//! The types are the C contract's own, made by bindgen; the entry points are [`open`], [`reopen`] and
 //! [`translate`]. What the core decides here, the tenant-port programs decide in the kernel: it is
 //! the same source.
 
@@ -34,8 +34,9 @@ pub mod consts {
         UC_CA_OPEN as CA_OPEN, UC_CA_RECOVERY as CA_RECOVERY, UC_CE as CE, UC_CWR as CWR,
         UC_ECE as ECE, UC_ECHO_CLASSIC as ECHO_CLASSIC, UC_ECHO_EXACT as ECHO_EXACT,
         UC_ECN_SYNS_ALWAYS as ECN_SYNS_ALWAYS, UC_ECT0 as ECT0, UC_ECT1 as ECT1, UC_FIN as FIN,
-        UC_FLOW_ECN as FLOW_ECN, UC_FLOW_PAIRS as FLOW_PAIRS, UC_FLOW_PROBED as FLOW_PROBED,
-        UC_FLOW_RUNTS as FLOW_RUNTS, UC_FLOW_SACK as FLOW_SACK,
+        UC_FLOW_ECN as FLOW_ECN, UC_FLOW_GUEST_ASKED as FLOW_GUEST_ASKED,
+        UC_FLOW_PAIRS as FLOW_PAIRS, UC_FLOW_PEER_ASKED as FLOW_PEER_ASKED,
+        UC_FLOW_PROBED as FLOW_PROBED, UC_FLOW_RUNTS as FLOW_RUNTS, UC_FLOW_SACK as FLOW_SACK,
         UC_FLOW_TIMESTAMPS as FLOW_TIMESTAMPS, UC_FROM_GUEST as FROM_GUEST,
         UC_GUEST_ECN_PASS as GUEST_ECN_PASS, UC_GUEST_ECN_TRANSLATE as GUEST_ECN_TRANSLATE,
         UC_IDLE_CLOSED_NS as IDLE_CLOSED_NS, UC_IDLE_HANDSHAKE_NS as IDLE_HANDSHAKE_NS,
@@ -91,6 +92,16 @@ pub fn open(flow: &mut Flow, policy: &Policy, segment: &Segment, now_ns: u64) ->
     let mut edit = Edit::default();
     // SAFETY: all four pointers are valid for the call and the C side keeps none of them.
     let reason = unsafe { sys::uc_shim_open(flow, policy, segment, now_ns, &mut edit) };
+    (Reason::from_code(reason), edit)
+}
+
+/// A SYN-ACK of a known flow, before [`translate`]: does it answer a later SYN than the flow's own?
+/// [`Reason::NO_HANDSHAKE`]: no, and the flow goes on. [`Reason::TRANSLATED`]: the flow has begun
+/// anew, as if [`open`] had just entered it. Any other: write the edit, forget the flow.
+pub fn reopen(flow: &mut Flow, policy: &Policy, answer: &Segment, now_ns: u64) -> (Reason, Edit) {
+    let mut edit = Edit::default();
+    // SAFETY: all four pointers are valid for the call and the C side keeps none of them.
+    let reason = unsafe { sys::uc_shim_reopen(flow, policy, answer, now_ns, &mut edit) };
     (Reason::from_code(reason), edit)
 }
 
@@ -171,6 +182,12 @@ pub fn law_label(flow: &Flow) -> &'static str {
         consts::LAW_COUPLED => "coupled",
         _ => "pass",
     }
+}
+
+/// Is this segment one for [`reopen`] before [`translate`] (a SYN-ACK)?
+pub fn is_answer(segment: &Segment) -> bool {
+    use consts::{ACK, FIN, RST, SYN};
+    u32::from(segment.flags) & (SYN | ACK | RST | FIN) == SYN | ACK
 }
 
 /// Is this segment one for [`open`] (a SYN without ACK)?

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-// The core is header-only; these give its two entry points (and the tables) a symbol.
+// The core is header-only; these give its entry points (and the tables) a symbol.
 #include "core.h"
 
 enum uc_reason uc_shim_open(struct uc_flow *flow, const struct uc_policy *policy,
 			    const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit);
+enum uc_reason uc_shim_reopen(struct uc_flow *flow, const struct uc_policy *policy,
+			      const struct uc_segment *answer, __u64 now_ns, struct uc_edit *edit);
 enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *segment,
 				 __u64 now_ns, struct uc_edit *edit);
 __u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns);
@@ -22,6 +24,12 @@ enum uc_reason uc_shim_open(struct uc_flow *flow, const struct uc_policy *policy
 			    const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit)
 {
 	return uc_open(flow, policy, segment, now_ns, edit);
+}
+
+enum uc_reason uc_shim_reopen(struct uc_flow *flow, const struct uc_policy *policy,
+			      const struct uc_segment *answer, __u64 now_ns, struct uc_edit *edit)
+{
+	return uc_reopen(flow, policy, answer, now_ns, edit);
 }
 
 enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *segment,

@@ -4,6 +4,7 @@ use uc_core::{Edit, Flow, Policy, Reason, Segment, consts};
 
 const SYN: u8 = consts::SYN as u8;
 const ACK: u8 = consts::ACK as u8;
+const RST: u8 = consts::RST as u8;
 const ECE: u8 = consts::ECE as u8;
 const CWR: u8 = consts::CWR as u8;
 const FROM_GUEST: u8 = consts::FROM_GUEST as u8;
@@ -41,7 +42,44 @@ impl Host {
         if uc_core::is_syn(segment) {
             return uc_core::open(&mut self.flow, &self.policy, segment, self.now_ns);
         }
+        if uc_core::is_answer(segment) {
+            let (flow, policy) = (&mut self.flow, &self.policy);
+            let (reason, edit) = uc_core::reopen(flow, policy, segment, self.now_ns);
+            if reason.forgets() {
+                *flow = Flow::default();
+                return (reason, edit);
+            }
+        }
         uc_core::translate(&mut self.flow, segment, self.now_ns)
+    }
+
+    /// A guest that has connected to a peer, which has answered.
+    fn connected() -> Host {
+        let mut host = Host::new();
+        host.pass(&syn_from_guest(ISS));
+        host.pass(&answer_to_guest(IRS, ISS));
+        host.pass(&data(ISS + 1, IRS + 1));
+        host.pass(&segment(TO_GUEST, ACK, IRS + 1, ISS + 1_001));
+        host
+    }
+
+    /// A peer that has connected to a guest.
+    fn accepted() -> Host {
+        let mut host = Host::new();
+        host.pass(&syn_to_guest(IRS));
+        host.pass(&answer_from_guest(ISS, IRS));
+        host.pass(&ack_to_guest(ISS, IRS));
+        host.pass(&data(ISS + 1, IRS + 1));
+        host
+    }
+
+    /// All but what a SYN is kept in.
+    fn without_kept(&self) -> Flow {
+        Flow {
+            bits: self.flow.bits & !(consts::FLOW_GUEST_ASKED | consts::FLOW_PEER_ASKED),
+            delay: Flow::default().delay,
+            ..self.flow
+        }
     }
 
     fn is_stale_after(&self, seconds: u64) -> bool {
@@ -75,6 +113,23 @@ fn ack_to_guest(iss: u32, irs: u32) -> Segment {
     segment(TO_GUEST, ACK, irs + 1, iss + 1)
 }
 
+fn syn_from_guest(iss: u32) -> Segment {
+    segment(FROM_GUEST, SYN, iss, 0)
+}
+
+fn answer_to_guest(irs: u32, iss: u32) -> Segment {
+    segment(TO_GUEST, SYN | ACK | ECE, irs, iss + 1)
+}
+
+/// A full segment of the guest.
+fn data(seq: u32, ack: u32) -> Segment {
+    Segment {
+        payload_bytes: 1_000,
+        wire_payload_bytes: 1_000,
+        ..segment(FROM_GUEST, ACK, seq, ack)
+    }
+}
+
 #[test]
 fn a_flow_whose_peer_has_not_shown_that_it_is_there_goes_stale_like_an_unanswered_syn() {
     let mut host = Host::new();
@@ -102,4 +157,206 @@ fn the_answer_to_the_guests_own_syn_shows_that_the_peer_is_there() {
     assert!(host.is_stale_after(121), "no answer yet");
     host.pass(&segment(TO_GUEST, SYN | ACK | ECE, IRS, ISS + 1));
     assert!(!host.is_stale_after(121));
+}
+
+#[test]
+fn a_syn_into_a_live_flow_changes_nothing_in_it() {
+    for mut host in [Host::connected(), Host::accepted()] {
+        let before = host.without_kept();
+        for irs in [IRS, 70_000, IRS.wrapping_sub(5)] {
+            let (reason, edit) = host.pass(&syn_to_guest(irs));
+            assert_eq!(reason, Reason::NO_HANDSHAKE);
+            assert_eq!(edit, uc_core::no_edit(&syn_to_guest(irs)));
+            assert_eq!(host.without_kept(), before);
+        }
+        // nor does the guest's own, until it is answered
+        let (reason, edit) = host.pass(&syn_from_guest(5_000_000));
+        assert_eq!((reason, edit.flags), (Reason::TRANSLATED, SYN | ECE | CWR));
+        assert_eq!(host.without_kept(), before);
+    }
+}
+
+#[test]
+fn a_reset_and_then_a_syn_out_of_the_network_end_no_translation() {
+    let mut host = Host::connected();
+    host.pass(&segment(TO_GUEST, RST | ACK, 123, 456));
+    let before = host.without_kept();
+    host.pass(&syn_to_guest(70_000));
+    assert_eq!(host.without_kept(), before);
+    let (reason, edit) = host.pass(&data(ISS + 1_001, IRS + 1));
+    assert_eq!((reason, edit.ecn), (Reason::TRANSLATED, consts::ECT0 as u8));
+    let mut ack = segment(TO_GUEST, ACK | ECE, IRS + 1, ISS + 2_001);
+    ack.window = 65_000;
+    let (_, edit) = host.pass(&ack);
+    assert!(edit.window < 20_000, "{edit:?}");
+}
+
+#[test]
+fn a_guest_that_connects_anew_is_translated_from_the_answer_on_and_loses_nothing_to_its_guard() {
+    let (iss, irs) = (3_000_000_000, 50);
+    let mut host = Host::connected();
+    host.pass(&syn_from_guest(iss));
+    // the peer still has the old connection: its ACK makes the guest reset that
+    let (reason, _) = host.pass(&segment(TO_GUEST, ACK, IRS + 1, ISS + 1_001));
+    assert_eq!(reason, Reason::TRANSLATED);
+    host.pass(&segment(FROM_GUEST, RST, ISS + 1_001, 0));
+    let (_, edit) = host.pass(&syn_from_guest(iss));
+    assert_eq!(edit.flags, SYN | ECE | CWR);
+    host.now_ns += 39_000_000;
+    let (reason, edit) = host.pass(&answer_to_guest(irs, iss));
+    assert_eq!((reason, edit.flags), (Reason::TRANSLATED, SYN | ACK));
+    assert_eq!(edit.window, 10_000, "ten segments, as any to begin with");
+    assert_eq!((host.flow.snd_una, host.flow.snd_nxt), (iss + 1, iss + 1));
+    assert_eq!((host.flow.syns, host.flow.srtt_us), (2, 0), "Karn's rule");
+    for number in 0..10 {
+        let (reason, edit) = host.pass(&data(iss + 1 + 1_000 * number, irs + 1));
+        assert_eq!((reason, edit.ecn), (Reason::TRANSLATED, consts::ECT0 as u8));
+    }
+    let beyond = host.pass(&data(iss + 1 + 11_000, irs + 1));
+    assert_eq!(beyond.0, Reason::BEYOND_EDGE, "the guard goes on, too");
+}
+
+#[test]
+fn the_first_round_trip_of_a_new_connection_is_timed_from_its_syn() {
+    let mut host = Host::connected();
+    host.pass(&syn_from_guest(5_000_000));
+    host.now_ns += 39_000_000;
+    host.pass(&answer_to_guest(50, 5_000_000));
+    assert_eq!(host.flow.srtt_us >> 3, 40_000);
+}
+
+#[test]
+fn a_peer_that_connects_anew_is_translated_from_the_guests_answer_on() {
+    let (iss, irs) = (4_000_000, 6_000_000);
+    let mut host = Host::accepted();
+    let mut syn = syn_to_guest(irs);
+    (syn.options, syn.wscale, syn.window) =
+        ((consts::OPT_MSS | consts::OPT_WSCALE) as u8, 7, 4_321);
+    host.pass(&syn);
+    let mut answer = answer_from_guest(iss, irs);
+    answer.options |= consts::OPT_WSCALE as u8;
+    let (reason, edit) = host.pass(&answer);
+    assert_eq!((reason, edit.flags), (Reason::TRANSLATED, SYN | ACK | ECE));
+    assert_eq!((host.flow.snd_una, host.flow.wscale), (iss + 1, 7));
+    assert_eq!(host.flow.edge, iss + 1 + 4_321);
+    assert!(host.is_stale_after(121), "not before the peer has answered");
+    host.pass(&ack_to_guest(iss, irs));
+    assert!(!host.is_stale_after(121));
+}
+
+#[test]
+fn only_the_answer_to_that_very_syn_begins_a_flow_anew() {
+    let iss = 5_000_000;
+    for (ack, data_bytes, begins) in [
+        (iss, 0, false),
+        (iss + 1, 0, true),
+        (iss + 2, 0, false),
+        (ISS + 1, 0, false),
+        (iss + 1, 300, true), // RFC 7413: a server may take none of the data
+        (iss + 301, 300, true),
+        (iss + 302, 300, false),
+    ] {
+        let mut host = Host::connected();
+        let mut syn = syn_from_guest(iss);
+        (syn.payload_bytes, syn.wire_payload_bytes) = (data_bytes, data_bytes as u16);
+        host.pass(&syn);
+        host.pass(&segment(TO_GUEST, SYN | ACK | ECE, 50, ack));
+        let una = if begins { ack } else { ISS + 1_001 };
+        assert_eq!(host.flow.snd_una, una, "{ack} {data_bytes}");
+    }
+    // nor that answer, when the guest has gone on: then it waits for none
+    let mut host = Host::connected();
+    host.pass(&syn_from_guest(iss));
+    host.pass(&data(ISS + 1_001, IRS + 1));
+    host.pass(&answer_to_guest(50, iss));
+    assert_eq!(host.flow.snd_una, ISS + 1_001);
+}
+
+#[test]
+fn a_copy_of_the_first_syn_and_a_copy_of_the_answer_to_it_let_the_flow_go_on() {
+    let mut host = Host::new();
+    host.pass(&syn_to_guest(IRS));
+    host.pass(&answer_from_guest(ISS, IRS));
+    // RFC 7413: the guest has data to send before it is acknowledged
+    host.pass(&data(ISS + 1, IRS + 1));
+    let before = host.without_kept();
+    host.pass(&syn_to_guest(IRS));
+    let (reason, edit) = host.pass(&answer_from_guest(ISS, IRS));
+    assert_eq!((reason, edit.flags), (Reason::TRANSLATED, SYN | ACK | ECE));
+    let seen_ns = host.flow.seen_ns;
+    assert_eq!(Flow { seen_ns, ..before }, host.without_kept());
+    // a guest that keeps no state of its answers may have made another
+    host.pass(&answer_from_guest(ISS + 77, IRS));
+    assert_eq!(host.flow.snd_una, ISS + 78);
+}
+
+#[test]
+fn what_the_network_sends_makes_no_host_forget_what_its_guest_has_asked() {
+    let iss = 5_000_000;
+    let mut host = Host::connected();
+    host.pass(&syn_from_guest(iss));
+    host.pass(&syn_to_guest(70_000));
+    host.pass(&segment(TO_GUEST, RST | ACK, 123, 456));
+    host.pass(&answer_to_guest(50, iss));
+    assert_eq!(host.flow.snd_una, iss + 1);
+    // a guest that answers a SYN while its own waits: both ends have opened
+    let mut host = Host::connected();
+    host.pass(&syn_from_guest(iss));
+    host.pass(&syn_to_guest(70_000));
+    let (reason, _) = host.pass(&answer_from_guest(iss, 70_000));
+    assert_eq!(reason.label(), "simultaneous_open");
+}
+
+#[test]
+fn a_new_connection_is_by_the_policy_of_its_own_time() {
+    let iss = 5_000_000;
+    // asked for ECN, and then policy wants nothing of it any more: the guest hears no answer to a
+    // question that it never asked
+    let mut host = Host::connected();
+    host.pass(&syn_from_guest(iss));
+    host.policy.law = consts::LAW_PASS as u8;
+    let (reason, edit) = host.pass(&answer_to_guest(50, iss));
+    assert_eq!((reason, edit.flags), (Reason::NO_POLICY, SYN | ACK));
+    // a new law, whose state lies where SYNs of the old one's flows were kept
+    for (old, new) in [
+        (consts::LAW_DELAY, consts::LAW_DCTCP),
+        (consts::LAW_DCTCP, consts::LAW_DELAY),
+    ] {
+        let mut host = Host::new();
+        host.policy.law = old as u8;
+        host.pass(&syn_from_guest(ISS));
+        host.pass(&answer_to_guest(IRS, ISS));
+        host.policy.law = new as u8;
+        host.pass(&syn_from_guest(iss));
+        let (reason, _) = host.pass(&answer_to_guest(50, iss));
+        assert_eq!(reason, Reason::TRANSLATED);
+        assert_eq!(host.flow.policy.law, new as u8);
+        assert_eq!((host.flow.snd_una, host.flow.mss_bytes), (iss + 1, 1_000));
+        let alpha_q30 = host.flow.dctcp.alpha_q30;
+        assert_eq!(alpha_q30, 1 << 30, "the one to begin with");
+    }
+    // a guest that speaks ECN itself from now on, and one that signs
+    for odd in [(SYN | ECE | CWR, 0), (SYN, consts::OPT_SIGNED as u8)] {
+        let mut host = Host::connected();
+        let mut syn = syn_from_guest(iss);
+        (syn.flags, syn.options) = (odd.0, syn.options | odd.1);
+        let (reason, edit) = host.pass(&syn);
+        assert_eq!(
+            (reason, edit),
+            (Reason::NO_HANDSHAKE, uc_core::no_edit(&syn))
+        );
+        let answer = answer_to_guest(50, iss);
+        let (reason, edit) = host.pass(&answer);
+        assert!(reason.forgets(), "{reason}");
+        assert_eq!(edit.flags & ECE, if odd.0 & ECE != 0 { ECE } else { 0 });
+    }
+}
+
+#[test]
+fn a_syn_on_the_ports_of_a_stale_flow_opens_one_at_once() {
+    let mut host = Host::connected();
+    host.pass(&segment(FROM_GUEST, RST, ISS + 1_001, 0));
+    host.now_ns += consts::IDLE_CLOSED_NS;
+    host.pass(&syn_to_guest(70_000));
+    assert_eq!(u32::from(host.flow.stage), consts::SYN_RECEIVED);
 }

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use flows::plan::{Law, treatments};
+use flows::plan::{Law, Step, treatments};
 use flows::{Home, Passed, Plan, for_all, plans, walk};
 use kernel::frame::{PAYLOAD_MAX, Shape, frame, make_odd, shapes};
 use kernel::reading::{Reading, read};
@@ -182,16 +182,23 @@ impl<'a> Arms<'a> {
     }
 }
 
-/// A flow without what depends on the clock. Of law `delay`'s times stays whether there is one.
+/// A flow without what depends on the clock. Of law `delay`'s times stays whether there is one. In
+/// the room of the law that it hasn't, the second word may be when a SYN came.
 fn timeless(flow: &Flow) -> Flow {
-    let mut delay = flow.delay;
-    for timer in &mut delay.timers {
-        timer.at_us = 0;
+    let (mut delay, mut dctcp) = (flow.delay, flow.dctcp);
+    if u32::from(flow.policy.law) == consts::LAW_DELAY {
+        dctcp.acked_bytes = 0;
+        for timer in &mut delay.timers {
+            timer.at_us = 0;
+        }
+    } else {
+        delay.timers[0].at_us = 0;
     }
     delay.last_us = delay.last_us.min(1);
     delay.before_us = delay.before_us.min(1);
     Flow {
         delay,
+        dctcp,
         seen_ns: 0,
         timed_ns: 0,
         sent_ns: 0,
@@ -229,10 +236,19 @@ struct Case {
 }
 
 fn cases() -> impl Strategy<Value = Case> {
-    let plans = (plans(60, true), treatments());
+    let anew = vec((any::<(usize, bool, bool)>(), 1u32..=u32::MAX), 0..3);
+    let plans = (plans(60, true), treatments(), anew);
     (plans, any::<bool>(), vec(shapes(), 1..40)).prop_map(
-        |((mut plan, treatment), ipv6, shapes)| {
+        |((mut plan, treatment, anew), ipv6, shapes)| {
             plan.setup.treatment = treatment;
+            for ((place, guest_opens, answered), moved) in anew {
+                let step = Step::Anew {
+                    guest_opens,
+                    answered,
+                    moved,
+                };
+                plan.steps.insert(place % (plan.steps.len() + 1), step);
+            }
             // small segments, so that super-segments fit into test_run
             for offer in [&mut plan.setup.guest, &mut plan.setup.peer] {
                 offer.mss = offer.mss.map(|mss| mss % 700);

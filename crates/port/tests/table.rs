@@ -10,7 +10,7 @@ use kernel::{IFINDEX, context, now_ns, policy, programs, reason};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sched::CloneFlags;
 use uc_core::{Flow, Policy, Reason, Segment, consts};
-use uc_port::{Direction, PacketContext, PortPlan, Programs, Store};
+use uc_port::{Direction, PacketContext, PortCoupling, PortPlan, Programs, Store};
 
 /// Room for so many flows.
 const FLOWS_MAX: u32 = 4;
@@ -335,7 +335,7 @@ fn live_forged_syns_that_the_guest_answers_hold_the_table_for_two_minutes_not_ho
 }
 
 #[test]
-fn live_a_syn_that_no_rule_matches_forgets_what_was_known_of_its_ports() {
+fn live_a_connection_that_no_rule_matches_has_what_was_known_of_its_ports_forgotten() {
     let Some(programs) = programs(FLOWS_MAX) else {
         return;
     };
@@ -348,7 +348,19 @@ fn live_a_syn_that_no_rule_matches_forgets_what_was_known_of_its_ports() {
         Reason::TRANSLATED,
         "flows under way go on"
     );
-    assert_eq!(syn(&programs, 1), (Reason::NO_POLICY, false));
+    let syn = Segment {
+        seq: 700_000,
+        ..segment(consts::FROM_GUEST, consts::SYN)
+    };
+    let passed = pass(&programs, 1, &syn, 0);
+    assert_eq!(passed, (Reason::NO_HANDSHAKE, false));
+    assert!(flow(&programs, 1).is_some(), "not before it is answered");
+    let answer = Segment {
+        ack: 700_001,
+        ..segment(consts::TO_GUEST, consts::SYN | consts::ACK)
+    };
+    let answered = pass(&programs, 1, &answer, 0);
+    assert_eq!(answered, (Reason::NO_POLICY, false));
     assert_eq!(pass(&programs, 1, &ack, 0), (Reason::NO_HANDSHAKE, false));
 }
 
@@ -371,4 +383,38 @@ fn live_a_super_segment_from_a_tap_counts_by_its_gso_size_though_it_has_no_gso_s
         "the guest's segments, not its super-segments"
     );
     assert_eq!(flow.snd_nxt, 1001 + 2200);
+}
+
+#[test]
+fn live_a_connection_on_the_ports_of_a_live_one_is_by_the_rule_of_its_own_syn() {
+    let Some(programs) = programs(FLOWS_MAX) else {
+        return;
+    };
+    programs.set_plan(IFINDEX, &policy().into()).unwrap();
+    connect(&programs, 1);
+    let rule_of = |programs: &Programs| {
+        let view = programs.flow(IFINDEX, guest(1), remote()).unwrap().unwrap();
+        (view.state.policy.law, view.state.share, view.state.snd_una)
+    };
+    assert_eq!(rule_of(&programs), (consts::LAW_ECN as u8, 0, 1_001));
+    let dctcp = Policy::new(consts::LAW_DCTCP, consts::PROFILE_LINUX);
+    let coupling = PortCoupling {
+        priority: 3,
+        ..PortCoupling::share(None)
+    };
+    let plan = PortPlan::of_all(dctcp, Some(coupling));
+    programs.set_plan(IFINDEX, &plan).unwrap();
+    let syn = Segment {
+        seq: 700_000,
+        ..segment(consts::FROM_GUEST, consts::SYN)
+    };
+    assert_eq!(pass(&programs, 1, &syn, 0), (Reason::TRANSLATED, true));
+    assert_eq!(rule_of(&programs), (consts::LAW_ECN as u8, 0, 1_001));
+    let answer = Segment {
+        ack: 700_001,
+        ..segment(consts::TO_GUEST, consts::SYN | consts::ACK | consts::ECE)
+    };
+    assert_eq!(pass(&programs, 1, &answer, 0), (Reason::TRANSLATED, true));
+    assert_eq!(rule_of(&programs), (consts::LAW_DCTCP as u8, 3, 700_001));
+    assert_eq!(programs.flows().unwrap().len(), 1);
 }

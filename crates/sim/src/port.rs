@@ -119,6 +119,15 @@ impl<C: Core> Port<C> {
         let Some(flow) = &mut self.flow else {
             return (Reason::NO_HANDSHAKE, uc_core::no_edit(parsed));
         };
+        if uc_core::is_answer(parsed) {
+            let (reason, edit) = self.core.reopen(flow, &self.policy, parsed, now.0);
+            if reason == Reason::TRANSLATED {
+                flow.share = self.share;
+            } else if reason.forgets() {
+                self.flow = None;
+                return (reason, edit);
+            }
+        }
         let (reason, mut edit) = self.core.translate(flow, parsed, now.0);
         if let Some(awaits) = uc_core::awaits(flow) {
             let answer = if uc_core::is_closed(flow) {

@@ -81,6 +81,8 @@ impl Home {
             self.flow = Some(flow);
         } else if reason.forgets() {
             self.flow = None;
+        } else if self.flow.is_some() {
+            self.flow = Some(flow);
         }
         (reason, edit)
     }
@@ -89,6 +91,15 @@ impl Home {
         let Some(flow) = &mut self.flow else {
             return (Reason::NO_HANDSHAKE, uc_core::no_edit(segment));
         };
+        if uc_core::is_answer(segment) {
+            let (reason, edit) = uc_core::reopen(flow, &self.policy, segment, now_ns);
+            if reason == Reason::TRANSLATED {
+                flow.share = self.share;
+            } else if reason.forgets() {
+                self.flow = None;
+                return (reason, edit);
+            }
+        }
         let (reason, mut edit) = uc_core::translate(flow, segment, now_ns);
         if let Some(awaits) = uc_core::awaits(flow) {
             let report = uc_core::report(flow, now_ns);

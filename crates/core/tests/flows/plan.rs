@@ -276,6 +276,14 @@ pub enum Step {
     GuestAck {
         window: u16,
     },
+    /// A SYN of a new connection of the same two ends; with the rest of its handshake, or the old
+    /// one goes on.
+    Anew {
+        guest_opens: bool,
+        answered: bool,
+        /// What both first numbers have moved by.
+        moved: u32,
+    },
     /// A sender that finds a smaller path MTU.
     PathMtu {
         payload_bytes: u16,

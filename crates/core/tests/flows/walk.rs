@@ -37,6 +37,10 @@ struct Walk<'a> {
     pass: &'a mut dyn FnMut(&Segment, u64) -> Passed,
     events: Vec<Event>,
     now_ns: u64,
+    /// Of the connection at hand: the ends' first numbers, and who has opened it.
+    iss: u32,
+    irs: u32,
+    guest_opens: bool,
     una: u32,
     nxt: u32,
     peer_nxt: u32,
@@ -55,20 +59,21 @@ struct Walk<'a> {
 /// Plays `plan` through `pass` (segment, time in ns) and returns all that passed.
 pub fn walk(plan: &Plan, pass: &mut dyn FnMut(&Segment, u64) -> Passed) -> Vec<Event> {
     let setup = &plan.setup;
-    let mss = |offer: &Offer| offer.mss.unwrap_or(536).max(48);
-    let timestamps = setup.guest.timestamps && setup.peer.timestamps;
     let mut walk = Walk {
         setup,
         pass,
         events: Vec::new(),
         now_ns: 1_000_000_000,
+        iss: setup.iss,
+        irs: setup.irs,
+        guest_opens: setup.guest_opens,
         una: setup.iss,
         nxt: setup.iss,
         peer_nxt: setup.irs,
         peer_window: setup.peer.window,
         given_bytes: 0,
         wscale: setup.scale(),
-        mss: mss(&setup.guest).min(mss(&setup.peer)) - if timestamps { 12 } else { 0 },
+        mss: agreed_mss(setup),
         guest_fin: false,
         peer_fin: false,
         orderly: true,
@@ -80,6 +85,12 @@ pub fn walk(plan: &Plan, pass: &mut dyn FnMut(&Segment, u64) -> Passed) -> Vec<E
         walk.step(step);
     }
     walk.events
+}
+
+fn agreed_mss(setup: &Setup) -> u16 {
+    let mss = |offer: &Offer| offer.mss.unwrap_or(536).max(48);
+    let timestamps = setup.guest.timestamps && setup.peer.timestamps;
+    mss(&setup.guest).min(mss(&setup.peer)) - if timestamps { 12 } else { 0 }
 }
 
 impl Walk<'_> {
@@ -146,18 +157,14 @@ impl Walk<'_> {
             !matches!(oddity, Oddity::PeerRefuses | Oddity::PeerReflects)
         };
         Segment {
-            seq: if guest {
-                self.setup.iss
-            } else {
-                self.setup.irs
-            },
+            seq: if guest { self.iss } else { self.irs },
             flags: flag::SYN | if asks { flag::ECE | flag::CWR } else { 0 },
             ..self.offered(guest)
         }
     }
 
     fn syn_ack(&self, guest: bool) -> Segment {
-        let (iss, irs) = (self.setup.iss, self.setup.irs);
+        let (iss, irs) = (self.iss, self.irs);
         let ecn = match (self.setup.oddity, guest) {
             (Oddity::GuestEcn, true) if self.offered_ecn => flag::ECE,
             (_, true) | (Oddity::PeerRefuses, false) => 0,
@@ -183,7 +190,7 @@ impl Walk<'_> {
     }
 
     fn handshake(&mut self) {
-        let opener = self.setup.guest_opens;
+        let opener = self.guest_opens;
         let oddity = self.setup.oddity;
         let again = if opener { self.setup.syns } else { 1 };
         for _ in 0..if oddity == Oddity::MissingSyn {
@@ -197,9 +204,9 @@ impl Walk<'_> {
             self.emit(self.syn(!opener));
         }
         self.emit(self.syn_ack(!opener));
-        self.una = self.setup.iss.wrapping_add(1);
+        self.una = self.iss.wrapping_add(1);
         self.nxt = self.una;
-        self.peer_nxt = self.setup.irs.wrapping_add(1);
+        self.peer_nxt = self.irs.wrapping_add(1);
         if self.setup.steady_window {
             self.peer_window = self.peer_window.div_ceil(1 << self.wscale);
         }
@@ -275,11 +282,32 @@ impl Walk<'_> {
                     ..base
                 });
             }
-            Step::PeerHandshakeAgain if self.setup.guest_opens => self.emit(self.syn_ack(false)),
+            Step::Anew {
+                guest_opens,
+                answered,
+                moved,
+            } => self.anew(*guest_opens, *answered, *moved),
+            Step::PeerHandshakeAgain if self.guest_opens => self.emit(self.syn_ack(false)),
             Step::PeerHandshakeAgain => self.emit(self.syn(false)),
             Step::Wait { ms } => self.now_ns += u64::from(*ms) * 1_000_000,
             Step::Garbage(offsets) => self.garbage(offsets),
         }
+    }
+
+    fn anew(&mut self, guest_opens: bool, answered: bool, moved: u32) {
+        let (iss, irs) = (self.iss, self.irs);
+        self.iss = iss.wrapping_add(moved);
+        self.irs = irs.wrapping_add(moved);
+        if !answered {
+            self.emit(self.syn(guest_opens));
+            (self.iss, self.irs) = (iss, irs);
+            return;
+        }
+        self.guest_opens = guest_opens;
+        self.mss = agreed_mss(self.setup);
+        self.peer_window = self.setup.peer.window;
+        (self.guest_fin, self.peer_fin) = (false, false);
+        self.handshake();
     }
 
     fn send(&mut self, segments: u8, runt: u16, gso: bool, obey: bool) {

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A SYN into a flow whose ends have agreed. It may be the first of a new connection, whose old one
+ * an end has lost (a crash, a NAT) or closed (RFC 9293 §3.6.1: TIME-WAIT may be cut short); it may
+ * be a copy of the one that this connection began with, or forged. Only the end that receives it
+ * knows: one that still has the old connection answers with an ACK and goes on (RFC 9293
+ * §3.10.7.4, RFC 5961 §4), one that begins the new one answers with a SYN-ACK that acknowledges it.
+ *
+ * So until that answer the SYN changes nothing in the flow. It is only kept; and with the answer
+ * the flow begins anew (handshake.h), as if the SYN had come into an empty place. Nobody else can
+ * bring that about: an answer to the guest's SYN has to know the number of it, and answers of the
+ * guest are its own.
+ *
+ * It is kept where another law has its state: each flow is of one law, and has room for both.
+ */
+#ifndef UC_REOPEN_H
+#define UC_REOPEN_H
+
+#include "edit.h"
+#include "flow.h"
+#include "offer.h"
+#include "reason.h"
+#include "segment.h"
+
+struct uc_kept_syn {
+	__u32 seq;
+	__u32 at_us; /* the first one of this number; wraps */
+	__u16 mss_bytes;
+	__u16 payload_bytes;
+	/* the peer's; of the guest's SYN, which has none that matters, how often it has come */
+	__u16 window;
+	__u8 options; /* UC_OPT_* */
+	__u8 rest; /* ECE and CWR where they stand in the flags, wscale << 2, the ECN codepoint */
+} __attribute__((may_alias));
+
+_Static_assert(sizeof(struct uc_kept_syn) <= sizeof(struct uc_dctcp) &&
+		       sizeof(struct uc_kept_syn) <= sizeof(struct uc_delay),
+	       "a SYN is kept in the room of a law that the flow hasn't");
+
+static __always_inline struct uc_kept_syn *uc_kept(struct uc_flow *flow)
+{
+	return flow->policy.law == UC_LAW_DELAY ? (struct uc_kept_syn *)&flow->dctcp
+						: (struct uc_kept_syn *)&flow->delay;
+}
+
+static __always_inline __u32 uc_asked_bit(__u8 from_guest)
+{
+	return from_guest ? UC_FLOW_GUEST_ASKED : UC_FLOW_PEER_ASKED;
+}
+
+/* Instead of any other. How often the guest's has come, with this one. */
+static __always_inline __u16 uc_keep_syn(struct uc_flow *flow, const struct uc_segment *syn,
+					 __u64 now_ns)
+{
+	__u8 from_guest = syn->direction == UC_FROM_GUEST;
+	struct uc_kept_syn *kept = uc_kept(flow);
+	__u8 again = flow->bits & uc_asked_bit(from_guest) && kept->seq == syn->seq;
+	__u8 offer = syn->flags & (UC_ECE | UC_CWR), wscale = syn->wscale < 15 ? syn->wscale : 15;
+	__u16 syns = again ? kept->window + (kept->window < 255) : 1;
+
+	kept->seq = syn->seq;
+	if (!again)
+		kept->at_us = (__u32)(now_ns / 1000);
+	kept->mss_bytes = syn->mss_bytes;
+	kept->payload_bytes = syn->payload_bytes < 0xffff ? syn->payload_bytes : 0xffff;
+	kept->window = from_guest ? syns : syn->window;
+	kept->options = syn->options;
+	/* of the guest's, the answer may be to any: one that made an offer was enough */
+	if (from_guest && again)
+		offer |= kept->rest & (UC_ECE | UC_CWR);
+	kept->rest = offer | wscale << 2 | (syn->ecn & 3);
+	flow->bits &= ~(UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED);
+	flow->bits |= uc_asked_bit(from_guest);
+	return syns;
+}
+
+/* As it came, as far as it matters. */
+static __always_inline struct uc_segment uc_kept_segment(struct uc_flow *flow)
+{
+	const struct uc_kept_syn *kept = uc_kept(flow);
+	struct uc_segment syn = {
+		.seq = kept->seq,
+		.payload_bytes = kept->payload_bytes,
+		.wire_payload_bytes = kept->payload_bytes,
+		.window = kept->window,
+		.mss_bytes = kept->mss_bytes,
+		.wscale = kept->rest >> 2 & 15,
+		.options = kept->options,
+		.flags = UC_SYN | (kept->rest & (UC_ECE | UC_CWR)),
+		.ecn = kept->rest & 3,
+		.direction = flow->bits & UC_FLOW_GUEST_ASKED ? UC_FROM_GUEST : UC_TO_GUEST,
+	};
+
+	return syn;
+}
+
+/*
+ * Does this segment answer the SYN that is kept? It acknowledges the SYN, and of data in it (RFC
+ * 7413) as much as it likes; and it isn't the answer that the flow has begun with once more, which
+ * a copy of the first SYN calls forth. That differs in a number, also if an end that keeps no state
+ * of its answers (SYN cookies) has made another.
+ */
+static __always_inline __u8 uc_answers_kept(struct uc_flow *flow, const struct uc_segment *answer)
+{
+	__u8 from_guest = answer->direction == UC_FROM_GUEST;
+	const struct uc_kept_syn *kept = uc_kept(flow);
+
+	if (flow->stage != UC_TRANSLATING || !(flow->bits & uc_asked_bit(!from_guest)))
+		return 0;
+	if ((answer->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) != (UC_SYN | UC_ACK) ||
+	    answer->ack - kept->seq - 1 > kept->payload_bytes)
+		return 0;
+	if (from_guest)
+		return answer->seq + 1 != flow->snd_una || answer->ack != flow->echoed_ack;
+	return answer->ack != flow->snd_una || uc_segment_end(answer) != flow->echoed_ack;
+}
+
+/*
+ * What becomes of the SYN. The guest's own asks the network for ECN, as by `policy` any would. One
+ * out of the network passes, or is perhaps a repetition of the first one: a guest to which that
+ * came without its offer of ECN, and which keeps no state of its answers, must see this one without
+ * it, too.
+ */
+static __always_inline enum uc_reason uc_syn_into_live(struct uc_flow *flow,
+						       const struct uc_policy *policy,
+						       const struct uc_segment *syn, __u64 now_ns,
+						       struct uc_edit *edit)
+{
+	__u16 syns;
+
+	if (syn->direction == UC_FROM_GUEST) {
+		syns = uc_keep_syn(flow, syn, now_ns);
+		if (uc_unwanted(policy, syn) != UC_TRANSLATED)
+			return UC_NO_HANDSHAKE;
+		uc_edit_syn(policy, syns, syn, edit);
+		return UC_TRANSLATED;
+	}
+	/* a guest that has asked waits for an answer and gives none, and what the network sends is
+	 * not to make the host forget its question */
+	if (!(flow->bits & UC_FLOW_GUEST_ASKED))
+		uc_keep_syn(flow, syn, now_ns);
+	if (!uc_translates_guest_ecn(&flow->policy) || syn->options & UC_OPT_AE)
+		return UC_NO_HANDSHAKE;
+	edit->flags &= ~(UC_ECE | UC_CWR);
+	edit->ecn = UC_NOT_ECT;
+	return UC_TRANSLATED;
+}
+
+#endif
