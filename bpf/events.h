@@ -105,15 +105,14 @@ static __always_inline void uc_write_event(struct uc_ring *ring, const struct uc
 
 /* There is no program that would write down what happens to this flow, so none of its packets is
  * to look for it. */
-static __always_inline void uc_tell_nobody(const struct uc_key *key)
+static __always_inline void uc_tell_nobody(const struct uc_pending *now)
 {
-	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
-	__u32 tag = uc_tag_of(key);
+	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
 
 	if (!slot)
 		return;
 	bpf_spin_lock(&slot->lock);
-	if (slot->tag == tag)
+	if (slot->tag == now->tag)
 		slot->noted.seen = UC_SEEN_BY_NOBODY;
 	bpf_spin_unlock(&slot->lock);
 }
@@ -147,7 +146,7 @@ __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 	struct uc_pending *now = uc_pending_now();
 	struct uc_slot *slot;
 	struct uc_ring *ring;
-	__u32 kinds, tag;
+	__u32 kinds;
 
 	if (!skb || !now)
 		return 0;
@@ -158,9 +157,8 @@ __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 	slot = bpf_map_lookup_elem(&flows, &now->key);
 	if (!slot)
 		return 0;
-	tag = uc_tag_of(&now->key);
 	bpf_spin_lock(&slot->lock);
-	if (slot->tag != tag) {
+	if (slot->tag != now->tag) {
 		bpf_spin_unlock(&slot->lock);
 		return 0;
 	}

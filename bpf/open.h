@@ -104,7 +104,7 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 
 	if (!state)
 		return UC_NO_POLICY;
-	fresh->tag = uc_tag_of(&now->key);
+	fresh->tag = now->tag;
 	uc_begin_slot(fresh, how, now->at.dscp);
 	fresh->number = state->number;
 	/* a place that is taken for nothing is a free one */
@@ -129,12 +129,12 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 static __always_inline int uc_open_again(struct uc_pending *now, const struct uc_opening *how,
 					 struct uc_slot *slot, enum uc_reason *answer)
 {
-	__u32 tag = uc_tag_of(&now->key), place;
+	__u32 place;
 	enum uc_reason reason;
 	__u8 begins, coupled;
 
 	bpf_spin_lock(&slot->lock);
-	if (slot->tag != tag) {
+	if (slot->tag != now->tag) {
 		bpf_spin_unlock(&slot->lock);
 		return 0;
 	}
@@ -159,13 +159,13 @@ static __always_inline int uc_open_again(struct uc_pending *now, const struct uc
 static __always_inline enum uc_reason
 uc_open_answered(struct uc_pending *now, const struct uc_opening *how, struct uc_slot *slot)
 {
-	__u32 tag = uc_tag_of(&now->key), place;
+	__u32 place;
 	const struct uc_noted nothing = {};
 	enum uc_reason reason;
 	__u8 begins, coupled;
 
 	bpf_spin_lock(&slot->lock);
-	if (slot->tag != tag) {
+	if (slot->tag != now->tag) {
 		bpf_spin_unlock(&slot->lock);
 		return UC_NO_HANDSHAKE;
 	}

@@ -16,6 +16,7 @@
 
 struct uc_pending {
 	struct uc_key key;
+	__u32 tag; /* of the key: layout.h. Stack is scarce in the programs that need it */
 	struct uc_segment segment;
 	struct uc_offsets at;
 	struct uc_edit edit;
@@ -73,6 +74,7 @@ static __always_inline void uc_end_in(struct __sk_buff *skb, enum uc_ending endi
 	if (!now)
 		return;
 	now->key = *key;
+	now->tag = uc_tag_of(key);
 	now->segment = *segment;
 	now->at = *at;
 	now->edit = *edit;

@@ -131,7 +131,7 @@ int uc_open_port(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	now->reason = uc_open_flow(skb, now);
 	bpf_tail_call(skb, &endings, UC_END_NOTE);
-	uc_tell_nobody(&now->key);
+	uc_tell_nobody(now);
 	return uc_write_pending(skb, now);
 }
 

@@ -240,12 +240,11 @@ static __always_inline void uc_share_told(struct uc_slot *slot, struct uc_pendin
 static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_pending *now)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
-	__u32 tag = uc_tag_of(&now->key);
 	int answered, reported = now->heard;
 
 	if (slot && !reported) {
 		bpf_spin_lock(&slot->lock);
-		reported = slot->tag == tag;
+		reported = slot->tag == now->tag;
 		if (reported)
 			uc_report_share(slot, now);
 		bpf_spin_unlock(&slot->lock);
@@ -253,7 +252,7 @@ static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_
 	if (slot && reported) {
 		answered = uc_ask_for_member(skb, now);
 		bpf_spin_lock(&slot->lock);
-		if (slot->tag == tag)
+		if (slot->tag == now->tag)
 			uc_share_told(slot, now, answered);
 		bpf_spin_unlock(&slot->lock);
 	}

@@ -39,10 +39,9 @@ fn refusal_in(message: &str) -> Option<Refusal> {
     let (program, rest) = rest.split_once('\'')?;
     let (_, log) = rest.split_once("-- BEGIN PROG LOAD LOG --\n")?;
     let (log, _) = log.split_once("-- END PROG LOAD LOG --")?;
-    let lines = log.lines().map(str::trim);
+    let mut lines = log.lines().map(str::trim);
     let said = lines
-        .filter(|line| !line.is_empty() && !line.starts_with("processed "))
-        .next_back()
+        .rfind(|line| !line.is_empty() && !line.starts_with("processed "))
         .unwrap_or("nothing");
     Some(Refusal {
         program: program.to_owned(),
