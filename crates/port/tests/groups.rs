@@ -264,14 +264,25 @@ fn live_a_flow_that_begins_anew_or_is_forgotten_is_no_member_until_it_reports() 
     let one = flow(&programs, 1, remote(1));
     one.begin();
     assert!(one.member().is_some());
-    one.pass(&Segment {
-        seq: 500_000,
+    let opening = Segment {
         window: 65_535,
         mss_bytes: 1_000,
         options: consts::OPT_MSS as u8,
+        ..Segment::default()
+    };
+    one.pass(&Segment {
+        seq: 500_000,
         flags: consts::SYN as u8,
         direction: consts::FROM_GUEST as u8,
-        ..Segment::default()
+        ..opening
+    });
+    assert!(one.member().is_some(), "nobody has answered that SYN");
+    one.pass(&Segment {
+        seq: 900_000,
+        ack: 500_001,
+        flags: (consts::SYN | consts::ACK) as u8,
+        direction: consts::TO_GUEST as u8,
+        ..opening
     });
     assert!(one.view().is_some() && one.member().is_none());
     one.begin();

@@ -5,7 +5,7 @@ mod kernel;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use kernel::frame::{Oddity, PLAIN, Shape, frame};
+use kernel::frame::{Oddity, PLAIN, frame, make_odd};
 use kernel::{IFINDEX, context, now_ns, policy, programs, reason};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sched::CloneFlags;
@@ -290,8 +290,8 @@ fn live_a_guard_drops_what_lies_beyond_the_edge_but_not_what_the_port_does_not_r
             ..segment(consts::FROM_GUEST, consts::ACK)
         };
         let made = |oddity| {
-            let shape = Shape { oddity, ..PLAIN };
-            let frame = frame(&beyond, guest, remote, &shape);
+            let mut frame = frame(&beyond, guest, remote, &PLAIN);
+            make_odd(&mut frame, &oddity);
             pass_frame(&programs, &beyond, &frame).0.label()
         };
         assert_eq!(made(Oddity::None), "beyond_edge");
