@@ -109,11 +109,9 @@ static __always_inline void uc_tell_nobody(const struct uc_pending *now)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
 
-	if (!slot)
+	if (!uc_lock_slot(slot, now->tag))
 		return;
-	bpf_spin_lock(&slot->lock);
-	if (slot->tag == now->tag)
-		slot->noted.seen = UC_SEEN_BY_NOBODY;
+	slot->noted.seen = UC_SEEN_BY_NOBODY;
 	bpf_spin_unlock(&slot->lock);
 }
 
@@ -155,13 +153,8 @@ __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 		return 1;
 	}
 	slot = bpf_map_lookup_elem(&flows, &now->key);
-	if (!slot)
+	if (!uc_lock_slot(slot, now->tag))
 		return 0;
-	bpf_spin_lock(&slot->lock);
-	if (slot->tag != now->tag) {
-		bpf_spin_unlock(&slot->lock);
-		return 0;
-	}
 	uc_take_news(slot, &now->segment, now->reason, &now->facts);
 	bpf_spin_unlock(&slot->lock);
 	ring = bpf_map_lookup_elem(&events, &now->facts.place);

@@ -85,6 +85,19 @@ static __always_inline __u32 uc_number_of(const __u32 *port)
 	return state ? state->number : UC_NUMBER_NONE;
 }
 
+/* Takes the lock of a slot that is the flow's of that tag; 0: there is none, or it was given to
+ * another flow since it was looked up, and nothing is locked. */
+static __always_inline int uc_lock_slot(struct uc_slot *slot, __u32 tag)
+{
+	if (!slot)
+		return 0;
+	bpf_spin_lock(&slot->lock);
+	if (slot->tag == tag)
+		return 1;
+	bpf_spin_unlock(&slot->lock);
+	return 0;
+}
+
 static __always_inline void uc_count(__u32 number, enum uc_reason reason)
 {
 	struct uc_counts *of_port = bpf_map_lookup_elem(&counts, &number);

@@ -129,15 +129,12 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 static __always_inline int uc_open_again(struct uc_pending *now, const struct uc_opening *how,
 					 struct uc_slot *slot, enum uc_reason *answer)
 {
-	__u32 place;
 	enum uc_reason reason;
 	__u8 begins, coupled;
+	__u32 place;
 
-	bpf_spin_lock(&slot->lock);
-	if (slot->tag != now->tag) {
-		bpf_spin_unlock(&slot->lock);
+	if (!uc_lock_slot(slot, now->tag))
 		return 0;
-	}
 	begins = !uc_is_live(&slot->flow, now->now_ns);
 	reason = uc_open(&slot->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
 	if (!begins)
@@ -159,16 +156,13 @@ static __always_inline int uc_open_again(struct uc_pending *now, const struct uc
 static __always_inline enum uc_reason
 uc_open_answered(struct uc_pending *now, const struct uc_opening *how, struct uc_slot *slot)
 {
-	__u32 place;
 	const struct uc_noted nothing = {};
 	enum uc_reason reason;
 	__u8 begins, coupled;
+	__u32 place;
 
-	bpf_spin_lock(&slot->lock);
-	if (slot->tag != now->tag) {
-		bpf_spin_unlock(&slot->lock);
+	if (!uc_lock_slot(slot, now->tag))
 		return UC_NO_HANDSHAKE;
-	}
 	uc_before_segment(slot);
 	reason = uc_reopen(&slot->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
 	begins = reason == UC_TRANSLATED;

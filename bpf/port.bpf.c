@@ -30,13 +30,8 @@ static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key
 	__u32 tag = uc_tag_of(key);
 	enum uc_reason reason;
 
-	if (!slot)
+	if (!uc_lock_slot(slot, tag))
 		return UC_NO_HANDSHAKE;
-	bpf_spin_lock(&slot->lock);
-	if (slot->tag != tag) {
-		bpf_spin_unlock(&slot->lock);
-		return UC_NO_HANDSHAKE;
-	}
 	*number = slot->number;
 	uc_before_segment(slot);
 	reason = uc_translate(&slot->flow, segment, now_ns, edit);

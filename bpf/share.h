@@ -242,19 +242,17 @@ static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
 	int answered, reported = now->heard;
 
-	if (slot && !reported) {
-		bpf_spin_lock(&slot->lock);
-		reported = slot->tag == now->tag;
-		if (reported)
-			uc_report_share(slot, now);
+	if (!reported && uc_lock_slot(slot, now->tag)) {
+		uc_report_share(slot, now);
 		bpf_spin_unlock(&slot->lock);
+		reported = 1;
 	}
 	if (slot && reported) {
 		answered = uc_ask_for_member(skb, now);
-		bpf_spin_lock(&slot->lock);
-		if (slot->tag == now->tag)
+		if (uc_lock_slot(slot, now->tag)) {
 			uc_share_told(slot, now, answered);
-		bpf_spin_unlock(&slot->lock);
+			bpf_spin_unlock(&slot->lock);
+		}
 	}
 	if (uc_write(skb, &now->at, &now->segment, &now->edit))
 		return UC_EDIT_FAILED;

@@ -100,13 +100,8 @@ static __always_inline enum uc_watch_event uc_probe_count(const struct uc_key *k
 	__u32 tag = uc_tag_of(key), sent_ns;
 	__u8 counts, other;
 
-	if (!slot)
+	if (!uc_lock_start(slot, tag))
 		return UC_EVENT_TABLE_FULL;
-	bpf_spin_lock(&slot->lock);
-	if (slot->tag != tag) {
-		bpf_spin_unlock(&slot->lock);
-		return UC_EVENT_TABLE_FULL;
-	}
 	other = slot->connection != bpf_ntohl(probe->connection);
 	if (other && uc_start_is_free(slot)) {
 		uc_start_anew(slot, bpf_ntohl(probe->connection));

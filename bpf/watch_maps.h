@@ -95,6 +95,18 @@ static __always_inline void uc_count_event(enum uc_watch_event event)
 		(*packets)++;
 }
 
+/* As uc_lock_slot(). */
+static __always_inline int uc_lock_start(struct uc_watch_slot *slot, __u32 tag)
+{
+	if (!slot)
+		return 0;
+	bpf_spin_lock(&slot->lock);
+	if (slot->tag == tag)
+		return 1;
+	bpf_spin_unlock(&slot->lock);
+	return 0;
+}
+
 static __always_inline int uc_is_peer(const struct uc_key *key)
 {
 	struct uc_watch_prefix prefix = {.bits = 128};

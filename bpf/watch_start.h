@@ -52,13 +52,8 @@ uc_start_syn(const struct uc_key *key, const struct uc_segment *segment, __u64 n
 	struct uc_watch_slot *slot = uc_start_for(key);
 	__u32 tag = uc_tag_of(key);
 
-	if (!slot)
+	if (!uc_lock_start(slot, tag))
 		return UC_EVENT_TABLE_FULL;
-	bpf_spin_lock(&slot->lock);
-	if (slot->tag != tag) {
-		bpf_spin_unlock(&slot->lock);
-		return UC_EVENT_TABLE_FULL;
-	}
 	if (slot->connection != segment->seq && (from_guest || uc_start_is_free(slot)))
 		uc_start_anew(slot, segment->seq);
 	if (slot->connection == segment->seq && slot->flow.stage == UC_WATCH_COUNTING) {
@@ -81,13 +76,8 @@ static __always_inline __u8 uc_start_to_guest(const struct uc_key *key,
 	__u32 tag = uc_tag_of(key);
 	__u8 steady;
 
-	if (!slot)
+	if (!uc_lock_start(slot, tag))
 		return 1;
-	bpf_spin_lock(&slot->lock);
-	if (slot->tag != tag) {
-		bpf_spin_unlock(&slot->lock);
-		return 1;
-	}
 	steady = uc_watch_is_steady(&slot->flow, segment);
 	uc_watch_to_guest(&slot->flow, segment);
 	slot->seen_ns = now_ns;
@@ -121,11 +111,8 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 	bpf_spin_lock(&allowance->lock);
 	bucket = allowance->bucket;
 	bpf_spin_unlock(&allowance->lock);
-	bpf_spin_lock(&slot->lock);
-	if (slot->tag != tag) {
-		bpf_spin_unlock(&slot->lock);
+	if (!uc_lock_start(slot, tag))
 		return 0;
-	}
 	*answer = uc_watch_from_guest(&slot->flow, &port->policy, &path, &bucket, segment, now_ns,
 				      random);
 	slot->seen_ns = now_ns;
