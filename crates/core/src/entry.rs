@@ -99,6 +99,21 @@ impl Loaded {
             _library: std::sync::Arc::new(library),
         })
     }
+
+    fn begin(
+        &self,
+        by: OpenFn,
+        flow: &mut Flow,
+        policy: &Policy,
+        segment: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit) {
+        let mut edit = Edit::default();
+        // SAFETY: all four pointers are valid for the call and the C side keeps none of them; the
+        // library stays mapped as long as self.
+        let reason = unsafe { by(flow, policy, segment, now_ns, &mut edit) };
+        (Reason::from_code(reason), edit)
+    }
 }
 
 #[cfg(feature = "loaded")]
@@ -110,11 +125,7 @@ impl Core for Loaded {
         segment: &Segment,
         now_ns: u64,
     ) -> (Reason, Edit) {
-        let mut edit = Edit::default();
-        // SAFETY: all four pointers are valid for the call and the C side keeps none of them; the
-        // library stays mapped as long as self.
-        let reason = unsafe { (self.open)(flow, policy, segment, now_ns, &mut edit) };
-        (Reason::from_code(reason), edit)
+        self.begin(self.open, flow, policy, segment, now_ns)
     }
 
     fn reopen(
@@ -124,10 +135,7 @@ impl Core for Loaded {
         answer: &Segment,
         now_ns: u64,
     ) -> (Reason, Edit) {
-        let mut edit = Edit::default();
-        // SAFETY: as above.
-        let reason = unsafe { (self.reopen)(flow, policy, answer, now_ns, &mut edit) };
-        (Reason::from_code(reason), edit)
+        self.begin(self.reopen, flow, policy, answer, now_ns)
     }
 
     fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
