@@ -6,9 +6,7 @@ mod common;
 use std::path::Path;
 use std::time::Duration;
 
-use common::pvtcp::{
-    KERNELS, SAMPLES, SERIES, UC, assert_unharmed, build, can_run, insert, read, remove, store,
-};
+use common::pvtcp::{KERNELS, SAMPLES, SERIES, UC, build, can_run, insert, read, remove, store};
 use common::{experiment, guest};
 use uc_experiment::RunRecord;
 use uc_vm::{Links, Machine, Machines, Template, Templates};
@@ -182,7 +180,7 @@ fn comes_and_goes(series: &str) {
         "{spikes}"
     );
     machine.order(&remove()).unwrap();
-    assert_unharmed(&mut machine);
+    machine.check_unharmed().unwrap();
 }
 
 #[test]
@@ -216,5 +214,5 @@ fn refuses(series: &str) {
     ] {
         assert!(console.contains(line), "{console}");
     }
-    assert_unharmed(&mut machine);
+    machine.check_unharmed().unwrap();
 }

@@ -10,9 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::pvtcp::{
-    KERNELS, SAMPLES, SERIES, UC, assert_unharmed, build, can_run, insert, remove, store,
-};
+use common::pvtcp::{KERNELS, SAMPLES, SERIES, UC, build, can_run, insert, remove, store};
 use common::uc::{assert_refusal, folder_with, outcome};
 use common::{experiment, guest};
 use uc_experiment::Arm;
@@ -114,7 +112,7 @@ impl Home for Cycles<'_> {
                 break;
             }
         }
-        assert_unharmed(&mut machine);
+        machine.check_unharmed().unwrap();
         self.delivered_bytes
             .set(reception.flows()[0].delivered_bytes());
         Err(LabError::Cancelled)

@@ -105,6 +105,14 @@ pub enum VmError {
         /// What the guest's agent said.
         detail: String,
     },
+    /// Its kernel is no longer to be trusted, and so is what the run measured.
+    #[error("{node}: its kernel warned, died or had a processor locked up; {detail}")]
+    Harmed {
+        /// Whose machine.
+        node: String,
+        /// The end of its console.
+        detail: String,
+    },
     /// QEMU refused a command.
     #[error("{node}: QEMU refused `{command}`: {detail}")]
     Monitor {

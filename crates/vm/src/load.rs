@@ -281,6 +281,9 @@ impl Load for Senders<'_> {
         let stalls = self.thaw()?;
         let waited_ms = self.waited_max()?.as_millis() as u64;
         let after = self.counters(&|| Ok(()))?;
+        for machine in &mut self.machines {
+            machine.check_unharmed()?;
+        }
         let mut counters = self.counted(&after);
         counters.insert("vm_waited_max_ms".into(), waited_ms);
         counters.extend(self.reception.counters());

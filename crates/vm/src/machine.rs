@@ -23,6 +23,11 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
 /// How often one looks whether QEMU ends.
 const ENDING_LOOKS: u32 = 10;
+/// What has happened to a guest's kernel.
+const TAINTED: &str = "/proc/sys/kernel/tainted";
+/// Of that (the kernel's tainted-kernels.rst): it died, it warned, a processor was locked up. A module
+/// from elsewhere that isn't signed is no harm.
+const HARMED: u64 = 1 << 7 | 1 << 9 | 1 << 14;
 /// Of a console or of QEMU's complaints, this much goes into an error.
 const EXCERPT_BYTES: usize = 400;
 
@@ -204,6 +209,27 @@ impl Machine {
         match self.ask(&request, limit + PATIENCE)? {
             Answer::Ran(ran) => Ok(ran),
             other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Whether its kernel is as sound as it was: a run whose guest's kernel has complained says
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`VmError::Harmed`] if it died, warned or found a processor locked up; else as
+    /// [`Machine::ask`].
+    pub fn check_unharmed(&mut self) -> Result<(), VmError> {
+        let path = TAINTED.into();
+        let text = match self.ask(&Request::Read { path }, PATIENCE)? {
+            Answer::Text(text) => text,
+            other => return Err(self.unexpected(&other)),
+        };
+        match text.trim().parse::<u64>() {
+            Ok(tainted) if tainted & HARMED == 0 => Ok(()),
+            _ => Err(VmError::Harmed {
+                node: self.node.clone(),
+                detail: self.last_words(),
+            }),
         }
     }
 
