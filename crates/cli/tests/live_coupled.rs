@@ -14,6 +14,7 @@ use common::uc::{refusal, success};
 use common::{experiment, guest, live_with};
 use serde_json::Value;
 use uc_lab::{Lab, Plan};
+use uc_live::in_peace;
 
 /// One TCP can fill the link.
 const TRUNK: &str = "rate = \"10Mbit\"\ndelay = \"25ms\"\n\
@@ -110,36 +111,38 @@ fn live_a_guest_with_four_flows_has_no_more_than_one_with_one_if_their_ports_are
     if !live_with(&TOOLS) {
         return;
     }
-    let (plan, lab) = guests(&["one", "four"]);
-    let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
-    success(sandbox.uc(hosts, &["attach", "port0", "port1", "--law", "coupled"]));
-    let transfers = start_all(&plan, &lab, &[1, 4]);
-    std::thread::sleep(SETTLE);
-    let shares = shares(&transfers, MEASURED);
-    let listing = flows(&sandbox, &lab);
-    finish(transfers);
-    let (fairness, sum) = (jain(&shares), shares.iter().sum::<f64>());
-    println!("1:4: {shares:?}, Jain {fairness:.4}, {sum:.3} of the link");
-    println!("{}", only_group(&listing));
-    assert!(fairness >= 0.99, "{shares:?}; {listing}");
-    assert!(sum >= 0.9, "{shares:?}; {listing}");
-    let group = only_group(&listing);
-    assert_eq!(
-        group["remote"],
-        plan.server.address.to_string(),
-        "{listing}"
-    );
-    assert_eq!(group["flows"], 5, "{listing}");
-    let of_guests = group["guests"].as_array().unwrap();
-    assert_eq!(of_guests.len(), 2, "{listing}");
-    assert_eq!(
-        of_guests[0]["share_bytes"], of_guests[1]["share_bytes"],
-        "{listing}"
-    );
-    for flow in listing["flows"].as_array().unwrap() {
-        assert_eq!(flow["law"], "coupled", "{listing}");
-        assert!(flow["share_bytes"].as_u64().unwrap() > 0, "{listing}");
-    }
+    in_peace(|| {
+        let (plan, lab) = guests(&["one", "four"]);
+        let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
+        success(sandbox.uc(hosts, &["attach", "port0", "port1", "--law", "coupled"]));
+        let transfers = start_all(&plan, &lab, &[1, 4]);
+        std::thread::sleep(SETTLE);
+        let shares = shares(&transfers, MEASURED);
+        let listing = flows(&sandbox, &lab);
+        finish(transfers);
+        let (fairness, sum) = (jain(&shares), shares.iter().sum::<f64>());
+        println!("1:4: {shares:?}, Jain {fairness:.4}, {sum:.3} of the link");
+        println!("{}", only_group(&listing));
+        assert!(fairness >= 0.99, "{shares:?}; {listing}");
+        assert!(sum >= 0.9, "{shares:?}; {listing}");
+        let group = only_group(&listing);
+        assert_eq!(
+            group["remote"],
+            plan.server.address.to_string(),
+            "{listing}"
+        );
+        assert_eq!(group["flows"], 5, "{listing}");
+        let of_guests = group["guests"].as_array().unwrap();
+        assert_eq!(of_guests.len(), 2, "{listing}");
+        assert_eq!(
+            of_guests[0]["share_bytes"], of_guests[1]["share_bytes"],
+            "{listing}"
+        );
+        for flow in listing["flows"].as_array().unwrap() {
+            assert_eq!(flow["law"], "coupled", "{listing}");
+            assert!(flow["share_bytes"].as_u64().unwrap() > 0, "{listing}");
+        }
+    });
 }
 
 #[test]
@@ -147,26 +150,28 @@ fn live_ports_of_weights_one_two_and_three_share_by_them_whatever_their_flows_nu
     if !live_with(&TOOLS) {
         return;
     }
-    let (plan, lab) = guests(&["a", "b", "c"]);
-    let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
-    for (port, weight) in [("port0", "1"), ("port1", "2"), ("port2", "3")] {
-        let words = ["attach", port, "--law", "coupled", "--weight", weight];
-        success(sandbox.uc(hosts, &words));
-    }
-    let transfers = start_all(&plan, &lab, &[2, 1, 2]);
-    std::thread::sleep(SETTLE);
-    let shares = shares(&transfers, MEASURED);
-    let listing = flows(&sandbox, &lab);
-    finish(transfers);
-    println!("weights 1:2:3: {shares:?}; {}", only_group(&listing));
-    let sum: f64 = shares.iter().sum();
-    for (weight, share) in [1.0, 2.0, 3.0].into_iter().zip(&shares) {
-        let ratio = share / (sum * weight / 6.0);
-        assert!((ratio - 1.0).abs() < 0.05, "{shares:?}; {listing}");
-    }
-    // All that a link carries is 0.955. Guests repair by themselves, and their ports can't push. Some
-    // runs have a loss whose repair leaves it idle for a while (0.899 was seen).
-    assert!(sum >= 0.85, "{shares:?}; {listing}");
+    in_peace(|| {
+        let (plan, lab) = guests(&["a", "b", "c"]);
+        let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
+        for (port, weight) in [("port0", "1"), ("port1", "2"), ("port2", "3")] {
+            let words = ["attach", port, "--law", "coupled", "--weight", weight];
+            success(sandbox.uc(hosts, &words));
+        }
+        let transfers = start_all(&plan, &lab, &[2, 1, 2]);
+        std::thread::sleep(SETTLE);
+        let shares = shares(&transfers, MEASURED);
+        let listing = flows(&sandbox, &lab);
+        finish(transfers);
+        println!("weights 1:2:3: {shares:?}; {}", only_group(&listing));
+        let sum: f64 = shares.iter().sum();
+        for (weight, share) in [1.0, 2.0, 3.0].into_iter().zip(&shares) {
+            let ratio = share / (sum * weight / 6.0);
+            assert!((ratio - 1.0).abs() < 0.05, "{shares:?}; {listing}");
+        }
+        // All that a link carries is 0.955. Guests repair by themselves, and their ports can't push. Some
+        // runs have a loss whose repair leaves it idle for a while (0.899 was seen).
+        assert!(sum >= 0.85, "{shares:?}; {listing}");
+    });
 }
 
 #[test]
@@ -174,45 +179,47 @@ fn live_a_port_that_is_detached_leaves_its_group_and_every_connection_lives_on()
     if !live_with(&TOOLS) {
         return;
     }
-    let (plan, lab) = guests(&["stays", "goes"]);
-    let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
-    let coupled = [
-        "attach",
-        "port0",
-        "port1",
-        "--law",
-        "coupled",
-        "--priority",
-        "5001=3",
-    ];
-    success(sandbox.uc(hosts, &coupled));
-    let transfers = start_all(&plan, &lab, &[2, 2]);
-    let all: Vec<&Transfer> = transfers.iter().flatten().collect();
-    go_on(&all, 6_000);
-    let seen = flows(&sandbox, &lab);
-    assert_eq!(only_group(&seen)["flows"], 4, "{seen}");
-    let share = |port: u16| {
-        let mut rows = seen["flows"].as_array().unwrap().iter();
-        let remote = SocketAddr::new(plan.server.address, port).to_string();
-        let row = rows.find(|row| row["remote"] == remote);
-        row.unwrap_or_else(|| panic!("{remote}: {seen}"))["share_bytes"]
-            .as_f64()
-            .unwrap()
-    };
-    // the priority is among the guest's own flows, and of the one whose ports have it
-    let ratio = share(5001) / share(5002);
-    assert!((2.9..3.1).contains(&ratio), "{ratio}: {seen}");
-    assert!((share(5011) / share(5012) - 1.0).abs() < 0.1, "{seen}");
+    in_peace(|| {
+        let (plan, lab) = guests(&["stays", "goes"]);
+        let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
+        let coupled = [
+            "attach",
+            "port0",
+            "port1",
+            "--law",
+            "coupled",
+            "--priority",
+            "5001=3",
+        ];
+        success(sandbox.uc(hosts, &coupled));
+        let transfers = start_all(&plan, &lab, &[2, 2]);
+        let all: Vec<&Transfer> = transfers.iter().flatten().collect();
+        go_on(&all, 6_000);
+        let seen = flows(&sandbox, &lab);
+        assert_eq!(only_group(&seen)["flows"], 4, "{seen}");
+        let share = |port: u16| {
+            let mut rows = seen["flows"].as_array().unwrap().iter();
+            let remote = SocketAddr::new(plan.server.address, port).to_string();
+            let row = rows.find(|row| row["remote"] == remote);
+            row.unwrap_or_else(|| panic!("{remote}: {seen}"))["share_bytes"]
+                .as_f64()
+                .unwrap()
+        };
+        // the priority is among the guest's own flows, and of the one whose ports have it
+        let ratio = share(5001) / share(5002);
+        assert!((2.9..3.1).contains(&ratio), "{ratio}: {seen}");
+        assert!((share(5011) / share(5012) - 1.0).abs() < 0.1, "{seen}");
 
-    success(sandbox.uc(hosts, &["detach", "port1"]));
-    go_on(&all, 4_000);
-    let seen = flows(&sandbox, &lab);
-    assert_eq!(seen["flows"].as_array().unwrap().len(), 2, "{seen}");
-    assert_eq!(only_group(&seen)["flows"], 2, "{seen}");
-    success(sandbox.uc(hosts, &["detach", "--all"]));
-    assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
-    go_on(&all, 2_000);
-    finish(transfers);
+        success(sandbox.uc(hosts, &["detach", "port1"]));
+        go_on(&all, 4_000);
+        let seen = flows(&sandbox, &lab);
+        assert_eq!(seen["flows"].as_array().unwrap().len(), 2, "{seen}");
+        assert_eq!(only_group(&seen)["flows"], 2, "{seen}");
+        success(sandbox.uc(hosts, &["detach", "--all"]));
+        assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
+        go_on(&all, 2_000);
+        finish(transfers);
+    });
 }
 
 #[test]

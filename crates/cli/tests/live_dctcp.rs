@@ -17,6 +17,7 @@ use common::{STACKS, experiment, guest, live_with};
 use uc_core::{Flow, Policy, consts};
 use uc_lab::wiring::Wiring;
 use uc_lab::{Plan, need};
+use uc_live::in_peace;
 
 /// A switch that marks from 20 packets on, the rest of its memory far away.
 const MARKS: &str = "rate = \"20Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"500us\"\n\
@@ -193,9 +194,11 @@ fn live_between_two_guests_without_ecn_the_network_sees_dctcp_and_the_guests_see
     if !live_with(&["tcpdump", "tshark", "ip", "ethtool"]) {
         return;
     }
-    for family in ["ipv4", "ipv6"] {
-        virtual_to_virtual(family);
-    }
+    in_peace(|| {
+        for family in ["ipv4", "ipv6"] {
+            virtual_to_virtual(family);
+        }
+    });
 }
 
 #[test]
@@ -263,32 +266,34 @@ fn live_a_classic_receiver_asked_packet_by_packet_echoes_exactly_at_an_ack_for_e
     if !live_with(&["tcpdump", "tshark", "ethtool"]) {
         return;
     }
-    let mut results = Vec::new();
-    for (name, echo) in [
-        ("classic", consts::ECHO_CLASSIC),
-        ("exact", consts::ECHO_EXACT),
-    ] {
-        let (seen, flow, bytes) = toward_a_classic_receiver(echo);
-        let acks = seen.acks as f64 / seen.data_segments as f64;
-        let marked = seen.marked_bytes as f64 / seen.data_bytes as f64;
-        let echoed = seen.echoed_bytes as f64 / seen.data_bytes as f64;
-        println!(
-            "taken for {name}: {acks:.2} ACKs a segment, marked {marked:.3}, echoed {echoed:.3}, \
+    in_peace(|| {
+        let mut results = Vec::new();
+        for (name, echo) in [
+            ("classic", consts::ECHO_CLASSIC),
+            ("exact", consts::ECHO_EXACT),
+        ] {
+            let (seen, flow, bytes) = toward_a_classic_receiver(echo);
+            let acks = seen.acks as f64 / seen.data_segments as f64;
+            let marked = seen.marked_bytes as f64 / seen.data_bytes as f64;
+            let echoed = seen.echoed_bytes as f64 / seen.data_bytes as f64;
+            println!(
+                "taken for {name}: {acks:.2} ACKs a segment, marked {marked:.3}, echoed {echoed:.3}, \
              α {:.3}, {} cuts, {bytes} bytes",
-            alpha(&flow),
-            flow.cuts
+                alpha(&flow),
+                flow.cuts
+            );
+            assert!(bytes > SECONDS * RATE_BYTES * 8 / 10, "{name}: {bytes}");
+            assert!(seen.marked_bytes > 0 && flow.cuts > 4, "{name}: {seen:?}");
+            results.push((acks, marked, echoed));
+        }
+        let [(acks, marked, echoed), (cheap_acks, ..)] = results[..] else {
+            unreachable!("two results")
+        };
+        assert!(acks > 0.9, "{acks} ACKs a segment");
+        assert!(cheap_acks < 0.8, "{cheap_acks} ACKs a segment without CWR");
+        assert!(
+            (echoed - marked).abs() < 0.05 * marked,
+            "{marked} was marked, {echoed} was echoed"
         );
-        assert!(bytes > SECONDS * RATE_BYTES * 8 / 10, "{name}: {bytes}");
-        assert!(seen.marked_bytes > 0 && flow.cuts > 4, "{name}: {seen:?}");
-        results.push((acks, marked, echoed));
-    }
-    let [(acks, marked, echoed), (cheap_acks, ..)] = results[..] else {
-        unreachable!("two results")
-    };
-    assert!(acks > 0.9, "{acks} ACKs a segment");
-    assert!(cheap_acks < 0.8, "{cheap_acks} ACKs a segment without CWR");
-    assert!(
-        (echoed - marked).abs() < 0.05 * marked,
-        "{marked} was marked, {echoed} was echoed"
-    );
+    });
 }

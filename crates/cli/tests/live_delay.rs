@@ -12,6 +12,7 @@ use common::sandbox::Sandbox;
 use common::uc::{refusal, success};
 use common::{experiment, guest, live_with};
 use serde_json::Value;
+use uc_live::in_peace;
 
 /// A switch that only drops, late; its idle round trip takes 5 ms.
 const DEEP: &str = "rate = \"20Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"1ms\"\n\
@@ -74,20 +75,22 @@ fn live_a_guest_under_law_delay_keeps_the_queue_at_the_target_without_any_ecn() 
     if !live_with(&tools) {
         return;
     }
-    let native = transfer(&[]);
-    let delay = transfer(&["delay", "--target", TARGET]);
-    let listing = delay.flows.unwrap();
-    println!(
-        "queue {} bytes at {:.2} of the rate; untranslated {} at {:.2}; {listing}",
-        delay.mean_queue_bytes, delay.rate, native.mean_queue_bytes, native.rate
-    );
-    assert!(native.mean_queue_bytes > 2 * TARGET_QUEUE_BYTES);
-    let around = TARGET_QUEUE_BYTES / 2..TARGET_QUEUE_BYTES * 3 / 2;
-    assert!(around.contains(&delay.mean_queue_bytes), "{listing}");
-    assert!(delay.rate > 0.85, "{}", delay.rate);
-    assert_eq!(listing["flows"][0]["law"], "delay", "{listing}");
-    assert_eq!(packets(&listing, "peer_refused_ecn"), 0, "{listing}");
-    assert_eq!(delay.ecn, 0, "packets with a signal of ECN");
+    in_peace(|| {
+        let native = transfer(&[]);
+        let delay = transfer(&["delay", "--target", TARGET]);
+        let listing = delay.flows.unwrap();
+        println!(
+            "queue {} bytes at {:.2} of the rate; untranslated {} at {:.2}; {listing}",
+            delay.mean_queue_bytes, delay.rate, native.mean_queue_bytes, native.rate
+        );
+        assert!(native.mean_queue_bytes > 2 * TARGET_QUEUE_BYTES);
+        let around = TARGET_QUEUE_BYTES / 2..TARGET_QUEUE_BYTES * 3 / 2;
+        assert!(around.contains(&delay.mean_queue_bytes), "{listing}");
+        assert!(delay.rate > 0.85, "{}", delay.rate);
+        assert_eq!(listing["flows"][0]["law"], "delay", "{listing}");
+        assert_eq!(packets(&listing, "peer_refused_ecn"), 0, "{listing}");
+        assert_eq!(delay.ecn, 0, "packets with a signal of ECN");
+    });
 }
 
 #[test]

@@ -15,6 +15,7 @@ use common::{STACKS, experiment, guest, live_with};
 use uc_core::{Policy, Reason};
 use uc_lab::netns::Namespace;
 use uc_lab::{Lab, Plan};
+use uc_live::in_peace;
 
 /// A switch that marks from 20 packets on, the rest of its memory far away: who answers no mark
 /// takes it.
@@ -100,13 +101,15 @@ fn live_a_guest_that_keeps_to_its_windows_does_not_notice_the_guard() {
     if !live_with(&["ip"]) {
         return;
     }
-    for law in ["ecn", "dctcp"] {
-        for offload in [false, true] {
-            let shared = share(law, offload, false, 1);
-            assert_eq!(shared.beyond, 0, "{law}, offload {offload}: {shared:?}");
-            assert!(shared.bytes_per_second > 0.8 * 2.5e6, "{law}: {shared:?}");
+    in_peace(|| {
+        for law in ["ecn", "dctcp"] {
+            for offload in [false, true] {
+                let shared = share(law, offload, false, 1);
+                assert_eq!(shared.beyond, 0, "{law}, offload {offload}: {shared:?}");
+                assert!(shared.bytes_per_second > 0.8 * 2.5e6, "{law}: {shared:?}");
+            }
         }
-    }
+    });
 }
 
 #[test]
@@ -114,14 +117,16 @@ fn live_a_guest_that_ignores_its_windows_gains_nothing_under_a_guard_and_much_wi
     if !live_with(&["ip", "nft"]) {
         return;
     }
-    for law in ["ecn", "dctcp"] {
-        let free = share(law, false, true, 0);
-        assert!(free.share > 0.75 && free.beyond == 0, "{law}: {free:?}");
-        let guarded = share(law, false, true, 1);
-        // half is its due; runs of this length differ by a few hundredths
-        assert!(guarded.share < 0.55, "{law}: {guarded:?}");
-        assert!(guarded.beyond > 0, "{law}: {guarded:?}");
-    }
+    in_peace(|| {
+        for law in ["ecn", "dctcp"] {
+            let free = share(law, false, true, 0);
+            assert!(free.share > 0.75 && free.beyond == 0, "{law}: {free:?}");
+            let guarded = share(law, false, true, 1);
+            // half is its due; runs of this length differ by a few hundredths
+            assert!(guarded.share < 0.55, "{law}: {guarded:?}");
+            assert!(guarded.beyond > 0, "{law}: {guarded:?}");
+        }
+    });
 }
 
 #[test]

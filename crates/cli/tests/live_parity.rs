@@ -8,6 +8,7 @@ use common::{RED1, experiment, guest, live};
 use uc_cli::live::LivePorts;
 use uc_experiment::RunRecord;
 use uc_lab::{Repetition, run_case};
+use uc_live::in_peace;
 
 const SEED: u64 = 11;
 /// Runs at once: more would be late on two processors.
@@ -95,14 +96,16 @@ fn live_a_translated_flow_alone_loses_nothing_where_a_legacy_flow_does() {
     if !live() {
         return;
     }
-    let (setups, next) = (setups(), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        for _ in 0..JOBS {
-            scope.spawn(|| {
-                while let Some(setup) = setups.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    assert_losses(*setup);
-                }
-            });
-        }
+    in_peace(|| {
+        let (setups, next) = (setups(), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..JOBS {
+                scope.spawn(|| {
+                    while let Some(setup) = setups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        assert_losses(*setup);
+                    }
+                });
+            }
+        });
     });
 }

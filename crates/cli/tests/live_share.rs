@@ -15,6 +15,7 @@ use common::uc::{refusal, success};
 use common::{experiment, guest, live_with};
 use serde_json::Value;
 use uc_lab::{Lab, Plan};
+use uc_live::in_peace;
 
 /// The bandwidth–delay product is 100 kB, the queue takes all of what the windows are more.
 const HOST: &str = "rate = \"20Mbit\"\naccess_rate = \"80Mbit\"\ndelay = \"10ms\"\n\
@@ -84,54 +85,57 @@ fn live_three_flows_have_a_third_each_and_a_ninth_beside_two_of_three_times_thei
     if !live_with(&TOOLS) {
         return;
     }
-    let (plan, lab) = build(&experiment(1, HOST, &guest("vm", "legacy", ""), PLAIN));
-    let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
-    let words =
-        "attach port0 --law ecn --share 1 --share 5004=3 --share 5005=3 --share-total 192kB";
-    success(sandbox.uc(hosts, &words.split(' ').collect::<Vec<&str>>()));
-    let mut transfers: Vec<Transfer> = (0..3).map(|number| start(&plan, &lab, number)).collect();
-    std::thread::sleep(3 * SECOND);
-    let (alone, rate_alone) = parts(&transfers, 4 * SECOND);
-    transfers.extend((3..5).map(|number| start(&plan, &lab, number)));
-    std::thread::sleep(SECOND);
-    let (together, rate) = parts(&transfers, 6 * SECOND);
-    let listing = flows(&sandbox, &lab);
-    println!("alone {alone:.4?}, together {together:.4?}; {rate_alone:.0} and {rate:.0} B/s");
-    check_parts(&alone, &[1.0; 3], 0.05, "alone");
-    check_parts(&together, &[1.0, 1.0, 1.0, 3.0, 3.0], 0.05, "together");
-    assert!(
-        (rate / rate_alone - 1.0).abs() <= 0.03,
-        "{rate_alone}, {rate}: {listing}"
-    );
-    let shares = shares(&plan, &listing, 5);
-    let sum: f64 = shares.iter().sum();
-    assert!(
-        (sum - TOTAL_BYTES).abs() <= 5.0 * MSS_BYTES,
-        "{sum}: {listing}"
-    );
-    let divided: Vec<f64> = shares.iter().map(|share| share / sum).collect();
-    check_parts(&divided, &[1.0, 1.0, 1.0, 3.0, 3.0], 0.01, "shares");
-    for transfer in &transfers {
-        assert_eq!(
-            transfer.info().total_retrans,
-            0,
-            "nothing is dropped to get there"
+    in_peace(|| {
+        let (plan, lab) = build(&experiment(1, HOST, &guest("vm", "legacy", ""), PLAIN));
+        let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
+        let words =
+            "attach port0 --law ecn --share 1 --share 5004=3 --share 5005=3 --share-total 192kB";
+        success(sandbox.uc(hosts, &words.split(' ').collect::<Vec<&str>>()));
+        let mut transfers: Vec<Transfer> =
+            (0..3).map(|number| start(&plan, &lab, number)).collect();
+        std::thread::sleep(3 * SECOND);
+        let (alone, rate_alone) = parts(&transfers, 4 * SECOND);
+        transfers.extend((3..5).map(|number| start(&plan, &lab, number)));
+        std::thread::sleep(SECOND);
+        let (together, rate) = parts(&transfers, 6 * SECOND);
+        let listing = flows(&sandbox, &lab);
+        println!("alone {alone:.4?}, together {together:.4?}; {rate_alone:.0} and {rate:.0} B/s");
+        check_parts(&alone, &[1.0; 3], 0.05, "alone");
+        check_parts(&together, &[1.0, 1.0, 1.0, 3.0, 3.0], 0.05, "together");
+        assert!(
+            (rate / rate_alone - 1.0).abs() <= 0.03,
+            "{rate_alone}, {rate}: {listing}"
         );
-    }
+        let shares = shares(&plan, &listing, 5);
+        let sum: f64 = shares.iter().sum();
+        assert!(
+            (sum - TOTAL_BYTES).abs() <= 5.0 * MSS_BYTES,
+            "{sum}: {listing}"
+        );
+        let divided: Vec<f64> = shares.iter().map(|share| share / sum).collect();
+        check_parts(&divided, &[1.0, 1.0, 1.0, 3.0, 3.0], 0.01, "shares");
+        for transfer in &transfers {
+            assert_eq!(
+                transfer.info().total_retrans,
+                0,
+                "nothing is dropped to get there"
+            );
+        }
 
-    // who goes leaves its share, and detaching leaves every connection
-    for transfer in transfers.split_off(3) {
-        transfer.end();
-    }
-    std::thread::sleep(SECOND);
-    let (alone, _) = parts(&transfers, 3 * SECOND);
-    check_parts(&alone, &[1.0; 3], 0.05, "alone again");
-    success(sandbox.uc(hosts, &["detach", "--all"]));
-    assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
-    go_on(&transfers.iter().collect::<Vec<_>>(), 2_000);
-    for transfer in transfers {
-        transfer.end();
-    }
+        // who goes leaves its share, and detaching leaves every connection
+        for transfer in transfers.split_off(3) {
+            transfer.end();
+        }
+        std::thread::sleep(SECOND);
+        let (alone, _) = parts(&transfers, 3 * SECOND);
+        check_parts(&alone, &[1.0; 3], 0.05, "alone again");
+        success(sandbox.uc(hosts, &["detach", "--all"]));
+        assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
+        go_on(&transfers.iter().collect::<Vec<_>>(), 2_000);
+        for transfer in transfers {
+            transfer.end();
+        }
+    });
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod support;
 
 use support::{experiment, goodput_bps, live, run};
 use uc_experiment::{Experiment, RunRecord};
+use uc_live::in_peace;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const SECONDS: u32 = 40;
@@ -61,14 +62,14 @@ fn assert_coupled(control: &str, flows: u32, seed: u64) {
 #[test]
 fn live_a_guest_with_four_coupled_flows_has_no_more_than_a_guest_with_one() {
     if live() {
-        assert_coupled("ctrltcp", 4, 1);
+        in_peace(|| assert_coupled("ctrltcp", 4, 1));
     }
 }
 
 #[test]
 fn live_over_cubic_too() {
     if live() {
-        assert_coupled("ctrlcubic", 4, 2);
+        in_peace(|| assert_coupled("ctrlcubic", 4, 2));
     }
 }
 
@@ -77,14 +78,16 @@ fn live_uncoupled_the_guest_with_four_flows_has_four_times_as_much() {
     if !live() {
         return;
     }
-    let record = two_guests("reno", 4, RED, 1);
-    let shares = guests_bps(&record, &["one", "many"]);
-    println!("reno 1:4: {shares:?}, Jain {:.4}", jain(&shares));
-    // 0.735 is one to four exactly
-    assert!(
-        (0.6..0.85).contains(&jain(&shares)),
-        "seed 1: {shares:?} bit/s"
-    );
+    in_peace(|| {
+        let record = two_guests("reno", 4, RED, 1);
+        let shares = guests_bps(&record, &["one", "many"]);
+        println!("reno 1:4: {shares:?}, Jain {:.4}", jain(&shares));
+        // 0.735 is one to four exactly
+        assert!(
+            (0.6..0.85).contains(&jain(&shares)),
+            "seed 1: {shares:?} bit/s"
+        );
+    });
 }
 
 #[test]
@@ -92,26 +95,28 @@ fn live_guests_of_weights_one_two_and_three_share_by_them_whatever_their_flows_n
     if !live() {
         return;
     }
-    let guest = |name: &str, flows: u32, weight: u32| {
-        let coupling = format!("coupling = {{ group = \"trunk\", weight = {weight} }}");
-        format!(
-            "[[case.guests]]\nname = \"{name}\"\nstack = \"reno\"\nflows = {flows}\n{coupling}\n"
-        )
-    };
-    let guests = guest("a", 3, 1) + &guest("b", 2, 2) + &guest("c", 1, 3);
-    let network = format!("{PATH}\n{DROPTAIL}");
-    let experiment = experiment(SECONDS, &network, &guests, RENO);
-    let record = run(&experiment, 1);
-    let shares = guests_bps(&record, &["a", "b", "c"]);
-    println!("weights 1:2:3 with 3, 2 and 1 flows: {shares:?}");
-    let sum: f64 = shares.iter().sum();
-    for (weight, share) in [1.0, 2.0, 3.0].into_iter().zip(&shares) {
-        let due = sum * weight / 6.0;
-        assert!(
-            (share / due - 1.0).abs() < 0.05,
-            "seed 1: {shares:?} bit/s, due {due}"
-        );
-    }
+    in_peace(|| {
+        let guest = |name: &str, flows: u32, weight: u32| {
+            let coupling = format!("coupling = {{ group = \"trunk\", weight = {weight} }}");
+            format!(
+                "[[case.guests]]\nname = \"{name}\"\nstack = \"reno\"\nflows = {flows}\n{coupling}\n"
+            )
+        };
+        let guests = guest("a", 3, 1) + &guest("b", 2, 2) + &guest("c", 1, 3);
+        let network = format!("{PATH}\n{DROPTAIL}");
+        let experiment = experiment(SECONDS, &network, &guests, RENO);
+        let record = run(&experiment, 1);
+        let shares = guests_bps(&record, &["a", "b", "c"]);
+        println!("weights 1:2:3 with 3, 2 and 1 flows: {shares:?}");
+        let sum: f64 = shares.iter().sum();
+        for (weight, share) in [1.0, 2.0, 3.0].into_iter().zip(&shares) {
+            let due = sum * weight / 6.0;
+            assert!(
+                (share / due - 1.0).abs() < 0.05,
+                "seed 1: {shares:?} bit/s, due {due}"
+            );
+        }
+    });
 }
 
 /// `experiments/ctrltcp/live-fig1.toml` in 44 seconds: flows join after 12, 20 and 28, and the first
@@ -121,43 +126,45 @@ fn live_a_guest_keeps_its_half_as_the_others_flows_join_and_leaves_all_of_it_at_
     if !live() {
         return;
     }
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../experiments/ctrltcp/live-fig1.toml"
-    );
-    let mut experiment = Experiment::load(file).unwrap();
-    experiment.keep_cases(&["coupled".into()]).unwrap();
-    experiment.apply_set("duration=44s").unwrap();
-    experiment
-        .apply_set("case.coupled.guests.vm1.stop=36s")
-        .unwrap();
-    for (flow, start) in [(2, "12s"), (3, "20s"), (4, "28s")] {
-        let set = format!("case.coupled.guests.vm2-flow{flow}.start={start}");
-        experiment.apply_set(&set).unwrap();
-    }
-    let record = run(&experiment, 1);
-    let bps = |from: u64, to: u64| {
-        let of = |flow| goodput_bps(&record, flow, from * SECOND_NS, to * SECOND_NS);
-        let flows: Vec<f64> = (0..record.flows.len()).map(of).collect();
-        (flows[0], flows.iter().skip(1).sum::<f64>())
-    };
-    for (from, to) in [(14, 20), (22, 28), (30, 36)] {
-        let (one, other) = bps(from, to);
-        println!("{from} to {to} s: {one:.0} and {other:.0}");
-        assert!(
-            jain(&[one, other]) >= 0.99,
-            "seed 1, {from} to {to} s: {one}, {other}"
+    in_peace(|| {
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../experiments/ctrltcp/live-fig1.toml"
         );
+        let mut experiment = Experiment::load(file).unwrap();
+        experiment.keep_cases(&["coupled".into()]).unwrap();
+        experiment.apply_set("duration=44s").unwrap();
+        experiment
+            .apply_set("case.coupled.guests.vm1.stop=36s")
+            .unwrap();
+        for (flow, start) in [(2, "12s"), (3, "20s"), (4, "28s")] {
+            let set = format!("case.coupled.guests.vm2-flow{flow}.start={start}");
+            experiment.apply_set(&set).unwrap();
+        }
+        let record = run(&experiment, 1);
+        let bps = |from: u64, to: u64| {
+            let of = |flow| goodput_bps(&record, flow, from * SECOND_NS, to * SECOND_NS);
+            let flows: Vec<f64> = (0..record.flows.len()).map(of).collect();
+            (flows[0], flows.iter().skip(1).sum::<f64>())
+        };
+        for (from, to) in [(14, 20), (22, 28), (30, 36)] {
+            let (one, other) = bps(from, to);
+            println!("{from} to {to} s: {one:.0} and {other:.0}");
+            assert!(
+                jain(&[one, other]) >= 0.99,
+                "seed 1, {from} to {to} s: {one}, {other}"
+            );
+            assert!(
+                one + other >= 0.9 * 10e6,
+                "seed 1, {from} to {to} s: {one}, {other}"
+            );
+        }
+        // 9.49 Mbit/s of payload is all that the link carries
+        let (one, other) = bps(37, 43);
+        println!("37 to 43 s: {one:.0} and {other:.0}");
         assert!(
-            one + other >= 0.9 * 10e6,
-            "seed 1, {from} to {to} s: {one}, {other}"
+            one < 1e4 && other >= 0.95 * 9.49e6,
+            "seed 1: {one}, {other}"
         );
-    }
-    // 9.49 Mbit/s of payload is all that the link carries
-    let (one, other) = bps(37, 43);
-    println!("37 to 43 s: {one:.0} and {other:.0}");
-    assert!(
-        one < 1e4 && other >= 0.95 * 9.49e6,
-        "seed 1: {one}, {other}"
-    );
+    });
 }

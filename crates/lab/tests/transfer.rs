@@ -11,6 +11,7 @@ use uc_experiment::Experiment;
 use uc_lab::tcp_info::TcpInfo;
 use uc_lab::traffic::Traffic;
 use uc_lab::{LabError, NoPorts, Progress, Repetition, run_case};
+use uc_live::in_peace;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Payload over frame, with timestamps: 1,500 − 20 − 32 of 1,500 + 14.
@@ -70,13 +71,15 @@ fn live_two_runs_at_once_both_get_the_whole_rate() {
     if !live() {
         return;
     }
-    let experiment = experiment(6, DROPTAIL, ONE, STACKS);
-    let experiment = &experiment;
-    std::thread::scope(|scope| {
-        let runs = [1, 2].map(|seed| scope.spawn(move || assert_full_rate(experiment, seed)));
-        for run in runs {
-            run.join().unwrap();
-        }
+    in_peace(|| {
+        let experiment = experiment(6, DROPTAIL, ONE, STACKS);
+        let experiment = &experiment;
+        std::thread::scope(|scope| {
+            let runs = [1, 2].map(|seed| scope.spawn(move || assert_full_rate(experiment, seed)));
+            for run in runs {
+                run.join().unwrap();
+            }
+        });
     });
 }
 
@@ -85,37 +88,39 @@ fn live_red_marks_ecn_flows_and_drops_none_of_their_packets() {
     if !live() {
         return;
     }
-    let ten = "[[case.guests]]\nname = \"ecn\"\ncount = 10\nstack = \"ecn\"";
-    let record = run(&experiment(8, RED1, ten, STACKS), 3);
-    for flow in &record.flows {
-        let last = flow.samples.last().unwrap();
+    in_peace(|| {
+        let ten = "[[case.guests]]\nname = \"ecn\"\ncount = 10\nstack = \"ecn\"";
+        let record = run(&experiment(8, RED1, ten, STACKS), 3);
+        for flow in &record.flows {
+            let last = flow.samples.last().unwrap();
+            assert!(
+                flow.negotiated_ecn && flow.marks > 0,
+                "seed 3: {:?}",
+                (flow.index, last)
+            );
+            assert_eq!(
+                last.bytes_retransmitted,
+                0,
+                "seed 3: {:?}",
+                (flow.index, last)
+            );
+            // SYNs and the ACK that ends the handshake are not ECN-capable (RFC 3168 §6.1.1, §6.1.4).
+            let (drops, syns) = (flow.drops, u64::from(last.total_retransmits));
+            assert!(
+                drops <= syns + 1,
+                "seed 3: {drops} drops, {syns} SYNs sent again, {last:?}"
+            );
+        }
+        let marks: u64 = record.flows.iter().map(|flow| flow.marks).sum();
+        assert_eq!(record.links["switch->receiver"].marked_packets, marks);
+        let sum: f64 = (0..10)
+            .map(|flow| goodput_bps(&record, flow, 2 * SECOND_NS, 8 * SECOND_NS))
+            .sum();
         assert!(
-            flow.negotiated_ecn && flow.marks > 0,
-            "seed 3: {:?}",
-            (flow.index, last)
+            (0.97..=1.03).contains(&(sum / (10e6 * PAYLOAD_SHARE))),
+            "seed 3: {sum}"
         );
-        assert_eq!(
-            last.bytes_retransmitted,
-            0,
-            "seed 3: {:?}",
-            (flow.index, last)
-        );
-        // SYNs and the ACK that ends the handshake are not ECN-capable (RFC 3168 §6.1.1, §6.1.4).
-        let (drops, syns) = (flow.drops, u64::from(last.total_retransmits));
-        assert!(
-            drops <= syns + 1,
-            "seed 3: {drops} drops, {syns} SYNs sent again, {last:?}"
-        );
-    }
-    let marks: u64 = record.flows.iter().map(|flow| flow.marks).sum();
-    assert_eq!(record.links["switch->receiver"].marked_packets, marks);
-    let sum: f64 = (0..10)
-        .map(|flow| goodput_bps(&record, flow, 2 * SECOND_NS, 8 * SECOND_NS))
-        .sum();
-    assert!(
-        (0.97..=1.03).contains(&(sum / (10e6 * PAYLOAD_SHARE))),
-        "seed 3: {sum}"
-    );
+    });
 }
 
 #[test]
@@ -176,33 +181,35 @@ fn live_guests_of_one_host_with_several_flows_over_ipv6_share_its_uplink() {
     if !live() {
         return;
     }
-    let network = DROPTAIL.to_owned() + "\nfamily = \"ipv6\"";
-    let guests = "[[case.guests]]\nname = \"a\"\nstack = \"reno\"\nflows = 2\nhost = \"h\"\n\
+    in_peace(|| {
+        let network = DROPTAIL.to_owned() + "\nfamily = \"ipv6\"";
+        let guests = "[[case.guests]]\nname = \"a\"\nstack = \"reno\"\nflows = 2\nhost = \"h\"\n\
                   [[case.guests]]\nname = \"b\"\nstack = \"ecn\"\ncount = 2\nhost = \"h\"";
-    let record = run(&experiment(3, &network, guests, STACKS), 4);
-    let names: Vec<_> = record
-        .flows
-        .iter()
-        .map(|f| (f.group.as_str(), f.index))
-        .collect();
-    assert_eq!(names, [("a", 0), ("a", 1), ("b", 0), ("b", 1)]);
-    let ecn: Vec<_> = record
-        .flows
-        .iter()
-        .map(|flow| flow.negotiated_ecn)
-        .collect();
-    assert_eq!(ecn, [false, false, true, true]);
-    let up = record.links["sender0->switch"];
-    let down = record.links["switch->receiver"];
-    assert!(
-        up.packets >= down.packets && down.packets > 2_000,
-        "seed 4: {up:?} {down:?}"
-    );
-    for flow in &record.flows {
-        let last = flow.samples.last().unwrap();
-        assert_eq!(last.mss_bytes, 1428);
-        assert!(last.delivered_bytes > 100_000, "seed 4: {last:?}");
-    }
+        let record = run(&experiment(3, &network, guests, STACKS), 4);
+        let names: Vec<_> = record
+            .flows
+            .iter()
+            .map(|f| (f.group.as_str(), f.index))
+            .collect();
+        assert_eq!(names, [("a", 0), ("a", 1), ("b", 0), ("b", 1)]);
+        let ecn: Vec<_> = record
+            .flows
+            .iter()
+            .map(|flow| flow.negotiated_ecn)
+            .collect();
+        assert_eq!(ecn, [false, false, true, true]);
+        let up = record.links["sender0->switch"];
+        let down = record.links["switch->receiver"];
+        assert!(
+            up.packets >= down.packets && down.packets > 2_000,
+            "seed 4: {up:?} {down:?}"
+        );
+        for flow in &record.flows {
+            let last = flow.samples.last().unwrap();
+            assert_eq!(last.mss_bytes, 1428);
+            assert!(last.delivered_bytes > 100_000, "seed 4: {last:?}");
+        }
+    });
 }
 
 /// Runs until `is_time` holds of its progress, cancels, and says how long the run took to end.

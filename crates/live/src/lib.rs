@@ -2,9 +2,13 @@
 //!
 //! Their names begin with `live_`. Where the machine can't run one, it prints `SKIP(live): <need>`
 //! and passes, and `scripts/test` counts those lines. With `CI=true` or `UC_LIVE=require` it fails
-//! instead, so that nobody takes what was skipped for tested.
+//! instead, so that nobody takes what was skipped for tested. Those that measure do so [`in_peace`].
 
 use std::fmt::Display;
+
+mod peace;
+
+pub use peace::in_peace;
 
 /// What a live test needs, or `None` and the line that says why there is none.
 ///
