@@ -34,7 +34,8 @@ pub struct Couple {
           value_parser = guest_setup)]
     guests: Vec<GuestSetup>,
     /// Bits of an IPv4 remote address that name a group: what guests send to addresses that agree
-    /// in them shares one window. 0: all does. Not more than the guests' own
+    /// in them shares one window. 0: all of IPv4 does, and all of IPv6 with it if both are 0. Not
+    /// more than the guests' own
     #[arg(long, value_name = "BITS", default_value_t = 32,
           value_parser = clap::value_parser!(u8).range(0..=32))]
     prefix4: u8,

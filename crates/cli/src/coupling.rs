@@ -11,7 +11,7 @@ use uc_guest::{CouplingPolicy, Ctrltcp, GroupState, Store, cookie, cookie_at};
 #[derive(Args)]
 pub struct CouplingOptions {
     /// Bits of an IPv4 remote address that name a group: connections that agree in them share one
-    /// window; 32 by default, 0: all do
+    /// window; 32 by default. 0: all of IPv4 do, and all of IPv6 with them if both are 0
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=32))]
     prefix4: Option<u8>,
     /// The same for IPv6, 128 by default
