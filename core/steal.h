@@ -128,17 +128,24 @@ static __always_inline __u8 uc_steal_defers(struct uc_steal_clock *clock,
 	return 1;
 }
 
+/* Is there any sample in `tick` that would not be taken as measured? */
+static __always_inline __u8 uc_steal_filters(const struct uc_steal_clock *clock,
+					     const struct uc_steal_policy *policy, __u64 tick)
+{
+	if (policy->filter == UC_STEAL_FILTER_FLIGHT)
+		return !!clock->woken_tick;
+	return policy->filter != UC_STEAL_FILTER_OFF && uc_steal_is_spiked(clock, tick);
+}
+
 /* RTTMeasurement(): an ACK handled in `tick` times what was sent in `sent_tick`. */
 static __always_inline enum uc_steal_rtt uc_steal_rtt(struct uc_steal_clock *clock,
 						      const struct uc_steal_policy *policy,
 						      __u64 sent_tick, __u64 tick)
 {
-	__u8 spiked = uc_steal_is_spiked(clock, tick);
-
+	if (!uc_steal_filters(clock, policy, tick))
+		return UC_STEAL_RTT_MEASURED;
 	/* in a stall nothing is sent: what is older than its end is older than its beginning */
-	if (policy->filter == UC_STEAL_FILTER_FLIGHT)
-		spiked = clock->woken_tick && sent_tick < clock->woken_tick;
-	if (!spiked || policy->filter == UC_STEAL_FILTER_OFF)
+	if (policy->filter == UC_STEAL_FILTER_FLIGHT && sent_tick >= clock->woken_tick)
 		return UC_STEAL_RTT_MEASURED;
 	clock->filtered++;
 	return policy->filter == UC_STEAL_FILTER_SKIP ? UC_STEAL_RTT_NONE : UC_STEAL_RTT_SMOOTHED;

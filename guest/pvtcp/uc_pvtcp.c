@@ -257,8 +257,15 @@ static void handle_sample(struct pt_regs *regs)
 static void notrace at_sample(unsigned long ip, unsigned long parent_ip, struct ftrace_ops *ops,
 			      struct ftrace_regs *fregs)
 {
+	const struct cpu_clock *cpu = raw_cpu_ptr(&clocks);
 	unsigned long flags;
 
+	/*
+	 * For nearly every ACK: no stall to be told of, and none in this tick. One that begins after
+	 * this look, or a task that goes on elsewhere, is later than what the ACK has timed.
+	 */
+	if (!cpu->late_ticks && !uc_steal_filters(&cpu->clock, &policy, get_jiffies_64()))
+		return;
 	local_irq_save(flags);
 	handle_sample(ftrace_get_regs(fregs));
 	local_irq_restore(flags);
