@@ -261,8 +261,8 @@ static void notrace at_sample(unsigned long ip, unsigned long parent_ip, struct 
 	unsigned long flags;
 
 	/*
-	 * For nearly every ACK: no stall to be told of, and none in this tick. One that begins after
-	 * this look, or a task that goes on elsewhere, is later than what the ACK has timed.
+	 * For nearly every ACK: no stall to be told of, and none in this tick. One that begins
+	 * after this look, or a task that goes on elsewhere, is later than what the ACK has timed.
 	 */
 	if (!cpu->late_ticks && !uc_steal_filters(&cpu->clock, &policy, get_jiffies_64()))
 		return;
