@@ -30,6 +30,8 @@ fn live_vm_guests_of_debians_kernels_boot_and_run_this_very_program() {
         assert_eq!(none.status, Some(2), "{none:?}");
         let link = machine.run(&["/bin/ip", "-brief", "link"], LIMIT).unwrap();
         assert!(link.stdout.contains("eth0"), "{link:?}");
+        let console = machine.console();
+        assert!(!console.contains("Kernel panic"), "{console}");
         machine.check_unharmed().unwrap();
         // what the kernel itself does when it warns
         machine

@@ -19,6 +19,7 @@ pub const KERNELS: [&str; 2] = [SERIES, "6.12"];
 const INSIDE: &str = "/tmp/uc_pvtcp.ko";
 /// The function that takes samples of the round-trip time.
 pub const SAMPLES: &str = "tcp_ack_update_rtt";
+
 /// The module for `series`, as a package of DKMS would build it: away from the tree. It hooks
 /// `symbol` instead of the function that takes samples.
 pub fn build(series: &str, symbol: &str) -> Vec<u8> {
