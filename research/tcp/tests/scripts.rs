@@ -54,7 +54,7 @@ fn every_script_holds() {
         };
         let name = name(script);
         failures.push(format!(
-            "crates/tcp/tests/scripts/{name}.txt:{failure}\n\
+            "research/tcp/tests/scripts/{name}.txt:{failure}\n\
              again: SCRIPT={name} cargo test -p uc-tcp --test scripts\n"
         ));
     }

@@ -31,7 +31,7 @@ pub struct Demo {
 }
 
 /// The experiment travels inside the program.
-const EXPERIMENT: &str = include_str!("../../../experiments/demo.toml");
+const EXPERIMENT: &str = include_str!("../../experiments/demo.toml");
 
 /// Cells of a bar.
 const BAR_CELLS: usize = 30;

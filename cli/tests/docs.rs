@@ -7,7 +7,7 @@ use uc_cli::Arguments;
 use uc_experiment::Experiment;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// The commands of `uc` in a document: lines of `sh` blocks, and code spans.

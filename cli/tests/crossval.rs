@@ -12,7 +12,7 @@ use serde_json::Value;
 const ROW: &str = "10G10";
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 fn cells(line: &str) -> Vec<&str> {

@@ -225,7 +225,7 @@ fn build(scratch: &Path, fault: Option<&Mutant>) -> Loaded {
         .arg(&library)
         .arg("-I")
         .arg(&headers)
-        .arg(folder("../core/src/shim.c"))
+        .arg(folder("../../base/core/src/shim.c"))
         .output()
         .expect("clang runs");
     assert!(

@@ -23,7 +23,7 @@ pub const SAMPLES: &str = "tcp_ack_update_rtt";
 /// The module for `series`, as a package of DKMS would build it: away from the tree. It hooks
 /// `symbol` instead of the function that takes samples.
 pub fn build(series: &str, symbol: &str) -> Vec<u8> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folder = tempfile::tempdir().unwrap();
     let run = |place: &Path, arguments: &[String]| {
         let mut make = Command::new("make");

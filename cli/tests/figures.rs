@@ -25,7 +25,7 @@ accept others on purpose: UC_ACCEPT=1 cargo test -p uc-cli --test figures
 ";
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// The experiments of `folder` that can be simulated, in the order of their names.

@@ -1,7 +1,7 @@
 //! What a packet costs in the watch programs, in nanoseconds, side by side in one run: a packet
 //! that is not TCP, one of a flow that nobody watches, both directions of a flow that has started
 //! and of one whose windows are set. `cargo run --release -p uc-watch --example watch_cost`; needs
-//! root. The port's own programs: the example `cost` of `crates/port`.
+//! root. The port's own programs: the example `cost` of `host/port`.
 
 use std::error::Error;
 

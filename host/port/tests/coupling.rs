@@ -1,7 +1,7 @@
 //! The coupled congestion controller as BPF: it verifies under a spin lock, each call runs through
 //! once without a loop, and the kernel answers as the native build does.
 
-#[path = "../../core/tests/flows/seeded.rs"]
+#[path = "../../../base/core/tests/flows/seeded.rs"]
 mod seeded;
 
 use std::path::{Path, PathBuf};

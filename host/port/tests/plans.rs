@@ -1,9 +1,9 @@
 //! Rules, quotas and counters of ports, in the kernel.
 
 mod kernel;
-#[path = "../../core/tests/rules/naive.rs"]
+#[path = "../../../base/core/tests/rules/naive.rs"]
 mod naive;
-#[path = "../../core/tests/flows/seeded.rs"]
+#[path = "../../../base/core/tests/flows/seeded.rs"]
 mod seeded;
 
 use std::collections::BTreeMap;

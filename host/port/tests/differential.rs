@@ -5,7 +5,7 @@
 //! them. Only a pause of 200 ms (a retransmission timeout) could tell the two apart, so a flow on
 //! which the machine was that slow isn't compared to its end, and RTTs and times are left out.
 
-#[path = "../../core/tests/flows/mod.rs"]
+#[path = "../../../base/core/tests/flows/mod.rs"]
 mod flows;
 mod kernel;
 
