@@ -4,34 +4,14 @@
 #[macro_use]
 pub mod out;
 
-pub mod agent;
-pub mod arms;
-pub mod batch;
-pub mod check;
-pub mod couple;
-pub mod coupling;
-pub mod demo;
-pub mod explain;
-pub mod flows;
-pub mod given;
-pub mod guest;
-mod least_timeout;
-pub mod live;
-mod live_starts;
+pub mod host;
 pub mod manual;
-pub mod memory;
-pub mod outputs;
-pub mod parameters;
-pub mod points;
-pub mod ports;
-pub mod run;
-pub mod seen;
-pub mod status;
-pub mod top;
-pub mod verify;
-pub mod watch;
+pub mod research;
 
 use clap::{Parser, Subcommand};
+
+use crate::host::{agent, check, couple, explain, flows, given, guest, ports, status, top, watch};
+use crate::research::{demo, run, verify};
 
 /// Virtualized congestion control for Linux hosts: one law on the network under every guest's TCP.
 #[derive(Parser)]

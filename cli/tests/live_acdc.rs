@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::bench::{build, complete_checksums};
 use common::capture::{ACK, CWR, Capture, ECE, RST, SYN, Segment, segments};
 use common::{experiment, guest, live_with};
-use uc_cli::live::LivePorts;
+use uc_cli::research::live::LivePorts;
 use uc_guest::DctcpState;
 use uc_lab::tcp_info::TcpInfo;
 use uc_lab::traffic::Traffic;

@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use common::{RED1, experiment, guest, live};
-use uc_cli::live::LivePorts;
+use uc_cli::research::live::LivePorts;
 use uc_experiment::RunRecord;
 use uc_lab::{Repetition, run_case};
 use uc_live::in_peace;

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{experiment, live_with, try_run};
-use uc_cli::live::LivePorts;
+use uc_cli::research::live::LivePorts;
 use uc_experiment::RunRecord;
 use uc_lab::Namespaces;
 

@@ -70,7 +70,7 @@ impl Translation {
         let ports = plan.guests.iter().filter(|guest| guest.law.is_some());
         let attach = |port: &str, law, profile| {
             let ifindex = if_nametoindex(port).unwrap();
-            let policy = change(uc_cli::live::policy(
+            let policy = change(uc_cli::research::live::policy(
                 law,
                 profile,
                 &Parameters::default(),

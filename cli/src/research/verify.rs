@@ -14,7 +14,7 @@ use uc_core::Compiled;
 use uc_verify::{Campaign, Class, Guest, Law, Outcome, Plan, Report, Workspace};
 use uc_verify::{compare, lift, trace};
 
-use crate::batch::cancel_on_signal;
+use crate::research::batch::cancel_on_signal;
 
 /// Verify g(T(x)) = f(x): on random cases, a guest under the core must send, segment by segment,
 /// what a native sender of the network's law sends.

@@ -9,9 +9,9 @@ use uc_experiment::{Arm, Case, Experiment, FlowRecord, Measure, Repetition, RunR
 use uc_lab::need;
 use uc_report::{Meta, Report};
 
-use crate::batch::{Batch, cancel_on_signal};
-use crate::outputs::{self, Folder};
-use crate::run::On;
+use crate::research::batch::{Batch, cancel_on_signal};
+use crate::research::outputs::{self, Folder};
+use crate::research::run::On;
 
 /// Show one legacy guest starved by nine ECN neighbours, then the same guest translated.
 ///
@@ -31,7 +31,7 @@ pub struct Demo {
 }
 
 /// The experiment travels inside the program.
-const EXPERIMENT: &str = include_str!("../../experiments/demo.toml");
+const EXPERIMENT: &str = include_str!("../../../experiments/demo.toml");
 
 /// Cells of a bar.
 const BAR_CELLS: usize = 30;

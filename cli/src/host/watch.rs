@@ -49,7 +49,7 @@ pub struct Watch {
     at_once: u32,
     /// How to attach
     #[arg(long, value_enum, default_value = "auto")]
-    via: crate::ports::Via,
+    via: crate::host::ports::Via,
     /// At the end, print the counts as one JSON object
     #[arg(long)]
     json: bool,
@@ -263,7 +263,7 @@ impl Watch {
         };
         let via = AttachVia::from(self.via);
         let mut watched = Vec::new();
-        for port in crate::ports::distinct(self.ports.clone()) {
+        for port in crate::host::ports::distinct(self.ports.clone()) {
             let ifindex = uc_port::interface_index(&port)?;
             let port_watched = programs.watch(ifindex, &settings, via)?;
             watched.push((port, port_watched));

@@ -12,7 +12,7 @@ use serde::Serialize;
 use uc_core::consts;
 use uc_port::{Attached, Counters, FlowView, GroupView, Programs, Store};
 
-use crate::ports::port_name;
+use crate::host::ports::port_name;
 pub use filter::Filter;
 pub use flow::{FlowRow, Limit};
 pub use order::Order;

@@ -9,7 +9,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState, Wrap};
 
 use super::view::View;
-use crate::seen::{FlowRow, rates};
+use crate::host::seen::{FlowRow, rates};
 
 /// Ports that are shown at once; the rest are counted.
 const PORTS_SHOWN: usize = 8;
@@ -198,7 +198,7 @@ mod tests {
     use uc_port::FlowView;
 
     use super::*;
-    use crate::seen::{Order, PacketRow, PortRow, Seen};
+    use crate::host::seen::{Order, PacketRow, PortRow, Seen};
 
     fn flow(number: u16, cuts: u32, sent: u64) -> FlowRow {
         let state = Flow {

@@ -3,7 +3,7 @@
 use uc_core::{Flow, Policy, consts};
 use uc_port::{Agreed, Closing, Event, EventKind};
 
-use crate::seen::Limit;
+use crate::host::seen::Limit;
 
 /// "12 segments (17376 bytes)"; half segments are told.
 pub fn segments(bytes: u32, mss_bytes: u16) -> String {

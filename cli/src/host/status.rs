@@ -10,8 +10,8 @@ use uc_agent::AgentState;
 use uc_agent::state::{EtcdState, PolicySource};
 use uc_port::Store;
 
-use crate::agent;
-use crate::seen::clock::time_of_day;
+use crate::host::agent;
+use crate::host::seen::clock::time_of_day;
 use report::{PortLine, Report};
 
 /// Show the agent, its policy, the ports and what was counted.

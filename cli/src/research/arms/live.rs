@@ -8,7 +8,7 @@ use uc_lab::{Home, LabError, Namespaces, Progress, Repetition, run_case_in};
 use uc_vm::Machines;
 
 use super::{Task, Watch, cancelled};
-use crate::live::LivePorts;
+use crate::research::live::LivePorts;
 
 /// The emulated network may be this late before its packets' times mean nothing: about the round
 /// trip of the slowest experiments. What decides is the network's clock, never the outcome.

@@ -8,7 +8,7 @@ use uc_experiment::{Law, Parameters, Profile};
 use uc_lab::{FiveTuple, Port, PortError, Ports, ShadowSample};
 use uc_port::{AttachVia, PortCoupling, PortLinks, PortPlan, Programs};
 
-use crate::live_starts::LiveStarts;
+use crate::research::live_starts::LiveStarts;
 
 /// Room for flows in a lab; a case has dozens.
 const LAB_FLOWS_MAX: u32 = 4096;

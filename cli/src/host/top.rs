@@ -16,11 +16,11 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use uc_agent::{AgentState, Client};
 use uc_port::Store;
 
-use crate::agent;
-use crate::explain::story::Story;
-use crate::seen::clock::Clock;
-use crate::seen::{self, Filter, Limit, Order, Seen};
-use crate::status::report;
+use crate::host::agent;
+use crate::host::explain::story::Story;
+use crate::host::seen::clock::Clock;
+use crate::host::seen::{self, Filter, Limit, Order, Seen};
+use crate::host::status::report;
 use view::View;
 
 /// Watch ports and flows with their rates.

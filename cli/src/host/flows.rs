@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use uc_port::Store;
 
-use crate::seen::{Filter, FlowRow, GroupRow, Order, Seen, rates};
+use crate::host::seen::{Filter, FlowRow, GroupRow, Order, Seen, rates};
 
 /// Show the ports, their translated flows and what was counted.
 #[derive(Args)]
@@ -69,7 +69,7 @@ fn print_seen(seen: &Seen) {
         println!("no port is attached; `uc attach PORT` attaches one");
         return;
     }
-    let name = |port: &crate::seen::PortRow| {
+    let name = |port: &crate::host::seen::PortRow| {
         let index = || port.ifindex.to_string();
         port.name.clone().unwrap_or_else(index)
     };

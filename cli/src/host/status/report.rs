@@ -10,8 +10,8 @@ use uc_agent::{AgentError, AgentState, Client};
 use uc_core::Reason;
 use uc_port::{PortView, Store};
 
-use crate::ports::port_name;
-use crate::seen::{PacketRow, packet_rows};
+use crate::host::ports::port_name;
+use crate::host::seen::{PacketRow, packet_rows};
 
 /// All of it, in a stable form: fields are added, none is renamed or removed.
 #[derive(Clone, Debug, Default, Serialize)]

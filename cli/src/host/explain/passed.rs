@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 use uc_port::Passed;
 
-use crate::seen::clock::{Clock, time_of_day};
+use crate::host::seen::clock::{Clock, time_of_day};
 
 #[derive(Serialize)]
 struct PassedRow<'a> {

@@ -8,8 +8,8 @@ use uc_core::{Flow, consts};
 use uc_port::{Event, FlowView};
 
 use super::words;
-use crate::seen::clock::Clock;
-use crate::seen::{FlowRow, Limit};
+use crate::host::seen::clock::Clock;
+use crate::host::seen::{FlowRow, Limit};
 
 /// All that is told of a flow.
 #[derive(Debug, Serialize)]

@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 use uc_experiment::{Arm, Experiment};
 use uc_report::{Meta, Report};
 
-use crate::batch::{Batch, cancel_on_signal};
-use crate::outputs::{self, Folder};
-use crate::{arms, points};
+use crate::research::batch::{Batch, cancel_on_signal};
+use crate::research::outputs::{self, Folder};
+use crate::research::{arms, points};
 
 /// Run an experiment and hold it against what the paper measured.
 ///

@@ -14,10 +14,10 @@ use clap::Args;
 use serde::Serialize;
 use uc_port::{FlowView, Programs, Store};
 
-use crate::agent;
-use crate::seen::clock::Clock;
-use crate::seen::{self, Limit};
-use crate::status::report;
+use crate::host::agent;
+use crate::host::seen::clock::Clock;
+use crate::host::seen::{self, Limit};
+use crate::host::status::report;
 use find::Found;
 use story::Story;
 

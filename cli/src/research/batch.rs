@@ -10,8 +10,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use uc_experiment::{Arm, Nanos, Point, RunRecord};
 use uc_vm::Templates;
 
-use crate::arms::{self, Task, Watch};
-use crate::memory;
+use crate::research::arms::{self, Task, Watch};
+use crate::research::memory;
 
 /// How a batch is run.
 pub struct Batch {

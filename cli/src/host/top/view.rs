@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use uc_agent::AgentState;
 
-use crate::seen::{FlowRow, Order, Seen};
+use crate::host::seen::{FlowRow, Order, Seen};
 
 /// See the head of this file.
 pub struct View {

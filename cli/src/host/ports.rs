@@ -7,9 +7,9 @@ use clap::{Args, ValueEnum};
 use uc_experiment::{Law, Profile};
 use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPlan, Store};
 
-use crate::agent;
-use crate::live::policy;
-use crate::parameters::{CoupledArguments, ParameterArguments};
+use crate::host::agent;
+use crate::research::live::policy;
+use crate::host::parameters::{CoupledArguments, ParameterArguments};
 
 /// Room for this many flows takes 2.8 GB of the kernel's memory; more is a slip of the finger.
 const FLOWS_MAX_LIMIT: i64 = 1 << 24;

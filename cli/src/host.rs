@@ -1,0 +1,17 @@
+//! The operator's commands: ports, flows, policy, the agent, and what guests load.
+
+pub mod agent;
+pub mod check;
+pub mod couple;
+pub mod coupling;
+pub mod explain;
+pub mod flows;
+pub mod given;
+pub mod guest;
+mod least_timeout;
+pub mod parameters;
+pub mod ports;
+pub mod seen;
+pub mod status;
+pub mod top;
+pub mod watch;

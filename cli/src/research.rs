@@ -1,0 +1,12 @@
+//! The researcher's commands: experiments, the demo and the theorems.
+
+pub mod arms;
+pub mod batch;
+pub mod demo;
+pub mod live;
+mod live_starts;
+pub mod memory;
+pub mod outputs;
+pub mod points;
+pub mod run;
+pub mod verify;
