@@ -1,4 +1,4 @@
-//! What has happened to a flow, as the programs wrote it down (`bpf/event.h`).
+//! What has happened to a flow, as the programs wrote it down (`bpf/port/event.h`).
 
 use std::net::SocketAddr;
 

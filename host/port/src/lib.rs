@@ -57,7 +57,7 @@ mod numbers {
     include!(concat!(env!("OUT_DIR"), "/numbers.rs"));
 }
 
-/// What bindgen makes of `bpf/layout.h`: keys and values of the maps.
+/// What bindgen makes of `bpf/port/layout.h`: keys and values of the maps.
 mod layout {
     #![allow(non_camel_case_types, missing_docs, dead_code)]
     #![allow(clippy::all, clippy::undocumented_unsafe_blocks)]

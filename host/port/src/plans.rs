@@ -1,4 +1,4 @@
-//! From plans to the pages that the programs read (`bpf/rules.h`).
+//! From plans to the pages that the programs read (`bpf/port/rules.h`).
 //!
 //! Two maps take turns: one is in force, the next plan is written into the other, and one entry of
 //! `plan` then says which. So whoever is killed halfway leaves the old plan in force and whole. The

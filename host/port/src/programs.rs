@@ -20,7 +20,7 @@ pub const DEFAULT_FLOWS_MAX: u32 = 65536;
 /// Flows whose events are remembered where no number is asked for, at 400 bytes each: 26 MB.
 pub const RINGS_MAX: u32 = 65536;
 
-/// clang's output for `bpf/port.bpf.c`.
+/// clang's output for `bpf/port/port.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 
 /// The maps that have an entry for each flow.

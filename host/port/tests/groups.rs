@@ -11,7 +11,7 @@ use uc_core::rule::{Match, Rule};
 use uc_core::{Policy, Reason, Segment, consts};
 use uc_port::{Direction, FlowView, MemberView, PortCoupling, PortPlan, Programs};
 
-/// As bpf/groups.h has it: what one number can have of the table.
+/// As bpf/port/groups.h has it: what one number can have of the table.
 const GROUPS_OF_NUMBER: usize = 1024;
 
 fn couple(programs: &Programs, coupling: PortCoupling) {

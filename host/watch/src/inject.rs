@@ -1,7 +1,7 @@
 //! Frames that enter a port as if its guest had sent them.
 //!
 //! User space can only send a frame *out of* an interface, here toward the guest. So it marks the
-//! frame, and the port's program turns what has that mark around (`bpf/watch.bpf.c`). From there it
+//! frame, and the port's program turns what has that mark around (`bpf/watch/watch.bpf.c`). From there it
 //! goes the way of the guest's own frames: through the port's programs, bridge and uplink.
 
 use std::io;

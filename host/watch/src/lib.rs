@@ -2,8 +2,8 @@
 //! them while probes measure the path.
 //!
 //! Read in this order:
-//! - `bpf/probe.h`: what a probe looks like, and who can make one; [`ProbeKey`] is the secret.
-//! - `bpf/watch.bpf.c`: what a port does with handshakes, probes and windows.
+//! - `bpf/watch/probe.h`: what a probe looks like, and who can make one; [`ProbeKey`] is the secret.
+//! - `bpf/watch/watch.bpf.c`: what a port does with handshakes, probes and windows.
 //! - [`Programs`], [`Settings`]: the same in the kernel, and what the operator wants of them.
 //! - [`Holder`]: sends probes, then what waited for them. [`Keeper`]: two processes, of which
 //!   either may be killed and nothing is lost.
@@ -31,7 +31,7 @@ pub use key::ProbeKey;
 pub use programs::{Programs, Watched};
 pub use settings::{Data, Prefix, Settings};
 
-/// What bindgen makes of `bpf/watch_layout.h`.
+/// What bindgen makes of `bpf/watch/layout.h`.
 mod layout {
     #![allow(non_camel_case_types, missing_docs, dead_code)]
     #![allow(clippy::all, clippy::undocumented_unsafe_blocks)]

@@ -1,4 +1,4 @@
-//! Probes as frames: `bpf/probe.h` says what stands in them.
+//! Probes as frames: `bpf/watch/probe.h` says what stands in them.
 
 use crate::frame::{Family, Handshake, ipv4_checksum};
 use crate::key::ProbeKey;

@@ -20,7 +20,7 @@ use crate::layout::{
 };
 use crate::settings::{Prefix, Settings};
 
-/// clang's output for `bpf/watch.bpf.c`.
+/// clang's output for `bpf/watch/watch.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
 
 /// The maps, by their names in the object.

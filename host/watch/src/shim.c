@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* What user space shares with the watch programs, as functions that Rust can call. */
-#include "bpf/watch_layout.h"
+#include "bpf/watch/layout.h"
 
 __u64 uc_shim_watch_tag(const struct uc_probe_key *key, const struct uc_probe_signed *text)
 {

@@ -1,6 +1,6 @@
 //! A tenant port in the simulator: the same C that the kernel runs, between a guest and the wire.
 //!
-//! What is done around the core is what `bpf/port.bpf.c` does: parse, find the flow, call the core,
+//! What is done around the core is what `bpf/port/port.bpf.c` does: parse, find the flow, call the core,
 //! ask the flow's group for its share, keep or forget the flow by the core's reason, write the edit,
 //! count the reason. A port has one
 //! flow, since in the simulator every connection of a guest passes through a port of its own; the

@@ -1,5 +1,5 @@
 //! What a home does around the core with one flow's slot, without a packet: the same moves as
-//! `bpf/port.bpf.c`.
+//! `bpf/port/port.bpf.c`.
 
 use uc_core::coupling::{Answer, Report};
 use uc_core::{Edit, Flow, Policy, Reason, Segment};

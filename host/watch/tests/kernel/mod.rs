@@ -85,7 +85,7 @@ pub fn slot() -> u32 {
     (now_ns >> 30) as u32
 }
 
-/// A probe, as `bpf/probe.h` describes it.
+/// A probe, as `bpf/watch/probe.h` describes it.
 #[derive(Clone, Debug)]
 pub struct Probe {
     pub source: SocketAddr,

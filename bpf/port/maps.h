@@ -8,7 +8,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../core/core.h"
+#include "../../core/core.h"
 #include "layout.h"
 
 /* How many places a new flow tries before it is passed as TABLE_FULL. */

@@ -16,7 +16,7 @@
 #include "events.h"
 #include "maps.h"
 #include "open.h"
-#include "packet.h"
+#include "../packet.h"
 
 /* How a program may end other than by itself, beside UC_AWAITS_*: somebody is to be told. */
 #define UC_HAS_NEWS 0x80

@@ -15,7 +15,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../core/coupling.h"
+#include "../../core/coupling.h"
 #include "layout.h"
 
 /* Powers of two, of which a tenant's number, or a port, can fill a stretch and no more: where that

@@ -6,7 +6,7 @@
 #ifndef UC_NEWS_H
 #define UC_NEWS_H
 
-#include "../core/core.h"
+#include "../../core/core.h"
 #include "layout.h"
 
 /* A fingerprint: of two counters the last 8 bits, every other field whole. */

@@ -14,8 +14,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "packet.h"
-#include "watch_start.h"
+#include "../packet.h"
+#include "start.h"
 
 /* Not a probe of ours: the packet goes on. */
 #define UC_EVENT_NONE UC_EVENT_COUNT

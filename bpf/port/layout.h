@@ -7,10 +7,10 @@
 
 #include <linux/bpf.h>
 
-#include "../core/coupling/group.h"
-#include "../core/flow.h"
-#include "../core/reason.h"
-#include "../core/rule.h"
+#include "../../core/coupling/group.h"
+#include "../../core/flow.h"
+#include "../../core/reason.h"
+#include "../../core/rule.h"
 #include "event.h"
 
 /* IPv4 addresses as ::ffff:a.b.c.d. The port is part of the key: two guests of one host may use

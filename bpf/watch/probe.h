@@ -26,7 +26,7 @@
 #include <linux/stddef.h>
 #include <linux/types.h>
 
-#include "../core/watch/policy.h"
+#include "../../core/watch/policy.h"
 
 #define UC_PROBE_PROTOCOL 253
 #define UC_PROBE_MAGIC    0x7563

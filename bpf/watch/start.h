@@ -12,7 +12,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-#include "watch_maps.h"
+#include "maps.h"
 
 /* The flow's place, a new one if it has none; NULL: the table is full. */
 static __always_inline struct uc_watch_slot *uc_start_for(const struct uc_key *key)

@@ -16,7 +16,7 @@
 #include <linux/if_ether.h>
 #include <bpf/bpf_helpers.h>
 
-#include "watch_maps.h"
+#include "maps.h"
 
 /* What a handshake waits for. */
 struct uc_hold {

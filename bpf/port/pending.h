@@ -12,7 +12,7 @@
 
 #include "maps.h"
 #include "news.h"
-#include "packet.h"
+#include "../packet.h"
 
 struct uc_pending {
 	struct uc_key key;

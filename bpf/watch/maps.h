@@ -9,7 +9,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-#include "watch_layout.h"
+#include "layout.h"
 
 /* The ports that are watched, by ifindex. */
 struct {

@@ -11,10 +11,10 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 
-#include "packet.h"
-#include "watch_arrive.h"
-#include "watch_hold.h"
-#include "watch_start.h"
+#include "../packet.h"
+#include "arrive.h"
+#include "hold.h"
+#include "start.h"
 
 static __always_inline struct uc_watch_control *uc_say(void)
 {
