@@ -159,7 +159,8 @@ fn a_process_that_holds_the_links() {
     let programs = Programs::load(64).unwrap();
     let (law, profile) = (uc_experiment::Law::Ecn, uc_experiment::Profile::Linux);
     let parameters = uc_experiment::Parameters::default();
-    let policy = uc_cli::research::live::policy(law, profile, &parameters, consts::ECN_SYNS_ALWAYS as u8);
+    let policy =
+        uc_cli::research::live::policy(law, profile, &parameters, consts::ECN_SYNS_ALWAYS as u8);
     programs.set_plan(ifindex, &policy.into()).unwrap();
     let _links = programs.attach(ifindex, via).unwrap();
     println!("attached");

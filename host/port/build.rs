@@ -10,9 +10,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for folder in ["bpf", "core"] {
         println!("cargo:rerun-if-changed={}", root.join(folder).display());
     }
-    uc_clang::bpf(&root.join("bpf/port/port.bpf.c"), &out.join("port.bpf.o"), &[])?;
+    uc_clang::bpf(
+        &root.join("bpf/port/port.bpf.c"),
+        &out.join("port.bpf.o"),
+        &[],
+    )?;
 
-    let header = root.join("bpf/port/layout.h").to_string_lossy().into_owned();
+    let header = root
+        .join("bpf/port/layout.h")
+        .to_string_lossy()
+        .into_owned();
     bindgen::Builder::default()
         .header(&header)
         .allowlist_type("uc_key|uc_slot|uc_hand|uc_place|__sk_buff")

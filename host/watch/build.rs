@@ -13,7 +13,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("cargo:rerun-if-changed={}", root.join(folder).display());
     }
     println!("cargo:rerun-if-changed={}", shim.display());
-    uc_clang::bpf(&root.join("bpf/watch/watch.bpf.c"), &out.join("watch.bpf.o"), &[])?;
+    uc_clang::bpf(
+        &root.join("bpf/watch/watch.bpf.c"),
+        &out.join("watch.bpf.o"),
+        &[],
+    )?;
     native(&root, &out, &shim)
 }
 

@@ -16,8 +16,8 @@ use uc_ccc::serve::{Event, Server};
 use uc_core::coupling::GroupPolicy;
 use uc_guest::{Across, CoupleEvent, Ctrltcp, Store, cookie_at, couple};
 
-use crate::research::batch::cancel_on_signal;
 use crate::host::coupling::netns_path;
+use crate::research::batch::cancel_on_signal;
 
 /// Guests of one host: their sockets must fit into what a process may open.
 const GUESTS_MAX: usize = 512;

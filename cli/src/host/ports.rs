@@ -8,8 +8,8 @@ use uc_experiment::{Law, Profile};
 use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPlan, Store};
 
 use crate::host::agent;
-use crate::research::live::policy;
 use crate::host::parameters::{CoupledArguments, ParameterArguments};
+use crate::research::live::policy;
 
 /// Room for this many flows takes 2.8 GB of the kernel's memory; more is a slip of the finger.
 const FLOWS_MAX_LIMIT: i64 = 1 << 24;
