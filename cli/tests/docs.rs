@@ -101,7 +101,7 @@ fn every_experiment_named_in_the_documents_is_there() {
 }
 
 #[test]
-fn what_the_demo_runs_is_a_valid_experiment_of_two_cases() {
+fn demo_runs_a_valid_experiment_of_two_cases() {
     let demo = Experiment::load(root().join("experiments/demo.toml")).unwrap();
     demo.validate().unwrap();
     assert_eq!(demo.cases.len(), 2);

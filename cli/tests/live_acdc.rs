@@ -120,15 +120,15 @@ fn observe(family: &str, case: &str) -> Seen {
     }
 }
 
-/// What arrived there: the segments from the other port.
+/// Returns the segments that arrived: those not sent from `own_port`.
 fn arrived(segments: &[Segment], own_port: u16) -> impl Iterator<Item = &Segment> {
     segments
         .iter()
         .filter(move |segment| segment.destination_port == own_port)
 }
 
-/// Who negotiated no ECN is told nothing of it. The peer's offer on its SYN comes as it is: a guest
-/// that speaks ECN may take it.
+/// Asserts that a guest without ECN sees no ECN signal. The peer's offer on its SYN passes: a guest
+/// that negotiates ECN may accept it.
 fn assert_hears_no_ecn(segments: &[Segment], own_port: u16) {
     let mut count = 0;
     for segment in arrived(segments, own_port) {
@@ -184,8 +184,8 @@ impl Alphas {
             .push(self.last() + (marked_part - self.last()) / 16.0);
     }
 
-    /// Whether somebody's α was one of the last few: a capture goes on a little after others were
-    /// read, and a window that is marked as a whole moves α by a sixteenth.
+    /// Returns `true` if `alpha` equals one of the last few values. A capture goes on a little
+    /// after the other readings, and a fully marked window moves α by a sixteenth.
     fn ended_near(&self, alpha: f64) -> bool {
         let mut last = self.0.iter().rev().take(WINDOWS_AFTER);
         last.any(|ours| (ours - alpha).abs() < 0.01)
@@ -265,7 +265,8 @@ fn shadow_alpha(seen: &Seen) -> f64 {
     alpha(seen.shadow.unwrap().alpha_q30.unwrap())
 }
 
-/// How often an ACK waited for a delayed-ACK timer (40 ms on Linux) after the data it covers.
+/// Counts the ACKs that waited for the delayed-ACK timer (40 ms on Linux) after the data they
+/// cover.
 fn delayed_acks(server: &[Segment], sender_port: u16) -> usize {
     let mut last_data_us = None;
     let mut late = 0;
@@ -347,7 +348,8 @@ fn live_a_native_dctcp_sender_hears_what_a_guest_behind_a_port_was_marked() {
             );
             let seen = observe(family, &case);
             let port = seen.guest_address.port();
-            // The marks are taken off before the receiver sees them: count what the sender hears.
+            // The port clears CE before the receiver sees it: count the ECE that the sender
+            // receives.
             let heard = echoes(&seen.at_guest(), port);
             let state = seen.dctcp.unwrap();
             let marked = seen.marked_packets * u64::from(seen.info.snd_mss);

@@ -108,7 +108,7 @@ fn live_an_agent_that_works_once_answers_whether_all_is_in_force() {
 }
 
 #[test]
-fn live_what_an_operator_detaches_stays_detached_until_it_is_given_back() {
+fn live_port_detached_by_an_operator_stays_detached_until_it_is_given_back() {
     if !live_with(&TOOLS) {
         return;
     }

@@ -10,7 +10,7 @@ use common::uc::{outcome, refusal, success};
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
 
 #[test]
-fn live_what_a_version_with_other_maps_left_goes_with_a_detach_or_a_policy_that_names_nothing() {
+fn live_pins_of_a_version_with_other_maps_go_with_a_detach_or_an_empty_policy() {
     if !live_with(&TOOLS) {
         return;
     }

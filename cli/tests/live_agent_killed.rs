@@ -75,7 +75,7 @@ fn live_a_hundred_flows_survive_killed_agents_reloads_and_upgrades_without_notic
         transfer.pace(u32::MAX);
         transfer.end();
     }
-    // A segment that a program drops or holds up is one that is sent again.
+    // A segment that a program drops or delays is retransmitted.
     assert_eq!(resent[0], 0, "{} beside the port", resent[1]);
     // No flow stood still while every one beside the port got on.
     assert!(stalls.iter().all(|(_, stalls)| *stalls == 0), "{stalls:?}");
@@ -110,7 +110,7 @@ fn twenty_reloads(here: &Installation, shadows: &mut Shadows<'_>) {
     }
 }
 
-/// Of the programs that are pinned; each version has a number of its own.
+/// Returns the version numbers of the pinned programs.
 fn versions(here: &Installation) -> Vec<String> {
     let mut pins = here.sandbox.pins();
     pins.retain(|name| name.starts_with("programs-"));

@@ -194,7 +194,7 @@ fn live_either_part_of_a_coupling_is_killed_and_connections_go_on_by_themselves(
 }
 
 #[test]
-fn what_cannot_be_coupled_is_refused_in_one_line() {
+fn guest_that_cannot_be_coupled_is_refused_in_one_line() {
     let uc = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
         command.args(words);

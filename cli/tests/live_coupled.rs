@@ -1,5 +1,5 @@
-//! Law `coupled` on real kernels' ports: namespaces stand for virtual machines, 10 Mbit/s and 100 ms
-//! (ctrlTCP's figures 1 and 3). The guests' TCP is Linux's Reno, and nobody tells it anything.
+//! Law `coupled` on real kernels' ports: namespaces stand for virtual machines, 10 Mbit/s and 100
+//! ms (ctrlTCP's figures 1 and 3). The guests' TCP is Linux's Reno, and nobody tells it anything.
 
 mod common;
 
@@ -19,9 +19,10 @@ use uc_live::in_peace;
 /// One TCP can fill the link.
 const TRUNK: &str = "rate = \"10Mbit\"\ndelay = \"25ms\"\n\
      queue = { kind = \"droptail\", limit = \"125kB\" }";
-/// The same behind links that are faster. Where those are as fast, whoever has filled its own sends in
-/// step with the places that fall free at the full queue, and a group beside it that has lost most of
-/// a flight can wait for its timer time and again (docs/ctrltcp.md, "A full queue in step").
+/// The network with access links faster than the bottleneck. Where they are as fast, a sender that
+/// fills its link sends in step with the departures of the full queue, and a competing group that
+/// has lost most of a flight can run into timeouts repeatedly (docs/ctrltcp.md, "A full queue in
+/// step").
 const APART: &str = "rate = \"10Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"25ms\"\n\
      queue = { kind = \"droptail\", limit = \"125kB\" }";
 const PLAIN: &str = "[stack.legacy]\ncongestion_control = \"reno\"\n\
@@ -54,7 +55,7 @@ fn start(plan: &Plan, lab: &Lab, guest: usize, number: u16) -> Transfer {
     )
 }
 
-/// That many transfers of each guest.
+/// Starts `counts[i]` transfers of guest `i`.
 fn start_all(plan: &Plan, lab: &Lab, counts: &[u16]) -> Vec<Vec<Transfer>> {
     let of_guest = |guest: usize, count: u16| {
         let numbers = (0..count).map(|number| 10 * guest as u16 + number);
@@ -68,7 +69,7 @@ fn start_all(plan: &Plan, lab: &Lab, counts: &[u16]) -> Vec<Vec<Transfer>> {
         .collect()
 }
 
-/// What each guest gets of the link, its transfers together, over a while.
+/// Measures each guest's share of the delivered bytes over `during`, all its transfers together.
 fn shares(transfers: &[Vec<Transfer>], during: Duration) -> Vec<f64> {
     let delivered = || -> Vec<u64> {
         let of_guest = |guest: &Vec<Transfer>| guest.iter().map(Transfer::delivered_bytes).sum();
@@ -98,7 +99,7 @@ fn only_group(listing: &Value) -> &Value {
     &groups[0]
 }
 
-/// That all arrives is what counts here, whoever waits for whom at the full queue.
+/// Stops all transfers and asserts that everything written has arrived, whatever the pauses.
 fn finish(transfers: Vec<Vec<Transfer>>) {
     transfers.iter().flatten().for_each(Transfer::stop);
     for transfer in transfers.into_iter().flatten() {
@@ -168,8 +169,8 @@ fn live_ports_of_weights_one_two_and_three_share_by_them_whatever_their_flows_nu
             let ratio = share / (sum * weight / 6.0);
             assert!((ratio - 1.0).abs() < 0.05, "{shares:?}; {listing}");
         }
-        // All that a link carries is 0.955. Guests repair by themselves, and their ports can't push. Some
-        // runs have a loss whose repair leaves it idle for a while (0.899 was seen).
+        // All that a link carries is 0.955. Guests repair by themselves, and their ports can't
+        // push. Some runs have a loss whose repair leaves it idle for a while (0.899 was seen).
         assert!(sum >= 0.85, "{shares:?}; {listing}");
     });
 }

@@ -90,14 +90,15 @@ fn introduce(plan: &Plan, wiring: &Wiring) {
 
 fn assert_sees_no_ecn(file: &Path) {
     for segment in &segments(file) {
-        // The peer's SYN reaches the guest as it came: a guest that speaks ECN may take the offer.
+        // The peer's SYN reaches the guest unmodified: a guest that negotiates ECN may accept the
+        // offer.
         let is_offer = segment.has(SYN) && !segment.has(ACK);
         assert!(is_offer || !segment.has_any(ECE | CWR), "{segment:?}");
         assert_eq!(segment.ecn, NOT_ECT, "{segment:?}");
     }
 }
 
-/// All but SYN and RST is ECN-capable, in both directions; SYN-ACK too.
+/// Asserts that every segment but SYN and RST is ECN-capable, in both directions; SYN-ACKs too.
 fn assert_all_ect(segments: &[Segment]) {
     for segment in segments {
         let bare = segment.has(SYN) && !segment.has(ACK) || segment.has(RST);

@@ -8,7 +8,7 @@ use common::uc::{refusal, success};
 use common::{live, live_with_controls};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
 
-/// Whether a socket can choose it.
+/// Returns `true` if a socket can choose the congestion control `name`.
 fn can_be_chosen(name: &str) -> bool {
     let fd = socket(
         AddressFamily::Inet,

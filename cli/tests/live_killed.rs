@@ -1,4 +1,4 @@
-//! Processes that attach are killed, or race: nothing breaks, and what they leave can be mended.
+//! Processes that attach are killed, or race: nothing breaks, and what they leave can be repaired.
 
 mod common;
 
@@ -146,8 +146,8 @@ fn live_ports_that_are_attached_at_the_same_time_share_one_set_of_programs() {
     }
 }
 
-/// Not a test of its own: attaches without pins, in the namespace in which it was started, and
-/// waits to be killed.
+/// Attaches without pins in the namespace in which it was started, and waits to be killed. Only
+/// another test runs it.
 #[test]
 #[ignore = "runs until it is killed; live_a_killed_process_with_unpinned_links starts it"]
 fn a_process_that_holds_the_links() {

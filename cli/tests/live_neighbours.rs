@@ -86,7 +86,7 @@ fn guests_of_one_host_translate_to_each_other(family: &str) {
         let is_to_guest = |segment: &Segment| segment.destination_port == accepts;
         assert!(assert_only_editable_fields_differ(side, &between) > 1000);
         for segment in segments(side) {
-            // A SYN to the guest is an offer, which one that speaks ECN may take.
+            // A SYN to the guest is an offer, which a guest that negotiates ECN may accept.
             let is_offer = segment.has(SYN) && !segment.has(ACK) && is_to_guest(&segment);
             assert!(
                 is_offer || !segment.has_any(ECE | CWR | AE),

@@ -55,8 +55,8 @@ fn super_segments_are_translated(family: &str) {
     std::thread::sleep(Duration::from_millis(700));
     assert!(back.finish() > 1_000_000, "{family}");
     for (node, namespace) in [("guest", sender), ("server", receiver)] {
-        // InErrs counts more: a SYN-ACK that was sent again because the handshake's last ACK, which
-        // is not ECN-capable, was dropped.
+        // InErrs counts more: a SYN-ACK retransmitted because the handshake's last ACK, which is
+        // not ECN-capable, was dropped.
         assert_eq!(
             tcp_counter(namespace, "InCsumErrors"),
             0,

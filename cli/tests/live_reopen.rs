@@ -93,8 +93,8 @@ fn pour(from_guest: TcpStream, mut at_remote: TcpStream, time: Duration) -> u64 
     bytes
 }
 
-/// One end has lost its connection and connects again on the same ports, of which the port still
-/// knows the old flow.
+/// Connects again between the same TCP ports after one end has lost its connection, while the
+/// port's table still has the old flow.
 fn connects_anew(by_guest: bool) {
     if !live() {
         return;

@@ -143,7 +143,7 @@ fn canary(path: &str) -> Namespace {
     cage
 }
 
-/// Whether a connection is open in one of the namespaces: the transfer has begun.
+/// Returns `true` if a connection is established in one of the namespaces: the transfer has begun.
 fn transfers(paths: &[String]) -> bool {
     let is_open = |path: &String| {
         let Ok(namespace) = File::open(path) else {

@@ -13,7 +13,7 @@ use common::{RED1, live_with};
 use serde_json::Value;
 use uc_lab::Lab;
 
-/// What a command prints with --json; whatever it answers.
+/// Runs a command with --json. Returns its exit status and the object, whatever the status.
 fn json(sandbox: &Sandbox, lab: &Lab, arguments: &[&str]) -> (Option<i32>, Value) {
     let mut all = arguments.to_vec();
     all.push("--json");
@@ -249,7 +249,7 @@ impl Terminal {
         rest.split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    /// It has ended well, and left the terminal as it was.
+    /// Asserts that the program exited with 0 and restored the terminal.
     fn assert_ended(mut self) {
         self.wait_for("status 0 .");
         self.wait_for("echoctl"); // among the last words of `stty -a`

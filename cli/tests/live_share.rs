@@ -1,6 +1,6 @@
-//! `uc attach --share` on real kernels' ports (vCC's figure 12): five flows of one virtual machine to
-//! another of the same host, three of them by TCP ports of a third of the others' weight. The guests'
-//! TCP is Linux's Reno.
+//! `uc attach --share` on real kernels' ports (vCC's figure 12): five flows of one virtual machine
+//! to another of the same host, three of them by TCP ports of a third of the others' weight. The
+//! guests' TCP is Linux's Reno.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn start(plan: &Plan, lab: &Lab, number: u16) -> Transfer {
     )
 }
 
-/// What each has of what all have, and that in bytes per second.
+/// Measures over `during`: each transfer's share of the sum, and the sum in bytes per second.
 fn parts(transfers: &[Transfer], during: Duration) -> (Vec<f64>, f64) {
     let delivered = || -> Vec<u64> { transfers.iter().map(Transfer::delivered_bytes).collect() };
     let (before, since) = (delivered(), Instant::now());

@@ -36,7 +36,7 @@ fn live_vm_ports_starts_and_congestion_controls_work_in_debians_newest() {
     everything_in("newest");
 }
 
-/// Not a test of its own: the tests here run it in a guest.
+/// Runs every check on ports inside a guest. Only the tests of this file start it.
 #[test]
 #[ignore = "is run in a guest by the tests with kernels' numbers in their names"]
 fn everything_inside_a_guest() {

@@ -15,12 +15,13 @@ const STATS: &str = "/sys/module/uc_pvtcp/parameters/stats";
 const SECONDS: u32 = 9;
 const NETWORK: &str = "rate = \"100Mbit\"\naccess_rate = \"1Gbit\"\ndelay = \"50us\"\n\
      queue = { kind = \"droptail\", limit = \"64kB\" }";
-/// The paper's world: whatever of today's stack repairs a needless timeout, or forestalls it, is off.
+/// The paper's world: whatever of today's stack repairs a needless timeout, or forestalls it, is
+/// off.
 const STACK: &str = "[stack.old]\ncongestion_control = \"reno\"\nrack = false\n\
      early_retransmit = false\nsack = false\ntimestamps = false\nfrto = \"off\"\nrto_min = \"1ms\"";
 const STALLED: &str = "hypervisor = { vms = 3 }";
 
-/// One of the module's numbers.
+/// Reads one of the module's counters.
 fn stat(machine: &mut Machine, name: &str) -> u64 {
     let text = read(machine, STATS);
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
@@ -29,7 +30,7 @@ fn stat(machine: &mut Machine, name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("{name}: {text}"))
 }
 
-/// How many timer interrupts its processor has had.
+/// Reads how many timer interrupts the guest's processor has had.
 fn timer_interrupts(machine: &mut Machine) -> u64 {
     let text = read(machine, "/proc/interrupts");
     let line = text
@@ -91,7 +92,8 @@ fn has_few_timeouts(series: &str) {
     );
     // Most are seen, and a host with other things to do stalls it now and then besides.
     assert!(10 * spikes >= 7 * stops, "seed 1: {spikes} of {stops}");
-    // Each that was put off would have been a timeout. Some come from losses, with or without it.
+    // Each deferred timeout would have fired. Some timeouts come from losses, with or without
+    // PVTCP.
     let deferred = count(&with, "vm_one_pvtcp_deferred");
     let [before, after] = [&without, &with].map(|record| count(record, "vm_one_timeouts"));
     println!(
@@ -113,8 +115,8 @@ fn has_few_timeouts(series: &str) {
     );
 }
 
-/// Only the first processor is taken away, so the guest goes on with the other: flow, interrupts and
-/// timers are where the kernel has them.
+/// Only the first processor is taken away, so the guest goes on with the other: flow, interrupts
+/// and timers are where the kernel has them.
 #[test]
 fn live_vm_a_guest_with_two_processors_puts_off_what_a_stall_made_due_and_nothing_without_one() {
     if !can_run() {
@@ -130,11 +132,11 @@ fn live_vm_a_guest_with_two_processors_puts_off_what_a_stall_made_due_and_nothin
     let deferred = count(&with, "vm_one_pvtcp_deferred");
     println!("two processors: {before} timeouts without, {after} with, {deferred} put off");
     assert!(deferred > 0, "seed 1: no stall was seen");
-    // Fewer by what is put off, and not all: a timer of the processor that goes on fires in time for
-    // an ACK that the other holds. A quarter more is what two equal runs differ by.
+    // The deferred timeouts are missing, but not all: a timer of the processor that runs fires
+    // while the other holds the ACK. A quarter is what two equal runs differ by.
     let bound = (before + before / 4).max(10);
     assert!(after <= bound, "seed 1: {before} without, {after} with");
-    // What is put off without a stop, this host's other work has made late.
+    // Timeouts deferred without a stall were made late by other work of this host.
     let deferred = count(&control, "vm_one_pvtcp_deferred");
     let waited_ms = count(&control, "vm_waited_max_ms");
     println!("two processors, no stops: {deferred} put off, {waited_ms} ms of waiting");

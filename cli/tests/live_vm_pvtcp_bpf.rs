@@ -1,5 +1,5 @@
-//! PVTCP's form without a module in a guest's kernel: least timeouts that follow the stalls, loaded by
-//! `uc guest load pvtcp`, beside guests whose least timeout is small, and 200 ms, whatever happens.
+//! PVTCP without a module in the guest's kernel: a minimum RTO that follows the stalls, loaded by
+//! `uc guest load pvtcp`, compared with guests whose minimum RTO is fixed, small or 200 ms.
 
 mod common;
 
@@ -17,7 +17,8 @@ const STALLED: &str = "hypervisor = { vms = 3 }";
 /// Two ticks of Debian's kernels, the least that a socket can be given.
 const LEAST: &str = "8";
 
-/// The paper's world: whatever of today's stack repairs a needless timeout, or forestalls it, is off.
+/// The paper's world: whatever of today's stack repairs a needless timeout, or forestalls it, is
+/// off.
 fn stack(series: &str, rto_min: &str) -> String {
     format!(
         "[stack.old]\ncongestion_control = \"reno\"\nrack = false\nearly_retransmit = false\n\
@@ -82,7 +83,7 @@ fn timeouts(record: &RunRecord) -> u64 {
     record.counters["vm_one_timeouts"]
 }
 
-/// Of the second half of the run.
+/// Returns the median RTO over the second half of the run, in microseconds.
 fn median_rto_us(record: &RunRecord) -> u32 {
     let samples = &record.flows[0].samples;
     let samples = samples[samples.len() / 2..].iter();

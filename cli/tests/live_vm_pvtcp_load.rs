@@ -24,14 +24,14 @@ use uc_vm::{Links, Machine, Shape, Template};
 
 /// How often the module comes and goes there at most.
 const CYCLES: usize = 100;
-/// And at least, when this machine has so much else to do that the time is over first.
+/// Minimum number of cycles on a machine so busy that the time is over first.
 const CYCLES_MIN: usize = 10;
 const CYCLING: Duration = Duration::from_secs(75);
-/// So long nothing may be delivered before the guest is taken to hang.
+/// Longest time without any delivery before the guest counts as hung.
 const SILENCE: Duration = Duration::from_secs(60);
-/// A module's hooks go when every task has slept or run its own program (synchronize_rcu_tasks), and a
-/// kernel thread that has packets all the time does neither: the link leaves an emulated processor
-/// time for more than packets.
+/// A module's hooks go when every task has slept or run its own program (synchronize_rcu_tasks),
+/// and a kernel thread that has packets all the time does neither: the link leaves an emulated
+/// processor time for more than packets.
 const NETWORK: &str = "rate = \"10Mbit\"\naccess_rate = \"1Gbit\"\ndelay = \"50us\"\n\
      queue = { kind = \"droptail\", limit = \"64kB\" }";
 

@@ -1,6 +1,6 @@
-//! The other way to take a guest's processor away: the host's scheduler gives its thread 30 ms of every
-//! 90 (a quota of its cgroup), and the guest always has something to compute. PVTCP's verdict must not
-//! hang on who stops the guest.
+//! Stalls by a CPU quota: the host's scheduler gives the guest's thread 30 ms of every 90 (its
+//! cgroup's quota), and the guest always computes. PVTCP's verdict must not depend on what stalls
+//! the guest.
 
 mod common;
 
@@ -62,7 +62,7 @@ impl Quota {
         fs::write(self.folder.join(self.threads), thread.to_string()).unwrap();
     }
 
-    /// How often it was stopped: a line of its cpu.stat.
+    /// Reads how often the cgroup was throttled, from its cpu.stat.
     fn stops(&self) -> u64 {
         let text = fs::read_to_string(self.folder.join("cpu.stat")).unwrap();
         let line = text

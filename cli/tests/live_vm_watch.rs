@@ -10,7 +10,7 @@ use uc_vm::{Links, Template};
 
 /// What is inside a guest, and runs it.
 const UC: &str = env!("CARGO_BIN_EXE_uc");
-/// More than a command here takes, on a machine with other things to do.
+/// Timeout of a command in the guest: more than any takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 /// A watch has no end of its own: it is stopped after this.
 const WATCHED: Duration = Duration::from_secs(20);

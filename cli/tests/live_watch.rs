@@ -25,7 +25,7 @@ const PROBE_PROTOCOL: u8 = 253;
 const LONG: &str = "rate = \"100Mbit\"\ndelay = \"2ms\"\n\
      queue = { kind = \"droptail\", limit = \"1MB\" }";
 
-/// One guest and a server, each behind a port of its own: port0 and port1.
+/// Builds a network of one guest and a server behind the ports port0 and port1.
 fn lab(network: &str) -> (Plan, Lab) {
     let guests = format!("receiver_law = \"pass\"\n{}", guest("legacy", "legacy", ""));
     let (plan, lab) = build(&experiment(1, network, &guests, STACKS));
@@ -48,7 +48,7 @@ fn connect(plan: &Plan, guest: &Namespace) -> TcpStream {
         .unwrap()
 }
 
-/// One connection in which the guest sends a little.
+/// Opens one connection on which the guest sends a few bytes.
 fn exchange(plan: &Plan, lab: &Lab, listener: &TcpListener) {
     transfer::exchange(listener, || connect(plan, &lab.wiring.guests[0]));
 }
@@ -63,7 +63,7 @@ fn is_probe(frame: &[u8]) -> bool {
     ip(frame).is_some_and(|(_, protocol, _)| protocol == PROBE_PROTOCOL)
 }
 
-/// When each packet that the filter names was seen, in microseconds.
+/// Returns the time stamps of the packets that match the filter, in microseconds.
 fn times_us(file: &Path, filter: &str) -> Vec<u64> {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(file).args(["-Y", filter]);
@@ -106,7 +106,7 @@ fn assert_probes(family: &str, network: &Path) {
     }
 }
 
-/// All before the SYN, and at uneven gaps.
+/// Asserts that all probes precede the SYN, at uneven gaps.
 fn assert_ahead(family: &str, network: &Path, syn: &Segment) {
     let protocol = if family == "ipv4" {
         "ip.proto == 253"
@@ -198,8 +198,8 @@ fn live_no_probe_goes_to_a_host_that_is_no_peer_and_nothing_waits_for_it() {
     assert!(seen.count("not-a-peer") >= 2, "{}", seen.all());
 }
 
-/// Where the server sends, its SYN-ACK waits behind probes, and the client's host sets the windows
-/// of the handshake's last ACK and of the request.
+/// A sending server: its SYN-ACK waits behind probes, and the client's host sets the windows of the
+/// handshake's last ACK and of the request.
 #[test]
 fn live_a_server_that_sends_is_held_to_the_window_that_its_clients_host_sets() {
     if !live_with(&TOOLS) {
@@ -324,7 +324,7 @@ fn live_a_watch_ends_with_the_last_of_its_ports_and_says_so() {
 
 /// A guest knows the format, but not the key.
 #[test]
-fn live_what_a_guest_forges_is_counted_and_changes_nothing() {
+fn live_probes_forged_by_a_guest_are_counted_and_change_nothing() {
     if !live_with(&TOOLS) {
         return;
     }

@@ -79,16 +79,16 @@ fn connect_all(plan: &Plan, lab: &Lab, stop: &AtomicBool) -> u64 {
     made.load(Ordering::Relaxed)
 }
 
-/// What was sent again: by the guest, whose SYN was lost or late; and by the server, whose SYN-ACK
-/// was, or to which a copy of a SYN came.
+/// Returns the retransmissions of the guest (its SYN was lost or late) and of the server (its
+/// SYN-ACK was, or it received a copy of a SYN).
 fn retransmissions(lab: &Lab) -> [u64; 2] {
     [&lab.wiring.guests[0], &lab.wiring.server]
         .map(|namespace| tcp_counter(namespace, "RetransSegs"))
 }
 
-/// Of all that user space sent and ports let pass, what was no probe: of those, none gets lost here.
-/// A SYN that a guest sends again after as many as were held is one that waited for a second, which
-/// shows as "repeated", or that was lost elsewhere.
+/// Counts the frames from user space that were no probes; none of those is lost here. A guest's
+/// retransmitted SYN beyond the held ones waited for a second, which counts as "repeated", or was
+/// lost elsewhere.
 fn handshakes_sent(seen: &Seen) -> u64 {
     let probes = [
         "probe",

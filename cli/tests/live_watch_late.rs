@@ -45,7 +45,7 @@ fn flood(socket: &UdpSocket, stop: &AtomicBool) {
     }
 }
 
-/// One connection while a queue grows in front of it; what the hosts counted.
+/// Opens one connection while a queue grows in front of it. Returns what the hosts counted.
 fn connect_into_a_growing_queue(late: &str) -> Seen {
     let (plan, lab) = lab();
     let (guest, server) = (&lab.wiring.guests[0], &lab.wiring.server);

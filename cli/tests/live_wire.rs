@@ -60,7 +60,8 @@ fn ends<'a>(plan: &Plan, wiring: &'a Wiring) -> (End<'a>, End<'a>) {
 
 fn assert_guest_sees_no_ecn(file: &std::path::Path) {
     for segment in &segments(file) {
-        // The peer's SYN reaches the guest as it came: a guest that speaks ECN may take the offer.
+        // The peer's SYN reaches the guest unmodified: a guest that negotiates ECN may accept the
+        // offer.
         let is_offer = segment.has(SYN) && !segment.has(ACK) && segment.source_port == SERVER_PORT;
         assert!(is_offer || !segment.has_any(ECE | CWR | AE), "{segment:?}");
         assert_eq!(segment.ecn, NOT_ECT, "{segment:?}");
@@ -129,7 +130,7 @@ fn live_marks_are_obeyed_by_the_rules_and_hidden_from_the_guest_over_both_famili
 }
 
 #[test]
-fn live_what_is_sent_again_is_not_ecn_capable() {
+fn live_retransmissions_are_not_ecn_capable() {
     if !live_with(&["tcpdump", "tshark"]) {
         return;
     }
@@ -215,7 +216,8 @@ fn assert_echo_rules(segments: &[Segment]) -> usize {
     echoes
 }
 
-/// Whether the ACK does not cover the latest mark before it: it was sent before the mark came.
+/// Returns `true` if the ACK does not cover the latest mark before it: it left before the mark
+/// came.
 fn echoes_may_lag(segments: &[Segment], ack: &Segment) -> bool {
     let before = segments
         .iter()

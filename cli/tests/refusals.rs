@@ -1,5 +1,5 @@
-//! What `uc` says when it can't: one line that names the thing and the mend, status 2, and nothing
-//! left behind.
+//! Refusals of `uc`: one line that names the thing and the remedy, exit status 2, and nothing left
+//! behind.
 
 mod common;
 
@@ -228,7 +228,7 @@ const TOO_MUCH: [(&str, &str, &[&str], &[&str]); 7] = [
 ];
 
 #[test]
-fn what_cannot_be_simulated_is_refused_before_the_first_run_and_leaves_nothing() {
+fn file_that_cannot_be_simulated_is_refused_before_the_first_run_and_leaves_nothing() {
     for (from, to, arguments, parts) in TOO_MUCH {
         assert!(GOOD.contains(from), "{from:?}");
         let folder = folder_with(&GOOD.replacen(from, to, 1));

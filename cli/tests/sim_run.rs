@@ -167,7 +167,7 @@ fn a_negative_answer_is_status_1_with_all_files() {
 }
 
 #[test]
-fn what_cannot_be_computed_is_a_negative_answer_with_all_files() {
+fn measure_that_cannot_be_computed_is_a_negative_answer_with_all_files() {
     let fct = "[[expect]]\nname = \"it is quick\"\nat_most = 1_000\n\
          measure = { kind = \"fct\", case = \"only\", of = \"virtual\", statistic = \"mean\" }\n";
     // The transfers are over, if ever they began, before anything is measured.

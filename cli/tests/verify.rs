@@ -54,7 +54,7 @@ fn a_case_is_replayed_from_its_file_line_by_line() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_in_one_line_with_its_mend() {
+fn senseless_arguments_are_refused_in_one_line_with_the_remedy() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("case.toml");
     std::fs::write(&file, "iss = 0\nmss-bytes = 1000\nextra = 1\n").expect("room for a file");

@@ -1,4 +1,4 @@
-//! What `uc watch` refuses, in one line with the mend, before it touches anything.
+//! Refusals of `uc watch`: one line with the remedy, before it touches anything.
 
 mod common;
 

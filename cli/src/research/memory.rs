@@ -131,7 +131,7 @@ guests = [{{ name = "g", stack = "s" }}]
     }
 
     #[test]
-    fn what_would_fill_the_memory_is_refused_with_its_size() {
+    fn run_that_would_fill_the_memory_is_refused_with_its_size() {
         assert!(check(&points("1ms", 100), 1).is_ok());
         assert!(check(&points("1ms", 100), 21).is_ok());
         let told = |sample, count, repeat| {

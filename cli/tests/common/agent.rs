@@ -24,7 +24,7 @@ pub const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"v*\"]\n\n[[rul
 pub struct Installation {
     /// Where its pins are.
     pub sandbox: Sandbox,
-    /// Of the hosts' ports.
+    /// The namespace with the host's ports.
     pub namespace: Namespace,
     folder: tempfile::TempDir,
     log: PathBuf,
@@ -65,12 +65,12 @@ impl Installation {
         fs::rename(&beside, self.config()).unwrap();
     }
 
-    /// The same with the usual `[agent]` before it.
+    /// Writes the policy file: the usual `[agent]` table and then `policy`.
     pub fn write_policy(&self, policy: &str) {
         self.write(&format!("{OWN}\n{policy}"));
     }
 
-    /// `uc` there.
+    /// Returns a `uc` command that runs in the sandbox and in the hosts' namespace.
     pub fn uc(&self, arguments: &[&str]) -> Command {
         self.sandbox.uc(&self.namespace, arguments)
     }
@@ -88,7 +88,7 @@ impl Installation {
         self.start_with(arguments, &[])
     }
 
-    /// The same with more in its environment.
+    /// Starts an agent with these arguments and these additional environment variables.
     pub fn start_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Agent {
         let log = fs::File::options()
             .create(true)
@@ -101,7 +101,7 @@ impl Installation {
         Agent { child }
     }
 
-    /// Who asks the agent.
+    /// Returns a client of the agent's socket.
     pub fn client(&self) -> Client {
         Client::at(self.sandbox.path("/run/undercurrent/agent.sock"))
     }
@@ -132,7 +132,7 @@ impl Installation {
         })
     }
 
-    /// What agents have logged so far.
+    /// Returns everything that the installation's agents have logged so far.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -144,7 +144,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Its number: nsenter has become it.
+    /// Returns the agent's process id; nsenter has replaced itself by the agent.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id() as i32)
     }

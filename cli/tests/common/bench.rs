@@ -20,13 +20,13 @@ pub fn build(experiment: &Experiment) -> (Plan, Lab) {
     (plan, lab)
 }
 
-/// The same with the bottleneck toward the only guest's host instead of toward the server.
+/// Builds the network with the bottleneck toward the first guest's host instead of the server.
 pub fn build_towards_guest(experiment: &Experiment) -> (Plan, Wiring, Wire) {
     build_towards_host(experiment, 0)
 }
 
-/// The same with the bottleneck toward the host of that number, which changes places with the
-/// server's.
+/// Builds the network with the bottleneck toward guest host number `host` (from 0): that host and
+/// the server's change places.
 pub fn build_towards_host(experiment: &Experiment, host: usize) -> (Plan, Wiring, Wire) {
     let plan = Plan::new(experiment, &experiment.cases[0]).unwrap();
     let server = plan.server_host();
@@ -59,7 +59,7 @@ impl Translation {
         Self::attach_with(plan, hosts, flows_max, |policy| policy)
     }
 
-    /// The same with the policy changed.
+    /// Attaches the programs to the guests' ports with a policy that `change` has edited.
     pub fn attach_with(
         plan: &Plan,
         hosts: &Namespace,
@@ -118,7 +118,8 @@ impl Translation {
     /// Takes the programs off every port.
     pub fn detach(&mut self) {
         let links = std::mem::take(&mut self.links);
-        // A clsact filter is removed by the index of its interface, which means something here only.
+        // A clsact filter is removed by the index of its interface, which means something here
+        // only.
         self.hosts.enter(|| drop(links)).unwrap();
     }
 }

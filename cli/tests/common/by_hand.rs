@@ -64,13 +64,13 @@ pub fn go_on(transfers: &[&Transfer], milliseconds: u64) {
     }
 }
 
-/// What `uc flows --json` prints.
+/// Returns the object that `uc flows --json` prints.
 pub fn flows(sandbox: &Sandbox, lab: &Lab) -> Value {
     let text = success(sandbox.uc(&lab.wiring.hosts, &["flows", "--json"]));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// How many packets it counted under that reason.
+/// Returns the packet count of a reason in the output of `uc flows --json`.
 pub fn packets(flows: &Value, reason: &str) -> u64 {
     let rows = flows["packets"].as_array().unwrap();
     let row = rows.iter().find(|row| row["reason"] == reason);

@@ -11,11 +11,11 @@ use uc_lab::netns::Namespace;
 
 /// TCP's flags as tshark numbers them.
 pub const FIN: u16 = 0x01;
-/// Synchronise.
+/// The SYN flag (RFC 9293).
 pub const SYN: u16 = 0x02;
-/// Reset.
+/// The RST flag (RFC 9293).
 pub const RST: u16 = 0x04;
-/// Acknowledge.
+/// The ACK flag (RFC 9293).
 pub const ACK: u16 = 0x10;
 /// ECN echo (RFC 3168).
 pub const ECE: u16 = 0x40;
@@ -82,7 +82,8 @@ impl Capture {
 }
 
 impl Capture {
-    /// Waits for its end; a signal that came just before tcpdump began to wait is sent again.
+    /// Waits for tcpdump to exit; repeats the signal, since tcpdump loses one that comes just
+    /// before it begins to wait.
     fn end(&mut self) {
         for _ in 0..20 {
             if self.child.try_wait().unwrap().is_some() {
@@ -107,13 +108,13 @@ impl Drop for Capture {
 /// One TCP segment of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Its number in the file, from 1.
+    /// The frame's number in the capture file, from 1.
     pub number: u32,
     /// The sender's port.
     pub source_port: u16,
     /// The receiver's port.
     pub destination_port: u16,
-    /// The flags.
+    /// The TCP flags, with AE as bit 8.
     pub flags: u16,
     /// The two bits of IP: 0 not ECT, 1 ECT(1), 2 ECT(0), 3 CE.
     pub ecn: u8,
@@ -132,12 +133,12 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Whether all of these flags are set.
+    /// Returns `true` if all of these flags are set.
     pub fn has(&self, flags: u16) -> bool {
         self.flags & flags == flags
     }
 
-    /// Whether any of these flags is set.
+    /// Returns `true` if any of these flags is set.
     pub fn has_any(&self, flags: u16) -> bool {
         self.flags & flags != 0
     }
@@ -195,8 +196,8 @@ fn segment(line: &str, file: &Path) -> Segment {
     // 1 or Good; IPv6 has no header checksum.
     let good = |index: usize| matches!(fields[index], "1" | "Good");
     let is_ipv6 = fields[4].is_empty();
-    // A sum of 0 may be sent as its other form, 0xffff (RFC 1624 §3), and Linux does where it sums in
-    // software (CSUM_MANGLED_0): valid to every receiver, bad to tshark.
+    // A sum of 0 may be sent as its other form, 0xffff (RFC 1624 §3), and Linux does where it sums
+    // in software (CSUM_MANGLED_0): valid to every receiver, bad to tshark.
     let other_zero = number(14) == 0xffff;
     assert!(
         (good(10) || other_zero) && (is_ipv6 || good(11)),

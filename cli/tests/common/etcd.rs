@@ -17,7 +17,7 @@ pub const ENDPOINT_TLS: &str = "https://127.0.0.1:2378";
 /// The policy's key.
 pub const KEY: &str = "/undercurrent/policy";
 
-/// One server.
+/// An etcd server with a single member.
 pub struct Etcd {
     namespace: Namespace,
     folder: PathBuf,
@@ -31,12 +31,12 @@ impl Etcd {
         Self::start_with(namespace, folder, ENDPOINT, &[])
     }
 
-    /// The same where no agent looks for it.
+    /// Starts a server on an address that no agent's policy names.
     pub fn start_aside(namespace: &Namespace, folder: &Path) -> Self {
         Self::start_with(namespace, folder, ASIDE, &[])
     }
 
-    /// The same with TLS, too, for clients that have a certificate of the authority.
+    /// Starts a server that also serves TLS to clients with a certificate of the authority `ca`.
     pub fn start_tls(namespace: &Namespace, folder: &Path, server: &Signed, ca: &Path) -> Self {
         let [certificate, key, ca] =
             [&server.certificate, &server.key, ca].map(|path| path.to_str().unwrap().to_owned());
@@ -126,8 +126,8 @@ impl Etcd {
         (self.namespace.clone(), self.folder.clone())
     }
 
-    /// One request to its gateway from HTTP, by hand: nothing here comes from the client that is
-    /// tested.
+    /// Sends one request to etcd's HTTP gateway. Written by hand, so that it shares no code with
+    /// the client under test.
     fn ask(&self, method: &str, body: &str) -> Option<serde_json::Value> {
         use std::io::{Read, Write};
         let address = self.endpoint.trim_start_matches("http://");
@@ -166,9 +166,9 @@ fn revision(answer: &serde_json::Value) -> i64 {
 
 /// A certificate and its key, in files.
 pub struct Signed {
-    /// PEM.
+    /// Path of the certificate, in PEM.
     pub certificate: PathBuf,
-    /// PEM.
+    /// Path of the private key, in PEM.
     pub key: PathBuf,
 }
 

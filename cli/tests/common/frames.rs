@@ -57,7 +57,7 @@ pub fn without_editable_fields(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// How often each frame occurs: what two captures of one path have in common, whatever the order.
+/// Counts each distinct frame, which two captures of one path must agree on whatever the order.
 pub fn occurrences(frames: impl IntoIterator<Item = Vec<u8>>) -> BTreeMap<Vec<u8>, usize> {
     let mut seen = BTreeMap::new();
     for frame in frames {

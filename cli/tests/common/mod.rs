@@ -29,31 +29,31 @@ pub const RED1: &str = "rate = \"10Mbit\"\naccess_rate = \"12Mbit\"\ndelay = \"2
 /// A queue that only drops, and early: the first flight already overflows it.
 pub const DROPS: &str = "rate = \"10Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"1ms\"\n\
      queue = { kind = \"droptail\", limit = \"24kB\" }";
-/// Nobody's bottleneck.
+/// A network that is no test's bottleneck.
 pub const AMPLE: &str = "rate = \"1Gbit\"\ndelay = \"100us\"\n\
      queue = { kind = \"droptail\", limit = \"1MB\" }";
-/// A guest that does not speak ECN, and one that does; the server (by default) grants it.
+/// A guest that does not negotiate ECN, and one that does; the server accepts it by default.
 pub const STACKS: &str = "[stack.legacy]\ncongestion_control = \"reno\"\n\
      [stack.ecn]\ncongestion_control = \"reno\"\necn = true";
 
-/// Whether this machine can run live tests.
+/// Returns `true` if this machine can run live tests; else prints why not.
 pub fn live() -> bool {
     uc_live::or_skip(uc_lab::need::check()).is_some()
 }
 
-/// The same for tests that also run other programs.
+/// Returns `true` if this machine can run live tests that also run these programs.
 pub fn live_with(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| !is_on_path(program));
     let missing = missing.map(|program| format!("`{program}` is not on PATH: install it"));
     live() && uc_live::or_skip(missing.map_or(Ok(()), Err)).is_some()
 }
 
-/// The same for tests with guests that are machines, whose kernels are these.
+/// Returns `true` if this machine can run live tests whose guests are VMs with these kernels.
 pub fn live_vm(series: &[&str]) -> bool {
     live() && uc_live::or_skip(uc_vm::check(series.iter().copied())).is_some()
 }
 
-/// The same for tests that load congestion controls.
+/// Returns `true` if this machine can run live tests that load congestion controls in BPF.
 pub fn live_with_controls() -> bool {
     if !live() {
         return false;
@@ -86,8 +86,8 @@ pub fn guest(name: &str, stack: &str, more: &str) -> String {
     format!("[[case.guests]]\nname = \"{name}\"\nstack = \"{stack}\"\n{more}\n")
 }
 
-/// Runs the experiment's only case once: guests are where `home` brings them, and what is loaded for
-/// their ports comes from `ports`.
+/// Runs the experiment's only case once: guests are where `home` brings them, and what is loaded
+/// for their ports comes from `ports`.
 pub fn try_run(
     home: &mut dyn Home,
     experiment: &Experiment,
@@ -104,7 +104,7 @@ pub fn try_run(
     )
 }
 
-/// The same where nothing may fail and no port has programs.
+/// Runs the experiment's first case without programs on any port; panics if it fails.
 pub fn run(home: &mut dyn Home, experiment: &Experiment) -> RunRecord {
     try_run(home, experiment, &mut NoPorts).unwrap_or_else(|error| panic!("seed 1: {error}"))
 }

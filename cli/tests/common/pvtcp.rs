@@ -55,7 +55,7 @@ fn headers(series: &str) -> PathBuf {
     kernel.modules().with_file_name("build")
 }
 
-/// Whether this machine can run these tests: QEMU, the kernels and their headers.
+/// Returns `true` if this machine can run these tests: QEMU, the kernels and their headers.
 pub fn can_run() -> bool {
     if !live_vm(&KERNELS) {
         return false;

@@ -10,9 +10,9 @@ const ECT0: u8 = 2;
 pub struct Sent {
     /// Segments of data that was never sent before.
     pub new_segments: u32,
-    /// Those of them that are not ECN-capable.
+    /// Segments with the codepoint not-ECT.
     pub not_ect_segments: u32,
-    /// Segments of data sent again.
+    /// Number of retransmitted data segments.
     pub retransmissions: u32,
     /// Segments with CWR.
     pub cuts: u32,
@@ -63,7 +63,7 @@ pub fn assert_rfc3168(segments: &[Segment], sender_port: u16) -> Sent {
     sent
 }
 
-/// How many segments with data from `sender_port` begin behind what it had sent before.
+/// Counts the retransmissions of `sender_port`: data segments that begin before its SND.NXT.
 pub fn sent_again(segments: &[Segment], sender_port: u16) -> u32 {
     let mut next = None;
     let mut again = 0;

@@ -18,7 +18,7 @@ impl Sandbox {
         Self::with("mount -t bpf -o mode=1777 bpf /sys/fs/bpf")
     }
 
-    /// The same with an empty /run/undercurrent, and an empty /var/lib/undercurrent.
+    /// Creates a sandbox with an empty /run/undercurrent and an empty /var/lib/undercurrent.
     pub fn with_run() -> Self {
         Self::with(
             "mount -t bpf -o mode=1777 bpf /sys/fs/bpf\n\
@@ -116,7 +116,8 @@ impl Sandbox {
         std::fs::remove_file(pin.expect(name)).unwrap();
     }
 
-    /// What is pinned in /sys/fs/bpf/undercurrent is as if a version with other maps had left it.
+    /// Makes the pins in /sys/fs/bpf/undercurrent look as if a version with another layout of the
+    /// maps had left them.
     pub fn relay(&self) {
         let folder = self.path("/sys/fs/bpf/undercurrent");
         for name in self.pins() {
@@ -138,7 +139,8 @@ impl Sandbox {
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).unwrap();
     }
 
-    /// Whether nothing of ours is left in /sys/fs/bpf. Some kernels have files of their own there.
+    /// Returns `true` if /sys/fs/bpf holds nothing of ours. Some kernels have files of their own
+    /// there.
     pub fn is_clean(&self) -> bool {
         let folder = format!("/proc/{}/root/sys/fs/bpf", self.holder.id());
         let mut entries = std::fs::read_dir(folder).unwrap();

@@ -28,7 +28,7 @@ const fn answer(k: u32) -> libc::sock_filter {
 pub struct Filter(Vec<libc::sock_filter>);
 
 impl Filter {
-    /// Of these numbers.
+    /// Builds a filter that allows, or refuses with `errno`, the system calls of these numbers.
     pub fn new(numbers: &[u32], are_allowed: bool, errno: i32) -> Self {
         let refused = libc::SECCOMP_RET_ERRNO | errno as u32;
         let (listed, others) = match are_allowed {
@@ -50,7 +50,8 @@ impl Filter {
         Self(filter)
     }
 
-    /// Of a unit's lines `SystemCallFilter=`. None where this machine's numbers aren't known.
+    /// Builds the filter of a unit's `SystemCallFilter=` lines; `None` where the numbers of this
+    /// architecture's system calls aren't known.
     pub fn of_unit(unit: &str) -> Option<Self> {
         let numbers = numbers()?;
         let groups = groups();
@@ -112,7 +113,8 @@ fn numbers() -> Option<BTreeMap<String, u32>> {
     Some(text.lines().filter_map(number).collect())
 }
 
-/// systemd's sets, as it lists them: each name in a line, and below it, indented, what is in it.
+/// Returns systemd's sets of system calls by name, as `systemd-analyze syscall-filter` lists them:
+/// each set's name on a line, its members indented below.
 fn groups() -> BTreeMap<String, Vec<String>> {
     let mut list = Command::new("systemd-analyze");
     list.args(["--no-pager", "syscall-filter"]);

@@ -18,7 +18,7 @@ use super::bench::raw_socket;
 /// A transfer that makes no progress for this long has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// One connection, in which whoever connects sends a little.
+/// Opens one connection on which the connecting end sends a few bytes.
 pub fn exchange(listener: &TcpListener, connect: impl FnOnce() -> TcpStream) {
     let mut stream = connect();
     let (mut accepted, _) = listener.accept().unwrap();
@@ -34,7 +34,7 @@ pub fn exchange(listener: &TcpListener, connect: impl FnOnce() -> TcpStream) {
 pub struct End<'a> {
     /// Where it is.
     pub namespace: &'a Namespace,
-    /// Its address and port.
+    /// The end's IP address and TCP port.
     pub address: SocketAddr,
 }
 
@@ -59,7 +59,7 @@ impl Transfer {
         Self::start_with(from, to, libc::IPPROTO_TCP)
     }
 
-    /// The same with another protocol of streams: Multipath TCP.
+    /// Starts a transfer over `protocol`: TCP, or Multipath TCP.
     pub fn start_with(from: End<'_>, to: End<'_>, protocol: i32) -> Self {
         let (socket, accepted) = connection(from, to, protocol);
         accepted.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -105,7 +105,7 @@ impl Transfer {
         assert_eq!(answer, 0, "{}", io::Error::last_os_error());
     }
 
-    /// What the sender's kernel says of it.
+    /// Returns the sender's TCP_INFO.
     pub fn info(&self) -> TcpInfo {
         TcpInfo::read(self.socket.as_fd()).unwrap()
     }
@@ -119,13 +119,14 @@ impl Transfer {
         sent
     }
 
-    /// It sends no more than it has written: before others are waited for that it may be in the way
-    /// of.
+    /// Tells the sender to write nothing more. Call it for every transfer before waiting for one,
+    /// so that none holds up another.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// The same as `finish`, however long it paused: also returns its longest pause in milliseconds.
+    /// Waits for the end as `finish` does, but accepts pauses of any length. Returns the bytes and
+    /// the longest pause in milliseconds.
     pub fn end(self) -> (u64, u64) {
         let (source, destination) = (self.source, self.destination);
         self.stop();
@@ -139,7 +140,8 @@ impl Transfer {
     }
 }
 
-/// One connection: the end that has connected, and the other one. Both run NewReno if it is TCP.
+/// Opens a connection. Returns the connecting socket and the accepted one; over TCP both run
+/// NewReno.
 pub fn connection(from: End<'_>, to: End<'_>, protocol: i32) -> (TcpStream, TcpStream) {
     let listener = TcpListener::from(open(to, protocol));
     let socket = TcpStream::from(open(from, protocol));

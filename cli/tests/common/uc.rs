@@ -66,9 +66,9 @@ pub fn names_in(folder: &std::path::Path) -> Vec<String> {
 pub struct Outcome {
     /// Exit status; `None` after a signal.
     pub status: Option<i32>,
-    /// Standard output.
+    /// The text on standard output.
     pub stdout: String,
-    /// Standard error.
+    /// The text on standard error.
     pub stderr: String,
 }
 

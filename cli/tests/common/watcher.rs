@@ -26,7 +26,7 @@ impl Watcher {
         Self::start_among(hosts, ports, &PEERS, arguments)
     }
 
-    /// The same with other peers.
+    /// Starts `uc watch` with these prefixes as peers.
     pub fn start_among(
         hosts: &Namespace,
         ports: &[&str],
@@ -94,7 +94,7 @@ impl Watcher {
     }
 }
 
-/// Whether a process is there that has not ended; one that nobody waits for has.
+/// Returns `true` if the process exists and has not exited; a zombie has.
 fn is_running(process: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z "))
@@ -113,7 +113,7 @@ impl Drop for Watcher {
 pub struct Seen(Value);
 
 impl Seen {
-    /// How often this event was seen.
+    /// Returns the count of this event.
     pub fn count(&self, event: &str) -> u64 {
         let rows = self.0["events"].as_array().unwrap();
         let row = rows.iter().find(|row| row["event"] == event);
@@ -122,7 +122,7 @@ impl Seen {
             .unwrap()
     }
 
-    /// How many holders there were.
+    /// Returns how many holders have been started.
     pub fn holders(&self) -> u64 {
         self.0["holders"].as_u64().unwrap()
     }

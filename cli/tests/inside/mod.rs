@@ -15,7 +15,7 @@ use uc_vm::{Links, Template};
 
 /// `uc` of this build, here and, by a link of that name, in the guest.
 const UC: &str = env!("CARGO_BIN_EXE_uc");
-/// More than all of it takes, where processors are emulated and the machine has other things to do.
+/// Timeout for the whole run: more than it takes on emulated processors of a busy machine.
 const LIMIT: Duration = Duration::from_secs(400);
 
 /// Boots that kernel and runs the ignored test of this name in it. Panics with what it printed
@@ -49,7 +49,7 @@ pub fn kernel() -> (u32, u32) {
     (next(), next())
 }
 
-/// Where the helpers of tests look for `uc`, there it is.
+/// Links `uc` to the path where the tests' helpers look for it.
 pub fn at_home() {
     let home = PathBuf::from(UC);
     std::fs::create_dir_all(home.parent().unwrap()).unwrap();
@@ -63,7 +63,7 @@ pub fn uc(arguments: &[&str]) -> Command {
     command
 }
 
-/// How long that took, for whoever asks where the time goes.
+/// Runs `f` and prints how long it took.
 pub fn timed<T>(what: &str, f: impl FnOnce() -> T) -> T {
     let started = Instant::now();
     let answer = f();

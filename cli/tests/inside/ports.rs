@@ -39,7 +39,7 @@ pub struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    /// One that began before any port was attached.
+    /// Starts a connection before any port is attached.
     pub fn new(site: &'a Site) -> Self {
         tc(&format!("qdisc add dev {FOREIGN} clsact"));
         // past the link that marks, and slow enough to take little of an emulated processor
@@ -56,7 +56,8 @@ impl<'a> Running<'a> {
         self.transfers.push(self.site.start(tenant, number));
     }
 
-    /// All of them get on for so long; one that lost a segment may do so after a timeout or two.
+    /// Asserts that every transfer makes progress within `milliseconds`; a transfer that lost a
+    /// segment may need a timeout or two.
     pub fn go_on(&self, milliseconds: u64) {
         let delivered = || self.transfers.iter().map(Transfer::delivered_bytes);
         let (before, begun): (Vec<_>, _) = (delivered().collect(), Instant::now());
@@ -75,7 +76,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// What a failure shows: a transfer's sender, the flows, and the queue of the server's link.
+    /// Describes the state for a failure message: the transfer's sender, the flows, and the queue
+    /// of the server's link.
     fn state(&self, transfer: &Transfer) -> String {
         let queue = tc(&format!("-s qdisc show dev {}", self.site.server_port()));
         let seen = outcome(uc(&["flows", "--json"])).stdout;
@@ -199,7 +201,7 @@ fn agent(more: &[&str]) -> Command {
     command
 }
 
-/// What the policy wants is in force.
+/// Runs the agent once and asserts that the policy is in force.
 fn once(more: &[&str]) {
     let done = outcome(agent(more));
     assert_eq!(done.status, Some(0), "{more:?}: {done:?}");

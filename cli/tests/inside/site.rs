@@ -26,8 +26,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// With so many tenants, and a link to the server that marks instead of dropping. It is slow: an
-    /// emulated processor does little else beside the packets of a faster one.
+    /// With so many tenants, and a link to the server that marks instead of dropping. It is slow:
+    /// an emulated processor does little else beside the packets of a faster one.
     pub fn build(tenants: usize) -> Self {
         for module in NEEDED {
             uc_vm::modules::load(Path::new(MODULES), module).unwrap();
@@ -79,7 +79,7 @@ impl Site {
         self.ends.last().unwrap()
     }
 
-    /// Where the server may listen.
+    /// Returns an address on which the server may listen.
     pub fn service(&self, number: u16) -> SocketAddr {
         SocketAddr::new(address(self.ends.len() - 1, 2).into(), SERVICE + number)
     }
@@ -94,7 +94,7 @@ impl Site {
         port(self.ends.len() - 1)
     }
 
-    /// All ports.
+    /// Returns the names of all ports.
     pub fn ports(&self) -> Vec<String> {
         (0..self.ends.len()).map(port).collect()
     }
@@ -104,7 +104,7 @@ impl Site {
         self.start_to(tenant, self.ends.len() - 1, number)
     }
 
-    /// The same to another end.
+    /// Starts a transfer from `tenant` to the end with index `to`.
     pub fn start_to(&self, tenant: usize, to: usize, number: u16) -> Transfer {
         let end = |index: usize, port| End {
             namespace: &self.ends[index],
@@ -137,7 +137,7 @@ pub fn tc(arguments: &str) -> String {
     success(command)
 }
 
-/// What of ours, or of anybody, sits on a port's clsact.
+/// Returns the clsact qdisc and filters of a port, ours and others'.
 pub fn clsact(port: &str) -> String {
     let qdiscs = tc(&format!("qdisc show dev {port}"));
     let clsact = qdiscs.lines().filter(|line| line.contains("clsact"));

@@ -9,15 +9,14 @@ use crate::common::transfer::{End, Transfer};
 use crate::common::uc::success;
 
 pub const PORT: &str = "port0";
-/// The port that is left alone.
+/// The port without programs.
 const OTHER: &str = "other0";
-/// Of each guest.
+/// Number of flows of each guest.
 pub const FLOWS: u16 = 100;
 /// Each flow sends a segment about every 29 ms.
 pub const PACE_BYTES_PER_S: u32 = 50_000;
 
-/// A guest behind a port of the host, another one behind one that is left alone, and a server beside
-/// them, on one bridge.
+/// A guest behind a port with programs, another behind a port without, and a server, on one bridge.
 pub struct Network {
     guests: [Namespace; 2],
     pub host: Namespace,
@@ -58,7 +57,7 @@ impl Network {
         }
     }
 
-    /// Those of one guest.
+    /// Starts the flows of one guest.
     pub fn transfers(&self, guest: usize) -> Vec<Transfer> {
         let address = |end: usize, port| SocketAddr::from(([10, 9, 0, end as u8 + 1], port));
         let start = |number| {
@@ -78,7 +77,7 @@ impl Network {
     }
 }
 
-/// Segments that were sent again, on the port and beside it.
+/// Returns the retransmitted segments of the guests with and without programs on their port.
 pub fn resent(transfers: &[Vec<Transfer>; 2]) -> [u32; 2] {
     let resent = |transfer: &Transfer| transfer.info().total_retrans;
     [0, 1].map(|side| transfers[side].iter().map(resent).sum())

@@ -1,5 +1,5 @@
-//! The pauses of transfers. Those through the port are counted against those beside it, and the other
-//! way round, not by a clock: what pauses on both is the machine's doing.
+//! The pauses of transfers. Those through the port are counted against those beside it, and the
+//! other way round, not by a clock: what pauses on both is the machine's doing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,8 @@ const STALL_BYTES: u64 = PACE_BYTES_PER_S as u64 / 5;
 /// The pauses of some transfers in one span.
 #[derive(Clone, Debug, Default)]
 pub struct Pauses {
-    /// Of one transfer: so much did each of the others send meanwhile, at least.
+    /// Bytes that each of the other transfers has sent at least during this transfer's longest
+    /// pause.
     longest_bytes: u64,
     /// Longer than a stall.
     pub stalls: u32,
@@ -30,14 +31,15 @@ struct Seen {
     stalls: bool,
 }
 
-/// What the senders' kernels know to have arrived: no thread has to run for that.
+/// Returns the acknowledged bytes that the senders' kernels report, which needs no running thread.
 fn acked(transfers: &[Transfer]) -> Vec<u64> {
     let acked = |transfer: &Transfer| transfer.info().bytes_acked;
     transfers.iter().map(acked).collect()
 }
 
 impl Pauses {
-    /// Another look at transfers, and at others, all of which have to get on before a pause counts.
+    /// Takes a sample of the transfers, and of `others`, all of which have to make progress before
+    /// a pause counts.
     fn look(&mut self, seen: &mut [Seen], acked: &[u64], others: &[u64]) {
         for (seen, &acked_bytes) in seen.iter_mut().zip(acked) {
             let sent = others
@@ -104,7 +106,7 @@ impl Observer {
         observer
     }
 
-    /// What was seen since the last call, on the port and beside it.
+    /// Returns what was seen since the last call, with and without programs on the port.
     pub fn take(&self, what: &str) -> [Pauses; 2] {
         let pauses = std::mem::take(&mut *self.pauses.lock().unwrap());
         println!(

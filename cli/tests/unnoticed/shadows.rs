@@ -1,5 +1,5 @@
-//! The shadows of the port's flows: their sequence numbers, windows and events go on from one look to
-//! the next, whoever has been killed or replaced meanwhile.
+//! The shadows of the port's flows: their sequence numbers, windows and events go on from one look
+//! to the next, whoever has been killed or replaced meanwhile.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ pub struct Shadows<'a> {
     last: BTreeMap<SocketAddr, Shadow>,
 }
 
-/// One, and its story: a flow that was opened anew would have another.
+/// A flow's shadow and its history: a flow that was opened again has another history.
 struct Shadow {
     flow: FlowView,
     events: Vec<Event>,
@@ -109,7 +109,7 @@ impl Shadow {
 }
 
 impl<'a> Shadows<'a> {
-    /// None has been seen yet.
+    /// Starts without any shadow seen.
     pub fn of(here: &'a Installation) -> Self {
         Self {
             here,
@@ -137,7 +137,8 @@ impl<'a> Shadows<'a> {
         }
     }
 
-    /// How many have begun to learn: of shadows as they were born a test would say nothing.
+    /// Counts the shadows that have changed since their flow opened; initial ones would prove
+    /// nothing.
     pub fn learnt(&self) -> usize {
         let began = 1 << 30;
         let states = self.last.values().map(|shadow| &shadow.flow.state);

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_found_most_often_holds_the_guest_back() {
+    fn most_frequent_limit_is_reported_as_holding_the_guest_back() {
         let looks = [Limit::Law, Limit::Guest, Limit::Law];
         let row = most_often(&looks);
         assert_eq!((row.by, row.looks[&Limit::Law]), (Limit::Law, 2));

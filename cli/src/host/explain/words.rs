@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_often_says_how_often() {
+    fn repeated_event_is_told_once_with_its_count() {
         let guarded = |times| {
             let kind = EventKind::Guarded { beyond_bytes: 9 };
             told(kind, 0, 0, times, consts::LAW_ECN)

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_a_second_ago_has_that_unix_time() {
+    fn event_of_a_second_ago_has_the_unix_time_of_then() {
         let clock = Clock::read().unwrap();
         let at = clock.unix_s(clock.now_ns - 1_000_000_000);
         assert!((clock.unix_s(clock.now_ns) - at - 1.0).abs() < 1e-3, "{at}");

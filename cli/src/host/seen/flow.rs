@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fills_the_window_given_is_held_by_whoever_made_it_so_small() {
+    fn filled_window_names_the_end_that_made_it_small() {
         assert_eq!(Limit::of(&flow(10_000, 10_000, 60_000)), Limit::Law);
         assert_eq!(Limit::of(&flow(9_500, 10_000, 60_000)), Limit::Law);
         assert_eq!(Limit::of(&flow(9_000, 10_000, 60_000)), Limit::Guest);

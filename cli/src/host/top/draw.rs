@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_scrolls_with_the_choice() {
+    fn rows_that_do_not_fit_scroll_with_the_choice() {
         let mut view = view(50);
         press(&mut view, KeyCode::End);
         let (lines, reversed) = screen(&view, 14);
