@@ -43,7 +43,7 @@ pub fn complain(text: Arguments<'_>) {
     let _unheard = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// What `uc` answers when its output can't be written: quietly where nobody reads any more.
+/// Returns `uc`'s exit status when its output can't be written; a closed pipe is no error.
 pub fn status_of(error: &io::Error) -> u8 {
     if error.kind() == ErrorKind::BrokenPipe {
         return NOBODY_READS;

@@ -303,7 +303,7 @@ fn flows_of(matches: &Match) -> String {
     }
 }
 
-/// What becomes of flows, with what is not usual named as in the file.
+/// Describes what a rule does to flows; settings that are not the default have their keys' names.
 fn describe(treatment: &Treatment, planned: &Planned<'_>) -> String {
     let mut text = format!("law {}", treatment.law.name());
     if treatment.law == uc_experiment::Law::Pass {

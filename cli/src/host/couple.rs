@@ -39,7 +39,7 @@ pub struct Couple {
     #[arg(long, value_name = "BITS", default_value_t = 32,
           value_parser = clap::value_parser!(u8).range(0..=32))]
     prefix4: u8,
-    /// The same for IPv6
+    /// Bits of the remote IPv6 address that name a group; 128: each remote host
     #[arg(long, value_name = "BITS", default_value_t = 128,
           value_parser = clap::value_parser!(u8).range(0..=128))]
     prefix6: u8,

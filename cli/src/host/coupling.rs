@@ -14,7 +14,7 @@ pub struct CouplingOptions {
     /// window; 32 by default. 0: all of IPv4 do, and all of IPv6 with them if both are 0
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=32))]
     prefix4: Option<u8>,
-    /// The same for IPv6, 128 by default
+    /// Bits of the remote IPv6 address that name a group; 128 by default: each remote host
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=128))]
     prefix6: Option<u8>,
     /// Give each network namespace groups of its own, instead of making it a guest of one group
@@ -63,7 +63,8 @@ pub struct Priority {
     /// 1 to 255; twice the number is twice the share
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     priority: u8,
-    /// Not the namespace, but its flows with this port at either end
+    /// Set the weight of the flows with this TCP port at either end, instead of the whole
+    /// namespace's
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// A network namespace: a name of `ip netns`, a process id, or a path; this one by default
@@ -75,7 +76,7 @@ pub struct Priority {
 }
 
 impl Priority {
-    /// Sets it.
+    /// Sets the weight and prints what is in force.
     pub fn execute(self, store: &Store) -> Result<bool> {
         let groups = store.groups(&self.name)?;
         let (netns, whose) = match &self.netns {
@@ -120,10 +121,10 @@ struct GroupRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     netns: Option<u64>,
     window_bytes: u32,
-    /// It is its host's part of a window that guests share.
+    /// Whether the window is this guest's part of one that the host divides among guests.
     by_host: bool,
     connections: u32,
-    /// Those that were heard of lately.
+    /// Flows that reported in this epoch or the last.
     flows: u32,
     cuts: u32,
     guests: Vec<GuestRow>,

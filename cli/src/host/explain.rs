@@ -158,7 +158,7 @@ impl Explain {
     }
 }
 
-/// What there is to tell of a flow; none if it has gone.
+/// Reads the history of a flow; `None` if it has left the table.
 ///
 /// # Errors
 /// What the kernel refuses.

@@ -52,9 +52,8 @@ enum ControlName {
     /// Reno and CUBIC whose connections to one host share a window (ctrlTCP): uc_ctrltcp and
     /// uc_ctrlcubic
     Ctrltcp,
-    /// No congestion control: the least timeout of connections that begin from now on, small, and
-    /// raised while the host takes the guest's processors away (PVTCP, for guests without its
-    /// module)
+    /// A minimum RTO for connections that begin from now on: small, and raised while the host
+    /// stalls the guest's processors (PVTCP without its kernel module)
     Pvtcp,
 }
 
@@ -66,7 +65,8 @@ struct List {
     json: bool,
 }
 
-/// Take congestion controls off the kernel's list, or pvtcp away. Connections that have one keep it.
+/// Take congestion controls off the kernel's list, or pvtcp away. Connections that have one keep
+/// it.
 #[derive(Args)]
 struct Unload {
     /// The names that were given

@@ -11,11 +11,11 @@ use uc_guest::{LeastTimeout, LeastTimeoutState, Pvtcp, Store};
 /// What `load pvtcp` is told.
 #[derive(Args)]
 pub struct LeastTimeoutOptions {
-    /// A connection's least timeout while there are no stalls, in milliseconds, 10 by default; two
-    /// of the kernel's ticks at least. A route's rto_min overrules it
+    /// Minimum RTO while there are no stalls, in milliseconds, at least two of the kernel's ticks;
+    /// 10 by default. A route's rto_min overrules it
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u8).range(1..=200))]
     rto_min: Option<u8>,
-    /// For so many seconds after a stall it stays raised; 10 by default
+    /// Seconds for which the minimum RTO stays raised after a stall; 10 by default
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     hold: Option<u16>,
     /// Only for connections of this control group and those below it, not of the whole machine
@@ -24,7 +24,7 @@ pub struct LeastTimeoutOptions {
 }
 
 impl LeastTimeoutOptions {
-    /// Loads it.
+    /// Loads the programs with these settings.
     pub fn load(&self, store: &Store) -> Result<()> {
         let usual = LeastTimeout::default();
         let policy = LeastTimeout {
@@ -65,7 +65,7 @@ pub struct LeastTimeoutRow {
 }
 
 impl LeastTimeoutRow {
-    /// Of what is loaded.
+    /// Reads the settings of the programs that are loaded; `None` if none are.
     pub fn of(store: &Store) -> Result<Option<Self>> {
         Ok(store.pvtcp()?.as_ref().map(Self::from))
     }

@@ -30,7 +30,7 @@ pub struct Attach {
     /// The congestion control law that the network sees
     #[arg(long, value_enum, default_value = "ecn")]
     law: LawName,
-    /// Whose habits the law's shadow has
+    /// Which TCP sender the law's shadow imitates
     #[arg(long, value_enum, default_value = "linux")]
     profile: ProfileName,
     /// How many SYNs of a flow ask for ECN before one goes without (RFC 3168 §6.1.1.1); 255: all
@@ -196,7 +196,7 @@ impl Detach {
     }
 }
 
-/// How a port is called, also one whose interface has gone.
+/// Returns the port's name; of an interface that has gone, its number.
 pub fn port_name(port: &Attached) -> String {
     port.name
         .clone()

@@ -22,7 +22,7 @@ pub use order::Order;
 pub struct Seen {
     /// The ports that are attached.
     pub ports: Vec<PortRow>,
-    /// Their flows.
+    /// The flows of these ports.
     pub flows: Vec<FlowRow>,
     /// Law `coupled`: who shares which window.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -31,14 +31,14 @@ pub struct Seen {
     pub packets: Vec<PacketRow>,
 }
 
-/// A port.
+/// An attached port.
 #[derive(Clone, Debug, Serialize)]
 pub struct PortRow {
-    /// Its interface.
+    /// The interface's index.
     pub ifindex: u32,
     /// The interface's name, while there is one.
     pub name: Option<String>,
-    /// Its flows in the table.
+    /// Number of the port's flows in the table.
     pub flows: u64,
 }
 
@@ -51,24 +51,24 @@ pub struct GroupRow {
     pub remote: String,
     /// The window that its flows share.
     pub window_bytes: u32,
-    /// Those that were heard lately.
+    /// Flows that reported in this epoch or the last.
     pub flows: u32,
     /// Times that the window was reduced.
     pub cuts: u32,
-    /// Who shares.
+    /// The guests that share the window.
     pub guests: Vec<GuestRow>,
 }
 
 /// A guest of a group.
 #[derive(Clone, Debug, Serialize)]
 pub struct GuestRow {
-    /// Its port.
+    /// The name of the guest's port.
     pub port: String,
-    /// Among the group's guests.
+    /// The weight among the group's guests.
     pub weight: u32,
-    /// Those that were heard lately.
+    /// Flows that reported in this epoch or the last.
     pub flows: u32,
-    /// Its part of the window.
+    /// The guest's part of the window, in bytes.
     pub share_bytes: u64,
 }
 
@@ -95,7 +95,7 @@ impl Seen {
         Self::read_programs(store, &programs).context("could not read the flow table")
     }
 
-    /// The same of programs that are open.
+    /// Reads ports and flows through programs that are open already.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -162,7 +162,7 @@ pub(crate) fn packet_rows(counters: &Counters) -> Vec<PacketRow> {
         .collect()
 }
 
-/// How a port is called in rows; its number where it is not attached any more.
+/// Returns the port's name for rows; its number where it is not attached any more.
 pub fn name_of(ifindex: u32, ports: &[Attached]) -> String {
     let port = ports.iter().find(|port| port.ifindex == ifindex);
     port.map_or_else(|| ifindex.to_string(), port_name)

@@ -28,11 +28,11 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// What can be known before the first run: that the records fit into memory, and that the arm
-    /// can do what every point asks for.
+    /// Checks before the first run that the records fit into memory, and that the backend can do
+    /// what every point asks for.
     ///
     /// # Errors
-    /// What can't be, and the mend.
+    /// What is impossible, and the remedy.
     pub fn check(&self, points: &[Point]) -> Result<()> {
         memory::check(points, self.repeat)?;
         arms::check(self.arm, points)
@@ -126,7 +126,8 @@ impl Batch {
     }
 }
 
-/// What runs inside guests that are machines: this program, also where its file has been replaced.
+/// Returns the path of the running program, which VMs run inside; valid also where its file has
+/// been replaced.
 fn this_program() -> PathBuf {
     PathBuf::from(format!("/proc/{}/exe", std::process::id()))
 }
@@ -160,7 +161,7 @@ pub fn cancel_on_signal() -> Result<Arc<AtomicBool>> {
     Ok(cancel)
 }
 
-/// One bar for all tasks, in nanoseconds of run time.
+/// Creates one progress bar for all tasks, in nanoseconds of run time.
 fn bar(tasks: &[(Place, Task<'_>)]) -> ProgressBar {
     let durations = tasks.iter().map(|(_, task)| task.experiment.duration.0);
     let style = ProgressStyle::with_template("{msg} {bar:40} {percent:>3} %  {eta} left")

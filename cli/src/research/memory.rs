@@ -18,7 +18,7 @@ const MESSAGE_BYTES: u128 = 128;
 /// What else is kept of a run: counters by name, the links that all flows share.
 const RUN_BYTES: u128 = 4_000;
 
-/// Whether the records of these points, each case of which is run `repeat` times, fit into memory.
+/// Checks that the records of these points fit into memory, each case run `repeat` times.
 ///
 /// # Errors
 /// How much they would be, and what makes them fewer.

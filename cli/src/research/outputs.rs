@@ -80,7 +80,7 @@ impl Folder {
         })
     }
 
-    /// Where a file is while it is being written.
+    /// Returns the path of a file while it is being written.
     fn part(&self, name: &str) -> PathBuf {
         self.path.join(format!("{name}.part"))
     }
@@ -108,7 +108,7 @@ impl Drop for Folder {
     }
 }
 
-/// Where results go if nobody says: `out/` and the experiment's name.
+/// Returns the default folder of results: `out/` and the experiment's name.
 pub fn default_folder(experiment: &str) -> PathBuf {
     Path::new("out").join(experiment.replace('/', "-"))
 }

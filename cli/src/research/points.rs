@@ -79,15 +79,15 @@ fn keep_settings(sweep: &mut Sweep, labels: &[String]) {
     sweep.labels = Some(settings.into_iter().map(|n| all[n].clone()).collect());
 }
 
-/// Whether it needs one of these labels for its mean over that axis.
+/// Returns `true` if the expectation's mean over `axis` needs one of the labels `gone`.
 fn is_mean_over(expect: &Expectation, axis: &str, gone: &[&String]) -> bool {
     let wanted = expect.at.get(axis).map(Labels::list);
     let is_wanted = |label: &String| wanted.is_none_or(|wanted| wanted.contains(label));
     expect.over.as_deref() == Some(axis) && gone.iter().any(|label| is_wanted(label))
 }
 
-/// Whether the expectation still has a point to be looked at, and a trend two of them. Labels that
-/// have gone are taken from it.
+/// Removes the labels that have gone from the expectation. Returns `true` if it still has a point,
+/// and a trend two of them.
 fn has_points(expect: &mut Expectation, sweeps: &[Sweep]) -> bool {
     let axis = |name: &str| sweeps.iter().find(|sweep| sweep.name == name);
     for (name, labels) in &mut expect.at {

@@ -57,14 +57,14 @@ pub struct Run {
     out: Option<PathBuf>,
 }
 
-/// `--on`.
+/// The backend that `--on` chooses.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum On {
     /// The simulator: the same C core on hosts that follow the RFCs, on a virtual clock
     Sim,
     /// Real Linux TCP in network namespaces, real BPF programs on real ports; needs root
     Live,
-    /// The same with machines under QEMU as guests, each with a kernel of its own; needs root
+    /// Real kernels with VMs under QEMU as guests, each with a kernel of its own; needs root
     Vm,
 }
 

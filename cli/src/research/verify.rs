@@ -66,7 +66,7 @@ enum GuestName {
     /// NewReno without ECN
     #[value(name = "newreno")]
     NewReno,
-    /// NewReno with ECN, whose offer of it is taken off its SYN
+    /// NewReno with ECN, whose port removes the ECN offer from its SYN
     EcnStripped,
 }
 

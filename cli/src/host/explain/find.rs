@@ -12,7 +12,7 @@ use crate::host::seen::{flow, name_of};
 pub enum Found {
     /// One flow, and its name.
     One(Box<(FlowView, String)>),
-    /// No flow of the table, but one that passed lately.
+    /// A flow that is not in the table and recently passed unmodified.
     Passed(Vec<(Passed, String)>),
     /// The names of several flows.
     Several(Vec<String>),
@@ -39,13 +39,13 @@ fn fits(name: &str, words: &[String]) -> bool {
         .all(|word| parts.any(|part| part.contains(word.as_str())))
 }
 
-/// The same with words that are whole.
+/// Returns `true` if every word equals a whole part of the name.
 fn fits_whole(name: &str, words: &[String]) -> bool {
     let mut parts = name.split(' ');
     words.iter().all(|word| parts.any(|part| part == word))
 }
 
-/// Those whose names fit; where names fit with whole words, only they.
+/// Returns the candidates whose names match; if some match with whole words, only those.
 fn fitting<T>(candidates: Vec<(T, String)>, words: &[String]) -> Vec<(T, String)> {
     let fit: Vec<_> = candidates
         .into_iter()
@@ -78,7 +78,7 @@ fn named<T>(
         .collect()
 }
 
-/// Looks for it in the table, then among those that passed lately.
+/// Searches the table, then the flows that recently passed unmodified.
 ///
 /// # Errors
 /// What the kernel refuses.

@@ -22,7 +22,7 @@ pub struct Story {
     pub generation: u32,
     /// Where the flow's rule stands, while its policy is in force and an agent can say it.
     pub rule_at: Option<RuleAt>,
-    /// Of the handshake.
+    /// What the handshake agreed on.
     pub agreed: AgreedRow,
     /// What holds the guest back now.
     pub limit: LimitRow,
@@ -39,7 +39,7 @@ pub struct Story {
 pub struct RuleAt {
     /// The policy's file; or a key of etcd, and its revision.
     pub place: String,
-    /// Of `[[rule]]`, or `[defaults]`.
+    /// The line of the policy file with the `[[rule]]`, or with `[defaults]`.
     pub line: usize,
 }
 
@@ -63,7 +63,7 @@ pub struct LimitRow {
     pub by: Limit,
     /// How often each was found, of all looks.
     pub looks: BTreeMap<Limit, u32>,
-    /// In words.
+    /// The limit in words.
     pub text: &'static str,
 }
 
@@ -80,14 +80,15 @@ pub struct EventLine {
     pub times: u8,
     /// The law's window before; of `below_receiver` and `returned` the receiver's.
     pub before_bytes: u32,
-    /// And behind it; of these the one given.
+    /// The law's window after the event; for `below_receiver` and `returned`, the advertised
+    /// window.
     pub after_bytes: u32,
     /// What, as a sentence.
     pub text: String,
 }
 
 impl EventLine {
-    /// Of an event of this flow.
+    /// Makes the line of one event of this flow.
     pub fn new(event: &Event, flow: &FlowView, clock: &Clock) -> EventLine {
         EventLine {
             number: event.number,
@@ -126,7 +127,7 @@ fn most_often(looks: &[Limit]) -> LimitRow {
 }
 
 impl Story {
-    /// Of a flow at this moment, of what happened to it, and of what the last looks found.
+    /// Tells of a flow: its state now, its events, and the limits that the last samples found.
     pub fn new(
         row: FlowRow,
         now: &FlowView,
@@ -152,7 +153,8 @@ impl Story {
         }
     }
 
-    /// Where its rule stands, if the agent's policy is the one that opened it.
+    /// Adds the file and line of the flow's rule, if the agent's policy in force is the one that
+    /// opened the flow.
     pub fn place_rule(&mut self, agent: Option<&AgentState>) {
         let policy = agent.map(|agent| &agent.policy);
         let Some(policy) = policy.filter(|policy| policy.plan == Some(self.flow.generation)) else {
@@ -168,7 +170,7 @@ impl Story {
         });
     }
 
-    /// Of the last event; 0: there was none.
+    /// Returns the number of the last event; 0 if there was none.
     pub fn last_number(&self) -> u16 {
         self.events.last().map_or(0, |event| event.number)
     }

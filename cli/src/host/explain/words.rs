@@ -84,7 +84,7 @@ fn closed(closing: &Closing) -> &'static str {
     }
 }
 
-/// What happened, as one sentence without its full stop.
+/// Says what happened in one sentence, without its full stop.
 pub fn event(event: &Event, flow: &Flow) -> String {
     let mss = flow.mss_bytes;
     let text = match &event.kind {
@@ -186,7 +186,7 @@ pub fn law(flow: &Flow) -> String {
     text
 }
 
-/// What holds the guest back, and what that means.
+/// Says what limits the guest, and what that means.
 pub fn limit(limit: Limit) -> &'static str {
     match limit {
         Limit::Handshake => "the handshake is not over",

@@ -28,7 +28,7 @@ impl Clock {
         })
     }
 
-    /// How long ago.
+    /// Returns the time since `at_ns` (CLOCK_MONOTONIC); zero for the future.
     pub fn ago(&self, at_ns: u64) -> Duration {
         Duration::from_nanos(self.now_ns.saturating_sub(at_ns))
     }

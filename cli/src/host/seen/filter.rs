@@ -187,7 +187,7 @@ impl Filter {
         self.0.iter().all(|condition| condition.is_met(flow))
     }
 
-    /// What both show.
+    /// Joins two filters: shows the flows that pass both.
     #[must_use]
     pub fn and(mut self, other: Filter) -> Filter {
         self.0.extend(other.0);

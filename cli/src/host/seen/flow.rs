@@ -26,11 +26,11 @@ pub struct FlowRow {
     /// Which of the policy's rules opened it, as `uc check` counts them: from 1, and 0 for the
     /// defaults, or what was given by hand;
     pub rule: u16,
-    /// and of which of the host's plans that was.
+    /// The generation of the host's plan that had this rule.
     pub generation: u32,
-    /// The law.
+    /// The name of the flow's law.
     pub law: &'static str,
-    /// Whose habits the law has.
+    /// Which TCP sender the law's shadow imitates.
     pub profile: &'static str,
     /// Law `dctcp`: the marked fraction of bytes, as estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,13 +49,13 @@ pub struct FlowRow {
     pub flight_bytes: u32,
     /// Payload of a full segment.
     pub mss_bytes: u16,
-    /// Smoothed.
+    /// Smoothed round-trip time in microseconds.
     pub srtt_us: u32,
     /// Reductions on marks or delay.
     pub cuts: u32,
     /// Fast retransmits and timeouts.
     pub losses: u32,
-    /// Marks taken off data to the guest.
+    /// CE marks cleared from data to the guest.
     pub marks: u32,
     /// What holds the guest back at this moment.
     pub limit: Limit,
@@ -96,7 +96,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Of a flow.
+    /// Finds what limits the flow's sender at this moment.
     pub fn of(flow: &Flow) -> Limit {
         if u32::from(flow.stage) != consts::TRANSLATING {
             return Limit::Handshake;
@@ -148,7 +148,7 @@ pub fn name(port: &str, guest: SocketAddr, remote: SocketAddr) -> String {
 }
 
 impl FlowRow {
-    /// Of a flow on a port of this name.
+    /// Makes the row of a flow on the port `port`; `share_bytes` is its share of a group's window.
     pub fn new(flow: &FlowView, port: String, share_bytes: Option<u64>) -> FlowRow {
         let state = &flow.state;
         let policy = &state.policy;

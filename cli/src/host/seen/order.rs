@@ -18,7 +18,7 @@ pub enum Order {
     Cuts,
     /// Fast retransmits and timeouts
     Losses,
-    /// Marks taken off data to the guest
+    /// CE marks cleared from data to the guest
     Marks,
     /// The law's window
     Window,

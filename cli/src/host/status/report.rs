@@ -1,4 +1,5 @@
-//! Is what the operator wants in force, and if not, what isn't? Asked of the agent and of the kernel.
+//! Is what the operator wants in force, and if not, what isn't? Asked of the agent and of the
+//! kernel.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -28,14 +29,14 @@ pub struct Report {
     pub packets: Vec<PacketRow>,
 }
 
-/// A port.
+/// One port in the report.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PortLine {
-    /// Its interface.
+    /// The interface's index.
     pub ifindex: u32,
     /// The interface's name.
     pub name: String,
-    /// Whose it is, where the agent knows.
+    /// The tenant's name, if the agent knows it.
     pub tenant: Option<String>,
     /// Whether the programs are on it.
     pub attached: bool,
@@ -132,7 +133,7 @@ impl Report {
 }
 
 impl PortLine {
-    /// What the kernel knows of it.
+    /// Adds what the kernel's maps hold of the port.
     fn see(&mut self, view: &PortView) {
         let packets = |is: fn(Reason) -> bool| {
             let counted = view.counters.iter().filter(|(reason, _)| is(*reason));
@@ -160,7 +161,8 @@ fn wanted(port: &PortState) -> PortLine {
     }
 }
 
-/// What isn't as it is wanted. Whether a port is attached is the kernel's to say, not the agent's.
+/// Lists what differs from what the policy wants. Whether a port is attached is read from the
+/// kernel, not from the agent.
 fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
     let Some(agent) = agent else {
         let none = ports.is_empty();

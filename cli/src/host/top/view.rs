@@ -21,7 +21,7 @@ pub struct View {
 const PAGE: usize = 10;
 
 impl View {
-    /// Nothing yet.
+    /// Creates a view without any sample.
     pub fn new(order: Order) -> View {
         View {
             seen: Seen::default(),
@@ -38,7 +38,7 @@ impl View {
         self.ends
     }
 
-    /// Another look. The flow that was chosen stays so, wherever it is sorted now.
+    /// Shows a new sample. The chosen flow stays chosen, wherever it is sorted now.
     pub fn show(&mut self, seen: Seen, agent: Option<AgentState>) {
         let chosen = self.chosen().map(|flow| flow.name.clone());
         self.seen = seen;

@@ -16,13 +16,13 @@ const DISTURBED_NS: u64 = 50_000_000;
 /// How often a disturbed run is repeated before the batch gives up.
 const TRIES: u32 = 4;
 
-/// One run that the machine left in peace. Another program, or a hypervisor that takes the CPU away,
-/// can hold the emulated network up for seconds; such a run says nothing about TCP.
+/// Repeats a run until one was undisturbed. Another program, or a hypervisor that takes the CPU
+/// away, can stall the emulated network for seconds; such a run says nothing about TCP.
 pub(super) fn run(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     run_in(task, watch, || Namespaces)
 }
 
-/// The same with machines as guests.
+/// Repeats a run with VMs as guests until one was undisturbed.
 pub(super) fn run_with_machines(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     run_in(task, watch, || {
         Machines::new(watch.templates).apart_for(task.case)

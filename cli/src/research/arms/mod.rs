@@ -24,11 +24,11 @@ pub struct Task<'a> {
     pub experiment: &'a Experiment,
     /// The point's number.
     pub point: u32,
-    /// Which case.
+    /// The case to run.
     pub case: &'a Case,
     /// Which repetition, from 0.
     pub run: u32,
-    /// Of everything random in it.
+    /// The seed of all random numbers of the run.
     pub seed: u64,
 }
 
@@ -52,11 +52,11 @@ pub struct Watch<'a> {
     pub templates: &'a Templates,
 }
 
-/// Whether this arm can run every case at every point, as far as that shows before a run. What real
-/// kernels can't do shows when they are asked.
+/// Checks that this backend can run every case at every point, as far as that shows before a run.
+/// What a real kernel can't do shows when it is asked.
 ///
 /// # Errors
-/// The first that it can't run, and why.
+/// The first case that it can't run, and why.
 pub fn check(arm: Arm, points: &[Point]) -> Result<()> {
     match arm {
         Arm::Sim => sim::check(points),
@@ -81,7 +81,7 @@ pub fn run(arm: Arm, task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     })
 }
 
-/// How many runs go on at once if nobody says.
+/// Returns how many runs go on at once by default.
 pub fn default_jobs(arm: Arm) -> usize {
     match arm {
         Arm::Sim => std::thread::available_parallelism().map_or(1, NonZero::get),
@@ -113,7 +113,7 @@ pub fn default_arm(experiment: &Experiment) -> Result<Arm> {
     }
 }
 
-/// Whether this process has root's rights, or at least its name.
+/// Returns `true` if this process's effective user is root.
 pub fn is_root() -> bool {
     // SAFETY: takes nothing, changes nothing, can't fail.
     unsafe { libc::geteuid() == 0 }

@@ -7,8 +7,7 @@ use uc_experiment::{Point, Stack};
 use uc_vm::Kernel;
 use uc_vm::kernel::DEFAULT_SERIES;
 
-/// Whether this machine can bring every guest: QEMU and the kernels are there. That they boot shows
-/// when they do.
+/// Checks that this machine has what every guest needs: QEMU and the kernels.
 pub(super) fn check(points: &[Point]) -> Result<()> {
     uc_lab::need::check().context("guests' ports and their network are this kernel's")?;
     // By series, whether PVTCP's module is wanted for it.
