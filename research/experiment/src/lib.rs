@@ -5,8 +5,8 @@
 //! check one another.
 //!
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
-//! - [`schema`], [`network`], [`stack`], [`case`], [`parameters`], [`coupling`], [`hypervisor`],
-//!   [`pattern`], [`start_law`], [`application`], [`sweep`], [`arm`]: the file.
+//! - [`schema`], [`network`], [`stack`], [`case`], [`coupling`], [`hypervisor`], [`pattern`],
+//!   [`application`], [`sweep`], [`arm`]: the file; laws, parameters and starts are `uc_law`'s.
 //! - [`error`]: what can be wrong with a file, with its place and its mend; [`wording`]: how it is
 //!   said.
 //! - [`record`], [`histogram`]: what was seen in one run.
@@ -28,7 +28,6 @@ pub mod measure;
 pub mod measure_error;
 pub mod network;
 mod overrides;
-pub mod parameters;
 pub mod pattern;
 mod place;
 pub mod record;
@@ -38,7 +37,6 @@ pub mod schema;
 mod selection;
 pub mod series;
 pub mod stack;
-pub mod start_law;
 pub mod statistic;
 pub mod sweep;
 mod validate;
@@ -46,7 +44,7 @@ pub mod verdict;
 
 pub use application::{Application, Sizes};
 pub use arm::Arm;
-pub use case::{Case, Guests, Law, Profile};
+pub use case::{Case, Guests};
 pub use coupling::{Coupling, CouplingRules, GroupSize, Shares};
 pub use error::Error;
 pub use estimate::Estimate;
@@ -56,7 +54,6 @@ pub use hypervisor::{Hypervisor, Migration, Pvtcp, RttFilter};
 pub use measure::{Alpha, Event, Measure, QueueUnit, SharedBy};
 pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, NotEct, Queue, Topology};
-pub use parameters::{Echo, GuestEcn, Parameters, TARGET_MIN};
 pub use pattern::Pattern;
 pub use record::{
     ACK_GAP_BIN, Completion, FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord, Stalls,
@@ -64,10 +61,9 @@ pub use record::{
 pub use repetition::Repetition;
 pub use schema::Experiment;
 pub use stack::{Frto, Reduction, Stack};
-pub use start_law::{StartLaw, Watch};
 pub use statistic::Statistic;
 pub use sweep::{Point, Sweep};
+pub use uc_law::{Echo, Faults, GuestEcn, Law, Parameters, Profile, StartLaw, TARGET_MIN, Watch};
 pub use uc_words::{BitsPerSec, Bytes, Nanos};
 pub use uc_words::{units, wording};
-pub use validate::Faults;
 pub use verdict::{Evaluation, Step, Unjudged, Verdict, evaluate};

@@ -16,6 +16,8 @@ mod sweep;
 
 use std::collections::BTreeSet;
 
+use uc_law::Faults;
+
 use crate::arm::Arm;
 use crate::error::Error;
 use crate::schema::Experiment;
@@ -32,8 +34,6 @@ const REPEAT_MAX: u32 = 100_000;
 /// A key's path and what is wrong with it.
 type Fault = (String, String);
 type Check = Result<(), Fault>;
-/// What is wrong with the keys of one table: each key's name, and what is wrong with it.
-pub type Faults = Vec<(&'static str, String)>;
 
 impl Experiment {
     /// Checks that the experiment can be run and judged.
@@ -79,12 +79,6 @@ fn check(experiment: &Experiment) -> Check {
         check_expect(&format!("expect.{i}"), expect, experiment)?;
     }
     Ok(())
-}
-
-fn fault_of(faults: &mut Faults, holds: bool, key: &'static str, message: impl FnOnce() -> String) {
-    if !holds {
-        faults.push((key, message()));
-    }
 }
 
 /// The first of a table's faults.

@@ -1,9 +1,10 @@
 //! What each arm can run: the keys that only one of them knows how to set.
 
 use super::{Check, fault};
+use crate::Law;
 use crate::application::Application;
 use crate::arm::Arm;
-use crate::case::{Case, Guests, Law};
+use crate::case::{Case, Guests};
 use crate::error::Error;
 use crate::hypervisor::Hypervisor;
 use crate::network::Topology;

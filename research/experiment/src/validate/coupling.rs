@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Check, check_name, ensure};
-use crate::case::{Case, Guests, Law};
+use crate::Law;
+use crate::case::{Case, Guests};
 use crate::coupling::Coupling;
 
 pub(super) fn check_coupling(key: &str, case: &Case) -> Check {

@@ -1,8 +1,9 @@
 //! Measures that can be computed: the cases and groups that they name, and what these have.
 
 use super::{Check, ensure, fault};
+use crate::Law;
 use crate::application::Application;
-use crate::case::{Case, Guests, Law};
+use crate::case::{Case, Guests};
 use crate::measure::{Alpha, Measure};
 use crate::record::ACK_GAP_BIN;
 use crate::schema::Experiment;

@@ -2,8 +2,7 @@
 //! those of the options of `uc attach`.
 
 use serde::{Deserialize, Serialize};
-
-use crate::units::Nanos;
+use uc_words::Nanos;
 
 /// The least target of law `delay`: the port's clock counts microseconds.
 pub const TARGET_MIN: Nanos = Nanos(1_000);

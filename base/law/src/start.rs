@@ -4,8 +4,7 @@
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
-
-use crate::units::{BitsPerSec, Bytes, Nanos};
+use uc_words::{BitsPerSec, Bytes, Nanos};
 
 /// The law of a flow's first round trips, on both ends' hosts.
 #[derive(schemars::JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
