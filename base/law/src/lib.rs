@@ -1,12 +1,15 @@
-//! What an operator decides about a port: its law with its parameters, and how flows start.
+//! What an operator decides about a port: its law with its parameters, how
+//! flows start, and whose window they share.
 
+mod coupling;
 mod faults;
 mod law;
 mod parameters;
 mod start;
 mod start_faults;
 
+pub use coupling::{CouplingRules, GroupSize, Shares, group_policy};
 pub use faults::Faults;
 pub use law::{Law, Profile};
-pub use parameters::{Echo, GuestEcn, Parameters, TARGET_MIN};
-pub use start::{StartLaw, Watch};
+pub use parameters::{Echo, GuestEcn, Parameters, TARGET_MIN, policy, whole_us};
+pub use start::{StartLaw, Watch, watch_policy};

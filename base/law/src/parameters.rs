@@ -2,7 +2,10 @@
 //! those of the options of `uc attach`.
 
 use serde::{Deserialize, Serialize};
+use uc_core::{Policy, consts};
 use uc_words::Nanos;
+
+use crate::law::{Law, Profile};
 
 /// The least target of law `delay`: the port's clock counts microseconds.
 pub const TARGET_MIN: Nanos = Nanos(1_000);
@@ -69,4 +72,55 @@ pub enum GuestEcn {
     Pass,
     /// Its offer is taken off, and it is a guest without ECN.
     Translate,
+}
+
+/// The core's policy for a law, profile and parameters of an experiment file.
+pub fn policy(law: Law, profile: Profile, parameters: &Parameters) -> Policy {
+    let law = match law {
+        Law::Pass => consts::LAW_PASS,
+        Law::Ecn => consts::LAW_ECN,
+        Law::Dctcp => consts::LAW_DCTCP,
+        Law::Delay => consts::LAW_DELAY,
+        Law::Coupled => consts::LAW_COUPLED,
+    };
+    let profile = match profile {
+        Profile::Linux => consts::PROFILE_LINUX,
+        Profile::Rfc => consts::PROFILE_RFC,
+    };
+    let usual = Policy::new(law, profile);
+    let echo = parameters.echo.map(|echo| match echo {
+        Echo::Exact => consts::ECHO_EXACT as u8,
+        Echo::Classic => consts::ECHO_CLASSIC as u8,
+    });
+    let guest_ecn = parameters.guest_ecn.map(|treatment| match treatment {
+        GuestEcn::Pass => consts::GUEST_ECN_PASS as u8,
+        GuestEcn::Translate => consts::GUEST_ECN_TRANSLATE as u8,
+    });
+    Policy {
+        beta_q7: parameters.beta.map_or(usual.beta_q7, q7),
+        gain_shift: parameters.gain.unwrap_or(usual.gain_shift),
+        initial_alpha_q7: parameters.alpha.map_or(usual.initial_alpha_q7, q7),
+        minimum_window_segments: parameters
+            .min_window
+            .unwrap_or(usual.minimum_window_segments),
+        echo: echo.unwrap_or(usual.echo),
+        guest_ecn: guest_ecn.unwrap_or(usual.guest_ecn),
+        guard_segments: parameters.guard.unwrap_or(usual.guard_segments),
+        observe: parameters.observe.into(),
+        target_us: parameters.target.map_or(usual.target_us, whole_us),
+        target_range_us: parameters
+            .target_range
+            .map_or(usual.target_range_us, whole_us),
+        ..usual
+    }
+}
+
+/// In whole microseconds, rounded up: the port's clock for round trips.
+pub fn whole_us(time: Nanos) -> u32 {
+    u32::try_from(time.0.div_ceil(1_000)).unwrap_or(u32::MAX)
+}
+
+/// A fraction in 1/128, to the nearest.
+fn q7(fraction: f64) -> u8 {
+    (fraction * 128.0).round() as u8
 }

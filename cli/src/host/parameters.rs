@@ -160,7 +160,7 @@ mod tests {
                 beta: Some(fraction(text).unwrap()),
                 ..Parameters::default()
             };
-            let policy = uc_sim::policy(Law::Dctcp, Profile::Linux, &parameters);
+            let policy = uc_law::policy(Law::Dctcp, Profile::Linux, &parameters);
             assert_eq!(policy.beta_q7, q7, "{text}");
         }
         for text in ["-0.1", "1.01", "NaN", "inf", "half", ""] {
@@ -187,7 +187,7 @@ mod tests {
             guard_segments: 2,
             ..Policy::new(consts::LAW_DCTCP, consts::PROFILE_LINUX)
         };
-        let policy = uc_sim::policy(Law::Dctcp, Profile::Linux, &parameters);
+        let policy = uc_law::policy(Law::Dctcp, Profile::Linux, &parameters);
         assert_eq!(policy, expected);
     }
 

@@ -17,7 +17,7 @@ const LAB_FLOWS_MAX: u32 = 4096;
 pub fn policy(law: Law, profile: Profile, parameters: &Parameters, ecn_syns: u8) -> Policy {
     Policy {
         ecn_syns,
-        ..uc_sim::policy(law, profile, parameters)
+        ..uc_law::policy(law, profile, parameters)
     }
 }
 
@@ -42,7 +42,7 @@ impl Ports for LivePorts {
         let coupling = port.sharing.as_ref().map(|sharing| PortCoupling {
             weight: sharing.weight,
             priorities: sharing.priorities.clone(),
-            rules: uc_sim::group_policy(&sharing.rules, sharing.is_sum),
+            rules: uc_law::group_policy(&sharing.rules, sharing.is_sum),
             ..match sharing.is_sum {
                 true => PortCoupling::share(Some(0)),
                 false => PortCoupling::default(),

@@ -55,7 +55,7 @@ impl LiveStarts {
             Part::Receiver => (Data::Nobodys, Data::FromBoth),
         };
         let settings = Settings {
-            policy: uc_sim::watch_policy(watch, &Settings::default().policy),
+            policy: uc_law::watch_policy(watch, &Settings::default().policy),
             sends,
             receives,
             per_second: NO_LIMIT,

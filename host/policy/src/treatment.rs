@@ -38,7 +38,7 @@ impl Treatment {
     pub fn policy(&self) -> FlowPolicy {
         FlowPolicy {
             ecn_syns: self.ecn_syns,
-            ..uc_sim::policy(self.law, self.profile, &self.parameters)
+            ..uc_law::policy(self.law, self.profile, &self.parameters)
         }
     }
 
@@ -47,7 +47,7 @@ impl Treatment {
         let watch = self.watch?;
         let usual = uc_watch::Settings::default();
         Some(uc_watch::Settings {
-            policy: uc_sim::watch_policy(&watch, &usual.policy),
+            policy: uc_law::watch_policy(&watch, &usual.policy),
             ..usual
         })
     }
@@ -253,7 +253,7 @@ impl CouplingTable {
             prefix6: self.prefix6.map_or(usual.prefix6, |bits| bits as u8),
             priority: self.priority.map_or(usual.priority, |part| part as u8),
             priorities: priorities.into_iter().collect(),
-            rules: uc_sim::group_policy(&rules, false),
+            rules: uc_law::group_policy(&rules, false),
             ..usual
         }
     }

@@ -1,10 +1,10 @@
 //! One network with its guests, run by itself: `[[case]]` and `[[case.guests]]`.
 
 use serde::{Deserialize, Serialize};
-use uc_law::{Law, Parameters, Profile, StartLaw, Watch};
+use uc_law::{CouplingRules, Law, Parameters, Profile, StartLaw, Watch};
 
 use crate::application::Application;
-use crate::coupling::{Coupling, CouplingRules};
+use crate::coupling::Coupling;
 use crate::hypervisor::Hypervisor;
 use crate::network::{Queue, Topology};
 use crate::pattern::Pattern;

@@ -45,7 +45,7 @@ pub mod verdict;
 pub use application::{Application, Sizes};
 pub use arm::Arm;
 pub use case::{Case, Guests};
-pub use coupling::{Coupling, CouplingRules, GroupSize, Shares};
+pub use coupling::Coupling;
 pub use error::Error;
 pub use estimate::Estimate;
 pub use expect::{Bound, Claim, Direction, Expectation, Labels};
@@ -63,7 +63,10 @@ pub use schema::Experiment;
 pub use stack::{Frto, Reduction, Stack};
 pub use statistic::Statistic;
 pub use sweep::{Point, Sweep};
-pub use uc_law::{Echo, Faults, GuestEcn, Law, Parameters, Profile, StartLaw, TARGET_MIN, Watch};
+pub use uc_law::{
+    CouplingRules, Echo, Faults, GroupSize, GuestEcn, Law, Parameters, Profile, Shares, StartLaw,
+    TARGET_MIN, Watch,
+};
 pub use uc_words::{BitsPerSec, Bytes, Nanos};
 pub use uc_words::{units, wording};
 pub use verdict::{Evaluation, Step, Unjudged, Verdict, evaluate};

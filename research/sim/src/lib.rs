@@ -44,10 +44,8 @@ pub mod unfinished;
 pub mod world;
 
 pub use error::SimError;
-pub use membership::group_policy;
-pub use plan::{Plan, policy};
+pub use plan::Plan;
 pub use port::Port;
 pub use run::{Repetition, check, run_case};
 pub use scenario::{Application, Epochs, Exchange, FlowPlan, Scenario};
-pub use start::watch_policy;
 pub use world::World;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use uc_core::coupling::{GroupPolicy, consts};
-use uc_experiment::{Coupling, CouplingRules, GroupSize, Guests, Shares};
+use uc_core::coupling::GroupPolicy;
+use uc_experiment::{Coupling, Guests};
+use uc_law::{CouplingRules, group_policy};
 
 /// A group before anybody has spoken.
 #[derive(Clone, Debug)]
@@ -84,27 +85,5 @@ impl<'a> Memberships<'a> {
     /// All of them.
     pub fn into_groups(self) -> Vec<CoupledGroup> {
         self.groups
-    }
-}
-
-/// The controller's policy for the rules of an experiment file, for the ports of either arm.
-/// `is_sum`: the group's window is what its flows' own laws make.
-pub fn group_policy(rules: &CouplingRules, is_sum: bool) -> GroupPolicy {
-    let shares = match rules.shares {
-        Shares::Window => consts::BY_WINDOW,
-        Shares::Rate => consts::BY_RATE,
-    };
-    let size = match rules.size {
-        _ if is_sum => consts::SIZE_LAWS,
-        GroupSize::Flows => consts::SIZE_FLOWS,
-        GroupSize::Guests => consts::SIZE_GUESTS,
-    };
-    GroupPolicy {
-        aggressiveness_q16: (rules.aggressiveness * 65_536.0).round() as u32,
-        burst_segments: rules.burst.unwrap_or(consts::BURST_SEGMENTS as u16),
-        shares: shares as _,
-        window_max_bytes: rules.total.map_or(0, |total| total.0),
-        size: size as _,
-        ..GroupPolicy::default()
     }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use uc_core::{Policy, consts};
 use uc_experiment::{
-    Case, Echo, Experiment, GuestEcn, Guests, Hypervisor, Law, Parameters, Profile, Stack, StartLaw,
+    Case, Experiment, Guests, Hypervisor, Law, Parameters, Profile, Stack, StartLaw,
 };
+use uc_law::policy;
 use uc_net::random::Stream;
 use uc_net::{HostId, LinkId, Nanos, Node, Topology};
 
@@ -242,58 +243,6 @@ impl<'a> Planner<'a> {
         };
         Nanos(group.start.0) + Nanos(self.starts.below(spread.0.max(1)))
     }
-}
-
-/// The core's policy for a law, profile and parameters of an experiment file, for the ports of
-/// either arm.
-pub fn policy(law: Law, profile: Profile, parameters: &Parameters) -> Policy {
-    let law = match law {
-        Law::Pass => consts::LAW_PASS,
-        Law::Ecn => consts::LAW_ECN,
-        Law::Dctcp => consts::LAW_DCTCP,
-        Law::Delay => consts::LAW_DELAY,
-        Law::Coupled => consts::LAW_COUPLED,
-    };
-    let profile = match profile {
-        Profile::Linux => consts::PROFILE_LINUX,
-        Profile::Rfc => consts::PROFILE_RFC,
-    };
-    let usual = Policy::new(law, profile);
-    let echo = parameters.echo.map(|echo| match echo {
-        Echo::Exact => consts::ECHO_EXACT as u8,
-        Echo::Classic => consts::ECHO_CLASSIC as u8,
-    });
-    let guest_ecn = parameters.guest_ecn.map(|treatment| match treatment {
-        GuestEcn::Pass => consts::GUEST_ECN_PASS as u8,
-        GuestEcn::Translate => consts::GUEST_ECN_TRANSLATE as u8,
-    });
-    Policy {
-        beta_q7: parameters.beta.map_or(usual.beta_q7, q7),
-        gain_shift: parameters.gain.unwrap_or(usual.gain_shift),
-        initial_alpha_q7: parameters.alpha.map_or(usual.initial_alpha_q7, q7),
-        minimum_window_segments: parameters
-            .min_window
-            .unwrap_or(usual.minimum_window_segments),
-        echo: echo.unwrap_or(usual.echo),
-        guest_ecn: guest_ecn.unwrap_or(usual.guest_ecn),
-        guard_segments: parameters.guard.unwrap_or(usual.guard_segments),
-        observe: parameters.observe.into(),
-        target_us: parameters.target.map_or(usual.target_us, whole_us),
-        target_range_us: parameters
-            .target_range
-            .map_or(usual.target_range_us, whole_us),
-        ..usual
-    }
-}
-
-/// In whole microseconds, rounded up: the port's clock for round trips.
-pub(crate) fn whole_us(time: uc_experiment::Nanos) -> u32 {
-    u32::try_from(time.0.div_ceil(1_000)).unwrap_or(u32::MAX)
-}
-
-/// A fraction in 1/128, to the nearest.
-fn q7(fraction: f64) -> u8 {
-    (fraction * 128.0).round() as u8
 }
 
 /// The port's policy. Hosts here follow the RFCs in bytes, so that is the natural profile.

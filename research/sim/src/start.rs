@@ -21,7 +21,7 @@ use crate::port::parse;
 use crate::timers::TimerId;
 
 pub use known::{StartCounts, Starts};
-pub use policy::{start_policy, watch_policy};
+pub use policy::start_policy;
 use probing::Probing;
 
 /// Between which hosts, seen from the end's own.
