@@ -77,3 +77,74 @@ pub fn group_policy(rules: &CouplingRules, is_sum: bool) -> GroupPolicy {
         ..GroupPolicy::default()
     }
 }
+
+/// Whose window a port's flows share: with law `coupled`, that of one controller; beside any other
+/// law, the sum of their own (`rules.size` is [`consts::SIZE_LAWS`]). The port is one guest in each
+/// of its groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortCoupling {
+    /// Ports of different numbers share nothing: below 2^31, a tenant's
+    /// ([`PortCoupling::of_tenant`]), or [`PortCoupling::OWN`].
+    pub group: u32,
+    /// Bits of an IPv4 remote address that name a group, 0 to 32.
+    pub prefix4: u8,
+    /// The same for IPv6, 0 to 128.
+    pub prefix6: u8,
+    /// The guest's weight among those of its groups, 1 to 255.
+    pub weight: u8,
+    /// A flow's among those of its guest, 1 to 255, where its TCP ports have none.
+    pub priority: u8,
+    /// TCP ports, at either end of a flow, whose flows have a priority of their own.
+    pub priorities: Vec<(u16, u8)>,
+    /// What a group is like that this port is the first to use.
+    pub rules: GroupPolicy,
+}
+
+impl PortCoupling {
+    /// As a group's number: each port has one to itself, apart from those that an operator numbers.
+    pub const OWN: u32 = 1 << 31;
+
+    /// The same of all ports of a tenant, here of tenant 0, who is nobody. No interface has an index
+    /// of 2^30 or more, so none of a port's own is among them.
+    pub const TENANT: u32 = 3 << 30;
+
+    /// A tenant's, by the low 30 bits of its number.
+    pub fn of_tenant(number: u32) -> u32 {
+        PortCoupling::TENANT | number
+    }
+
+    /// `share` beside a law: all flows of the port in one sum of windows, wherever they go. Under a
+    /// number of the operator's the ports that have it are in one, a tenant's say.
+    pub fn share(group: Option<u32>) -> PortCoupling {
+        PortCoupling {
+            group: group.unwrap_or(PortCoupling::OWN),
+            prefix4: 0,
+            prefix6: 0,
+            rules: GroupPolicy {
+                size: consts::SIZE_LAWS as u8,
+                ..GroupPolicy::default()
+            },
+            ..PortCoupling::default()
+        }
+    }
+
+    /// Is what is divided the sum of what the flows' own laws make?
+    pub fn is_sum(&self) -> bool {
+        u32::from(self.rules.size) == consts::SIZE_LAWS
+    }
+}
+
+impl Default for PortCoupling {
+    /// One group for each remote host, and everybody equal in it.
+    fn default() -> PortCoupling {
+        PortCoupling {
+            group: 0,
+            prefix4: 32,
+            prefix6: 128,
+            weight: 1,
+            priority: 1,
+            priorities: Vec::new(),
+            rules: GroupPolicy::default(),
+        }
+    }
+}

@@ -110,6 +110,51 @@ pub fn watch_policy(watch: &Watch, usual: &StartPolicy) -> StartPolicy {
     }
 }
 
+/// Data by the end that sends it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Data {
+    /// None.
+    Nobodys,
+    /// The one that opens the connection: uploads, remote procedure calls with large arguments.
+    FromClient,
+    /// The one that is called: web pages, storage.
+    FromServer,
+    /// Either.
+    #[default]
+    FromBoth,
+}
+
+/// What the operator wants of the starts of a port's flows.
+#[derive(Clone, Copy, Debug)]
+pub struct StartSettings {
+    /// How many probes, how long, what becomes of windows.
+    pub policy: StartPolicy,
+    /// What the guest sends and this host sends probes for: as the client, or as the server.
+    pub sends: Data,
+    /// What the guest receives and this host sets windows for: of the client, or of the server.
+    pub receives: Data,
+    /// Handshakes of the port's guest that are watched in a second; more of them pass.
+    pub per_second: u32,
+    /// How many of them at once.
+    pub burst: u32,
+}
+
+impl Default for StartSettings {
+    /// A start that user space can keep to: probes within half a millisecond.
+    fn default() -> Self {
+        Self {
+            policy: StartPolicy {
+                span_us: 500,
+                ..StartPolicy::usual()
+            },
+            sends: Data::default(),
+            receives: Data::default(),
+            per_second: 1_000,
+            burst: 256,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use uc_core::watch::consts;

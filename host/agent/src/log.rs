@@ -2,7 +2,8 @@
 
 use std::io::IsTerminal;
 
-use uc_policy::LogFormat;
+use tracing_subscriber::filter::EnvFilter;
+use uc_policy::{LogFormat, check_log_filter};
 
 use crate::error::AgentError;
 
@@ -11,7 +12,7 @@ use crate::error::AgentError;
 /// # Errors
 /// Where the filter is none.
 pub fn begin(filter: &str, format: LogFormat) -> Result<(), AgentError> {
-    let filter = uc_policy::log_filter(filter).map_err(AgentError::NoFilter)?;
+    let filter = parsed(filter).map_err(AgentError::NoFilter)?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -24,4 +25,51 @@ pub fn begin(filter: &str, format: LogFormat) -> Result<(), AgentError> {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     Ok(())
+}
+
+fn parsed(filter: &str) -> Result<EnvFilter, String> {
+    check_log_filter(filter)?;
+    EnvFilter::try_new(filter).map_err(|error| {
+        format!(
+            "`{filter}` is no filter for the log ({error}); give a level, as info, or \
+             info,uc_agent=debug"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policy_and_log_accept_the_same_filters() {
+        for (filter, accepted) in [
+            ("info", true),
+            ("WARN", true),
+            ("3", true),
+            ("off", true),
+            ("uc_agent", true),
+            ("info,uc_agent=debug", true),
+            ("info,,uc_agent::links=trace", true),
+            ("uc_agent[span]=debug", true),
+            ("[span{port=\"tap0\"}]=trace,warn", true),
+            ("uc_agent=loud", false),
+            ("uc_agent=6", false),
+            ("info,[", false),
+            ("a=b=c", false),
+            ("=info", false),
+            ("info, uc_agent=debug", false),
+        ] {
+            assert_eq!(
+                check_log_filter(filter).is_ok(),
+                accepted,
+                "policy: {filter}"
+            );
+            assert_eq!(
+                EnvFilter::try_new(filter).is_ok(),
+                accepted,
+                "log: {filter}"
+            );
+        }
+    }
 }

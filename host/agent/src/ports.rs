@@ -80,7 +80,7 @@ impl Ports {
             return Ok(outcome);
         }
         for (&ifindex, plan) in &wanted {
-            let error = plan.check(ifindex).err();
+            let error = uc_port::check_plan(ifindex, plan).err();
             let error = error.map(|error| (ifindex, error.to_string()));
             outcome.errors.extend(error);
         }

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
-use uc_port::{DEFAULT_FLOWS_MAX, Prefix, RINGS_MAX};
+use uc_core::rule::Prefix;
+use uc_law::{DEFAULT_FLOWS_MAX, RINGS_MAX};
 
 use crate::absolute::{PATH_MAX_BYTES, SOCKET_MAX_BYTES, absolute};
 use crate::fault::Faults;
 use crate::file::needs;
 use crate::list::List;
-use crate::log::{LogFormat, log_filter};
+use crate::log::{LogFormat, check_log_filter};
 use crate::number::in_range;
 
 /// Where the agent is asked what it does.
@@ -191,7 +192,7 @@ impl AgentTable {
             faults.add("agent.events", message);
         }
         if let Some(log) = &self.log
-            && let Err(message) = log_filter(log)
+            && let Err(message) = check_log_filter(log)
         {
             faults.add("agent.log", message);
         }

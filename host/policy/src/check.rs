@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use uc_experiment::{Law, Watch};
-use uc_port::{Match, PortCoupling, RULES_MAX};
+use uc_core::rule::{Match, RULES_MAX};
+use uc_law::{Law, PortCoupling, Watch};
 
 use crate::fault::Faults;
 use crate::pattern::Pattern;

@@ -1,7 +1,7 @@
 //! `[defaults]`: what a rule doesn't say, and what becomes of flows that no rule is about.
 
-use uc_experiment::Law;
-use uc_port::Match;
+use uc_core::rule::Match;
+use uc_law::Law;
 
 use crate::fault::Faults;
 use crate::file::{PolicyFile, Start, TreatmentTable};

@@ -3,7 +3,7 @@
 use schemars::{Schema, json_schema};
 
 use crate::list::{Element, Scalar};
-use uc_experiment::wording::suggest;
+use uc_words::wording::suggest;
 
 /// A codepoint, 0 to 63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

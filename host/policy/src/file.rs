@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
-use uc_experiment::{GroupSize, Law, Parameters, Profile, Shares, Watch};
-use uc_port::Prefix;
+use uc_core::rule::Prefix;
+use uc_law::{GroupSize, Law, Parameters, Profile, Shares, Watch};
 
 use crate::agent::AgentTable;
 use crate::dscp::Dscp;

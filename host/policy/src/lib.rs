@@ -1,7 +1,7 @@
 //! What an operator wants of a host's ports: one TOML file, or the same text under a fleet's key.
 //!
 //! - [`file`], [`agent`]: the file's tables and keys as they are written, and its JSON Schema.
-//! - [`list`], [`pattern`], [`range`], [`dscp`], and the kernel's own [`uc_port::Prefix`]: what
+//! - [`list`], [`pattern`], [`range`], [`dscp`], and the kernel's own [`uc_core::rule::Prefix`]: what
 //!   stands in lists.
 //! - [`Policy::parse`]: everything settled (a [`Tenant`] has a number, a [`Rule`] its matches and
 //!   its [`Treatment`]), or every [`Fault`] of the text with its place and its mend.
@@ -35,7 +35,7 @@ pub use agent::{
 };
 pub use fault::{Fault, PolicyError};
 pub use file::PolicyFile;
-pub use log::{LogFormat, log_filter};
+pub use log::{LogFormat, check_log_filter};
 pub use pattern::Pattern;
 pub use plan::Planned;
 pub use policy::Policy;

@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tracing_subscriber::filter::EnvFilter;
 
 /// How a log is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -15,18 +14,57 @@ pub enum LogFormat {
     Json,
 }
 
-/// What a filter for the log lets through.
+const LEVELS: [&str; 12] = [
+    "off", "error", "warn", "info", "debug", "trace", "0", "1", "2", "3", "4", "5",
+];
+
+/// Checks a filter for the log: directives separated by commas, each `level`, `target=level` or
+/// `target[span]=level`, as `tracing-subscriber` reads them.
 ///
 /// # Errors
 /// What is wrong with it and what would be right.
-pub fn log_filter(text: &str) -> Result<EnvFilter, String> {
+pub fn check_log_filter(text: &str) -> Result<(), String> {
     if text.trim().is_empty() {
         return Err("is empty; give a level, for example \"info\"".to_owned());
     }
-    EnvFilter::try_new(text).map_err(|error| {
-        format!(
-            "`{text}` is no filter for the log ({error}); give a level, as info, or \
-             info,uc_agent=debug"
-        )
-    })
+    if is_filter(text) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is no filter for the log; give a level, as info, or info,uc_agent=debug"
+    ))
+}
+
+fn is_filter(text: &str) -> bool {
+    let mut depth = 0;
+    // a span's fields may have commas of their own
+    let directives = text.split(|c| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    directives.filter(|one| !one.is_empty()).all(is_directive)
+}
+
+fn is_directive(text: &str) -> bool {
+    let bare = text.trim_start();
+    let begins = |c: char| c.is_alphanumeric() || "-:_[".contains(c);
+    if !bare.starts_with(begins) || (bare != text && text.contains('=')) {
+        return false;
+    }
+    let rest = &bare[bare.find(['[', '=']).unwrap_or(bare.len())..];
+    let level = match rest.strip_prefix('[') {
+        None => rest,
+        Some(span) => match span.split_once(']') {
+            Some((_, level)) => level,
+            None => return false,
+        },
+    };
+    match level.strip_prefix('=') {
+        None => level.is_empty(),
+        Some(level) => LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)),
+    }
 }

@@ -1,6 +1,6 @@
 //! What the policy says of one port.
 
-use uc_port::{PortCoupling, PortPlan};
+use uc_law::{PortCoupling, PortPlan, StartSettings};
 
 use crate::check::{coupling, is_written};
 use crate::file::SumOf;
@@ -20,7 +20,7 @@ pub struct Planned<'a> {
     /// Its rules in their order, up to the first about all flows.
     pub rules: Vec<&'a Rule>,
     /// How its flows start, where not as the guest and the law have it.
-    pub start: Option<uc_watch::Settings>,
+    pub start: Option<StartSettings>,
     /// As the programs on it have it.
     pub port: PortPlan,
     /// For each rule of `port`, which of the file's it comes from: as [`Rule::number`] counts.

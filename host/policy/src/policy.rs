@@ -95,7 +95,7 @@ fn read(name: &str, text: &str, home: Home) -> Result<Policy, PolicyError> {
     let mut faults = Faults::new(&document);
     for error in &errors {
         let offset = error.span().map_or(0, |span| span.start);
-        let message = uc_experiment::wording::tidy(error.message());
+        let message = uc_words::wording::tidy(error.message());
         faults.add_at(offset, "", message);
     }
     if !errors.is_empty() {
@@ -256,7 +256,7 @@ fn owner(name: &str, tenants: &[Tenant], key: &str, faults: &mut Faults<'_>) -> 
     let at = tenants.iter().position(|tenant| tenant.name == name);
     if at.is_none() {
         let known: Vec<&str> = tenants.iter().map(|tenant| &*tenant.name).collect();
-        let mend = uc_experiment::wording::suggest(name, &known);
+        let mend = uc_words::wording::suggest(name, &known);
         let message = format!("no [[tenant]] is called `{name}`; {mend}");
         faults.add(&format!("{key}.tenant"), message);
     }

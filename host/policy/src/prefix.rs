@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use schemars::{Schema, json_schema};
-use uc_port::{Prefix, PrefixError};
+use uc_core::rule::{Prefix, PrefixError};
 
 use crate::list::{Element, Scalar};
 

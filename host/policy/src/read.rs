@@ -9,7 +9,7 @@ use serde::de::{self, Visitor};
 use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
-use uc_experiment::wording::{suggest, tidy};
+use uc_words::wording::{suggest, tidy};
 
 use crate::fault::Faults;
 

@@ -1,6 +1,6 @@
 //! A rule with everything settled: which flows of which ports, and what becomes of them.
 
-use uc_port::{Match, Prefix, RULES_MAX, Rule as KernelRule};
+use uc_core::rule::{Match, Prefix, RULES_MAX, Rule as KernelRule};
 
 use crate::dscp::Dscp;
 use crate::fault::Faults;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use uc_port::PortCoupling;
+use uc_law::PortCoupling;
 
 use crate::fault::Faults;
 use crate::file::{IdentityTable, PortTable, SumOf, TenantTable};

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use uc_core::Policy as FlowPolicy;
-use uc_experiment::{CouplingRules, GuestEcn, Law, Parameters, Profile, Watch};
-use uc_port::PortCoupling;
+use uc_law::{
+    CouplingRules, GuestEcn, Law, Parameters, PortCoupling, Profile, StartSettings, Watch,
+};
 
 use crate::fault::Faults;
 use crate::file::{CouplingTable, Start, TreatmentTable};
@@ -43,10 +44,10 @@ impl Treatment {
     }
 
     /// How flows start, as a watched port has it.
-    pub fn start(&self) -> Option<uc_watch::Settings> {
+    pub fn start(&self) -> Option<StartSettings> {
         let watch = self.watch?;
-        let usual = uc_watch::Settings::default();
-        Some(uc_watch::Settings {
+        let usual = StartSettings::default();
+        Some(StartSettings {
             policy: uc_law::watch_policy(&watch, &usual.policy),
             ..usual
         })

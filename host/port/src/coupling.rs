@@ -4,85 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
 use libbpf_rs::{MapCore, MapFlags};
-use uc_core::coupling::{Answer, GroupPolicy, consts};
+use uc_core::coupling::{Answer, GroupPolicy};
+use uc_law::{PortCoupling, PortPlan};
 
 use crate::bytes::{Plain, number, read};
 use crate::error::PortError;
 use crate::flows::FlowView;
 use crate::layout::{uc_group, uc_group_guest, uc_group_key, uc_member, uc_port_coupling};
-use crate::plan::PortPlan;
 use crate::programs::Programs;
-
-/// Whose window a port's flows share: with law `coupled`, that of one controller; beside any other
-/// law, the sum of their own (`rules.size` is [`consts::SIZE_LAWS`]). The port is one guest in each
-/// of its groups.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortCoupling {
-    /// Ports of different numbers share nothing: below 2^31, a tenant's
-    /// ([`PortCoupling::of_tenant`]), or [`PortCoupling::OWN`].
-    pub group: u32,
-    /// Bits of an IPv4 remote address that name a group, 0 to 32.
-    pub prefix4: u8,
-    /// The same for IPv6, 0 to 128.
-    pub prefix6: u8,
-    /// The guest's weight among those of its groups, 1 to 255.
-    pub weight: u8,
-    /// A flow's among those of its guest, 1 to 255, where its TCP ports have none.
-    pub priority: u8,
-    /// TCP ports, at either end of a flow, whose flows have a priority of their own.
-    pub priorities: Vec<(u16, u8)>,
-    /// What a group is like that this port is the first to use.
-    pub rules: GroupPolicy,
-}
-
-impl PortCoupling {
-    /// As a group's number: each port has one to itself, apart from those that an operator numbers.
-    pub const OWN: u32 = 1 << 31;
-
-    /// The same of all ports of a tenant, here of tenant 0, who is nobody. No interface has an index
-    /// of 2^30 or more, so none of a port's own is among them.
-    pub const TENANT: u32 = 3 << 30;
-
-    /// A tenant's, by the low 30 bits of its number.
-    pub fn of_tenant(number: u32) -> u32 {
-        PortCoupling::TENANT | number
-    }
-
-    /// `share` beside a law: all flows of the port in one sum of windows, wherever they go. Under a
-    /// number of the operator's the ports that have it are in one, a tenant's say.
-    pub fn share(group: Option<u32>) -> PortCoupling {
-        PortCoupling {
-            group: group.unwrap_or(PortCoupling::OWN),
-            prefix4: 0,
-            prefix6: 0,
-            rules: GroupPolicy {
-                size: consts::SIZE_LAWS as u8,
-                ..GroupPolicy::default()
-            },
-            ..PortCoupling::default()
-        }
-    }
-
-    /// Is what is divided the sum of what the flows' own laws make?
-    pub fn is_sum(&self) -> bool {
-        u32::from(self.rules.size) == consts::SIZE_LAWS
-    }
-}
-
-impl Default for PortCoupling {
-    /// One group for each remote host, and everybody equal in it.
-    fn default() -> PortCoupling {
-        PortCoupling {
-            group: 0,
-            prefix4: 32,
-            prefix6: 128,
-            weight: 1,
-            priority: 1,
-            priorities: Vec::new(),
-            rules: GroupPolicy::default(),
-        }
-    }
-}
 
 /// A group that was used lately.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,42 +59,40 @@ fn priority_key(ifindex: u32, tcp_port: u16) -> Vec<u8> {
     [ifindex, tcp_port.into()].map(u32::to_ne_bytes).concat()
 }
 
-impl PortCoupling {
-    /// As the programs of this port read it.
-    fn bytes(&self, ifindex: u32, version: u32) -> Vec<u8> {
-        // Every field by name: one that is added has to be added here.
-        let PortCoupling {
-            group,
-            prefix4,
-            prefix6,
-            weight,
-            priority,
-            priorities: _,
-            rules,
-        } = *self;
-        let GroupPolicy {
-            aggressiveness_q16,
-            silence_us,
-            window_max_bytes,
-            burst_segments,
-            shares,
-            size,
-        } = rules;
-        let words = [aggressiveness_q16, silence_us, window_max_bytes].map(u32::to_ne_bytes);
-        let group = match group {
-            PortCoupling::OWN => PortCoupling::OWN | ifindex,
-            group => group,
-        };
-        [
-            &group.to_ne_bytes()[..],
-            &[prefix4, prefix6, weight, priority],
-            &words.concat(),
-            &burst_segments.to_ne_bytes(),
-            &[shares, size],
-            &version.to_ne_bytes(),
-        ]
-        .concat()
-    }
+/// The port's `struct uc_port_coupling`, as the programs read it.
+fn bytes(coupling: &PortCoupling, ifindex: u32, version: u32) -> Vec<u8> {
+    // Every field by name: one that is added has to be added here.
+    let PortCoupling {
+        group,
+        prefix4,
+        prefix6,
+        weight,
+        priority,
+        priorities: _,
+        rules,
+    } = *coupling;
+    let GroupPolicy {
+        aggressiveness_q16,
+        silence_us,
+        window_max_bytes,
+        burst_segments,
+        shares,
+        size,
+    } = rules;
+    let words = [aggressiveness_q16, silence_us, window_max_bytes].map(u32::to_ne_bytes);
+    let group = match group {
+        PortCoupling::OWN => PortCoupling::OWN | ifindex,
+        group => group,
+    };
+    [
+        &group.to_ne_bytes()[..],
+        &[prefix4, prefix6, weight, priority],
+        &words.concat(),
+        &burst_segments.to_ne_bytes(),
+        &[shares, size],
+        &version.to_ne_bytes(),
+    ]
+    .concat()
 }
 
 /// Groups that have been silent for two epochs have nobody left; those that were used within this
@@ -211,7 +138,7 @@ impl Programs {
             .couplings
             .update(
                 &ifindex.to_ne_bytes(),
-                &coupling.bytes(ifindex, version),
+                &bytes(coupling, ifindex, version),
                 MapFlags::ANY,
             )
             .map_err(failed)?;

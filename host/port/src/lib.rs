@@ -24,7 +24,6 @@ mod flows;
 mod interfaces;
 mod links;
 mod maps;
-mod plan;
 mod plans;
 mod ports;
 mod programs;
@@ -38,18 +37,19 @@ mod versions;
 
 pub use attach::{AttachVia, Direction, Link, Order, PortLinks, attach_program};
 pub use counters::Counters;
-pub use coupling::{GroupView, GuestView, MemberView, PortCoupling};
+pub use coupling::{GroupView, GuestView, MemberView};
 pub use error::PortError;
 pub use events::{Agreed, Closing, Event, EventKind, Passed};
 pub use flows::FlowView;
 pub use interfaces::interface_index;
-pub use plan::PortPlan;
+pub use plans::check_plan;
 pub use ports::{PORTS_MAX, PortView};
-pub use programs::{DEFAULT_FLOWS_MAX, Programs, RINGS_MAX};
+pub use programs::Programs;
 pub use refusal::silence_libbpf;
 pub use store::{Attached, Store};
 pub use test_run::{PacketContext, PacketRun, run_packet};
 pub use uc_core::rule::{Match, Prefix, PrefixError, RULES_MAX, Rule};
+pub use uc_law::{DEFAULT_FLOWS_MAX, PortCoupling, PortPlan, RINGS_MAX};
 pub use upgrade::Upgrade;
 
 /// What this build's maps and programs are told apart from others' by.

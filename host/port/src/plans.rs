@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapInfo};
-use uc_core::rule::Rule;
+use uc_core::rule::{RULES_MAX, Rule};
+use uc_law::PortPlan;
 
 use crate::bytes::{bytes_of, number, read};
 use crate::error::PortError;
 use crate::layout::{UC_PAGE_RULES, uc_page, uc_page_key};
-use crate::plan::PortPlan;
 use crate::programs::Programs;
 
 const PAGE_RULES: usize = UC_PAGE_RULES as usize;
@@ -243,6 +243,17 @@ fn remove(map: &MapHandle, key: &[u8]) -> Result<(), PortError> {
     }
 }
 
+/// Checks that the programs on a port have room for its plan.
+///
+/// # Errors
+/// [`PortError::TooManyRules`].
+pub fn check_plan(ifindex: u32, plan: &PortPlan) -> Result<(), PortError> {
+    match plan.rules.len() {
+        rules if rules > RULES_MAX => Err(PortError::TooManyRules { ifindex, rules }),
+        _ => Ok(()),
+    }
+}
+
 fn compile(plans: &BTreeMap<u32, PortPlan>) -> Result<Pages, PortError> {
     let pages = |(&ifindex, plan)| Ok((ifindex, pages_of(ifindex, plan)?));
     plans.iter().map(pages).collect()
@@ -250,7 +261,7 @@ fn compile(plans: &BTreeMap<u32, PortPlan>) -> Result<Pages, PortError> {
 
 /// A plan's pages: one at least.
 fn pages_of(ifindex: u32, plan: &PortPlan) -> Result<Vec<uc_page>, PortError> {
-    plan.check(ifindex)?;
+    check_plan(ifindex, plan)?;
     let blank = uc_page {
         rules: plan.rules.len() as u32,
         flows_max: plan.flows_max,

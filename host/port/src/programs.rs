@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use uc_law::RINGS_MAX;
 
 use crate::attach::Direction;
 use crate::bytes::{bytes_of, read};
@@ -12,13 +13,6 @@ use crate::layout::uc_hand;
 use crate::maps::Maps;
 use crate::numbers::LAYOUT;
 use crate::refusal::silence_libbpf;
-
-/// The flow table's size where none is asked for; about 450 bytes a flow, the kernel's own
-/// included, and 400 for its ring of events.
-pub const DEFAULT_FLOWS_MAX: u32 = 65536;
-
-/// Flows whose events are remembered where no number is asked for, at 400 bytes each: 26 MB.
-pub const RINGS_MAX: u32 = 65536;
 
 /// clang's output for `bpf/port/port.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));

@@ -21,9 +21,10 @@ use crate::error::PortError;
 use crate::expedite::Expedited;
 use crate::interfaces::{interface_index, interfaces};
 use crate::links::Whereabouts;
-use crate::plan::PortPlan;
+use crate::plans::check_plan;
 use crate::ports::PORTS_MAX;
 use crate::programs::Programs;
+use uc_law::PortPlan;
 
 /// The folder of one installation's pins.
 #[derive(Clone, Debug)]
@@ -160,7 +161,11 @@ impl Store {
         let mut plans = plans.clone();
         let mut failed = BTreeMap::new();
         for (&ifindex, plan) in &plans {
-            failed.extend(plan.check(ifindex).err().map(|error| (ifindex, error)));
+            failed.extend(
+                check_plan(ifindex, plan)
+                    .err()
+                    .map(|error| (ifindex, error)),
+            );
         }
         plans.retain(|ifindex, _| !failed.contains_key(ifindex));
         let mut missing: BTreeSet<u32> = plans

@@ -6,9 +6,9 @@ use crate::attach::{Direction, clsact_filters};
 use crate::error::PortError;
 use crate::interfaces::interfaces;
 use crate::links::PinnedLink;
-use crate::plan::PortPlan;
-use crate::programs::{Programs, RINGS_MAX};
+use crate::programs::Programs;
 use crate::store::Store;
+use uc_law::{PortPlan, RINGS_MAX};
 
 /// What [`Store::upgrade`] had to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,7 +29,8 @@ pub use inject::Injector;
 pub use keeper::Keeper;
 pub use key::ProbeKey;
 pub use programs::{Programs, Watched};
-pub use settings::{Data, Prefix, Settings};
+pub use settings::Prefix;
+pub use uc_law::{Data, StartSettings as Settings};
 
 /// What bindgen makes of `bpf/watch/layout.h`.
 mod layout {

@@ -9,6 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use nix::time::ClockId;
+use uc_law::StartSettings;
 use uc_port::{AttachVia, Direction, Link, Order, PortError, attach_program};
 
 use crate::error::WatchError;
@@ -18,7 +19,7 @@ use crate::key::ProbeKey;
 use crate::layout::{
     uc_held, uc_key, uc_watch_allowance, uc_watch_control, uc_watch_port, uc_watch_prefix,
 };
-use crate::settings::{Prefix, Settings};
+use crate::settings::{Prefix, bits};
 
 /// clang's output for `bpf/watch/watch.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
@@ -119,7 +120,7 @@ impl Programs {
     pub fn watch(
         &self,
         ifindex: u32,
-        settings: &Settings,
+        settings: &StartSettings,
         via: AttachVia,
     ) -> Result<Watched, WatchError> {
         let claim = claim(ifindex)?;
@@ -130,8 +131,8 @@ impl Programs {
             policy: settings.policy,
             per_second: settings.per_second,
             burst: settings.burst,
-            sends: settings.sends.bits(),
-            receives: settings.receives.bits(),
+            sends: bits(settings.sends),
+            receives: bits(settings.receives),
             pad: [0; 6],
         };
         let allowance = uc_watch_allowance {

@@ -3,67 +3,21 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use uc_core::watch::StartPolicy;
+use uc_law::Data;
 
 use crate::error::WatchError;
 use crate::frame::mapped;
 use crate::layout::{UC_DATA_FROM_CLIENT, UC_DATA_FROM_SERVER};
 
-/// Data by the end that sends it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Data {
-    /// None.
-    Nobodys,
-    /// The one that opens the connection: uploads, remote procedure calls with large arguments.
-    FromClient,
-    /// The one that is called: web pages, storage.
-    FromServer,
-    /// Either.
-    #[default]
-    FromBoth,
-}
-
-impl Data {
-    pub(crate) fn bits(self) -> u8 {
-        let bits = match self {
-            Data::Nobodys => 0,
-            Data::FromClient => UC_DATA_FROM_CLIENT,
-            Data::FromServer => UC_DATA_FROM_SERVER,
-            Data::FromBoth => UC_DATA_FROM_CLIENT | UC_DATA_FROM_SERVER,
-        };
-        bits as u8
-    }
-}
-
-/// Of a port.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// How many probes, how long, what becomes of windows.
-    pub policy: StartPolicy,
-    /// What the guest sends and this host sends probes for: as the client, or as the server.
-    pub sends: Data,
-    /// What the guest receives and this host sets windows for: of the client, or of the server.
-    pub receives: Data,
-    /// Handshakes of the port's guest that are watched in a second; more of them pass.
-    pub per_second: u32,
-    /// How many of them at once.
-    pub burst: u32,
-}
-
-impl Default for Settings {
-    /// A start that user space can keep to: probes within half a millisecond.
-    fn default() -> Self {
-        Self {
-            policy: StartPolicy {
-                span_us: 500,
-                ..StartPolicy::usual()
-            },
-            sends: Data::default(),
-            receives: Data::default(),
-            per_second: 1_000,
-            burst: 256,
-        }
-    }
+/// Returns the ends that send the data, as the programs read them: `UC_DATA_FROM_*`.
+pub(crate) fn bits(data: Data) -> u8 {
+    let bits = match data {
+        Data::Nobodys => 0,
+        Data::FromClient => UC_DATA_FROM_CLIENT,
+        Data::FromServer => UC_DATA_FROM_SERVER,
+        Data::FromBoth => UC_DATA_FROM_CLIENT | UC_DATA_FROM_SERVER,
+    };
+    bits as u8
 }
 
 /// Addresses that begin with the same bits.

@@ -4,10 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use proptest::prelude::*;
 use uc_core::consts;
+use uc_core::rule::RULES_MAX;
+use uc_law::PortCoupling;
 use uc_policy::file::{RuleTable, SelectionTable, TenantTable, TreatmentTable};
 use uc_policy::list::{List, Scalar};
 use uc_policy::{Policy, PolicyFile};
-use uc_port::{PortCoupling, RULES_MAX};
 
 use crate::written::{print, sound};
 

@@ -1,10 +1,16 @@
 //! What an operator says of a port: which flows get which policy, and how many there may be.
 
 use uc_core::Policy;
-use uc_core::rule::{RULES_MAX, Rule};
+use uc_core::rule::Rule;
 
 use crate::coupling::PortCoupling;
-use crate::error::PortError;
+
+/// The flow table's size where none is asked for; about 450 bytes a flow, the kernel's own
+/// included, and 400 for its ring of events.
+pub const DEFAULT_FLOWS_MAX: u32 = 65536;
+
+/// Flows whose events are remembered where no number is asked for, at 400 bytes each: 26 MB.
+pub const RINGS_MAX: u32 = 65536;
 
 /// All that an operator says of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,17 +28,6 @@ pub struct PortPlan {
 }
 
 impl PortPlan {
-    /// Whether the programs on a port have room for it.
-    ///
-    /// # Errors
-    /// [`PortError::TooManyRules`].
-    pub fn check(&self, ifindex: u32) -> Result<(), PortError> {
-        match self.rules.len() {
-            rules if rules > RULES_MAX => Err(PortError::TooManyRules { ifindex, rules }),
-            _ => Ok(()),
-        }
-    }
-
     /// One policy for every flow, and whose window they share: in a sum each has the coupling's
     /// priority, where its TCP ports have none.
     pub fn of_all(policy: Policy, coupling: Option<PortCoupling>) -> PortPlan {
