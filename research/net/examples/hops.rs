@@ -16,7 +16,7 @@ use uc_net::{
 const FLOWS: u32 = 50;
 const WINDOW_PACKETS: u32 = 20;
 
-/// About what a simulated TCP segment carries.
+/// A segment about as large as a simulated TCP segment.
 #[derive(Clone, Debug)]
 struct Segment {
     flow: u32,
@@ -44,7 +44,7 @@ impl Packet for Segment {
     }
 }
 
-/// Counts what the queues do.
+/// An observer that counts marks and drops.
 #[derive(Default)]
 struct Counts {
     marks: u64,
@@ -61,8 +61,8 @@ impl Observer<Segment> for Counts {
     }
 }
 
-/// What `host` sends when `segment` reaches it, and to whom: an acknowledgment for data, the next
-/// data for an acknowledgment.
+/// Returns what `host` sends when it receives `segment`, and to which host: an acknowledgment for
+/// data, the next data segment for an acknowledgment.
 fn answer(host: HostId, segment: Segment) -> (HostId, Segment) {
     let is_data = host.0 >= FLOWS;
     let peer = if is_data {

@@ -6,32 +6,33 @@
 
 use crate::units::Nanos;
 
-/// Time in the upper half; below it the sequence, and the link in the last bits. One comparison
-/// orders all of it.
+/// The sort key of an event: time (ns) in the upper 64 bits, below it the sequence, and the link
+/// number in the lowest [`LINK_BITS`] bits. One integer comparison orders events.
 pub(crate) type Key = u128;
 
 /// The key of a link that has no event.
 pub(crate) const NEVER: Key = Key::MAX;
 
-/// A sequence has the other 44 bits of its half: a week of computing. Then it starts again at 0.
+/// Width of the link number. The sequence has the other 44 bits of the lower half, enough for a
+/// week of computing, and then wraps to 0.
 const LINK_BITS: u32 = 20;
 
-/// The most links that an agenda can tell apart.
+/// Maximum number of links in an agenda.
 pub(crate) const LINKS_MAX: usize = 1 << LINK_BITS;
 
-/// The key of the event `sequence` at time `at` on `link`.
+/// Returns the key of event `sequence` at time `at` on `link`.
 #[inline]
 pub(crate) fn key(at: Nanos, sequence: u64, link: u32) -> Key {
     Key::from(at.0) << 64 | Key::from(sequence << LINK_BITS | u64::from(link))
 }
 
-/// The time of an event.
+/// Returns the time of an event.
 #[inline]
 pub(crate) fn time(key: Key) -> Nanos {
     Nanos((key >> 64) as u64)
 }
 
-/// The link of an event.
+/// Returns the link of an event.
 #[inline]
 pub(crate) fn link(key: Key) -> u32 {
     key as u32 & ((1 << LINK_BITS) - 1)
@@ -40,12 +41,13 @@ pub(crate) fn link(key: Key) -> u32 {
 /// The next event of every link.
 #[derive(Clone, Debug)]
 pub(crate) struct Agenda {
-    /// The winner at 1; below node n its two rivals at 2n and 2n + 1; the links in the last half.
+    /// The tree: the winner at index 1, the children of node n at 2n and 2n + 1, the links in the
+    /// last half.
     rounds: Vec<Key>,
 }
 
 impl Agenda {
-    /// An agenda for `links` links without events.
+    /// Creates an agenda for `links` links without events.
     pub(crate) fn new(links: usize) -> Agenda {
         let leaves = links.next_power_of_two().max(2);
         Agenda {
@@ -53,7 +55,7 @@ impl Agenda {
         }
     }
 
-    /// The earliest event; [`NEVER`] if there is none.
+    /// Returns the earliest event, or [`NEVER`] if there is none.
     #[inline]
     pub(crate) fn first(&self) -> Key {
         self.rounds[1]
@@ -73,16 +75,17 @@ impl Agenda {
         self.rounds[node] = winner;
         while node > 1 {
             let rival = self.rounds[node ^ 1];
-            // This compiles to a branch, and should: most rivals are idle or far from their next
-            // event, so that it is guessed well, where a chain of conditional moves would wait for
-            // every round in turn.
+            // This compiles to a branch, and should: most links are idle or far from their next
+            // event, so the branch is predicted well. A chain of conditional moves would wait for
+            // every level in turn.
             winner = winner.min(rival);
             node /= 2;
             self.rounds[node] = winner;
         }
     }
 
-    /// An event comes nearer: it beats its rivals up to the first that comes before it.
+    /// Propagates an event that became earlier up the tree, to the first node whose event comes
+    /// before it.
     #[inline]
     fn advance(&mut self, mut node: usize, key: Key) {
         while node > 0 && key < self.rounds[node] {
@@ -98,7 +101,7 @@ mod tests {
     use crate::random::Stream;
 
     #[test]
-    fn the_first_is_the_least_of_all_after_every_change() {
+    fn first_returns_the_earliest_event_after_every_change() {
         let seed = 5;
         let mut random = Stream::new(seed, "agenda");
         for links in [0usize, 1, 2, 3, 7, 8, 100] {

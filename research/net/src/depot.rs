@@ -1,21 +1,23 @@
-//! Where packets are while they cross the network. Each has a place of its own from its injection
-//! to its end; what links queue and pass on is a slip with all that they need to know of it.
+//! Storage for the packets that cross the network. A packet keeps one table index from its
+//! injection to its end; links queue and forward a slip, which holds all that they need to know of
+//! the packet.
 
 use crate::packet::{Ecn, Packet};
 use crate::topology::HostId;
 
-/// A packet as the links see it. It is copied at every hop, so it is small whatever the packet is.
+/// A packet as the links see it. Links copy the slip at every hop, so it is small however large the
+/// packet is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slip {
-    /// Which of two that are due at one time comes first.
+    /// Order among packets that are due at the same time; the lower sequence comes first.
     pub(crate) sequence: u64,
-    /// The packet's place in the depot.
+    /// The packet's index in the depot.
     place: u32,
     pub(crate) to: HostId,
     flow: u32,
     size_bytes: u32,
-    /// The codepoint, in as many bytes as fill the slip: padding is copied in pieces, and a load
-    /// over several fresh stores stalls.
+    /// The ECN codepoint. It has 64 bits because they fill the slip: the compiler copies padding in
+    /// pieces, and a load that spans several recent stores stalls.
     ecn_bits: u64,
 }
 
@@ -41,11 +43,12 @@ impl Packet for Slip {
     }
 }
 
-/// The packets in the network. It grows to the largest number of them that were there at once.
+/// The packets in the network. The table grows to the largest number of packets that were in the
+/// network at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Depot<P> {
     places: Vec<Option<P>>,
-    /// The place that was given up last is used first, since it is still in the cache.
+    /// Unused indices. The index freed last is used first, since it is still in the cache.
     free: Vec<u32>,
 }
 
@@ -57,7 +60,7 @@ impl<P: Packet> Depot<P> {
         }
     }
 
-    /// Takes in a packet for host `to`.
+    /// Stores a packet for host `to` and returns its slip.
     #[inline]
     pub(crate) fn store(&mut self, packet: P, to: HostId) -> Slip {
         let slip = Slip {
@@ -75,19 +78,19 @@ impl<P: Packet> Depot<P> {
         slip
     }
 
-    /// The packet of `slip`.
+    /// Returns the packet of `slip`.
     pub(crate) fn get(&self, slip: &Slip) -> Option<&P> {
         self.places[slip.place as usize].as_ref()
     }
 
-    /// A second packet like the one of `slip`.
+    /// Stores a copy of the packet of `slip` and returns the copy's slip.
     #[cold]
     pub(crate) fn duplicate(&mut self, slip: Slip) -> Option<Slip> {
         let copy = self.places[slip.place as usize].clone()?;
         Some(self.store(copy, slip.to))
     }
 
-    /// Sets CE on the packet of `slip`, which carries it already.
+    /// Sets CE on the stored packet of `slip`, whose own codepoint is CE already.
     #[inline]
     pub(crate) fn mark(&mut self, slip: &Slip) -> Option<&P> {
         let packet = self.places[slip.place as usize].as_mut()?;
@@ -95,7 +98,7 @@ impl<P: Packet> Depot<P> {
         Some(packet)
     }
 
-    /// Gives out a packet; its slip is void from now on.
+    /// Removes and returns the packet of `slip`, which is invalid from then on.
     #[inline]
     pub(crate) fn withdraw(&mut self, slip: &Slip) -> Option<P> {
         let packet = self.places[slip.place as usize].take();
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_used_again_and_a_mark_on_a_packet_is_not_on_its_copy() {
+    fn indices_are_reused_and_marking_a_packet_does_not_mark_its_copy() {
         let mut depot = Depot::new();
         let first = depot.store(Letter(60, Ecn::Ect0), HostId(3));
         assert_eq!(

@@ -1,10 +1,10 @@
-//! What can be wrong with a network's description. A network that was built does not fail.
+//! Errors in a network's description. A network that could be built does not fail.
 
 use thiserror::Error;
 
 use crate::units::BitsPerSec;
 
-/// A value in a link's or a queue's description that can't be used, and the mend.
+/// An unusable value in the description of a link or a queue, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SpecError {
     /// A quantity that must be positive is zero.
@@ -28,29 +28,30 @@ pub enum SpecError {
     ProbabilityAboveOne {
         /// Which probability.
         what: &'static str,
-        /// Its value in parts per million.
+        /// Value of the probability, in parts per million.
         ppm: u32,
     },
     /// RED's thresholds are in the wrong order.
     #[error("RED: min {min_bytes} B lies above max {max_bytes} B; swap or correct them")]
     RedThresholds {
-        /// Lower threshold.
+        /// Lower threshold, in bytes.
         min_bytes: u32,
-        /// Upper threshold.
+        /// Upper threshold, in bytes.
         max_bytes: u32,
     },
-    /// tc-red finds no averaging weight: the burst can't even fill the lower threshold.
+    /// The averaging weight does not exist in tc-red: the burst can't even fill the lower
+    /// threshold.
     #[error("RED: burst {burst_packets} is too small for min and packet; try burst {try_packets}")]
     RedBurstTooSmall {
-        /// The burst asked for.
+        /// Burst asked for, in packets.
         burst_packets: u32,
-        /// The burst that tc proposes: 1 + min / packet.
+        /// Burst that tc proposes, in packets: 1 + min / packet.
         try_packets: u32,
     },
-    /// tc-red finds no averaging weight down to 2^-31.
+    /// The averaging weight would lie below 2^-31, the smallest of tc-red.
     #[error("RED: burst {burst_packets} is too large for any averaging weight; lower it")]
     RedBurstTooLarge {
-        /// The burst asked for.
+        /// Burst asked for, in packets.
         burst_packets: u32,
     },
     /// The probability for a byte above min falls below 2^-31.
@@ -58,44 +59,44 @@ pub enum SpecError {
         "RED: probability {ppm} ppm over {span_bytes} B is too small; raise it or narrow min..max"
     )]
     RedProbabilityTooSmall {
-        /// The probability at max, in parts per million.
+        /// Probability at max, in parts per million.
         ppm: u32,
-        /// max − min.
+        /// Distance of the thresholds, max − min, in bytes.
         span_bytes: u32,
     },
-    /// The kernel keeps thresholds scaled by the averaging weight in 32 bits.
+    /// A threshold is too large: the kernel keeps it scaled by the averaging weight in 32 bits.
     #[error(
         "RED: {what} of {bytes} B does not fit 31 bits at weight 2^-{wlog}; lower it or the burst"
     )]
     RedThresholdTooLarge {
-        /// Which threshold.
+        /// Name of the threshold.
         what: &'static str,
-        /// Its value.
+        /// Value of the threshold, in bytes.
         bytes: u32,
-        /// log2 of the inverse averaging weight.
+        /// Base-2 logarithm of the inverse averaging weight.
         wlog: u8,
     },
-    /// RED's idle table is measured in whole microseconds per average packet.
+    /// The average packet is too short: RED's idle table counts whole microseconds per packet.
     #[error(
         "RED: {packet_bytes} B at {bandwidth} take under 1 us; give a larger packet or less rate"
     )]
     RedPacketTooShort {
-        /// The average packet.
+        /// Average packet, in bytes.
         packet_bytes: u32,
         /// The bandwidth asked for.
         bandwidth: BitsPerSec,
     },
-    /// RED's idle table can't span the time that the average needs to empty.
+    /// RED's idle table can't span the time in which the average decays to zero.
     #[error(
         "RED: no idle table for {packet_bytes} B at {bandwidth}; raise the rate or lower the burst"
     )]
     RedIdleTooLong {
-        /// The average packet.
+        /// Average packet, in bytes.
         packet_bytes: u32,
         /// The bandwidth asked for.
         bandwidth: BitsPerSec,
     },
-    /// tc keeps a qdisc's bandwidth in 32 bits of bytes per second.
+    /// The bandwidth is too high: tc keeps it in 32 bits of bytes per second.
     #[error("RED: tc knows no bandwidth of {bandwidth}; give at most 34359738360bit")]
     RedBandwidthTooHigh {
         /// The bandwidth asked for.
@@ -111,7 +112,7 @@ pub enum NetError {
     Link {
         /// The link's name, `from->to`.
         link: String,
-        /// What is wrong with it, and the mend.
+        /// The unusable value and its remedy.
         problem: SpecError,
     },
     /// Two nodes, or two links, share a name (names seed the random streams).
@@ -120,10 +121,10 @@ pub enum NetError {
         /// The name.
         name: String,
     },
-    /// A host or switch number of another topology.
+    /// A host or switch number that belongs to another topology.
     #[error("{node} is not in this topology; use the numbers that its builder returned")]
     UnknownNode {
-        /// The number, as text.
+        /// The node and its number, as text.
         node: String,
     },
     /// A link from a node to itself.
@@ -132,22 +133,22 @@ pub enum NetError {
         /// The node's name.
         node: String,
     },
-    /// A ready-made topology without a link between its switches.
+    /// A ready-made topology with too few parts to have a link between its switches.
     #[error("{shape} of {count} {part}; give at least {least}")]
     TooSmall {
         /// Which topology.
         shape: &'static str,
-        /// What there are too few of.
+        /// The kind of part of which there are too few.
         part: &'static str,
         /// How many were asked for.
         count: usize,
-        /// How many it takes.
+        /// Minimum number of such parts.
         least: usize,
     },
-    /// More links than a network can tell apart.
+    /// The topology has more links than a network can number.
     #[error("{links} links in one network; give at most 1048576")]
     TooManyLinks {
-        /// How many there are.
+        /// Number of links.
         links: usize,
     },
     /// No chain of links leads from one host to the other.

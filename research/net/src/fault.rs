@@ -4,28 +4,29 @@ use crate::error::SpecError;
 use crate::random::Stream;
 use crate::units::Nanos;
 
-/// What a rule does to a packet when it strikes.
+/// What a rule does to a packet that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The packet never reaches the queue.
     Loss,
     /// The packet is offered to the queue twice.
     Duplicate,
-    /// The packet arrives `hold` later than it would; those behind it don't wait.
+    /// The packet arrives `hold` later than without the rule; packets behind it don't wait.
     Reorder {
-        /// The extra time on the way.
+        /// Additional delay.
         hold: Nanos,
     },
 }
 
-/// One rule. A link asks its rules in order for every packet, and the first that strikes decides.
+/// A fault rule. A link tries its rules in order on every packet, and the first that matches
+/// decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultRule {
-    /// Probability in parts per million.
+    /// Probability of a match, in parts per million (0 to 1,000,000).
     pub chance_ppm: u32,
-    /// Only packets of this flow, or all.
+    /// Flow whose packets can match; `None` for every flow.
     pub flow: Option<u32>,
-    /// What happens.
+    /// Fault of a matched packet.
     pub fault: Fault,
 }
 
@@ -51,7 +52,7 @@ impl Faults {
         })
     }
 
-    /// The fault that strikes a packet of `flow`, if one does.
+    /// Draws the fault of a packet of `flow`; `None` if no rule matches.
     pub(crate) fn strike(&mut self, flow: u32) -> Option<Fault> {
         for rule in &self.rules {
             let concerns = rule.flow.is_none_or(|concerned| concerned == flow);

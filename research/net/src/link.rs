@@ -1,7 +1,7 @@
 //! One direction of a link: a queue, a transmitter at a rate, a propagation delay.
 //!
-//! Nothing here happens because somebody looked. When a packet leaves follows from the arrivals and
-//! the rate; a link that is asked late catches up with its own past first.
+//! The time of a departure follows from the arrivals and the rate alone. A link that is called late
+//! first catches up to the time of the call, so how often it is called changes nothing.
 
 use std::collections::VecDeque;
 
@@ -20,17 +20,17 @@ pub struct LinkSpec {
     pub rate: BitsPerSec,
     /// Propagation delay, one way.
     pub delay: Nanos,
-    /// What each packet takes besides its bits, before the next one can: the processor of a host at
-    /// one end.
+    /// Time between the starts of two packets in addition to serialization: the CPU time of the
+    /// host at one end.
     pub processing: Nanos,
     /// The queue before the transmitter.
     pub queue: QueueSpec,
-    /// Faults, in order; none for a sound link.
+    /// Fault rules, in order; empty for a link without faults.
     pub faults: Vec<FaultRule>,
 }
 
 impl LinkSpec {
-    /// A sound link.
+    /// Describes a link without faults and without processing time.
     pub fn new(rate: BitsPerSec, delay: Nanos, queue: QueueSpec) -> LinkSpec {
         LinkSpec {
             rate,
@@ -42,7 +42,7 @@ impl LinkSpec {
     }
 }
 
-/// A packet in the queue, with the time that a reordering rule adds to its way.
+/// A queued packet with the delay that a reordering rule adds.
 type Held<P> = Tagged<Nanos, P>;
 
 /// One direction of a link.
@@ -52,19 +52,20 @@ pub struct Link<P> {
     serializer: Serializer,
     delay: Nanos,
     processing: Nanos,
-    /// When the transmitter is free; a packet can wait only while this lies ahead.
+    /// When the transmitter becomes free. Packets wait only while this lies in the future.
     busy_until: Nanos,
-    /// Packets that were sent or are being sent, by time of arrival.
+    /// Packets on the wire or in transmission, by time of arrival.
     flight: VecDeque<(Nanos, P)>,
-    /// Boxed: few links have any, and what every packet touches stays together.
+    /// Fault rules; boxed, since few links have any and the hot fields stay together.
     faults: Option<Box<Faults>>,
     stats: LinkStats,
 }
 
 impl<P: Packet> Link<P> {
-    /// A link with nothing on it. Its random numbers come from `seed` and `name`.
+    /// Creates an empty link. Its random numbers are seeded by `seed` and `name`.
     ///
     /// # Errors
+    ///
     /// Names the value of `spec` that can't be used.
     pub fn new(spec: &LinkSpec, seed: u64, name: &str) -> Result<Link<P>, SpecError> {
         if spec.rate.0 == 0 {
@@ -89,8 +90,8 @@ impl<P: Packet> Link<P> {
         })
     }
 
-    /// Offers a packet at `now`, which must not lie before an earlier call's. `saw` is told what
-    /// became of it, and of its copy if a rule makes one, while the packet is still at hand.
+    /// Offers a packet at `now`, which must not lie before an earlier call's. Calls `saw` with the
+    /// verdict and the packet, and again for the copy if a rule duplicates the packet.
     pub fn offer(&mut self, now: Nanos, packet: P, saw: &mut impl FnMut(Verdict, &P)) {
         let hold = match self.strike(&packet) {
             None => Nanos::ZERO,
@@ -118,8 +119,8 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// A packet comes to the link. Says which fault strikes it; all but a loss leave it to be
-    /// judged, twice if it is to be duplicated.
+    /// Counts an arriving packet and returns the fault that a rule chose for it. Unless the fault
+    /// is a loss, the caller judges the packet next, twice for a duplicate.
     #[inline]
     pub(crate) fn strike(&mut self, packet: &P) -> Option<Fault> {
         self.stats.offered_packets += 1;
@@ -133,8 +134,8 @@ impl<P: Packet> Link<P> {
         Some(fault)
     }
 
-    /// The queue's verdict on a packet at `now`. One that is not dropped must be given to
-    /// [`Link::accept`] next.
+    /// Returns the queue's verdict on a packet at `now`. A packet that is not dropped must be
+    /// passed to [`Link::accept`] next.
     #[inline]
     pub(crate) fn judge(&mut self, now: Nanos, packet: &mut P) -> Verdict {
         self.catch_up(now);
@@ -147,16 +148,15 @@ impl<P: Packet> Link<P> {
             Verdict::Marked => self.stats.marked_packets += 1,
             Verdict::Dropped(reason) => {
                 self.stats.count_drop(reason);
-                // A free transmitter asks at every arrival. After a drop it will have found
-                // nothing at `now`, so that RED's idle period, which the arrival ended, begins
-                // anew.
+                // A free transmitter polls at every arrival. After a drop it finds nothing at
+                // `now`, so RED's idle period, which the arrival ended, starts again.
                 self.awake(now);
             }
         }
         verdict
     }
 
-    /// Takes in a packet that was judged at `now`; `hold` is what a reordering rule adds.
+    /// Takes a packet that was judged at `now`; `hold` is the delay that a reordering rule adds.
     #[inline(always)]
     pub(crate) fn accept(&mut self, now: Nanos, packet: P, hold: Nanos) {
         if self.busy_until > now {
@@ -167,7 +167,7 @@ impl<P: Packet> Link<P> {
         self.transmit(packet, hold);
     }
 
-    /// The transmitter, if it has been idle, begins a busy period.
+    /// Starts a busy period of the transmitter, if it was idle.
     #[inline]
     fn awake(&mut self, now: Nanos) {
         if self.busy_until < now {
@@ -176,7 +176,7 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// The next packet that has arrived at the far end by `now`, with the time at which it did.
+    /// Returns the next packet that has arrived at the far end by `now`, with its time of arrival.
     #[inline]
     pub fn receive(&mut self, now: Nanos) -> Option<(Nanos, P)> {
         self.catch_up(now);
@@ -187,30 +187,31 @@ impl<P: Packet> Link<P> {
         self.flight.pop_front()
     }
 
-    /// When [`Link::receive`] can next have something to say; none for an empty link.
+    /// Returns the earliest time at which [`Link::receive`] can return a packet; `None` for an
+    /// empty link.
     #[inline]
     pub fn next_event(&self) -> Option<Nanos> {
         let head = self.flight.front()?.0;
         if self.queue.backlog().packets == 0 {
             return Some(head);
         }
-        // What waits can't arrive before this. It lies behind the head, unless the head is held
-        // back by a reordering rule.
+        // A waiting packet can't arrive before this time. It lies behind the head's arrival unless
+        // a reordering rule delays the head.
         Some(head.min(self.busy_until + self.delay))
     }
 
-    /// Whether another packet can't change what arrives next.
+    /// Returns whether the next arrival is fixed whatever packets are offered meanwhile.
     #[inline]
     pub(crate) fn is_steady(&self) -> bool {
         self.faults.is_none() && !self.flight.is_empty()
     }
 
-    /// The packet that arrives next among those on the wire.
+    /// Returns the packet on the wire that arrives next.
     pub(crate) fn head(&self) -> Option<&P> {
         self.flight.front().map(|(_, packet)| packet)
     }
 
-    /// The link's totals and queue at `now`, which must not lie before an earlier call's.
+    /// Returns the link's totals and queue at `now`, which must not lie before an earlier call's.
     pub fn report(&mut self, now: Nanos) -> LinkReport {
         self.catch_up(now);
         LinkReport {
@@ -220,7 +221,7 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Starts every transmission that was due by `now`, each at the moment at which it was due.
+    /// Starts every transmission that was due by `now`, each at its due time.
     #[inline]
     fn catch_up(&mut self, now: Nanos) {
         if self.busy_until <= now && self.queue.backlog().packets > 0 {
@@ -236,7 +237,7 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Starts a transmission at the moment at which the transmitter is free.
+    /// Starts a transmission at the time at which the transmitter becomes free.
     #[inline(always)]
     fn transmit(&mut self, packet: P, hold: Nanos) {
         let size_bytes = packet.size_bytes();
@@ -247,7 +248,8 @@ impl<P: Packet> Link<P> {
         self.put_on_wire(self.busy_until + self.delay + hold, packet);
     }
 
-    /// Behind everything that arrives no later; at the end, unless a held packet is there.
+    /// Inserts the packet behind all that arrive no later: at the end, unless a delayed packet is
+    /// there.
     #[inline]
     fn put_on_wire(&mut self, arrives: Nanos, packet: P) {
         match self.flight.back() {

@@ -1,4 +1,4 @@
-//! The network at work: packets go in at hosts, cross links and come out at hosts.
+//! A running network: hosts inject packets, links carry them, hosts receive them.
 //!
 //! Events happen in the order of (time, sequence), where a packet gets its sequence when it comes
 //! to a link. At the same time, arrivals over links come before injections. So the outcome follows
@@ -20,11 +20,11 @@ use crate::stats::{FlowTable, LinkReport};
 use crate::topology::{HostId, LinkId, Topology};
 use crate::units::Nanos;
 
-/// A link in its place.
+/// A link and the node at its far end.
 #[derive(Clone, Debug)]
 struct Port {
     link: Link<Slip>,
-    /// The node at the far end: a host below the number of hosts, a switch from there on.
+    /// Index of the node at the far end: hosts first, then switches.
     to: usize,
 }
 
@@ -38,7 +38,7 @@ impl Port {
     }
 }
 
-/// A packet that was injected and has not come to its first link yet.
+/// A packet that was injected and has not reached its first link yet.
 #[derive(Clone, Debug)]
 struct Injected {
     at: Nanos,
@@ -61,9 +61,10 @@ pub struct Network<P> {
 }
 
 impl<P: Packet> Network<P> {
-    /// An empty network at time zero. The same `topology` and `seed` give the same network.
+    /// Creates an empty network at time zero. The same `topology` and `seed` give the same network.
     ///
     /// # Errors
+    ///
     /// [`NetError::Link`] names the link and the value that can't be used.
     pub fn new(topology: &Topology, seed: u64) -> Result<Network<P>, NetError> {
         let links = topology.links().len();
@@ -95,10 +96,11 @@ impl<P: Packet> Network<P> {
         })
     }
 
-    /// Takes a packet from host `from` for host `to` at `now`. Time does not run backwards: a
-    /// packet dated before the last injection or [`Network::advance`] is taken at that time.
+    /// Injects a packet from host `from` to host `to` at `now`. Time does not run backwards: a
+    /// packet dated before the last injection or [`Network::advance`] is injected at that time.
     ///
     /// # Errors
+    ///
     /// [`NetError::UnknownNode`], or [`NetError::NoRoute`] (also from a host to itself).
     pub fn inject(
         &mut self,
@@ -121,11 +123,12 @@ impl<P: Packet> Network<P> {
         Ok(())
     }
 
-    /// Takes a copy of a packet for every other host that can be reached, in the order of their
+    /// Injects a copy of a packet for every other host that can be reached, in the order of their
     /// numbers. Every copy crosses the sender's own link, unlike on Ethernet, where the switch
-    /// makes them: meant for the few small frames of ARP and neighbour discovery.
+    /// copies: meant for the few small frames of ARP and neighbour discovery.
     ///
     /// # Errors
+    ///
     /// [`NetError::UnknownNode`].
     pub fn inject_broadcast(
         &mut self,
@@ -142,7 +145,7 @@ impl<P: Packet> Network<P> {
         Ok(())
     }
 
-    /// When the network next has something to do; none when it is empty.
+    /// Returns the time of the next event; `None` when the network is empty.
     pub fn next_event(&self) -> Option<Nanos> {
         let first = self.agenda.first();
         let arrival = (first != NEVER).then(|| agenda::time(first));
@@ -150,7 +153,7 @@ impl<P: Packet> Network<P> {
         arrival.into_iter().chain(injected).min()
     }
 
-    /// Lets everything happen that happens up to and including `now`.
+    /// Processes every event up to and including `now`.
     pub fn advance(&mut self, now: Nanos, sink: &mut impl Sink<P>) {
         while let Some(Delivery { at, host, packet }) =
             self.next_delivery(now, &mut Watching(&mut *sink))
@@ -159,9 +162,10 @@ impl<P: Packet> Network<P> {
         }
     }
 
-    /// Lets things happen up to the next delivery at or before `limit`, and stops there: the clock
-    /// then says when it was, and what is injected now goes its way before anything later happens.
-    /// None if no packet reaches a host by `limit`; the clock then says `limit`.
+    /// Processes events up to the next delivery at or before `limit`, and stops there.
+    /// [`Network::clock`] is then the time of the delivery, and packets injected now precede any
+    /// later event. Returns `None` if no packet reaches a host by `limit`; the clock is then
+    /// `limit`.
     pub fn next_delivery(
         &mut self,
         limit: Nanos,
@@ -198,19 +202,20 @@ impl<P: Packet> Network<P> {
         None
     }
 
-    /// The time up to which the network has advanced.
+    /// Returns the time up to which the network has advanced.
     pub fn clock(&self) -> Nanos {
         self.clock
     }
 
-    /// A link's totals and queue at [`Network::clock`]; none for a link of another topology.
+    /// Returns a link's totals and queue at [`Network::clock`]; `None` for a link of another
+    /// topology.
     pub fn link(&mut self, link: LinkId) -> Option<LinkReport> {
         let report = self.ports.get_mut(link.0 as usize)?.link.report(self.clock);
         self.schedule(link);
         Some(report)
     }
 
-    /// Drops and marks by flow; a flow that suffered neither is absent.
+    /// Returns drops and marks by flow; a flow without either is absent.
     pub fn flows(&self) -> &FlowTable {
         &self.flows
     }
@@ -224,7 +229,7 @@ impl<P: Packet> Network<P> {
         })
     }
 
-    /// A link's event: it may hand a packet to the node at its far end.
+    /// Processes a link's event, which may deliver a packet to the node at its far end.
     #[inline]
     fn arrive(&mut self, due: Nanos, link: u32) -> Option<(Nanos, usize, Slip)> {
         let port = &mut self.ports[link as usize];
@@ -234,7 +239,7 @@ impl<P: Packet> Network<P> {
         Some((at, port.to, slip))
     }
 
-    /// A packet comes to a link.
+    /// Offers a packet to a link.
     #[inline]
     fn offer(&mut self, at: Nanos, link: LinkId, slip: Slip, observer: &mut impl Observer<P>) {
         let port = &mut self.ports[link.0 as usize];
@@ -270,7 +275,7 @@ impl<P: Packet> Network<P> {
         self.enqueue(at, link, slip, hold, observer);
     }
 
-    // Always, since a slip that is passed through memory costs more than all that is done here.
+    // Always inlined, since passing a slip through memory costs more than this function does.
     #[inline(always)]
     fn enqueue(
         &mut self,

@@ -1,20 +1,21 @@
-//! Random numbers that repeat: one stream for each component, from the run's seed and its name.
+//! Reproducible random numbers: a stream for each component, seeded by the run's seed and the
+//! component's name.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 
 /// A reproducible stream of random numbers.
 ///
-/// Two components never share a stream, so adding a link or a fault rule to one place does not
-/// change the numbers that another place draws. The samplers are integers and our own, since a
-/// library may change the values that its samplers give between minor versions.
+/// Components never share a stream, so a new link or fault rule does not change the numbers that
+/// other components draw. The samplers use integers and are written here, since a library may
+/// change the values of its samplers between minor versions.
 #[derive(Clone, Debug)]
 pub struct Stream {
     generator: Pcg64,
 }
 
 impl Stream {
-    /// The stream of the component called `name` in the run with this `seed`.
+    /// Creates the stream of the component `name` in a run with this `seed`.
     pub fn new(seed: u64, name: &str) -> Stream {
         let name_hash = fnv1a(name.as_bytes());
         let state = u128::from(mix(seed)) << 64 | u128::from(mix(seed ^ name_hash));
@@ -23,12 +24,12 @@ impl Stream {
         }
     }
 
-    /// 32 uniform bits.
+    /// Draws 32 uniform bits.
     pub fn bits32(&mut self) -> u32 {
         self.generator.next_u32()
     }
 
-    /// Uniform in `0..bound`, without bias; 0 when `bound` is 0.
+    /// Draws a number, uniform in `0..bound` without bias; 0 when `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         // Multiply and shift, rejecting the few values that would be drawn once too often
         // (Lemire, "Fast Random Integer Generation in an Interval", 2019).
@@ -45,20 +46,20 @@ impl Stream {
         }
     }
 
-    /// True with a probability of `ppm` parts per million; always true from 1,000,000 on.
+    /// Returns true with a probability of `ppm` parts per million; always from 1,000,000 on.
     pub fn chance_ppm(&mut self, ppm: u32) -> bool {
         self.below(1_000_000) < u64::from(ppm)
     }
 }
 
-/// FNV-1a, 64 bits: stable across versions and machines, which `std`'s hashers don't promise.
+/// Computes FNV-1a, 64 bits: stable across versions and platforms, unlike `std`'s hashers.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     })
 }
 
-/// The finalizer of SplitMix64: neighbouring seeds give unrelated states.
+/// Applies the finalizer of SplitMix64: neighbouring seeds give unrelated states.
 pub(crate) fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -86,8 +87,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_numbers_of_a_stream_never_change() {
-        // A change here means that no earlier run can be repeated from its seed.
+    fn first_numbers_of_a_stream_equal_the_recorded_ones() {
+        // A change of these numbers makes earlier runs unrepeatable.
         let mut stream = Stream::new(1, "s0->switch");
         assert_eq!(
             [stream.bits32(), stream.bits32()],
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chance_of_zero_never_happens_and_a_chance_of_one_always() {
+    fn chance_zero_never_happens_and_chance_one_always() {
         let mut stream = Stream::new(4, "chance");
         assert!((0..1_000).all(|_| !stream.chance_ppm(0) && stream.chance_ppm(1_000_000)));
         let hits = (0..100_000).filter(|_| stream.chance_ppm(20_000)).count();

@@ -1,6 +1,6 @@
 //! Static routes: the fewest hops, and equal-cost multipath (ECMP, RFC 2992) where several next
-//! links are equally good. The choice among them is a hash, so that the packets of one flow to one
-//! host take one way and stay in order.
+//! links are equally good. A hash chooses among them, so the packets of one flow to one host take
+//! one path and stay in order.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,8 @@ use crate::random::mix;
 use crate::topology::{HostId, LinkId, Topology};
 
 const NONE: u32 = u32::MAX;
-/// From here on an entry is not a link but the number of a set of links; links have 31 bits.
+/// First route entry that is not a link number but the number of a set of links; link numbers have
+/// 31 bits.
 const SETS: u32 = 1 << 31;
 
 /// The next links from every node toward every host.
@@ -16,18 +17,18 @@ const SETS: u32 = 1 << 31;
 pub struct Routes {
     hosts: usize,
     salt: u64,
-    /// Where each node's row begins; a host with one link uses the row of the switch behind it.
+    /// Index of each node's row; a host with one link uses the row of the switch behind it.
     rows: Vec<usize>,
-    /// That one link of a host, or [`NONE`].
+    /// The link of each host that has only one; [`NONE`] for other nodes.
     uplinks: Vec<u32>,
-    /// In a row, one column for each host: a link, or a set of them.
+    /// The table. A row has a column for each host, with a link or a set of links.
     next_link: Vec<u32>,
-    /// Each set of equally good links once.
+    /// Sets of equally good links, without duplicates.
     sets: Vec<Vec<u32>>,
 }
 
 impl Routes {
-    /// Routes for a topology. `seed` changes which of several equal ways a flow takes.
+    /// Computes the routes of a topology. `seed` changes which of several equal paths a flow takes.
     pub fn new(topology: &Topology, seed: u64) -> Routes {
         let (hosts, nodes) = (topology.host_count(), topology.node_count());
         let wiring = Wiring::new(topology);
@@ -75,12 +76,12 @@ impl Routes {
         routes
     }
 
-    /// Whether any way leads from the node at `index` to host `to`.
+    /// Returns whether a path leads from the node at `index` to host `to`.
     pub(crate) fn reach(&self, index: usize, to: HostId) -> bool {
         index != to.0 as usize && self.next_link[self.rows[index] + to.0 as usize] != NONE
     }
 
-    /// The link that a packet for `to` takes from the node at `index`. Its `path_key` is asked for
+    /// Returns the link that a packet for `to` takes from the node at `index`. Calls `path_key`
     /// only where there is a choice.
     #[inline]
     pub(crate) fn next(
@@ -98,8 +99,9 @@ impl Routes {
             return Some(LinkId(entry));
         }
         let links = self.sets.get((entry & !SETS) as usize)?;
-        // The receiving host takes part, so that a flow's two directions choose for themselves; and
-        // the node, so that two switches on one way do not split their flows alike.
+        // The hash includes the receiving host, so that a flow's two directions choose
+        // independently; and the node, so that two switches on a path do not split their flows
+        // alike.
         let ends = (index as u64) << 32 | u64::from(to.0);
         let hash = mix(mix(self.salt ^ path_key()) ^ ends);
         let place = (u128::from(hash) * links.len() as u128) >> 64;
@@ -107,11 +109,11 @@ impl Routes {
     }
 }
 
-/// The links between nodes, by their numbers; nodes by their places, hosts first.
+/// The links between nodes, by number; nodes by index, hosts first.
 ///
-/// A leaf is a host whose only link out leads to a switch. Hosts are many and mostly leaves, and
-/// ways to a host are looked for once for each of them: so that no search comes by all hosts, links
-/// out of leaves are left out of `into`, and links into hosts out of `onward`.
+/// A leaf is a host whose only outgoing link leads to a switch. Most hosts are leaves, and each
+/// host is the target of one search. So that a search does not visit all hosts, `into` omits links
+/// out of leaves, and `onward` omits links into hosts.
 struct Wiring {
     ends: Vec<(usize, usize)>,
     leaves: Vec<(usize, u32)>,
@@ -161,9 +163,9 @@ impl Wiring {
         self.is_leaf[node]
     }
 
-    /// Hops to host `to` from every node that is no leaf, backwards from it, breadth first, into
-    /// `distance`, where there are none yet. Hosts don't forward: a way may end at one, never lead
-    /// through it.
+    /// Sets `distance` to the hops to host `to` of every node that is no leaf and has no distance
+    /// yet, by breadth-first search backwards from `to`. Hosts don't forward: a path may end at a
+    /// host, never lead through it.
     fn hops_to(&self, to: usize, hosts: usize, distance: &mut [u32]) {
         distance[to] = 0;
         let mut frontier = VecDeque::from([to]);
@@ -180,7 +182,7 @@ impl Wiring {
         }
     }
 
-    /// The links out of `from` that lead nearer to host `to`.
+    /// Returns the links out of `from` that lead nearer to host `to`.
     fn next_links(&self, from: usize, to: usize, distance: &[u32]) -> Vec<u32> {
         if distance[from] == 1 {
             let links = self.into[to].iter().copied();
@@ -206,7 +208,7 @@ mod tests {
     use crate::topology::{Node, SwitchId};
     use crate::units::{BitsPerSec, Nanos};
 
-    /// Hosts with one link, some, or none, to switches or to each other.
+    /// Draws a topology whose hosts have any number of links, to switches or to each other.
     fn tangle(random: &mut Stream) -> Topology {
         let mut topology = Topology::new();
         let (hosts, switches) = (2 + random.below(8), random.below(5));
@@ -223,13 +225,14 @@ mod tests {
         let spec = LinkSpec::new(BitsPerSec::from_mbit(1), Nanos::ZERO, queue);
         for _ in 0..random.below(3 * nodes.len() as u64) {
             let [from, to] = [(); 2].map(|()| nodes[random.below(nodes.len() as u64) as usize]);
-            // A second link between two nodes, and a loop, are refused.
+            // Duplicate links and self-loops are refused.
             let _ = topology.connect(from, to, spec.clone());
         }
         topology
     }
 
-    /// Hops from every node to `to`, none through a host, by as many rounds as there are nodes.
+    /// Returns the hops from every node to `to`, without forwarding hosts, by as many rounds of
+    /// relaxation as there are nodes.
     fn plain_hops(topology: &Topology, to: usize) -> Vec<Option<u32>> {
         let mut hops = vec![None; topology.node_count()];
         hops[to] = Some(0);
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn every_next_link_is_one_hop_nearer_and_all_equal_ones_are_used() {
+    fn every_next_link_is_one_hop_nearer_and_all_equal_links_are_used() {
         for seed in 0..500 {
             let topology = tangle(&mut Stream::new(seed, "tangle"));
             let routes = Routes::new(&topology, seed);

@@ -1,10 +1,10 @@
-//! The topologies of the papers, ready made: star, single switch, dumbbell, parking lot, leaf–spine.
+//! The topologies of the papers: star, single switch, dumbbell, parking lot, leaf–spine.
 
 use crate::error::NetError;
 use crate::link::LinkSpec;
 use crate::topology::{HostId, LinkId, SwitchId, Topology};
 
-/// Senders around one switch, and one receiver behind the bottleneck.
+/// A star: senders around one switch, and one receiver behind the bottleneck.
 #[derive(Clone, Debug)]
 pub struct Star {
     /// The network; the senders are hosts 0..n, the receiver is host n.
@@ -18,10 +18,11 @@ pub struct Star {
 }
 
 impl Star {
-    /// A star of `n_senders`. Every link is as `access` says, both ways, but for the one from the
-    /// switch to the receiver, which is as `bottleneck` says.
+    /// Builds a star of `n_senders`. `bottleneck` describes the link from the switch to the
+    /// receiver, `access` every other link.
     ///
     /// # Errors
+    ///
     /// None for any number of senders that fits 32 bits; the type is the builder's.
     pub fn new(n_senders: u32, access: LinkSpec, bottleneck: LinkSpec) -> Result<Star, NetError> {
         let mut topology = Topology::new();
@@ -43,19 +44,20 @@ impl Star {
 /// Hosts around one switch, each of which sends and receives.
 #[derive(Clone, Debug)]
 pub struct SingleSwitch {
-    /// The network.
+    /// The network; hosts are numbered 0..n.
     pub topology: Topology,
-    /// The hosts.
+    /// The hosts, in the order of their numbers.
     pub hosts: Vec<HostId>,
-    /// The switch's port toward each of them.
+    /// The switch's port toward each host.
     pub down: Vec<LinkId>,
 }
 
 impl SingleSwitch {
-    /// A switch with `n_hosts`. Every link to the switch is as `access` says, every link from it as
-    /// `bottleneck` says.
+    /// Builds a switch with `n_hosts`. `access` describes every link to the switch, `bottleneck`
+    /// every link from it.
     ///
     /// # Errors
+    ///
     /// [`NetError::TooSmall`] without two hosts.
     pub fn new(
         n_hosts: u32,
@@ -95,10 +97,11 @@ pub struct Dumbbell {
 }
 
 impl Dumbbell {
-    /// A dumbbell of `pairs`, with `access` for every host's two links and `trunk` for the two
+    /// Builds a dumbbell of `pairs`. `access` describes every host's two links, `trunk` the two
     /// directions between the switches.
     ///
     /// # Errors
+    ///
     /// None for any number of pairs that fits 31 bits; the type is the builder's.
     pub fn new(pairs: u32, access: LinkSpec, trunk: LinkSpec) -> Result<Dumbbell, NetError> {
         let mut topology = Topology::new();
@@ -120,8 +123,8 @@ impl Dumbbell {
     }
 }
 
-/// Switches in a row with hosts at every one of them: flows that cross several trunks meet others
-/// that cross one.
+/// A parking lot: switches in a row, each with hosts. Flows that cross several trunks compete with
+/// flows that cross one.
 #[derive(Clone, Debug)]
 pub struct ParkingLot {
     /// The network; hosts are numbered along the row.
@@ -130,15 +133,16 @@ pub struct ParkingLot {
     pub hosts: Vec<Vec<HostId>>,
     /// The trunks from each switch to the next.
     pub forward: Vec<LinkId>,
-    /// The trunks from each switch but the first to the one before.
+    /// The trunks from each switch but the first to the one before it.
     pub backward: Vec<LinkId>,
 }
 
 impl ParkingLot {
-    /// A parking lot with a switch for every number of hosts in `hosts_at`, and as many hops as
-    /// there are trunks between them; `access` and `trunk` as in [`Dumbbell::new`].
+    /// Builds a parking lot with a switch for every number of hosts in `hosts_at`; `access` and
+    /// `trunk` as in [`Dumbbell::new`].
     ///
     /// # Errors
+    ///
     /// [`NetError::TooSmall`] without two switches.
     pub fn new(
         hosts_at: &[u32],
@@ -162,8 +166,8 @@ impl ParkingLot {
     }
 }
 
-/// Leaf switches with hosts, each connected to every spine switch: as many equally short ways from
-/// leaf to leaf as there are spines.
+/// Leaf switches with hosts, each connected to every spine switch: between two leaves there are as
+/// many equally short paths as spines.
 #[derive(Clone, Debug)]
 pub struct LeafSpine {
     /// The network; hosts are numbered leaf by leaf.
@@ -177,10 +181,11 @@ pub struct LeafSpine {
 }
 
 impl LeafSpine {
-    /// A leaf for every number of hosts in `hosts_at`, and `spines` above them, with `access` for
-    /// every host's two links and `fabric` for every link between leaf and spine.
+    /// Builds a leaf for every number of hosts in `hosts_at`, and `spines` above them. `access`
+    /// describes every host's two links, `fabric` every link between leaf and spine.
     ///
     /// # Errors
+    ///
     /// [`NetError::TooSmall`] without a leaf or a spine.
     pub fn new(
         hosts_at: &[u32],
@@ -230,7 +235,7 @@ fn at_least(
     Ok(())
 }
 
-/// Switches of a `kind`, each with its hosts.
+/// Adds switches named by `kind`, each with its hosts.
 fn add_crowds(
     topology: &mut Topology,
     kind: &str,

@@ -1,33 +1,33 @@
-//! What comes out of a network, and who is told of it.
+//! The outputs of a network: deliveries, drops and marks.
 
 use crate::queue::DropReason;
 use crate::topology::{HostId, LinkId};
 use crate::units::Nanos;
 
-/// Who is told of what happens inside a network; `()` for nobody.
+/// An observer of drops and marks inside a network; `()` ignores them.
 pub trait Observer<P> {
-    /// `link` dropped `packet` at `at`.
+    /// Reports that `link` dropped `packet` at `at`.
     fn dropped(&mut self, _at: Nanos, _link: LinkId, _packet: &P, _reason: DropReason) {}
 
-    /// `link` marked `packet`, which carries CE now, at `at`.
+    /// Reports that `link` marked `packet`, which carries CE now, at `at`.
     fn marked(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
 }
 
 impl<P> Observer<P> for () {}
 
-/// What comes out of a network. Only deliveries must be dealt with.
+/// A receiver of a network's outputs. Only deliveries must be handled.
 pub trait Sink<P> {
-    /// `packet` reached `host` at `at`.
+    /// Reports that `packet` reached `host` at `at`.
     fn deliver(&mut self, at: Nanos, host: HostId, packet: P);
 
-    /// `link` dropped `packet` at `at`.
+    /// Reports that `link` dropped `packet` at `at`.
     fn dropped(&mut self, _at: Nanos, _link: LinkId, _packet: &P, _reason: DropReason) {}
 
-    /// `link` marked `packet`, which carries CE now, at `at`.
+    /// Reports that `link` marked `packet`, which carries CE now, at `at`.
     fn marked(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
 }
 
-/// A sink, as far as it observes.
+/// An adapter that makes a sink an observer.
 pub(crate) struct Watching<'a, S>(pub(crate) &'a mut S);
 
 impl<P, S: Sink<P>> Observer<P> for Watching<'_, S> {
@@ -43,10 +43,10 @@ impl<P, S: Sink<P>> Observer<P> for Watching<'_, S> {
 /// A packet that reached a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery<P> {
-    /// When it did.
+    /// Time of the arrival.
     pub at: Nanos,
-    /// Which host.
+    /// Host that received the packet.
     pub host: HostId,
-    /// The packet.
+    /// Packet as it arrived, with marks.
     pub packet: P,
 }

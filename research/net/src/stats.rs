@@ -1,4 +1,4 @@
-//! What links and flows count.
+//! Counters of links and flows.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,32 @@ use crate::queue::{Backlog, DropReason};
 /// `offered + duplicated = dropped + waiting + sent` and `sent = delivered + on the wire`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
-    /// Packets that came to the link.
+    /// Packets offered to the link.
     pub offered_packets: u64,
-    /// Their link-layer bytes.
+    /// Link-layer bytes of the packets offered.
     pub offered_bytes: u64,
     /// Copies made by a duplication rule.
     pub duplicated_packets: u64,
-    /// Packets held back by a reordering rule.
+    /// Packets delayed by a reordering rule.
     pub reordered_packets: u64,
     /// Packets whose transmission began.
     pub sent_packets: u64,
-    /// Their link-layer bytes.
+    /// Link-layer bytes of the packets whose transmission began.
     pub sent_bytes: u64,
     /// Packets that arrived at the far end.
     pub delivered_packets: u64,
-    /// Packets that this link's queue marked (again, if they came with CE).
+    /// Packets that this link's queue marked, including packets that came with CE.
     pub marked_packets: u64,
     dropped_packets: [u64; DropReason::ALL.len()],
 }
 
 impl LinkStats {
-    /// Packets dropped for `reason`.
+    /// Returns the packets dropped for `reason`.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.dropped_packets[reason as usize]
     }
 
-    /// Packets dropped for any reason.
+    /// Returns the packets dropped for any reason.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped_packets.iter().sum()
     }
@@ -43,31 +43,31 @@ impl LinkStats {
     }
 }
 
-/// A link at one moment: its totals and its queue.
+/// A link's state at one time: its totals and its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkReport {
-    /// Totals.
+    /// Totals since the network was built.
     pub stats: LinkStats,
-    /// The queue, without the packet on the transmitter.
+    /// The queue, without the packet in transmission.
     pub backlog: Backlog,
-    /// RED's average queue as the last arrival left it; none under the other disciplines.
+    /// RED's average queue in bytes, as the last arrival left it; `None` under other disciplines.
     pub average_bytes: Option<u64>,
 }
 
-/// What the network did to one flow, all links together.
+/// Drops and marks of one flow, on all links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
-    /// Packets dropped.
+    /// Packets dropped on any link.
     pub dropped_packets: u64,
     /// Marks set; a packet marked at two links counts twice.
     pub marked_packets: u64,
 }
 
-/// How many flows have a place in the fast part of a [`FlowTable`].
+/// Number of flows that the indexed part of a [`FlowTable`] can hold.
 const NEAR_FLOWS: usize = 1 << 16;
 
-/// Counts by flow. Flows with small numbers, which is how drivers number them, are found by index:
-/// a marking queue counts at every other packet.
+/// Counts by flow. Flows with small numbers, as drivers number them, are found by index: a marking
+/// queue counts at every other packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowTable {
     near: Vec<FlowCounts>,
@@ -75,7 +75,7 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// The counts of `flow`; none if it suffered nothing.
+    /// Returns the counts of `flow`; `None` if it has neither drops nor marks.
     pub fn get(&self, flow: &u32) -> Option<&FlowCounts> {
         let counts = match self.near.get(*flow as usize) {
             Some(counts) => counts,
@@ -84,7 +84,7 @@ impl FlowTable {
         (*counts != FlowCounts::default()).then_some(counts)
     }
 
-    /// All flows that suffered anything, in the order of their numbers.
+    /// Iterates over the flows with drops or marks, in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u32, FlowCounts)> {
         let near = (0..).zip(self.near.iter().copied());
         let far = self.far.iter().map(|(&flow, &counts)| (flow, counts));
@@ -92,7 +92,7 @@ impl FlowTable {
             .filter(|(_, counts)| *counts != FlowCounts::default())
     }
 
-    /// The counts of `flow`, to be counted up.
+    /// Returns the counts of `flow` for update.
     #[inline]
     pub(crate) fn of(&mut self, flow: u32) -> &mut FlowCounts {
         let place = flow as usize;
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_found_near_and_far_and_listed_in_order() {
+    fn counts_are_found_below_and_above_the_index_limit_and_listed_in_order() {
         let mut table = FlowTable::default();
         let edge = NEAR_FLOWS as u32;
         for flow in [u32::MAX, 7, edge, edge - 1, 7] {

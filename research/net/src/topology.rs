@@ -6,11 +6,11 @@ use std::fmt;
 use crate::error::NetError;
 use crate::link::LinkSpec;
 
-/// A host's number: 0 for the first one added, and so on without gaps.
+/// A host's number: 0 for the first host added, then without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub u32);
 
-/// A switch's number: 0 for the first one added, and so on without gaps.
+/// A switch's number: 0 for the first switch added, then without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SwitchId(pub u32);
 
@@ -55,9 +55,9 @@ pub struct LinkPlan {
     pub from: Node,
     /// The receiving end.
     pub to: Node,
-    /// `from->to`, by the nodes' names; seeds the link's random streams.
+    /// Name `from->to`, by the nodes' names; seeds the link's random streams.
     pub name: String,
-    /// The link itself.
+    /// Rate, delay, queue and faults of the link.
     pub spec: LinkSpec,
 }
 
@@ -71,7 +71,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// A topology without nodes.
+    /// Creates a topology without nodes.
     pub fn new() -> Topology {
         Topology::default()
     }
@@ -124,9 +124,10 @@ impl Topology {
         Ok(LinkId(self.links.len() as u32 - 1))
     }
 
-    /// A node's name.
+    /// Returns a node's name.
     ///
     /// # Errors
+    ///
     /// [`NetError::UnknownNode`].
     pub fn name(&self, node: Node) -> Result<&str, NetError> {
         let name = match node {
@@ -139,22 +140,22 @@ impl Topology {
             })
     }
 
-    /// The number of hosts.
+    /// Returns the number of hosts.
     pub fn host_count(&self) -> usize {
         self.hosts.len()
     }
 
-    /// The number of nodes, hosts and switches.
+    /// Returns the number of nodes, hosts and switches.
     pub fn node_count(&self) -> usize {
         self.hosts.len() + self.switches.len()
     }
 
-    /// The links, in the order of their numbers.
+    /// Returns the links, in the order of their numbers.
     pub fn links(&self) -> &[LinkPlan] {
         &self.links
     }
 
-    /// The link from one node to another, if there is one.
+    /// Returns the link from one node to another, if there is one.
     pub fn link_between(&self, from: impl Into<Node>, to: impl Into<Node>) -> Option<LinkId> {
         let ends = (from.into(), to.into());
         let place = self
@@ -164,7 +165,7 @@ impl Topology {
         Some(LinkId(place as u32))
     }
 
-    /// A node's place among all nodes: hosts first, then switches.
+    /// Returns a node's index among all nodes: hosts first, then switches.
     pub(crate) fn index(&self, node: Node) -> usize {
         match node {
             Node::Host(HostId(number)) => number as usize,

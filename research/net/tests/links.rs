@@ -1,4 +1,4 @@
-//! What holds for every link: its rate is its rate, and nobody's polling shifts a departure.
+//! Properties of every link: it sends at its rate, and polling does not shift departures.
 
 mod common;
 
@@ -9,13 +9,14 @@ use uc_net::{
     RedSpec, Verdict,
 };
 
-/// Gap in nanoseconds and size of each packet.
+/// Generates the gap in nanoseconds and the size of each packet.
 fn traffic() -> impl Strategy<Value = Vec<(u64, u32)>> {
     let gap = prop_oneof![Just(0u64), 0..2_000_000u64, 0..50_000_000u64];
     prop::collection::vec((gap, 60..9_015u32), 1..200)
 }
 
-/// Arrival times at the far end when the link is asked after every packet whose number `asks`.
+/// Returns the arrival times at the far end when the link is polled after every packet for whose
+/// number `asks` holds.
 fn arrivals(
     spec: &LinkSpec,
     trace: &[(u64, u32)],
@@ -52,14 +53,14 @@ proptest! {
     fn departures_are_those_of_the_exact_schedule(
         trace in traffic(), rate in 1_000_000..2_000_000_000u64,
     ) {
-        // In units of 1/rate nanoseconds, so without any rounding: work-conserving, at the rate.
+        // In units of 1/rate nanoseconds, so without rounding: work-conserving, at the rate.
         let (mut now, mut free) = (0u128, 0u128);
         let arrived = arrivals(&long_link(rate), &trace, 1, |_| false);
         prop_assert_eq!(arrived.len(), trace.len());
         for (&(gap_ns, size_bytes), (at, _)) in trace.iter().zip(&arrived) {
             now += u128::from(gap_ns) * u128::from(rate);
-            // A nanosecond is the network's grain: a packet that comes within the one in which
-            // the link falls idle follows on without a gap.
+            // The network's resolution is a nanosecond: a packet that comes within the nanosecond
+            // in which the link becomes idle follows without a gap.
             let follows_on = free / u128::from(rate) >= now / u128::from(rate);
             free = if follows_on { free } else { now } + u128::from(size_bytes) * 8_000_000_000;
             let exact = free / u128::from(rate) + 3_000_000;
@@ -84,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn a_late_driver_sees_the_times_that_an_eager_one_sees(
+    fn late_polling_sees_the_same_times_as_early_polling(
         trace in traffic(), seed: u64, stride in 2..20u64, held_ppm in 0..500_000u32,
     ) {
         let reorder = Fault::Reorder { hold: Nanos::from_millis(7) };
@@ -104,8 +105,8 @@ proptest! {
     }
 
     #[test]
-    fn the_next_event_is_never_too_late(trace in traffic(), seed: u64, held_ppm in 0..500_000u32) {
-        // Driven by next_event alone, every packet is received at the very time of its arrival.
+    fn next_event_never_lies_after_an_arrival(trace in traffic(), seed: u64, held_ppm in 0..500_000u32) {
+        // Driven by next_event alone, every packet is received exactly at its time of arrival.
         let mut spec = long_link(10_000_000);
         let reorder = Fault::Reorder { hold: Nanos::from_millis(7) };
         spec.faults.push(FaultRule { chance_ppm: held_ppm, flow: None, fault: reorder });
@@ -136,7 +137,7 @@ proptest! {
 }
 
 #[test]
-fn a_held_packet_is_overtaken_by_those_behind_it() {
+fn packets_overtake_a_delayed_packet() {
     let hold = Nanos::from_millis(5);
     let fault = Fault::Reorder { hold };
     let mut spec = long_link(10_000_000);
@@ -161,7 +162,7 @@ fn a_held_packet_is_overtaken_by_those_behind_it() {
 }
 
 #[test]
-fn the_first_rule_that_strikes_decides() {
+fn first_matching_fault_rule_decides() {
     let rule = |chance_ppm, flow, fault| FaultRule {
         chance_ppm,
         flow,
@@ -191,7 +192,7 @@ fn the_first_rule_that_strikes_decides() {
 }
 
 #[test]
-fn loss_strikes_as_often_as_it_says() {
+fn loss_rate_equals_the_configured_chance() {
     let mut spec = long_link(1_000_000_000);
     spec.faults = vec![FaultRule {
         chance_ppm: 50_000,
@@ -208,7 +209,7 @@ fn loss_strikes_as_often_as_it_says() {
 }
 
 #[test]
-fn a_link_without_a_rate_or_with_a_certain_fault_and_more_is_refused() {
+fn links_with_rate_zero_or_a_chance_above_one_are_refused() {
     let refused = |spec: LinkSpec| {
         Link::<Parcel>::new(&spec, 1, "a->b")
             .unwrap_err()
@@ -227,7 +228,7 @@ fn a_link_without_a_rate_or_with_a_certain_fault_and_more_is_refused() {
     assert!(refused(spec).contains("1000001 ppm is more than certain"));
 }
 
-/// As in vCC's RED1 on a smaller scale: min is 3 packets and max a byte more.
+/// Describes vCC's RED1 on a smaller scale: min is 3 packets and max a byte more.
 fn red1() -> RedSpec {
     RedSpec {
         min_bytes: 4_500,
@@ -241,7 +242,8 @@ fn red1() -> RedSpec {
     }
 }
 
-/// A link whose RED queue was filled by 60 packets at time zero and is empty again after 72.7 ms.
+/// Builds a link whose RED queue was filled by 60 packets at time zero and is empty again after
+/// 72.7 ms.
 fn overflowed_red() -> Link<Parcel> {
     let spec = LinkSpec {
         queue: QueueSpec::Red(red1()),
@@ -258,7 +260,7 @@ fn overflowed_red() -> Link<Parcel> {
     link
 }
 
-/// Whether a SYN, which is never ECT, gets in at `millis`.
+/// Offers a SYN, which is never ECT, at `millis` and returns whether it gets in.
 fn syn_gets_in(link: &mut Link<Parcel>, millis: u64) -> bool {
     let mut got_in = false;
     let mut saw = |verdict, _: &Parcel| got_in = verdict == Verdict::Queued;
@@ -271,7 +273,7 @@ fn syn_gets_in(link: &mut Link<Parcel>, millis: u64) -> bool {
 }
 
 #[test]
-fn a_report_shows_the_average_that_red_keeps_and_none_elsewhere() {
+fn reports_show_the_average_of_red_and_none_of_other_disciplines() {
     let wlog = RedParameters::derive(&red1()).unwrap().wlog;
     // The first packet goes to the transmitter and the second finds nothing waiting.
     let waiting = (0..59).map(|packets: u64| packets * 1_514);
@@ -289,17 +291,17 @@ fn a_report_shows_the_average_that_red_keeps_and_none_elsewhere() {
 }
 
 #[test]
-fn a_red_queue_that_overflowed_lets_a_syn_in_after_a_silence() {
+fn overflowed_red_queue_admits_a_syn_after_an_idle_period() {
     let mut link = overflowed_red();
     assert!(!syn_gets_in(&mut link, 0), "above max a SYN is dropped");
     assert!(
         syn_gets_in(&mut link, 1_000),
-        "the queue is empty for long, and still drops"
+        "the queue has long been empty and still drops"
     );
 }
 
 #[test]
-fn a_dropped_syn_begins_a_new_idle_period() {
+fn dropped_syn_starts_a_new_idle_period() {
     // The average lies at 19 times min. In an idle period of up to 65 ms it falls by half at most
     // (16 cells of 4096 us; the first one is linear), so the fifth SYN is the first to get in.
     let mut link = overflowed_red();
@@ -308,7 +310,7 @@ fn a_dropped_syn_begins_a_new_idle_period() {
 }
 
 #[test]
-fn the_packet_on_the_transmitter_is_not_in_the_queue() {
+fn packet_in_transmission_is_not_in_the_queue() {
     let queue = QueueSpec::DropTail {
         limit: Length::Packets(1),
     };
@@ -331,7 +333,7 @@ fn the_packet_on_the_transmitter_is_not_in_the_queue() {
 }
 
 #[test]
-fn a_processor_at_one_end_takes_its_time_for_each_packet_one_after_the_other() {
+fn processing_time_is_added_to_each_packet_in_turn() {
     // 1000 bytes at 1 Gb/s are 8 us, and each is worked on for 5 us more
     let spec = LinkSpec {
         processing: Nanos(5_000),

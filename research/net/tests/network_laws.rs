@@ -1,4 +1,4 @@
-//! What holds for every network: its outcome depends on the injections alone, and its totals agree.
+//! Properties of every network: its outcome depends on the injections alone, and its totals agree.
 
 mod common;
 
@@ -10,7 +10,7 @@ use uc_net::{
     DropReason, Ecn, Fault, FaultRule, FlowCounts, LinkReport, LinkSpec, Nanos, Network, Star,
 };
 
-/// Gap in nanoseconds, sender, size, ECN bits.
+/// An injection: gap in nanoseconds, sender, size, ECN bits.
 type Injection = (u64, u32, u32, u8);
 
 fn injections() -> impl Strategy<Value = Vec<Injection>> {
@@ -18,14 +18,15 @@ fn injections() -> impl Strategy<Value = Vec<Injection>> {
     prop::collection::vec((gap, 0..4u32, 60..1_515u32, 0..4u8), 1..300)
 }
 
-/// Injections in steps of half a packet's time on an access link, so that many events coincide.
+/// Generates injections in steps of half a packet's time on an access link, so that many events
+/// coincide.
 fn coincidences() -> impl Strategy<Value = Vec<Injection>> {
     let gap = (0..5u64).prop_map(|steps| steps * 50_000);
     prop::collection::vec((gap, 0..4u32, Just(1_250u32), 0..4u8), 1..100)
 }
 
-/// Runs a star whose sinks' journal is returned; `polls` says before which injections to advance,
-/// `looks` before which of those to read a link.
+/// Runs a star and returns its journal; `polls` selects the injections before which to advance,
+/// `looks` those before which to read a link.
 fn run(
     star: &Star,
     injections: &[Injection],
@@ -72,7 +73,7 @@ fn faulty(queue: uc_net::QueueSpec) -> LinkSpec {
     spec
 }
 
-/// The bottleneck's reports every `every` nanoseconds until nothing is left to happen.
+/// Returns the bottleneck's reports every `every` nanoseconds until the network is empty.
 fn samples(star: &Star, injections: &[Injection], seed: u64, every: u64) -> Vec<LinkReport> {
     let mut network = Network::new(&star.topology, seed).unwrap();
     let (mut now, mut reports) = (Nanos::ZERO, Vec::new());
@@ -85,7 +86,7 @@ fn samples(star: &Star, injections: &[Injection], seed: u64, every: u64) -> Vec<
         }
     };
     for (number, &(gap_ns, sender, size_bytes, bits)) in injections.iter().enumerate() {
-        // A sample of this very moment comes after the packet, as an arrival of this moment does.
+        // A sample at this very time comes after the packet, as an arrival at this time does.
         now += Nanos(gap_ns);
         sample(&mut network, Nanos(now.0.saturating_sub(1)), &mut reports);
         let packet = parcel(number as u64, size_bytes, Ecn::from_bits(bits));
@@ -99,7 +100,7 @@ fn samples(star: &Star, injections: &[Injection], seed: u64, every: u64) -> Vec<
 
 proptest! {
     #[test]
-    fn a_sample_says_the_same_whatever_was_sampled_before(
+    fn a_report_does_not_depend_on_earlier_reports(
         injections in prop_oneof![injections(), coincidences()], seed: u64,
     ) {
         let every = 1_000_000;
@@ -115,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn polling_and_looking_change_nothing(
+    fn polling_and_reading_do_not_change_the_outcome(
         injections in prop_oneof![injections(), coincidences()],
         seed: u64,
         stride in 2..30usize,
@@ -133,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn the_sink_is_told_in_the_order_of_time(injections in injections(), seed: u64) {
+    fn sink_calls_come_in_the_order_of_time(injections in injections(), seed: u64) {
         let star = star(4, faulty(small_red(true)));
         let (told, _) = run(&star, &injections, seed, |n| n % 7 == 0, false);
         let times: Vec<Nanos> = told.iter().map(|told| match told {
@@ -143,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn the_totals_are_what_the_sink_was_told(injections in injections(), seed: u64) {
+    fn totals_equal_the_calls_to_the_sink(injections in injections(), seed: u64) {
         for queue in disciplines() {
             let star = star(4, faulty(queue));
             let (told, mut network) = run(&star, &injections, seed, |_| false, false);

@@ -1,4 +1,4 @@
-//! Networks: routes, broadcasts, ties, and what is refused.
+//! Networks: routes, broadcasts, events at the same time, and refused descriptions.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn delivered(journal: &Journal) -> Vec<(u64, u32, u64)> {
 }
 
 #[test]
-fn a_packet_takes_the_time_of_its_links() {
+fn packet_arrives_after_the_sum_of_its_links_times() {
     let star = star(2, link_10_mbit(endless()));
     let mut network = Network::new(&star.topology, 1).unwrap();
     let mut journal = Journal::default();
@@ -45,7 +45,7 @@ fn a_packet_takes_the_time_of_its_links() {
 }
 
 #[test]
-fn packets_of_one_moment_cross_the_switch_in_the_order_in_which_they_were_injected() {
+fn simultaneous_packets_cross_the_switch_in_injection_order() {
     let star = star(3, link_10_mbit(endless()));
     let mut network = Network::new(&star.topology, 1).unwrap();
     let mut journal = Journal::default();
@@ -66,11 +66,11 @@ fn packets_of_one_moment_cross_the_switch_in_the_order_in_which_they_were_inject
 }
 
 #[test]
-fn an_arrival_comes_before_an_injection_of_the_same_moment_however_late_the_driver_is() {
+fn arrivals_precede_simultaneous_injections_however_late_the_driver_is() {
     let dumbbell = Dumbbell::new(2, link_10_mbit(endless()), link_10_mbit(endless())).unwrap();
     let (left, right) = (&dumbbell.left, &dumbbell.right);
-    // A packet of 1,250 bytes takes 1,250 us over each link. The one from the left reaches the
-    // first switch when the other is injected on the right; both reach the second one together.
+    // A packet of 1,250 bytes takes 1,250 us over each link. The packet from the left reaches the
+    // first switch when the other is injected on the right; both reach the second switch together.
     let meeting = Nanos::from_micros(1_250);
     for driver_is_late in [false, true] {
         let mut network = Network::new(&dumbbell.topology, 1).unwrap();
@@ -106,7 +106,7 @@ fn a_broadcast_reaches_every_other_host_once() {
 }
 
 #[test]
-fn a_dumbbell_leads_left_to_right_over_the_trunk_and_left_to_left_beside_it() {
+fn dumbbell_routes_left_to_right_over_the_trunk_and_left_to_left_without_it() {
     let dumbbell = Dumbbell::new(3, link_10_mbit(endless()), link_10_mbit(endless())).unwrap();
     let mut network = Network::new(&dumbbell.topology, 1).unwrap();
     let mut journal = Journal::default();
@@ -143,12 +143,13 @@ fn a_dumbbell_leads_left_to_right_over_the_trunk_and_left_to_left_beside_it() {
 }
 
 #[test]
-fn a_way_never_leads_through_a_host_and_takes_the_fewest_hops() {
+fn paths_have_the_fewest_hops_and_never_lead_through_a_host() {
     let mut topology = Topology::new();
     let [a, b, c] = ["a", "b", "c"].map(|name| topology.add_host(name).unwrap());
     let [s, t, u] = ["s", "t", "u"].map(|name| topology.add_switch(name).unwrap());
     let spec = || link_10_mbit(endless());
-    // a -> b -> c would be short, but b is a host; a -> s -> t -> u -> c and a -> s -> u -> c.
+    // a -> b -> c would be short, but b is a host; a -> s -> t -> u -> c and a -> s -> u -> c are
+    // left.
     let ends: [(Node, Node); 7] = [
         (a.into(), b.into()),
         (b.into(), c.into()),
@@ -184,7 +185,7 @@ fn a_way_never_leads_through_a_host_and_takes_the_fewest_hops() {
 }
 
 #[test]
-fn a_wrong_description_is_refused_by_name() {
+fn unusable_descriptions_are_refused_by_name() {
     let mut topology = Topology::new();
     let (a, b) = (
         topology.add_host("a").unwrap(),
@@ -233,7 +234,7 @@ fn a_wrong_description_is_refused_by_name() {
 }
 
 #[test]
-fn an_injection_can_not_be_dated_back() {
+fn injections_dated_back_happen_now() {
     let star = star(1, link_10_mbit(endless()));
     let mut network = Network::new(&star.topology, 1).unwrap();
     let mut journal = Journal::default();

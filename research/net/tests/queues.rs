@@ -1,4 +1,4 @@
-//! What holds for every discipline: nothing is lost uncounted, order is kept, only ECT is marked.
+//! Properties of every discipline: every loss is counted, order is kept, only ECT is marked.
 
 mod common;
 
@@ -6,14 +6,14 @@ use common::{Parcel, disciplines, link_10_mbit, parcel};
 use proptest::prelude::*;
 use uc_net::{DropReason, Ecn, Length, Link, LinkSpec, Nanos, QueueSpec, Verdict};
 
-/// Gap to the packet before in microseconds, size, ECN bits.
+/// Generates packets: gap to the packet before in microseconds, size, ECN bits.
 fn traffic() -> impl Strategy<Value = Vec<(u64, u32, u8)>> {
-    // At 10 Mbit a packet of 1,000 bytes takes 800 us: the queues fill, and empty now and then.
+    // At 10 Mb/s a packet of 1,000 bytes takes 800 us: the queues fill, and empty now and then.
     let gap = prop_oneof![8 => 0..900u64, 1 => 0..50_000u64];
     prop::collection::vec((gap, 60..1_515u32, 0..4u8), 1..400)
 }
 
-/// Everything that a link did with a trace.
+/// A link's verdicts and deliveries on a trace.
 struct Outcome {
     verdicts: Vec<(Verdict, Parcel)>,
     delivered: Vec<(Nanos, Parcel)>,
@@ -42,7 +42,7 @@ fn run(spec: &LinkSpec, trace: &[(u64, u32, u8)], seed: u64) -> Outcome {
 
 proptest! {
     #[test]
-    fn what_goes_in_comes_out_or_is_counted(trace in traffic(), seed: u64) {
+    fn every_packet_is_delivered_or_counted_as_dropped(trace in traffic(), seed: u64) {
         for queue in disciplines() {
             let mut outcome = run(&link_10_mbit(queue.clone()), &trace, seed);
             let report = outcome.link.report(outcome.now);
@@ -58,7 +58,7 @@ proptest! {
                 .filter(|(verdict, _)| matches!(verdict, Verdict::Dropped(_)))
                 .map(|(_, packet)| u64::from(packet.size_bytes)).sum();
             prop_assert_eq!(stats.offered_bytes, dropped + waiting.bytes + stats.sent_bytes);
-            // Once it has emptied, all that was sent has arrived.
+            // When the link is empty, every packet sent has arrived.
             while outcome.link.receive(Nanos::MAX).is_some() {}
             let stats = outcome.link.report(Nanos::MAX).stats;
             prop_assert_eq!(stats.delivered_packets + stats.dropped_packets(), trace.len() as u64);
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn packets_arrive_in_the_order_in_which_they_came(trace in traffic(), seed: u64) {
+    fn packets_arrive_in_the_order_in_which_they_were_offered(trace in traffic(), seed: u64) {
         for queue in disciplines() {
             let mut outcome = run(&link_10_mbit(queue.clone()), &trace, seed);
             while let Some(arrival) = outcome.link.receive(Nanos::MAX) {
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn only_ect_is_marked_and_only_by_queues_that_mark(trace in traffic(), seed: u64) {
+    fn only_ect_packets_are_marked_and_only_by_marking_queues(trace in traffic(), seed: u64) {
         for queue in disciplines() {
             let outcome = run(&link_10_mbit(queue.clone()), &trace, seed);
             for (verdict, packet) in &outcome.verdicts {
@@ -93,7 +93,8 @@ proptest! {
                 let marks = !matches!(&queue, QueueSpec::DropTail { .. })
                     && !matches!(&queue, QueueSpec::Red(red) if !red.ecn);
                 prop_assert!(marks || *verdict != Verdict::Marked, "seed {}, {:?}", seed, queue);
-                // RED and strict thresholds drop what they can't mark, and nothing that they can.
+                // RED and strict thresholds drop packets that they can't mark, and never one that
+                // they can.
                 let by_choice = matches!(verdict, Verdict::Dropped(reason)
                     if *reason != DropReason::Full);
                 prop_assert!(!by_choice || !marks || came_with == Ecn::NotEct, "seed {}", seed);
@@ -112,7 +113,8 @@ proptest! {
     }
 }
 
-/// Verdicts on a burst of 1,000-byte packets at one moment; the first goes to the transmitter.
+/// Returns the verdicts on a simultaneous burst of 1,000-byte packets; the first goes to the
+/// transmitter.
 fn burst(queue: QueueSpec, ecn: &[Ecn]) -> Vec<Verdict> {
     let mut link = Link::new(&link_10_mbit(queue), 1, "a->b").unwrap();
     let mut verdicts = Vec::new();
@@ -124,7 +126,7 @@ fn burst(queue: QueueSpec, ecn: &[Ecn]) -> Vec<Verdict> {
 }
 
 #[test]
-fn droptail_takes_exactly_its_limit() {
+fn droptail_queues_exactly_its_limit() {
     let full = Verdict::Dropped(DropReason::Full);
     let expected = [[Verdict::Queued; 4].as_slice(), &[full; 2]].concat();
     for limit in [
@@ -141,7 +143,7 @@ fn droptail_takes_exactly_its_limit() {
 }
 
 #[test]
-fn a_threshold_marks_what_finds_more_than_k_waiting() {
+fn threshold_marks_packets_that_find_more_than_k_waiting() {
     use Verdict::{Dropped, Marked, Queued};
     let threshold = |mark, drop_not_ect| QueueSpec::Threshold {
         limit: Length::Packets(5),
@@ -184,7 +186,7 @@ fn a_threshold_marks_what_finds_more_than_k_waiting() {
 }
 
 #[test]
-fn queues_that_could_never_work_are_refused() {
+fn queues_with_limit_zero_or_unreachable_threshold_are_refused() {
     let refused = |queue| Link::<Parcel>::new(&link_10_mbit(queue), 1, "a->b").unwrap_err();
     let zero = refused(QueueSpec::DropTail {
         limit: Length::Packets(0),

@@ -18,14 +18,14 @@ fn of_flow(flow: u32, number: u64) -> Parcel {
     }
 }
 
-/// How many packets each of `links` has carried.
+/// Returns the number of packets that each of `links` has carried.
 fn carried(network: &mut Network<Parcel>, links: &[LinkId]) -> Vec<u64> {
     let delivered = |link: &LinkId| network.link(*link).unwrap().stats.delivered_packets;
     links.iter().map(delivered).collect()
 }
 
 #[test]
-fn in_a_parking_lot_a_flow_crosses_the_trunks_between_its_switches_and_no_others() {
+fn parking_lot_flow_crosses_only_the_trunks_between_its_switches() {
     let lot = ParkingLot::new(&[2, 1, 1, 2], spec(), spec()).unwrap();
     let numbers: Vec<u32> = lot.hosts.iter().flatten().map(|host| host.0).collect();
     assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
@@ -80,14 +80,14 @@ fn many_flows_spread_evenly_over_the_spines() {
         up.iter().all(|count| (1_806..2_194).contains(count)),
         "seed {seed}: {up:?}"
     );
-    // A spine has one way down, and nothing goes up from the other leaf.
+    // A spine has one link down to the leaf, and nothing goes up from the other leaf.
     assert_eq!(carried(&mut network, &fabric.down[1]), up);
     assert_eq!(carried(&mut network, &fabric.up[1]), [0; 4]);
     assert_eq!(carried(&mut network, &fabric.down[0]), [0; 4]);
 }
 
 #[test]
-fn a_flow_keeps_its_spine_and_its_order_and_its_directions_choose_for_themselves() {
+fn a_flow_keeps_its_spine_and_order_and_its_directions_choose_independently() {
     let (seed, flows) = (3, 64u32);
     let fabric = LeafSpine::new(&[1, 1], 3, spec(), spec()).unwrap();
     let (left, right) = (fabric.hosts[0][0], fabric.hosts[1][0]);
@@ -134,7 +134,7 @@ fn a_flow_keeps_its_spine_and_its_order_and_its_directions_choose_for_themselves
 }
 
 #[test]
-fn another_seed_sends_flows_over_other_spines() {
+fn a_different_seed_maps_flows_to_different_spines() {
     let fabric = LeafSpine::new(&[1, 1], 4, spec(), spec()).unwrap();
     let spread = |seed| {
         let mut network = Network::new(&fabric.topology, seed).unwrap();
@@ -173,7 +173,7 @@ fn five_hundred_hosts_reach_each_other() {
 }
 
 #[test]
-fn a_shape_without_a_trunk_is_refused() {
+fn shapes_without_a_trunk_are_refused() {
     let refused = |result: Result<Topology, NetError>| result.unwrap_err().to_string();
     let lot = ParkingLot::new(&[3], spec(), spec()).map(|lot| lot.topology);
     assert_eq!(refused(lot), "a parking lot of 1 switches; give at least 2");

@@ -1,4 +1,4 @@
-//! Two ways to drive a network: by the time, or from delivery to delivery.
+//! Two ways to drive a network, by time and from delivery to delivery, give the same events.
 
 mod common;
 
@@ -9,13 +9,13 @@ use uc_net::{
     Observer, ParkingLot, QueueSpec, Star, Topology,
 };
 
-/// How often a packet is sent back.
+/// Number of times that a packet is answered.
 const BOUNCES: u64 = 6;
 
-/// Gap in nanoseconds, sender, receiver, size.
+/// An injection: gap in nanoseconds, sender, receiver, size.
 type Injection = (u64, usize, usize, u32);
 
-/// Gaps, sizes and sizes of answers are such that many events fall on one moment.
+/// Generates injections whose gaps and sizes make many events coincide.
 fn injections() -> impl Strategy<Value = Vec<Injection>> {
     let gap = prop_oneof![2 => Just(0u64), 2 => (0..9u64).prop_map(|steps| steps * 500_000),
         1 => 0..3_000_000u64];
@@ -41,7 +41,7 @@ fn spec(queue: QueueSpec, is_faulty: bool) -> LinkSpec {
     spec
 }
 
-/// Every topology, with the number of its hosts.
+/// Builds every topology.
 fn topologies(spec: &LinkSpec) -> Vec<Topology> {
     vec![
         Star::new(4, spec.clone(), spec.clone()).unwrap().topology,
@@ -57,7 +57,7 @@ fn topologies(spec: &LinkSpec) -> Vec<Topology> {
     ]
 }
 
-/// The answer to a packet that came to `host`, half as long; none after the last bounce.
+/// Returns the answer to a packet that reached `host`, half as long; `None` after the last bounce.
 fn answer(host: HostId, packet: &Parcel, hosts: u32) -> Option<(HostId, Parcel)> {
     let turn = packet.number % (BOUNCES + 1);
     let answer = parcel(packet.number + 1, packet.size_bytes / 2 + 30, Ecn::Ect0);
@@ -65,7 +65,7 @@ fn answer(host: HostId, packet: &Parcel, hosts: u32) -> Option<(HostId, Parcel)>
     (turn < BOUNCES).then_some((HostId(peer), answer))
 }
 
-/// The external traffic at its times; `run` brings the network up to a time.
+/// Injects the external traffic at its times; `run` advances the network to a time.
 fn drive(
     topology: &Topology,
     injections: &[Injection],
@@ -89,7 +89,8 @@ fn drive(
     (journal.0, network.clock())
 }
 
-/// From event to event, answering what has come when the moment is over.
+/// Advances from event to event, and answers what has arrived when all events of that time are
+/// over.
 fn by_time(network: &mut Network<Parcel>, until: Nanos, journal: &mut Journal, hosts: u32) {
     while let Some(at) = network.next_event().filter(|&at| at <= until) {
         let told = journal.0.len();
@@ -119,7 +120,7 @@ impl Observer<Parcel> for Watcher<'_> {
     }
 }
 
-/// From delivery to delivery, answering each one at once.
+/// Advances from delivery to delivery, and answers each at once.
 fn by_delivery(network: &mut Network<Parcel>, until: Nanos, journal: &mut Journal, hosts: u32) {
     while let Some(Delivery { at, host, packet }) =
         network.next_delivery(until, &mut Watcher(&mut *journal))
@@ -135,7 +136,7 @@ fn by_delivery(network: &mut Network<Parcel>, until: Nanos, journal: &mut Journa
 
 proptest! {
     #[test]
-    fn answering_at_once_gives_the_same_events_as_answering_at_the_end_of_the_moment(
+    fn answering_at_once_gives_the_same_events_as_answering_after_all_events_of_that_time(
         injections in injections(), seed: u64, is_faulty: bool,
     ) {
         for queue in disciplines() {
@@ -155,7 +156,7 @@ proptest! {
 }
 
 #[test]
-fn a_network_without_packets_steps_to_the_limit() {
+fn an_empty_network_steps_to_the_limit() {
     let dumbbell = &topologies(&spec(disciplines().remove(0), false))[1];
     let mut network = Network::<Parcel>::new(dumbbell, 1).unwrap();
     assert_eq!(network.next_delivery(Nanos::from_millis(3), &mut ()), None);

@@ -1,7 +1,9 @@
-//! RED's parameters against the `tc` of this machine, read from the netlink request that it sends.
+//! RED's parameters against the `tc` that is installed, read from the netlink request that it
+//! sends.
 //!
 //! Needs `tc`, `strace` and the right to make a network namespace (unprivileged user namespaces
-//! will do); says why when it skips. The kernel needs no sch_red: what counts is what `tc` asks.
+//! will do); gives the reason when it skips. The kernel needs no sch_red: only the request of `tc`
+//! matters.
 
 use std::process::Command;
 
@@ -12,7 +14,8 @@ const SEED: u64 = 20;
 /// Type and length of the attribute with the idle table: 260 bytes, TCA_RED_STAB.
 const TABLE_HEADER: [u8; 4] = [0x04, 0x01, 0x02, 0x00];
 
-/// What `tc` asks the kernel for: Wlog, Plog, Scell_log, Stab, max_P. `Err` holds what it said.
+/// Returns what `tc` asks the kernel for: Wlog, Plog, Scell_log, Stab, max_P. `Err` holds its
+/// messages.
 fn asked_by_tc(spec: &RedSpec) -> Result<(u8, u8, u8, Vec<u8>, u32), String> {
     let words = format!(
         "-rn strace -e trace=sendmsg -e write=all -e abbrev=all \
@@ -60,7 +63,7 @@ fn drawn(random: &mut Stream) -> RedSpec {
         min_bytes,
         max_bytes: min_bytes + 1 + random.below(300_000) as u32,
         limit_bytes: 2_000_000,
-        // From one below the smallest burst, which must be refused, upwards.
+        // Bursts start one below the smallest, which must be refused.
         burst_packets: min_bytes / packet_bytes + random.below(100) as u32,
         packet_bytes,
         probability_ppm: 1 + random.below(1_000_000) as u32,
@@ -70,7 +73,7 @@ fn drawn(random: &mut Stream) -> RedSpec {
 }
 
 #[test]
-fn live_parameters_are_those_that_the_installed_tc_derives() {
+fn live_parameters_equal_those_of_the_installed_tc() {
     let mut random = Stream::new(SEED, "operators");
     let (mut agreed, mut refused) = (0, 0);
     for case in 0..60 {

@@ -1,10 +1,10 @@
-//! DropTail: a limit, and nothing else.
+//! DropTail: a queue with a limit only.
 
 use super::{Arrival, DropReason, Length, Verdict};
 use crate::error::SpecError;
 
-/// A queue that takes what fits. In bytes it is Linux's bfifo, in packets its pfifo: a packet fits
-/// if the backlog *with* it does not exceed the limit.
+/// A queue that drops what exceeds its limit. With a limit in bytes it is Linux's bfifo, in packets
+/// Linux's pfifo: a packet fits if the backlog *with* it does not exceed the limit.
 #[derive(Clone, Debug)]
 pub(crate) struct DropTail {
     limit: Length,

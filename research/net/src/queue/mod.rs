@@ -1,4 +1,4 @@
-//! Queue disciplines. Every one of them decides when a packet arrives; packets leave in the order
+//! Queue disciplines. Each decides on a packet when the packet arrives; packets leave in the order
 //! in which they came.
 
 pub mod droptail;
@@ -16,7 +16,7 @@ use droptail::DropTail;
 use red::{Red, RedSpec};
 use threshold::Threshold;
 
-/// A queue length, in the unit in which a discipline counts.
+/// A queue length in bytes or packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Length {
     /// Link-layer bytes.
@@ -34,18 +34,18 @@ impl fmt::Display for Length {
     }
 }
 
-/// What waits in a queue. The packet on the transmitter has left the queue and is not counted, as
-/// in Linux's qdiscs.
+/// The packets that wait in a queue. The packet in transmission has left the queue and is not
+/// counted, as in Linux's qdiscs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Link-layer bytes.
+    /// Link-layer bytes that wait.
     pub bytes: u64,
-    /// Packets.
+    /// Number of packets that wait.
     pub packets: u64,
 }
 
 impl Backlog {
-    /// Whether the backlog lies above `length`.
+    /// Returns whether the backlog lies above `length`.
     pub fn exceeds(self, length: Length) -> bool {
         match length {
             Length::Bytes(bytes) => self.bytes > bytes,
@@ -53,7 +53,7 @@ impl Backlog {
         }
     }
 
-    /// The backlog once a packet of `size_bytes` has joined it.
+    /// Returns the backlog after a packet of `size_bytes` has joined.
     pub fn with(self, size_bytes: u32) -> Backlog {
         Backlog {
             bytes: self.bytes + u64::from(size_bytes),
@@ -65,19 +65,19 @@ impl Backlog {
 /// A queue as an experiment describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueSpec {
-    /// Drops what does not fit.
+    /// DropTail: drops what does not fit.
     DropTail {
-        /// The longest queue.
+        /// Maximum queue length.
         limit: Length,
     },
-    /// Marks by the length of the queue at the moment (DCTCP's switch).
+    /// Step marking by the instantaneous queue length (DCTCP's switch).
     Threshold {
-        /// The longest queue.
+        /// Maximum queue length.
         limit: Length,
-        /// K: packets that find more than this are marked.
+        /// Marking threshold K: packets that find more than this are marked.
         mark: Length,
-        /// Whether packets that can't be marked are dropped above K, as RED does; otherwise they
-        /// are queued up to the limit.
+        /// Whether packets that are not ECN-capable are dropped above K, as RED does; otherwise
+        /// they are queued up to the limit.
         drop_not_ect: bool,
     },
     /// Random early detection as Linux's tc-red computes it.
@@ -89,18 +89,18 @@ pub enum QueueSpec {
 pub enum DropReason {
     /// The queue was at its limit.
     Full,
-    /// RED, average between min and max, by chance; the packet could not be marked.
+    /// RED dropped at random between min and max; the packet could not be marked.
     Early,
-    /// RED, average at or above max; the packet could not be marked.
+    /// RED's average was at or above max; the packet could not be marked.
     Forced,
-    /// Step marking above K; the packet could not be marked.
+    /// The queue was above the threshold K; the packet could not be marked.
     AboveThreshold,
-    /// A loss rule of the link.
+    /// A loss rule of the link matched.
     Fault,
 }
 
 impl DropReason {
-    /// Every reason, in the order of their numbers.
+    /// Every reason, in declaration order.
     pub const ALL: [DropReason; 5] = [
         DropReason::Full,
         DropReason::Early,
@@ -109,7 +109,7 @@ impl DropReason {
         DropReason::Fault,
     ];
 
-    /// The reason's name in records and reports.
+    /// Returns the reason's name in records and reports.
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::Full => "full",
@@ -121,14 +121,14 @@ impl DropReason {
     }
 }
 
-/// What became of a packet that was offered to a queue.
+/// The fate of a packet that was offered to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It waits.
+    /// The packet waits, unmarked by this queue.
     Queued,
-    /// It waits, and carries CE by this queue's doing.
+    /// The packet waits, and this queue set CE.
     Marked,
-    /// It is gone.
+    /// The packet was dropped.
     Dropped(DropReason),
 }
 
@@ -138,11 +138,11 @@ pub(crate) struct Arrival {
     pub(crate) at: Nanos,
     pub(crate) size_bytes: u32,
     pub(crate) ecn: Ecn,
-    /// What waits already, without the arriving packet.
+    /// The queue without the arriving packet.
     pub(crate) backlog: Backlog,
 }
 
-/// Enum and not trait object: the call is on every packet's way at every hop.
+/// The discipline of a queue. An enum, not a trait object: every packet calls it at every hop.
 #[derive(Clone, Debug)]
 enum Discipline {
     DropTail(DropTail),
@@ -151,7 +151,7 @@ enum Discipline {
     Red(Box<Red>),
 }
 
-/// A first-in first-out queue under a discipline.
+/// A first-in, first-out queue under a discipline.
 #[derive(Clone, Debug)]
 pub struct Queue<P> {
     waiting: VecDeque<P>,
@@ -160,9 +160,10 @@ pub struct Queue<P> {
 }
 
 impl<P: Packet> Queue<P> {
-    /// An empty queue; `random` is where RED draws from.
+    /// Creates an empty queue; RED draws from `random`.
     ///
     /// # Errors
+    ///
     /// Names the value of `spec` that can't be used.
     pub fn new(spec: &QueueSpec, random: Stream) -> Result<Queue<P>, SpecError> {
         let discipline = match spec {
@@ -181,9 +182,9 @@ impl<P: Packet> Queue<P> {
         })
     }
 
-    /// Decides on a packet that arrives at `now`, and marks it if that is the verdict. A packet
-    /// that is not dropped goes into the queue by [`Queue::push`], or past it if nothing waits and
-    /// the transmitter is free.
+    /// Decides on a packet that arrives at `now`, and marks it if the verdict is
+    /// [`Verdict::Marked`]. A packet that is not dropped goes into the queue by [`Queue::push`], or
+    /// straight to the transmitter if nothing waits and the transmitter is free.
     #[inline]
     pub fn judge(&mut self, now: Nanos, packet: &mut impl Packet) -> Verdict {
         let (size_bytes, ecn) = (packet.size_bytes(), packet.ecn());
@@ -204,14 +205,14 @@ impl<P: Packet> Queue<P> {
         verdict
     }
 
-    /// Lets a packet wait that [`Queue::judge`] did not drop.
+    /// Appends a packet that [`Queue::judge`] did not drop.
     #[inline]
     pub fn push(&mut self, packet: P) {
         self.backlog = self.backlog.with(packet.size_bytes());
         self.waiting.push_back(packet);
     }
 
-    /// The packet that has waited longest, for a transmitter that is free.
+    /// Removes the packet that has waited longest, for a free transmitter.
     #[inline]
     pub fn take(&mut self) -> Option<P> {
         let packet = self.waiting.pop_front()?;
@@ -220,7 +221,8 @@ impl<P: Packet> Queue<P> {
         Some(packet)
     }
 
-    /// The transmitter has found nothing since `since`: RED's idle period, if it has not begun yet.
+    /// Reports that the transmitter has found nothing since `since`, which starts RED's idle period
+    /// unless it has started already.
     #[inline]
     pub fn idle(&mut self, since: Nanos) {
         if let Discipline::Red(red) = &mut self.discipline {
@@ -228,7 +230,8 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// RED's average as the last arrival left it; the other disciplines keep none.
+    /// Returns RED's average as the last arrival left it, in bytes; `None` under the other
+    /// disciplines.
     pub fn average_bytes(&self) -> Option<u64> {
         match &self.discipline {
             Discipline::Red(red) => Some(red.average_bytes()),
@@ -236,7 +239,7 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// What waits now.
+    /// Returns the packets and bytes that wait now.
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }

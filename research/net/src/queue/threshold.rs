@@ -1,11 +1,11 @@
-//! Step marking on the instantaneous queue, the switch's half of DCTCP.
+//! Step marking by the instantaneous queue, the switch's half of DCTCP.
 
 use super::droptail::DropTail;
 use super::{Arrival, DropReason, Length, Verdict};
 use crate::error::SpecError;
 
-/// Marks every packet that finds more than K waiting (RFC 8257 §3.1; the occupancy "upon its
-/// arrival" in the DCTCP paper's §3.1, so the packet itself does not count).
+/// A queue that marks every packet that finds more than K waiting (RFC 8257 §3.1; the occupancy
+/// "upon its arrival" in the DCTCP paper's §3.1, so the packet itself does not count).
 #[derive(Clone, Debug)]
 pub(crate) struct Threshold {
     tail: DropTail,

@@ -1,4 +1,4 @@
-//! A packet and a few specs for tests.
+//! A packet type and link descriptions for the tests.
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
 use uc_net::{
@@ -6,7 +6,7 @@ use uc_net::{
     RedSpec, Sink, Star,
 };
 
-/// A packet that knows its flow and its number.
+/// A packet with a flow and a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel {
     pub flow: u32,
@@ -46,7 +46,7 @@ pub fn parcel(number: u64, size_bytes: u32, ecn: Ecn) -> Parcel {
     }
 }
 
-/// RED with thresholds that a few dozen packets reach.
+/// Describes RED with thresholds that a few dozen packets reach.
 pub fn small_red(ecn: bool) -> QueueSpec {
     QueueSpec::Red(RedSpec {
         min_bytes: 5_000,
@@ -60,7 +60,7 @@ pub fn small_red(ecn: bool) -> QueueSpec {
     })
 }
 
-/// Every discipline, small enough to overflow.
+/// Returns every discipline, small enough to overflow.
 pub fn disciplines() -> Vec<QueueSpec> {
     let threshold = |drop_not_ect| QueueSpec::Threshold {
         limit: Length::Bytes(20_000),
@@ -91,7 +91,7 @@ pub fn endless() -> QueueSpec {
     }
 }
 
-/// One thing that a network told its sink.
+/// One call to a sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     Delivered(Nanos, HostId, Parcel),
@@ -99,7 +99,7 @@ pub enum Told {
     Marked(Nanos, LinkId, Parcel),
 }
 
-/// Everything that a network told, in order.
+/// A sink that records every call, in order.
 #[derive(Default)]
 pub struct Journal(pub Vec<Told>);
 
@@ -117,7 +117,7 @@ impl Sink<Parcel> for Journal {
     }
 }
 
-/// A star whose access links are ten times as fast as its bottleneck.
+/// Builds a star whose access links are ten times as fast as its bottleneck.
 pub fn star(senders: u32, bottleneck: LinkSpec) -> Star {
     let access = LinkSpec::new(
         BitsPerSec::from_mbit(100),

@@ -16,30 +16,30 @@ use crate::error::SpecError;
 use crate::random::Stream;
 use crate::units::Nanos;
 
-/// What the average says of an arriving packet.
+/// RED's decision on an arriving packet, by the average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Pass,
-    /// Between min and max, and its turn came.
+    /// Between min and max, and this packet was chosen.
     Early,
     /// At or above max.
     Forced,
 }
 
-/// RED's state.
+/// The state of a RED queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Red {
     parameters: RedParameters,
     tail: DropTail,
     ecn: bool,
     random: Stream,
-    /// The average queue in bytes, fixed point with Wlog fractional bits.
+    /// Average queue in bytes, fixed point with Wlog fractional bits.
     average_scaled: u64,
-    /// Packets since the last random number, −1 while the average is not between the thresholds.
+    /// Packets since the last random number; −1 while the average is outside the thresholds.
     since_random: i64,
-    /// The random number that the product of excess and count must reach.
+    /// Random number that the product of excess and count must reach.
     target: u64,
-    /// When the transmitter last found the queue empty; none while packets come and go.
+    /// When the transmitter last found the queue empty; `None` while packets arrive.
     idle_since: Option<Nanos>,
 }
 
@@ -57,12 +57,12 @@ impl Red {
         })
     }
 
-    /// Linux marks before its child queue looks at the limit; nobody can see the difference, save
-    /// that we don't count a mark for a packet that is dropped.
+    /// Decides on an arriving packet. Linux marks before its child queue checks the limit; the only
+    /// visible difference is that a mark on a packet that is then dropped is not counted here.
     pub(crate) fn judge(&mut self, arrival: &Arrival) -> Verdict {
         self.average_scaled = match self.idle_since.take() {
             Some(idle_since) => self.average_after_idle(arrival.at.since(idle_since)),
-            // avg ← (1 − W)·avg + W·q, with the point at Wlog.
+            // avg ← (1 − W)·avg + W·q, with Wlog fractional bits.
             None => {
                 let decay = self.average_scaled >> self.parameters.wlog;
                 self.average_scaled + arrival.backlog.bytes - decay
@@ -82,22 +82,23 @@ impl Red {
         }
     }
 
-    /// The average queue, without its fraction of a byte.
+    /// Returns the average queue in whole bytes, rounded down.
     pub(crate) fn average_bytes(&self) -> u64 {
         self.average_scaled >> self.parameters.wlog
     }
 
-    /// The transmitter found nothing at `now`. A queue that is idle already stays idle since then.
+    /// Starts the idle period at `now`, when the transmitter found nothing. A queue that is idle
+    /// already keeps its start.
     pub(crate) fn emptied(&mut self, now: Nanos) {
         self.idle_since.get_or_insert(now);
     }
 
-    /// The average after the queue has been empty for `idle`: figure 17's (1 − W)^m, from a table
-    /// of shifts, linear in the table's first cells.
+    /// Returns the average after the queue has been empty for `idle`: figure 17's (1 − W)^m, from a
+    /// table of shifts, linear in the table's first cells.
     ///
-    /// The table comes from the tool in ticks of 64 ns, while the kernel looks it up by
-    /// microseconds. So Linux forgets an old average up to 15.6 times slower than the formula says,
-    /// and so do we.
+    /// The tool computes the table in ticks of 64 ns, while the kernel indexes it by microseconds.
+    /// So Linux's average decays up to 15.6 times more slowly than the formula, and this one decays
+    /// like Linux's.
     fn average_after_idle(&self, idle: Nanos) -> u64 {
         let p = &self.parameters;
         let idle_us = (idle.0 / 1_000).min(p.idle_max_us());
@@ -124,7 +125,7 @@ impl Red {
             self.target = self.draw_target();
             return Action::Pass;
         }
-        // Uniform spacing instead of independent chances: max_p·(avg − min)/(max − min) is
+        // Uniform spacing instead of independent probabilities: max_p·(avg − min)/(max − min) is
         // compared with random/count (Floyd and Jacobson §7).
         let excess_bytes = (self.average_scaled - p.min_scaled) >> p.wlog;
         if excess_bytes.saturating_mul(self.since_random.unsigned_abs()) < self.target {
@@ -135,7 +136,7 @@ impl Red {
         Action::Early
     }
 
-    /// Uniform in 0..(max − min)/max_p.
+    /// Draws a number, uniform in 0..(max − min)/max_p.
     fn draw_target(&mut self) -> u64 {
         u64::from(self.random.bits32() / self.parameters.probability_per_byte_q32)
     }

@@ -1,71 +1,74 @@
-//! RED's numbers from an operator's, as the `tc` tool and the kernel derive them.
+//! Derivation of RED's parameters from an operator's, as the `tc` tool and the kernel do it.
 //!
-//! Floating point on purpose, and only here: `tc` computes in doubles, and a set such as min
-//! 90000, max 90001, burst 61 gets its weight of 1/2 from a double's rounding (in exact arithmetic
-//! 2 ≤ 2·(1 − 2⁻⁶¹) is false and the weight would be 1/4). It happens once, before the first
-//! packet; what follows are integers.
+//! Floating point is deliberate, and used only here: `tc` computes in doubles, and a set such as
+//! min 90000, max 90001, burst 61 gets its weight of 1/2 from a double's rounding (in exact
+//! arithmetic 2 ≤ 2·(1 − 2⁻⁶¹) is false and the weight would be 1/4). The derivation happens once,
+//! before the first packet; later computation uses integers.
 
 use crate::error::SpecError;
 use crate::units::BitsPerSec;
 
-/// The parameters of `tc qdisc … red`, in its words: min, max, limit, burst, avpkt (`packet`),
+/// The parameters of `tc qdisc … red`, named as there: min, max, limit, burst, avpkt (`packet`),
 /// probability, bandwidth, ecn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedSpec {
-    /// Average queue in bytes below which nothing happens.
+    /// Average queue in bytes below which no packet is marked or dropped.
     pub min_bytes: u32,
     /// Average queue in bytes from which every packet is marked or dropped.
     pub max_bytes: u32,
-    /// The longest queue in bytes.
+    /// Maximum queue length in bytes.
     pub limit_bytes: u32,
-    /// Packets that may come at once before the average reaches min; sets the weight.
+    /// Packets that may arrive at once before the average reaches min; determines the weight.
     pub burst_packets: u32,
-    /// tc-red's avpkt, in bytes.
+    /// Average packet in bytes, tc-red's avpkt.
     pub packet_bytes: u32,
-    /// Probability at max, in parts per million.
+    /// Probability when the average is at max, in parts per million.
     pub probability_ppm: u32,
     /// The link's rate, for the decay of the average while the queue is empty.
     pub bandwidth: BitsPerSec,
-    /// Mark packets that can be marked instead of dropping them.
+    /// Whether packets that can be marked are marked instead of dropped.
     pub ecn: bool,
 }
 
 impl RedSpec {
-    /// The burst that `tc` proposes as the smallest for these thresholds: 1 + min / packet.
+    /// Returns the burst that `tc` proposes as the smallest for these thresholds, in packets: 1 +
+    /// min / packet.
     pub fn least_burst_packets(min_bytes: u32, packet_bytes: u32) -> u32 {
         1 + min_bytes / packet_bytes.max(1)
     }
 }
 
-/// What the discipline computes with.
+/// RED's parameters as the kernel uses them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedParameters {
-    /// The average's weight is 2^−wlog.
+    /// Base-2 logarithm of the inverse averaging weight: the weight is 2^−wlog.
     pub wlog: u8,
-    /// The probability for each byte above min is 2^−plog, if the tool gives no exact one.
+    /// Base-2 logarithm of the inverse probability for each byte above min, used if the tool sends
+    /// no exact probability.
     pub plog: u8,
-    /// Each cell of the idle table spans 2^scell_log: ticks to the tool, microseconds to the
-    /// kernel.
+    /// Base-2 logarithm of the span of a cell of the idle table: in ticks for the tool, in
+    /// microseconds for the kernel.
     pub scell_log: u8,
-    /// By how many bits the average has decayed, for each cell of idle time.
+    /// Decay of the average for each cell of idle time, as a right shift in bits.
     pub idle_shifts: [u8; 256],
-    /// The probability at max as the tool sends it, 0 standing for "use plog".
+    /// Probability at max as the tool sends it, × 2^32; 0: use `plog`.
     pub max_probability_q32: u32,
-    /// The probability for each byte above min.
+    /// Probability for each byte above min, × 2^32.
     pub probability_per_byte_q32: u32,
-    /// min, with wlog fractional bits.
+    /// Lower threshold (min) in bytes, with wlog fractional bits.
     pub min_scaled: u64,
-    /// max, with wlog fractional bits.
+    /// Upper threshold (max) in bytes, with wlog fractional bits.
     pub max_scaled: u64,
 }
 
 impl RedParameters {
-    /// Derives them, refusing what `tc` or the kernel refuses.
+    /// Derives the parameters, and refuses what `tc` or the kernel refuses.
     ///
     /// # Errors
-    /// Names the value that can't be used and the mend. Deviates from `tc` in two places: zeros,
-    /// which it reads as "choose for me", and a packet shorter than a microsecond, for which it
-    /// makes a table that never decays, are refused.
+    ///
+    /// Names the value that can't be used and the remedy. Deviates from `tc` in two places, where
+    /// it refuses: zeros, which `tc` reads as "choose for me", and a packet shorter than a
+    /// microsecond, for which `tc` makes a table that never decays.
     pub fn derive(spec: &RedSpec) -> Result<RedParameters, SpecError> {
         check_ranges(spec)?;
         let wlog = averaging_weight_log(spec)?;
@@ -73,14 +76,14 @@ impl RedParameters {
         let plog = probability_log(span_bytes, spec.probability_ppm)?;
         let (scell_log, idle_shifts) = idle_table(wlog, spec)?;
         for (what, bytes) in [("min", spec.min_bytes), ("max", spec.max_bytes)] {
-            // The kernel's red_check_params.
+            // As the kernel's red_check_params.
             if 32 - bytes.leading_zeros() + u32::from(wlog) >= 32 {
                 return Err(SpecError::RedThresholdTooLarge { what, bytes, wlog });
             }
         }
         // The tool converts p·2^32 to 32 bits, so that p = 1 wraps to 0 (on x86-64) ...
         let max_probability_q32 = ((u64::from(spec.probability_ppm) << 32) / 1_000_000) as u32;
-        // ... and the kernel then takes the power of two below, where plog is the tool's.
+        // ... and the kernel then takes the power of two below, of the tool's plog.
         let span = span_bytes.max(1);
         let at_max_q32 = match max_probability_q32 {
             0 => (u32::MAX >> plog).wrapping_mul(span),
@@ -98,7 +101,8 @@ impl RedParameters {
         })
     }
 
-    /// The longest idle time that the table tells apart, in microseconds (32 bits in the kernel).
+    /// Returns the longest idle time that the table covers, in microseconds (32 bits in the
+    /// kernel).
     pub(super) fn idle_max_us(&self) -> u64 {
         u64::from((255u64 << self.scell_log) as u32)
     }
@@ -143,7 +147,7 @@ fn check_ranges(spec: &RedSpec) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// The smallest weight 2^−wlog that lets a burst through: the largest W with
+/// Returns the logarithm of the smallest weight 2^−wlog that admits a burst: the largest W with
 /// burst + 1 − min/packet ≤ (1 − (1 − W)^burst) / W (Floyd and Jacobson §5, upper bound on W).
 fn averaging_weight_log(spec: &RedSpec) -> Result<u8, SpecError> {
     let burst = f64::from(spec.burst_packets);
@@ -169,7 +173,7 @@ fn weight(wlog: u8) -> f64 {
     1.0 / f64::from(1u32 << wlog)
 }
 
-/// The smallest plog with probability/span · 2^plog above one.
+/// Returns the smallest plog with probability/span · 2^plog above one.
 fn probability_log(span_bytes: u32, ppm: u32) -> Result<u8, SpecError> {
     if span_bytes == 0 {
         return Ok(0);
@@ -180,8 +184,8 @@ fn probability_log(span_bytes: u32, ppm: u32) -> Result<u8, SpecError> {
         .ok_or(SpecError::RedProbabilityTooSmall { ppm, span_bytes })
 }
 
-/// The table of −log2-like decay: cell i holds ⌊i·2^scell_log · −ln(1 − W)/xmit⌋, at most 31 bits,
-/// where xmit is the time of one average packet.
+/// Computes the idle table and its cell size: cell i holds ⌊i·2^scell_log · −ln(1 − W)/xmit⌋, at
+/// most 31 bits, where xmit is the time of one average packet.
 fn idle_table(wlog: u8, spec: &RedSpec) -> Result<(u8, [u8; 256]), SpecError> {
     // Linux's packet scheduler ticks every 64 ns; the tool first rounds down to microseconds.
     const TICKS_PER_US: f64 = 1_000.0 / 64.0;

@@ -1,4 +1,4 @@
-//! RED against `tc`, against a float reference, and against the traps that RED is known for.
+//! RED against `tc`, against a float reference, and at the corner cases that RED is known for.
 
 use super::{Action, Red, RedParameters, RedSpec};
 use crate::error::SpecError;
@@ -7,7 +7,7 @@ use crate::queue::{Arrival, Backlog, DropReason, Verdict};
 use crate::random::Stream;
 use crate::units::{BitsPerSec, Nanos};
 
-/// min, max, limit, burst, packet, probability in ppm, bandwidth in bit/s.
+/// An operator's set: min, max, limit, burst, packet, probability in ppm, bandwidth in bit/s.
 type Operator = (u32, u32, u32, u32, u32, u32, u64);
 
 const RED1: Operator = (90_000, 90_001, 1_000_000, 61, 1_500, 1_000_000, 10_000_000);
@@ -45,9 +45,9 @@ fn arrival(at_us: u64, bytes: u64, ecn: Ecn) -> Arrival {
 }
 
 #[test]
-fn the_derived_parameters_are_those_that_tc_sends_to_the_kernel() {
-    // Set; then Wlog, Plog, Scell_log, max_P and the sum of i·Stab[i], all read from the netlink
-    // request of `tc` (iproute2 6.1.0, x86-64).
+fn derived_parameters_equal_those_that_tc_sends_to_the_kernel() {
+    // Each row: the set, then Wlog, Plog, Scell_log, max_P and the sum of i·Stab[i], all read from
+    // the netlink request of `tc` (iproute2 6.1.0, x86-64).
     #[rustfmt::skip]
     let sent: [(Operator, u8, u8, u8, u32, u64); 15] = [
         (RED1, 1, 1, 11, 0, 407_890),
@@ -83,7 +83,7 @@ fn the_derived_parameters_are_those_that_tc_sends_to_the_kernel() {
 }
 
 #[test]
-fn what_tc_refuses_is_refused_with_a_mend() {
+fn sets_that_tc_refuses_are_refused_with_a_remedy() {
     let refused = |set| RedParameters::derive(&spec(set)).unwrap_err();
     let burst = refused((90_000, 90_001, 1_000_000, 59, 1_500, 1_000_000, 10_000_000));
     assert_eq!(
@@ -122,7 +122,7 @@ fn what_tc_refuses_is_refused_with_a_mend() {
         refused((75_000, 225_000, 750_000, 83, 1_500, 100_000, 34_000_000_000)),
         SpecError::RedPacketTooShort { .. }
     ));
-    // Kernel, red_check_params: 21 bits of max and a Wlog of 12 are two bits too many.
+    // The kernel's red_check_params: 21 bits of max and a Wlog of 12 are two bits too many.
     assert!(matches!(
         refused((
             30_000, 2_000_000, 4_000_000, 400, 1_000, 500_000, 10_000_000
@@ -149,8 +149,8 @@ fn what_tc_refuses_is_refused_with_a_mend() {
     }
 }
 
-/// The same formulas in floats, with chances of their own: figure 17 of Floyd and Jacobson with the
-/// tool's weight, and the maximum probability that is in force.
+/// Figure 17 of Floyd and Jacobson in floats, with independent random numbers, the tool's weight
+/// and the effective maximum probability.
 struct FloatRed {
     weight: f64,
     max_p: f64,
@@ -202,8 +202,8 @@ fn the_marked_fraction_agrees_with_a_float_reference() {
                 marks[1] += u64::from(float.marks(&spec, backlog, &mut random));
             }
             let [ours, float] = marks.map(|count| count as f64);
-            // Five standard deviations of uniform spacing (0.58/sqrt(n) each way), and 1% for the
-            // average's lost fractions.
+            // Five standard deviations of uniform spacing (0.58/sqrt(n) each way), and 1 % for the
+            // fractions that the integer average loses.
             let tolerance = 5.0 * 0.82 * float.sqrt() + 0.01 * float;
             assert!(
                 (ours - float).abs() <= tolerance,
@@ -218,7 +218,7 @@ fn the_marked_fraction_agrees_with_a_float_reference() {
 }
 
 #[test]
-fn red1_follows_the_queue_of_the_moment() {
+fn red1_marks_by_the_instantaneous_queue() {
     let mut red = red(RED1, 1);
     red.idle_since = None;
     let verdicts: Vec<bool> = [200_000, 200_000, 0, 0, 89_999]
@@ -228,7 +228,7 @@ fn red1_follows_the_queue_of_the_moment() {
 }
 
 #[test]
-fn above_max_what_can_be_marked_is_marked_and_the_rest_dropped() {
+fn above_max_ect_packets_are_marked_and_others_dropped() {
     for (ecn, ecn_on, expected) in [
         (Ecn::Ect0, true, Verdict::Marked),
         (Ecn::Ect1, true, Verdict::Marked),
@@ -257,13 +257,13 @@ fn above_max_what_can_be_marked_is_marked_and_the_rest_dropped() {
 }
 
 #[test]
-fn an_empty_queue_forgets_its_average() {
+fn average_decays_while_the_queue_is_empty() {
     let mut red = red(RED1, 1);
     red.idle_since = None;
     red.average_scaled = red.parameters.max_scaled * 2;
     assert_eq!(red.action(), Action::Forced);
     red.emptied(Nanos::from_millis(10));
-    // Being told again does not begin the period anew.
+    // A second report does not restart the idle period.
     red.emptied(Nanos::from_millis(400));
     let verdict = red.judge(&arrival(532_000, 0, Ecn::NotEct));
     assert_eq!(
@@ -276,7 +276,7 @@ fn an_empty_queue_forgets_its_average() {
 }
 
 #[test]
-fn idle_decay_is_linear_in_the_first_cells_then_by_the_table() {
+fn idle_decay_is_linear_in_the_first_cells_and_then_by_the_table() {
     let mut red = red(RED1, 1);
     red.average_scaled = 400_000;
     let after = |us| red.average_after_idle(Nanos::from_micros(us));
