@@ -88,7 +88,7 @@ pub struct Dumbbell {
     pub topology: Topology,
     /// Hosts on the left.
     pub left: Vec<HostId>,
-    /// Hosts on the right; the i-th belongs to the i-th on the left.
+    /// Hosts on the right; the i-th is the peer of the i-th on the left.
     pub right: Vec<HostId>,
     /// The trunk from left to right.
     pub forward: LinkId,

@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn next_event_never_lies_after_an_arrival(trace in traffic(), seed: u64, held_ppm in 0..500_000u32) {
+    fn next_event_is_never_too_late(trace in traffic(), seed: u64, held_ppm in 0..500_000u32) {
         // Driven by next_event alone, every packet is received exactly at its time of arrival.
         let mut spec = long_link(10_000_000);
         let reorder = Fault::Reorder { hold: Nanos::from_millis(7) };

@@ -1,4 +1,4 @@
-//! Segments per second of one core through two endpoints, no network between them.
+//! Measures segments per second of one core through two endpoints without a network between them.
 //!
 //! `cargo run --release -p uc-tcp --example segments [millions of segments]`
 //!
@@ -33,7 +33,7 @@ fn configs() -> Vec<(&'static str, Config)> {
     vec![("textbook", textbook), ("default", today), ("dctcp", dctcp)]
 }
 
-/// Carries segments back and forth until `wanted` have arrived; how many did.
+/// Carries segments back and forth until `wanted` have arrived, and returns how many arrived.
 fn transfer(config: &Config, wanted: u64) -> u64 {
     let mut client = Connection::client(config, 1);
     let mut server = Connection::server(config, 2);

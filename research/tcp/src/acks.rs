@@ -1,4 +1,4 @@
-//! What an acknowledgment does to the sender: RFC 9293 §3.10.7.4, RFC 5681 §2, RFC 3168 §6.1.2.
+//! ACK processing at the sender: RFC 9293 §3.10.7.4, RFC 5681 §2, RFC 3168 §6.1.2.
 
 use uc_net::Nanos;
 
@@ -7,30 +7,30 @@ use crate::scoreboard::DUP_THRESH;
 use crate::segment::SackBlocks;
 use crate::sender::{Phase, Sender, Waits};
 
-/// An acknowledgment, unwrapped and unscaled.
+/// An acknowledgment with absolute sequence numbers and a scaled window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack<'a> {
     pub(crate) now: Nanos,
-    /// Where the segment that carries it lies in the peer's stream.
+    /// Sequence number of the segment that carries the ACK, in the peer's stream.
     pub(crate) seq: u64,
-    /// It was overtaken: by RFC 9293 §3.10.7.4 not acceptable. What it acknowledges is true all the
-    /// same, its window isn't.
+    /// Whether a later segment overtook this one, so that RFC 9293 §3.10.7.4 does not accept it.
+    /// Its acknowledgment number still holds; its window does not.
     pub(crate) overtaken: bool,
     pub(crate) ack: u64,
     pub(crate) window_bytes: u32,
-    /// The segment carries payload or a FIN, so that it is no duplicate.
+    /// Whether the segment carries payload or a FIN, so that it can't be a duplicate ACK.
     pub(crate) carries: bool,
     pub(crate) ece: bool,
     pub(crate) sack: &'a SackBlocks,
-    /// TSval that it echoes.
+    /// The TSval that the segment echoes.
     pub(crate) echoed_ms: Option<u32>,
 }
 
 impl Sender {
-    /// Takes an ACK; false if it acknowledges what was never sent.
+    /// Processes an ACK; returns false if it acknowledges data that was never sent.
     pub(crate) fn on_ack(&mut self, ack: &Ack<'_>) -> bool {
         if ack.ack > self.max {
-            // a window probe's byte may have been taken
+            // the peer may have accepted a window probe's byte
             if !self.probed || ack.ack != self.max + 1 || ack.ack > self.write_end {
                 return false;
             }
@@ -62,8 +62,8 @@ impl Sender {
         true
     }
 
-    /// RFC 9293 §3.10.7.4: SND.WND from a segment no older than the last one that set it. Whether
-    /// it stayed as it was.
+    /// Updates SND.WND from a segment no older than the last one that set it (RFC 9293 §3.10.7.4).
+    /// Returns whether the window is unchanged.
     fn take_window(&mut self, ack: &Ack<'_>) -> bool {
         if ack.overtaken || ack.seq < self.wl1 {
             return true;
@@ -81,7 +81,8 @@ impl Sender {
         same
     }
 
-    /// RFC 5681 §2; with SACK, RFC 6675 §2: an ACK that SACKs something new.
+    /// Returns whether the ACK is a duplicate by RFC 5681 §2; with SACK, by RFC 6675 §2: it SACKs
+    /// something new.
     fn is_duplicate(&self, ack: &Ack<'_>, same_window: bool, newly_sacked: u64) -> bool {
         if self.una == self.max {
             return false;
@@ -92,7 +93,7 @@ impl Sender {
         !ack.carries && (same_window || self.habits.any_window_duplicates)
     }
 
-    /// The cumulative ACK moves on.
+    /// Advances SND.UNA to the ACK.
     fn advance(&mut self, ack: &Ack<'_>, acked: u32) {
         let times = self.send_times.as_mut();
         let rtt = times.and_then(|times| times.take(self.una, ack.ack, ack.now));
@@ -123,7 +124,8 @@ impl Sender {
         });
     }
 
-    /// RFC 6582 §3.2 step 5: of the partial ACKs of a recovery, the first restarts the timer.
+    /// Returns whether this ACK may restart the timer: of the partial ACKs of a recovery only the
+    /// first does (RFC 6582 §3.2 step 5).
     fn may_restart_timer(&mut self) -> bool {
         if self.phase != Phase::Fast || self.sack || self.una > self.recover {
             return true;
@@ -131,8 +133,8 @@ impl Sender {
         !std::mem::replace(&mut self.timer_restarted, true)
     }
 
-    /// RFC 6298 §3: one segment at a time is timed. What was sent twice can be timed by its
-    /// timestamp alone (RFC 7323 §4), to the millisecond.
+    /// Samples the round-trip time: one segment at a time is timed (RFC 6298 §3). A retransmitted
+    /// segment can be timed by its timestamp alone (RFC 7323 §4), to the millisecond.
     fn measure_rtt(&mut self, ack: &Ack<'_>) {
         if let Some((end, sent_at)) = self.timed {
             if ack.ack >= end {
@@ -169,7 +171,7 @@ impl Sender {
         let resending = self.phase == Phase::Loss;
         if resending {
             if self.frto.is_active() && self.frto_ack(ack, acked, newly_sacked) {
-                return; // the answer has set the window with this ACK counted in
+                return; // the window set by the coupled answer already includes this ACK
             }
             if self.una > self.recover {
                 self.phase = Phase::Open;
@@ -186,8 +188,8 @@ impl Sender {
         } else if ack.ece && self.ecn && self.una > self.cut_end {
             self.cut_by_mark(ack.now, acked);
         } else if acked > 0 && was_limited && (resending || !(ack.ece && self.ecn)) {
-            // RFC 3168 §6.1.2: an ACK with ECE does not open the window. While a timeout is being
-            // repaired, it echoes marks that the timeout has answered.
+            // RFC 3168 §6.1.2: an ACK with ECE does not open the window. During loss recovery after
+            // a timeout it echoes marks to which the timeout has already responded.
             let acked = Acked {
                 now: ack.now,
                 bytes: acked,

@@ -1,4 +1,4 @@
-//! A segment arrives: RFC 9293 §3.10.7.4, in its order.
+//! Processing of an arriving segment, in the order of RFC 9293 §3.10.7.4.
 
 use uc_net::{Ecn, Nanos};
 
@@ -9,7 +9,7 @@ use crate::segment::{Segment, flags};
 use crate::seq;
 
 impl Connection {
-    /// In SYN-RECEIVED.
+    /// Processes a segment in SYN-RECEIVED.
     pub(crate) fn receive_last_ack(
         &mut self,
         now: Nanos,
@@ -19,7 +19,7 @@ impl Connection {
         let again =
             segment.has(flags::SYN) && self.receiver.place(segment.seq) + 1 == self.receiver.nxt;
         if again && !segment.has(flags::ACK) {
-            // our answer was lost or is late: it times nothing (RFC 6298 §3), and the window
+            // the SYN-ACK was lost or is late: it times nothing (RFC 6298 §3), and the window
             // starts with one segment (RFC 5681 §3.1)
             self.syn_lost = true;
             self.send_syn(now, out);
@@ -35,7 +35,7 @@ impl Connection {
         self.receive_established(now, segment, out);
     }
 
-    /// RFC 9293 §3.10.7.4, in its order.
+    /// Processes a segment in ESTABLISHED, in the order of RFC 9293 §3.10.7.4.
     pub(crate) fn receive_established(
         &mut self,
         now: Nanos,
@@ -46,7 +46,7 @@ impl Connection {
         let bytes = segment.sequence_bytes();
         if !self.passes(place, segment) {
             self.count_needless(place, segment);
-            // something to acknowledge again, but nothing answers a reset
+            // an unacceptable segment is answered with an ACK, a reset never
             if (bytes > 0 || segment.has(flags::SYN)) && !segment.has(flags::RST) {
                 self.emit_ack(now, out);
             }
@@ -80,8 +80,8 @@ impl Connection {
         self.sender.totals.needless_received += u64::from(is_needless);
     }
 
-    /// Is it acceptable, and not an old duplicate (RFC 7323 §5.3)? An ACK without payload is used
-    /// wherever it lies: what overtook it doesn't make it wrong.
+    /// Returns whether the segment is acceptable and no old duplicate (RFC 7323 §5.3). An ACK
+    /// without payload is used wherever it lies: being overtaken doesn't make it wrong.
     fn passes(&self, place: u64, segment: &Segment) -> bool {
         if let Some((ts_val, _)) = segment.options.timestamps.filter(|_| self.timestamps)
             && self.receiver.is_stale(ts_val)
@@ -93,8 +93,9 @@ impl Connection {
             .is_acceptable(place, u64::from(segment.sequence_bytes()))
     }
 
-    /// RFC 5961 §3 and §4: a reset at the very next byte counts, one elsewhere and any SYN are
-    /// answered with an ACK, from which an honest peer learns what is so.
+    /// Processes RST and SYN by RFC 5961 §3 and §4: a reset at exactly RCV.NXT takes effect. A
+    /// reset elsewhere and any SYN are answered with an ACK, so that an honest peer can respond
+    /// with an exact reset.
     fn receive_reset(
         &mut self,
         now: Nanos,

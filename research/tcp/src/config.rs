@@ -1,140 +1,141 @@
-//! The settings of one end of a connection.
+//! Settings of one end of a connection.
 
 use uc_net::Nanos;
 
-/// What a host that ignores the receive window sends beyond SND.UNA at most.
+/// Maximum that a host that ignores the receive window sends beyond SND.UNA, in bytes.
 pub const IGNORED_WINDOW_BYTES: u32 = 64 << 20;
 
-/// How an endpoint behaves. The default is a host that follows the RFCs as of today; the papers'
-/// hosts differ by named fields.
+/// The settings of an endpoint. The default is a host that follows the RFCs as of today; the
+/// papers' hosts differ by named fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// What grows and cuts the congestion window.
+    /// The algorithm that grows and reduces the congestion window.
     pub congestion_control: CongestionControl,
-    /// Asks for ECN and grants it (RFC 3168; DCTCP implies it).
+    /// Requests ECN and grants it (RFC 3168; DCTCP implies it).
     pub ecn: bool,
     /// Offers and uses SACK (RFC 2018, RFC 6675).
     pub sack: bool,
     /// Offers and uses timestamps (RFC 7323).
     pub timestamps: bool,
-    /// The MSS that it announces, options not counted (RFC 6691): 1,460 over IPv4 and Ethernet.
+    /// Announced MSS in bytes, options not counted (RFC 6691): 1,460 over IPv4 and Ethernet.
     pub mss_bytes: u16,
-    /// Its window scale, 0 to 14; none: doesn't offer the option.
+    /// Announced window scale, 0 to 14; `None` omits the option.
     pub wscale: Option<u8>,
-    /// Bytes that it can hold for an application that doesn't read. Window = what is left of it.
+    /// Receive buffer in bytes. The advertised window is what is free of it.
     pub receive_buffer_bytes: u32,
     /// Initial window in segments, 1 to 20 (RFC 5681: 2 to 4, RFC 6928: 10).
     pub initial_window_segments: u8,
-    /// The first ssthresh in bytes (RFC 5681 §3.1: arbitrarily high).
+    /// Initial ssthresh in bytes (RFC 5681 §3.1: arbitrarily high).
     pub initial_ssthresh_bytes: u32,
-    /// The timeout before there is a sample (RFC 6298 (2.1): 1 s), its least (2.4), most (2.5),
-    /// and the clock's grain G (2.3).
+    /// Retransmission timeout before the first sample (RFC 6298 (2.1): 1 s).
     pub rto_initial: Nanos,
-    /// See [`Config::rto_initial`].
+    /// Minimum retransmission timeout (RFC 6298 (2.4)).
     pub rto_min: Nanos,
-    /// What the least is held against.
+    /// The term of the timeout to which the minimum applies.
     pub rto_min_of: RtoMin,
-    /// See [`Config::rto_initial`].
+    /// Maximum retransmission timeout (RFC 6298 (2.5)).
     pub rto_max: Nanos,
-    /// See [`Config::rto_initial`].
+    /// Clock granularity G of the timeout (RFC 6298 (2.3)).
     pub rto_granularity: Nanos,
-    /// What it does about timeouts that F-RTO finds spurious (RFC 5682).
+    /// The response to timeouts that F-RTO finds spurious (RFC 5682).
     pub spurious_timeout: SpuriousTimeout,
-    /// How long an ACK may wait for a second segment (RFC 5681 §4.2: < 500 ms); none: an ACK for
-    /// each segment.
+    /// Maximum delay of an ACK that waits for a second segment (RFC 5681 §4.2: < 500 ms); `None`
+    /// acknowledges each segment at once.
     pub delayed_ack: Option<Nanos>,
     /// Sends new data on the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
-    /// A timeout in fast recovery never raises ssthresh. RFC 5681 §3.1 bounds it by half of what is
-    /// in flight, and in a recovery that is stuck more is in flight than ever fitted the path:
-    /// slow start then overruns it again, and again.
+    /// Keeps ssthresh at a timeout in fast recovery. RFC 5681 §3.1 sets it to half of the data in
+    /// flight, and in a recovery that is stuck more is in flight than ever fitted the path: slow
+    /// start then overruns the path again and again.
     pub timeout_keeps_ssthresh: bool,
-    /// Counts every ACK that acknowledges nothing as a duplicate, its window as before or not.
-    /// RFC 5681 §2 (e) wants the same window; a host that hides behind a translated window then
-    /// misses some.
+    /// Counts every ACK that acknowledges nothing as a duplicate, whether its window changed or
+    /// not. RFC 5681 §2 (e) requires the same window; a host behind a translated window then misses
+    /// some duplicates.
     pub any_window_duplicates: bool,
-    /// Holds a runt back while data is in flight (RFC 9293 §3.7.4).
+    /// Holds a segment smaller than the MSS back while data is in flight (RFC 9293 §3.7.4).
     pub nagle: bool,
-    /// Grows the window only when it limits (RFC 9002 §7.8; Linux since 3.16).
+    /// Grows the window only while it limits the sender (RFC 9002 §7.8; Linux since 3.16).
     pub cwnd_validation: bool,
     /// Restarts from the restart window after an idle RTO (RFC 5681 §4.1).
     pub restart_after_idle: bool,
-    /// The last ACK of the handshake goes by itself, as of a program that writes once it is
-    /// connected; if not, data that were written before carry it.
+    /// Sends the last ACK of the handshake without data, like a program that writes after
+    /// connecting; if false, data written before carry it.
     pub acknowledges_before_data: bool,
-    /// How the window gets to ssthresh.
+    /// The path of the window to ssthresh.
     pub reduction: Reduction,
-    /// Sends by its congestion window alone, up to
-    /// [64 MiB](crate::config::IGNORED_WINDOW_BYTES) whatever window it is given: a host that breaks
-    /// RFC 9293 §3.8.6, for those that have to live with one.
+    /// Sends by its congestion window alone, up to [64 MiB](crate::config::IGNORED_WINDOW_BYTES),
+    /// whatever receive window is advertised: a host that breaks RFC 9293 §3.8.6, for tests of
+    /// hosts and guards that meet one.
     pub ignores_receive_window: bool,
 }
 
-/// The law of a native endpoint.
+/// The congestion control of a native endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionControl {
-    /// RFC 5681 and RFC 6582 (RFC 6675 with SACK).
+    /// NewReno: RFC 5681 and RFC 6582 (RFC 6675 with SACK).
     NewReno,
-    /// The same, its window counted by ACKs as in RFC 5681 equation (3) and with fractions; see
+    /// NewReno whose window is counted by ACKs as in RFC 5681 equation (3), with fractions; see
     /// [`NewReno::by_acks`](crate::congestion::NewReno::by_acks).
     NewRenoByAcks,
-    /// RFC 9438.
+    /// CUBIC (RFC 9438).
     Cubic,
-    /// RFC 8257.
+    /// DCTCP (RFC 8257).
     Dctcp {
-        /// The estimator's gain g = 2^−shift (RFC 8257 §4.2: 4).
+        /// Exponent of the estimator's gain g = 2^−shift (RFC 8257 §4.2: 4).
         gain_shift: u8,
-        /// α at the start, in 1/1024 (RFC 8257 §4.2: 1024).
+        /// Initial α, in 1/1024 (RFC 8257 §4.2: 1024).
         initial_alpha_q10: u16,
     },
-    /// RFC 3649.
+    /// HighSpeed TCP (RFC 3649).
     HighSpeed,
-    /// Brakmo and Peterson 1995.
+    /// TCP Vegas (Brakmo and Peterson 1995).
     Vegas,
-    /// Liu, Başar and Srikant 2006.
+    /// TCP-Illinois (Liu, Başar and Srikant 2006).
     Illinois,
 }
 
-/// What the least retransmission timeout is held against.
+/// The term of the retransmission timeout to which the minimum applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtoMin {
-    /// SRTT and variation together, RFC 6298 (2.4).
+    /// The sum of SRTT and variation (RFC 6298 (2.4)).
     Sum,
-    /// The variation alone, as Linux does: the timeout is SRTT + max(least, 4·RTTVAR), so that a
-    /// queue's delay comes on top of the least.
+    /// The variation alone, as in Linux: the timeout is SRTT + max(minimum, 4·RTTVAR), so a queue's
+    /// delay adds to the minimum.
     Variation,
 }
 
-/// How the window gets to ssthresh after a loss or a mark. A timeout's collapse is the same for all.
+/// The path of the window to ssthresh after a loss or a mark. A timeout collapses the window in
+/// both cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// At once (RFC 5681 §3.2, RFC 3168 §6.1.2).
+    /// The window jumps at once (RFC 5681 §3.2, RFC 3168 §6.1.2).
     Jump,
-    /// While a round trip is acknowledged (RFC 9937), a mark's too, as in Linux: until then the
-    /// window neither grows nor is cut again.
+    /// The window walks down while a round trip is acknowledged (RFC 9937), after a mark too, as in
+    /// Linux: until then it neither grows nor is reduced again.
     Proportional,
 }
 
-/// What a round-trip time counts for.
+/// The use of a round-trip time sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RttSample {
-    /// RFC 6298 (2.2) and (2.3).
+    /// The estimator takes the sample (RFC 6298 (2.2) and (2.3)).
     #[default]
     Measured,
-    /// The smoothed one is taken in its place, or nothing before there is one.
+    /// The estimator takes SRTT in place of the sample, or nothing before the first sample.
     Smoothed,
-    /// Nothing is taken; that there was an answer ends the backoff all the same.
+    /// The estimator takes nothing; the sample still ends the backoff.
     Ignored,
 }
 
-/// The answer to a timeout that F-RTO finds spurious.
+/// The response to a timeout that F-RTO finds spurious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpuriousTimeout {
-    /// Not looked for.
+    /// F-RTO is off.
     Ignored,
-    /// Retransmission stops, the reduction stays (RFC 5682 §3.4 leaves the answer open).
+    /// Retransmission stops and the reduction stays (RFC 5682 §3.4 leaves the response open).
     Halve,
-    /// The threshold as before the timeout, the window as what is in flight (RFC 4015).
+    /// The threshold returns to its value before the timeout, the window to the data in flight (RFC
+    /// 4015).
     Undo,
 }
 
@@ -171,9 +172,9 @@ impl Default for Config {
 }
 
 impl Config {
-    /// RFC 5681 and RFC 6582 to the letter, as the theorems assume it: no SACK, no timestamps, no
-    /// window scale, no limited transmit, an ACK for each segment, growth by every ACK, duplicates
-    /// counted by number, half of the flight after every first timeout.
+    /// Returns RFC 5681 and RFC 6582 to the letter, as the theorems assume it: no SACK, no
+    /// timestamps, no window scale, no limited transmit, an ACK for each segment, growth by every
+    /// ACK, duplicates counted by number, half of the flight after every first timeout.
     pub fn textbook() -> Self {
         Self {
             sack: false,
@@ -190,7 +191,7 @@ impl Config {
         }
     }
 
-    /// RFC 8257 §3: DCTCP needs ECN.
+    /// Returns whether the endpoint requests ECN, which DCTCP needs (RFC 8257 §3).
     pub(crate) fn wants_ecn(&self) -> bool {
         self.ecn || matches!(self.congestion_control, CongestionControl::Dctcp { .. })
     }

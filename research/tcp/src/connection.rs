@@ -10,14 +10,14 @@ use crate::segment::Segment;
 use crate::sender::{Phase, Sender};
 use crate::seq;
 
-/// RFC 9293 §3.3.2, without the states that only tell which side closed first.
+/// The states of RFC 9293 §3.3.2, without those that only distinguish which side closed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Idle,
     Listen,
     SynSent,
     SynReceived,
-    /// And all that follows, until nothing is left to say.
+    /// ESTABLISHED and every later state, until both directions are finished.
     Established,
     /// Reset or given up.
     Closed,
@@ -29,27 +29,28 @@ pub struct Connection {
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
     pub(crate) state: State,
-    /// Both ends speak timestamps (RFC 7323 §3.2), and both scale their windows (§2.2).
+    /// Whether both ends use timestamps (RFC 7323 §3.2); next line, whether both scale windows
+    /// (§2.2).
     pub(crate) timestamps: bool,
     pub(crate) scaling: bool,
     pub(crate) peer_wscale: u8,
     pub(crate) syn_lost: bool,
     pub(crate) peer_mss_bytes: u16,
     pub(crate) syn_sent_at: Nanos,
-    /// DCTCP: every segment is ECN-capable, as in Linux (RFC 8311 §4.3 allows it).
+    /// Whether every segment is ECN-capable, as with DCTCP in Linux (RFC 8311 §4.3 allows it).
     pub(crate) all_ect: bool,
     pub(crate) config: Box<Config>,
-    /// Where another has the last word on the window.
+    /// The state of a connection whose window another controller overrules.
     pub(crate) overruled: Option<Box<Overruled>>,
 }
 
 impl Connection {
-    /// The end that will send the SYN, in [`Connection::open`].
+    /// Creates the end that will send the SYN, in [`Connection::open`].
     pub fn client(config: &Config, iss: u32) -> Connection {
         Connection::new(config, iss, State::Idle)
     }
 
-    /// The end that waits for one.
+    /// Creates the end that waits for a SYN.
     pub fn server(config: &Config, iss: u32) -> Connection {
         Connection::new(config, iss, State::Listen)
     }
@@ -71,34 +72,34 @@ impl Connection {
         }
     }
 
-    /// The application hands over `bytes` more (u64::MAX: never runs dry).
+    /// Queues `bytes` of application data (u64::MAX: never runs dry) and sends what may go.
     pub fn write(&mut self, now: Nanos, bytes: u64, out: &mut impl FnMut(Segment)) {
         self.sender.write(bytes);
         self.flush(now, out);
     }
 
-    /// No more will be written: a FIN follows the last byte.
+    /// Ends the application's data: a FIN follows the last byte.
     pub fn finish(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         self.sender.finishing = true;
         self.flush(now, out);
     }
 
-    /// The application takes back what was not sent yet, and finishes.
+    /// Discards the data not sent yet, and finishes.
     pub fn stop(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
-        // In these states the SYN, behind which data begin, has not been sent.
+        // In these states the SYN, which precedes the data, has not been sent.
         let is_silent = matches!(self.state, State::Idle | State::Listen);
         self.sender.take_back(u64::from(is_silent));
         self.finish(now, out);
     }
 
-    /// Whether the application takes what arrives at once (the default) or lets the buffer fill.
+    /// Sets whether the application reads data on arrival (the default) or lets the buffer fill.
     pub fn set_reading(&mut self, now: Nanos, reading: bool, out: &mut impl FnMut(Segment)) {
         let taken = self.receiver.set_reading(reading);
         self.sender.totals.delivered_bytes += u64::from(taken);
         self.flush(now, out);
     }
 
-    /// A segment arrived.
+    /// Processes a segment that arrived.
     pub fn receive(&mut self, now: Nanos, segment: &Segment, out: &mut impl FnMut(Segment)) {
         match self.state {
             State::Established => self.receive_established(now, segment, out),
@@ -109,13 +110,13 @@ impl Connection {
         }
     }
 
-    /// The moment of `deadline` has come (or is past).
+    /// Runs the timers due at `now`; called when `deadline` has come or is past.
     pub fn expire(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         self.expire_due(now, now, out);
     }
 
-    /// The same for timers that were due at `due` or before: of a host whose clock shows that when
-    /// it is `now`.
+    /// Runs the timers due at `due` or before, at the time `now`: for a host whose clock shows
+    /// `due` at `now`.
     pub fn expire_due(&mut self, due: Nanos, now: Nanos, out: &mut impl FnMut(Segment)) {
         let is_due = |deadline: Option<Nanos>| deadline.is_some_and(|deadline| deadline <= due);
         if is_due(self.receiver.deadline) {
@@ -133,7 +134,8 @@ impl Connection {
         self.flush(now, out);
     }
 
-    /// When it next wants [`Connection::expire`]; none while no timer runs.
+    /// Returns the time at which [`Connection::expire`] is next to be called; `None` while no timer
+    /// runs.
     pub fn deadline(&self) -> Option<Nanos> {
         match (self.sender.deadline, self.receiver.deadline) {
             (Some(sender), Some(receiver)) => Some(sender.min(receiver)),
@@ -147,18 +149,19 @@ impl Connection {
         self.receiver.deadline = None;
     }
 
-    /// The handshake is done, and no reset undid it.
+    /// Returns whether the handshake is complete and no reset has followed.
     pub fn is_established(&self) -> bool {
         self.state == State::Established
     }
 
-    /// Both directions finished and acknowledged, or reset, or given up.
+    /// Returns whether both directions are finished and acknowledged, or the connection was reset
+    /// or given up.
     pub fn is_closed(&self) -> bool {
         let finished = self.sender.is_finished() && self.receiver.finished;
         self.state == State::Closed || finished
     }
 
-    /// What it shows of itself.
+    /// Returns the connection's current state.
     pub fn info(&self) -> Info {
         let sender = &self.sender;
         Info {
@@ -176,7 +179,7 @@ impl Connection {
         }
     }
 
-    /// What it counted.
+    /// Returns the connection's counters.
     pub fn totals(&self) -> &Totals {
         &self.sender.totals
     }

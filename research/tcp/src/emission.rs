@@ -1,4 +1,4 @@
-//! Segments leave: header, flags, marks, options.
+//! Construction of outgoing segments: header, flags, marks, options.
 
 use uc_net::{Ecn, Nanos};
 
@@ -7,13 +7,13 @@ use crate::output::Chunk;
 use crate::receiver::Due;
 use crate::segment::{Options, Segment, flags};
 
-/// What SACK blocks take of a segment, padding and each block (RFC 2018 §3).
+/// Room that SACK blocks take in a segment: padding and header, and each block (RFC 2018 §3).
 const SACK_HEADER_BYTES: u32 = 4;
 const SACK_BLOCK_BYTES: u32 = 8;
 
 impl Connection {
-    /// Sends what may go now, and the ACK if no segment carried it; of a connection that another
-    /// overrules, once that has answered.
+    /// Sends what may go now, and an ACK if no segment carried it. Does nothing for an overruled
+    /// connection, which sends after its controller has answered.
     pub(crate) fn flush(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         if self.overruled.is_none() {
             self.send_all(now, out);
@@ -88,7 +88,7 @@ impl Connection {
         if self.sender.sack && !self.receiver.held.is_empty() {
             let blocks = self.receiver.held.blocks();
             let blocks_bytes = SACK_BLOCK_BYTES * blocks.as_slice().len() as u32;
-            // a full segment has no room for them
+            // a full segment has no room for SACK blocks
             if payload_bytes + SACK_HEADER_BYTES + blocks_bytes <= self.sender.window.smss_bytes {
                 options.sack = blocks;
             }

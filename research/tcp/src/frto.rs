@@ -1,32 +1,33 @@
-//! Forward RTO-recovery: was the timeout spurious? RFC 5682, and the answers to it.
+//! F-RTO: detection of spurious timeouts (RFC 5682), and the response to them.
 
 use crate::acks::Ack;
 use crate::config::SpuriousTimeout;
 use crate::congestion::Control;
 use crate::sender::{Phase, Sender};
 
-/// RFC 5682 §2.1 step 2b: new segments that test the path.
+/// Number of new segments that probe the path (RFC 5682 §2.1 step 2b).
 const PROBING_SEGMENTS: u32 = 2;
-/// Step 3a: the window of the conventional repair after the test.
+/// Window in segments of the conventional recovery after the probe (step 3a).
 const CONVENTIONAL_SEGMENTS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
     #[default]
     Off,
-    /// Step 2: the first segment was sent again, its ACK is awaited.
+    /// Step 2: the first segment was retransmitted, and its ACK is awaited.
     First,
-    /// Step 3: new segments may go, or have gone; the next ACK decides.
+    /// Step 3: new segments may be sent, or were sent; the next ACK decides.
     Second { left: u32 },
 }
 
-/// The detection, and what is needed to take the reduction back.
+/// The state of the detection, and what is needed to take the reduction back.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frto {
     step: Step,
-    /// RFC 4015 §3.2: pipe_prev, what was in flight or the threshold, whichever was more.
+    /// pipe_prev of RFC 4015 §3.2: the data in flight or ssthresh before the timeout, whichever was
+    /// more.
     prior_ssthresh_bytes: u32,
-    /// What was SACKed below `recover` when the test began.
+    /// Bytes SACKed below `recover` when the detection began.
     sacked_before: u64,
 }
 
@@ -35,7 +36,7 @@ impl Frto {
         self.step != Step::Off
     }
 
-    /// In step 2b, how far beyond what is in flight the sender may go.
+    /// Returns, in step 2b, how far the sender may go beyond the data in flight.
     pub(crate) fn allowance_bytes(&self, smss_bytes: u32) -> Option<u32> {
         match self.step {
             Step::Second { left } => Some(left * smss_bytes),
@@ -43,7 +44,7 @@ impl Frto {
         }
     }
 
-    /// A segment was sent.
+    /// Counts a segment sent.
     pub(crate) fn sent(&mut self) {
         if let Step::Second { left } = &mut self.step {
             *left = left.saturating_sub(1);
@@ -52,7 +53,8 @@ impl Frto {
 }
 
 impl Sender {
-    /// Step 1, before the timeout changes anything: not for a timeout in the repair of another.
+    /// Starts the detection (step 1) before the timeout changes anything, unless the timeout is in
+    /// the recovery of another.
     pub(crate) fn begin_frto(&mut self) {
         let again = self.phase == Phase::Loss && self.una <= self.recover;
         let wanted = self.habits.spurious_timeout != SpuriousTimeout::Ignored;
@@ -64,13 +66,14 @@ impl Sender {
         self.frto.prior_ssthresh_bytes = self.flight_bytes().max(self.window.ssthresh_bytes);
     }
 
-    /// Steps 2 and 3, basic (§2.1) and SACK-enhanced (§3.1). Whether the timeout was spurious.
+    /// Processes an ACK in steps 2 and 3, basic (§2.1) and SACK-enhanced (§3.1). Returns whether
+    /// the timeout was spurious.
     pub(crate) fn frto_ack(&mut self, ack: &Ack<'_>, acked: u32, newly_sacked: u64) -> bool {
         match self.frto.step {
             Step::Off => {}
             Step::First => self.frto_first(acked, newly_sacked),
             Step::Second { .. } => {
-                // 3b; with SACK also something that was not sent again, below `recover`
+                // 3b; with SACK also data below `recover` that was not retransmitted
                 let below = self.scoreboard.sacked_below(self.recover + 1);
                 let original = newly_sacked > 0 && below > self.frto.sacked_before;
                 if acked > 0 || original {
@@ -87,7 +90,7 @@ impl Sender {
     fn frto_first(&mut self, acked: u32, newly_sacked: u64) {
         let new_data = self.write_end > self.max && self.right_edge() > self.max;
         if acked == 0 {
-            // 2a: a duplicate; with SACK only one that SACKs something
+            // 2a: a duplicate; with SACK only an ACK that SACKs new data
             if !self.sack || newly_sacked > 0 {
                 self.frto.step = Step::Off;
             }
@@ -102,7 +105,7 @@ impl Sender {
         }
     }
 
-    /// Step 3a.
+    /// Continues with conventional recovery (step 3a).
     fn frto_conventional(&mut self) {
         self.frto.step = Step::Off;
         let most = CONVENTIONAL_SEGMENTS * self.window.smss_bytes;
@@ -110,7 +113,7 @@ impl Sender {
         self.nxt = self.una;
     }
 
-    /// Step 3b and the answer.
+    /// Responds to a spurious timeout (step 3b).
     fn timeout_was_spurious(&mut self, acked: u32, marked: bool) {
         self.frto.step = Step::Off;
         self.totals.spurious_timeouts += 1;
@@ -124,7 +127,7 @@ impl Sender {
             self.window.ssthresh_bytes = self.frto.prior_ssthresh_bytes;
             let cwnd = flight + acked.min(initial); // step (5)
             self.window.cwnd_bytes = cwnd.max(self.window.smss_bytes);
-            self.cut_end = self.una; // what was taken back covers no mark
+            self.cut_end = self.una; // an undone reduction covers no mark
             self.law.undone();
         } else {
             self.window.cwnd_bytes = self.window.ssthresh_bytes;

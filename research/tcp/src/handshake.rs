@@ -1,5 +1,4 @@
-//! The three-way handshake and what it agrees on: RFC 9293 §3.5, RFC 7323, RFC 2018, RFC 3168
-//! §6.1.1.
+//! The three-way handshake and its negotiation: RFC 9293 §3.5, RFC 7323, RFC 2018, RFC 3168 §6.1.1.
 
 use uc_net::{Ecn, Nanos};
 
@@ -7,20 +6,21 @@ use crate::connection::{Connection, State};
 use crate::segment::{Options, Segment, flags};
 use crate::seq;
 
-/// RFC 9293 §3.7.1: an end that doesn't say takes this.
+/// MSS of a peer that announces none (RFC 9293 §3.7.1), in bytes.
 const DEFAULT_MSS_BYTES: u16 = 536;
-/// What timestamps take of each segment, padded (RFC 7323 §3.2, Appendix A).
+/// Room that timestamps take in each segment, padded (RFC 7323 §3.2, Appendix A).
 const TIMESTAMPS_BYTES: u32 = 12;
-/// A smaller segment size makes no sense and is taken for this (RFC 9293 §3.7.1, as Linux).
+/// Minimum SMSS in bytes; smaller values count as this (RFC 9293 §3.7.1, as in Linux).
 const LEAST_SMSS_BYTES: u32 = 48;
-/// Larger scales count as this (RFC 7323 §2.3).
+/// Maximum window scale; larger values count as this (RFC 7323 §2.3).
 const MOST_WSCALE: u8 = 14;
-/// RFC 9293 §3.8.3: R2 of a SYN: 3 minutes at least, and as many as Linux's tcp_syn_retries.
+/// R2 of a SYN (RFC 9293 §3.8.3): 3 minutes at least, and as many timeouts as Linux's
+/// tcp_syn_retries.
 const MOST_SYN_TIMEOUTS: u32 = 6;
 const LEAST_SYN_PATIENCE: Nanos = Nanos::from_secs(180);
 
 impl Connection {
-    /// Sends the SYN.
+    /// Sends the SYN, if the connection is unopened.
     pub fn open(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         if self.state != State::Idle {
             return;
@@ -31,7 +31,7 @@ impl Connection {
         self.send_syn(now, out);
     }
 
-    /// The SYN or SYN-ACK, for the first time or again.
+    /// Sends the SYN or SYN-ACK, or retransmits it.
     pub(crate) fn send_syn(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         let answer = self.state == State::SynReceived;
         let config = &self.config;
@@ -50,7 +50,7 @@ impl Connection {
         };
         let options = Options {
             mss_bytes: config.mss_bytes,
-            // RFC 7323 §2.2, RFC 2018 §2: in an answer only what was offered
+            // RFC 7323 §2.2, RFC 2018 §2: a SYN-ACK has only options that the SYN offered
             wscale: config.wscale.filter(|_| !answer || self.scaling),
             sack_permitted: if answer {
                 self.sender.sack
@@ -73,7 +73,7 @@ impl Connection {
         self.sender.start_timer(now, crate::sender::Waits::Ack);
     }
 
-    /// RFC 6298 §5 for a SYN or SYN-ACK.
+    /// Handles the retransmission timeout of a SYN or SYN-ACK (RFC 6298 §5).
     pub(crate) fn syn_timeout(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         self.sender.totals.timeouts += 1;
         self.sender.count_timeout(now);
@@ -89,7 +89,7 @@ impl Connection {
         self.send_syn(now, out);
     }
 
-    /// What both ends want (`syn` is the peer's).
+    /// Enables the options that both ends offer; `syn` is the peer's.
     fn agree(&mut self, syn: &Segment) {
         let options = &syn.options;
         self.scaling = self.config.wscale.is_some() && options.wscale.is_some();
@@ -108,7 +108,7 @@ impl Connection {
         };
     }
 
-    /// RFC 9293 §3.7.1, RFC 6691: options come out of the segment.
+    /// Returns the SMSS: the MSS without the options of each segment (RFC 9293 §3.7.1, RFC 6691).
     fn smss_bytes(&self) -> u32 {
         let mss_bytes = u32::from(self.config.mss_bytes.min(self.peer_mss_bytes));
         let options_bytes = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
@@ -117,7 +117,7 @@ impl Connection {
             .max(LEAST_SMSS_BYTES)
     }
 
-    /// In LISTEN.
+    /// Processes a segment in LISTEN.
     pub(crate) fn receive_syn(&mut self, now: Nanos, syn: &Segment, out: &mut impl FnMut(Segment)) {
         if syn.has(flags::RST) {
             return;
@@ -140,14 +140,14 @@ impl Connection {
         self.send_syn(now, out);
     }
 
-    /// RFC 7323 §2.2: not scaled.
+    /// Takes the window of a SYN or SYN-ACK, which is not scaled (RFC 7323 §2.2).
     fn take_syn_window(&mut self, syn: &Segment) {
         self.sender.snd_wnd = u32::from(syn.window);
         self.sender.max_wnd = self.sender.snd_wnd;
         self.sender.wl1 = seq::start(syn.seq);
     }
 
-    /// In SYN-SENT (RFC 9293 §3.10.7.3; simultaneous opening is left out).
+    /// Processes a segment in SYN-SENT (RFC 9293 §3.10.7.3, without simultaneous opening).
     pub(crate) fn receive_syn_ack(
         &mut self,
         now: Nanos,
@@ -184,7 +184,7 @@ impl Connection {
         self.flush(now, out);
     }
 
-    /// Our SYN is acknowledged.
+    /// Enters ESTABLISHED when this end's SYN is acknowledged.
     pub(crate) fn establish(&mut self, now: Nanos) {
         self.state = State::Established;
         if !self.syn_lost {
@@ -194,7 +194,7 @@ impl Connection {
     }
 }
 
-/// RFC 9293 §3.5.2: the reset that answers a segment of no connection.
+/// Returns the reset that answers a segment of no connection (RFC 9293 §3.5.2).
 pub(crate) fn reset_for(segment: &Segment) -> Segment {
     let acknowledges = segment.has(flags::ACK);
     Segment {

@@ -1,10 +1,11 @@
-//! A sorted set of half-open intervals of a stream: what a receiver holds out of order, and what a
-//! sender knows to have arrived out of order.
+//! A sorted set of half-open intervals of a stream: the data that a receiver holds out of order, or
+//! that a sender knows to have arrived out of order.
 
-/// More holes than this are not remembered; what they would have told comes again (RFC 2018 §4).
+/// Maximum number of intervals. Further ones are dropped; the peer reports them again (RFC 2018
+/// §4).
 const MOST: usize = 4096;
 
-/// Intervals `[from, to)`, sorted, apart from one another. The storage is kept for reuse.
+/// Disjoint intervals `[from, to)`, sorted. The storage is kept for reuse.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Intervals {
     list: Vec<(u64, u64)>,
@@ -16,7 +17,7 @@ impl Intervals {
         self.list.is_empty()
     }
 
-    /// Bytes covered.
+    /// Returns the number of bytes covered.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -25,18 +26,19 @@ impl Intervals {
         &self.list
     }
 
-    /// The end of the last one.
+    /// Returns the end of the last interval.
     pub(crate) fn highest(&self) -> Option<u64> {
         self.list.last().map(|&(_, to)| to)
     }
 
-    /// Adds `[from, to)`; how many bytes of it were not covered before. A set that is full takes
-    /// only what touches an interval it has.
+    /// Adds `[from, to)` and returns how many of its bytes were not covered before. A full set only
+    /// extends intervals that it has.
     pub(crate) fn insert(&mut self, from: u64, to: u64) -> u64 {
         if from >= to {
             return 0;
         }
-        // those from `first` on end at or after `from`; those from `past` on begin after `to`
+        // the intervals from `first` on end at or after `from`; those from `past` on begin after
+        // `to`
         let first = self.list.partition_point(|&(_, end)| end < from);
         let past = first + self.list[first..].partition_point(|&(start, _)| start <= to);
         if first == past {
@@ -56,7 +58,7 @@ impl Intervals {
         added
     }
 
-    /// Forgets what lies before `place`.
+    /// Removes everything before `place`.
     pub(crate) fn remove_below(&mut self, place: u64) {
         let gone = self.list.partition_point(|&(_, to)| to <= place);
         let below: u64 = self.list[..gone].iter().map(|&(from, to)| to - from).sum();
@@ -70,7 +72,7 @@ impl Intervals {
         }
     }
 
-    /// Takes out the interval that `place` touches, if there is one: its end.
+    /// Removes the interval that `place` touches, if there is one, and returns its end.
     pub(crate) fn take_touching(&mut self, place: u64) -> Option<u64> {
         let &(from, to) = self.list.first()?;
         if from > place {
@@ -81,14 +83,15 @@ impl Intervals {
         Some(to)
     }
 
-    /// The interval that covers `place`.
+    /// Returns the interval that covers `place`.
     pub(crate) fn covering(&self, place: u64) -> Option<(u64, u64)> {
         let index = self.list.partition_point(|&(_, to)| to <= place);
         let interval = *self.list.get(index)?;
         (interval.0 <= place).then_some(interval)
     }
 
-    /// The first gap at or after `place`: where it begins, and where the interval above it does.
+    /// Returns the first gap at or after `place`: its start, and the start of the interval above
+    /// it.
     pub(crate) fn gap_from(&self, place: u64) -> (u64, Option<u64>) {
         let index = self.list.partition_point(|&(_, to)| to <= place);
         match self.list.get(index) {
@@ -97,7 +100,7 @@ impl Intervals {
         }
     }
 
-    /// Bytes covered before `place`, counted from the nearer end.
+    /// Returns the bytes covered before `place`, counted from the nearer end.
     pub(crate) fn bytes_below(&self, place: u64) -> u64 {
         let middle = self.list.get(self.list.len() / 2);
         if middle.is_some_and(|&(from, _)| from < place) {
@@ -110,7 +113,7 @@ impl Intervals {
             .sum()
     }
 
-    /// Bytes covered from `place` on, counted from the upper end.
+    /// Returns the bytes covered from `place` on, counted from the upper end.
     pub(crate) fn bytes_from(&self, place: u64) -> u64 {
         self.list
             .iter()
@@ -134,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_of_intervals_covers_what_a_set_of_numbers_does(
+        fn intervals_cover_the_same_bytes_as_a_set_of_numbers(
             ranges in vec((0u64..200, 1u64..30), 0..40), cut in 0u64..200, place in 0u64..230,
         ) {
             let mut set = Intervals::default();
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_set_refuses_another_hole_and_still_grows_at_its_ends() {
+    fn a_full_set_refuses_a_new_interval_and_still_extends_its_own() {
         let mut set = Intervals::default();
         for index in 0..MOST as u64 {
             set.insert(10 * index, 10 * index + 5);

@@ -1,13 +1,14 @@
-//! What the sender may send now: segment by segment, until nothing more may go.
+//! The choice of the next segment to send.
 
 use uc_net::Nanos;
 
 use crate::config::IGNORED_WINDOW_BYTES;
 use crate::sender::{Phase, Sender, Waits};
 
-/// RFC 3042: new segments beyond the window, for the first two duplicate ACKs.
+/// Number of new segments sent beyond the window for the first two duplicate ACKs (RFC 3042).
 const LIMITED_TRANSMIT_SEGMENTS: u32 = 2;
-/// RFC 9293 §3.8.6.2.1: Fs, the part of the largest window that is worth a segment; 1/2.
+/// Inverse of Fs, the fraction of the largest window that justifies a segment; Fs is 1/2 (RFC 9293
+/// §3.8.6.2.1).
 const WORTHWHILE_PART: u32 = 2;
 
 /// A segment to be sent.
@@ -17,12 +18,12 @@ pub(crate) struct Chunk {
     pub(crate) bytes: u32,
     pub(crate) fin: bool,
     pub(crate) push: bool,
-    /// Never sent before, and no window probe.
+    /// Whether the data was never sent before and the segment is no window probe.
     pub(crate) fresh: bool,
 }
 
 impl Sender {
-    /// The next segment that may go at `now`.
+    /// Returns the next segment that may be sent at `now`.
     #[inline]
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Chunk> {
         if self.resend_first {
@@ -39,7 +40,8 @@ impl Sender {
         self.poll_new(now)
     }
 
-    /// After a timeout: all that is unacknowledged goes again, in order, as the window opens.
+    /// Returns the next segment after a timeout: all unacknowledged data is retransmitted, in
+    /// order, as the window opens.
     fn poll_again(&mut self, now: Nanos) -> Option<Chunk> {
         let mut above = None;
         if !self.scoreboard.is_empty() {
@@ -62,7 +64,7 @@ impl Sender {
         Some(self.send_again(now, self.nxt, above))
     }
 
-    /// Bytes between SND.UNA and SND.NXT that the peer is not known to have.
+    /// Returns the bytes between SND.UNA and SND.NXT that the peer is not known to have.
     fn in_network(&self) -> u32 {
         let sacked = if self.scoreboard.is_empty() || self.phase != Phase::Loss {
             0
@@ -72,7 +74,7 @@ impl Sender {
         (self.nxt - self.una - sacked) as u32
     }
 
-    /// RFC 9293 §3.8.6: where the peer's window ends.
+    /// Returns the right edge of the peer's window (RFC 9293 §3.8.6).
     pub(crate) fn right_edge(&self) -> u64 {
         let window_bytes = if self.habits.ignores_receive_window {
             IGNORED_WINDOW_BYTES
@@ -82,7 +84,8 @@ impl Sender {
         self.una + u64::from(window_bytes)
     }
 
-    /// New data, as far as both windows, Nagle's rule and the avoidance of silly windows let it.
+    /// Returns a segment of new data, if both windows, Nagle's rule and silly window avoidance
+    /// allow one.
     #[inline]
     pub(crate) fn poll_new(&mut self, now: Nanos) -> Option<Chunk> {
         if self.nxt >= self.write_end {
@@ -95,7 +98,7 @@ impl Sender {
         self.poll_new_into(now, cwnd_room)
     }
 
-    /// New data into a congestion window with this room.
+    /// Returns a segment of new data for `cwnd_room` bytes in the congestion window.
     pub(crate) fn poll_new_into(&mut self, now: Nanos, cwnd_room: u32) -> Option<Chunk> {
         let smss = self.window.smss_bytes;
         let queued = self.write_end.saturating_sub(self.nxt);
@@ -111,29 +114,29 @@ impl Sender {
         if self.waits == Waits::Mark && self.deadline.is_some() {
             return None;
         }
-        // of no matter for this segment: a restart window holds one, and nothing is in flight
+        // does not matter for this segment: a restart window holds one, and nothing is in flight
         if self.una == self.max {
             self.restart_after_idle(now);
         }
         Some(self.send_new(now, bytes))
     }
 
-    /// RFC 9293 §3.8.6.2.1, the cases below a full segment. The room in the congestion window is
-    /// no case: what doesn't fit there waits for the next ACK.
+    /// Returns whether a segment below SMSS may be sent (RFC 9293 §3.8.6.2.1). Room in the
+    /// congestion window is no reason: data that doesn't fit there waits for the next ACK.
     fn may_send_runt(&self, bytes: u32, wanted: u32, cwnd_room: u32) -> bool {
         if bytes == 0 || bytes > cwnd_room {
             return false;
         }
         if bytes == wanted {
-            // (2): all that there is; and Nagle's rule, unless nothing can be added to it
+            // (2): all queued data; and Nagle's rule, unless nothing can be added to the segment
             return !self.habits.nagle || self.finishing || self.nxt == self.una;
         }
-        // (3): a good part of what the peer ever offered; (4): the override timer has fired
+        // (3): a large fraction of the largest window offered; (4): the override timer has fired
         let worthwhile = bytes >= self.max_wnd / WORTHWHILE_PART || self.probe;
         bytes < cwnd_room && self.nxt == self.una && worthwhile
     }
 
-    /// The congestion window, and what RFC 3042 or RFC 6675 §5 step (3) adds to it before the
+    /// Returns the congestion window plus what RFC 3042 or RFC 6675 §5 step (3) adds before the
     /// third duplicate ACK: as much as has left the network.
     fn cwnd_now(&self) -> u32 {
         let cwnd = self.window.cwnd_bytes;
@@ -149,7 +152,8 @@ impl Sender {
         cwnd.saturating_add(segments * self.window.smss_bytes)
     }
 
-    /// RFC 5681 §4.1: nothing was sent for a retransmission timeout.
+    /// Reduces the window to the restart window if nothing was sent for a retransmission timeout
+    /// (RFC 5681 §4.1).
     fn restart_after_idle(&mut self, now: Nanos) {
         let idle = now.since(self.sent_at);
         if self.habits.restart_after_idle && idle > self.rto.current() && self.sent_at.0 > 0 {
@@ -175,7 +179,7 @@ impl Sender {
         Some(chunk)
     }
 
-    /// RFC 9293 §3.8.6.1: one byte into a window that may have opened.
+    /// Returns a window probe of one byte, for a window that may have opened (RFC 9293 §3.8.6.1).
     fn poll_probe(&mut self, now: Nanos, queued: u64) -> Option<Chunk> {
         if self.una != self.max || queued == 0 {
             return None;
@@ -228,7 +232,8 @@ impl Sender {
         }
     }
 
-    /// One segment from `seq` on again, not beyond what was sent, nor into what `above` begins.
+    /// Retransmits one segment from `seq` on, ending at the latest at the end of sent data and at
+    /// `above`, the next SACKed byte.
     pub(crate) fn send_again(&mut self, now: Nanos, seq: u64, above: Option<u64>) -> Chunk {
         let end = self.max.min(above.unwrap_or(self.max)).min(self.write_end);
         let bytes = end
@@ -255,7 +260,7 @@ impl Sender {
         }
     }
 
-    /// RFC 6298 (5.1).
+    /// Starts the retransmission timer if none runs (RFC 6298 (5.1)).
     fn sent(&mut self, now: Nanos) {
         self.sent_at = now;
         self.frto.sent();

@@ -1,6 +1,6 @@
-//! A congestion control that another overrules (ctrlTCP, Islam and others, §III): the connection's own
-//! law goes on computing, and what it has computed is told and answered before anything is sent by
-//! it. Who answers is the caller's; nothing here knows how.
+//! Coupled congestion control (ctrlTCP, Islam and others, §III): the connection's own law goes on
+//! computing, and its results are reported to a controller whose answer decides before anything is
+//! sent. The controller belongs to the caller; this module does not know it.
 
 use uc_net::Nanos;
 
@@ -8,53 +8,55 @@ use crate::connection::{Connection, State};
 use crate::segment::Segment;
 use crate::sender::{Phase, Sender};
 
-/// Which variable of the window counts now.
+/// The phase of the connection, which determines the variable of the window that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Below ssthresh (RFC 5681 §3.1).
+    /// The window is below ssthresh (RFC 5681 §3.1).
     SlowStart,
-    /// Above it.
+    /// The window is at or above ssthresh.
     Avoidance,
-    /// Fast recovery, or the round trip after a mark: the way to ssthresh is the connection's own.
+    /// Fast recovery, or the round trip after a mark: the connection's own law moves the window to
+    /// ssthresh.
     Recovery,
-    /// After a timeout, until what was in flight then is acknowledged.
+    /// After a timeout, until the data then in flight is acknowledged.
     Loss,
 }
 
-/// What the connection's own law has computed, and what tells how much of it is used.
+/// A report of the connection's own law, and of how much of its window is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Computed {
-    /// Congestion window.
+    /// Congestion window (cwnd).
     pub cwnd_bytes: u32,
-    /// Slow-start threshold.
+    /// Slow-start threshold (ssthresh).
     pub ssthresh_bytes: u32,
-    /// Sent and not acknowledged.
+    /// Bytes sent and not acknowledged.
     pub flight_bytes: u32,
-    /// The most of it in this round trip and the one before.
+    /// Maximum of `flight_bytes` in this round trip and the one before.
     pub used_bytes: u32,
-    /// Acknowledged since this was told last.
+    /// Bytes acknowledged since the last report.
     pub acked_bytes: u32,
     /// Payload of a full segment.
     pub smss_bytes: u32,
-    /// Smoothed round-trip time; none before the first sample.
+    /// Smoothed round-trip time; `None` before the first sample.
     pub srtt: Option<Nanos>,
-    /// In recovery and after a timeout: how long ago the first segment left that is not
-    /// acknowledged; none if it was sent again since.
+    /// Age of the first unacknowledged segment, in recovery and after a timeout; `None` if it was
+    /// retransmitted since.
     pub lost_age: Option<Nanos>,
-    /// Where it is.
+    /// Phase of the connection.
     pub stage: Stage,
-    /// Its retransmission timer has fired since this was told last.
+    /// Whether the retransmission timer has fired since the last report.
     pub timed_out: bool,
-    /// The application had nothing to send that the congestion window held back.
+    /// Whether the application, not the congestion window, limits the connection: no unsent data is
+    /// held back by the window.
     pub limited: bool,
 }
 
-/// What an overruled connection remembers between two reports.
+/// The state of an overruled connection between two reports.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overruled {
-    /// SND.UNA when it reported last; 0: never.
+    /// SND.UNA at the last report; 0 before the first.
     una: u64,
-    /// The round trip is over when this is acknowledged; none until its first segments have left.
+    /// The round trip ends when this is acknowledged; `None` until its first segments have left.
     round_end: Option<u64>,
     used_bytes: u32,
     used_before_bytes: u32,
@@ -62,7 +64,7 @@ pub(crate) struct Overruled {
 }
 
 impl Overruled {
-    /// What was acknowledged since the last report, at this one.
+    /// Returns the bytes acknowledged since the last report, and starts the next report.
     fn hear(&mut self, sender: &Sender) -> u32 {
         let before = if self.una == 0 { sender.una } else { self.una };
         self.una = sender.una;
@@ -75,19 +77,19 @@ impl Overruled {
 }
 
 impl Connection {
-    /// From now on it sends nothing by itself but handshakes and ACKs that can't wait: after each
-    /// call that may have changed something comes [`Connection::computed`], then
-    /// [`Connection::obey`], then [`Connection::send`].
+    /// Hands the window over to a controller. The connection then sends nothing by itself but
+    /// handshakes and ACKs that can't wait: after each call that may have changed something, the
+    /// caller calls [`Connection::computed`], [`Connection::obey`] and [`Connection::send`].
     pub fn overrule(&mut self) {
         self.overruled.get_or_insert_default();
-        // Whoever answers shares out what an idle connection leaves; by itself it would shrink the
-        // window of all (RFC 5681 §4.1 is about a window that nobody else uses).
+        // The controller redistributes what an idle connection leaves; restarting by itself would
+        // shrink the window of all (RFC 5681 §4.1 assumes a window that nobody else uses).
         self.sender.habits.restart_after_idle = false;
         self.sender.send_times.get_or_insert_default();
     }
 
-    /// What its law has computed; none before the handshake is done, after the last byte was
-    /// acknowledged, and of a connection that nobody overrules.
+    /// Returns the report of the connection's own law. `None` before the handshake is complete,
+    /// after the last byte is acknowledged, and for a connection that is not overruled.
     pub fn computed(&mut self, now: Nanos) -> Option<Computed> {
         let sender = &self.sender;
         if self.state != State::Established || sender.is_finished() {
@@ -115,7 +117,8 @@ impl Connection {
         })
     }
 
-    /// The answer. In recovery the window stays its own, on the way to that threshold.
+    /// Applies the controller's answer. In recovery the connection keeps its own window, on the way
+    /// to the given threshold.
     pub fn obey(&mut self, cwnd_bytes: u32, ssthresh_bytes: u32) {
         let stage = self.sender.stage();
         let window = &mut self.sender.window;
@@ -147,7 +150,7 @@ impl Sender {
         }
     }
 
-    /// There is more to send than the congestion window has room for.
+    /// Returns whether more data is unsent than the congestion window has room for.
     fn is_held_back(&self) -> bool {
         let unsent = self.write_end.saturating_sub(self.max);
         let room = self.window.cwnd_bytes.saturating_sub(self.flight_bytes());

@@ -1,34 +1,34 @@
 //! Proportional rate reduction (RFC 9937): the window walks down to ssthresh while a round trip is
 //! acknowledged, where RFC 5681 and RFC 3168 let it jump there and the sender fall silent. As in
-//! Linux, for the answer to a mark too, and while one reduction runs no cause begins another.
+//! Linux it also answers marks, and a running reduction is not restarted by another cause.
 
 use crate::sender::{Phase, Sender};
 
-/// The reduction that is under way.
+/// The state of the current reduction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Prr {
     active: bool,
-    /// RecoverFS: what was in flight at the beginning.
+    /// RecoverFS: bytes in flight at the start.
     recover_fs_bytes: u64,
-    /// prr_delivered and prr_out.
+    /// prr_delivered and, next line, prr_out, in bytes.
     delivered_bytes: u64,
     out_bytes: u64,
-    /// SND.UNA and what was SACKed above it, at the last ACK.
+    /// SND.UNA plus the bytes SACKed above it, at the last ACK.
     known: u64,
-    /// Without SACK, what duplicate ACKs say to have arrived.
+    /// Without SACK, the bytes whose arrival duplicate ACKs indicate.
     by_duplicates_bytes: u64,
 }
 
 impl Prr {
-    /// SndCnt after an ACK that says that `delivered` bytes more have arrived, with `pipe` in
-    /// flight; `safe`: SafeACK, it acknowledges new data.
+    /// Returns SndCnt after an ACK that reports `delivered` further bytes, with `pipe` in flight.
+    /// `safe` is SafeACK: the ACK acknowledges new data.
     fn allowance(&self, delivered: u64, pipe: u64, ssthresh: u64, smss: u64, safe: bool) -> u64 {
         if pipe > ssthresh {
-            // PRR: as ssthresh is to RecoverFS, so is what leaves to what has arrived
+            // PRR: bytes sent are to bytes delivered as ssthresh is to RecoverFS
             let share = (self.delivered_bytes * ssthresh).div_ceil(self.recover_fs_bytes.max(1));
             return share.saturating_sub(self.out_bytes);
         }
-        // PRR-SSRB: losses have taken more than the reduction asks for
+        // PRR-SSRB: losses have taken more than the reduction requires
         let arrived = self.delivered_bytes.saturating_sub(self.out_bytes);
         let bound = arrived.max(delivered) + if safe { smss } else { 0 };
         bound.min(ssthresh - pipe)
@@ -36,20 +36,20 @@ impl Prr {
 }
 
 impl Sender {
-    /// The window walks down.
+    /// Returns whether a reduction is under way.
     pub(crate) fn is_reducing(&self) -> bool {
         self.prr.as_ref().is_some_and(|prr| prr.active)
     }
 
-    /// A segment left.
+    /// Counts a segment sent.
     pub(crate) fn count_sent(&mut self, bytes: u32) {
         if let Some(prr) = &mut self.prr {
             prr.out_bytes += u64::from(bytes);
         }
     }
 
-    /// The first ACK of a reduction to ssthresh says that `delivered` bytes have arrived; SND.UNA and
-    /// the scoreboard have them already. False where the window jumps instead.
+    /// Starts a reduction to ssthresh at an ACK that reports `delivered` bytes, which SND.UNA and
+    /// the scoreboard include already. Returns false where the window jumps instead.
     pub(crate) fn begin_reduction(&mut self, delivered: u64) -> bool {
         let flight = u64::from(self.flight_bytes());
         let by_duplicates = u64::from(self.dup_acks) * u64::from(self.window.smss_bytes);
@@ -69,7 +69,8 @@ impl Sender {
         true
     }
 
-    /// Fast recovery begins: the repair goes in any case, and more only with the ACKs to come.
+    /// Enters fast recovery during a reduction: the retransmission is sent in any case, more data
+    /// only with the following ACKs.
     pub(crate) fn hold_reduction(&mut self) {
         if self.is_reducing() {
             let pipe = self.scoreboard.pipe(self.una, self.max, self.high_rxt) as u32;
@@ -77,20 +78,21 @@ impl Sender {
         }
     }
 
-    /// The timer has taken the window's place.
+    /// Ends the reduction because a timeout has set the window.
     pub(crate) fn abandon_reduction(&mut self) {
         if let Some(prr) = &mut self.prr {
             prr.active = false;
         }
     }
 
-    /// Everything sent before the reduction is acknowledged: the window is ssthresh.
+    /// Ends the reduction when everything sent before it is acknowledged: the window is ssthresh.
     pub(crate) fn end_reduction(&mut self) {
         self.abandon_reduction();
         self.window.cwnd_bytes = self.window.ssthresh_bytes;
     }
 
-    /// An ACK that covers `acked` new bytes: the window is what is in flight and SndCnt.
+    /// Sets the window to the bytes in flight plus SndCnt, for an ACK that covers `acked` new
+    /// bytes.
     pub(crate) fn reduce(&mut self, acked: u32, duplicate: bool) {
         let (smss, flight) = (
             u64::from(self.window.smss_bytes),
@@ -116,7 +118,7 @@ impl Sender {
         prr.known = known;
         prr.delivered_bytes += delivered;
         let (in_network, base) = if repairing {
-            (pipe, pipe) // what `poll_sack` holds the window against
+            (pipe, pipe) // the value against which `poll_sack` checks the window
         } else if self.sack {
             (flight - known.saturating_sub(self.una).min(flight), flight)
         } else {
@@ -126,7 +128,7 @@ impl Sender {
         self.window.cwnd_bytes = u32::try_from(base + allowed).unwrap_or(u32::MAX);
     }
 
-    /// An ACK in fast recovery.
+    /// Processes an ACK in fast recovery.
     pub(crate) fn reduce_in_recovery(&mut self, acked: u32, duplicate: bool) {
         if self.una > self.recover {
             self.phase = Phase::Open;
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn above_ssthresh_what_leaves_is_in_proportion_to_what_has_arrived() {
+    fn above_ssthresh_bytes_sent_are_proportional_to_bytes_delivered() {
         for (ssthresh, delivered, out, expected) in [
             (5, 4, 0, 2_000),
             (5, 4, 1, 1_000),
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn below_it_as_much_as_arrives_and_a_segment_more_if_that_is_safe() {
+    fn below_ssthresh_as_much_is_sent_as_delivered_plus_a_segment_if_safe() {
         let prr = reduction(6, 5);
         let allowed = |pipe: u64, safe| prr.allowance(SMSS, pipe * SMSS, 5 * SMSS, SMSS, safe);
         assert_eq!(allowed(1, false), SMSS);

@@ -1,15 +1,15 @@
-//! What arrived out of order, and how it is reported: RFC 2018 §4.
+//! Out-of-order data and its SACK report: RFC 2018 §4.
 
 use crate::intervals::Intervals;
 use crate::segment::SackBlocks;
 
 const REMEMBERED: usize = 4;
 
-/// Data beyond a gap.
+/// The data received beyond a gap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reassembly {
     held: Intervals,
-    /// Where the segments lie that came last, the last one first.
+    /// Starts of the segments received last, the latest first.
     recent: [u64; REMEMBERED],
 }
 
@@ -18,20 +18,21 @@ impl Reassembly {
         self.held.is_empty()
     }
 
-    /// All of it has come.
+    /// Returns whether all bytes from `from` to `to` have arrived.
     pub(crate) fn holds(&self, from: u64, to: u64) -> bool {
         let around = self.held.covering(from);
         around.is_some_and(|(_, end)| to <= end)
     }
 
-    /// A segment beyond the next byte expected.
+    /// Stores a segment beyond the next byte expected.
     pub(crate) fn hold(&mut self, from: u64, to: u64) {
         self.held.insert(from, to);
         self.recent.rotate_right(1);
         self.recent[0] = from;
     }
 
-    /// Everything before `next` has come: how far the stream is whole now.
+    /// Returns how far the stream is contiguous once everything before `next` has arrived, and
+    /// removes that data.
     pub(crate) fn join(&mut self, next: u64) -> u64 {
         let mut whole = next;
         while let Some(end) = self.held.take_touching(whole) {
@@ -40,7 +41,8 @@ impl Reassembly {
         whole
     }
 
-    /// RFC 2018 §4: first the block with the segment that came last, then those reported last.
+    /// Returns the SACK blocks by RFC 2018 §4: first the block with the latest segment, then those
+    /// reported last.
     pub(crate) fn blocks(&self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         if self.held.is_empty() {
@@ -68,7 +70,7 @@ mod tests {
     use super::Reassembly;
 
     #[test]
-    fn the_block_that_grew_last_is_reported_first_and_the_oldest_is_left_out() {
+    fn the_block_that_grew_last_is_reported_first_and_the_oldest_is_omitted() {
         let mut held = Reassembly::default();
         for from in [10, 30, 50, 70] {
             held.hold(from, from + 10);
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stream_is_whole_up_to_the_next_gap() {
+    fn the_stream_is_contiguous_up_to_the_next_gap() {
         let mut held = Reassembly::default();
         held.hold(20, 30);
         held.hold(30, 40);

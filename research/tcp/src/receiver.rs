@@ -1,4 +1,4 @@
-//! The receiving half: order, the acknowledgment's moment, the window, the echo of marks.
+//! The receiving half: order, time of acknowledgment, window, echo of marks.
 
 use uc_net::{Ecn, Nanos};
 
@@ -7,49 +7,51 @@ use crate::reassembly::Reassembly;
 use crate::segment::{Segment, flags};
 use crate::seq;
 
-/// RFC 7323 §2.3.
+/// Maximum window scale (RFC 7323 §2.3).
 const MOST_WSCALE: u8 = 14;
 
-/// When an acknowledgment is due.
+/// The time at which an acknowledgment is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Nothing to acknowledge.
+    /// There is nothing to acknowledge.
     No,
-    /// With the next segment sent, or when the delayed ACK's time is up.
+    /// Due with the next segment sent, or when the delayed ACK timer fires.
     Later,
-    /// With this call's segments.
+    /// Due with the segments of this call.
     Now,
-    /// By itself: it must count as a duplicate at the peer (RFC 5681 §2 (b)).
+    /// Due as a segment without data: it must count as a duplicate at the peer (RFC 5681 §2 (b)).
     Alone,
 }
 
 /// The receiving half of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
-    /// RCV.NXT.
+    /// RCV.NXT, the next byte expected.
     pub(crate) nxt: u64,
-    /// The right edge that is meant, and the one that was said: the field's unit can put it higher.
+    /// The right edge intended and, next line, the one advertised: the field's unit can put it
+    /// higher.
     edge: u64,
     said_edge: u64,
     buffer_bytes: u32,
-    /// In order, and not taken by the application.
+    /// Bytes in order that the application has not read.
     unread_bytes: u32,
     pub(crate) wscale: u8,
     reading: bool,
     pub(crate) due: Due,
-    /// Arrived since the last ACK, and the largest segment so far.
+    /// Bytes received since the last ACK; next line, the largest segment so far.
     unacked_bytes: u32,
     segment_bytes: u32,
     delay: Option<Nanos>,
     pub(crate) deadline: Option<Nanos>,
-    /// What ACKs say in ECE: RFC 3168 §6.1.3 until CWR, RFC 8257 §3.2 as the last segment was.
+    /// The ECE bit of ACKs: set until CWR by RFC 3168 §6.1.3, or as the last segment by RFC 8257
+    /// §3.2.
     pub(crate) echo: bool,
     exact_echo: bool,
     pub(crate) held: Reassembly,
-    /// Where the peer's FIN lies.
+    /// Sequence number of the peer's FIN.
     fin: Option<u64>,
     pub(crate) finished: bool,
-    /// RFC 7323 §4.3: TS.Recent and Last.ACK.sent.
+    /// TS.Recent and, next line, Last.ACK.sent (RFC 7323 §4.3).
     pub(crate) ts_recent: u32,
     last_ack: u64,
 }
@@ -79,7 +81,8 @@ impl Receiver {
         }
     }
 
-    /// The peer's SYN: its place, and the window that ours or our answer promises.
+    /// Takes the peer's initial sequence number, and promises the window of this end's SYN or
+    /// SYN-ACK.
     pub(crate) fn start(&mut self, irs: u64) {
         self.nxt = irs + 1;
         self.last_ack = self.nxt;
@@ -87,7 +90,7 @@ impl Receiver {
         self.said_edge = self.edge;
     }
 
-    /// RFC 7323 §2.2: the window of a SYN isn't scaled.
+    /// Returns the window of a SYN, which is not scaled (RFC 7323 §2.2).
     pub(crate) fn syn_window(&self) -> u16 {
         self.buffer_bytes.min(u32::from(u16::MAX)) as u16
     }
@@ -100,8 +103,8 @@ impl Receiver {
         self.buffer_bytes.saturating_sub(self.unread_bytes)
     }
 
-    /// Whether the edge may move: by a segment or half the buffer at least (RFC 9293
-    /// §3.8.6.2.2). Answers the edge that the window field can say, rounded down.
+    /// Returns the right edge that the window field can express, rounded down, if the edge may
+    /// move: by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2).
     fn next_edge(&self) -> Option<u64> {
         let most = u32::from(u16::MAX) << self.wscale;
         let window = self.free_bytes().min(most) >> self.wscale << self.wscale;
@@ -110,7 +113,7 @@ impl Receiver {
         (edge >= self.edge + u64::from(step)).then_some(edge)
     }
 
-    /// The window field of a segment that goes out now. Rounded up where the promised edge stays,
+    /// Returns the window field of a segment sent now. Rounds up where the promised edge stays,
     /// because an edge never moves to the left (RFC 9293 §3.8.6).
     pub(crate) fn take_window(&mut self) -> u16 {
         if let Some(edge) = self.next_edge() {
@@ -123,7 +126,7 @@ impl Receiver {
         field as u16
     }
 
-    /// A segment with the acknowledgment leaves.
+    /// Clears the pending acknowledgment, which leaves with a segment.
     pub(crate) fn acknowledged(&mut self) {
         self.due = Due::No;
         self.unacked_bytes = 0;
@@ -131,13 +134,14 @@ impl Receiver {
         self.last_ack = self.nxt;
     }
 
-    /// RFC 8257 §3.2: before the echo changes, what came before is acknowledged with the old one.
+    /// Returns whether earlier data must be acknowledged with the old echo before the echo changes
+    /// (RFC 8257 §3.2).
     pub(crate) fn must_acknowledge_first(&self, segment: &Segment) -> bool {
         let changes = self.exact_echo && (segment.ecn == Ecn::Ce) != self.echo;
         changes && segment.payload_bytes > 0 && self.unacked_bytes > 0
     }
 
-    /// RFC 3168 §6.1.3 or RFC 8257 §3.2.
+    /// Updates the echo from a segment, by RFC 3168 §6.1.3 or RFC 8257 §3.2.
     pub(crate) fn take_mark(&mut self, segment: &Segment) {
         let marked = segment.ecn == Ecn::Ce;
         if self.exact_echo {
@@ -161,19 +165,19 @@ impl Receiver {
         }
     }
 
-    /// RFC 7323 §5.3: an old duplicate, by its timestamp?
+    /// Returns whether the timestamp shows an old duplicate (RFC 7323 §5.3).
     pub(crate) fn is_stale(&self, ts_val: u32) -> bool {
         (ts_val.wrapping_sub(self.ts_recent) as i32) < 0
     }
 
-    /// RFC 7323 §4.3 (2): the timestamp to echo is the one of the segment at the left edge.
+    /// Stores the timestamp to echo, that of the segment at the left edge (RFC 7323 §4.3 (2)).
     pub(crate) fn take_timestamp(&mut self, seq: u64, ts_val: u32) {
         if seq <= self.last_ack && !self.is_stale(ts_val) {
             self.ts_recent = ts_val;
         }
     }
 
-    /// RFC 9293 §3.4: does the segment touch the window?
+    /// Returns whether the segment touches the window (RFC 9293 §3.4).
     pub(crate) fn is_acceptable(&self, seq: u64, sequence_bytes: u64) -> bool {
         let edge = self.said_edge.max(self.nxt);
         if sequence_bytes == 0 {
@@ -182,20 +186,22 @@ impl Receiver {
         seq + sequence_bytes > self.nxt && (seq < edge || seq == self.nxt)
     }
 
-    /// Everything that a segment carries has come before (RFC 2883's duplicate segments).
+    /// Returns whether everything that a segment carries has arrived before (a duplicate segment of
+    /// RFC 2883).
     pub(crate) fn has_all(&self, seq: u64, payload_bytes: u16) -> bool {
         let end = seq + u64::from(payload_bytes);
         payload_bytes > 0 && (end <= self.nxt || (seq > self.nxt && self.held.holds(seq, end)))
     }
 
-    /// Payload or FIN that is acceptable; how much of it is in order for the application.
+    /// Takes the acceptable payload or FIN of a segment; returns the bytes that become readable in
+    /// order.
     #[inline]
     pub(crate) fn take_data(&mut self, now: Nanos, seq: u64, segment: &Segment) -> u32 {
         let bytes = u32::from(segment.payload_bytes);
         let mut end = seq + u64::from(bytes);
         self.segment_bytes = self.segment_bytes.max(bytes);
-        // what lies beyond the window is cut off (RFC 9293 §3.10.7.4): a probe into a full buffer
-        // is answered and not taken
+        // data beyond the window is cut off (RFC 9293 §3.10.7.4): a probe into a full buffer is
+        // answered and not accepted
         if end > self.said_edge && bytes > 0 {
             self.due = self.due_at_least(Due::Now);
             end = self.said_edge.max(self.nxt);
@@ -231,7 +237,8 @@ impl Receiver {
         fresh
     }
 
-    /// RFC 5681 §4.2: every second full segment at once, the rest within the delay.
+    /// Schedules the ACK (RFC 5681 §4.2): every second full segment at once, the rest within the
+    /// delay.
     fn plan_ack(&mut self, now: Nanos, bytes: u32) {
         self.unacked_bytes += bytes;
         match self.delay {
@@ -245,14 +252,14 @@ impl Receiver {
         }
     }
 
-    /// The delayed ACK's time is up.
+    /// Makes an ACK due when the delayed ACK timer fires.
     pub(crate) fn expire(&mut self) {
         self.deadline = None;
         self.due = self.due_at_least(Due::Now);
     }
 
-    /// The application starts or stops to read: what it takes now. A window that opens far enough
-    /// is told at once.
+    /// Sets whether the application reads, and returns the bytes that it reads now. A window that
+    /// opens far enough is advertised at once.
     pub(crate) fn set_reading(&mut self, reading: bool) -> u32 {
         self.reading = reading;
         if !reading {
@@ -265,7 +272,7 @@ impl Receiver {
         taken
     }
 
-    /// The place that 32 bits of a segment to us mean.
+    /// Returns the stream position of a 32-bit sequence number of the peer.
     #[inline]
     pub(crate) fn place(&self, wire: u32) -> u64 {
         seq::unwrap(self.nxt, wire)

@@ -8,9 +8,9 @@ use crate::scoreboard::DUP_THRESH;
 use crate::sender::{Phase, Sender};
 
 impl Sender {
-    /// RFC 6582 §3.2 step 2: only if the ACK covers more than `recover`. RFC 6675 §5: on the third
-    /// duplicate or when the first unacknowledged byte is known to be lost, but not while a
-    /// timeout is being repaired (§5.1).
+    /// Returns whether fast recovery may begin. RFC 6582 §3.2 step 2: only if the ACK covers more
+    /// than `recover`. RFC 6675 §5: on the third duplicate or when the first unacknowledged byte is
+    /// known to be lost, but not during the recovery of a timeout (§5.1).
     pub(crate) fn may_enter_recovery(&self) -> bool {
         if self.sack {
             let lost = self.dup_acks >= DUP_THRESH || self.scoreboard.is_lost(self.una);
@@ -19,7 +19,7 @@ impl Sender {
         self.una - 1 > self.recover
     }
 
-    /// RFC 6582 §3.2 steps 2 and 3; RFC 6675 §5 step (4).
+    /// Enters fast recovery (RFC 6582 §3.2 steps 2 and 3; RFC 6675 §5 step (4)).
     pub(crate) fn enter_recovery(&mut self, now: Nanos, newly_sacked: u64) {
         if self.is_reducing() {
             self.reduce(0, true); // a mark's reduction goes on, for the loss too
@@ -27,7 +27,7 @@ impl Sender {
             self.reduce_by_loss(now, newly_sacked);
         }
         self.recover = self.max - 1;
-        self.nxt = self.max; // holes are the recovery's now
+        self.nxt = self.max; // the holes now belong to the recovery
         self.phase = Phase::Fast;
         self.timer_restarted = false;
         self.remember_reduction();
@@ -40,10 +40,10 @@ impl Sender {
         self.hold_reduction();
     }
 
-    /// RFC 6582 §3.2 step 2, RFC 6675 §5 step (4.2).
+    /// Reduces the window by a loss (RFC 6582 §3.2 step 2, RFC 6675 §5 step (4.2)).
     fn reduce_by_loss(&mut self, now: Nanos, newly_sacked: u64) {
         let smss = self.window.smss_bytes;
-        // RFC 5681 §3.2 step 2: without what limited transmit added
+        // RFC 5681 §3.2 step 2: without the segments that limited transmit added
         let flight = self.flight_bytes().saturating_sub(self.limited_bytes);
         let ssthresh = self.law.lost(&self.window, flight, now);
         self.window.ssthresh_bytes = ssthresh;
@@ -58,7 +58,8 @@ impl Sender {
         }
     }
 
-    /// RFC 6582 §3.2 steps 3 (from the fourth duplicate on), 4 and 5.
+    /// Processes an ACK in fast recovery (RFC 6582 §3.2 steps 3, from the fourth duplicate on, 4
+    /// and 5).
     pub(crate) fn recovery_ack(&mut self, acked: u32, duplicate: bool) {
         let smss = self.window.smss_bytes;
         let cwnd = &mut self.window.cwnd_bytes;
@@ -70,8 +71,8 @@ impl Sender {
             *cwnd = self.window.ssthresh_bytes.min(flight.max(smss) + smss);
             self.phase = Phase::Open;
         } else if acked > 0 {
-            // a partial one: deflate by what it acknowledges, add one segment back if it
-            // acknowledges one at least, and send the next hole
+            // a partial one: deflate by the bytes acknowledged, add one segment back if at least
+            // one was acknowledged, and retransmit the next hole
             *cwnd = cwnd.saturating_sub(acked);
             if acked >= smss {
                 *cwnd += smss;
@@ -81,7 +82,7 @@ impl Sender {
         }
     }
 
-    /// RFC 6298 (5.4) to (5.6).
+    /// Handles a retransmission timeout (RFC 6298 (5.4) to (5.6)).
     pub(crate) fn retransmission_timeout(&mut self, now: Nanos) {
         if self.una == self.max {
             self.deadline = None;
@@ -109,13 +110,14 @@ impl Sender {
         self.phase = Phase::Loss;
         self.timed = None;
         self.forget_reneged();
-        // all that is unacknowledged goes again, the first segment now
+        // all unacknowledged data is retransmitted, the first segment now
         self.nxt = self.una;
         self.resend_first = true;
     }
 
-    /// RFC 2018 §8: a receiver that has the first byte and doesn't acknowledge it has thrown it
-    /// away; then what else it reported counts for nothing. Otherwise RFC 6675 §5.1 keeps it.
+    /// Clears the scoreboard if the receiver reneged: it has the first byte and doesn't acknowledge
+    /// it, so its other reports are void (RFC 2018 §8). Otherwise RFC 6675 §5.1 keeps the
+    /// scoreboard.
     fn forget_reneged(&mut self) {
         if self.scoreboard.hole_from(self.una).0 != self.una {
             self.scoreboard.clear();

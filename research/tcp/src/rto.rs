@@ -4,27 +4,28 @@ use uc_net::Nanos;
 
 use crate::config::{Config, RtoMin, RttSample};
 
-/// RFC 6298 (5.7): the timeout for data after a SYN that had to be sent again.
+/// Timeout for data after a SYN that was retransmitted (RFC 6298 (5.7)).
 const AFTER_LOST_SYN: Nanos = Nanos::from_secs(3);
-/// Beyond this the timeout has reached any sensible maximum.
+/// Maximum number of doublings: beyond it the timeout has reached any sensible maximum.
 const MOST_BACKOFF: u32 = 32;
 
-/// RTT estimator and timeout.
+/// The round-trip time estimator and the retransmission timeout.
 #[derive(Clone, Debug)]
 pub(crate) struct Rto {
     /// SRTT × 8 and RTTVAR × 4, so that (2.3) loses no fraction; zero before the first sample.
     srtt_x8_ns: u64,
     rttvar_x4_ns: u64,
-    /// Within its bounds, not backed off.
+    /// Timeout within its bounds, without backoff.
     base_ns: u64,
-    /// What (5.5) made of it.
+    /// Timeout with the backoff of (5.5).
     current_ns: u64,
     backoff: u32,
     min_ns: u64,
-    /// Held against the variation alone; the grain where that has no least of its own (2.3).
+    /// Minimum of the variation's term: the minimum RTO under [`RtoMin::Variation`], else the clock
+    /// granularity (2.3).
     variation_min_ns: u64,
     max_ns: u64,
-    /// What the next samples count for.
+    /// The use of the next samples.
     sample: RttSample,
 }
 
@@ -48,12 +49,12 @@ impl Rto {
         }
     }
 
-    /// From now on samples count for this.
+    /// Sets the use of the following samples.
     pub(crate) fn judge(&mut self, sample: RttSample) {
         self.sample = sample;
     }
 
-    /// A round-trip time that Karn's rule allows (RFC 6298 §3).
+    /// Takes a round-trip time that Karn's rule allows (RFC 6298 §3).
     pub(crate) fn sample(&mut self, rtt: Nanos) {
         let rtt = match self.sample {
             RttSample::Measured => Some(rtt),
@@ -79,20 +80,20 @@ impl Rto {
         self.confirm();
     }
 
-    /// Something sent after the last timeout was acknowledged: no more backoff.
+    /// Ends the backoff: data sent after the last timeout was acknowledged.
     pub(crate) fn confirm(&mut self) {
         self.backoff = 0;
         self.current_ns = self.base_ns;
     }
 
-    /// (5.5): the timer is backed off.
+    /// Doubles the timeout (5.5).
     pub(crate) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
         let doubled_ns = self.base_ns.saturating_mul(1 << self.backoff);
         self.current_ns = doubled_ns.min(self.max_ns);
     }
 
-    /// (5.7): the handshake is over, and a SYN of it was lost.
+    /// Raises the timeout of data after a handshake whose SYN was lost (5.7).
     pub(crate) fn after_lost_syn(&mut self) {
         if self.srtt_x8_ns == 0 {
             self.base_ns = self.base_ns.max(AFTER_LOST_SYN.0).min(self.max_ns);
@@ -100,17 +101,17 @@ impl Rto {
         self.confirm();
     }
 
-    /// How often in a row.
+    /// Returns the number of successive doublings.
     pub(crate) fn backoff(&self) -> u32 {
         self.backoff
     }
 
-    /// The timeout, backed off.
+    /// Returns the timeout with backoff.
     pub(crate) fn current(&self) -> Nanos {
         Nanos(self.current_ns)
     }
 
-    /// None before the first sample.
+    /// Returns the smoothed round-trip time; `None` before the first sample.
     pub(crate) fn srtt(&self) -> Option<Nanos> {
         (self.srtt_x8_ns > 0).then_some(Nanos(self.srtt_x8_ns / 8))
     }
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_that_counts_as_the_smoothed_one_leaves_it_and_lets_the_variation_fall() {
+    fn a_sample_taken_as_smoothed_keeps_srtt_and_lowers_the_variation() {
         let mut rto = estimator();
         rto.judge(RttSample::Smoothed);
         rto.sample(Nanos::from_millis(700));
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_that_counts_for_nothing_ends_the_backoff_and_nothing_else() {
+    fn an_ignored_sample_only_ends_the_backoff() {
         let mut rto = estimator();
         rto.sample(Nanos::from_millis(100));
         rto.back_off();
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_path_leaves_the_grain_above_srtt() {
+    fn on_a_steady_path_the_timeout_is_srtt_plus_the_granularity() {
         let mut rto = estimator();
         for _ in 0..200 {
             rto.sample(Nanos::from_millis(50));
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_held_against_the_sum_or_against_the_variation() {
+    fn the_minimum_applies_to_the_sum_or_to_the_variation() {
         for (rto_min_of, expected_ms) in [(RtoMin::Sum, 200), (RtoMin::Variation, 280)] {
             let mut rto = Rto::new(&Config {
                 rto_min_of,

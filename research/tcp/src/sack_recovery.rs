@@ -6,7 +6,8 @@ use crate::output::Chunk;
 use crate::sender::{Phase, Sender};
 
 impl Sender {
-    /// Step (4): the first segment goes again whatever the window says (4.3).
+    /// Starts the recovery (step (4)): the first segment is retransmitted whatever the window is
+    /// (4.3).
     pub(crate) fn begin_sack_recovery(&mut self) {
         let (_, above) = self.scoreboard.hole_from(self.una);
         let smss = u64::from(self.window.smss_bytes);
@@ -18,15 +19,15 @@ impl Sender {
         self.resend_first = true;
     }
 
-    /// Step (A): the recovery is over when all that was outstanding at its beginning is
-    /// acknowledged. (B) was done with the scoreboard; (C) follows when the sender is polled.
+    /// Processes an ACK (step (A)): the recovery ends when all data outstanding at its start is
+    /// acknowledged. The scoreboard has done (B); (C) follows when the sender is polled.
     pub(crate) fn sack_recovery_ack(&mut self) {
         if self.una > self.recover {
             self.phase = Phase::Open;
         }
     }
 
-    /// Step (C): while the pipe has room for a segment, what NextSeg() says.
+    /// Returns the segment that NextSeg() chooses while the pipe has room for one (step (C)).
     pub(crate) fn poll_sack(&mut self, now: Nanos) -> Option<Chunk> {
         let smss = self.window.smss_bytes;
         let pipe = self.scoreboard.pipe(self.una, self.max, self.high_rxt);
@@ -37,7 +38,7 @@ impl Sender {
         self.next_seg(now, (cwnd - pipe) as u32)
     }
 
-    /// RFC 6675 §4 NextSeg().
+    /// Chooses the next segment (NextSeg() of RFC 6675 §4).
     fn next_seg(&mut self, now: Nanos, room: u32) -> Option<Chunk> {
         let highest = self.scoreboard.highest_sacked().unwrap_or(self.una);
         let (hole, above) = self.scoreboard.hole_from(self.high_rxt);
@@ -65,7 +66,7 @@ impl Sender {
         chunk
     }
 
-    /// Rule (4): once in a recovery, the highest segment that nothing is known of.
+    /// Retransmits, once in a recovery, the highest segment without a report (rule (4)).
     fn rescue(&mut self, now: Nanos) -> Option<Chunk> {
         if self.una <= self.rescue_rxt {
             return None;

@@ -1,25 +1,25 @@
-//! What the peer says to have received out of order, and what follows from it: RFC 6675 §4.
+//! The data that the peer reports to have received out of order, and its consequences: RFC 6675 §4.
 
 use crate::intervals::Intervals;
 use crate::segment::SackBlocks;
 use crate::seq;
 
-/// RFC 6675 §2: DupThresh.
+/// DupThresh of RFC 6675 §2.
 pub(crate) const DUP_THRESH: u32 = 3;
 
-/// The scoreboard. All places are of the sender's stream; ends are exclusive.
+/// The scoreboard. All positions are of the sender's stream; ends are exclusive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     sacked: Intervals,
-    /// Everything below it that isn't SACKed counts as lost.
+    /// Bytes below this that aren't SACKed count as lost.
     lost_below: u64,
     /// SACKed bytes above `lost_below`.
     sacked_above_lost: u64,
 }
 
 impl Scoreboard {
-    /// RFC 6675 §4 Update(): takes the blocks of an ACK; how many bytes they newly cover, and up
-    /// to where. Blocks outside `una..max` say nothing (RFC 2883's duplicates, or garbage).
+    /// Applies the SACK blocks of an ACK (Update() of RFC 6675 §4) and returns the bytes that they
+    /// newly cover. Blocks outside `una..max` are ignored (duplicates of RFC 2883, or garbage).
     pub(crate) fn update(&mut self, blocks: &SackBlocks, una: u64, max: u64, smss: u32) -> u64 {
         let mut newly = 0;
         for &(from, to) in blocks.as_slice() {
@@ -34,8 +34,9 @@ impl Scoreboard {
         newly
     }
 
-    /// RFC 6675 §4 IsLost(): three discontiguous SACKed sequences above, or more than two segments'
-    /// bytes. Both only grow downwards, so that one boundary says it for all.
+    /// Updates the boundary of IsLost() of RFC 6675 §4: three discontiguous SACKed sequences above,
+    /// or more than two segments' bytes. Both conditions only become truer downwards, so one
+    /// boundary is enough.
     fn find_lost(&mut self, smss: u32) {
         let enough = u64::from((DUP_THRESH - 1) * smss);
         let mut above = 0;
@@ -49,7 +50,7 @@ impl Scoreboard {
         self.sacked_above_lost = self.sacked.bytes_from(self.lost_below);
     }
 
-    /// The cumulative ACK moved to `una`.
+    /// Advances the cumulative ACK to `una`.
     pub(crate) fn advance(&mut self, una: u64) {
         if !self.sacked.is_empty() {
             self.sacked.remove_below(una);
@@ -76,12 +77,12 @@ impl Scoreboard {
         self.sacked.highest()
     }
 
-    /// The first unSACKed byte at or after `place`, and where the next SACKed one is.
+    /// Returns the first unSACKed byte at or after `place`, and the next SACKed byte above it.
     pub(crate) fn hole_from(&self, place: u64) -> (u64, Option<u64>) {
         self.sacked.gap_from(place)
     }
 
-    /// The unSACKed bytes before `max` that lie highest, at most `most` of them.
+    /// Returns the highest unSACKed bytes before `max`, at most `most` of them.
     pub(crate) fn last_hole(&self, una: u64, max: u64, most: u64) -> Option<(u64, u64)> {
         let mut to = max;
         for &(from, end) in self.sacked.as_slice().iter().rev() {
@@ -93,7 +94,8 @@ impl Scoreboard {
         (una < to).then(|| (una.max(to.saturating_sub(most)), to))
     }
 
-    /// RFC 6675 §4 SetPipe(): of the unSACKed bytes, those not lost, and those sent again.
+    /// Returns SetPipe() of RFC 6675 §4: unSACKed bytes that are not lost, plus retransmitted
+    /// bytes.
     pub(crate) fn pipe(&self, una: u64, max: u64, high_rxt: u64) -> u64 {
         let outstanding = max - una - self.sacked.bytes();
         let below = self.lost_below.max(una);

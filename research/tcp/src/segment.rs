@@ -4,42 +4,42 @@ use uc_net::Ecn;
 
 /// TCP header flags, by their bits on the wire (RFC 9293 §3.1, RFC 3168 §6.1).
 pub mod flags {
-    /// No more data from the sender.
+    /// No more data from the sender (FIN).
     pub const FIN: u8 = 0x01;
-    /// Synchronise sequence numbers.
+    /// Synchronise sequence numbers (SYN).
     pub const SYN: u8 = 0x02;
-    /// Reset the connection.
+    /// Reset the connection (RST).
     pub const RST: u8 = 0x04;
-    /// Push.
+    /// Push received data to the application (PSH).
     pub const PSH: u8 = 0x08;
-    /// The acknowledgment field is significant.
+    /// The acknowledgment field is significant (ACK).
     pub const ACK: u8 = 0x10;
-    /// ECN echo.
+    /// ECN echo: the sender of the flag received a mark (ECE).
     pub const ECE: u8 = 0x40;
-    /// Congestion window reduced.
+    /// Congestion window reduced (CWR).
     pub const CWR: u8 = 0x80;
 }
 
-/// One segment, and the ECN field of the IP header that it travels under.
+/// One segment, and the ECN field of its IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Sequence number of the first byte (of the SYN or FIN where there is no payload).
     pub seq: u32,
-    /// Next byte that the sender of this segment expects; with [`flags::ACK`] only.
+    /// Next byte that the sender of this segment expects; valid with [`flags::ACK`] only.
     pub ack: u32,
     /// The 16 bits of the window field, unscaled.
     pub window: u16,
     /// Payload in bytes.
     pub payload_bytes: u16,
-    /// [`flags`].
+    /// Header flags, a union of the bits in [`flags`].
     pub flags: u8,
     /// The IP header's ECN field.
     pub ecn: Ecn,
-    /// TCP options.
+    /// TCP options of the segment.
     pub options: Options,
 }
 
-/// The options that the endpoints speak.
+/// The options that the endpoints support.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Maximum segment size, RFC 9293 §3.7.1; on a SYN only, 0: absent.
@@ -54,7 +54,7 @@ pub struct Options {
     pub sack: SackBlocks,
 }
 
-/// Up to three SACK blocks, the most recent first: what fits beside timestamps.
+/// Up to three SACK blocks, the latest first: as many as fit with timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     count: u8,
@@ -62,7 +62,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Adds a block, from its first byte to the one after its last; a fourth is left out.
+    /// Adds a block, from its first byte to the one after its last; omits a fourth.
     pub fn push(&mut self, from: u32, to: u32) {
         if let Some(place) = self.blocks.get_mut(usize::from(self.count)) {
             *place = (from, to);
@@ -70,38 +70,40 @@ impl SackBlocks {
         }
     }
 
-    /// Whether another block would be left out.
+    /// Returns whether a further block would be omitted.
     pub fn is_full(&self) -> bool {
         usize::from(self.count) == self.blocks.len()
     }
 
-    /// The blocks, the most recent first.
+    /// Returns the blocks, the latest first.
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.blocks[..usize::from(self.count)]
     }
 }
 
 impl Segment {
-    /// Whether any of `flags` is set.
+    /// Returns whether any of `flags` is set.
     pub fn has(&self, flags: u8) -> bool {
         self.flags & flags != 0
     }
 
-    /// Sequence space that it takes: payload, and one each for SYN and FIN (RFC 9293 §3.4).
+    /// Returns the sequence space of the segment: payload, and one each for SYN and FIN (RFC 9293
+    /// §3.4).
     pub fn sequence_bytes(&self) -> u32 {
         u32::from(self.payload_bytes)
             + u32::from(self.has(flags::SYN))
             + u32::from(self.has(flags::FIN))
     }
 
-    /// The TCP header with its options, padded to four bytes as Linux lays them out.
+    /// Returns the size of the TCP header with its options, padded to four bytes as Linux lays them
+    /// out.
     pub fn header_bytes(&self) -> u32 {
         let options = &self.options;
         let mut bytes = 20;
         bytes += if options.mss_bytes > 0 { 4 } else { 0 };
         bytes += if options.wscale.is_some() { 4 } else { 0 };
         bytes += if options.timestamps.is_some() { 12 } else { 0 };
-        // inside the padding of the timestamps where there are some
+        // inside the padding of the timestamps, if there are any
         bytes += if options.sack_permitted && options.timestamps.is_none() {
             4
         } else {

@@ -1,23 +1,24 @@
-//! When each segment left, for the congestion controls that want the round-trip time of every ACK.
-//! The retransmission timer times one segment at a time (RFC 6298 §3), which is too seldom for them.
+//! Send times of segments, for the congestion controls that use the round-trip time of every ACK.
+//! The retransmission timer times one segment at a time (RFC 6298 §3), which is too seldom for
+//! them.
 
 use std::collections::VecDeque;
 
 use uc_net::Nanos;
 
-/// Segments in flight that are remembered; those beyond aren't timed.
+/// Maximum number of segments with a send time; further ones aren't timed.
 const MOST_SEGMENTS: usize = 1 << 16;
 
-/// The segments in flight by the place of their end.
+/// The send times of the segments in flight, by the end of each segment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SendTimes {
     segments: VecDeque<(u64, Nanos)>,
-    /// The end of what was sent again.
+    /// End of the retransmitted data.
     resent_end: u64,
 }
 
 impl SendTimes {
-    /// New data up to `end` left.
+    /// Records new data up to `end`, sent at `now`.
     pub(crate) fn sent(&mut self, end: u64, now: Nanos) {
         if self.segments.len() < MOST_SEGMENTS {
             self.segments.push_back((end, now));
@@ -28,15 +29,15 @@ impl SendTimes {
         self.resent_end = self.resent_end.max(end);
     }
 
-    /// When the segment left in which `una` lies; none if it was sent again since.
+    /// Returns when the segment that contains `una` was sent; `None` if it was retransmitted since.
     pub(crate) fn oldest(&self, una: u64) -> Option<Nanos> {
         let first = self.segments.front().filter(|_| una >= self.resent_end);
         first.map(|&(_, sent_at)| sent_at)
     }
 
-    /// The round-trip time that an ACK shows which moves SND.UNA from `una` to `ack`: that of the
-    /// last segment it covers, which no delay of the ACK lengthens. None by Karn's rule if it covers
-    /// anything that was sent again, since that is what it may have waited for.
+    /// Returns the round-trip time of an ACK that moves SND.UNA from `una` to `ack`: that of the
+    /// last segment it covers, which a delayed ACK does not lengthen. `None` by Karn's rule if it
+    /// covers retransmitted data, since the ACK may have waited for the retransmission.
     pub(crate) fn take(&mut self, una: u64, ack: u64, now: Nanos) -> Option<Nanos> {
         let mut last = None;
         while let Some(&(_, sent_at)) = self.segments.front().filter(|(end, _)| *end <= ack) {
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_again_times_nothing_nor_what_came_with_it() {
+    fn acks_that_cover_retransmitted_data_are_not_timed() {
         let mut times = SendTimes::default();
         for end in [1000, 2000, 3000, 4000] {
             times.sent(end, ms(0));
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_has_a_limit_and_the_rest_is_not_timed() {
+    fn segments_beyond_the_limit_are_not_timed() {
         let mut times = SendTimes::default();
         let most = MOST_SEGMENTS as u64;
         for end in 1..=most + 10 {

@@ -1,5 +1,5 @@
-//! The sending half: its variables and its one timer. What it sends is in `output`, what an ACK
-//! does in `acks`, loss in `recovery`, `sack_recovery` and `frto`.
+//! The sending half: its variables and its one timer. `output` chooses the segments, `acks`
+//! processes ACKs, `recovery`, `sack_recovery` and `frto` handle loss.
 
 use uc_net::Nanos;
 
@@ -12,92 +12,94 @@ use crate::rto::Rto;
 use crate::scoreboard::Scoreboard;
 use crate::send_times::SendTimes;
 
-/// A write of this many bytes never runs dry.
+/// Number of bytes that never runs dry.
 const ENDLESS: u64 = u64::MAX >> 1;
-/// RFC 9293 §3.8.3: R2, after which a connection is given up: timeouts in a row (as many as
+/// R2 (RFC 9293 §3.8.3), after which a connection is given up: timeouts in a row (as many as
 /// Linux's tcp_retries2), and 100 s at least.
 const MOST_TIMEOUTS: u32 = 15;
 const LEAST_PATIENCE: Nanos = Nanos::from_secs(100);
 
-/// Where the sender is in the repair of a loss.
+/// The sender's phase of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing to repair.
+    /// No recovery is under way.
     Open,
     /// Fast recovery (RFC 6582, RFC 6675).
     Fast,
-    /// After a timeout, until what was in flight then is acknowledged.
+    /// Recovery of a timeout, until the data then in flight is acknowledged.
     Loss,
 }
 
-/// What the one retransmission timer of RFC 6298 §5 waits for.
+/// The event that the retransmission timer of RFC 6298 §5 waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
     /// An acknowledgment of data.
     Ack,
     /// A window to send into (RFC 9293 §3.8.6.1).
     Window,
-    /// The permission to send that RFC 3168 §6.1.2 takes away at one segment.
+    /// The permission to send, which RFC 3168 §6.1.2 suspends at a window of one segment.
     Mark,
 }
 
-/// The sending half of a connection. Places in its stream are positions as [`crate::seq`] has them.
+/// The sending half of a connection. Positions in its stream are 64-bit numbers as in
+/// [`crate::seq`].
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    /// SND.UNA, SND.NXT (pulled back by a timeout), and the end of what was ever sent.
+    /// SND.UNA; then SND.NXT (moved back by a timeout) and the end of all data ever sent.
     pub(crate) una: u64,
     pub(crate) nxt: u64,
     pub(crate) max: u64,
-    /// The end of what the application wrote; a FIN takes the place after it.
+    /// End of the application's data; a FIN takes the position after it.
     pub(crate) write_end: u64,
     pub(crate) window: Window,
-    /// SND.WND, SND.WL1 and the largest window that there was (RFC 9293 §3.8.6.2.1).
+    /// SND.WND; then the largest window advertised (RFC 9293 §3.8.6.2.1) and SND.WL1.
     pub(crate) snd_wnd: u32,
     pub(crate) max_wnd: u32,
     pub(crate) wl1: u64,
     pub(crate) phase: Phase,
     pub(crate) dup_acks: u32,
-    /// What limited transmit has sent since the last ACK of new data (RFC 3042).
+    /// Bytes that limited transmit has sent since the last ACK of new data (RFC 3042).
     pub(crate) limited_bytes: u32,
-    /// The last byte sent when the last recovery or timeout began (RFC 6582 §3.2).
+    /// Last byte sent when the last recovery or timeout began (RFC 6582 §3.2).
     pub(crate) recover: u64,
-    /// No second cut by a mark before a byte beyond it is acknowledged (RFC 3168 §6.1.2).
+    /// A mark causes no further reduction before a byte beyond this is acknowledged (RFC 3168
+    /// §6.1.2).
     pub(crate) cut_end: u64,
-    /// Data before it were sent while the congestion window held more back.
+    /// End of the data that was sent while the congestion window held more back.
     pub(crate) limited_end: u64,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) waits: Waits,
-    /// The segment being timed: its end, and when it left (RFC 6298 §3).
+    /// The segment being timed: its end, and when it was sent (RFC 6298 §3).
     pub(crate) timed: Option<(u64, Nanos)>,
-    /// When data were sent last.
+    /// Time of the last data segment.
     pub(crate) sent_at: Nanos,
     pub(crate) finishing: bool,
-    /// The first unacknowledged segment goes out again, whatever the windows say.
+    /// Whether the first unacknowledged segment is to be retransmitted, whatever the windows are.
     pub(crate) resend_first: bool,
-    /// The timer has sent the first unacknowledged segment again (RFC 5681 §3.1).
+    /// Whether the timer has retransmitted the first unacknowledged segment (RFC 5681 §3.1).
     pub(crate) timer_resent: bool,
-    /// A partial ACK of this recovery has restarted the timer (RFC 6582 §3.2 step 5).
+    /// Whether a partial ACK of this recovery has restarted the timer (RFC 6582 §3.2 step 5).
     pub(crate) timer_restarted: bool,
-    /// The persist timer has fired: what fits may go, however small.
+    /// Whether the persist timer has fired, so that whatever fits may be sent, however small.
     pub(crate) probe: bool,
-    /// A window probe's byte may be acknowledged beyond `max`.
+    /// Whether a window probe's byte may be acknowledged beyond `max`.
     pub(crate) probed: bool,
-    /// Both ends agreed on ECN.
+    /// Whether both ends agreed on ECN.
     pub(crate) ecn: bool,
-    /// The next new segment says CWR.
+    /// Whether the next new segment carries CWR.
     pub(crate) cwr_pending: bool,
     pub(crate) sack: bool,
     timeouts_in_row: u32,
-    /// When the first of them was due to be answered.
+    /// When the first of `timeouts_in_row` timeouts fired.
     unheard_since: Nanos,
     pub(crate) law: Law,
-    /// For a law that measures delay.
+    /// Send times, for a law that measures delay.
     pub(crate) send_times: Option<Box<SendTimes>>,
     pub(crate) scoreboard: Scoreboard,
-    /// RFC 6675 §2: HighRxt and RescueRxt; ends are exclusive.
+    /// HighRxt and, next line, RescueRxt (RFC 6675 §2); ends are exclusive.
     pub(crate) high_rxt: u64,
     pub(crate) rescue_rxt: u64,
-    /// For a host whose window walks down.
+    /// Proportional rate reduction, for a host that uses it.
     pub(crate) prr: Option<Box<Prr>>,
     pub(crate) frto: Frto,
     pub(crate) rto: Rto,
@@ -105,7 +107,7 @@ pub(crate) struct Sender {
     pub(crate) totals: Totals,
 }
 
-/// What of the settings the sender asks for after the handshake.
+/// The settings that the sender needs after the handshake.
 #[derive(Clone, Debug)]
 pub(crate) struct Habits {
     pub(crate) initial_window_segments: u32,
@@ -140,7 +142,7 @@ impl Sender {
             phase: Phase::Open,
             dup_acks: 0,
             limited_bytes: 0,
-            // Below all data. RFC 6582 §3.2 step 1 says the initial send sequence number, with
+            // Below all data. RFC 6582 §3.2 step 1 uses the initial send sequence number, with
             // which the loss of the very first segment would wait for the timer.
             recover: iss - 1,
             cut_end: iss,
@@ -183,7 +185,7 @@ impl Sender {
         }
     }
 
-    /// The handshake is over: `peer_mss_bytes` is what the peer takes, options not counted.
+    /// Starts sending after the handshake, with segments of `smss_bytes`.
     pub(crate) fn establish(&mut self, smss_bytes: u32, syn_lost: bool) {
         self.una += 1;
         self.window.smss_bytes = smss_bytes;
@@ -207,46 +209,47 @@ impl Sender {
         }
     }
 
-    /// What was written ends with what was sent, and with so much of the SYN as was not.
+    /// Discards unsent data: what was written then ends with what was sent, and with `unsent_syn`
+    /// for a SYN that was not.
     pub(crate) fn take_back(&mut self, unsent_syn: u64) {
         if !self.finishing {
             self.write_end = self.write_end.min(self.max + unsent_syn);
         }
     }
 
-    /// FlightSize (RFC 5681 §2).
+    /// Returns FlightSize (RFC 5681 §2).
     pub(crate) fn flight_bytes(&self) -> u32 {
         (self.max - self.una) as u32
     }
 
-    /// All that the application wrote, and the FIN, are acknowledged.
+    /// Returns whether all data of the application, and the FIN, are acknowledged.
     pub(crate) fn is_finished(&self) -> bool {
         self.finishing && self.una == self.write_end + 1
     }
 
-    /// More than `most` timeouts went by without an answer, and `patience` since the first.
+    /// Returns whether more than `most` timeouts in a row were unanswered, and `patience` has
+    /// passed since the first.
     pub(crate) fn is_given_up(&self, now: Nanos, most: u32, patience: Nanos) -> bool {
         self.timeouts_in_row > most && now.since(self.unheard_since) >= patience
     }
 
-    /// RFC 9293 §3.8.3: R2 of data.
+    /// Returns whether R2 of data is exceeded (RFC 9293 §3.8.3).
     pub(crate) fn is_out_of_patience(&self, now: Nanos) -> bool {
         self.is_given_up(now, MOST_TIMEOUTS, LEAST_PATIENCE)
     }
 
-    /// RFC 6298 (5.1) and (5.3); anything else it waited for is over.
+    /// Restarts the timer (RFC 6298 (5.1) and (5.3)) in place of whatever it waited for.
     pub(crate) fn start_timer(&mut self, now: Nanos, waits: Waits) {
         self.waits = waits;
         self.deadline = Some(now + self.rto.current());
     }
 
-    /// An ACK came: the peer lives.
+    /// Resets the count of unanswered timeouts when an ACK arrives.
     pub(crate) fn heard(&mut self) {
         self.timeouts_in_row = 0;
     }
 
-    /// The timer has fired, whatever it waited for: RFC 6298 (5.5) and RFC 9293 §3.8.6.1 double
-    /// the interval.
+    /// Counts a timeout of any kind and doubles the interval (RFC 6298 (5.5), RFC 9293 §3.8.6.1).
     pub(crate) fn count_timeout(&mut self, now: Nanos) {
         if self.timeouts_in_row == 0 {
             self.unheard_since = now;
@@ -256,7 +259,7 @@ impl Sender {
         self.deadline = None;
     }
 
-    /// The timer fired.
+    /// Handles the timer that fired.
     pub(crate) fn expire(&mut self, now: Nanos) {
         match self.waits {
             Waits::Ack => self.retransmission_timeout(now),
@@ -273,7 +276,7 @@ impl Sender {
         }
     }
 
-    /// RFC 3168 §6.1.2, an ECE that counts.
+    /// Reduces the window for an ECE that counts (RFC 3168 §6.1.2).
     pub(crate) fn cut_by_mark(&mut self, now: Nanos, acked: u32) {
         let ssthresh = self.law.marked(&self.window, now);
         let at_one_segment = self.window.cwnd_bytes <= self.window.smss_bytes;
@@ -291,7 +294,8 @@ impl Sender {
         }
     }
 
-    /// RFC 3168 §6.1.2: one reduction for a window of data whatever its cause, and CWR after it.
+    /// Records a reduction: at most one for a window of data whatever its cause, and CWR after it
+    /// (RFC 3168 §6.1.2).
     pub(crate) fn remember_reduction(&mut self) {
         self.cut_end = self.max;
         self.cwr_pending = self.ecn;

@@ -1,5 +1,5 @@
-//! What a guest whose CPU is taken away now and then may ask of its connections. Whether it does,
-//! and when, is another's to decide.
+//! Operations for a guest whose CPU is taken away at times. The caller decides whether and when to
+//! use them.
 
 use uc_net::Nanos;
 
@@ -10,27 +10,27 @@ use crate::sender::Waits;
 use crate::seq;
 
 impl Connection {
-    /// The moment of the retransmission timer, while it waits for an acknowledgment.
+    /// Returns when the retransmission timer fires, while it waits for an acknowledgment.
     pub fn retransmission_deadline(&self) -> Option<Nanos> {
         let is_waiting = self.sender.waits == Waits::Ack;
         self.sender.deadline.filter(|_| is_waiting)
     }
 
-    /// The retransmission timer that runs fires at `at`, and the timeout stays what it was.
+    /// Defers a running retransmission timer to `at`, without changing the timeout.
     pub fn put_off_retransmission(&mut self, at: Nanos) {
         if self.retransmission_deadline().is_some() {
             self.sender.deadline = Some(at);
         }
     }
 
-    /// An acknowledgment of data that it waits for, should the segment be one.
+    /// Returns whether the segment acknowledges outstanding data of this end.
     pub fn acknowledges_new(&self, segment: &Segment) -> bool {
         let ack = seq::unwrap(self.sender.una, segment.ack);
         segment.has(crate::segment::flags::ACK) && ack > self.sender.una && ack <= self.sender.max
     }
 
-    /// When that was sent of which the segment, arriving at `now`, would show the round-trip time;
-    /// none if it would show none (RFC 6298 §3, RFC 7323 §4).
+    /// Returns the send time of the data whose round-trip time the segment, arriving at `now`,
+    /// would show; `None` if it would show none (RFC 6298 §3, RFC 7323 §4).
     pub fn timed_since(&self, now: Nanos, segment: &Segment) -> Option<Nanos> {
         if !self.acknowledges_new(segment) {
             return None;
@@ -48,7 +48,7 @@ impl Connection {
         Some(Nanos::from_millis(now_ms.saturating_sub(u64::from(age_ms))))
     }
 
-    /// [`Connection::receive`], where the round-trip time that the segment may show counts as
+    /// Processes a segment like [`Connection::receive`], but uses its round-trip time sample as
     /// `sample` says.
     pub fn receive_judged(
         &mut self,

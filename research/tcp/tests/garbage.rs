@@ -1,4 +1,4 @@
-//! Segments that no honest peer sends: nothing panics, nothing is invented.
+//! Segments that no honest peer sends: no end panics or acknowledges data that was never sent.
 
 mod pipe;
 
@@ -9,7 +9,7 @@ use uc_tcp::{Config, CongestionControl, Connection, Options, SackBlocks, Segment
 const SEEDS: u64 = 8_000;
 const SEGMENTS: u64 = 150;
 
-/// A number near `place`, or any.
+/// Draws a number near `place`, or any number.
 fn near(random: &mut Random, place: u32) -> u32 {
     match random.below(8) {
         0 => random.next() as u32,
@@ -77,7 +77,7 @@ fn config(random: &mut Random) -> Config {
     }
 }
 
-/// What must hold whatever came.
+/// Checks what must hold after any input.
 fn check(end: &Connection, written: u64, again: &str) {
     let (info, totals) = (end.info(), end.totals());
     assert!(info.cwnd_bytes >= info.smss_bytes, "{info:?}, {again}");
@@ -160,7 +160,7 @@ fn no_segment_makes_an_end_panic_or_acknowledge_more_than_was_written() {
         recoveries += u64::from(end.totals().fast_recoveries > 0);
         timeouts += u64::from(end.totals().timeouts > 0);
     }
-    // the garbage must reach what it is meant for
+    // the garbage must reach the code that it is meant for
     let reached = (established, recoveries, timeouts);
     assert!(established > SEEDS / 4, "{reached:?}");
     assert!(

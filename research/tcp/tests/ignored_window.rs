@@ -1,4 +1,4 @@
-//! A host that ignores the window it is given, beside one that obeys.
+//! A host that ignores the advertised window, compared with one that obeys it.
 
 mod pipe;
 
@@ -7,7 +7,7 @@ use uc_net::Nanos;
 use uc_tcp::Config;
 use uc_tcp::config::IGNORED_WINDOW_BYTES;
 
-/// One connection whose receiver holds `buffer_bytes`, behind a bottleneck.
+/// Builds a connection whose receiver holds `buffer_bytes`, behind a bottleneck.
 fn connection(ignores_receive_window: bool, buffer_bytes: u32) -> Pipe {
     let sender = Config {
         ignores_receive_window,
@@ -23,7 +23,7 @@ fn connection(ignores_receive_window: bool, buffer_bytes: u32) -> Pipe {
         ..Weather::default()
     };
     let mut pipe = Pipe::new(&sender, &receiver, weather, 1);
-    // what the pipe watches is the rule that this host breaks
+    // the pipe watches the rule that this host breaks
     pipe.watches_windows = !ignores_receive_window;
     pipe.open();
     pipe.write(true, u64::MAX);
@@ -31,7 +31,7 @@ fn connection(ignores_receive_window: bool, buffer_bytes: u32) -> Pipe {
 }
 
 #[test]
-fn more_is_in_flight_than_the_window_that_was_given() {
+fn a_host_that_ignores_the_window_has_more_in_flight_than_advertised() {
     let [obeys, ignores] = [false, true].map(|ignores| {
         let mut pipe = connection(ignores, 20_000);
         pipe.run_until(Nanos::from_millis(500));
@@ -44,7 +44,7 @@ fn more_is_in_flight_than_the_window_that_was_given() {
 }
 
 #[test]
-fn what_a_receiver_without_room_throws_away_is_sent_again_in_vain() {
+fn data_beyond_a_full_buffer_is_dropped_and_retransmitted_unnecessarily() {
     let [obeys, ignores] = [false, true].map(|ignores| {
         let mut pipe = connection(ignores, 20_000);
         pipe.run_until(Nanos::from_millis(100));

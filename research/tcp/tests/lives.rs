@@ -1,4 +1,4 @@
-//! How connections begin and end: lost handshakes, dead peers, both directions at once.
+//! Starts and ends of connections: lost handshakes, dead peers, both directions at once.
 
 mod pipe;
 
@@ -41,7 +41,7 @@ fn a_peer_that_falls_silent_is_given_up_however_short_the_timeouts_are() {
 }
 
 #[test]
-fn an_outage_of_a_minute_ends_in_the_rest_of_the_transfer() {
+fn a_transfer_continues_after_an_outage_of_a_minute() {
     for config in [Config::default(), Config::textbook()] {
         let mut pipe = Pipe::new(&config, &config, Weather::default(), 1);
         pipe.open();
@@ -130,7 +130,7 @@ fn requests_and_responses_alternate_on_one_connection() {
     }
 }
 
-/// A marked transfer with everything logged.
+/// Runs a marked transfer with everything logged.
 fn marked(law: CongestionControl, marking: u64, loss: u64) -> Pipe {
     let config = Config {
         congestion_control: law,
@@ -152,7 +152,7 @@ fn marked(law: CongestionControl, marking: u64, loss: u64) -> Pipe {
 }
 
 #[test]
-fn a_classic_sender_marks_new_data_alone_as_capable_and_says_cwr_once_a_cut() {
+fn a_classic_sender_sets_ect_on_new_data_alone_and_cwr_once_per_reduction() {
     let pipe = marked(CongestionControl::NewReno, 100, 20);
     let totals = pipe.client.totals();
     assert!(totals.retransmits > 5 && totals.ecn_cuts > 5, "{totals:?}");
@@ -172,13 +172,13 @@ fn a_classic_sender_marks_new_data_alone_as_capable_and_says_cwr_once_a_cut() {
         reduced += u64::from(data && segment.has(flags::CWR));
     }
     let reductions = totals.ecn_cuts + totals.fast_recoveries + totals.timeouts;
-    // where a loss follows a mark before new data go out, one CWR says both
+    // where a loss follows a mark before new data is sent, one CWR serves both
     let said = totals.ecn_cuts..=reductions;
     assert!(said.contains(&reduced), "{reduced} of {totals:?}");
 }
 
 #[test]
-fn marks_on_everything_cut_once_in_a_round_trip_and_never_stop_the_transfer() {
+fn marks_on_every_segment_reduce_once_per_round_trip_and_never_stop_the_transfer() {
     let pipe = marked(CongestionControl::NewReno, 1000, 0);
     let round_trips = pipe.now.0 / Nanos::from_millis(20).0;
     let cuts = pipe.client.totals().ecn_cuts;

@@ -1,14 +1,14 @@
-//! A connection whose window is another's word: what it tells, and that it obeys.
+//! A connection whose window a controller sets: its reports, and that it obeys.
 
 use uc_net::{Ecn, Nanos};
 use uc_tcp::overrule::{Computed, Stage};
 use uc_tcp::{Config, Connection, Segment};
 
 const SMSS: u32 = 1448;
-/// One way.
+/// Delay in one direction.
 const DELAY: Nanos = Nanos::from_millis(10);
 
-/// A sender and its receiver in step: all that one says reaches the other, a delay later.
+/// A sender and its receiver in step: everything that one sends reaches the other a delay later.
 struct Steps {
     client: Connection,
     server: Connection,
@@ -46,11 +46,11 @@ impl Steps {
         let (now, mut sent) = (self.now, Vec::new());
         self.client
             .write(now, bytes, &mut |segment| sent.push(segment));
-        assert!(sent.is_empty(), "it speaks before it is answered");
+        assert!(sent.is_empty(), "it sends before it is answered");
         self.answer();
     }
 
-    /// What the client says is heard, and answered by the window given.
+    /// Takes the client's report and answers it with the given window.
     fn answer(&mut self) {
         if let Some(computed) = self.client.computed(self.now) {
             self.told.push(computed);
@@ -60,7 +60,7 @@ impl Steps {
         self.client.send(now, &mut |segment| sent.push(segment));
     }
 
-    /// A round trip. What is on the way may be changed or lost, by its number among it.
+    /// Runs a round trip. `weather` may change or lose a segment in flight, by its index.
     fn round(&mut self, weather: impl Fn(usize, Segment) -> Option<Segment>) {
         self.now += DELAY;
         let mut acks = Vec::new();
@@ -84,7 +84,7 @@ impl Steps {
     }
 
     fn last(&self) -> Computed {
-        *self.told.last().expect("it has told something")
+        *self.told.last().expect("it has reported something")
     }
 }
 
@@ -95,7 +95,7 @@ fn bulk(given_segments: u32) -> Steps {
 }
 
 #[test]
-fn what_is_in_flight_is_what_was_given_whatever_its_own_law_grows() {
+fn flight_equals_the_given_window_whatever_the_own_law_computes() {
     let mut steps = bulk(3);
     for _ in 0..5 {
         steps.clear_round();
@@ -111,7 +111,7 @@ fn what_is_in_flight_is_what_was_given_whatever_its_own_law_grows() {
 }
 
 #[test]
-fn what_the_application_limits_is_told_with_what_it_uses() {
+fn an_application_limited_connection_reports_what_it_uses() {
     let mut steps = Steps::new(10);
     steps.write(u64::from(2 * SMSS));
     assert!(steps.last().limited);
@@ -124,7 +124,7 @@ fn what_the_application_limits_is_told_with_what_it_uses() {
 }
 
 #[test]
-fn a_loss_is_told_with_its_age_and_the_window_stays_its_own_until_it_is_repaired() {
+fn a_loss_is_reported_with_its_age_and_the_own_window_counts_until_recovery_ends() {
     let mut steps = bulk(10);
     steps.clear_round();
     steps.round(|number, segment| (number != 0).then_some(segment));
@@ -141,7 +141,7 @@ fn a_loss_is_told_with_its_age_and_the_window_stays_its_own_until_it_is_repaired
 }
 
 #[test]
-fn a_mark_is_told_as_a_recovery_of_one_window_of_data() {
+fn a_mark_is_reported_as_a_recovery_of_one_window_of_data() {
     let mut steps = bulk(10);
     steps.clear_round();
     steps.round(|number, mut segment| {
@@ -159,7 +159,7 @@ fn a_mark_is_told_as_a_recovery_of_one_window_of_data() {
 }
 
 #[test]
-fn a_timeout_is_told_and_its_window_is_what_is_left_of_the_answer() {
+fn a_timeout_is_reported_and_the_answer_does_not_raise_its_window() {
     let mut steps = bulk(10);
     steps.round(|_, _| None);
     let deadline = steps.client.deadline().expect("a timer runs");
@@ -168,7 +168,7 @@ fn a_timeout_is_told_and_its_window_is_what_is_left_of_the_answer() {
     steps
         .client
         .expire(deadline, &mut |segment| sent.push(segment));
-    assert!(sent.is_empty(), "it speaks before it is answered");
+    assert!(sent.is_empty(), "it sends before it is answered");
     steps.given_bytes = SMSS;
     steps.answer();
     let told = steps.last();
@@ -178,7 +178,7 @@ fn a_timeout_is_told_and_its_window_is_what_is_left_of_the_answer() {
 }
 
 #[test]
-fn one_that_has_nothing_left_to_say_tells_nothing() {
+fn a_finished_connection_reports_nothing() {
     let mut steps = Steps::new(10);
     steps.write(u64::from(SMSS));
     let (now, mut sent) = (steps.now, Vec::new());
@@ -195,7 +195,7 @@ fn one_that_has_nothing_left_to_say_tells_nothing() {
 }
 
 #[test]
-fn one_that_nobody_overrules_tells_nothing() {
+fn a_connection_without_a_controller_reports_nothing() {
     let mut client = Connection::client(&Config::default(), 1);
     assert_eq!(client.computed(Nanos::ZERO), None);
 }

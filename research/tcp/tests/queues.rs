@@ -1,4 +1,4 @@
-//! One sender over a bottleneck: the queue that each congestion control keeps there.
+//! One sender over a bottleneck: the queue of each congestion control.
 
 mod pipe;
 
@@ -6,7 +6,7 @@ use pipe::{Pipe, Weather};
 use uc_net::Nanos;
 use uc_tcp::{Config, CongestionControl};
 
-/// Between 20 ms there and back fit a hundred segments at one each 200 µs.
+/// Time of a segment on the bottleneck; the round trip of 20 ms holds a hundred.
 const SEGMENT_US: u64 = 200;
 const FITS: u32 = 100;
 
@@ -26,7 +26,7 @@ fn pipe(congestion_control: CongestionControl, segment_us: u64, queue: u64) -> P
     pipe
 }
 
-/// The part of what the link could carry between `from` and `to`.
+/// Returns the fraction of the link's capacity used between `from` and `to`.
 fn utilisation(pipe: &mut Pipe, from: Nanos, to: Nanos) -> f64 {
     pipe.run_until(from);
     let before = pipe.server.totals().delivered_bytes;
@@ -52,16 +52,16 @@ fn illinois_fills_the_link_and_never_waits_for_its_timer() {
     let mut pipe = pipe(CongestionControl::Illinois, SEGMENT_US, 100);
     let carried = utilisation(&mut pipe, Nanos::from_secs(10), Nanos::from_secs(60));
     assert!(carried > 0.999, "{carried}");
-    // at the full queue it halves, as NewReno does, and grows as slowly as α = 0.3 before it
+    // at the full queue it halves, as NewReno does, and before that grows as slowly as α = 0.3
     let recoveries = pipe.client.totals().fast_recoveries;
     assert!((5..=60).contains(&recoveries), "{recoveries}");
     assert_eq!(pipe.client.totals().timeouts, 0);
 }
 
 #[test]
-fn where_the_queue_is_short_highspeed_and_illinois_carry_more_than_newreno() {
+fn with_a_short_queue_highspeed_and_illinois_carry_more_than_newreno() {
     let carried = |law| {
-        // four hundred segments, and a tenth of that in the queue
+        // four hundred segments on the path, and a tenth of that in the queue
         let mut pipe = pipe(law, SEGMENT_US / 4, 40);
         utilisation(&mut pipe, Nanos::from_secs(10), Nanos::from_secs(60))
     };

@@ -1,6 +1,6 @@
 //! The endpoints against the RFCs, by the scripts in `tests/scripts` (the language: `support`).
 //!
-//! One script by itself: `SCRIPT=rfc5681/slow_start cargo test -p uc-tcp --test scripts`.
+//! A single script: `SCRIPT=rfc5681/slow_start cargo test -p uc-tcp --test scripts`.
 
 mod support;
 
@@ -21,7 +21,7 @@ fn scripts() -> Vec<PathBuf> {
     all
 }
 
-/// `rfc5681/slow_start`.
+/// Returns a script's name, such as `rfc5681/slow_start`.
 fn name(script: &Path) -> String {
     let stem = script.with_extension("");
     let parts: Vec<_> = stem
@@ -68,8 +68,8 @@ fn every_script_holds() {
     assert!(held > 0, "no script is named `{only}`");
 }
 
-/// How a script of the folder has to begin: with the RFC and its section, or with a paper by its
-/// first author and year.
+/// Returns how a script of the folder must begin: with the RFC and its section, or with a paper by
+/// its first author and year.
 fn source(folder: &str) -> String {
     if let Some(number) = folder.strip_prefix("rfc") {
         return format!("# RFC {number} §");
@@ -81,7 +81,7 @@ fn source(folder: &str) -> String {
 }
 
 #[test]
-fn every_script_begins_with_what_its_folder_is_called_after() {
+fn every_script_begins_with_the_source_that_its_folder_names() {
     for script in scripts() {
         let text = fs::read_to_string(&script).expect("a readable script");
         let head = text.lines().next().unwrap_or("");
@@ -94,7 +94,7 @@ fn every_script_begins_with_what_its_folder_is_called_after() {
     }
 }
 
-/// The line at which a script fails, and why.
+/// Returns the line at which a script fails, and the reason.
 fn fails_at(text: &str) -> (usize, String) {
     let failure = support::run::run(text).expect_err("it holds and should not");
     (failure.line, failure.why)

@@ -1,4 +1,4 @@
-//! What a host whose CPU is taken away may ask of a connection, segment by segment.
+//! Operations for a host whose CPU is taken away, segment by segment.
 
 use uc_net::Nanos;
 use uc_tcp::{Config, Connection, RttSample, Segment};
@@ -19,14 +19,14 @@ fn config(timestamps: bool) -> Config {
     }
 }
 
-/// What each end says while `what` is done.
+/// Returns the segments that an end sends while `what` runs.
 fn said(what: impl FnOnce(&mut dyn FnMut(Segment))) -> Vec<Segment> {
     let mut segments = Vec::new();
     what(&mut |segment| segments.push(segment));
     segments
 }
 
-/// Two ends after a handshake of 2 ms from 0 on.
+/// Builds two ends after a handshake that takes 2 ms from time 0.
 fn established(timestamps: bool) -> (Connection, Connection) {
     let mut client = Connection::client(&config(timestamps), 100);
     let mut server = Connection::server(&config(timestamps), 900);
@@ -39,7 +39,7 @@ fn established(timestamps: bool) -> (Connection, Connection) {
     (client, server)
 }
 
-/// One segment at `now`, and its ACK, not yet delivered.
+/// Sends one segment at `now` and returns its ACK, not yet delivered.
 fn answered(client: &mut Connection, server: &mut Connection, now: Nanos) -> Segment {
     let data = said(|mut out| client.write(now, 1_000, &mut out));
     let acks = said(|mut out| server.receive(now + ms(1), &data[0], &mut out));
@@ -47,7 +47,7 @@ fn answered(client: &mut Connection, server: &mut Connection, now: Nanos) -> Seg
 }
 
 #[test]
-fn the_answer_to_data_times_when_that_was_sent_by_the_timer_or_by_the_timestamp() {
+fn timed_since_returns_the_send_time_by_the_timer_or_by_the_timestamp() {
     for timestamps in [false, true] {
         let (mut client, mut server) = established(timestamps);
         let ack = answered(&mut client, &mut server, ms(20));
@@ -60,7 +60,7 @@ fn the_answer_to_data_times_when_that_was_sent_by_the_timer_or_by_the_timestamp(
 }
 
 #[test]
-fn a_round_trip_that_counts_as_the_smoothed_one_leaves_it_and_one_that_counts_changes_it() {
+fn a_sample_taken_as_smoothed_keeps_srtt_and_a_measured_one_changes_it() {
     for (sample, expected) in [
         (RttSample::Measured, ms(7 * 2 + 70)),
         (RttSample::Smoothed, ms(8 * 2)),
@@ -72,7 +72,7 @@ fn a_round_trip_that_counts_as_the_smoothed_one_leaves_it_and_one_that_counts_ch
         client.receive_judged(ms(90), &ack, sample, &mut |_| ());
         let srtt = client.info().srtt;
         assert_eq!(srtt.0, expected.0 / 8, "{sample:?}");
-        // It counts for that segment alone.
+        // The setting applies to that segment alone.
         let next = answered(&mut client, &mut server, ms(100));
         client.receive(ms(172), &next, &mut |_| ());
         assert!(client.info().srtt > srtt, "{sample:?}");
@@ -80,7 +80,7 @@ fn a_round_trip_that_counts_as_the_smoothed_one_leaves_it_and_one_that_counts_ch
 }
 
 #[test]
-fn a_timer_that_is_put_off_fires_then_and_the_timeout_is_what_it_was() {
+fn a_deferred_timer_fires_then_and_the_timeout_is_unchanged() {
     let (mut client, _) = established(false);
     assert_eq!(
         client.retransmission_deadline(),
@@ -103,7 +103,7 @@ fn a_timer_that_is_put_off_fires_then_and_the_timeout_is_what_it_was() {
 }
 
 #[test]
-fn a_clock_that_shows_an_earlier_moment_runs_only_what_was_due_then() {
+fn a_clock_that_lags_runs_only_the_timers_due_by_its_time() {
     let (mut client, _) = established(false);
     said(|mut out| client.write(ms(20), 1_000, &mut out));
     let due = client.retransmission_deadline().expect("a timer runs");
@@ -116,7 +116,7 @@ fn a_clock_that_shows_an_earlier_moment_runs_only_what_was_due_then() {
 }
 
 #[test]
-fn a_segment_that_came_before_is_counted_where_it_comes_again() {
+fn a_duplicate_segment_is_counted_at_the_receiver() {
     let (mut client, mut server) = established(false);
     let data = said(|mut out| client.write(ms(20), 3 * 1_460, &mut out));
     for place in [0, 2, 2, 0, 1, 1] {
@@ -127,7 +127,7 @@ fn a_segment_that_came_before_is_counted_where_it_comes_again() {
 }
 
 #[test]
-fn timeouts_of_what_had_timed_out_already_are_backoffs() {
+fn repeated_timeouts_of_the_same_data_count_as_backoffs() {
     let (mut client, mut server) = established(false);
     let data = said(|mut out| client.write(ms(20), 1_000, &mut out));
     for _ in 0..3 {

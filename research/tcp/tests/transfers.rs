@@ -1,4 +1,4 @@
-//! Whole transfers through a network that loses, delays, repeats and reorders.
+//! Whole transfers through a network that loses, delays, duplicates and reorders.
 
 mod pipe;
 
@@ -6,7 +6,7 @@ use pipe::{Pipe, Random, Weather};
 use uc_net::Nanos;
 use uc_tcp::{Config, CongestionControl, Reduction, SpuriousTimeout};
 
-/// A transfer to its end: every byte delivered, both ends closed.
+/// Runs a transfer to its end: every byte delivered, both ends closed.
 fn transfer(config: &Config, weather: Weather, seed: u64, bytes: u64) -> Pipe {
     let mut pipe = Pipe::new(config, config, weather, seed);
     pipe.open();
@@ -38,7 +38,7 @@ fn a_path_without_faults_needs_no_retransmission() {
 }
 
 #[test]
-fn one_loss_is_repaired_without_a_timeout() {
+fn a_single_loss_is_repaired_without_a_timeout() {
     for config in [Config::default(), Config::textbook()] {
         for lose_nth in [1, 5, 40] {
             let weather = Weather {
@@ -53,7 +53,7 @@ fn one_loss_is_repaired_without_a_timeout() {
 }
 
 #[test]
-fn a_queue_that_overflows_never_starves_its_link() {
+fn an_overflowing_queue_never_leaves_its_link_idle() {
     for sack in [false, true] {
         for queue in [20, 100] {
             let config = Config {
@@ -75,7 +75,7 @@ fn a_queue_that_overflows_never_starves_its_link() {
                 segments > 59_000,
                 "{segments} of 60000, SACK {sack}, queue {queue}"
             );
-            // without SACK the overshoot of the first slow start takes one
+            // without SACK the overshoot of the first slow start costs one timeout
             assert!(
                 timeouts <= 2,
                 "{timeouts} timeouts, SACK {sack}, queue {queue}"

@@ -1,4 +1,4 @@
-//! Receive windows: they close, open again, and nothing hangs or overflows meanwhile.
+//! Receive windows: they close and open again, and nothing hangs or overflows meanwhile.
 
 mod pipe;
 
@@ -19,7 +19,7 @@ fn config(random: &mut Random) -> Config {
 }
 
 #[test]
-fn a_reader_that_stops_fills_its_buffer_once_and_gets_the_rest_when_it_goes_on() {
+fn a_stopped_reader_fills_its_buffer_once_and_gets_the_rest_on_resuming() {
     for seed in 0..1_000 {
         let mut random = Random(seed);
         let config = config(&mut random);
@@ -42,7 +42,7 @@ fn a_reader_that_stops_fills_its_buffer_once_and_gets_the_rest_when_it_goes_on()
             taken = pipe.server.totals().delivered_bytes;
             pipe.run_until(pipe.now + Nanos::from_secs(20));
             assert_eq!(pipe.server.totals().delivered_bytes, taken, "{again}");
-            // a scaled window can promise a unit more than there is
+            // a scaled window can promise up to a unit more than is free
             let grain = 1 << config.wscale.unwrap_or(0);
             let most = taken + u64::from(config.receive_buffer_bytes) + grain;
             let acknowledged = pipe.client.totals().acknowledged_bytes;
@@ -59,7 +59,7 @@ fn a_reader_that_stops_fills_its_buffer_once_and_gets_the_rest_when_it_goes_on()
 }
 
 #[test]
-fn a_lost_window_update_costs_a_probe_and_not_the_connection() {
+fn a_lost_window_update_costs_only_a_probe() {
     let config = Config {
         receive_buffer_bytes: 10_000,
         ..Config::default()
@@ -80,7 +80,7 @@ fn a_lost_window_update_costs_a_probe_and_not_the_connection() {
 }
 
 #[test]
-fn a_closed_window_is_probed_ever_less_often_and_for_ever() {
+fn a_closed_window_is_probed_ever_less_often_without_end() {
     let config = Config {
         receive_buffer_bytes: 5_000,
         rto_max: Nanos::from_secs(10),

@@ -1,20 +1,21 @@
-//! Additive increase by any number of segments for a window of bytes acknowledged.
+//! Additive increase by a given number of segments for each window of bytes acknowledged.
 
 use super::{MAX_CWND_BYTES, Window};
 
-/// One segment for a window of bytes, as NewReno has it.
+/// An increase of one segment for each window of bytes, as in NewReno.
 pub(super) const ONE_SEGMENT_Q16: u32 = 1 << 16;
 
-/// What was acknowledged towards the next segment.
+/// The progress toward the next segment of additive increase.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Additive {
-    /// Bytes times segments; a window of bytes is worth one segment.
+    /// Acknowledged bytes × segments of increase, × 2^16; a window of bytes adds one segment.
     credit_q16: u64,
 }
 
 impl Additive {
-    /// `bytes` acknowledged, where a window of them is worth `increase_q16` segments: the a(w)/w
-    /// for each ACK of RFC 5681 equation (3), counted by bytes and in whole segments as NewReno's.
+    /// Grows the window for `bytes` acknowledged, where a window of bytes adds `increase_q16`
+    /// segments: the a(w)/w for each ACK of RFC 5681 equation (3), counted by bytes and in whole
+    /// segments like NewReno's.
     pub(super) fn grow(&mut self, window: &mut Window, bytes: u32, increase_q16: u32) {
         self.credit_q16 += u64::from(bytes) * u64::from(increase_q16);
         let worth_q16 = u64::from(window.cwnd_bytes.max(1)) << 16;
@@ -25,13 +26,14 @@ impl Additive {
         window.cwnd_bytes += grown as u32;
     }
 
-    /// A reduction begins the count anew.
+    /// Discards the progress, as at a reduction.
     pub(super) fn reset(&mut self) {
         self.credit_q16 = 0;
     }
 }
 
-/// `bytes` without the part `cut_q16` of them, and two segments at least (RFC 5681 equation (4)).
+/// Returns `bytes` reduced by the fraction `cut_q16`, but at least two segments (RFC 5681 equation
+/// (4)).
 pub(super) fn reduced(bytes: u32, cut_q16: u32, smss_bytes: u32) -> u32 {
     let left_q16 = u64::from((1_u32 << 16).saturating_sub(cut_q16));
     let left = ((u64::from(bytes) * left_q16) >> 16) as u32;

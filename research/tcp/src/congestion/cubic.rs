@@ -11,27 +11,28 @@ use super::{Acked, Control, MAX_CWND_BYTES, NewReno, Window};
 const BETA: (u64, u64) = (7, 10);
 /// α_cubic = 3·(1 − β)/(1 + β) = 9/17 (RFC 9438 §4.3).
 const ALPHA: (u64, u64) = (9, 17);
-/// Spans are cut off at 2^12 s (over an hour), so that their cube in 2^−60 s³ has room for C·SMSS.
+/// Maximum time span, 2^12 s (over an hour), so that its cube in 2^−60 s³ leaves room for C·SMSS.
 const SPAN_MOST_Q20: i64 = 1 << 32;
 
-/// One connection's CUBIC.
+/// The CUBIC state of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Cubic {
     slow_start: NewReno,
     curve: Curve,
-    /// As it was before the last timeout, for a timeout that proves spurious (RFC 9438 §4.9.1).
+    /// The curve before the last timeout, restored if the timeout proves spurious (RFC 9438
+    /// §4.9.1).
     before_timeout: Option<Curve>,
 }
 
-/// RFC 9438 §4.1.2, in bytes instead of segments.
+/// The variables of RFC 9438 §4.1.2, in bytes instead of segments.
 #[derive(Clone, Debug, Default)]
 struct Curve {
-    /// W_max: where the last reduction found the window. 0: the next stage of avoidance starts
-    /// on its own plateau, as after a timeout and after a slow start without loss.
+    /// W_max, the window at the last reduction. 0: the next stage of congestion avoidance starts on
+    /// its own plateau, as after a timeout and after a slow start without loss.
     w_max_bytes: u32,
-    /// cwnd_prior.
+    /// The RFC's cwnd_prior.
     cwnd_prior_bytes: u32,
-    /// The running stage of congestion avoidance; none between a reduction and its first ACK.
+    /// The current stage of congestion avoidance; `None` between a reduction and its first ACK.
     epoch: Option<Epoch>,
 }
 
@@ -39,17 +40,18 @@ struct Curve {
 #[derive(Clone, Debug)]
 struct Epoch {
     start: Nanos,
-    /// When it grew last, to take out times in which the window was not the limit.
+    /// Time of the last growth, to exclude times in which the window was not the limit.
     last: Nanos,
     k_q20: i64,
-    /// W_est, the window of a Reno of the same average, in 2^−24 bytes.
+    /// W_est, the window of a Reno with the same average, in 2^−24 bytes.
     w_est_q24: u64,
-    /// What the last growth left over, numerator over cwnd.
+    /// Remainder of the last growth, as a numerator over cwnd.
     carry: u64,
 }
 
 impl Curve {
-    /// RFC 9438 §4.2: K = ∛((W_max − cwnd_epoch)/C), with C = 2/5 segments a second³.
+    /// Starts a stage with K = ∛((W_max − cwnd_epoch)/C), where C = 2/5 segments per second³ (RFC
+    /// 9438 §4.2).
     fn begin(&mut self, window: &Window, now: Nanos) -> Epoch {
         // a first stage without any loss (§4.10)
         if self.cwnd_prior_bytes == 0 {
@@ -70,7 +72,8 @@ impl Curve {
         }
     }
 
-    /// §4.6 with fast convergence (§4.7): a flow that has not regained its last W_max makes room.
+    /// Updates W_max at a reduction (§4.6) with fast convergence (§4.7): a flow below its last
+    /// W_max releases bandwidth.
     fn reduce(&mut self, window: &Window) {
         let cwnd = window.cwnd_bytes;
         self.w_max_bytes = if cwnd < self.w_max_bytes {
@@ -84,9 +87,9 @@ impl Curve {
 }
 
 impl Epoch {
-    /// t, without the time in which the sender was not held back by its window (§4.2): a window
-    /// that limits is acknowledged at least once in a round trip, so what a pause has beyond one
-    /// doesn't count.
+    /// Returns t, without the time in which the sender was not limited by its window (§4.2): a
+    /// window that limits is acknowledged at least once in a round trip, so a pause counts for one
+    /// round trip at most.
     fn elapsed(&mut self, now: Nanos, srtt: Nanos) -> Nanos {
         let pause = now.since(self.last).since(srtt);
         self.start += pause;
@@ -94,7 +97,7 @@ impl Epoch {
         now.since(self.start)
     }
 
-    /// Equation 1: W_cubic(t) = C·(t − K)³ + W_max in bytes, at most 2 bytes too low.
+    /// Returns W_cubic(t) = C·(t − K)³ + W_max (equation 1) in bytes, at most 2 bytes too low.
     fn w_cubic_bytes(&self, t: Nanos, w_max_bytes: u32, smss_bytes: u32) -> i64 {
         let span = (seconds_q20(t) - self.k_q20).clamp(-SPAN_MOST_Q20, SPAN_MOST_Q20);
         let cube_q60 = i128::from(span).pow(3);
@@ -102,7 +105,8 @@ impl Epoch {
         i64::from(w_max_bytes) + (twice as i64).div_euclid(5)
     }
 
-    /// §4.3: W_est grows by α·(segments acknowledged)/cwnd; α is 1 once cwnd_prior is regained.
+    /// Grows W_est by α·(segments acknowledged)/cwnd (§4.3); α is 1 once W_est has reached
+    /// cwnd_prior. Returns the estimate in bytes.
     fn grow_estimate(&mut self, window: &Window, prior_bytes: u32, acked_bytes: u32) -> u32 {
         let full = (u128::from(acked_bytes) * u128::from(window.smss_bytes)) << 24;
         let step = (full / u128::from(window.cwnd_bytes.max(1))) as u64;
@@ -116,7 +120,8 @@ impl Epoch {
         u32::try_from(self.w_est_q24 >> 24).unwrap_or(u32::MAX)
     }
 
-    /// §4.4 and §4.5: (target − cwnd)/cwnd for each byte acknowledged, carrying the remainder.
+    /// Returns the growth toward the target (§4.4 and §4.5): (target − cwnd)/cwnd for each byte
+    /// acknowledged, and carries the remainder.
     fn approach(&mut self, cwnd_bytes: u32, target_bytes: u32, acked_bytes: u32) -> u32 {
         let cwnd = u64::from(cwnd_bytes.max(1));
         let gap = target_bytes.saturating_sub(cwnd_bytes);
@@ -141,7 +146,7 @@ impl Control for Cubic {
         let estimate = epoch.grow_estimate(window, self.curve.cwnd_prior_bytes, acked.bytes);
         let cwnd = window.cwnd_bytes;
         window.cwnd_bytes = if epoch.w_cubic_bytes(t, w_max, smss) < i64::from(estimate) {
-            // §4.3, the Reno-friendly region. An ACK is no reason to shrink
+            // §4.3, the Reno-friendly region. An ACK never shrinks the window
             cwnd.max(estimate)
         } else {
             // §4.2: between cwnd and 1.5·cwnd
@@ -173,7 +178,7 @@ impl Control for Cubic {
         threshold(flight_bytes, window)
     }
 
-    /// The window stands for the flight here: a sender that its window limits has filled it.
+    /// Reduces by the window in place of the flight: a sender limited by its window has filled it.
     fn marked(&mut self, window: &Window, _now: Nanos) -> u32 {
         self.curve.reduce(window);
         self.before_timeout = None;
@@ -187,7 +192,7 @@ impl Control for Cubic {
     }
 }
 
-/// §4.6: ssthresh = β·flight, at least two segments.
+/// Returns ssthresh = β·flight, at least two segments (§4.6).
 fn threshold(flight_bytes: u32, window: &Window) -> u32 {
     scale(flight_bytes, BETA.0, BETA.1).max(2 * window.smss_bytes)
 }
@@ -200,8 +205,8 @@ fn seconds_q20(span: Nanos) -> i64 {
     ((u128::from(span.0) << 20) / 1_000_000_000).min(SPAN_MOST_Q20 as u128) as i64
 }
 
-/// The largest integer whose cube is not above `cube`, which lies below 2^99: exact, so K is at
-/// most 2^−20 s too short. One bit a step, once for each stage of avoidance.
+/// Returns the largest integer whose cube is at most `cube`, which lies below 2^99: exact, so K is
+/// at most 2^−20 s too short. One bit per step, once for each stage of congestion avoidance.
 fn cube_root(cube: u128) -> u64 {
     let mut root: u128 = 0;
     for bit in (0..33).rev() {

@@ -1,8 +1,8 @@
-//! DCTCP (RFC 8257), the sender's side.
+//! DCTCP (RFC 8257), the sender's half.
 //!
 //! α has 30 fraction bits. With the ten of the RFC's usual implementation an α below 16/1024 no
-//! longer moves by 1/16 of itself and has to be pushed to zero by hand; here it decays to 2^−26
-//! by the formula alone.
+//! longer moves by 1/16 of itself and has to be forced to zero; here it decays to 2^−26 by the
+//! formula alone.
 
 use uc_net::Nanos;
 
@@ -11,22 +11,22 @@ use super::{Acked, Control, NewReno, Observed, Window};
 const ALPHA_BITS: u32 = 30;
 const ONE_Q30: u64 = 1 << ALPHA_BITS;
 
-/// One connection's DCTCP.
+/// The DCTCP state of a connection.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
-    /// Growth, and what a loss does, are conventional (RFC 8257 §3.3, §3.5).
+    /// Growth and the response to loss, which are conventional (RFC 8257 §3.3, §3.5).
     conventional: NewReno,
-    /// The estimation gain g = 2^−shift (§3.3 step 6, §4.2).
+    /// Exponent of the estimation gain g = 2^−shift (§3.3 step 6, §4.2).
     gain_shift: u8,
     alpha_q30: u64,
-    /// End of the observation window; none: the first ACK ends one, as with an end at SND.UNA.
+    /// End of the observation window; `None`: the first ACK ends one, as with an end at SND.UNA.
     window_end: Option<u32>,
     acked_bytes: u64,
     marked_bytes: u64,
 }
 
 impl Dctcp {
-    /// With the gain 2^−`gain_shift` and α at the start in 1/1024.
+    /// Creates the state with the gain 2^−`gain_shift` and an initial α in 1/1024.
     pub fn new(gain_shift: u8, initial_alpha_q10: u16) -> Dctcp {
         Dctcp {
             conventional: NewReno::default(),
@@ -38,7 +38,7 @@ impl Dctcp {
         }
     }
 
-    /// α in 1/1024, to the nearest.
+    /// Returns α in 1/1024, rounded to the nearest.
     pub fn alpha_q10(&self) -> u32 {
         let half = 1 << (ALPHA_BITS - 11);
         ((self.alpha_q30 + half) >> (ALPHA_BITS - 10)) as u32
@@ -50,7 +50,7 @@ impl Control for Dctcp {
         self.conventional.acked(window, acked);
     }
 
-    /// RFC 8257 §3.5: a loss is answered as in conventional TCP.
+    /// Responds to a loss as conventional TCP does (RFC 8257 §3.5).
     fn lost(&mut self, window: &Window, flight_bytes: u32, now: Nanos) -> u32 {
         self.conventional.lost(window, flight_bytes, now)
     }
@@ -59,9 +59,9 @@ impl Control for Dctcp {
         self.conventional.timed_out(window, flight_bytes, now)
     }
 
-    /// RFC 8257 §3.3 step 9: cwnd·(1 − α/2), two segments at least.
+    /// Returns cwnd·(1 − α/2), at least two segments (RFC 8257 §3.3 step 9).
     fn marked(&mut self, window: &Window, now: Nanos) -> u32 {
-        // counting towards the next segment begins anew, as with every reduction
+        // every reduction restarts the count toward the next segment
         self.conventional.marked(window, now);
         let cwnd = u64::from(window.cwnd_bytes);
         let cut = (cwnd * self.alpha_q30) >> (ALPHA_BITS + 1);
@@ -72,7 +72,7 @@ impl Control for Dctcp {
         self.conventional.undone();
     }
 
-    /// RFC 8257 §3.3 steps 1 to 8.
+    /// Updates α by RFC 8257 §3.3 steps 1 to 8.
     fn observed(&mut self, observed: &Observed) {
         self.acked_bytes += u64::from(observed.bytes);
         if observed.ece {
@@ -130,8 +130,8 @@ mod tests {
     fn alpha_follows_the_formula_within_a_millionth() {
         let mut dctcp = Dctcp::new(4, 1024);
         let (mut una, mut alpha) = (0_u32, 1.0_f64);
-        // the first ACK closes a window of its own; the next ends when more than what was in
-        // flight then is acknowledged, so windows are eleven ACKs long here
+        // the first ACK closes a window of its own; the next ends when more than was in flight then
+        // is acknowledged, so windows are eleven ACKs long here
         let mut counted = (0.0, 0.0, None::<u32>);
         for ack in 0..20_000_u32 {
             una = una.wrapping_add(SMSS);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_on_everything_make_alpha_one_and_the_cut_a_half() {
+    fn marks_on_every_segment_make_alpha_one_and_the_reduction_a_half() {
         let mut dctcp = Dctcp::new(4, 0);
         observe(&mut dctcp, 1000, 10, &mut (u32::MAX - 50_000));
         assert_eq!(dctcp.alpha_q10(), 1024);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cut_is_half_of_alpha_and_leaves_two_segments() {
+    fn reduction_is_half_of_alpha_and_leaves_two_segments() {
         let mut dctcp = Dctcp::new(4, 512);
         assert_eq!(dctcp.marked(&window(100), Nanos::ZERO), 75 * SMSS);
         assert_eq!(dctcp.marked(&window(2), Nanos::ZERO), 2 * SMSS);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn one_window_gives_one_update() {
+    fn one_window_updates_alpha_once() {
         let mut dctcp = Dctcp::new(4, 0);
         dctcp.observed(&segment(true, SMSS, 100 * SMSS));
         let after_first = dctcp.alpha_q30;

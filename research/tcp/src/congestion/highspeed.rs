@@ -1,12 +1,12 @@
-//! HighSpeed TCP (RFC 3649): a large window grows faster and is cut less. Its slow start is
-//! NewReno's: the limited one (RFC 3742) that RFC 3649 recommends beside it is not implemented.
+//! HighSpeed TCP (RFC 3649): a large window grows faster and is reduced by less. Slow start is
+//! NewReno's: the limited slow start (RFC 3742) that RFC 3649 recommends is not implemented.
 
 use uc_net::Nanos;
 
 use super::additive::{Additive, ONE_SEGMENT_Q16, reduced};
 use super::{Acked, Control, NewReno, Window};
 
-/// RFC 3649 appendix B, w in segments: the (i+1)th entry is the least window that grows by i+1
+/// Windows of RFC 3649 appendix B, w in segments: entry i is the smallest window that grows by i+1
 /// segments in a round trip.
 const WINDOWS: [u32; 73] = [
     38, 118, 221, 347, 495, 663, 851, 1058, 1284, 1529, 1793, 2076, 2378, 2699, 3039, 3399, 3778,
@@ -17,8 +17,8 @@ const WINDOWS: [u32; 73] = [
     89053, 94717,
 ];
 
-/// b(w) at these windows. The RFC prints two decimals of what its equation gives; these are sixteen
-/// bits of the same.
+/// b(w) at the windows above, × 2^16. The RFC prints two decimals of its equation; these are
+/// sixteen bits of the same equation.
 const CUTS_Q16: [u16; 73] = [
     32768, 28905, 26766, 25227, 24016, 23020, 22169, 21427, 20767, 20171, 19628, 19129, 18666,
     18234, 17829, 17448, 17087, 16745, 16419, 16107, 15809, 15522, 15246, 14980, 14723, 14474,
@@ -28,27 +28,27 @@ const CUTS_Q16: [u16; 73] = [
     6700, 6511, 6314, 6103,
 ];
 
-/// One connection's HighSpeed TCP.
+/// The HighSpeed TCP state of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct HighSpeed {
     slow_start: NewReno,
     additive: Additive,
 }
 
-/// The row of the table for a window: the last whose w it has reached; the first below Low_Window
-/// (§5), where the behaviour is the standard one.
+/// Returns the table row of a window: the last whose w it has reached; the first below Low_Window
+/// (§5), where the behaviour is standard.
 fn row(bytes: u32, smss_bytes: u32) -> usize {
     let segments = bytes / smss_bytes.max(1);
     let reached = WINDOWS.partition_point(|least| *least <= segments);
     reached.saturating_sub(1)
 }
 
-/// a(w) (§5): segments for each round trip.
+/// Returns a(w) (§5): segments for each round trip, × 2^16.
 fn increase_q16(window: &Window) -> u32 {
     (row(window.cwnd_bytes, window.smss_bytes) as u32 + 1) * ONE_SEGMENT_Q16
 }
 
-/// w·(1 − b(w)) (§4). What is cut is what `bytes` says, so that is also the w of b(w).
+/// Returns w·(1 − b(w)) (§4), with `bytes` as w in both places.
 fn cut(bytes: u32, smss_bytes: u32) -> u32 {
     let b_q16 = u32::from(CUTS_Q16[row(bytes, smss_bytes)]);
     reduced(bytes, b_q16, smss_bytes)
@@ -69,13 +69,13 @@ impl Control for HighSpeed {
         cut(flight_bytes, window.smss_bytes)
     }
 
-    /// §4 speaks of losses and marks; a timeout is left to RFC 5681 equation (4).
+    /// Reduces by RFC 5681 equation (4): §4 covers losses and marks only.
     fn timed_out(&mut self, window: &Window, flight_bytes: u32, now: Nanos) -> u32 {
         self.additive.reset();
         self.slow_start.timed_out(window, flight_bytes, now)
     }
 
-    /// §4 answers a mark as a loss; as in RFC 3168 §6.1.2 it is the window that is cut.
+    /// Responds to a mark as to a loss (§4), but reduces the window, as in RFC 3168 §6.1.2.
     fn marked(&mut self, window: &Window, _now: Nanos) -> u32 {
         self.additive.reset();
         cut(window.cwnd_bytes, window.smss_bytes)

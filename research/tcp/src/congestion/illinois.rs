@@ -1,8 +1,8 @@
 //! TCP-Illinois (Liu, Başar and Srikant, "TCP-Illinois: A Loss and Delay-Based Congestion Control
-//! Algorithm for High-Speed Networks", VALUETOOLS 2006): losses say when the window is cut,
-//! queueing delay says by how much, and how fast it grows.
+//! Algorithm for High-Speed Networks", VALUETOOLS 2006): losses determine when the window is
+//! reduced, queueing delay determines by how much, and how fast the window grows.
 //!
-//! Deviates from the paper as Linux does: the least and the largest round-trip time are those of
+//! Deviates from the paper as Linux does: the minimum and maximum round-trip times are those of
 //! single ACKs, where the paper takes averages of round trips.
 
 use uc_net::Nanos;
@@ -11,31 +11,33 @@ use super::additive::{Additive, ONE_SEGMENT_Q16, reduced};
 use super::round::{Round, Turn};
 use super::{Acked, Control, NewReno, Observed, Window};
 
-/// The paper's parameters: α between 0.3 and 10 segments for each round trip, β between 1/8 and 1/2.
+/// The paper's parameters: α between 0.3 and 10 segments for each round trip, β between 1/8 and
+/// 1/2.
 const ALPHA_LEAST_Q16: u32 = ONE_SEGMENT_Q16 * 3 / 10;
 const ALPHA_MOST_Q16: u32 = ONE_SEGMENT_Q16 * 10;
 const BETA_LEAST_Q16: u32 = 1 << 13;
 const BETA_MOST_Q16: u32 = 1 << 15;
 /// W_thresh: below it α = 1 and β = 1/2, the standard behaviour.
 const THRESHOLD_SEGMENTS: u32 = 15;
-/// θ: as many round trips without a queue let α jump to its most.
+/// θ: after this many round trips without a queue α jumps to its maximum.
 const LOW_ROUNDS: u32 = 5;
 
-/// One connection's TCP-Illinois.
+/// The TCP-Illinois state of a connection.
 #[derive(Clone, Debug)]
 pub struct Illinois {
     slow_start: NewReno,
     additive: Additive,
     alpha_q16: u32,
     beta_q16: u32,
-    /// T_min and T_max; the least is none before the first sample.
+    /// T_min (`None` before the first sample) and, next line, T_max.
     least_rtt: Option<Nanos>,
     most_rtt: Nanos,
-    /// The samples of the running round.
+    /// Sum of the samples of the current round; next line, their number.
     sum_ns: u64,
     samples: u64,
     round: Round,
-    /// The delay was above d1 since α was at its most, and for how many rounds it was below again.
+    /// Whether the delay was above d1 since α was at its maximum; next line, for how many rounds it
+    /// has been below d1 again.
     was_high: bool,
     low_rounds: u32,
 }
@@ -58,8 +60,8 @@ impl Default for Illinois {
     }
 }
 
-/// f1 between d1 and d_m: κ1/(κ2 + d_a), by which it falls from α_max to α_min. κ1 and κ2 are
-/// multiplied by (α_max − α_min)/α_min, so that nothing is divided before the end.
+/// Returns f1: α_max up to d1, then κ1/(κ2 + d_a), which falls to α_min at d_m. κ1 and κ2 are
+/// multiplied by (α_max − α_min)/α_min, so that the only division comes last.
 fn f1_q16(d_a_ns: u64, d_m_ns: u64) -> u32 {
     let d1_ns = d_m_ns / 100;
     if d_a_ns <= d1_ns {
@@ -72,7 +74,7 @@ fn f1_q16(d_a_ns: u64, d_m_ns: u64) -> u32 {
     alpha as u32
 }
 
-/// f2: β_min up to d2 = d_m/10, β_max from d3 = 8/10·d_m on, κ3 + κ4·d_a between them.
+/// Returns f2: β_min up to d2 = d_m/10, β_max from d3 = 8/10·d_m on, κ3 + κ4·d_a between them.
 fn f2_q16(d_a_ns: u64, d_m_ns: u64) -> u32 {
     let (d2_ns, d3_ns) = (d_m_ns / 10, d_m_ns / 10 * 8);
     if d_a_ns <= d2_ns {
@@ -90,7 +92,7 @@ impl Illinois {
         (self.sum_ns, self.samples) = (0, 0);
     }
 
-    /// Once a round trip: α and β from its mean delay.
+    /// Updates α and β from the mean delay of a round trip, once per round trip.
     fn update(&mut self, window: &Window) {
         if window.cwnd_bytes < THRESHOLD_SEGMENTS * window.smss_bytes {
             self.alpha_q16 = ONE_SEGMENT_Q16;
@@ -106,8 +108,8 @@ impl Illinois {
         self.beta_q16 = f2_q16(d_a_ns, d_m_ns);
     }
 
-    /// f1, but once the delay was above d1, α is back at its most only after θ rounds below: a
-    /// single round may have been a lucky one.
+    /// Returns f1, except that once the delay was above d1, α returns to its maximum only after θ
+    /// rounds below d1: a single round may be an outlier.
     fn next_alpha_q16(&mut self, d_a_ns: u64, d_m_ns: u64) -> u32 {
         if d_a_ns > d_m_ns / 100 {
             self.was_high = true;
@@ -146,12 +148,12 @@ impl Control for Illinois {
         }
     }
 
-    /// W ← (1 − β)·W.
+    /// Returns W ← (1 − β)·W.
     fn lost(&mut self, window: &Window, flight_bytes: u32, _now: Nanos) -> u32 {
         self.cut(flight_bytes, window.smss_bytes)
     }
 
-    /// The cut that the delay says; then α = 1 and β = 1/2 until there is a round to measure.
+    /// Reduces by the β that the delay gives; then α = 1 and β = 1/2 until a round is measured.
     fn timed_out(&mut self, window: &Window, flight_bytes: u32, _now: Nanos) -> u32 {
         let ssthresh = self.cut(flight_bytes, window.smss_bytes);
         self.alpha_q16 = ONE_SEGMENT_Q16;
@@ -162,7 +164,7 @@ impl Control for Illinois {
         ssthresh
     }
 
-    /// A mark counts as a loss.
+    /// Responds to a mark as to a loss.
     fn marked(&mut self, window: &Window, _now: Nanos) -> u32 {
         self.cut(window.cwnd_bytes, window.smss_bytes)
     }

@@ -1,5 +1,5 @@
-//! What grows and cuts the congestion window, in bytes. Recovery (what is sent again, and when)
-//! is the sender's and the same for all.
+//! Growth and reduction of the congestion window, in bytes. Loss recovery (what is retransmitted,
+//! and when) belongs to the sender and is the same for every algorithm.
 
 mod additive;
 mod cubic;
@@ -21,22 +21,23 @@ use uc_net::Nanos;
 
 use crate::config::CongestionControl;
 
-/// No window grows beyond this: what the largest receive window can be (RFC 7323 §2.3), 1 GiB.
+/// Maximum congestion window: the largest receive window that can be advertised (RFC 7323 §2.3), 1
+/// GiB.
 pub const MAX_CWND_BYTES: u32 = 1 << 30;
 
 /// The variables of RFC 5681 §2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Congestion window.
+    /// Congestion window (cwnd).
     pub cwnd_bytes: u32,
-    /// Slow-start threshold.
+    /// Slow-start threshold (ssthresh).
     pub ssthresh_bytes: u32,
-    /// Sender maximum segment size.
+    /// Sender maximum segment size (SMSS).
     pub smss_bytes: u32,
 }
 
 impl Window {
-    /// RFC 5681 §3.1: slow start below the threshold.
+    /// Returns whether the window is below the threshold (RFC 5681 §3.1).
     pub fn in_slow_start(&self) -> bool {
         self.cwnd_bytes < self.ssthresh_bytes
     }
@@ -45,70 +46,72 @@ impl Window {
 /// An ACK of new data outside of recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct Acked {
-    /// When it came.
+    /// Time of arrival.
     pub now: Nanos,
-    /// Bytes that it acknowledges for the first time.
+    /// Newly acknowledged bytes.
     pub bytes: u32,
-    /// Smoothed round-trip time; none before the first sample.
+    /// Smoothed round-trip time; `None` before the first sample.
     pub srtt: Option<Nanos>,
 }
 
-/// An ACK of new data, in recovery too.
+/// An ACK of new data, in or outside of recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed {
-    /// Bytes that it acknowledges for the first time.
+    /// Newly acknowledged bytes.
     pub bytes: u32,
-    /// It carries ECE.
+    /// Whether the ACK carries ECE.
     pub ece: bool,
-    /// SND.UNA after it.
+    /// SND.UNA after the ACK.
     pub una: u32,
-    /// SND.NXT.
+    /// SND.NXT when the ACK arrived.
     pub nxt: u32,
-    /// The round-trip time of the last segment that it covers, for a law that
-    /// [measures it](Law::measures_delay); none if Karn's rule forbids it.
+    /// Round-trip time of the last segment that the ACK covers, for a law that [measures
+    /// it](Law::measures_delay); `None` if Karn's rule forbids the sample.
     pub rtt: Option<Nanos>,
 }
 
-/// A congestion control. Every reduction answers with the new ssthresh; the sender sets cwnd by
-/// what caused it (RFC 5681 §3.2, RFC 3168 §6.1.2).
+/// A congestion control. Every reduction returns the new ssthresh; the sender sets cwnd according
+/// to the cause (RFC 5681 §3.2, RFC 3168 §6.1.2).
 pub trait Control {
-    /// New data acknowledged outside of recovery, by a sender that its window held back.
+    /// Grows the window for new data acknowledged outside of recovery, at a sender that its window
+    /// limited.
     fn acked(&mut self, window: &mut Window, acked: &Acked);
 
-    /// ssthresh after a loss found by duplicate ACKs or SACK, with `flight_bytes` in flight.
+    /// Returns ssthresh after a loss found by duplicate ACKs or SACK, with `flight_bytes` in
+    /// flight.
     fn lost(&mut self, window: &Window, flight_bytes: u32, now: Nanos) -> u32;
 
-    /// ssthresh after a first retransmission timeout.
+    /// Returns ssthresh after a first retransmission timeout.
     fn timed_out(&mut self, window: &Window, flight_bytes: u32, now: Nanos) -> u32;
 
-    /// ssthresh after an ECE, at most once for a window of data (RFC 3168 §6.1.2).
+    /// Returns ssthresh after an ECE, called at most once for a window of data (RFC 3168 §6.1.2).
     fn marked(&mut self, window: &Window, now: Nanos) -> u32;
 
-    /// A spurious timeout's reduction was taken back.
+    /// Takes back the reduction of a spurious timeout.
     fn undone(&mut self) {}
 
-    /// Every ACK of new data, in recovery too, before anything else.
+    /// Observes every ACK of new data, in recovery too, before any other call for that ACK.
     fn observed(&mut self, _observed: &Observed) {}
 }
 
-/// Any of them, without a pointer to follow.
+/// A congestion control of any kind, without a pointer to follow.
 #[derive(Clone, Debug)]
 pub enum Law {
-    /// RFC 5681.
+    /// NewReno (RFC 5681).
     NewReno(NewReno),
-    /// RFC 9438.
+    /// CUBIC (RFC 9438).
     Cubic(Cubic),
-    /// RFC 8257.
+    /// DCTCP (RFC 8257).
     Dctcp(Dctcp),
-    /// RFC 3649.
+    /// HighSpeed TCP (RFC 3649).
     HighSpeed(HighSpeed),
-    /// Brakmo and Peterson 1995.
+    /// TCP Vegas (Brakmo and Peterson 1995).
     Vegas(Vegas),
-    /// Liu, Başar and Srikant 2006.
+    /// TCP-Illinois (Liu, Başar and Srikant 2006).
     Illinois(Illinois),
 }
 
-/// One call to whichever it is.
+/// Calls the same method on whichever algorithm the law holds.
 macro_rules! each {
     ($law:expr, $inner:ident => $call:expr) => {
         match $law {
@@ -123,7 +126,7 @@ macro_rules! each {
 }
 
 impl Law {
-    /// The law of a new connection.
+    /// Creates the congestion control of a new connection.
     pub fn new(config: CongestionControl) -> Law {
         match config {
             CongestionControl::NewReno => Law::NewReno(NewReno::default()),
@@ -139,12 +142,12 @@ impl Law {
         }
     }
 
-    /// It wants the round-trip time of every ACK.
+    /// Returns whether the law uses the round-trip time of every ACK.
     pub fn measures_delay(&self) -> bool {
         matches!(self, Law::Vegas(_) | Law::Illinois(_))
     }
 
-    /// DCTCP's α in 1/1024; 0 for others.
+    /// Returns DCTCP's α in 1/1024; 0 for other laws.
     pub fn alpha_q10(&self) -> u32 {
         match self {
             Law::Dctcp(law) => law.alpha_q10(),

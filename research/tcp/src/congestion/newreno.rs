@@ -1,22 +1,22 @@
-//! NewReno's window: RFC 5681 §3.1, in bytes, by what is acknowledged or by ACKs.
+//! NewReno's window (RFC 5681 §3.1) in bytes, counted by bytes acknowledged or by ACKs.
 
 use uc_net::Nanos;
 
 use super::{Acked, Control, MAX_CWND_BYTES, Window};
 
-/// RFC 5681.
+/// The NewReno state of a connection (RFC 5681).
 #[derive(Clone, Debug, Default)]
 pub struct NewReno {
-    /// Bytes acknowledged towards the next segment of congestion avoidance.
+    /// Bytes acknowledged toward the next segment of congestion avoidance.
     acked_bytes: u32,
-    /// See [`NewReno::by_acks`].
+    /// Whether growth is counted by ACKs; see [`NewReno::by_acks`].
     by_acks: bool,
 }
 
 impl NewReno {
-    /// A little more for each ACK, by RFC 5681 equation (3), so that the window has fractions of a
-    /// segment. A loss halves it with them. Deviates there from §3.2, which halves the flight of
-    /// whole segments: it is how ns-2 and htsim count.
+    /// Creates a NewReno that grows by a fraction of a segment for each ACK (RFC 5681 equation
+    /// (3)). A loss halves the window with its fraction. Deviates there from §3.2, which halves the
+    /// flight of whole segments; ns-2 and htsim count this way.
     pub fn by_acks() -> NewReno {
         NewReno {
             by_acks: true,
@@ -24,7 +24,7 @@ impl NewReno {
         }
     }
 
-    /// What a loss halves.
+    /// Returns the bytes that a loss halves.
     fn halved(&self, window: &Window, flight_bytes: u32) -> u32 {
         if self.by_acks {
             window.cwnd_bytes
@@ -34,7 +34,7 @@ impl NewReno {
     }
 }
 
-/// RFC 5681 equation (4), the floor of every reduction.
+/// Returns half of `bytes`, at least two segments (RFC 5681 equation (4)).
 fn half(bytes: u32, smss_bytes: u32) -> u32 {
     (bytes / 2).max(2 * smss_bytes)
 }
@@ -47,8 +47,7 @@ impl Control for NewReno {
             let (smss, cwnd) = (u64::from(window.smss_bytes), u64::from(window.cwnd_bytes));
             window.cwnd_bytes += (smss * smss / cwnd).max(1) as u32; // RFC 5681 equation (3)
         } else {
-            // RFC 5681 §3.1, the recommended way: a window of bytes acknowledged is worth one
-            // segment
+            // RFC 5681 §3.1, the recommended way: a window of bytes acknowledged adds one segment
             self.acked_bytes += acked.bytes;
             if self.acked_bytes >= window.cwnd_bytes {
                 self.acked_bytes -= window.cwnd_bytes;
@@ -68,7 +67,7 @@ impl Control for NewReno {
         half(flight_bytes, window.smss_bytes)
     }
 
-    /// RFC 3168 §6.1.2 halves the congestion window, where RFC 5681 on a loss halves the flight.
+    /// Halves the congestion window (RFC 3168 §6.1.2), where RFC 5681 halves the flight on a loss.
     fn marked(&mut self, window: &Window, _now: Nanos) -> u32 {
         self.acked_bytes = 0;
         half(window.cwnd_bytes, window.smss_bytes)
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_adds_what_is_acknowledged_and_at_most_a_segment_for_an_ack() {
+    fn slow_start_adds_the_bytes_acknowledged_but_at_most_a_segment_per_ack() {
         let (mut law, mut window) = (NewReno::default(), window(2 * SMSS, u32::MAX));
         law.acked(&mut window, &ack(300));
         law.acked(&mut window, &ack(2 * SMSS));
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn avoidance_adds_a_segment_for_a_window_of_bytes_however_they_are_acknowledged() {
+    fn avoidance_adds_a_segment_per_window_of_bytes_however_they_are_acknowledged() {
         let (mut law, mut window) = (NewReno::default(), window(4 * SMSS, 2 * SMSS));
         for bytes in [500, 1500, 1999] {
             law.acked(&mut window, &ack(bytes));
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn by_acks_each_adds_its_part_and_a_loss_halves_the_window_with_its_fraction() {
+    fn by_acks_each_ack_adds_a_fraction_and_a_loss_halves_the_window_with_its_fraction() {
         let (mut law, mut window) = (NewReno::by_acks(), window(4 * SMSS, 2 * SMSS));
         law.acked(&mut window, &ack(1));
         assert_eq!(window.cwnd_bytes, 4250);

@@ -1,31 +1,31 @@
-//! Round trips as a congestion control counts them: by what was in flight when one began.
+//! Round trips as a congestion control counts them: by the data in flight at the start of each.
 
-/// Ends when a byte beyond what had been sent at its beginning is acknowledged.
+/// A round trip, which ends when a byte beyond those sent before its start is acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
     end: Option<u32>,
-    /// SND.UNA and SND.NXT after the last ACK.
+    /// SND.UNA after the last ACK; next line, SND.NXT.
     una: u32,
     nxt: u32,
 }
 
-/// Where in the round the last ACK stands.
+/// The position of the last ACK in its round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It has begun the first round of all, or the first after [`Round::reset`].
+    /// The ACK began the first round, or the first after [`Round::reset`].
     First,
     Inside,
-    /// It has ended a round, and begun the next.
+    /// The ACK ended a round and began the next.
     Over,
 }
 
 impl Round {
-    /// An ACK left SND.UNA and SND.NXT there.
+    /// Records SND.UNA and SND.NXT after an ACK.
     pub(super) fn acked(&mut self, una: u32, nxt: u32) {
         (self.una, self.nxt) = (una, nxt);
     }
 
-    /// What that ACK does to the round. Asked once for each ACK that may end one.
+    /// Returns the last ACK's effect on the round. Called once for each ACK that may end a round.
     pub(super) fn turn(&mut self) -> Turn {
         let turn = match self.end {
             None => Turn::First,
@@ -36,7 +36,7 @@ impl Round {
         turn
     }
 
-    /// What is in flight belongs to no round.
+    /// Ends the current round; data in flight belongs to no round.
     pub(super) fn reset(&mut self) {
         self.end = None;
     }

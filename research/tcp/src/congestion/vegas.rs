@@ -10,32 +10,33 @@ use uc_net::Nanos;
 use super::round::{Round, Turn};
 use super::{Acked, Control, MAX_CWND_BYTES, NewReno, Observed, Window};
 
-/// α and β (§III-B): fewer segments than this in the queue, and the window grows; more, and it
+/// α and β (§III-B): with fewer than α segments queued the window grows, with more than β it
 /// shrinks.
 const ALPHA_SEGMENTS: u64 = 2;
 const BETA_SEGMENTS: u64 = 4;
-/// γ (§III-C): more than this in the queue, and slow start is over.
+/// γ (§III-C): with more than this queued, slow start ends.
 const GAMMA_SEGMENTS: u64 = 1;
-/// Fewer samples may all come from delayed ACKs; then a round trip tells nothing.
+/// Minimum number of samples in a round: fewer may all come from delayed ACKs, and then the round's
+/// delay is not used.
 const LEAST_SAMPLES: u32 = 3;
 
-/// One connection's Vegas.
+/// The Vegas state of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Vegas {
     conventional: NewReno,
-    /// BaseRTT: the least that was ever measured.
+    /// BaseRTT: the minimum ever measured.
     base_rtt: Option<Nanos>,
-    /// The least of the running round, which the delays of ACKs and bursts distort least.
+    /// The minimum of the current round, which delayed ACKs and bursts distort the least.
     round_rtt: Option<Nanos>,
     samples: u32,
-    /// Bytes acknowledged in it, those of slow start aside.
+    /// Bytes acknowledged in the current round outside of slow start.
     acked_bytes: u32,
     round: Round,
 }
 
 impl Vegas {
-    /// §III-B: Diff = Expected − Actual = cwnd/BaseRTT − cwnd/RTT; times RTT it is what waits in
-    /// queues, in bytes.
+    /// Returns the bytes queued on the path (§III-B): Diff = Expected − Actual = cwnd/BaseRTT −
+    /// cwnd/RTT, multiplied by RTT.
     fn queued_bytes(cwnd_bytes: u32, base_rtt: Nanos, rtt: Nanos) -> u64 {
         let waiting_ns = u128::from(rtt.since(base_rtt).0);
         let queued = u128::from(cwnd_bytes) * waiting_ns / u128::from(base_rtt.0.max(1));
@@ -48,14 +49,14 @@ impl Vegas {
         self.acked_bytes = 0;
     }
 
-    /// A round trip is over.
+    /// Adjusts the window at the end of a round trip.
     fn decide(&mut self, window: &mut Window, acked: &Acked) {
         match (self.base_rtt, self.round_rtt) {
             (Some(base_rtt), Some(rtt)) if self.samples >= LEAST_SAMPLES => {
                 self.compare(window, acked, base_rtt, rtt);
             }
             _ => {
-                // a round that says nothing of delay is one of NewReno's
+                // a round without a usable delay counts as one of NewReno's
                 let round = Acked {
                     bytes: self.acked_bytes,
                     ..*acked
@@ -68,7 +69,7 @@ impl Vegas {
         window.ssthresh_bytes = window.ssthresh_bytes.max(least);
     }
 
-    /// §III-B and §III-C: the least time of the last round trip beside the least of all.
+    /// Compares the minimum of the last round trip with BaseRTT (§III-B and §III-C).
     fn compare(&mut self, window: &mut Window, acked: &Acked, base_rtt: Nanos, rtt: Nanos) {
         let smss = window.smss_bytes;
         let queued = Self::queued_bytes(window.cwnd_bytes, base_rtt, rtt);
@@ -91,7 +92,7 @@ impl Vegas {
         }
     }
 
-    /// Measuring begins anew after a reduction: what is in flight then was sent before it.
+    /// Restarts measurement after a reduction: the data then in flight was sent before it.
     fn reset(&mut self) {
         self.begin_round();
         self.round.reset();

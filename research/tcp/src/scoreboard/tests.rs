@@ -16,7 +16,8 @@ struct Octets {
 }
 
 impl Octets {
-    /// IsLost(): three discontiguous SACKed sequences above, or more than two segments of octets.
+    /// Computes IsLost(): three discontiguous SACKed sequences above, or more than two segments of
+    /// octets.
     fn is_lost(&self, octet: usize) -> bool {
         let above = &self.sacked[octet + 1..];
         let count = above.iter().filter(|&&sacked| sacked).count() as u64;
@@ -29,7 +30,7 @@ impl Octets {
         sequences >= DUP_THRESH || count > u64::from(DUP_THRESH - 1) * SMSS
     }
 
-    /// SetPipe().
+    /// Computes SetPipe() octet by octet.
     fn pipe(&self, high_rxt: usize) -> u64 {
         let unsacked = (self.una..OCTETS).filter(|&octet| !self.sacked[octet]);
         unsacked
@@ -40,7 +41,7 @@ impl Octets {
 
 proptest! {
     #[test]
-    fn pipe_and_is_lost_are_the_rfcs_octet_by_octet(
+    fn pipe_and_is_lost_equal_the_rfcs_octet_by_octet(
         blocks in vec((0usize..OCTETS - 1, 1usize..40), 0..12),
         advances in vec(0usize..OCTETS, 0..12),
         high_rxt in 0usize..OCTETS,
@@ -58,7 +59,7 @@ proptest! {
                 prop_assert_eq!(newly, fresh as u64);
                 octets.sacked[from..to].fill(true);
             }
-            // a cumulative ACK never ends inside of what is SACKed: it would cover all of it
+            // a cumulative ACK never ends inside SACKed data: it would cover all of it
             if let Some(&una) = advances.get(index)
                 && una >= octets.una && !octets.sacked[una]
             {
@@ -77,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn the_last_hole_ends_with_the_highest_octet_that_nothing_is_known_of(
+    fn the_last_hole_ends_with_the_highest_octet_without_a_report(
         blocks in vec((0usize..OCTETS - 1, 1usize..60), 0..8),
     ) {
         let mut board = Scoreboard::default();

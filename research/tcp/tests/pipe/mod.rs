@@ -1,5 +1,5 @@
 //! Two ends and a small network between them for tests: a bottleneck with a queue, a delay, and
-//! what a seed makes go wrong. It also watches the rules that hold for every sender.
+//! faults drawn from a seed. Checks the rules that hold for every sender.
 #![allow(
     dead_code,
     missing_docs,
@@ -15,10 +15,10 @@ use uc_net::{Ecn, Nanos};
 use uc_tcp::{Config, Connection, Segment};
 use watched::Watched;
 
-/// Steps after which a run counts as hung.
+/// Number of steps after which a run counts as hung.
 const MOST_STEPS: u64 = 2_000_000;
 
-/// What the network does to segments, in 1/1000 of them; delays in microseconds.
+/// Faults of the network, each in 1/1000 of the segments; delays in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weather {
     pub loss: u64,
@@ -26,14 +26,14 @@ pub struct Weather {
     pub reordering: u64,
     pub marking: u64,
     pub ack_loss: u64,
-    /// Bottleneck: time of a segment, and how many may wait; 0: no bottleneck.
+    /// Time of a segment on the bottleneck (0: no bottleneck); next line, how many may wait.
     pub segment_us: u64,
     pub queue: u64,
-    /// Lost once: the nth segment with payload (from 1) of the client.
+    /// Loses the client's nth segment with payload (from 1) once.
     pub lose_nth: u64,
 }
 
-/// A random stream of its own (SplitMix64).
+/// A random stream (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
@@ -70,10 +70,10 @@ pub struct Pipe {
     pub weather: Weather,
     pub random: Random,
     pub delay: Nanos,
-    /// And whether what is watched has to hold.
+    /// What is seen of each end from outside; next line, whether window rules are checked.
     pub watched: [Watched; 2],
     pub watches_windows: bool,
-    /// Everything that was sent, by whom and when, if `trace` is on.
+    /// Whether to log every segment; next line, the log: time, whether from the client, segment.
     pub trace: bool,
     pub log: Vec<(Nanos, bool, Segment)>,
     free_at: Nanos,
@@ -110,7 +110,7 @@ impl Pipe {
         }
     }
 
-    /// Calls one end and puts what it sends on the way.
+    /// Calls one end and schedules the segments that it sends.
     pub fn with(
         &mut self,
         client: bool,
@@ -208,7 +208,7 @@ impl Pipe {
         }));
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     pub fn next_at(&self) -> Option<Nanos> {
         let arrival = self.events.peek().map(|Reverse(arrival)| arrival.at);
         [arrival, self.client.deadline(), self.server.deadline()]
@@ -217,7 +217,7 @@ impl Pipe {
             .min()
     }
 
-    /// The next event; false if there is none.
+    /// Processes the next event; returns false if there is none.
     pub fn step(&mut self) -> bool {
         let Some(at) = self.next_at() else {
             return false;
@@ -258,7 +258,7 @@ impl Pipe {
         });
     }
 
-    /// Until `done` or nothing is left to happen.
+    /// Runs until `done` or until no event is left.
     pub fn run(&mut self, done: impl Fn(&Pipe) -> bool) {
         for _ in 0..MOST_STEPS {
             if done(self) || !self.step() {
@@ -275,7 +275,7 @@ impl Pipe {
         self.now = self.now.max(at);
     }
 
-    /// What holds after every call of an end.
+    /// Checks what must hold after every call of an end.
     fn check(&mut self, client: bool, sent: &[Segment]) {
         let end = if client { &self.client } else { &self.server };
         let (info, totals) = (end.info(), end.totals());

@@ -1,10 +1,9 @@
-//! What every end must keep to, seen from outside: the order of new data, both windows, the edge
-//! that it promised.
+//! Rules for every end, seen from outside: the order of new data, both windows, the promised edge.
 
 use uc_net::Ecn;
 use uc_tcp::{Info, Segment, flags};
 
-/// What is known of one end from outside.
+/// The state of one end as seen from outside.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
     /// The highest sequence number sent, the highest ACK and right edge received.
@@ -13,15 +12,15 @@ pub struct Watched {
     pub edge: Option<u32>,
     wscale: u8,
     peer_wscale: Option<u8>,
-    /// Payload ranges that arrived here, apart and sorted, from the first byte on.
+    /// Payload ranges that arrived at this end, disjoint and sorted, from the first byte on.
     arrived: Vec<(u64, u64)>,
     irs: Option<u32>,
     pub segments: u64,
     pub fresh_bytes: u64,
-    /// The right edge that it promised last, and the highest.
+    /// The right edge that this end advertised last; next line, its window.
     promised: Option<u32>,
     pub window: u32,
-    /// Window probes; a byte of one counts as sent only once it is acknowledged.
+    /// Window probes; a probe's byte counts as sent only once it is acknowledged.
     probes: u32,
     pub ect_again: u64,
 }
@@ -78,8 +77,8 @@ impl Watched {
             .map_or(0, |&(from, to)| if from == 0 { to } else { 0 })
     }
 
-    /// RFC 9293 §3.8.6: the right edge never moves to the left; but by less than the window's
-    /// grain (RFC 7323 §2.4).
+    /// Checks that the right edge never moves to the left (RFC 9293 §3.8.6) by as much as the
+    /// window's granularity (RFC 7323 §2.4).
     fn promises(&mut self, segment: &Segment, label: &str) {
         if segment.has(flags::SYN) {
             self.wscale = segment.options.wscale.unwrap_or(0);

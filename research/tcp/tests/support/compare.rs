@@ -1,4 +1,4 @@
-//! What a script expects against what is seen: segments and measures.
+//! Comparison of a script's expectations with the segments and measures seen.
 
 use uc_net::Ecn;
 use uc_tcp::{Segment, flags};
@@ -7,7 +7,7 @@ use super::endpoint::Endpoint;
 use super::parse::{Bound, Pattern, flag_letters};
 use super::{OUR_ISS, PEER_ISS, show};
 
-/// Compares what was sent with `pattern`, segment by segment.
+/// Compares the segments sent with `pattern`, one by one.
 pub fn sends(endpoint: &mut Endpoint, pattern: &Pattern) -> Result<(), String> {
     for _ in 0..pattern.times {
         let Some((from, to, size)) = pattern.range else {
@@ -56,7 +56,7 @@ fn sent_as(
     ))
 }
 
-/// What `pattern` wants and `segment` isn't.
+/// Returns the fields of `pattern` in which `segment` differs.
 fn differences(segment: &Segment, pattern: &Pattern, range: Option<(u32, u32)>) -> Vec<String> {
     let mut wants = Vec::new();
     let mut want = |holds: bool, what: String| {
@@ -114,7 +114,7 @@ fn relative((from, to): &(u32, u32)) -> (u32, u32) {
     (from.wrapping_sub(PEER_ISS), to.wrapping_sub(PEER_ISS))
 }
 
-/// Holds a measure of the endpoint against its bound.
+/// Checks a measure of the endpoint against its bound.
 pub fn check(endpoint: &Endpoint, bound: &Bound) -> Result<(), String> {
     let seen = measure(endpoint, &bound.name)?;
     let (holds, relation) = match bound.relation {
@@ -131,7 +131,7 @@ pub fn check(endpoint: &Endpoint, bound: &Bound) -> Result<(), String> {
     ))
 }
 
-/// Bytes, nanoseconds, counts, and 1 for yes.
+/// Returns a measure in bytes, nanoseconds or counts; 1 for yes, 0 for no.
 fn measure(endpoint: &Endpoint, name: &str) -> Result<u64, String> {
     let (info, totals) = (endpoint.connection.info(), endpoint.connection.totals());
     Ok(match name {

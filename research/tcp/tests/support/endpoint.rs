@@ -1,4 +1,4 @@
-//! The endpoint under test, its virtual clock, and what it has sent.
+//! The endpoint under test, its virtual clock, and the segments it has sent.
 
 use std::collections::VecDeque;
 
@@ -11,22 +11,22 @@ use super::{OUR_ISS, PEER_ISS, show};
 
 /// The peer's timestamp clock at the scripts' time 0: wraps after 150 ms.
 const PEER_CLOCK: u32 = 0u32.wrapping_sub(150);
-/// More timer calls in one script mean a timer that runs wild.
+/// Maximum number of timer calls in a script; more mean a timer that never stops.
 const TIMER_CALLS_MOST: u32 = 100_000;
 
 pub struct Endpoint {
     pub connection: Connection,
     pub now: Nanos,
-    /// The script's time 0.
+    /// Time 0 of the script.
     pub origin: Nanos,
-    /// What was sent and not yet looked at.
+    /// Segments sent and not yet compared.
     pub sent: VecDeque<(Nanos, Segment)>,
     pub trace: Vec<String>,
-    /// ACKs on the way: when they arrive, what they acknowledge, and their flags.
+    /// ACKs on the way: time of arrival, acknowledgment number, flags.
     pub served: VecDeque<(Nanos, u32, u8)>,
-    /// Everything with a timestamp, to echo it.
+    /// Segments with timestamps, kept to echo them.
     stamped: Vec<Segment>,
-    /// Our timestamp clock at time 0 of the run.
+    /// This end's timestamp clock at time 0 of the run.
     our_clock: u32,
     echoes: bool,
     peer_next: u32,
@@ -59,7 +59,7 @@ impl Endpoint {
         }
     }
 
-    /// Script time for messages.
+    /// Formats a script time for messages.
     pub fn clock(&self, at: Nanos) -> String {
         if at < self.origin {
             return format!("-{}", self.origin.since(at));
@@ -67,7 +67,7 @@ impl Endpoint {
         at.since(self.origin).to_string()
     }
 
-    /// Calls the endpoint with somewhere to send to.
+    /// Calls the endpoint and collects the segments that it sends.
     pub fn call(&mut self, act: impl FnOnce(&mut Connection, Nanos, &mut dyn FnMut(Segment))) {
         let (now, mut out) = (self.now, Vec::new());
         act(&mut self.connection, now, &mut |segment| out.push(segment));
@@ -85,7 +85,7 @@ impl Endpoint {
         }
     }
 
-    /// With its timestamps as the scripts write them: milliseconds of script time.
+    /// Returns the segment with timestamps as the scripts write them: milliseconds of script time.
     pub fn readable(&self, segment: &Segment) -> Segment {
         let mut segment = *segment;
         let zero = self.our_clock.wrapping_add(millis(self.origin));
@@ -100,7 +100,7 @@ impl Endpoint {
         segment
     }
 
-    /// Lets time pass up to `to`, timers at `to` included.
+    /// Advances time to `to`, timers at `to` included.
     pub fn advance(&mut self, to: Nanos) -> Result<(), String> {
         if to < self.now {
             return Err(format!(
@@ -116,7 +116,7 @@ impl Endpoint {
             self.now = self.now.max(deadline);
             self.timer_calls += 1;
             if self.timer_calls > TIMER_CALLS_MOST {
-                return Err(format!("the timer at {deadline} fires for ever"));
+                return Err(format!("the timer at {deadline} fires forever"));
             }
             self.call(|connection, now, mut out| connection.expire(now, &mut out));
         }
@@ -124,7 +124,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The handshake, unchecked but for its outcome; time 0 is its end.
+    /// Runs the handshake, of which only the outcome is checked; its end is time 0.
     pub fn handshake(&mut self, peer: &Peer, config: &Config) -> Result<(), String> {
         let mut syn = Pattern {
             flags: flags::SYN,
@@ -168,7 +168,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// A segment of the peer's by `pattern`, acknowledging `ack` of ours.
+    /// Delivers a segment of the peer described by `pattern` that acknowledges `ack`.
     pub fn arrives(&mut self, pattern: &Pattern, ack: u32) {
         let (from, to, size) = pattern.range.unwrap_or((self.peer_next, self.peer_next, 0));
         let mut from = from;
@@ -192,7 +192,7 @@ impl Endpoint {
         }
     }
 
-    /// The last ACK number that arrived: what a segment carries that doesn't say.
+    /// Returns the last ACK number that arrived, the default of a segment that specifies none.
     pub fn last_ack(&self) -> u32 {
         self.last_ack
     }
@@ -226,7 +226,7 @@ impl Endpoint {
         }
     }
 
-    /// The peer's timestamp: as written, or its clock and the echo of the segment of ours that
+    /// Returns the peer's timestamp: as written, or its clock and the echo of the segment that
     /// moved its left edge last (RFC 7323 §4.3).
     fn peer_stamp(&self, pattern: &Pattern, ack: u32) -> Option<(u32, u32)> {
         let zero = self.our_clock.wrapping_add(millis(self.origin));

@@ -31,12 +31,12 @@ pub mod settings;
 
 use uc_tcp::Segment;
 
-/// Our SYN's sequence number: 4,096 before the wrap.
+/// The endpoint's initial sequence number: 4,096 before the wrap.
 pub const OUR_ISS: u32 = 0u32.wrapping_sub(4096);
-/// The peer's: 4,096 before the sign changes.
+/// The peer's initial sequence number: 4,096 before the sign changes.
 pub const PEER_ISS: u32 = (1 << 31) - 4096;
 
-/// A segment in the script's words; sequence numbers from the sender's SYN.
+/// Formats a segment in the script language; sequence numbers count from the sender's SYN.
 pub fn show(segment: &Segment, iss: u32, other_iss: u32) -> String {
     let from = segment.seq.wrapping_sub(iss);
     let mut text = format!(

@@ -1,9 +1,9 @@
-//! From a script's text to its commands.
+//! The parser of scripts.
 
 use uc_net::{Ecn, Nanos};
 use uc_tcp::flags;
 
-/// One command, where it stands and when it is to happen.
+/// A command with its line number and its time.
 #[derive(Debug)]
 pub struct Line {
     pub number: usize,
@@ -17,7 +17,7 @@ pub enum Time {
     After(Nanos),
 }
 
-/// `key=value`, or a word without a value.
+/// A setting: `key=value`, or a word without a value.
 pub type Setting = (String, String);
 
 #[derive(Debug)]
@@ -29,20 +29,20 @@ pub enum Command {
     Write(u64),
     Finish,
     Reading(bool),
-    /// `<`
+    /// A segment from the peer (`<`).
     Arrives(Pattern),
-    /// `>`
+    /// A segment that must be sent (`>`).
     Sends(Pattern),
     Quiet,
     Serve(Vec<Setting>),
     Expect(Vec<Bound>),
 }
 
-/// What a line says of a segment.
+/// The fields of a segment that a line specifies.
 #[derive(Debug, Clone, Default)]
 pub struct Pattern {
     pub flags: u8,
-    /// From, to, and the payload of each where the line means several.
+    /// First byte, end, and the payload of each segment where the line means several.
     pub range: Option<(u32, u32, u32)>,
     /// First, last and step of a series of ACK numbers.
     pub ack: Option<(u32, u32, u32)>,
@@ -56,16 +56,16 @@ pub struct Pattern {
     pub ecn: Option<Ecn>,
 }
 
-/// A measure of the endpoint and what it must be.
+/// A measure of the endpoint and its required value.
 #[derive(Debug)]
 pub struct Bound {
     pub name: String,
-    /// `=`, `<` (at most), `>` (at least).
+    /// Relation: `=`, `<` (at most), `>` (at least).
     pub relation: char,
     pub value: u64,
 }
 
-/// The commands of a script, or the line and what is wrong with it.
+/// Parses a script; an error has the line number and the problem.
 pub fn parse(text: &str) -> Result<Vec<Line>, (usize, String)> {
     let mut lines = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -167,7 +167,7 @@ fn pattern_field(pattern: &mut Pattern, key: &str, value: &str) -> Result<(), St
     Ok(())
 }
 
-/// `1001`, or `1001..9001/1000`.
+/// Parses `1001`, or `1001..9001/1000`.
 fn series(value: &str) -> Result<(u32, u32, u32), String> {
     let Some((first, rest)) = value.split_once("..") else {
         let only = number_in(value)?;
@@ -206,7 +206,7 @@ fn bound(word: &str) -> Result<Bound, String> {
     })
 }
 
-/// `250us`, `1.5s`: a number and its unit.
+/// Parses a number with its unit: `250us`, `1.5s`.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     let at = text
         .find(|c: char| c.is_ascii_alphabetic())
@@ -277,7 +277,7 @@ fn flags_from(word: &str) -> Result<u8, String> {
     })
 }
 
-/// Flags in tcpdump's letters.
+/// Formats flags in tcpdump's letters.
 pub fn flag_letters(bits: u8) -> String {
     let set = FLAGS.iter().filter(|(bit, _)| bits & bit != 0);
     set.map(|(_, letter)| letter).collect()

@@ -1,4 +1,4 @@
-//! Runs a script against an endpoint.
+//! The runner of scripts against an endpoint.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use super::serve::serve;
 use super::settings::{Peer, configure};
 use super::{OUR_ISS, PEER_ISS, show};
 
-/// Lines of the exchange that a failure shows.
+/// Maximum number of exchanged segments that a failure shows.
 const TRACE_SHOWN: usize = 30;
 
-/// Where a script fails and why, with the end of the exchange before it.
+/// The line at which a script fails, the reason, and the exchange before it.
 #[derive(Debug)]
 pub struct Failure {
     pub line: usize,
@@ -112,7 +112,7 @@ impl Script {
             }
             _ => endpoint.advance(time)?,
         }
-        // what a timer sent on the way here was not expected either
+        // a segment that a timer sent before this time was not expected either
         if !matches!(line.command, Command::Expect(_)) {
             self.nothing_left()?;
         }

@@ -1,4 +1,4 @@
-//! A network without loss, for as long as a script wants one.
+//! A network without loss, for a part of a script.
 
 use uc_net::Nanos;
 use uc_tcp::flags;
@@ -7,8 +7,8 @@ use super::OUR_ISS;
 use super::endpoint::Endpoint;
 use super::parse::{Pattern, Setting, duration, number_in};
 
-/// Up to `until` every segment is acknowledged `rtt` after it was sent, each `mark`-th of them with
-/// ECE. What is on the way then arrives if the script goes on serving.
+/// Acknowledges every segment sent before `until` after `rtt`, each `mark`-th with ECE. ACKs then
+/// on the way arrive if the script goes on serving.
 pub fn serve(endpoint: &mut Endpoint, until: Nanos, settings: &[Setting]) -> Result<(), String> {
     let (mut rtt, mut mark, mut count) = (None, u64::MAX, 0_u64);
     for (key, value) in settings {

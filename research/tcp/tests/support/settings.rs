@@ -1,4 +1,4 @@
-//! A script's `config` and `handshake` lines.
+//! The `config` and `handshake` lines of a script.
 
 use uc_net::Nanos;
 use uc_tcp::{Config, CongestionControl, Reduction, SpuriousTimeout};
@@ -84,10 +84,10 @@ fn spurious(value: &str) -> Result<SpuriousTimeout, String> {
     }
 }
 
-/// How the peer answers in the handshake.
+/// The peer's behaviour in the handshake.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// We wait for its SYN.
+    /// Whether the peer sends the SYN.
     pub opens: bool,
     pub mss_bytes: u16,
     pub ecn: bool,
@@ -99,7 +99,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A peer that agrees to all of `config`, but for what `settings` say.
+    /// Returns a peer that agrees to all of `config`, except as `settings` specify.
     pub fn new(config: &Config, settings: &[Setting]) -> Result<Peer, String> {
         let dctcp = matches!(config.congestion_control, CongestionControl::Dctcp { .. });
         let mut peer = Peer {

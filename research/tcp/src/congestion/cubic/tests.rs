@@ -13,7 +13,7 @@ fn window(segments: u32) -> Window {
     }
 }
 
-/// A reduction at `from` segments, as the sender applies it.
+/// Returns the window after a reduction at `from` segments, as the sender applies it.
 fn reduced(cubic: &mut Cubic, from: u32) -> Window {
     let mut window = window(from);
     window.ssthresh_bytes = cubic.lost(&window, window.cwnd_bytes, Nanos::ZERO);
@@ -33,13 +33,13 @@ fn round(cubic: &mut Cubic, window: &mut Window, now: Nanos) {
     }
 }
 
-/// RFC 9438 figure 1 in real numbers, in segments.
+/// Computes RFC 9438 equation 1 in real numbers, in segments.
 fn w_cubic(t: f64, k: f64, w_max: f64) -> f64 {
     0.4 * (t - k).powi(3) + w_max
 }
 
 #[test]
-fn the_cube_root_is_the_largest_that_fits() {
+fn cube_root_is_the_largest_that_fits() {
     for root in [0_u64, 1, 2, 3, 1000, 65_535, (1 << 32) - 1, 1 << 32] {
         let cube = u128::from(root).pow(3);
         assert_eq!(cube_root(cube), root);
@@ -51,7 +51,7 @@ fn the_cube_root_is_the_largest_that_fits() {
 }
 
 #[test]
-fn a_loss_cuts_to_seven_tenths_and_two_segments_at_least() {
+fn a_loss_reduces_to_seven_tenths_but_at_least_two_segments() {
     let mut cubic = Cubic::default();
     assert_eq!(cubic.lost(&window(100), 100 * SMSS, Nanos::ZERO), 70 * SMSS);
     assert_eq!(cubic.marked(&window(100), Nanos::ZERO), 70 * SMSS);
@@ -63,7 +63,7 @@ fn a_loss_cuts_to_seven_tenths_and_two_segments_at_least() {
 }
 
 #[test]
-fn the_curve_is_equation_1_within_three_bytes() {
+fn curve_equals_equation_1_within_three_bytes() {
     for w_max in [20_u32, 300, 5_000, 200_000] {
         let mut cubic = Cubic::default();
         let window = reduced(&mut cubic, w_max);
@@ -110,7 +110,7 @@ fn a_large_window_follows_the_curve_within_a_segment_and_a_round_trip() {
 }
 
 #[test]
-fn a_small_window_grows_as_a_reno_of_alpha_nine_seventeenths() {
+fn a_small_window_grows_like_a_reno_with_alpha_nine_seventeenths() {
     let mut cubic = Cubic::default();
     let mut window = reduced(&mut cubic, 20);
     let mut estimate = 14.0_f64;
@@ -135,7 +135,7 @@ fn a_small_window_grows_as_a_reno_of_alpha_nine_seventeenths() {
 }
 
 #[test]
-fn a_flow_that_loses_below_its_last_maximum_makes_room() {
+fn a_loss_below_the_last_maximum_lowers_the_plateau() {
     let mut cubic = Cubic::default();
     reduced(&mut cubic, 100);
     assert_eq!(cubic.curve.w_max_bytes, 100 * SMSS);
@@ -146,7 +146,7 @@ fn a_flow_that_loses_below_its_last_maximum_makes_room() {
 }
 
 #[test]
-fn after_a_timeout_the_plateau_is_where_avoidance_starts() {
+fn after_a_timeout_the_plateau_is_the_window_at_which_avoidance_starts() {
     let mut cubic = Cubic::default();
     reduced(&mut cubic, 1000);
     let mut window = window(700);
@@ -157,7 +157,7 @@ fn after_a_timeout_the_plateau_is_where_avoidance_starts() {
 }
 
 #[test]
-fn an_undone_timeout_leaves_the_curve_as_it_was() {
+fn an_undone_timeout_restores_the_curve() {
     let mut cubic = Cubic::default();
     let mut window = reduced(&mut cubic, 1000);
     round(&mut cubic, &mut window, RTT);
@@ -169,7 +169,7 @@ fn an_undone_timeout_leaves_the_curve_as_it_was() {
 }
 
 #[test]
-fn a_pause_is_no_time_on_the_curve() {
+fn a_pause_does_not_advance_the_curve() {
     let (mut busy, mut paused) = (Cubic::default(), Cubic::default());
     let mut window = reduced(&mut busy, 1000);
     let mut other = reduced(&mut paused, 1000);

@@ -10,13 +10,13 @@ const LOW_WINDOW: f64 = 38.0;
 const HIGH_WINDOW: f64 = 83_000.0;
 const HIGH_DECREASE: f64 = 0.1;
 
-/// §5: b(w).
+/// Computes b(w) of §5.
 fn b(w: f64) -> f64 {
     let fraction = (w.ln() - LOW_WINDOW.ln()) / (HIGH_WINDOW.ln() - LOW_WINDOW.ln());
     (HIGH_DECREASE - 0.5) * fraction + 0.5
 }
 
-/// §5: a(w) = w²·p(w)·2·b(w)/(2 − b(w)).
+/// Computes a(w) = w²·p(w)·2·b(w)/(2 − b(w)) of §5.
 fn a(w: f64) -> f64 {
     w * w * (0.078 / w.powf(1.2)) * 2.0 * b(w) / (2.0 - b(w))
 }
@@ -37,9 +37,9 @@ fn ack(bytes: u32) -> Acked {
     }
 }
 
-/// Appendix B: a row where a(w), with 1/p taken as 12.8·w^1.2, has risen by one.
+/// Appendix B has a row where a(w), with 1/p taken as 12.8·w^1.2, has risen by one.
 #[test]
-fn the_table_is_what_the_appendix_computes() {
+fn table_equals_the_computation_of_the_appendix() {
     let aw = |w: f64| w * w * 2.0 * b(w) / ((2.0 - b(w)) * w.powf(1.2) * 12.8);
     let mut rows = vec![38_u32];
     let mut last = 1.0;
@@ -53,9 +53,9 @@ fn the_table_is_what_the_appendix_computes() {
     assert_eq!(rows, WINDOWS);
 }
 
-/// The decimals that appendix B prints.
+/// The table agrees with the decimals that appendix B prints.
 #[test]
-fn the_table_holds_the_printed_values() {
+fn table_equals_the_printed_values() {
     for (w, increase, hundredths) in [
         (38_u32, 1_u32, 50_u32),
         (118, 2, 44),
@@ -78,7 +78,7 @@ fn the_table_holds_the_printed_values() {
 }
 
 #[test]
-fn the_cut_is_the_equation_within_a_row_of_the_table() {
+fn reduction_equals_the_equation_within_a_row_of_the_table() {
     for (row, w) in WINDOWS.iter().enumerate() {
         let table = f64::from(CUTS_Q16[row]) / 65_536.0;
         let equation = b(f64::from(*w));
@@ -87,7 +87,7 @@ fn the_cut_is_the_equation_within_a_row_of_the_table() {
             "b({w}): {table}, {equation}"
         );
     }
-    // between two rows the table stands still and the equation falls by at most the first step
+    // between two rows the table is constant and the equation falls by at most the first step
     for w in (38..95_000_u32).step_by(97) {
         let table = f64::from(CUTS_Q16[row(w * SMSS, SMSS)]) / 65_536.0;
         let above = table - b(f64::from(w));
@@ -99,7 +99,7 @@ fn the_cut_is_the_equation_within_a_row_of_the_table() {
 }
 
 #[test]
-fn the_growth_is_the_equation_within_one_segment_and_a_half_per_round_trip() {
+fn growth_equals_the_equation_within_one_and_a_half_segments_per_round_trip() {
     for w in (38..95_000_u32).step_by(89) {
         let table = f64::from(increase_q16(&window(w))) / 65_536.0;
         let below = a(f64::from(w)) - table;
@@ -107,11 +107,11 @@ fn the_growth_is_the_equation_within_one_segment_and_a_half_per_round_trip() {
     }
 }
 
-/// §3's response function: the mean window at a rate of loss p is 0.12/p^0.835. A saw tooth of
-/// one loss for each tooth has it but for what the table's whole segments take from a(w), which is
+/// §3's response function: at a loss rate p the mean window is 0.12/p^0.835. A saw tooth with one
+/// loss per tooth follows it, except for what the table's whole segments lose of a(w), which is
 /// most where a(w) is two or three.
 #[test]
-fn the_saw_tooth_has_the_response_function_of_the_rfc() {
+fn saw_tooth_follows_the_response_function_of_the_rfc() {
     for peak in [500_u32, 1_000, 5_000, 20_000, 60_000] {
         let mut law = HighSpeed::default();
         let mut window = window(peak);
@@ -166,7 +166,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What a sender makes of it.
+/// Applies an event to the window as a sender does.
 fn apply(law: &mut impl Control, window: &mut Window, event: Event) {
     let flight = window.cwnd_bytes;
     let (ssthresh, cwnd) = match event {
@@ -186,7 +186,7 @@ fn apply(law: &mut impl Control, window: &mut Window, event: Event) {
 
 proptest! {
     #[test]
-    fn below_low_window_it_is_newreno(events in prop::collection::vec(event(), 1..2_000)) {
+    fn below_low_window_equals_newreno(events in prop::collection::vec(event(), 1..2_000)) {
         let (mut fast, mut standard) = (HighSpeed::default(), NewReno::default());
         let mut windows = [window(10); 2];
         for event in events {
@@ -202,7 +202,7 @@ proptest! {
     }
 
     #[test]
-    fn a_larger_window_grows_no_slower_and_loses_a_smaller_part(
+    fn a_larger_window_grows_no_slower_and_is_reduced_by_a_smaller_fraction(
         segments in 1_u32..100_000,
         more in 1_u32..50_000,
     ) {

@@ -15,7 +15,7 @@ fn window(segments: u32) -> Window {
     }
 }
 
-/// f1 with the paper's κ1 and κ2.
+/// Computes f1 with the paper's κ1 and κ2.
 fn f1(d_a: f64, d_m: f64) -> f64 {
     let (least, most, d1) = (0.3, 10.0, 0.01 * d_m);
     if d_a <= d1 {
@@ -26,7 +26,7 @@ fn f1(d_a: f64, d_m: f64) -> f64 {
     kappa1 / (kappa2 + d_a)
 }
 
-/// f2 with the paper's κ3 and κ4.
+/// Computes f2 with the paper's κ3 and κ4.
 fn f2(d_a: f64, d_m: f64) -> f64 {
     let (least, most, d2, d3) = (0.125, 0.5, 0.1 * d_m, 0.8 * d_m);
     let kappa3 = (least * d3 - most * d2) / (d3 - d2);
@@ -34,7 +34,7 @@ fn f2(d_a: f64, d_m: f64) -> f64 {
     (kappa3 + kappa4 * d_a).clamp(least, most)
 }
 
-/// Sends windows of `window` and acknowledges them, a round trip of `rtt_ns` each.
+/// A path that acknowledges windows of `window`, with a round trip of `rtt_ns` each.
 struct Path {
     law: Illinois,
     window: Window,
@@ -50,7 +50,7 @@ impl Path {
         }
     }
 
-    /// One window of segments; the window stays as it is unless `grows`.
+    /// Sends and acknowledges one window of segments; the window keeps its size unless `grows`.
     fn round(&mut self, rtt_ns: u64, grows: bool) {
         let held = self.window;
         for _ in 0..self.window.cwnd_bytes / SMSS {
@@ -91,19 +91,19 @@ impl Path {
 
 proptest! {
     #[test]
-    fn the_curves_are_the_papers(d_m_ns in 1_000_u64..100_000_000_000, permille in 0_u64..=1_000) {
+    fn curves_equal_the_papers(d_m_ns in 1_000_u64..100_000_000_000, permille in 0_u64..=1_000) {
         let d_a_ns = d_m_ns / 1_000 * permille;
         let (d_a, d_m) = (d_a_ns as f64, d_m_ns as f64);
         let alpha = f64::from(f1_q16(d_a_ns, d_m_ns)) / 65_536.0;
         let beta = f64::from(f2_q16(d_a_ns, d_m_ns)) / 65_536.0;
-        // d1 and d2 are whole nanoseconds: with the least d_m, a tenth of d1 is steep
+        // d1 and d2 are whole nanoseconds: with the smallest d_m, a tenth of d1 is steep
         let (lower, upper) = (f1(d_a + 20.0, d_m), f1((d_a - 20.0).max(0.0), d_m));
         prop_assert!(lower - 1e-3 <= alpha && alpha <= upper + 1e-3, "{alpha}: {lower}..{upper}");
         prop_assert!((beta - f2(d_a, d_m)).abs() < 0.02, "{beta} against {}", f2(d_a, d_m));
     }
 
     #[test]
-    fn more_delay_never_means_faster_growth_or_a_smaller_cut(
+    fn more_delay_never_means_faster_growth_or_a_smaller_reduction(
         d_m_ns in 0_u64..u64::MAX / 16,
         parts in (0_u64..=1_000, 0_u64..=1_000),
     ) {
@@ -118,7 +118,7 @@ proptest! {
 }
 
 #[test]
-fn the_ends_of_the_curves_are_the_parameters() {
+fn ends_of_the_curves_equal_the_parameters() {
     let d_m_ns = 100 * MS;
     assert_eq!(f1_q16(0, d_m_ns), 10 << 16);
     assert_eq!(f1_q16(d_m_ns / 100, d_m_ns), 10 << 16);
@@ -130,7 +130,7 @@ fn the_ends_of_the_curves_are_the_parameters() {
 }
 
 #[test]
-fn a_small_window_behaves_as_the_standard_one() {
+fn a_small_window_behaves_like_newreno() {
     let mut path = Path::new(14);
     path.rounds(10, 50 * MS);
     assert_eq!((path.alpha(), path.beta()), (1.0, 0.5));
@@ -164,7 +164,7 @@ fn at_the_largest_delay_thirty_round_trips_add_nine_segments_and_a_loss_halves()
 }
 
 #[test]
-fn a_loss_without_delay_takes_an_eighth() {
+fn a_loss_without_delay_reduces_by_an_eighth() {
     let mut path = Path::new(100);
     path.rounds(3, 50 * MS);
     let left = path.law.lost(&path.window, 80 * SMSS, Nanos::ZERO);
@@ -192,7 +192,7 @@ fn growth_is_fast_again_only_after_five_round_trips_below_d1() {
 }
 
 #[test]
-fn after_a_timeout_it_is_standard_until_a_round_is_measured() {
+fn after_a_timeout_behaviour_is_standard_until_a_round_is_measured() {
     let mut path = Path::new(100);
     path.rounds(3, 50 * MS);
     assert_eq!(

@@ -7,7 +7,7 @@ use super::*;
 const SMSS: u32 = 1448;
 const BASE: Nanos = Nanos::from_millis(100);
 
-/// A path without a queue but the sender's own: what is beyond `fits` segments waits.
+/// A path without other traffic: segments beyond `fits` wait in the queue.
 struct Path {
     law: Vegas,
     window: Window,
@@ -32,7 +32,7 @@ impl Path {
         }
     }
 
-    /// The round-trip time of a window of `segments`: Little's law.
+    /// Returns the round-trip time of a window of `segments` by Little's law.
     fn rtt(&self, segments: u32) -> Nanos {
         Nanos(BASE.0 * u64::from(segments.max(self.fits)) / u64::from(self.fits))
     }
@@ -68,7 +68,7 @@ impl Path {
 }
 
 proptest! {
-    /// §III-B: between α and β segments wait in the end, wherever it starts.
+    /// §III-B: in the steady state between α and β segments wait, from any start.
     #[test]
     fn two_to_four_segments_wait_in_the_steady_state(start in 4_u32..400, fits in 10_u32..300) {
         let mut path = Path::new(start, 4, fits);
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_queued_is_expected_less_actual_times_the_round_trip(
+    fn queued_bytes_are_expected_less_actual_times_the_round_trip(
         cwnd_bytes in 2 * SMSS..1_000_000_000,
         base_ns in 10_000_u64..1_000_000_000,
         more_ns in 0_u64..1_000_000_000,
@@ -111,7 +111,7 @@ proptest! {
             for _ in 0..before {
                 path.ack(SMSS, Nanos::from_micros(rtt_us));
             }
-            // at the edge of two rounds a window of ACKs ends up to two of them
+            // at the boundary of two rounds a window of ACKs ends up to two of them
             prop_assert!(path.segments().abs_diff(before) <= 2, "{before} → {}", path.segments());
             prop_assert!(path.segments() >= 2);
         }
@@ -119,16 +119,16 @@ proptest! {
 }
 
 #[test]
-fn slow_start_ends_within_a_doubling_of_what_fits_and_what_is_too_much_drains() {
+fn slow_start_ends_within_a_doubling_of_the_path_and_the_excess_drains() {
     let mut path = Path::new(10, 1_000_000, 100);
     let mut rounds = 0;
     while path.window.in_slow_start() {
         rounds += 1;
         path.round();
     }
-    // 10, 20, 40, 80, 160: the first round with a queue is the fifth, its ACKs end the sixth
+    // 10, 20, 40, 80, 160: the first round with a queue is the fifth; its ACKs end the sixth
     assert!(rounds <= 7, "{rounds} rounds");
-    // cwnd·BaseRTT/RTT is too much, since cwnd has doubled once more since what was timed
+    // cwnd·BaseRTT/RTT is too large, since cwnd has doubled once more since the timed segments left
     let left = path.segments();
     assert!((101..=250).contains(&left), "{left}");
     assert_eq!(path.window.ssthresh_bytes, path.window.cwnd_bytes);
@@ -144,9 +144,9 @@ fn slow_start_ends_within_a_doubling_of_what_fits_and_what_is_too_much_drains() 
 }
 
 #[test]
-fn rounds_with_fewer_than_three_samples_grow_as_newreno_does() {
+fn rounds_with_fewer_than_three_samples_grow_like_newreno() {
     let mut path = Path::new(8, 2, 1);
-    // one ACK for a window, and so much waits that a Vegas which measured would shrink
+    // one ACK per window, and so many segments wait that a Vegas with samples would shrink
     path.each = 8;
     path.ack(SMSS, BASE);
     for _ in 0..4 {
@@ -156,7 +156,7 @@ fn rounds_with_fewer_than_three_samples_grow_as_newreno_does() {
 }
 
 #[test]
-fn losses_and_marks_halve_and_measuring_begins_anew() {
+fn losses_and_marks_halve_the_window_and_restart_measurement() {
     let mut path = Path::new(40, 2, 20);
     path.ack(SMSS, BASE);
     path.round();
