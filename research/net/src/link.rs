@@ -65,7 +65,6 @@ impl<P: Packet> Link<P> {
     /// Creates an empty link. Its random numbers are seeded by `seed` and `name`.
     ///
     /// # Errors
-    ///
     /// Names the value of `spec` that can't be used.
     pub fn new(spec: &LinkSpec, seed: u64, name: &str) -> Result<Link<P>, SpecError> {
         if spec.rate.0 == 0 {

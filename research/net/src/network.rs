@@ -64,7 +64,6 @@ impl<P: Packet> Network<P> {
     /// Creates an empty network at time zero. The same `topology` and `seed` give the same network.
     ///
     /// # Errors
-    ///
     /// [`NetError::Link`] names the link and the value that can't be used.
     pub fn new(topology: &Topology, seed: u64) -> Result<Network<P>, NetError> {
         let links = topology.links().len();
@@ -100,7 +99,6 @@ impl<P: Packet> Network<P> {
     /// packet dated before the last injection or [`Network::advance`] is injected at that time.
     ///
     /// # Errors
-    ///
     /// [`NetError::UnknownNode`], or [`NetError::NoRoute`] (also from a host to itself).
     pub fn inject(
         &mut self,
@@ -128,7 +126,6 @@ impl<P: Packet> Network<P> {
     /// copies: meant for the few small frames of ARP and neighbour discovery.
     ///
     /// # Errors
-    ///
     /// [`NetError::UnknownNode`].
     pub fn inject_broadcast(
         &mut self,

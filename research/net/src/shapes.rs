@@ -22,7 +22,6 @@ impl Star {
     /// receiver, `access` every other link.
     ///
     /// # Errors
-    ///
     /// None for any number of senders that fits 32 bits; the type is the builder's.
     pub fn new(n_senders: u32, access: LinkSpec, bottleneck: LinkSpec) -> Result<Star, NetError> {
         let mut topology = Topology::new();
@@ -57,7 +56,6 @@ impl SingleSwitch {
     /// every link from it.
     ///
     /// # Errors
-    ///
     /// [`NetError::TooSmall`] without two hosts.
     pub fn new(
         n_hosts: u32,
@@ -101,7 +99,6 @@ impl Dumbbell {
     /// directions between the switches.
     ///
     /// # Errors
-    ///
     /// None for any number of pairs that fits 31 bits; the type is the builder's.
     pub fn new(pairs: u32, access: LinkSpec, trunk: LinkSpec) -> Result<Dumbbell, NetError> {
         let mut topology = Topology::new();
@@ -142,7 +139,6 @@ impl ParkingLot {
     /// `trunk` as in [`Dumbbell::new`].
     ///
     /// # Errors
-    ///
     /// [`NetError::TooSmall`] without two switches.
     pub fn new(
         hosts_at: &[u32],
@@ -185,7 +181,6 @@ impl LeafSpine {
     /// describes every host's two links, `fabric` every link between leaf and spine.
     ///
     /// # Errors
-    ///
     /// [`NetError::TooSmall`] without a leaf or a spine.
     pub fn new(
         hosts_at: &[u32],

@@ -127,7 +127,6 @@ impl Topology {
     /// Returns a node's name.
     ///
     /// # Errors
-    ///
     /// [`NetError::UnknownNode`].
     pub fn name(&self, node: Node) -> Result<&str, NetError> {
         let name = match node {

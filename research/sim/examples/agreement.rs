@@ -26,7 +26,7 @@ const QUEUE_SAMPLE: Nanos = Nanos::from_micros(10);
 const FRAME_BYTES: f64 = 1514.0;
 const PAYLOAD_BYTES: f64 = 1460.0;
 
-/// What one run showed.
+/// The results of one run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     utilisation: f64,
@@ -76,7 +76,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Transport, least timeout in milliseconds, hosts' links in 1/1000 of the trunk's rate.
+/// Iterates over transport, minimum RTO in milliseconds, and the rate of the hosts' links in 1/1000
+/// of the trunk's.
 fn settings() -> impl Iterator<Item = (Transport, u64, u64)> {
     let transports = Transport::ALL.into_iter();
     let with_timeouts = transports.flat_map(|transport| [(transport, 10), (transport, 200)]);
@@ -126,7 +127,7 @@ fn run(field: &Field) -> Result<Seen, Box<dyn Error>> {
     })
 }
 
-/// What every receiving application has been given.
+/// Returns the payload bytes delivered to each receiving application.
 fn delivered(world: &World) -> Vec<u64> {
     let flows = world.applications.flows().iter();
     flows

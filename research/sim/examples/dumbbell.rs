@@ -1,4 +1,4 @@
-//! How fast the simulator is: 50 flows over a 10 Gb/s dumbbell with a round trip of 100 us.
+//! Measures the simulator's speed: 50 flows over a 10 Gb/s dumbbell with a round trip of 100 us.
 //!
 //! `cargo run --release -p uc-sim --example dumbbell [seconds of virtual time]`
 //!

@@ -1,6 +1,6 @@
-//! The virtual machines of a case: which core each guest and receiver is on, and where in its turns
-//! and ticks the run finds it. Guests are not synchronised: each core and each clock begins at a
-//! random moment, drawn from a stream of its own.
+//! Placement of the virtual machines of a case: the core of each guest and receiver, and its phase
+//! in time slices and ticks at the start of the run. Guests are not synchronised: each core and
+//! each clock begins at a random phase, drawn from a stream of its own.
 
 use std::collections::BTreeMap;
 
@@ -14,24 +14,24 @@ use crate::hypervisor::{CorePlan, MachinePlan};
 /// The cores that virtual machines share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Consolidation {
-    /// The cores. Machines are numbered through all of them, in this order.
+    /// The cores. VMs are numbered through all of them, in this order.
     pub cores: Vec<CorePlan>,
-    /// The receivers' hosts that are virtual machines, and their numbers.
+    /// Receivers' hosts that are VMs, with their VM numbers.
     pub receivers: BTreeMap<HostId, usize>,
 }
 
-/// A flow's part in them.
+/// A flow's VMs and their PVTCP policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Virtual {
-    /// The guest's number among all machines; none for one with a core of its own.
+    /// The guest's VM number; `None` for a guest with a core of its own.
     pub machine: Option<usize>,
-    /// PVTCP in a guest that is one.
+    /// PVTCP policy of the guest, if it is a VM with PVTCP.
     pub pvtcp: Option<steal::Policy>,
-    /// And in a receiver that is one.
+    /// PVTCP policy of the receiver, if it is a VM with PVTCP.
     pub receiver_pvtcp: Option<steal::Policy>,
 }
 
-/// Puts guests on cores, one after the other.
+/// A builder that assigns guests to cores one after the other.
 #[derive(Debug)]
 pub struct Consolidator {
     seed: u64,
@@ -41,7 +41,7 @@ pub struct Consolidator {
 }
 
 impl Consolidator {
-    /// No machine yet, in a run with this seed.
+    /// Creates a builder without VMs for a run with this seed.
     pub fn new(seed: u64) -> Consolidator {
         Consolidator {
             seed,
@@ -51,7 +51,7 @@ impl Consolidator {
         }
     }
 
-    /// `count` guests of a group under its hypervisor: the number of the first.
+    /// Adds `count` guests of a group under its hypervisor and returns the VM number of the first.
     pub fn add_group(&mut self, name: &str, count: u32, hypervisor: &Hypervisor) -> usize {
         let first = self.machines;
         let together = hypervisor.guests.max(1);
@@ -65,7 +65,7 @@ impl Consolidator {
         first
     }
 
-    /// The receivers of a flow: each is one machine, on a core of its own.
+    /// Adds the receivers of a flow: each is one VM, on a core of its own.
     pub fn add_receivers(&mut self, hosts: &[HostId], hypervisor: &Hypervisor) {
         for &host in hosts {
             if self.receivers.contains_key(&host) {
@@ -103,7 +103,7 @@ impl Consolidator {
         });
     }
 
-    /// All of them.
+    /// Returns the finished placement.
     pub fn into_consolidation(self) -> Consolidation {
         Consolidation {
             cores: self.cores,
@@ -112,7 +112,7 @@ impl Consolidator {
     }
 }
 
-/// The core's policy for a stack's PVTCP.
+/// Converts a stack's PVTCP settings to the core's policy.
 pub fn pvtcp_policy(pvtcp: &Pvtcp) -> steal::Policy {
     use steal::consts::{FILTER_FLIGHT, FILTER_OFF, FILTER_SKIP, FILTER_SRTT, RETRANSMISSION};
     let filter = match pvtcp.rtt {

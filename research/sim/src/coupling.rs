@@ -1,7 +1,7 @@
-//! Guests whose connections share one window (ctrlTCP; docs/ctrltcp.md): after each event of a
-//! connection what its own law has computed goes to its group's controller, and the answer back,
-//! before anything is sent by it. Or, with law `coupled`, their ports' shadows report instead of
-//! them, and the answer is in the windows that the guests are given.
+//! Guests whose connections share one window (ctrlTCP; docs/ctrltcp.md). After each event of a
+//! connection, the results of its own law go to its group's controller, and the controller's answer
+//! comes back before anything is sent. With law `coupled`, the shadows of the guests' ports report
+//! instead, and the answer is in the windows that the ports advertise to the guests.
 
 use std::collections::VecDeque;
 
@@ -12,14 +12,14 @@ use uc_tcp::overrule::{Computed, Stage};
 
 use crate::membership::{CoupledGroup, Membership};
 
-/// Of those that wait for room, how many are looked at when there may be some.
+/// Maximum number of waiting connections that are tried when there may be room.
 const ASKED_AT_ONCE: usize = 4;
 
 /// The coupled groups of a scenario, in its order.
 #[derive(Clone, Debug, Default)]
 pub struct Couplings {
     groups: Vec<Coupling>,
-    /// How many have ever waited.
+    /// Number of connections that have ever waited; the source of tickets.
     tickets: u64,
 }
 
@@ -27,31 +27,32 @@ pub struct Couplings {
 struct Coupling {
     group: Group,
     guests: Vec<Guest>,
-    /// Connections with less than their shares, which others' packets still fill: their places, and
-    /// their tickets, since a place may have another connection by then.
+    /// Connections with less than their shares, because packets of others still fill the window:
+    /// index and ticket of each. The ticket tells apart connections that use the same index in
+    /// succession.
     waiting: VecDeque<(usize, u64)>,
 }
 
-/// One connection of a coupled guest.
+/// A connection of a coupled guest.
 #[derive(Clone, Debug)]
 pub struct Coupled {
     membership: Membership,
     member: Member,
     segments: Segments,
-    /// What its window is more than it was given, since it sends whole segments; or less.
+    /// Difference of its window to the one given, since it sends whole segments; may be negative.
     beyond_bytes: i64,
     is_registered: bool,
-    /// While it waits for room.
+    /// Ticket of its place in the queue, while it waits for room.
     ticket: Option<u64>,
 }
 
 impl Coupled {
-    /// Where it belongs.
+    /// Returns the connection's group and guest.
     pub fn membership(&self) -> Membership {
         self.membership
     }
 
-    /// One that hasn't registered yet.
+    /// Creates the state of a connection that hasn't registered yet.
     pub fn new(membership: Membership) -> Coupled {
         Coupled {
             membership,
@@ -63,7 +64,7 @@ impl Coupled {
         }
     }
 
-    /// What it reports of what its law has computed.
+    /// Returns the report of the connection's own law, without the rounding to whole segments.
     fn report(&self, computed: &Computed) -> Report {
         let cwnd_bytes = i64::from(computed.cwnd_bytes) - self.beyond_bytes;
         Report {
@@ -72,7 +73,8 @@ impl Coupled {
         }
     }
 
-    /// The answer as its window: outside recovery in whole segments, which are all that it sends.
+    /// Sets the window from the controller's answer: outside recovery in whole segments, which are
+    /// all that the connection sends.
     fn obey(&mut self, tcp: &mut Connection, answer: &Answer, acked_bytes: u32) {
         let mut cwnd_bytes = answer.cwnd_bytes;
         if u32::from(answer.state) < consts::RECOVERY {
@@ -85,7 +87,7 @@ impl Coupled {
 }
 
 impl Couplings {
-    /// At time zero.
+    /// Creates the groups at time zero.
     pub fn new(groups: &[CoupledGroup]) -> Couplings {
         let guest = |&weight: &u8| Guest {
             weight: weight.into(),
@@ -102,8 +104,8 @@ impl Couplings {
         }
     }
 
-    /// Something has happened to a connection: it registers, is given its window, or leaves.
-    /// `place` is what [`Couplings::next_waiting`] calls it.
+    /// Handles an event of a connection: it registers, receives its window, or leaves. `place` is
+    /// its index in [`Couplings::next_waiting`].
     pub fn hear(&mut self, place: usize, coupled: &mut Coupled, tcp: &mut Connection, now: Nanos) {
         let membership = coupled.membership;
         let Coupling {
@@ -137,8 +139,8 @@ impl Couplings {
         }
     }
 
-    /// A port's flow reports, or has ended and leaves: what [`crate::port::Share`] is. Nobody waits:
-    /// a port can't send a window before there is an ACK to carry it.
+    /// Handles a report of a port's flow, or its end (`None`); see [`crate::port::Share`]. Ports
+    /// never wait: a port can't send a window before an ACK carries it.
     pub fn share(
         &mut self,
         coupled: &mut Coupled,
@@ -164,19 +166,19 @@ impl Couplings {
         }
     }
 
-    /// How many of a connection's group may wait for what its ACK has made room for.
+    /// Returns how many waiting connections of the group to try after an ACK of this connection.
     pub fn waiting(&self, coupled: &Coupled) -> usize {
         let waiting = &self.groups[coupled.membership.group].waiting;
         waiting.len().min(ASKED_AT_ONCE)
     }
 
-    /// The next of them, which [`Couplings::ask`] is for.
+    /// Removes the next waiting connection of the group, for [`Couplings::ask`].
     pub fn next_waiting(&mut self, membership: Membership) -> Option<(usize, u64)> {
         self.groups[membership.group].waiting.pop_front()
     }
 
-    /// One that waits is given what room there is now, and waits on if that is less than its share.
-    /// Whether it was given more.
+    /// Gives a waiting connection what room there is now; it waits on if that is less than its
+    /// share. Returns whether its window grew.
     pub fn ask(
         &mut self,
         (place, ticket): (usize, u64),
@@ -205,7 +207,7 @@ impl Couplings {
     }
 }
 
-/// It has less than its share, for want of room alone.
+/// Returns whether the answer is below the connection's share only for want of room.
 fn is_below(answer: &Answer, share_bytes: u64) -> bool {
     u32::from(answer.state) < consts::RECOVERY && u64::from(answer.cwnd_bytes) < share_bytes
 }
@@ -225,12 +227,12 @@ fn report(computed: &Computed) -> Report {
         flight_bytes: computed.flight_bytes,
         used_bytes: computed.used_bytes,
         acked_bytes: computed.acked_bytes,
-        // the interface has RFC 6298's as TCPs keep it, times eight
+        // the interface takes RFC 6298's SRTT × 8, as TCPs keep it
         srtt_us: computed
             .srtt
             .map_or(0, |srtt| microseconds(srtt).saturating_mul(8)),
         lost_age_us: computed.lost_age.map_or(0, microseconds),
-        // no segment is larger than what an IP packet holds
+        // no segment is larger than an IP packet
         mss_bytes: u16::try_from(computed.smss_bytes).unwrap_or(u16::MAX),
         state: state as u8,
         limited: computed.limited.into(),

@@ -1,21 +1,21 @@
 //! Random times in integers.
 //!
-//! The sampler is our own for the same reason as those of [`uc_net::random`]: a seed must give
-//! the same numbers for ever, on every machine.
+//! The sampler is written here for the same reason as those of [`uc_net::random`]: a seed must
+//! always give the same numbers, on every platform.
 
 use uc_net::Nanos;
 use uc_net::random::Stream;
 
-/// ln 2 · 2³².
+/// The constant ln 2 · 2³².
 const LN_2_Q32: u128 = 2_977_044_472;
 
-/// −ln(u) · 2³² for `u` in 1/2⁶⁴ of one; 0 counts as 1.
+/// Computes −ln(u) · 2³² for `u` in 1/2⁶⁴ of one; 0 counts as 1.
 fn minus_ln_q32(u: u64) -> u64 {
     // u = m · 2^−(zeros + 1) with 1 ≤ m < 2, so −log2 u = zeros + 1 − log2 m.
     let u = u.max(1);
     let zeros = u.leading_zeros();
     let mut mantissa_q63 = u << zeros;
-    // Squaring m doubles log2 m: where the square reaches 2, the next bit of log2 m is 1.
+    // Squaring m doubles log2 m: if the square reaches 2, the next bit of log2 m is 1.
     let mut log2_q32 = 0u64;
     for _ in 0..32 {
         let square_q62 = (u128::from(mantissa_q63) * u128::from(mantissa_q63)) >> 64;
@@ -27,7 +27,8 @@ fn minus_ln_q32(u: u64) -> u64 {
     ((u128::from(bits_q32) * LN_2_Q32) >> 32) as u64
 }
 
-/// Exponentially distributed with this mean: the time between two arrivals of a Poisson process.
+/// Draws an exponentially distributed time with this mean: the gap between two arrivals of a
+/// Poisson process.
 pub fn exponential(random: &mut Stream, mean: Nanos) -> Nanos {
     let u = u64::from(random.bits32()) << 32 | u64::from(random.bits32());
     let scaled = (u128::from(mean.0) * u128::from(minus_ln_q32(u))) >> 32;
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_logarithm_agrees_with_the_real_one() {
+    fn integer_logarithm_agrees_with_the_real_one() {
         for u in [
             1,
             2,
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_times_have_their_mean_and_their_tail() {
+    fn exponential_times_have_the_expected_mean_and_tail() {
         let seed = 9;
         let mut random = Stream::new(seed, "arrivals");
         let mean = Nanos::from_micros(100);
@@ -73,10 +74,10 @@ mod tests {
     }
 
     #[test]
-    fn the_first_times_of_a_stream_never_change() {
+    fn first_times_of_a_stream_equal_the_recorded_ones() {
         let mut random = Stream::new(1, "arrivals");
         let draws = [(); 3].map(|()| exponential(&mut random, Nanos::from_millis(1)).0);
-        // A change here means that no earlier run can be repeated from its seed.
+        // A change of these numbers makes earlier runs unrepeatable.
         assert_eq!(draws, [2_040_154, 1_693_268, 1_044_866]);
     }
 }

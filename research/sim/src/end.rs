@@ -1,4 +1,5 @@
-//! One end of one connection in its place: what it sends to whom, and what is waited for.
+//! One end of one connection: its TCP, its port, its route, and the event that its application
+//! waits for.
 
 use uc_net::{HostId, Nanos, Network};
 use uc_tcp::{Connection, RttSample, Segment};
@@ -11,63 +12,63 @@ use crate::port::Port;
 use crate::start::StartEnd;
 use crate::timers::TimerId;
 
-/// What an end waits for, so that its application need not be asked at every packet.
+/// The event that an end waits for, so that the application need not be called at every packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The handshake.
+    /// The end waits for the handshake.
     Opening,
-    /// Bytes for its application; all of [`End::watched_bytes`].
+    /// The end waits until [`End::watched_bytes`] have been delivered to its application.
     Reading,
-    /// Nothing.
+    /// The end waits for nothing.
     Silent,
-    /// The other end's last words.
+    /// The end waits until it is closed.
     Closing,
 }
 
-/// Where an end's packets go, and under what name.
+/// The addresses and the flow number of an end's packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// The host that it is on.
+    /// Host of the end.
     pub from: HostId,
-    /// The host of its peer.
+    /// Host of its peer.
     pub to: HostId,
-    /// Its own address.
+    /// Address of the end itself.
     pub address: Address,
-    /// The flow of the record.
+    /// Flow number in the record.
     pub flow: u32,
-    /// The IP header of its packets.
+    /// IP header size of its packets, in bytes.
     pub ip_header_bytes: u32,
 }
 
 /// One end of one connection.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// The TCP.
+    /// The TCP connection.
     pub connection: Connection,
-    /// The core between it and the network.
+    /// The port with the core, between the end and the network; `None` without one.
     pub port: Option<Port>,
-    /// Where it sends.
+    /// Addresses and flow number of its packets.
     pub route: Route,
-    /// Its one timer.
+    /// The end's timer.
     pub timer: TimerId,
-    /// Its place among those with which it shares a window; at guests that do.
+    /// Membership in a coupled group, at guests that couple their own connections.
     pub coupled: Option<Box<Coupled>>,
-    /// The same of its port's flow; at ports with law `coupled`.
+    /// Membership in a coupled group of the port's flow, at ports with law `coupled` or `share`.
     pub shares: Option<Box<Coupled>>,
-    /// Its part in how the flow starts, where that is `watch`.
+    /// State of the flow's start, if its start law is `watch`.
     pub start: Option<Box<StartEnd>>,
-    /// Its part in a virtual machine; none on a host with a core of its own.
+    /// State on its virtual machine; `None` on a host with a core of its own.
     pub resident: Option<Box<Resident>>,
-    /// What is measured; at guests.
+    /// Instruments, at guests.
     pub instruments: Option<Box<Instruments>>,
     stage: Stage,
-    /// [`Stage::Reading`] ends when so much was delivered; 0 where every packet may end the stage,
-    /// and the largest number where none can.
+    /// [`Stage::Reading`] ends when this many bytes were delivered; 0 where every packet may end
+    /// the stage, and the maximum where none can.
     watched_bytes: u64,
 }
 
 impl End {
-    /// An end that has not said anything.
+    /// Creates an end that has sent nothing and waits for nothing.
     pub fn new(connection: Connection, port: Option<Port>, route: Route, timer: TimerId) -> End {
         End {
             connection,
@@ -84,7 +85,7 @@ impl End {
         }
     }
 
-    /// Waits for something else.
+    /// Waits for another event; `bytes` counts for [`Stage::Reading`] only.
     pub fn wait_for(&mut self, stage: Stage, bytes: u64) {
         self.stage = stage;
         self.watched_bytes = match stage {
@@ -94,12 +95,12 @@ impl End {
         };
     }
 
-    /// What it waits for.
+    /// Returns the event that the end waits for.
     pub fn stage(&self) -> Stage {
         self.stage
     }
 
-    /// The stage that is over, if it is; the end then waits for nothing.
+    /// Returns the stage if it is over; the end then waits for nothing.
     #[inline]
     pub fn settle(&mut self) -> Option<Stage> {
         if self.connection.totals().delivered_bytes < self.watched_bytes {
@@ -123,7 +124,8 @@ impl End {
         Some(over)
     }
 
-    /// A packet arrives. `rtts` is told how long each packet took that it acknowledges.
+    /// Processes an arriving packet. `rtts` records the round-trip time of each packet that it
+    /// acknowledges.
     #[inline]
     pub fn receive(
         &mut self,
@@ -141,7 +143,7 @@ impl End {
         connection.receive(now, &segment, &mut out);
     }
 
-    /// A packet arrives at its port. Whether it goes on to the guest.
+    /// Passes an arriving packet through the port. Returns whether it goes on to the guest.
     #[inline]
     pub fn arrive(&mut self, now: Nanos, segment: &mut Segment, couplings: &mut Couplings) -> bool {
         let Some(port) = &mut self.port else {
@@ -154,8 +156,8 @@ impl End {
         !reason.drops()
     }
 
-    /// The guest takes a packet that has passed the port; the round-trip time that it may show
-    /// counts as `sample` says.
+    /// Delivers a packet that has passed the port to the guest; `sample` decides the use of its
+    /// round-trip time sample.
     pub fn take(
         &mut self,
         now: Nanos,
@@ -177,8 +179,8 @@ impl End {
         }
     }
 
-    /// Lets the connection do something that may make it send. `is_timed`: whether the packets'
-    /// round-trip times are wanted.
+    /// Runs an operation of the connection that may make it send. `is_timed`: whether the
+    /// round-trip times of the packets are measured.
     pub fn act(
         &mut self,
         now: Nanos,
@@ -190,8 +192,8 @@ impl End {
         what(connection, &mut out);
     }
 
-    /// The connection, and where its segments go: through the port, past the instruments and into
-    /// the network.
+    /// Returns the connection and the path of its segments: through the port, past the instruments
+    /// and into the network.
     #[inline]
     fn wire<'a>(
         &'a mut self,
@@ -202,7 +204,7 @@ impl End {
         let (route, port, instruments) = (self.route, &mut self.port, &mut self.instruments);
         let start = &mut self.start;
         let out = move |mut segment: Segment| {
-            // What a guard drops never was on the network.
+            // A packet that a guard drops was never on the network.
             if let Some(port) = port
                 && port.from_guest(now, &mut segment).drops()
             {
@@ -218,7 +220,7 @@ impl End {
             let peer = route.address.peer();
             let packet = Packet::new(segment, route.ip_header_bytes, peer, route.flow);
             let taken = network.inject(now, route.from, route.to, packet);
-            // Both ways of every flow were tried before time began.
+            // The route was checked in both directions before time zero.
             debug_assert!(taken.is_ok(), "{taken:?}");
         };
         (&mut self.connection, out)

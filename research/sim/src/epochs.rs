@@ -1,4 +1,4 @@
-//! When each flow of a group has its turn in each epoch.
+//! The start times of each flow's transfers, epoch by epoch.
 
 use uc_experiment::{Application, Guests};
 use uc_net::Nanos;
@@ -7,8 +7,8 @@ use uc_net::random::Stream;
 use crate::draw::exponential;
 use crate::placement::shuffled;
 
-/// The moments at which each flow of a group begins a transfer, epoch by epoch; nothing for a group
-/// that has no epochs. In each, the flows come in random order, the first at once.
+/// Returns the times at which each flow of a group begins a transfer, epoch by epoch; empty for a
+/// group without epochs. In each epoch the flows begin in random order, the first at once.
 pub fn turns(group: &Guests, random: &mut Stream) -> Vec<Vec<Nanos>> {
     let Application::Epochs {
         rounds, every, gap, ..

@@ -1,22 +1,23 @@
-//! Why a run can't be had.
+//! Errors of a run.
 
 use uc_net::{Nanos, NetError};
 
-/// One line each: the thing, the place, the mend.
+/// Why a case can't be simulated, or a run can't go on. Each message is one line: what, where,
+/// remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
     /// The network's description is wrong.
     #[error("network: {0}")]
     Network(#[from] NetError),
-    /// The experiment asks for what hosts in the simulator can't do.
+    /// The experiment requires something that hosts in the simulator can't do.
     #[error("{what}; {mend}")]
     Unsupported {
-        /// What, and where.
+        /// What is unsupported, and where.
         what: String,
-        /// What would be right.
+        /// The remedy.
         mend: &'static str,
     },
-    /// No chain of links joins a guest and its receiver.
+    /// No chain of links connects a guest and its receiver.
     #[error("{flow}: no way from host {from} to host {to}; connect them through a switch")]
     NoRoute {
         /// The flow's name.
@@ -26,15 +27,15 @@ pub enum SimError {
         /// The receiving host's number.
         to: u32,
     },
-    /// Events follow one another and time stands still.
+    /// Events follow one another without time advancing.
     #[error(
         "at {at} more than {events} events happened without time advancing; \
          give links a delay, or applications a gap"
     )]
     Stuck {
-        /// The moment.
+        /// Time at which the events happen.
         at: Nanos,
-        /// How many are allowed.
+        /// Maximum number of events at one time.
         events: u32,
     },
     /// Short flows arrive faster than they end.
@@ -43,14 +44,14 @@ pub enum SimError {
          lower the arrival rate or the sizes"
     )]
     TooManyConnections {
-        /// The flow whose arrival had no place.
+        /// Flow that could not open a connection.
         flow: String,
-        /// The moment.
+        /// Time of the attempt.
         at: Nanos,
-        /// How many are allowed.
+        /// Maximum number of open connections.
         connections: u32,
     },
-    /// Somebody set the cancel flag.
+    /// The caller set the cancel flag.
     #[error("cancelled")]
     Cancelled,
 }

@@ -1,7 +1,7 @@
-//! DCTCP's α as it would be if the sender knew the mark of every byte: what the estimate of a port's
-//! shadow, which hears of marks through a receiver's echo, is held against.
+//! DCTCP's α of a sender that knows the mark of every byte: the reference for the estimate of a
+//! port's shadow, which learns of marks through a receiver's echo.
 //!
-//! A measuring device, no part of a port: it sees both ends. Marks are taken from data as they
+//! This is an instrument, not part of a port: it sees both ends. Marks are taken from data as they
 //! reach the receiver's host, and count when the ACK of their bytes reaches the sender's port, over
 //! the same observation windows as the shadow's. So the two differ by the echo alone.
 
@@ -9,34 +9,34 @@ use std::collections::VecDeque;
 
 use uc_core::{Flow, Policy, consts};
 
-/// 1 in α's unit of 1/2³⁰.
+/// The value 1 in α's unit of 1/2³⁰.
 const ONE_Q30: u32 = 1 << 30;
-/// Beyond this an ACK is garbage: no window is larger (RFC 7323 §2.3).
+/// Maximum window (RFC 7323 §2.3): an ACK beyond it is garbage.
 const WINDOW_MAX_BYTES: u32 = 1 << 30;
 
-/// RFC 8257 §3.3's variables, on true marks.
+/// The variables of RFC 8257 §3.3, with true marks.
 #[derive(Clone, Debug)]
 pub struct ExactAlpha {
     alpha_q30: u32,
     gain_shift: u8,
     is_open: bool,
-    /// SND.UNA as the port knows it, and DCTCP.WindowEnd.
+    /// SND.UNA as the port knows it; next line, DCTCP.WindowEnd.
     una: u32,
     window_end: u32,
-    /// DCTCP.BytesAcked and DCTCP.BytesMarked.
+    /// DCTCP.BytesAcked and, next line, DCTCP.BytesMarked.
     acked_bytes: u64,
     marked_bytes: u64,
-    /// Marked bytes that no ACK has covered: ranges that neither touch nor overlap, rising.
+    /// Marked bytes that no ACK has covered: ascending ranges that neither touch nor overlap.
     marked: VecDeque<(u32, u32)>,
 }
 
-/// Whether `a` lies behind `b` in the circle of sequence numbers.
+/// Returns whether sequence number `a` lies after `b`, modulo 2³².
 fn is_after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
 impl ExactAlpha {
-    /// The device for a port with this policy; none for a law that keeps no α.
+    /// Creates the instrument of a port with this policy; `None` for a law without α.
     pub fn of(policy: &Policy) -> Option<ExactAlpha> {
         if u32::from(policy.law) != consts::LAW_DCTCP {
             return None;
@@ -53,12 +53,13 @@ impl ExactAlpha {
         })
     }
 
-    /// α now, in 1/2³⁰; none before the handshake is done.
+    /// Returns α in 1/2³⁰; `None` before the handshake is complete.
     pub fn alpha_q30(&self) -> Option<u32> {
         self.is_open.then_some(self.alpha_q30)
     }
 
-    /// Data with CE reach the receiver's host. A byte of which any copy was marked is marked.
+    /// Records data that reached the receiver's host with CE. A byte counts as marked if any of its
+    /// copies was.
     pub fn marked(&mut self, seq: u32, payload_bytes: u16) {
         let (mut start, mut end) = (seq, seq.wrapping_add(u32::from(payload_bytes)));
         if is_after(self.una, start) {
@@ -67,7 +68,7 @@ impl ExactAlpha {
         if !self.is_open || !is_after(end, start) {
             return;
         }
-        // Nearly always behind all others: looked for from the back.
+        // Nearly always after all other ranges, so the search starts at the back.
         let mut place = self.marked.len();
         while place > 0 && !is_after(start, self.marked[place - 1].1) {
             place -= 1;
@@ -82,7 +83,7 @@ impl ExactAlpha {
         self.marked.insert(place, (start, end));
     }
 
-    /// An ACK has passed the port, and `flow` is what the port knows now.
+    /// Processes an ACK that has passed the port; `flow` is the port's state after it.
     pub fn acknowledged(&mut self, flow: &Flow) {
         if u32::from(flow.stage) != consts::TRANSLATING {
             return;
@@ -106,7 +107,7 @@ impl ExactAlpha {
         }
     }
 
-    /// Marked bytes below `una`, which no later ACK will speak of.
+    /// Removes the marked bytes below `una`, which no later ACK covers, and returns their number.
     fn take_until(&mut self, una: u32) -> u64 {
         let mut bytes = 0;
         while let Some(front) = self.marked.front_mut()
@@ -122,7 +123,8 @@ impl ExactAlpha {
         bytes
     }
 
-    /// RFC 8257 §3.3, steps 5 to 8: M, and α ← α·(1 − g) + g·M, rounded as the core rounds.
+    /// Ends an observation window (RFC 8257 §3.3, steps 5 to 8): M, and α ← α·(1 − g) + g·M,
+    /// rounded as in the core.
     fn end_window(&mut self) {
         let marked_q30 = u128::from(self.marked_bytes) << 30;
         let fraction_q30 = (marked_q30 / u128::from(self.acked_bytes)) as u32;
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_as_marked_as_its_bytes_even_where_sequence_numbers_wrap() {
+    fn a_windows_marked_fraction_is_exact_even_where_sequence_numbers_wrap() {
         for una in [1_000, u32::MAX - 2_500] {
             let (mut exact, mut flow) = open(una);
             exact.marked(una.wrapping_add(1_000), 1_000);
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_and_overlaps_count_once_and_what_is_acknowledged_not_at_all() {
+    fn copies_and_overlaps_count_once_and_acknowledged_bytes_not_at_all() {
         let (mut exact, mut flow) = open(0);
         ack(&mut exact, &mut flow, 1_000);
         exact.marked(500, 1_000);
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn other_laws_have_no_estimate() {
+    fn laws_other_than_dctcp_have_no_estimate() {
         let policy = Policy::new(consts::LAW_ECN, consts::PROFILE_RFC);
         assert!(ExactAlpha::of(&policy).is_none());
     }

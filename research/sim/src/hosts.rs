@@ -1,8 +1,8 @@
-//! Every connection's two ends on the network and under the timers: one loop over all that happens.
+//! The ends of all connections, on the network and under the timers: one loop over all events.
 //!
-//! The order is total: by time; at one time first what the network does (its own order is (time,
-//! sequence)), then timers in the order in which they were armed. What a host sends in answer to a
-//! packet enters the network at that packet's moment: hosts take no time.
+//! The order is total: by time; at one time first the network's events (in its own order of (time,
+//! sequence)), then timers in the order in which they were armed. A packet that a host sends in
+//! answer enters the network at the time of the packet that it answers: hosts take no time.
 
 mod connections;
 mod coupled;
@@ -26,8 +26,8 @@ use crate::timers::{TimerId, Timers};
 
 use machines::Machines;
 
-/// Events at one moment, beyond which time is held to stand still: 256 for each of the connections
-/// that there can be.
+/// Maximum number of events at one time; with more, time counts as standing still. 256 for each of
+/// the possible connections.
 const EVENTS_PER_INSTANT_MAX: u32 = 1 << 24;
 
 /// One of the two ends of a connection.
@@ -35,11 +35,11 @@ const EVENTS_PER_INSTANT_MAX: u32 = 1 << 24;
 pub enum Side {
     /// The guest, which opens the connection and sends the data.
     Guest,
-    /// The other one.
+    /// The peer of the guest.
     Receiver,
 }
 
-/// A connection's place, used again once both its ends are closed.
+/// The index of a connection, reused once both its ends are closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
@@ -49,27 +49,27 @@ impl Slot {
     }
 }
 
-/// What an application wants to know of.
+/// An event that an application must handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The handshake is done, as this side sees it.
+    /// The handshake is complete on this side.
     Established(Slot, Side),
     /// The bytes that [`Hosts::want`] waits for have come to this side.
     Reached(Slot, Side),
-    /// Neither side has anything left to say: the place is free again after [`Hosts::release`].
+    /// Both sides are closed; the slot is free again after [`Hosts::release`].
     Closed(Slot),
-    /// The moment of [`Hosts::wake`] of this flow has come.
+    /// The time of [`Hosts::wake`] for this flow has come.
     Wake(usize),
 }
 
-/// Whose timer it is.
+/// The owner of a timer.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
     End(usize),
     Flow(usize),
     Start(usize),
     Core(usize),
-    /// A machine's number, and whether its move begins or is over.
+    /// A virtual machine's number, and whether its migration begins or ends.
     Migration(usize, bool),
 }
 
@@ -96,10 +96,10 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// The hosts of a scenario, without connections.
+    /// Creates the hosts of a scenario, without connections.
     ///
     /// # Errors
-    /// [`SimError::Network`], or [`SimError::NoRoute`] for a flow whose two ends no links join.
+    /// [`SimError::Network`], or [`SimError::NoRoute`] for a flow whose two ends no links connect.
     pub fn new(scenario: &Scenario) -> Result<Hosts, SimError> {
         let network = Network::new(&scenario.topology, scenario.seed)?;
         check_routes(scenario, &network)?;
@@ -128,13 +128,13 @@ impl Hosts {
         })
     }
 
-    /// The time up to which everything has happened.
+    /// Returns the time up to which all events have been processed.
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// Lets everything happen up to and including `limit`, or until an application should know of
-    /// something; then the time is the moment of that.
+    /// Processes events up to and including `limit`, or up to the first notice for an application,
+    /// which it returns; the current time is then that of the notice.
     ///
     /// # Errors
     /// [`SimError::Stuck`].
@@ -215,8 +215,8 @@ impl Hosts {
         self.notice(place, over?)
     }
 
-    /// Marked data have reached a receiver's host: its sender's instruments count what the sender
-    /// hears of only by an echo.
+    /// Records data that reached a receiver's host with a mark at its sender's instruments: the
+    /// sender itself learns of marks only by an echo.
     fn note_mark(&mut self, packet: &Packet) {
         let segment = &packet.segment;
         let peer = self.ends.get_mut(packet.to.peer().place());
@@ -227,7 +227,7 @@ impl Hosts {
         }
     }
 
-    /// A timer's moment has come, or only the earliest moment that was ever asked of it.
+    /// Handles a timer that fired, whose deadline may have moved on since it was armed.
     fn ring(&mut self, timer: TimerId) -> Option<Notice> {
         let place = match self.owners[timer.index()] {
             Owner::End(place) => place,
@@ -261,7 +261,7 @@ impl Hosts {
         self.notice(place, over)
     }
 
-    /// What an application is to know of a stage that is over.
+    /// Returns the notice for a stage that is over.
     fn notice(&mut self, place: usize, over: Stage) -> Option<Notice> {
         let slot = Slot(place as u32 / 2);
         let side = if place.is_multiple_of(2) {
@@ -282,7 +282,8 @@ impl Hosts {
     }
 }
 
-/// Sends a packet both ways for every flow in a copy of the network, before time begins.
+/// Sends a packet in both directions for every flow in a copy of the network, to check the routes
+/// before time zero.
 fn check_routes(scenario: &Scenario, network: &Network<Packet>) -> Result<(), SimError> {
     let nothing = Segment {
         seq: 0,

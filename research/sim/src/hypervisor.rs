@@ -1,6 +1,5 @@
-//! Processor cores that virtual machines share, one slice after the other (Xen's credit scheduler
-//! among machines that are always busy): who runs when. What a machine does with its time is in
-//! [`machine`]; what becomes of its connections meanwhile, in `hosts`.
+//! CPU cores that virtual machines share in time slices (Xen's credit scheduler among VMs that are
+//! always busy): which VM runs when. [`machine`] is the VM itself; `hosts` handles its connections.
 
 pub mod machine;
 pub mod resident;
@@ -11,35 +10,35 @@ use uc_net::random::Stream;
 pub use machine::{Machine, MachinePlan};
 pub use resident::{Counts, Resident};
 
-/// A core, and the guests among the machines that share it.
+/// A core, and the guests among the VMs that share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorePlan {
-    /// Machines that take turns, guests and others.
+    /// Number of VMs that share the core, guests and others.
     pub turns: u32,
-    /// How long a turn is.
+    /// Length of a time slice.
     pub slice: Nanos,
-    /// How much earlier one may end, at random.
+    /// Maximum by which a slice may end early, at random.
     pub jitter: Nanos,
-    /// Where that is drawn from.
+    /// Seed of the random stream for the jitter.
     pub seed: u64,
     /// How far into the first machine's turn the run begins, counted in the time of a whole round.
     pub offset: Nanos,
-    /// A packet for a machine that isn't running has it run at once, for so long.
+    /// Time for which a VM that is not running runs at once when a packet arrives for it.
     pub boost: Option<Nanos>,
-    /// The guests, which have the first turns; not more than `turns`.
+    /// The guests, which have the first slices; at most `turns`.
     pub guests: Vec<MachinePlan>,
 }
 
-/// Who goes to sleep and who wakes, by number among all machines.
+/// A change of the running VM, by number among all VMs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
-    /// This guest stops.
+    /// Guest that stops.
     pub sleeps: Option<usize>,
-    /// This one goes on.
+    /// Guest that resumes.
     pub wakes: Option<usize>,
 }
 
-/// A core at some moment.
+/// The state of a core.
 #[derive(Clone, Debug)]
 pub struct Core {
     turns: u32,
@@ -47,19 +46,19 @@ pub struct Core {
     jitter: Nanos,
     random: Stream,
     boost: Option<Nanos>,
-    /// The number of the first guest among all machines, and how many there are.
+    /// Number of the first guest among all VMs; next line, the number of guests.
     first: usize,
     guests: u32,
     turn: u32,
     turn_end: Nanos,
-    /// Whose turn it is by a packet, and until when.
+    /// VM that runs because of a packet, and until when.
     boosted: Option<(u32, Nanos)>,
     switches: u64,
     boosts: u64,
 }
 
 impl Core {
-    /// The core at time zero. Its first guest is number `first` among all machines.
+    /// Creates the core at time zero. Its first guest is VM number `first`.
     pub fn new(plan: &CorePlan, first: usize) -> Core {
         let slice_ns = plan.slice.0.max(1);
         let turns = plan.turns.max(1);
@@ -80,7 +79,7 @@ impl Core {
         }
     }
 
-    /// Whose turn it is, by a packet or by time.
+    /// Returns the index of the VM that runs, by a packet or by its slice.
     fn occupant(&self) -> u32 {
         self.boosted.map_or(self.turn, |(turn, _)| turn)
     }
@@ -89,12 +88,13 @@ impl Core {
         (turn < self.guests).then(|| self.first + turn as usize)
     }
 
-    /// The guest that runs; none while another machine does.
+    /// Returns the guest that runs; `None` while another VM does.
     pub fn running(&self) -> Option<usize> {
         self.guest(self.occupant())
     }
 
-    /// When something changes next without a packet; never on a core that nobody shares.
+    /// Returns when the running VM next changes without a packet; `None` on a core that is not
+    /// shared.
     pub fn next_change(&self) -> Option<Nanos> {
         let turn_end = (self.turns > 1).then_some(self.turn_end);
         match (turn_end, self.boosted) {
@@ -103,7 +103,7 @@ impl Core {
         }
     }
 
-    /// The moment of [`Core::next_change`] has come.
+    /// Changes the running VM at the time of [`Core::next_change`].
     pub fn change(&mut self, now: Nanos) -> Switch {
         let before = self.occupant();
         self.boosted = self.boosted.filter(|&(_, until)| until > now);
@@ -115,7 +115,7 @@ impl Core {
         self.switch(before)
     }
 
-    /// A packet has come for a guest of this core that isn't running.
+    /// Handles a packet for a guest of this core that isn't running.
     pub fn packet(&mut self, guest: usize, now: Nanos) -> Switch {
         let Some(boost) = self.boost else {
             return Switch::default();
@@ -138,12 +138,12 @@ impl Core {
         }
     }
 
-    /// How often the core went from one machine to another.
+    /// Returns the number of switches from one VM to another.
     pub fn switches(&self) -> u64 {
         self.switches
     }
 
-    /// How often a packet gave a guest the core.
+    /// Returns how often a packet gave a guest the core.
     pub fn boosts(&self) -> u64 {
         self.boosts
     }
@@ -176,7 +176,7 @@ mod tests {
         Core::new(&plan, 7)
     }
 
-    /// The changes up to `until`: when, and who runs from then on.
+    /// Returns the changes up to `until`: time in ms, and the guest that runs from then on.
     fn story(core: &mut Core, until: Nanos) -> Vec<(u64, Option<usize>)> {
         let mut story = Vec::new();
         while let Some(at) = core.next_change().filter(|&at| at <= until) {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn one_guest_among_three_runs_for_a_slice_of_every_three() {
+    fn one_guest_among_three_runs_in_one_slice_of_three() {
         let mut core = core(3, 1, ms(10), None);
         assert_eq!(core.running(), Some(7));
         let expected = [(20, None), (50, None), (80, Some(7)), (110, None)];
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_may_end_early_and_none_ends_late() {
+    fn slices_may_end_early_and_never_late() {
         let plan = CorePlan {
             turns: 2,
             slice: ms(30),
@@ -236,13 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_nobody_shares_never_changes() {
+    fn an_unshared_core_never_changes() {
         let core = core(1, 1, ms(0), None);
         assert_eq!((core.running(), core.next_change()), (Some(7), None));
     }
 
     #[test]
-    fn a_packet_takes_the_core_for_a_while_and_the_order_of_turns_stays() {
+    fn a_packet_boosts_its_guest_and_keeps_the_order_of_slices() {
         let mut core = core(3, 2, ms(30), Some(ms(1)));
         assert_eq!(core.running(), Some(8));
         let switch = core.packet(7, ms(10));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boost_that_lasts_into_the_guests_own_turn_costs_no_switch_there() {
+    fn a_boost_that_lasts_into_the_guests_own_slice_costs_no_switch() {
         let mut core = core(2, 1, ms(30), Some(ms(10)));
         core.packet(7, ms(25));
         assert_eq!(story(&mut core, ms(40)), [(30, Some(7)), (35, Some(7))]);

@@ -1,4 +1,4 @@
-//! What is measured at a sender beside what its TCP and its port know of themselves.
+//! Instruments at a sender, in addition to the state of its TCP and its port.
 
 use uc_core::Policy;
 use uc_experiment::Histogram;
@@ -9,7 +9,8 @@ use crate::exact::ExactAlpha;
 use crate::packet_times::PacketTimes;
 use crate::port::Port;
 
-/// The width of a bin, and how many there are; the last one takes all longer gaps, too.
+/// Width of a bin of ACK gaps; next line, the number of bins, of which the last also takes all
+/// longer gaps.
 const ACK_GAP_BIN_NS: u64 = 100_000_000;
 const ACK_GAP_BINS: usize = 64;
 
@@ -40,17 +41,17 @@ impl AckGaps {
         }
     }
 
-    /// How many gaps were of [100·i, 100·(i + 1)) ms.
+    /// Returns the number of gaps in [100·i, 100·(i + 1)) ms, for each i.
     pub fn bins(&self) -> &[u32] {
         &self.bins
     }
 }
 
-/// Up to so many flows, each gets room for any time in advance, which is 17 kB; more of them get room
-/// as they need it.
+/// Maximum number of flows whose histograms get room for any time in advance, which is 17 kB each;
+/// with more flows they grow on demand.
 const ROOMY_FLOWS_MAX: usize = 1_024;
 
-/// Round-trip times of the packets of every flow, while they are wanted.
+/// Round-trip times of the packets of every flow, while they are measured.
 #[derive(Clone, Debug, Default)]
 pub struct PacketRtts {
     is_on: bool,
@@ -58,13 +59,13 @@ pub struct PacketRtts {
 }
 
 impl PacketRtts {
-    /// Whether packets that leave now are timed.
+    /// Returns whether packets that leave now are timed.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// From now on packets of these many flows are timed.
+    /// Starts timing the packets of this many flows.
     pub fn start(&mut self, flows: usize) {
         self.is_on = true;
         let empty = if flows <= ROOMY_FLOWS_MAX {
@@ -75,12 +76,12 @@ impl PacketRtts {
         self.flows.resize_with(flows, empty);
     }
 
-    /// From now on none is, nor does an ACK of an earlier one count.
+    /// Stops timing; ACKs of earlier packets no longer count either.
     pub fn stop(&mut self) {
         self.is_on = false;
     }
 
-    /// The times of a flow, in nanoseconds; none if they were never wanted.
+    /// Returns the times of a flow, in nanoseconds; `None` if they were never measured.
     pub fn of(&self, flow: usize) -> Option<&Histogram> {
         self.flows.get(flow)
     }
@@ -96,18 +97,18 @@ impl PacketRtts {
     }
 }
 
-/// Everything that is measured at one guest's end of a connection.
+/// The instruments at one guest's end of a connection.
 #[derive(Clone, Debug)]
 pub struct Instruments {
-    /// Gaps between the ACKs that reached it.
+    /// Gaps between the ACKs that reached the guest.
     pub gaps: AckGaps,
-    /// What its port's α would be if every mark were known; none without an α.
+    /// Port's α if every mark were known; `None` without an α.
     pub exact: Option<ExactAlpha>,
     packets: PacketTimes,
 }
 
 impl Instruments {
-    /// The instruments of a guest whose port has this policy.
+    /// Creates the instruments of a guest whose port has this policy.
     pub fn new(policy: Option<&Policy>) -> Instruments {
         Instruments {
             gaps: AckGaps::default(),
@@ -116,7 +117,7 @@ impl Instruments {
         }
     }
 
-    /// A segment arrived, and has passed the port.
+    /// Observes an arriving segment that has passed the port.
     #[inline]
     pub fn arrived(
         &mut self,
@@ -135,7 +136,7 @@ impl Instruments {
         }
     }
 
-    /// A segment has passed the port, and goes into the network.
+    /// Observes a segment that has passed the port and enters the network.
     #[inline]
     pub fn leaves(&mut self, now: Nanos, segment: &Segment, is_timed: bool) {
         if segment.payload_bytes > 0 {

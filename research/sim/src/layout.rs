@@ -1,4 +1,4 @@
-//! The network of an experiment as `uc-net` builds it, with the guests' hosts in their places.
+//! Construction of an experiment's network in `uc-net`, with the guests' hosts at their switches.
 
 use uc_experiment::{BitsPerSec, Network, Topology};
 use uc_net::{
@@ -8,35 +8,37 @@ use uc_net::{
 
 use crate::error::SimError;
 
-/// "DropTail and too large to fill": what the senders' own windows can never reach.
+/// Limit of a queue that never fills: DropTail, larger than the senders' own windows can ever
+/// reach.
 const AMPLE: Length = Length::Bytes(1 << 40);
 
-/// Where the guests of one host and their receivers sit: switches of a parking lot, or leaves.
+/// The location of one host with guests and of their receivers: switches of a parking lot, or
+/// leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The guests' switch.
+    /// Switch of the guests.
     pub from: u32,
-    /// Their receivers'.
+    /// Switch of their receivers.
     pub to: u32,
 }
 
 /// A network with its hosts.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Hosts, switches, links.
+    /// Hosts, switches and links.
     pub topology: uc_net::Topology,
-    /// The hosts of guests, in the order of the places.
+    /// Hosts of guests, in the order of the places.
     pub guests: Vec<HostId>,
-    /// The receivers' hosts, one for each place; all the same in a star, and the guests' own on a
+    /// Receivers' hosts, one for each place; all the same in a star, and the guests' own on a
     /// single switch.
     pub receivers: Vec<HostId>,
-    /// The links with the experiment's queue.
+    /// Links with the experiment's queue.
     pub bottlenecks: Vec<LinkId>,
-    /// Propagation there and back on the longest path.
+    /// Propagation delay in both directions on the longest path.
     pub round_trip: Nanos,
 }
 
-/// Lays out `network` for hosts in these places.
+/// Builds `network` with hosts in these places.
 ///
 /// # Errors
 /// [`SimError::Network`] for values that `uc-net` refuses.
@@ -51,7 +53,7 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, SimError> {
     let trunk_delay = Nanos(network.trunk_delay().0);
     let trunk = LinkSpec::new(rate(network.rate), trunk_delay, network.queue_spec());
     let hosts = places.len() as u32;
-    // Out through the access link, over the trunks, in through the other access link; and back.
+    // Over the access link, the trunks, the other access link; and back.
     let round_trip = |trunks: u64| {
         let one_way_ns = trunk_delay
             .0
@@ -103,10 +105,10 @@ pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, SimError> {
     }
 }
 
-/// Hosts at switches: how many there are at each, and which of them is whose.
+/// Hosts at switches: the number at each, and the host of each guest and receiver.
 struct Crowds {
     hosts_at: Vec<u32>,
-    /// Switch and number at it, of the guests' and of the receivers' hosts.
+    /// Switch and index at it of the guests' hosts; next line, of the receivers'.
     guests: Vec<(usize, usize)>,
     receivers: Vec<(usize, usize)>,
 }
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_sit_at_the_switches_that_their_groups_name() {
+    fn hosts_are_at_the_switches_that_their_groups_name() {
         let places = [(0, 2), (1, 2), (2, 0)].map(|(from, to)| Place { from, to });
         let lot = layout(&network(Topology::ParkingLot { hops: 2 }), &places).unwrap();
         let switch_of = |host: HostId| {
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_of_centuries_have_no_round_trip_beyond_the_end_of_time() {
+    fn round_trips_of_huge_delays_saturate() {
         let mut far = network(Topology::ParkingLot { hops: 2 });
         far.delay = uc_experiment::Nanos(u64::MAX / 3);
         far.trunk_delay = None;
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_is_not_there_is_refused() {
+    fn a_switch_number_out_of_range_is_refused() {
         let places = [Place { from: 0, to: 9 }];
         let error = layout(&network(Topology::ParkingLot { hops: 2 }), &places).unwrap_err();
         assert!(error.to_string().contains("switch 9"), "{error}");

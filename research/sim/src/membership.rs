@@ -1,4 +1,4 @@
-//! Who shares a window with whom: the coupled groups of a case.
+//! The coupled groups of a case: which flows share a window.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +6,40 @@ use uc_core::coupling::GroupPolicy;
 use uc_experiment::{Coupling, Guests};
 use uc_law::{CouplingRules, group_policy};
 
-/// A group before anybody has spoken.
+/// A coupled group at the start of a run.
 #[derive(Clone, Debug)]
 pub struct CoupledGroup {
-    /// How it behaves.
+    /// Policy of its controller.
     pub policy: GroupPolicy,
-    /// Its guests' weights.
+    /// Weights of its guests.
     pub weights: Vec<u8>,
 }
 
-/// A flow's place in the coupled groups of its scenario.
+/// A flow's position in the coupled groups of its scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// The group's number.
+    /// Number of the group.
     pub group: usize,
-    /// The guest's number in it.
+    /// Number of the guest in its group.
     pub guest: usize,
-    /// Among its guest's flows.
+    /// Weight among its guest's flows.
     pub priority: u8,
-    /// Not the guest's TCP is in the group but its port's shadow.
+    /// Whether the guest's port shadow, not its TCP, is in the group.
     pub by_port: bool,
 }
 
-/// The groups of a case while its guests are gone through.
+/// A builder of the groups of a case.
 #[derive(Debug)]
 pub struct Memberships<'a> {
     rules: &'a CouplingRules,
     groups: Vec<CoupledGroup>,
     by_name: BTreeMap<&'a str, usize>,
-    /// Guests that go by a name, by their group's number and that.
+    /// Guests with a name, by group number and name.
     named: BTreeMap<(usize, &'a str), usize>,
 }
 
 impl<'a> Memberships<'a> {
-    /// No groups, which will all have these rules.
+    /// Creates a builder without groups; all groups will have these rules.
     pub fn new(rules: &'a CouplingRules) -> Memberships<'a> {
         Memberships {
             rules,
@@ -49,7 +49,8 @@ impl<'a> Memberships<'a> {
         }
     }
 
-    /// One more guest of these, or one of whom a part is there already; none if they share nothing.
+    /// Adds a guest of `guests` to its group, or finds the named guest that is there already;
+    /// `None` if the guests share no window.
     pub fn join(&mut self, guests: &'a Guests) -> Option<Membership> {
         let coupling = guests.group()?;
         let by_port = guests.is_coupled_by_port();
@@ -82,7 +83,7 @@ impl<'a> Memberships<'a> {
         }
     }
 
-    /// All of them.
+    /// Returns the finished groups.
     pub fn into_groups(self) -> Vec<CoupledGroup> {
         self.groups
     }

@@ -1,81 +1,82 @@
-//! What travels through the simulated network.
+//! Packets of the simulated network.
 
 use uc_net::Ecn;
 use uc_tcp::{Options, Segment};
 
-/// An Ethernet header; preamble, check sequence and gap are not counted, as in the live arm.
+/// Size of an Ethernet header; preamble, frame check sequence and gap are not counted, as in the
+/// live backend.
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
-/// Connections have places from 0 to this, and two ends each.
+/// Number of connection slots; each has two ends.
 pub const CONNECTIONS_MAX: u32 = 1 << 16;
-/// Flows of a record have numbers from 0 to this.
+/// Maximum number of flows in a record.
 pub const FLOWS_MAX: u32 = 1 << 16;
 
 const PLACE_BITS: u32 = CONNECTIONS_MAX.ilog2() + 1;
 
-/// An end of a connection: its place among all ends, and which of the connections that lived there
-/// it belongs to, modulo 2¹⁵. What an earlier one left in the network is not the later one's.
+/// The address of an end: its index among all ends, and its generation modulo 2¹⁵, so that packets
+/// of an earlier connection don't reach a later one at the same index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address(u32);
 
 impl Address {
-    /// The end in this place in its first life.
+    /// Returns the first-generation address of the end with this index.
     pub fn new(place: usize) -> Address {
         debug_assert!(place < 1 << PLACE_BITS, "place {place}");
         Address(place as u32)
     }
 
-    /// Its place among all ends.
+    /// Returns the end's index among all ends.
     #[inline]
     pub fn place(self) -> usize {
         (self.0 & ((1 << PLACE_BITS) - 1)) as usize
     }
 
-    /// The other end of the same connection.
+    /// Returns the other end of the same connection.
     pub fn peer(self) -> Address {
         Address(self.0 ^ 1)
     }
 
-    /// The end in the same place in its next life.
+    /// Returns the address of the end's next generation.
     pub fn next_life(self) -> Address {
         Address(self.0.wrapping_add(1 << PLACE_BITS))
     }
 }
 
-/// One of a start's probes: a frame of the least size without a TCP header. Here it stands in a
-/// segment without any flag, which no TCP sends.
+/// A probe of a flow's start: a frame of minimum size without a TCP header. In the simulator a
+/// segment without any flag stands for it, which no TCP sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Its number among them, from 0.
+    /// Index of the probe, from 0.
     pub index: u8,
-    /// How many there are.
+    /// Number of probes.
     pub of: u8,
-    /// When it left, on its host's clock of nanoseconds, which begins anew after 2³² of them.
+    /// Send time on its host's clock in nanoseconds, modulo 2³².
     pub sent_ns: u32,
 }
 
-/// Ethernet's least frame, without its check sequence.
+/// Ethernet's minimum frame, without its check sequence.
 const FRAME_MIN_BYTES: u32 = 60;
-/// Ports, index, time and tag of a probe, behind the IP header.
+/// Size of a probe after the IP header: ports, index, time and tag.
 const PROBE_BYTES: u32 = 20;
 
-/// A TCP segment in its frame, with what the simulator must know of it.
+/// A TCP segment in its frame, with the simulator's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The segment, with the ECN field of its IP header.
+    /// Segment with the ECN field of its IP header.
     pub segment: Segment,
-    /// The end of a connection that it goes to.
+    /// Address of the receiving end.
     pub to: Address,
     size_bytes: u16,
-    /// The flow of the record that it is counted for.
+    /// Flow of the record for which it is counted.
     flow: u16,
 }
 
-// A packet is copied into the network and out of it.
+// Packets are copied into the network and out of it, so they stay small.
 const _: () = assert!(size_of::<Packet>() <= 72);
 
 impl Packet {
-    /// The packet around `segment`, under an IP header of `ip_header_bytes`.
+    /// Creates the packet of `segment`, under an IP header of `ip_header_bytes`.
     #[inline]
     pub fn new(segment: Segment, ip_header_bytes: u32, to: Address, flow: u32) -> Packet {
         let headers_bytes = ETHERNET_HEADER_BYTES + ip_header_bytes + segment.header_bytes();
@@ -84,13 +85,13 @@ impl Packet {
         Packet {
             segment,
             to,
-            // A jumbo frame is 9,018 bytes; what a larger MSS would make is capped.
+            // A jumbo frame is 9,018 bytes; larger sizes are capped.
             size_bytes: size_bytes.min(u32::from(u16::MAX)) as u16,
             flow: flow as u16,
         }
     }
 
-    /// A probe on the way to that end, ECN-capable.
+    /// Creates the packet of a probe to that end; it is ECN-capable.
     pub fn of_probe(probe: Probe, ip_header_bytes: u32, to: Address, flow: u32) -> Packet {
         let segment = Segment {
             seq: u32::from(probe.index) | u32::from(probe.of) << 8,
@@ -108,7 +109,7 @@ impl Packet {
         }
     }
 
-    /// The probe, if it is one.
+    /// Returns the probe, if the packet is one.
     #[inline]
     pub fn probe(&self) -> Option<Probe> {
         (self.segment.flags == 0).then_some(Probe {
@@ -137,11 +138,11 @@ impl uc_net::Packet for Packet {
 
     #[inline]
     fn flow(&self) -> u32 {
-        // What becomes of probes is not the flow's loss.
+        // Losses of probes are not the flow's, so probes have flow numbers of their own.
         u32::from(self.flow) | u32::from(self.segment.flags == 0) << 16
     }
 
-    /// The connection, as if by its addresses and ports.
+    /// Returns the connection, as a hash of addresses and ports would.
     #[inline]
     fn path_key(&self) -> u64 {
         u64::from(self.to.0 | 1)
@@ -155,7 +156,7 @@ mod tests {
     use uc_tcp::flags;
 
     #[test]
-    fn sizes_are_those_of_ethernet_frames() {
+    fn sizes_equal_those_of_ethernet_frames() {
         let mut segment = Segment {
             seq: 1,
             ack: 1,
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_seen_by_the_endpoint() {
+    fn a_mark_reaches_the_endpoint() {
         let segment = Segment {
             seq: 0,
             ack: 0,
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_in_its_next_life_has_the_same_place_and_another_address() {
+    fn the_next_generation_has_the_same_index_and_another_address() {
         let end = Address::new(2 * CONNECTIONS_MAX as usize - 1);
         let later = end.next_life();
         assert_eq!(later.place(), end.place());

@@ -1,20 +1,20 @@
-//! The round-trip time of every data packet: when the last byte of each was sent, until its ACK.
+//! The round-trip time of every data packet, from its transmission to its ACK.
 //!
-//! A packet of which any byte was sent twice tells nothing (Karn's rule, RFC 6298 §3). Each packet
-//! waits in a ring that is as long as a window; nothing is allocated once it has that length.
+//! A packet of which any byte was retransmitted is not timed (Karn's rule, RFC 6298 §3). Packets
+//! wait in a ring as long as a window; nothing is allocated once it has that length.
 
 use std::collections::VecDeque;
 
 use uc_net::Nanos;
 
-/// A packet on its way, or its ACK.
+/// A packet that waits for its ACK.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Nanos,
-    /// The sequence number behind it.
+    /// Sequence number after its last byte.
     end: u32,
     payload_bytes: u16,
-    /// Sent twice, at least in part.
+    /// Whether at least a part was retransmitted.
     again: bool,
 }
 
@@ -22,7 +22,7 @@ struct Sent {
 #[derive(Clone, Debug, Default)]
 pub struct PacketTimes {
     waiting: VecDeque<Sent>,
-    /// Behind all that was ever sent; none before the first data.
+    /// End of all data ever sent; `None` before the first.
     highest: Option<u32>,
 }
 
@@ -31,7 +31,7 @@ fn is_after(a: u32, b: u32) -> bool {
 }
 
 impl PacketTimes {
-    /// Data leave at `now`. Where `is_timed` is false it is only remembered that they were sent.
+    /// Records data sent at `now`. With `is_timed` false only the sequence range is recorded.
     #[inline]
     pub fn sent(&mut self, now: Nanos, seq: u32, payload_bytes: u16, is_timed: bool) {
         let end = seq.wrapping_add(u32::from(payload_bytes));
@@ -51,7 +51,7 @@ impl PacketTimes {
         }
     }
 
-    /// Everything that waits and overlaps with these bytes.
+    /// Marks every waiting packet that overlaps with these bytes as retransmitted.
     #[cold]
     fn sent_again(&mut self, seq: u32, end: u32) {
         for sent in &mut self.waiting {
@@ -60,7 +60,8 @@ impl PacketTimes {
         }
     }
 
-    /// An ACK arrives at `now`: `tell` hears the round-trip time of every packet that it covers.
+    /// Processes an ACK that arrives at `now`: calls `tell` with the round-trip time of every
+    /// packet that it covers.
     #[inline]
     pub fn acknowledged(&mut self, now: Nanos, ack: u32, mut tell: impl FnMut(Nanos)) {
         while let Some(sent) = self.waiting.front()
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_twice_is_not_timed_nor_what_was_sent_before_the_clock_ran() {
+    fn retransmitted_packets_and_packets_sent_before_timing_began_are_not_timed() {
         let mut times = PacketTimes::default();
         times.sent(Nanos(0), 0, 1_000, false);
         for number in 1..5 {
@@ -110,7 +111,7 @@ mod tests {
         times.sent(Nanos(50), 0, 1_000, true);
         times.sent(Nanos(50), 2_000, 1_000, true);
         times.sent(Nanos(60), 5_000, 1_000, true);
-        // Of bytes 1,000 to 5,000 the packet at 2,000 went again.
+        // Of bytes 1,000 to 5,000 the packet at 2,000 was retransmitted.
         assert_eq!(heard(&mut times, 100, 6_000), [100, 100, 100, 40]);
     }
 }

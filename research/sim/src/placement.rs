@@ -1,4 +1,4 @@
-//! Where the guests of a case sit, and which receivers each of their flows has.
+//! The hosts of a case's guests, and the receivers of each flow.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use uc_net::random::Stream;
 use crate::error::SimError;
 use crate::layout::Place;
 
-/// Which hosts there are, and which of them the guests of each group are on.
+/// The hosts with guests, and the host of each guest.
 pub struct Placement {
-    /// The hosts with guests, by their places in the network; of a single switch all its hosts.
+    /// Locations of the hosts with guests; all hosts of a single switch.
     pub places: Vec<Place>,
-    /// The place among them of each guest, group by group.
+    /// Index into `places` of each guest, group by group.
     pub of_groups: Vec<Vec<usize>>,
 }
 
 impl Placement {
-    /// Every guest has a host of its own, unless its group names one; on a single switch, guest i
-    /// of each group is on host i, or where its pattern puts it.
+    /// Places the guests of a case: every guest has a host of its own, unless its group names one;
+    /// on a single switch, guest i of each group is on host i, or where its pattern puts it.
     ///
     /// # Errors
-    /// [`SimError::Unsupported`] for groups that can't be where they say.
+    /// [`SimError::Unsupported`] for groups that can't be placed as they specify.
     pub fn new(experiment: &Experiment, case: &Case) -> Result<Placement, SimError> {
         match experiment.network.topology {
             Topology::Switch { hosts } => Placement::on_switch(hosts, case),
@@ -91,12 +91,11 @@ impl Placement {
     }
 }
 
-/// The receivers of one flow of a guest on `host`, by their places among `hosts`; what is left to
-/// chance is drawn from `random`.
+/// Returns the receivers of one flow of a guest on `host`, by their indices among `hosts`; random
+/// choices are drawn from `random`.
 ///
 /// # Errors
-/// [`SimError::Unsupported`] for a pattern that the application can't follow, or none where one is
-/// needed.
+/// [`SimError::Unsupported`] for a pattern that the application can't follow, or a missing pattern.
 pub fn receivers(
     group: &Guests,
     topology: Topology,
@@ -156,7 +155,7 @@ pub fn receivers(
     }
 }
 
-/// In an order of which each is equally likely (Fisher and Yates).
+/// Shuffles; every order is equally likely (Fisher and Yates).
 pub fn shuffled(mut hosts: Vec<usize>, random: &mut Stream) -> Vec<usize> {
     for place in (1..hosts.len()).rev() {
         let other = random.below(place as u64 + 1) as usize;

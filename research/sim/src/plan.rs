@@ -1,5 +1,5 @@
-//! One case of an experiment as a scenario: who sits where, with which TCP, behind which port, and
-//! when each flow begins.
+//! Conversion of one case of an experiment into a scenario: hosts, TCP settings, port policies and
+//! start times.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,35 +23,35 @@ use crate::scenario::{Application, FlowPlan, Scenario};
 use crate::stack::{check_couples, config, stack_of};
 use crate::start::start_policy;
 
-/// The initial window where a stack names none (RFC 6928).
+/// Initial window in segments of a stack that names none (RFC 6928).
 const INITIAL_WINDOW_SEGMENTS: u8 = 10;
 
-/// A case laid out.
+/// A case as a scenario.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is simulated.
+    /// The scenario to simulate.
     pub scenario: Scenario,
-    /// The flows by group and number in it, in the scenario's order.
+    /// Labels of the flows, in the scenario's order.
     pub labels: Vec<Label>,
-    /// The links with the experiment's queue.
+    /// Links with the experiment's queue.
     pub bottlenecks: Vec<LinkId>,
 }
 
-/// How a record calls a flow.
+/// The label of a flow in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The name of its group.
+    /// Name of its group.
     pub group: String,
-    /// Its number in it: guest by guest, then flow by flow.
+    /// Number of the flow in its group: guest by guest, then flow by flow.
     pub index: u32,
 }
 
 impl Plan {
-    /// Lays out `case` for a run with this seed.
+    /// Converts `case` for a run with this seed.
     ///
     /// # Errors
-    /// [`SimError::Unsupported`] for what hosts here can't do, [`SimError::Network`] for values
-    /// that the network refuses.
+    /// [`SimError::Unsupported`] for what simulated hosts can't do, [`SimError::Network`] for
+    /// values that the network refuses.
     pub fn new(experiment: &Experiment, case: &Case, seed: u64) -> Result<Plan, SimError> {
         let flows: u32 = case
             .guests
@@ -114,8 +114,8 @@ impl Plan {
     }
 }
 
-/// Of the links that lead to hosts, those to hosts that receive data: the others of a switch carry
-/// ACKs, and are nobody's bottleneck.
+/// Keeps, of the links that lead to hosts, those to hosts that receive data: the other links of a
+/// switch carry only ACKs, and no flow has its bottleneck there.
 fn keep_used(bottlenecks: &mut Vec<LinkId>, topology: &Topology, flows: &[FlowPlan]) {
     let receivers = flows.iter().flat_map(|flow| &flow.receivers);
     let receivers: BTreeSet<HostId> = receivers.copied().collect();
@@ -125,7 +125,7 @@ fn keep_used(bottlenecks: &mut Vec<LinkId>, topology: &Topology, flows: &[FlowPl
     });
 }
 
-/// Flows without a spread of their own start within the time of so many packets of that size.
+/// Flows without a spread of their own start within the time of this many packets of that size.
 const START_PACKETS: u64 = 100;
 const PACKET_BITS: u64 = 1514 * 8;
 
@@ -137,9 +137,9 @@ struct Planner<'a> {
     receiver_hypervisor: Option<&'a Hypervisor>,
     receiver_pvtcp: Option<uc_core::steal::Policy>,
     starts: Stream,
-    /// What patterns leave to chance.
+    /// Random stream of patterns.
     pattern: Stream,
-    /// What epochs do.
+    /// Random stream of epochs.
     epochs: Stream,
     memberships: Memberships<'a>,
     consolidator: Consolidator,
@@ -158,15 +158,15 @@ impl<'a> Planner<'a> {
         let family = self.experiment.network.family;
         check_couples(group, stack)?;
         let mut guest_config = config(&group.stack, stack, family)?;
-        // A receiver's port tells a DCTCP sender by its ACK without data at the end of the handshake
-        // (core/echo.h), which programs that write once they are connected send.
+        // A receiver's port recognises a DCTCP sender by its ACK without data at the end of the
+        // handshake (core/echo.h), which programs that write after connecting send.
         guest_config.acknowledges_before_data = self.receiver_policy.is_some();
         if matches!(
             group.application,
             uc_experiment::Application::Messages { .. }
         ) {
-            // What sends messages sets TCP_NODELAY: else the end of each would wait for the ACK of
-            // what came before it.
+            // Applications that send messages set TCP_NODELAY: otherwise the end of each message
+            // would wait for the ACK of the data before it.
             guest_config.nagle = stack.nagle.unwrap_or(false);
         }
         let guest_config = Arc::new(guest_config);
@@ -223,11 +223,11 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Uniform within the group's spread; where it has none, within the longer of a round trip and
-    /// the time of a hundred packets at the bottleneck, but in the first tenth of the group's time,
-    /// which on a slow network would be over before anything had begun. Flows that began closer
-    /// together would keep arriving at the queue in the order of their numbers, and runs of
-    /// different seeds would differ in who plays which part alone.
+    /// Draws a start time, uniform within the group's spread. Without a spread it is the longer of
+    /// a round trip and the time of a hundred packets at the bottleneck, but at most the first
+    /// tenth of the group's time, which on a slow network would otherwise be over before anything
+    /// began. Flows that began closer together would keep arriving at the queue in the order of
+    /// their numbers, and runs with different seeds would differ only in the flows' roles.
     fn start(&mut self, group: &Guests) -> Nanos {
         let rate_bps = self.experiment.network.rate.0.max(1);
         let packets_ns =
@@ -245,13 +245,14 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The port's policy. Hosts here follow the RFCs in bytes, so that is the natural profile.
+/// Returns the port's policy. Simulated hosts follow the RFCs in bytes, so the default profile is
+/// `rfc`.
 fn port_policy(law: Law, group: &Guests, stack: &Stack) -> Policy {
     let profile = group.profile.unwrap_or(Profile::Rfc);
     Policy {
-        // The paths are known to be free of middleboxes: a SYN that is lost is asked for anew.
+        // The paths are known to have no middleboxes: a retransmitted SYN requests ECN again.
         ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
-        // Where the start says what a flow begins with, the law need not do as the guest would.
+        // If the start law sets a flow's first window, the law need not imitate the guest's.
         initial_window_segments: match group.start_law {
             Some(StartLaw::Watch) => INITIAL_WINDOW_SEGMENTS,
             None => stack.initial_window.unwrap_or(INITIAL_WINDOW_SEGMENTS),
@@ -260,7 +261,7 @@ fn port_policy(law: Law, group: &Guests, stack: &Stack) -> Policy {
     }
 }
 
-/// That of the receivers' ports.
+/// Returns the policy of the receivers' ports.
 fn receiver_policy(law: Law) -> Policy {
     Policy {
         ecn_syns: consts::ECN_SYNS_ALWAYS as u8,

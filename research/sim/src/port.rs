@@ -1,18 +1,18 @@
 //! A tenant port in the simulator: the same C that the kernel runs, between a guest and the wire.
 //!
-//! What is done around the core is what `bpf/port/port.bpf.c` does: parse, find the flow, call the core,
-//! ask the flow's group for its share, keep or forget the flow by the core's reason, write the edit,
-//! count the reason. A port has one
-//! flow, since in the simulator every connection of a guest passes through a port of its own; the
-//! bounded table and what a full one does are the kernel home's.
+//! The code around the core does what `bpf/port/port.bpf.c` does: parse, find the flow, call the
+//! core, ask the flow's group for its share, keep or forget the flow by the core's reason, write
+//! the edit, count the reason. A port has one flow, since in the simulator every connection of a
+//! guest passes through a port of its own; the bounded table, and the behaviour of a full one,
+//! belong to the kernel platform.
 
 use uc_core::coupling::{Answer, Report};
 use uc_core::{Compiled, Core, Edit, Flow, Policy, Reason, consts};
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Segment, flags};
 
-/// What a flow that shares a window tells its group: a report, or nothing once it has ended. And what
-/// it is told; nothing where it has no group.
+/// The link of a flow to its group: called with a report, or `None` once the flow has ended.
+/// Returns the group's answer; `None` without a group.
 pub type Share<'a> = &'a mut dyn FnMut(Option<&Report>) -> Option<Answer>;
 
 /// The core on one connection of one guest.
@@ -20,20 +20,20 @@ pub type Share<'a> = &'a mut dyn FnMut(Option<&Report>) -> Option<Answer>;
 pub struct Port<C = Compiled> {
     core: C,
     policy: Policy,
-    /// The weight of its flow in a sum of windows; 0: in none.
+    /// Weight of its flow in a sum of windows; 0: in no sum.
     share: u8,
     flow: Option<Flow>,
-    /// Segments by the code of the reason.
+    /// Segments by the code of their reason.
     counts: Vec<u64>,
 }
 
 impl Port {
-    /// A port that has seen nothing yet.
+    /// Creates a port without a flow.
     pub fn new(policy: Policy) -> Port {
         Port::with_core(Compiled, policy)
     }
 
-    /// The same, of a flow that has a weight in a sum of windows.
+    /// Creates a port whose flow has a weight in a sum of windows.
     pub fn sharing(policy: Policy, share: u8) -> Port {
         Port {
             share,
@@ -43,7 +43,7 @@ impl Port {
 }
 
 impl<C: Core> Port<C> {
-    /// A port with another core than the deployed one: what mutation tests look at.
+    /// Creates a port with another core than the deployed one, for mutation tests.
     pub fn with_core(core: C, policy: Policy) -> Port<C> {
         Port {
             core,
@@ -54,28 +54,29 @@ impl<C: Core> Port<C> {
         }
     }
 
-    /// A segment of the guest on its way to the network, edited in place.
+    /// Passes a segment from the guest to the network; edits it in place.
     pub fn from_guest(&mut self, now: Nanos, segment: &mut Segment) -> Reason {
         self.pass(now, segment, consts::FROM_GUEST, &mut |_| None)
     }
 
-    /// A segment out of the network on its way to the guest, edited in place.
+    /// Passes a segment from the network to the guest; edits it in place.
     pub fn to_guest(&mut self, now: Nanos, segment: &mut Segment) -> Reason {
         self.to_guest_of(now, segment, &mut |_| None)
     }
 
-    /// The same for a port whose flow may have a group: `share` is asked where its window is the
-    /// group's.
+    /// Passes a segment from the network to the guest at a port whose flow may have a group: calls
+    /// `share` where the group sets its window.
     pub fn to_guest_of(&mut self, now: Nanos, segment: &mut Segment, share: Share) -> Reason {
         self.pass(now, segment, consts::TO_GUEST, share)
     }
 
-    /// What the core knows of the connection; none before the handshake and where it was given up.
+    /// Returns the core's state of the connection; `None` before the handshake and after the core
+    /// gave the flow up.
     pub fn flow(&self) -> Option<&Flow> {
         self.flow.as_ref()
     }
 
-    /// Every reason with the number of segments that were treated by it.
+    /// Iterates over all reasons with the number of segments of each.
     pub fn counts(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
         Reason::all().zip(self.counts.iter().copied())
     }
@@ -94,7 +95,7 @@ impl<C: Core> Port<C> {
         reason
     }
 
-    /// A SYN: enter the flow, if there is to be one.
+    /// Opens the flow of a SYN, if the core accepts it.
     fn open(&mut self, parsed: &uc_core::Segment, now: Nanos) -> (Reason, Edit) {
         if let Some(flow) = &mut self.flow {
             let (reason, edit) = self.core.open(flow, &self.policy, parsed, now.0);
@@ -144,7 +145,8 @@ impl<C: Core> Port<C> {
     }
 }
 
-/// The core's view of a segment; options count on SYN and SYN-ACK only, as in `bpf/packet.h`.
+/// Converts a segment to the core's form; options count on SYN and SYN-ACK only, as in
+/// `bpf/packet.h`.
 pub(crate) fn parse(segment: &Segment, direction: u32) -> uc_core::Segment {
     let mut parsed = uc_core::Segment {
         seq: segment.seq,
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_without_ecn_gets_it_on_the_wire_and_a_smaller_window() {
+    fn a_guest_without_ecn_gets_ecn_on_the_wire_and_a_smaller_window() {
         let mut port = Port::new(policy());
         let mut syn = segment(100, 0, SYN, 0);
         assert_eq!(port.from_guest(Nanos(1), &mut syn), Reason::TRANSLATED);
@@ -230,14 +232,14 @@ mod tests {
         assert_eq!(data.ecn, Ecn::Ect0);
         let mut echo = segment(501, 1_101, ACK | ECE, 0);
         port.to_guest(Nanos(4), &mut echo);
-        // Half of ten segments, by the mark; nothing in flight.
+        // Half of ten segments, by the mark; nothing is in flight.
         assert_eq!((echo.flags, echo.window), (ACK, 5_000));
         assert_eq!(port.flow().map(|flow| flow.cuts), Some(1));
         assert_eq!(count(&port, Reason::TRANSLATED), 4);
     }
 
     #[test]
-    fn a_peer_that_refuses_ecn_makes_the_port_forget_the_flow() {
+    fn the_port_forgets_a_flow_whose_peer_refuses_ecn() {
         let mut port = Port::new(policy());
         port.from_guest(Nanos(1), &mut segment(100, 0, SYN, 0));
         let mut answer = segment(500, 101, SYN | ACK, 0);
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_speaks_ecn_passes_unchanged() {
+    fn a_guest_that_negotiates_ecn_passes_unchanged() {
         let mut port = Port::new(policy());
         let mut syn = segment(100, 0, SYN | ECE | CWR, 0);
         let before = syn;

@@ -1,4 +1,4 @@
-//! One run of one case, from the file to the record.
+//! A run of a case, from the experiment to the record.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,36 +15,36 @@ use crate::sampler::{empty_records, sample_flows, sample_queue, sums};
 use crate::unfinished::unfinished;
 use crate::world::World;
 
-/// How much virtual time passes at most between two looks at the cancel flag.
+/// Maximum virtual time between two checks of the cancel flag.
 const LOOK: Nanos = Nanos::from_millis(10);
 
-/// Which run of a case.
+/// The identity of a run of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repetition {
-    /// Its number, from 0.
+    /// Number of the run, from 0.
     pub run: u32,
-    /// The seed of everything random: the same one gives the same record, byte for byte.
+    /// Seed of everything random: the same seed gives the same record, byte for byte.
     pub seed: u64,
 }
 
-/// Whether `case` can be run at all: what [`run_case`] would say before its time begins.
+/// Checks that `case` can be run.
 ///
 /// # Errors
-/// What the case asks for and can't have.
+/// Every error of [`run_case`] before time zero.
 pub fn check(experiment: &Experiment, case: &Case) -> Result<(), SimError> {
-    // The seed decides when flows start and what is drawn, never whether they can.
+    // The seed decides when flows start and what is drawn, never whether they can run.
     let plan = Plan::new(experiment, case, 0)?;
     World::new(&plan.scenario).map(drop)
 }
 
-/// Runs `case` once. Runs share nothing: many can go on at once in one process.
+/// Runs `case` once. Runs share nothing: many can run at once in one process.
 ///
-/// `progress` is told the virtual time on the calling thread, at least every 10 ms of it.
+/// `progress` is called with the virtual time on the calling thread, at least every 10 ms of it.
 ///
 /// # Errors
-/// What the case asks for and can't have, before time begins; [`SimError::Stuck`] and
+/// Requirements of the case that can't be met, before time zero; [`SimError::Stuck`] and
 /// [`SimError::TooManyConnections`] in the run; [`SimError::Cancelled`] soon after `cancel` was
-/// set. Flows that are not done at the end are no error: the record counts them by reason, as
+/// set. Unfinished flows at the end are no error: the record counts them by reason, as
 /// `unfinished_…`.
 pub fn run_case(
     experiment: &Experiment,
@@ -86,12 +86,12 @@ struct Run<'a> {
     queue: Vec<QueueSample>,
 }
 
-/// Bins of the gaps between ACKs, flow by flow.
+/// Histograms of the gaps between ACKs, flow by flow.
 type Gaps = Vec<Vec<u32>>;
 
 impl Run<'_> {
-    /// Lets the time of the run pass, and samples at every multiple of the interval and at the end.
-    /// Returns the gaps between ACKs within the measured part.
+    /// Runs to the end, and samples at every multiple of the interval and at the end. Returns the
+    /// gaps between ACKs within the measured part.
     fn follow(
         &mut self,
         experiment: &Experiment,
@@ -177,8 +177,8 @@ impl Run<'_> {
         links
     }
 
-    /// Segments by the reasons of the ports, as `port_…` and `receiver_port_…`, flows that are not
-    /// done, as `unfinished_…`, and what hypervisors did, as `hypervisor_…`.
+    /// Returns segments by the reasons of the ports, as `port_…` and `receiver_port_…`, unfinished
+    /// flows, as `unfinished_…`, and the hypervisors' counters, as `hypervisor_…`.
     fn counters(&self) -> BTreeMap<String, u64> {
         let mut counters = BTreeMap::new();
         for (name, count) in self.world.hosts.hypervisor_counts() {

@@ -1,4 +1,4 @@
-//! The state of every flow and of the bottleneck at one moment, as the record keeps it.
+//! Samples of flows and of the bottleneck at one time, as in the record.
 
 use uc_core::consts;
 use uc_experiment::{FlowRecord, FlowSample, QueueSample};
@@ -21,7 +21,8 @@ pub fn sample_flows(hosts: &Hosts, applications: &Applications, records: &mut [F
     }
 }
 
-/// Counters are the sums over a flow's connections; windows and times are the youngest's.
+/// Samples a flow: counters are the sums over its connections; windows and times are the
+/// youngest's.
 fn sample(hosts: &Hosts, flow: &Flow) -> FlowSample {
     let (totals, delivered_bytes) = totals(hosts, flow);
     let youngest = flow.open().next_back();
@@ -50,7 +51,7 @@ fn sample(hosts: &Hosts, flow: &Flow) -> FlowSample {
     }
 }
 
-/// The α of a port's shadow, if its law keeps one.
+/// Returns the α of a port's shadow, in 1/2³⁰, if its law has one.
 fn shadow_alpha_q30(flow: &uc_core::Flow) -> Option<u32> {
     let is_dctcp = u32::from(flow.policy.law) == consts::LAW_DCTCP;
     is_dctcp.then_some(flow.dctcp.alpha_q30)
@@ -60,7 +61,8 @@ fn exact_alpha_q30(end: &End) -> Option<u32> {
     end.instruments.as_ref()?.exact.as_ref()?.alpha_q30()
 }
 
-/// What the guest's ends counted so far, and what the receiving application was given.
+/// Returns the counters of the guest's ends so far, and the bytes delivered to the receiving
+/// application.
 pub fn totals(hosts: &Hosts, flow: &Flow) -> (Totals, u64) {
     let retired = flow.retired();
     let (mut totals, mut delivered_bytes) = (retired.guest, retired.delivered_bytes);
@@ -72,7 +74,7 @@ pub fn totals(hosts: &Hosts, flow: &Flow) -> (Totals, u64) {
     (totals, delivered_bytes)
 }
 
-/// Everything that a flow's connections counted so far.
+/// Returns the sums over all of a flow's connections so far.
 pub fn sums(hosts: &Hosts, flow: &Flow) -> Retired {
     let mut sums = flow.retired().clone();
     for slot in flow.open() {
@@ -81,7 +83,7 @@ pub fn sums(hosts: &Hosts, flow: &Flow) -> Retired {
     sums
 }
 
-/// The queue of a bottleneck now.
+/// Samples the queue of a bottleneck now.
 pub fn sample_queue(hosts: &mut Hosts, bottleneck: LinkId) -> Option<QueueSample> {
     let at_ns = hosts.now().0;
     let report = hosts.link(bottleneck)?;
@@ -93,7 +95,7 @@ pub fn sample_queue(hosts: &mut Hosts, bottleneck: LinkId) -> Option<QueueSample
     })
 }
 
-/// Records without samples.
+/// Creates records without samples.
 pub fn empty_records(labels: &[Label]) -> Vec<FlowRecord> {
     let record = |label: &Label| FlowRecord {
         group: label.group.clone(),

@@ -1,4 +1,4 @@
-//! What is simulated, as plain data: a network and the flows that use it.
+//! The input of the simulator as plain data: a network and the flows that use it.
 
 use std::sync::Arc;
 
@@ -12,102 +12,101 @@ use uc_tcp::Config;
 use crate::consolidation::{Consolidation, Virtual};
 use crate::membership::{CoupledGroup, Membership};
 
-/// What a receiver sends to ask for a block of an incast: a small query.
+/// Size of a receiver's request for a block of an incast: a small query.
 const QUERY_BYTES: u64 = 64;
 
 /// A network with its traffic.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Where all random streams come from.
+    /// Seed of all random streams.
     pub seed: u64,
-    /// Hosts, switches, links.
+    /// Hosts, switches and links.
     pub topology: Topology,
-    /// The IP header of every packet: 20 bytes, or 40 for IPv6.
+    /// IP header size of every packet: 20 bytes, or 40 for IPv6.
     pub ip_header_bytes: u32,
-    /// The flows, in the order of the record.
+    /// Flows, in the order of the record.
     pub flows: Vec<FlowPlan>,
-    /// The groups whose flows share a window.
+    /// Groups whose flows share a window.
     pub groups: Vec<CoupledGroup>,
-    /// Which of the hosts are virtual machines that share processor cores.
+    /// Virtual machines that share CPU cores.
     pub consolidation: Consolidation,
 }
 
-/// One flow: a guest, its receivers, and what passes between them. The guest opens the connection
-/// and sends the data.
+/// One flow: a guest, its receivers, and its traffic. The guest sends the data.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
-    /// Its name in messages; seeds its random streams.
+    /// Name in messages; seeds its random streams.
     pub name: String,
-    /// Where the guest sits.
+    /// Host of the guest.
     pub guest: HostId,
-    /// Where its receivers sit: one; several for transfers, of which each gets one in this order,
+    /// Hosts of its receivers: one; several for transfers, of which each gets one in this order,
     /// and for messages and web transfers, each of which goes to one of them at random.
     pub receivers: Vec<HostId>,
-    /// The guest's TCP.
+    /// TCP settings of the guest.
     pub guest_config: Arc<Config>,
-    /// The receiver's TCP.
+    /// TCP settings of the receiver.
     pub receiver_config: Arc<Config>,
-    /// The policy of the guest's port; no core on it where absent.
+    /// Policy of the guest's port; `None`: a port without the core.
     pub policy: Option<Policy>,
-    /// The same of the receivers' ports.
+    /// Policy of the receivers' ports; `None`: ports without the core.
     pub receiver_policy: Option<Policy>,
-    /// How its connections start, where that is `watch`; at both ends.
+    /// Start policy at both ends, if the start law is `watch`.
     pub start_policy: Option<StartPolicy>,
-    /// Its place in the coupled groups; none for one that keeps its own window.
+    /// Position in the coupled groups; `None` for a flow with a window of its own.
     pub membership: Option<Membership>,
-    /// Its ends' part in virtual machines.
+    /// Virtual machines of its ends.
     pub virtual_part: Virtual,
-    /// When it begins.
+    /// Time at which it begins.
     pub start: Nanos,
-    /// When a bulk flow ends; with the run where absent.
+    /// Time at which a bulk flow ends; `None`: with the run.
     pub stop: Option<Nanos>,
-    /// What it carries.
+    /// Traffic that it carries.
     pub application: Application,
 }
 
 impl FlowPlan {
-    /// Whether not the guest's TCP but its port's shadow is in the coupled group.
+    /// Returns whether the guest's port shadow, not its TCP, is in the coupled group.
     pub fn is_coupled_by_port(&self) -> bool {
         self.membership.is_some_and(|membership| membership.by_port)
     }
 }
 
-/// What a flow carries.
+/// The traffic of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Application {
-    /// As much as TCP takes.
+    /// Endless data: as much as TCP takes.
     Bulk,
-    /// So many bytes, once to each receiver.
+    /// One transfer of fixed size to each receiver.
     Transfer {
-        /// Payload.
+        /// Payload of a transfer.
         bytes: u64,
-        /// How many of them go on at once, at most; at least one does.
+        /// Maximum number of transfers at once; at least one.
         parallel: u32,
     },
-    /// The receiver asks, the guest answers, over one connection.
+    /// Requests of the receiver and responses of the guest over one connection.
     Exchange(Exchange),
-    /// Transfers at given moments, each over a connection of its own.
+    /// Transfers at given times, each over a connection of its own.
     Epochs(Epochs),
-    /// Connections of their own for transfers that arrive as a Poisson process.
+    /// Transfers that arrive as a Poisson process, each over a connection of its own.
     Web {
         /// Mean time between two arrivals.
         mean_gap: Nanos,
-        /// How large they are.
+        /// Distribution of transfer sizes.
         sizes: Sizes,
     },
     /// Messages over connections that stay open, one to each receiver.
     Messages {
-        /// How large they are.
+        /// Distribution of message sizes.
         sizes: Sizes,
-        /// From the beginning of one to that of the next; where absent, each begins when the one
-        /// before it has arrived.
+        /// Interval between the starts of two messages; `None`: each begins when the one before it
+        /// has arrived.
         every: Option<Nanos>,
     },
 }
 
 impl Application {
-    /// What a flow of a group carries, which is number `number` of its case. `turns`: when its
-    /// transfers begin, where they begin in epochs.
+    /// Returns the traffic of a flow of a group, which is number `number` of its case. `turns`:
+    /// start times of its transfers, if they begin in epochs.
     pub fn of(group: &Guests, number: usize, turns: Vec<Nanos>) -> Application {
         use uc_experiment::Application as Written;
         match &group.application {
@@ -155,15 +154,15 @@ impl Application {
     }
 }
 
-/// Transfers at given moments.
+/// Transfers at given times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epochs {
-    /// Payload of one.
+    /// Payload of a transfer.
     pub bytes: u64,
-    /// Payload of the request for one, by the receiver, which then opens the connection; where
-    /// absent the guest opens it and sends.
+    /// Payload of the receiver's request for a transfer; the receiver then opens the connection.
+    /// `None`: the guest opens it and sends.
     pub request_bytes: Option<u64>,
-    /// When they begin, rising.
+    /// Start times, ascending.
     pub turns: Vec<Nanos>,
 }
 
@@ -174,10 +173,11 @@ pub struct Exchange {
     pub request_bytes: u64,
     /// Payload of a response.
     pub response_bytes: u64,
-    /// How many; 0: until the end of the run.
+    /// Number of rounds; 0: until the end of the run.
     pub rounds: u32,
-    /// From a response's last byte to the next request.
+    /// Time from a response's last byte to the next request.
     pub gap: Nanos,
-    /// Flows with the same number ask together, once all of them have been answered: incast.
+    /// Flows with the same number send their requests together, once all of them have been
+    /// answered: incast.
     pub barrier: Option<usize>,
 }

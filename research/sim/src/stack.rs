@@ -1,7 +1,7 @@
-//! A stack of the experiment as the settings of an endpoint.
+//! Conversion of an experiment's stack into the settings of an endpoint.
 //!
-//! Loss detection by time (`rack`) and tail loss probes (`early_retransmit`) are real kernels'
-//! habits: hosts here follow RFC 5681, 6582 and 6675, which know neither.
+//! Loss detection by time (`rack`) and tail loss probes (`early_retransmit`) exist in real kernels
+//! only: simulated hosts follow RFC 5681, 6582 and 6675, which have neither.
 
 use uc_experiment::{Experiment, Family, Frto, Guests, Reduction, Stack};
 use uc_net::Nanos;
@@ -9,17 +9,17 @@ use uc_tcp::{Config, CongestionControl, RtoMin, SpuriousTimeout};
 
 use crate::error::SimError;
 
-/// The largest IP packet on Ethernet.
+/// Maximum IP packet on Ethernet, in bytes.
 const MTU_BYTES: u32 = 1500;
-/// A TCP header without options, as the MSS option counts it (RFC 6691).
+/// Size of a TCP header without options, as the MSS option counts it (RFC 6691).
 const TCP_HEADER_BYTES: u32 = 20;
-/// RFC 8257 §4.2: g = 1/16, and α = 1 at the start.
+/// DCTCP with the parameters of RFC 8257 §4.2: g = 1/16, and α = 1 at the start.
 const DCTCP: CongestionControl = CongestionControl::Dctcp {
     gain_shift: 4,
     initial_alpha_q10: 1024,
 };
 
-/// The stack of a group.
+/// Returns the stack of a group.
 ///
 /// # Errors
 /// [`SimError::Unsupported`] if the experiment has none of that name.
@@ -31,10 +31,10 @@ pub fn stack_of<'a>(experiment: &'a Experiment, group: &Guests) -> Result<&'a St
     })
 }
 
-/// The settings of an endpoint that runs `stack`, which the experiment calls `name`.
+/// Converts `stack`, named `name` in the experiment, into endpoint settings.
 ///
 /// # Errors
-/// [`SimError::Unsupported`] for what no endpoint here can be.
+/// [`SimError::Unsupported`] for settings that no simulated endpoint has.
 pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimError> {
     let default = Config::default();
     let time = |value: Option<uc_experiment::Nanos>, otherwise: Nanos| {
@@ -65,7 +65,7 @@ pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimEr
             .initial_window
             .unwrap_or(default.initial_window_segments),
         rto_min: time(stack.rto_min, default.rto_min),
-        // the same file runs on Linux, where `rto_min` means this
+        // the same file runs on Linux, where `rto_min` is the minimum of the variation's term
         rto_min_of: RtoMin::Variation,
         rto_max: time(stack.rto_max, default.rto_max),
         rto_granularity: time(stack.rto_granularity, default.rto_granularity),
@@ -95,9 +95,10 @@ pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimEr
     })
 }
 
-/// A coupled controller shares out windows that grow until a loss halves them. What a law makes of a
-/// fraction of marks, or of a delay, is about its own flow's queue; no rule says what it would be of a
-/// group's. At a port it is the shadow that is coupled, whatever the guest has.
+/// Checks that the stack's congestion control can be coupled. A coupled controller shares out
+/// windows that grow until a loss halves them. A law's answer to a fraction of marks, or to a
+/// delay, is about its own flow's queue; nothing defines it for a group's. At a port the shadow is
+/// coupled, whatever the guest's law is.
 ///
 /// # Errors
 /// [`SimError::Unsupported`] for guests that couple connections of such a law by themselves.
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_stack_is_the_default_endpoint_with_what_linux_does_otherwise() {
+    fn the_default_stack_is_the_default_endpoint_with_linux_differences() {
         let found = config("a", &Stack::default(), Family::Ipv4).unwrap();
         let expected = Config {
             congestion_control: CongestionControl::Cubic,
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_endpoint_can_be_is_refused_with_the_mend() {
+    fn unsupported_settings_are_refused_with_a_remedy() {
         let bbr = Stack {
             congestion_control: "bbr".into(),
             ..Stack::default()
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_ignores_its_window_is_one_by_name_only() {
+    fn only_ignores_window_true_makes_a_guest_ignore_its_window() {
         let mut stack = Stack::default();
         for ignores in [None, Some(false), Some(true)] {
             stack.ignores_window = ignores;
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ack_delay_of_nothing_acknowledges_each_segment() {
+    fn an_ack_delay_of_zero_acknowledges_each_segment() {
         let stack = Stack {
             delayed_ack: Some(uc_experiment::Nanos(0)),
             ..Stack::default()

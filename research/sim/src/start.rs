@@ -1,6 +1,6 @@
-//! HWatch's start at one end of a connection: what its host does before a packet enters the network
-//! and with one that comes out of it. The decisions are `core/watch.h`'s; here is what a home does
-//! around them: probes and packets that wait for their moment.
+//! HWatch's start at one end of a connection: its host's handling of packets before they enter the
+//! network and after they leave it. The decisions are `core/watch.h`'s; this module does the
+//! platform's part: probes and packets that wait for their time.
 //!
 //! The guest sends the data, so its host probes; the receiver's host counts and sets the windows.
 //! Either of them may have opened the connection.
@@ -24,20 +24,20 @@ pub use known::{StartCounts, Starts};
 pub use policy::start_policy;
 use probing::Probing;
 
-/// Between which hosts, seen from the end's own.
+/// The end's own host and its peer's.
 pub type Ends = (HostId, HostId);
 
-/// One end's part.
+/// The state of a flow's start at one end.
 #[derive(Clone, Debug)]
 pub struct StartEnd {
     policy: StartPolicy,
-    /// Rings when something that is held has its moment.
+    /// Timer that fires when a held segment is due.
     pub timer: TimerId,
     role: Role,
-    /// What its TCP has just sent.
+    /// Segments that its TCP has just sent.
     pub sent: Vec<Segment>,
     held: VecDeque<Segment>,
-    /// When the first of what is held leaves; all of it follows.
+    /// Time at which the first held segment is released; all others follow.
     release: Nanos,
 }
 
@@ -47,22 +47,22 @@ enum Role {
     Receiving(Start),
 }
 
-/// What the end sends now.
+/// A packet that the end sends now.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Leaving {
     /// A segment of its TCP.
     Segment(Segment),
-    /// A probe.
+    /// A probe of the path.
     Probe(Probe),
 }
 
 impl StartEnd {
-    /// The part of the guest's host.
+    /// Creates the state of the guest's host.
     pub fn sending(policy: StartPolicy, timer: TimerId) -> StartEnd {
         StartEnd::new(policy, timer, Role::Sending(Probing::default()))
     }
 
-    /// That of the receiver's.
+    /// Creates the state of the receiver's host.
     pub fn receiving(policy: StartPolicy, timer: TimerId) -> StartEnd {
         StartEnd::new(policy, timer, Role::Receiving(Start::default()))
     }
@@ -78,7 +78,8 @@ impl StartEnd {
         }
     }
 
-    /// A packet out of the network, before the port sees it. True: it was for the host alone.
+    /// Processes a packet from the network before the port sees it. Returns true if it was for the
+    /// host alone.
     pub fn arrives(&mut self, now: Nanos, ends: Ends, packet: &Packet, hosts: &mut Starts) -> bool {
         let segment = &packet.segment;
         match (&mut self.role, packet.probe()) {
@@ -103,7 +104,7 @@ impl StartEnd {
         }
     }
 
-    /// What the TCP has sent goes on: out into the network, or it waits here.
+    /// Processes the segments that the TCP has sent: each enters the network or waits here.
     pub fn departs(
         &mut self,
         now: Nanos,
@@ -124,7 +125,7 @@ impl StartEnd {
             if self.held.is_empty() && wait_ns == 0 {
                 out(Leaving::Segment(segment));
             } else if !(segment.has(flags::SYN) && self.holds_syn()) {
-                // A copy of a SYN that waits says nothing that the SYN itself doesn't.
+                // A copy of a waiting SYN adds nothing to the SYN itself.
                 self.held.push_back(segment);
             }
         }
@@ -134,8 +135,8 @@ impl StartEnd {
         self.held.iter().any(|segment| segment.has(flags::SYN))
     }
 
-    /// Whether a packet out of the network belongs to what follows the flow's first window, or to a
-    /// flow whose windows are not set here.
+    /// Returns whether a packet from the network belongs to what follows the flow's first window,
+    /// or to a flow whose windows are not set at this host.
     pub fn is_steady(&self, packet: &Packet) -> bool {
         match &self.role {
             Role::Sending(_) => true,
@@ -146,7 +147,7 @@ impl StartEnd {
         }
     }
 
-    /// When something that is held has its moment; none if nothing is.
+    /// Returns when the next held segment is due; `None` if nothing is held.
     pub fn due(&self) -> Option<Nanos> {
         if self.held.is_empty() {
             return None;
@@ -158,7 +159,7 @@ impl StartEnd {
         Some(probe.unwrap_or(self.release).min(self.release))
     }
 
-    /// The moment has come: everything leaves whose time it is.
+    /// Releases everything that is due, when the timer fires.
     pub fn ring(&mut self, now: Nanos, hosts: &mut Starts, out: &mut impl FnMut(Leaving)) {
         if self.held.is_empty() {
             return;
@@ -182,7 +183,7 @@ impl StartEnd {
     }
 }
 
-/// A segment of the receiver, on its way to the guest: its window, and how long it waits.
+/// Sets the window of a segment of the receiver to the guest, and returns how long it waits.
 fn gives(
     now: Nanos,
     start: &mut Start,

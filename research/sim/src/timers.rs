@@ -1,13 +1,12 @@
 //! All timers of all connections and applications, in the order of (time, sequence).
 //!
 //! A retransmission timer moves with nearly every ACK and hardly ever fires. So a timer is armed at
-//! the earliest moment that was asked for since it last rang; when that moment comes, its owner is
-//! asked again, and the timer armed anew if the true deadline has moved on. An ACK that moves a
+//! the earliest time requested since it last fired; at that time its owner is asked for its
+//! deadline, and the timer is armed again if the deadline has moved on. An ACK that moves a
 //! deadline back thus costs one comparison.
 //!
-//! The timers stand in a tournament tree, in which each has one place: arming one anew changes it
-//! in place, so there are no stale entries, and nothing is allocated while the number of timers
-//! stays.
+//! The timers are the leaves of a tournament tree: arming a timer changes its leaf in place, so
+//! there are no stale entries, and nothing is allocated while the number of timers stays.
 
 use uc_net::Nanos;
 
@@ -16,13 +15,14 @@ use uc_net::Nanos;
 pub struct TimerId(u32);
 
 impl TimerId {
-    /// The number, from 0 without gaps.
+    /// Returns the number, from 0 without gaps.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Time in the upper half, sequence in the lower: one comparison orders both.
+/// The sort key of a timer: time in the upper half, sequence in the lower; one comparison orders
+/// both.
 type Key = u128;
 
 const NEVER: Key = Key::MAX;
@@ -35,10 +35,11 @@ fn time(key: Key) -> Nanos {
     Nanos((key >> 64) as u64)
 }
 
-/// Every timer of a run.
+/// All timers of a run.
 #[derive(Clone, Debug)]
 pub struct Timers {
-    /// The winner at 1; below node n its two rivals at 2n and 2n + 1; the timers in the last half.
+    /// The tree: the winner at index 1, the children of node n at 2n and 2n + 1, the timers in the
+    /// last half.
     rounds: Vec<(Key, u32)>,
     count: u32,
     sequence: u64,
@@ -55,7 +56,7 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// A new timer, not armed.
+    /// Adds a timer, not armed.
     pub fn add(&mut self) -> TimerId {
         let id = self.count;
         self.count += 1;
@@ -65,7 +66,7 @@ impl Timers {
         TimerId(id)
     }
 
-    /// Rings no later than `deadline`: an earlier moment that was asked for before stands.
+    /// Makes the timer fire no later than `deadline`; an earlier time requested before stays.
     #[inline]
     pub fn keep(&mut self, id: TimerId, deadline: Option<Nanos>) {
         let Some(deadline) = deadline else { return };
@@ -74,7 +75,8 @@ impl Timers {
         }
     }
 
-    /// Rings at `deadline`, and at nothing that was asked for before.
+    /// Makes the timer fire at `deadline`, in place of any time requested before; `None` disarms
+    /// it.
     pub fn set(&mut self, id: TimerId, deadline: Option<Nanos>) {
         match deadline {
             Some(deadline) => self.arm(id, deadline),
@@ -82,7 +84,7 @@ impl Timers {
         }
     }
 
-    /// The timer that rings first, and when.
+    /// Returns the timer that fires first, and when.
     #[inline]
     pub fn first(&self) -> Option<(Nanos, TimerId)> {
         let (key, id) = self.rounds[1];
@@ -116,7 +118,7 @@ impl Timers {
         }
     }
 
-    /// Twice as many places.
+    /// Doubles the number of leaves.
     fn grow(&mut self) {
         let leaves = self.rounds.len() / 2;
         let old = self.rounds.split_off(leaves);
@@ -133,7 +135,7 @@ mod tests {
     use uc_net::random::Stream;
 
     #[test]
-    fn the_first_is_the_earliest_armed_and_among_equals_the_one_armed_first() {
+    fn first_is_the_earliest_timer_and_among_equals_the_one_armed_first() {
         let seed = 11;
         let mut random = Stream::new(seed, "timers");
         for count in [1usize, 2, 3, 5, 8, 100] {

@@ -1,5 +1,5 @@
-//! Why a flow did not do what it was to do. Nothing waits for such a flow: a run ends when its
-//! duration is over, and its record says which flows were left, and why.
+//! Reasons why a flow is unfinished. No run waits for such a flow: it ends when its duration is
+//! over, and its record names the unfinished flows and their reasons.
 
 use std::fmt;
 
@@ -7,23 +7,23 @@ use crate::app::Flow;
 use crate::hosts::{Hosts, Side};
 use crate::scenario::Application;
 
-/// Why a flow has unfinished business at the end of a run.
+/// The reason why a flow is unfinished at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unfinished {
-    /// It was to begin after the end.
+    /// The flow was to begin after the end.
     NotStarted,
-    /// Its handshake was never done.
+    /// The flow's handshake did not complete.
     NoHandshake,
-    /// A connection gave up.
+    /// One of the flow's connections gave up.
     GaveUp,
     /// The receiver's window is smaller than a segment, and nothing is in flight.
     WindowClosed,
-    /// Data were still moving.
+    /// Data was still in transfer.
     OutOfTime,
 }
 
 impl Unfinished {
-    /// Its name in the record's counters.
+    /// Returns its name in the record's counters.
     pub fn label(self) -> &'static str {
         match self {
             Unfinished::NotStarted => "not_started",
@@ -47,7 +47,8 @@ impl fmt::Display for Unfinished {
     }
 }
 
-/// Why `flow` is not done now; none for one that is, and for one without an end that moves data.
+/// Returns why `flow` is unfinished now; `None` for a finished flow, and for one without an end
+/// that moves data.
 pub fn unfinished(hosts: &Hosts, flow: &Flow) -> Option<Unfinished> {
     if !flow.has_started() {
         return Some(Unfinished::NotStarted);
@@ -78,7 +79,7 @@ pub fn unfinished(hosts: &Hosts, flow: &Flow) -> Option<Unfinished> {
     }
 }
 
-/// What keeps a connection from moving data, if something does.
+/// Returns what keeps a connection from moving data, if anything does.
 fn why_stuck(hosts: &Hosts, slot: crate::hosts::Slot) -> Option<Unfinished> {
     let guest = &hosts.end(slot, Side::Guest).connection;
     let info = guest.info();

@@ -1,4 +1,4 @@
-//! A scenario in motion: hosts and their applications under one clock.
+//! A running scenario: hosts and their applications under one clock.
 
 use uc_net::Nanos;
 
@@ -7,17 +7,17 @@ use crate::error::SimError;
 use crate::hosts::Hosts;
 use crate::scenario::Scenario;
 
-/// A network with hosts and applications, at some moment of its time.
+/// A network with hosts and applications at a point of virtual time.
 #[derive(Debug)]
 pub struct World {
-    /// The network, connections and timers.
+    /// Network, connections and timers.
     pub hosts: Hosts,
-    /// The flows.
+    /// Flows and their applications.
     pub applications: Applications,
 }
 
 impl World {
-    /// The scenario at time zero; nothing has happened yet.
+    /// Creates the scenario at time zero.
     ///
     /// # Errors
     /// [`SimError::Network`] and [`SimError::NoRoute`]: what is wrong with the network.
@@ -30,7 +30,7 @@ impl World {
         })
     }
 
-    /// Lets everything happen up to and including `until`.
+    /// Processes all events up to and including `until`.
     ///
     /// # Errors
     /// [`SimError::Stuck`], [`SimError::TooManyConnections`].

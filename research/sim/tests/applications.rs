@@ -1,5 +1,4 @@
-//! Applications on a network with room for them: each does what it was to do, and the record says
-//! when.
+//! Applications on a network with room for them: each completes, and the record has the times.
 
 mod common;
 
@@ -42,7 +41,7 @@ fn a_transfer_completes_once() {
 }
 
 #[test]
-fn requests_follow_their_answers_after_the_gap() {
+fn requests_follow_the_previous_answer_after_the_gap() {
     let application = "{ request = { request = \"100B\", response = \"20kB\", rounds = 5, \
                        gap = \"10ms\" } }";
     let record = record(application, "");
@@ -100,7 +99,7 @@ const EPOCHS: &str = "{ epochs = { size = \"20kB\", rounds = 4, every = \"400ms\
                       gap = \"1ms\" } }";
 
 #[test]
-fn each_epoch_has_a_transfer_of_every_flow_in_an_order_of_its_own() {
+fn each_epoch_has_a_transfer_of_every_flow_in_random_order() {
     let record = record(EPOCHS, "count = 20\nstart = \"100ms\"");
     assert!(is_done(&record), "{}", again(&record, "applications"));
     let mut orders = Vec::new();
@@ -113,7 +112,7 @@ fn each_epoch_has_a_transfer_of_every_flow_in_an_order_of_its_own() {
             .map(|&flow| started_ns(&record.flows[flow]))
             .collect();
         assert_eq!(starts[0], 100_000_000 + 400_000_000 * round as u64);
-        // Nineteen gaps of 1 ms in the mean, standard deviation of their sum 4.4 ms.
+        // Nineteen gaps of 1 ms in the mean; the standard deviation of their sum is 4.4 ms.
         let span_ns = starts[19] - starts[0];
         let why = again(&record, "applications");
         assert!(
@@ -132,7 +131,7 @@ fn each_epoch_has_a_transfer_of_every_flow_in_an_order_of_its_own() {
 }
 
 #[test]
-fn a_receiver_that_asks_waits_a_round_trip_longer_and_its_request_goes_the_other_way() {
+fn a_requesting_receiver_waits_a_round_trip_longer_and_its_request_goes_the_other_way() {
     let more = "stack = \"reno\"\ncount = 3\n";
     let took_ns = |application: &str| {
         let group = group("app", &format!("application = {application}\n{more}"));

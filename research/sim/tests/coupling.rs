@@ -16,7 +16,7 @@ fn at_test(record: &RunRecord) -> String {
 }
 
 #[test]
-fn a_guest_with_four_flows_has_as_much_as_one_with_one_if_they_are_coupled() {
+fn coupled_guests_with_four_flows_and_with_one_get_equal_goodput() {
     for (number, stack) in ["reno", "cubic", "old", "walking"].into_iter().enumerate() {
         let groups = [
             group("one", &coupled(stack, "")),
@@ -33,7 +33,7 @@ fn a_guest_with_four_flows_has_as_much_as_one_with_one_if_they_are_coupled() {
 }
 
 #[test]
-fn uncoupled_it_has_four_times_as_much() {
+fn an_uncoupled_guest_with_four_flows_gets_four_times_as_much() {
     let groups = [
         group("one", "stack = \"reno\""),
         group("four", "stack = \"reno\"\nflows = 4"),
@@ -82,7 +82,7 @@ fn shares_are_in_proportion_to_the_guests_weights_whatever_their_flows_number() 
 }
 
 #[test]
-fn what_a_guest_leaves_the_others_have_at_once() {
+fn capacity_that_a_guest_leaves_goes_to_the_others_at_once() {
     let groups = [
         group("stays", &coupled("reno", "")),
         group("stops", &coupled("reno", "flows = 4\nstop = \"40s\"")),
@@ -95,7 +95,7 @@ fn what_a_guest_leaves_the_others_have_at_once() {
 }
 
 #[test]
-fn a_group_of_one_flow_is_one_tcp() {
+fn a_group_of_one_flow_behaves_like_an_uncoupled_tcp() {
     let alone = experiment(TRUNK, &[group("one", "stack = \"reno\"")]);
     let grouped = experiment(TRUNK, &[group("one", &coupled("reno", ""))]);
     let (alone_record, record) = (run(&alone, 6), run(&grouped, 6));
@@ -151,9 +151,10 @@ fn the_same_seed_gives_the_same_record_of_coupled_guests() {
     assert!(done.count() > 40, "{}", at_test(&first));
 }
 
-/// ctrlTCP's figure 4. Without room that opens on the long flow's ACKs it would wait for its own.
+/// ctrlTCP's figure 4. Without the room that opens on the long flow's ACKs, the short flow would
+/// wait for its own.
 #[test]
-fn a_short_flow_begins_with_its_share_of_a_long_ones_window() {
+fn a_short_flow_begins_with_its_share_of_a_long_flows_window() {
     let base = TRUNK.replace("\"reno\"\n[", "\"reno\"\ninitial_window = 3\n[");
     let short = "start = \"25s\"\napplication = { transfer = { size = \"200kB\" } }";
     let fct = "kind = \"fct\"\ncase = \"only\"\nof = \"short\"";
@@ -177,7 +178,7 @@ fn a_short_flow_begins_with_its_share_of_a_long_ones_window() {
 }
 
 #[test]
-fn guests_whose_law_goes_by_marks_or_by_delay_are_coupled_at_their_ports_only() {
+fn guests_with_dctcp_or_vegas_are_coupled_at_their_ports_only() {
     for law in ["vegas", "dctcp"] {
         let base = format!("{TRUNK}[stack.other]\ncongestion_control = \"{law}\"\n");
         let own = experiment(&base, &[group("a", &coupled("other", ""))]);

@@ -1,5 +1,5 @@
-//! Law `coupled`: guests that change nothing share one window through their ports' shadows, at a
-//! bottleneck of 10 Mb/s and a round trip of 100 ms (ctrlTCP's figure 3).
+//! Law `coupled`: unchanged guests share one window through their ports' shadows, at a bottleneck
+//! of 10 Mb/s and a round trip of 100 ms (ctrlTCP's figure 3).
 
 mod common;
 
@@ -15,7 +15,7 @@ fn at_test(record: &RunRecord) -> String {
 }
 
 #[test]
-fn a_guest_with_four_flows_has_as_much_as_one_with_one_if_their_ports_are_coupled() {
+fn guests_with_four_flows_and_with_one_get_equal_goodput_if_their_ports_are_coupled() {
     let stacks = ["reno", "cubic", "old", "walking", "scaled"];
     for (number, stack) in stacks.into_iter().enumerate() {
         for profile in ["rfc", "linux"] {
@@ -39,7 +39,7 @@ fn a_guest_with_four_flows_has_as_much_as_one_with_one_if_their_ports_are_couple
     }
 }
 
-/// A guest of this weight, coupled at its port.
+/// Formats a guest of this weight, coupled at its port.
 fn weighted(name: &str, flows: u32, weight: u32) -> String {
     let coupling = format!("coupling = {{ group = \"trunk\", weight = {weight} }}");
     group(
@@ -78,7 +78,7 @@ fn shares_are_in_proportion_to_the_guests_weights_whatever_their_flows_number() 
 }
 
 #[test]
-fn uncoupled_the_pair_falls_and_coupled_it_uses_the_link_as_well() {
+fn coupling_shares_equally_and_uses_the_link_as_well_as_without() {
     let pair = |rest: &str| {
         let groups = [
             group("one", &format!("stack = \"reno\"\n{rest}")),
@@ -101,7 +101,7 @@ fn uncoupled_the_pair_falls_and_coupled_it_uses_the_link_as_well() {
 }
 
 #[test]
-fn what_a_guest_leaves_the_other_has_as_far_as_its_own_windows_reach() {
+fn capacity_that_a_guest_leaves_goes_to_the_other_up_to_its_own_windows() {
     let used_after = |stays: u32, stops: u32, seed: u64| {
         let groups = [
             group("stays", &coupled("reno", &format!("flows = {stays}"))),
@@ -123,15 +123,15 @@ fn what_a_guest_leaves_the_other_has_as_far_as_its_own_windows_reach() {
         // ctrlTCP's figure 1: the guest with one flow falls idle
         let ([soon, later], again) = used_after(4, 1, seed);
         assert!(soon >= 0.95 && later >= 0.95, "{soon}, {later}; {again}");
-        // A window can't push: the one flow that stays is given all at once, and where it had lost
-        // and halved its own window it grows into that by a segment in a round trip
+        // A window can't push: the remaining flow is given everything at once. After its own loss
+        // has halved its window, it grows into the given one by a segment per round trip.
         let ([soon, later], again) = used_after(1, 4, seed);
         assert!(soon >= 0.8 && later >= 0.95, "{soon}, {later}; {again}");
     }
 }
 
 #[test]
-fn marks_are_answered_where_the_peer_speaks_ecn_and_the_group_cuts_once_for_all() {
+fn a_mark_reduces_the_group_once_if_the_peer_negotiates_ecn() {
     let base = TRUNK
         .replace(
             "kind = \"droptail\", limit = \"125kB\"",
@@ -186,7 +186,7 @@ fn the_same_seed_gives_the_same_record_and_short_flows_leave_their_shares() {
     let (first, second) = (run(&experiment, 24), run(&experiment, 24));
     let again = at_test(&first);
     assert_eq!(first, second, "{again}");
-    // the web's half of the window is not all used; each by itself the flows use 0.99
+    // the web's half of the window is not all used; uncoupled the flows use 0.99
     let used = measure(&experiment, &first, USED);
     assert!(used >= 0.92, "utilisation {used}; {again}");
 }

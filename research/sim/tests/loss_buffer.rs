@@ -1,8 +1,8 @@
 //! Goodput over loss × buffer for every congestion control, as a committed table.
 //!
 //! The simulator is deterministic, so the table is exact: a change of any figure is a change of
-//! behaviour and has to be explained where it is made. A table that is to change on purpose:
-//! `UC_ACCEPT=1 cargo test -p uc-sim --test loss_buffer`, and commit what that wrote.
+//! behaviour and has to be explained where it is made. To change the table on purpose: `UC_ACCEPT=1
+//! cargo test -p uc-sim --test loss_buffer`, and commit the result.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -23,14 +23,14 @@ const WARM_UP: Nanos = Nanos::from_secs(20);
 const END: Nanos = Nanos::from_secs(120);
 
 const LOSS_PPM: [u32; 5] = [0, 100, 1_000, 10_000, 50_000];
-/// Quarters of the bandwidth-delay product.
+/// Buffer sizes, in quarters of the bandwidth-delay product.
 const BUFFER_QUARTERS: [u64; 4] = [1, 2, 4, 8];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Law {
     /// RFC 6582, without SACK.
     NewReno,
-    /// The same window, RFC 6675's recovery.
+    /// NewReno's window with RFC 6675's recovery.
     Sack,
     /// RFC 9438, RFC 6675.
     Cubic,
@@ -71,7 +71,7 @@ fn bdp_packets() -> u64 {
     (RATE.0 * RTT.0 / 8_000_000_000).div_ceil(FRAME_BYTES)
 }
 
-/// One bulk flow over one lossy link; the way back is sound.
+/// Builds one bulk flow over one lossy link; the reverse path loses nothing.
 fn scenario(law: Law, loss_ppm: u32, buffer_quarters: u64) -> Scenario {
     let limit = Length::Packets(bdp_packets() * buffer_quarters / 4);
     let queue = match law {
@@ -119,7 +119,7 @@ fn scenario(law: Law, loss_ppm: u32, buffer_quarters: u64) -> Scenario {
     }
 }
 
-/// Payload delivered after the warm-up, in thousandths of what the link carries.
+/// Returns the payload delivered after the warm-up, in thousandths of what the link can carry.
 fn goodput_permille(law: Law, loss_ppm: u32, buffer_quarters: u64) -> u64 {
     let mut world =
         World::new(&scenario(law, loss_ppm, buffer_quarters)).expect("a sound scenario");
@@ -135,7 +135,7 @@ fn goodput_permille(law: Law, loss_ppm: u32, buffer_quarters: u64) -> u64 {
 
 type Row = (Law, u32, Vec<u64>);
 
-/// Every cell; the laws beside one another.
+/// Measures every cell; the laws run in parallel.
 fn measure() -> Vec<Row> {
     std::thread::scope(|scope| {
         let rows_of = |law| {
@@ -175,7 +175,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// Lines that differ, as `-` for the committed and `+` for the new one.
+/// Returns the lines that differ, as `-` for the committed and `+` for the new one.
 fn diff(committed: &str, new: &str) -> String {
     let (mut old_lines, mut new_lines) = (committed.lines(), new.lines());
     let mut text = String::new();
@@ -190,15 +190,17 @@ fn diff(committed: &str, new: &str) -> String {
     }
 }
 
-/// Mathis et al., CCR 27(3), 1997: rate = SMSS/RTT · √(3/2)/√p. Our only independent figure: it
-/// knows neither queue, timeouts nor the recovery's length, and takes losses to be evenly spaced.
+/// Computes the rate of Mathis et al., CCR 27(3), 1997: SMSS/RTT · √(3/2)/√p. It is the only
+/// independent reference: it ignores queues, timeouts and the length of recovery, and takes losses
+/// to be evenly spaced.
 fn mathis_permille(loss_ppm: u32) -> f64 {
     let window_segments = (1.5 / (f64::from(loss_ppm) / 1e6)).sqrt();
     let rate_bps = window_segments * (8 * SMSS_BYTES) as f64 / (RTT.0 as f64 / 1e9);
     1_000.0 * rate_bps / RATE.0 as f64
 }
 
-/// Where loss and not the link limits: 0.1 and 1 %, for the two laws that Mathis' formula is of.
+/// Checks Mathis' formula where loss and not the link limits: at 0.1 and 1 %, for the two laws that
+/// it describes.
 fn assert_mathis(rows: &[Row]) {
     for (law, loss_ppm, cells) in rows {
         if !matches!(law, Law::NewReno | Law::Sack) || !matches!(loss_ppm, 1_000 | 10_000) {
@@ -214,8 +216,8 @@ fn assert_mathis(rows: &[Row]) {
     }
 }
 
-/// What must hold whatever the figures are: more loss never helps by more than a point, and nobody
-/// gets more than the link has, but for what was received out of order before the count began.
+/// Checks the order of the figures: more loss never raises goodput by more than a point, and no
+/// flow exceeds the link, except by data received out of order before the count began.
 fn assert_order(rows: &[Row]) {
     for pair in rows.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
         for (less_loss, more_loss) in pair[0].2.iter().zip(&pair[1].2) {
@@ -228,7 +230,7 @@ fn assert_order(rows: &[Row]) {
 }
 
 #[test]
-fn goodput_over_loss_and_buffer_is_the_committed_table() {
+fn goodput_over_loss_and_buffer_equals_the_committed_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/loss_buffer.txt");
     let rows = measure();
     let new = table(&rows);

@@ -1,4 +1,4 @@
-//! Round-trip times of packets: each that was sent once in the measured part, as long as it took.
+//! Round-trip times of packets: one for each packet sent once in the measured part.
 
 mod common;
 
@@ -9,7 +9,7 @@ const MEASURED: &str = "duration = \"2s\"\nsettle = \"500ms\"";
 
 #[test]
 fn on_an_idle_path_every_packet_takes_the_same_time() {
-    // Blocks of one segment, a round trip apart: nothing waits for anything.
+    // Blocks of one segment, a round trip apart: no packet waits for another.
     let application = "{ request = { request = \"100B\", response = \"1000B\", rounds = 1000, \
                        gap = \"10ms\" } }";
     let text = DUMBBELL.replace("duration = \"2s\"", MEASURED);
@@ -33,7 +33,7 @@ fn on_an_idle_path_every_packet_takes_the_same_time() {
 }
 
 #[test]
-fn under_load_they_count_what_was_acknowledged_and_hold_the_queue() {
+fn under_load_the_times_count_acknowledged_packets_and_include_the_queue() {
     let text = DUMBBELL.replace("duration = \"2s\"", MEASURED);
     let record = run(
         &experiment(&text, &[group("bulk", "stack = \"reno\"\ncount = 3")]),
@@ -49,7 +49,7 @@ fn under_load_they_count_what_was_acknowledged_and_hold_the_queue() {
         };
         let (from, to) = (at(500_000_000), at(2_000_000_000));
         let packets = (to.delivered_bytes - from.delivered_bytes) / u64::from(to.mss_bytes);
-        // Less a window at the start, and what was sent twice.
+        // Less a window at the start, and the retransmissions.
         let lost = to.total_retransmits - from.total_retransmits;
         let least = packets.saturating_sub(150 + 2 * u64::from(lost));
         assert!(
@@ -63,7 +63,7 @@ fn under_load_they_count_what_was_acknowledged_and_hold_the_queue() {
             (0.3..3.0).contains(&(mean_us / srtt_us)),
             "{mean_us} and {srtt_us}"
         );
-        // 100 kB at 100 Mb/s are 8 ms; nothing can be longer in the queue but an ACK delayed by 40.
+        // 100 kB at 100 Mb/s are 8 ms; only an ACK delayed by up to 40 ms adds to them.
         let max_ms = rtts.statistic(Statistic::Max).expect("packets") / 1e6;
         assert!(max_ms < 50.0, "{max_ms}");
     }

@@ -1,4 +1,4 @@
-//! A run as a whole: it repeats, it ends, and it says what it could not do.
+//! A whole run: it repeats, it ends, and it refuses what it can't do.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn mixed() -> [String; 3] {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+fn the_same_seed_gives_the_same_bytes_and_a_different_seed_different_bytes() {
     let mut experiment = experiment(STAR, &mixed());
     experiment.duration = "4s".parse().expect("a duration");
     let bytes = |seed| serde_json::to_string(&run(&experiment, seed)).expect("a record");
@@ -48,7 +48,7 @@ fn samples_come_at_every_multiple_of_the_interval_and_at_the_end() {
 
 #[test]
 fn flows_of_a_slow_network_begin_in_the_first_tenth_of_their_time() {
-    // A hundred packets take 121 s there, and the run 2 s.
+    // A hundred packets take 121 s on this network, and the run 2 s.
     let slow = DUMBBELL.replacen("\"100Mbit\"", "\"10kbit\"", 1);
     let late = "stack = \"reno\"\ncount = 20\nstart = \"1s\"";
     let groups = [
@@ -75,7 +75,7 @@ fn flows_of_a_slow_network_begin_in_the_first_tenth_of_their_time() {
 }
 
 #[test]
-fn guests_of_one_host_share_its_uplink_and_have_a_port_each() {
+fn guests_of_one_host_share_its_uplink_and_have_separate_ports() {
     let guests = "count = 4\nstack = \"reno\"\nhost = \"shared\"\nlaw = \"ecn\"";
     let text = DUMBBELL.replace("access_rate = \"1Gbit\"", "access_rate = \"20Mbit\"");
     let server = "[stack.server]\necn = true\ncongestion_control = \"reno\"\n";
@@ -149,7 +149,7 @@ fn a_cancelled_run_ends_at_once() {
 }
 
 #[test]
-fn what_can_not_be_had_is_an_error_with_a_mend() {
+fn unsupported_requests_are_errors_with_a_remedy() {
     let good = experiment(DUMBBELL, &[group("bulk", "stack = \"reno\"")]);
     let [mut small, mut bbr, mut offload] = [(); 3].map(|()| good.clone());
     small

@@ -1,5 +1,5 @@
-//! `share` beside a law (vCC's figure 12): the flows of one port divide the sum of their windows by
-//! weight, at 100 Mb/s and a round trip of 8 ms.
+//! `share` in addition to a law (vCC's figure 12): the flows of one port divide the sum of their
+//! windows by weight, at 100 Mb/s and a round trip of 8 ms.
 
 mod common;
 
@@ -24,7 +24,7 @@ congestion_control = "reno"
 const MSS: f64 = 1448.0;
 const TOTAL: f64 = 192_000.0;
 
-/// Each law that windows are shared beside, with what its guests' and receivers' ports have.
+/// Each law tested with `share`, and the keys of its guests' and receivers' ports.
 const LAWS: [(&str, &str); 3] = [
     ("ecn", "law = \"ecn\""),
     ("dctcp", "law = \"dctcp\""),
@@ -43,13 +43,13 @@ fn keys(law: &str) -> String {
     format!("receiver_law = \"{receivers}\"")
 }
 
-/// Flows of the one guest, of this weight.
+/// Formats flows of the one guest, of this weight.
 fn flows(name: &str, law: &str, weight: u8, rest: &str) -> String {
     let share = format!("share = {{ group = \"port\", guest = \"vm\", priority = {weight} }}");
     group(name, &format!("stack = \"guest\"\n{law}\n{share}\n{rest}"))
 }
 
-/// Three unpreferred flows, and two of three times their weight from 4 s to 8 s.
+/// Builds the figure: three unpreferred flows, and two of three times their weight from 4 s to 8 s.
 fn figure(law: &str, law_keys: &str, keys_more: &str) -> Experiment {
     let groups = [
         flows("unpreferred", law_keys, 1, "flows = 3"),
@@ -63,7 +63,7 @@ fn figure(law: &str, law_keys: &str, keys_more: &str) -> Experiment {
     experiment_with(HOST, &format!("{}\n{keys_more}", keys(law)), &groups)
 }
 
-/// What each flow of a group has on average, as a part of what all have.
+/// Returns the mean goodput of a group's flows, as a fraction of all flows' goodput.
 fn part(experiment: &Experiment, record: &RunRecord, of: &str, during: [u32; 2]) -> f64 {
     let goodput = |of: &str| {
         let [from, to] = during;
@@ -91,7 +91,7 @@ fn near(found: f64, wanted: f64) -> bool {
 fn check_figure(law: &str, experiment: &Experiment, record: &RunRecord) {
     let again = at_test(record);
     let part = |of: &str, during| part(experiment, record, of, during);
-    // alone, from a second after the others have joined, and from a second after they have gone
+    // alone, from a second after the others have joined, and from a second after they have left
     let seen = [
         (part("unpreferred", [2_000, 4_000]), 1.0 / 3.0),
         (part("unpreferred", [5_000, 8_000]), 1.0 / 9.0),
@@ -113,25 +113,25 @@ fn check_figure(law: &str, experiment: &Experiment, record: &RunRecord) {
 }
 
 #[test]
-fn three_flows_go_from_a_third_to_a_ninth_and_two_preferred_have_a_third_beside_each_law() {
+fn three_flows_drop_from_a_third_to_a_ninth_and_two_preferred_get_a_third_with_each_law() {
     for (number, (law, law_keys)) in (1..).zip(LAWS) {
         let experiment = figure(law, law_keys, "");
         check_figure(law, &experiment, &run(&experiment, number));
     }
 }
 
-/// The windows that all flows of the port have at a moment.
+/// Returns the sum of the windows of the port's flows at a sample.
 fn sum_bytes(flows: &[FlowRecord], at: usize) -> f64 {
     let windows = flows.iter().filter_map(|flow| flow.samples.get(at));
     windows.map(|sample| f64::from(sample.snd_wnd_bytes)).sum()
 }
 
 #[test]
-fn with_a_total_the_sum_of_the_windows_is_it_to_a_segment_of_each_flow_and_nothing_is_dropped() {
+fn with_a_total_the_windows_sum_to_it_within_a_segment_per_flow_and_nothing_is_dropped() {
     let total =
         "coupling = { total = \"192kB\" }\nqueue = { kind = \"droptail\", limit = \"1MB\" }";
     for (number, (law, law_keys)) in (11..).zip(LAWS) {
-        // no delay of this queue is too much
+        // no delay of this queue exceeds the target
         let law_keys = law_keys.replace("12ms", "50ms");
         let experiment = figure(law, &law_keys, total);
         let record = run(&experiment, number);
@@ -164,7 +164,7 @@ fn with_a_total_the_sum_of_the_windows_is_it_to_a_segment_of_each_flow_and_nothi
 }
 
 #[test]
-fn weights_change_neither_what_the_laws_make_together_nor_how_much_of_the_link_they_use() {
+fn weights_change_neither_the_sum_of_the_windows_nor_the_utilisation() {
     for (law, law_keys) in LAWS {
         let outcome = |weights: Option<[u8; 2]>| {
             let of = |name: &str, weight: Option<u8>, flows_of: &str| match weight {
@@ -195,8 +195,8 @@ fn weights_change_neither_what_the_laws_make_together_nor_how_much_of_the_link_t
             (sum, used, jain, at_test(&record))
         };
         let (sum, used, _, _) = outcome(None);
-        // a hundredth is a segment or less, whose ACK waits for the receiver's timer: its law hears
-        // and grows once in 40 ms, the others' in 10
+        // a hundredth is a segment or less, whose ACK waits for the receiver's delayed ACK timer:
+        // its law grows once in 40 ms, the others' in 10
         for (weights, slack) in [
             ([1, 1], 0.1),
             ([1, 3], 0.1),
@@ -223,9 +223,9 @@ fn weights_change_neither_what_the_laws_make_together_nor_how_much_of_the_link_t
 }
 
 #[test]
-fn an_idle_preferred_flow_leaves_its_share_to_the_others_and_has_it_back() {
+fn an_idle_preferred_flow_leaves_its_share_to_the_others_and_regains_it() {
     for (number, (law, law_keys)) in (31..).zip(LAWS) {
-        // two seconds' worth of half of the link, every six
+        // two seconds' worth of half of the link, every six seconds
         let pulses =
             "start = \"2s\"\napplication = { messages = { sizes = \"12MB\", every = \"6s\" } }";
         let groups = [

@@ -1,12 +1,12 @@
-//! Who gets what at a marking bottleneck: the statements that the papers stand on.
+//! Shares at a marking bottleneck: the statements that the papers stand on.
 
 mod common;
 
 use common::{STAR, again, experiment, group, measure, run};
 use uc_experiment::FlowRecord;
 
-/// Every SYN is through before there is a queue. One that is dropped leaves an initial window of one
-/// segment, and a mark on that is what no receive window can answer (docs/theorems.md).
+/// Every SYN passes before there is a queue. A dropped SYN leaves an initial window of one segment,
+/// and no receive window can express the reduction that a mark on it asks for (docs/theorems.md).
 const TOGETHER: &str = "start_spread = \"1ms\"\nstack";
 
 fn together(name: &str, rest: &str) -> String {
@@ -59,10 +59,11 @@ fn a_legacy_flow_among_nine_ecn_flows_starves() {
     assert!(legacy.drops > 0 && !legacy.negotiated_ecn, "{again}");
 }
 
-/// Whole segments, one grain of the receiver's window and hosts without habits beside the RFCs: the
-/// theorem holds of a network of ten, where every flow feels what each of the others does.
+/// The setting is whole segments, one window granularity at all receivers and hosts that follow the
+/// RFCs only: the theorem is tested on a network of ten flows, where every flow is affected by each
+/// of the others.
 #[test]
-fn nine_ecn_flows_cannot_tell_a_legacy_flow_behind_the_law_ecn_from_one_of_their_own() {
+fn nine_ecn_flows_behave_the_same_beside_a_translated_legacy_flow_and_a_native_one() {
     let nine = together("ecn", "count = 9\nstack = \"ecn\"");
     let native = together("tenth", "stack = \"ecn\"");
     let legacy = together("tenth", "stack = \"legacy\"\nlaw = \"ecn\"");

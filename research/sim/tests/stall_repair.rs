@@ -1,5 +1,6 @@
-//! PVTCP is no larger least timeout in disguise: what was lost before a stall and would have timed
-//! out in it is sent again within one tick of waking, and no timer that runs is touched otherwise.
+//! PVTCP is not a larger minimum RTO in disguise: data that was lost before a stall and would have
+//! timed out in it is retransmitted within one tick of waking, and no running timer is changed
+//! otherwise.
 
 use std::sync::Arc;
 
@@ -16,13 +17,13 @@ const SEED: u64 = 11;
 const TICK: Nanos = Nanos::from_millis(1);
 const SLICE: Nanos = Nanos::from_millis(30);
 const TURNS: u32 = 3;
-/// The run begins as the guest does, so it wakes at each multiple of this.
+/// The run begins with the guest's slice, so the guest wakes at each multiple of this.
 const ROUND: Nanos = Nanos(SLICE.0 * TURNS as u64);
 const ROUNDS: u64 = 400;
 const MOMENT: Nanos = Nanos::from_micros(1);
 
-/// One bulk flow of a guest that has a third of a core, over a link that loses two of a hundred
-/// packets.
+/// Builds one bulk flow of a guest that has a third of a core, over a link that loses two of a
+/// hundred packets.
 fn scenario(pvtcp: Option<Policy>) -> Scenario {
     let quarter = Nanos::from_micros(90);
     let roomy = QueueSpec::DropTail {
@@ -92,7 +93,7 @@ fn scenario(pvtcp: Option<Policy>) -> Scenario {
     }
 }
 
-/// The guest's end at `moment`.
+/// Returns the guest's end at `moment`.
 fn guest(world: &mut World, moment: Nanos) -> &Connection {
     world.run_until(moment).expect("a run");
     let flow = &world.applications.flows()[0];
@@ -100,18 +101,18 @@ fn guest(world: &mut World, moment: Nanos) -> &Connection {
     &world.hosts.end(slot, Side::Guest).connection
 }
 
-/// What the stalls of a run were like.
+/// Counts of a run's stalls by outcome.
 #[derive(Debug, Default)]
 struct Stalls {
-    /// A timer was due in the stall, and nothing that had come meanwhile answered it.
+    /// Stalls in which a timer was due, and nothing that had arrived meanwhile answered it.
     lost: u32,
-    /// Of these, something was sent again in the moment of waking.
+    /// Lost stalls with a retransmission at the time of waking.
     repaired_on_waking: u32,
-    /// And by the next tick.
+    /// Lost stalls with a retransmission by the next tick.
     repaired_by_next_tick: u32,
-    /// A timer was due in the stall, and the answer had come.
+    /// Stalls in which a timer was due, and the answer had arrived.
     answered: u32,
-    /// Of these, timeouts all the same.
+    /// Answered stalls with a timeout all the same.
     mistaken: u32,
 }
 
@@ -140,7 +141,7 @@ fn stalls(pvtcp: Option<Policy>) -> Stalls {
 }
 
 #[test]
-fn what_was_lost_in_a_stall_is_sent_again_by_the_tick_after_waking() {
+fn data_lost_in_a_stall_is_retransmitted_by_the_tick_after_waking() {
     let again = format!("seed {SEED}; cargo test -p uc-sim --test stall_repair");
     let (tcp, pvtcp) = (stalls(None), stalls(Some(Policy::paper())));
     assert!(tcp.lost > 20 && tcp.answered > 50, "{tcp:?}; {again}");
@@ -151,7 +152,8 @@ fn what_was_lost_in_a_stall_is_sent_again_by_the_tick_after_waking() {
         pvtcp.repaired_by_next_tick, pvtcp.lost,
         "{pvtcp:?}; {again}"
     );
-    // Some by duplicate ACKs that had come; the others had to wait for the tick.
+    // Some were retransmitted by duplicate ACKs that had arrived; the others had to wait for the
+    // tick.
     assert!(pvtcp.repaired_on_waking < pvtcp.lost, "{pvtcp:?}; {again}");
     assert_eq!(pvtcp.mistaken, 0, "{pvtcp:?}; {again}");
 }

@@ -75,7 +75,7 @@ fn sent(record: &RunRecord) -> u64 {
 }
 
 #[test]
-fn a_stalled_sender_with_a_small_rto_takes_its_own_absence_for_congestion() {
+fn a_stalled_sender_with_a_small_rto_takes_its_own_stalls_for_congestion() {
     let run_of = |stack| {
         let experiment = experiment(STAR, &senders(stack, SHARED));
         let record = run(&experiment, 3);
@@ -100,10 +100,10 @@ fn a_stalled_sender_with_a_small_rto_takes_its_own_absence_for_congestion() {
 }
 
 #[test]
-fn without_a_stall_pvtcp_is_the_tcp_that_it_is_in_down_to_the_last_byte() {
+fn without_stalls_pvtcp_gives_the_same_record_as_plain_tcp() {
     for seed in 0..3 {
         let run_of = |stack| {
-            // Twenty senders over a shallow buffer: losses and timeouts there are.
+            // Twenty senders over a shallow buffer cause losses and timeouts.
             let groups = senders(stack, "count = 20\nhypervisor = { vms = 1 }");
             run(&experiment(STAR, &groups), seed)
         };
@@ -115,7 +115,7 @@ fn without_a_stall_pvtcp_is_the_tcp_that_it_is_in_down_to_the_last_byte() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_record_and_another_another() {
+fn the_same_seed_gives_the_same_record_and_a_different_seed_a_different_one() {
     let groups = senders("tcp", "count = 5\nhypervisor = { vms = 3, guests = 2 }");
     let experiment = experiment(STAR, &groups);
     let [first, second, other] = [8, 8, 9].map(|seed| run(&experiment, seed));
@@ -124,7 +124,7 @@ fn the_same_seed_gives_the_same_record_and_another_another() {
 }
 
 #[test]
-fn a_stalled_receiver_is_no_business_of_the_senders_clock() {
+fn pvtcp_at_the_sender_does_not_change_timeouts_by_a_stalled_receiver() {
     let run_of = |stack| {
         let keys = "receiver_hypervisor = { vms = 3 }";
         let experiment = experiment_with(STAR, keys, &senders(stack, ""));
@@ -132,14 +132,14 @@ fn a_stalled_receiver_is_no_business_of_the_senders_clock() {
     };
     let (tcp, pvtcp) = (run_of("tcp"), run_of("pvtcp"));
     let why = at_test(&tcp);
-    // What the paper leaves open (X.A): the ACKs really are late.
+    // The paper leaves this case open (X.A): the ACKs really are late.
     assert!(timeouts(&tcp) >= 50, "{} timeouts; {why}", timeouts(&tcp));
     assert_eq!(timeouts(&tcp), timeouts(&pvtcp), "{why}");
     assert_eq!(spurious(&tcp), 0, "{why}");
 }
 
 #[test]
-fn a_core_that_packets_switch_keeps_round_trips_short_at_the_price_of_switches() {
+fn boosting_on_packets_keeps_round_trips_short_at_the_price_of_switches() {
     let run_of = |boost: &str| {
         let ping = "request = \"64B\", response = \"64B\", rounds = 100000, gap = \"10ms\"";
         let groups = [group(
@@ -163,7 +163,7 @@ fn a_core_that_packets_switch_keeps_round_trips_short_at_the_price_of_switches()
     let (boosted_s, many, _) = run_of(", boost = \"100us\"");
     assert!((0.055..=0.065).contains(&in_turn_s), "{in_turn_s} s; {why}");
     assert!(boosted_s < 0.001, "{boosted_s} s; {why}");
-    // A slice each 30 ms; and there and back for two thirds of the pings.
+    // A slice each 30 ms; and two switches for two thirds of the pings.
     assert!((330..=335).contains(&few), "{few} switches; {why}");
     assert!(many > few + 1_000, "{many} switches; {why}");
 }
@@ -182,14 +182,14 @@ fn a_migration_is_one_long_stall_and_the_connection_lives_on() {
         let stalls = record.flows[0].stalls.unwrap();
         let is_a_second = (1_000..=1_001).contains(&stalls.clock_jump_ticks);
         assert!(is_a_second, "{stalls:?}; {why}");
-        // Nine of ten seconds.
+        // Nine of ten seconds remain.
         let share = sent(record) as f64 / (10.0 * 1e9 / 8.0);
         assert!((0.7..0.9).contains(&share), "{share} of the link; {why}");
     }
 }
 
 #[test]
-fn a_driver_domain_without_room_drops_and_tcp_repairs() {
+fn a_full_driver_domain_drops_packets_and_tcp_recovers() {
     let groups = senders("tcp", "hypervisor = { vms = 2, backlog = 1 }");
     let experiment: Experiment = experiment(STAR, &groups);
     let record = run(&experiment, 7);

@@ -10,7 +10,7 @@ use field::{Field, Transport};
 use uc_net::{BitsPerSec, Nanos};
 use uc_sim::World;
 
-/// The system's allocator, counted.
+/// The system's allocator, with counters.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 #[test]
-fn a_packet_of_the_steady_state_costs_no_allocation_and_memory_stays_flat() {
+fn steady_state_packets_cost_no_allocation_and_memory_stays_flat() {
     for transport in [Transport::NewReno, Transport::Dctcp] {
         let field = Field {
             transport,
@@ -54,7 +54,7 @@ fn a_packet_of_the_steady_state_costs_no_allocation_and_memory_stays_flat() {
             let report = world.hosts.link(bottleneck).expect("the bottleneck");
             report.stats.sent_packets
         };
-        // All instruments are at work, as in a run's measured part.
+        // All instruments are on, as in a run's measured part.
         world.hosts.time_packets(true);
         world.run_until(Nanos::from_secs(1)).expect("it runs");
         let (sent, live) = (packets(&mut world), LIVE_BYTES.load(Ordering::Relaxed));
@@ -64,7 +64,7 @@ fn a_packet_of_the_steady_state_costs_no_allocation_and_memory_stays_flat() {
         let sent = packets(&mut world) - sent;
         let grown = LIVE_BYTES.load(Ordering::Relaxed).saturating_sub(live);
         assert!(sent > 500_000, "{transport:?}: {sent} packets");
-        // None, in fact; but a table may still reach a length that it never had.
+        // In fact none; but a table may still reach a length that it never had.
         assert!(
             allocations < 100,
             "{transport:?}: {allocations} allocations for {sent} packets; seed 1; \

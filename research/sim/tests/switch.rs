@@ -1,5 +1,5 @@
-//! One switch whose hosts send and receive: every pattern sends what it says, to whom it says, when
-//! it says.
+//! One switch whose hosts send and receive: every pattern has the sizes, receivers and times that
+//! it specifies.
 
 mod common;
 
@@ -33,17 +33,17 @@ fn switch(rest: &str) -> (Experiment, RunRecord) {
     (experiment, record)
 }
 
-/// Payload that a flow's receivers were given, all of it.
+/// Returns the payload delivered to a flow's receivers.
 fn delivered(flow: &FlowRecord) -> u64 {
     flow.samples.last().map_or(0, |last| last.delivered_bytes)
 }
 
-/// Bytes on the link to a host.
+/// Returns the bytes on the link to a host.
 fn to_host(record: &RunRecord, host: usize) -> u64 {
     record.links[&format!("switch->host{host}")].bytes
 }
 
-/// Start and end of every transfer of a flow; all of them must have ended.
+/// Returns start and end of every transfer of a flow; all transfers must have ended.
 fn spans(record: &RunRecord, flow: &FlowRecord) -> Vec<(u64, u64)> {
     let spans = flow.completions.iter().map(|transfer| {
         let end = transfer.finished_ns;
@@ -66,7 +66,7 @@ fn a_stride_sends_to_one_host_after_the_other() {
             assert_eq!(pair[0].1, pair[1].0, "the next begins where one ends");
         }
     }
-    // Every host receives three megabytes, beside the ACKs for what it sends.
+    // Every host receives three megabytes, and the ACKs for what it sends.
     for host in 0..HOSTS {
         let bytes = to_host(&record, host);
         assert!((3_000_000..3_500_000).contains(&bytes), "{host}: {bytes}");
@@ -76,7 +76,7 @@ fn a_stride_sends_to_one_host_after_the_other() {
 }
 
 #[test]
-fn a_shuffle_sends_to_everybody_a_few_at_a_time_in_an_order_of_chance() {
+fn a_shuffle_sends_to_all_others_a_few_at_a_time_in_random_order() {
     let rest = "count = 5\npattern = { shuffle = { parallel = 2 } }\n\
                 application = { transfer = { size = \"500kB\" } }";
     let (experiment, record) = switch(rest);
@@ -94,7 +94,7 @@ fn a_shuffle_sends_to_everybody_a_few_at_a_time_in_an_order_of_chance() {
         let bytes = to_host(&record, host);
         assert!((2_000_000..2_300_000).contains(&bytes), "{host}: {bytes}");
     }
-    // Another order takes another time.
+    // A different order takes a different time.
     let ends = |record: &RunRecord| -> Vec<u64> {
         let flows = record.flows.iter();
         flows
@@ -118,8 +118,8 @@ fn random_transfers_and_messages_go_to_all_the_others() {
             assert!((320..=480).contains(&count), "{application}: {count}");
         }
         for host in 0..HOSTS {
-            // 400 expected from the four others, beside the ACKs for as many: standard deviation 17
-            // in the choice and 20 in the arrivals, within four of both.
+            // 400 expected from the four others, and ACKs for as many: standard deviation 17 in the
+            // choice and 20 in the arrivals, within four of both.
             let transfers = to_host(&record, host) / 11_300;
             assert!(
                 (296..504).contains(&transfers),
@@ -130,7 +130,7 @@ fn random_transfers_and_messages_go_to_all_the_others() {
 }
 
 #[test]
-fn fan_in_leaves_out_the_one_that_receives_and_its_link_is_the_bottleneck() {
+fn fan_in_omits_the_receiver_and_its_link_is_the_bottleneck() {
     let (_, record) = switch(
         "count = 4\npattern = { fan-in = { to = 2 } }\n\
          application = { incast = { block = \"100kB\", rounds = 5 } }",
@@ -198,12 +198,12 @@ fn flows_that_stop_leave_the_link_to_the_others() {
         sample.map_or(0, |sample| sample.delivered_bytes)
     };
     let rate = |flow, from_ms, to_ms| (at(flow, to_ms) - at(flow, from_ms)) * 8 / (to_ms - from_ms);
-    // Kilobits a second of payload; the link carries 95,600 of them.
+    // In kilobits per second of payload; the link carries 95,600 of them.
     assert!(rate(0, 0, 1_000) + rate(1, 0, 1_000) > 85_000);
     assert!(rate(0, 1_200, 2_000) > 94_000, "{}", rate(0, 1_200, 2_000));
     assert_eq!((rate(1, 1_200, 3_000), rate(0, 2_200, 3_000)), (0, 0));
     for flow in &record.flows {
-        // What was sent arrives, whatever was written.
+        // Data that was sent arrives, whatever was written.
         let last = flow.samples.last().expect("a sample");
         assert_eq!(
             last.delivered_bytes,

@@ -1,4 +1,4 @@
-//! What can't finish ends with a reason, never with a hang.
+//! Runs that can't finish end with a reason, never with a hang.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ fn why(scenario: &Scenario, until: Nanos) -> Option<Unfinished> {
 }
 
 #[test]
-fn hosts_that_no_links_join_are_refused_before_time_begins() {
+fn unconnected_hosts_are_refused_before_the_run() {
     let mut topology = Topology::new();
     for name in ["a", "b"] {
         topology.add_host(name).expect("a host");
@@ -69,7 +69,7 @@ fn hosts_that_no_links_join_are_refused_before_time_begins() {
 }
 
 #[test]
-fn a_link_without_a_rate_is_refused_before_time_begins() {
+fn a_link_with_rate_zero_is_refused_before_the_run() {
     let error = World::new(&scenario(star(BitsPerSec(0)), Config::default())).err();
     assert!(
         matches!(error, Some(SimError::Network(NetError::Link { .. }))),

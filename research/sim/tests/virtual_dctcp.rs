@@ -1,5 +1,5 @@
-//! Law `dctcp` at both ends of the network: what guests see of it, what the network sees, and how
-//! true the port's α is.
+//! Law `dctcp` at both ends of the network: its visibility to guests and to the network, and the
+//! accuracy of the port's α.
 
 mod common;
 
@@ -36,7 +36,7 @@ congestion_control = "dctcp"
 ecn = true
 "#;
 
-/// One case of these guests, with these keys of its own.
+/// Builds an experiment with one case of these guests, and these keys of the case.
 fn case(keys: &str, guests: &str) -> Experiment {
     experiment_with(MARKING, keys, &[group("guest", guests)])
 }
@@ -108,11 +108,11 @@ fn neither_guest_between_two_ports_sees_a_signal_that_it_did_not_negotiate() {
                 .map_or(0, |flow| flow.cuts);
         }
     }
-    assert!(cuts > 50, "seed 2: the ports heard of marks {cuts} times");
+    assert!(cuts > 50, "seed 2: the ports reduced windows {cuts} times");
 }
 
 #[test]
-fn what_a_dctcp_receiver_echoes_is_exact_to_the_last_bit() {
+fn the_alpha_from_a_dctcp_receivers_echo_is_exact_to_the_last_bit() {
     let experiment = case("", VIRTUAL);
     let record = run(&experiment, 3);
     assert!(record.flows.iter().all(|flow| flow.drops == 0), "seed 3");
@@ -145,7 +145,7 @@ fn a_classic_receiver_is_exact_with_cwr_on_every_packet_and_not_without() {
 }
 
 #[test]
-fn an_observed_guest_is_untouched_and_its_samples_tell_of_both() {
+fn an_observed_guest_is_unchanged_and_its_samples_include_the_shadow() {
     let watched = format!("{NATIVE}\nlaw = \"dctcp\"\nparameters = {{ observe = true }}");
     let (native, observed) = (case("", NATIVE), case("", &watched));
     let (reference, record) = (run(&native, 6), run(&observed, 6));

@@ -1,5 +1,5 @@
-//! Flows that start by `watch`: what they cost where nothing is in their way, what they save where
-//! many start at once, and that nothing of it shows where it isn't asked for.
+//! Flows that start by `watch`: their cost on an idle path, their gain where many start at once,
+//! and no trace of them where the start law is another.
 
 mod common;
 
@@ -34,7 +34,7 @@ delayed_ack = "0s"
 
 const WATCH: &str = "start_law = \"watch\"\n";
 
-/// Short flows of 10 kB, in epochs of 125 ms.
+/// Formats short flows of 10 kB, in epochs of 125 ms.
 fn short(count: u32, stack: &str, more: &str) -> String {
     let epochs = "rounds = 4, every = \"125ms\", gap = \"1211ns\"";
     let application = format!("application = {{ epochs = {{ size = \"10kB\", {epochs} }} }}");
@@ -46,7 +46,7 @@ fn long(count: u32) -> String {
     group("long", &format!("count = {count}\nstack = \"dctcp\""))
 }
 
-/// All completion times of short flows, in nanoseconds; none may be missing.
+/// Returns all completion times of short flows, in nanoseconds; none may be missing.
 fn times(record: &RunRecord) -> Vec<u64> {
     let short = record.flows.iter().filter(|flow| flow.group == "short");
     let transfers = short.flat_map(|flow| &flow.completions);
@@ -73,7 +73,7 @@ fn counted(record: &RunRecord, name: &str) -> u64 {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
+fn the_same_seed_gives_the_same_bytes_and_a_different_seed_different_bytes() {
     let experiment = experiment(INCAST, &[long(10), short(20, "dctcp", WATCH)]);
     let json = |seed| serde_json::to_string(&run(&experiment, seed)).expect("can be written");
     assert_eq!(json(3), json(3));
@@ -81,7 +81,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
 }
 
 #[test]
-fn nobody_counts_probes_where_no_flow_starts_by_watch() {
+fn records_without_watch_flows_have_no_probe_counters() {
     let record = run(&experiment(INCAST, &[long(2), short(4, "dctcp", "")]), 1);
     let named = |name: &String| name.starts_with("watch_");
     assert!(!record.counters.keys().any(named));
@@ -105,7 +105,7 @@ fn an_idle_path_is_probed_once_and_flows_start_within_5_percent_of_plain_ones() 
 }
 
 #[test]
-fn of_fifty_flows_that_start_among_fifty_long_ones_none_loses_a_packet() {
+fn fifty_flows_that_start_among_fifty_long_ones_lose_no_packet() {
     let plain = run(&experiment(INCAST, &[long(50), short(50, "dctcp", "")]), 1);
     let watch = run(
         &experiment(INCAST, &[long(50), short(50, "dctcp", WATCH)]),
@@ -125,7 +125,7 @@ fn of_fifty_flows_that_start_among_fifty_long_ones_none_loses_a_packet() {
 }
 
 #[test]
-fn where_the_receiver_connects_and_asks_its_host_sets_the_windows_all_the_same() {
+fn the_receivers_host_sets_the_windows_also_if_the_receiver_connects() {
     let epochs = "rounds = 4, every = \"125ms\", gap = \"1211ns\", request = \"200B\"";
     let rest = |more| {
         let application = format!("application = {{ epochs = {{ size = \"20kB\", {epochs} }} }}");
@@ -142,7 +142,7 @@ fn where_the_receiver_connects_and_asks_its_host_sets_the_windows_all_the_same()
 }
 
 #[test]
-fn it_stands_beside_the_law_of_a_port() {
+fn watch_works_together_with_the_law_of_a_port() {
     let law = "law = \"dctcp\"\n";
     let keys = "receiver = \"legacy\"\nreceiver_law = \"dctcp\"";
     let long = |count| group("long", &format!("count = {count}\nstack = \"reno\"\n{law}"));
@@ -158,7 +158,7 @@ fn it_stands_beside_the_law_of_a_port() {
 }
 
 #[test]
-fn who_only_observes_sends_probes_and_changes_no_window() {
+fn observe_sends_probes_and_changes_no_window() {
     let observe = format!("{WATCH}watch = {{ observe = true }}");
     let watch = run(
         &experiment(INCAST, &[long(50), short(50, "dctcp", &observe)]),

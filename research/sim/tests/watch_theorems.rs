@@ -1,9 +1,9 @@
 //! HWatch's theorems 4.1 and 4.2 and corollary 4.2.2 on the queue of `uc-net`, with the windows of
-//! the core; and what becomes of them beyond their premises.
+//! the core; and the outcome beyond their premises.
 //!
 //! The premises: a queue of B = RTT · C packets that marks above K = B/7, flows whose probes are
-//! packets of the size of data, ΣX_UM ≤ K, ΣX_M ≤ B − K, and no more than 2K in the queue when a
-//! batch comes. Every batch comes at one moment, which is the worst that it can do.
+//! packets of the size of data, ΣX_UM ≤ K, ΣX_M ≤ B − K, and at most 2K in the queue when a batch
+//! comes. Every batch comes at one time, which is the worst case.
 
 use uc_core::Segment;
 use uc_core::consts::{ACK, CE, ECT0, FROM_GUEST, OPT_MSS, SYN, TO_GUEST};
@@ -14,9 +14,9 @@ use uc_net::{BitsPerSec, Ecn, Length, Link, LinkSpec, Nanos, Packet, QueueSpec, 
 const SEED: u64 = 42;
 const ROUNDS: u32 = 500;
 const DATA_BYTES: u32 = 1_500;
-/// On the wire of 10 Gb/s.
+/// Time of a data packet at 10 Gb/s.
 const DATA_NS: u64 = 1_200;
-/// A probe in the least frame.
+/// Size of a probe, Ethernet's minimum frame.
 const PROBE_BYTES: u32 = 60;
 const MSS: u16 = 1_000;
 
@@ -45,7 +45,7 @@ impl Packet for Parcel {
     }
 }
 
-/// A bottleneck whose time only goes on when it is told.
+/// A bottleneck whose time advances only on request.
 struct Bottleneck {
     link: Link<Parcel>,
     now: Nanos,
@@ -54,7 +54,7 @@ struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// K, of which B is seven; in packets of data.
+    /// Creates the bottleneck with threshold K and queue B = 7K, in packets of data.
     fn new(k: u64) -> Bottleneck {
         let queue = QueueSpec::Threshold {
             limit: Length::Bytes(7 * k * u64::from(DATA_BYTES)),
@@ -68,7 +68,7 @@ impl Bottleneck {
             peak: 0,
             drops: 0,
         };
-        // The packet on the transmitter stands in no queue.
+        // The packet in transmission is in no queue.
         bottleneck.offer(0, DATA_BYTES);
         bottleneck
     }
@@ -100,13 +100,13 @@ impl Bottleneck {
         }
     }
 
-    /// Long flows have brought the queue to so many packets.
+    /// Fills the queue to this many packets, as long flows would.
     fn fill_to(&mut self, packets: u64) {
         let have = self.link.report(self.now).backlog.packets;
         self.offer_data(packets.saturating_sub(have));
     }
 
-    /// Time passes.
+    /// Advances time by the transmission of this many packets.
     fn wait(&mut self, packets: u64) {
         self.now += Nanos(packets * DATA_NS);
         while self.link.receive(self.now).is_some() {}
@@ -117,7 +117,7 @@ impl Bottleneck {
     }
 }
 
-/// What one flow's host gives for these marks: the first window, and what is owed behind it.
+/// Returns what one flow's host gives for these marks: the first window, and the second batch.
 fn batches(marks: &[Option<Ecn>], random: &mut Stream) -> (u64, u64) {
     let policy = StartPolicy {
         probes: marks.len() as u8,
@@ -146,7 +146,7 @@ fn batches(marks: &[Option<Ecn>], random: &mut Stream) -> (u64, u64) {
     (first, u64::from(start.owed_halves / 2))
 }
 
-/// `sum` in parts of at most ten, as many as it takes.
+/// Splits `sum` into parts of at most ten.
 fn parts(sum: u64, random: &mut Stream) -> Vec<u64> {
     let mut left = sum;
     let mut parts = Vec::new();
@@ -163,7 +163,7 @@ fn queue_before(k: u64, random: &mut Stream) -> u64 {
 }
 
 #[test]
-fn theorem_4_1_the_unmarked_alone_never_overflow() {
+fn theorem_4_1_unmarked_batches_alone_never_overflow() {
     let mut random = Stream::new(SEED, "theorem 4.1");
     for round in 0..ROUNDS {
         let k = 3 + random.below(60);
@@ -181,7 +181,7 @@ fn theorem_4_1_the_unmarked_alone_never_overflow() {
 }
 
 #[test]
-fn theorem_4_2_the_marked_overflow_at_once_and_never_in_two_halves() {
+fn theorem_4_2_marked_batches_overflow_at_once_and_never_in_two_halves() {
     let mut random = Stream::new(SEED, "theorem 4.2");
     let mut overflowed = 0;
     for round in 0..ROUNDS {
@@ -202,7 +202,7 @@ fn theorem_4_2_the_marked_overflow_at_once_and_never_in_two_halves() {
             .iter()
             .map(|x| (x.div_ceil(2), x / 2))
             .collect::<Vec<_>>();
-        // Which of two unequal halves comes first is left to chance (X_M = 1 above all).
+        // Which of two unequal halves comes first is random (X_M = 1 above all).
         for half in &mut halves {
             if random.below(2) == 1 {
                 *half = (half.1, half.0);
@@ -218,7 +218,7 @@ fn theorem_4_2_the_marked_overflow_at_once_and_never_in_two_halves() {
     assert!(overflowed > ROUNDS / 10, "only {overflowed} overflowed");
 }
 
-/// Flows of ten probes each, the size of data, all at one moment; then their three batches.
+/// Starts flows with ten probes each, the size of data, all at one time; then their three batches.
 fn start_all(k: u64, before: u64, flows: u64, random: &mut Stream) -> (Bottleneck, u64) {
     let mut probing = Bottleneck::new(k);
     let marks: Vec<Vec<Option<Ecn>>> = (0..flows)
@@ -240,7 +240,7 @@ fn start_all(k: u64, before: u64, flows: u64, random: &mut Stream) -> (Bottlenec
 }
 
 #[test]
-fn corollary_4_2_2_the_first_two_batches_fit_together_and_fill_six_sevenths() {
+fn corollary_4_2_2_first_two_batches_fit_together_and_fill_six_sevenths() {
     let mut random = Stream::new(SEED, "corollary 4.2.2");
     let mut highest = 0;
     for round in 0..ROUNDS {
@@ -251,7 +251,7 @@ fn corollary_4_2_2_the_first_two_batches_fit_together_and_fill_six_sevenths() {
         let (bottleneck, peak) = start_all(k, before, flows, &mut random);
         let case = format!("seed {SEED}, round {round}: K {k}, before {before}, {flows} flows");
         assert_eq!(bottleneck.drops, 0, "{case}");
-        // One more than K finds K and no more; and one flow's marks may be odd.
+        // K + 1 packets find at most K waiting; and one flow's marks may be odd in number.
         assert!(peak <= 6 * k + 2, "{case}: {peak}");
         highest = highest.max(100 * peak / k);
     }
@@ -259,9 +259,9 @@ fn corollary_4_2_2_the_first_two_batches_fit_together_and_fill_six_sevenths() {
 }
 
 #[test]
-fn with_more_probes_than_the_queue_holds_the_lost_ones_bound_nothing() {
-    // Beyond ΣX_M ≤ B − K: those that are lost count as marked, and all flows together get half of
-    // what they asked for, however many they are.
+fn with_more_probes_than_the_queue_holds_lost_probes_bound_nothing() {
+    // Beyond ΣX_M ≤ B − K: lost probes count as marked, and all flows together get half of what
+    // they asked for, however many they are.
     let mut random = Stream::new(SEED, "beyond");
     let k = 36;
     let lost = [10, 25, 50, 100].map(|flows| {
@@ -278,9 +278,9 @@ fn with_more_probes_than_the_queue_holds_the_lost_ones_bound_nothing() {
 }
 
 #[test]
-fn least_frames_see_nothing_of_one_another_in_a_queue_of_bytes() {
-    // 50 flows that start at one moment on an idle path: their 500 probes are 20 packets' worth of
-    // bytes, none is marked, and ten segments each are twice what the queue holds.
+fn minimum_frames_are_not_marked_in_a_queue_of_bytes() {
+    // 50 flows that start at once on an idle path: their 500 probes are 20 packets' worth of bytes,
+    // none is marked, and ten segments each are twice what the queue holds.
     let mut random = Stream::new(SEED, "least frames");
     let k = 36;
     let mut probing = Bottleneck::new(k);

@@ -163,7 +163,6 @@ impl<P: Packet> Queue<P> {
     /// Creates an empty queue; RED draws from `random`.
     ///
     /// # Errors
-    ///
     /// Names the value of `spec` that can't be used.
     pub fn new(spec: &QueueSpec, random: Stream) -> Result<Queue<P>, SpecError> {
         let discipline = match spec {

@@ -10,14 +10,14 @@ use uc_sim::{Application, FlowPlan, Scenario};
 use uc_tcp::{Config, CongestionControl, SpuriousTimeout};
 
 pub const BUFFER_PACKETS: u64 = 250;
-/// What finds 50 or more is marked, as in ns-2 and ns-3.
+/// Marking threshold: a packet that finds 50 or more is marked, as in ns-2 and ns-3.
 pub const MARK_PACKETS: u64 = 49;
 
-/// The transports that all of the compared simulators have.
+/// The transports that all compared simulators have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     NewReno,
-    /// Its window counted as ns-2 and htsim do.
+    /// NewReno with its window counted as ns-2 and htsim do.
     NewRenoByAcks,
     Dctcp,
 }
@@ -30,13 +30,13 @@ impl Transport {
     ];
 }
 
-/// One setting of the dumbbell.
+/// One configuration of the dumbbell.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     pub transport: Transport,
     pub pairs: u32,
     pub rate: BitsPerSec,
-    /// The rate of the hosts' links, in 1/1000 of the trunk's.
+    /// Rate of the hosts' links, in 1/1000 of the trunk's.
     pub access_permille: u64,
     pub rto_min: Nanos,
     pub start_spread: Nanos,
@@ -44,7 +44,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// The scenario, and its bottleneck.
+    /// Returns the scenario and its bottleneck.
     pub fn scenario(&self) -> Result<(Scenario, LinkId), uc_net::NetError> {
         let ample = QueueSpec::DropTail {
             limit: Length::Packets(1 << 20),
@@ -91,8 +91,8 @@ impl Field {
         Ok((scenario, dumbbell.forward))
     }
 
-    /// An ACK for each segment, no SACK, no limited transmit, an initial window of ten: what the
-    /// compared simulators have in common.
+    /// Returns the TCP settings that the compared simulators have in common: an ACK for each
+    /// segment, no SACK, no limited transmit, an initial window of ten.
     fn config(&self) -> Config {
         Config {
             congestion_control: match self.transport {

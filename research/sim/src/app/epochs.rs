@@ -1,5 +1,5 @@
-//! Transfers at given moments, each over a connection of its own: pushed by the guest, or asked for
-//! by a receiver that connects to it, as a client does to a web server.
+//! Transfers at given times, each over a connection of its own: sent by the guest, or requested by
+//! a receiver that connects to it, as a client does to a web server.
 
 use super::{Applications, State};
 use crate::error::SimError;
@@ -14,7 +14,7 @@ impl Applications {
         }
     }
 
-    /// The next transfer's moment has come, whether or not the one before it is done.
+    /// Starts the next transfer, whether or not the one before it is complete.
     pub(super) fn next_epoch(&mut self, number: usize, hosts: &mut Hosts) -> Result<(), SimError> {
         let State::Epochs(begun) = &mut self.flows[number].state else {
             return Ok(());
@@ -34,7 +34,7 @@ impl Applications {
         }
     }
 
-    /// The receiver connects and asks for `bytes`.
+    /// Opens a connection from the receiver and requests `bytes`.
     fn ask(
         &mut self,
         number: usize,
@@ -50,7 +50,7 @@ impl Applications {
         Ok(())
     }
 
-    /// A request has reached the guest, or a transfer its receiver.
+    /// Handles a request that has reached the guest, or a transfer that has reached its receiver.
     pub(super) fn epoch_reached(
         &mut self,
         number: usize,

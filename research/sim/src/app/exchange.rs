@@ -1,24 +1,24 @@
-//! Requests and responses over one connection, each flow for itself or all of a group at once
-//! behind a barrier (incast).
+//! Requests and responses over one connection: each flow independently, or all flows of a group at
+//! once behind a barrier (incast).
 
 use super::{Applications, State};
 use crate::hosts::{Hosts, Side, Slot};
 use crate::scenario::{Application, Exchange};
 
-/// Where a flow's requests and responses stand.
+/// The progress of a flow's requests and responses.
 #[derive(Debug, Default)]
 pub(super) struct Dialogue {
-    /// Requests sent so far.
+    /// Number of requests sent.
     asked: u32,
-    /// Responses received so far.
+    /// Responses received.
     answered: u32,
 }
 
-/// Flows that ask together.
+/// Flows that send their requests together.
 #[derive(Debug, Default)]
 pub(super) struct Barrier {
     pub(super) members: Vec<usize>,
-    /// How many of them are ready for the next round.
+    /// Number of members that are ready for the next round.
     ready: usize,
 }
 
@@ -37,7 +37,8 @@ impl Applications {
         }
     }
 
-    /// The receiver asks as soon as it may send: when the handshake is done on its side.
+    /// Sends the first request as soon as the receiver may send: when its side of the handshake is
+    /// complete.
     pub(super) fn dialogue_established(
         &mut self,
         number: usize,
@@ -54,7 +55,7 @@ impl Applications {
         }
     }
 
-    /// The next round may begin as far as this flow is concerned.
+    /// Marks this flow as ready for the next round, which begins when all flows of its barrier are.
     fn dialogue_ready(&mut self, number: usize, hosts: &mut Hosts) {
         let Some(barrier) = self.exchange(number).and_then(|exchange| exchange.barrier) else {
             self.dialogue_ask(number, hosts);
@@ -66,7 +67,7 @@ impl Applications {
             return;
         }
         barrier.ready = 0;
-        // Asking changes no member: the list may be out of its place meanwhile.
+        // Sending requests changes no member, so the list can be moved out meanwhile.
         let members = std::mem::take(&mut barrier.members);
         for &member in &members {
             self.dialogue_ask(member, hosts);
@@ -76,7 +77,7 @@ impl Applications {
         }
     }
 
-    /// The receiver's next request.
+    /// Sends the receiver's next request.
     pub(super) fn dialogue_ask(&mut self, number: usize, hosts: &mut Hosts) {
         let Some(exchange) = self.exchange(number).cloned() else {
             return;
@@ -94,7 +95,7 @@ impl Applications {
         hosts.write(slot, Side::Receiver, exchange.request_bytes);
     }
 
-    /// A request has reached the guest, or a response the receiver.
+    /// Handles a request that has reached the guest, or a response that has reached the receiver.
     pub(super) fn dialogue_reached(
         &mut self,
         number: usize,

@@ -1,5 +1,5 @@
 //! Messages over connections that stay open: at fixed times, or each once the one before it has
-//! arrived. Several may be under way on one connection; they arrive in their order.
+//! arrived. Several may be in flight on one connection; they arrive in order.
 
 use std::collections::VecDeque;
 
@@ -10,8 +10,8 @@ use crate::error::SimError;
 use crate::hosts::{Hosts, Side, Slot};
 use crate::scenario::Application;
 
-/// The connections of one flow, and where what it draws comes from: two streams, so that another
-/// distribution of sizes leaves the receivers as they are.
+/// The connections of one flow and its random streams: one stream for sizes and one for receivers,
+/// so that a different distribution of sizes leaves the choice of receivers unchanged.
 #[derive(Debug)]
 pub(super) struct Channels {
     sizes: Stream,
@@ -19,13 +19,13 @@ pub(super) struct Channels {
     channels: Vec<Channel>,
 }
 
-/// One connection.
+/// A connection to one receiver.
 #[derive(Debug)]
 struct Channel {
     slot: Slot,
     written_bytes: u64,
-    /// Messages that have not arrived: the numbers of their completions, and how much will have
-    /// been delivered when each has.
+    /// Messages in flight: the number of each one's completion, and the total bytes delivered once
+    /// it has arrived.
     waiting: VecDeque<(usize, u64)>,
 }
 
@@ -63,7 +63,7 @@ impl Applications {
     /// Sends a message to one of the receivers.
     pub(super) fn next_message(&mut self, number: usize, hosts: &mut Hosts) {
         let flow = &mut self.flows[number];
-        // What `begin_completion` will answer; the state is borrowed meanwhile.
+        // The number that `begin_completion` will return; the state is borrowed meanwhile.
         let completion = flow.completions.len();
         let (State::Messages(state), Application::Messages { sizes, every }) =
             (&mut flow.state, &flow.plan.application)
@@ -92,7 +92,7 @@ impl Applications {
         }
     }
 
-    /// At least one message has arrived.
+    /// Handles the arrival of at least one message.
     pub(super) fn message_reached(&mut self, number: usize, slot: Slot, hosts: &mut Hosts) {
         let flow = &mut self.flows[number];
         let receiver = &hosts.end(slot, Side::Receiver).connection;

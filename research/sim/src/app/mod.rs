@@ -1,7 +1,7 @@
-//! What flows carry: applications that write, wait and ask.
+//! Applications of flows: they write, wait and send requests.
 //!
-//! An application acts only when it is told something ([`Notice`]): that its moment has come, that
-//! a handshake is done, that the bytes it waited for are there, that a connection is closed.
+//! An application acts only on a [`Notice`]: its time has come, a handshake is complete, the bytes
+//! that it waits for have arrived, or a connection is closed.
 
 mod epochs;
 mod exchange;
@@ -22,49 +22,49 @@ use exchange::{Barrier, Dialogue};
 use messages::Channels;
 use web::Arrivals;
 
-/// What an application remembers between two notices.
+/// The state of an application between two notices.
 #[derive(Debug)]
 enum State {
     Bulk,
-    /// How many of the receivers have had their turn.
+    /// Number of receivers whose transfer has begun.
     Transfers(usize),
-    /// How many of the moments have come.
+    /// Number of transfers that have begun.
     Epochs(usize),
     Dialogue(Dialogue),
     Web(Arrivals),
     Messages(Channels),
 }
 
-/// One flow of the record.
+/// A flow of the record.
 #[derive(Debug)]
 pub struct Flow {
     plan: FlowPlan,
     state: State,
     started: bool,
     stopped: bool,
-    /// Its open connections with the number of the completion that each serves.
+    /// Open connections, each with the number of the completion that it serves.
     open: Vec<(Slot, usize)>,
     completions: Vec<Completion>,
-    /// What its closed connections counted, at the guest and at the receiver.
+    /// Counters of the closed connections.
     retired: Retired,
 }
 
-/// The sums of closed connections.
+/// Sums over closed connections.
 #[derive(Clone, Debug, Default)]
 pub struct Retired {
-    /// At the guest.
+    /// Counters of the guest's ends.
     pub guest: Totals,
-    /// Payload that the receiving application was given.
+    /// Payload delivered to the receiving application, in bytes.
     pub delivered_bytes: u64,
-    /// Gaps between ACKs, as in the record.
+    /// Gaps between ACKs, in bins as in the record.
     pub ack_gaps: Vec<u32>,
     /// Segments by the reason code of the guest's port, and of the receiver's.
     pub port_counts: Vec<u64>,
-    /// See [`Retired::port_counts`].
+    /// Segments by the reason code of the receiver's port.
     pub receiver_port_counts: Vec<u64>,
-    /// Segments that had reached the receiver before.
+    /// Data segments received of which every byte had arrived before.
     pub needless_segments: u64,
-    /// What stalls did to the guest's ends.
+    /// Effects of stalls on the guest's ends.
     pub stalls: Counts,
 }
 
@@ -81,32 +81,32 @@ impl Flow {
         }
     }
 
-    /// The transfers so far, in order of their start.
+    /// Returns the transfers so far, in order of their start.
     pub fn completions(&self) -> &[Completion] {
         &self.completions
     }
 
-    /// Connections that are open, the youngest last.
+    /// Iterates over the open connections, the youngest last.
     pub fn open(&self) -> impl DoubleEndedIterator<Item = Slot> + '_ {
         self.open.iter().map(|(slot, _)| *slot)
     }
 
-    /// The sums of those that are closed.
+    /// Returns the sums over the closed connections.
     pub fn retired(&self) -> &Retired {
         &self.retired
     }
 
-    /// What it was to do.
+    /// Returns the flow's plan.
     pub fn plan(&self) -> &FlowPlan {
         &self.plan
     }
 
-    /// Whether it has begun.
+    /// Returns whether the flow has begun.
     pub fn has_started(&self) -> bool {
         self.started
     }
 
-    /// Whether a bulk flow was ended before the run was.
+    /// Returns whether a bulk flow was ended before the run was.
     pub fn has_stopped(&self) -> bool {
         self.stopped
     }
@@ -120,7 +120,7 @@ impl Flow {
         self.completions.len() - 1
     }
 
-    /// The youngest connection is for a transfer that begins now.
+    /// Assigns a transfer that begins now to the youngest connection.
     fn serve(&mut self, now: Nanos, bytes: u64) {
         let completion = self.begin_completion(now, bytes);
         if let Some((_, serves)) = self.open.last_mut() {
@@ -140,7 +140,7 @@ impl Flow {
     }
 }
 
-/// All flows of a run.
+/// The applications of all flows of a run.
 #[derive(Debug)]
 pub struct Applications {
     flows: Vec<Flow>,
@@ -148,7 +148,7 @@ pub struct Applications {
 }
 
 impl Applications {
-    /// The applications of a scenario; each is woken at its flow's start.
+    /// Creates the applications of a scenario; each is woken at its flow's start.
     pub fn new(scenario: &Scenario, hosts: &mut Hosts) -> Applications {
         let mut barriers: Vec<Barrier> = Vec::new();
         let flows = scenario.flows.iter().enumerate().map(|(number, plan)| {
@@ -175,12 +175,12 @@ impl Applications {
         Applications { flows, barriers }
     }
 
-    /// The flows, in the order of the scenario.
+    /// Returns the flows, in the order of the scenario.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
     }
 
-    /// Something happened that one of them should know of.
+    /// Delivers a notice to the application concerned.
     ///
     /// # Errors
     /// [`SimError::TooManyConnections`].
@@ -242,8 +242,8 @@ impl Applications {
         }
     }
 
-    /// Opens a connection to one of a flow's receivers, by its place among them. It serves no
-    /// transfer yet.
+    /// Opens a connection from the guest to one of a flow's receivers, by its index. The connection
+    /// serves no transfer yet.
     fn open(
         &mut self,
         number: usize,
@@ -253,7 +253,7 @@ impl Applications {
         self.open_from(Side::Guest, number, receiver, hosts)
     }
 
-    /// The same by the side that is told.
+    /// Opens a connection from the given side to one of a flow's receivers, by its index.
     fn open_from(
         &mut self,
         opener: Side,
@@ -267,7 +267,7 @@ impl Applications {
         Ok(slot)
     }
 
-    /// Keeps what a closed connection counted, and gives its place back.
+    /// Adds the counters of a closed connection to the sums, and frees its slot.
     fn retire(&mut self, number: usize, slot: Slot, hosts: &mut Hosts) {
         let flow = &mut self.flows[number];
         let Some(place) = flow.open.iter().position(|(open, _)| *open == slot) else {

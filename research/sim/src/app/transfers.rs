@@ -7,7 +7,7 @@ use crate::hosts::{Hosts, Side, Slot};
 use crate::scenario::Application;
 
 impl Applications {
-    /// Sends as much as TCP takes, until the flow's end if it has one.
+    /// Opens a connection and sends as much as TCP takes, until the flow's end if it has one.
     pub(super) fn bulk(&mut self, number: usize, hosts: &mut Hosts) -> Result<(), SimError> {
         let slot = self.open(number, 0, hosts)?;
         hosts.write(slot, Side::Guest, u64::MAX);
@@ -17,7 +17,7 @@ impl Applications {
         Ok(())
     }
 
-    /// The guest writes no more, what it sent arrives, and both sides close.
+    /// Ends a bulk flow: the guest writes no more, data in flight arrives, and both sides close.
     pub(super) fn stop_bulk(&mut self, number: usize, hosts: &mut Hosts) {
         let flow = &mut self.flows[number];
         flow.stopped = true;
@@ -31,7 +31,7 @@ impl Applications {
         }
     }
 
-    /// The first of a flow's transfers.
+    /// Starts a flow's first transfers, as many as may run in parallel.
     pub(super) fn transfers(&mut self, number: usize, hosts: &mut Hosts) -> Result<(), SimError> {
         let parallel = match self.flows[number].plan.application {
             Application::Transfer { parallel, .. } => parallel.max(1),
@@ -43,7 +43,7 @@ impl Applications {
         Ok(())
     }
 
-    /// The transfer to the next receiver, if there is one left.
+    /// Starts the transfer to the next receiver, if there is one left.
     fn next_transfer(&mut self, number: usize, hosts: &mut Hosts) -> Result<(), SimError> {
         let flow = &mut self.flows[number];
         let (State::Transfers(begun), &Application::Transfer { bytes, .. }) =
@@ -76,7 +76,7 @@ impl Applications {
         Ok(())
     }
 
-    /// The receiver has all of a transfer.
+    /// Completes a transfer that the receiver has in full.
     pub(super) fn transferred(
         &mut self,
         number: usize,

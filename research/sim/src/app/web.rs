@@ -8,8 +8,8 @@ use crate::error::SimError;
 use crate::hosts::Hosts;
 use crate::scenario::Application;
 
-/// Where the times, sizes and receivers of one flow's arrivals come from. A stream for each, so that
-/// another distribution of sizes leaves the rest as it is.
+/// The random streams of one flow's arrivals: times, sizes and receivers, so that a different
+/// distribution of sizes leaves the rest unchanged.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     times: Stream,
@@ -28,8 +28,8 @@ impl Arrivals {
 }
 
 impl Applications {
-    /// A transfer arrives, and the next one's time is drawn. At the flow's start nothing arrives
-    /// yet: the first gap begins there.
+    /// Starts the transfer that arrives now, and draws the time of the next. At the flow's start no
+    /// transfer arrives: the first gap begins there.
     pub(super) fn web_arrival(
         &mut self,
         number: usize,

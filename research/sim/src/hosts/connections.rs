@@ -1,4 +1,4 @@
-//! What applications do with connections, and what can be seen of them.
+//! Applications' operations on connections, and the readable state of both.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use crate::scenario::FlowPlan;
 use crate::start::{StartCounts, StartEnd};
 
 impl Hosts {
-    /// Has one of the two sides open a connection between the guest of `plan`, which is number
-    /// `flow` of the record, and `receiver`. Its first notice is [`Notice::Established`], one for
-    /// each side.
+    /// Opens a connection between the guest of `plan`, which is number `flow` of the record, and
+    /// `receiver`; `opener` sends the SYN. The first notice of each side is
+    /// [`Notice::Established`].
     ///
     /// # Errors
     /// [`SimError::TooManyConnections`].
@@ -102,7 +102,7 @@ impl Hosts {
         end
     }
 
-    /// A connection of a host with that TCP, which opens it or waits for it.
+    /// Creates a connection with these settings that opens or listens.
     fn connection(&mut self, config: &Arc<Config>, opens: bool) -> Connection {
         let iss = self.initial_sequence.bits32();
         if opens {
@@ -132,7 +132,7 @@ impl Hosts {
         end
     }
 
-    /// An end's part in a virtual machine, if its host is one.
+    /// Returns an end's state on its virtual machine, if its host is one.
     fn resident(
         &mut self,
         place: usize,
@@ -144,7 +144,7 @@ impl Hosts {
         Some(Box::new(Resident::new(machine, pvtcp)))
     }
 
-    /// An end on the first of two hosts, whose peer is on the other.
+    /// Creates an end on the first of two hosts, whose peer is on the second.
     fn fresh_end(
         &mut self,
         place: usize,
@@ -170,27 +170,27 @@ impl Hosts {
         End::new(connection, policy.map(Port::new), route, timer)
     }
 
-    /// `bytes` more for this side to send; the largest number: without end.
+    /// Queues `bytes` more to send on this side; the maximum stands for endless data.
     pub fn write(&mut self, slot: Slot, side: Side, bytes: u64) {
         self.act(slot.end(side), Deed::Write(bytes));
     }
 
-    /// This side has written all that it ever will.
+    /// Ends this side's data.
     pub fn finish(&mut self, slot: Slot, side: Side) {
         self.act(slot.end(side), Deed::Finish);
     }
 
-    /// This side's application takes back what was not sent yet, and writes no more.
+    /// Discards this side's unsent data and ends it.
     pub fn stop(&mut self, slot: Slot, side: Side) {
         self.act(slot.end(side), Deed::Stop);
     }
 
-    /// Has [`Notice::Reached`] told once `bytes` in all have been delivered to this side.
+    /// Requests [`Notice::Reached`] once `bytes` in all have been delivered to this side.
     pub fn want(&mut self, slot: Slot, side: Side, bytes: u64) {
         self.wait_for(slot, side, Stage::Reading, bytes);
     }
 
-    /// Has [`Notice::Closed`] told once both sides are closed; said of each side that closes.
+    /// Requests [`Notice::Closed`] once both sides are closed; called for each side that closes.
     pub fn want_close(&mut self, slot: Slot, side: Side) {
         self.wait_for(slot, side, Stage::Closing, 0);
     }
@@ -204,38 +204,38 @@ impl Hosts {
         }
     }
 
-    /// Gives a closed connection's place back. Its timer is left to ring once for nothing.
+    /// Frees a closed connection's slot. Its timer may still fire once without effect.
     pub fn release(&mut self, slot: Slot) {
         self.free.push(slot);
     }
 
-    /// Has [`Notice::Wake`] told of this flow at `at`, and at no other time asked for before.
+    /// Requests [`Notice::Wake`] of this flow at `at`, in place of any time requested before.
     pub fn wake(&mut self, flow: usize, at: Nanos) {
         self.timers.set(self.wakes[flow], Some(at));
     }
 
-    /// One side of a connection.
+    /// Returns one end of a connection.
     pub fn end(&self, slot: Slot, side: Side) -> &End {
         &self.ends[slot.end(side)]
     }
 
-    /// The flow of the record that a connection belongs to.
+    /// Returns the flow number that a connection belongs to.
     pub fn flow(&self, slot: Slot) -> usize {
         self.end(slot, Side::Guest).route.flow as usize
     }
 
-    /// A link's totals and queue now; none for a link of another topology.
+    /// Returns a link's totals and queue now; `None` for a link of another topology.
     pub fn link(&mut self, link: LinkId) -> Option<LinkReport> {
         self.network.link(link)
     }
 
-    /// Drops and marks of a flow so far.
+    /// Returns the drops and marks of a flow so far.
     pub fn flow_counts(&self, flow: usize) -> uc_net::FlowCounts {
         let counts = self.network.flows().get(&(flow as u32));
         counts.copied().unwrap_or_default()
     }
 
-    /// From now on the packets of all flows are timed, or no more.
+    /// Starts or stops the measurement of packet round-trip times, for all flows.
     pub fn time_packets(&mut self, is_on: bool) {
         if is_on {
             self.rtts.start(self.wakes.len());
@@ -244,28 +244,29 @@ impl Hosts {
         }
     }
 
-    /// The round-trip times of a flow's packets, in nanoseconds; none if they were never wanted.
+    /// Returns the round-trip times of a flow's packets, in nanoseconds; `None` if they were never
+    /// measured.
     pub fn packet_rtts(&self, flow: usize) -> Option<&Histogram> {
         self.rtts.of(flow)
     }
 
-    /// What flows that start by `watch` have done.
+    /// Returns the counters of flows that start by `watch`.
     pub fn start_counts(&self) -> StartCounts {
         self.starts.counts()
     }
 
-    /// What the hypervisors counted, by name; nothing where there are none.
+    /// Returns the hypervisors' counters, by name; empty without hypervisors.
     pub fn hypervisor_counts(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         self.machines.counts().into_iter().flatten()
     }
 
-    /// By how many ticks a machine's clock jumped at most.
+    /// Returns the largest jump of a virtual machine's clock, in ticks, at least 1; 0 without a VM.
     pub fn clock_jump_ticks(&self, machine: usize) -> u64 {
         let machine = self.machines.all.get(machine);
         machine.map_or(0, |machine| machine.clock.jump_ticks_max.max(1).into())
     }
 
-    /// How much has happened: packets that reached hosts, and timers that rang.
+    /// Returns the number of events: packets that reached hosts, and timers that fired.
     pub fn events(&self) -> u64 {
         self.events
     }

@@ -1,9 +1,11 @@
-//! Connections that share a window: each event of one is heard by its group before it sends.
+//! Connections that share a window: each event of one goes to its group before the connection
+//! sends.
 
 use super::Hosts;
 
 impl Hosts {
-    /// Something has happened at an end: where it is coupled, its group has its word before it sends.
+    /// Handles an event at an end: if the end is coupled, its group sets the window before it
+    /// sends.
     pub(super) fn couple(&mut self, place: usize) {
         let (now, end) = (self.now, &mut self.ends[place]);
         let Some(coupled) = &mut end.coupled else {
@@ -22,7 +24,7 @@ impl Hosts {
         }
     }
 
-    /// A connection that has less than its share may find room in it now.
+    /// Lets a connection with less than its share use the room that there may be now.
     fn make_room(&mut self, place: usize, ticket: u64) {
         let (now, end) = (self.now, &mut self.ends[place]);
         let Some(coupled) = &mut end.coupled else {

@@ -1,9 +1,9 @@
-//! Ends of connections on virtual machines: they hear and act while their machine runs, and what
-//! comes meanwhile waits.
+//! Ends of connections on virtual machines: they receive and act while their VM runs; events in
+//! between wait.
 //!
-//! On waking a guest does what an operating system does (PVTCP, §V.A): the clock is brought up to
-//! date and all timers that are due run; then the packets are taken that waited in the driver
-//! domain; then applications go on.
+//! On waking, a guest does what an operating system does (PVTCP, §V.A): the clock is brought up to
+//! date and all due timers run; then the packets that waited in the driver domain are processed;
+//! then applications continue.
 
 use uc_net::{Ecn, Nanos};
 
@@ -15,7 +15,7 @@ use crate::packet::Packet;
 use crate::scenario::Scenario;
 use crate::timers::{TimerId, Timers};
 
-/// All cores and the machines on them.
+/// All cores and the virtual machines on them.
 #[derive(Debug, Default)]
 pub(super) struct Machines {
     cores: Vec<Core>,
@@ -24,7 +24,7 @@ pub(super) struct Machines {
 }
 
 impl Machines {
-    /// The cores of a scenario, and timers for what they do.
+    /// Creates the cores of a scenario, and a timer for each.
     pub(super) fn new(
         scenario: &Scenario,
         timers: &mut Timers,
@@ -55,8 +55,8 @@ impl Machines {
         machines
     }
 
-    /// Switches from one machine to another, packets that made one, and packets for which a driver
-    /// domain had no room; none where no core is simulated.
+    /// Returns switches between VMs, switches caused by packets, and packets dropped for want of
+    /// room in a driver domain; `None` where no core is simulated.
     pub(super) fn counts(&self) -> Option<[(&'static str, u64); 3]> {
         let switches = self.cores.iter().map(Core::switches).sum();
         let boosts = self.cores.iter().map(Core::boosts).sum();
@@ -71,7 +71,7 @@ impl Machines {
 }
 
 impl Hosts {
-    /// The moment of an end's timer, as its host's clock shows it.
+    /// Returns when an end's timer fires, by its host's clock.
     #[inline]
     pub(super) fn due(&self, place: usize) -> Option<Nanos> {
         let end = &self.ends[place];
@@ -82,7 +82,7 @@ impl Hosts {
         }
     }
 
-    /// A packet for an end on a machine.
+    /// Delivers a packet for an end on a VM.
     pub(super) fn deliver_to_machine(&mut self, mut packet: Packet) -> Option<Notice> {
         let (now, place) = (self.now, packet.to.place());
         let end = &mut self.ends[place];
@@ -108,7 +108,7 @@ impl Hosts {
         self.notices.pop_front()
     }
 
-    /// A guest takes a packet that has come to its machine.
+    /// Processes a packet at the guest that has reached its VM.
     fn take(&mut self, packet: &Packet) -> Option<Notice> {
         let (now, place) = (self.now, packet.to.place());
         let end = self.ends.get_mut(place)?;
@@ -133,7 +133,7 @@ impl Hosts {
         self.after(place)
     }
 
-    /// Something has happened at an end: its timer, and what its application is to know.
+    /// Updates an end after an event: its timer, and a notice for its application.
     fn after(&mut self, place: usize) -> Option<Notice> {
         self.start_sends(place);
         let due = self.due(place);
@@ -143,7 +143,7 @@ impl Hosts {
         self.notice(place, over)
     }
 
-    /// The timer of an end on a machine rings. While that isn't running, waking rings it.
+    /// Handles the timer of an end on a VM. If the VM isn't running, the timer runs on waking.
     pub(super) fn ring_on_machine(&mut self, place: usize, number: usize) -> Option<Notice> {
         let machine = &self.machines.all[number];
         if !machine.is_running() {
@@ -160,7 +160,7 @@ impl Hosts {
         self.notice(place, over)
     }
 
-    /// Runs the timers of an end that are due on `tick`, which is now.
+    /// Runs the timers of an end that are due on `tick`, the current tick.
     fn expire(&mut self, place: usize, number: usize, tick: u64) {
         let (now, end) = (self.now, &mut self.ends[place]);
         let machine = &mut self.machines.all[number];
@@ -187,14 +187,14 @@ impl Hosts {
         }
     }
 
-    /// A core's turn is over, or that of a packet.
+    /// Handles the end of a time slice of a core, or of a packet's boost.
     pub(super) fn turn(&mut self, core: usize) -> Option<Notice> {
         let switch = self.machines.cores[core].change(self.now);
         self.switch(core, switch);
         self.notices.pop_front()
     }
 
-    /// A machine begins to move to another core, or has come there.
+    /// Starts a VM's migration to another core, or ends it.
     pub(super) fn migrate(
         &mut self,
         number: usize,
@@ -224,7 +224,7 @@ impl Hosts {
         }
     }
 
-    /// A machine goes on after a stall.
+    /// Resumes a VM after a stall.
     fn resume(&mut self, number: usize) {
         let machine = &mut self.machines.all[number];
         let tick = machine.wake(self.now);
@@ -260,7 +260,7 @@ impl Hosts {
         }
     }
 
-    /// Has an end do something: now, or when its machine runs again.
+    /// Runs an operation of an end: now, or when its VM runs again.
     pub(super) fn act(&mut self, place: usize, deed: Deed) {
         let end = &self.ends[place];
         if let Some(resident) = &end.resident {

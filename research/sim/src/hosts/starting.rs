@@ -1,4 +1,4 @@
-//! Flows that start by `watch`: their packets pass through their hosts' part of it.
+//! Flows that start by `watch`: their packets pass through the start logic of their hosts.
 
 use uc_net::Nanos;
 
@@ -8,7 +8,7 @@ use crate::start::{Leaving, StartEnd};
 use crate::timers::TimerId;
 
 impl Hosts {
-    /// The timer for the start of the end in this place.
+    /// Returns the start timer of the end with this index, and creates it if needed.
     pub(super) fn start_timer(&mut self, place: usize) -> TimerId {
         if let Some(timer) = self.starts.timer(place) {
             return timer;
@@ -19,7 +19,8 @@ impl Hosts {
         timer
     }
 
-    /// A packet for an end that has a start. True: it goes no further than its host.
+    /// Passes a packet to the start logic of its end. Returns true if it goes no further than the
+    /// host.
     pub(super) fn start_hears(&mut self, place: usize, packet: &Packet) -> bool {
         let end = &mut self.ends[place];
         let ends = (end.route.from, end.route.to);
@@ -29,14 +30,14 @@ impl Hosts {
         start.arrives(self.now, ends, packet, &mut self.starts)
     }
 
-    /// Something may have been sent by an end: where it has a start, that lets it go or wait.
+    /// Passes segments that an end may have sent to its start logic, which releases or holds them.
     pub(super) fn start_sends(&mut self, place: usize) {
         self.start(place, |start, now, ends, starts, out| {
             start.departs(now, ends, starts, out);
         });
     }
 
-    /// The moment of something that waits.
+    /// Handles the start timer: releases what is due.
     pub(super) fn start_rings(&mut self, place: usize) {
         self.start(place, |start, now, _, starts, out| {
             start.ring(now, starts, out);
@@ -68,7 +69,7 @@ impl Hosts {
                 }
             };
             let taken = network.inject(now, route.from, route.to, packet);
-            // Both ways of every flow were tried before time began.
+            // The route was checked in both directions before time zero.
             debug_assert!(taken.is_ok(), "{taken:?}");
         };
         let ends = (route.from, route.to);

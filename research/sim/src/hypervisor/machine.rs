@@ -1,4 +1,4 @@
-//! A virtual machine: its clock, and what waits for it while it isn't running.
+//! A virtual machine: its clock, and the events that wait while it isn't running.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,39 +12,39 @@ use crate::packet::{Address, Packet};
 pub struct MachinePlan {
     /// From one timer interrupt to the next.
     pub tick: Nanos,
-    /// How far into a tick the run begins; less than one.
+    /// Phase of the tick at the start of the run, below one tick.
     pub tick_offset: Nanos,
-    /// Packets that wait for it in the driver domain, at most.
+    /// Maximum number of packets that wait for the VM in the driver domain.
     pub backlog_packets: usize,
-    /// When it stops for long, and for how long.
+    /// Start and downtime of a migration; `None` without one.
     pub migration: Option<(Nanos, Nanos)>,
 }
 
-/// What an application has a connection do.
+/// An application's operation on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Open.
+    /// Open the connection.
     Open,
-    /// Send so many bytes more; the largest number: without end.
+    /// Queue this many bytes more; the maximum stands for endless data.
     Write(u64),
-    /// Write no more.
+    /// End the data.
     Finish,
-    /// Take back what wasn't sent, and write no more.
+    /// Discard unsent data and end the data.
     Stop,
 }
 
-/// A virtual machine at some moment.
+/// The state of a virtual machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The core that it runs on.
+    /// Number of the core that it runs on.
     pub core: usize,
-    /// What its operating system knows of its clock.
+    /// Clock as its operating system knows it.
     pub clock: Clock,
-    /// The ends of connections that live on it, by their places.
+    /// Indices of the ends of connections on it.
     pub members: BTreeSet<usize>,
-    /// What came while it wasn't running, in the driver domain.
+    /// Packets that arrived while it wasn't running, in the driver domain.
     pub backlog: VecDeque<Packet>,
-    /// What its applications wanted to do meanwhile.
+    /// Operations of its applications while it wasn't running.
     pub deeds: VecDeque<(Address, Deed)>,
     tick_ns: u64,
     offset_ns: u64,
@@ -55,7 +55,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine at time zero, on this core, which it may have.
+    /// Creates the VM at time zero on this core; `has_core`: whether it runs.
     pub fn new(plan: &MachinePlan, core: usize, has_core: bool) -> Machine {
         let mut machine = Machine {
             core,
@@ -74,50 +74,51 @@ impl Machine {
         machine
     }
 
-    /// It has the core, and is not between two cores.
+    /// Returns whether it has the core and is not migrating.
     #[inline]
     pub fn is_running(&self) -> bool {
         self.has_core && !self.migrates
     }
 
-    /// It isn't between two cores: it could run.
+    /// Returns whether it is not migrating, so that it could run.
     pub fn is_here(&self) -> bool {
         !self.migrates
     }
 
-    /// The last tick at `now`. Ticks count from 1: zero is the core's word for none.
+    /// Returns the number of the last tick at `now`. Ticks count from 1: zero stands for none in
+    /// the core.
     #[inline]
     pub fn tick_at(&self, now: Nanos) -> u64 {
         (now.0 + self.offset_ns) / self.tick_ns + 1
     }
 
-    /// When that tick is.
+    /// Returns the time of a tick.
     pub fn time_of(&self, tick: u64) -> Nanos {
         let since_ns = tick.saturating_sub(1).saturating_mul(self.tick_ns);
         Nanos(since_ns.saturating_sub(self.offset_ns))
     }
 
-    /// The tick that a timer fires on: the first at its deadline or after it.
+    /// Returns the tick that a timer fires on: the first at or after its deadline.
     #[inline]
     pub fn due_tick(&self, deadline: Nanos) -> u64 {
         let since_ns = deadline.0.saturating_add(self.offset_ns);
         since_ns.div_ceil(self.tick_ns) + 1
     }
 
-    /// And when that is.
+    /// Returns when a timer with this deadline fires.
     #[inline]
     pub fn due(&self, deadline: Nanos) -> Nanos {
         self.time_of(self.due_tick(deadline))
     }
 
-    /// Until now it has had every tick.
+    /// Records that it has had every tick up to now.
     fn note_ticks(&mut self, now: Nanos) {
         let tick = self.tick_at(now);
         self.clock.tick(&Policy::paper(), tick, tick);
     }
 
-    /// The core is given or taken, or the machine's move begins or ends. Whether it runs now, if
-    /// that is a change.
+    /// Gives or takes the core, or starts or ends a migration. Returns whether it runs now, if that
+    /// is a change.
     pub fn set(
         &mut self,
         has_core: Option<bool>,
@@ -134,14 +135,14 @@ impl Machine {
         (before != after).then_some(after)
     }
 
-    /// It goes on: the pending timer interrupt is handled first. Answers the tick.
+    /// Resumes it: the pending timer interrupt is handled first. Returns the current tick.
     pub fn wake(&mut self, now: Nanos) -> u64 {
         let (tick, expected) = (self.tick_at(now), self.clock.tick + 1);
         self.clock.tick(&Policy::paper(), tick, expected);
         tick
     }
 
-    /// A packet comes that it can't take now. Whether there was room.
+    /// Stores a packet that it can't process now. Returns whether there was room.
     pub fn hold(&mut self, packet: Packet) -> bool {
         let has_room = self.backlog.len() < self.backlog_packets;
         if has_room {
@@ -152,7 +153,7 @@ impl Machine {
         has_room
     }
 
-    /// Packets for which there was no room.
+    /// Returns the packets for which there was no room.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_jumps_by_the_ticks_that_it_slept_through() {
+    fn the_clock_jumps_by_the_ticks_of_the_stall() {
         let mut machine = machine(us(0));
         assert_eq!(machine.set(Some(false), None, us(30_200)), Some(false));
         assert_eq!(machine.set(Some(true), None, us(90_200)), Some(true));
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_moves_runs_when_it_has_moved_and_has_the_core() {
+    fn a_migrated_machine_runs_once_it_has_arrived_and_has_the_core() {
         let mut machine = machine(us(0));
         assert_eq!(machine.set(None, Some(true), us(1_000)), Some(false));
         assert_eq!(machine.set(Some(false), None, us(2_000)), None);

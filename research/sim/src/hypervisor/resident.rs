@@ -1,5 +1,4 @@
-//! An end of a connection on a virtual machine: what its guest does about stalls, and what they did
-//! to it.
+//! An end of a connection on a virtual machine: its guest's handling of stalls, and their effects.
 
 use uc_core::steal::{Clock, Policy, Sample, Timer, consts};
 use uc_net::Nanos;
@@ -7,30 +6,30 @@ use uc_tcp::{Connection, RttSample, Segment};
 
 use super::machine::Machine;
 
-/// An end of a connection on a virtual machine.
+/// The state of an end on a virtual machine.
 #[derive(Clone, Debug)]
 pub struct Resident {
-    /// The machine's number.
+    /// Number of the VM.
     pub machine: usize,
-    /// PVTCP, where the guest has it.
+    /// PVTCP policy, if the guest has PVTCP.
     policy: Option<Policy>,
     timer: Timer,
     counts: Counts,
 }
 
-/// What stalls did to an end.
+/// Effects of stalls on an end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Timeouts at which an ACK of what they waited for was already in the driver domain.
+    /// Timeouts at which the ACK that they waited for was already in the driver domain.
     pub spurious_timeouts: u64,
-    /// Retransmission timers that were put off.
+    /// Retransmission timers that were deferred.
     pub deferred_timers: u64,
     /// Round-trip times that weren't taken as measured.
     pub filtered_samples: u64,
 }
 
 impl Counts {
-    /// Adds what another end counted.
+    /// Adds another end's counters.
     pub fn add(&mut self, more: &Counts) {
         self.spurious_timeouts += more.spurious_timeouts;
         self.deferred_timers += more.deferred_timers;
@@ -39,7 +38,7 @@ impl Counts {
 }
 
 impl Resident {
-    /// An end on machine number `machine`.
+    /// Creates the state of an end on VM number `machine`.
     pub fn new(machine: usize, policy: Option<Policy>) -> Resident {
         Resident {
             machine,
@@ -49,13 +48,12 @@ impl Resident {
         }
     }
 
-    /// What stalls did to it.
+    /// Returns the effects of stalls on the end.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Its timers are due on `tick`, which is now: puts its retransmission timer off, if that is
-    /// what the guest does.
+    /// Defers the retransmission timer, due on the current `tick`, if PVTCP decides so.
     pub fn defer(&mut self, connection: &mut Connection, machine: &mut Machine, tick: u64) {
         let (Some(policy), Some(deadline)) = (&self.policy, connection.retransmission_deadline())
         else {
@@ -69,12 +67,12 @@ impl Resident {
         }
     }
 
-    /// So many of its timers were spurious.
+    /// Counts spurious timeouts.
     pub fn note_spurious(&mut self, timeouts: u64) {
         self.counts.spurious_timeouts += timeouts;
     }
 
-    /// What the round-trip time counts for that an arriving segment may show.
+    /// Returns the use of the round-trip time sample that an arriving segment may show.
     #[inline]
     pub fn judge(
         &mut self,

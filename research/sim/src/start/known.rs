@@ -1,4 +1,4 @@
-//! What the hosts of a run know of their paths and links, and how many probes there were.
+//! The hosts' knowledge of their paths and links, and the counters of starts.
 
 use std::collections::BTreeMap;
 
@@ -9,46 +9,46 @@ use uc_net::{HostId, Nanos};
 use crate::scenario::Scenario;
 use crate::timers::TimerId;
 
-/// What all hosts know of their paths, and how many probes there were.
+/// All hosts' knowledge of their paths, and the counters.
 #[derive(Debug)]
 pub struct Starts {
     pub(super) paths: BTreeMap<(HostId, HostId), Path>,
-    /// Of hosts that receive flows with a start: their link's bucket, and its policy.
+    /// Token bucket of the link to each host that receives flows with a start, and its policy.
     pub(super) links: BTreeMap<HostId, (Bucket, StartPolicy)>,
-    /// The timers of ends that ever had a start, by their place.
+    /// Timers of ends that ever had a start, by index.
     timers: BTreeMap<usize, TimerId>,
     pub(super) random: Stream,
     pub(super) counts: StartCounts,
 }
 
-/// Sums over a run.
+/// Counters of starts, summed over a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartCounts {
     /// Flows whose path was probed before them.
     pub probed: u64,
-    /// Flows that began on what was known of their path.
+    /// Flows that began with what was known of their path.
     pub unprobed: u64,
-    /// Probes that were sent.
+    /// Number of probes sent.
     pub probes: u64,
-    /// Probes that arrived.
+    /// Number of probes received.
     pub arrived: u64,
-    /// Those of them that were marked.
+    /// Probes received with a mark.
     pub marked: u64,
-    /// Those of the unmarked that counted as marked for being late.
+    /// Unmarked probes that counted as marked because they were delayed.
     pub late: u64,
-    /// First windows that waited for their turn.
+    /// First windows that waited for their pacing slot.
     pub waited: u64,
-    /// How long, in all.
+    /// Total waiting time of first windows, in nanoseconds.
     pub waited_ns: u64,
 }
 
 impl StartCounts {
-    /// Whether any flow had a start.
+    /// Returns whether any flow had a start.
     pub fn is_used(&self) -> bool {
         self.probed + self.unprobed > 0
     }
 
-    /// Each count under its name.
+    /// Returns each counter with its name.
     pub fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("watch_probed_flows", self.probed),
@@ -64,8 +64,8 @@ impl StartCounts {
 }
 
 impl Starts {
-    /// Hosts that know nothing yet. Those that will receive a flow with a start hear from the
-    /// beginning what comes to them.
+    /// Creates the state without measurements. Hosts that will receive a flow with a start observe
+    /// their traffic from the beginning.
     pub fn new(scenario: &Scenario) -> Starts {
         let mut links = BTreeMap::new();
         for flow in &scenario.flows {
@@ -85,30 +85,30 @@ impl Starts {
         }
     }
 
-    /// The timer of the end in this place, if it ever had one.
+    /// Returns the timer of the end with this index, if it ever had one.
     pub fn timer(&self, place: usize) -> Option<TimerId> {
         self.timers.get(&place).copied()
     }
 
-    /// The end in this place has that timer from now on.
+    /// Stores the timer of the end with this index.
     pub fn keep_timer(&mut self, place: usize, timer: TimerId) {
         self.timers.insert(place, timer);
     }
 
-    /// Whether any flow has a start.
+    /// Returns whether any flow has a start.
     #[inline]
     pub fn is_used(&self) -> bool {
         !self.links.is_empty()
     }
 
-    /// A packet of any flow has come to this host; `steady`: of one past its start.
+    /// Records a packet of any flow that has reached this host; `steady`: of a flow past its start.
     pub fn heard(&mut self, host: HostId, bytes: u32, steady: bool, now: Nanos) {
         if let Some((bucket, policy)) = self.links.get_mut(&host) {
             bucket.heard(policy, bytes, steady, now.0);
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counters so far.
     pub fn counts(&self) -> StartCounts {
         self.counts
     }

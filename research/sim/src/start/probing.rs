@@ -1,4 +1,4 @@
-//! The sending host's part: when to probe, and what the answer tells.
+//! The sending host's part: when to probe, and what the answer indicates.
 
 use uc_core::watch::{self, Path, StartPolicy};
 use uc_net::Nanos;
@@ -6,12 +6,13 @@ use uc_tcp::{Segment, flags};
 
 use super::{Ends, Starts};
 
-/// The sending host's part.
+/// The state of the sending host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Probing {
-    /// When the flow's first packet left for the network; none before that.
+    /// When the flow's first packet entered the network; `None` before that.
     asked: Option<Nanos>,
-    /// It was sent again, so that the round trip of its answer is not known (RFC 6298 §3).
+    /// Whether it was retransmitted, so that the round-trip time of its answer is not known (RFC
+    /// 6298 §3).
     again: bool,
     answered: bool,
     decided: Nanos,
@@ -22,7 +23,7 @@ pub(super) struct Probing {
 }
 
 impl Probing {
-    /// A segment of the guest: how long it waits for probes before it.
+    /// Returns how long a segment of the guest waits for probes before it.
     pub(super) fn asks(
         &mut self,
         now: Nanos,
@@ -62,7 +63,7 @@ impl Probing {
         Some(self.decided + Nanos(offset_ns.into()))
     }
 
-    /// A segment of the peer: the answer to the first packet, or an echo of a mark.
+    /// Processes a segment of the peer: the answer to the first packet, or an echo of a mark.
     pub(super) fn hears(
         &mut self,
         now: Nanos,

@@ -64,12 +64,12 @@ congestion_control = "reno"
 wscale = 10
 "#;
 
-/// Between the guests of the only case.
+/// Jain's index between the guests of the case `only`.
 pub const JAIN: &str = "kind = \"jain\"\ncase = \"only\"\nby = \"guest\"";
-/// How much of the link carries payload.
+/// Fraction of the link's capacity that carries payload.
 pub const USED: &str = "kind = \"utilisation\"\ncase = \"only\"";
 
-/// A dumbbell at 100 Mb/s, without stacks' peculiarities.
+/// A dumbbell at 100 Mb/s with default stacks.
 pub const DUMBBELL: &str = r#"
 name = "sim/dumbbell"
 title = "dumbbell"
@@ -85,17 +85,17 @@ queue = { kind = "droptail", limit = "100kB" }
 congestion_control = "reno"
 "#;
 
-/// A group of guests.
+/// Formats a group of guests.
 pub fn group(name: &str, rest: &str) -> String {
     format!("[[case.guests]]\nname = \"{name}\"\n{rest}\n")
 }
 
-/// An experiment of one case called `only`.
+/// Builds an experiment with one case named `only`.
 pub fn experiment(base: &str, groups: &[String]) -> Experiment {
     experiment_with(base, "", groups)
 }
 
-/// The same, with more keys of the case.
+/// Builds an experiment with one case named `only`, with further keys of the case.
 pub fn experiment_with(base: &str, keys: &str, groups: &[String]) -> Experiment {
     let groups = groups.concat();
     let text = format!("{base}\n[[case]]\nname = \"only\"\n{keys}\n{groups}");
@@ -104,7 +104,7 @@ pub fn experiment_with(base: &str, keys: &str, groups: &[String]) -> Experiment 
     experiment
 }
 
-/// Runs the case called `only`.
+/// Runs the case named `only`.
 pub fn try_run(experiment: &Experiment, seed: u64) -> Result<RunRecord, SimError> {
     let case = experiment.case("only").expect("the case");
     let repetition = Repetition { run: 0, seed };
@@ -117,12 +117,12 @@ pub fn try_run(experiment: &Experiment, seed: u64) -> Result<RunRecord, SimError
     )
 }
 
-/// Runs the case called `only`, which must go well.
+/// Runs the case named `only`, which must succeed.
 pub fn run(experiment: &Experiment, seed: u64) -> RunRecord {
     try_run(experiment, seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"))
 }
 
-/// A measure of one record.
+/// Computes a measure of one record.
 pub fn measure(experiment: &Experiment, record: &RunRecord, measure: &str) -> f64 {
     let measure: Measure = toml::from_str(measure).expect("a measure");
     let records = [record.clone()];
@@ -130,7 +130,7 @@ pub fn measure(experiment: &Experiment, record: &RunRecord, measure: &str) -> f6
     measured.unwrap_or_else(|error| panic!("seed {}: {error}", record.seed))
 }
 
-/// What to do with a failure: the same seed gives the same record.
+/// Formats the command that repeats a failure: the same seed gives the same record.
 pub fn again(record: &RunRecord, test: &str) -> String {
     format!("seed {}; cargo test -p uc-sim --test {test}", record.seed)
 }

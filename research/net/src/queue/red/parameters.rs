@@ -65,7 +65,6 @@ impl RedParameters {
     /// Derives the parameters, and refuses what `tc` or the kernel refuses.
     ///
     /// # Errors
-    ///
     /// Names the value that can't be used and the remedy. Deviates from `tc` in two places, where
     /// it refuses: zeros, which `tc` reads as "choose for me", and a packet shorter than a
     /// microsecond, for which `tc` makes a table that never decays.
