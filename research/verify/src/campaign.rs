@@ -1,5 +1,5 @@
-//! Many cases on all cores. What is reported depends on seed and number of cases alone, never on
-//! how many threads there were or which of them was first.
+//! Many cases on all cores. The report depends on the seed and the number of cases alone, not on
+//! the number of threads or their order.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -11,36 +11,37 @@ use crate::draw::draw;
 use crate::plan::Plan;
 use crate::shrink::shrink;
 
-/// Cases that a thread takes at a time.
+/// Number of cases that a thread takes at a time.
 const CHUNK: u64 = 16;
 
-/// What is to be verified, on how many random cases.
+/// A campaign: what to verify, on how many random cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Campaign {
-    /// f.
+    /// Law of the native sender, f.
     pub law: Law,
-    /// g.
+    /// Guest under the translator, g.
     pub guest: Guest,
-    /// From which the cases are drawn.
+    /// Seed from which the cases are drawn.
     pub seed: u64,
-    /// How many.
+    /// Number of cases.
     pub cases: u64,
-    /// Threads.
+    /// Number of threads.
     pub jobs: usize,
 }
 
-/// What came of it. With a failure, of the cases before it and of it.
+/// The result of a campaign. With a failure it covers the cases before the failure and the failure
+/// itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Cases that ran.
     pub cases: u64,
-    /// Cases in which every transmission was the same.
+    /// Cases in which every transmission was equal.
     pub exact: u64,
-    /// Of these, cases that end early: where f's window outgrew the guest's.
+    /// Exact cases that end early because f's window outgrew the guest's.
     pub beyond_guest: u64,
-    /// And where f got ECE at one segment.
+    /// Exact cases that end early because f got ECE at one segment.
     pub at_one_segment: u64,
-    /// And where the receiver took the byte of a window probe.
+    /// Exact cases that end early because the receiver accepted the byte of a window probe.
     pub probe_taken: u64,
     /// Events that were compared.
     pub events: u64,
@@ -51,7 +52,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Classes that fewer than one case in a hundred had.
+    /// Iterates over the classes that fewer than one case in a hundred had.
     pub fn uncovered(&self) -> impl Iterator<Item = Class> + '_ {
         let rare = |&(_, &count): &(Class, &u64)| count * 100 < self.cases;
         Class::ALL
@@ -83,7 +84,8 @@ impl Report {
 }
 
 impl Campaign {
-    /// Runs the cases; `progress` gets how many more are done. None if it was cancelled.
+    /// Runs the cases; `progress` is called with the number of further cases completed. Returns
+    /// `None` if it was cancelled.
     pub fn run<C: Core + Clone + Sync>(
         &self,
         core: &C,
@@ -98,7 +100,7 @@ impl Campaign {
             loop {
                 let from = next.fetch_add(CHUNK, Ordering::Relaxed);
                 let to = from.saturating_add(CHUNK).min(self.cases);
-                // cases behind a failure don't count, those before it all do
+                // cases after a failure don't count, those before it all do
                 let end = from >= to || from > failure.load(Ordering::Relaxed);
                 if end || cancel.load(Ordering::Relaxed) {
                     return done;
@@ -118,7 +120,7 @@ impl Campaign {
             let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
             let mut all = Vec::new();
             for thread in threads {
-                // a thread that panicked has printed why
+                // a thread that panicked has printed the reason
                 all.extend(thread.join().ok()?);
             }
             Some(all)
@@ -138,12 +140,12 @@ impl Campaign {
         Some(report)
     }
 
-    /// The plan of one of the cases.
+    /// Returns the plan of a case.
     pub fn plan(&self, number: u64) -> Plan {
         draw(self.seed, number)
     }
 
-    /// A counter-example no larger than this plan.
+    /// Returns a counter-example no larger than this plan.
     pub fn shrink<C: Core + Clone>(&self, core: &C, plan: &Plan) -> Plan {
         let mut workspace = Workspace::default();
         shrink(plan, |plan| {

@@ -1,4 +1,4 @@
-//! f and g∘T on the same network, transmission by transmission.
+//! Comparison of f and g∘T on the same network, transmission by transmission.
 
 use uc_core::Core;
 use uc_net::Nanos;
@@ -12,13 +12,13 @@ use crate::world::{Cause, Hosts, Observer, State, Summary, World};
 /// The guest whose TCP is g.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guest {
-    /// NewReno that doesn't speak ECN: vCC's theorems.
+    /// NewReno without ECN, the guest of vCC's theorems.
     NewReno,
-    /// NewReno that does, made into the former by the concatenation of vCC §2.4.
+    /// NewReno with ECN, from which the concatenation of vCC §2.4 strips ECN.
     EcnStripped,
 }
 
-/// The network's law f. Another one is a variant here, its native endpoint and its policy.
+/// The network's law f. A further law is a variant here, its native endpoint and its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// NewReno that obeys RFC 3168: vCC's theorem 1.
@@ -28,7 +28,7 @@ pub enum Law {
 }
 
 impl Law {
-    /// The native endpoint's.
+    /// Returns the congestion control of the native endpoint.
     fn congestion_control(self) -> CongestionControl {
         match self {
             Law::Ecn => CongestionControl::NewReno,
@@ -40,72 +40,73 @@ impl Law {
     }
 }
 
-/// One transmission.
+/// A transmission and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// When.
+    /// Time of the transmission.
     pub at: Nanos,
-    /// What, as the network sees it.
+    /// Segment as the network sees it.
     pub segment: Segment,
 }
 
-/// What a comparison found.
+/// The verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All transmissions were the same.
+    /// All transmissions were equal.
     Same,
-    /// All were the same up to a moment where an assumption ended.
+    /// All transmissions were equal up to a point where an assumption ended.
     Outside(Limit),
-    /// A transmission differed: its number, and both.
+    /// A transmission differed.
     Differs {
-        /// From 0, the SYN.
+        /// Number of the transmission, from 0, the SYN.
         number: usize,
-        /// f's, if it sent one.
+        /// Transmission of f, if it sent one.
         native: Option<Sent>,
-        /// The guest's, if it sent one.
+        /// Transmission of the guest, if it sent one.
         translated: Option<Sent>,
     },
 }
 
-/// Where a receive window has no answer: assumptions that only a run can show.
+/// An assumption whose end only a run can show: the receive window can't express f's behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// f's window is above the guest's own, in whole segments. A receive window can only make a
+    /// The window of f exceeds the guest's own, in whole segments. A receive window can only make a
     /// guest slower.
     BeyondGuest,
-    /// f's window is one segment and it gets ECE: RFC 3168 §6.1.2 makes it wait for its timer,
-    /// with nothing in flight. A window that is shut until then would be news of its own.
+    /// The window of f is one segment and it gets ECE: RFC 3168 §6.1.2 makes it wait for its timer,
+    /// with nothing in flight. Opening a closed window then would be an event of its own.
     AtOneSegment,
-    /// The receiver took the byte of a window probe: segments have left their boundaries.
+    /// The receiver accepted the byte of a window probe: segments no longer end on their
+    /// boundaries.
     ProbeTaken,
 }
 
-/// A comparison's result.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison {
-    /// Whether the theorem held.
+    /// Verdict of the comparison.
     pub outcome: Outcome,
-    /// Events of the native run that were compared.
+    /// Number of events of the native run that were compared.
     pub events: u64,
-    /// What happened in it.
+    /// Classes of situations that the case had.
     pub seen: Seen,
 }
 
-/// Room that one comparison leaves to the next.
+/// Buffers that comparisons reuse.
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
     native: Recorder,
 }
 
-/// What the native run left for comparison.
+/// The record of the native run for comparison.
 #[derive(Clone, Debug, Default)]
 struct Recorder {
     sent: Vec<Sent>,
-    /// After each act.
+    /// Congestion window after each act, in bytes.
     cwnd_bytes: Vec<u32>,
     coverage: Coverage,
     mss_bytes: u16,
-    /// The last act left the theorems' domain.
+    /// Assumption that the last act ended.
     limit: Option<Limit>,
 }
 
@@ -136,7 +137,7 @@ impl Observer for Recorder {
     }
 }
 
-/// Holds the translated run against the native one.
+/// An observer that compares the translated run with the native one.
 struct Checker<'a> {
     native: &'a Recorder,
     sent: usize,
@@ -164,7 +165,7 @@ impl Observer for Checker<'_> {
         true
     }
 
-    /// The windows are compared before the transmissions that they allow.
+    /// Compares the windows before the transmissions that they allow.
     fn acted(&mut self, _: Nanos, _: &Cause, _: &State, after: &State) -> bool {
         let smss_bytes = after.info.smss_bytes.max(1);
         let native = self.native.cwnd_bytes.get(self.acts).copied().unwrap_or(0);
@@ -181,7 +182,7 @@ impl Observer for Checker<'_> {
     }
 }
 
-/// f and its receiver: no host delay, RFC 5681 and 6582 to the letter, its §2 (e) too.
+/// Returns f and its receiver: no host delay, RFC 5681 and 6582 to the letter, §2 (e) too.
 pub fn native_hosts(law: Law) -> Hosts {
     let mut hosts = guest_hosts(law, true);
     hosts.sender.congestion_control = law.congestion_control();
@@ -189,7 +190,8 @@ pub fn native_hosts(law: Law) -> Hosts {
     hosts
 }
 
-/// g, which counts duplicates by number, since T changes windows; `ecn`: it asks for ECN.
+/// Returns g and its receiver. It counts duplicates by number, since T changes windows; `ecn`:
+/// whether it requests ECN.
 pub fn guest_hosts(law: Law, ecn: bool) -> Hosts {
     Hosts {
         sender: Config {
@@ -256,7 +258,7 @@ fn check<E: Element>(
         ..
     } = checker;
     if outcome == Outcome::Same && (sent < native.sent.len() || events < whole.events) {
-        // it fell silent where f went on
+        // g∘T sent nothing more where f went on
         outcome = Outcome::Differs {
             number: sent,
             native: native.sent.get(sent).copied(),

@@ -1,4 +1,4 @@
-//! Which situations a case went through, seen from the native sender alone.
+//! Classes of situations that a case goes through, seen from the native sender alone.
 
 use uc_tcp::flags;
 
@@ -14,29 +14,29 @@ pub enum Class {
     Avoidance,
     /// Fast recovery began.
     RecoveryEntry,
-    /// An ACK in recovery that didn't end it.
+    /// An ACK in recovery did not end it.
     PartialAck,
     /// Recovery ended.
     RecoveryExit,
     /// The retransmission timer fired.
     Timeout,
-    /// And fired again for the same segment.
+    /// The timer fired again for the same segment.
     Backoff,
-    /// The window was cut on ECE.
+    /// The window was reduced on ECE.
     Cut,
-    /// ECE in recovery.
+    /// ECE arrived in recovery.
     EceInRecovery,
-    /// ECE, and a loss within the same window of data.
+    /// ECE arrived, and a loss followed within the same window of data.
     EceBeforeLoss,
-    /// A loss, and ECE within the same window of data or the next.
+    /// A loss occurred, and ECE followed within the same window of data or the next.
     EceAfterLoss,
-    /// The sender had room and nothing to send.
+    /// The sender had room in its window and nothing to send.
     ApplicationLimited,
-    /// The receiver's window and not the sender's held data back.
+    /// The receiver's window, not the sender's, held data back.
     ReceiverLimited,
-    /// The receiver's window was shut.
+    /// The receiver's window was closed.
     ZeroWindow,
-    /// Restarted from the restart window after an idle timeout.
+    /// The sender restarted from the restart window after an idle timeout.
     IdleRestart,
     /// A SYN or SYN-ACK was lost.
     SynLost,
@@ -45,7 +45,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them, in the order of the table.
+    /// All classes, in the order of the table.
     pub const ALL: [Class; 17] = [
         Class::SlowStart,
         Class::Avoidance,
@@ -66,7 +66,7 @@ impl Class {
         Class::Wrap,
     ];
 
-    /// In a few words.
+    /// Returns a short description.
     pub fn label(self) -> &'static str {
         match self {
             Class::SlowStart => "slow start",
@@ -90,12 +90,12 @@ impl Class {
     }
 }
 
-/// The classes that one case had.
+/// The set of classes that one case had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen(u32);
 
 impl Seen {
-    /// Whether the case had this one.
+    /// Returns whether the case had a class.
     pub fn has(self, class: Class) -> bool {
         self.0 & 1 << class as u8 != 0
     }
@@ -111,24 +111,24 @@ impl Seen {
     }
 }
 
-/// Watches a native sender.
+/// An observer of a native sender.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     seen: Seen,
-    /// Data acknowledged up to here ends the window of data of the last cut or loss.
+    /// End of the window of data of the last reduction by a mark; next line, of the last loss.
     cut_until: u64,
     loss_until: u64,
-    /// What was acknowledged when the timer last fired.
+    /// Bytes acknowledged when the timer last fired.
     timeout_at: Option<u64>,
 }
 
 impl Coverage {
-    /// What there was so far.
+    /// Returns the classes so far.
     pub fn seen(&self) -> Seen {
         self.seen
     }
 
-    /// The sender has acted.
+    /// Records an act of the sender.
     pub fn observe(&mut self, cause: &Cause, before: &State, after: &State) {
         let acked = after.totals.acknowledged_bytes - before.totals.acknowledged_bytes;
         let ece = matches!(cause, Cause::Arrival(segment)

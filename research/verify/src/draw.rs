@@ -1,14 +1,14 @@
-//! Random plans: case number and seed in, plan out.
+//! Random plans, drawn from a case number and a seed.
 //!
-//! Each plan draws its own rates first and then the packets that they hit, so that cases differ in
-//! kind and not only in detail: quiet ones that reach congestion avoidance, ones where windows and
-//! retransmissions are lost together, ones that are never limited by the network at all.
+//! Each plan first draws its own rates and then the packets that they hit, so that cases differ in
+//! kind and not only in detail: quiet cases that reach congestion avoidance, cases where windows
+//! and retransmissions are lost together, cases that the network never limits.
 
 use uc_net::random::Stream;
 
 use crate::plan::{After, Burst, Plan, Stall, Way};
 
-/// The plan of case `number` of the campaign with this `seed`.
+/// Draws the plan of case `number` of the campaign with this `seed`.
 pub fn draw(seed: u64, number: u64) -> Plan {
     let mut stream = Stream::new(seed, &format!("case {number}"));
     let random = &mut stream;
@@ -59,7 +59,7 @@ fn pick<T: Copy>(random: &mut Stream, choices: &[T]) -> T {
     choices[random.below(choices.len() as u64) as usize]
 }
 
-/// Every octave between the bounds is equally likely.
+/// Draws a number; every octave between the bounds is equally likely.
 fn log_uniform(random: &mut Stream, from: u32, to: u32) -> u32 {
     let octaves = u64::from((to / from).ilog2());
     let low = u64::from(from) << random.below(octaves + 1);
@@ -86,7 +86,7 @@ fn draw_queue(random: &mut Stream, way: &mut Way) {
     }
 }
 
-/// Packet numbers below `packets` that a chance of `ppm` hits.
+/// Adds the packet numbers below `packets` that a probability of `ppm` selects.
 fn sprinkle(random: &mut Stream, list: &mut Vec<u32>, ppm: u32, packets: u32) {
     if ppm > 0 {
         list.extend((0..packets).filter(|_| random.chance_ppm(ppm)));
@@ -98,7 +98,7 @@ fn draw_losses(random: &mut Stream, data: &mut Way, acks: &mut Way, packets: u32
     sprinkle(random, &mut data.lost, ppm, packets);
     let ppm = pick(random, &[0, 0, 1_000, 10_000, 50_000, 200_000]);
     sprinkle(random, &mut acks.lost, ppm, packets);
-    // several of one window, and retransmissions that follow them
+    // several losses in one window, and losses of the retransmissions
     for _ in 0..random.below(6) {
         let at = random.below(u64::from(packets)) as u32;
         let among = 2 + random.below(24) as u32;
@@ -121,7 +121,7 @@ fn draw_losses(random: &mut Stream, data: &mut Way, acks: &mut Way, packets: u32
 fn draw_marks(random: &mut Stream, data: &mut Way, packets: u32) {
     let ppm = pick(random, &[0, 1_000, 5_000, 20_000, 100_000, 500_000]);
     sprinkle(random, &mut data.marked, ppm, packets);
-    // a mark beside a loss, on either side of it
+    // a mark next to a loss, on either side
     for _ in 0..random.below(6) {
         let at = 8 + random.below(u64::from(packets)) as u32;
         let near = at + random.below(16) as u32 - 8;
@@ -136,7 +136,7 @@ fn draw_detours(random: &mut Stream, data: &mut Way, acks: &mut Way, packets: u3
         let mut hit = Vec::new();
         sprinkle(random, &mut hit, ppm, packets);
         for number in hit {
-            // most are overtaken by a few packets, some come after the timer
+            // most are overtaken by a few packets, some arrive after the timer fires
             let late_us = if random.below(8) == 0 {
                 log_uniform(random, 1_000, 500_000)
             } else {
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_repeats_and_survives_its_replay_file() {
+    fn a_plan_repeats_and_equals_its_replay_file() {
         for number in 0..200 {
             let plan = draw(7, number);
             assert_eq!(plan, draw(7, number));

@@ -1,4 +1,4 @@
-//! What stands between a sender and the network.
+//! The element between a sender and the network.
 
 use uc_core::{Core, Policy, consts};
 use uc_net::Nanos;
@@ -7,19 +7,20 @@ use uc_tcp::Segment;
 
 use crate::compare::Law;
 
-/// Sees every segment of the connection pass, and may edit it.
+/// An element that sees every segment of the connection, and may edit it.
 pub trait Element {
-    /// A segment of the sender.
+    /// Passes a segment of the sender to the network.
     fn towards_network(&mut self, now: Nanos, segment: &mut Segment);
-    /// A segment to the sender.
+    /// Passes a segment of the network to the sender.
     fn towards_guest(&mut self, now: Nanos, segment: &mut Segment);
-    /// The window of f that it keeps for the sender; none if it keeps none.
+    /// Returns the window of f that the element computes for the sender, in bytes; `None` if it
+    /// computes none.
     fn shadow_bytes(&self) -> Option<u32> {
         None
     }
 }
 
-/// Nothing: a native f.
+/// An element that changes nothing: f is native.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wire;
 
@@ -29,15 +30,15 @@ impl Element for Wire {
     fn towards_guest(&mut self, _: Nanos, _: &mut Segment) {}
 }
 
-/// T: the core on the port of a guest.
+/// The translator T: the core on the port of a guest.
 #[derive(Clone, Debug)]
 pub struct Translator<C> {
     port: Port<C>,
 }
 
 impl<C: Core> Translator<C> {
-    /// A translator with this core and policy, before the handshake. `strips_ecn`: vCC §2.4's
-    /// concatenation, a guest that speaks ECN is first made one that doesn't.
+    /// Creates a translator with this core and policy, before the handshake. `strips_ecn`: vCC
+    /// §2.4's concatenation, where ECN is stripped from a guest that negotiates it.
     pub fn new(core: C, policy: Policy, strips_ecn: bool) -> Translator<C> {
         let guest_ecn = if strips_ecn {
             consts::GUEST_ECN_TRANSLATE
@@ -68,7 +69,7 @@ impl<C: Core> Element for Translator<C> {
     }
 }
 
-/// The policy of the theorems: a law, to the RFCs' letter.
+/// Returns the policy of the theorems: a law, by the RFCs to the letter.
 pub fn rfc_policy(law: Law, initial_window_segments: u8) -> Policy {
     let law = match law {
         Law::Ecn => consts::LAW_ECN,

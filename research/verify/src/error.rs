@@ -1,20 +1,20 @@
-//! What can be wrong with a replay file.
+//! Errors in a replay file.
 
-/// One line: the place, the thing, the mend.
+/// Why a replay file can't be read. Each message is one line: where, what, remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// No TOML, or a key or value that a plan does not have.
+    /// The file is not TOML, or has a key or value that a plan does not have.
     #[error("not a plan: {message}")]
     Plan {
-        /// Line, column, and what stands there.
+        /// Line, column, and the text there.
         message: String,
     },
-    /// A number that makes no sense.
+    /// A number is out of its range.
     #[error("not a plan: {key} {message}")]
     Range {
-        /// The key.
+        /// Key of the number.
         key: &'static str,
-        /// What would be right.
+        /// Remedy: the values that are allowed.
         message: &'static str,
     },
 }

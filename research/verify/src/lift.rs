@@ -1,10 +1,10 @@
-//! The theorems' assumptions, lifted one by one: how far f and g∘T then are apart.
+//! The theorems' assumptions, relaxed one by one: how far f and g∘T then are apart.
 //!
-//! Here the two are not compared segment by segment, since after the first difference they get
-//! different networks. Each runs by itself over the same bottleneck for the same time: a queue that
-//! marks from a threshold on and drops when it is full, and the same packet numbers marked and lost
-//! beside that. What is compared is what came of it: bytes acknowledged (the rate) and the mean
-//! over time of the bytes in flight (the window).
+//! The two are not compared segment by segment, since after the first difference they get different
+//! networks. Each runs by itself over the same bottleneck for the same time: a queue that marks
+//! from a threshold on and drops when it is full, with the same packet numbers marked and lost in
+//! addition. The results are compared: bytes acknowledged (the rate) and the mean over time of the
+//! bytes in flight (the window).
 
 use std::fmt::Write;
 
@@ -18,14 +18,15 @@ use crate::element::{Element, Translator, Wire, rfc_policy};
 use crate::plan::{After, Burst, Plan, Way};
 use crate::world::{Cause, Hosts, Observer, State, World};
 
-/// How long each run lasts, in base round-trip times.
+/// Length of each run, in base round-trip times.
 const ROUND_TRIPS: u64 = 600;
 const INITIAL_WINDOW_SEGMENTS: u8 = 10;
 
-/// An assumption of the theorems; lifted, both senders have what it excludes, unless said otherwise.
+/// An assumption of the theorems. Relaxed, both senders have what it excludes, unless stated
+/// otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assumption {
-    /// All of them hold.
+    /// All assumptions hold.
     AllHold,
     /// Segments take 100 µs between guest and port, either way.
     NoHostDelay,
@@ -35,22 +36,22 @@ pub enum Assumption {
     NoScale7,
     /// The receiver's windows come in units of 1,024 bytes.
     NoScale10,
-    /// Writes of 1 to 3,000 bytes; Nagle's rule holds runts back.
+    /// Writes of 1 to 3,000 bytes; Nagle's rule holds segments below the MSS back.
     FullSegments,
-    /// RFC 3042.
+    /// Limited transmit (RFC 3042).
     NoLimitedTransmit,
-    /// RFC 2018 and RFC 6675.
+    /// SACK (RFC 2018 and RFC 6675).
     NoSack,
-    /// The guest takes an ACK for a duplicate only if its window is that of the last (RFC 5681 §2).
+    /// The guest counts an ACK as a duplicate only if its window is that of the last (RFC 5681 §2).
     DuplicatesByNumber,
-    /// The guest grows by RFC 9438 and cuts by 0.7.
+    /// The guest grows by RFC 9438 and reduces by a factor of 0.7.
     NewRenoGuest,
-    /// T runs its profile `linux`.
+    /// T uses its profile `linux`.
     ProfileRfc,
 }
 
 impl Assumption {
-    /// All, in the order of the table.
+    /// All assumptions, in the order of the table.
     pub const ALL: [Assumption; 11] = [
         Assumption::AllHold,
         Assumption::NoHostDelay,
@@ -81,7 +82,7 @@ impl Assumption {
         }
     }
 
-    /// The hosts of f and of g, and T's policy.
+    /// Returns the hosts of f, the hosts of g, and T's policy.
     fn arrange(self) -> (Hosts, Hosts, Policy) {
         let (mut f, mut g) = (native_hosts(Law::Ecn), guest_hosts(Law::Ecn, false));
         let mut policy = rfc_policy(Law::Ecn, INITIAL_WINDOW_SEGMENTS);
@@ -114,15 +115,15 @@ impl Assumption {
     }
 }
 
-/// What one run came to.
+/// The measurements of one run.
 #[derive(Clone, Debug, Default)]
 struct Measure {
     bytes: u64,
-    /// Integral of the flight over time.
+    /// Integral of the bytes in flight over time, in byte nanoseconds.
     flight_byte_ns: u128,
     since: Nanos,
     flight_bytes: u32,
-    /// Every transmission, in one number.
+    /// Hash of every transmission.
     hash: u64,
 }
 
@@ -151,13 +152,14 @@ impl Observer for Measure {
     }
 }
 
-/// One flow over a bottleneck of 3 to 100 Mb/s that holds a few round trips' worth.
+/// Draws one flow over a bottleneck of 3 to 100 Mb/s that holds a few round trips' worth of
+/// packets.
 fn bottleneck(seed: u64, number: u64, assumption: Assumption) -> Plan {
     let mut random = Stream::new(seed, &format!("bottleneck {number}"));
     let packet_us = 120 << random.below(6);
     let delay_us = (500 << random.below(6)) as u32;
     let mark_packets = 3 + random.below(20) as u32;
-    // a bottleneck's marks come on top of a few that others cause
+    // a few random marks in addition to the bottleneck's
     let marked_ppm = 500 << random.below(5);
     let lost_ppm = 200 << random.below(5);
     let numbers = 1..40_000;
@@ -206,12 +208,12 @@ fn writes(random: &mut Stream, assumption: Assumption) -> Vec<Burst> {
     vec![write(1_000_000, 0)]
 }
 
-/// What one assumption is worth.
+/// The measurements with one assumption relaxed.
 #[derive(Clone, Debug)]
 struct Row {
     assumption: Assumption,
     identical: u64,
-    /// g∘T's over f's, sorted.
+    /// Rate of g∘T divided by f's, sorted; next line, window of g∘T divided by f's.
     rates: Vec<f64>,
     windows: Vec<f64>,
 }
@@ -252,7 +254,7 @@ fn measure<E: Element>(plan: &Plan, hosts: &Hosts, until: Nanos, element: E) -> 
     measure
 }
 
-/// The table of the docs, as Markdown.
+/// Returns the table of docs/theorems.md, as Markdown.
 pub fn table(seed: u64, cases: u64) -> String {
     let mut text = String::from(
         "| assumption lifted | identical | rate g∘T/f: median (5 % to 95 %) | window g∘T/f: median (5 % to 95 %) |\n|---|---|---|---|\n",

@@ -1,52 +1,53 @@
-//! One case as data: two hosts' parameters, what their applications do, and what the network does
-//! to which packet. As TOML it is the file that `uc verify --replay` reads.
+//! One case as data: two hosts' parameters, their applications' actions, and the fate of each
+//! packet. As TOML it is the file that `uc verify --replay` reads.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::VerifyError;
 
-/// A case. Everything is in integers, and lists are in ascending order of packet numbers.
+/// A case. All numbers are integers, and lists are in ascending order of packet numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Plan {
-    /// The sender's initial sequence number: sequence numbers wrap where it says.
+    /// Initial sequence number of the sender, which determines where sequence numbers wrap.
     pub iss: u32,
-    /// Payload of a full segment.
+    /// Payload of a full segment, in bytes (64 to 9,000).
     pub mss_bytes: u16,
-    /// The sender's initial window.
+    /// Initial window of the sender, in segments (1 to 20).
     pub initial_window_segments: u8,
-    /// The receiver's buffer, in segments: its window always ends on a segment's boundary.
+    /// Buffer of the receiver, in segments, so that its window always ends on a segment boundary.
     pub receive_buffer_segments: u16,
-    /// The case ends when the sender has sent this many packets.
+    /// Number of packets of the sender after which the case ends (1 to 1,000,000).
     pub packets: u32,
-    /// The way of data.
+    /// The direction of data.
     pub data: Way,
-    /// The way of ACKs.
+    /// The direction of ACKs.
     pub acks: Way,
-    /// What the sender's application writes.
+    /// Writes of the sender's application.
     pub bursts: Vec<Burst>,
-    /// When the receiver's application stops reading.
+    /// Times at which the receiver's application stops reading.
     pub stalls: Vec<Stall>,
 }
 
-/// One direction of the network: a transmitter with a queue, a delay, and the packets (numbered
-/// from 0, the handshake's included) to which something happens.
+/// One direction of the network: a transmitter with a queue, a delay, and lists of affected packets
+/// (numbered from 0, the handshake's included).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Way {
-    /// Propagation delay.
+    /// Propagation delay, in microseconds.
     pub delay_us: u32,
-    /// What one packet occupies the transmitter.
+    /// Transmission time of a packet, in microseconds.
     pub packet_us: u32,
-    /// Packets that may wait; one more is lost. 0: any number.
+    /// Maximum number of waiting packets; one more is lost. 0: no maximum.
     pub queue_packets: u32,
-    /// From this many waiting on, ECT packets are marked. 0: none is.
+    /// Number of waiting packets from which ECT packets are marked. 0: never.
     pub mark_packets: u32,
-    /// Packets that are lost.
+    /// Numbers of the packets that are lost.
     pub lost: Vec<u32>,
-    /// Packets that are marked, if they are ECT.
+    /// Numbers of the packets that are marked, if they are ECT.
     pub marked: Vec<u32>,
-    /// Packets that take a detour, and how much longer it is: others overtake them.
+    /// Numbers of the packets that are delayed, each with its additional delay in microseconds;
+    /// others overtake them.
     pub late: Vec<(u32, u32)>,
 }
 
@@ -54,36 +55,37 @@ pub struct Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Burst {
-    /// What it waits for.
+    /// The condition that the write waits for.
     pub after: After,
-    /// How long it waits then.
+    /// Pause after the condition holds, in microseconds.
     pub pause_us: u32,
-    /// And how long beside that, in thousandths of the sender's retransmission timeout.
+    /// Additional pause, in thousandths of the sender's retransmission timeout.
     pub pause_rto_permille: u32,
-    /// How much it writes.
+    /// Number of full segments to write.
     pub segments: u32,
-    /// Bytes beyond these segments: none under the theorems' assumptions.
+    /// Bytes in addition to the segments: none under the theorems' assumptions.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub odd_bytes: u32,
 }
 
-/// What a write waits for.
+/// The condition that a write waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum After {
-    /// All that was written before has been sent.
+    /// All data written before has been sent.
     Sent,
-    /// All that was written before has been acknowledged: the connection is idle.
+    /// All data written before has been acknowledged: the connection is idle.
     Acked,
 }
 
-/// The receiver's application stops reading until the sender is held up by the window alone.
+/// A stall of the receiver's application: it stops reading until the sender is held back by the
+/// window alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Stall {
-    /// When this many packets have arrived.
+    /// Number of arrived packets at which the stall begins.
     pub arrivals: u32,
-    /// How long it goes on after the sender has come to a stop.
+    /// Time from the sender's stop to the end of the stall, in microseconds.
     pub pause_us: u32,
 }
 
@@ -91,14 +93,14 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// A window is 16 bits without a scale.
+/// Maximum window: 16 bits without a scale.
 const WINDOW_MAX_BYTES: u32 = 65_535;
 
 impl Plan {
-    /// The plan in a replay file: comments are the trace of an earlier run.
+    /// Parses a replay file; its comments are the trace of an earlier run.
     ///
     /// # Errors
-    /// With the line, what is wrong there and what would be right.
+    /// The line, what is wrong there, and the remedy.
     pub fn parse(text: &str) -> Result<Plan, VerifyError> {
         let plan: Plan = toml::from_str(text).map_err(|error| VerifyError::Plan {
             message: error.to_string().trim_end().replace('\n', " "),
@@ -107,13 +109,13 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The plan as a replay file.
+    /// Formats the plan as a replay file.
     pub fn to_toml(&self) -> String {
         // a struct of integers and lists of them always has a TOML form
         toml::to_string(self).unwrap_or_default()
     }
 
-    /// How much there is of it: what shrinking makes smaller.
+    /// Returns the size of the plan, which shrinking reduces.
     pub fn size(&self) -> u64 {
         let ways = [&self.data, &self.acks];
         let specials: usize = ways
@@ -124,7 +126,7 @@ impl Plan {
         lists as u64 * 1_000_000 + u64::from(self.packets)
     }
 
-    /// Whether the theorems say anything of it.
+    /// Checks that the theorems cover the plan.
     pub(crate) fn check(&self) -> Result<(), VerifyError> {
         let wrong = |key: &'static str, message: &'static str| VerifyError::Range { key, message };
         if !(64..=9_000).contains(&self.mss_bytes) {

@@ -1,12 +1,13 @@
-//! A smaller plan with the same verdict: delta debugging (Zeller and Hildebrandt, "Simplifying and
-//! Isolating Failure-Inducing Input", 2002) over the plan's lists, then smaller numbers.
+//! Search for a smaller plan with the same verdict: delta debugging (Zeller and Hildebrandt,
+//! "Simplifying and Isolating Failure-Inducing Input", 2002) over the plan's lists, then smaller
+//! numbers.
 
 use crate::plan::{Plan, Way};
 
-/// Tries of one shrinking.
+/// Maximum number of plans tried in one search.
 const TRIES_MAX: u32 = 20_000;
 
-/// The smallest plan that was found for which `fails` still holds.
+/// Returns the smallest plan found for which `fails` still holds.
 pub fn shrink(plan: &Plan, fails: impl FnMut(&Plan) -> bool) -> Plan {
     let mut search = Search {
         best: plan.clone(),
@@ -31,7 +32,7 @@ struct Search<F> {
 }
 
 impl<F: FnMut(&Plan) -> bool> Search<F> {
-    /// Takes the changed plan if it still fails.
+    /// Keeps the changed plan if it still fails.
     fn attempt(&mut self, change: impl FnOnce(&mut Plan)) -> bool {
         let mut plan = self.best.clone();
         change(&mut plan);
@@ -46,7 +47,7 @@ impl<F: FnMut(&Plan) -> bool> Search<F> {
         failed
     }
 
-    /// The shortest run.
+    /// Shortens the run.
     fn packets(&mut self) {
         let mut step = self.best.packets / 2;
         while step > 0 {
@@ -65,7 +66,7 @@ impl<F: FnMut(&Plan) -> bool> Search<F> {
         self.list(|plan| &mut plan.bursts);
     }
 
-    /// Leaves out runs of entries, long ones first.
+    /// Removes runs of entries, long runs first.
     fn list<T>(&mut self, list: impl Fn(&mut Plan) -> &mut Vec<T>) {
         let mut length = list(&mut self.best).len();
         while length > 0 {
@@ -122,7 +123,7 @@ mod tests {
     use crate::draw::draw;
 
     #[test]
-    fn only_what_makes_a_plan_fail_is_left_of_it() {
+    fn shrinking_leaves_only_what_makes_a_plan_fail() {
         let plan = (0..)
             .map(|number| draw(5, number))
             .find(|plan| plan.data.lost.len() > 20);

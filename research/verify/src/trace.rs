@@ -1,4 +1,4 @@
-//! What happened in a case, line by line, up to where f and g∘T part.
+//! The events of a case, line by line, up to the difference of f and g∘T.
 
 use std::fmt::Write;
 
@@ -11,23 +11,23 @@ use crate::element::{Element, Translator, Wire, rfc_policy};
 use crate::plan::Plan;
 use crate::world::{Cause, Hosts, Observer, State, World};
 
-/// Lines before the difference, and after it.
+/// Lines shown before the difference; next line, after it.
 const BEFORE: usize = 30;
 const AFTER: usize = 6;
 
-/// One line of one run.
+/// A line of one run.
 #[derive(Clone, Debug)]
 struct Line {
     text: String,
     state: State,
 }
 
-/// Writes a run down.
+/// An observer that records a run as text.
 #[derive(Default)]
 struct Scribe {
     iss: u32,
     lines: Vec<Line>,
-    /// Lines of segments whose act has not ended yet.
+    /// Number of lines of segments whose act has not ended yet.
     open: usize,
 }
 
@@ -46,7 +46,7 @@ impl Observer for Scribe {
         true
     }
 
-    /// An act comes after what it sent, and is written down before it.
+    /// Records an act before its segments, although it is reported after them.
     fn acted(&mut self, now: Nanos, cause: &Cause, _: &State, after: &State) -> bool {
         let text = match cause {
             Cause::Open => "opens".to_owned(),
@@ -106,7 +106,7 @@ fn follow<E: Element>(plan: &Plan, hosts: &Hosts, element: E) -> Vec<Line> {
     scribe.lines
 }
 
-/// Both runs as one text: what they have in common once, then what each did. The windows are in
+/// Formats both runs as one text: the common part once, then the rest of each. Windows are in
 /// bytes: f's, then the guest's and the shadow's.
 pub fn trace<C: Core + Clone>(plan: &Plan, law: Law, guest: Guest, core: &C) -> String {
     let strips_ecn = guest == Guest::EcnStripped;

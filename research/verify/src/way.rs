@@ -1,29 +1,29 @@
-//! One direction of the network while a case runs.
+//! One direction of the network in a running case.
 
 use uc_net::{Ecn, Nanos};
 
 use crate::plan::Way;
 
-/// A way's state. Packets are numbered in the order in which they are given to it.
+/// The state of a direction. Packets are numbered in the order of their transmission.
 #[derive(Clone, Debug)]
 pub struct WayState<'a> {
     way: &'a Way,
     number: u32,
-    /// When the transmitter has sent all that it has.
+    /// Time at which the transmitter becomes free.
     free_at: Nanos,
     lost: Cursor<'a, u32>,
     marked: Cursor<'a, u32>,
     late: Cursor<'a, (u32, u32)>,
 }
 
-/// Where the next entry of an ascending list is looked for.
+/// A cursor in an ascending list.
 #[derive(Clone, Debug)]
 struct Cursor<'a, T> {
     rest: &'a [T],
 }
 
 impl<'a, T: Copy> Cursor<'a, T> {
-    /// The entry for `number`; numbers come in ascending order.
+    /// Removes and returns the entry for `number`; numbers come in ascending order.
     fn take(&mut self, number: u32, key: impl Fn(T) -> u32) -> Option<T> {
         while let Some((&first, rest)) = self.rest.split_first() {
             if key(first) > number {
@@ -39,7 +39,7 @@ impl<'a, T: Copy> Cursor<'a, T> {
 }
 
 impl<'a> WayState<'a> {
-    /// The way before its first packet.
+    /// Creates the state before the first packet.
     pub fn new(way: &'a Way) -> WayState<'a> {
         WayState {
             way,
@@ -51,7 +51,7 @@ impl<'a> WayState<'a> {
         }
     }
 
-    /// Sends a packet: when it arrives and with which codepoint; none if it is lost.
+    /// Sends a packet. Returns its arrival time and codepoint; `None` if it is lost.
     pub fn carry(&mut self, now: Nanos, ecn: Ecn) -> Option<(Nanos, Ecn)> {
         let number = self.number;
         self.number += 1;
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_queue_behind_one_another_are_marked_and_then_lost() {
+    fn packets_are_queued_then_marked_and_then_lost() {
         let way = Way {
             delay_us: 100,
             packet_us: 10,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_plan_says_of_a_packet_happens_to_that_packet() {
+    fn losses_marks_and_delays_apply_to_the_numbered_packets() {
         let way = Way {
             delay_us: 5,
             lost: vec![1],

@@ -1,4 +1,4 @@
-//! Sender, what stands before it, network and receiver on one virtual clock.
+//! Sender, element, network and receiver on one virtual clock.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -10,65 +10,65 @@ use crate::element::Element;
 use crate::plan::{After, Burst, Plan};
 use crate::way::WayState;
 
-/// What made the sender act.
+/// The cause of an act of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It opened the connection.
+    /// The application opened the connection.
     Open,
-    /// A segment out of the network, as it was before the element saw it.
+    /// A segment arrived, shown as it was before the element saw it.
     Arrival(Segment),
-    /// Its timer.
+    /// The sender's timer fired.
     Timer,
-    /// Its application wrote.
+    /// The application wrote data.
     Write,
 }
 
-/// The sender at one moment.
+/// The sender's state at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct State {
-    /// Its variables.
+    /// Variables of the sender.
     pub info: Info,
-    /// Its counters.
+    /// Counters of the sender.
     pub totals: Totals,
-    /// What its application has written so far.
+    /// Bytes that the application has written so far.
     pub written_bytes: u64,
-    /// The shadow's window, where there is one.
+    /// Window of the shadow, if there is one, in bytes.
     pub shadow_bytes: Option<u32>,
 }
 
-/// Follows a run; `false` ends it.
+/// An observer of a run; a method that returns `false` ends the run.
 pub trait Observer {
-    /// A segment of the sender, as the network sees it.
+    /// Observes a segment of the sender, as the network sees it.
     fn sent(&mut self, now: Nanos, segment: &Segment) -> bool;
-    /// The sender has acted.
+    /// Observes an act of the sender.
     fn acted(&mut self, now: Nanos, cause: &Cause, before: &State, after: &State) -> bool;
 }
 
 /// The hosts of a run.
 #[derive(Clone, Debug)]
 pub struct Hosts {
-    /// The sender's settings; segment size and initial window are the plan's.
+    /// Settings of the sender; segment size and initial window are the plan's.
     pub sender: Config,
-    /// The receiver's; segment size and buffer are the plan's.
+    /// Settings of the receiver; segment size and buffer are the plan's.
     pub receiver: Config,
-    /// What a segment takes between the sender and its element, either way.
+    /// Delay of a segment between the sender and its element, in each direction.
     pub host_delay: Nanos,
-    /// When the run ends; a plan's number of packets may end it earlier.
+    /// Time at which the run ends; a plan's number of packets may end it earlier.
     pub until: Nanos,
 }
 
-/// How a run went.
+/// Totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Segments sent, segments delivered to the sender, timers and writes.
+    /// Number of segments sent, segments delivered to the sender, timers and writes.
     pub events: u64,
-    /// When the last of them was.
+    /// Time of the last event.
     pub end: Nanos,
-    /// Payload acknowledged.
+    /// Payload acknowledged, in bytes.
     pub acknowledged_bytes: u64,
 }
 
-/// What waits for its moment.
+/// An event that waits for its time.
 #[derive(Clone, Debug)]
 enum Happening {
     AtElement(Segment),
@@ -101,14 +101,15 @@ impl PartialOrd for Entry {
 }
 
 impl Ord for Entry {
-    /// The heap's greatest is the earliest; at one moment, the one entered first.
+    /// Orders the heap so that its greatest entry is the earliest; at one time, the one entered
+    /// first.
     fn cmp(&self, other: &Entry) -> Ordering {
         (other.at, other.order).cmp(&(self.at, self.order))
     }
 }
 
-/// A case can't have more events than this for each packet of its plan: timers that fire without
-/// sending, or a network that hands on nothing but ACKs, end it.
+/// Maximum number of events per packet of the plan; it ends cases with timers that fire without
+/// sending, or with ACKs only.
 const EVENTS_PER_PACKET_MAX: u64 = 16;
 
 /// The receiver's initial sequence number; it sends no data.
@@ -128,7 +129,7 @@ pub struct World<'a, E, O> {
     acks: WayState<'a>,
     observer: &'a mut O,
     state: State,
-    /// Writes of the plan so far, and whether the next waits for its moment.
+    /// Number of the plan's writes so far; next line, whether the next one waits for its time.
     bursts: usize,
     writing: bool,
     arrivals: u32,
@@ -137,12 +138,12 @@ pub struct World<'a, E, O> {
     packets: u32,
     events: u64,
     going: bool,
-    /// Room for what an endpoint sends at once.
+    /// Buffer for the segments that an endpoint sends in one call.
     out: Vec<Segment>,
 }
 
 impl<'a, E: Element, O: Observer> World<'a, E, O> {
-    /// Both ends before the handshake.
+    /// Creates both ends before the handshake.
     pub fn new(plan: &'a Plan, hosts: &'a Hosts, element: E, observer: &'a mut O) -> Self {
         let sender = Config {
             mss_bytes: plan.mss_bytes,
@@ -269,7 +270,7 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
         self.plan_read();
     }
 
-    /// A segment of the sender passes its element and goes into the network.
+    /// Passes a segment of the sender through its element into the network.
     fn leave_host(&mut self, mut segment: Segment) {
         self.element.towards_network(self.now, &mut segment);
         self.events += 1;
@@ -281,7 +282,7 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
         }
     }
 
-    /// A segment to the sender passes its element.
+    /// Passes a segment for the sender through its element.
     fn enter_host(&mut self, wire: Segment) {
         let mut seen = wire;
         self.element.towards_guest(self.now, &mut seen);
@@ -317,7 +318,7 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
         });
     }
 
-    /// Enters the next write, once what it waits for has come to pass.
+    /// Schedules the next write, once its condition holds.
     fn plan_write(&mut self) {
         let Some(&burst) = self.plan.bursts.get(self.bursts).filter(|_| !self.writing) else {
             return;
@@ -350,8 +351,8 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
         self.receiver_acts(|receiver, now, mut out| receiver.set_reading(now, false, &mut out));
     }
 
-    /// The receiver reads again some time after the sender was stopped by the window alone, so that
-    /// the window it then opens comes with no other news.
+    /// Schedules reading some time after the window alone stopped the sender, so that the window
+    /// update then comes without other information.
     fn plan_read(&mut self) {
         if !self.is_blocked() {
             return;
@@ -362,7 +363,8 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
         }
     }
 
-    /// An earlier window may have reached the sender since: then it must come to a stop again.
+    /// Resumes reading, unless an earlier window update has reached the sender since: then the
+    /// sender must stop again first.
     fn read(&mut self, pause: Nanos) {
         if !self.is_blocked() {
             self.stalled = Some(pause);

@@ -1,10 +1,10 @@
-//! What the docs say is what the program prints.
+//! The documents show what the program prints.
 
 use std::fs;
 use std::path::Path;
 
 #[test]
-fn the_table_of_lifted_assumptions_is_what_the_command_prints() {
+fn the_documented_table_of_relaxed_assumptions_equals_the_commands_output() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/theorems.md");
     let docs = fs::read_to_string(&path).expect("docs/theorems.md is there");
     let table = uc_verify::lift::table(1, 100);

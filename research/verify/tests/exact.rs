@@ -1,5 +1,5 @@
 //! vCC's theorem 1 and its concatenation, on as many cases as a test may take; `uc verify` runs
-//! more of them.
+//! more.
 
 use std::sync::atomic::AtomicBool;
 
@@ -18,7 +18,7 @@ fn run(law: Law, guest: Guest, jobs: usize) -> Report {
         jobs,
     };
     let report = campaign.run(&Compiled, &|_| {}, &AtomicBool::new(false));
-    let report = report.expect("nobody cancels it");
+    let report = report.expect("no run is cancelled");
     assert_eq!(
         report.failure,
         None,
@@ -53,7 +53,7 @@ fn a_newreno_guest_under_t_sends_what_a_native_ecn_sender_sends() {
 }
 
 #[test]
-fn an_ecn_guest_that_is_stripped_of_ecn_does_too() {
+fn an_ecn_guest_stripped_of_ecn_sends_what_a_native_ecn_sender_sends() {
     run(Law::Ecn, Guest::EcnStripped, 2);
 }
 
@@ -66,12 +66,12 @@ fn a_newreno_guest_under_t_sends_what_a_native_dctcp_sender_sends() {
 }
 
 #[test]
-fn an_ecn_guest_that_is_stripped_of_ecn_sends_what_dctcp_sends_too() {
+fn an_ecn_guest_stripped_of_ecn_sends_what_a_native_dctcp_sender_sends() {
     run(Law::Dctcp, Guest::EcnStripped, 2);
 }
 
 #[test]
-fn the_number_of_threads_changes_nothing() {
+fn the_report_does_not_depend_on_the_number_of_threads() {
     assert_eq!(
         run(Law::Ecn, Guest::NewReno, 1),
         run(Law::Ecn, Guest::NewReno, 3)
@@ -79,7 +79,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
-fn a_case_without_anything_happening_is_the_same_too() {
+fn an_uneventful_case_is_exact() {
     let text = "iss = 0\nmss-bytes = 1000\ninitial-window-segments = 4\n\
         receive-buffer-segments = 60\npackets = 100\nstalls = []\n\
         bursts = [{ after = 'acked', pause-us = 0, pause-rto-permille = 0, segments = 80 }]\n\
@@ -97,7 +97,7 @@ fn a_case_without_anything_happening_is_the_same_too() {
 }
 
 #[test]
-fn a_plan_that_makes_no_sense_is_refused_with_its_place_and_mend() {
+fn an_invalid_plan_is_refused_with_its_place_and_remedy() {
     let error = Plan::parse("iss = 0\nmss-bytes = 1\n").expect_err("keys are missing");
     assert!(error.to_string().contains("missing field"), "{error}");
     let error = Plan::parse("isss = 0\n").expect_err("no such key");

@@ -1,5 +1,5 @@
-//! Would a fault in the core be seen? Copies of `core/` with one planted in each are compiled, put
-//! on the guest's port, and must all be told from f.
+//! Sensitivity to faults in the core: copies of `core/` with one fault in each are compiled, put on
+//! the guest's port, and must all differ from f.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use uc_core::Loaded;
 use uc_verify::{Campaign, Guest, Law, Report};
 
 const SEED: u64 = 1;
-/// Cases after which a fault counts as unseen.
+/// Number of cases after which a fault counts as missed.
 const CASES_MAX: u64 = 3_000;
 
-/// A fault: where, what stands there (once), what is put in its place.
+/// A fault: the file, the text to replace (it occurs once), and its replacement.
 struct Mutant {
     name: &'static str,
     file: &'static str,
@@ -99,7 +99,7 @@ const MUTANTS: [Mutant; 24] = [
         "if (ack->duplicate) {\n\t\treno->cwnd += flow->mss_bytes;",
         "if (ack->duplicate) {",
     ),
-    // that it doesn't deflate at all would not be seen: the guest's own window does
+    // a partial ACK that doesn't deflate at all would not be found: the guest's own window deflates
     mutant(
         "a partial ACK deflates to one segment",
         RFC,
@@ -202,7 +202,7 @@ fn copy_core(from: &Path, to: &Path, fault: Option<&Mutant>) {
             let places = text.matches(fault.right).count();
             assert_eq!(
                 places, 1,
-                "{}: stands {places} times in {}",
+                "{}: occurs {places} times in {}",
                 fault.name, fault.file
             );
             text = text.replace(fault.right, fault.wrong);
@@ -211,7 +211,7 @@ fn copy_core(from: &Path, to: &Path, fault: Option<&Mutant>) {
     }
 }
 
-/// A core compiled with this fault, or with none.
+/// Builds a core with this fault, or with none.
 fn build(scratch: &Path, fault: Option<&Mutant>) -> Loaded {
     let name = fault
         .map_or("none", |fault| fault.name)

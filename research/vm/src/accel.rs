@@ -1,4 +1,4 @@
-//! How fast a machine's processor is emulated, and what its kernel must be told of the time.
+//! Emulation of a VM's CPU, and the clock parameters of its kernel.
 
 use std::fs::{self, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -7,19 +7,20 @@ use std::time::{Duration, Instant};
 
 use crate::kernel;
 
-/// What executes a guest's instructions.
+/// The executor of a guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accel {
-    /// The processor itself.
+    /// The CPU itself.
     Kvm,
     /// QEMU's translator.
     Tcg,
 }
 
 impl Accel {
-    /// QEMU's arguments for it. Emulated processors have a thread each, unless they are to take turns
-    /// in one: QEMU 7.2 keeps what it has translated of an instruction that another thread changes in
-    /// that moment, and a guest that changes its own kernel's code may stand still for good (docs/vm.md).
+    /// Returns QEMU's arguments. Each emulated CPU has a thread, unless `in_turn`, which runs all
+    /// of them in one: QEMU 7.2 keeps its translation of an instruction that another thread changes
+    /// at that time, and a guest that changes its own kernel's code may then hang for good
+    /// (docs/vm.md).
     pub(crate) fn arguments(self, in_turn: bool) -> [&'static str; 4] {
         match self {
             Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
@@ -28,7 +29,7 @@ impl Accel {
         }
     }
 
-    /// Its name for people.
+    /// Returns its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Accel::Kvm => "KVM",
@@ -36,8 +37,8 @@ impl Accel {
         }
     }
 
-    /// Those to be tried, in order: KVM only where the device can be opened and makes a machine. That
-    /// one boots too shows when it does; a nested KVM may make machines that hang, and that is
+    /// Returns the executors to try, in order: KVM only if the device can be opened and creates a
+    /// VM. Whether that VM boots shows later; a nested KVM may create VMs that hang, which is
     /// remembered until this host boots.
     pub fn candidates() -> Vec<Self> {
         if !is_known_to_hang() && makes_machines() {
@@ -48,12 +49,12 @@ impl Accel {
     }
 }
 
-/// KVM did not boot a machine in time: until the next boot nobody need try again.
+/// Records that KVM did not boot a VM in time, so that it is not tried until the next boot.
 pub(crate) fn remember_that_kvm_hangs() {
     let (Some(path), Some(boot)) = (hung_path(), boot_id()) else {
         return;
     };
-    // Without the note the next run waits as long as this one.
+    // Without the record the next run waits as long as this one.
     let _ = fs::write(path, boot);
 }
 
@@ -77,20 +78,20 @@ fn makes_machines() -> bool {
     };
     // linux/kvm.h: KVM_CREATE_VM is _IO(0xAE, 1); type 0 is the default machine.
     let code = nix::request_code_none!(0xAE, 0x01);
-    // SAFETY: the descriptor is open and the argument is a number; the answer is a new descriptor or
-    // a failure.
+    // SAFETY: the descriptor is open and the argument is a number; the result is a new descriptor
+    // or a failure.
     let machine = unsafe { libc::ioctl(kvm.as_raw_fd(), code, 0) };
     if machine < 0 {
         return false;
     }
-    // SAFETY: the descriptor is ours and nobody else has it.
+    // SAFETY: the descriptor was just returned and has no other owner.
     unsafe { libc::close(machine) };
     true
 }
 
-/// The rate of the host's time stamp counter, which a guest under emulation sees as its own, in kHz.
-/// A microvm has no timer that its kernel could measure it by: without the number its boot hangs
-/// now and then.
+/// Measures the rate of the host's time stamp counter, which a guest under emulation sees as its
+/// own, in kHz. A microvm has no timer by which its kernel could measure it: without the number its
+/// boot hangs now and then.
 pub fn tsc_khz() -> u64 {
     let (started, first) = moment();
     std::thread::sleep(Duration::from_millis(20));
@@ -99,7 +100,7 @@ pub fn tsc_khz() -> u64 {
     (ticks * 1_000_000 / (ended - started).as_nanos().max(1)) as u64
 }
 
-/// Both clocks at one time: of several readings the one that was interrupted least.
+/// Reads both clocks at one time: the least interrupted of several readings.
 fn moment() -> (Instant, u64) {
     let readings = (0..16).map(|_| {
         let (before, at, after) = (tsc(), Instant::now(), tsc());
@@ -111,11 +112,11 @@ fn moment() -> (Instant, u64) {
 
 #[cfg(target_arch = "x86_64")]
 fn tsc() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction; it touches no memory.
+    // SAFETY: every x86-64 CPU has the instruction; it touches no memory.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Other processors never get here: [`crate::machine`] refuses them first.
+/// Returns 0: other architectures never get here, [`crate::machine`] refuses them first.
 #[cfg(not(target_arch = "x86_64"))]
 fn tsc() -> u64 {
     0

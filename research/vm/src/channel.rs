@@ -1,4 +1,4 @@
-//! The host's end of a line of messages with a deadline for each: a guest that hangs, or whose CPU
+//! The host's end of a channel of lines, with a deadline for each: a guest that hangs, or whose CPU
 //! is taken away, must not hang its host.
 
 use std::io::{self, Read, Write};
@@ -18,7 +18,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel, and the end that QEMU gets.
+    /// Creates a channel, and the end for QEMU.
     ///
     /// # Errors
     /// The kernel's.
@@ -31,7 +31,7 @@ impl Channel {
         Ok((channel, theirs.into()))
     }
 
-    /// Sends a question and does not wait.
+    /// Sends a request without waiting.
     ///
     /// # Errors
     /// The socket's; QEMU has ended then.
@@ -39,16 +39,16 @@ impl Channel {
         self.write_line(&serde_json::to_string(request)?)
     }
 
-    /// The next answer.
+    /// Waits for the next answer.
     ///
     /// # Errors
-    /// `TimedOut`, or what is wrong with what came.
+    /// `TimedOut`, or the problem with the data received.
     pub fn answer(&mut self, deadline: Instant) -> io::Result<Answer> {
         let line = self.line(deadline)?;
         serde_json::from_slice(&line).map_err(io::Error::from)
     }
 
-    /// Whether an answer, or the channel's end, is there by then.
+    /// Returns whether an answer, or the channel's end, arrives before the deadline.
     pub fn has_answer(&mut self, deadline: Instant) -> bool {
         while !self.unread.contains(&b'\n') {
             match self.read_some(deadline) {
@@ -65,7 +65,7 @@ impl Channel {
         self.stream.write_all(b"\n")
     }
 
-    /// The next line, without its end.
+    /// Waits for the next line, and returns it without its end.
     pub(crate) fn line(&mut self, deadline: Instant) -> io::Result<Vec<u8>> {
         let mut searched = 0;
         loop {
@@ -79,7 +79,7 @@ impl Channel {
             }
             searched = self.unread.len();
             if searched > LINE_BYTES_MAX {
-                return Err(io::Error::other("a line without an end"));
+                return Err(io::Error::other("line exceeds the maximum length"));
             }
             self.read_some(deadline)?;
         }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_come_in_pieces_are_whole_and_silence_has_an_end() {
+    fn split_lines_are_joined_and_silence_times_out() {
         let (mut channel, theirs) = Channel::pair().unwrap();
         let mut theirs = UnixStream::from(theirs);
         let soon = || Instant::now() + Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! Machines that couple their own connections (ctrlTCP), coupled by this host: each loads the coupled
+//! VMs that couple their own connections (ctrlTCP), coupled by this host: each loads the coupled
 //! congestion control and reports over its port `uc.ccc` to a controller that runs here as long as
 //! the flows do.
 
@@ -21,25 +21,25 @@ use crate::error::{VmError, resource};
 use crate::machine::{Machine, PATIENCE};
 use crate::message::{Answer, Request};
 
-/// A kernel verifies the programs in two seconds of a processor, an emulated one in half a minute,
-/// and the host may have other things to do.
+/// Time limit for loading the programs. Verification takes two seconds of a CPU, half a minute on
+/// an emulated one, and the host may be busy.
 const LOADING: Duration = Duration::from_secs(300);
-/// How long a guest's part may take to be heard: QEMU's socket is tried five times a second.
+/// Time limit for a guest's first report: QEMU's socket is tried five times a second.
 const SPEAKING: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The host's part, until it is dropped.
+/// The host's side of the coupling; dropping it ends the coupling.
 #[derive(Debug)]
 pub(crate) struct Coupling {
-    /// The machines' sockets.
+    /// Folder of the VMs' sockets.
     folder: TempDir,
     stop: Arc<AtomicBool>,
     server: Option<JoinHandle<Result<(), ServeError>>>,
-    /// Who has been answered, and was not lost again.
+    /// Guests that have been answered and not lost since.
     coupled: Arc<Mutex<BTreeSet<String>>>,
 }
 
-/// The name that the guest's kernel has for what an experiment calls so.
+/// Returns the kernel's name of the congestion control that the experiment names.
 pub(crate) fn kernel_name(guest: &Guest) -> &str {
     match &guest.stack.congestion_control[..] {
         "reno" | "ctrltcp" if guest.couples() => "uc_ctrltcp",
@@ -48,7 +48,7 @@ pub(crate) fn kernel_name(guest: &Guest) -> &str {
     }
 }
 
-/// And for the law under it, which may be a module.
+/// Returns the kernel's name of the law that the coupled control builds on, which may be a module.
 pub(crate) fn law_name(guest: &Guest) -> &str {
     match &guest.stack.congestion_control[..] {
         "ctrltcp" if guest.couples() => "reno",
@@ -58,7 +58,7 @@ pub(crate) fn law_name(guest: &Guest) -> &str {
 }
 
 impl Coupling {
-    /// None where no guest couples its connections.
+    /// Creates the coupling; `None` where no guest couples its connections.
     pub fn of(plan: &Plan) -> Result<Option<Self>, VmError> {
         if !plan.guests.iter().any(Guest::couples) {
             return Ok(None);
@@ -72,13 +72,13 @@ impl Coupling {
         }))
     }
 
-    /// Where QEMU is to make the socket of a guest's port.
+    /// Returns the path where QEMU creates the socket of a guest's port.
     pub fn socket(&self, guest: &Guest) -> PathBuf {
         self.folder.path().join(format!("{}.sock", guest.port))
     }
 
-    /// Loads what couples into those guests that do, and couples them; from then on their
-    /// connections can ask for it.
+    /// Loads the coupled control into the guests that couple, and couples them; from then on their
+    /// connections can select it.
     pub fn begin(
         &mut self,
         plan: &Plan,
@@ -106,7 +106,7 @@ impl Coupling {
         Ok(())
     }
 
-    /// How many of them it couples now.
+    /// Returns the number of guests that are coupled now.
     pub fn coupled(&self) -> u64 {
         let coupled = self.coupled.lock().unwrap_or_else(PoisonError::into_inner);
         coupled.len() as u64

@@ -1,12 +1,12 @@
-//! Archives in cpio's format "newc", which is what the kernel unpacks as its first file system.
-//! Read first: Documentation/driver-api/early-userspace/buffer-format.rst.
+//! Archives in cpio's format "newc", which the kernel unpacks as its first file system. Read first:
+//! Documentation/driver-api/early-userspace/buffer-format.rst.
 
 use std::io::{self, Write};
 
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 
-/// Writes an archive, entry by entry.
+/// A writer of an archive, entry by entry.
 #[derive(Debug)]
 pub struct Archive<W> {
     out: W,
@@ -14,12 +14,12 @@ pub struct Archive<W> {
 }
 
 impl<W: Write> Archive<W> {
-    /// An empty archive.
+    /// Creates an empty archive.
     pub fn new(out: W) -> Self {
         Self { out, inode: 0 }
     }
 
-    /// A folder; its parents come before it.
+    /// Adds a folder; its parents must come before it.
     ///
     /// # Errors
     /// The writer's.
@@ -27,15 +27,15 @@ impl<W: Write> Archive<W> {
         self.entry(path, FOLDER, 2, &[])
     }
 
-    /// A file that can be executed.
+    /// Adds an executable file.
     ///
     /// # Errors
-    /// The writer's, or that it is longer than the format can say.
+    /// The writer's, or a file longer than the format allows.
     pub fn file(&mut self, path: &str, content: &[u8]) -> io::Result<()> {
         self.entry(path, PROGRAM, 1, content)
     }
 
-    /// Closes the archive and gives the writer back.
+    /// Closes the archive and returns the writer.
     ///
     /// # Errors
     /// The writer's.
@@ -45,8 +45,8 @@ impl<W: Write> Archive<W> {
         Ok(self.out)
     }
 
-    /// Thirteen fields of eight hexadecimal digits, the name with a zero, the content; name and
-    /// content are padded to four bytes.
+    /// Adds an entry: thirteen fields of eight hexadecimal digits, the name with a zero, the
+    /// content; name and content are padded to four bytes.
     fn entry(&mut self, path: &str, mode: u32, links: u32, content: &[u8]) -> io::Result<()> {
         let length = u32::try_from(content.len()).map_err(io::Error::other)?;
         self.inode += 1;
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_entry_begins_at_a_multiple_of_four_and_says_its_lengths() {
+    fn every_entry_begins_at_a_multiple_of_four_and_has_its_lengths() {
         let mut archive = Archive::new(Vec::new());
         archive.folder("bin").unwrap();
         archive.file("bin/x", b"12345").unwrap();

@@ -1,147 +1,147 @@
-//! What can go wrong with guests that are machines. Every message names the thing, the place and
-//! the mend.
+//! Errors of guests that are VMs. Every message names the object, the place and the remedy.
 
 use std::io;
 use std::path::PathBuf;
 
 use uc_lab::LabError;
 
-/// An error of the machines.
+/// Why a VM can't be built, booted or used.
 #[derive(Debug, thiserror::Error)]
 pub enum VmError {
     /// A program is missing on the host.
     #[error("`{program}` is not on PATH: install the package {package} (scripts/bootstrap vm)")]
     Program {
-        /// The program.
+        /// Name of the program.
         program: &'static str,
-        /// Debian's package that has it.
+        /// Debian's package that contains it.
         package: &'static str,
     },
-    /// Guests are built from the host's own programs, and the kernels are Debian's for amd64.
-    #[error("guests are x86-64 machines, and this host is another: use --on live")]
+    /// The host is not x86-64: guests are built from the host's own programs, and the kernels are
+    /// Debian's for amd64.
+    #[error("VM guests need an x86-64 host, and this host is none: use --on live")]
     Architecture,
     /// No kernel of the series was fetched.
     #[error("no kernel {series} for guests in {folder}: scripts/vm-kernels {series}")]
     Kernel {
-        /// As the stack names it.
+        /// Series as the stack names it.
         series: String,
-        /// Where it would be.
+        /// Folder where the kernel would be.
         folder: PathBuf,
     },
-    /// Nobody built PVTCP's module for this kernel.
+    /// PVTCP's module was not built for this kernel.
     #[error("no module of PVTCP for {release} at {path}: scripts/vm-kernels --pvtcp {series}")]
     Pvtcp {
-        /// The kernel's series.
+        /// Series of the kernel.
         series: String,
-        /// Its whole name.
+        /// Full version of the kernel.
         release: String,
-        /// Where the module would be.
+        /// Path where the module would be.
         path: PathBuf,
     },
-    /// The user's cache has no place.
-    #[error("neither XDG_CACHE_HOME nor HOME is set: set one, kernels for guests lie beneath it")]
+    /// The user's cache folder is unknown.
+    #[error("neither XDG_CACHE_HOME nor HOME is set: set one; guests' kernels are below it")]
     NoCache,
     /// A file that goes into a guest could not be read.
     #[error("{path} cannot be put into a guest's image: {source}; {mend}")]
     Image {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The kernel's answer.
         source: io::Error,
-        /// What to do.
+        /// Remedy of the error.
         mend: &'static str,
     },
-    /// A module that the guest needs is not there, or the guest's kernel refuses it.
+    /// A module that the guest needs is missing, or the guest's kernel refuses it.
     #[error("the guest's module {name}: {source}; fetch the kernel again with scripts/vm-kernels")]
     Module {
-        /// Its name.
+        /// Name of the module.
         name: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// A module that an experiment brings could not be loaded or unloaded.
-    #[error("{module} cannot be {action}: {source}; the guest's kernel log says why")]
+    #[error("{module} cannot be {action}: {source}; see the guest's kernel log")]
     Foreign {
-        /// Its file or its name.
+        /// File or name of the module.
         module: String,
-        /// "loaded" or "unloaded".
+        /// Action that failed: "loaded" or "unloaded".
         action: &'static str,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// QEMU could not be started.
     #[error("QEMU could not be started for {node}: {source}")]
     Spawn {
-        /// Whose machine.
+        /// Guest of the VM.
         node: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// The machine did not report in time.
-    #[error("{node}: the machine with {kernel} did not boot: {detail}")]
+    /// The VM did not report in time.
+    #[error("{node}: the VM with kernel {kernel} did not boot: {detail}")]
     Boot {
-        /// Whose machine.
+        /// Guest of the VM.
         node: String,
-        /// Its kernel.
+        /// Kernel of the VM.
         kernel: String,
-        /// The bound that passed and the end of its console, or how QEMU ended.
+        /// Time limit that passed and the end of the console, or how QEMU ended.
         detail: String,
     },
-    /// The machine's channel failed or said what can't be.
-    #[error("{node}: its control channel failed while {action}: {detail}")]
+    /// The VM's control channel failed or carried something unexpected.
+    #[error("{node}: the VM's control channel failed while {action}: {detail}")]
     Channel {
-        /// Whose machine.
+        /// Guest of the VM.
         node: String,
-        /// What was going on.
+        /// Action during which it failed.
         action: &'static str,
-        /// What happened.
+        /// Description of the failure.
         detail: String,
     },
-    /// Something in the guest failed; its own words.
-    #[error("inside the machine of {node}: {detail}")]
+    /// A request failed in the guest.
+    #[error("in the VM of {node}: {detail}")]
     Inside {
-        /// Whose machine.
+        /// Guest of the VM.
         node: String,
-        /// What the guest's agent said.
+        /// Error text of the guest's agent.
         detail: String,
     },
-    /// Its kernel is no longer to be trusted, and so is what the run measured.
-    #[error("{node}: its kernel warned, died or had a processor locked up; {detail}")]
+    /// The guest's kernel reported a fault, so the measurements of the run are void.
+    #[error("{node}: the guest's kernel warned, died or had a CPU locked up; {detail}")]
     Harmed {
-        /// Whose machine.
+        /// Guest of the VM.
         node: String,
-        /// The end of its console.
+        /// End of the console.
         detail: String,
     },
     /// QEMU refused a command.
     #[error("{node}: QEMU refused `{command}`: {detail}")]
     Monitor {
-        /// Whose machine.
+        /// Guest of the VM.
         node: String,
-        /// The command.
+        /// Name of the command.
         command: &'static str,
-        /// Its answer.
+        /// Answer of QEMU.
         detail: String,
     },
-    /// A machine's CPU could not be taken away or given back.
-    #[error("{node}: its CPU could not be {action}: {source}; CAP_SYS_PTRACE is needed")]
+    /// A VM's CPU could not be taken away or given back.
+    #[error("{node}: the VM's CPU could not be {action}: {source}; CAP_SYS_PTRACE is needed")]
     Stall {
-        /// Whose machine.
+        /// Guest of the VM.
         node: String,
-        /// "found", "taken away" or "given back".
+        /// Action that failed: "found", "taken away" or "given back".
         action: &'static str,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// A descriptor, a thread or memory ran out.
-    #[error("the machines' host could not {action}: {source}; check ulimit -n and memory")]
+    /// The host lacks descriptors, threads or memory.
+    #[error("the VMs' host could not {action}: {source}; check ulimit -n and memory")]
     Resource {
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// What the lab does for a machine failed.
+    /// An action of the lab for a VM failed.
     #[error(transparent)]
     Lab(#[from] LabError),
 }
@@ -155,7 +155,7 @@ impl From<VmError> for LabError {
     }
 }
 
-/// An answer of the kernel to the want of something.
+/// Returns a conversion of a kernel error in `action` into [`VmError::Resource`].
 pub(crate) fn resource(action: &'static str) -> impl Fn(io::Error) -> VmError {
     move |source| VmError::Resource { action, source }
 }

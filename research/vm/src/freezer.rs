@@ -1,11 +1,10 @@
-//! Takes a machine's processor away and gives it back, as a host does that has fewer processors than
-//! guests.
+//! Stalls: takes a VM's CPU away and gives it back, as a host does that has fewer CPUs than guests.
 //!
-//! What stands still is the thread that executes the guest's instructions, and nothing else of QEMU:
-//! what arrives is queued by the backend as by any hypervisor's, and the guest's clocks go on, so that
-//! its timers expire meanwhile. The thread is stopped as a debugger would (ptrace(2)): if this process
-//! dies, the kernel lets it go, and no group of processes is left frozen. Between two stalls it is not
-//! traced at all.
+//! Only the thread that executes the guest's instructions is stopped, nothing else of QEMU:
+//! arriving packets are queued by the backend as by any hypervisor's, and the guest's clocks go on,
+//! so that its timers expire meanwhile. The thread is stopped as a debugger would (ptrace(2)): if
+//! this process dies, the kernel releases the thread, and no process group is left frozen. Between
+//! two stalls it is not traced at all.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,24 +22,24 @@ use uc_lab::wire::be_realtime;
 use crate::error::{VmError, resource};
 use crate::machine::Machine;
 
-/// A thread that does not stop in this time never will.
+/// Time limit for a thread to stop.
 const STOP_BOUND: Duration = Duration::from_secs(1);
-/// How often a sleep looks whether it is still wanted.
+/// Interval at which a sleep checks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the stalls of one guest were.
+/// Counters of the stalls of one guest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stalls {
-    /// How many.
+    /// Number of stalls.
     pub count: u64,
-    /// How long altogether.
+    /// Total length of the stalls.
     pub frozen: Duration,
-    /// How much too late one of them began or ended at most.
+    /// Largest delay of the start or end of a stall.
     pub late_max: Duration,
 }
 
 impl Stalls {
-    /// Of several guests, by name.
+    /// Returns the sums over several guests, by counter name.
     pub fn counters(all: &[Self]) -> BTreeMap<String, u64> {
         let late_max = all.iter().map(|stalls| stalls.late_max).max();
         let frozen = all.iter().map(|stalls| stalls.frozen).sum::<Duration>();
@@ -58,7 +57,7 @@ impl Stalls {
     }
 }
 
-/// A guest whose processor is taken away, until this is dropped or finished.
+/// The stalls of a guest, until this is dropped or finished.
 #[derive(Debug)]
 pub struct Freezer {
     node: String,
@@ -67,10 +66,10 @@ pub struct Freezer {
 }
 
 impl Freezer {
-    /// Takes it away at these times after `epoch`.
+    /// Starts stalls at the given times after `epoch`.
     ///
     /// # Errors
-    /// [`VmError::Stall`] when the machine has no processor, or [`VmError::Resource`].
+    /// [`VmError::Stall`] when the VM has no CPU, or [`VmError::Resource`].
     pub fn start(machine: &Machine, turns: Turns, epoch: Instant) -> Result<Self, VmError> {
         let stop = Arc::new(AtomicBool::new(false));
         let life = Life {
@@ -90,15 +89,15 @@ impl Freezer {
         })
     }
 
-    /// Whether it has failed; [`Freezer::finish`] says how.
+    /// Returns whether the thread has ended early; [`Freezer::finish`] gives the reason.
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Gives the processor back for good.
+    /// Gives the CPU back for good.
     ///
     /// # Errors
-    /// What ended it early.
+    /// The error that ended the thread early.
     pub fn finish(mut self) -> Result<Stalls, VmError> {
         self.join().unwrap_or_else(|| {
             Err(VmError::Stall {
@@ -121,7 +120,7 @@ impl Drop for Freezer {
     }
 }
 
-/// The life of a freezer's thread. Only the thread that stopped another can let it go.
+/// The state of a freezer's thread. Only the thread that stopped another can release it.
 struct Life {
     node: String,
     thread: Pid,
@@ -131,12 +130,12 @@ struct Life {
 
 impl Life {
     fn run(self, turns: Turns) -> Result<Stalls, VmError> {
-        // Without the right to it stalls are less punctual, which is counted.
+        // Without the right to real-time priority stalls are less punctual, which is counted.
         be_realtime();
         let mut stalls = Stalls::default();
         for (from_ns, to_ns) in turns {
             let (from, to) = (self.at(from_ns), self.at(to_ns));
-            // A stop that was missed altogether is not made up for.
+            // A stall that was missed altogether is not made up for.
             if Instant::now() > to {
                 continue;
             }
@@ -163,7 +162,7 @@ impl Life {
         self.epoch + Duration::from_nanos(since_epoch_ns)
     }
 
-    /// `false` when the freezer is to end.
+    /// Sleeps until `due`; returns `false` when the freezer is to end.
     fn sleep_until(&self, due: Instant) -> bool {
         loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -177,7 +176,7 @@ impl Life {
         }
     }
 
-    /// Stops the thread; returns when it stands.
+    /// Stops the thread, and returns when it has stopped.
     fn take(&self) -> Result<Instant, VmError> {
         let failed = |errno: nix::Error| self.failed("taken away", errno.into());
         ptrace::seize(self.thread, ptrace::Options::PTRACE_O_EXITKILL).map_err(failed)?;
@@ -187,7 +186,7 @@ impl Life {
         loop {
             match waitpid(self.thread, Some(flags)).map_err(failed)? {
                 WaitStatus::PtraceEvent(..) => return Ok(Instant::now()),
-                // A signal was on its way: it is handed on, and the stop comes after it.
+                // A signal was pending: it is forwarded, and the stop comes after it.
                 WaitStatus::Stopped(_, signal) => {
                     ptrace::cont(self.thread, signal).map_err(failed)?;
                 }
@@ -224,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// A program that would run for ever, and stops with the test.
+    /// A child process that sleeps, and ends with the test.
     struct Busy(Child);
 
     impl Busy {
@@ -233,7 +232,7 @@ mod tests {
             Self(command.arg("600").stdin(Stdio::null()).spawn().unwrap())
         }
 
-        /// A line of its /proc/…/status.
+        /// Returns the value of a line of its /proc/…/status.
         fn status(&self, key: &str) -> String {
             let text = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
             let value = text
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_stands_still_while_its_processor_is_away_and_goes_on_untraced() {
+    fn a_thread_stops_during_stalls_and_continues_untraced() {
         let (busy, stop) = (Busy::start(), Arc::new(AtomicBool::new(false)));
         let life = busy.life(&stop);
         let runner = thread::spawn(move || life.run(turns(4)));
@@ -279,7 +278,7 @@ mod tests {
         while !busy.status("State").starts_with('t') {
             assert!(
                 start.elapsed() < Duration::from_secs(10),
-                "it never stood still"
+                "the thread never stopped"
             );
         }
         stop.store(true, Ordering::Relaxed);
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_gone_is_an_error_that_names_the_guest() {
+    fn a_missing_thread_is_an_error_that_names_the_guest() {
         let stop = Arc::new(AtomicBool::new(false));
         let mut busy = Busy::start();
         let life = busy.life(&stop);

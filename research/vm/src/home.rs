@@ -1,4 +1,4 @@
-//! The guests of a case as machines: the lab's network and ports, with QEMU behind the taps.
+//! The platform of VM guests: the lab's network and ports, with QEMU behind the taps.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -22,7 +22,7 @@ use crate::pvtcp;
 use crate::qemu::Shape;
 use crate::template::{Links, Template};
 
-/// Booted machines to copy, one for each kernel, made when they are first wanted.
+/// Booted VMs to copy, one for each kernel, made on first use.
 #[derive(Debug)]
 pub struct Templates {
     uc: PathBuf,
@@ -31,7 +31,7 @@ pub struct Templates {
 }
 
 impl Templates {
-    /// None yet. `uc` is the program that runs inside.
+    /// Creates an empty set. `uc` is the path of the program that runs inside.
     pub fn new(uc: PathBuf) -> Self {
         Self {
             uc,
@@ -40,30 +40,30 @@ impl Templates {
         }
     }
 
-    /// The same with so many processors each; what takes a guest's processor away takes the first.
+    /// Sets the number of CPUs of each VM; stalls take away the first.
     #[must_use]
     pub fn with_processors(mut self, processors: u8) -> Self {
         self.processors = processors;
         self
     }
 
-    /// The one with that kernel.
+    /// Returns the template with that kernel, and boots it on first use.
     ///
     /// # Errors
-    /// As [`Template::boot_while`].
+    /// As [`Template::boot`].
     pub fn get(
         &self,
         series: &str,
         offload: bool,
         go_on: GoOn<'_>,
     ) -> Result<Arc<Template>, VmError> {
-        // Locked while one boots: two runs that want the same one share it.
+        // Locked while one boots: two runs that want the same template share it.
         let mut booted = self.booted.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (series.to_owned(), offload);
         if let Some(template) = booted.get(&key) {
             return Ok(Arc::clone(template));
         }
-        // A thread for each processor, since the first is to be taken away alone.
+        // A thread for each CPU, since stalls take away the first alone.
         let shape = Shape {
             offload,
             processors: self.processors,
@@ -76,11 +76,11 @@ impl Templates {
     }
 }
 
-/// What a run's guests are for, before their flows start: for example the congestion control that is
-/// loaded inside.
+/// A preparation of a run's guests before their flows start: for example loading a congestion
+/// control.
 pub type Prepare<'a> = &'a mut dyn FnMut(&Guest, &mut Machine) -> Result<(), VmError>;
 
-/// The arm `vm`. One value serves one run.
+/// The backend `vm`. One value serves one run.
 pub struct Machines<'t> {
     templates: &'t Templates,
     apart: Option<Apart>,
@@ -89,7 +89,7 @@ pub struct Machines<'t> {
 }
 
 impl<'t> Machines<'t> {
-    /// Guests that are copies of these.
+    /// Creates the backend with copies of these templates.
     pub fn new(templates: &'t Templates) -> Self {
         Self {
             templates,
@@ -99,22 +99,22 @@ impl<'t> Machines<'t> {
         }
     }
 
-    /// The same for this case, and where the host has processors enough, what the calling thread starts
-    /// for it keeps off the guests' for as long as this lives.
+    /// Reserves CPUs for this case: where the host has enough of them, whatever the calling thread
+    /// starts stays off the guests' CPUs for as long as this lives.
     #[must_use]
     pub fn apart_for(mut self, case: &Case) -> Self {
         self.apart = Apart::begin(at_once(case) * usize::from(self.templates.processors));
         self
     }
 
-    /// The same, each of them prepared by a function that may run programs in it.
+    /// Sets a preparation of each guest, which may run programs in it.
     #[must_use]
     pub fn prepared_by(mut self, prepare: Prepare<'t>) -> Self {
         self.prepare = Some(prepare);
         self
     }
 
-    /// The same, each with a socket in that folder to its port `uc.ccc`, named by its port:
+    /// Sets a folder for sockets to each guest's port `uc.ccc`. A socket has its port's name:
     /// `port0.sock` is the first guest's.
     #[must_use]
     pub fn with_sockets_in(mut self, folder: PathBuf) -> Self {
@@ -201,7 +201,8 @@ impl Home for Machines<'_> {
     }
 }
 
-/// What the guest's namespace would be set to in the live arm, and its address on the link.
+/// Returns the guest's settings: those of its namespace in the live backend, and its address on the
+/// link.
 fn set_up(plan: &Plan, guest: &Guest) -> SetUp {
     let sysctls = stack::sysctls(plan.family, &guest.stack).into_iter();
     let mut lines = vec![format!("link set eth0 address {}", mac_text(guest.mac))];

@@ -1,6 +1,6 @@
-//! What a guest boots from: an archive in memory with `uc` itself, the two programs that set up
-//! its interface, their libraries, and its kernel's modules. There is no disk: what a guest writes
-//! goes with it.
+//! A guest's boot image: an archive in memory with `uc` itself, the two programs that set up its
+//! interface, their libraries, and its kernel's modules. There is no disk: a guest's files end with
+//! it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,25 +15,25 @@ use crate::cpio::Archive;
 use crate::error::{VmError, resource};
 use crate::kernel::Kernel;
 
-/// Where `uc` is in a guest.
+/// Path of `uc` in a guest.
 pub const PROGRAM: &str = "/bin/uc";
-/// Where a guest's modules are.
+/// Folder of a guest's modules.
 pub const MODULES: &str = "/modules";
-/// Libraries of a program; it is a dozen.
+/// Maximum number of libraries of a program; typical is a dozen.
 const LIBRARIES_MAX: usize = 256;
 
 /// A kernel and the archive for it.
 #[derive(Debug)]
 pub struct Image {
-    /// What is booted.
+    /// Kernel to boot.
     pub kernel: Kernel,
-    /// The first file system, in memory.
+    /// First file system, in memory.
     pub(crate) archive: File,
 }
 
 impl Image {
-    /// Builds it for `kernel` around the program `uc` of the host at that path, with these others of
-    /// the host's beside it, each under its own name in `/bin`.
+    /// Builds the image of `kernel` with the host's program `uc` and these other programs of the
+    /// host, each under its own name in `/bin`.
     ///
     /// # Errors
     /// [`VmError::Image`] with the file that can't be read.
@@ -66,7 +66,7 @@ impl Image {
     }
 }
 
-/// Where a program of the host is in a guest.
+/// Returns the path in a guest of a program of the host.
 pub fn place_of(program: &Path) -> String {
     let name = program.file_name().unwrap_or_default();
     format!("/bin/{}", name.to_string_lossy())
@@ -81,13 +81,13 @@ fn unreadable(path: &Path) -> impl Fn(io::Error) -> VmError {
     move |source| VmError::Image {
         path: path.clone(),
         source,
-        mend: "check that it is there and can be read",
+        mend: "check that it exists and can be read",
     }
 }
 
-/// The program without debug information, which is most of it, where the machine has `strip`. That
-/// replaces the file it writes by another, so that a pipe would get nothing, and a device's name in
-/// its place would be lost: it gets a file of its own.
+/// Returns the program without debug information, which is most of it, if the host has `strip`.
+/// `strip` replaces its output file, so it gets a file of its own: a pipe would receive nothing,
+/// and a device's name would be replaced.
 fn stripped(path: &Path) -> Result<Vec<u8>, VmError> {
     let folder = tempfile::tempdir().map_err(resource("make a folder for a program"))?;
     let smaller = folder.path().join("stripped");
@@ -103,7 +103,7 @@ fn stripped(path: &Path) -> Result<Vec<u8>, VmError> {
     fs::read(source).map_err(unreadable(source))
 }
 
-/// Every library that the loader would map, itself included, by absolute paths.
+/// Returns every library that the loader would map, itself included, by absolute paths.
 fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, VmError> {
     let output = Command::new("ldd")
         .arg(program)
@@ -114,8 +114,8 @@ fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, VmError> {
     Ok(absolute_paths(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`. A
-/// static program has neither.
+/// Parses lines like `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)` and
+/// `/lib64/ld-linux-x86-64.so.2 (0x…)`. The output for a static program has neither.
 fn absolute_paths(ldd: &str) -> Vec<PathBuf> {
     let words = ldd.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_smaller_where_the_machine_can_strip_it_and_itself_is_as_it_was() {
+    fn stripping_shrinks_the_copy_and_leaves_the_program_unchanged() {
         let own = std::env::current_exe().unwrap();
         let before = fs::read(&own).unwrap();
         let inside = stripped(&own).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loaders_answer_is_read_for_dynamic_and_static_programs() {
+    fn ldd_output_is_parsed_for_dynamic_and_static_programs() {
         let text = "\tlinux-vdso.so.1 (0x00007f)\n\tlibm.so.6 => /lib/a/libm.so.6 (0x00007f)\n\
                     \tgone.so => not found\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
         let paths = absolute_paths(text);

@@ -1,28 +1,28 @@
-//! Guests' kernels, as `scripts/vm-kernels` puts them into the user's cache.
+//! Guests' kernels, which `scripts/vm-kernels` puts into the user's cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::VmError;
 
-/// The series of guests whose stack names none.
+/// Kernel series of guests whose stack names none.
 pub const DEFAULT_SERIES: &str = "6.1";
 
-/// One kernel that guests can boot.
+/// A kernel that guests can boot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kernel {
-    /// What a stack calls it: `6.1`.
+    /// Series as a stack names it, such as `6.1`.
     pub series: String,
-    /// Its whole name: `6.1.0-56-amd64`.
+    /// Full version, such as `6.1.0-56-amd64`.
     pub release: String,
     folder: PathBuf,
 }
 
 impl Kernel {
-    /// The kernel of that series in the user's cache.
+    /// Finds the kernel of a series in the user's cache.
     ///
     /// # Errors
-    /// [`VmError::Kernel`] when it isn't there, with the command that fetches it.
+    /// [`VmError::Kernel`] when it is missing, with the command that fetches it.
     pub fn find(series: &str) -> Result<Self, VmError> {
         Self::find_in(&cache_folder()?, series)
     }
@@ -42,20 +42,20 @@ impl Kernel {
         }
     }
 
-    /// The kernel itself.
+    /// Returns the path of the kernel image.
     pub fn vmlinuz(&self) -> PathBuf {
         self.folder.join("vmlinuz")
     }
 
-    /// The folder of its modules, without subfolders.
+    /// Returns the folder of its modules, without subfolders.
     pub fn modules(&self) -> PathBuf {
         self.folder.join("modules")
     }
 
-    /// PVTCP's module (`guest/pvtcp`), built for this kernel.
+    /// Returns the path of PVTCP's module (`guest/pvtcp`), built for this kernel.
     ///
     /// # Errors
-    /// [`VmError::Pvtcp`] when it isn't there, with the command that builds it.
+    /// [`VmError::Pvtcp`] when it is missing, with the command that builds it.
     pub fn pvtcp(&self) -> Result<PathBuf, VmError> {
         let path = self.folder.join("uc_pvtcp.ko");
         if path.is_file() {
@@ -69,7 +69,7 @@ impl Kernel {
     }
 }
 
-/// `$XDG_CACHE_HOME/undercurrent/kernels`, by the XDG Base Directory Specification.
+/// Returns `$XDG_CACHE_HOME/undercurrent/kernels`, by the XDG Base Directory Specification.
 pub(crate) fn cache_folder() -> Result<PathBuf, VmError> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let cache = set("XDG_CACHE_HOME").map(PathBuf::from);
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_that_was_not_fetched_is_named_with_the_command_that_fetches_it() {
+    fn a_missing_kernel_is_named_with_the_command_that_fetches_it() {
         let error = Kernel::find_in(Path::new("/nowhere"), "6.12").unwrap_err();
         let text = error.to_string();
         assert!(text.contains("/nowhere"), "{text}");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_that_was_not_built_is_named_with_the_command_that_builds_it() {
+    fn a_missing_module_is_named_with_the_command_that_builds_it() {
         let kernel = Kernel {
             series: "6.12".into(),
             release: "6.12.1".into(),

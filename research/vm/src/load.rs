@@ -1,5 +1,5 @@
-//! The flows of a case whose senders are machines: started, watched and counted over their control
-//! channels, received here.
+//! The flows of a case whose senders are VMs: started, watched and counted over their control
+//! channels, received on this host.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,9 +15,9 @@ use crate::freezer::{Freezer, Stalls};
 use crate::machine::{Machine, PATIENCE};
 use crate::message::{Answer, FlowEvent, Order, Request};
 
-/// How often machines are asked whether their flows are connected.
+/// Interval at which VMs are asked whether their flows are connected.
 const LOOK: Duration = Duration::from_millis(20);
-/// What a guest's TCP counts (/proc/net/snmp and netstat), and the name that it has in a record.
+/// Counters of a guest's TCP (/proc/net/snmp and netstat), with their names in a record.
 const COUNTERS: [(&str, &str); 8] = [
     ("Tcp_RetransSegs", "segments_sent_again"),
     ("TcpExt_TCPTimeouts", "timeouts"),
@@ -29,7 +29,7 @@ const COUNTERS: [(&str, &str); 8] = [
     ("TcpExt_TCPSlowStartRetrans", "slow_start_retransmits"),
 ];
 
-/// What its module of PVTCP counts, where it is loaded.
+/// Counters of a guest's PVTCP module, if it is loaded, with their names in a record.
 const PVTCP: [(&str, &str); 6] = [
     ("Pvtcp_spikes", "pvtcp_spikes"),
     ("Pvtcp_deferred", "pvtcp_deferred"),
@@ -39,7 +39,7 @@ const PVTCP: [(&str, &str); 6] = [
     ("Pvtcp_missed", "pvtcp_missed"),
 ];
 
-/// The machines and their flows. The freezers go first: a machine that is frozen can't end.
+/// The VMs and their flows. The freezers are dropped first: a frozen VM can't end.
 pub struct Senders<'a> {
     freezers: Vec<Freezer>,
     plan: &'a Plan,
@@ -52,7 +52,7 @@ pub struct Senders<'a> {
 }
 
 impl<'a> Senders<'a> {
-    /// Starts every flow, in an order that the seed decides.
+    /// Starts every flow, in an order drawn from the seed.
     pub fn start(
         plan: &'a Plan,
         machines: Vec<Machine>,
@@ -97,13 +97,13 @@ impl<'a> Senders<'a> {
         Ok(senders)
     }
 
-    /// For as long as they send.
+    /// Keeps a coupling for as long as the flows send.
     pub fn coupled_by(mut self, coupling: Option<Coupling>) -> Self {
         self.coupling = coupling;
         self
     }
 
-    /// Asks all machines at once; what they answer comes in the plan's order.
+    /// Asks all VMs at once, and returns their answers in the plan's order.
     fn ask_all(&mut self, request: &Request, go_on: GoOn<'_>) -> Result<Vec<Answer>, VmError> {
         for machine in &mut self.machines {
             machine.tell(request)?;
@@ -125,7 +125,7 @@ impl<'a> Senders<'a> {
         counters.collect()
     }
 
-    /// How many of the events are connections, and the sum of their SYNs sent again.
+    /// Returns the number of connections among the events, and the sum of their retransmitted SYNs.
     fn take(machine: &Machine, events: Vec<FlowEvent>) -> Result<(usize, u64), VmError> {
         let (mut connected, mut again) = (0, 0);
         for event in events {
@@ -145,7 +145,7 @@ impl<'a> Senders<'a> {
         Ok((connected, again))
     }
 
-    /// From now on the guests' processors are taken away, where the plan says so.
+    /// Starts the stalls of the guests' CPUs, where the plan has any.
     fn freeze(&mut self) -> Result<(), VmError> {
         self.waited_before = self.waited()?;
         let epoch = Instant::now();
@@ -164,7 +164,7 @@ impl<'a> Senders<'a> {
         self.machines.iter().map(Machine::waited).collect()
     }
 
-    /// The longest that a guest waited for this host's processor since all were connected.
+    /// Returns the longest time that a guest waited for this host's CPU since all were connected.
     fn waited_max(&self) -> Result<Duration, VmError> {
         let pairs = self.waited()?.into_iter().zip(&self.waited_before);
         let waited = pairs.map(|(after, before)| after.saturating_sub(*before));
@@ -175,7 +175,7 @@ impl<'a> Senders<'a> {
         self.freezers.drain(..).map(Freezer::finish).collect()
     }
 
-    /// What the guests counted since their flows were started: of a group together, by name.
+    /// Returns the guests' counters since their flows were started, summed by group and name.
     fn counted(&self, after: &[BTreeMap<String, u64>]) -> BTreeMap<String, u64> {
         let mut found = BTreeMap::new();
         for (number, guest) in self.plan.guests.iter().enumerate() {
@@ -202,7 +202,8 @@ impl<'a> Senders<'a> {
         of(after).saturating_sub(of(&self.before))
     }
 
-    /// A guest's only flow has all its timeouts; of several nobody knows whose they were.
+    /// Returns the timeouts of each flow: all of a guest's if it has one flow, `None` if it has
+    /// several.
     fn timeouts(&self, after: &[BTreeMap<String, u64>]) -> Vec<Option<u32>> {
         let of_flow = |flow: &uc_lab::reception::Expected| {
             let count = self.since(after, flow.running.guest, "TcpExt_TCPTimeouts");
@@ -248,8 +249,9 @@ impl Load for Senders<'_> {
         Ok(())
     }
 
-    /// All are asked at once and answer when they can: one whose processor is away, when it has it
-    /// again. The time is that of the answer, and what was delivered is read then.
+    /// Samples all guests. All are asked at once and answer when they can: a stalled guest answers
+    /// after its stall. The sample's time is that of the answer, and the delivered bytes are read
+    /// then.
     fn sample(&mut self) -> Result<Vec<Sighting>, LabError> {
         for machine in &mut self.machines {
             machine.tell(&Request::Sample)?;
@@ -262,7 +264,7 @@ impl Load for Senders<'_> {
                 return Err(machine.unexpected(&answer).into());
             };
             Self::take(machine, events)?;
-            // In this order: zip takes from its left side first, and keeps what it took.
+            // In this order: zip takes from its left side first, and would discard that item.
             for (seen, flow) in sightings.into_iter().zip(flows.by_ref()) {
                 all.push(Sighting {
                     at: clock::now(),

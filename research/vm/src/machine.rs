@@ -1,4 +1,4 @@
-//! A running machine: QEMU's process, the channel to the agent inside, and its console.
+//! A running VM: QEMU's process, the channel to the agent inside, and its console.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,22 +16,22 @@ use crate::image::Image;
 use crate::message::{Answer, Ran, Request};
 use crate::qemu::{self, Shape, Wires};
 
-/// How long an agent may take for what it does at once. Ten emulated processors that start the same
-/// programs at the same time on two cores with other things to do have needed more than half a minute.
+/// Time limit for an agent's short actions. Ten emulated CPUs that start the same programs at the
+/// same time on two busy cores have needed more than half a minute.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// How often a wait looks whether it is still wanted.
+/// Interval at which a wait checks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often one looks whether QEMU ends.
+/// Number of checks whether QEMU has ended.
 const ENDING_LOOKS: u32 = 10;
-/// What has happened to a guest's kernel.
+/// File with the faults of a guest's kernel.
 const TAINTED: &str = "/proc/sys/kernel/tainted";
-/// Of that (the kernel's tainted-kernels.rst): it died, it warned, a processor was locked up. A module
-/// from elsewhere that isn't signed is no harm.
+/// Bits of the file that count (the kernel's tainted-kernels.rst): it died, it warned, a CPU was
+/// locked up. An unsigned or out-of-tree module does not count.
 const HARMED: u64 = 1 << 7 | 1 << 9 | 1 << 14;
-/// Of a console or of QEMU's complaints, this much goes into an error.
+/// Maximum length of a console or of QEMU's messages in an error, in bytes.
 const EXCERPT_BYTES: usize = 400;
 
-/// A machine. Dropping it ends it; so does the end of the thread that made it.
+/// A VM. It ends when dropped, and with the thread that made it.
 #[derive(Debug)]
 pub struct Machine {
     node: String,
@@ -42,7 +42,7 @@ pub struct Machine {
     console: File,
 }
 
-/// What a machine is to be connected to.
+/// The connections of a VM.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Connections<'a> {
     pub tap: &'a OwnedFd,
@@ -53,7 +53,7 @@ pub(crate) struct Connections<'a> {
 }
 
 impl Machine {
-    /// Starts QEMU and waits for nothing.
+    /// Starts QEMU without waiting.
     pub(crate) fn start(
         node: &str,
         image: &Image,
@@ -85,17 +85,17 @@ impl Machine {
         })
     }
 
-    /// Whose machine it is, for messages.
+    /// Returns the name of the VM's guest, for messages.
     pub fn node(&self) -> &str {
         &self.node
     }
 
-    /// QEMU's process.
+    /// Returns the process number of QEMU.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until the agent inside answers, or until `go_on` says that nobody wants it any more.
+    /// Waits until the agent inside answers, or until `go_on` returns an error.
     pub(crate) fn wait_ready(&mut self, bound: Duration, go_on: GoOn<'_>) -> Result<(), VmError> {
         let deadline = Instant::now() + bound;
         let mut answered = self.control.ask(&Request::Hello).and_then(|()| self.look());
@@ -136,13 +136,13 @@ impl Machine {
     /// Asks the agent and waits for its answer.
     ///
     /// # Errors
-    /// [`VmError::Channel`] when none comes in time, [`VmError::Inside`] when it says why not.
+    /// [`VmError::Channel`] when none comes in time, [`VmError::Inside`] when the request failed.
     pub fn ask(&mut self, request: &Request, patience: Duration) -> Result<Answer, VmError> {
         self.tell(request)?;
         self.hear(patience)
     }
 
-    /// Asks, for [`Machine::hear`] to wait: many machines can be asked at once.
+    /// Sends a request, whose answer [`Machine::hear`] waits for: many VMs can be asked at once.
     ///
     /// # Errors
     /// [`VmError::Channel`].
@@ -151,7 +151,7 @@ impl Machine {
         told.map_err(|error| self.failed("asking", error.to_string()))
     }
 
-    /// The answer to what it was told.
+    /// Waits for the answer to a request.
     ///
     /// # Errors
     /// As [`Machine::ask`].
@@ -169,10 +169,10 @@ impl Machine {
         }
     }
 
-    /// The same, until `go_on` says that nobody wants it any more.
+    /// Waits for the answer to a request, until `go_on` returns an error.
     ///
     /// # Errors
-    /// As [`Machine::ask`], and what `go_on` answers.
+    /// As [`Machine::ask`], and the error of `go_on`.
     pub fn hear_while(&mut self, patience: Duration, go_on: GoOn<'_>) -> Result<Answer, VmError> {
         let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
@@ -184,7 +184,7 @@ impl Machine {
         self.hear(Duration::ZERO)
     }
 
-    /// Asks for something that has no other answer than that it is done.
+    /// Sends a request whose only answer is that it is done, and waits for it.
     ///
     /// # Errors
     /// As [`Machine::ask`].
@@ -195,11 +195,11 @@ impl Machine {
         }
     }
 
-    /// Runs a program inside, by its absolute path, and waits for its end, at most that long. `uc`
+    /// Runs a program inside, by its absolute path, and waits for its end, at most `limit`. `uc`
     /// itself is `/bin/uc` there.
     ///
     /// # Errors
-    /// As [`Machine::ask`]; a program that fails or is killed for its time is no error.
+    /// As [`Machine::ask`]; a program that fails or is killed at its limit is no error.
     pub fn run(&mut self, arguments: &[&str], limit: Duration) -> Result<Ran, VmError> {
         let request = Request::Run {
             arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
@@ -212,12 +212,10 @@ impl Machine {
         }
     }
 
-    /// Whether its kernel is as sound as it was: a run whose guest's kernel has complained says
-    /// nothing.
+    /// Checks that the guest's kernel has reported no fault, which would void the run.
     ///
     /// # Errors
-    /// [`VmError::Harmed`] if it died, warned or found a processor locked up; else as
-    /// [`Machine::ask`].
+    /// [`VmError::Harmed`] if it died, warned or found a CPU locked up; else as [`Machine::ask`].
     pub fn check_unharmed(&mut self) -> Result<(), VmError> {
         let path = TAINTED.into();
         let text = match self.ask(&Request::Read { path }, PATIENCE)? {
@@ -233,7 +231,8 @@ impl Machine {
         }
     }
 
-    /// What its console has shown so far: the kernel's errors, and what programs left running print.
+    /// Returns the console's output so far: the kernel's errors, and the output of programs left
+    /// running.
     pub fn console(&mut self) -> String {
         let mut bytes = Vec::new();
         let read = self.console.seek(SeekFrom::Start(0));
@@ -243,7 +242,7 @@ impl Machine {
         }
     }
 
-    /// Why it may be silent: how QEMU ended, and the end of the console.
+    /// Describes why it may be silent: how QEMU ended, and the end of the console.
     fn last_words(&mut self) -> String {
         let console = self.console();
         let console = console.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -263,7 +262,7 @@ impl Machine {
         }
     }
 
-    /// How QEMU ended, if it has or does so now: its channels close a moment before.
+    /// Returns how QEMU ended, if it has or is about to: its channels close shortly before.
     fn ending(&mut self) -> Option<ExitStatus> {
         for _ in 0..ENDING_LOOKS {
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -274,11 +273,12 @@ impl Machine {
         None
     }
 
-    /// QEMU's standard error; only when it has ended, for the pipe's end is waited for.
+    /// Returns QEMU's standard error; only after QEMU has ended, since this waits for the pipe's
+    /// end.
     fn complaints(&mut self) -> String {
         let mut text = Vec::new();
         if let Some(pipe) = &mut self.child.stderr {
-            // What can't be read can't be told.
+            // An unreadable pipe leaves the text empty.
             let _ = pipe.take(1 << 16).read_to_end(&mut text);
         }
         String::from_utf8_lossy(&text).into_owned()
@@ -299,7 +299,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is only its status to be taken.
+        // It may have ended by itself; then only its status is to be collected.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! What the host asks a guest's agent, and what that answers: a JSON object in a line each. Both
-//! ends are the same build of the same program, so the messages have no versions.
+//! The requests of the host to a guest's agent, and the agent's answers: one JSON object in each
+//! line. Both ends are the same build of the same program, so the messages have no versions.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,74 +7,74 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use uc_experiment::FlowSample;
 
-/// The longest line. A guest with thousands of flows has long ones.
+/// Maximum length of a line, in bytes. Guests with thousands of flows have long ones.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
-/// Of each stream of a program that ran in a guest, this much is handed over.
+/// Maximum number of bytes that are returned of each output stream of a program in a guest.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
-/// The host's.
+/// A request from the host to a guest's agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// Who is there?
+    /// Ask whether the agent is up.
     Hello,
-    /// Become the guest that the plan has.
+    /// Apply the guest's settings.
     SetUp(SetUp),
     /// Run a program to its end.
     Run {
-        /// It and its arguments.
+        /// Path of the program, then its arguments.
         arguments: Vec<String>,
-        /// What it reads.
+        /// Standard input of the program.
         input: String,
-        /// It is killed after this time.
+        /// Time limit in seconds, after which the program is killed.
         seconds: u64,
     },
-    /// Start a program that runs until the machine ends; what it prints goes to the console.
+    /// Start a program that runs until the VM ends; its output goes to the console.
     Start {
-        /// It and its arguments.
+        /// Path of the program, then its arguments.
         arguments: Vec<String>,
     },
-    /// Write a file.
+    /// Write a text file.
     Write {
-        /// Where.
+        /// Path of the file.
         path: String,
-        /// What.
+        /// Content of the file.
         text: String,
     },
-    /// Write a file that is no text.
+    /// Write a binary file.
     Store {
-        /// Where.
+        /// Path of the file.
         path: String,
-        /// What.
+        /// Content of the file.
         bytes: Vec<u8>,
     },
-    /// Read a file that is text.
+    /// Read a text file.
     Read {
-        /// Where.
+        /// Path of the file.
         path: String,
     },
-    /// Load a kernel module; what it depends on is there.
+    /// Load a kernel module whose dependencies are loaded.
     Insert {
-        /// Its file.
+        /// Path of the module's file.
         path: String,
-        /// `name=value`, separated by spaces.
+        /// Parameters `name=value`, separated by spaces.
         parameters: String,
     },
     /// Unload a kernel module.
     Remove {
-        /// Its name.
+        /// Name of the module.
         module: String,
     },
     /// Open bulk flows.
     Send(Vec<Order>),
-    /// What has become of the connections since it was asked last.
+    /// Return the events of the connections since the last request.
     Events,
-    /// The state of every flow, in the orders' order.
+    /// Return the state of every flow, in the orders' order.
     Sample,
-    /// What the guest's TCP has counted since it booted.
+    /// Return the counters of the guest's TCP since it booted.
     Counters,
 }
 
-/// A guest's address, its interface and its stack.
+/// The settings of a guest: its address, its interface and its stack.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetUp {
     /// Sysctls, in the order in which they are to be written.
@@ -83,81 +83,81 @@ pub struct SetUp {
     pub lines: Vec<String>,
     /// Whether the interface segments and coalesces.
     pub offload: bool,
-    /// The congestion controls that its flows will ask for.
+    /// Congestion controls that the guest's flows will select.
     pub congestion_controls: Vec<String>,
 }
 
 /// One bulk flow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// The guest's end.
+    /// Address and port of the guest's end.
     pub from: SocketAddr,
-    /// The server's.
+    /// Address and port of the server's end.
     pub to: SocketAddr,
-    /// By the name that the experiment has for it.
+    /// Congestion control, by its name in the experiment.
     pub congestion_control: String,
-    /// How long it waits before it connects.
+    /// Delay before the connection is opened, in microseconds.
     pub wait_us: u64,
-    /// How much it sends when it is asked; as much as TCP takes where absent.
+    /// Bytes to send for each request; `None`: as much as TCP takes.
     pub block_bytes: Option<u32>,
 }
 
-/// The agent's.
+/// An answer of a guest's agent to the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
-    /// It is up.
+    /// The agent is up.
     Ready {
-        /// The kernel that runs.
+        /// Version of the running kernel.
         kernel: String,
     },
-    /// It is done.
+    /// The request is done.
     Done,
-    /// A program has run.
+    /// A program has ended.
     Ran(Ran),
-    /// See [`Request::Read`].
+    /// The content of a file; see [`Request::Read`].
     Text(String),
-    /// See [`Request::Events`].
+    /// The events of the connections; see [`Request::Events`].
     Events(Vec<FlowEvent>),
-    /// See [`Request::Sample`].
+    /// The state of every flow; see [`Request::Sample`].
     Samples {
-        /// One for each flow.
+        /// States, one for each flow.
         sightings: Vec<Sighting>,
-        /// What a question for them would have answered.
+        /// Events that [`Request::Events`] would have returned.
         events: Vec<FlowEvent>,
     },
-    /// See [`Request::Counters`].
+    /// The counters of the guest's TCP; see [`Request::Counters`].
     Counters(BTreeMap<String, u64>),
-    /// It could not be done; why.
+    /// The request failed, for this reason.
     Failed(String),
 }
 
-/// How a program ended.
+/// The result of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
-    /// Its exit status; none when a signal ended it, which the time limit's does.
+    /// Exit status; `None` when a signal ended the program, as the time limit does.
     pub status: Option<i32>,
-    /// Its standard output.
+    /// Standard output of the program.
     pub stdout: String,
-    /// Its standard error.
+    /// Standard error of the program.
     pub stderr: String,
 }
 
-/// What became of a connection.
+/// An event of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlowEvent {
-    /// It stands.
+    /// The connection is established.
     Connected {
-        /// How often its SYN was sent again.
+        /// Number of retransmissions of its SYN.
         retransmits: u32,
     },
-    /// It failed.
+    /// The connection failed, for this reason.
     Failed(String),
 }
 
 /// One flow as its sender sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sighting {
-    /// What TCP says of it. The times and the receiver's numbers are for the host to fill in.
+    /// State of TCP. The host fills in the times and the receiver's numbers.
     pub sample: FlowSample,
     /// Whether ECN was negotiated.
     pub negotiated_ecn: bool,

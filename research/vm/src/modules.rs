@@ -1,6 +1,6 @@
-//! Kernel modules by name, with what they depend on: what modprobe does, without its index files.
-//! A module's section .modinfo holds strings `key=value`, each closed by a zero; `depends` lists the
-//! names that must be loaded before it. What no file stands for is built into the kernel.
+//! Kernel modules by name, with their dependencies: what modprobe does, without its index files. A
+//! module's section .modinfo holds strings `key=value`, each closed by a zero; `depends` lists the
+//! names that must be loaded before it. A name without a file is built into the kernel.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use crate::error::VmError;
 
-/// Modules that depend on one another deeper than this do so in a circle.
+/// Maximum depth of dependencies; a deeper chain is a cycle.
 const DEPTH_MAX: usize = 16;
 
-/// Loads `name` of `folder` into the running kernel, and before it what it depends on. Nothing to do
-/// where it is loaded or built in.
+/// Loads module `name` of `folder` into the running kernel, after its dependencies. Does nothing if
+/// it is loaded or built in.
 ///
 /// # Errors
 /// [`VmError::Module`] with the module that the kernel refused.
@@ -26,7 +26,7 @@ pub fn load(folder: &Path, name: &str) -> Result<(), VmError> {
     Ok(())
 }
 
-/// `name` and what it depends on, each after its own dependencies.
+/// Collects `name` and its dependencies, each after its own dependencies.
 fn collect(
     folder: &Path,
     name: &str,
@@ -56,7 +56,7 @@ fn collect(
     Ok(())
 }
 
-/// Files have dashes where their modules' names have underscores, or not.
+/// Returns the module's file, whose name may have dashes where the module's has underscores.
 fn file_of(folder: &Path, name: &str) -> PathBuf {
     let plain = folder.join(format!("{name}.ko"));
     if plain.exists() {
@@ -66,7 +66,7 @@ fn file_of(folder: &Path, name: &str) -> PathBuf {
     if dashed.exists() { dashed } else { plain }
 }
 
-/// The names in the module's `depends=`.
+/// Returns the names in the module's `depends=`.
 fn depends(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|window| window == KEY) else {
@@ -90,11 +90,10 @@ fn insert(path: &Path, name: &str) -> Result<(), VmError> {
     }
 }
 
-/// Loads the module in that file, whatever its name, with parameters `name=value` separated by
-/// spaces.
+/// Loads the module in a file, whatever its name, with parameters `name=value` separated by spaces.
 ///
 /// # Errors
-/// [`VmError::Foreign`] with the kernel's answer; its log says more.
+/// [`VmError::Foreign`] with the kernel's error; the kernel log has more.
 pub fn insert_with(path: &Path, parameters: &str) -> Result<(), VmError> {
     let failed = |source| VmError::Foreign {
         module: path.display().to_string(),
@@ -107,10 +106,10 @@ pub fn insert_with(path: &Path, parameters: &str) -> Result<(), VmError> {
         .map_err(|errno| failed(errno.into()))
 }
 
-/// Unloads a module that nobody uses.
+/// Unloads an unused module.
 ///
 /// # Errors
-/// [`VmError::Foreign`] with the kernel's answer.
+/// [`VmError::Foreign`] with the kernel's error.
 pub fn remove(name: &str) -> Result<(), VmError> {
     let failed = |source| VmError::Foreign {
         module: name.into(),
@@ -127,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dependencies_come_first_once_and_built_in_ones_not_at_all() {
+    fn dependencies_come_first_and_once_and_built_in_modules_not_at_all() {
         let folder = std::env::temp_dir().join(format!("uc-modules-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let module = |file: &str, depends: &str| {

@@ -1,4 +1,4 @@
-//! QEMU's monitor: the few commands of its protocol (QMP) that machines need. Read first:
+//! QEMU's monitor: the few commands of its protocol (QMP) that VMs need. Read first:
 //! docs/interop/qmp-spec.rst of QEMU.
 
 use std::io;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::channel::Channel;
 use crate::error::VmError;
 
-/// How long a command may take.
+/// Time limit for a command.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A monitor whose greeting has been answered.
@@ -20,15 +20,15 @@ pub(crate) struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    /// Answers the greeting. Once for each machine.
+    /// Answers the greeting, once for each VM.
     pub fn open(channel: &'a mut Channel, node: &'a str) -> Result<Self, VmError> {
         let mut monitor = Self { channel, node };
         monitor.execute("qmp_capabilities", json!({}))?;
         Ok(monitor)
     }
 
-    /// Writes the machine's memory to the path and waits for the end. The machine stands still then;
-    /// what is saved goes on at once, as it was going on before.
+    /// Writes the VM's memory to the path and waits for the end. The VM is stopped then; a VM
+    /// restored from it runs at once, as it was running before.
     pub fn save(&mut self, path: &str) -> Result<(), VmError> {
         let arguments = json!({ "uri": format!("exec:cat > {path}") });
         // By default QEMU saves with the speed of a slow network.
@@ -51,7 +51,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// One command; its answer is the next object that is one, for events come in between.
+    /// Executes a command; its answer is the next object that is one, for events come in between.
     fn execute(&mut self, command: &'static str, arguments: Value) -> Result<Value, VmError> {
         let line = json!({ "execute": command, "arguments": arguments }).to_string();
         let sent = self.channel.write_line(&line);

@@ -1,11 +1,11 @@
-//! A machine's processors, which are threads of this host: which they are, how long they waited for it,
-//! and where they run.
+//! A VM's CPUs, which are threads of this host: their thread numbers, their waiting times, and
+//! their placement.
 //!
-//! Where there are enough of them, guests run apart from everything else: the emulated network, its
-//! receivers and QEMU's backends stay on one of this host's processors, and the guests have the others.
-//! Left to itself, the host's scheduler wakes a backend, or the network's real-time thread, on the very
-//! processor whose guest has just sent something, and the guest waits, though another is idle: on two
-//! of them a guest that was to run for 4.4 s of 13 waited for 1.5 s of these.
+//! Where the host has enough CPUs, guests run apart from everything else: the emulated network, its
+//! receivers and QEMU's backends stay on one of this host's CPUs, and the guests have the others.
+//! Otherwise the host's scheduler wakes a backend, or the network's real-time thread, on the very
+//! CPU whose guest has just sent something, and the guest waits although another CPU is idle: on
+//! two CPUs a guest that was to run for 4.4 s of 13 waited for 1.5 s of these.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ use crate::error::VmError;
 use crate::machine::Machine;
 
 impl Machine {
-    /// The thread that executes its first processor's instructions.
+    /// Returns the thread that executes its first CPU's instructions.
     ///
     /// # Errors
     /// [`VmError::Stall`] when QEMU has none.
@@ -28,8 +28,8 @@ impl Machine {
         Ok(self.processors()?[0])
     }
 
-    /// The threads that execute its processors' instructions, the first processor's first; one at
-    /// least.
+    /// Returns the threads that execute its CPUs' instructions, the first CPU's first; at least
+    /// one.
     fn processors(&self) -> Result<Vec<i32>, VmError> {
         let failed = |source| self.not_found(source);
         let mut found = BTreeMap::new();
@@ -56,11 +56,11 @@ impl Machine {
         Ok(found.into_values().collect())
     }
 
-    /// How long its processor has been ready to run while this host ran something else: a stall that
-    /// nobody ordered. The second number of schedstat, nanoseconds.
+    /// Returns how long its CPU has been ready to run while this host ran something else: an
+    /// unplanned stall. The second number of schedstat, nanoseconds.
     ///
     /// # Errors
-    /// [`VmError::Stall`] when QEMU has no processor.
+    /// [`VmError::Stall`] when QEMU has no CPU.
     pub fn waited(&self) -> Result<Duration, VmError> {
         let thread = self.processor()?;
         let path = format!("/proc/{}/task/{thread}/schedstat", self.pid());
@@ -72,7 +72,7 @@ impl Machine {
         Ok(Duration::from_nanos(waited_ns.unwrap_or(0)))
     }
 
-    /// Lets its processors run where guests do.
+    /// Lets its CPUs run on the guests' CPUs of the host.
     pub(crate) fn place(&self, apart: &Apart) -> Result<(), VmError> {
         let placed = apart.place(&self.processors()?);
         placed.map_err(|errno| self.not_found(errno.into()))
@@ -90,7 +90,8 @@ impl Machine {
 /// The calling thread.
 const SELF: Pid = Pid::from_raw(0);
 
-/// How many of a case's guests may run at once. Those that take turns are one.
+/// Returns the maximum number of a case's guests that run at once. Guests that share a core count
+/// as one.
 pub(crate) fn at_once(case: &Case) -> usize {
     let of_group = |group: &Guests| {
         let in_turn = group.hypervisor.as_ref().map_or(1, |shared| shared.guests);
@@ -99,8 +100,8 @@ pub(crate) fn at_once(case: &Case) -> usize {
     case.guests.iter().map(of_group).sum()
 }
 
-/// While it lives, its thread and what that starts run on the first of the processors that the thread
-/// may use.
+/// A reservation: while it lives, its thread and what that starts run on the first of the CPUs that
+/// the thread may use.
 #[derive(Debug)]
 pub(crate) struct Apart {
     all: CpuSet,
@@ -108,8 +109,9 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// For guests that want so many processors at once. `None` where there are no more than these, or
-    /// no right to share them out: then the scheduler does it, and how long guests wait is counted.
+    /// Reserves this many CPUs for guests. Returns `None` where the host has no more than these, or
+    /// without the right to set affinities: then the scheduler decides, and the guests' waiting
+    /// time is counted.
     pub(crate) fn begin(wanted: usize) -> Option<Self> {
         let all = sched_getaffinity(SELF).ok()?;
         let mut numbers = (0..CpuSet::count()).filter(|&number| all.is_set(number) == Ok(true));
@@ -123,7 +125,7 @@ impl Apart {
         Some(Self { all, guests })
     }
 
-    /// Lets the threads of a machine run where guests do.
+    /// Lets the threads of a VM run on the guests' CPUs.
     fn place(&self, processors: &[i32]) -> Result<(), Errno> {
         processors
             .iter()
@@ -133,7 +135,7 @@ impl Apart {
 
 impl Drop for Apart {
     fn drop(&mut self) {
-        // These processors were the thread's before.
+        // These CPUs were the thread's before.
         let _ = sched_setaffinity(SELF, &self.all);
     }
 }
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_keeps_to_the_first_processor_while_guests_are_apart_and_has_all_again_after() {
+    fn the_thread_stays_on_the_first_cpu_during_a_reservation_and_regains_all_after() {
         let before = mine();
         assert!(Apart::begin(before.len()).is_none(), "none is left");
         assert_eq!(mine(), before);
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_that_take_turns_want_one_processor() {
+    fn guests_that_share_a_core_want_one_cpu() {
         let case = |guests: &str| {
             let text = format!(
                 "name = \"t/c\"\ntitle = \"c\"\nduration = \"2s\"\n[network]\nrate = \"10Mbit\"\n\

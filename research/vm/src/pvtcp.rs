@@ -1,4 +1,4 @@
-//! PVTCP inside a guest: the module `guest/pvtcp`, built for the guest's kernel and loaded into it.
+//! PVTCP in a guest: the module `guest/pvtcp`, built for the guest's kernel and loaded into it.
 
 use std::fs;
 
@@ -9,13 +9,13 @@ use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::message::Request;
 
-/// Where the guest has its module.
+/// Path of the module in the guest.
 const INSIDE: &str = "/tmp/uc_pvtcp.ko";
 
-/// Loads it, with the stack's choices.
+/// Loads the module, with the stack's settings.
 ///
 /// # Errors
-/// [`VmError::Pvtcp`] where it was not built, or what the guest says.
+/// [`VmError::Pvtcp`] where it was not built, or the guest's error.
 pub fn load(machine: &mut Machine, kernel: &Kernel, pvtcp: &Pvtcp) -> Result<(), VmError> {
     let path = kernel.pvtcp()?;
     let bytes = fs::read(&path).map_err(|source| VmError::Image {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stacks_choices_are_the_modules_parameters() {
+    fn a_stacks_settings_become_the_modules_parameters() {
         assert_eq!(parameters(&Pvtcp::default()), "rto=1 filter=srtt");
         let only_samples = Pvtcp {
             defer: false,

@@ -1,4 +1,4 @@
-//! QEMU's command line and its process. The parameters of the machine were found by trial: without
+//! QEMU's command line and its process. The parameters of the VM were found by trial: without
 //! `pit` a microvm never boots, and without `tsc_early_khz` some boots hang.
 //!
 //! Nothing has a name: archive, console and memory are descriptors, the channels are socket pairs,
@@ -15,13 +15,14 @@ use crate::accel::Accel;
 use crate::error::VmError;
 use crate::image::{Image, PROGRAM};
 
-/// QEMU.
+/// QEMU's program.
 const QEMU: &str = "qemu-system-x86_64";
-/// The kernel takes 50 MiB, the archive its size twice while it is unpacked, and a program that
-/// reads its kernel's type information 30 MiB. Pages that are never touched cost nothing.
+/// Memory of a VM in MiB. The kernel takes 50 MiB, the archive its size twice while it is unpacked,
+/// and a program that reads its kernel's type information 30 MiB. Pages that are never touched cost
+/// nothing.
 const MEMORY_MIB: u32 = 256;
 
-/// Its nice value: before what people and daemons run, behind the network's real-time thread.
+/// Nice value of QEMU: before user programs and daemons, after the network's real-time thread.
 const PRIORITY: i32 = -15;
 
 /// The name of the control channel's port in the guest.
@@ -29,20 +30,20 @@ pub const CONTROL_PORT: &str = "uc.ctl";
 /// The name of the port to the host's coupling, in the guest `/dev/virtio-ports/uc.ccc`.
 pub const COUPLING_PORT: &str = "uc.ccc";
 
-/// What kind of machine it is.
+/// The shape of a VM.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Whether segments longer than a frame may cross its interface.
     pub offload: bool,
-    /// How many processors it has.
+    /// Number of CPUs.
     pub processors: u8,
-    /// Whether, emulated, they take turns in one thread: see [`Accel::arguments`]. Then they can't be
+    /// Whether emulated CPUs take turns in one thread; see [`Accel::arguments`]. Then they can't be
     /// stopped one by one.
     pub in_turn: bool,
 }
 
 impl Shape {
-    /// A machine of one processor.
+    /// Returns a VM of one CPU.
     pub fn narrow(offload: bool) -> Self {
         Self {
             offload,
@@ -52,31 +53,31 @@ impl Shape {
     }
 }
 
-/// What a machine is connected to.
+/// The connections of a VM.
 #[derive(Debug)]
 pub(crate) struct Wires<'a> {
-    /// The tap that is its network; one that leads nowhere if it has none.
+    /// Tap that is its network; a VM without a network gets a tap that leads nowhere.
     pub tap: &'a OwnedFd,
-    /// The link-layer address at boot.
+    /// Link-layer address at boot.
     pub mac: [u8; 6],
-    /// What the machine is.
+    /// Shape of the VM.
     pub shape: Shape,
-    /// A socket that QEMU makes for whoever wants to talk to the guest's coupling port.
+    /// Path of the socket that QEMU creates for clients of the guest's coupling port.
     pub coupling: Option<&'a Path>,
     /// QEMU's end of the control channel.
     pub control: &'a OwnedFd,
-    /// QEMU's end of the monitor's.
+    /// QEMU's end of the monitor channel.
     pub monitor: &'a OwnedFd,
-    /// Where its console is written.
+    /// Output of the console.
     pub console: &'a OwnedFd,
-    /// A machine's memory to go on from, instead of booting.
+    /// Memory of a VM to continue from, instead of booting.
     pub incoming: Option<&'a OwnedFd>,
 }
 
-/// Where QEMU is.
+/// Finds QEMU on PATH.
 ///
 /// # Errors
-/// [`VmError::Program`] when it is nowhere.
+/// [`VmError::Program`] when it is missing.
 pub fn find() -> Result<PathBuf, VmError> {
     uc_lab::need::find(QEMU).ok_or(VmError::Program {
         program: QEMU,
@@ -84,7 +85,7 @@ pub fn find() -> Result<PathBuf, VmError> {
     })
 }
 
-/// Starts QEMU. It dies when the calling thread ends: a machine belongs to the thread that made it.
+/// Starts QEMU. It dies when the calling thread ends: a VM belongs to the thread that made it.
 pub(crate) fn spawn(
     node: &str,
     image: &Image,
@@ -118,7 +119,7 @@ pub(crate) fn spawn(
     Ok(child)
 }
 
-/// Lets the child keep the descriptors, and lets it die with us.
+/// Lets the child keep the descriptors, and makes it die with this process.
 fn give(command: &mut Command, fds: Vec<RawFd>) {
     use std::os::unix::process::CommandExt;
     let parent = std::process::id();
@@ -127,9 +128,10 @@ fn give(command: &mut Command, fds: Vec<RawFd>) {
     unsafe {
         command.pre_exec(move || {
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
-            // A group of its own for the scheduler (sched(7), autogroup), and no Ctrl-C of ours.
+            // A group of its own for the scheduler (sched(7), autogroup), which Ctrl-C does not
+            // reach.
             nix::unistd::setsid()?;
-            // The parent may have died before the call: then nobody will tell.
+            // The parent may have died before the call: then no signal comes.
             if nix::unistd::getppid().as_raw() as u32 != parent {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
@@ -142,9 +144,9 @@ fn give(command: &mut Command, fds: Vec<RawFd>) {
     }
 }
 
-/// Emulated processors are slow enough: what else runs on this host shall not look to a guest like a
-/// stall. Where the scheduler makes groups of processes a nice value counts only among the group's
-/// own, and the group has one itself. Without the right to it a guest waits longer, which is counted.
+/// Raises QEMU's priority, so that other processes of this host do not look to a guest like a
+/// stall. Where the scheduler groups processes, a nice value counts only within the group, and the
+/// group has one itself. Without the right to do so a guest waits longer, which is counted.
 fn raise_priority(pid: u32) {
     // SAFETY: takes numbers only and changes nothing but the priority of that process.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, pid, PRIORITY) };
@@ -171,9 +173,10 @@ fn machine(processors: u8) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// Idle guests keep ticking only when something is due, as any of today's do; a lockup watchdog would
-/// take a stall of the host for a fault. Of several processors a kernel compares the time stamp
-/// counters, finds emulated ones apart and falls back to its ticks, unless it is told to trust them.
+/// Returns the kernel's command line. Idle guests tick only when something is due, as today's
+/// guests do; a lockup watchdog would take a stall of the host for a fault. With several CPUs a
+/// kernel compares the time stamp counters, finds that emulated ones differ and falls back to its
+/// ticks, unless it is told to trust them.
 fn boot(image: &Image, tsc_khz: u64, processors: u8) -> Vec<String> {
     let tsc = if processors > 1 {
         "reliable"
@@ -235,7 +238,7 @@ fn devices(wires: &Wires<'_>) -> Vec<String> {
     .to_vec()
 }
 
-/// A path by which the process itself can open its descriptor again.
+/// Returns a path by which the process can reopen its descriptor.
 fn by_descriptor(fd: RawFd) -> String {
     format!("/proc/self/fd/{fd}")
 }

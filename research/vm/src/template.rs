@@ -1,5 +1,5 @@
-//! One machine is booted, its memory kept, and every guest begins from that: a boot takes four
-//! seconds of a processor, a copy a quarter of one.
+//! A booted VM whose memory every guest starts from: a boot takes four seconds of a CPU, a copy a
+//! quarter of one.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,16 +20,17 @@ use crate::machine::{Connections, Machine};
 use crate::monitor::Monitor;
 use crate::qemu::{self, Shape};
 
-/// A boot takes four seconds on an idle machine, three times that on a busy one.
+/// Time limit for a boot, which takes four seconds on an idle host and three times that on a busy
+/// one.
 const BOOT_BOUND: Duration = Duration::from_secs(120);
-/// With the processor's own speed it takes one; where KVM is nested and hangs, for ever.
+/// Time limit for a boot under KVM, which takes one second; a nested KVM that hangs never boots.
 const KVM_BOUND: Duration = Duration::from_secs(8);
-/// A copy is there in a quarter of a second.
+/// Time limit for a copy, which takes a quarter of a second.
 const COPY_BOUND: Duration = Duration::from_secs(60);
-/// The address of the machine that is copied; each copy gets its own.
+/// Link-layer address of the VM that is copied; each copy gets its own.
 const MAC: [u8; 6] = [0x02, 0x75, 0x63, 0xff, 0xff, 0xff];
 
-/// A booted machine's memory, to begin from.
+/// A booted VM's memory.
 #[derive(Debug)]
 pub struct Template {
     image: Image,
@@ -39,19 +40,20 @@ pub struct Template {
     memory: OwnedFd,
 }
 
-/// What a new machine is connected to.
+/// The connections of a new VM.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Links<'a> {
-    /// The tap that is its `eth0`. Without one its interface leads nowhere.
+    /// Tap that is its `eth0`; without one its interface leads nowhere.
     pub tap: Option<&'a OwnedFd>,
-    /// A path where QEMU makes a socket to the guest's `/dev/virtio-ports/uc.ccc`.
+    /// Path where QEMU creates a socket to the guest's `/dev/virtio-ports/uc.ccc`.
     pub coupling: Option<&'a Path>,
 }
 
-/// Whether guests of these series can be booted here, as far as that shows before one is.
+/// Checks that guests of these series can be booted on this host, as far as possible without
+/// booting.
 ///
 /// # Errors
-/// The first that is missing, and the mend.
+/// The first missing thing, with its remedy.
 pub fn check<'a>(series: impl IntoIterator<Item = &'a str>) -> Result<(), VmError> {
     if !cfg!(target_arch = "x86_64") {
         return Err(VmError::Architecture);
@@ -63,20 +65,20 @@ pub fn check<'a>(series: impl IntoIterator<Item = &'a str>) -> Result<(), VmErro
 }
 
 impl Template {
-    /// Boots the series' kernel with `uc`, the program at that path, inside. With `offload` segments
-    /// longer than a frame may cross its interface.
+    /// Boots the series' kernel with `uc`, the program at that path, inside. With `offload`
+    /// segments longer than a frame may cross its interface.
     ///
     /// # Errors
     /// [`VmError::Program`] without QEMU, [`VmError::Kernel`] without the kernel, [`VmError::Boot`]
-    /// with the console's last words.
+    /// with the end of the console.
     pub fn boot(series: &str, uc: &Path, offload: bool) -> Result<Self, VmError> {
         Self::boot_while(series, uc, offload, &|| Ok(()))
     }
 
-    /// The same, until `go_on` says that nobody wants it any more.
+    /// Boots like [`Template::boot`], until `go_on` returns an error.
     ///
     /// # Errors
-    /// As [`Template::boot`], and what `go_on` answers.
+    /// As [`Template::boot`], and the error of `go_on`.
     pub fn boot_while(
         series: &str,
         uc: &Path,
@@ -86,7 +88,7 @@ impl Template {
         Self::boot_wide(series, uc, Shape::narrow(offload), go_on)
     }
 
-    /// The same, perhaps with several processors. What takes a guest's processor away takes the first.
+    /// Boots like [`Template::boot_while`], with any number of CPUs; stalls take away the first.
     ///
     /// # Errors
     /// As [`Template::boot_while`].
@@ -101,7 +103,8 @@ impl Template {
         Self::boot_image(image, shape, go_on)
     }
 
-    /// The same with other programs of this host inside, see [`Image::build`].
+    /// Boots like [`Template::boot`], with other programs of this host inside; see
+    /// [`Image::build`].
     ///
     /// # Errors
     /// As [`Template::boot`].
@@ -128,7 +131,7 @@ impl Template {
                         memory,
                     });
                 }
-                // Nobody wants it any more.
+                // The caller has cancelled.
                 Err(error @ VmError::Lab(_)) => return Err(error),
                 Err(error) => failure = Some(error),
             }
@@ -136,17 +139,17 @@ impl Template {
         Err(failure.unwrap_or(VmError::Architecture))
     }
 
-    /// What executes the copies' instructions.
+    /// Returns the executor of the copies' instructions.
     pub fn accel(&self) -> Accel {
         self.accel
     }
 
-    /// Its kernel.
+    /// Returns the kernel that was booted.
     pub fn kernel(&self) -> &Kernel {
         &self.image.kernel
     }
 
-    /// Starts a copy, and waits for nothing: see [`Template::settle`].
+    /// Starts a copy without waiting; see [`Template::settle`].
     ///
     /// # Errors
     /// [`VmError::Spawn`] or [`VmError::Resource`].
@@ -170,15 +173,15 @@ impl Template {
         Machine::start(node, &self.image, (self.accel, self.tsc_khz), connections)
     }
 
-    /// Waits until a copy's agent answers, or until `go_on` says that nobody wants it any more.
+    /// Waits until a copy's agent answers, or until `go_on` returns an error.
     ///
     /// # Errors
-    /// [`VmError::Boot`], or what `go_on` answers.
+    /// [`VmError::Boot`], or the error of `go_on`.
     pub fn settle(&self, machine: &mut Machine, go_on: GoOn<'_>) -> Result<(), VmError> {
         machine.wait_ready(COPY_BOUND, go_on)
     }
 
-    /// A copy that answers.
+    /// Starts a copy and waits until it answers.
     ///
     /// # Errors
     /// As [`Template::start`] and [`Template::settle`].
@@ -217,13 +220,13 @@ fn boot_and_save(
     Ok(memory)
 }
 
-/// A tap in a namespace that ends with it.
+/// Creates a tap in a namespace that ends with it.
 fn tap_to_nowhere(offload: bool) -> Result<OwnedFd, VmError> {
     let namespace = Namespace::new("a machine without a network")?;
     Ok(Tap::for_machine(&namespace, "tap0", offload)?.into())
 }
 
-/// The same memory from its beginning: a copy of the descriptor would share its position.
+/// Reopens the memory at its beginning: a duplicate of the descriptor would share its position.
 fn again(memory: &OwnedFd) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
     let file: File = OpenOptions::new().read(true).open(path)?;

@@ -18,10 +18,10 @@ use uc_lab::{CongestionControls, sampler, socket};
 use super::{Done, stack};
 use crate::message::{FlowEvent, Order, SetUp, Sighting};
 
-/// Who this guest is in messages; the host knows its name and puts it before.
+/// Name of this guest in messages; the host prefixes the name that it knows.
 const GUEST: &str = "this guest";
 
-/// The flows, and what their congestion controls need.
+/// The flows, and the congestion controls that they need.
 pub struct Flows {
     sockets: Vec<TcpStream>,
     congestion: CongestionControls,
@@ -44,7 +44,7 @@ impl Default for Flows {
 }
 
 impl Flows {
-    /// Makes the guest what it is to be.
+    /// Applies the guest's settings.
     pub fn set_up(&mut self, set_up: &SetUp) -> Done<()> {
         self.congestion = stack::set_up(set_up)?;
         Ok(())
@@ -64,7 +64,7 @@ impl Flows {
                 server: order.to,
                 guest: GUEST.into(),
                 pattern: Arc::clone(&self.pattern),
-                // They end with the machine.
+                // They end with the VM.
                 stop: Arc::new(AtomicBool::new(false)),
             };
             let events = self.sender.clone();
@@ -77,7 +77,7 @@ impl Flows {
         Ok(())
     }
 
-    /// What has happened since the last question.
+    /// Returns the events since the last call.
     pub fn events(&self) -> Vec<FlowEvent> {
         let told = self.events.try_iter().map(|event| match event {
             Event::Connected { retransmits } => FlowEvent::Connected { retransmits },
@@ -86,7 +86,7 @@ impl Flows {
         told.collect()
     }
 
-    /// Every flow's state.
+    /// Returns the state of every flow.
     pub fn sample(&self) -> Done<Vec<Sighting>> {
         let of_socket = |socket: &TcpStream| -> std::io::Result<Sighting> {
             let info = TcpInfo::read(socket.as_fd())?;

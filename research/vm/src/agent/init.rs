@@ -1,4 +1,4 @@
-//! From an archive in memory to a machine that programs can run in.
+//! Initialization of a guest: from an archive in memory to a system that can run programs.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use crate::image::MODULES;
 use crate::modules;
 use crate::qemu::CONTROL_PORT;
 
-/// What is mounted where, in this order.
+/// File systems and their mount points, in order.
 const MOUNTS: [(&str, &str); 7] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -22,21 +22,21 @@ const MOUNTS: [(&str, &str); 7] = [
     ("bpf", "/sys/fs/bpf"),
     ("cgroup2", "/sys/fs/cgroup"),
 ];
-/// The virtual hardware's drivers; in some kernels they are built in.
+/// Drivers of the virtual hardware; some kernels have them built in.
 const DRIVERS: [&str; 3] = ["virtio_mmio", "virtio_console", "virtio_net"];
-/// The kernel says `no CPU time` for nobody: drivers are done within milliseconds.
+/// Maximum wait for the control port. Drivers normally take milliseconds of CPU time.
 const PORT_BOUND: Duration = Duration::from_secs(20);
-/// Where programs find the host's channels, as udev would name them.
+/// Folder where programs find the host's channels, with udev's names.
 const PORTS: &str = "/dev/virtio-ports";
 
-/// Mounts, loads drivers, names the ports, and returns the control channel's.
+/// Mounts file systems, loads drivers, names the ports, and returns the control channel's path.
 pub fn init() -> Result<PathBuf, VmError> {
     for (kind, place) in MOUNTS {
         let none: Option<&str> = None;
         mount(Some(kind), place, Some(kind), MsFlags::empty(), none)
             .map_err(|errno| failed(place, errno.into()))?;
     }
-    // SAFETY: this is the machine's first process, and it has no other thread yet.
+    // SAFETY: this is the VM's first process, and it has no other thread yet.
     unsafe { std::env::set_var("PATH", "/bin") };
     for driver in DRIVERS {
         modules::load(Path::new(MODULES), driver)?;
@@ -56,7 +56,7 @@ pub fn init() -> Result<PathBuf, VmError> {
     }
 }
 
-/// The kernel numbers ports; their names stand in sysfs.
+/// Links each port by its name: the kernel numbers ports and has their names in sysfs.
 fn name_ports() -> io::Result<()> {
     let ports = match fs::read_dir("/sys/class/virtio-ports") {
         Ok(ports) => ports,
@@ -68,7 +68,7 @@ fn name_ports() -> io::Result<()> {
         let name = fs::read_to_string(port.path().join("name")).unwrap_or_default();
         let (name, device) = (name.trim(), Path::new("/dev").join(port.file_name()));
         let link = Path::new(PORTS).join(name);
-        // A name comes a moment after its port, and a link is made once.
+        // The name appears shortly after its port, and a link is made once.
         if !name.is_empty() && device.exists() && !link.exists() {
             std::os::unix::fs::symlink(device, link)?;
         }

@@ -1,5 +1,5 @@
-//! What runs inside a guest, as its first process: it makes the machine usable, then does what the
-//! host asks over the control channel. When it ends, the machine does.
+//! The agent, a guest's first process: it initializes the system, then executes the host's requests
+//! from the control channel. When it ends, the VM ends.
 
 mod flows;
 mod init;
@@ -16,10 +16,11 @@ use crate::message::{Answer, LINE_BYTES_MAX, Request};
 use crate::modules;
 use flows::Flows;
 
-/// The first process of a guest. Never returns to whoever called it while the machine works.
+/// Runs the first process of a guest. Returns only on failure.
 ///
 /// # Errors
-/// That this is no guest, or what it lacks; the machine ends then, and its console says it.
+/// The process is not a guest's first, or the guest lacks something; the VM then ends, and its
+/// console shows the error.
 pub fn main() -> Result<(), VmError> {
     if std::process::id() != 1 {
         return Err(VmError::Inside {
@@ -57,7 +58,7 @@ fn serve(port: &Path) -> io::Result<()> {
     }
 }
 
-/// The port reads as ended while nobody is connected at its other end.
+/// A reader that waits while the port reads as ended because nothing is connected to its other end.
 struct Patient(File);
 
 impl Read for Patient {
@@ -111,7 +112,7 @@ impl Agent {
     }
 }
 
-/// Failures travel as text: to the host they are all one.
+/// The result of a request. Errors travel as text, since the host treats them all alike.
 type Done<T> = Result<T, String>;
 
 fn ready() -> Done<Answer> {

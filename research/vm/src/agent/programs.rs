@@ -1,4 +1,4 @@
-//! Programs that the host wants run inside.
+//! Programs that the host runs in the guest.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use super::Done;
 use crate::message::{OUTPUT_BYTES_MAX, Ran};
 
-/// How often a running program is looked at.
+/// Interval at which a running program is polled.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Runs a program to its end, or kills it when its time is over.
+/// Runs a program to its end, or kills it at its time limit.
 pub fn run(arguments: &[String], input: &str, seconds: u64) -> Done<Ran> {
     let mut child = command(arguments)?
         .stdin(Stdio::piped())
@@ -22,7 +22,7 @@ pub fn run(arguments: &[String], input: &str, seconds: u64) -> Done<Ran> {
     let stdout = child.stdout.take().map(reader);
     let stderr = child.stderr.take().map(reader);
     if let Some(mut pipe) = child.stdin.take() {
-        // A program that doesn't read what it is given says itself what it misses.
+        // A program that doesn't read its input reports itself what it misses.
         let _ = pipe.write_all(input.as_bytes());
     }
     let status = wait(&mut child, Duration::from_secs(seconds))?;
@@ -33,7 +33,7 @@ pub fn run(arguments: &[String], input: &str, seconds: u64) -> Done<Ran> {
     })
 }
 
-/// Starts a program that runs on; what it prints goes to the console.
+/// Starts a program that runs on; its output goes to the console.
 pub fn start(arguments: &[String]) -> Done<()> {
     let console = || {
         let file = std::fs::OpenOptions::new().write(true).open("/dev/console");
@@ -45,7 +45,7 @@ pub fn start(arguments: &[String]) -> Done<()> {
         .stderr(console()?)
         .spawn()
         .map_err(|error| format!("{}: {error}", arguments[0]))?;
-    // The first process of a machine ends with it: nobody would wait longer for the program.
+    // The VM ends with its first process, so no process need wait for the program.
     drop(child);
     Ok(())
 }
@@ -71,7 +71,7 @@ fn wait(child: &mut Child, limit: Duration) -> Done<Option<i32>> {
     }
 }
 
-/// Reads all of it, lest the program wait for ever, and keeps the beginning.
+/// Reads all output, so that the program never blocks on it, and keeps the beginning.
 fn reader(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut kept = Vec::new();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_gets_its_input_and_gives_its_output_and_its_status() {
+    fn run_passes_input_and_returns_output_and_status() {
         let ran = run(&words(&["sh", "-c", "cat; echo no >&2; exit 3"]), "yes", 10).unwrap();
         assert_eq!(
             (ran.status, &ran.stdout[..], &ran.stderr[..]),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_end_is_killed_and_one_that_is_not_there_is_named() {
+    fn a_program_beyond_its_limit_is_killed_and_a_missing_one_is_named() {
         let ran = run(&words(&["sleep", "600"]), "", 0).unwrap();
         assert_eq!(ran.status, None);
         let error = run(&words(&["/no/such/program"]), "", 1).unwrap_err();

@@ -1,4 +1,4 @@
-//! The guest's TCP: its settings, and what it has counted.
+//! The guest's TCP: its settings and its counters.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,12 +13,12 @@ use crate::image::MODULES;
 use crate::message::SetUp;
 use crate::modules;
 
-/// The interface.
+/// Name of the guest's interface.
 const INTERFACE: &str = "eth0";
-/// Where a guest's module tells what it did.
+/// Path of the counters of the guest's PVTCP module.
 const PVTCP: &str = "/sys/module/uc_pvtcp/parameters/stats";
 
-/// Sets everything, in the order in which a namespace of the live arm would be set up.
+/// Applies all settings, in the order in which a namespace of the live backend would be set up.
 pub fn set_up(set_up: &SetUp) -> Done<CongestionControls> {
     let text = |error: uc_lab::LabError| error.to_string();
     let here = Namespace::here("this guest").map_err(text)?;
@@ -37,22 +37,23 @@ pub fn set_up(set_up: &SetUp) -> Done<CongestionControls> {
         .map(String::as_str)
         .collect();
     for name in &names {
-        // The kernel would ask modprobe; a guest has none.
+        // The kernel would call modprobe, which a guest does not have.
         modules::load(Path::new(MODULES), &format!("tcp_{name}"))
             .map_err(|error| error.to_string())?;
     }
-    // A machine's coupling is not the lab's affair: the kernel there has its own maps.
+    // Coupling in a VM is not the lab's: the VM's kernel has its own maps.
     CongestionControls::for_names(&names, &CouplingRules::default()).map_err(text)
 }
 
-/// `/proc/net/snmp` and `/proc/net/netstat`: by section, as `Tcp_RetransSegs`.
+/// Returns the counters of `/proc/net/snmp` and `/proc/net/netstat`, named by section, such as
+/// `Tcp_RetransSegs`.
 pub fn counters() -> Done<BTreeMap<String, u64>> {
     let mut all = BTreeMap::new();
     for path in ["/proc/net/snmp", "/proc/net/netstat"] {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
         all.extend(parse(&text));
     }
-    // What guest/pvtcp has counted, where it is loaded: a name and a number in a line each.
+    // Counters of guest/pvtcp, if it is loaded: a name and a number in each line.
     let pvtcp = std::fs::read_to_string(PVTCP).unwrap_or_default();
     let pairs = pvtcp.lines().filter_map(|line| line.split_once(' '));
     for (name, value) in pairs {
@@ -63,8 +64,8 @@ pub fn counters() -> Done<BTreeMap<String, u64>> {
     Ok(all)
 }
 
-/// Pairs of lines: `Section: name name`, then `Section: number number`. Some are negative (no limit)
-/// and are left out.
+/// Parses pairs of lines: `Section: name name`, then `Section: number number`. Omits negative
+/// values, which mean no limit.
 fn parse(text: &str) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     let lines: Vec<_> = text.lines().collect();
