@@ -1,11 +1,12 @@
-//! CLOCK_MONOTONIC in nanoseconds: the emulator's time, and the run's.
+//! CLOCK_MONOTONIC in nanoseconds: the time of the emulator and of the run.
 
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use uc_net::Nanos;
 
-/// Now. The clock exists on every Linux: if the call failed, time would stand at zero.
+/// Returns the current time. The clock exists on every Linux; if the call failed, the time would be
+/// zero.
 pub fn now() -> Nanos {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map(Duration::from)

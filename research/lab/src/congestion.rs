@@ -1,10 +1,10 @@
 //! Congestion controls that an experiment names and this kernel may lack.
 //!
-//! `dctcp` is the kernel's own where it has one, else the one that [`uc_guest`] brings, registered
-//! for this run alone under a name that nobody else has. `ctrltcp` and `ctrlcubic` are Reno and CUBIC
-//! whose connections to one host share a window, in this run alone too: each namespace is a guest of
-//! the group that all senders to the server are. Guests with a `coupling` have them in place of their
-//! `reno` and `cubic`, and their weights and priorities.
+//! `dctcp` is the kernel's own where it has one, else the one of [`uc_guest`], registered for this
+//! run alone under a private name. `ctrltcp` and `ctrlcubic` are Reno and CUBIC whose connections
+//! to one host share a window, in this run alone too: all senders to the server form a group, in
+//! which each namespace is a guest. Guests with a `coupling` use them in place of their `reno` and
+//! `cubic`, with their weights and priorities.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,17 +19,17 @@ use crate::netns::Namespace;
 use crate::plan::{Guest, Plan};
 use crate::traffic::GUEST_PORT_FIRST;
 
-/// The name that an experiment and the kernel have for it.
+/// Name of DCTCP in an experiment and in the kernel.
 pub(crate) const DCTCP: &str = "dctcp";
 
-/// The names that an experiment has for the coupled ones; no kernel has them.
+/// Names of the coupled controls in an experiment; no kernel has them.
 const CTRLTCP: &str = "ctrltcp";
 const CTRLCUBIC: &str = "ctrlcubic";
 
-/// What a guest's `coupling` can have, by their names in the file.
+/// Congestion controls of a guest with `coupling`, by their names in the file.
 pub(crate) const COUPLED_CONTROLS: [&str; 4] = ["reno", "cubic", CTRLTCP, CTRLCUBIC];
 
-/// What the stacks of a case need beyond the kernel's own congestion controls.
+/// The congestion controls that the stacks of a case need and the kernel lacks.
 #[derive(Debug, Default)]
 pub struct CongestionControls {
     dctcp: Option<Dctcp>,
@@ -37,10 +37,10 @@ pub struct CongestionControls {
 }
 
 impl CongestionControls {
-    /// Loads what `plan` names and the kernel lacks.
+    /// Loads the controls that `plan` names and the kernel lacks.
     ///
     /// # Errors
-    /// [`LabError::Guest`] when it can't be loaded.
+    /// [`LabError::Guest`] when one can't be loaded.
     pub fn prepare(plan: &Plan) -> Result<Self, LabError> {
         let guests = plan.guests.iter().map(|guest| &guest.stack);
         let stacks = guests.chain([&plan.server.stack]);
@@ -51,7 +51,8 @@ impl CongestionControls {
         Self::for_names(&named, &plan.coupling)
     }
 
-    /// Loads what is named and the kernel lacks; coupled flows follow these rules.
+    /// Loads the controls that are named and the kernel lacks; coupled flows follow the rules in
+    /// `coupling`.
     ///
     /// # Errors
     /// As [`CongestionControls::prepare`].
@@ -67,7 +68,7 @@ impl CongestionControls {
         Ok(controls)
     }
 
-    /// How a socket asks the kernel for the congestion control of that name.
+    /// Returns the name by which a socket selects a congestion control of the experiment.
     pub fn kernel_name<'a>(&'a self, name: &'a str) -> &'a str {
         let dctcp = self.dctcp.as_ref();
         let ctrltcp = self.ctrltcp.as_ref();
@@ -80,7 +81,7 @@ impl CongestionControls {
         brought.unwrap_or(name)
     }
 
-    /// How that guest's sockets do.
+    /// Returns the name by which a guest's sockets select their congestion control.
     pub fn of_guest<'a>(&'a self, guest: &'a Guest) -> &'a str {
         self.kernel_name(match &guest.stack.congestion_control[..] {
             "reno" if guest.couples() => CTRLTCP,
@@ -89,7 +90,7 @@ impl CongestionControls {
         })
     }
 
-    /// Gives each coupled guest its weight and its flows their priorities, before they connect.
+    /// Sets the weight of each coupled guest and the priorities of its flows, before they connect.
     ///
     /// # Errors
     /// [`LabError::Guest`] when they can't be written.
@@ -117,7 +118,8 @@ impl CongestionControls {
         Ok(())
     }
 
-    /// What a DCTCP that we brought keeps of this connection; `None` for every other.
+    /// Returns the state of a DCTCP that this run loaded for a connection; `None` for any other
+    /// control.
     ///
     /// # Errors
     /// The kernel's.
@@ -139,7 +141,8 @@ fn policy(rules: &CouplingRules) -> CouplingPolicy {
     }
 }
 
-/// Asks by a socket, as the traffic will: that loads a module where there is one.
+/// Returns whether the kernel has a congestion control. Tries it on a socket, as the traffic will:
+/// that loads a module if there is one.
 fn kernel_has(name: &str) -> Result<bool, LabError> {
     let failed = |errno: nix::Error| LabError::Socket {
         node: "the lab".into(),

@@ -1,4 +1,4 @@
-//! The network of an experiment as `uc-net` builds it.
+//! Construction of an experiment's network in `uc-net`.
 
 use uc_experiment::{BitsPerSec, Network, Topology};
 use uc_net::queue::{Length, QueueSpec};
@@ -6,10 +6,11 @@ use uc_net::{LinkSpec, NetError, Star};
 
 use crate::error::LabError;
 
-/// "DropTail and too large to fill": what the senders' own windows can never reach.
+/// Limit of a queue that never fills: DropTail, larger than the senders' own windows can ever
+/// reach.
 const AMPLE: Length = Length::Bytes(1 << 30);
 
-/// The star of `hosts` senders' hosts and the server. Host numbers are those of the plan.
+/// Builds the star of `hosts` senders' hosts and the server. Host numbers are those of the plan.
 ///
 /// # Errors
 /// [`LabError::Network`] for values that `uc-net` refuses, [`LabError::Unsupported`] for another

@@ -1,122 +1,122 @@
-//! What can go wrong in the live arm. Every message names the thing, the place and the mend.
+//! Errors of the live backend. Every message names the object, the place and the remedy.
 
 use std::io;
 use std::net::SocketAddr;
 
 use crate::need::Need;
 
-/// The error type of a [`crate::Ports`] implementation, which this crate only passes on.
+/// Error type of a [`crate::Ports`] implementation, which this crate only passes on.
 pub type PortError = Box<dyn std::error::Error + Send + Sync>;
 
-/// An error of the live arm.
+/// Why a live run can't start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// This machine or process cannot run the live arm at all.
+    /// This host or process cannot run the live backend at all.
     #[error(transparent)]
     Need(#[from] Need),
     /// A network namespace could not be made or entered.
     #[error("{action} a network namespace failed: {source}; check CAP_SYS_ADMIN and ulimit -n")]
     Namespace {
-        /// What was tried: "making", "entering", "opening".
+        /// Action that failed: "making", "entering", "opening".
         action: &'static str,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// A thread or an event descriptor of the lab could not be made.
     #[error("the lab could not {action}: {source}; check ulimit -u and ulimit -n")]
     Resource {
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// A sysctl could not be written or read back.
     #[error("setting {key} = \"{value}\" in the namespace of {node} failed: {source}; {mend}")]
     Sysctl {
-        /// The key with dots, as sysctl(8) writes it.
+        /// Key with dots, as sysctl(8) writes it.
         key: String,
-        /// The value that was asked for.
+        /// Value that was written.
         value: String,
-        /// Whose namespace: a guest's label, "the server" or "the hosts".
+        /// Owner of the namespace: a guest's label, "the server" or "the hosts".
         node: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
-        /// What to do about it.
+        /// Remedy of the error.
         mend: &'static str,
     },
-    /// A sysctl was written but reads back as something else.
+    /// A sysctl was written but reads back with another value.
     #[error(
         "{key} in the namespace of {node} reads \"{found}\" after \"{value}\" was written; \
          this kernel does not accept the value, change the stack in the experiment"
     )]
     SysctlIgnored {
-        /// The key with dots.
+        /// Key with dots, as sysctl(8) writes it.
         key: String,
-        /// The value that was asked for.
+        /// Value that was written.
         value: String,
-        /// What the kernel holds instead.
+        /// Value that was read back.
         found: String,
-        /// Whose namespace.
+        /// Owner of the namespace.
         node: String,
     },
     /// `ip` or `ethtool` failed.
     #[error("`{command}` failed in the namespace of {node}: {detail}")]
     Command {
-        /// The command line, and the batch line where there is one.
+        /// Command line, and the batch line where there is one.
         command: String,
-        /// Whose namespace.
+        /// Owner of the namespace.
         node: String,
         /// Exit status and standard error.
         detail: String,
     },
-    /// An interface that was brought up did not begin to run.
+    /// An interface was brought up and did not begin to run.
     #[error(
         "{interface} in the namespace of {node} is up but not running after {seconds} s; \
-         is the machine overloaded?"
+         reduce the load on this host"
     )]
     NotRunning {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// Whose namespace.
+        /// Owner of the namespace.
         node: String,
-        /// The deadline that passed.
+        /// Time limit that passed, in seconds.
         seconds: u64,
     },
     /// A tap could not be opened, read or written.
     #[error("tap {name}: {action} failed: {source}; check /dev/net/tun and CAP_NET_ADMIN")]
     Tap {
-        /// The interface.
+        /// Name of the tap's interface.
         name: String,
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// A socket call of the traffic failed.
     #[error("{node}: {action} failed: {source}")]
     Socket {
-        /// A guest's label or "the server".
+        /// Guest's label or "the server".
         node: String,
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// A congestion control that the kernel does not have.
+    /// The kernel does not have a congestion control.
     #[error(
         "{node}: congestion control {name} is not available: {source}; \
          load it with `modprobe tcp_{name}` or choose another for the stack"
     )]
     CongestionControl {
-        /// A guest's label or "the server".
+        /// Guest's label or "the server".
         node: String,
-        /// The name as the experiment gives it.
+        /// Name as in the experiment.
         name: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// A congestion control that the kernel lacks could not be brought.
-    #[error("this kernel has no congestion control of a stack: {0}")]
+    /// A congestion control that the kernel lacks could not be loaded.
+    #[error("a stack's congestion control is not in this kernel and could not be loaded: {0}")]
     Guest(#[source] uc_guest::GuestError),
     /// A guest could not reach the server in time.
     #[error(
@@ -124,21 +124,21 @@ pub enum LabError {
          the network of this case drops every SYN, or the port's program does"
     )]
     Connect {
-        /// The guest's label.
+        /// Label of the guest.
         guest: String,
-        /// The server's address.
+        /// Address of the server.
         server: SocketAddr,
-        /// The deadline that passed.
+        /// Time limit that passed, in seconds.
         seconds: u64,
-        /// The kernel's last word on it.
+        /// Last error of the kernel.
         detail: String,
     },
-    /// The receiver saw other bytes than the sender wrote.
+    /// The receiver got other bytes than the sender wrote.
     #[error(
         "{guest}: the stream is corrupt at byte {at_byte}: something on the path changed payload"
     )]
     Corrupt {
-        /// The guest's label.
+        /// Label of the guest.
         guest: String,
         /// Position in the stream, from 0.
         at_byte: u64,
@@ -146,39 +146,39 @@ pub enum LabError {
     /// A flow ended before the run did.
     #[error("{guest}: the connection ended before the run did: {source}")]
     Ended {
-        /// The guest's label.
+        /// Label of the guest.
         guest: String,
-        /// What its socket said.
+        /// Error of its socket.
         source: io::Error,
     },
-    /// The experiment asks for what the live arm cannot build.
+    /// The experiment requires something that the live backend cannot build.
     #[error("{what}; {mend}")]
     Unsupported {
-        /// The thing and the place.
+        /// What is unsupported, and where.
         what: String,
-        /// What to change.
+        /// Remedy of the error.
         mend: &'static str,
     },
-    /// The experiment has keys that this arm can't set.
+    /// The experiment has keys that the live backend can't set.
     #[error(transparent)]
     Experiment(#[from] uc_experiment::Error),
-    /// The network of the experiment is refused by the emulator.
+    /// The emulator refuses the experiment's network.
     #[error("[network] of the experiment: {0}")]
     Network(#[source] uc_net::NetError),
     /// The program on a port could not be attached.
     #[error("attaching to port {ifname} of {node} failed: {source}")]
     Port {
-        /// The host-side interface.
+        /// Host-side interface of the port.
         ifname: String,
-        /// A guest's label or "the server".
+        /// Guest's label or "the server".
         node: String,
-        /// What the loader said.
+        /// Error of the loader.
         source: PortError,
     },
-    /// Guests that are no namespaces could not be brought, or failed.
+    /// Guests that are not namespaces could not be started, or failed.
     #[error(transparent)]
     Home(PortError),
-    /// The caller's cancel flag was seen.
+    /// The caller set the cancel flag.
     #[error("the run was cancelled")]
     Cancelled,
 }

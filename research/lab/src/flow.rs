@@ -1,14 +1,14 @@
-//! Which flow a frame belongs to.
+//! Flow numbers of frames.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
 
-/// The flow number of frames that are not IP, and of the flows that no longer fit.
+/// Flow number of frames that are not IP, and of flows beyond [`FLOWS_MAX`].
 pub const OTHER_FLOWS: u32 = 0;
-/// Flows that get a number of their own. A case has a few hundred; a scan inside a guest must not
-/// grow the table for ever.
+/// Maximum number of flows with a number of their own. A case has a few hundred; a scan inside a
+/// guest must not grow the table forever.
 const FLOWS_MAX: usize = 1 << 16;
 
 /// The five fields that name a transport connection in one direction.
@@ -23,7 +23,7 @@ pub struct FiveTuple {
 }
 
 impl FiveTuple {
-    /// The TCP flow from `source` to `destination`.
+    /// Returns the TCP flow from `source` to `destination`.
     pub fn tcp(source: SocketAddr, destination: SocketAddr) -> Self {
         Self {
             protocol: 6,
@@ -32,7 +32,7 @@ impl FiveTuple {
         }
     }
 
-    /// The same connection seen in the other direction.
+    /// Returns the same connection in the other direction.
     #[must_use]
     pub fn reversed(self) -> Self {
         Self {
@@ -42,8 +42,8 @@ impl FiveTuple {
         }
     }
 
-    /// Which flow an Ethernet frame belongs to; `None` for what is not IP. Later fragments and
-    /// protocols without ports have port 0.
+    /// Parses the flow of an Ethernet frame; `None` if it is not IP. Later fragments and protocols
+    /// without ports have port 0.
     pub fn of_frame(bytes: &[u8]) -> Option<Self> {
         let packet = LaxSlicedPacket::from_ethernet(bytes).ok()?;
         let (source, destination, protocol) = match packet.net? {
@@ -72,14 +72,14 @@ impl FiveTuple {
     }
 }
 
-/// Numbers for flows, in the order in which they are first seen, from 1.
+/// Flow numbers, from 1 in the order in which the flows are first seen.
 #[derive(Debug, Default)]
 pub struct FlowTable {
     numbers: HashMap<FiveTuple, u32>,
 }
 
 impl FlowTable {
-    /// The number of the flow, a new one if it has none yet.
+    /// Returns the number of the flow, a new one if it has none yet.
     pub fn number(&mut self, tuple: FiveTuple) -> u32 {
         let next = self.numbers.len() + 1;
         if next >= FLOWS_MAX {
@@ -88,7 +88,7 @@ impl FlowTable {
         *self.numbers.entry(tuple).or_insert(next as u32)
     }
 
-    /// The number of the flow that a frame belongs to.
+    /// Returns the flow number of a frame.
     pub fn number_of_frame(&mut self, bytes: &[u8]) -> u32 {
         FiveTuple::of_frame(bytes).map_or(OTHER_FLOWS, |tuple| self.number(tuple))
     }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_named_by_its_five_fields() {
+    fn a_flow_is_identified_by_its_five_fields() {
         let tuple = FiveTuple::of_frame(&tcp(5001)).unwrap();
         let (source, destination) = ("10.77.0.1:5001", "10.77.0.2:80");
         let expected = FiveTuple::tcp(source.parse().unwrap(), destination.parse().unwrap());
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_and_udp_are_known_too() {
+    fn ipv6_and_udp_frames_are_parsed() {
         let mut bytes = Vec::new();
         PacketBuilder::ethernet2([2; 6], [4; 6])
             .ipv6([1; 16], [2; 16], 64)
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_cut_short_anywhere_are_no_flow_or_one_without_ports() {
+    fn truncated_frames_have_no_flow_or_one_without_ports() {
         let whole = tcp(5001);
         for length in 0..whole.len() {
             if let Some(tuple) = FiveTuple::of_frame(&whole[..length]) {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_and_the_table_has_an_end() {
+    fn numbers_are_stable_and_the_table_is_bounded() {
         let mut table = FlowTable::default();
         let first = table.number_of_frame(&tcp(1));
         assert_eq!((first, table.number_of_frame(&tcp(2))), (1, 2));

@@ -1,16 +1,16 @@
-//! An Ethernet frame on its way through the emulated network, in a buffer that is used again.
+//! An Ethernet frame in the emulated network, in a pooled buffer.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use uc_net::{Ecn, Packet};
 
-/// Destination, source, EtherType.
+/// Size of an Ethernet header: destination, source, EtherType.
 const ETHERNET_BYTES: usize = 14;
-/// Broadcast and multicast destinations have the lowest bit of the first byte set.
+/// Lowest bit of the first byte, set in broadcast and multicast destinations.
 const GROUP_BIT: u8 = 1;
 
-/// Where the ECN bits of a frame are.
+/// The network protocol of a frame, which determines where its ECN bits are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
     Ipv4,
@@ -18,15 +18,15 @@ enum Network {
     Other,
 }
 
-/// Buffers that wait for the next frame. Whatever a frame ends in, delivery or drop, gives its
-/// buffer back, so that a run allocates only while its queues grow.
+/// Buffers for frames. A frame returns its buffer when it is delivered or dropped, so that a run
+/// allocates only while its queues grow.
 #[derive(Debug, Clone, Default)]
 pub struct Pool {
     free: Rc<RefCell<Vec<Vec<u8>>>>,
 }
 
 impl Pool {
-    /// A frame of the flow with the number `flow` and a copy of `bytes`, which a tap gave out.
+    /// Creates a frame of flow number `flow` with a copy of `bytes`, which were read from a tap.
     pub fn frame(&self, bytes: &[u8], flow: u32) -> Frame {
         let mut buffer = self.free.borrow_mut().pop().unwrap_or_default();
         buffer.clear();
@@ -40,14 +40,14 @@ impl Pool {
         }
     }
 
-    /// How many buffers wait.
+    /// Returns the number of free buffers.
     pub fn free(&self) -> usize {
         self.free.borrow().len()
     }
 }
 
-/// One frame. Its size in the network is its link-layer length without preamble and checksum,
-/// which is what Linux' queue disciplines count as well.
+/// A frame. Its size in the network is its link-layer length without preamble and frame check
+/// sequence, as in Linux's queue disciplines.
 #[derive(Debug)]
 pub struct Frame {
     bytes: Vec<u8>,
@@ -85,7 +85,7 @@ impl Packet for Frame {
         }
     }
 
-    /// Keeps the IPv4 header checksum right. Frames that are not IP stay as they are.
+    /// Sets CE and updates the IPv4 header checksum. Frames that are not IP stay unchanged.
     fn set_ce(&mut self) {
         let at = ETHERNET_BYTES;
         match self.network {
@@ -97,7 +97,7 @@ impl Packet for Frame {
                 let new = updated_checksum(old, before, after);
                 self.bytes[at + 10..at + 12].copy_from_slice(&new.to_be_bytes());
             }
-            // No header checksum, and no transport's checksum covers the traffic class.
+            // IPv6 has no header checksum, and no transport's checksum covers the traffic class.
             Network::Ipv6 => self.bytes[at + 1] |= Ecn::Ce.bits() << 4,
             Network::Other => {}
         }
@@ -109,17 +109,17 @@ impl Packet for Frame {
 }
 
 impl Frame {
-    /// The frame as it stands on the wire.
+    /// Returns the frame as on the wire.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Destination address; `None` when the frame is too short to have one.
+    /// Returns the destination address; `None` when the frame is too short to have one.
     pub fn destination(&self) -> Option<[u8; 6]> {
         self.bytes.first_chunk().copied()
     }
 
-    /// Whether the frame goes to all or to a multicast group.
+    /// Returns whether the destination is broadcast or multicast.
     pub fn is_group(&self) -> bool {
         self.bytes
             .first()
@@ -127,7 +127,8 @@ impl Frame {
     }
 }
 
-/// RFC 1624 §3, equation 3: HC' = ~(~HC + ~m + m'), in one's complement arithmetic.
+/// Updates a checksum by RFC 1624 §3, equation 3: HC' = ~(~HC + ~m + m'), in one's complement
+/// arithmetic.
 fn updated_checksum(checksum: u16, before: u16, after: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
     let folded = (sum & 0xffff) + (sum >> 16);
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_keeps_the_ipv4_checksum_right_for_every_header() {
+    fn marking_keeps_every_ipv4_checksum_correct() {
         let pool = Pool::default();
         for length in 0..2000 {
             for ecn in 0..=3 {
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_on_ipv6_touches_the_two_bits_only() {
+    fn marking_ipv6_changes_the_two_ecn_bits_only() {
         let mut bytes = Vec::new();
         PacketBuilder::ethernet2([2; 6], [4; 6])
             .ipv6([1; 16], [2; 16], 64)
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_not_ip_passes_unread() {
+    fn short_and_non_ip_frames_pass_unchanged() {
         let pool = Pool::default();
         let whole = ipv4(2, b"abcdef");
         for length in 0..34 {
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_come_back_when_frames_end() {
+    fn dropped_frames_return_their_buffers() {
         let pool = Pool::default();
         let first = pool.frame(&[0xff; 60], 0);
         assert!(first.is_group());

@@ -1,4 +1,4 @@
-//! Where the guests' TCP runs: in namespaces of this kernel, or in whatever else brings it.
+//! The platform of the guests' TCP: namespaces of this kernel, or another implementation.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -16,22 +16,23 @@ use crate::tcp_info::TcpInfo;
 use crate::traffic::Traffic;
 use crate::wiring::Ends;
 
-/// Whether a run shall go on; asked whenever something is waited for, about every 20 ms.
+/// A check whether the run is to go on; called about every 20 ms while something is waited for. An
+/// error ends the run.
 pub type GoOn<'a> = &'a dyn Fn() -> Result<(), LabError>;
 
-/// What brings the guests of a run. One value serves one run.
+/// A platform that runs the guests of a run. One value serves one run.
 pub trait Home {
-    /// The arm that it is.
+    /// Returns the backend that it implements.
     fn arm(&self) -> Arm;
 
-    /// What the lab puts at the guests' ends of their links.
+    /// Returns what the lab puts at the guests' ends of their links.
     fn ends(&self) -> Ends;
 
-    /// Brings the guests up on a lab that is wired, with programs on its ports, and starts their
-    /// flows in an order that the seed decides.
+    /// Starts the guests on a wired lab with programs on its ports, and starts their flows in an
+    /// order drawn from the seed.
     ///
     /// # Errors
-    /// Whatever kept a guest from it, with its label.
+    /// The failure of a guest, with its label.
     fn start<'a>(
         &'a mut self,
         plan: &'a Plan,
@@ -43,70 +44,70 @@ pub trait Home {
 
 /// The running flows of a case. Dropping it ends them.
 pub trait Load {
-    /// Which connections they are, in the order of the record.
+    /// Returns the flows, in the order of the record.
     fn flows(&self) -> Vec<Running>;
 
-    /// Waits until every flow is connected, and says how many SYNs were sent again. Flows that are
-    /// connected send already.
+    /// Waits until every flow is connected, and returns the number of retransmitted SYNs. Flows
+    /// send as soon as they are connected.
     ///
     /// # Errors
-    /// The guest that could not, or what `go_on` answers.
+    /// The guest that could not connect, or the error of `go_on`.
     fn wait_connected(&mut self, go_on: GoOn<'_>) -> Result<u64, LabError>;
 
-    /// Whether every flow still goes on.
+    /// Checks that every flow goes on.
     ///
     /// # Errors
     /// The first failure of a flow.
     fn check(&mut self) -> Result<(), LabError>;
 
-    /// The state of every flow now, in the same order.
+    /// Returns the current state of every flow, in the order of the record.
     ///
     /// # Errors
     /// The guest whose flow could not be read.
     fn sample(&mut self) -> Result<Vec<Sighting>, LabError>;
 
-    /// What the guests counted in the whole run, and how often each flow's retransmission timer
-    /// expired where that is known.
+    /// Returns the guests' counters of the whole run, and the retransmission timeouts of each flow
+    /// where they are known.
     ///
     /// # Errors
-    /// The guest that could not be asked.
+    /// The guest that could not be read.
     fn finish(&mut self) -> Result<Counted, LabError>;
 }
 
-/// A flow that goes on.
+/// A running flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
     /// Index of its guest in the plan.
     pub guest: usize,
-    /// Its group's name.
+    /// Name of the flow's group.
     pub group: String,
-    /// Its number inside the group.
+    /// Number of the flow in its group.
     pub index: u32,
-    /// The connection as the guest sends it.
+    /// Connection in the guest's direction.
     pub tuple: FiveTuple,
 }
 
-/// One flow at one moment.
+/// One flow at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct Sighting {
-    /// When.
+    /// Time of the sample.
     pub at: Nanos,
-    /// What its sender and its receiver say of it; its time is for the run to fill in.
+    /// State at its sender and its receiver; the run fills in the sample's time.
     pub sample: FlowSample,
     /// Whether ECN was negotiated.
     pub negotiated_ecn: bool,
 }
 
-/// What guests know at the end of a run.
+/// The guests' counters at the end of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Counted {
-    /// By name.
+    /// Counters by name.
     pub counters: BTreeMap<String, u64>,
-    /// Timeouts of each flow; none where nobody counts them.
+    /// Timeouts of each flow; `None` where they are not counted.
     pub timeouts: Vec<Option<u32>>,
 }
 
-/// The live arm's: namespaces of this kernel.
+/// The platform of the live backend: namespaces of this kernel.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Namespaces;
 
@@ -131,7 +132,7 @@ impl Home for Namespaces {
     }
 }
 
-/// Flows whose sockets are ours.
+/// Flows whose sockets belong to this process.
 struct Here<'a> {
     traffic: Traffic,
     plan: &'a Plan,

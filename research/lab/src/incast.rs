@@ -1,5 +1,5 @@
-//! Blocks that the receiver asks all flows of a group for at once, and again when the last of them
-//! has answered: the question is a byte on the connection, the answer the next so many bytes.
+//! Incast: the receiver requests blocks from all flows of a group at once, and again when the last
+//! has answered. A request is one byte on the connection, the answer a block of fixed size.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use uc_experiment::{Application, Guests};
 
-/// What one flow of the group answers, over and over.
+/// The blocks of a group's flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Incast {
-    /// Payload of an answer.
+    /// Payload of a block, in bytes.
     pub block_bytes: u32,
-    /// How many times it is asked.
+    /// Number of rounds of requests.
     pub rounds: u32,
 }
 
@@ -31,19 +31,20 @@ impl Incast {
     }
 }
 
-/// How the rounds of all groups went.
+/// Durations of the rounds of all groups.
 #[derive(Debug, Default)]
 pub struct Rounds {
-    /// Those that have ended.
+    /// Number of rounds that have ended.
     pub count: AtomicU64,
-    /// The longest, from the question to the last byte.
+    /// Longest round in microseconds, from the request to the last byte.
     pub longest_us: AtomicU64,
-    /// All of them together.
+    /// Total duration of all rounds, in microseconds.
     pub total_us: AtomicU64,
 }
 
 impl Rounds {
-    /// How many there were, the mean and the longest; nothing where nobody was asked.
+    /// Returns the number of rounds, their mean and their maximum as counters; empty without
+    /// rounds.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let (count, total_us) = (of(&self.count), of(&self.total_us));
@@ -58,11 +59,11 @@ impl Rounds {
     }
 }
 
-/// The asking side of one group.
+/// The requesting side of one group.
 #[derive(Debug)]
 pub(crate) struct Asking {
     incast: Incast,
-    /// The group's flows, by their numbers among all.
+    /// Flow numbers of the group.
     flows: Vec<usize>,
     connected: usize,
     asked: u32,
@@ -84,12 +85,12 @@ impl Asking {
         }
     }
 
-    /// Whom it asks.
+    /// Returns the flow numbers of the group.
     pub fn flows(&self) -> &[usize] {
         &self.flows
     }
 
-    /// One more of its flows has its connection; with the last the first question is asked.
+    /// Counts a connected flow; the first requests are sent when all are.
     pub fn connected(&mut self, streams: &mut [Option<TcpStream>]) -> io::Result<()> {
         self.connected += 1;
         if self.connected == self.flows.len() {
@@ -98,7 +99,7 @@ impl Asking {
         Ok(())
     }
 
-    /// One of its flows has had `before` bytes delivered, and now has `after`.
+    /// Counts the bytes delivered to one of its flows, from `before` to `after` in all.
     pub fn read(
         &mut self,
         (before, after): (u64, u64),
@@ -128,7 +129,7 @@ impl Asking {
         self.since = Instant::now();
         for &flow in &self.flows {
             if let Some(stream) = &mut streams[flow] {
-                // One question is on its way at a time: a byte fits into any socket's buffer.
+                // At most one request is in flight: a byte fits into any socket's buffer.
                 stream.write_all(&[0])?;
             }
         }
@@ -143,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection: the asking end, and the end that is asked.
+    /// Connects two sockets: the requesting end and the answering end.
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_asked_again_when_the_last_of_it_has_answered_and_no_more_often_than_wanted() {
+    fn rounds_follow_the_last_answer_up_to_the_configured_number() {
         let ((first, mut a), (second, mut b)) = (pair(), pair());
         let mut streams = [Some(first), None, Some(second)];
         let rounds = Arc::<Rounds>::default();

@@ -1,4 +1,4 @@
-//! A wired case with its emulated network running: what a run, or a test, puts traffic on.
+//! A wired case with its emulated network running, ready for the traffic of a run or a test.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::traffic;
 use crate::wire::{Wire, WireSetup};
 use crate::wiring::{Ends, Wiring};
 
-/// Namespaces, interfaces and the emulator between them. Dropping it removes all of it.
+/// Namespaces, interfaces and the emulator between them. Dropping it removes everything.
 #[derive(Debug)]
 pub struct Lab {
     wire: Wire,
-    /// The namespaces. They outlive the emulator, whose taps are in them.
+    /// Namespaces and taps. They outlive the emulator, which reads the taps.
     pub wiring: Wiring,
 }
 
 impl Lab {
-    /// Builds `plan` and starts its network. `sample` is how often the queue is read.
+    /// Builds `plan` and starts its network. `sample` is the interval at which the queue is read.
     ///
     /// # Errors
     /// [`LabError`] with the namespace and the setting that failed; nothing is left then.
@@ -34,7 +34,7 @@ impl Lab {
         Self::build_with(plan, network, seed, sample, Ends::Namespaces)
     }
 
-    /// The same, with something else than namespaces at the guests' ends.
+    /// Builds a lab like [`Lab::build`], with `ends` at the guests' ends of their links.
     ///
     /// # Errors
     /// As [`Lab::build`].
@@ -55,10 +55,10 @@ impl Lab {
         })
     }
 
-    /// Hands every port that has a law to `ports`, inside the hosts' namespace.
+    /// Passes every port that has a law to `ports`, inside the hosts' namespace.
     ///
     /// # Errors
-    /// [`LabError::Port`] with the port and what the loader said.
+    /// [`LabError::Port`] with the port and the loader's error.
     pub fn attach(&self, plan: &Plan, ports: &mut dyn Ports) -> Result<(), LabError> {
         let mut translated = Port::translated(plan);
         if translated.is_empty() {
@@ -75,15 +75,16 @@ impl Lab {
         })?
     }
 
-    /// Whether the emulator still works. When it has ended by itself, [`Lab::finish`] says why.
+    /// Returns whether the emulator is running. If it has ended by itself, [`Lab::finish`] gives
+    /// the reason.
     pub fn is_running(&self) -> bool {
         self.wire.is_running()
     }
 
-    /// Stops the network, hands over what it saw, and removes everything.
+    /// Stops the network, returns its report, and removes everything.
     ///
     /// # Errors
-    /// What ended the emulator early.
+    /// The error that ended the emulator early.
     pub fn finish(self) -> Result<WireReport, LabError> {
         self.wire.finish()
     }

@@ -1,11 +1,11 @@
-//! How late the emulator was: the distance from when a frame was due at its destination to when it
-//! was written there. The share of it that a run can bear is a fraction of the path's RTT.
+//! The emulator's lateness: the time from when a frame was due at its destination to when it was
+//! written there. A run tolerates lateness up to a fraction of the path's round-trip time.
 
 use std::collections::BTreeMap;
 
-/// Resolution of the percentile.
+/// Width of a bucket, the resolution of the percentile.
 const BUCKET_NS: u64 = 1_000;
-/// Lateness beyond the last bucket (20 ms) counts in it; mean and maximum stay exact.
+/// Number of buckets. Lateness beyond the last (20 ms) counts in it; mean and maximum stay exact.
 const BUCKETS: usize = 20_000;
 
 /// The distribution of lateness in one run.
@@ -38,7 +38,8 @@ impl Lateness {
         self.max_ns = self.max_ns.max(late_ns);
     }
 
-    /// Frames, mean, 99th percentile (rounded up to a microsecond) and maximum, as counters.
+    /// Returns frames, mean, 99th percentile (rounded up to a microsecond) and maximum, as
+    /// counters.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         [
             ("wire_delivered_frames", self.count),
@@ -53,7 +54,7 @@ impl Lateness {
         .into()
     }
 
-    /// The upper edge of the bucket below which `percent` of all frames lie.
+    /// Returns the upper edge of the bucket below which `percent` of all frames lie.
     fn percentile_ns(&self, percent: u64) -> u64 {
         let rank = (self.count * percent).div_ceil(100);
         let mut seen = 0;
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_percentile_leaves_one_in_a_hundred_above() {
+    fn one_in_a_hundred_frames_lies_above_the_percentile() {
         let mut lateness = Lateness::default();
         for late_us in 0..1000 {
             lateness.add(late_us * 1000 + 7);
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_frames_was_never_late() {
+    fn a_run_without_frames_has_zero_lateness() {
         assert!(
             Lateness::default()
                 .counters()

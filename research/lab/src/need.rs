@@ -1,4 +1,4 @@
-//! What the live arm needs of the machine, checked before anything is built.
+//! Preconditions of the live backend on this host, checked before anything is built.
 
 use std::fs;
 use std::io;
@@ -9,13 +9,13 @@ use nix::sched::{CloneFlags, unshare};
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// A precondition that does not hold. The text is one line: the thing, then the mend.
+/// A precondition that does not hold. The message is one line: what is missing, then the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Need {
     /// The process lacks a capability.
     #[error("{name} is missing: run as root, or grant it to the program with setcap")]
     Capability {
-        /// Its name as capabilities(7) writes it.
+        /// Name of the capability as capabilities(7) writes it.
         name: &'static str,
     },
     /// No tap can be opened.
@@ -24,12 +24,12 @@ pub enum Need {
     /// A program is missing.
     #[error("`{program}` is not on PATH, /usr/sbin or /sbin: install the package {package}")]
     Program {
-        /// The program.
+        /// Name of the program.
         program: &'static str,
-        /// Debian's package that has it.
+        /// Debian's package that contains it.
         package: &'static str,
     },
-    /// The kernel makes no network namespaces.
+    /// The kernel has no network namespaces.
     #[error("no network namespace can be made ({0}): the kernel needs CONFIG_NET_NS")]
     Namespaces(#[source] io::Error),
     /// /proc cannot be read.
@@ -37,10 +37,10 @@ pub enum Need {
     Proc(#[source] io::Error),
 }
 
-/// Checks every precondition of the live arm and changes nothing.
+/// Checks every precondition of the live backend without changing anything.
 ///
 /// # Errors
-/// The first [`Need`] that does not hold, in the order in which one would mend them.
+/// The first [`Need`] that does not hold, in the order in which to remedy them.
 pub fn check() -> Result<(), Need> {
     let status = fs::read_to_string("/proc/self/status").map_err(Need::Proc)?;
     let effective = effective_capabilities(&status);
@@ -59,7 +59,7 @@ pub fn check() -> Result<(), Need> {
         .map_err(Need::Tun)?;
     program("ip")?;
     program("ethtool")?;
-    // A thread of its own: unshare moves the calling thread, and the namespace dies with it.
+    // On a separate thread: unshare moves the calling thread, and the namespace dies with it.
     match std::thread::spawn(|| unshare(CloneFlags::CLONE_NEWNET)).join() {
         Ok(Ok(())) => Ok(()),
         Ok(Err(errno)) => Err(Need::Namespaces(errno.into())),
@@ -69,11 +69,11 @@ pub fn check() -> Result<(), Need> {
     }
 }
 
-/// Where `ip` or `ethtool` lies. /usr/sbin and /sbin count even when PATH lacks them, as it does
-/// for ordinary users on Debian.
+/// Returns the path of `ip` or `ethtool`. Searches /usr/sbin and /sbin even when PATH lacks them,
+/// as it does for ordinary users on Debian.
 ///
 /// # Errors
-/// [`Need::Program`] when it is nowhere.
+/// [`Need::Program`] when it is missing.
 pub fn program(name: &'static str) -> Result<PathBuf, Need> {
     find(name).ok_or(Need::Program {
         program: name,
@@ -81,7 +81,7 @@ pub fn program(name: &'static str) -> Result<PathBuf, Need> {
     })
 }
 
-/// The same for any program.
+/// Finds any program like [`program`].
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -102,7 +102,7 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// The effective set out of /proc/self/status; empty when the line is not there.
+/// Parses the effective set of /proc/self/status; empty if the line is missing.
 fn effective_capabilities(status: &str) -> u64 {
     status
         .lines()
@@ -116,14 +116,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_effective_set_is_read_from_its_own_line() {
+    fn the_effective_set_is_parsed_from_its_line() {
         let status = "CapPrm:\t000001ffffffffff\nCapEff:\t0000000000001000\n";
         assert_eq!(effective_capabilities(status), 1 << CAP_NET_ADMIN);
         assert_eq!(effective_capabilities("no such line"), 0);
     }
 
     #[test]
-    fn every_need_is_one_line_that_names_its_mend() {
+    fn every_need_is_one_line_that_names_its_remedy() {
         let needs = [
             Need::Capability {
                 name: "CAP_NET_ADMIN",

@@ -19,7 +19,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::error::LabError;
 
-/// A network namespace that is held by a descriptor only.
+/// A network namespace that only a descriptor keeps alive.
 #[derive(Debug, Clone)]
 pub struct Namespace {
     fd: Arc<OwnedFd>,
@@ -27,12 +27,12 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes a new, empty namespace. `node` says in errors whose it is.
+    /// Creates a new, empty namespace. `node` names its owner in errors.
     ///
     /// # Errors
     /// [`LabError::Namespace`] without CAP_SYS_ADMIN, or when descriptors or threads run out.
     pub fn new(node: impl Into<String>) -> Result<Self, LabError> {
-        // unshare moves the calling thread: use one that ends at once.
+        // unshare moves the calling thread, so use one that ends at once.
         let made = on_a_thread(|| -> io::Result<File> {
             unshare(CloneFlags::CLONE_NEWNET)?;
             File::open("/proc/thread-self/ns/net")
@@ -47,7 +47,7 @@ impl Namespace {
         })
     }
 
-    /// The namespace of the calling thread.
+    /// Opens the namespace of the calling thread.
     ///
     /// # Errors
     /// [`LabError::Namespace`] when it can't be opened.
@@ -63,13 +63,13 @@ impl Namespace {
         })
     }
 
-    /// Whose namespace this is, for messages.
+    /// Returns the owner of the namespace, for messages.
     pub fn node(&self) -> &str {
         &self.node
     }
 
-    /// A path that names this namespace for other programs while this process lives, for example
-    /// for `ip link set … netns <path>`.
+    /// Returns a path that names this namespace for other programs while this process lives, for
+    /// example for `ip link set … netns <path>`.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!(
             "/proc/{}/fd/{}",
@@ -78,8 +78,8 @@ impl Namespace {
         ))
     }
 
-    /// Runs `f` on a new thread inside the namespace and waits for it. The calling thread stays
-    /// where it is. A panic of `f` goes on in the caller.
+    /// Runs `f` on a new thread inside the namespace and waits for it. The calling thread stays in
+    /// its namespace. A panic of `f` continues in the caller.
     ///
     /// # Errors
     /// [`LabError::Namespace`] when the thread cannot enter.
@@ -95,7 +95,7 @@ impl Namespace {
         })?
     }
 
-    /// A command whose process will run inside the namespace.
+    /// Creates a command whose process will run inside the namespace.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         use std::os::unix::process::CommandExt;
         let fd = Arc::clone(&self.fd);
@@ -123,7 +123,8 @@ impl Namespace {
         })?
     }
 
-    /// The calling thread must be inside: /proc/sys/net shows the namespace of who opens it.
+    /// Writes one sysctl. The calling thread must be inside: /proc/sys/net shows the namespace of
+    /// the thread that opens it.
     fn set_sysctl(&self, key: &str, value: &str) -> Result<(), LabError> {
         let path = format!("/proc/sys/{}", key.replace('.', "/"));
         let failed = |source: io::Error| LabError::Sysctl {
@@ -150,7 +151,7 @@ impl Namespace {
     }
 }
 
-/// Runs `f` on a thread of its own and hands its result, or its panic, to the caller.
+/// Runs `f` on a thread of its own and returns its result, or continues its panic.
 fn on_a_thread<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, LabError> {
     thread::scope(|scope| {
         let handle = thread::Builder::new()

@@ -1,5 +1,5 @@
-//! A real web server in each guest that gives pages away: nginx, one process each, with a folder of
-//! its own. It ends with the run, however that ends.
+//! A real web server in each guest that serves pages: one nginx process each, with a folder of its
+//! own. It ends with the run, however the run ends.
 
 use std::fs;
 use std::io;
@@ -18,14 +18,14 @@ use crate::pages::Pages;
 use crate::plan::{Guest, Plan};
 use crate::wiring::Wiring;
 
-/// Where pages are served.
+/// Port of the web servers.
 pub(crate) const HTTP_PORT: u16 = 80;
-/// The page's path.
+/// Path of the page.
 pub(crate) const PAGE: &str = "/page";
-/// How long nginx may take to listen; it is some milliseconds.
+/// Time limit for nginx to start listening; it takes some milliseconds.
 const READY_DEADLINE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(10);
-/// Algorithms that any namespace may have for its default, which is what nginx uses.
+/// Congestion controls that any namespace may have as default, which is what nginx uses.
 const UNRESTRICTED: [&str; 2] = ["reno", "cubic"];
 
 /// One running server.
@@ -43,12 +43,12 @@ impl Drop for Server {
     }
 }
 
-/// The page: every byte says where it stands.
+/// Returns the content of the page: every byte depends on its position.
 pub(crate) fn page(pages: &Pages) -> Vec<u8> {
     (0..pages.bytes).map(|at| (at % 251) as u8).collect()
 }
 
-/// A server in every guest that has pages.
+/// Starts a server in every guest that has pages.
 ///
 /// # Errors
 /// [`LabError::Need`] without nginx, [`LabError::Resource`] when one does not start.
@@ -100,7 +100,7 @@ fn start(guest: &Guest, namespace: &Namespace, pages: &Pages) -> Result<Server, 
     Ok(server)
 }
 
-/// One process that neither forks nor logs.
+/// Formats nginx's configuration: one process that neither forks nor logs.
 fn configuration(address: SocketAddr) -> String {
     let listen = match address.ip() {
         IpAddr::V4(ip) => format!("{ip}:{}", address.port()),
@@ -116,7 +116,8 @@ fn configuration(address: SocketAddr) -> String {
     )
 }
 
-/// From inside its own namespace, so that nothing crosses the network.
+/// Connects from inside the server's namespace until it answers, so that nothing crosses the
+/// network.
 fn wait_until_ready(
     server: &mut Server,
     namespace: &Namespace,
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_families_have_an_address_to_listen_on() {
+    fn the_listen_address_is_valid_in_both_families() {
         for (address, expected) in [
             ("10.77.0.1:80", "listen 10.77.0.1:80 "),
             ("[fd77::1]:80", "listen [fd77::1]:80 "),

@@ -1,19 +1,19 @@
-//! Pages of a web server: a group's flows whose clients connect for each.
+//! Pages of a web server, each fetched over a connection of its own.
 
 use uc_experiment::{Application, Guests, Nanos};
 
-/// The pages that a group's flows fetch: one in each epoch, on a connection of its own.
+/// The pages that a group's flows fetch: one in each epoch, over a connection of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pages {
-    /// Bytes of a page.
+    /// Size of a page in bytes.
     pub bytes: u32,
-    /// Bytes of the request for one.
+    /// Size of a request in bytes.
     pub request_bytes: u32,
-    /// How many epochs.
+    /// Number of epochs.
     pub rounds: u32,
-    /// When the first begins.
+    /// Start of the first epoch.
     pub start: Nanos,
-    /// From the beginning of one to that of the next.
+    /// Interval between the starts of two epochs.
     pub every: Nanos,
     /// Mean time between two requests in an epoch.
     pub gap: Nanos,

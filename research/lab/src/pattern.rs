@@ -1,11 +1,11 @@
-//! What bulk flows carry: bytes that depend on their position, so that the receiver sees payload
-//! that was changed, lost, doubled or moved.
+//! The payload of bulk flows: bytes that depend on their position, so that the receiver detects
+//! payload that was changed, lost, duplicated or moved.
 
 /// Length of the content before it repeats: the largest prime below 2¹⁶, so that a shift by any
-/// number of whole segments, blocks or powers of two shows.
+/// number of whole segments, blocks or powers of two is detected.
 const PERIOD_BYTES: usize = 65_521;
 
-/// Largest chunk that is written or compared at once.
+/// Maximum size of a chunk that is written or compared at once.
 pub const CHUNK_BYTES: usize = 128 * 1024;
 
 /// The content, laid out so that a chunk from any position is one slice.
@@ -25,14 +25,14 @@ impl Default for Pattern {
 }
 
 impl Pattern {
-    /// The `CHUNK_BYTES` bytes of the stream from position `at_byte` on.
+    /// Returns the `CHUNK_BYTES` bytes of the stream from position `at_byte` on.
     pub fn chunk(&self, at_byte: u64) -> &[u8] {
         let start = (at_byte % PERIOD_BYTES as u64) as usize;
         &self.bytes[start..start + CHUNK_BYTES]
     }
 
-    /// Position in the stream of the first byte of `received` that is not the pattern's, if
-    /// `received` began at `at_byte`. At most `CHUNK_BYTES` bytes at once.
+    /// Returns the position in the stream of the first byte of `received` that differs from the
+    /// pattern, if `received` began at `at_byte`. `received` is at most `CHUNK_BYTES` long.
     pub fn first_difference(&self, at_byte: u64, received: &[u8]) -> Option<u64> {
         let expected = &self.chunk(at_byte)[..received.len()];
         if expected == received {
@@ -47,7 +47,7 @@ impl Pattern {
     }
 }
 
-/// The top byte of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): any fixed noise would do.
+/// Returns the top byte of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): any fixed noise would do.
 fn split_mix(state: &mut u64) -> u8 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut word = *state;
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stream_goes_on_where_the_last_chunk_ended() {
+    fn chunks_continue_the_stream() {
         let pattern = Pattern::default();
         let mut at_byte = 0;
         for length in [1, 1448, 65_521, CHUNK_BYTES, 7, 100_000] {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_and_a_lost_segment_are_seen_where_they_are() {
+    fn changed_bytes_and_lost_segments_are_detected_at_their_position() {
         let pattern = Pattern::default();
         let mut received = pattern.chunk(1_000_000)[..5000].to_vec();
         received[4321] ^= 1;

@@ -1,4 +1,4 @@
-//! Who is where in one case: numbers, names and addresses, before anything is built.
+//! The layout of one case: hosts, guests, names and addresses, before anything is built.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,77 +13,77 @@ use crate::error::LabError;
 use crate::incast::Incast;
 use crate::pages::Pages;
 
-/// The server in messages.
+/// Name of the server in messages.
 pub(crate) const SERVER: &str = "the server";
-/// Flows of one guest, each with a port of its own.
+/// Maximum number of flows of one guest, each with a port of its own.
 const FLOWS_MAX: u32 = 20_000;
 
-/// One guest: a sender in a namespace of its own.
+/// One guest: a sender in a namespace or VM of its own.
 #[derive(Debug, Clone)]
 pub struct Guest {
-    /// `group[index]`, for messages.
+    /// Label `group[index]`, for messages.
     pub label: String,
-    /// Its group's name.
+    /// Name of the guest's group.
     pub group: String,
-    /// Its number inside the group, from 0.
+    /// Number of the guest in its group, from 0.
     pub index: u32,
-    /// The host whose bridge and uplink it uses.
+    /// Number of the host whose bridge and uplink the guest uses.
     pub host: usize,
-    /// Its port: the interface in the hosts' namespace.
+    /// Name of the guest's port: the interface in the hosts' namespace.
     pub port: String,
-    /// The address of its `eth0`.
+    /// IP address of its `eth0`.
     pub address: IpAddr,
-    /// The link-layer address of its `eth0`.
+    /// Link-layer address of its `eth0`.
     pub mac: [u8; 6],
-    /// Its TCP.
+    /// TCP settings of the guest.
     pub stack: Stack,
-    /// The law for its port.
+    /// Law of the guest's port; `None`: no program on the port.
     pub law: Option<Law>,
-    /// Its parameters.
+    /// Parameters of the law.
     pub parameters: Parameters,
-    /// How literally.
+    /// Profile of the law: the TCP sender that its shadow imitates.
     pub profile: Profile,
-    /// Whose processor it shares, where that is taken away.
+    /// Hypervisor that takes the guest's CPU away at times; `None`: it always runs.
     pub hypervisor: Option<Hypervisor>,
-    /// How its flows start, where a start law says so.
+    /// Start law `watch` with its settings; `None`: flows start as their TCP does.
     pub start: Option<Watch>,
-    /// Parallel flows.
+    /// Number of the guest's parallel flows.
     pub flows: u32,
-    /// They in the file's order, those of each of its groups together.
+    /// Flows by group, in the file's order; the flows of a group are adjacent.
     pub parts: Vec<Part>,
-    /// What its connections share with others.
+    /// Coupling of the guest's connections with others.
     pub coupling: Option<Coupling>,
-    /// That is its port's affair, not its own TCP's.
+    /// Whether the guest's port couples its flows, not its own TCP.
     pub is_coupled_by_port: bool,
-    /// And what they share is the sum of what their laws make.
+    /// Whether the group divides the sum of the laws' windows (`share`).
     pub shares_sum: bool,
-    /// Where its flows are pages that a web server in it gives away: those.
+    /// Pages, if a web server in the guest serves the guest's flows.
     pub pages: Option<Pages>,
-    /// Where its flows carry what the receiver asks for, block by block: those.
+    /// Blocks, if the guest's flows carry blocks that the receiver requests.
     pub incast: Option<Incast>,
 }
 
 /// A guest's flows of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// The group's name.
+    /// Name of the group.
     pub group: String,
-    /// The number of the first inside the group, from 0.
+    /// Number in the group of the first flow, from 0.
     pub first: u32,
-    /// How many.
+    /// Number of flows.
     pub flows: u32,
-    /// When they connect.
+    /// Time at which they connect.
     pub start: Nanos,
-    /// Within this time of `start`, at random.
+    /// Random delay after `start`, at most this.
     pub start_spread: Nanos,
-    /// When they end; with the run where absent.
+    /// Time at which they end; `None`: with the run.
     pub stop: Option<Nanos>,
-    /// Each one's part of its guest's share, where that is coupled.
+    /// Weight of each flow within its guest's share, if the guest is coupled.
     pub priority: u8,
 }
 
 impl Guest {
-    /// The part that its flow of that number belongs to.
+    /// Returns the part that contains flow number `flow` of the guest.
     pub fn part_of(&self, flow: u32) -> &Part {
         let mut before = 0;
         let is_it = |part: &&Part| {
@@ -94,12 +94,13 @@ impl Guest {
         found.unwrap_or(&self.parts[self.parts.len() - 1])
     }
 
-    /// Whether its own connections share a window, not their shadows on its port.
+    /// Returns whether the guest's own connections share a window, not their shadows on its port.
     pub fn couples(&self) -> bool {
         self.coupling.is_some() && !self.is_coupled_by_port
     }
 
-    /// Its flows without end, each on one connection; none where it gives pages away.
+    /// Returns the number of endless flows, each on one connection; 0 for a guest that serves
+    /// pages.
     pub fn bulk_flows(&self) -> u32 {
         if self.pages.is_some() { 0 } else { self.flows }
     }
@@ -108,36 +109,36 @@ impl Guest {
 /// The receiver of every flow.
 #[derive(Debug, Clone)]
 pub struct Server {
-    /// The address of its `eth0`.
+    /// IP address of its `eth0`.
     pub address: IpAddr,
-    /// The link-layer address of its `eth0`.
+    /// Link-layer address of its `eth0`.
     pub mac: [u8; 6],
-    /// Its TCP.
+    /// TCP settings of the server.
     pub stack: Stack,
-    /// The law for its port. It has a port, on a host of its own, only where it has a law.
+    /// Law of the server's port. The server has a port, on a host of its own, only if it has a law.
     pub law: Option<Law>,
-    /// How flows toward it start: what the first group with a start law says.
+    /// Start law of flows toward it: that of the first group with a start law.
     pub start: Option<Watch>,
-    /// Its port: the interface in the hosts' namespace, where it has one.
+    /// Name of its port, the interface in the hosts' namespace, if it has one.
     pub port: String,
-    /// Whose processor it shares, where that is taken away.
+    /// Hypervisor that takes the server's CPU away at times; `None`: it always runs.
     pub hypervisor: Option<Hypervisor>,
 }
 
-/// One case laid out.
+/// A case laid out for the live backend.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Which IP everyone speaks.
+    /// IP version of all traffic.
     pub family: Family,
     /// Whether interfaces segment and coalesce.
     pub offload: bool,
-    /// Every guest, in the file's order.
+    /// All guests, in the file's order.
     pub guests: Vec<Guest>,
-    /// Hosts with guests; the server is one more, with the number after theirs.
+    /// Number of hosts with guests; the server's host has the number after them.
     pub host_count: usize,
-    /// The receiver.
+    /// Receiver of all flows.
     pub server: Server,
-    /// How coupled flows behave.
+    /// Rules of coupled flows.
     pub coupling: CouplingRules,
 }
 
@@ -182,7 +183,8 @@ impl Plan {
                     is_coupled_by_port: group.is_coupled_by_port(),
                     shares_sum: group.share.is_some(),
                     start: group.start_law.map(|_| Watch {
-                        // turns come at the rate of the receiver's link, if not otherwise said
+                        // without a rate in the file, pacing slots come at the rate of the
+                        // receiver's link
                         pace: group.watch.pace.or(Some(experiment.network.rate)),
                         ..group.watch
                     }),
@@ -213,12 +215,12 @@ impl Plan {
         })
     }
 
-    /// The host number of the server in the emulated network.
+    /// Returns the server's host number in the emulated network.
     pub fn server_host(&self) -> usize {
         self.host_count
     }
 
-    /// How many flows without end the case has.
+    /// Returns the number of endless flows in the case.
     pub fn flow_count(&self) -> usize {
         self.guests
             .iter()
@@ -227,7 +229,7 @@ impl Plan {
     }
 }
 
-/// Numbers hosts in the order in which guests name them.
+/// A numbering of hosts, in the order in which guests name them.
 #[derive(Default)]
 struct Hosts {
     count: usize,
@@ -262,7 +264,7 @@ fn part(group: &Guests, index: u32) -> Part {
     }
 }
 
-/// The guest that an earlier group of the case has made already, by the name that both give it.
+/// Returns the guest that an earlier group of the case has created under the same name.
 fn same_guest<'a>(
     case: &Case,
     guests: &'a mut [Guest],
@@ -323,8 +325,8 @@ fn stack_named<'a>(
         })
 }
 
-/// DCTCP asks for ECN whatever the settings are (`TCP_CONG_NEEDS_ECN`), so a stack can't have one
-/// without the other.
+/// Checks the congestion controls of the stacks. DCTCP requests ECN whatever the settings are
+/// (`TCP_CONG_NEEDS_ECN`), so a stack can't have one without the other.
 fn check_stacks(case: &Case, guests: &[Guest], server: &Server) -> Result<(), LabError> {
     let is_known = |name: &str| COUPLED_CONTROLS.contains(&name);
     let is_uncoupled =
@@ -352,9 +354,10 @@ fn check_stacks(case: &Case, guests: &[Guest], server: &Server) -> Result<(), La
     }
 }
 
-/// 10.77.0.(number + 1) or fd77::(number + 1).
+/// Returns the address 10.77.0.(number + 1) or fd77::(number + 1).
 fn address(family: Family, number: usize, case: &Case) -> Result<IpAddr, LabError> {
-    // A /24 has 254 hosts, for both families so that a case does not depend on it.
+    // A /24 has 254 hosts; the limit holds for both families so that a case does not depend on the
+    // family.
     let last = u8::try_from(number + 1).ok().filter(|&last| last < u8::MAX);
     let last = last.ok_or_else(|| LabError::Unsupported {
         what: format!(
@@ -369,13 +372,13 @@ fn address(family: Family, number: usize, case: &Case) -> Result<IpAddr, LabErro
     })
 }
 
-/// A locally administered address with the number at its end; the bytes before it read "uc".
+/// Returns a locally administered address that ends in the number; the bytes before it spell "uc".
 fn mac(number: usize) -> [u8; 6] {
     let [.., high, low] = (number + 1).to_be_bytes();
     [0x02, 0x75, 0x63, 0, high, low]
 }
 
-/// The address as iproute2 reads it.
+/// Formats the address as iproute2 reads it.
 pub fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
@@ -415,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_name_one_guest_are_its_flows_each_with_its_own_time() {
+    fn groups_that_name_one_guest_become_its_flows_with_separate_times() {
         let group = |name: &str, more: &str| {
             format!(
                 "[[case.guests]]\nname = \"{name}\"\nstack = \"reno\"\nhost = \"h\"\n\
@@ -441,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_the_mend() {
+    fn cases_that_do_not_fit_are_refused_with_a_remedy() {
         let guests = |count, flows, stack| {
             let group = "[[case.guests]]\nname = \"a\"";
             format!("{group}\ncount = {count}\nflows = {flows}\nstack = \"{stack}\"")
@@ -459,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn dctcp_without_ecn_is_refused_at_both_ends_since_linux_asks_for_it_anyway() {
+    fn dctcp_without_ecn_is_refused_at_both_ends() {
         let text = |guest: &str, server: &str| {
             format!(
                 "name = \"lab/plan\"\ntitle = \"plan\"\nduration = \"1s\"\n\

@@ -1,4 +1,4 @@
-//! Where the lab hands its guests' ports to whoever attaches programs to them.
+//! The interface between the lab's ports and whatever attaches programs to them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,49 +13,49 @@ use crate::traffic::GUEST_PORT_FIRST;
 /// The port of one guest, or of the server: the host-side interface of its link.
 #[derive(Debug, Clone)]
 pub struct Port<'a> {
-    /// The interface's name in the namespace of the hosts.
+    /// Interface name in the hosts' namespace.
     pub ifname: &'a str,
-    /// Its index there; in other namespaces the number means nothing.
+    /// Interface index in the hosts' namespace; it has no meaning in others.
     pub ifindex: u32,
-    /// Whose port it is, for messages.
+    /// Owner of the port, for messages.
     pub node: &'a str,
-    /// The address of who is behind it.
+    /// IP address of the guest or server behind the port.
     pub address: IpAddr,
-    /// The law for it.
+    /// Law of the port.
     pub law: Law,
-    /// The law's parameters.
+    /// Parameters of the law.
     pub parameters: Parameters,
-    /// How literally.
+    /// Profile of the law: the TCP sender that its shadow imitates.
     pub profile: Profile,
-    /// How flows start there, where a start law says so.
+    /// Start law `watch` with its settings, if flows start by it.
     pub start: Option<Watch>,
-    /// What is behind it: whoever sends the data, and how.
+    /// Role of the guest or server behind the port.
     pub part: Part,
-    /// Whose window its flows share, if any.
+    /// Sharing of windows by the port's flows; `None`: each has its own.
     pub sharing: Option<Sharing>,
 }
 
-/// The part of a port's guest in the traffic.
+/// The role in the traffic of the guest or server behind a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// It connects, and sends.
+    /// A client: connects, and sends.
     Client,
-    /// It is asked, and sends.
+    /// A web server: receives requests, and sends.
     WebServer,
-    /// It receives.
+    /// A receiver of data.
     Receiver,
 }
 
-/// How a port's flows share windows. All ports of a run are in one group.
+/// The sharing of windows by a port's flows. All ports of a run are in one group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sharing {
-    /// Its guest's weight in the group.
+    /// Weight of the port's guest in the group.
     pub weight: u8,
-    /// TCP ports of the guest whose flows have a priority above the least.
+    /// TCP ports of the guest whose flows have a priority above the minimum.
     pub priorities: Vec<(u16, u8)>,
-    /// What the group is like.
+    /// Rules of the group.
     pub rules: CouplingRules,
-    /// Its window is the sum of what its flows' own laws make.
+    /// Whether the group's window is the sum of its flows' own laws' windows.
     pub is_sum: bool,
 }
 
@@ -75,7 +75,7 @@ impl Sharing {
 }
 
 impl<'a> Port<'a> {
-    /// Every port of `plan` that has a law; the interfaces' indexes are yet to be found.
+    /// Returns every port of `plan` that has a law, with interface indices still to be set.
     pub(crate) fn translated(plan: &'a Plan) -> Vec<Self> {
         let guests = plan.guests.iter().filter_map(|guest| {
             Some(Port {
@@ -112,36 +112,37 @@ impl<'a> Port<'a> {
     }
 }
 
-/// What a host knows of one translated flow at one moment.
+/// The state of a translated flow at its host, at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShadowSample {
-    /// The window of the law's shadow.
+    /// Window of the law's shadow, in bytes.
     pub window_bytes: u32,
-    /// The estimate α of law `dctcp`, in 1/2^30.
+    /// Estimate α of law `dctcp`, in 1/2^30.
     pub alpha_q30: Option<u32>,
 }
 
-/// Attaches programs to ports and reads what they keep. One value serves one run.
+/// An implementation that attaches programs to ports and reads their state. One value serves one
+/// run.
 pub trait Ports: Send {
     /// Attaches to one port. Called on a thread inside the namespace that holds the ports, once for
-    /// each guest whose group has a law and for the server if it has one, before anything flows.
-    /// What is attached is to be released when the value is dropped; the interface itself vanishes
-    /// with the run.
+    /// each guest whose group has a law and for the server if it has one, before any traffic.
+    /// Whatever is attached is to be released when the value is dropped; the interface itself
+    /// vanishes with the run.
     ///
     /// # Errors
     /// Whatever kept the program from the port; the run ends with it.
     fn attach(&mut self, port: &Port<'_>) -> Result<(), PortError>;
 
-    /// The shadow of the flow, named as the guest sends it; `None` where no law translates it.
-    /// Called at every sample, in the caller's namespace.
+    /// Returns the shadow of a flow, named in the guest's direction; `None` where no law translates
+    /// it. Called at every sample, in the caller's namespace.
     fn shadow(&mut self, flow: &FiveTuple) -> Option<ShadowSample>;
 
-    /// Everything that the programs counted, by name. Called once, when the flows have stopped and
+    /// Returns all counters of the programs, by name. Called once, when the flows have stopped and
     /// the ports still exist.
     fn counters(&mut self) -> BTreeMap<String, u64>;
 }
 
-/// For runs without programs.
+/// An implementation for runs without programs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoPorts;
 

@@ -19,16 +19,16 @@ use crate::traffic::Event;
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 
-/// A flow that will connect.
+/// A flow whose connection is expected.
 #[derive(Debug)]
 pub(crate) struct Expected {
-    /// The guest's end.
+    /// Address of the guest's end.
     pub from: SocketAddr,
-    /// Whose it is, for messages.
+    /// Label of its guest, for messages.
     pub guest: String,
-    /// Whether it ends before the run does.
+    /// Whether it may end before the run.
     pub may_end: bool,
-    /// Where delivered payload is counted.
+    /// Counter of delivered payload.
     pub delivered_bytes: Arc<AtomicU64>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Starts the thread. Failures go to `events`, unless `stopping` says that they are wanted.
+    /// Starts the thread. Failures go to `events`, unless `stopping` is set.
     pub fn start(
         listener: TcpListener,
         (expected, asking): (Vec<Expected>, Vec<Asking>),
@@ -80,7 +80,7 @@ impl Handle {
                 if let Err(error) = receiver.run()
                     && !stopping.load(Ordering::Relaxed)
                 {
-                    // The run may be over: nobody listens then.
+                    // The run may be over; then nothing receives the event.
                     let _ = events.send(Event::Failed(error));
                 }
             })
@@ -93,7 +93,7 @@ impl Handle {
 
     /// Stops the thread and waits for it.
     pub fn stop(&mut self) {
-        // Can fail only if the counter overflows, and then it is set.
+        // This fails only if the counter overflows, and then it is set.
         let _ = self.stop.write(1);
         if let Some(thread) = self.thread.take() {
             // A panic has already been printed by the panic hook.
@@ -123,7 +123,7 @@ struct Receiver {
     expected: Vec<Expected>,
     pattern: Arc<Pattern>,
     asking: Vec<Asking>,
-    /// By a flow, who asks it.
+    /// Index of the group that requests blocks of each flow.
     asked_by: BTreeMap<usize, usize>,
 }
 
@@ -153,7 +153,7 @@ impl Receiver {
             Err(error) if is_transient(&error) => return Ok(()),
             Err(source) => return Err(failed("accepting", source)),
         };
-        // Nobody else can reach the namespace; an unknown peer is closed by the drop.
+        // Nothing else can reach the namespace; an unknown peer is closed by the drop.
         let Some(&flow) = self.flows.get(&peer) else {
             return Ok(());
         };
@@ -187,7 +187,7 @@ impl Receiver {
         };
         let count = match stream.read(buffer) {
             Ok(0) if *may_end => {
-                // It stays open, since closing would reset it, and isn't looked at any more.
+                // The socket stays open, since closing would reset it, but is no longer polled.
                 let gone = self.poll.delete(&*stream);
                 return gone.map_err(|errno| failed("leaving a connection", errno.into()));
             }
@@ -212,7 +212,8 @@ impl Receiver {
     }
 }
 
-/// Nothing there after all, or a connection that was reset before it was accepted.
+/// Returns whether an accept failed because nothing was there, or because a connection was reset
+/// before it.
 fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted)

@@ -1,4 +1,4 @@
-//! The server's side of a case by itself, for flows whose senders are elsewhere.
+//! The server's side of a case alone, for flows whose senders are elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,23 +23,23 @@ pub struct Reception {
     rounds: Arc<Rounds>,
 }
 
-/// A flow that is to come.
+/// A flow whose connection is expected.
 #[derive(Debug, Clone)]
 pub struct Expected {
-    /// Which it is.
+    /// Identity of the flow.
     pub running: Running,
     delivered_bytes: Arc<AtomicU64>,
 }
 
 impl Expected {
-    /// Payload that the receiving application has been given so far.
+    /// Returns the payload delivered to the receiving application so far.
     pub fn delivered_bytes(&self) -> u64 {
         self.delivered_bytes.load(Ordering::Relaxed)
     }
 }
 
 impl Reception {
-    /// Listens at the server for every flow of `plan`.
+    /// Starts listening at the server for every flow of `plan`.
     ///
     /// # Errors
     /// [`LabError::Socket`], [`LabError::CongestionControl`] or [`LabError::Resource`].
@@ -65,17 +65,17 @@ impl Reception {
         })
     }
 
-    /// The flows, in the record's order.
+    /// Returns the flows, in the record's order.
     pub fn flows(&self) -> &[Expected] {
         &self.flows
     }
 
-    /// How the rounds of blocks that were asked for went.
+    /// Returns the counters of the incast rounds.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         self.rounds.counters()
     }
 
-    /// Whether everything that came was what the flows carry, and none has ended.
+    /// Checks that all payload was correct and no flow has ended.
     ///
     /// # Errors
     /// [`LabError::Ended`] or [`LabError::Corrupt`].

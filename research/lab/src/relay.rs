@@ -1,4 +1,4 @@
-//! What the emulator's thread does: read, inject, advance, write, sleep.
+//! The loop of the emulator's thread: read, inject, advance, write, sleep.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -21,23 +21,24 @@ use crate::wire::{WireSetup, be_realtime, resource};
 
 const STOP: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
-/// Frames read from one tap before what has become due is written.
+/// Maximum number of frames read from one tap before due frames are written.
 const READ_BATCH: usize = 64;
-/// Below this distance sleeping costs more than it saves: a timer and two context switches.
+/// Distance below which sleeping costs more than it saves: a timer and two context switches.
 const SPIN_NS: u64 = 5_000;
 
-/// What the emulator saw in one run.
+/// The emulator's results of one run.
 #[derive(Debug, Default)]
 pub struct WireReport {
-    /// What the network did to each flow, both directions together. Others are absent.
+    /// Drops and marks of each counted flow, both directions together; flows without any are
+    /// absent.
     pub flows: HashMap<FiveTuple, FlowCounts>,
-    /// The bottleneck's queue; times are CLOCK_MONOTONIC.
+    /// Samples of the bottleneck's queue; times are CLOCK_MONOTONIC.
     pub queue: Vec<QueueSample>,
-    /// Every link's totals by its name.
+    /// Totals of every link, by name.
     pub links: BTreeMap<String, LinkTotals>,
-    /// The name of the link with the experiment's queue.
+    /// Name of the link with the experiment's queue.
     pub bottleneck: String,
-    /// Lateness and whatever went wrong, by name, each `wire_…`.
+    /// Lateness and faults, by name, each `wire_…`.
     pub counters: BTreeMap<String, u64>,
 }
 
@@ -59,19 +60,19 @@ pub(crate) struct Relay<'a> {
     unknown_destinations: u64,
 }
 
-/// Where frames leave the network.
+/// The taps where frames leave the network.
 struct Exits {
     taps: Vec<Tap>,
     lateness: Lateness,
     refused_frames: u64,
     failure: Option<LabError>,
-    /// The server, where it is stalled now and then, and whether it stands still.
+    /// Stalls of the server, if it has any; next line, whether it is stalled.
     stalled: Option<Stalled>,
     stands: bool,
 }
 
 impl Exits {
-    /// The server's number: its tap is the last.
+    /// Returns the server's number: its tap is the last.
     fn server(&self) -> usize {
         self.taps.len().saturating_sub(1)
     }
@@ -87,8 +88,8 @@ impl Exits {
 
 impl Sink<Frame> for Exits {
     fn deliver(&mut self, due: Nanos, host: HostId, frame: Frame) {
-        // The kernel behind the tap handles the frame within the call, up to its answer: the clock
-        // is read before.
+        // The kernel behind the tap handles the frame within the call, up to its answer, so the
+        // clock is read before.
         self.lateness.add(clock::now().since(due).0);
         let host = host.0 as usize;
         let server = self.server();
@@ -147,7 +148,7 @@ impl<'a> Relay<'a> {
         })
     }
 
-    /// Works until the stop event.
+    /// Runs until the stop event.
     pub fn run(mut self) -> Result<WireReport, LabError> {
         let realtime = be_realtime();
         let mut buffer = vec![0; FRAME_BYTES_MAX];
@@ -169,7 +170,7 @@ impl<'a> Relay<'a> {
             for event in &events[..count] {
                 match event.data() {
                     STOP => return Ok(self.report(realtime)),
-                    // Edge-triggered: nothing to read. The next turn advances.
+                    // Edge-triggered: nothing to read. The next iteration advances.
                     TIMER => self.armed = Nanos::MAX,
                     tap => self.read(tap as usize, &mut buffer)?,
                 }
@@ -177,8 +178,8 @@ impl<'a> Relay<'a> {
         }
     }
 
-    /// Where the server is stalled now and then: whether it is. What has waited goes first when it
-    /// wakes up, both ways.
+    /// Updates whether the server is stalled. When a stall ends, waiting frames go first, in both
+    /// directions.
     fn wake(&mut self, now: Nanos) -> Result<(), LabError> {
         let Some(stalled) = &mut self.exits.stalled else {
             return Ok(());
@@ -197,8 +198,8 @@ impl<'a> Relay<'a> {
         Ok(())
     }
 
-    /// Sets the timer to what is due next. Returns how long to wait: not at all if it is so soon
-    /// that the next turn may as well look again.
+    /// Sets the timer to the next due time. Returns how long to wait: zero if it is so near that
+    /// the next iteration may as well poll.
     fn arm(&mut self, now: Nanos) -> Result<EpollTimeout, LabError> {
         let due = self
             .network
@@ -239,7 +240,8 @@ impl<'a> Relay<'a> {
         Ok(())
     }
 
-    /// A switch that knows where everyone is: what goes to nobody's address ends here.
+    /// Injects a frame, as a switch that knows every address: a frame to an unknown address is
+    /// dropped.
     fn inject(&mut self, from: HostId, bytes: &[u8]) -> Result<(), LabError> {
         let now = clock::now();
         let flow = self.flows.number_of_frame(bytes);
@@ -261,7 +263,7 @@ impl<'a> Relay<'a> {
         if now < self.next_sample {
             return;
         }
-        // A late sample does not make the next ones late, and missed ones are not made up.
+        // A late sample does not delay the next ones, and missed samples are not made up.
         self.next_sample = Nanos((now.0 / self.sample.0 + 1).saturating_mul(self.sample.0));
         if let Some(report) = self.network.link(self.star.bottleneck) {
             self.queue.push(QueueSample {

@@ -1,4 +1,4 @@
-//! One run of one case, from an empty machine to an empty machine.
+//! One run of one case, which leaves nothing on the host.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,48 +19,49 @@ use crate::ports::Ports;
 use crate::sampler::Sampler;
 use crate::web::Clients;
 
-/// How often a waiting run looks at the cancel flag, and how often it reports at most.
+/// Interval at which a waiting run checks the cancel flag; next line, minimum interval of progress
+/// reports.
 const LOOK: Duration = Duration::from_millis(20);
 const REPORT: Duration = Duration::from_millis(100);
 
-/// Where a run stands.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// Namespaces and interfaces are being made.
     Building,
     /// Flows are starting.
     Connecting {
-        /// How many.
+        /// Number of flows.
         flows: usize,
     },
     /// The run's clock is running.
     Running {
-        /// Since its start.
+        /// Time since the start of the run's clock.
         elapsed: Duration,
-        /// How long it will be.
+        /// Duration of the run.
         duration: Duration,
     },
 }
 
-/// Which run of a case.
+/// The identity of a run of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repetition {
-    /// Its number, from 0.
+    /// Number of the run, from 0.
     pub run: u32,
-    /// The seed of the order in which flows start and of RED's random numbers. A real kernel's
-    /// timing is not in it: the same seed gives a similar run, not the same one.
+    /// Seed of the order in which flows start and of RED's random numbers. A real kernel's timing
+    /// does not depend on it: the same seed gives a similar run, not the same one.
     pub seed: u64,
 }
 
-/// Runs `case` once. The clock of the run starts when every flow is connected; each of them sends
-/// from its own connection on. Runs share nothing: many can go on at once in one process.
+/// Runs `case` once. The clock of the run starts when every flow is connected; each flow sends from
+/// its own connection on. Runs share nothing: many can run at once in one process.
 ///
 /// `progress` is called on the calling thread, about ten times a second.
 ///
 /// # Errors
-/// [`LabError::Experiment`] or [`LabError::Need`] before anything is built;
-/// [`LabError::Cancelled`] within about 50 ms of `cancel` being set; otherwise what failed.
-/// Everything that was built is gone on return.
+/// [`LabError::Experiment`] or [`LabError::Need`] before anything is built; [`LabError::Cancelled`]
+/// within about 50 ms of `cancel` being set; otherwise the failure. Everything that was built is
+/// gone on return.
 pub fn run_case(
     experiment: &Experiment,
     case: &Case,
@@ -80,10 +81,10 @@ pub fn run_case(
     )
 }
 
-/// The same with guests that `home` brings.
+/// Runs `case` like [`run_case`], with guests on the platform `home`.
 ///
 /// # Errors
-/// As [`run_case`], and what `home` says.
+/// As [`run_case`], and the errors of `home`.
 pub fn run_case_in(
     home: &mut dyn Home,
     experiment: &Experiment,
@@ -108,7 +109,7 @@ pub fn run_case_in(
         go_on: &|| go_on(cancel, &lab),
     };
     let observed = run.observe(home, &lab, seed, ports);
-    // An emulator that ended by itself fails here: the reason, of which the flows saw nothing.
+    // An emulator that ended by itself fails here, with the reason, which the flows did not see.
     let report = lab.finish()?;
     let observed = observed?;
     let mut record = RunRecord {
@@ -149,19 +150,19 @@ pub fn run_case_in(
     Ok(record)
 }
 
-/// What the flows and the ports showed.
+/// The results of flows and ports.
 struct Observed {
-    /// Without what the emulator knows.
+    /// Record without the emulator's results.
     record: RunRecord,
-    /// The connections of its flows.
+    /// Connections of the record's flows.
     tuples: Vec<FiveTuple>,
-    /// The flows that are pages, which have many connections each.
+    /// Flows of pages, which have many connections each.
     pages: Vec<FlowRecord>,
-    /// When the run's clock began.
+    /// Start of the run's clock.
     started: Nanos,
 }
 
-/// A run on a lab that is up.
+/// A run on a started lab.
 struct Run<'a> {
     experiment: &'a Experiment,
     plan: &'a Plan,
@@ -169,7 +170,7 @@ struct Run<'a> {
     go_on: GoOn<'a>,
 }
 
-/// Whether anybody still wants the run, and whether it still has a network.
+/// Checks that the run is still wanted and its network is running.
 fn go_on(cancel: &AtomicBool, lab: &Lab) -> Result<(), LabError> {
     if cancel.load(Ordering::Relaxed) {
         return Err(LabError::Cancelled);
@@ -253,7 +254,7 @@ impl Run<'_> {
             if elapsed >= duration {
                 return Ok(());
             }
-            // A late sample does not make the next ones late, and missed ones are not made up.
+            // A late sample does not delay the next ones, and missed samples are not made up.
             let intervals = elapsed.as_nanos() / interval.as_nanos() + 1;
             let due_ns = intervals
                 .saturating_mul(interval.as_nanos())

@@ -1,4 +1,4 @@
-//! Keeps every flow's state at its sender, at its receiver and in its port's program.
+//! Samples of every flow's state at its sender, at its receiver and in its port's program.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::ports::Ports;
 use crate::tcp_info::TcpInfo;
 
-/// What a sender knows of its flow. What others know, and when it was, is for them to fill in.
+/// Returns the sender's part of a sample. Other parts and the time are for the caller to fill in.
 pub fn of_sender(info: &TcpInfo, dctcp: Option<DctcpState>) -> FlowSample {
     FlowSample {
         cwnd_segments: info.snd_cwnd,
@@ -41,7 +41,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// No samples yet; the run began at `started`.
+    /// Creates a sampler without samples; the run began at `started`.
     pub fn new(plan: &Plan, load: &dyn Load, started: Nanos) -> Self {
         let flows = load.flows();
         let record = |flow: &Running| FlowRecord {
@@ -58,7 +58,7 @@ impl Sampler {
         }
     }
 
-    /// Since the run began.
+    /// Returns the time since the run began.
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(clock::now().since(self.started).0)
     }
@@ -81,12 +81,12 @@ impl Sampler {
         Ok(())
     }
 
-    /// The connections, in the record's order.
+    /// Returns the connections, in the record's order.
     pub fn tuples(&self) -> Vec<FiveTuple> {
         self.tuples.clone()
     }
 
-    /// The flows with their samples, and the timeouts where they are known.
+    /// Returns the flows with their samples, and the timeouts where they are known.
     pub fn finish(mut self, timeouts: &[Option<u32>]) -> Vec<FlowRecord> {
         for (record, timeouts) in self.records.iter_mut().zip(timeouts) {
             record.timeouts = *timeouts;

@@ -15,32 +15,32 @@ use crate::socket;
 use crate::tcp_info::TcpInfo;
 use crate::traffic::Event;
 
-/// How long a flow may take to connect. A full queue drops SYNs, and the kernel sends them again
-/// after 1, 3, 7 and 15 s (RFC 6298 §5.5), or after each of the first seconds (Linux since 6.5,
-/// `tcp_syn_linear_timeouts`): five tries or more.
+/// Time limit for a flow to connect. A full queue drops SYNs, and the kernel retransmits them after
+/// 1, 3, 7 and 15 s (RFC 6298 §5.5), or after each of the first seconds (Linux since 6.5,
+/// `tcp_syn_linear_timeouts`): at least five attempts.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(25);
-/// How often a waiting sender looks whether it is still wanted.
+/// Interval at which a waiting sender checks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What one sender's thread needs.
+/// The input of one sender's thread.
 #[derive(Debug)]
 pub struct Bulk {
-    /// How long it waits before it connects.
+    /// Delay before it connects.
     pub wait: Duration,
-    /// When it ends, counted like that; with the run where absent.
+    /// Time at which it ends, from the same start; `None`: with the run.
     pub last: Option<Duration>,
-    /// Its socket, bound.
+    /// Socket of the sender, bound.
     pub socket: TcpStream,
-    /// It sends so many bytes each time that the server asks, with a byte; what TCP takes where
-    /// absent.
+    /// Bytes that it sends for each request of the server, which is one byte; `None`: as much as
+    /// TCP takes.
     pub block_bytes: Option<u32>,
-    /// Where to.
+    /// Address of the server.
     pub server: SocketAddr,
-    /// Whose it is, for messages.
+    /// Label of its guest, for messages.
     pub guest: String,
-    /// What it sends.
+    /// Payload that it sends.
     pub pattern: Arc<Pattern>,
-    /// Set when the run is over: whatever its socket says then is no failure.
+    /// Whether the run is over; later errors of its socket are no failures.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -51,7 +51,7 @@ impl Bulk {
         let ended = self.connect().and_then(|()| {
             let info = TcpInfo::read(self.socket.as_fd());
             let retransmits = info.map_or(0, |info| info.total_retrans);
-            // The run may be over: nobody listens then.
+            // The run may be over; then nothing receives the event.
             let _ = events.send(Event::Connected { retransmits });
             self.write(begun)
         });
@@ -96,7 +96,7 @@ impl Bulk {
                 asked_to += self.wait_asked()?;
             }
             if self.last.is_some_and(|last| begun.elapsed() >= last) {
-                // A FIN after what is written, and nothing more; the socket is the run's to read.
+                // Sends a FIN after what is written; the run still reads the socket's state.
                 return self
                     .socket
                     .shutdown(Shutdown::Write)
@@ -121,7 +121,7 @@ impl Bulk {
         Ok(())
     }
 
-    /// Waits for the server's questions, and says how many bytes they are answered with.
+    /// Waits for the server's requests, and returns how many bytes answer them.
     fn wait_asked(&mut self) -> Result<u64, LabError> {
         let mut questions = [0; 16];
         loop {

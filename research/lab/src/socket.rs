@@ -1,4 +1,4 @@
-//! The TCP sockets of the traffic, set up the same way everywhere.
+//! TCP sockets of the traffic, with the same options everywhere.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,8 +13,8 @@ use nix::sys::socket::{
 
 use crate::error::LabError;
 
-/// The server's listener: not blocking, with room for `flows` connections. Accepted connections
-/// inherit its options. The calling thread must be in the server's namespace.
+/// Creates the server's listener: non-blocking, with room for `flows` connections. Accepted
+/// connections inherit its options. The calling thread must be in the server's namespace.
 pub fn listen(
     address: SocketAddr,
     flows: usize,
@@ -26,7 +26,7 @@ pub fn listen(
         congestion_control,
         SockFlag::SOCK_NONBLOCK,
     )?;
-    // The kernel cuts the backlog to somaxconn by itself; i32 is nix' type for it.
+    // The kernel limits the backlog to somaxconn by itself; i32 is nix's type for it.
     let backlog = Backlog::new(i32::try_from(flows).unwrap_or(i32::MAX).clamp(16, 4096));
     backlog
         .and_then(|backlog| nix::sys::socket::listen(&fd, backlog))
@@ -34,7 +34,8 @@ pub fn listen(
     Ok(TcpListener::from(fd))
 }
 
-/// A guest's socket, bound and not connected. The calling thread must be in the guest's namespace.
+/// Creates a guest's socket, bound and not connected. The calling thread must be in the guest's
+/// namespace.
 pub fn sender(
     guest: &str,
     address: SocketAddr,
@@ -48,16 +49,16 @@ pub fn sender(
     )?))
 }
 
-/// A socket that does not block, bound to an address without a port. The calling thread must be in
+/// Creates a non-blocking socket, bound to an address without a port. The calling thread must be in
 /// the server's namespace.
 pub fn client(address: SocketAddr, congestion_control: &str) -> Result<TcpStream, LabError> {
     let flags = SockFlag::SOCK_NONBLOCK;
     open("the server", address, congestion_control, flags).map(TcpStream::from)
 }
 
-/// Connects a blocking socket and waits at most `deadline` for the answer.
+/// Connects a blocking socket, and waits at most `deadline` for the answer.
 pub fn connect(socket: &TcpStream, server: SocketAddr, deadline: Duration) -> io::Result<()> {
-    // The send timeout bounds connect(2), and would bound every write: take it off again.
+    // The send timeout bounds connect(2), and would bound every write, so it is removed again.
     socket.set_write_timeout(Some(deadline))?;
     match nix::sys::socket::connect(socket.as_raw_fd(), &SockaddrStorage::from(server)) {
         Ok(()) => socket.set_write_timeout(None),
@@ -101,11 +102,12 @@ fn open(
     Ok(fd)
 }
 
-/// By socket, not by sysctl: a namespace's default takes unrestricted algorithms only (tcp_cong.c),
-/// which leaves out DCTCP, and what is restricted is the machine's setting.
+/// Sets the congestion control by socket, not by sysctl: a namespace's default accepts unrestricted
+/// algorithms only (tcp_cong.c), which excludes DCTCP, and the restriction is a setting of the
+/// whole host.
 fn set_congestion_control(fd: &OwnedFd, name: &str) -> nix::Result<()> {
     setsockopt(fd, sockopt::TcpCongestion, &OsString::from(name))?;
-    // The kernel fills the answer up with zeros.
+    // The kernel pads the answer with zeros.
     let found = getsockopt(fd, sockopt::TcpCongestion)?
         .to_string_lossy()
         .into_owned();

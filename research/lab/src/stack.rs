@@ -1,26 +1,28 @@
-//! A stack of the experiment as sysctls. Every namespace sets them all itself: a new namespace
-//! inherits some from the machine (congestion control, memory) and has defaults for the rest, and
-//! both differ between machines and kernels. Read first: Documentation/networking/ip-sysctl.rst.
+//! Conversion of an experiment's stack into sysctls. Every namespace sets all of them: a new
+//! namespace inherits some from the host (congestion control, memory) and has defaults for the
+//! rest, and both differ between hosts and kernels. Read first:
+//! Documentation/networking/ip-sysctl.rst.
 
 use std::path::Path;
 
 use uc_experiment::{Family, Frto, Stack};
 
-/// Receive memory of a socket: at least Linux' default, at most what its type holds. In between the
-/// window's scale decides, so that memory is never what limits a sender.
+/// Range of a socket's receive memory: from Linux's default to the maximum of its type. Within it
+/// the window scale decides, so that memory never limits a sender.
 const RECEIVE_BYTES: std::ops::RangeInclusive<u64> = 6 << 20..=1 << 30;
 
-/// The receive window that the route of a stack with this scale allows at most.
+/// Returns the maximum receive window of a route for a stack with this scale, in bytes.
 ///
 /// Linux announces scale = ⌊log2(space)⌋ − 15 with space = min(max(tcp_rmem[2], rmem_max), clamp)
-/// (`tcp_select_initial_window`). rmem_max is the machine's and can't be set in a namespace, so the
-/// clamp decides, and it comes from the route's `window`. The value is the largest of its scale:
-/// it does not narrow the 16 bits of the header.
+/// (`tcp_select_initial_window`). rmem_max belongs to the host and can't be set in a namespace, so
+/// the clamp decides, and it comes from the route's `window`. The value is the largest of its
+/// scale: it does not narrow the 16 bits of the header.
 pub fn window_clamp_bytes(wscale: u8) -> u64 {
     (1 << (16 + u32::from(wscale))) - 1
 }
 
-/// The sysctls of a namespace that runs `stack`, in the order in which they are to be written.
+/// Returns the sysctls of a namespace that runs `stack`, in the order in which they are to be
+/// written.
 pub fn sysctls(family: Family, stack: &Stack) -> Vec<(&'static str, String)> {
     let flag = |on: bool| u8::from(on).to_string();
     // Half of a socket's memory counts as window until the kernel has measured the packets'
@@ -29,8 +31,8 @@ pub fn sysctls(family: Family, stack: &Stack) -> Vec<(&'static str, String)> {
         (2 * window_clamp_bytes(stack.wscale)).clamp(*RECEIVE_BYTES.start(), *RECEIVE_BYTES.end());
     let mut list = vec![
         ("net.ipv4.tcp_ecn", flag(stack.ecn)),
-        // RFC 3168 §6.1.1.1 lets a lost ECN SYN be tried again without; then the flow would not
-        // be what the experiment calls it.
+        // RFC 3168 §6.1.1.1 allows retrying a lost ECN SYN without ECN; the flow would then not be
+        // what the experiment describes.
         ("net.ipv4.tcp_ecn_fallback", "0".into()),
         ("net.ipv4.tcp_sack", flag(stack.sack)),
         ("net.ipv4.tcp_timestamps", flag(stack.timestamps)),
@@ -70,7 +72,7 @@ pub fn sysctls(family: Family, stack: &Stack) -> Vec<(&'static str, String)> {
     list
 }
 
-/// The namespace of the bridges speaks no IP, and its bridges ask no packet filter.
+/// Returns the sysctls of the hosts' namespace: no IP, and no packet filter on bridges.
 pub fn bridge_sysctls() -> Vec<(&'static str, String)> {
     let mut list = Vec::new();
     if kernel_has_ipv6() {
@@ -85,8 +87,8 @@ pub fn bridge_sysctls() -> Vec<(&'static str, String)> {
     list
 }
 
-/// For IPv6, addresses that work at once and an interface that sends nothing by itself; for IPv4,
-/// no IPv6 at all.
+/// Returns sysctls for the IP version. IPv6: addresses are usable at once and interfaces send
+/// nothing by themselves; IPv4: no IPv6 at all.
 fn ipv6_sysctls(family: Family) -> Vec<(&'static str, String)> {
     match family {
         Family::Ipv4 => vec![
@@ -116,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clamp_is_the_largest_space_of_its_scale() {
+    fn the_clamp_is_the_largest_space_with_its_scale() {
         for wscale in 0..=14_u8 {
             let announced = |space: u64| space.ilog2().saturating_sub(15);
             assert_eq!(announced(window_clamp_bytes(wscale)), u32::from(wscale));

@@ -1,5 +1,5 @@
-//! A receiver whose processor is taken away, as its peers see it: while it stands still, what comes
-//! for it waits in the host, and nothing comes from it. It wakes up to all of it at once.
+//! A receiver whose CPU is taken away at times, as its peers see it: during a stall, arriving
+//! frames wait in the host, and nothing is sent. When the stall ends, all of them arrive at once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,18 +9,18 @@ use uc_net::Nanos;
 use crate::frame::Frame;
 use crate::turns::Turns;
 
-/// Frames that wait each way, at most: more than any queue of a card.
+/// Maximum number of frames that wait in each direction: more than any queue of a network card.
 const WAITING_MAX: usize = 10_000;
 
-/// The receiver's turns, and what waits for its next.
+/// The receiver's stalls, and the frames that wait for the end of the current one.
 pub(crate) struct Stalled {
     turns: Turns,
     epoch: Nanos,
-    /// The stop that goes on or comes next; none when there are no more.
+    /// Current or next stall, from and to; `None` when there are no more.
     stop: Option<(Nanos, Nanos)>,
-    /// For it.
+    /// Frames for the receiver.
     arrived: VecDeque<Frame>,
-    /// From it: its kernel is not really stopped.
+    /// Frames from the receiver, whose kernel is not really stopped.
     sent: VecDeque<Vec<u8>>,
     stops: u64,
     lost: u64,
@@ -46,7 +46,7 @@ impl Stalled {
         self.stop = self.turns.next().map(|(from, to)| (at(from), at(to)));
     }
 
-    /// Whether it stands still at that time. Stops that have passed are counted.
+    /// Returns whether the receiver is stalled at this time, and counts stalls that have passed.
     pub fn stands(&mut self, now: Nanos) -> bool {
         while let Some((_, to)) = self.stop
             && to <= now
@@ -57,7 +57,7 @@ impl Stalled {
         self.stop.is_some_and(|(from, _)| from <= now)
     }
 
-    /// When somebody must look again: at the end of the stop, if something waits for it.
+    /// Returns the time of the next check: the end of the stall, if a frame waits for it.
     pub fn next(&self) -> Option<Nanos> {
         let waits = !self.arrived.is_empty() || !self.sent.is_empty();
         self.stop.filter(|_| waits).map(|(_, to)| to)
@@ -79,12 +79,12 @@ impl Stalled {
         }
     }
 
-    /// The next of what had arrived.
+    /// Returns the next waiting frame for the receiver.
     pub fn wake(&mut self) -> Option<Frame> {
         self.arrived.pop_front()
     }
 
-    /// The next of what it had sent.
+    /// Returns the next waiting frame from the receiver.
     pub fn said(&mut self) -> Option<Vec<u8>> {
         self.sent.pop_front()
     }
@@ -104,7 +104,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn a_receiver_stands_for_two_of_three_slices_and_every_stop_is_counted_once() {
+    fn a_receiver_is_stalled_for_two_of_three_slices_and_each_stall_counts_once() {
         let shared = Hypervisor {
             vms: 3,
             ..Hypervisor::default()
@@ -122,7 +122,7 @@ mod tests {
                 "seed {seed}: {}",
                 stalled.stops
             );
-            assert_eq!(stalled.next(), None, "seed {seed}: nobody waits");
+            assert_eq!(stalled.next(), None, "seed {seed}: no frame waits");
             stalled.send(&[1]);
             assert!(stalled.next().is_some(), "seed {seed}");
         }

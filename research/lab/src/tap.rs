@@ -1,4 +1,4 @@
-//! Taps: the places where frames leave a real kernel for the emulated network and come back.
+//! Taps: interfaces where frames leave a real kernel for the emulated network and return.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,8 +9,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use crate::error::LabError;
 use crate::netns::Namespace;
 
-/// Largest frame that is read: Ethernet's header and the largest IP packet. The interfaces' MTU
-/// keeps frames far below; an offloading sender's are segmented by the kernel before the tap.
+/// Maximum size of a frame that is read: Ethernet's header and the largest IP packet. The
+/// interfaces' MTU keeps frames far below; the kernel segments an offloading sender's frames before
+/// the tap.
 pub const FRAME_BYTES_MAX: usize = 65_536 + 14;
 
 /// The kernel's `struct ifreq` as TUNSETIFF reads it.
@@ -21,7 +22,7 @@ struct TapRequest {
     padding: [u8; 22],
 }
 
-/// One open tap. The interface exists as long as this value does.
+/// An open tap. The interface exists as long as this value does.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
@@ -29,7 +30,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes the tap `name` inside `namespace`, down, without an address.
+    /// Creates the tap `name` inside `namespace`, down, without an address.
     ///
     /// Without a virtio header the kernel offers the interface no offloads: frames come out at most
     /// one MTU long with complete checksums, as they would on a wire.
@@ -41,7 +42,7 @@ impl Tap {
         Self::with_flags(namespace, name, 0)
     }
 
-    /// Makes the tap `name` inside `namespace` for a machine, whose network card is behind it. With
+    /// Creates the tap `name` inside `namespace` for a VM, whose network card is behind it. With
     /// `offload` frames come with a virtio header and may be segments of up to 64 KiB.
     ///
     /// # Errors
@@ -64,7 +65,7 @@ impl Tap {
         })
     }
 
-    /// The interface's name.
+    /// Returns the interface's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -72,7 +73,7 @@ impl Tap {
     /// Reads one frame into `buffer`; `None` when there is none now.
     ///
     /// # Errors
-    /// [`LabError::Tap`] with the kernel's answer.
+    /// [`LabError::Tap`] with the kernel's error.
     pub fn read(&self, buffer: &mut [u8]) -> Result<Option<usize>, LabError> {
         loop {
             match (&self.file).read(buffer) {
@@ -86,10 +87,11 @@ impl Tap {
         }
     }
 
-    /// Hands one frame to the kernel behind the tap. `false` when it had no room for it.
+    /// Writes one frame to the kernel behind the tap. Returns `false` when it had no room for the
+    /// frame.
     ///
     /// # Errors
-    /// [`LabError::Tap`] with the kernel's answer.
+    /// [`LabError::Tap`] with the kernel's error.
     pub fn write(&self, frame: &[u8]) -> Result<bool, LabError> {
         loop {
             match (&self.file).write(frame) {
@@ -123,7 +125,7 @@ impl AsFd for Tap {
     }
 }
 
-/// The tap belongs to the namespace of the thread that opens the device.
+/// Opens the tap. It belongs to the namespace of the thread that opens the device.
 fn open_here(name: &str, flags: i32) -> io::Result<File> {
     if name.len() >= libc::IFNAMSIZ {
         return Err(io::Error::new(

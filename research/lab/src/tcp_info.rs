@@ -13,57 +13,57 @@ const TCPI_OPT_ECN: u8 = 8;
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct TcpInfo {
-    /// `TCP_ESTABLISHED` and so on.
+    /// State of the connection: `TCP_ESTABLISHED` and so on.
     pub state: u8,
-    /// `TCP_CA_Open` (0), Disorder, CWR, Recovery, Loss.
+    /// State of congestion control: `TCP_CA_Open` (0), Disorder, CWR, Recovery, Loss.
     pub ca_state: u8,
     /// Consecutive timeouts of the oldest segment.
     pub retransmits: u8,
     /// Unanswered zero-window probes.
     pub probes: u8,
-    /// Exponent of the timer's back-off.
+    /// Exponent of the timer's backoff.
     pub backoff: u8,
-    /// `TCPI_OPT_*`: what the handshake negotiated.
+    /// Options that the handshake negotiated: `TCPI_OPT_*`.
     pub options: u8,
-    /// Two 4-bit fields: the peer's window scale (low on little-endian machines) and ours.
+    /// Two 4-bit fields: the peer's window scale (low on little-endian hosts) and this end's.
     wscales: u8,
     flags: u8,
-    /// Retransmission timeout.
+    /// Retransmission timeout (RTO), in microseconds.
     pub rto_us: u32,
-    /// Delayed-ACK timeout.
+    /// Delayed ACK timeout, in microseconds.
     pub ato_us: u32,
-    /// Largest payload that this end sends in one segment.
+    /// Maximum payload that this end sends in one segment, in bytes.
     pub snd_mss: u32,
-    /// The estimate of the peer's.
+    /// Estimate of the peer's maximum payload, in bytes.
     pub rcv_mss: u32,
     /// Segments sent and not yet acknowledged cumulatively.
     pub unacked: u32,
     /// Segments acknowledged selectively.
     pub sacked: u32,
-    /// Segments taken for lost.
+    /// Segments considered lost.
     pub lost: u32,
-    /// Retransmitted segments that are still out.
+    /// Retransmitted segments that are in flight.
     pub retrans: u32,
     fackets: u32,
     last_data_sent_ms: u32,
     last_ack_sent_ms: u32,
     last_data_recv_ms: u32,
     last_ack_recv_ms: u32,
-    /// Path MTU.
+    /// Path MTU in bytes.
     pub pmtu: u32,
-    /// Receiver's slow-start threshold of its window.
+    /// Receiver's slow-start threshold of its window, in bytes.
     pub rcv_ssthresh: u32,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time, in microseconds.
     pub rtt_us: u32,
-    /// Its mean deviation.
+    /// Mean deviation of the round-trip time, in microseconds.
     pub rttvar_us: u32,
-    /// Slow-start threshold, segments.
+    /// Slow-start threshold, in segments.
     pub snd_ssthresh: u32,
-    /// Congestion window, segments.
+    /// Congestion window, in segments.
     pub snd_cwnd: u32,
-    /// MSS that this end announced.
+    /// MSS that this end announced, in bytes.
     pub advmss: u32,
-    /// Reordering metric.
+    /// Reordering metric, in segments.
     pub reordering: u32,
     rcv_rtt_us: u32,
     rcv_space: u32,
@@ -75,31 +75,31 @@ pub struct TcpInfo {
     pub bytes_acked: u64,
     /// Bytes received from the peer.
     pub bytes_received: u64,
-    /// Segments sent, with those that carry no data.
+    /// Segments sent, including those without data.
     pub segs_out: u32,
-    /// Segments received.
+    /// Number of segments received.
     pub segs_in: u32,
     notsent_bytes: u32,
-    /// Smallest round-trip time seen.
+    /// Minimum round-trip time, in microseconds.
     pub min_rtt_us: u32,
     data_segs_in: u32,
     data_segs_out: u32,
     delivery_rate: u64,
     busy_us: u64,
-    /// Time during which the peer's window was the limit.
+    /// Time during which the peer's window was the limit, in microseconds.
     pub rwnd_limited_us: u64,
     sndbuf_limited_us: u64,
     delivered: u32,
     /// Segments that the peer acknowledged with an ECN echo.
     pub delivered_ce: u32,
-    /// Payload bytes sent, with retransmissions.
+    /// Payload bytes sent, including retransmissions.
     pub bytes_sent: u64,
     /// Payload bytes retransmitted.
     pub bytes_retrans: u64,
     dsack_dups: u32,
     reord_seen: u32,
     rcv_ooopack: u32,
-    /// The peer's window as this end last saw it, scaled.
+    /// Peer's window as last received, scaled, in bytes.
     pub snd_wnd: u32,
 }
 
@@ -135,12 +135,12 @@ impl TcpInfo {
         Ok(info)
     }
 
-    /// Whether the handshake negotiated ECN (RFC 3168 §6.1.1).
+    /// Returns whether the handshake negotiated ECN (RFC 3168 §6.1.1).
     pub fn negotiated_ecn(&self) -> bool {
         self.options & TCPI_OPT_ECN != 0
     }
 
-    /// The shift by which the *peer's* windows are to be read.
+    /// Returns the scale by which the *peer's* windows are to be read.
     pub fn snd_wscale(&self) -> u8 {
         if cfg!(target_endian = "little") {
             self.wscales & 0xf
@@ -149,7 +149,7 @@ impl TcpInfo {
         }
     }
 
-    /// The shift that *this end* announced for its own windows.
+    /// Returns the scale that *this end* announced for its own windows.
     pub fn rcv_wscale(&self) -> u8 {
         if cfg!(target_endian = "little") {
             self.wscales >> 4
@@ -167,7 +167,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn the_layout_is_the_kernels() {
+    fn the_layout_equals_the_kernels() {
         // Offsets of include/uapi/linux/tcp.h as pahole prints them.
         assert_eq!(offset_of!(TcpInfo, rto_us), 8);
         assert_eq!(offset_of!(TcpInfo, rtt_us), 68);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loopback_connection_is_described_as_it_is() {
+    fn a_loopback_connection_is_read_correctly() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tcp_socket_is_an_error() {
+    fn reading_a_udp_socket_is_an_error() {
         let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         assert!(TcpInfo::read(udp.as_fd()).is_err());
     }

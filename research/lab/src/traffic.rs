@@ -25,24 +25,25 @@ use crate::sender::Bulk;
 use crate::socket;
 use crate::wiring::Wiring;
 
-/// The server's port, iperf's.
+/// Port of the server, iperf's.
 const SERVER_PORT: u16 = 5001;
-/// The first flow of a guest has this port, the next one the next. Namespaces are new: it's free.
+/// Port of a guest's first flow; further flows have the following ports. They are free, since
+/// namespaces are new.
 pub(crate) const GUEST_PORT_FIRST: u16 = 40_000;
-/// Flows start within this time of one another, in an order that the seed decides.
+/// Maximum random offset of a flow's start; the order is drawn from the seed.
 const STAGGER_US: u64 = 100_000;
-/// How often a wait looks whether it is still wanted.
+/// Interval at which a wait checks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the threads of the flows tell the run.
+/// A report of a flow's thread to the run.
 #[derive(Debug)]
 pub enum Event {
-    /// A sender has its connection.
+    /// A sender is connected.
     Connected {
-        /// How often its SYN was sent again.
+        /// Number of retransmissions of its SYN.
         retransmits: u32,
     },
-    /// Something failed while the run went on.
+    /// A flow failed during the run.
     Failed(LabError),
 }
 
@@ -51,19 +52,19 @@ pub enum Event {
 pub struct Flow {
     /// Index of its guest in the plan.
     pub guest: usize,
-    /// Its number inside the group: guest by guest, then flow by flow.
+    /// Number of the flow in its group: guest by guest, then flow by flow.
     pub index: u32,
-    /// The group, and its times.
+    /// Group of the flow, and its times.
     pub part: Part,
-    /// The connection as the guest sends it.
+    /// Connection in the guest's direction.
     pub tuple: FiveTuple,
-    /// The sender's socket.
+    /// Socket of the sender.
     pub socket: TcpStream,
     delivered_bytes: Arc<AtomicU64>,
 }
 
 impl Flow {
-    /// Payload that the receiving application has been given so far.
+    /// Returns the payload delivered to the receiving application so far.
     pub fn delivered_bytes(&self) -> u64 {
         self.delivered_bytes.load(Ordering::Relaxed)
     }
@@ -81,7 +82,7 @@ pub struct Traffic {
     rounds: Arc<Rounds>,
 }
 
-/// The connections of a plan, in the order of the record: group by group, guest by guest.
+/// Returns the connections of a plan, in the order of the record: group by group, guest by guest.
 pub fn tuples(plan: &Plan) -> Vec<FiveTuple> {
     let server = SocketAddr::new(plan.server.address, SERVER_PORT);
     let of_guest = |guest: &crate::plan::Guest| {
@@ -170,22 +171,23 @@ impl Traffic {
         Ok(())
     }
 
-    /// The flows, in the order of the record.
+    /// Returns the flows, in the order of the record.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
     }
 
-    /// How the rounds of blocks that were asked for went.
+    /// Returns the counters of the incast rounds.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         self.rounds.counters()
     }
 
-    /// Waits until every flow that starts with the run is connected, and says how many SYNs were
-    /// sent again. Flows that are connected send already. `go_on` is asked about every 20 ms.
+    /// Waits until every flow that starts with the run is connected, and returns the number of
+    /// retransmitted SYNs. Flows send as soon as they are connected. `go_on` is called about every
+    /// 20 ms.
     ///
     /// # Errors
-    /// [`LabError::Connect`] naming the guest that could not, whatever else a thread met, and what
-    /// `go_on` answers.
+    /// [`LabError::Connect`] with the guest that could not connect, any other failure of a thread,
+    /// and the error of `go_on`.
     pub fn wait_connected(
         &self,
         go_on: impl Fn() -> Result<(), LabError>,
@@ -210,7 +212,7 @@ impl Traffic {
         Ok(retransmits)
     }
 
-    /// Whether every flow still goes on.
+    /// Checks that every flow goes on.
     ///
     /// # Errors
     /// The first failure of a flow: [`LabError::Ended`], [`LabError::Corrupt`].
@@ -230,11 +232,11 @@ impl Drop for Traffic {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for flow in &self.flows {
-            // Wakes a thread that waits in connect or write. An error means that it does not.
+            // Wakes a thread that waits in connect or write. An error means that none waits.
             let _ = flow.socket.shutdown(Shutdown::Both);
         }
         for sender in self.senders.drain(..) {
-            // A sender's panic has already been printed by the panic hook.
+            // The panic hook has already printed a sender's panic.
             let _ = sender.join();
         }
         self.receiver.stop();
@@ -267,7 +269,7 @@ pub(crate) fn receive(
     receiver::Handle::start(listener, receivers, pattern, stop, events.clone())
 }
 
-/// Who is asked for blocks: each group for itself.
+/// Returns the requesting sides, one for each incast group.
 fn asking(plan: &Plan, rounds: &Arc<Rounds>) -> Vec<Asking> {
     let mut asking = Vec::new();
     let mut groups: Vec<(&str, Vec<usize>)> = Vec::new();
@@ -289,8 +291,8 @@ fn asking(plan: &Plan, rounds: &Arc<Rounds>) -> Vec<Asking> {
     asking
 }
 
-/// When each flow of a plan starts, in the record's order: within a tenth of a second of its time,
-/// or within its group's spread where that is more.
+/// Draws when each flow of a plan starts, in the record's order: within a tenth of a second of its
+/// time, or within its group's spread where that is more.
 pub fn waits(plan: &Plan, seed: u64) -> Vec<Duration> {
     let mut random = Stream::new(seed, "traffic/start");
     let parts = plan.guests.iter().flat_map(|guest| &guest.parts);
@@ -306,21 +308,21 @@ pub fn waits(plan: &Plan, seed: u64) -> Vec<Duration> {
 }
 
 pub(crate) fn threads_gone() -> LabError {
-    let source = io::Error::other("its thread ended without a word");
+    let source = io::Error::other("its thread ended without a report");
     LabError::Ended {
         guest: "every flow".into(),
         source,
     }
 }
 
-/// One socket per flow, made in the guest's namespace and bound there.
+/// Creates one socket per flow, bound in the guest's namespace.
 fn open_flows(plan: &Plan, wiring: &Wiring) -> Result<Vec<Flow>, LabError> {
     let mut tuples = tuples(plan).into_iter();
     let mut flows = Vec::with_capacity(plan.flow_count());
     for (number, (guest, namespace)) in plan.guests.iter().zip(&wiring.guests).enumerate() {
         let congestion_control = wiring.congestion.of_guest(guest);
         if guest.parts.iter().any(|part| part.stop.is_some()) {
-            // What is written and not sent yet would go on for seconds after a flow's end.
+            // Unsent data would otherwise be sent for seconds after a flow's end.
             namespace.set_sysctls(&[("net.ipv4.tcp_notsent_lowat", "65536".into())])?;
         }
         for part in &guest.parts {

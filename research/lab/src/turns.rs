@@ -1,30 +1,30 @@
-//! When a guest's processor is taken away: the turns of its core, as the simulator's cores have them,
-//! and its migration.
+//! The stalls of a guest: time slices of its core, as in the simulator, and its migration.
 
 use uc_experiment::Hypervisor;
 use uc_net::random::Stream;
 
-/// The stops of one guest, in order of time, without end where its core is shared.
+/// The stalls of one guest, in order of time, without end where its core is shared.
 ///
-/// Each guest of a core counts the same turns for itself: their lengths come from the same numbers.
+/// Each guest of a core computes the same slices independently: their lengths come from the same
+/// random numbers.
 #[derive(Debug, Clone)]
 pub struct Turns {
     vms: u64,
     slice_ns: u64,
     jitter_ns: u64,
-    /// Which of the core's turns is this guest's.
+    /// Position of this guest among the slices of its core.
     position: u64,
     random: Stream,
     turn: u64,
     turn_end_ns: u64,
     migration: Option<(u64, u64)>,
-    /// A stop that was looked at and comes after the one that was told.
+    /// Next stall by slices, if it was computed already and comes after the one returned.
     next: Option<(u64, u64)>,
 }
 
 impl Turns {
-    /// Of the guest with that number in its group. As nothing ties the turns of a core to the flows,
-    /// the run finds it somewhere in them, by the seed.
+    /// Creates the stalls of guest number `number` in its group. Since slices are independent of
+    /// flows, the phase at the start of the run is drawn from the seed.
     pub fn new(hypervisor: &Hypervisor, group: &str, number: u32, seed: u64) -> Self {
         let together = hypervisor.guests.max(1);
         let (core, position) = (number / together, number % together);
@@ -45,7 +45,7 @@ impl Turns {
         }
     }
 
-    /// The next stop by turns alone, from its beginning to its end.
+    /// Returns the next stall by slices alone, from its start to its end.
     fn stop_by_turns(&mut self) -> Option<(u64, u64)> {
         if self.vms == 1 {
             return None;
@@ -55,7 +55,8 @@ impl Turns {
             from_ns = self.turn_end_ns;
             self.pass();
         }
-        // The run begins with others' turns, or this guest's own is over: at most all of the others'.
+        // The run begins in others' slices, or this guest's own is over: at most all of the
+        // others'.
         let mut to_ns = self.turn_end_ns;
         self.pass();
         while self.turn % self.vms != self.position {
@@ -80,7 +81,8 @@ impl Iterator for Turns {
         let Some((from_ns, to_ns)) = self.migration else {
             return stop;
         };
-        // What lies before it is told; what it touches is one stop with it.
+        // A stall before the migration is returned first; a stall that touches it is merged with
+        // it.
         if stop.is_some_and(|(_, end_ns)| end_ns < from_ns) {
             return stop;
         }
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guests_of_a_core_run_one_after_the_other_and_together_all_the_time() {
+    fn exactly_one_guest_of_a_core_runs_at_any_time() {
         for seed in 0..20 {
             let jitter = Hypervisor {
                 jitter: Nanos(5 * MS),
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_beside_machines_that_compute_stands_still_for_their_turns() {
+    fn a_guest_is_stalled_during_the_slices_of_other_vms() {
         for seed in 0..20 {
             let mut turns = Turns::new(&hypervisor(3, 1), "a", 7, seed);
             let first = turns.next().unwrap();
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_nobody_shares_stops_for_a_migration_alone() {
+    fn an_unshared_core_stalls_for_a_migration_only() {
         let mut alone = hypervisor(1, 1);
         assert_eq!(Turns::new(&alone, "a", 0, 1).next(), None);
         alone.migration = Some(Migration {
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_swallows_the_stops_that_it_touches() {
+    fn a_migration_merges_with_the_stalls_that_it_touches() {
         let mut shared = hypervisor(2, 1);
         shared.migration = Some(Migration {
             at: Nanos(100 * MS),

@@ -1,4 +1,4 @@
-//! Clients of the guests' web servers: at the receiver, one thread for each of a group's flows,
+//! Clients of the guests' web servers: one thread at the receiver for each of a group's flows,
 //! which fetches one page in each epoch over a connection of its own.
 
 use std::io::{self, Read, Write};
@@ -23,9 +23,9 @@ use crate::plan::{Guest, Plan, SERVER};
 use crate::socket;
 use crate::wiring::Wiring;
 
-/// How often a waiting client looks whether it is still wanted.
+/// Interval at which a waiting client checks whether it is still wanted, in milliseconds.
 const LOOK_MS: u16 = 20;
-/// More than any header of a page's answer.
+/// Maximum size of the header of a page's response.
 const HEADER_BYTES_MAX: usize = 4096;
 
 /// The running clients of one case.
@@ -71,7 +71,7 @@ impl Clients {
                         ..FlowRecord::default()
                     },
                 };
-                // A thread begins in the namespace of the one that starts it.
+                // A thread begins in the namespace of the thread that starts it.
                 let spawn = || {
                     let named = thread::Builder::new().name(format!("uc-web-{index}"));
                     named.spawn(move || client.run())
@@ -86,7 +86,7 @@ impl Clients {
         Ok(clients)
     }
 
-    /// Ends what still goes on; every page that was asked for.
+    /// Ends all clients, and returns a record of every page that was requested.
     pub fn finish(mut self) -> Result<Vec<FlowRecord>, LabError> {
         self.stop.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut self.threads);
@@ -109,7 +109,7 @@ impl Drop for Clients {
     }
 }
 
-/// Groups with pages, in the file's order.
+/// Returns the groups with pages, in the file's order.
 fn groups(plan: &Plan) -> Vec<(String, Pages)> {
     let mut groups: Vec<(String, Pages)> = Vec::new();
     for guest in &plan.guests {
@@ -122,7 +122,7 @@ fn groups(plan: &Plan) -> Vec<(String, Pages)> {
     groups
 }
 
-/// When each flow asks for each of its pages.
+/// A generator of the request times of each flow's pages.
 struct Begins {
     random: Stream,
 }
@@ -134,7 +134,7 @@ impl Begins {
         }
     }
 
-    /// For each flow its times: in every epoch one after the other, in random order.
+    /// Draws the times of each flow: in every epoch one after the other, in random order.
     fn draw(&mut self, pages: &Pages, flows: usize) -> Vec<Vec<Nanos>> {
         let mut times = vec![Vec::new(); flows];
         for round in 0..pages.rounds {
@@ -157,7 +157,7 @@ impl Begins {
     }
 }
 
-/// One flow.
+/// A client of one flow.
 struct Client {
     pages: Pages,
     times: Vec<Nanos>,
@@ -170,7 +170,7 @@ struct Client {
 }
 
 impl Client {
-    /// Fetches its pages; one that is late makes the next ones late.
+    /// Fetches its pages; a late page delays the next ones.
     fn run(mut self) -> Result<FlowRecord, LabError> {
         let expected = page(&self.pages);
         for at in std::mem::take(&mut self.times) {
@@ -195,7 +195,7 @@ impl Client {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// False where the run is over first.
+    /// Waits until `at`; returns false if the run ends first.
     fn wait_until(&self, at: Nanos) -> bool {
         let look = Duration::from_millis(LOOK_MS.into());
         loop {
@@ -218,7 +218,7 @@ impl Client {
         }
     }
 
-    /// One page over a connection of its own; false where the run is over first.
+    /// Fetches one page over a new connection; returns false if the run ends first.
     fn fetch(&self, expected: &[u8]) -> Result<bool, LabError> {
         let mut stream = socket::client(self.own, &self.control)?;
         let to = SockaddrStorage::from(self.server);
@@ -254,11 +254,11 @@ impl Client {
         if is_page(&answer, expected) {
             return Ok(true);
         }
-        let source = io::Error::other("the answer is not the page that was asked for");
+        let source = io::Error::other("the response is not the requested page");
         Err(self.failed("reading a page")(source))
     }
 
-    /// Waits for the socket; false where the run is over first.
+    /// Waits for the socket; returns false if the run ends first.
     fn ready(&self, stream: &TcpStream, events: PollFlags) -> Result<bool, LabError> {
         loop {
             if self.stopping() {
@@ -274,14 +274,15 @@ impl Client {
     }
 }
 
-/// A request of so many bytes, or of as many as it takes.
+/// Formats a request of `bytes`, or of as many as it needs.
 fn request(server: SocketAddr, bytes: u32) -> Vec<u8> {
     let head = format!("GET {PAGE} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\nX-Fill: ");
     let fill = (bytes as usize).saturating_sub(head.len() + 4);
     format!("{head}{}\r\n\r\n", "x".repeat(fill)).into_bytes()
 }
 
-/// RFC 9112 §2.1: a status line, header lines, an empty line, and the body.
+/// Returns whether the response is complete and correct (RFC 9112 §2.1: a status line, header
+/// lines, an empty line, and the body).
 fn is_page(answer: &[u8], expected: &[u8]) -> bool {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
     answer.starts_with(b"HTTP/1.1 200 ") && end.is_some_and(|end| answer[end + 4..] == *expected)
@@ -292,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_has_the_size_that_was_asked_for_and_ends_as_one_does() {
+    fn a_request_has_the_given_size_and_a_valid_end() {
         let server = "10.77.0.1:80".parse().unwrap();
         for bytes in [100, 200, 1_000] {
             let request = request(server, bytes);
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_page_is_the_page() {
+    fn only_the_complete_page_is_accepted() {
         let good = b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\nabc";
         assert!(is_page(good, b"abc"));
         assert!(!is_page(&good[..good.len() - 1], b"abc"));
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flow_asks_once_in_every_epoch_and_not_before_it() {
+    fn every_flow_requests_once_in_every_epoch() {
         let pages = Pages {
             bytes: 1,
             request_bytes: 1,

@@ -2,8 +2,8 @@
 //!
 //! A frame enters the network at the time at which it was read from its tap and is written to its
 //! destination's when it is due there. What happens in between depends on these entry times alone
-//! (see `uc-net`), so a late wake-up delays the frames that were due, and no others; how late they
-//! were is counted ([`crate::lateness`]).
+//! (see `uc-net`), so a late wake-up delays the frames that were due, and no others; their lateness
+//! is counted ([`crate::lateness`]).
 
 use std::io;
 use std::sync::Arc;
@@ -20,27 +20,27 @@ use crate::plan::Plan;
 use crate::relay::{Relay, WireReport};
 use crate::tap::Tap;
 
-/// What the emulator needs to start.
+/// The input of the emulator.
 #[derive(Debug)]
 pub struct WireSetup {
     /// The experiment's network.
     pub network: Network,
-    /// Seeds RED's random numbers.
+    /// Seed of RED's random numbers.
     pub seed: u64,
-    /// How often the bottleneck's queue is read.
+    /// Interval at which the bottleneck's queue is read.
     pub sample: Duration,
-    /// The tap of every host of the network, the server's last.
+    /// Taps of all hosts of the network, the server's last.
     pub taps: Vec<Tap>,
-    /// Which host each link-layer address is at.
+    /// Host of each link-layer address.
     pub addresses: Vec<([u8; 6], usize)>,
-    /// The flows to count for; others are counted together.
+    /// Flows with separate counters; others are counted together.
     pub flows: Vec<FiveTuple>,
-    /// Whose processor the receiver shares, where that is taken away.
+    /// Hypervisor that takes the receiver's CPU away at times; `None`: it always runs.
     pub receiver_hypervisor: Option<Hypervisor>,
 }
 
 impl WireSetup {
-    /// The setup for a plan.
+    /// Creates the input for a plan.
     pub fn new(
         plan: &Plan,
         network: &Network,
@@ -72,7 +72,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Starts the emulator's thread, with real-time priority where that is allowed.
+    /// Starts the emulator's thread, with real-time priority if allowed.
     ///
     /// # Errors
     /// [`LabError::Resource`], or what is wrong with the network.
@@ -84,7 +84,7 @@ impl Wire {
         let stop_of_thread = Arc::clone(&stop);
         let thread = thread::Builder::new()
             .name("uc-wire".into())
-            // Frames share their buffers' pool without locks: network and pool stay on the thread.
+            // Frames share their buffer pool without locks, so network and pool stay on the thread.
             .spawn(move || Relay::new(setup, &star, &stop_of_thread)?.run())
             .map_err(|source| resource("start a thread", source))?;
         Ok(Self {
@@ -93,17 +93,17 @@ impl Wire {
         })
     }
 
-    /// Whether the emulator still works.
+    /// Returns whether the emulator is running.
     pub fn is_running(&self) -> bool {
         self.thread
             .as_ref()
             .is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Stops the emulator and hands over what it saw.
+    /// Stops the emulator and returns its report.
     ///
     /// # Errors
-    /// What ended it early.
+    /// The error that ended it early.
     pub fn finish(mut self) -> Result<WireReport, LabError> {
         self.join().unwrap_or_else(|| {
             Err(resource(
@@ -114,7 +114,7 @@ impl Wire {
     }
 
     fn join(&mut self) -> Option<Result<WireReport, LabError>> {
-        // Can fail only if the counter overflows, and then it is set.
+        // This fails only if the counter overflows, and then it is set.
         let _ = self.stop.write(1);
         self.thread.take()?.join().ok()
     }

@@ -27,35 +27,36 @@ use crate::plan::{Guest, Plan, mac_text};
 use crate::stack;
 use crate::tap::Tap;
 
-/// Frames that a tap holds for the emulator. Far above any window, so that the only queues that
-/// drop are the emulated ones.
+/// Frames that a tap holds for the emulator: far above any window, so that only emulated queues
+/// drop.
 const TAP_QUEUE_FRAMES: u32 = 20_000;
-/// How long interfaces may take to run; it is some milliseconds.
+/// Time limit for interfaces to run; it takes some milliseconds.
 const RUNNING_DEADLINE: Duration = Duration::from_secs(5);
 
-/// What is at the guests' ends of their links.
+/// The kind of the guests' ends of their links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
-    /// A namespace each, with one end of a veth pair whose other end is the port.
+    /// Each guest is a namespace with one end of a veth pair whose other end is the port.
     Namespaces,
-    /// A machine each: its port is a tap, whose descriptor is for the machine.
+    /// Each guest is a VM: its port is a tap, whose descriptor QEMU gets.
     Machines,
 }
 
-/// A wired case: everything exists and is up, nothing is attached, nothing flows.
+/// A wired case: everything exists and is up, no program is attached, no traffic flows.
 #[derive(Debug)]
 pub struct Wiring {
-    /// Holds `br<i>`, `port<i>` and `up<i>`.
+    /// Namespace that holds `br<i>`, `port<i>` and `up<i>`.
     pub hosts: Namespace,
-    /// One for each guest of the plan, in its order; none where guests are machines.
+    /// Namespaces of the guests, in the plan's order; empty where guests are VMs.
     pub guests: Vec<Namespace>,
-    /// The port of each guest that is a machine, in the plan's order.
+    /// Ports of guests that are VMs, in the plan's order.
     pub machines: Vec<Tap>,
-    /// The receiver's.
+    /// Namespace of the receiver.
     pub server: Namespace,
-    /// The uplink of each host, in order, then the server's tap: the network's host numbers.
+    /// Uplink of each host, in order, then the server's tap; the index is the network's host
+    /// number.
     pub taps: Vec<Tap>,
-    /// What the stacks need beyond the kernel's own congestion controls.
+    /// Congestion controls of the stacks that the kernel lacks.
     pub congestion: CongestionControls,
 }
 
@@ -63,13 +64,13 @@ impl Wiring {
     /// Builds the namespaces and interfaces of `plan`.
     ///
     /// # Errors
-    /// [`LabError`] that names the namespace and the setting or command that failed. What was
-    /// built before the failure vanishes.
+    /// [`LabError`] with the namespace and the setting or command that failed. What was built
+    /// before the failure vanishes.
     pub fn build(plan: &Plan) -> Result<Self, LabError> {
         Self::build_with(plan, Ends::Namespaces)
     }
 
-    /// The same, with something else than namespaces at the guests' ends.
+    /// Builds the wiring like [`Wiring::build`], with `ends` at the guests' ends of their links.
     ///
     /// # Errors
     /// As [`Wiring::build`].
@@ -135,8 +136,8 @@ impl Wiring {
     }
 }
 
-/// Waits until every interface runs. The kernel finishes what `up` begins later, by itself: until
-/// then a bridge's port is disabled and an interface has no queue, and frames vanish unseen.
+/// Waits until every interface runs. The kernel completes `up` asynchronously: until then a
+/// bridge's port is disabled and an interface has no queue, and frames are lost without a count.
 ///
 /// # Errors
 /// [`LabError::NotRunning`] with the first that doesn't in five seconds.
@@ -157,7 +158,8 @@ pub fn wait_running(namespace: &Namespace) -> Result<(), LabError> {
     })?
 }
 
-/// IFF_RUNNING says that the operational state (RFC 2863) is up. In the caller's namespace.
+/// Returns the first interface in the caller's namespace that lacks IFF_RUNNING, whose operational
+/// state (RFC 2863) is not up.
 fn first_not_running() -> Result<Option<String>, LabError> {
     let interfaces = getifaddrs().map_err(|errno| LabError::Resource {
         action: "list the interfaces of a namespace",
@@ -171,7 +173,8 @@ fn first_not_running() -> Result<Option<String>, LabError> {
         .map(|interface| interface.interface_name))
 }
 
-/// Bridges without spanning tree, learning delay or snooping: plain wires with an address table.
+/// Returns the commands for bridges and ports. Bridges have no spanning tree, learning delay or
+/// snooping: plain wires with an address table.
 fn host_lines(plan: &Plan, guests: &[Namespace], server: &Namespace) -> Vec<String> {
     let mut lines = vec!["link set lo up".to_owned()];
     for host in 0..bridges(plan) {
@@ -199,7 +202,7 @@ fn host_lines(plan: &Plan, guests: &[Namespace], server: &Namespace) -> Vec<Stri
     lines
 }
 
-/// The link between a guest, or the server, and its host.
+/// Returns the commands for the link between a guest, or the server, and its host.
 fn port_lines(port: &str, host: usize, mac: [u8; 6], namespace: &Namespace) -> [String; 2] {
     // iproute2 takes a path with a slash as the namespace's file.
     let path = namespace.path();
@@ -210,12 +213,13 @@ fn port_lines(port: &str, host: usize, mac: [u8; 6], namespace: &Namespace) -> [
     ]
 }
 
-/// Hosts that have a bridge and an uplink; the server's is one where its port has a law.
+/// Returns the number of hosts with a bridge and an uplink; the server's is one if its port has a
+/// law.
 fn bridges(plan: &Plan) -> usize {
     plan.host_count + usize::from(plan.server.law.is_some())
 }
 
-/// What a guest's interface is set up with, by `ip`.
+/// Returns the `ip` commands that set up a guest's interface.
 pub fn guest_lines(plan: &Plan, guest: &Guest) -> Vec<String> {
     let mut lines = vec!["link set lo up".to_owned(), "link set eth0 up".to_owned()];
     lines.extend(address_lines(guest.address, &guest.stack));
@@ -241,13 +245,13 @@ fn server_lines(plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// The address and the LAN's route, which carries what Linux knows per route only: the largest
-/// window (see [`stack::window_clamp_bytes`]) and the lowest timeout. Hence `noprefixroute` on the
-/// address.
+/// Returns the commands for the address and the LAN's route, which carries what Linux sets per
+/// route only: the maximum window (see [`stack::window_clamp_bytes`]) and the minimum RTO. Hence
+/// `noprefixroute` on the address.
 fn address_lines(address: IpAddr, stack: &Stack) -> [String; 2] {
     let mut metrics = format!("window {}", stack::window_clamp_bytes(stack.wscale));
     if let Some(rto_min) = stack.rto_min {
-        // The kernel keeps whole milliseconds; none would mean its own minimum.
+        // The kernel keeps whole milliseconds; zero would mean its own minimum.
         metrics += &format!(" rto_min {}ms", rto_min.0.div_ceil(1_000_000).max(1));
     }
     match address {
@@ -302,7 +306,7 @@ pub fn ip_batch(namespace: &Namespace, lines: &[String]) -> Result<(), LabError>
     written.map_err(|error| failed(error.to_string()))
 }
 
-/// `ip` says "Command failed -:<number>": show that line of the batch.
+/// Returns the line of the batch that failed: `ip` reports "Command failed -:<number>".
 fn batch_failure(output: &Output, lines: &[String]) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text
@@ -315,7 +319,7 @@ fn batch_failure(output: &Output, lines: &[String]) -> String {
 /// Sets segmentation and receive aggregation of one interface.
 ///
 /// # Errors
-/// [`LabError::Command`] with what ethtool said.
+/// [`LabError::Command`] with ethtool's error.
 pub fn set_offload(namespace: &Namespace, interface: &str, on: bool) -> Result<(), LabError> {
     let word = if on { "on" } else { "off" };
     let arguments = ["-K", interface, "tso", word, "gso", word, "gro", word];

@@ -1,6 +1,6 @@
-//! ctrlTCP across virtual machines, for which namespaces with groups of their own stand: each
-//! couples its own connections, and a host couples them by what they report over a socket.
-//! 10 Mbit/s and 100 ms, ctrlTCP's figure 3.
+//! ctrlTCP across virtual machines, which are namespaces with groups of their own in this test:
+//! each couples its own connections, and a host couples them by what they report over a socket. 10
+//! Mbit/s and 100 ms, ctrlTCP's figure 3.
 
 mod support;
 
@@ -20,46 +20,47 @@ use uc_lab::{NoPorts, Progress, Repetition, run_case};
 use uc_live::in_peace;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// From when on it is measured: both have left slow start, and the group has found its window.
+/// Start of the measurement, in seconds: both have left slow start, and the group has found its
+/// window.
 const FROM_S: u64 = 10;
 const NETWORK: &str = "rate = \"10Mbit\"\ndelay = \"25ms\"\n\
      queue = { kind = \"droptail\", limit = \"125kB\" }";
-/// How long after a part's end its guest's group may still follow the host: a retransmission
-/// timeout is less than half a second here, and the machine has other things to do.
+/// Time for which a guest's group may still follow the host after a part has ended: a
+/// retransmission timeout is less than half a second on this path, and the host may be busy.
 const ENDED: Duration = Duration::from_secs(2);
 
-/// What stands for a virtual machine.
+/// A namespace that stands for a virtual machine.
 struct Vm {
     name: &'static str,
     flows: u32,
     weight: u8,
 }
 
-/// Which part of the coupling ends before the run does, by its second.
+/// The part of the coupling that ends before the run, and its second.
 #[derive(Clone, Copy)]
 enum End {
     Host(u64),
     FirstGuest(u64),
 }
 
-/// Whether each guest's group followed the host at that time of the run.
+/// Samples: time of the run, and whether each guest's group followed the host.
 type Seen = Vec<(Duration, Vec<bool>)>;
 
-/// The parts of a coupling that goes on while the experiment runs.
+/// The parts of a coupling that runs beside the experiment.
 struct Parts<'a> {
     ctrltcp: &'a Ctrltcp,
     vms: &'a [Vm],
     folder: &'a Path,
-    /// Of the host, and of each guest's part.
+    /// Whether the host's part has ended, and each guest's.
     ended: (AtomicBool, Vec<AtomicBool>),
-    /// The guests' namespaces, once they are known.
+    /// Namespaces of the guests, once they are known.
     spaces: Mutex<Vec<u64>>,
     seen: Mutex<Seen>,
 }
 
 impl Parts<'_> {
-    /// Called again and again: as soon as all guests have their connections, each namespace gets
-    /// its part. Which is which is seen by the number of connections.
+    /// Starts each namespace's part as soon as all guests are connected; called repeatedly.
+    /// Namespaces are told apart by their number of connections.
     fn start<'s>(&'s self, scope: &'s Scope<'s, '_>, elapsed: Duration) {
         let groups = self.ctrltcp.groups().list().unwrap();
         let mut spaces = self.spaces.lock().unwrap();
@@ -122,7 +123,8 @@ impl End {
     }
 }
 
-/// Runs `vms` for so long, each coupling its own flows, and coupled by a host until `end`.
+/// Runs `vms` for this many seconds, each coupling its own flows, and coupled by a host until
+/// `end`.
 fn run(vms: &[Vm], seconds: u32, end: End) -> (RunRecord, Seen) {
     let policy = CouplingPolicy {
         apart: true,
@@ -178,7 +180,8 @@ fn run(vms: &[Vm], seconds: u32, end: End) -> (RunRecord, Seen) {
     (record, parts.seen.into_inner().unwrap())
 }
 
-/// What each guest got between two seconds, all its flows together.
+/// Returns the goodput of each guest between two seconds, in bits per second, summed over its
+/// flows.
 fn guests_bps(record: &RunRecord, vms: &[Vm], from_s: u64, to_s: u64) -> Vec<f64> {
     let of_guest = |vm: &Vm| {
         let flows = (0..record.flows.len()).filter(|&flow| record.flows[flow].group == vm.name);
@@ -189,7 +192,7 @@ fn guests_bps(record: &RunRecord, vms: &[Vm], from_s: u64, to_s: u64) -> Vec<f64
     vms.iter().map(of_guest).collect()
 }
 
-/// How often a guest's group followed the host, of the times that anybody looked.
+/// Returns the fraction of samples in which a guest's group followed the host.
 fn followed(seen: &Seen, guest: usize, from: Duration, to: Duration) -> f64 {
     let within = seen.iter().filter(|(at, _)| (from..to).contains(at));
     let (mut all, mut hosted) = (0.0_f64, 0.0);
@@ -201,7 +204,7 @@ fn followed(seen: &Seen, guest: usize, from: Duration, to: Duration) -> f64 {
     hosted / all
 }
 
-/// Jain's index.
+/// Computes Jain's index.
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
@@ -217,7 +220,7 @@ fn pair(weights: [u8; 2]) -> [Vm; 2] {
 }
 
 #[test]
-fn live_a_vm_with_four_flows_has_no_more_than_one_with_one_and_each_survives_its_part() {
+fn live_vms_with_four_flows_and_with_one_get_equal_shares_and_survive_the_host() {
     if !live() {
         return;
     }
@@ -242,7 +245,7 @@ fn live_a_vm_with_four_flows_has_no_more_than_one_with_one_and_each_survives_its
 }
 
 #[test]
-fn live_vms_share_by_the_operator_s_weights_until_the_host_s_part_ends() {
+fn live_vms_share_by_the_operators_weights_until_the_hosts_part_ends() {
     if !live() {
         return;
     }
@@ -252,7 +255,7 @@ fn live_vms_share_by_the_operator_s_weights_until_the_host_s_part_ends() {
         let shares = guests_bps(&record, &vms, FROM_S, end.at_s());
         let (ratio, sum) = (shares[0] / shares[1], shares.iter().sum::<f64>());
         println!("across VMs, weights 3:1, 1:4 flows: {shares:?}, ratio {ratio:.2}, sum {sum:.0}");
-        // four flows that have eight and a half segments each send eight
+        // each of four flows with eight and a half segments sends eight
         assert!((2.7..=3.5).contains(&ratio), "seed 1: {shares:?} bit/s");
         assert!(sum >= 0.9 * 10e6, "seed 1: {shares:?} bit/s");
 
@@ -262,7 +265,7 @@ fn live_vms_share_by_the_operator_s_weights_until_the_host_s_part_ends() {
         println!("followed the host: {before:?}, then {after:?}");
         assert!(before.iter().all(|&part| part > 0.8), "{before:?}");
         assert_eq!(after, [0.0, 0.0]);
-        // two TCPs of equal right again, as far as they have come
+        // uncoupled TCPs converge to equal rates again
         let shares = guests_bps(&record, &vms, 50, 59);
         println!("without the host: {shares:?}");
         assert!(shares.iter().all(|&bps| bps > 1e6), "{shares:?} bit/s");

@@ -1,5 +1,5 @@
-//! Coupled congestion controls on real kernels: namespaces stand for virtual machines, 10 Mbit/s and
-//! 100 ms (ctrlTCP's figures 1 and 3).
+//! Coupled congestion controls on real kernels, with namespaces as guests, at 10 Mbit/s and 100 ms
+//! (ctrlTCP's figures 1 and 3).
 
 mod support;
 
@@ -9,18 +9,18 @@ use uc_live::in_peace;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const SECONDS: u32 = 40;
-/// From when on it is measured: both have left slow start, and the group has found its window.
+/// Start of the measurement: both have left slow start, and the group has found its window.
 const FROM_NS: u64 = 10 * SECOND_NS;
 const PATH: &str = "rate = \"10Mbit\"\ndelay = \"25ms\"";
 const RENO: &str = "[stack.reno]\ncongestion_control = \"reno\"";
-/// One TCP can fill the link.
+/// A DropTail queue that lets one TCP fill the link.
 const DROPTAIL: &str = "queue = { kind = \"droptail\", limit = \"125kB\" }";
-/// Each packet is as likely to be lost as another. A full DropTail queue can lock a flow out for
-/// minutes when four others take its places (Floyd and Jacobson's phase effects).
+/// A RED queue that drops every packet with the same probability. A full DropTail queue can lock a
+/// flow out for minutes when four others take its places (Floyd and Jacobson's phase effects).
 const RED: &str = "queue = { kind = \"red\", min = \"30kB\", max = \"90kB\", limit = \"250kB\", \
      burst = 30, probability = 0.1, packet = \"1500B\", ecn = false }";
 
-/// One guest with a flow and one with `flows`, all with this congestion control.
+/// Runs one guest with a flow and one with `flows`, all with this congestion control.
 fn two_guests(control: &str, flows: u32, queue: &str, seed: u64) -> RunRecord {
     let stack = format!("[stack.guest]\ncongestion_control = \"{control}\"");
     let guest = |name: &str, flows| {
@@ -31,7 +31,7 @@ fn two_guests(control: &str, flows: u32, queue: &str, seed: u64) -> RunRecord {
     run(&experiment(SECONDS, &network, &guests, &stack), seed)
 }
 
-/// What each guest of these names got, all its flows together.
+/// Returns the goodput of each guest of these names in bits per second, summed over its flows.
 fn guests_bps(record: &RunRecord, names: &[&str]) -> Vec<f64> {
     let end_ns = u64::from(SECONDS) * SECOND_NS - SECOND_NS / 2;
     let of_guest = |name: &&str| {
@@ -43,13 +43,13 @@ fn guests_bps(record: &RunRecord, names: &[&str]) -> Vec<f64> {
     names.iter().map(of_guest).collect()
 }
 
-/// Jain's index.
+/// Computes Jain's index.
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
 }
 
-/// The coupled pair shares equally and uses the link as the uncoupled one does.
+/// Checks that the coupled pair shares equally and uses the link as well as the uncoupled one.
 fn assert_coupled(control: &str, flows: u32, seed: u64) {
     let record = two_guests(control, flows, DROPTAIL, seed);
     let shares = guests_bps(&record, &["one", "many"]);
@@ -60,21 +60,21 @@ fn assert_coupled(control: &str, flows: u32, seed: u64) {
 }
 
 #[test]
-fn live_a_guest_with_four_coupled_flows_has_no_more_than_a_guest_with_one() {
+fn live_coupled_guests_with_four_flows_and_with_one_get_equal_goodput() {
     if live() {
         in_peace(|| assert_coupled("ctrltcp", 4, 1));
     }
 }
 
 #[test]
-fn live_over_cubic_too() {
+fn live_coupled_cubic_guests_get_equal_goodput() {
     if live() {
         in_peace(|| assert_coupled("ctrlcubic", 4, 2));
     }
 }
 
 #[test]
-fn live_uncoupled_the_guest_with_four_flows_has_four_times_as_much() {
+fn live_an_uncoupled_guest_with_four_flows_gets_four_times_as_much() {
     if !live() {
         return;
     }
@@ -91,7 +91,7 @@ fn live_uncoupled_the_guest_with_four_flows_has_four_times_as_much() {
 }
 
 #[test]
-fn live_guests_of_weights_one_two_and_three_share_by_them_whatever_their_flows_number() {
+fn live_weights_one_two_and_three_determine_shares_whatever_the_number_of_flows() {
     if !live() {
         return;
     }
@@ -119,10 +119,10 @@ fn live_guests_of_weights_one_two_and_three_share_by_them_whatever_their_flows_n
     });
 }
 
-/// `experiments/ctrltcp/live-fig1.toml` in 44 seconds: flows join after 12, 20 and 28, and the first
-/// guest falls idle after 36.
+/// The test is `experiments/ctrltcp/live-fig1.toml` in 44 seconds: flows join after 12, 20 and 28,
+/// and the first guest falls idle after 36.
 #[test]
-fn live_a_guest_keeps_its_half_as_the_others_flows_join_and_leaves_all_of_it_at_once() {
+fn live_a_guest_keeps_its_half_as_flows_join_and_an_idle_one_releases_it_at_once() {
     if !live() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Nothing of a lab outlives it, however it ends.
+//! A lab leaves nothing behind, however it ends.
 
 mod support;
 
@@ -54,7 +54,7 @@ fn live_a_namespace_vanishes_when_the_code_inside_panics() {
     assert!(canary.unwrap().dies());
 }
 
-/// Not a test of its own: the process that the next test kills.
+/// The process that the next test kills; it tests nothing itself.
 #[test]
 #[ignore = "runs until it is killed; live_a_killed_run_leaves_nothing starts it"]
 fn a_run_that_waits_to_be_killed() {
@@ -79,7 +79,7 @@ fn live_a_killed_run_leaves_nothing() {
         .unwrap();
     let first = BufReader::new(child.stdout.take().unwrap()).lines().next();
     assert!(first.is_some(), "the child has started");
-    // Long enough to be in the midst of its transfers, sockets full.
+    // Long enough to be in the middle of its transfers, with full sockets.
     std::thread::sleep(std::time::Duration::from_millis(2500));
     let canaries: Vec<Canary> = namespaces_of(child.id())
         .iter()
@@ -92,7 +92,7 @@ fn live_a_killed_run_leaves_nothing() {
     assert_eq!(links_here(), before);
 }
 
-/// Descriptors of the process that are network namespaces.
+/// Returns the descriptors of the process that are network namespaces.
 fn namespaces_of(pid: u32) -> Vec<String> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());

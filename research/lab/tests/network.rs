@@ -17,7 +17,7 @@ use uc_live::in_peace;
 
 const TWO_HOSTS: &str = "[[case.guests]]\nname = \"g\"\ncount = 2\nstack = \"reno\"";
 const RENO: &str = "[stack.reno]\ncongestion_control = \"reno\"";
-/// Ethernet, IPv4, ICMP.
+/// Size of the headers of an echo request: Ethernet, IPv4, ICMP.
 const ECHO_HEADER_BYTES: usize = 14 + 20 + 8;
 
 fn star(rate: &str, delay: &str, family: &str) -> (Plan, Lab) {
@@ -28,8 +28,8 @@ fn star(rate: &str, delay: &str, family: &str) -> (Plan, Lab) {
     build(&experiment(1, &network, TWO_HOSTS, RENO))
 }
 
-/// One echo request with `payload` from guest 0, and the time to its answer, whose payload must be
-/// the same.
+/// Sends one echo request with `payload` from guest 0, and returns the time to its answer, whose
+/// payload must be the same.
 fn ping(lab: &Lab, to: IpAddr, sequence: u8, payload: &[u8]) -> Duration {
     let ping = || {
         let flags = SockFlag::SOCK_CLOEXEC;
@@ -58,7 +58,7 @@ fn ping(lab: &Lab, to: IpAddr, sequence: u8, payload: &[u8]) -> Duration {
     lab.wiring.guests[0].enter(ping).unwrap()
 }
 
-/// RFC 1071.
+/// Computes the checksum of RFC 1071.
 fn internet_checksum(bytes: &[u8]) -> u16 {
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
     let mut sum: u32 = bytes.chunks(2).map(word).sum();
@@ -87,9 +87,9 @@ fn live_a_ping_takes_four_delays_and_four_transmissions() {
             let least = pings.min().unwrap();
             let bits = (ECHO_HEADER_BYTES + payload_bytes) as u64 * 8;
             let expected = Duration::from_nanos(4 * (delay_us * 1000 + bits * 1000 / rate_mbit));
-            // The network is never early; what is late is wake-ups and the two stacks.
+            // The network is never early; lateness comes from wake-ups and the two stacks.
             let late = least.checked_sub(expected);
-            println!("expected {expected:?}, least of 20 {least:?}");
+            println!("expected {expected:?}, minimum of 20 {least:?}");
             assert!(
                 late.is_some_and(|late| late < Duration::from_micros(400)),
                 "{least:?}"
@@ -138,7 +138,7 @@ fn live_guests_that_do_not_know_each_other_find_each_other_by_broadcast() {
         return;
     }
     let (plan, lab) = star("10Mbit", "1ms", "ipv4");
-    // Only the server is a static neighbour; the way to another guest begins with ARP.
+    // Only the server is a static neighbour; the path to another guest begins with ARP.
     ping(&lab, plan.guests[1].address, 1, b"hello");
     let report = lab.finish().unwrap();
     assert_eq!(report.counters["wire_unknown_destinations"], 0);

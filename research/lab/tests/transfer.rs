@@ -14,7 +14,7 @@ use uc_lab::{LabError, NoPorts, Progress, Repetition, run_case};
 use uc_live::in_peace;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Payload over frame, with timestamps: 1,500 − 20 − 32 of 1,500 + 14.
+/// Payload divided by frame size, with timestamps: 1,500 − 20 − 32 of 1,500 + 14.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1514.0;
 const DROPTAIL: &str = "rate = \"10Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"250us\"\nqueue = { kind = \"droptail\", limit = \"60kB\" }";
 const RED1: &str = "rate = \"10Mbit\"\ndelay = \"250us\"\nqueue = { kind = \"red\", min = \"90000B\", \
@@ -143,7 +143,7 @@ fn live_the_server_announces_the_scale_of_its_stack_and_its_window_is_wide_open(
             (server, guest),
             "{info:?}"
         );
-        // Far more than this network can hold, except where 16 bits can't say so.
+        // Far more than this network can hold, except where 16 bits can't express it.
         let enough = if server == 0 { 60_000 } else { 250_000 };
         println!("wscale {server}: window {} bytes", info.snd_wnd);
         assert!(info.snd_wnd >= enough, "wscale {server}: {info:?}");
@@ -155,7 +155,7 @@ fn live_the_server_announces_the_scale_of_its_stack_and_its_window_is_wide_open(
 }
 
 #[test]
-fn live_the_lowest_timeout_is_the_stacks() {
+fn live_the_minimum_rto_is_the_stacks() {
     if !live() {
         return;
     }
@@ -212,14 +212,14 @@ fn live_guests_of_one_host_with_several_flows_over_ipv6_share_its_uplink() {
     });
 }
 
-/// Runs until `is_time` holds of its progress, cancels, and says how long the run took to end.
+/// Runs until `is_time` holds of its progress, cancels, and returns how long the run took to end.
 fn cancelled(experiment: &Experiment, is_time: impl Fn(Progress) -> bool) -> Duration {
     let cancel = AtomicBool::new(false);
     let since = std::sync::OnceLock::new();
     std::thread::scope(|scope| {
         let progress = |progress| {
             if is_time(progress) && since.set(Instant::now()).is_ok() {
-                // Later, so that the run waits for something when it happens.
+                // Later, so that the cancellation comes while the run waits.
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(300));
                     cancel.store(true, Ordering::Relaxed);

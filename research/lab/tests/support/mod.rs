@@ -1,4 +1,4 @@
-//! What the live tests share.
+//! Helpers that the live tests share.
 #![allow(dead_code, reason = "every test program uses its own part")]
 
 use std::process::Stdio;
@@ -9,12 +9,13 @@ use uc_experiment::{Experiment, RunRecord};
 use uc_lab::netns::Namespace;
 use uc_lab::{Lab, NoPorts, Plan, Repetition, run_case};
 
-/// Whether this machine can run live tests.
+/// Returns whether this host can run live tests.
 pub fn live() -> bool {
     uc_live::or_skip(uc_lab::need::check()).is_some()
 }
 
-/// A one-case experiment: `guests` is the text of its groups, `more` that of everything else.
+/// Builds a one-case experiment: `guests` is the text of its groups, `more` that of everything
+/// else.
 pub fn experiment(seconds: u32, network: &str, guests: &str, more: &str) -> Experiment {
     let text = format!(
         "name = \"lab/test\"\ntitle = \"test\"\nduration = \"{seconds}s\"\n\
@@ -23,7 +24,7 @@ pub fn experiment(seconds: u32, network: &str, guests: &str, more: &str) -> Expe
     Experiment::from_str("test", &text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// A lab of the experiment's only case, without traffic.
+/// Builds the lab of the experiment's only case, without traffic.
 pub fn build(experiment: &Experiment) -> (Plan, Lab) {
     let plan = Plan::new(experiment, &experiment.cases[0]).unwrap();
     let lab = Lab::build(&plan, &experiment.network, 1, Duration::from_millis(10)).unwrap();
@@ -45,7 +46,7 @@ pub fn run(experiment: &Experiment, seed: u64) -> RunRecord {
     .unwrap_or_else(|error| panic!("seed {seed}: {error}"))
 }
 
-/// Delivered payload between two times of a run, in bits per second, of one flow.
+/// Returns the payload of one flow delivered between two times of a run, in bits per second.
 pub fn goodput_bps(record: &RunRecord, flow: usize, from_ns: u64, to_ns: u64) -> f64 {
     let samples = &record.flows[flow].samples;
     let at = |ns| samples.iter().find(|sample| sample.at_ns >= ns).unwrap();
@@ -61,7 +62,7 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// Puts the other end into the namespace at `path`.
+    /// Creates a pair with the other end in the namespace at `path`.
     pub fn new(path: &str) -> Self {
         let cage = Namespace::new("the canary").unwrap();
         let status = cage
@@ -78,7 +79,7 @@ impl Canary {
         canary
     }
 
-    /// Whether the watched namespace still exists.
+    /// Returns whether the watched namespace still exists.
     pub fn lives(&self) -> bool {
         let mut show = self.cage.command("ip");
         let show = show
@@ -88,7 +89,7 @@ impl Canary {
         show.status().unwrap().success()
     }
 
-    /// Waits until it does not; false after five seconds.
+    /// Waits until the namespace vanishes; returns false after five seconds.
     pub fn dies(&self) -> bool {
         let start = Instant::now();
         while self.lives() {
