@@ -1,10 +1,10 @@
-//! An axis: what it spans, and where it is labelled with what.
+//! An axis of a panel: its range and its labels.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-/// Labels that fit beside one another, counted in letters.
+/// Maximum length of all labels of an axis together, in letters.
 const LETTERS: usize = 58;
 
 /// One of a panel's two axes.
@@ -17,11 +17,11 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// Numbers at round places.
+    /// Creates an axis with labels at round numbers.
     pub(crate) fn linear(range: Range<f64>, label: impl Into<String>) -> Self {
         let step = round_step((range.end - range.start) / 6.0);
         let (first, last) = (range.start / step, range.end / step);
-        // A millionth of a step past an end is the end.
+        // An end within a millionth of a step counts as reached.
         let places = ((first - 1e-6).ceil() as i64)..=((last + 1e-6).floor() as i64);
         let ticks = places.map(|place| (place as f64 * step, decimal(place as f64 * step)));
         Self {
@@ -32,7 +32,8 @@ impl Axis {
         }
     }
 
-    /// Powers of ten; `range` is above 0, and is widened to whole powers.
+    /// Creates a logarithmic axis with labels at powers of ten; `range` is above 0, and is widened
+    /// to whole powers.
     pub(crate) fn logarithmic(range: Range<f64>, label: impl Into<String>) -> Self {
         let low = range.start.log10().floor() as i32;
         let high = (range.end.log10().ceil() as i32).max(low + 1);
@@ -48,7 +49,8 @@ impl Axis {
         }
     }
 
-    /// Names at 0, 1, 2 …; where they are too many to be read, only every second or third.
+    /// Creates an axis with names at 0, 1, 2 …; if there are too many to be read, it shows every
+    /// second or third only.
     pub(crate) fn named(names: &[String], label: impl Into<String>) -> Self {
         let longest = names
             .iter()
@@ -68,7 +70,7 @@ impl Axis {
         }
     }
 
-    /// Labels at places of one's own choice.
+    /// Creates an axis with the given labels.
     pub(crate) fn at(
         range: Range<f64>,
         label: impl Into<String>,
@@ -82,19 +84,19 @@ impl Axis {
         }
     }
 
-    /// Without any label.
+    /// Creates an axis without labels.
     pub(crate) fn bare(range: Range<f64>) -> Self {
         Self::at(range, "", Vec::new())
     }
 
-    /// Whether anything stands beside it.
+    /// Returns whether the axis has labels.
     pub(crate) fn is_labelled(&self) -> bool {
         !self.ticks.is_empty()
     }
 
     fn place(&self, value: f64) -> f64 {
         if self.logarithmic {
-            // What a logarithm can't say lies at the bottom.
+            // Values that have no logarithm lie at the low end.
             value.max(self.range.start).log10()
         } else {
             value
@@ -131,7 +133,7 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, the least that is not below `step`.
+/// Returns the smallest 1, 2 or 5 times a power of ten that is not below `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.max(f64::MIN_POSITIVE).log10().floor());
     let factors = [1.0, 2.0, 5.0, 10.0];
@@ -141,7 +143,7 @@ fn round_step(step: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// A number on an axis, without trailing zeros, thousands of thousands with their letter.
+/// Formats a number on an axis, without trailing zeros, and with k, M or G for large ones.
 fn decimal(value: f64) -> String {
     let (value, letter) = match value.abs() {
         large if large >= 1e9 => (value / 1e9, "G"),
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_would_overlap_are_left_out() {
+    fn names_that_would_overlap_are_omitted() {
         let names: Vec<String> = (0..40).map(|i| format!("name {i}")).collect();
         let axis = Axis::named(&names, "");
         let shown = labels(&axis);

@@ -1,5 +1,5 @@
-//! Who is drawn with which ink: flows by what they are, and where that tells too little, by the
-//! names of their groups.
+//! The ink of each flow: by the flow's kind, or, where that does not tell groups apart, by the name
+//! of its group.
 
 use uc_experiment::{Application, Case, Experiment, FlowRecord, Guests, Law};
 
@@ -8,12 +8,13 @@ use crate::scene::Scene;
 
 /// The inks of an experiment's groups.
 pub(crate) struct Cast {
-    /// Names of groups, where inks go by name.
+    /// Names of groups, if inks go by name.
     names: Option<Vec<String>>,
 }
 
 impl Cast {
-    /// By what flows are, unless two groups of flows in one case are the same.
+    /// Assigns inks by the kind of flow, unless two groups of flows in one case are of the same
+    /// kind.
     pub(crate) fn of(scenes: &[Scene<'_>]) -> Self {
         if !scenes.iter().any(has_equal_groups) {
             return Self { names: None };
@@ -27,7 +28,7 @@ impl Cast {
         Self { names: Some(names) }
     }
 
-    /// What a group's flows are drawn with.
+    /// Returns the ink of a group's flows.
     pub(crate) fn ink(&self, scene: &Scene<'_>, group: &str) -> Ink {
         let Some(names) = &self.names else {
             let guests = scene.case.group(group);
@@ -37,7 +38,7 @@ impl Cast {
         number.map_or(Ink::Faint, Ink::line)
     }
 
-    /// The inks that occur, and what they mean.
+    /// Returns the inks that occur, with their descriptions.
     pub(crate) fn legend(&self, scenes: &[Scene<'_>]) -> Vec<(Ink, String)> {
         if let Some(names) = &self.names {
             let inks = names.iter().enumerate();
@@ -78,7 +79,7 @@ fn kind(experiment: &Experiment, guests: &Guests) -> Ink {
     }
 }
 
-/// Whether a group is a single flow: the one to look at.
+/// Returns whether a group is a single flow beside other groups, which a figure emphasises.
 pub(crate) fn is_special(case: &Case, group: &str) -> bool {
     case.guests.len() > 1
         && case
@@ -86,7 +87,8 @@ pub(crate) fn is_special(case: &Case, group: &str) -> bool {
             .is_some_and(|guests| guests.total_flows() == 1)
 }
 
-/// The flows of the scene's first repetition, the special ones last, so that they lie on top.
+/// Returns the flows of the scene's first repetition, single flows last, so that they are drawn on
+/// top.
 pub(crate) fn flows<'a>(scene: &Scene<'a>) -> Vec<&'a FlowRecord> {
     let Some(record) = scene.first() else {
         return Vec::new();
@@ -96,8 +98,8 @@ pub(crate) fn flows<'a>(scene: &Scene<'a>) -> Vec<&'a FlowRecord> {
     flows
 }
 
-/// The flow whose window is worth a look: the single one beside a group, else one that always has
-/// something to send, else any.
+/// Returns the flow whose window is drawn: the single flow beside a group, else a bulk flow, else
+/// any.
 pub(crate) fn representative<'a>(scene: &Scene<'a>) -> Option<&'a FlowRecord> {
     let worth = |flow: &&FlowRecord| {
         let group = scene.case.group(&flow.group);

@@ -11,10 +11,10 @@ use crate::Error;
 use crate::axis::Axis;
 use crate::ink::Ink;
 
-/// The panel's own size; the page scales it.
+/// Size of a panel; the page scales it.
 const SIZE: (u32, u32) = (560, 300);
 
-/// Half the width of an error bar's ends, as a part of the x axis.
+/// Half the width of an error bar's ends, as a fraction of the x axis.
 const CAP: f64 = 0.008;
 
 /// A mean and the interval around it.
@@ -25,14 +25,14 @@ pub(crate) struct Mean {
     pub interval: Range<f64>,
 }
 
-/// One thing that is drawn.
+/// An element of a panel's drawing.
 #[derive(Clone, Debug)]
 pub(crate) enum Mark {
     /// A line through the points.
     Line { points: Vec<(f64, f64)>, width: u32 },
-    /// A line, and the area below it lightly filled.
+    /// A line, with the area below it lightly filled.
     Area { points: Vec<(f64, f64)> },
-    /// A bar over `x`, with a whisker from the least to the most where there is more than one.
+    /// A bar over `x`, with a whisker from the minimum to the maximum of several values.
     Bar {
         x: Range<f64>,
         height: f64,
@@ -40,12 +40,12 @@ pub(crate) enum Mark {
     },
     /// A line through means, each with its error bar.
     Means { points: Vec<Mean> },
-    /// Single points that are somebody else's.
+    /// Single points, such as the paper's numbers.
     Crosses { points: Vec<(f64, f64)> },
 }
 
 impl Mark {
-    /// Whether there is anything to see.
+    /// Returns whether there is nothing to draw.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Mark::Line { points, .. } | Mark::Area { points } | Mark::Crosses { points } => {
@@ -56,7 +56,7 @@ impl Mark {
         }
     }
 
-    /// The highest place it reaches; 0 for nothing.
+    /// Returns the highest value; 0 for nothing.
     pub(crate) fn top(&self) -> f64 {
         let highest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
         match self {
@@ -73,7 +73,7 @@ impl Mark {
     }
 }
 
-/// One panel.
+/// One panel of a figure.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel {
     pub title: String,
@@ -81,7 +81,7 @@ pub(crate) struct Panel {
     pub y: Axis,
     /// Spans of x that are not measured.
     pub shaded: Vec<Range<f64>>,
-    /// In the order of drawing: the last lies on top.
+    /// Elements in the order of drawing: the last is on top.
     pub marks: Vec<(Ink, Mark)>,
 }
 
@@ -89,7 +89,7 @@ type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 type Drawn = Result<(), String>;
 
 impl Panel {
-    /// The panel as an `<svg>` element without namespace, to stand inside a page.
+    /// Draws the panel as an `<svg>` element without namespace, for use inside a page.
     ///
     /// # Errors
     /// [`Error::Figure`] if it can't be drawn.

@@ -1,7 +1,7 @@
-//! The results as tables for programs: a row for every flow of every run, a row for every verdict.
+//! The results as CSV tables: a row for every flow of every run, and a row for every verdict.
 //!
-//! `docs/results.md` says what the columns are; their names are an interface. An empty cell is a
-//! number that there is not.
+//! `docs/results.md` describes the columns; their names are an interface. An empty cell is a number
+//! that does not exist.
 
 use std::io::Write;
 
@@ -110,7 +110,7 @@ fn flow_row(point: &Point, record: &RunRecord, flow: &FlowRecord) -> Vec<String>
     row
 }
 
-/// `goodput_bps` to `srtt_us`.
+/// Returns the cells `goodput_bps` to `srtt_us`.
 fn series_cells(series: Option<Series<'_>>) -> [String; 7] {
     let Some(series) = series else {
         return Default::default();
@@ -134,7 +134,7 @@ fn series_cells(series: Option<Series<'_>>) -> [String; 7] {
     ]
 }
 
-/// `transfers` to `transfer_max_ms`.
+/// Returns the cells `transfers` to `transfer_max_ms`.
 fn transfer_cells(flow: &FlowRecord) -> [String; 5] {
     let times = flow.completions.iter().filter_map(|transfer| {
         let finished_ns = transfer.finished_ns?;
@@ -145,7 +145,7 @@ fn transfer_cells(flow: &FlowRecord) -> [String; 5] {
     let ms = |ns: f64| format!("{:.6}", ns / 1e6);
     let sum_ns: u64 = times_ns.iter().sum();
     let mean = (!times_ns.is_empty()).then(|| ms(sum_ns as f64 / times_ns.len() as f64));
-    // The nearest rank: the least time that 99 % are not above.
+    // The nearest rank: the smallest time that 99 % do not exceed.
     let rank = (times_ns.len() * 99).div_ceil(100).saturating_sub(1);
     [
         flow.completions.len().to_string(),
@@ -199,7 +199,7 @@ fn verdict_rows(report: &Report<'_>, verdict: &Verdict) -> Vec<Vec<String>> {
     steps.collect()
 }
 
-/// The numbers of one row.
+/// The numbers of one row of the table of verdicts.
 struct Means {
     ours: Option<f64>,
     spread: Option<f64>,

@@ -1,21 +1,21 @@
-//! Records turned into the points of curves: seconds against bit/s, segments or kilobytes.
+//! Conversion of records into curves: seconds against bit/s, segments or kilobytes.
 
 use std::ops::Range;
 
 use uc_experiment::series::{alpha as alpha_of, send_window_segments, shadow_segments};
 use uc_experiment::{Alpha, FlowRecord, FlowSample, Nanos, QueueSample};
 
-/// Points of a curve.
+/// Points of a curve, (x, y).
 pub(crate) type Points = Vec<(f64, f64)>;
 
-/// A curve has at most about twice this many points: more can't be seen in a panel.
+/// Half the maximum number of points of a curve: a panel can't show more.
 const COLUMNS: usize = 600;
 
 fn seconds(at_ns: u64) -> f64 {
     at_ns as f64 / 1e9
 }
 
-/// Goodput in bit/s, a mean for each whole `bin` of `[0, end]`, drawn in its middle.
+/// Returns the goodput in bit/s as a mean for each whole `bin` of `[0, end]`, placed in its middle.
 pub(crate) fn goodput(flow: &FlowRecord, bin: Nanos, end: Nanos) -> Points {
     let bin_ns = bin.0.max(1);
     let rate = |number: u64| {
@@ -27,7 +27,7 @@ pub(crate) fn goodput(flow: &FlowRecord, bin: Nanos, end: Nanos) -> Points {
     (0..end.0 / bin_ns).filter_map(rate).collect()
 }
 
-/// The mean of several curves at every x that one of them has.
+/// Returns the mean of several curves at every x that any of them has.
 pub(crate) fn mean(curves: &[Points]) -> Points {
     let longest = curves.iter().max_by_key(|points| points.len());
     let at = |(x, _): &(f64, f64)| {
@@ -41,10 +41,10 @@ pub(crate) fn mean(curves: &[Points]) -> Points {
     longest.map_or_else(Points::new, |points| points.iter().map(at).collect())
 }
 
-/// Delivered bytes at a moment, linear between samples; none outside of them.
+/// Returns the delivered bytes at a time, linear between samples; `None` outside of them.
 fn delivered_bytes(samples: &[FlowSample], at_ns: u64) -> Option<f64> {
     let after = samples.partition_point(|sample| sample.at_ns < at_ns);
-    // A run's last sample comes a little before its last second is over.
+    // A run's last sample comes shortly before the run's end.
     let next = samples.get(after).or(samples.last())?;
     let Some(before) = after.checked_sub(1).and_then(|i| samples.get(i)) else {
         // Nothing had been delivered before the first sample's interval.
@@ -58,12 +58,12 @@ fn delivered_bytes(samples: &[FlowSample], at_ns: u64) -> Option<f64> {
     Some(low + (high - low) * part)
 }
 
-/// The send window in segments: the shadow's, or the smaller of the guest's two.
+/// Returns the send window in segments: the shadow's, or the smaller of the guest's two.
 pub(crate) fn send_window(flow: &FlowRecord, observed: bool) -> Points {
     of_samples(flow, |sample| send_window_segments(sample, observed))
 }
 
-/// The window of the law's shadow in segments, within a part of the run.
+/// Returns the window of the law's shadow in segments, within a part of the run.
 pub(crate) fn shadow(flow: &FlowRecord, part_ns: &Range<u64>) -> Points {
     let inside = |sample: &FlowSample| part_ns.contains(&sample.at_ns);
     of_samples(flow, |sample| {
@@ -71,18 +71,18 @@ pub(crate) fn shadow(flow: &FlowRecord, part_ns: &Range<u64>) -> Points {
     })
 }
 
-/// One of a flow's α.
+/// Returns one of a flow's α over time.
 pub(crate) fn alpha(flow: &FlowRecord, which: Alpha) -> Points {
     of_samples(flow, |sample| alpha_of(sample, which))
 }
 
-/// A value of every sample that has it.
+/// Returns a value of every sample that has it.
 fn of_samples(flow: &FlowRecord, value: impl Fn(&FlowSample) -> Option<f64>) -> Points {
     let point = |sample: &FlowSample| Some((seconds(sample.at_ns), value(sample)?));
     thin(&flow.samples.iter().filter_map(point).collect::<Points>())
 }
 
-/// The guest's own congestion window in segments, within a part of the run.
+/// Returns the guest's own congestion window in segments, within a part of the run.
 pub(crate) fn cwnd(flow: &FlowRecord, part_ns: &Range<u64>) -> Points {
     let shown = |sample: &FlowSample| sample.mss_bytes > 0 && part_ns.contains(&sample.at_ns);
     of_samples(flow, |sample| {
@@ -90,13 +90,13 @@ pub(crate) fn cwnd(flow: &FlowRecord, part_ns: &Range<u64>) -> Points {
     })
 }
 
-/// The bottleneck's backlog in kB.
+/// Returns the bottleneck's backlog in kB.
 pub(crate) fn backlog(queue: &[QueueSample]) -> Points {
     let point = |sample: &QueueSample| (seconds(sample.at_ns), sample.backlog_bytes as f64 / 1e3);
     thin(&queue.iter().map(point).collect::<Points>())
 }
 
-/// RED's average in kB, where the queue keeps one.
+/// Returns RED's average in kB, if the queue has one.
 pub(crate) fn average(queue: &[QueueSample]) -> Points {
     let point =
         |sample: &QueueSample| Some((seconds(sample.at_ns), sample.average_bytes? as f64 / 1e3));
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_even_flow_has_the_same_goodput_in_every_second() {
+    fn a_constant_rate_has_the_same_goodput_in_every_second() {
         let sample = |i: u64| FlowSample {
             at_ns: i * 130_000_000,
             delivered_bytes: i * 16_250,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_of_curves_counts_those_that_are_there() {
+    fn the_mean_of_curves_counts_those_with_a_value() {
         let (long, short) = (vec![(0.0, 1.0), (1.0, 2.0)], vec![(1.0, 4.0)]);
         assert_eq!(mean(&[long, short]), [(0.0, 1.0), (1.0, 3.0)]);
         assert_eq!(mean(&[]), []);

@@ -1,12 +1,12 @@
-//! Many numbers as one curve: their density, their cumulative distribution.
+//! Distributions of many numbers as a curve: density and cumulative distribution.
 
 use crate::curves::Points;
 
-/// A curve has at most about this many steps: more can't be seen in a panel.
+/// Maximum number of steps of a curve: a panel can't show more.
 const COLUMNS: usize = 500;
 
-/// The density of `values` over `[0, end]`: Gaussian kernels of Silverman's width, and at least a
-/// hundredth of the range, so that equal values still make a curve. Its flat ends are left out.
+/// Returns the density of `values` over `[0, end]`: Gaussian kernels of Silverman's width, and at
+/// least a hundredth of the range, so that equal values still make a curve. Omits its flat ends.
 pub(crate) fn density(values: &[f64], end: f64) -> Points {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -33,15 +33,17 @@ pub(crate) fn density(values: &[f64], end: f64) -> Points {
         .collect()
 }
 
-/// Which part of `values` is at most x, as steps; `all` counts those too that have no value, so
-/// that the curve then ends below 1. Of more values than a panel has columns, as many quantiles.
+/// Returns the fraction of `values` that is at most x, as steps. `all` also counts entries without
+/// a value, so that the curve then ends below 1. With more values than a panel has columns, returns
+/// as many quantiles.
 pub(crate) fn cumulative(mut values: Vec<f64>, all: usize) -> Points {
     values.sort_by(f64::total_cmp);
     let counts: Vec<(f64, u64)> = values.into_iter().zip(1..).collect();
     cumulative_counts(&counts, all as u64)
 }
 
-/// The same of values that are counted already: each with how many are not above it, of `all`.
+/// Returns the cumulative distribution of counted values: each value with the number of entries up
+/// to it, of `all`.
 pub(crate) fn cumulative_counts(counts: &[(f64, u64)], all: u64) -> Points {
     let every = counts.len().div_ceil(COLUMNS).max(1);
     let last = counts.len().saturating_sub(1);
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cumulative_distribution_climbs_to_the_part_that_has_values() {
+    fn a_cumulative_distribution_rises_to_the_fraction_with_values() {
         let points = cumulative(vec![3.0, 1.0, 2.0], 4);
         let steps = [
             (1.0, 0.0),

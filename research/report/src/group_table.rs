@@ -1,4 +1,4 @@
-//! What the network did to each group, as rows of a table.
+//! A table of each group's goodput, drops, marks and timeouts.
 
 use uc_experiment::Guests;
 
@@ -6,7 +6,7 @@ use crate::numbers::number;
 use crate::scene::Scene;
 use crate::unit::Unit;
 
-/// The columns.
+/// Returns the column names.
 pub(crate) fn header(rate: Unit) -> [String; 8] {
     [
         "case".to_owned(),
@@ -20,7 +20,7 @@ pub(crate) fn header(rate: Unit) -> [String; 8] {
     ]
 }
 
-/// One row for each group of each case that was run, at each point.
+/// Returns one row for each group of each case that was run, at each point.
 pub(crate) fn rows(scenes: &[Scene<'_>], rate: Unit) -> Vec<[String; 8]> {
     let of_scene = |scene: &Scene<'_>| {
         let groups = scene.case.guests.iter();

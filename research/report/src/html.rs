@@ -1,4 +1,4 @@
-//! The page: one file that loads nothing, for light and dark, for narrow and wide.
+//! The page: one file that loads nothing, for light and dark, for narrow and wide screens.
 
 use uc_experiment::{Evaluation, Verdict};
 
@@ -8,7 +8,7 @@ use crate::{Error, Report, group_table, scene, setup, unit, words};
 
 const STYLE: &str = include_str!("style.css");
 
-/// The whole page as text.
+/// Formats the whole page.
 ///
 /// # Errors
 /// [`Error::Figure`] if a figure can't be drawn.
@@ -37,7 +37,7 @@ pub fn html(report: &Report<'_>) -> Result<String, Error> {
     Ok(page)
 }
 
-/// Text made safe to stand in an element or in a quoted attribute.
+/// Escapes text for use in an element or in a quoted attribute.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -107,7 +107,7 @@ fn verdict_row(verdict: &Verdict) -> Vec<String> {
     } else {
         "<span class=\"mark bad\">does not hold</span>"
     };
-    // What a trend found is in its steps.
+    // The means of a trend are in its steps.
     let is_trend = !verdict.steps.is_empty();
     let of_mean = |text: String| if is_trend { "–".to_owned() } else { text };
     let range = |range: Option<[f64; 2]>| match range {
@@ -126,7 +126,7 @@ fn verdict_row(verdict: &Verdict) -> Vec<String> {
     ]
 }
 
-/// A table; the cells are markup already. The first column is text, the others numbers.
+/// Appends a table; the cells are markup already. The first column is text, the others numbers.
 fn table(page: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     page.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
     for cell in header {
@@ -198,10 +198,10 @@ fn set_up(page: &mut String, report: &Report<'_>) {
 
 fn again(page: &mut String, report: &Report<'_>) {
     let meta = report.meta;
-    page.push_str("<section>\n<h2>Once more</h2>\n");
+    page.push_str("<section>\n<h2>Repeat</h2>\n");
     page.push_str(&format!("<pre>{}</pre>\n", escape(&meta.command)));
     page.push_str(&format!(
-        "<p class=\"caption\">Arm {}, seed {}, commit {}, {}.</p>\n</section>\n",
+        "<p class=\"caption\">Backend {}, seed {}, commit {}, {}.</p>\n</section>\n",
         escape(&meta.arm),
         meta.seed,
         escape(&meta.commit),

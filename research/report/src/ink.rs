@@ -1,33 +1,33 @@
-//! What a stroke stands for. `style.css` has a rule for every ink.
+//! Inks: the meaning of a stroke's colour. `style.css` has a rule for every ink.
 //!
-//! Each ink is a colour of its own in the drawing, which the page's style sheet replaces by one for
-//! a light or a dark ground. So the SVG is no file to be used alone.
+//! Each ink is a distinct colour in the drawing, which the page's style sheet replaces by a colour
+//! for a light or a dark background. So the SVG is not usable without the page.
 
 use plotters::prelude::{Color, RGBColor, ShapeStyle};
 
-/// How many lines can be told apart.
+/// Number of lines that can be told apart.
 const LINES: usize = 7;
 
-/// The colour of a stroke, by its meaning.
+/// A colour of a stroke, named by its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ink {
-    /// A flow with ECN of its own.
+    /// A flow that negotiates ECN itself.
     Native,
     /// A flow without ECN.
     Legacy,
     /// A flow that a law translates.
     Virtual,
-    /// Something of less weight beside them.
+    /// An element of less weight.
     Faint,
     Axis,
     Grid,
     Shade,
-    /// One of several that have nothing but a name; see [`Ink::line`].
+    /// A line that is identified by its name only; see [`Ink::line`].
     Line(u8),
 }
 
 impl Ink {
-    /// The ink of the line with this number; after the last they begin again.
+    /// Returns the ink of the line with this number; inks repeat after the last.
     pub(crate) fn line(number: usize) -> Self {
         Ink::Line((number % LINES) as u8)
     }
@@ -49,7 +49,7 @@ impl Ink {
         }
     }
 
-    /// The style sheet's class for the same ink outside of drawings.
+    /// Returns the style sheet's class of the same ink outside of drawings.
     pub(crate) fn class(self) -> String {
         match self {
             Ink::Native => "native".into(),

@@ -1,4 +1,4 @@
-//! The verdicts as one object for programs.
+//! The verdicts as one JSON object for programs.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use uc_experiment::{Unjudged, Verdict};
 
 use crate::{Error, Report};
 
-/// The object; its keys are an interface.
+/// The JSON object; its keys are an interface.
 #[derive(Serialize)]
 struct Object<'a> {
     experiment: &'a str,
@@ -21,15 +21,15 @@ struct Object<'a> {
     holds: bool,
 }
 
-/// `{experiment, arm, seed, commit, runs, points, results, unjudged, holds}`, indented. `points` has
-/// a map from axes to labels for every point of the sweep, one empty map without a sweep.
-/// `results` has an object for every verdict: `{name, at, paper, ours, spread, interval, expect,
-/// holds, why, n, steps}`. `ours` is null, `holds` false and `why` says the reason where it can't be
-/// computed; else `why` is absent. `paper` is null where the paper states no number; `spread` (the
-/// standard error of `ours`) and `interval` (its 95 % confidence interval) with a single run. `at`
-/// (axes and labels) and `steps` (the points of a trend) are there only where they have something
-/// to say. `unjudged` names the expectations that these runs can't decide, and why. On a virtual
-/// clock the same command gives the same bytes.
+/// Formats `{experiment, arm, seed, commit, runs, points, results, unjudged, holds}`, indented.
+/// `points` has a map from axes to labels for every point of the sweep, one empty map without a
+/// sweep. `results` has an object for every verdict: `{name, at, paper, ours, spread, interval,
+/// expect, holds, why, n, steps}`. Where `ours` can't be computed it is null, `holds` is false and
+/// `why` gives the reason; else `why` is absent. `paper` is null where the paper states no number;
+/// `spread` (the standard error of `ours`) and `interval` (its 95 % confidence interval) are null
+/// with a single run. `at` (axes and labels) and `steps` (the points of a trend) are absent when
+/// empty. `unjudged` names the expectations that these runs can't decide, and the reason. On a
+/// virtual clock the same command gives the same bytes.
 ///
 /// # Errors
 /// [`Error::Json`] if it can't be serialised.

@@ -1,5 +1,5 @@
-//! What is told of an experiment: a table for the terminal, an object for programs, a page for
-//! people. All three say the same verdicts, and none computes a measure of its own.
+//! Reports of an experiment: a table for the terminal, an object for programs, a page for readers. All
+//! three show the same verdicts, and none computes a measure of its own.
 //!
 //! - [`json`]: one object with fixed keys.
 //! - [`csv`]: the verdicts, and the flows of all runs, as tables for programs.
@@ -29,43 +29,43 @@ mod words;
 
 use uc_experiment::{Evaluation, Experiment, Point, RunRecord, Verdict};
 
-/// How the runs came to be.
+/// The origin of the runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// What they ran on: `live` or `sim`.
+    /// Backend that they ran on: `live`, `sim` or `vm`.
     pub arm: String,
-    /// The seed of all of them.
+    /// Seed of all runs.
     pub seed: u64,
-    /// The commit of the program.
+    /// Commit of the program.
     pub commit: String,
     /// Repetitions of every case.
     pub runs: u32,
-    /// The command that repeats them.
+    /// Command that repeats the runs.
     pub command: String,
 }
 
-/// Everything that a report is made of.
+/// The input of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
-    /// The experiment as it was run, overrides included.
+    /// Experiment as it was run, overrides included.
     pub experiment: &'a Experiment,
-    /// Its points.
+    /// Points of the sweep.
     pub points: &'a [Point],
     /// All runs of all cases at all points.
     pub records: &'a [RunRecord],
     /// The verdicts on those runs.
     pub evaluation: &'a Evaluation,
-    /// How the runs came to be.
+    /// Origin of the runs.
     pub meta: &'a Meta,
 }
 
 impl<'a> Report<'a> {
-    /// The verdicts.
+    /// Returns the verdicts.
     pub fn verdicts(&self) -> &'a [Verdict] {
         &self.evaluation.verdicts
     }
 
-    /// Whether every expectation that was judged holds.
+    /// Returns whether every expectation that was judged holds.
     pub fn holds(&self) -> bool {
         self.verdicts().iter().all(|verdict| verdict.holds)
     }
@@ -75,11 +75,13 @@ impl<'a> Report<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A figure could not be drawn.
-    #[error("the figure `{figure}` can't be drawn: {why}; look for absurd numbers in the records")]
+    #[error(
+        "the figure `{figure}` can't be drawn: {why}; check the records for numbers out of range"
+    )]
     Figure {
-        /// Its title.
+        /// Title of the figure.
         figure: String,
-        /// What the drawing library says.
+        /// Error of the drawing library.
         why: String,
     },
     /// The object could not be written.

@@ -1,9 +1,9 @@
-//! Numbers as people read them.
+//! Formats of numbers for readers.
 
 use uc_experiment::Verdict;
 
-/// Whole numbers as they are, shares with three digits after the point, larger ones with fewer,
-/// millions with their letter.
+/// Formats a number: whole numbers unchanged, fractions with three digits after the point, larger
+/// ones with fewer, and millions with M or G.
 pub(crate) fn number(value: f64) -> String {
     let (value, letter) = in_millions(value, value);
     let places = if value.fract() == 0.0 {
@@ -14,7 +14,7 @@ pub(crate) fn number(value: f64) -> String {
     format!("{}{letter}", with_decimals(value, places))
 }
 
-/// `value` in the unit that suits `size`, and that unit's letter.
+/// Returns `value` in the unit that suits `size`, and the unit's letter.
 fn in_millions(value: f64, size: f64) -> (f64, &'static str) {
     match size.abs() {
         billions if billions >= 1e9 => (value / 1e9, " G"),
@@ -23,8 +23,8 @@ fn in_millions(value: f64, size: f64) -> (f64, &'static str) {
     }
 }
 
-/// `0.312 ± 0.021`: the mean and its standard error with the same digits, as many as the error
-/// needs to show one of its own (but no more than five).
+/// Formats a mean and its standard error, such as `0.312 ± 0.021`, with the same digits: as many as
+/// the error needs to show one of its own, but at most five.
 pub(crate) fn mean_and_spread(mean: f64, spread: Option<f64>) -> String {
     let Some(spread) = spread else {
         return number(mean);
@@ -47,8 +47,8 @@ pub(crate) fn mean_and_spread(mean: f64, spread: Option<f64>) -> String {
     )
 }
 
-/// What was found: the mean and its standard error, or the means of a trend from its first point
-/// to its last; `–` where it can't be computed.
+/// Formats the result of a verdict: the mean and its standard error, or the means of a trend from
+/// its first point to its last; `–` where it can't be computed.
 pub(crate) fn found(verdict: &Verdict) -> String {
     let steps: Vec<String> = verdict.steps.iter().map(|step| number(step.ours)).collect();
     match steps.as_slice() {
@@ -61,7 +61,7 @@ pub(crate) fn found(verdict: &Verdict) -> String {
     }
 }
 
-/// A fraction in percent: `14.2%`.
+/// Formats a fraction in percent, such as `14.2%`.
 pub(crate) fn percent(fraction: f64) -> String {
     let percent = fraction * 100.0;
     let places = if percent == 0.0 {
@@ -72,7 +72,7 @@ pub(crate) fn percent(fraction: f64) -> String {
     format!("{}%", with_decimals(percent, places))
 }
 
-/// Digits after the point that a fraction of this size deserves.
+/// Returns the number of digits after the point for a fraction of this size.
 fn decimals(value: f64) -> usize {
     match value.abs() {
         0.0 => 0,
@@ -86,7 +86,7 @@ fn decimals(value: f64) -> usize {
 
 fn with_decimals(value: f64, places: usize) -> String {
     let text = format!("{value:.places$}");
-    // No minus in front of a rounded nothing.
+    // No minus sign before a value that rounds to zero.
     if text.trim_matches(|c| "-0.".contains(c)).is_empty() {
         text.replace('-', "")
     } else {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trend_is_told_from_its_first_step_to_its_last() {
+    fn a_trend_is_shown_from_its_first_step_to_its_last() {
         let told = |means: &[f64]| {
             let step = |mean: &f64| Step {
                 label: String::new(),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_has_the_digits_that_its_error_needs() {
+    fn a_mean_has_as_many_digits_as_its_error_needs() {
         assert_eq!(shown(0.31234, Some(0.0213)), "0.312 ± 0.021");
         assert_eq!(shown(0.20991, Some(0.00057)), "0.2099 ± 0.0006");
         assert_eq!(shown(1.0, Some(0.0)), "1 ± 0");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn percents_and_whole_numbers_are_short() {
+    fn percentages_and_whole_numbers_are_short() {
         assert_eq!(percent(0.142), "14.2%");
         assert_eq!(percent(1.038), "103.8%");
         assert_eq!(percent(0.0), "0%");

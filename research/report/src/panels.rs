@@ -1,4 +1,4 @@
-//! Scenes side by side, on the same axes.
+//! Panels of scenes on the same axes.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ impl Draft {
         }
     }
 
-    /// Where the points of its lines are.
+    /// Iterates over the x of the points of its lines.
     pub(crate) fn line_xs(&self) -> impl Iterator<Item = f64> + '_ {
         let points = self.marks.iter().flat_map(|(_, mark)| match mark {
             Mark::Line { points, .. } => points.as_slice(),
@@ -34,7 +34,7 @@ impl Draft {
         points.map(|point| point.0)
     }
 
-    /// Whether there is anything to see.
+    /// Returns whether there is nothing to draw.
     pub(crate) fn is_empty(&self) -> bool {
         self.marks.iter().all(|(_, mark)| mark.is_empty())
     }
@@ -43,7 +43,7 @@ impl Draft {
 /// A panel's title and its drawing.
 pub(crate) type Drawn = (String, String);
 
-/// The unit of time for the longest of the scenes.
+/// Returns the unit of time for the longest of the scenes.
 pub(crate) fn time_unit(scenes: &[&Scene<'_>]) -> Unit {
     unit::of_time(longest_s(scenes))
 }
@@ -55,7 +55,7 @@ fn longest_s(scenes: &[&Scene<'_>]) -> f64 {
     durations.fold(0.0, f64::max)
 }
 
-/// Panels over the time of a run, with what is not measured shaded.
+/// Draws panels over the time of a run, with the parts that are not measured shaded.
 pub(crate) fn over_time(
     scenes: &[&Scene<'_>],
     y_label: &str,
@@ -77,7 +77,7 @@ pub(crate) fn over_time(
     panels(drafts, &x, y_label)
 }
 
-/// All drafts that have something to show, on the same x axis and on the same y axis from 0.
+/// Draws all non-empty drafts, on the same x axis and on the same y axis from 0.
 pub(crate) fn panels(drafts: Vec<Draft>, x: &Axis, y_label: &str) -> Result<Vec<Drawn>, Error> {
     let marks = drafts.iter().flat_map(|draft| &draft.marks);
     let top = marks.map(|(_, mark)| mark.top()).fold(0.0, f64::max);
@@ -85,7 +85,7 @@ pub(crate) fn panels(drafts: Vec<Draft>, x: &Axis, y_label: &str) -> Result<Vec<
     on_axes(drafts, x, &y)
 }
 
-/// All drafts that have something to show, on these axes.
+/// Draws all non-empty drafts on these axes.
 pub(crate) fn on_axes(drafts: Vec<Draft>, x: &Axis, y: &Axis) -> Result<Vec<Drawn>, Error> {
     let shown = drafts.into_iter().filter(|draft| !draft.is_empty());
     let draw = |draft: Draft| {
@@ -102,7 +102,7 @@ pub(crate) fn on_axes(drafts: Vec<Draft>, x: &Axis, y: &Axis) -> Result<Vec<Draw
     shown.map(draw).collect()
 }
 
-/// The least and the most; 0 and 0 of nothing.
+/// Returns the minimum and the maximum; 0 and 0 without values.
 pub(crate) fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let widen = |range: Option<(f64, f64)>, value: f64| match range {
         None => Some((value, value)),

@@ -1,4 +1,4 @@
-//! The records of all runs as JSON, for programs that compute what we don't.
+//! The records of all runs as JSON, for programs that compute further measures.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -7,12 +7,12 @@ use uc_experiment::RunRecord;
 
 use crate::Error;
 
-/// The file keeps at most about this many samples of flows and queues over all its runs (a sample
-/// is 300 bytes). Where there are more, it keeps every second, or third, and so on, of each flow
-/// and each queue, and always the first and the last.
+/// Maximum number of samples of flows and queues in the file, approximately, over all runs (a
+/// sample is 300 bytes). With more samples the file keeps every second, or third, and so on, of
+/// each flow and each queue, and always the first and the last.
 pub const SAMPLES_MAX: usize = 300_000;
 
-/// Writes the list of records. Nothing but samples is ever left out.
+/// Writes the list of records. Only samples are ever omitted.
 ///
 /// # Errors
 /// [`Error::Json`] if it can't be serialised or written.
@@ -31,7 +31,7 @@ fn json(error: io::Error) -> Error {
     Error::Json(serde_json::Error::io(error))
 }
 
-/// Of how many samples one is kept.
+/// Returns the interval of the samples that are kept: 1 keeps all.
 fn every(records: &[RunRecord]) -> usize {
     let flows = |record: &RunRecord| {
         record
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn few_records_are_written_as_they_are() {
+    fn few_records_are_written_unchanged() {
         let records = [record(5), record(0)];
         assert_eq!(read_back(&records), records);
         assert_eq!(read_back(&[]), []);

@@ -1,4 +1,4 @@
-//! What a panel shows: one case at one point of the experiment, with its runs.
+//! Scenes, the content of panels: one case at one point of the experiment, with its runs.
 
 use uc_experiment::series::Series;
 use uc_experiment::{Case, Experiment, FlowRecord, RunRecord};
@@ -6,22 +6,22 @@ use uc_experiment::{Case, Experiment, FlowRecord, RunRecord};
 use crate::Report;
 use crate::words::sentence_case;
 
-/// A figure has at most this many panels: of more scenes, some at equal distances.
+/// Maximum number of panels of a figure; of more scenes, some at equal distances are shown.
 pub(crate) const PANELS: usize = 8;
 
 /// One case at one point.
 pub(crate) struct Scene<'a> {
-    /// The experiment as it is at this point.
+    /// The experiment at this point.
     pub experiment: &'a Experiment,
     pub case: &'a Case,
     pub title: String,
-    /// The case's name, and the labels.
+    /// Name of the case, and the labels of the point.
     pub name: String,
-    /// In the order of repetitions.
+    /// Records in the order of repetitions.
     records: Vec<&'a RunRecord>,
 }
 
-/// Every case at every point, in the file's order.
+/// Returns every case at every point, in the file's order.
 pub(crate) fn scenes<'a>(report: &Report<'a>) -> Vec<Scene<'a>> {
     let of_point = |point: &'a uc_experiment::Point| {
         let labels: Vec<String> = labels(point);
@@ -42,7 +42,7 @@ pub(crate) fn scenes<'a>(report: &Report<'a>) -> Vec<Scene<'a>> {
     report.points.iter().flat_map(of_point).collect()
 }
 
-/// `axis label` for each axis of the point.
+/// Returns `axis label` for each axis of the point.
 fn labels(point: &uc_experiment::Point) -> Vec<String> {
     let labels = point.labels.iter();
     labels
@@ -50,7 +50,8 @@ fn labels(point: &uc_experiment::Point) -> Vec<String> {
         .collect()
 }
 
-/// The point's labels say more than the only case's title.
+/// Returns the title of a scene. With a single case the point's labels are more informative than
+/// its title.
 fn title(case: &Case, labels: &[String], cases: usize) -> String {
     let case_title = sentence_case(case.title());
     match (labels.is_empty(), cases) {
@@ -68,7 +69,7 @@ fn name(case: &Case, labels: &[String]) -> String {
     }
 }
 
-/// Those that are drawn: all, or [`PANELS`] from the first to the last.
+/// Returns the scenes that are drawn: all, or [`PANELS`] from the first to the last.
 pub(crate) fn shown<'b, 'a>(scenes: &'b [Scene<'a>]) -> Vec<&'b Scene<'a>> {
     if scenes.len() <= PANELS {
         return scenes.iter().collect();
@@ -77,7 +78,7 @@ pub(crate) fn shown<'b, 'a>(scenes: &'b [Scene<'a>]) -> Vec<&'b Scene<'a>> {
     (0..PANELS).map(|panel| &scenes[place(panel)]).collect()
 }
 
-/// What to say below a figure that leaves scenes out; begins with a space.
+/// Returns the note below a figure that omits scenes; it begins with a space.
 pub(crate) fn left_out(scenes: &[Scene<'_>]) -> String {
     if scenes.len() <= PANELS {
         return String::new();
@@ -89,17 +90,17 @@ pub(crate) fn left_out(scenes: &[Scene<'_>]) -> String {
 }
 
 impl<'a> Scene<'a> {
-    /// The first repetition; none if it was not run.
+    /// Returns the first repetition; `None` if it was not run.
     pub(crate) fn first(&self) -> Option<&'a RunRecord> {
         self.records.first().copied()
     }
 
-    /// All repetitions.
+    /// Returns all repetitions.
     pub(crate) fn records(&self) -> &[&'a RunRecord] {
         &self.records
     }
 
-    /// The chosen flows of all repetitions.
+    /// Iterates over the chosen flows of all repetitions.
     pub(crate) fn flows(
         &self,
         chosen: impl Fn(&FlowRecord) -> bool,
@@ -108,7 +109,8 @@ impl<'a> Scene<'a> {
         flows.filter(move |flow| chosen(flow))
     }
 
-    /// The goodputs of the measured part of the chosen flows in all repetitions, bits per second.
+    /// Returns the goodputs of the measured part of the chosen flows in all repetitions, in bits
+    /// per second.
     pub(crate) fn goodputs_bps(&self, chosen: impl Fn(&FlowRecord) -> bool) -> Vec<f64> {
         let measured_ns = self.experiment.measured_ns();
         let series = self
@@ -117,7 +119,7 @@ impl<'a> Scene<'a> {
         series.map(Series::goodput_bps).collect()
     }
 
-    /// How many flows a run of it has.
+    /// Returns the number of flows in a run of the scene.
     pub(crate) fn flow_count(&self) -> usize {
         let groups = self.case.guests.iter();
         groups.map(|guests| guests.total_flows() as usize).sum()

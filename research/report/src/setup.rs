@@ -1,4 +1,4 @@
-//! The set-up in words.
+//! The experiment's set-up in words.
 
 use uc_experiment::{
     Application, Case, Experiment, Family, Frto, Guests, Law, Network, NotEct, Parameters, Pattern,
@@ -8,7 +8,7 @@ use uc_experiment::{
 use crate::numbers::number;
 use crate::words::count;
 
-/// Each thing that was set up, with its name.
+/// Returns each part of the set-up with its name.
 pub(crate) fn entries(experiment: &Experiment) -> Vec<(String, String)> {
     let mut entries = vec![
         ("Network".to_owned(), network(&experiment.network)),
@@ -34,7 +34,7 @@ pub(crate) fn entries(experiment: &Experiment) -> Vec<(String, String)> {
     entries
 }
 
-/// The links and hosts.
+/// Describes the links and hosts.
 fn network(network: &Network) -> String {
     let (rate, delay) = (network.rate, network.delay);
     let access = network
@@ -85,7 +85,7 @@ fn network(network: &Network) -> String {
     )
 }
 
-/// The bottleneck's queue.
+/// Describes the bottleneck's queue.
 fn queue(queue: &Queue) -> String {
     match queue {
         Queue::Droptail { limit } => format!("DropTail of {limit}."),
@@ -96,7 +96,7 @@ fn queue(queue: &Queue) -> String {
         } => {
             let rest = match not_ect {
                 NotEct::Drop => "",
-                NotEct::Queue => " What can't be marked waits.",
+                NotEct::Queue => " Packets that can't be marked wait.",
             };
             format!("Marks above {mark} of instantaneous queue, drops above {limit}.{rest}")
         }
@@ -118,7 +118,7 @@ fn queue(queue: &Queue) -> String {
     }
 }
 
-/// What of a run is measured.
+/// Describes the measured part of a run.
 fn times(experiment: &Experiment) -> String {
     let Experiment {
         duration,
@@ -136,7 +136,7 @@ fn times(experiment: &Experiment) -> String {
     format!("{duration} a run, {unmeasured}; the state of every flow is read every {sample}.")
 }
 
-/// One host's TCP.
+/// Describes one host's TCP.
 fn stack(stack: &Stack) -> String {
     let switches = [
         ("ECN", Some(stack.ecn)),
@@ -162,7 +162,7 @@ fn stack(stack: &Stack) -> String {
     let frto = stack.frto.map(|frto| match frto {
         Frto::Off => "no F-RTO".to_owned(),
         Frto::Halve => "F-RTO that leaves the window reduced".to_owned(),
-        Frto::Undo => "F-RTO that undoes".to_owned(),
+        Frto::Undo => "F-RTO that undoes the reduction".to_owned(),
     });
     let settings = [
         stack
@@ -192,7 +192,7 @@ fn stack(stack: &Stack) -> String {
     words
 }
 
-/// The groups of guests and their receivers.
+/// Describes the groups of guests and their receivers.
 fn case(case: &Case) -> String {
     let groups: Vec<String> = case.guests.iter().map(guests).collect();
     let mut words = groups.join("; ");
@@ -218,7 +218,7 @@ fn law_words(law: Law) -> String {
     }
 }
 
-/// One group of guests.
+/// Describes one group of guests.
 fn guests(guests: &Guests) -> String {
     let profile = match guests.profile {
         None => "",
@@ -265,7 +265,7 @@ fn guests(guests: &Guests) -> String {
     )
 }
 
-/// What its flows carry; nothing to say of bulk.
+/// Describes the application of a group; empty for bulk.
 fn application(application: &Application) -> String {
     match application {
         Application::Bulk => String::new(),
@@ -319,7 +319,7 @@ fn size(sizes: &Sizes) -> String {
     }
 }
 
-/// Who sends to whom in a switch.
+/// Describes the pattern of a switch.
 fn pattern(pattern: &Pattern) -> String {
     match pattern {
         Pattern::Stride(steps) => {
@@ -334,7 +334,7 @@ fn pattern(pattern: &Pattern) -> String {
     }
 }
 
-/// What was chosen about a law, by the names of the file.
+/// Describes the chosen parameters of a law, by the keys of the file.
 fn parameters(parameters: &Parameters) -> String {
     let values = serde_json::to_value(parameters).unwrap_or_default();
     let chosen = values.as_object().into_iter().flatten();

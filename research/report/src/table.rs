@@ -4,12 +4,12 @@ use crate::Report;
 use crate::numbers::{found, number};
 use crate::words::{self, count};
 
-/// The widest line.
+/// Maximum width of a line.
 pub const COLUMNS: usize = 100;
 
 const GAP: &str = "   ";
 
-/// A title, one line per verdict (more where its name is long), and what it comes to.
+/// Formats a title, one line per verdict (more where its name is long), and a summary.
 pub fn table(report: &Report<'_>) -> String {
     let header = ["", "paper", "ours ± standard error", "expected", "holds"].map(String::from);
     let mut rows = vec![header];
@@ -91,7 +91,7 @@ fn row_lines(row: &[String; 5], widths: &[usize; 5]) -> Vec<String> {
     lines
 }
 
-/// Breaks at spaces (inside words only where one alone is too long); at least one line.
+/// Breaks text at spaces, inside words only where one alone is too long; returns at least one line.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! In which unit a figure tells times and rates.
+//! The units of times and rates in figures.
 
 use crate::scene::Scene;
 
@@ -6,11 +6,11 @@ use crate::scene::Scene;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Unit {
     pub name: &'static str,
-    /// How many SI units it is.
+    /// Size in SI units.
     pub size: f64,
 }
 
-/// Seconds, or what gives such a time whole numbers.
+/// Returns the unit for times up to this one: seconds, or a smaller unit that gives whole numbers.
 pub(crate) fn of_time(longest_s: f64) -> Unit {
     let (name, size) = match longest_s {
         long if long >= 2.0 => ("seconds", 1.0),
@@ -20,7 +20,7 @@ pub(crate) fn of_time(longest_s: f64) -> Unit {
     Unit { name, size }
 }
 
-/// Mbit/s, or what gives a bottleneck of such a rate whole numbers.
+/// Returns the unit for the bottlenecks' rates: Mbit/s, or a unit that gives whole numbers.
 pub(crate) fn of_rate(scenes: &[Scene<'_>]) -> Unit {
     let rates = scenes.iter().map(|scene| scene.experiment.network.rate.0);
     match rates.max() {

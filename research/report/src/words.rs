@@ -1,16 +1,17 @@
-//! The outcome in words.
+//! The results in words.
 
 use uc_experiment::{Measure, Verdict};
 
 use crate::Report;
 use crate::numbers::percent;
 
-/// `1 run`, `20 runs`.
+/// Formats a count: `1 run`, `20 runs`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// How much was run: `3 runs of every case`, `10 runs of every case at each of 54 points`.
+/// Describes the number of runs: `3 runs of every case`, `10 runs of every case at each of 54
+/// points`.
 pub(crate) fn extent(report: &Report<'_>) -> String {
     let runs = count(report.meta.runs as usize, "run");
     match report.points.len() {
@@ -19,17 +20,17 @@ pub(crate) fn extent(report: &Report<'_>) -> String {
     }
 }
 
-/// What an arm is.
+/// Describes a backend.
 pub(crate) fn arm(name: &str) -> String {
     match name {
         "sim" => "simulated (sim)".into(),
         "live" => "on real kernels (live)".into(),
-        "vm" => "on real kernels, machines as guests (vm)".into(),
+        "vm" => "on real kernels, VMs as guests (vm)".into(),
         other => other.into(),
     }
 }
 
-/// How many expectations hold.
+/// Describes how many expectations hold.
 pub(crate) fn headline(report: &Report<'_>) -> String {
     let verdicts = report.verdicts();
     let held = verdicts.iter().filter(|verdict| verdict.holds).count();
@@ -46,7 +47,7 @@ pub(crate) fn headline(report: &Report<'_>) -> String {
     }
 }
 
-/// A verdict's name, the point that it is about, and why there is no number, where there is none.
+/// Formats a verdict's name, its point, and why there is no number, if there is none.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
     let labels = verdict
         .at
@@ -63,8 +64,8 @@ pub(crate) fn verdict(verdict: &Verdict) -> String {
     words
 }
 
-/// One sentence for every share and every retransmitted throughput among the verdicts; none in a
-/// sweep, which the figures tell better.
+/// Returns one sentence for every share and every retransmitted throughput among the verdicts; none
+/// in a sweep, which the figures show better.
 pub(crate) fn sentences(report: &Report<'_>) -> Vec<String> {
     let sentence = |verdict: &Verdict| {
         let mut expects = report.experiment.expects.iter();
@@ -88,7 +89,7 @@ pub(crate) fn sentences(report: &Report<'_>) -> Vec<String> {
                 title(case)
             )),
             Measure::Retransmitted { case } => Some(format!(
-                "{}: {ours} of the link carried what had been sent before{paper}.",
+                "{}: {ours} of the link carried retransmissions{paper}.",
                 title(case)
             )),
             _ => None,
@@ -101,7 +102,7 @@ pub(crate) fn sentences(report: &Report<'_>) -> Vec<String> {
     plain.filter_map(sentence).collect()
 }
 
-/// A measure as the file names it: `share of legacy to ecn, case mix`.
+/// Formats a measure as in the file: `share of legacy to ecn, case mix`.
 pub(crate) fn measure(measure: &Measure) -> String {
     if let Measure::Ratio { of, to } = measure {
         return format!("({}) / ({})", self::measure(of), self::measure(to));
@@ -124,7 +125,7 @@ pub(crate) fn measure(measure: &Measure) -> String {
     words
 }
 
-/// The measure's kind, in words.
+/// Returns the measure's kind in words.
 pub(crate) fn measure_kind(measure: &Measure) -> String {
     let value = serde_json::to_value(measure).unwrap_or_default();
     let kind = value.get("kind").and_then(serde_json::Value::as_str);

@@ -8,7 +8,7 @@ use made_up::{keep, meta, noise, records};
 use uc_experiment::{Arm, Experiment, FlowRecord, Histogram, RunRecord, evaluate};
 use uc_report::Report;
 
-/// The committed file's experiment.
+/// Loads the committed file's experiment.
 fn observed() -> Experiment {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/made_up/observed.toml");
     let experiment = Experiment::load(path).unwrap_or_else(|error| panic!("{error}"));
@@ -18,7 +18,7 @@ fn observed() -> Experiment {
     experiment
 }
 
-/// Round trips of packets for every flow, a shadow with all three α for the long ones.
+/// Adds round-trip times of packets to every flow, and a shadow with all three α to the long ones.
 fn with_estimates(flow: &mut FlowRecord) {
     let mut times = Histogram::default();
     let salt = u64::from(flow.index);
@@ -70,13 +70,13 @@ fn a_page_draws_round_trips_shadows_and_alphas() {
             assert!(page.contains(words), "no {words:?}");
         }
         assert!(!page.contains("NaN") && !page.contains("inf\""));
-        // A guest that is only observed is no translated one.
+        // A guest that is only observed is not drawn as translated.
         assert!(page.contains("ECN flow"), "no native flow in the legend");
     });
 }
 
 #[test]
-fn figures_of_what_was_not_recorded_are_left_out_and_legends_name_what_is_drawn() {
+fn figures_of_unrecorded_values_are_omitted_and_legends_name_what_is_drawn() {
     let without_marks = |flow: &mut FlowRecord| {
         with_estimates(flow);
         flow.packet_rtt = None;
@@ -99,7 +99,7 @@ fn figures_of_what_was_not_recorded_are_left_out_and_legends_name_what_is_drawn(
 }
 
 #[test]
-fn the_set_up_tells_patterns_parameters_and_receivers() {
+fn the_set_up_names_patterns_parameters_and_receivers() {
     with_observed(with_estimates, |report| {
         let page = uc_report::html::html(&report).expect("draws");
         for words in [
@@ -121,7 +121,7 @@ fn the_set_up_tells_patterns_parameters_and_receivers() {
     });
 }
 
-/// What the table of flows has in this column for the first flow of the group `long`.
+/// Returns the cell of this column in the table of flows for the first flow of the group `long`.
 fn cell_of_long(report: &Report<'_>, name: &str) -> String {
     let mut table = Vec::new();
     uc_report::csv::flows(report, &mut table).expect("writes");
@@ -151,7 +151,7 @@ fn the_send_window_of_an_observed_flow_is_the_guests_own() {
 }
 
 #[test]
-fn samples_without_a_round_trip_time_are_no_part_of_its_mean() {
+fn samples_without_a_round_trip_time_do_not_count_in_its_mean() {
     let with_srtts = |srtts_us: [u32; 4]| {
         let change = move |flow: &mut FlowRecord| {
             let times_us = srtts_us.iter().cycle();

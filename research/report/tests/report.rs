@@ -1,5 +1,5 @@
 //! Table, object and page of committed experiments on made-up runs. The pages are left in cargo's
-//! temporary folder, to be looked at.
+//! temporary folder, for inspection.
 
 mod made_up;
 
@@ -31,7 +31,7 @@ fn a_page_names_every_verdict_and_loads_nothing() {
 }
 
 #[test]
-fn whatever_people_write_is_escaped() {
+fn texts_of_the_file_are_escaped() {
     with_report("fig9", 2, |report| {
         let mut experiment = report.experiment.clone();
         experiment.title = "<b>&\"'".into();
@@ -144,7 +144,7 @@ fn the_table_fits_and_is_aligned() {
 }
 
 #[test]
-fn a_single_run_has_no_spread_and_an_experiment_without_expectations_is_told_too() {
+fn a_single_run_has_no_spread_and_missing_expectations_are_reported() {
     with_report("fig10", 1, |report| {
         let table = uc_report::table::table(&report);
         assert!(table.contains("1 run of every case"), "{table}");
@@ -167,7 +167,7 @@ fn a_single_run_has_no_spread_and_an_experiment_without_expectations_is_told_too
 }
 
 #[test]
-fn records_without_samples_are_drawn_as_nothing() {
+fn records_without_samples_draw_no_figures() {
     with_report("fig10", 1, |report| {
         let mut records = report.records.to_vec();
         for record in &mut records {

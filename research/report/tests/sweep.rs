@@ -1,4 +1,4 @@
-//! What is told of a sweep: a figure over its axes, rows for its points, tables for programs.
+//! The report of a sweep: a figure over its axes, rows for its points, tables for programs.
 
 mod made_up;
 
@@ -170,7 +170,7 @@ fn the_verdicts_table_has_a_row_for_every_point_and_for_every_step_of_a_trend() 
 }
 
 #[test]
-fn what_cannot_be_computed_is_told_in_its_row_and_does_not_hold() {
+fn an_uncomputable_verdict_gives_the_reason_and_does_not_hold() {
     let experiment = Experiment::from_str("sweep.toml", SWEEP).expect("reads");
     let points = experiment.points().expect("spans its points");
     let mut records = records_of_sweep(&points, RUNS);
@@ -228,7 +228,7 @@ fn what_cannot_be_computed_is_told_in_its_row_and_does_not_hold() {
 }
 
 #[test]
-fn the_columns_are_documented() {
+fn every_column_is_documented() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results.md");
     let document = std::fs::read_to_string(path).expect("is there");
     for column in FLOW_COLUMNS.iter().chain(&VERDICT_COLUMNS) {

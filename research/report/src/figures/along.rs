@@ -1,5 +1,5 @@
-//! Measures over the axes of a sweep: one axis along x, a line for every label of a second one, a
-//! panel for every setting of the others.
+//! Figures of measures over the axes of a sweep: one axis along x, a line for every label of a
+//! second one, a panel for every setting of the others.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,11 @@ use crate::panels::{Draft, panels};
 use crate::words::{self, count, sentence_case};
 use crate::{Error, Report};
 
-/// From one line to the next along x, so that equal means and their error bars can be told apart.
+/// Offset along x from one line to the next, so that equal means and their error bars can be told
+/// apart.
 const ASIDE: f64 = 0.05;
 
-/// One figure for every measure of which something is expected; none without a sweep.
+/// Draws one figure for every measure with an expectation; none without a sweep.
 pub(super) fn figures(report: &Report<'_>) -> Result<Vec<Figure>, Error> {
     let sweeps = report.experiment.sweeps.iter();
     let axes: Vec<&Sweep> = sweeps.filter(|sweep| sweep.settings() > 1).collect();
@@ -35,7 +36,7 @@ pub(super) fn figures(report: &Report<'_>) -> Result<Vec<Figure>, Error> {
         .collect()
 }
 
-/// Which axis is what in the figure of one measure.
+/// The roles of the axes in the figure of one measure.
 struct Frame<'a> {
     measure: &'a Measure,
     x: &'a Sweep,
@@ -44,8 +45,8 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Along x goes the axis along which something is expected, else the longest; the next longest
-    /// makes the lines.
+    /// Assigns the axes: along x goes the axis along which something is expected, else the longest;
+    /// the next longest makes the lines.
     fn new(report: &Report<'a>, measure: &'a Measure, axes: &[&'a Sweep]) -> Self {
         let expects = report.experiment.expects.iter();
         let along = expects
@@ -96,8 +97,8 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// The means along x at one setting of all other axes, and what the paper says of them; drawn
-    /// a little aside.
+    /// Draws the means along x at one setting of all other axes, and the paper's numbers, slightly
+    /// offset.
     fn line(
         &self,
         report: &Report<'_>,
@@ -124,7 +125,7 @@ impl<'a> Frame<'a> {
         marks.filter(|(_, mark)| !mark.is_empty()).collect()
     }
 
-    /// None where the measure can't be had of these runs.
+    /// Returns the mean at a point; `None` where the measure can't be computed.
     fn mean(&self, report: &Report<'_>, point: &Point, at: f64) -> Option<Mean> {
         let here = report
             .records
@@ -145,7 +146,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// The paper's number at just this point, where it states one.
+    /// Returns the paper's number at exactly this point, if it states one.
     fn paper(&self, report: &Report<'_>, point: &Point) -> Option<f64> {
         let verdicts = report.verdicts().iter();
         let same = |name: &str| {
@@ -160,7 +161,7 @@ impl<'a> Frame<'a> {
             .find_map(|verdict| verdict.paper)
     }
 
-    /// What the file calls it; none where it has several names for it.
+    /// Returns the file's name of the measure; `None` where it has several.
     fn name(&self, report: &Report<'a>) -> Option<&'a str> {
         let expects = report.experiment.expects.iter();
         let mut names = expects
@@ -206,7 +207,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Every setting of each axis with every one of the others; one empty setting without axes.
+/// Returns every combination of the axes' settings; one empty combination without axes.
 fn settings<'a>(axes: &[&'a Sweep]) -> Vec<Vec<(&'a str, String)>> {
     let mut settings = vec![Vec::new()];
     for axis in axes {

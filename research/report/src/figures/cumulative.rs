@@ -9,7 +9,7 @@ use crate::chart::Mark;
 use crate::panels::{Draft, extent, on_axes};
 use crate::scene::Scene;
 
-/// What is written at such a figure.
+/// The texts of such a figure.
 pub(super) struct Words<'a> {
     pub title: &'a str,
     pub caption: &'a str,
@@ -17,8 +17,8 @@ pub(super) struct Words<'a> {
     pub y: &'a str,
 }
 
-/// The figure of what `points` tells of a group: milliseconds, and the part that took no longer.
-/// A group without points has no curve.
+/// Draws the distribution of each group from `points`: milliseconds, and the fraction that took no
+/// longer. A group without points has no curve.
 pub(super) fn figure(
     stage: &Stage<'_, '_>,
     words: &Words<'_>,

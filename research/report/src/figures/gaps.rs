@@ -1,4 +1,4 @@
-//! How long the ACKs stayed away: a histogram of the gaps between them.
+//! A histogram of the gaps between ACKs.
 
 use uc_experiment::Guests;
 use uc_experiment::record::ACK_GAP_BIN;
@@ -11,7 +11,7 @@ use crate::panels::{Draft, on_axes};
 use crate::scene::Scene;
 use crate::words::count;
 
-/// Gaps beyond this many bins are in the last one.
+/// Number of bins; longer gaps are in the last one.
 const BINS: usize = 15;
 
 pub(super) fn histogram(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
@@ -50,7 +50,7 @@ pub(super) fn histogram(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
     Ok(stage.figure("Gaps between ACKs", &caption, panels))
 }
 
-/// Gaps of each bin per flow and run; none where no flow of the group was watched.
+/// Returns the gaps of each bin per flow and run; `None` where the group's gaps were not recorded.
 fn mean_bins(scene: &Scene<'_>, guests: &Guests) -> Option<Vec<f64>> {
     let flows = scene.flows(|flow| flow.group == guests.name);
     let watched: Vec<&Vec<u32>> = flows.filter_map(|flow| flow.ack_gaps.as_ref()).collect();

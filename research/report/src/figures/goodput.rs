@@ -1,4 +1,4 @@
-//! The goodputs of flows over whole runs: a bar for each, and how they are distributed.
+//! The goodputs of flows over whole runs: a bar for each, and their distribution.
 
 use uc_experiment::Guests;
 
@@ -12,16 +12,16 @@ use crate::panels::{Draft, extent, on_axes, panels};
 use crate::scene::Scene;
 use crate::words::count;
 
-/// From this many runs on, the densities of goodput mean something.
+/// Minimum number of runs for a density of goodput.
 const DENSITY_RUNS: u32 = 10;
 
-/// From this many flows on, their cumulative distribution does.
+/// Minimum number of flows for a cumulative distribution of goodput.
 const CUMULATIVE_FLOWS: usize = 20;
 
-/// More bars than this can't be told apart: then a group has one bar.
+/// Maximum number of bars that can be told apart; with more flows each group has one bar.
 const BARS: usize = 60;
 
-/// Of the scene that has most.
+/// Returns the largest number of flows of a scene.
 fn most_flows(stage: &Stage<'_, '_>) -> usize {
     let counts = stage.shown.iter().map(|scene| scene.flow_count());
     counts.max().unwrap_or(0)
@@ -64,7 +64,7 @@ pub(super) fn means(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
     Ok(stage.figure(what, &caption, panels(drafts, &x, stage.rate.name)?))
 }
 
-/// One bar per flow, in the file's order.
+/// Returns one bar per flow, in the file's order.
 fn flow_bars(stage: &Stage<'_, '_>, scene: &Scene<'_>) -> Vec<(Ink, Mark)> {
     let mut marks = Vec::new();
     for guests in &scene.case.guests {
@@ -106,7 +106,7 @@ fn push_bar(
     marks.push((stage.cast.ink(scene, &guests.name), mark));
 }
 
-/// Densities over many runs, or else the cumulative distribution over many flows.
+/// Draws densities over many runs, or else the cumulative distribution over many flows.
 pub(super) fn distribution(stage: &Stage<'_, '_>) -> Result<Option<Figure>, Error> {
     let flows = most_flows(stage);
     let dense = stage.runs >= DENSITY_RUNS;
@@ -141,7 +141,7 @@ pub(super) fn distribution(stage: &Stage<'_, '_>) -> Result<Option<Figure>, Erro
             panels(drafts, &x, "density")?,
         )
     } else {
-        let y = Axis::linear(0.0..1.04, "part of the flows");
+        let y = Axis::linear(0.0..1.04, "fraction of the flows");
         stage.figure(
             "Distribution of mean goodput",
             &caption,

@@ -1,6 +1,6 @@
-//! The figures of an experiment. Which there are follows from what the experiment has: measures
-//! over the axes of a sweep, goodput and windows over time, distributions where there are enough
-//! values, transfers, round trips, gaps and α where they were recorded.
+//! The figures of an experiment. The experiment determines which are drawn: measures over the axes
+//! of a sweep, goodput and windows over time, distributions where there are enough values,
+//! transfers, round-trip times, gaps and α where they were recorded.
 
 mod along;
 mod cumulative;
@@ -18,7 +18,7 @@ use crate::scene::{self, Scene};
 use crate::unit::{self, Unit};
 use crate::{Error, Report};
 
-/// A figure: its panels as SVG, and what its inks mean.
+/// A figure: its panels as SVG, and the description of its inks.
 pub(crate) struct Figure {
     pub title: String,
     pub caption: String,
@@ -26,11 +26,11 @@ pub(crate) struct Figure {
     pub legend: Vec<(Ink, String)>,
 }
 
-/// What all figures of cases are drawn from.
+/// The input of all figures of cases.
 struct Stage<'b, 'a> {
-    /// Every case at every point.
+    /// All cases at all points.
     all: &'b [Scene<'a>],
-    /// Those that get a panel.
+    /// Scenes that get a panel.
     shown: Vec<&'b Scene<'a>>,
     cast: Cast,
     rate: Unit,
@@ -48,7 +48,7 @@ impl Stage<'_, '_> {
     }
 }
 
-/// All figures that the records allow.
+/// Draws all figures that the records allow.
 ///
 /// # Errors
 /// [`Error::Figure`] if one can't be drawn.

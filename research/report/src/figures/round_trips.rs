@@ -1,4 +1,4 @@
-//! How long packets took there and back: the cumulative distribution of their round-trip times.
+//! The cumulative distribution of packets' round-trip times.
 
 use uc_experiment::{Guests, Histogram};
 
@@ -19,7 +19,7 @@ pub(super) fn cumulative(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
         title: "Round-trip times of packets",
         caption: &caption,
         x: "round-trip time, milliseconds",
-        y: "part of the packets",
+        y: "fraction of the packets",
     };
     cumulative::figure(stage, &words, |scene, guests| {
         let times = round_trips(scene, guests);

@@ -11,7 +11,7 @@ use crate::panels::{over_time, time_unit};
 use crate::scene::Scene;
 use crate::{Error, unit};
 
-/// More flows than this can't be told apart: then a group is drawn as its mean flow.
+/// Maximum number of flows that can be told apart; with more, a group is drawn as its mean flow.
 const FLOWS: usize = 60;
 
 pub(super) fn goodput(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
@@ -40,7 +40,8 @@ pub(super) fn goodput(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
 
 type Scale = (unit::Unit, unit::Unit);
 
-/// One second as in the papers, or a fortieth of a shorter run, but two samples at least.
+/// Returns the bin width: one second as in the papers, or a fortieth of a shorter run, but at least
+/// two samples.
 fn bin(scene: &Scene<'_>) -> Nanos {
     let experiment = scene.experiment;
     if experiment.duration.0 >= 15_000_000_000 {
@@ -88,7 +89,7 @@ fn group_goodputs(stage: &Stage<'_, '_>, scene: &Scene<'_>, scale: Scale) -> Vec
     scene.case.guests.iter().map(curve).collect()
 }
 
-/// From seconds and bits per second to the figure's units.
+/// Converts seconds and bits per second to the figure's units.
 fn scaled(points: Points, (time, rate): Scale) -> Points {
     let point = |(at, bps)| (at / time.size, bps / rate.size);
     points.into_iter().map(point).collect()

@@ -1,4 +1,4 @@
-//! The port's shadow beside what it is the shadow of: windows of observed flows, and the α of DCTCP.
+//! The port's shadow compared with its original: windows of observed flows, and DCTCP's α.
 
 use uc_experiment::{Alpha, FlowRecord, Nanos};
 
@@ -13,10 +13,11 @@ use crate::panels::{Draft, over_time, panels, time_unit};
 use crate::scene::Scene;
 use crate::unit;
 
-/// Of the measured part so much is drawn of windows, so that their teeth can be told apart.
+/// Inverse of the fraction of the measured part for which windows are drawn, so that their teeth
+/// can be told apart.
 const PART: u64 = 10;
 
-/// Whose line has which ink.
+/// The ink and the description of each α.
 const INKS: [(Alpha, Ink, &str); 3] = [
     (Alpha::Guest, Ink::Native, "the guest's own"),
     (
@@ -68,7 +69,7 @@ pub(super) fn windows(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
     Ok(figure)
 }
 
-/// The first flow whose port only observes, and was asked for its shadow.
+/// Returns the first flow whose port only observes and whose shadow was recorded.
 fn observed<'a>(scene: &Scene<'a>) -> Option<&'a FlowRecord> {
     let mut flows = flows(scene).into_iter();
     flows.find(|flow| {
@@ -104,7 +105,7 @@ pub(super) fn alphas(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
     Ok(figure)
 }
 
-/// The first flow of which an α was seen.
+/// Returns the first flow with a recorded α.
 fn estimating<'a>(scene: &Scene<'a>) -> Option<&'a FlowRecord> {
     let mut flows = flows(scene).into_iter();
     flows.find(|flow| {

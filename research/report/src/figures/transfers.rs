@@ -1,4 +1,4 @@
-//! How long transfers took: the cumulative distribution of completion times.
+//! The cumulative distribution of transfers' completion times.
 
 use uc_experiment::{Completion, Guests};
 
@@ -19,7 +19,7 @@ pub(super) fn cumulative(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
         title: "Completion times",
         caption: &caption,
         x: "completion time, milliseconds",
-        y: "part of the transfers",
+        y: "fraction of the transfers",
     };
     cumulative::figure(stage, &words, |scene, guests| {
         let transfers = transfers(scene, guests);

@@ -1,5 +1,5 @@
-//! Runs that never were, of committed and made-up experiments. The pages made of them are left in
-//! cargo's temporary folder, to be looked at.
+//! Made-up runs of committed and made-up experiments. The pages made of them are left in cargo's
+//! temporary folder, for inspection.
 #![allow(dead_code, reason = "every test program uses its own part")]
 
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ pub fn load(name: &str) -> Experiment {
     experiment
 }
 
-/// A number in [0, 1) that looks random and is always the same.
+/// Returns a number in [0, 1) that looks random and is always the same.
 pub fn noise(a: u64, b: u64) -> f64 {
     let mixed = (a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     ((mixed ^ (mixed >> 29)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// A flow with a sawtooth for a window: `share` of 1 Mbit/s, read every `sample_ns`.
+/// Makes up a flow with a sawtooth for a window: `share` of 1 Mbit/s, read every `sample_ns`.
 fn flow(experiment: &Experiment, group: &str, index: u32, law: bool, salt: u64) -> FlowRecord {
     let share = if group == "legacy" { 0.2 } else { 0.95 };
     let period_ns = 2_200_000_000;
@@ -69,7 +69,8 @@ fn flow(experiment: &Experiment, group: &str, index: u32, law: bool, salt: u64) 
     }
 }
 
-/// Short transfers, the last of which is not over, and gaps between ACKs with timeouts in them.
+/// Adds short transfers, the last of which is unfinished, and gaps between ACKs that include
+/// timeouts.
 fn with_transfers(flow: FlowRecord, salt: u64) -> FlowRecord {
     let legacy = flow.group == "legacy";
     let transfer = |i: u64| {
@@ -140,7 +141,8 @@ pub fn records(points: &[Point], runs: u32) -> Vec<RunRecord> {
     points.iter().flat_map(of_point).collect()
 }
 
-/// The same with transfers, in which the legacy flows get less the more ECN flows there are.
+/// Makes up records with transfers, in which the legacy flows get less the more ECN flows there
+/// are.
 pub fn records_of_sweep(points: &[Point], runs: u32) -> Vec<RunRecord> {
     let mut records = records(points, runs);
     for record in &mut records {
