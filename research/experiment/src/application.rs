@@ -1,7 +1,8 @@
-//! What the flows of a group carry: `application` of `[[case.guests]]`.
+//! The traffic of a group's flows: `application` of `[[case.guests]]`.
 //!
-//! The guest always sends the data, and always opens the connection. Where an application asks for
-//! the data first, the receiver does, over the same connection.
+//! The guest always sends the data. It opens the connection, except where the receiver's request
+//! does (`epochs` with `request`). Where an application begins with a request, the receiver sends
+//! the request over the same connection.
 
 use std::fmt;
 
@@ -11,74 +12,73 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::units::{Bytes, Nanos};
 
-/// What a flow carries.
+/// The traffic of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Application {
-    /// As much as TCP takes, from the flow's start to the end of the run.
+    /// Endless data: as much as TCP takes, from the flow's start to the end of the run.
     #[default]
     Bulk,
-    /// One transfer, and then the connection is closed.
+    /// One transfer, after which the connection is closed.
     Transfer {
-        /// Payload.
+        /// Payload of the transfer.
         size: Bytes,
     },
-    /// The receiver asks, the guest answers, over and over on one connection.
+    /// Requests of the receiver and responses of the guest, one after the other on one connection.
     Request {
-        /// Payload of a question.
+        /// Payload of a request.
         request: Bytes,
-        /// Payload of an answer.
+        /// Payload of a response.
         response: Bytes,
-        /// How many questions. Default 1.
+        /// Number of requests. Default 1.
         #[serde(default = "one")]
         rounds: u32,
-        /// From the end of an answer to the next question. Default 0s.
+        /// Time from the end of a response to the next request. Default 0s.
         #[serde(default)]
         gap: Nanos,
     },
-    /// The receivers ask all flows of the group at once for a block each, and again when the last
-    /// of them has answered.
+    /// Incast: the receiver requests a block from all flows of the group at once, and again when
+    /// the last has answered.
     Incast {
-        /// Payload of one flow's answer.
+        /// Payload of one flow's block.
         block: Bytes,
-        /// How many times. Default 1.
+        /// Number of rounds. Default 1.
         #[serde(default = "one")]
         rounds: u32,
     },
-    /// Transfers in epochs, each on a connection of its own: in every epoch all flows of the group
-    /// carry one, and begin one shortly after the other, in random order.
+    /// Transfers in epochs, each on a connection of its own: in every epoch each flow of the group
+    /// has one, and they begin one shortly after the other, in random order.
     Epochs {
         /// Payload of one transfer.
         size: Bytes,
-        /// How many epochs. Default 1.
+        /// Number of epochs. Default 1.
         #[serde(default = "one")]
         rounds: u32,
-        /// From the beginning of an epoch to that of the next; 0s where there is one.
+        /// Time between the starts of two epochs; 0s with one epoch.
         #[serde(default)]
         every: Nanos,
-        /// Mean time between two beginnings in an epoch, exponentially distributed. Default 0s.
+        /// Mean time between two starts in an epoch, exponentially distributed. Default 0s.
         #[serde(default)]
         gap: Nanos,
-        /// Payload of a request: the receiver opens the connection and asks for the transfer, as
-        /// a client of a web server does. Where absent, the guest opens it and sends.
+        /// Payload of a request: the receiver opens the connection and requests the transfer, as a
+        /// client of a web server does. Without it, the guest opens the connection and sends.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         request: Option<Bytes>,
     },
     /// Transfers that arrive at random times (exponential gaps), each on a connection of its own.
     Web {
-        /// Mean arrivals a second, at each of the group's flows.
+        /// Mean arrivals per second, at each of the group's flows.
         rate: f64,
-        /// How much they carry.
+        /// Sizes of the transfers.
         sizes: Sizes,
     },
-    /// Messages one after the other on a connection that is opened at the flow's start and stays
-    /// open to the end of the run; where a message may be to one of several hosts, on one such
-    /// connection to each.
+    /// Messages, one after the other on a connection that is opened at the flow's start and stays
+    /// open to the end of the run; if there are several receivers, on one such connection to each.
     Messages {
-        /// How much they carry.
+        /// Sizes of the messages.
         sizes: Sizes,
-        /// From the beginning of a message to that of the next, whether the first has arrived or
-        /// not. Where absent, each begins when the one before it has arrived.
+        /// Time between the starts of two messages, whether the first has arrived or not. Without
+        /// it, each begins when the one before it has arrived.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         every: Option<Nanos>,
     },
@@ -89,7 +89,7 @@ fn one() -> u32 {
 }
 
 impl Application {
-    /// Its name in the file.
+    /// Returns the application's name in the file.
     pub fn name(&self) -> &'static str {
         match self {
             Application::Bulk => "bulk",
@@ -103,20 +103,20 @@ impl Application {
     }
 }
 
-/// One size for all, or the sizes of a trace as points of their cumulative distribution:
-/// `"10kB"`, or `[["1kB", 0.5], ["100kB", 1.0]]`.
+/// A fixed size, or the sizes of a trace as points of their cumulative distribution: `"10kB"`, or
+/// `[["1kB", 0.5], ["100kB", 1.0]]`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
-    /// All are of this size.
+    /// The size of all transfers or messages.
     Fixed(Bytes),
-    /// Sizes and the probability of that size or less, both rising; the last probability is 1.
+    /// Sizes and the probability of that size or less, both ascending; the last probability is 1.
     /// Between two points sizes are equally likely; none is below the first.
     Points(Vec<(Bytes, f64)>),
 }
 
 impl Sizes {
-    /// The size that a fraction `q32` / 2³² of all are not above. With `q32` uniform over all 32
-    /// bits, the sizes are distributed as the points say.
+    /// Returns the size that a fraction `q32` / 2³² of all do not exceed. With `q32` uniform over
+    /// all 32 bits, the sizes have the distribution of the points.
     pub fn quantile(&self, q32: u32) -> Bytes {
         let points = match self {
             Sizes::Fixed(size) => return *size,
@@ -130,7 +130,7 @@ impl Sizes {
                 let (from, least) = if index == 0 { (0, size) } else { below };
                 let span = (at - from).max(1);
                 let grown = (size - least) * (q32 - from).min(span) / span;
-                // No more than `size`, which fits.
+                // At most `size`, which fits.
                 return Bytes((least + grown) as u32);
             }
             below = (at, size);
@@ -138,7 +138,7 @@ impl Sizes {
         Bytes(0)
     }
 
-    /// The mean in bytes, for loads.
+    /// Returns the mean in bytes, for load calculations.
     pub fn mean_bytes(&self) -> f64 {
         let points = match self {
             Sizes::Fixed(size) => return f64::from(size.0),
@@ -155,7 +155,7 @@ impl Sizes {
     }
 }
 
-/// A probability in units of 2⁻³².
+/// Converts a probability to units of 2⁻³².
 fn to_q32(probability: f64) -> u64 {
     (probability * (1u64 << 32) as f64).round() as u64
 }

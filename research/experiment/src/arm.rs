@@ -1,10 +1,10 @@
-//! The arms of an experiment: what a file can be run on.
+//! The backends of an experiment, called `arms` in a file.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What runs an experiment.
+/// A backend, which runs an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arm {
@@ -12,15 +12,15 @@ pub enum Arm {
     Sim,
     /// Real Linux TCP in network namespaces, on the real clock.
     Live,
-    /// Real Linux TCP in machines under QEMU, each guest with a kernel of its own.
+    /// Real Linux TCP in VMs under QEMU, each guest with a kernel of its own.
     Vm,
 }
 
 impl Arm {
-    /// Every arm.
+    /// All backends, in declaration order.
     pub const ALL: [Arm; 3] = [Arm::Sim, Arm::Live, Arm::Vm];
 
-    /// As it is written in a file and on the command line.
+    /// Returns the backend's name in a file and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Arm::Sim => "sim",

@@ -1,29 +1,29 @@
-//! A mean over repetitions, and how far it can be trusted.
+//! A mean over repetitions, with its error and confidence interval.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Both tails together have the other 5 %.
+/// Quantile of the interval's upper end; both tails together have the other 5 %.
 const UPPER_QUANTILE: f64 = 0.975;
 
-/// What repetitions say of a number.
+/// The statistics of a number over repetitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// How many repetitions.
+    /// Number of repetitions.
     pub n: usize,
-    /// Their mean.
+    /// Mean of the repetitions.
     pub mean: f64,
-    /// Sample standard deviation / √n; none below two repetitions.
+    /// Standard error: sample standard deviation / √n; `None` below two repetitions.
     pub standard_error: Option<f64>,
-    /// The mean's 95 % confidence interval by Student's t; none below two repetitions.
+    /// 95 % confidence interval of the mean by Student's t; `None` below two repetitions.
     pub interval: Option<[f64; 2]>,
-    /// The least of them.
+    /// Minimum of the repetitions.
     pub min: f64,
-    /// The most of them.
+    /// Maximum of the repetitions.
     pub max: f64,
 }
 
 impl Estimate {
-    /// The estimate from one value per repetition.
+    /// Computes the estimate from one value per repetition.
     pub fn of(values: &[f64]) -> Self {
         let n = values.len();
         let mean = values.iter().sum::<f64>() / n as f64;
@@ -44,8 +44,8 @@ impl Estimate {
         }
     }
 
-    /// Whether this mean is below the other, and their intervals have nothing in common. Never
-    /// true without intervals.
+    /// Returns whether this mean is below the other and their intervals do not overlap. Always
+    /// false without intervals.
     pub fn clearly_below(&self, other: &Self) -> bool {
         match (self.interval, other.interval) {
             (Some([_, high]), Some([low, _])) => high < low,

@@ -1,4 +1,4 @@
-//! What must hold, and whether it did: `[[expect]]`.
+//! Expectations: `[[expect]]`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,44 +8,44 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::arm::Arm;
 use crate::measure::Measure;
 
-/// `[[expect]]`: a measure, what the paper says of it, and the bounds for its mean over the runs, or
-/// its direction along an axis of the sweep.
+/// `[[expect]]`: a measure, the paper's number, and the bounds for the measure's mean over the
+/// runs, or its direction along an axis of the sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
-    /// One line for people.
+    /// Description in one line.
     pub name: String,
-    /// What is measured in every repetition.
+    /// Measure, computed in every repetition.
     pub measure: Measure,
-    /// The paper's own number, where it states one.
+    /// Number of the paper, where it states one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
-    /// The mean lies within these two, both included.
+    /// Bounds of the mean, both included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<[f64; 2]>,
-    /// The mean is this or less.
+    /// Upper bound of the mean, included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
-    /// The mean is this or more.
+    /// Lower bound of the mean, included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// Only at the points of the sweep with these labels, by axis; at all of them where absent.
+    /// Labels by axis of the sweep's points at which it is judged; all points if absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at: BTreeMap<String, Labels>,
-    /// The axis over whose points the measure is averaged before it is judged.
+    /// Axis over whose points the measure is averaged before it is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
-    /// Only on this arm.
+    /// Backend on which it is judged; all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Arm>,
-    /// The axis along which the mean `falls` or `rises`.
+    /// Axis along which the mean `falls` or `rises`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub along: Option<String>,
-    /// From each point to the next along the axis the mean falls, and their 95 % confidence
-    /// intervals don't overlap.
+    /// Whether the mean falls from each point to the next along the axis, with 95 % confidence
+    /// intervals that don't overlap.
     #[serde(default, skip_serializing_if = "is_false")]
     pub falls: bool,
-    /// As `falls`, upwards.
+    /// Whether the mean rises, like `falls`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub rises: bool,
 }
@@ -61,14 +61,14 @@ fn is_false(value: &bool) -> bool {
     expecting = "expected a label (\"9\") or a list of labels ([\"5\", \"9\"])"
 )]
 pub enum Labels {
-    /// This one.
+    /// One label.
     One(String),
-    /// Any of these.
+    /// A list of labels, any of which applies.
     Any(Vec<String>),
 }
 
 impl Labels {
-    /// The labels, in the order of the file.
+    /// Returns the labels, in the order of the file.
     pub fn list(&self) -> &[String] {
         match self {
             Labels::One(label) => std::slice::from_ref(label),
@@ -78,7 +78,7 @@ impl Labels {
 }
 
 impl Expectation {
-    /// What is claimed of the mean.
+    /// Returns the claim about the mean.
     pub fn claim(&self) -> Claim {
         let direction = if self.rises {
             Direction::Rises
@@ -108,21 +108,21 @@ impl Expectation {
     }
 }
 
-/// What is claimed of a mean. Printed and serialised as `0.95–1.05`, `≤ 0.5`, `falls along ecn`.
+/// A claim about a mean. Printed and serialised as `0.95–1.05`, `≤ 0.5`, `falls along ecn`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
-    /// It is inside these bounds.
+    /// The mean is inside these bounds.
     Bound(Bound),
-    /// It moves in one direction, beyond its confidence intervals.
+    /// The mean moves in one direction, by more than its confidence intervals.
     Trend {
-        /// The axis of the sweep.
+        /// Axis of the sweep.
         along: String,
-        /// Which direction.
+        /// Direction of the mean.
         direction: Direction,
     },
 }
 
-/// Which way a mean moves along an axis.
+/// The direction of a mean along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Each mean is below the one before.
@@ -156,14 +156,14 @@ impl Serialize for Claim {
 /// The bounds for a mean, both included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
-    /// The least that holds.
+    /// Lower bound, if any.
     pub low: Option<f64>,
-    /// The most that holds.
+    /// Upper bound, if any.
     pub high: Option<f64>,
 }
 
 impl Bound {
-    /// Whether `value` is inside.
+    /// Returns whether `value` is inside.
     pub fn holds(self, value: f64) -> bool {
         self.low.is_none_or(|low| value >= low) && self.high.is_none_or(|high| value <= high)
     }

@@ -1,5 +1,5 @@
-//! Many numbers counted in bins whose width is at most 1/128 of what they hold, after HdrHistogram:
-//! each power of two is divided into equal parts.
+//! A histogram of many numbers, with bins whose width is at most 1/128 of their values, after
+//! HdrHistogram: each power of two is divided into equal parts.
 
 use std::ops::RangeInclusive;
 
@@ -7,31 +7,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistic::Statistic;
 
-/// The bits below the highest that a bin tells: 128 bins for each power of two, and numbers below
-/// 128 by themselves.
+/// Number of bits below the highest that a bin distinguishes: 128 bins for each power of two, and
+/// one for each number below 128.
 const BITS: u32 = 7;
 
-/// Numbers of more bits are counted in the last bin; 2⁴⁰ ns are 18 minutes.
+/// Maximum number of bits; larger numbers are counted in the last bin. 2⁴⁰ ns are 18 minutes.
 const BITS_MAX: u32 = 40;
 
-/// All bins that there are.
+/// Number of bins.
 const BINS: usize = ((BITS_MAX - BITS + 1) << BITS) as usize;
 
-/// Whole numbers by how often they occurred.
+/// Counts of whole numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// The bin that `counts` begins with.
+    /// Number of the bin that `counts` begins with.
     first: u32,
-    /// How many numbers each bin holds, from `first` on.
+    /// Number of values in each bin, from `first` on.
     counts: Vec<u32>,
-    /// Of all numbers.
+    /// Sum of all values.
     sum: u64,
-    /// The largest number.
+    /// Maximum of all values.
     max: u64,
 }
 
 impl Histogram {
-    /// An empty one with a place for every number, so that [`Histogram::record`] never allocates.
+    /// Creates an empty histogram with all bins, so that [`Histogram::record`] never allocates.
     pub fn roomy() -> Self {
         Self {
             counts: vec![0; BINS],
@@ -39,7 +39,7 @@ impl Histogram {
         }
     }
 
-    /// Counts `value`.
+    /// Adds `value` to its bin.
     pub fn record(&mut self, value: u64) {
         let bin = bin_of(value);
         self.cover(bin..=bin);
@@ -49,7 +49,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Counts all that `other` counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         let first = other.first as usize;
         let Some(last) = (first + other.counts.len()).checked_sub(1) else {
@@ -64,7 +64,7 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// The same without empty bins at its ends: what a record keeps.
+    /// Returns the histogram without empty bins at its ends, as a record keeps it.
     pub fn trimmed(&self) -> Self {
         let mut used = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
         let Some((from, _)) = used.next() else {
@@ -96,13 +96,13 @@ impl Histogram {
         }
     }
 
-    /// How many numbers were counted.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// The statistic of all numbers; none if there are none. The mean and the largest are exact, a
-    /// quantile is the largest number of its bin, and what deviates from the mean is that number.
+    /// Returns a statistic of all values; `None` without values. Mean and maximum are exact, a
+    /// quantile is the largest number of its bin, and the deviation uses these numbers too.
     pub fn statistic(&self, statistic: Statistic) -> Option<f64> {
         let count = self.count();
         if count == 0 {
@@ -118,14 +118,14 @@ impl Histogram {
         Some(value as f64)
     }
 
-    /// The largest number in the bin of the one with this rank, counted from 1.
+    /// Returns the largest number in the bin of the value with this rank, counted from 1.
     fn ranked(&self, rank: u64) -> u64 {
         let mut steps = self.cumulative();
         let found = steps.find(|(_, below)| *below >= rank);
         found.map_or(self.max, |(value, _)| value)
     }
 
-    /// The root of the mean square of the distances from `mean`.
+    /// Returns the root mean square distance from `mean`.
     fn deviation(&self, mean: f64) -> f64 {
         let (mut sum, mut below) = (0.0, 0);
         for (value, count) in self.cumulative() {
@@ -135,7 +135,8 @@ impl Histogram {
         (sum / below.max(1) as f64).sqrt()
     }
 
-    /// The largest number of each bin that holds any, and how many numbers are not above it.
+    /// Iterates over the bins with values: the bin's largest number, and the number of values up to
+    /// it.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut sum = 0;
         let bins = self.counts.iter().enumerate();
@@ -148,15 +149,15 @@ impl Histogram {
     }
 }
 
-/// The bin that holds `value`: with e the place of its highest bit, (e − 6)·128 and the seven bits
-/// below that one; below 128, the value itself.
+/// Returns the bin that holds `value`: with e the position of its highest bit, (e − 6)·128 plus the
+/// seven bits below that one; below 128, the value itself.
 fn bin_of(value: u64) -> usize {
     let value = value.min((1 << BITS_MAX) - 1);
     let shift = value.max(1).ilog2().saturating_sub(BITS);
     (u64::from(shift << BITS) + (value >> shift)) as usize
 }
 
-/// The largest number in a bin.
+/// Returns the largest number in a bin.
 fn largest_of(bin: usize) -> u64 {
     if bin + 1 >= BINS {
         return u64::MAX;

@@ -1,5 +1,5 @@
-//! Hypervisors that take a guest's CPU away: `hypervisor = { vms = 3 }` of a group of guests, and
-//! `receiver_hypervisor` of a case.
+//! Hypervisors that take a guest's CPU away at times: `hypervisor = { vms = 3 }` of a group of
+//! guests, and `receiver_hypervisor` of a case.
 
 use std::fmt;
 
@@ -7,37 +7,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
 
-/// `hypervisor`: which share of a core a guest has, and when.
+/// `hypervisor`: the sharing of CPU cores by virtual machines.
 ///
 /// The virtual machines of a core run one after the other, a slice each, whether they have anything
-/// to do or not. What comes for one that isn't running waits in the driver domain.
+/// to do or not. Packets for one that isn't running wait in the driver domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hypervisor {
-    /// Virtual machines that share a core, 1 to 64. Default 1: each has its own.
+    /// Number of virtual machines that share a core, 1 to 64. Default 1: each has its own.
     pub vms: u32,
-    /// How many of them are guests of this group, 1 to `vms`; the others do nothing but compute.
-    /// Default 1.
+    /// Number of them that are guests of this group, 1 to `vms`; the others only compute. Default
+    /// 1.
     pub guests: u32,
-    /// How long one runs before the next does. Default 30ms, Xen's.
+    /// Length of a time slice. Default 30ms, Xen's.
     pub slice: Nanos,
-    /// Each turn ends up to so much before its slice is over, at random. Default 0s. Slices of one
-    /// length and transfers of one size fall into step.
+    /// Random shortening of each slice, at most this. Default 0s. Without it, slices of one length
+    /// and transfers of one size fall into step.
     pub jitter: Nanos,
-    /// The guests' timer interrupt: their timers fire on it, and on nothing else. Default 1ms.
-    /// Simulator only: a kernel's own is what it was built with.
+    /// Interval of the guests' timer interrupt, on which alone their timers fire. Default 1ms.
+    /// Simulator only: a kernel's interval is fixed when it is built.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tick: Option<Nanos>,
-    /// A packet for a guest that isn't running has it run at once, for so long, and then the one
-    /// that it took the core from goes on. Where absent, packets wait for the guest's slice.
-    /// Simulator only.
+    /// Time for which a packet makes a guest that isn't running run at once; then the interrupted
+    /// virtual machine continues. If absent, packets wait for the guest's slice. Simulator only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boost: Option<Nanos>,
-    /// Packets that wait for one guest in the driver domain, at most. Default 1000. Simulator only:
-    /// a machine has the queues of its tap and its card.
+    /// Maximum number of packets that wait for one guest in the driver domain. Default 1000.
+    /// Simulator only: a VM has the queues of its tap and its card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<u32>,
-    /// One long stall: the guests move to another machine.
+    /// A live migration to another host: one long stall.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub migration: Option<Migration>,
 }
@@ -58,27 +57,27 @@ impl Default for Hypervisor {
 }
 
 impl Hypervisor {
-    /// The guests' timer interrupt where it is simulated.
+    /// Returns the interval of the simulated timer interrupt.
     pub fn simulated_tick(&self) -> Nanos {
         self.tick.unwrap_or(Nanos(1_000_000))
     }
 
-    /// What waits for one guest where it is simulated.
+    /// Returns the maximum number of packets that wait for a simulated guest.
     pub fn simulated_backlog(&self) -> u32 {
         self.backlog.unwrap_or(1_000)
     }
 
-    /// Whether a guest's CPU is ever taken away.
+    /// Returns whether a guest's CPU is ever taken away.
     pub fn stalls(&self) -> bool {
         self.vms > 1 || self.migration.is_some()
     }
 
-    /// On how many cores so many guests are.
+    /// Returns the number of cores for this many guests.
     pub fn cores(&self, guests: u32) -> u32 {
         guests.div_ceil(self.guests.max(1))
     }
 
-    /// The keys that are set and that only the simulator obeys.
+    /// Returns the keys that are set and that only the simulator supports.
     pub(crate) fn simulated_keys(&self) -> impl Iterator<Item = &'static str> + use<> {
         let keys = [
             ("tick", self.tick.is_some()),
@@ -89,7 +88,7 @@ impl Hypervisor {
     }
 }
 
-/// In words: what follows the number of guests.
+/// Formats the sharing in words, to follow the number of guests.
 impl fmt::Display for Hypervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (vms, slice) = (self.vms, self.slice);
@@ -119,23 +118,24 @@ impl fmt::Display for Hypervisor {
     }
 }
 
-/// A live migration: for a while the guests don't run at all.
+/// A live migration, during which the guests don't run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Migration {
-    /// When they stop.
+    /// Start of the migration.
     pub at: Nanos,
-    /// For how long.
+    /// Length of the migration's downtime.
     pub downtime: Nanos,
 }
 
-/// `pvtcp` of a stack: what a guest does when it finds that its CPU was taken away.
+/// `pvtcp` of a stack: a guest's handling of stalls, times in which its CPU was taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pvtcp {
-    /// Retransmission timers that were due meanwhile are put off by a tick. Default true.
+    /// Whether retransmission timers that were due during a stall are deferred by a tick. Default
+    /// true.
     pub defer: bool,
-    /// What becomes of round-trip times that hold a stall. Default `srtt`, the paper's.
+    /// Use of round-trip times that contain a stall. Default `srtt`, the paper's.
     pub rtt: RttFilter,
 }
 
@@ -148,7 +148,7 @@ impl Default for Pvtcp {
     }
 }
 
-/// In words.
+/// Formats the settings in words.
 impl fmt::Display for Pvtcp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let timers = if self.defer {
@@ -166,16 +166,17 @@ impl fmt::Display for Pvtcp {
     }
 }
 
-/// What becomes of round-trip times that hold a stall.
+/// The use of round-trip times that contain a stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RttFilter {
-    /// They count.
+    /// Samples count as measured.
     Off,
-    /// Those that the first tick after the stall brings count as the smoothed one.
+    /// Samples of the first tick after the stall count as the smoothed round-trip time.
     Srtt,
-    /// The same count for nothing.
+    /// Samples of the first tick after the stall are ignored.
     Skip,
-    /// Those of what was sent before the stall count as the smoothed one, whenever they come.
+    /// Samples of segments sent before the stall count as the smoothed round-trip time, whenever
+    /// they come.
     Flight,
 }

@@ -1,19 +1,18 @@
-//! What an experiment is, what a run of it leaves behind, and what must hold of that.
+//! Experiments: the file, the record of a run, and the evaluation of records.
 //!
-//! Every arm (real kernels or a virtual clock) reads the same file into an [`Experiment`], leaves a
-//! [`RunRecord`] per run, and is judged by the same measures and expectations, so that the arms
+//! Every backend (real kernels or a virtual clock) reads the same file into an [`Experiment`], writes
+//! a [`RunRecord`] per run, and is judged by the same measures and expectations, so that the backends
 //! check one another.
 //!
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
 //! - [`schema`], [`network`], [`stack`], [`case`], [`coupling`], [`hypervisor`], [`pattern`],
 //!   [`application`], [`sweep`], [`arm`]: the file; laws, parameters and starts are `uc_law`'s.
-//! - [`error`]: what can be wrong with a file, with its place and its mend; [`wording`]: how it is
-//!   said.
-//! - [`record`], [`histogram`]: what was seen in one run.
+//! - [`error`]: errors in a file, with place and remedy; [`wording`]: their form.
+//! - [`record`], [`histogram`]: the results of one run.
 //! - [`measure`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed from
-//!   it, and [`measure_error`]: why one can't be.
-//! - [`expect`], [`estimate`], [`verdict`]: what must hold of their means over the runs, and whether
-//!   it does.
+//!   a record, and [`measure_error`]: why one can't be computed.
+//! - [`expect`], [`estimate`], [`verdict`]: the claims about their means over the runs, and the
+//!   verdicts.
 
 pub mod application;
 pub mod arm;

@@ -1,4 +1,5 @@
-//! What is computed from the records of a run. `measure = { kind = "share", case = …, … }`.
+//! Measures, which are computed from the records of a run: `measure = { kind = "share", case = …, …
+//! }`.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,272 +12,273 @@ use crate::units::{Bytes, Nanos};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Measure {
-    /// Mean goodput of a flow of group `of` over that of a flow of group `to`.
+    /// Mean goodput of a flow of group `of` divided by that of a flow of group `to`.
     Share {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group above the line.
+        /// Group of the numerator.
         of: String,
-        /// The group below the line.
+        /// Group of the denominator.
         to: String,
-        /// That part of the run, from and to; the measured part where absent.
+        /// Part of the run, from and to; the measured part if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         during: Option<[Nanos; 2]>,
     },
-    /// Jain's index of the goodputs x of n flows of the case, or of n guests': (Σx)² / (n·Σx²).
+    /// Jain's index of the goodputs x of n flows of the case, or of n guests: (Σx)² / (n·Σx²).
     Jain {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The groups whose flows they are; all where absent.
+        /// Groups whose flows count; all if absent.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         of: Vec<String>,
-        /// Whose goodputs. Default each flow's.
+        /// Whether goodputs are each flow's or each guest's. Default `flow`.
         #[serde(default, skip_serializing_if = "SharedBy::is_flows")]
         by: SharedBy,
-        /// That part of the run, from and to; the measured part where absent.
+        /// Part of the run, from and to; the measured part if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         during: Option<[Nanos; 2]>,
     },
-    /// Mean goodput of a flow of group `of`, bits per second.
+    /// Mean goodput of a flow of group `of`, in bits per second.
     Goodput {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
-        /// That part of the run, from and to; the measured part where absent.
+        /// Part of the run, from and to; the measured part if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         during: Option<[Nanos; 2]>,
     },
-    /// Sum of all goodputs over what the bottleneck can carry of payload, which is
-    /// rate · MSS / (MSS + h), h being the Ethernet, IP and TCP headers of a data segment; where
-    /// flows differ, each with its own: Σ goodput · (MSS + h) / MSS / rate.
+    /// Sum of all goodputs divided by the payload that the bottleneck can carry, which is rate ·
+    /// MSS / (MSS + h), h being the Ethernet, IP and TCP headers of a data segment; if flows
+    /// differ, each with its own: Σ goodput · (MSS + h) / MSS / rate.
     Utilisation {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// That part of the run, from and to; the measured part where absent.
+        /// Part of the run, from and to; the measured part if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         during: Option<[Nanos; 2]>,
     },
-    /// Payload that was sent again, by all flows, over the bottleneck's rate · time.
+    /// Retransmitted payload of all flows, divided by the bottleneck's rate · time.
     Retransmitted {
-        /// The case.
+        /// Name of the case.
         case: String,
     },
-    /// Segments that the flows of group `of` sent again, summed.
+    /// Retransmitted segments of the flows of group `of`, summed.
     Retransmits {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
     },
-    /// Packets of the flows of group `of` that the network dropped, summed; of the *whole* run, for
-    /// the network keeps one total per flow.
+    /// Packets of the flows of group `of` that the network dropped, summed; of the *whole* run,
+    /// since the network has one total per flow.
     Drops {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
     },
-    /// Mean over time of the send window, in segments: the shadow's window where a law translates
-    /// the flow, else min(cwnd, receive window). Mean over the flows of the group.
+    /// Mean over time of the send window, in segments: the shadow's window if a law translates the
+    /// flow, else min(cwnd, receive window). Mean over the flows of the group.
     SendWindow {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
     },
-    /// Fraction of the samples with a full window (flight at most one segment short of it) in which
-    /// the guest's own cwnd is above the window that it was given. Mean over the flows.
+    /// Fraction of the samples with a full window (flight at most one segment below it) in which
+    /// the guest's own cwnd is above the advertised window. Mean over the flows.
     WindowAbove {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
     },
-    /// Median time between two cuts of the send window, seconds. Mean over the flows.
+    /// Median time between two reductions of the send window, in seconds. Mean over the flows.
     SawtoothPeriod {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
     },
-    /// Median send window just before a cut, segments. Mean over the flows.
+    /// Median send window just before a reduction, in segments. Mean over the flows.
     SawtoothPeak {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
     },
-    /// Median send window just after a cut, segments. Mean over the flows.
+    /// Median send window just after a reduction, in segments. Mean over the flows.
     SawtoothTrough {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
     },
-    /// Mean smoothed round-trip time as the senders see it, seconds. Mean over the samples of a
-    /// flow, then over the flows.
+    /// Mean smoothed round-trip time at the senders, in seconds. Mean over the samples of a flow,
+    /// then over the flows.
     Rtt {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
     },
-    /// Round-trip time of the packets of group `of` that were sent once, of all its flows together,
+    /// Round-trip times of the packets of group `of` that were sent once, over all its flows, in
     /// seconds.
     PacketRtt {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
-        /// Of the round-trip times. Default mean.
+        /// Statistic of the round-trip times. Default `mean`.
         #[serde(default)]
         statistic: Statistic,
     },
-    /// How far the shadow's window is from the guest's own, over the guest's: mean of
+    /// Distance of the shadow's window from the guest's own, relative to the guest's: mean of
     /// |shadow − cwnd| / cwnd, both in whole segments, over the samples of a flow, then over the
     /// flows.
     WindowError {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
-        /// Whether above and below make up for each other. Default false.
+        /// Whether distances above and below cancel. Default false.
         #[serde(default, skip_serializing_if = "is_false")]
         signed: bool,
     },
     /// DCTCP's α, 0 to 1. Mean over the samples of a flow, then over the flows.
     Alpha {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
-        /// Whose. Default the shadow's.
+        /// Estimator of the α. Default `shadow`.
         #[serde(default)]
         which: Alpha,
     },
-    /// How far the shadow's α is from another one: mean of |shadow − other| over the samples of a
-    /// flow, over the mean of the other. Mean over the flows.
+    /// Distance of the shadow's α from another estimate: mean of |shadow − other| over the samples
+    /// of a flow, divided by the mean of the other. Mean over the flows.
     AlphaError {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
-        /// Which other. Default the exact one.
+        /// Estimator of the other α. Default `exact`.
         #[serde(default = "exact")]
         against: Alpha,
     },
-    /// Completion time of the transfers of group `of` that began in the measured part, of all its
-    /// flows together, seconds. A transfer that the end of the run cut off counts with the time
-    /// that it had: a lower bound (see `unfinished`).
+    /// Completion time of the transfers of group `of` that began in the measured part, over all its
+    /// flows, in seconds. A transfer that the end of the run cut off counts with its time until
+    /// then: a lower bound (see `unfinished`).
     Fct {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
-        /// Of the completion times. Default mean.
+        /// Statistic of the completion times. Default `mean`.
         #[serde(default)]
         statistic: Statistic,
-        /// Only those with a payload of at least the first and less than the second; all where
+        /// Range of payloads that count: at least the first and less than the second; all if
         /// absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sizes: Option<[Bytes; 2]>,
     },
-    /// Transfers of group `of` that began in the measured part and that the end of the run cut off.
+    /// Number of transfers of group `of` that began in the measured part and that the end of the
+    /// run cut off.
     Unfinished {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
-        /// Only those with a payload of at least the first and less than the second; all where
+        /// Range of payloads that count: at least the first and less than the second; all if
         /// absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sizes: Option<[Bytes; 2]>,
     },
-    /// Expired retransmission timers of the flows of group `of`, summed; of the *whole* run.
+    /// Retransmission timeouts of the flows of group `of`, summed; of the *whole* run.
     Timeouts {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
     },
-    /// Something that happened at the senders of group `of`, counted over its flows; of the *whole*
-    /// run.
+    /// Number of events of one kind at the senders of group `of`, over all its flows; of the
+    /// *whole* run.
     Events {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
-        /// What happened.
+        /// Kind of event.
         what: Event,
     },
-    /// By how many ticks the clock of a guest of group `of` jumped at most; of the *whole* run.
+    /// Largest jump of the clock of a guest of group `of`, in ticks; of the *whole* run.
     ClockJump {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
     },
-    /// The retransmission timeout, backed off, as the samples have it, of all flows together,
-    /// seconds.
+    /// Retransmission timeout with backoff in the samples of all flows of group `of`, in seconds.
     Rto {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
-        /// Of the samples. Default mean.
+        /// Statistic of the samples. Default `mean`.
         #[serde(default)]
         statistic: Statistic,
     },
-    /// What the arm counted under a name, of the *whole* run.
+    /// A counter of the backend, of the *whole* run.
     Counter {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// A name of the record's `counters`.
+        /// Name in the record's `counters`.
         name: String,
     },
-    /// Gaps of at least `from` and less than `to` between ACKs that reached a sender of group `of`,
-    /// summed over its flows.
+    /// Number of gaps of at least `from` and less than `to` between ACKs that reached a sender of
+    /// group `of`, summed over its flows.
     AckGaps {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The group.
+        /// Name of the group.
         of: String,
-        /// A whole number of bins of 100 ms.
+        /// Lower end, a multiple of 100 ms.
         from: Nanos,
-        /// A whole number of bins of 100 ms; no upper end where absent.
+        /// Upper end, a multiple of 100 ms; no upper end if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Nanos>,
     },
-    /// The bottleneck's queue, of its samples (one every `sample`).
+    /// Length of the bottleneck's queue in its samples (one every `sample`).
     Queue {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// Of the samples. Default mean.
+        /// Statistic of the samples. Default `mean`.
         #[serde(default)]
         statistic: Statistic,
-        /// What is counted. Default packets.
+        /// Unit of the length. Default `packets`.
         #[serde(default)]
         unit: QueueUnit,
-        /// That part of the run, from and to; the measured part where absent.
+        /// Part of the run, from and to; the measured part if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         during: Option<[Nanos; 2]>,
     },
-    /// Packets that the bottlenecks marked over all that crossed them; of the *whole* run.
+    /// Packets that the bottlenecks marked, divided by all that crossed them; of the *whole* run.
     Marked {
-        /// The case.
+        /// Name of the case.
         case: String,
     },
-    /// Packets that the bottlenecks' queues dropped over all that reached them; of the *whole* run.
+    /// Packets that the bottlenecks' queues dropped, divided by all that reached them; of the
+    /// *whole* run.
     Lost {
-        /// The case.
+        /// Name of the case.
         case: String,
     },
-    /// One measure over another, of the same repetition; they may be of different cases.
+    /// One measure divided by another, of the same repetition; they may be of different cases.
     Ratio {
-        /// Above the line.
+        /// Measure in the numerator.
         of: Box<Measure>,
-        /// Below the line.
+        /// Measure in the denominator.
         to: Box<Measure>,
     },
 }
@@ -290,7 +292,7 @@ fn exact() -> Alpha {
 }
 
 impl Measure {
-    /// The case that it looks at; none for a ratio, whose two sides have one each.
+    /// Returns the measure's case; `None` for a ratio, whose two sides have one each.
     pub fn case(&self) -> Option<&str> {
         match self {
             Measure::Share { case, .. }
@@ -325,7 +327,7 @@ impl Measure {
         }
     }
 
-    /// The only arm whose records can tell it; none if all can.
+    /// Returns the only backend whose records contain the measure; `None` if all do.
     pub fn only_on(&self) -> Option<Arm> {
         match self {
             Measure::Timeouts { .. }
@@ -347,7 +349,8 @@ impl Measure {
         }
     }
 
-    /// Whether the records of that arm can tell it. Machines know the timeouts of a guest's only flow.
+    /// Returns whether the records of that backend contain the measure. VMs report the timeouts of
+    /// a guest's only flow.
     pub fn can_be_told_by(&self, arm: Arm) -> bool {
         match self {
             Measure::Timeouts { .. } => arm != Arm::Live,
@@ -356,7 +359,7 @@ impl Measure {
         }
     }
 
-    /// The part of the run that it looks at, where it is not the measured one.
+    /// Returns the part of the run that the measure names, if it names one.
     pub fn during(&self) -> Option<[Nanos; 2]> {
         match self {
             Measure::Share { during, .. }
@@ -368,7 +371,7 @@ impl Measure {
         }
     }
 
-    /// The groups that it looks at, by the key that names them; none for a ratio.
+    /// Returns the groups that the measure names, each with its key; none for a ratio.
     pub fn groups(&self) -> Vec<(&'static str, &str)> {
         match self {
             Measure::Share { of, to, .. } => vec![("of", of), ("to", to)],
@@ -404,47 +407,47 @@ impl Measure {
     }
 }
 
-/// Whose estimate of the part of the bytes that are marked (RFC 8257 §3.3) it is.
+/// An estimator of the fraction of bytes that are marked (RFC 8257 §3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Alpha {
-    /// The port's shadow's.
+    /// The shadow of the guest's port.
     #[default]
     Shadow,
-    /// That of a sender that is told every mark exactly.
+    /// A sender that knows every mark exactly.
     Exact,
-    /// The guest's own.
+    /// The guest itself.
     Guest,
 }
 
-/// What a sender goes through.
+/// A kind of event at a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// Timeouts at which the ACK that they waited for had already come to the sender's machine.
+    /// Timeouts at which the ACK that they waited for had already reached the sender's host.
     SpuriousTimeouts,
     /// Timeouts that the sender itself found spurious (F-RTO).
     DetectedTimeouts,
     /// Timeouts of data that had timed out already.
     Backoffs,
-    /// Duplicate ACKs.
+    /// Duplicate ACKs received.
     DuplicateAcks,
-    /// Segments that had reached the receiver before.
+    /// Data segments whose bytes had all reached the receiver before (spurious retransmissions).
     NeedlessSegments,
-    /// Retransmission timers that were put off.
+    /// Retransmission timers that were deferred.
     DeferredTimers,
     /// Round-trip times that weren't taken as measured.
     FilteredSamples,
 }
 
-/// Between whom something is shared.
+/// The unit between which Jain's index compares goodputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SharedBy {
-    /// Flows.
+    /// Each flow counts by itself.
     #[default]
     Flow,
-    /// Guests, however many flows each has.
+    /// Each guest counts once, however many flows it has.
     Guest,
 }
 
@@ -454,13 +457,13 @@ impl SharedBy {
     }
 }
 
-/// What a queue's length is counted in.
+/// The unit of a queue's length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QueueUnit {
-    /// Packets.
+    /// Number of packets.
     #[default]
     Packets,
-    /// Bytes.
+    /// Link-layer bytes.
     Bytes,
 }

@@ -1,4 +1,4 @@
-//! Why a number can't be had from the records.
+//! Errors of measures.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use crate::error::Error;
 /// One repetition at one point of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Which {
-    /// The repetition, from 0.
+    /// Number of the repetition, from 0.
     pub run: u32,
-    /// Axes and their labels.
+    /// Axes and their labels at the point.
     pub at: Vec<(String, String)>,
 }
 
@@ -36,33 +36,33 @@ pub enum MeasureError {
     /// A case was not run.
     #[error("case `{case}` has no record of {which}; run it, or leave out what expects it")]
     NoRecord {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// Which run.
+        /// Repetition and point.
         which: Which,
     },
-    /// A group sent nothing that was recorded.
+    /// No flow of a group was recorded.
     #[error("case `{case}`, {which}: no flow of group `{group}` was recorded")]
     NoFlow {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// Which run.
+        /// Repetition and point.
         which: Which,
-        /// The group.
+        /// Name of the group.
         group: String,
     },
-    /// A flow has nothing to compute this measure from.
+    /// A flow lacks the data of the measure.
     #[error("case `{case}`, {which}: flow {index} of group `{group}` has {lacks}")]
     Flow {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// Which run.
+        /// Repetition and point.
         which: Which,
-        /// The group.
+        /// Name of the group.
         group: String,
-        /// The flow's number in its group.
+        /// Number of the flow in its group.
         index: u32,
-        /// What it lacks.
+        /// Description of the missing data.
         lacks: String,
     },
     /// A group began no transfer in the measured part.
@@ -71,11 +71,11 @@ pub enum MeasureError {
          it more time, or a shorter settle"
     )]
     NoTransfer {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// Which run.
+        /// Repetition and point.
         which: Which,
-        /// The group.
+        /// Name of the group.
         group: String,
     },
     /// A group began no transfer of these sizes in the measured part.
@@ -84,11 +84,11 @@ pub enum MeasureError {
          sizes; give it more time"
     )]
     NoTransferOfSize {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// Which run.
+        /// Repetition and point.
         which: Which,
-        /// The group.
+        /// Name of the group.
         group: String,
     },
     /// No packet of a group was acknowledged in the measured part.
@@ -97,37 +97,37 @@ pub enum MeasureError {
          the measured part; give it more time, or a shorter settle"
     )]
     NoPacket {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// Which run.
+        /// Repetition and point.
         which: Which,
-        /// The group.
+        /// Name of the group.
         group: String,
     },
-    /// A record has nothing to compute this measure from.
+    /// A record lacks the data of the measure.
     #[error("case `{case}`, {which}: the record has {lacks}")]
     Record {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// Which run.
+        /// Repetition and point.
         which: Which,
-        /// What it lacks.
+        /// Description of the missing data.
         lacks: String,
     },
-    /// A ratio with nothing below the line.
+    /// The denominator of a ratio is 0.
     #[error("{case}, {which}: {what} is 0, and nothing can be divided by it")]
     Zero {
-        /// Which case.
+        /// Name of the case.
         case: String,
-        /// Which run.
+        /// Repetition and point.
         which: Which,
-        /// What is below the line.
+        /// Description of the denominator.
         what: String,
     },
 }
 
 impl MeasureError {
-    /// Whether runs are missing, or what to run is: not only a number that they should give.
+    /// Returns whether runs or points are missing, and not only a number in them.
     pub(crate) fn is_of_runs(&self) -> bool {
         matches!(
             self,

@@ -9,33 +9,34 @@ use crate::units::{BitsPerSec, Bytes, Nanos};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// How the links are laid.
+    /// Arrangement of the links. Default `star`.
     #[serde(default)]
     pub topology: Topology,
-    /// The bottleneck's rate: the link from a star's switch to its receiver, those from a single
+    /// Rate of the bottleneck: the link from a star's switch to its receiver, those from a single
     /// switch to its hosts, the links between switches elsewhere.
     pub rate: BitsPerSec,
-    /// The rate of the hosts' links (in a star, the senders'; with a single switch, those to the
-    /// switch); the bottleneck's where absent.
+    /// Rate of the hosts' links (in a star, the senders'; with a single switch, those to the
+    /// switch); the bottleneck's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_rate: Option<BitsPerSec>,
-    /// Propagation delay of one link, one way: a path in a star is two links, in a dumbbell three.
+    /// Propagation delay of one link in one direction: a path in a star has two links, in a
+    /// dumbbell three.
     pub delay: Nanos,
-    /// That of a link between switches; `delay` where absent.
+    /// Propagation delay of a link between switches; `delay` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk_delay: Option<Nanos>,
-    /// What a host's processor takes for each packet that it sends or receives on its link, one after
-    /// the other. Default 0s.
+    /// CPU time of a host for each packet that it sends or receives on its link, one after the
+    /// other. Default 0s.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub processing: Nanos,
-    /// Whether guests and servers may segment and coalesce in their interfaces (TSO, GSO, GRO).
-    /// The papers turn it off, hence the default.
+    /// Whether guests and servers may segment and coalesce in their interfaces (TSO, GSO, GRO). The
+    /// papers turn it off, hence the default false.
     #[serde(default)]
     pub offload: bool,
-    /// Which IP the hosts speak.
+    /// IP version of the hosts. Default `ipv4`.
     #[serde(default)]
     pub family: Family,
-    /// The queue at each bottleneck. All other queues are DropTail and too large to fill.
+    /// Queue at each bottleneck. All other queues are DropTail and too large to fill.
     pub queue: Queue,
 }
 
@@ -44,12 +45,12 @@ fn is_zero(time: &Nanos) -> bool {
 }
 
 impl Network {
-    /// The rate of the hosts' links.
+    /// Returns the rate of the hosts' links.
     pub fn access_rate(&self) -> BitsPerSec {
         self.access_rate.unwrap_or(self.rate)
     }
 
-    /// The bottlenecks' queue as the network of either arm builds it.
+    /// Returns the bottlenecks' queue as `uc-net` describes it.
     pub fn queue_spec(&self) -> QueueSpec {
         match &self.queue {
             Queue::Droptail { limit } => QueueSpec::DropTail {
@@ -86,14 +87,14 @@ impl Network {
         }
     }
 
-    /// The propagation delay of a link between switches.
+    /// Returns the propagation delay of a link between switches.
     pub fn trunk_delay(&self) -> Nanos {
         self.trunk_delay.unwrap_or(self.delay)
     }
 }
 
-/// How the links are laid: `"star"`, `"dumbbell"`, `{ parking-lot = { hops = 3 } }`,
-/// `{ leaf-spine = { leaves = 4, spines = 2 } }`, `{ switch = { hosts = 17 } }`.
+/// The arrangement of the links: `"star"`, `"dumbbell"`, `{ parking-lot = { hops = 3 } }`, `{
+/// leaf-spine = { leaves = 4, spines = 2 } }`, `{ switch = { hosts = 17 } }`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Topology {
@@ -101,33 +102,35 @@ pub enum Topology {
     /// is the bottleneck.
     #[default]
     Star,
-    /// Two switches and the trunk between them, which is the bottleneck: guests on the one side,
-    /// a receiver for each on the other.
+    /// Two switches and the trunk between them, which is the bottleneck: guests on one side, a
+    /// receiver for each on the other.
     Dumbbell,
     /// Switches in a row; each link to the next is a bottleneck. Every guest has a receiver of its
     /// own.
     ParkingLot {
-        /// Links between switches, so that there are switches 0 to `hops`.
+        /// Number of links between switches; the switches are numbered 0 to `hops`.
         hops: u32,
     },
-    /// Every leaf has a link to every spine, each of them a bottleneck; a flow's path is drawn by
-    /// a hash of its addresses and ports (ECMP). Every guest has a receiver of its own.
+    /// Leaf switches and spine switches. Every leaf has a link to every spine, each of them a
+    /// bottleneck; a hash of a flow's addresses and ports selects its path (ECMP). Every guest has
+    /// a receiver of its own.
     LeafSpine {
-        /// Switches with hosts.
+        /// Number of switches with hosts.
         leaves: u32,
-        /// Switches between them.
+        /// Number of switches between them.
         spines: u32,
     },
-    /// One switch; every host both sends and receives, as the groups' `pattern` says, and each link
-    /// from the switch to a host is a bottleneck.
+    /// One switch; every host both sends and receives, as the groups' `pattern` specifies, and each
+    /// link from the switch to a host is a bottleneck.
     Switch {
-        /// How many hosts there are.
+        /// Number of hosts.
         hosts: u32,
     },
 }
 
 impl Topology {
-    /// The switches or leaves among which a group chooses by `from` and `to`; 0 where it can't.
+    /// Returns the number of switches or leaves that `from` and `to` can select; 0 where they
+    /// can't.
     pub fn places(self) -> u32 {
         match self {
             Topology::Star | Topology::Dumbbell | Topology::Switch { .. } => 0,
@@ -136,7 +139,7 @@ impl Topology {
         }
     }
 
-    /// Its name in the file.
+    /// Returns the topology's name in the file.
     pub fn name(self) -> &'static str {
         match self {
             Topology::Star => "star",
@@ -148,19 +151,19 @@ impl Topology {
     }
 }
 
-/// Which IP the hosts speak.
+/// The IP version of the hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
-    /// IPv4.
+    /// IP version 4.
     #[default]
     Ipv4,
-    /// IPv6.
+    /// IP version 6.
     Ipv6,
 }
 
 impl Family {
-    /// The IP header without options or extensions, in bytes.
+    /// Returns the size of the IP header without options or extensions, in bytes.
     pub fn header_bytes(self) -> u32 {
         match self {
             Family::Ipv4 => 20,
@@ -173,52 +176,52 @@ impl Family {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Queue {
-    /// First in, first out; what does not fit is dropped.
+    /// First in, first out; packets that do not fit are dropped.
     Droptail {
-        /// Its capacity.
+        /// Capacity of the queue.
         limit: Bytes,
     },
     /// Random early detection, with the parameters of `tc-red`.
     Red {
-        /// The average queue from which packets may be marked (or dropped).
+        /// Average queue from which packets may be marked (or dropped).
         min: Bytes,
-        /// The average queue from which every packet is marked (or dropped).
+        /// Average queue from which every packet is marked (or dropped).
         max: Bytes,
-        /// Its capacity.
+        /// Capacity of the queue.
         limit: Bytes,
-        /// How large a burst the average forgives, in packets: it sets the average's weight.
+        /// Burst in packets that the average tolerates; it determines the average's weight.
         burst: u32,
-        /// The probability just below `max`, 0 to 1.
+        /// Probability just below `max`, 0 to 1.
         probability: f64,
-        /// The mean packet that the average's weight is derived for (`avpkt`).
+        /// Mean packet size from which the average's weight is derived (`avpkt`).
         packet: Bytes,
         /// Whether ECN-capable packets are marked where others are dropped.
         ecn: bool,
-        /// The rate for the average's decay while idle (`bandwidth`); the bottleneck's where
-        /// absent.
+        /// Rate for the average's decay while idle (`bandwidth`); the bottleneck's if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate: Option<BitsPerSec>,
     },
-    /// Marks by the instantaneous queue (DCTCP's switch), drops beyond its capacity.
+    /// Step marking by the instantaneous queue (DCTCP's switch); packets beyond the capacity are
+    /// dropped.
     Threshold {
-        /// Its capacity.
+        /// Capacity of the queue.
         limit: Bytes,
-        /// A packet that finds more than this is marked.
+        /// Threshold: a packet that finds more than this is marked.
         mark: Bytes,
-        /// What becomes of one that can't be marked there. Default `drop`.
+        /// Treatment of a packet above the threshold that can't be marked. Default `drop`.
         #[serde(default)]
         not_ect: NotEct,
     },
 }
 
-/// What becomes of packets that can't be marked and find more than the threshold.
+/// The treatment of packets that find more than the threshold and can't be marked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NotEct {
-    /// They are dropped, as switches do whose marking is (weighted) RED's: SYNs, and all packets of
+    /// Such packets are dropped, as in switches that mark by (weighted) RED: SYNs, and all packets of
     /// flows without ECN.
     #[default]
     Drop,
-    /// They wait, up to the queue's capacity, as where marking is apart from dropping.
+    /// Such packets wait, up to the queue's capacity, as where marking and dropping are separate.
     Queue,
 }

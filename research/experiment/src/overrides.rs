@@ -1,4 +1,5 @@
-//! `--set network.rate=100Mbit`: one key of an experiment is replaced, under the same schema.
+//! Overrides, such as `--set network.rate=100Mbit`, which replace one key of an experiment under
+//! the same schema.
 
 use toml::Value;
 
@@ -7,7 +8,7 @@ use crate::place::{parts, quote};
 use crate::schema::Experiment;
 use crate::wording::{suggest, tidy};
 
-/// The experiment with the override applied, and the key's path with members by number.
+/// Returns the experiment with the override applied, and the key's path with members by number.
 pub(crate) fn apply(experiment: &Experiment, text: &str) -> Result<(Experiment, String), Error> {
     let fail = |message: String| Error::Set {
         text: text.into(),
@@ -21,8 +22,8 @@ pub(crate) fn apply(experiment: &Experiment, text: &str) -> Result<(Experiment, 
     replace_key(experiment, key.trim(), parse_value(value.trim())).map_err(fail)
 }
 
-/// The experiment with one key replaced, and the key's path with members by number; or what is
-/// wrong with it.
+/// Returns the experiment with one key replaced, and the key's path with members by number; or the
+/// problem.
 pub(crate) fn replace_key(
     experiment: &Experiment,
     key: &str,
@@ -36,7 +37,7 @@ pub(crate) fn replace_key(
     Ok((changed, key))
 }
 
-/// Gives every group its tables of parameters, which are not written where nothing was chosen.
+/// Adds every group's tables of parameters, which are not written if empty.
 fn show_parameters(document: &mut Value) {
     for case in members_mut(document.get_mut("case")) {
         for guests in members_mut(case.get_mut("guests")) {
@@ -53,14 +54,14 @@ fn members_mut(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
     list.and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// A TOML value if it is one, else the text itself: `5ms` needs no quotes.
+/// Parses a TOML value, or else takes the text itself: `5ms` needs no quotes.
 fn parse_value(text: &str) -> Value {
     let document = format!("value = {text}").parse::<toml::Table>();
     let value = document.ok().and_then(|mut table| table.remove("value"));
     value.unwrap_or_else(|| Value::String(text.into()))
 }
 
-/// Walks to `key` and sets it; the schema judges later whether the last part is a key at all.
+/// Walks to `key` and sets it; the schema decides later whether the last part is a key at all.
 fn replace(document: &mut Value, key: &str, value: Value) -> Result<String, String> {
     let parts = parts(key);
     let mut path: Vec<String> = Vec::new();
@@ -82,7 +83,7 @@ fn replace(document: &mut Value, key: &str, value: Value) -> Result<String, Stri
     Ok(path.join("."))
 }
 
-/// The member `part` of a table, or of a list by name or number; with its exact key.
+/// Returns the member `part` of a table, or of a list by name or number; with its exact key.
 fn step<'a>(
     here: &'a mut Value,
     part: &str,
@@ -117,7 +118,7 @@ fn name_of(item: &Value) -> Option<&str> {
     item.get("name").and_then(Value::as_str)
 }
 
-/// What may follow after this value in a path.
+/// Returns the parts that may follow after this value in a path.
 fn members(here: &Value) -> Vec<String> {
     match here {
         Value::Table(table) => table.keys().cloned().collect(),

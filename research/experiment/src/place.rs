@@ -1,4 +1,4 @@
-//! Where a value stands in its file, and where a parser's message belongs.
+//! The places of values in their file, and the places of a parser's messages.
 
 use std::ops::Range;
 
@@ -12,16 +12,16 @@ use crate::wording::tidy;
 pub(crate) struct Origin {
     name: String,
     text: String,
-    /// The key's path and what changed it.
+    /// Path of each changed key, and the change.
     pub(crate) changed: Vec<(String, Changed)>,
 }
 
-/// What changed a key after the file was read.
+/// A change of a key after the file was read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Changed {
-    /// `--set` and this.
+    /// Override by `--set`, with its text.
     Set(String),
-    /// The value of a sweep, by its own path.
+    /// Value of a sweep, with the value's own path.
     Sweep(String),
 }
 
@@ -34,8 +34,8 @@ impl Origin {
         }
     }
 
-    /// `file:line:column` of the value at the dotted path `key`, or of the nearest table above it;
-    /// of what changed it if something did.
+    /// Returns `file:line:column` of the value at the dotted path `key`, or of the nearest table
+    /// above it; for a changed key, the place of the change.
     pub(crate) fn place(&self, key: &str) -> String {
         let covers = |path: &str| key == path || key.starts_with(&format!("{path}."));
         let changed = self.changed.iter().rev().find(|(path, _)| covers(path));
@@ -70,7 +70,7 @@ impl Origin {
     }
 }
 
-/// The parts of a dotted path; dots between quotes divide nothing: `sweep.rate.set."network.rate"`.
+/// Splits a dotted path; dots between quotes do not separate: `sweep.rate.set."network.rate"`.
 pub(crate) fn parts(key: &str) -> Vec<&str> {
     let mut quoted = false;
     let divides = |c: char| {
@@ -82,7 +82,7 @@ pub(crate) fn parts(key: &str) -> Vec<&str> {
         .collect()
 }
 
-/// One part of a path as [`parts`] reads it.
+/// Quotes one part of a path, for [`parts`].
 pub(crate) fn quote(part: &str) -> String {
     if part.contains('.') {
         format!("\"{part}\"")
@@ -91,12 +91,12 @@ pub(crate) fn quote(part: &str) -> String {
     }
 }
 
-/// A parser's error as one line with its place.
+/// Converts a parser's error into one line with its place.
 pub(crate) fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> Error {
     let message = error.message();
     let span = error.span().unwrap_or(0..text.len());
-    // Inside a table that carries its kind, serde has lost the place of the value: what it names
-    // is found again by its spelling, unless it is what is not there.
+    // Inside a table that carries its kind, serde loses the place of the value. The place is found
+    // again by the spelling in the message, unless the message is about a missing key.
     let named = if message.starts_with("missing") {
         None
     } else {
@@ -109,7 +109,7 @@ pub(crate) fn parse_error(name: &str, text: &str, error: &toml::de::Error) -> Er
     }
 }
 
-/// The first word of `message` in backquotes, or else in quotes.
+/// Returns the first word of `message` in backquotes, or else in quotes.
 fn quoted(message: &str) -> Option<&str> {
     message
         .split('`')
@@ -118,11 +118,12 @@ fn quoted(message: &str) -> Option<&str> {
         .filter(|word| !word.is_empty())
 }
 
-/// The offset of `word` as a whole word, at or after `span.start` and before the next header.
+/// Returns the offset of `word` as a whole word, at or after `span.start` and before the next
+/// header.
 fn find_word(text: &str, span: Range<usize>, word: &str) -> Option<usize> {
     let rest = text.get(span.start..)?;
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';
-    // A header's own span ends before its keys: read on to the next header.
+    // A header's own span ends before its keys, so the search goes on to the next header.
     let body = rest.find('\n').map_or(rest.len(), |line| line + 1);
     let end = rest[body..]
         .find("\n[")
@@ -137,7 +138,7 @@ fn find_word(text: &str, span: Range<usize>, word: &str) -> Option<usize> {
     found.map(|(i, _)| span.start + i - quote(i))
 }
 
-/// `name:line:column` of a byte offset; both count from 1, columns in characters.
+/// Formats `name:line:column` of a byte offset; both count from 1, columns in characters.
 fn at(name: &str, text: &str, offset: usize) -> String {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;

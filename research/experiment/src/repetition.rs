@@ -1,4 +1,4 @@
-//! One repetition of an experiment: a record of every case, and the measures taken from them.
+//! One repetition of an experiment: a record of every case, and the measures computed from them.
 
 mod alpha;
 mod bottleneck;
@@ -28,7 +28,7 @@ pub struct Repetition<'a> {
 }
 
 impl<'a> Repetition<'a> {
-    /// The records of repetition `run` among `records`, of an experiment without a sweep.
+    /// Selects the records of repetition `run` among `records`, of an experiment without a sweep.
     pub fn of(experiment: &'a Experiment, records: &'a [RunRecord], run: u32) -> Self {
         Self {
             experiment,
@@ -38,7 +38,7 @@ impl<'a> Repetition<'a> {
         }
     }
 
-    /// The records of repetition `run` at `point` among `records`.
+    /// Selects the records of repetition `run` at `point` among `records`.
     pub fn at(point: &'a Point, records: &'a [RunRecord], run: u32) -> Self {
         let here = |record: &&RunRecord| record.run == run && record.point == point.number;
         Self {
@@ -56,7 +56,7 @@ impl<'a> Repetition<'a> {
         }
     }
 
-    /// The measure's number. Its unit is the measure's own.
+    /// Computes a measure, in its own unit.
     ///
     /// # Errors
     /// A record, a group or the samples that it needs are missing, or it divides by 0.
@@ -126,7 +126,7 @@ impl<'a> Repetition<'a> {
         }
     }
 
-    /// The mean over the flows of a group, in the measured part.
+    /// Returns the mean over the flows of a group, in the measured part.
     fn mean(
         &self,
         case: &str,
@@ -141,7 +141,7 @@ impl<'a> Repetition<'a> {
         Ok(values.sum::<Result<f64, MeasureError>>()? / count)
     }
 
-    /// That part of the run, or the measured one; nanoseconds, both ends included.
+    /// Returns a part of the run, or the measured one; nanoseconds, both ends included.
     fn part(&self, during: Option<[Nanos; 2]>) -> Range<u64> {
         during.map_or(self.experiment.measured_ns(), |[from, to]| from.0..to.0)
     }
@@ -155,7 +155,7 @@ impl<'a> Repetition<'a> {
         found.copied().ok_or_else(missing)
     }
 
-    /// The flows of one group, at least one.
+    /// Returns the flows of one group, at least one.
     fn flows(&self, case: &str, group: &str) -> Result<Vec<&'a FlowRecord>, MeasureError> {
         let flows = self.record(case)?.flows.iter();
         let flows: Vec<_> = flows.filter(|flow| flow.group == group).collect();
@@ -169,7 +169,7 @@ impl<'a> Repetition<'a> {
         Ok(flows)
     }
 
-    /// The flows of one group with their samples of a part of the run, at least one.
+    /// Returns the flows of one group with their samples of a part of the run, at least one.
     fn group(
         &self,
         case: &str,
@@ -180,7 +180,7 @@ impl<'a> Repetition<'a> {
         flows.map(|flow| self.series(case, flow, part_ns)).collect()
     }
 
-    /// The flows of all groups, at least one of each group that the file names.
+    /// Returns the flows of all groups, at least one of each group that the file names.
     fn all(
         &self,
         case: &str,

@@ -1,30 +1,31 @@
-//! The teeth of a window that grows slowly and is cut: when it is cut, from where, and to where.
+//! The teeth of a window that grows slowly and is reduced: time, peak and trough of each reduction.
 //!
-//! The window is followed from turn to turn. While it grows, its highest point so far is kept; once
-//! it has fallen a quarter below that, it was cut there. While it falls, its lowest point is kept;
-//! once it has grown a tenth (and a segment) above that, the cut had ended there. What moves less
-//! than that is no tooth, so neither a sampled half-finished cut (a native Linux window shrinks
-//! over a round trip, RFC 6937) nor a segment of noise counts; two cuts with no growth between them
-//! are one. Medians over the teeth then forget a first tooth that began before the measured part.
+//! The algorithm alternates between growth and fall. While the window grows, its maximum is kept;
+//! once it has fallen a quarter below that, a reduction began there. While it falls, its minimum is
+//! kept; once it has grown a tenth (and a segment) above that, the reduction had ended there.
+//! Smaller movements are no tooth, so neither a sampled half-finished reduction (a native Linux
+//! window shrinks over a round trip, RFC 6937) nor a segment of noise counts; two reductions with
+//! no growth between them are one. Medians over the teeth then tolerate a first tooth that began
+//! before the measured part.
 
-/// A fall to this fraction of the peak is a cut. RFC 3168 halves, DCTCP's largest cut halves too;
-/// growth noise stays far above it.
+/// Fraction of the peak below which a fall is a reduction. RFC 3168 halves, DCTCP's largest
+/// reduction halves too; growth noise stays far above it.
 const CUT: f64 = 0.75;
 
-/// A rise to this multiple of the trough ends a cut.
+/// Multiple of the trough at which a rise ends a reduction.
 const REGROWTH: f64 = 1.1;
 
-/// The cuts of one window over time.
+/// The reductions of one window over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sawtooth {
-    /// When each cut began (nanoseconds) and from which window (segments).
+    /// Start of each reduction (nanoseconds) and window before it (segments).
     pub peaks: Vec<(u64, f64)>,
-    /// To which window each cut led, segments; the last cut may be missing here.
+    /// Window after each reduction, in segments; the last may be missing.
     pub troughs: Vec<f64>,
 }
 
 impl Sawtooth {
-    /// Finds the cuts of a window given as (nanoseconds, segments) in order of time.
+    /// Finds the reductions of a window given as (nanoseconds, segments) in order of time.
     pub fn of(points: &[(u64, f64)]) -> Self {
         let mut found = Self::default();
         let Some(&first) = points.first() else {
@@ -40,25 +41,25 @@ impl Sawtooth {
                 found.troughs.push(extreme.1);
                 (growing, extreme) = (true, (at_ns, window));
             } else if growing == (window >= extreme.1) {
-                // Of equal peaks the last one: the cut begins where the plateau ends.
+                // Of equal peaks the last: the reduction begins where the plateau ends.
                 extreme = (at_ns, window);
             }
         }
         found
     }
 
-    /// Median time from one cut to the next, seconds; none with fewer than two cuts.
+    /// Returns the median time between two reductions, in seconds; `None` with fewer than two.
     pub fn period_s(&self) -> Option<f64> {
         let gap = |pair: &[(u64, f64)]| (pair[1].0 - pair[0].0) as f64 / 1e9;
         median(self.peaks.windows(2).map(gap).collect())
     }
 
-    /// Median window before a cut, segments; none without cuts.
+    /// Returns the median window before a reduction, in segments; `None` without any.
     pub fn peak_segments(&self) -> Option<f64> {
         median(self.peaks.iter().map(|peak| peak.1).collect())
     }
 
-    /// Median window after a cut, segments; none without a finished cut.
+    /// Returns the median window after a reduction, in segments; `None` without a finished one.
     pub fn trough_segments(&self) -> Option<f64> {
         median(self.troughs.clone())
     }

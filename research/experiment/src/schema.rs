@@ -1,4 +1,4 @@
-//! The experiment file as a whole, how it is read, and how single keys of it are overridden.
+//! The experiment file as a whole: how it is read, and how single keys are overridden.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,58 +16,58 @@ use crate::sweep::Sweep;
 use crate::units::Nanos;
 use crate::{overrides, place};
 
-/// The name of the stack that the receivers of data run.
+/// Name of the stack that the receivers of data run.
 pub const SERVER_STACK: &str = "server";
 
-/// An experiment: a network, the stacks, the cases, and what must hold of them.
+/// An experiment: a network, the stacks, the cases, and the expectations.
 ///
 /// Read it with [`Experiment::load`], override keys with [`Experiment::apply_set`], and call
 /// [`Experiment::validate`] before running it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Its name, `paper/figure`.
+    /// Name of the form `paper/figure`.
     pub name: String,
-    /// One line for people.
+    /// Title in one line.
     pub title: String,
-    /// Where it comes from: paper, venue, figure.
+    /// Source: paper, venue, figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What it can be run on; wherever its keys allow where absent.
+    /// Backends that it can be run on; all that its keys allow if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arms: Option<Vec<Arm>>,
-    /// How long one run lasts.
+    /// Length of one run.
     pub duration: Nanos,
-    /// The first part of a run, which is not measured.
+    /// Length of the first part of a run, which is not measured. Default 0s.
     #[serde(default)]
     pub settle: Nanos,
-    /// The last part of a run, which is not measured.
+    /// Length of the last part of a run, which is not measured. Default 0s.
     #[serde(default)]
     pub tail: Nanos,
-    /// How often the state of every flow is read. Default 100 ms.
+    /// Interval at which the state of every flow is sampled. Default 100 ms.
     #[serde(default = "default_sample")]
     pub sample: Nanos,
-    /// How many runs of every case. Default 1.
+    /// Number of runs of every case. Default 1.
     #[serde(default = "default_repeat")]
     pub repeat: u32,
-    /// As many in the simulator, where a run costs little; `repeat` where absent.
+    /// Number of runs of every case in the simulator, where a run costs little; `repeat` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat_sim: Option<u32>,
-    /// `[network]`.
+    /// Network of all cases: `[network]`.
     pub network: Network,
-    /// `[stack.NAME]`; `server` is the receiver's.
+    /// TCP settings by name: `[stack.NAME]`; `server` is the receivers'.
     #[serde(default, rename = "stack")]
     pub stacks: BTreeMap<String, Stack>,
-    /// `[[case]]`.
+    /// Cases of the experiment: `[[case]]`.
     #[serde(rename = "case")]
     pub cases: Vec<Case>,
-    /// `[[sweep]]`.
+    /// Axes of the sweep: `[[sweep]]`.
     #[serde(default, rename = "sweep")]
     pub sweeps: Vec<Sweep>,
-    /// `[[expect]]`.
+    /// Expectations of the results: `[[expect]]`.
     #[serde(default, rename = "expect")]
     pub expects: Vec<Expectation>,
-    /// Where the values stand in the file.
+    /// Places of the values in the file.
     #[serde(skip)]
     pub(crate) origin: Origin,
 }
@@ -81,7 +81,7 @@ fn default_repeat() -> u32 {
 }
 
 impl Experiment {
-    /// How many runs of every case on this arm.
+    /// Returns the number of runs of every case on this backend.
     pub fn repeats(&self, arm: Arm) -> u32 {
         match arm {
             Arm::Sim => self.repeat_sim.unwrap_or(self.repeat),
@@ -89,7 +89,7 @@ impl Experiment {
         }
     }
 
-    /// Reads the file at `path`. Says nothing yet about whether it makes sense: see
+    /// Reads the file at `path`. Does not check whether the values make sense: see
     /// [`Experiment::validate`].
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Experiment {
         Self::from_str(&path.display().to_string(), &text)
     }
 
-    /// Reads `text`; errors call it `name`.
+    /// Reads `text`; errors name it `name`.
     ///
     /// # Errors
     /// [`Error::Parse`] with name, line and column.
@@ -129,7 +129,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// The overrides in the order of their application, as they were given.
+    /// Iterates over the overrides as they were given, in the order of their application.
     pub fn overrides(&self) -> impl Iterator<Item = &str> {
         let changed = self.origin.changed.iter();
         changed.filter_map(|(_, changed)| match changed {
@@ -138,17 +138,17 @@ impl Experiment {
         })
     }
 
-    /// The measured part of a run: from `settle` to `duration` − `tail`, in nanoseconds.
+    /// Returns the measured part of a run: from `settle` to `duration` − `tail`, in nanoseconds.
     pub fn measured_ns(&self) -> std::ops::Range<u64> {
         self.settle.0..self.duration.0.saturating_sub(self.tail.0)
     }
 
-    /// The case of that name.
+    /// Returns the case of that name.
     pub fn case(&self, name: &str) -> Option<&Case> {
         self.cases.iter().find(|case| case.name == name)
     }
 
-    /// The network of a case: that of the experiment, with the queue that the case names.
+    /// Returns the network of a case: that of the experiment, with the queue that the case names.
     pub fn network_of(&self, case: &Case) -> Network {
         let mut network = self.network.clone();
         if let Some(queue) = &case.queue {
@@ -157,8 +157,8 @@ impl Experiment {
         network
     }
 
-    /// The TCP of a case's receivers: the stack that it names, or `[stack.server]`, or the defaults
-    /// with ECN granted.
+    /// Returns the TCP settings of a case's receivers: the stack that it names, or
+    /// `[stack.server]`, or the defaults with ECN granted.
     pub fn receiver_stack(&self, case: &Case) -> Stack {
         let default = || Stack {
             ecn: true,

@@ -1,4 +1,4 @@
-//! `--case virtual`: some of an experiment's cases only.
+//! Selection of some of an experiment's cases: `--case virtual`.
 
 use crate::case::Case;
 use crate::error::Error;
@@ -8,11 +8,11 @@ use crate::schema::Experiment;
 use crate::sweep::Sweep;
 
 impl Experiment {
-    /// Keeps the cases of these names, the axes that set anything of what is left, and the
-    /// expectations that need no other. Keeps all if `names` is empty.
+    /// Keeps the cases of these names, the axes that set keys of the remaining experiment, and the
+    /// expectations that need no other case. Keeps all if `names` is empty.
     ///
     /// # Errors
-    /// [`Error::Case`] if a name is no case's.
+    /// [`Error::Case`] if no case has one of the names.
     pub fn keep_cases(&mut self, names: &[String]) -> Result<(), Error> {
         if names.is_empty() {
             return Ok(());
@@ -40,8 +40,8 @@ impl Experiment {
     }
 }
 
-/// Keeps the keys of an axis that set nothing of other cases. Cases named by their number are named
-/// by their name from here on, and the labels stay what they were.
+/// Keeps the keys of an axis that do not set other cases. Cases given by number are given by name
+/// from here on, and the labels stay unchanged.
 fn keep_keys(sweep: &mut Sweep, cases: &[Case], names: &[String]) {
     sweep.labels = Some(sweep.all_labels());
     let set = std::mem::take(&mut sweep.set).into_iter();

@@ -6,7 +6,7 @@ use crate::measure::Alpha;
 use crate::record::{FlowRecord, FlowSample};
 use crate::statistic::Statistic;
 
-/// The samples of a flow from the first to the last inside the measured part: two or more.
+/// The samples of a flow inside the measured part: two or more.
 #[derive(Clone, Copy, Debug)]
 pub struct Series<'a> {
     samples: &'a [FlowSample],
@@ -14,7 +14,7 @@ pub struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
-    /// The flow's samples with times in `measured_ns`; none if there are fewer than two.
+    /// Selects the flow's samples with times in `measured_ns`; `None` if there are fewer than two.
     pub fn of(flow: &'a FlowRecord, measured_ns: &Range<u64>) -> Option<Self> {
         let from = flow
             .samples
@@ -30,45 +30,45 @@ impl<'a> Series<'a> {
         })
     }
 
-    /// The same of a flow whose port may only observe: then its own windows bound it.
+    /// Sets whether the flow's port only observes; then the flow's own windows bound it.
     pub fn observed(self, observed: bool) -> Self {
         Self { observed, ..self }
     }
 
-    /// The samples, in order of time.
+    /// Returns the samples, in order of time.
     pub fn samples(self) -> &'a [FlowSample] {
         self.samples
     }
 
-    /// The last sample.
+    /// Returns the last sample.
     pub fn last(self) -> &'a FlowSample {
         &self.samples[self.samples.len() - 1]
     }
 
-    /// How far a counter moved.
+    /// Returns the increase of a counter.
     pub fn growth(self, counter: impl Fn(&FlowSample) -> u64) -> u64 {
         counter(self.last()).saturating_sub(counter(&self.samples[0]))
     }
 
-    /// A counter of bytes as a mean rate, bits per second.
+    /// Returns the mean rate of a counter of bytes, in bits per second.
     pub fn rate_bps(self, counter: impl Fn(&FlowSample) -> u64) -> f64 {
         let elapsed_ns = self.last().at_ns - self.samples[0].at_ns;
         self.growth(counter) as f64 * 8e9 / elapsed_ns as f64
     }
 
-    /// Payload delivered to the receiving application, bits per second.
+    /// Returns the payload delivered to the receiving application, in bits per second.
     pub fn goodput_bps(self) -> f64 {
         self.rate_bps(|sample| sample.delivered_bytes)
     }
 
-    /// The payload of a full segment, as the last sample that knows it has it: while no connection
-    /// of a flow is open there is none. None if no sample saw one.
+    /// Returns the payload of a full segment in the last sample that has one: between connections a
+    /// flow has none. `None` if no sample has one.
     pub fn mss_bytes(self) -> Option<u32> {
         let mut sizes = self.samples.iter().rev().map(|sample| sample.mss_bytes);
         sizes.find(|bytes| *bytes > 0)
     }
 
-    /// The send window over time: nanoseconds and segments.
+    /// Returns the send window over time, in nanoseconds and segments.
     pub fn send_window(self) -> Vec<(u64, f64)> {
         let point = |sample: &FlowSample| {
             let window = send_window_segments(sample, self.observed)?;
@@ -77,8 +77,8 @@ impl<'a> Series<'a> {
         self.samples.iter().filter_map(point).collect()
     }
 
-    /// Mean over time of the send window, each sample holding until the next; none if no sample
-    /// has a segment size.
+    /// Returns the mean over time of the send window, each sample holding until the next; `None` if
+    /// no sample has a segment size.
     pub fn mean_window_segments(self) -> Option<f64> {
         let points = self.send_window();
         let (first, last) = (points.first()?.0, points.last()?.0);
@@ -89,13 +89,15 @@ impl<'a> Series<'a> {
         Some(points.windows(2).map(area).sum::<f64>() / (last - first) as f64)
     }
 
-    /// Mean of the smoothed round-trip times, seconds; none before the first was measured.
+    /// Returns the mean of the smoothed round-trip times, in seconds; `None` before the first was
+    /// measured.
     pub fn mean_rtt_s(self) -> Option<f64> {
         let times_s: Vec<f64> = self.srtts_us().map(|us| f64::from(us) / 1e6).collect();
         Statistic::Mean.of(&times_s)
     }
 
-    /// The same in microseconds, each of which is a whole number of them.
+    /// Returns the mean of the smoothed round-trip times in microseconds, exact since each is a
+    /// whole number of them.
     pub fn mean_srtt_us(self) -> Option<f64> {
         let (count, sum_us) = self.srtts_us().fold((0u64, 0u64), |(count, sum_us), us| {
             (count + 1, sum_us + u64::from(us))
@@ -103,14 +105,15 @@ impl<'a> Series<'a> {
         (count > 0).then(|| sum_us as f64 / count as f64)
     }
 
-    /// The smoothed round-trip times of the samples that have one: a sample from before the first
-    /// measurement, or from between two connections, has 0.
+    /// Iterates over the smoothed round-trip times of the samples that have one: a sample before
+    /// the first measurement, or between two connections, has 0.
     fn srtts_us(self) -> impl Iterator<Item = u32> {
         let times = self.samples.iter().map(|sample| sample.srtt_us);
         times.filter(|us| *us > 0)
     }
 
-    /// Mean of (shadow − cwnd) / cwnd, or of its absolute value; none if no sample has both.
+    /// Returns the mean of (shadow − cwnd) / cwnd, or of its absolute value; `None` if no sample
+    /// has both.
     pub fn window_error(self, signed: bool) -> Option<f64> {
         let errors = self.samples.iter().filter_map(window_error);
         let errors: Vec<f64> = if signed {
@@ -121,7 +124,7 @@ impl<'a> Series<'a> {
         Statistic::Mean.of(&errors)
     }
 
-    /// Mean of an α, 0 to 1; none if no sample has it.
+    /// Returns the mean of an α, 0 to 1; `None` if no sample has it.
     pub fn mean_alpha(self, which: Alpha) -> Option<f64> {
         let values: Vec<f64> = self
             .samples
@@ -131,8 +134,8 @@ impl<'a> Series<'a> {
         Statistic::Mean.of(&values)
     }
 
-    /// Mean distance of the shadow's α from another one, and the mean of the other, over the
-    /// samples that have both; none if there are none.
+    /// Returns the mean distance of the shadow's α from another one, and the mean of the other,
+    /// over the samples that have both; `None` without such samples.
     pub fn alpha_distance(self, other: Alpha) -> Option<(f64, f64)> {
         let pair = |s: &FlowSample| Some((alpha(s, Alpha::Shadow)?, alpha(s, other)?));
         let pairs: Vec<(f64, f64)> = self.samples.iter().filter_map(pair).collect();
@@ -145,9 +148,9 @@ impl<'a> Series<'a> {
         ))
     }
 
-    /// Of the samples with a full window (flight at most one segment short of it, for one ACK may
-    /// just have come), the fraction in which the guest's own window is above the one it was
-    /// given; none if no window was ever full.
+    /// Returns the fraction of the samples with a full window (flight at most one segment below it,
+    /// since one ACK may just have arrived) in which the guest's own window is above the advertised
+    /// one; `None` if no window was ever full.
     pub fn window_above(self) -> Option<f64> {
         let full: Vec<bool> = self.samples.iter().filter_map(above_if_full).collect();
         let above = full.iter().filter(|above| **above).count();
@@ -155,9 +158,9 @@ impl<'a> Series<'a> {
     }
 }
 
-/// What bounds the flight, in segments: the shadow's window where there is a shadow that is not
-/// only observed (the receive window is that, rounded to what a header can say), else min(cwnd,
-/// receive window). None before the segment size is known.
+/// Returns the limit of the flight, in segments: the shadow's window if there is a shadow that does
+/// more than observe (the receive window is that window, rounded to what a header can express),
+/// else min(cwnd, receive window). `None` before the segment size is known.
 pub fn send_window_segments(sample: &FlowSample, observed: bool) -> Option<f64> {
     let shadow = shadow_segments(sample).filter(|_| !observed);
     shadow.or_else(|| {
@@ -166,7 +169,7 @@ pub fn send_window_segments(sample: &FlowSample, observed: bool) -> Option<f64> 
     })
 }
 
-/// The window of the law's shadow; none where there is no shadow, or no segment size yet.
+/// Returns the window of the law's shadow in segments; `None` without a shadow or a segment size.
 pub fn shadow_segments(sample: &FlowSample) -> Option<f64> {
     in_segments(sample, sample.shadow_window_bytes?)
 }
@@ -176,15 +179,15 @@ fn in_segments(sample: &FlowSample, bytes: u32) -> Option<f64> {
     known.then(|| f64::from(bytes) / f64::from(sample.mss_bytes))
 }
 
-/// (shadow − cwnd) / cwnd in whole segments: a kernel's window has no fractions, and to cut off
-/// those of one side only would be an error of half a segment.
+/// Returns (shadow − cwnd) / cwnd in whole segments: a kernel's window has no fractions, and
+/// rounding one side only would be an error of half a segment.
 fn window_error(sample: &FlowSample) -> Option<f64> {
     let shadow = sample.shadow_window_bytes?.checked_div(sample.mss_bytes)?;
     let cwnd = f64::from(sample.cwnd_segments);
     (cwnd > 0.0).then(|| (f64::from(shadow) - cwnd) / cwnd)
 }
 
-/// One of a sample's α, 0 to 1; none if it doesn't have that one.
+/// Returns one of a sample's α, 0 to 1; `None` if it doesn't have that one.
 pub fn alpha(sample: &FlowSample, which: Alpha) -> Option<f64> {
     let alpha_q30 = match which {
         Alpha::Shadow => sample.shadow_alpha_q30,
@@ -194,7 +197,8 @@ pub fn alpha(sample: &FlowSample, which: Alpha) -> Option<f64> {
     Some(f64::from(alpha_q30?) / f64::from(1u32 << 30))
 }
 
-/// Whether the guest's cwnd exceeds the window it was given; none if its window is not full.
+/// Returns whether the guest's cwnd exceeds the advertised window; `None` if its window is not
+/// full.
 fn above_if_full(sample: &FlowSample) -> Option<bool> {
     let given = sample.snd_wnd_bytes.checked_div(sample.mss_bytes)?;
     let full = sample.unacked_segments + 1 >= given.min(sample.cwnd_segments);

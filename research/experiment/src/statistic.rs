@@ -1,28 +1,28 @@
-//! One number for many: their mean, or the value that a share of them do not exceed.
+//! Statistics: one number for many, such as their mean or a quantile.
 
 use serde::{Deserialize, Serialize};
 
-/// What is told of a set of values.
+/// A statistic of a set of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Statistic {
-    /// Their mean.
+    /// The mean.
     #[default]
     Mean,
-    /// The least value that half of them do not exceed.
+    /// The smallest value that half of the values do not exceed.
     P50,
-    /// The least value that 99 % of them do not exceed.
+    /// The smallest value that 99 % of the values do not exceed.
     P99,
-    /// The least value that 99.9 % of them do not exceed.
+    /// The smallest value that 99.9 % of the values do not exceed.
     P999,
-    /// The largest.
+    /// The maximum.
     Max,
-    /// Their standard deviation around their mean.
+    /// The standard deviation around the mean.
     Deviation,
 }
 
 impl Statistic {
-    /// The statistic of `values`, in any order; none if there are none.
+    /// Returns the statistic of `values`, in any order; `None` without values.
     pub fn of(self, values: &[f64]) -> Option<f64> {
         if let Some(permille) = self.permille() {
             return ranked(values, permille as usize);
@@ -35,7 +35,7 @@ impl Statistic {
         Some((squares.sum::<f64>() / values.len() as f64).sqrt())
     }
 
-    /// How many of a thousand do not exceed it; none for what isn't one of the values.
+    /// Returns the quantile in thousandths; `None` for a statistic that is not one of the values.
     pub(crate) fn permille(self) -> Option<u64> {
         match self {
             Statistic::Mean | Statistic::Deviation => None,
@@ -51,7 +51,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The value of rank ⌈n · permille / 1000⌉, counted from 1.
+/// Returns the value of rank ⌈n · permille / 1000⌉, counted from 1.
 fn ranked(values: &[f64], permille: usize) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -11,7 +11,7 @@ use crate::overrides;
 use crate::place::Changed;
 use crate::schema::Experiment;
 
-/// Runs of more points are a mistake more often than a plan.
+/// Maximum number of points; more are a mistake more often than a plan.
 const POINTS_MAX: usize = 1_000;
 
 /// `[[sweep]]`: one axis. Several axes are crossed: every setting of one with every setting of the
@@ -19,14 +19,14 @@ const POINTS_MAX: usize = 1_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
-    /// The axis' name, unique in the file.
+    /// Name of the axis, unique in the file.
     pub name: String,
-    /// A label for each setting. Where absent, the values of the key in `set`; of several keys, of
-    /// the alphabetically first.
+    /// Labels of the settings. If absent, the values of the key in `set`; with several keys, of the
+    /// alphabetically first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Vec<String>>,
-    /// Keys as `--set` takes them, each with a value for every setting: the first setting has the
-    /// first value of each, and so on.
+    /// Keys as in `--set`, each with a value for every setting: the first setting has the first
+    /// value of each, and so on.
     #[serde(deserialize_with = "lists")]
     pub set: BTreeMap<String, Vec<Value>>,
 }
@@ -46,12 +46,12 @@ fn lists<'de, D: Deserializer<'de>>(source: D) -> Result<BTreeMap<String, Vec<Va
 }
 
 impl Sweep {
-    /// How many settings it has.
+    /// Returns the number of settings.
     pub fn settings(&self) -> usize {
         self.set.values().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// The label of a setting.
+    /// Returns the label of a setting.
     pub fn label(&self, setting: usize) -> String {
         let given = self.labels.as_ref().and_then(|labels| labels.get(setting));
         let value = || self.set.values().next().and_then(|list| list.get(setting));
@@ -62,13 +62,13 @@ impl Sweep {
         }
     }
 
-    /// The labels of all settings, in their order.
+    /// Returns the labels of all settings, in their order.
     pub fn all_labels(&self) -> Vec<String> {
         (0..self.settings()).map(|n| self.label(n)).collect()
     }
 }
 
-/// How many points axes span.
+/// Returns the number of points that axes span.
 fn crossed(axes: &[Sweep]) -> usize {
     let settings = axes.iter().map(Sweep::settings);
     settings.fold(1, usize::saturating_mul)
@@ -77,16 +77,16 @@ fn crossed(axes: &[Sweep]) -> usize {
 /// One setting of every axis, and the experiment under it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Its number, from 0; the last axis turns fastest.
+    /// Number of the point, from 0; the last axis varies fastest.
     pub number: u32,
-    /// Each axis with its label here, in the file's order; empty where nothing is swept.
+    /// Each axis with its label at this point, in the file's order; empty without a sweep.
     pub labels: Vec<(String, String)>,
     /// The experiment with the axes' keys set and without axes.
     pub experiment: Experiment,
 }
 
 impl Point {
-    /// The label of an axis.
+    /// Returns the label of an axis at this point.
     pub fn label(&self, axis: &str) -> Option<&str> {
         let found = self.labels.iter().find(|(name, _)| name == axis);
         found.map(|(_, label)| label.as_str())
@@ -94,8 +94,8 @@ impl Point {
 }
 
 impl Experiment {
-    /// The points of the sweep: every setting of each axis with every one of the others, or the
-    /// experiment itself where it has no axes.
+    /// Returns the points of the sweep: every setting of each axis with every one of the others, or
+    /// the experiment itself without axes.
     ///
     /// # Errors
     /// [`Error::Invalid`] at the place of a value that can't be set, or if there are too many; none
@@ -109,7 +109,7 @@ impl Experiment {
         (0..count).map(|number| self.point(number)).collect()
     }
 
-    /// The point of this number, below the product of the axes' settings.
+    /// Returns the point of this number, below the product of the axes' settings.
     pub(crate) fn point(&self, number: usize) -> Result<Point, Error> {
         let mut experiment = Experiment {
             sweeps: Vec::new(),
@@ -129,14 +129,14 @@ impl Experiment {
             }
         }
         Ok(Point {
-            // At most `POINTS_MAX`, which validation holds.
+            // At most `POINTS_MAX`, which validation ensures.
             number: number as u32,
             labels,
             experiment,
         })
     }
 
-    /// `experiment` with `key` as the value at `place` says.
+    /// Returns `experiment` with `key` set to the value at `place`.
     fn with(
         &self,
         experiment: &Experiment,

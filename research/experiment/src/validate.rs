@@ -1,4 +1,4 @@
-//! Whether an experiment makes sense: numbers that can be, names that exist.
+//! Checks of an experiment: numbers in range, names that exist.
 
 mod application;
 mod arms;
@@ -28,10 +28,10 @@ use network::check_network;
 use stack::check_stack;
 use sweep::check_sweeps;
 
-/// Repetitions tell no more than this many do, and the records of all of them stay in memory.
+/// Maximum number of repetitions; further ones tell no more, and the records of all stay in memory.
 const REPEAT_MAX: u32 = 100_000;
 
-/// A key's path and what is wrong with it.
+/// The path of a key, and the problem with its value.
 type Fault = (String, String);
 type Check = Result<(), Fault>;
 
@@ -49,7 +49,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// A fault with its place.
+    /// Converts a fault into an error with its place.
     pub(crate) fn invalid(&self, (key, message): Fault) -> Error {
         let place = self.origin.place(&key);
         Error::Invalid {
@@ -81,7 +81,7 @@ fn check(experiment: &Experiment) -> Check {
     Ok(())
 }
 
-/// The first of a table's faults.
+/// Returns the first of a table's faults.
 fn first(table: &str, faults: Faults) -> Check {
     match faults.into_iter().next() {
         Some((key, message)) => fault(format!("{table}.{key}"), message),
@@ -89,7 +89,7 @@ fn first(table: &str, faults: Faults) -> Check {
     }
 }
 
-/// Everything but the sweep and the expectations: what has to hold at every point.
+/// Checks everything but the sweep and the expectations: what must hold at every point.
 fn check_set_up(experiment: &Experiment) -> Check {
     check_name("name", &experiment.name)?;
     check_times(experiment)?;
@@ -113,7 +113,8 @@ fn check_set_up(experiment: &Experiment) -> Check {
     check_arms(experiment)
 }
 
-/// Names become parts of file names, of overrides (`case.NAME.…`) and of interface names.
+/// Checks a name, which becomes part of file names, of overrides (`case.NAME.…`) and of interface
+/// names.
 fn check_name(key: &str, name: &str) -> Check {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_/".contains(c);
     ensure(!name.is_empty() && name.chars().all(good), key, || {

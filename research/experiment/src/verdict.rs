@@ -1,4 +1,4 @@
-//! The expectations held against the runs.
+//! Evaluation: the expectations compared with the runs.
 
 use std::collections::BTreeSet;
 
@@ -13,54 +13,54 @@ use crate::repetition::Repetition;
 use crate::schema::Experiment;
 use crate::sweep::Point;
 
-/// What became of all expectations.
+/// The result of all expectations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evaluation {
-    /// In the order of the expectations; of each, in the order of the points.
+    /// Verdicts in the order of the expectations; for each, in the order of the points.
     pub verdicts: Vec<Verdict>,
-    /// Those that these runs can't decide.
+    /// Expectations that these runs can't decide.
     pub unjudged: Vec<Unjudged>,
 }
 
 /// An expectation that was not judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unjudged {
-    /// The expectation's line for people.
+    /// Description of the expectation.
     pub name: String,
-    /// Why not.
+    /// Reason why it was not judged.
     pub why: String,
 }
 
-/// One expectation at one point, or along one axis, and what became of it.
+/// The result of one expectation at one point, or along one axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The expectation's line for people.
+    /// Description of the expectation.
     pub name: String,
-    /// The point of the sweep, by axis and label, without the axis of a trend or of a mean; empty
-    /// where nothing is swept.
+    /// Point of the sweep, by axis and label, without the axis of a trend or of a mean; empty
+    /// without a sweep.
     #[serde(serialize_with = "as_map", skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<(String, String)>,
-    /// The paper's number, where it states one.
+    /// Number of the paper, where it states one.
     pub paper: Option<f64>,
-    /// The mean over the repetitions; of a trend, at its last step. None where it can't be computed.
+    /// Mean over the repetitions; of a trend, at its last step. `None` where it can't be computed.
     pub ours: Option<f64>,
-    /// Its standard error: sample standard deviation / √n; none with a single repetition.
+    /// Standard error: sample standard deviation / √n; `None` with a single repetition.
     pub spread: Option<f64>,
-    /// Its 95 % confidence interval; none with a single repetition.
+    /// 95 % confidence interval of the mean; `None` with a single repetition.
     pub interval: Option<[f64; 2]>,
-    /// What was claimed.
+    /// Claim about the mean.
     pub expect: Claim,
-    /// Whether it is so. What can't be computed does not hold.
+    /// Whether the claim holds. A measure that can't be computed does not.
     pub holds: bool,
-    /// Why there is no mean, where there is none.
+    /// Reason why there is no mean, if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// How many repetitions.
+    /// Number of repetitions.
     pub n: usize,
-    /// The points of a trend in the order of its axis; else none.
+    /// Points of a trend in the order of its axis; else empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
-    /// The least and the most of the repetitions.
+    /// Minimum and maximum of the repetitions.
     #[serde(skip)]
     pub extremes: Option<[f64; 2]>,
 }
@@ -68,15 +68,15 @@ pub struct Verdict {
 /// One point of a trend.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// The label on the trend's axis.
+    /// Label on the trend's axis.
     pub label: String,
-    /// The mean over the repetitions.
+    /// Mean over the repetitions.
     pub ours: f64,
-    /// Its standard error.
+    /// Standard error of the mean.
     pub spread: Option<f64>,
-    /// Its 95 % confidence interval.
+    /// 95 % confidence interval of the mean.
     pub interval: Option<[f64; 2]>,
-    /// How many repetitions.
+    /// Number of repetitions.
     pub n: usize,
 }
 
@@ -84,9 +84,9 @@ fn as_map<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S:
     serializer.collect_map(pairs.iter().map(|(axis, label)| (axis, label)))
 }
 
-/// The verdict on every expectation of the experiment at each of its points, over all repetitions
-/// among `records`, which come from `arm`. Where a measure can't be computed the expectation does
-/// not hold, and the verdict says why; the others are judged all the same.
+/// Judges every expectation of the experiment at each of its points, over all repetitions among
+/// `records`, which come from `arm`. Where a measure can't be computed the expectation does not
+/// hold, and the verdict gives the reason; the others are judged all the same.
 ///
 /// # Errors
 /// A run is missing, or the experiment's sweep can't be applied (see [`Experiment::validate`]).
@@ -98,7 +98,7 @@ pub fn evaluate(
     let points = experiment.points().map_err(MeasureError::Points)?;
     let mut runs: BTreeSet<u32> = records.iter().map(|record| record.run).collect();
     if runs.is_empty() {
-        // With no record at all, repetition 0 says which one is missing.
+        // Without any record, repetition 0 is named as missing.
         runs.insert(0);
     }
     let mut found = Evaluation::default();
@@ -141,13 +141,13 @@ fn not_judged(expect: &Expectation, arm: Arm, runs: usize) -> Option<String> {
         return Some(format!("is for {other}, and this ran on {arm}"));
     }
     if let Some(other) = known.filter(|_| !expect.measure.can_be_told_by(arm)) {
-        return Some(format!("only {other} can tell, and this ran on {arm}"));
+        return Some(format!("only {other} measures it, and this ran on {arm}"));
     }
     let trend = expect.along.is_some() && runs < 2;
     trend.then(|| "needs two repetitions or more for its confidence intervals".into())
 }
 
-/// Whether the point has the labels that the expectation asks for.
+/// Returns whether the point has the labels that the expectation requires.
 fn applies(expect: &Expectation, point: &Point) -> bool {
     expect.at.iter().all(|(axis, labels)| {
         let here = point.label(axis);
@@ -155,7 +155,7 @@ fn applies(expect: &Expectation, point: &Point) -> bool {
     })
 }
 
-/// The points in groups that differ only along the axis, in its order.
+/// Groups the points that differ only along the axis, in its order.
 fn lines<'a>(points: &[&'a Point], along: &str) -> Vec<Vec<&'a Point>> {
     let mut lines: Vec<Vec<&Point>> = Vec::new();
     for &point in points {
@@ -168,13 +168,13 @@ fn lines<'a>(points: &[&'a Point], along: &str) -> Vec<Vec<&'a Point>> {
     lines
 }
 
-/// The labels of a point on the other axes.
+/// Returns the labels of a point on the other axes.
 fn others(point: &Point, along: &str) -> Vec<(String, String)> {
     let other = |(axis, _): &&(String, String)| axis != along;
     point.labels.iter().filter(other).cloned().collect()
 }
 
-/// One expectation and the runs to hold it against.
+/// One expectation and the runs to compare it with.
 struct Judge<'a> {
     expect: &'a Expectation,
     records: &'a [RunRecord],
@@ -182,7 +182,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Of each run the mean over the points.
+    /// Estimates the mean over the points from each run.
     fn estimate(&self, points: &[&Point]) -> Result<Estimate, MeasureError> {
         let one = |run: u32, point: &Point| {
             let repetition = Repetition::at(point, self.records, run);
@@ -253,7 +253,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The runs are there and say nothing of the measure: that is an answer, unlike a missing run.
+    /// Returns the verdict on a measure that the runs don't contain; a missing run is an error
+    /// instead.
     fn unknown(
         &self,
         error: MeasureError,
@@ -268,7 +269,7 @@ impl Judge<'_> {
         })
     }
 
-    /// What is known before anything is measured.
+    /// Returns the verdict before anything is measured.
     fn open(&self, at: Vec<(String, String)>) -> Verdict {
         Verdict {
             name: self.expect.name.clone(),

@@ -1,4 +1,4 @@
-//! Every experiment in the repository can be read and makes sense.
+//! Every experiment in the repository can be read and is valid.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ fn every_committed_experiment_loads_and_validates_under_the_name_of_its_path() {
 }
 
 #[test]
-fn an_experiment_written_out_and_read_again_is_the_same() {
+fn an_experiment_written_and_read_again_is_equal() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     let mut files = Vec::new();
     experiment_files(&root, &mut files);

@@ -1,4 +1,4 @@
-//! Coupled guests in a file: what makes no sense, and how fairness between guests is measured.
+//! Coupled guests in a file: refused values, and the fairness between guests.
 
 mod common;
 
@@ -7,7 +7,7 @@ use uc_experiment::{
     Arm, Coupling, Experiment, FlowRecord, FlowSample, Measure, Repetition, RunRecord, Shares,
 };
 
-/// What is replaced in the small experiment, by what, and what the refusal says.
+/// Each row: the text replaced in the small experiment, its replacement, and the refusal.
 const SENSELESS: [(&str, &str, &str); 7] = [
     (
         "count = 9",
@@ -49,9 +49,9 @@ const SENSELESS: [(&str, &str, &str); 7] = [
 ];
 
 #[test]
-fn groups_that_cannot_be_are_refused_with_the_mend() {
+fn invalid_groups_are_refused_with_a_remedy() {
     for (number, (from, to, part)) in SENSELESS.into_iter().enumerate() {
-        // rules are for a case that has someone to rule
+        // rules are for a case with coupled guests
         let is_ruled = number > 4;
         let coupled = GOOD.replace("count = 9", "coupling = { group = \"a\" }");
         let file = if is_ruled { coupled.as_str() } else { GOOD };
@@ -72,7 +72,7 @@ fn a_guest_has_one_weight() {
 }
 
 #[test]
-fn the_live_arm_has_one_coupled_group_in_a_case() {
+fn the_live_backend_has_one_coupled_group_in_a_case() {
     let live = GOOD.replace("duration", "arms = [\"live\"]\nduration");
     let coupled = |group: &str| format!("coupling = {{ group = \"{group}\" }}");
     let first = live.replace("count = 9", &coupled("a"));
@@ -87,7 +87,7 @@ fn the_live_arm_has_one_coupled_group_in_a_case() {
 }
 
 #[test]
-fn law_coupled_is_about_a_groups_windows_and_gives_them() {
+fn law_coupled_needs_a_group_and_cannot_observe() {
     let lacking = refusal(GOOD, "count = 9", "law = \"coupled\"");
     let part = "case.0.guests.0.coupling: missing, and law coupled is about a group's window";
     assert!(lacking.contains(part), "{lacking}");
@@ -106,7 +106,7 @@ fn law_coupled_is_about_a_groups_windows_and_gives_them() {
 }
 
 #[test]
-fn live_guests_of_one_group_are_coupled_all_by_their_ports_or_all_by_themselves() {
+fn live_guests_of_one_group_are_coupled_all_by_their_ports_or_all_by_their_tcp() {
     let live = GOOD.replace("duration", "arms = [\"live\"]\nduration");
     let by_itself = "coupling = { group = \"a\" }";
     let by_port = format!("law = \"coupled\"\n{by_itself}");
@@ -204,7 +204,7 @@ fn read() -> Experiment {
 }
 
 #[test]
-fn what_is_left_out_is_one_and_the_window() {
+fn defaults_are_weight_one_and_the_window() {
     let experiment = read();
     let case = experiment.case("a").expect("the case");
     assert_eq!(case.coupling.shares, Shares::Rate);
@@ -220,7 +220,7 @@ fn what_is_left_out_is_one_and_the_window() {
 }
 
 #[test]
-fn machines_couple_their_own_flows_by_weights_and_the_usual_rules_alone() {
+fn vms_couple_their_own_flows_by_weights_and_the_default_rules_alone() {
     let usual = TWO.replace("coupling = { shares = \"rate\" }\n", "");
     let suits = |text: &str| {
         let experiment = Experiment::from_str("t", text).expect("reads");
@@ -242,7 +242,7 @@ fn machines_couple_their_own_flows_by_weights_and_the_usual_rules_alone() {
     suits(&ports).expect("by the ports");
 }
 
-/// A flow of an even rate.
+/// Makes up a flow of a constant rate.
 fn flow(group: &str, index: u32, goodput_bps: u64) -> FlowRecord {
     let sample = |i: u64| FlowSample {
         at_ns: i * 100_000_000,
@@ -259,7 +259,7 @@ fn flow(group: &str, index: u32, goodput_bps: u64) -> FlowRecord {
 }
 
 #[test]
-fn jains_index_of_guests_adds_up_what_their_flows_have() {
+fn jains_index_of_guests_sums_the_goodputs_of_their_flows() {
     let experiment = read();
     let record = RunRecord {
         case: "a".into(),

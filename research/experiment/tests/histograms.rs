@@ -1,4 +1,4 @@
-//! Histograms against the sorted numbers themselves.
+//! Histograms compared with the sorted numbers.
 
 use proptest::prelude::*;
 use uc_experiment::{Histogram, Statistic};
@@ -9,7 +9,7 @@ fn of(values: &[u64]) -> Histogram {
     histogram
 }
 
-/// Numbers of all sizes that are kept apart.
+/// Generates numbers of all sizes that are kept apart.
 fn values() -> impl Strategy<Value = Vec<u64>> {
     let value = (0u32..40, any::<u64>()).prop_map(|(bits, random)| random >> (63 - bits));
     prop::collection::vec(value, 1..200)
@@ -24,13 +24,13 @@ fn small_numbers_have_a_bin_each() {
 }
 
 #[test]
-fn every_edge_of_a_bin_is_where_the_next_one_begins() {
+fn every_bin_ends_where_the_next_one_begins() {
     let mut edges = vec![0u64];
     for bits in 7..40 {
         let step = 1u64 << (bits - 7);
         edges.extend((0..128).map(|part| (1 << bits) + part * step));
     }
-    // An edge and the number below it are apart; two numbers between edges are not.
+    // An edge and the number below it are in different bins; two numbers between edges are not.
     for pair in edges[1..].windows(2) {
         let inside = of(&[pair[0], pair[1] - 1]);
         assert_eq!(inside.cumulative().count(), 1, "{pair:?}");
@@ -40,7 +40,7 @@ fn every_edge_of_a_bin_is_where_the_next_one_begins() {
 }
 
 #[test]
-fn what_is_beyond_all_bins_is_counted_and_its_largest_known() {
+fn numbers_beyond_all_bins_are_counted_and_their_maximum_is_exact() {
     let histogram = of(&[1, u64::MAX, 1 << 50]);
     assert_eq!(histogram.count(), 3);
     assert_eq!(histogram.statistic(Statistic::Max), Some(u64::MAX as f64));
@@ -52,7 +52,7 @@ fn what_is_beyond_all_bins_is_counted_and_its_largest_known() {
 
 proptest! {
     #[test]
-    fn statistics_are_those_of_the_numbers_within_a_bin(values in values()) {
+    fn statistics_equal_those_of_the_numbers_within_a_bin(values in values()) {
         let histogram = of(&values);
         let floats: Vec<f64> = values.iter().map(|value| *value as f64).collect();
         for statistic in [Statistic::P50, Statistic::P99, Statistic::P999] {
@@ -79,7 +79,7 @@ proptest! {
     }
 
     #[test]
-    fn a_roomy_one_counts_the_same_and_is_trimmed_to_what_it_holds(values in values()) {
+    fn a_preallocated_histogram_counts_the_same_and_is_trimmed_to_its_values(values in values()) {
         let mut roomy = Histogram::roomy();
         values.iter().for_each(|value| roomy.record(*value));
         prop_assert_eq!(roomy.trimmed(), of(&values).trimmed());

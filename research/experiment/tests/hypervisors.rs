@@ -1,4 +1,4 @@
-//! Hypervisors in a file: what makes no sense, what is left out, and what stalls are measured by.
+//! Hypervisors in a file: refused values, defaults, and the measures of stalls.
 
 mod common;
 
@@ -8,7 +8,7 @@ use uc_experiment::{
     Repetition, RttFilter, RunRecord, Stalls,
 };
 
-/// What replaces the count of guests in the small experiment, and what the refusal says.
+/// Each row: the replacement of the small experiment's number of guests, and the refusal.
 const SENSELESS: [(&str, &str); 12] = [
     ("{ vms = 0 }", "hypervisor.vms: is 0; give 1 to 64"),
     ("{ vms = 65 }", "hypervisor.vms: is 65; give 1 to 64"),
@@ -40,7 +40,7 @@ const SENSELESS: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn hypervisors_that_cannot_be_are_refused_with_the_mend() {
+fn invalid_hypervisors_are_refused_with_a_remedy() {
     for (table, part) in SENSELESS {
         let refusal = refusal(GOOD, "count = 9", &format!("hypervisor = {table}"));
         let part = format!("case.0.guests.0.{part}");
@@ -76,12 +76,12 @@ fn ticks_and_turns_of_a_run_have_a_limit() {
     let turns = "count = 900\nhypervisor = { vms = 2, slice = \"10us\" }";
     let refusal = self::refusal(GOOD, "count = 9", turns);
     assert!(refusal.contains("a longer tick or slice"), "{refusal}");
-    // The same guests at the default of 1 ms are no trouble, nor is a core that nobody shares.
+    // The same guests at the default of 1 ms are accepted, as is an unshared core.
     read("count = 900\nhypervisor = { slice = \"10us\" }");
 }
 
 #[test]
-fn pvtcp_where_nobody_takes_the_cpu_away_is_refused_with_the_mend() {
+fn pvtcp_without_stalls_is_refused_with_a_remedy() {
     let text = GOOD.replacen("[stack.ecn]", "[stack.ecn]\npvtcp = {}", 1);
     let told = refusal(&text, "count = 9", "count = 8");
     let part = "case.0.guests.0.hypervisor: [stack.ecn] has pvtcp, and nobody takes";
@@ -97,7 +97,7 @@ fn pvtcp_where_nobody_takes_the_cpu_away_is_refused_with_the_mend() {
 }
 
 #[test]
-fn machines_share_cores_too_but_their_ticks_and_queues_are_their_own() {
+fn vms_share_cores_but_have_their_own_ticks_and_queues() {
     let suits = |table: &str, arm: Arm| {
         let text = GOOD.replacen("count = 9", &format!("hypervisor = {table}"), 1);
         let text = text.replacen("[stack.ecn]", "[stack.ecn]\npvtcp = {}", 1);
@@ -131,7 +131,7 @@ fn machines_share_cores_too_but_their_ticks_and_queues_are_their_own() {
 }
 
 #[test]
-fn guests_hypervisors_and_pvtcp_are_not_for_the_live_arm() {
+fn hypervisors_and_pvtcp_are_refused_on_the_live_backend() {
     let live = GOOD.replace("duration", "arms = [\"live\"]\nduration");
     for (from, to, part) in [
         (
@@ -163,7 +163,7 @@ fn read(extra: &str) -> Experiment {
 }
 
 #[test]
-fn what_is_left_out_is_xens_slice_and_a_core_of_ones_own() {
+fn defaults_are_xens_slice_and_an_unshared_core() {
     let experiment = read("hypervisor = { vms = 3 }");
     let expected = Hypervisor {
         vms: 3,
@@ -188,7 +188,7 @@ fn what_is_left_out_is_xens_slice_and_a_core_of_ones_own() {
 }
 
 #[test]
-fn the_words_for_people_say_who_shares_what() {
+fn the_description_names_the_sharing() {
     for (table, words) in [
         ("{}", "on virtual machines with a core each"),
         (
@@ -234,7 +234,7 @@ fn measured(flows: Vec<FlowRecord>, text: &str) -> Result<f64, MeasureError> {
 }
 
 #[test]
-fn what_stalls_did_is_summed_over_a_group_and_the_largest_jump_taken() {
+fn stall_events_are_summed_over_a_group_and_the_largest_clock_jump_is_taken() {
     let stalls = |n: u64| {
         Some(Stalls {
             spurious_timeouts: n,
@@ -278,7 +278,7 @@ fn what_stalls_did_is_summed_over_a_group_and_the_largest_jump_taken() {
 }
 
 #[test]
-fn what_was_not_counted_is_no_zero() {
+fn uncounted_events_are_an_error_and_not_zero() {
     for (text, part) in [
         (
             "kind = \"events\"\nof = \"ecn\"\nwhat = \"backoffs\"",

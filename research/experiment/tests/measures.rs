@@ -29,7 +29,8 @@ guests = [{{ name = "one", stack = "s" }}]
     experiment
 }
 
-/// A flow that delivers `goodput_bps` evenly from 2 s to 9 s, and something else before and after.
+/// Makes up a flow that delivers `goodput_bps` evenly from 2 s to 9 s, and something else before
+/// and after.
 fn flow(group: &str, index: u32, goodput_bps: u64) -> FlowRecord {
     let sample = |i: u64| {
         let inside_ms = (i * 100).clamp(2_000, 9_000) - 2_000;
@@ -160,7 +161,7 @@ fn utilisation_counts_flows_whose_connections_are_closed() {
 #[test]
 fn retransmissions_are_differences_and_drops_are_totals() {
     let records = [four_flows(1_000_000)];
-    // Four flows resend 125 bytes a millisecond each: 4 Mbit/s of 10.
+    // Four flows retransmit 125 bytes per millisecond each: 4 Mbit/s of 10.
     near(
         measure(&records, "{ kind = \"retransmitted\", case = \"a\" }").expect("computes"),
         0.4,
@@ -235,7 +236,7 @@ fn window_above_looks_only_at_full_windows() {
 }
 
 #[test]
-fn what_cannot_be_computed_is_an_error_that_names_it() {
+fn uncomputable_measures_are_errors_that_name_what_is_missing() {
     let share = "{ kind = \"share\", case = \"a\", of = \"one\", to = \"many\" }";
     let cases = [
         (
@@ -279,7 +280,7 @@ fn what_cannot_be_computed_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_verdict_is_the_mean_its_standard_error_and_whether_it_is_inside() {
+fn a_verdict_has_the_mean_its_standard_error_and_whether_it_holds() {
     let experiment = experiment(
         r#"
 [[expect]]

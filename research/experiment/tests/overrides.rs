@@ -1,11 +1,11 @@
-//! Single keys overridden, and the defaults of keys that are left out.
+//! Overrides of single keys, and the defaults of absent keys.
 
 mod common;
 
 use common::GOOD;
 use uc_experiment::{BitsPerSec, Experiment, Law};
 
-/// The small experiment, read and found sensible.
+/// Reads and validates the small experiment.
 fn good() -> Experiment {
     let experiment = Experiment::from_str("t.toml", GOOD).expect("reads");
     experiment.validate().expect("makes sense");
@@ -95,7 +95,7 @@ fn an_override_that_does_not_fit_changes_nothing_and_says_why() {
 }
 
 #[test]
-fn a_senseless_override_is_refused_as_the_override_it_was() {
+fn an_invalid_override_is_refused_by_its_own_text() {
     let mut experiment = good();
     experiment
         .apply_set("case.mixed.guests.ecn.count=0")
@@ -108,7 +108,7 @@ fn a_senseless_override_is_refused_as_the_override_it_was() {
 }
 
 #[test]
-fn defaults_are_those_of_the_documentation() {
+fn defaults_equal_the_documented_ones() {
     let experiment = good();
     assert_eq!(experiment.sample.0, 100_000_000);
     assert_eq!(experiment.repeat, 1);

@@ -1,4 +1,4 @@
-//! Sweeps: how many points they span, what each point is, and where an arm refuses one.
+//! Sweeps: number of points, content of each point, and points that a backend refuses.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn swept() -> Experiment {
     experiment
 }
 
-/// The small experiment with axes of these lengths; each sets two keys of one stack.
+/// Builds the small experiment with axes of these lengths; each sets two keys of one stack.
 fn with_axes(lengths: &[usize]) -> Experiment {
     let axis = |(number, length): (usize, &usize)| {
         let values: Vec<String> = (0..*length).map(|n| format!("{}", n % 15)).collect();
@@ -72,7 +72,7 @@ proptest! {
         let found: Vec<_> = draws.iter().map(|draw| drawn.quantile(*draw)).collect();
         for (draw, size) in draws.iter().zip(&found) {
             prop_assert!((points[0].0..=points[points.len() - 1].0).contains(size));
-            // Whatever point lies below the draw lies below its size, and the other way round.
+            // A point's size is below the drawn size exactly if its probability is below the draw.
             let q = f64::from(*draw) / 2f64.powi(32);
             for (at, cut) in &points {
                 prop_assert!(q > cut + 1e-9 || size <= at, "{size} above {at} at {q}");
@@ -84,7 +84,7 @@ proptest! {
 }
 
 #[test]
-fn the_last_axis_turns_fastest_and_a_table_can_be_swept() {
+fn the_last_axis_varies_fastest_and_a_table_can_be_swept() {
     let points = swept().points().expect("apply");
     let labels = |point: &uc_experiment::Point| {
         let labels: Vec<&str> = point
@@ -183,7 +183,7 @@ fn an_override_of_a_swept_key_is_refused_and_one_of_the_axis_is_not() {
 }
 
 #[test]
-fn a_case_left_out_takes_its_keys_along_and_the_labels_stay() {
+fn removing_a_case_removes_its_swept_keys_and_keeps_the_labels() {
     let other = "[[case]]\nname = \"other\"\n[[case.guests]]\nname = \"long\"\nstack = \"dc\"\n\
                  [[sweep]]\nname = \"both\"\nset = { \"case.0.guests.long.flows\" = [1, 2], \
                  \"case.1.guests.0.flows\" = [3, 4] }\n\n[[expect]]";
@@ -211,7 +211,7 @@ fn a_case_left_out_takes_its_keys_along_and_the_labels_stay() {
     assert_eq!(points[0].label("long"), None);
 }
 
-/// The refusal of the small experiment on `arm` with `from` replaced by `to`.
+/// A second group of guests; the next constants are coupled groups.
 const SECOND: &str = "name = \"legacy\"\nstack";
 const ONE_COUPLED: &str = "coupling = { group = \"one\" }";
 const TWO_COUPLED: &str = "name = \"legacy\"\ncoupling = { group = \"two\" }\nstack";
@@ -224,7 +224,7 @@ fn unsuited(arm: Arm, from: &str, to: &str) -> String {
 }
 
 #[test]
-fn an_arm_refuses_what_only_the_other_can_set() {
+fn a_backend_refuses_keys_that_only_others_support() {
     let rate = "rate = \"10Mbit\"";
     let dumbbell = "topology = \"dumbbell\"\nrate = \"10Mbit\"";
     let offload = "offload = true\nrate = \"10Mbit\"";
@@ -305,7 +305,7 @@ fn an_arm_refuses_what_only_the_other_can_set() {
 }
 
 #[test]
-fn what_is_for_machines_is_refused_elsewhere_and_too_many_of_them_there() {
+fn keys_for_vms_are_refused_elsewhere_and_too_many_vms_too() {
     let kernel = "sack = false\nkernel = \"6.12\"";
     for arm in [Arm::Sim, Arm::Live] {
         let told = unsuited(arm, "sack = false", kernel);
@@ -336,7 +336,7 @@ fn what_is_for_machines_is_refused_elsewhere_and_too_many_of_them_there() {
 }
 
 #[test]
-fn a_single_point_can_be_unsuited() {
+fn a_backend_can_refuse_a_single_point() {
     let axis = "[[sweep]]\nname = \"t\"\nset = { \"network.topology\" = [\"star\", \"dumbbell\"] }";
     let text = format!("{GOOD}{axis}");
     let experiment = Experiment::from_str("t.toml", &text).expect("reads");

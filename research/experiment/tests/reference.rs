@@ -1,5 +1,5 @@
-//! docs/experiments.md against the schema: its examples run, and its tables name every key that
-//! there is and no other.
+//! docs/experiments.md compared with the schema: its examples are valid, and its tables name
+//! exactly the schema's keys.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use common::{GOOD, SWEPT};
 use uc_experiment::Experiment;
 
-/// No name of the schema is like this one.
+/// A name that is similar to no name of the schema.
 const NOTHING: &str = "qqqqqqqqqqqqqqqqqqqqqqqq";
 
 fn document() -> String {
@@ -17,7 +17,7 @@ fn document() -> String {
     std::fs::read_to_string(path).expect("docs/experiments.md is there")
 }
 
-/// Rows of the tables under each heading, cell by cell.
+/// Returns the rows of the tables under each heading, cell by cell.
 fn tables(document: &str) -> BTreeMap<String, Vec<Vec<String>>> {
     let mut found: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
     let mut heading = String::new();
@@ -39,12 +39,12 @@ fn tables(document: &str) -> BTreeMap<String, Vec<Vec<String>>> {
     found
 }
 
-/// What stands in the backquotes of a cell.
+/// Returns the texts in the backquotes of a cell.
 fn spans(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// The names that the schema knows at the place where `from` is replaced by `to`.
+/// Returns the names that the schema knows at the place where `from` is replaced by `to`.
 fn known(file: &str, from: &str, to: &str) -> BTreeSet<String> {
     assert!(file.contains(from), "{from:?} is not in the file");
     let text = file.replacen(from, &to.replace("NOTHING", NOTHING), 1);
@@ -57,7 +57,8 @@ fn known(file: &str, from: &str, to: &str) -> BTreeSet<String> {
     list.split(", ").map(str::to_owned).collect()
 }
 
-/// A file, what is replaced in it and by what, to hear the keys of the table under the heading.
+/// Each row: a heading, a file, and a replacement whose error lists the keys of the heading's
+/// table.
 const TABLES: [(&str, &str, &str, &str); 14] = [
     ("The file", GOOD, "settle = \"2s\"", "NOTHING = 1"),
     ("[network]", GOOD, "delay = \"250us\"", "NOTHING = 1"),
@@ -96,7 +97,7 @@ const TABLES: [(&str, &str, &str, &str); 14] = [
 ];
 
 #[test]
-fn the_tables_name_every_key_and_no_other() {
+fn the_tables_name_exactly_the_keys_of_the_schema() {
     let document = document();
     let tables = tables(&document);
     for (heading, file, from, to) in TABLES {
@@ -113,7 +114,7 @@ fn the_tables_name_every_key_and_no_other() {
 }
 
 #[test]
-fn the_names_of_topologies_applications_queues_and_measures_are_all_there() {
+fn the_tables_name_every_topology_application_queue_and_measure() {
     let document = document();
     let tables = tables(&document);
     let first_words = |heading: &str| -> BTreeSet<String> {
@@ -156,7 +157,7 @@ fn every_measure_has_the_keys_that_its_row_names() {
         let to = format!("kind = \"{kind}\", NOTHING = 1");
         let named: BTreeSet<String> = spans(&row[1]).into_iter().map(str::to_owned).collect();
         if let [only] = &Vec::from_iter(&named)[..] {
-            // Of a single key the parser says its name another way.
+            // For a single key the parser's message has another form.
             let text = GOOD.replacen(from, &to.replace("NOTHING", only), 1);
             assert!(Experiment::from_str("t", &text).is_err(), "{kind}");
         } else {
@@ -166,10 +167,10 @@ fn every_measure_has_the_keys_that_its_row_names() {
 }
 
 #[test]
-fn what_the_tables_call_a_default_changes_nothing() {
+fn setting_a_documented_default_changes_nothing() {
     let document = document();
     let mut checked = 0;
-    // Where a line can be added to the table under the heading.
+    // Each row: a heading, and a place where a line can be added to its table.
     let places = [
         ("The file", "settle = \"2s\"\ntail = \"1s\"\n", ""),
         ("[network]", "[network]\n", "[network]\n"),
@@ -202,13 +203,13 @@ fn what_the_tables_call_a_default_changes_nothing() {
     );
 }
 
-/// The experiment without the text that it was read from.
+/// Formats the experiment without the text that it was read from.
 fn written(experiment: &Experiment) -> String {
     toml::to_string(experiment).expect("can be written")
 }
 
 #[test]
-fn every_example_is_an_experiment_that_makes_sense() {
+fn every_example_is_a_valid_experiment() {
     let document = document();
     let blocks: Vec<&str> = document.split("```").skip(1).step_by(2).collect();
     assert_eq!(blocks.len(), 2);

@@ -1,10 +1,11 @@
-//! The teeth of windows whose teeth are known.
+//! Sawtooth detection on windows with known teeth.
 
 use uc_experiment::sawtooth::Sawtooth;
 
 const MS: u64 = 1_000_000;
 
-/// A window that grows from 30 to 60 segments in `period_ms` and is cut to 30 within `fall_ms`.
+/// Makes up a window that grows from 30 to 60 segments in `period_ms` and is reduced to 30 within
+/// `fall_ms`.
 fn triangle(period_ms: u64, fall_ms: u64, sample_ms: u64) -> Vec<(u64, f64)> {
     let rise_ms = period_ms - fall_ms;
     let window = |at_ms: u64| {
@@ -21,7 +22,7 @@ fn triangle(period_ms: u64, fall_ms: u64, sample_ms: u64) -> Vec<(u64, f64)> {
 }
 
 #[test]
-fn a_known_sawtooth_is_found_whether_it_falls_at_once_or_over_a_round_trip() {
+fn a_known_sawtooth_is_found_with_sudden_and_gradual_reductions() {
     for (period_ms, fall_ms) in [(2_000, 1), (2_000, 75), (1_500, 40), (300, 20)] {
         let saw = Sawtooth::of(&triangle(period_ms, fall_ms, 5));
         let what = format!("period {period_ms} ms, fall {fall_ms} ms");

@@ -1,10 +1,10 @@
-//! Files that read well and make no sense, and the one line that says where and why.
+//! Files that can be read but are invalid, and the refusals with place and reason.
 
 mod common;
 
 use common::{GOOD, refusal};
 
-/// What is replaced, by what, and the refusal.
+/// Each row: the text replaced, its replacement, and the refusal.
 const SENSELESS: [(&str, &str, &str); 22] = [
     (
         "name = \"t/one\"",
@@ -120,12 +120,12 @@ const SENSELESS: [(&str, &str, &str); 22] = [
     (
         "within = [0.1, 0.5]",
         "within = [0.1, 0.5]\nat_most = 1",
-        "t.toml:42:10: expect.0.within: stands beside at_most or at_least; keep one of them",
+        "t.toml:42:10: expect.0.within: is given with at_most or at_least; keep one of them",
     ),
 ];
 
 #[test]
-fn a_file_that_makes_no_sense_is_refused_at_the_place() {
+fn an_invalid_file_is_refused_at_the_place() {
     for (from, to, expected) in SENSELESS {
         assert_eq!(refusal(GOOD, from, to), expected, "{from:?} -> {to:?}");
     }

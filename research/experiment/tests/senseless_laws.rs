@@ -1,11 +1,10 @@
-//! Laws and their parameters, patterns of a switch, and measures of both that make no sense, and
-//! the one line that says so.
+//! Invalid laws, parameters, patterns of a switch, and measures of both, and their refusals.
 
 mod common;
 
 use common::{GOOD, refusal};
 
-/// What is replaced in the small experiment, by what, and the refusal.
+/// Each row: the text replaced in the small experiment, its replacement, and the refusal.
 const LAWS: [(&str, &str, &str); 19] = [
     (
         "count = 9",
@@ -116,13 +115,13 @@ const LAWS: [(&str, &str, &str); 19] = [
 ];
 
 #[test]
-fn a_law_or_parameter_that_makes_no_sense_is_refused_at_the_place() {
+fn an_invalid_law_or_parameter_is_refused_at_the_place() {
     for (from, to, expected) in LAWS {
         assert_eq!(refusal(GOOD, from, to), expected, "{from:?} -> {to:?}");
     }
 }
 
-/// A switch whose hosts all send.
+/// An experiment on a switch whose hosts all send.
 const SWITCH: &str = r#"name = "t/switch"
 title = "A test"
 duration = "1s"
@@ -182,8 +181,8 @@ const PATTERNS: [(&str, &str, &str); 19] = [
     (
         "{ stride = [1] }",
         "{ fan-in = { to = 0 } }",
-        "t.toml:15:9: case.0.guests.0.count: 5 guests, and 4 hosts beside the receiving one; give 4 \
-         or fewer",
+        "t.toml:15:9: case.0.guests.0.count: 5 guests, and 4 hosts without the receiving one; \
+         give 4 or fewer",
     ),
     (
         "{ stride = [1] }",
@@ -254,7 +253,7 @@ fn a_pattern_that_no_switch_can_follow_is_refused_at_the_place() {
     }
 }
 
-/// Instead of the measure of the small experiment.
+/// Each row: a replacement of the small experiment's measure, and the refusal.
 const MEASURES: [(&str, &str); 12] = [
     (
         "{ kind = \"queue\", case = \"mixed\", during = [\"3s\", \"3s\"] }",
@@ -315,7 +314,7 @@ const MEASURES: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn a_measure_of_what_there_is_not_is_refused_at_the_place() {
+fn a_measure_of_something_missing_is_refused_at_the_place() {
     let share = "{ kind = \"share\", case = \"mixed\", of = \"legacy\", to = \"ecn\" }";
     for (measure, expected) in MEASURES {
         assert_eq!(refusal(GOOD, share, measure), expected, "{measure}");
@@ -330,7 +329,7 @@ fn a_measure_of_what_there_is_not_is_refused_at_the_place() {
 }
 
 #[test]
-fn stopping_flows_are_for_either_arm_and_what_is_not_bulk_for_the_simulator() {
+fn stop_suits_every_backend_and_other_applications_than_bulk_the_simulator() {
     let read = |keys: &str| {
         let text = GOOD.replacen("count = 9", keys, 1);
         let experiment = uc_experiment::Experiment::from_str("t.toml", &text).expect("reads");

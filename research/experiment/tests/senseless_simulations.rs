@@ -1,10 +1,10 @@
-//! What neither a network, nor its guests, nor an arm can be, and the one line that says so.
+//! Invalid networks, guests and backends, and their refusals.
 
 mod common;
 
 use common::{SWEPT, refusal};
 
-/// What is replaced, by what, and the refusal.
+/// Each row: the text replaced, its replacement, and the refusal.
 const SIMULATED: [(&str, &str, &str); 35] = [
     (
         "leaves = 3",
@@ -203,7 +203,7 @@ const SIMULATED: [(&str, &str, &str); 35] = [
 ];
 
 #[test]
-fn a_network_application_or_arm_that_makes_no_sense_is_refused_at_the_place() {
+fn an_invalid_network_application_or_backend_is_refused_at_the_place() {
     for (from, to, expected) in SIMULATED {
         assert_eq!(refusal(SWEPT, from, to), expected, "{from:?} -> {to:?}");
     }

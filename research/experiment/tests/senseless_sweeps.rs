@@ -1,11 +1,11 @@
-//! Swept files that read well and make no sense, and the one line that says where and why.
+//! Swept files that can be read but are invalid, and the refusals with place and reason.
 
 mod common;
 
 use common::{SWEPT, refusal};
 use uc_experiment::Experiment;
 
-/// What is replaced, by what, and the refusal.
+/// Each row: the text replaced, its replacement, and the refusal.
 const SWEEPS: [(&str, &str, &str); 29] = [
     (
         "name = \"buffer\"",
@@ -107,7 +107,7 @@ const SWEEPS: [(&str, &str, &str); 29] = [
     (
         "along = \"long\"\n",
         "",
-        "t.toml:52:9: expect.1.rises: says not along what; add along = \"AXIS\"",
+        "t.toml:52:9: expect.1.rises: has no axis; add along = \"AXIS\"",
     ),
     (
         "along = \"long\"",
@@ -129,8 +129,7 @@ const SWEEPS: [(&str, &str, &str); 29] = [
     (
         "rises = true",
         "rises = true\nat_most = 1",
-        "t.toml:52:9: expect.1.along: stands beside bounds; expect them in an [[expect]] of \
-             their own",
+        "t.toml:52:9: expect.1.along: is given with bounds; use a separate [[expect]]",
     ),
     (
         "at = { long",
@@ -140,8 +139,7 @@ const SWEEPS: [(&str, &str, &str); 29] = [
     (
         "along = \"long\"",
         "along = \"long\"\nover = \"buffer\"",
-        "t.toml:53:8: expect.1.over: stands beside along; expect them in an [[expect]] of their \
-             own",
+        "t.toml:53:8: expect.1.over: is given with along; use a separate [[expect]]",
     ),
     (
         "on = \"sim\"",
@@ -169,7 +167,7 @@ const SWEEPS: [(&str, &str, &str); 29] = [
 ];
 
 #[test]
-fn the_swept_file_itself_makes_sense() {
+fn the_swept_file_itself_is_valid() {
     Experiment::from_str("t.toml", SWEPT)
         .expect("reads")
         .validate()
@@ -177,7 +175,7 @@ fn the_swept_file_itself_makes_sense() {
 }
 
 #[test]
-fn a_sweep_or_expectation_that_makes_no_sense_is_refused_at_the_place() {
+fn an_invalid_sweep_or_expectation_is_refused_at_the_place() {
     for (from, to, expected) in SWEEPS {
         assert_eq!(refusal(SWEPT, from, to), expected, "{from:?} -> {to:?}");
     }

@@ -1,4 +1,4 @@
-//! `start_law` and `watch`: read, written, and refused where they make no sense.
+//! `start_law` and `watch`: read, written, and refused where invalid.
 
 mod common;
 
@@ -7,7 +7,7 @@ use uc_experiment::{Bytes, Experiment, Nanos, StartLaw};
 
 fn with(group: &str) -> Result<Experiment, uc_experiment::Error> {
     let text = GOOD.replacen("count = 9", &format!("count = 9\n{group}"), 1);
-    // The file stands for both arms, and this is for one.
+    // The file allows both backends, and this key only one.
     let text = text.replacen("name = ", "arms = [\"sim\"]\nname = ", 1);
     let experiment = Experiment::from_str("t.toml", &text)?;
     experiment.validate()?;
@@ -15,7 +15,7 @@ fn with(group: &str) -> Result<Experiment, uc_experiment::Error> {
 }
 
 #[test]
-fn a_start_stands_beside_any_law_and_its_parameters_are_read() {
+fn a_start_law_combines_with_any_law_and_its_parameters_are_read() {
     let text = "start_law = \"watch\"\nwatch = { probes = 4, span = \"20us\", burst = \"9kB\" }";
     let experiment = with(text).unwrap_or_else(|error| panic!("{error}"));
     let group = &experiment.cases[0].guests[0];
@@ -42,7 +42,7 @@ fn a_key_of_the_start_can_be_set_where_the_file_has_none() {
 }
 
 #[test]
-fn senseless_starts_are_refused_by_the_key_that_is_wrong() {
+fn invalid_starts_are_refused_by_the_wrong_key() {
     let watch = |what: &str| format!("start_law = \"watch\"\nwatch = {{ {what} }}");
     for (group, words) in [
         ("watch = { probes = 3 }".into(), "start_law"),
@@ -66,7 +66,7 @@ fn senseless_starts_are_refused_by_the_key_that_is_wrong() {
 }
 
 #[test]
-fn groups_of_one_receiver_have_one_policy_and_a_rate_that_lets_something_start() {
+fn groups_of_one_receiver_need_one_policy_and_a_sufficient_rate() {
     let second = |watch: &str| {
         format!(
             "stack = \"ecn\"\nstart_law = \"watch\"\nwatch = {{ probes = 4 }}\n\
@@ -91,7 +91,7 @@ fn groups_of_one_receiver_have_one_policy_and_a_rate_that_lets_something_start()
 }
 
 #[test]
-fn a_start_keeps_a_file_from_the_live_arm() {
+fn a_start_law_without_port_laws_is_refused_on_the_live_backend() {
     let text = GOOD.replacen("count = 9", "count = 9\nstart_law = \"watch\"", 1);
     let text = text.replacen("name = ", "arms = [\"live\"]\nname = ", 1);
     let experiment = Experiment::from_str("t.toml", &text).expect("reads");

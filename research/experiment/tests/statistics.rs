@@ -1,9 +1,9 @@
-//! Statistics against their definitions and against printed tables.
+//! Statistics compared with their definitions and with printed tables.
 
 use proptest::prelude::*;
 use uc_experiment::{Estimate, Histogram, Statistic};
 
-/// The least value that a share of all do not exceed, by counting.
+/// Returns the smallest value that a fraction of all do not exceed, by counting.
 fn counted(values: &[f64], permille: usize) -> f64 {
     let enough = |limit: f64| {
         let below = values.iter().filter(|value| **value <= limit).count();
@@ -29,7 +29,7 @@ proptest! {
     }
 
     #[test]
-    fn a_deviation_is_what_the_values_are_away_from_their_mean(
+    fn a_deviation_is_the_root_mean_square_distance_from_the_mean(
         middle in 10_000u64..1_000_000,
         away in 1u64..10_000,
         pairs in 1usize..50,
@@ -43,7 +43,7 @@ proptest! {
             histogram.record(low);
             histogram.record(high);
         }
-        // A bin is at most a 128th of its numbers wide.
+        // The width of a bin is at most a 128th of its numbers.
         let found = histogram.statistic(Statistic::Deviation).expect("values");
         let bin = high as f64 / 128.0 + 1.0;
         prop_assert!((found - away as f64).abs() <= bin, "{found}, not {away}");
@@ -67,7 +67,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_has_no_statistic() {
+fn an_empty_set_has_no_statistic() {
     for statistic in [
         Statistic::Mean,
         Statistic::P50,
@@ -80,7 +80,7 @@ fn nothing_has_no_statistic() {
 }
 
 #[test]
-fn intervals_are_those_of_students_table() {
+fn intervals_equal_those_of_students_table() {
     // Two-sided 95 %: t of 1, 2, 4, 9 and 19 degrees of freedom.
     for (n, t) in [
         (2, 12.706),
@@ -98,7 +98,7 @@ fn intervals_are_those_of_students_table() {
 }
 
 #[test]
-fn clearly_below_is_outside_of_both_intervals() {
+fn clearly_below_needs_disjoint_intervals() {
     let (low, high) = (
         Estimate::of(&[1.0, 1.1, 0.9]),
         Estimate::of(&[2.0, 2.1, 1.9]),

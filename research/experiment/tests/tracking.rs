@@ -1,5 +1,5 @@
-//! Measures of windows, α and packets' round trips, and parts of a run, on records made by hand,
-//! whose answers are known.
+//! Measures of windows, α and packets' round-trip times, and parts of a run, on made-up records
+//! with known results.
 
 use uc_experiment::{
     Arm, Completion, Experiment, FlowRecord, FlowSample, Histogram, Measure, QueueSample,
@@ -64,8 +64,8 @@ fn near(found: Result<f64, String>, expected: f64) {
     );
 }
 
-/// A flow whose windows, in bytes of a segment of 1,000, and α differ from sample to sample, which
-/// come once a second; it delivers `rate_bps` until 5 s and a fourth of it from then on.
+/// Makes up a flow whose windows, in bytes of a segment of 1,000, and α alternate from sample to
+/// sample, one a second; it delivers `rate_bps` until 5 s and a fourth of it from then on.
 fn flow(index: u32, rate_bps: u64, windows: [(u32, u32); 2], alphas: [[u32; 3]; 2]) -> FlowRecord {
     let sample = |second: u64| {
         let odd = (second % 2) as usize;
@@ -179,7 +179,7 @@ fn alphas_are_means_over_samples_and_then_over_flows() {
 fn the_error_of_alpha_is_a_mean_distance_over_a_mean() {
     // The first flow: 2 for 4 and 4 for 4; the second is exact.
     near(of_seen("kind = \"alpha_error\""), 1.0 / 4.0 / 2.0);
-    // Two above and two below do not make up for each other.
+    // Two above and two below do not cancel.
     near(
         of_seen("kind = \"alpha_error\", against = \"guest\""),
         2.0 / 3.0 / 2.0,
@@ -187,7 +187,7 @@ fn the_error_of_alpha_is_a_mean_distance_over_a_mean() {
 }
 
 #[test]
-fn round_trips_of_packets_are_of_all_flows_of_the_group_together() {
+fn packet_round_trip_times_cover_all_flows_of_the_group() {
     near(of_seen("kind = \"packet_rtt\""), 900e-6 / 5.0);
     near(
         of_seen("kind = \"packet_rtt\", statistic = \"max\""),
@@ -201,7 +201,7 @@ fn round_trips_of_packets_are_of_all_flows_of_the_group_together() {
 }
 
 #[test]
-fn a_part_of_the_run_stands_instead_of_the_measured_one() {
+fn during_replaces_the_measured_part() {
     let whole = of_seen("kind = \"goodput\"");
     near(whole, (3.0 * 800_000.0 + 4.0 * 200_000.0) / 7.0);
     near(
@@ -256,7 +256,7 @@ fn a_class_of_sizes_begins_with_its_first_and_ends_below_its_second() {
 }
 
 #[test]
-fn what_was_not_recorded_is_an_error_that_names_it() {
+fn unrecorded_values_are_errors_that_name_what_is_missing() {
     let mut bare = record();
     for flow in &mut bare.flows {
         flow.packet_rtt = None;

@@ -1,4 +1,4 @@
-//! Measures of transfers, timeouts and bottlenecks on records made by hand, whose answers are known.
+//! Measures of transfers, timeouts and bottlenecks on made-up records with known results.
 
 use uc_experiment::{
     Arm, Completion, Experiment, FlowRecord, LinkTotals, Measure, QueueSample, Repetition,
@@ -65,7 +65,8 @@ fn transfer(started_ms: u64, took_ms: Option<u64>) -> Completion {
     }
 }
 
-/// Six transfers in the measured part by two flows, one of them cut off; and two outside of it.
+/// Makes up six transfers in the measured part by two flows, one of them cut off; and two outside
+/// of it.
 fn record() -> RunRecord {
     let flow = |index: u32, completions: Vec<Completion>| FlowRecord {
         group: "web".into(),
@@ -166,7 +167,7 @@ fn a_bottleneck_is_sampled_in_the_measured_part_and_counted_in_the_whole_run() {
 }
 
 #[test]
-fn what_an_arm_did_not_record_is_an_error_that_names_it() {
+fn values_that_a_backend_did_not_record_are_errors_that_name_them() {
     let mut record = record();
     for flow in &mut record.flows {
         flow.completions.clear();
@@ -199,16 +200,16 @@ fn what_an_arm_did_not_record_is_an_error_that_names_it() {
 }
 
 #[test]
-fn what_only_one_arm_can_tell_is_not_judged_on_the_other() {
+fn measures_of_one_backend_are_not_judged_on_another() {
     let experiment = experiment("{ kind = \"timeouts\", case = \"a\", of = \"web\" }");
     let judged = |arm| evaluate(&experiment, &[record()], arm).expect("computes");
     assert_eq!(judged(Arm::Sim).verdicts.len(), 1);
-    // Machines know it of guests with one flow.
+    // VMs count the timeouts of guests with one flow.
     assert_eq!(judged(Arm::Vm).verdicts.len(), 1);
     let live = judged(Arm::Live);
     assert!(live.verdicts.is_empty());
     assert_eq!(
         live.unjudged[0].why,
-        "only sim can tell, and this ran on live"
+        "only sim measures it, and this ran on live"
     );
 }

@@ -1,8 +1,8 @@
-//! Expectations over the points of a sweep: where they are judged, and what a direction is.
+//! Expectations over the points of a sweep: the points at which they are judged, and trends.
 
 use uc_experiment::{Arm, Evaluation, Experiment, FlowRecord, FlowSample, RunRecord, evaluate};
 
-/// Two axes: the group's size `n`, and two rates.
+/// Builds an experiment with two axes: the group's size `n`, and two rates.
 fn experiment(expect: &str) -> Experiment {
     let text = format!(
         r#"
@@ -32,7 +32,7 @@ measure = {{ kind = "goodput", case = "a", of = "g" }}
     experiment
 }
 
-/// Records in which a flow gets `bps` of point and repetition.
+/// Makes up records in which a flow gets `bps` of point and repetition.
 fn records(runs: u32, bps: impl Fn(u32, u32) -> u64) -> Vec<RunRecord> {
     let mut records = Vec::new();
     for (point, run) in (0..6).flat_map(|point| (0..runs).map(move |run| (point, run))) {
@@ -60,7 +60,7 @@ fn judge(expect: &str, runs: u32, bps: impl Fn(u32, u32) -> u64) -> Evaluation {
     evaluate(&experiment(expect), &records(runs, bps), Arm::Sim).expect("computes")
 }
 
-/// Points 0, 2, 4 are n = 1, 2, 3 at 10 Mbit/s; 1, 3, 5 at 20.
+/// Returns rates that fall along n: points 0, 2, 4 are n = 1, 2, 3 at 10 Mbit/s; 1, 3, 5 at 20.
 fn falling(point: u32, run: u32) -> u64 {
     u64::from(8_000_000 - 1_000_000 * (point / 2) + 80_000 * (run % 2))
 }
@@ -142,13 +142,13 @@ fn overlapping_intervals_and_plateaus_are_no_trend() {
     assert!(!judge("along = \"n\"\nfalls = true", 4, noisy).verdicts[0].holds);
     let flat = |point: u32, run: u32| falling(point.min(3), run);
     assert!(!judge("along = \"n\"\nfalls = true", 4, flat).verdicts[0].holds);
-    // The first two points only: the plateau between 2 and 3 is out of sight.
+    // The first two points only, without the plateau between 2 and 3.
     let two = "along = \"n\"\nfalls = true\nat = { n = [\"1\", \"2\"] }";
     assert!(judge(two, 4, flat).verdicts[0].holds);
 }
 
 #[test]
-fn what_cannot_be_judged_is_listed_with_the_reason() {
+fn unjudged_expectations_are_listed_with_the_reason() {
     let single = judge("along = \"n\"\nfalls = true", 1, falling);
     assert!(single.verdicts.is_empty());
     let why = "needs two repetitions or more for its confidence intervals";
@@ -164,7 +164,7 @@ fn what_cannot_be_judged_is_listed_with_the_reason() {
     assert_eq!(other.unjudged[0].why, "is for live, and this ran on sim");
 }
 
-/// Point 3 (n 2, rate 20Mbit) has a repetition without samples.
+/// Makes up records in which point 3 (n 2, rate 20Mbit) has a repetition without samples.
 fn with_a_hole() -> Vec<RunRecord> {
     let mut records = records(4, falling);
     for record in &mut records {
@@ -179,7 +179,7 @@ const HOLE: &str = "case `a`, repetition 1 at n 2, rate 20Mbit: flow 0 of group 
                     two samples between 0ns and 10s";
 
 #[test]
-fn what_cannot_be_computed_does_not_hold_and_the_rest_is_judged() {
+fn uncomputable_expectations_do_not_hold_and_the_rest_is_judged() {
     let found = evaluate(&experiment("at_least = 0"), &with_a_hole(), Arm::Sim).expect("judges");
     assert_eq!(found.verdicts.len(), 6);
     for (number, verdict) in found.verdicts.iter().enumerate() {
@@ -200,7 +200,7 @@ fn a_trend_over_a_point_that_cannot_be_computed_does_not_hold() {
         record.point = 5 - record.point;
         record
     };
-    // Turned round, the hole is at point 2: n 2, rate 10Mbit.
+    // With the axes exchanged, the hole is at point 2: n 2, rate 10Mbit.
     let records: Vec<RunRecord> = with_a_hole().into_iter().map(rising).collect();
     let found = evaluate(&experiment(expect), &records, Arm::Sim).expect("judges");
     assert_eq!(at(&found), ["rate 10Mbit", "rate 20Mbit"]);

@@ -1,18 +1,18 @@
-//! Files that are no experiment, and the one line that says where and how to mend it.
+//! Files that are not experiments, and the refusals with place and remedy.
 
 mod common;
 
 use common::{GOOD, SWEPT};
 use uc_experiment::Experiment;
 
-/// The error of `file` with `from` replaced by `to`.
+/// Returns the error of `file` with `from` replaced by `to`.
 fn error(file: &str, from: &str, to: &str) -> String {
     assert!(file.contains(from), "{from:?} is not in the file");
     let read = Experiment::from_str("t.toml", &file.replacen(from, to, 1));
     read.expect_err("is no experiment").to_string()
 }
 
-/// What is replaced, by what, and the refusal.
+/// Each row: the text replaced, its replacement, and the refusal.
 const UNREADABLE: [(&str, &str, &str); 16] = [
     (
         "probability = 0.1",
@@ -105,7 +105,7 @@ const UNREADABLE: [(&str, &str, &str); 16] = [
     ),
 ];
 
-/// The same for the swept experiment.
+/// Each row: the text replaced in the swept experiment, its replacement, and the refusal.
 const UNREADABLE_SWEPT: [(&str, &str, &str); 26] = [
     (
         "leaf-spine =",

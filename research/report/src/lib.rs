@@ -1,5 +1,5 @@
-//! Reports of an experiment: a table for the terminal, an object for programs, a page for readers. All
-//! three show the same verdicts, and none computes a measure of its own.
+//! Reports of an experiment: a table for the terminal, an object for programs, a page for readers.
+//! All three show the same verdicts, and none computes a measure of its own.
 //!
 //! - [`json`]: one object with fixed keys.
 //! - [`csv`]: the verdicts, and the flows of all runs, as tables for programs.

@@ -38,7 +38,7 @@ impl Repetition<'_> {
     }
 }
 
-/// What a flow without it has.
+/// Describes what is missing in a flow without this α.
 fn lacks(which: Alpha) -> &'static str {
     match which {
         Alpha::Shadow => "no α of a shadow in its samples",

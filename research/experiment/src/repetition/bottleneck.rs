@@ -1,4 +1,4 @@
-//! What the bottleneck held, marked and dropped.
+//! Measures of the bottlenecks: queue length, marks and drops.
 
 use super::Repetition;
 use crate::measure::QueueUnit;
@@ -41,7 +41,7 @@ impl Repetition<'_> {
         self.divide(case, totals.dropped_packets as f64, reached as f64, what)
     }
 
-    /// The totals of all bottlenecks together.
+    /// Returns the totals of all bottlenecks together.
     fn bottlenecks(&self, case: &str) -> Result<LinkTotals, MeasureError> {
         let record = self.record(case)?;
         if record.bottlenecks.is_empty() {

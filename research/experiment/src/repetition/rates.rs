@@ -1,4 +1,4 @@
-//! What was delivered, and what had to be sent again.
+//! Measures of goodput and retransmissions.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,10 @@ use crate::series::Series;
 use crate::stack::Stack;
 use crate::units::Nanos;
 
-/// An Ethernet header; preamble, check sequence and gap are not counted by the emulated links.
+/// Size of an Ethernet header; preamble, frame check sequence and gap are not counted by the
+/// emulated links.
 const ETHERNET_HEADER_BYTES: u32 = 14;
-/// What it can carry.
+/// Maximum payload of an Ethernet frame.
 const ETHERNET_MTU_BYTES: u32 = 1_500;
 
 /// A group's flow or guest by its number, or a guest by its name.
@@ -71,7 +72,7 @@ impl Repetition<'_> {
         self.divide(case, sum * sum, below, || "every flow's goodput".into())
     }
 
-    /// Whose a flow's goodput is.
+    /// Returns the flow or guest to which a flow's goodput counts.
     fn sharer<'a>(&'a self, case: &str, by: SharedBy, flow: &'a FlowRecord) -> Sharer<'a> {
         if by == SharedBy::Flow {
             return (&flow.group, Some(flow.index));
@@ -89,7 +90,8 @@ impl Repetition<'_> {
         }
     }
 
-    /// Σ goodput · (MSS + headers) / MSS over the rate: what the useful payload costs on the wire.
+    /// Returns Σ goodput · (MSS + headers) / MSS divided by the rate: the wire's share of useful
+    /// payload.
     pub(super) fn utilisation(
         &self,
         case: &str,
@@ -107,7 +109,7 @@ impl Repetition<'_> {
                 .and_then(|case| case.group(&flow.group));
             let stack = |guests: &Guests| self.experiment.stacks.get(&guests.stack);
             let sender = guests.and_then(stack).unwrap_or(&server);
-            // Timestamps take both ends (RFC 7323 §3.2).
+            // Timestamps need both ends (RFC 7323 §3.2).
             let tcp_bytes = sender.header_bytes().min(server.header_bytes());
             let ip_bytes = self.experiment.network.family.header_bytes();
             let header_bytes = ETHERNET_HEADER_BYTES + ip_bytes + tcp_bytes;

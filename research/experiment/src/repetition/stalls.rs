@@ -1,4 +1,4 @@
-//! What a guest's timers and clock go through when its CPU is taken away.
+//! Measures of a guest's timers and clock when its CPU is taken away.
 
 use super::Repetition;
 use crate::measure::Event;
@@ -58,7 +58,7 @@ impl Repetition<'_> {
         statistic.of(&times_s).ok_or_else(none)
     }
 
-    /// What the run counted under this name.
+    /// Returns a counter of the run.
     pub(super) fn counter(&self, case: &str, name: &str) -> Result<f64, MeasureError> {
         let count = self.record(case)?.counters.get(name);
         let unknown = || MeasureError::Record {

@@ -1,4 +1,4 @@
-//! Transfers that have an end, and the timeouts that put it off.
+//! Measures of transfers that complete, and of timeouts and gaps that delay them.
 
 use super::Repetition;
 use crate::measure_error::MeasureError;
@@ -46,7 +46,7 @@ impl<'a> Repetition<'a> {
         Ok(cut_off.count() as f64)
     }
 
-    /// The transfers of a group that began in the measured part, of these sizes.
+    /// Returns the transfers of a group that began in the measured part, of these sizes.
     fn transfers(
         &self,
         case: &str,

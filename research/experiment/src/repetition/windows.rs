@@ -1,4 +1,4 @@
-//! The send window over time, and the shadow's beside the guest's.
+//! Measures of the send window over time, and of the shadow's window against the guest's.
 
 use super::Repetition;
 use crate::measure_error::MeasureError;

@@ -1,4 +1,4 @@
-//! Applications that carry something and come to an end.
+//! Checks of applications: payloads, rates and numbers of rounds.
 
 use super::{Check, ensure};
 use crate::application::{Application, Sizes};

@@ -1,4 +1,4 @@
-//! What each arm can run: the keys that only one of them knows how to set.
+//! Checks of what each backend can run: the keys that only some of them support.
 
 use super::{Check, fault};
 use crate::Law;
@@ -12,12 +12,12 @@ use crate::schema::{Experiment, SERVER_STACK};
 use crate::stack::SIMULATED_CONGESTION_CONTROLS;
 use crate::units::Nanos;
 
-/// Addresses of the live arm are one octet, of which the receiver takes one too (10.77.0.2 to
-/// 10.77.0.254).
+/// Maximum number of guests on the live backend: addresses are one octet, of which the receiver
+/// takes one too (10.77.0.2 to 10.77.0.254).
 const LIVE_GUESTS_MAX: u32 = 250;
-/// Machines on two cores: ten at 100 Mb/s leave half a core, twenty have nothing left.
+/// Maximum number of VMs: on two cores, ten at 100 Mb/s leave half a core, twenty leave nothing.
 const VM_GUESTS_MAX: u32 = 16;
-/// What a host's timers can keep, and what connections outlive.
+/// Minimum slice that a host's timers can keep; next line, maximum that connections outlive.
 const SLICE_MIN: Nanos = Nanos(1_000_000);
 const SLICE_MAX: Nanos = Nanos(1_000_000_000);
 
@@ -26,11 +26,11 @@ const SIM_VM: [Arm; 2] = [Arm::Sim, Arm::Vm];
 const LIVE_VM: [Arm; 2] = [Arm::Live, Arm::Vm];
 
 impl Experiment {
-    /// Checks that the experiment, at every point of its sweep, can be run on `arm`.
+    /// Checks that the experiment can be run on `arm` at every point of its sweep.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for the first key that this arm can't set, with its place, and the arm
-    /// that can.
+    /// [`Error::Invalid`] for the first key that this backend can't set, with its place, and the
+    /// backends that can.
     pub fn suits(&self, arm: Arm) -> Result<(), Error> {
         if let Some(arms) = self.arms.as_ref().filter(|arms| !arms.contains(&arm)) {
             return Err(self.invalid((
@@ -48,7 +48,7 @@ impl Experiment {
     }
 }
 
-/// The arms that a file names can set all its keys.
+/// Checks that the backends that a file names can set all its keys.
 pub(super) fn check_arms(experiment: &Experiment) -> Check {
     let Some(arms) = &experiment.arms else {
         return Ok(());
@@ -75,7 +75,7 @@ fn check_arm(experiment: &Experiment, arm: Arm) -> Result<(), Only> {
     }
 }
 
-/// A key that this arm can't set, what it asks for, and the arms that can.
+/// A key that this backend can't set, what it requires, and the backends that can.
 struct Only {
     key: String,
     message: String,
@@ -90,13 +90,13 @@ fn only(key: impl Into<String>, what: &str, arms: &'static [Arm]) -> Only {
     }
 }
 
-/// The arms' names.
+/// Formats the backends' names.
 fn or(arms: &[Arm], between: &str) -> String {
     let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
     names.join(between)
 }
 
-/// What is real, and small enough for this machine.
+/// Checks what needs real kernels, and what is too large for VMs.
 fn check_vm(experiment: &Experiment) -> Result<(), Only> {
     check_real(experiment)?;
     let cases = experiment.cases.iter().enumerate();
@@ -124,7 +124,7 @@ fn check_vm(experiment: &Experiment) -> Result<(), Only> {
     Ok(())
 }
 
-/// What a machine's part of the lab can't do.
+/// Checks what a VM's part of the lab can't do.
 fn check_machines(key: &str, case: &Case) -> Result<(), Only> {
     for (i, guests) in case.guests.iter().enumerate() {
         for (name, is_set) in [
@@ -141,7 +141,7 @@ fn check_machines(key: &str, case: &Case) -> Result<(), Only> {
         if let Some(hypervisor) = &guests.hypervisor {
             check_stalls(&format!("{key}.guests.{i}.hypervisor"), hypervisor)?;
         }
-        // by the guests' own TCP; a port's is this kernel's
+        // by the guests' own TCP; a port's coupling belongs to this host's kernel
         let coupling = guests.coupling.as_ref();
         let Some(coupling) = coupling.filter(|_| guests.law != Some(Law::Coupled)) else {
             continue;
@@ -158,8 +158,8 @@ fn check_machines(key: &str, case: &Case) -> Result<(), Only> {
     Ok(())
 }
 
-/// What a machine's processor can be made to go through: a kernel has the tick that it was built
-/// with, and a host's timers keep no shorter slices.
+/// Checks the stalls of a VM: a kernel has a fixed tick, and a host's timers keep no shorter
+/// slices.
 fn check_stalls(key: &str, hypervisor: &Hypervisor) -> Result<(), Only> {
     if let Some(name) = hypervisor.simulated_keys().next() {
         return Err(only(format!("{key}.{name}"), name, &[Arm::Sim]));
@@ -195,7 +195,7 @@ fn check_live(experiment: &Experiment) -> Result<(), Only> {
     Ok(())
 }
 
-/// What real kernels can't do, wherever they run.
+/// Checks what real kernels can't do on any backend.
 fn check_real(experiment: &Experiment) -> Result<(), Only> {
     let network = &experiment.network;
     if network.topology != Topology::Star {
@@ -245,7 +245,8 @@ fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
     Ok(())
 }
 
-/// One group, since all senders there have one receiver, and a group is the flows to it; and the
+/// Checks the coupling on the live backend: one group, since all senders there have one receiver,
+/// and a group is the flows to it; and either all guests or all ports are coupled, since the
 /// guests' kernels know nothing of the ports' groups.
 fn check_live_coupling(key: &str, case: &Case) -> Result<(), Only> {
     let (mut first, mut first_kind) = (None, None);
@@ -274,7 +275,8 @@ fn check_live_coupling(key: &str, case: &Case) -> Result<(), Only> {
     Ok(())
 }
 
-/// Pages that the receiver asks for: of a real web server, on the live arm.
+/// Returns whether the group's receiver requests pages, which a real web server serves on the live
+/// backend.
 fn is_web(guests: &Guests) -> bool {
     matches!(
         guests.application,

@@ -1,4 +1,4 @@
-//! Cases and groups of guests that can be.
+//! Checks of cases and groups of guests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +18,11 @@ use crate::schema::{Experiment, SERVER_STACK};
 use crate::units::Nanos;
 use crate::wording::suggest;
 
-/// What a run's memory and tables are meant for.
+/// Maximum number of guests of a case, for which memory and tables are meant; next line, of flows.
 const GUESTS_MAX: u32 = 10_000;
 const FLOWS_MAX: u32 = 100_000;
-/// Messages at fixed times: each is remembered, and while the network carries fewer they pile up.
+/// Maximum number of messages at fixed times: each is kept, and they pile up while the network
+/// carries fewer.
 const MESSAGES_MAX: u128 = 10_000_000;
 
 pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Check {
@@ -124,7 +125,7 @@ fn check_stack_name(key: &str, name: &str, experiment: &Experiment) -> Check {
     })
 }
 
-/// A flow begins before it ends, and before the run does.
+/// Checks that a flow begins before it ends, and before the run does.
 fn check_times(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
     let last_start = guests.start.0.saturating_add(guests.start_spread.0);
     ensure(
@@ -153,7 +154,7 @@ fn check_times(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
     })
 }
 
-/// All epochs begin within the run, and have room for the gaps between their transfers.
+/// Checks that all epochs begin within the run, and have room for the gaps between their transfers.
 fn check_epochs(key: &str, guests: &Guests, duration: Nanos) -> Check {
     let Application::Epochs {
         rounds, every, gap, ..
@@ -187,7 +188,7 @@ fn check_epochs(key: &str, guests: &Guests, duration: Nanos) -> Check {
     })
 }
 
-/// The switches or leaves where a group and its receivers are.
+/// Checks the switches or leaves of a group and its receivers.
 fn check_ends(key: &str, guests: &Guests, experiment: &Experiment) -> Check {
     let topology = experiment.network.topology;
     let (places, name) = (topology.places(), topology.name());

@@ -1,4 +1,4 @@
-//! Coupled groups that can be: their guests have one weight each, and their rules someone to rule.
+//! Checks of coupled groups: guests have one weight each, and rules apply to some guests.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub(super) fn check_coupling(key: &str, case: &Case) -> Check {
     check_rules(key, case, &kinds.into_values().collect::<Vec<bool>>())
 }
 
-/// Law `coupled` has a group, and `share` a law that it stands beside.
+/// Checks that law `coupled` has a group, and `share` a law.
 fn check_kind(key: &str, guests: &Guests) -> Check {
     let lacks_group = guests.law == Some(Law::Coupled) && guests.coupling.is_none();
     ensure(!lacks_group, &format!("{key}.coupling"), || {
@@ -79,7 +79,7 @@ fn check_numbers(key: &str, guests: &Guests, coupling: &Coupling) -> Check {
     })
 }
 
-/// `sums`: of each group, whether it is one of `share`.
+/// Checks the rules of coupled groups; `sums`: for each group, whether it is one of `share`.
 fn check_rules(key: &str, case: &Case, sums: &[bool]) -> Check {
     let key = format!("{key}.coupling");
     let rules = &case.coupling;

@@ -1,4 +1,4 @@
-//! Expectations that can be judged: their bounds, and the cases and groups that they name.
+//! Checks of expectations: their bounds, and the cases and groups that they name.
 
 use super::measure::check_measure;
 use super::{Check, Fault, ensure, fault};
@@ -24,7 +24,7 @@ pub(super) fn check_expect(key: &str, expect: &Expectation, experiment: &Experim
         let key = format!("{key}.over");
         find_axis(&key, over, experiment)?;
         ensure(expect.along.is_none(), &key, || {
-            "stands beside along; expect them in an [[expect]] of their own".into()
+            "is given with along; use a separate [[expect]]".into()
         })?;
     }
     match &expect.along {
@@ -36,7 +36,7 @@ pub(super) fn check_expect(key: &str, expect: &Expectation, experiment: &Experim
 fn check_bounds(key: &str, expect: &Expectation) -> Check {
     for (field, set) in [("falls", expect.falls), ("rises", expect.rises)] {
         ensure(!set, &format!("{key}.{field}"), || {
-            "says not along what; add along = \"AXIS\"".into()
+            "has no axis; add along = \"AXIS\"".into()
         })?;
     }
     match (expect.within, expect.at_most, expect.at_least) {
@@ -49,7 +49,7 @@ fn check_bounds(key: &str, expect: &Expectation) -> Check {
         }),
         (Some(_), ..) => fault(
             format!("{key}.within"),
-            "stands beside at_most or at_least; keep one of them",
+            "is given with at_most or at_least; keep one of them",
         ),
         (None, Some(high), Some(low)) => ensure(low <= high, &format!("{key}.at_least"), || {
             format!("{low} is above at_most {high}")
@@ -58,7 +58,7 @@ fn check_bounds(key: &str, expect: &Expectation) -> Check {
     }
 }
 
-/// The arm that it is for, and the points.
+/// Checks the backend and the points at which it is judged.
 fn check_where(key: &str, expect: &Expectation, experiment: &Experiment) -> Check {
     if let (Some(on), Some(arms)) = (expect.on, &experiment.arms) {
         ensure(arms.contains(&on), &format!("{key}.on"), || {
@@ -99,7 +99,7 @@ fn find_axis<'a>(key: &str, axis: &str, experiment: &'a Experiment) -> Result<&'
     })
 }
 
-/// A direction, and two points or more to see it.
+/// Checks a trend: one direction, and at least two points.
 fn check_trend(key: &str, expect: &Expectation, along: &str, experiment: &Experiment) -> Check {
     let key_along = format!("{key}.along");
     let sweep = find_axis(&key_along, along, experiment)?;
@@ -109,7 +109,7 @@ fn check_trend(key: &str, expect: &Expectation, along: &str, experiment: &Experi
     })?;
     let bounded = expect.within.is_some() || expect.at_most.is_some() || expect.at_least.is_some();
     ensure(!bounded, &key_along, || {
-        "stands beside bounds; expect them in an [[expect]] of their own".into()
+        "is given with bounds; use a separate [[expect]]".into()
     })?;
     let left = expect
         .at

@@ -1,4 +1,4 @@
-//! Hypervisors that can be.
+//! Checks of hypervisors.
 
 use super::{Check, ensure, fault};
 use crate::case::Case;
@@ -7,13 +7,13 @@ use crate::network::Topology;
 use crate::schema::{Experiment, SERVER_STACK};
 use crate::units::Nanos;
 
-/// A turn of more is longer than any measured part.
+/// Maximum number of VMs of a core: a longer round exceeds any measured part.
 const VMS_MAX: u32 = 64;
-/// Virtual machines that run in turn for less than this do nothing but change places.
+/// Minimum slice: with shorter ones VMs do nothing but switch.
 const SLICE_MIN_NS: u64 = 10_000;
-/// A timer that waits for longer belongs to no clock that ticks.
+/// Maximum tick: a longer one is no clock.
 const TICK_MAX: Nanos = Nanos(1_000_000_000);
-/// Ticks and turns of one run: each is looked at.
+/// Maximum number of ticks and slices of one run, since each is an event.
 const BEATS_MAX: u128 = 100_000_000;
 
 pub(super) fn check_hypervisors(key: &str, case: &Case, experiment: &Experiment) -> Check {
@@ -60,7 +60,7 @@ pub(super) fn check_hypervisors(key: &str, case: &Case, experiment: &Experiment)
     Ok(())
 }
 
-/// Where nobody takes the CPU away there is nothing to notice.
+/// Checks that a stack with PVTCP has a hypervisor that causes stalls.
 fn check_pvtcp(key: &str, stack: &str, missing: &str, experiment: &Experiment) -> Check {
     let found = experiment.stacks.get(stack);
     let has = found.is_some_and(|stack| stack.pvtcp.is_some());
@@ -72,7 +72,7 @@ fn check_pvtcp(key: &str, stack: &str, missing: &str, experiment: &Experiment) -
     })
 }
 
-/// How many ticks and turns so many guests have.
+/// Returns the number of ticks and slices of this many guests.
 fn beats_of(hypervisor: &Hypervisor, guests: u32, duration: Nanos) -> u128 {
     let times = |each: Nanos| u128::from(duration.0 / each.0.max(1));
     let ticks = times(hypervisor.simulated_tick()) * u128::from(guests);

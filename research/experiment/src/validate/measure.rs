@@ -1,4 +1,4 @@
-//! Measures that can be computed: the cases and groups that they name, and what these have.
+//! Checks of measures: the cases and groups that they name, and what these have.
 
 use super::{Check, ensure, fault};
 use crate::Law;
@@ -47,7 +47,7 @@ pub(super) fn check_measure(key: &str, measure: &Measure, experiment: &Experimen
             );
         };
         check_group(&key, measure, guests)?;
-        // A sweep may give elsewhere what this group lacks here.
+        // A sweep may give elsewhere what this group lacks at this point.
         if experiment.sweeps.is_empty() {
             check_estimate(&key, measure, guests, experiment)?;
         }
@@ -55,7 +55,7 @@ pub(super) fn check_measure(key: &str, measure: &Measure, experiment: &Experimen
     check_named_once(key, measure, case)
 }
 
-/// Whether the group has what is measured of it.
+/// Checks that the group has what is measured.
 fn check_group(key: &str, measure: &Measure, guests: &Guests) -> Check {
     let transfers = matches!(measure, Measure::Fct { .. } | Measure::Unfinished { .. });
     let bulk = guests.application == Application::Bulk;
@@ -65,7 +65,7 @@ fn check_group(key: &str, measure: &Measure, guests: &Guests) -> Check {
     })
 }
 
-/// A shadow is where a law is; an α, where there is a DCTCP.
+/// Checks that a shadow is measured where a law is, and an α where a DCTCP is.
 fn check_estimate(key: &str, measure: &Measure, guests: &Guests, experiment: &Experiment) -> Check {
     let group = &guests.name;
     let which: &[Alpha] = match measure {
@@ -99,7 +99,7 @@ fn check_estimate(key: &str, measure: &Measure, guests: &Guests, experiment: &Ex
     Ok(())
 }
 
-/// What compares, compares two things; what is summed, is summed once.
+/// Checks that a comparison has two different sides, and a sum no group twice.
 fn check_named_once(key: &str, measure: &Measure, case: &Case) -> Check {
     match measure {
         Measure::AlphaError {
@@ -123,7 +123,7 @@ fn check_named_once(key: &str, measure: &Measure, case: &Case) -> Check {
     }
 }
 
-/// A part of the run, with samples at its ends.
+/// Checks that a part of the run has samples at its ends.
 fn check_during(key: &str, measure: &Measure, experiment: &Experiment) -> Check {
     let Some([from, to]) = measure.during() else {
         return Ok(());
@@ -153,7 +153,7 @@ fn check_sizes(key: &str, measure: &Measure) -> Check {
     })
 }
 
-/// Gaps are kept in bins.
+/// Checks that the limits of gaps are limits of bins.
 fn check_gaps(key: &str, measure: &Measure) -> Check {
     let Measure::AckGaps { from, to, .. } = measure else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Links and queues that can be.
+//! Checks of links and queues.
 
 use super::{Check, ensure};
 use crate::network::{Network, Queue, Topology};
@@ -15,7 +15,7 @@ pub(super) fn check_network(network: &Network) -> Check {
     check_queue("network.queue", &network.queue)
 }
 
-/// The queue of a network, or of one case.
+/// Checks the queue of a network, or of one case.
 pub(super) fn check_queue(key: &str, queue: &Queue) -> Check {
     match queue {
         Queue::Droptail { limit } => check_limit(key, limit.0),
@@ -29,7 +29,7 @@ pub(super) fn check_queue(key: &str, queue: &Queue) -> Check {
     }
 }
 
-/// Sizes that a table of routes can hold, and then some.
+/// Maximum sizes of topologies, well within a table of routes.
 const HOPS_MAX: u32 = 64;
 const SWITCHES_MAX: u32 = 1_000;
 const HOSTS_MAX: u32 = 1_000;

@@ -1,4 +1,4 @@
-//! Patterns that the hosts of a switch can follow.
+//! Checks of the patterns of a single switch.
 
 use super::{Check, ensure, fault};
 use crate::application::Application;
@@ -34,7 +34,7 @@ pub(super) fn check_pattern(key: &str, guests: &Guests, topology: Topology) -> C
     check_carried(&key_pattern, pattern, &guests.application)
 }
 
-/// Hosts that there are, and none that sends to itself.
+/// Checks that receivers exist and that no host sends to itself.
 fn check_ends(key: &str, pattern: &Pattern, hosts: u32) -> Check {
     match pattern {
         Pattern::Stride(steps) => {
@@ -66,7 +66,7 @@ fn check_count(key: &str, count: u32, pattern: &Pattern, hosts: u32) -> Check {
         let most = hosts - 1;
         return ensure(count <= most, key, || {
             format!(
-                "{count} guests, and {most} hosts beside the receiving one; give {most} or fewer"
+                "{count} guests, and {most} hosts without the receiving one; give {most} or fewer"
             )
         });
     }
@@ -76,7 +76,7 @@ fn check_count(key: &str, count: u32, pattern: &Pattern, hosts: u32) -> Check {
     })
 }
 
-/// What goes to several hosts is cut into transfers or messages.
+/// Checks that traffic to several hosts consists of transfers or messages.
 fn check_carried(key: &str, pattern: &Pattern, application: &Application) -> Check {
     let (suits, mend) = match pattern {
         Pattern::Stride(steps) if steps.len() == 1 => return Ok(()),

@@ -1,16 +1,16 @@
-//! Stacks that can be.
+//! Checks of stacks.
 
 use super::{Check, ensure};
 use crate::stack::Stack;
 use crate::units::Nanos;
 
-/// RFC 5681 §4.2: an ACK waits less than this.
+/// Upper limit of an ACK's delay, excluded (RFC 5681 §4.2).
 const DELAYED_ACK_END: Nanos = Nanos(500_000_000);
 
-/// Debian's kernels that guests can boot.
+/// Debian's kernel series that guests can boot.
 const KERNELS: [&str; 4] = ["5.10", "6.1", "6.12", "newest"];
 
-/// The timeout's least and most where a stack doesn't say (Linux).
+/// Minimum timeout of a stack that sets none (Linux); next line, maximum.
 const RTO_MIN: Nanos = Nanos(200_000_000);
 const RTO_MAX: Nanos = Nanos(120_000_000_000);
 
@@ -51,7 +51,7 @@ pub(super) fn check_stack(key: &str, stack: &Stack) -> Check {
         &format!("{key}.delayed_ack"),
         || "an ACK waits less than 500ms (RFC 5681 §4.2); give for example 40ms".into(),
     )?;
-    // Less than a full segment for ever, and the sender would send runts or nothing.
+    // With less than a full segment the sender would send tiny segments or nothing.
     let buffer = stack.receive_buffer.map_or(u32::MAX, |buffer| buffer.0);
     ensure(buffer >= 1514, &format!("{key}.receive_buffer"), || {
         "holds not even one full segment; give at least 1514B".into()

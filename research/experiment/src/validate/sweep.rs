@@ -1,4 +1,4 @@
-//! Axes that can be crossed.
+//! Checks of the axes of a sweep.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::place::{Changed, parts};
 use crate::schema::Experiment;
 use crate::sweep::Sweep;
 
-/// What is the same at every point.
+/// Keys that are the same at every point.
 const FIXED: [&str; 8] = [
     "name",
     "title",
@@ -37,7 +37,7 @@ pub(super) fn check_sweeps(experiment: &Experiment) -> Check {
     check_overrides(experiment)
 }
 
-/// One value of every key for every setting.
+/// Checks that every key has one value for every setting.
 fn check_lists(key: &str, sweep: &Sweep) -> Check {
     let Some((first, values)) = sweep.set.iter().next() else {
         return fault(
@@ -92,7 +92,7 @@ fn check_distinct(key: &str, sweep: &Sweep) -> Check {
     Ok(())
 }
 
-/// Keys that may differ between points, each set by one axis only.
+/// Checks that keys may differ between points, and are each set by one axis only.
 fn check_keys(key: &str, sweep: &Sweep, others: &[Sweep]) -> Check {
     for name in sweep.set.keys() {
         let key = format!("{key}.set.\"{name}\"");
@@ -116,9 +116,9 @@ fn check_keys(key: &str, sweep: &Sweep, others: &[Sweep]) -> Check {
     Ok(())
 }
 
-/// An override of a key that an axis sets again would do nothing.
+/// Checks that no override sets a key that an axis sets again.
 fn check_overrides(experiment: &Experiment) -> Check {
-    // What can't be applied is found at its place later.
+    // What can't be applied is reported at its place later.
     let Ok(point) = experiment.point(0) else {
         return Ok(());
     };

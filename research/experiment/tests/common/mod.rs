@@ -4,7 +4,7 @@
 
 use uc_experiment::Experiment;
 
-/// The refusal of `file` with the first `from` replaced by `to`.
+/// Returns the refusal of `file` with the first `from` replaced by `to`.
 pub fn refusal(file: &str, from: &str, to: &str) -> String {
     assert!(file.contains(from), "{from:?} is not in the file");
     let text = file.replacen(from, to, 1);
