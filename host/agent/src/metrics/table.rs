@@ -208,7 +208,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "uc_policy_reads",
-        help: "Policies that were read, by what came of them",
+        help: "Policies that were read, by result",
         kind: Kind::Counter,
         labels: &["result"],
         rows: reloads,
@@ -222,7 +222,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "uc_etcd_revision",
-        help: "The newest revision of etcd that the agent has heard of; missing without etcd",
+        help: "The newest revision of etcd that the agent has received; missing without etcd",
         kind: Kind::Gauge,
         labels: &[],
         rows: |reading| by_etcd(reading, |etcd| etcd.revision.max(0).unsigned_abs()),
@@ -243,7 +243,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "uc_netlink_overruns",
-        help: "Times that news of interfaces were lost and all were read anew",
+        help: "Times that notifications of interfaces were lost and all interfaces were read again",
         kind: Kind::Counter,
         labels: &[],
         rows: |reading| one(reading.state.counts.netlink_overruns),
@@ -296,7 +296,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "uc_port_packets",
-        help: "Packets of the port, by what became of them: translated, passed as they came, dropped",
+        help: "Packets of the port, by outcome: translated, passed unmodified, dropped",
         kind: Kind::Counter,
         labels: &["port", "tenant", "outcome"],
         rows: port_packets,
@@ -317,7 +317,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "uc_packets",
-        help: "Packets that the programs saw, by what became of them and why",
+        help: "Packets that the programs processed, by reason",
         kind: Kind::Counter,
         labels: &["reason"],
         rows: packets,
