@@ -1,7 +1,8 @@
-//! The words that every file and command shares: quantities with their units, and what is said of a
-//! word that is not known.
+//! The words that every file and command shares: quantities with their units, and the suggestions
+//! that follow an unknown word.
 
 pub mod units;
+#[cfg(feature = "file")]
 pub mod wording;
 
 pub use units::{BitsPerSec, Bytes, Nanos, UnitError};

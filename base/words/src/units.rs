@@ -4,13 +4,12 @@
 //! powers of 1024. A fraction is accepted where it comes to a whole number of the base unit
 //! (`0.25ms`). Printing gives the shortest spelling that parses back to the same number.
 
-use std::borrow::Cow;
 use std::fmt;
+use std::ops::{Add, AddAssign};
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+#[cfg(feature = "file")]
+mod file;
 
 /// A quantity that was written wrongly; the message names the value and gives a good example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -105,17 +104,6 @@ impl Dimension {
         Ok(value)
     }
 
-    /// What a text looks like that is read, but for numbers that are too large.
-    fn schema(&self) -> Schema {
-        let units: Vec<&str> = self.units.iter().map(|(name, _)| *name).collect();
-        json_schema!({
-            "type": "string",
-            "pattern": format!(r"^[0-9]+(\.[0-9]+)?\s*({})\s*$", units.join("|")),
-            "description": format!("a {} with its unit", self.what),
-            "examples": [self.example],
-        })
-    }
-
     fn print(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fits = |&&(_, factor): &&(&str, u64)| value.is_multiple_of(factor) && value != 0;
         match self
@@ -151,43 +139,6 @@ fn scale(number: &str, factor: u64) -> Result<u64, &'static str> {
     u64::try_from(scaled / divisor).map_err(|_| "it is too large")
 }
 
-/// Reads a quantity from a string, and says what a bare number lacks.
-struct Quantity(&'static Dimension);
-
-impl Visitor<'_> for Quantity {
-    type Value = u64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a {} with its unit, for example \"{}\"",
-            self.0.what, self.0.example
-        )
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
-        self.0.parse(text).map_err(E::custom)
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
-        Err(E::custom(
-            self.0.error(&number.to_string(), "the unit is missing"),
-        ))
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
-        Err(E::custom(
-            self.0.error(&number.to_string(), "the unit is missing"),
-        ))
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<u64, E> {
-        Err(E::custom(
-            self.0.error(&number.to_string(), "the unit is missing"),
-        ))
-    }
-}
-
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident($base:ty), $dimension:ident) => {
         $(#[$doc])*
@@ -208,33 +159,6 @@ macro_rules! quantity {
                 $dimension.parse(text).map(|value| Self(value as $base))
             }
         }
-
-        impl JsonSchema for $name {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                $dimension.schema()
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let value = deserializer.deserialize_any(Quantity(&$dimension))?;
-                Ok(Self(value as $base))
-            }
-        }
     };
 }
 
@@ -244,7 +168,8 @@ quantity!(
     RATE
 );
 quantity!(
-    /// A duration in nanoseconds: `37s`, `100ms`, `250us`, `40ns`.
+    /// A duration or a point in time, in nanoseconds: `37s`, `100ms`, `250us`, `40ns`. The caller
+    /// chooses the zero of points in time.
     Nanos(u64),
     DURATION
 );
@@ -254,9 +179,56 @@ quantity!(
     SIZE
 );
 
+impl BitsPerSec {
+    /// `mbit` million bits per second.
+    pub const fn from_mbit(mbit: u64) -> BitsPerSec {
+        BitsPerSec(mbit * 1_000_000)
+    }
+}
+
 impl Nanos {
+    /// The beginning of time, or no time at all.
+    pub const ZERO: Nanos = Nanos(0);
+    /// Later than every event.
+    pub const MAX: Nanos = Nanos(u64::MAX);
+
+    /// `micros` microseconds.
+    pub const fn from_micros(micros: u64) -> Nanos {
+        Nanos(micros * 1_000)
+    }
+
+    /// `millis` milliseconds.
+    pub const fn from_millis(millis: u64) -> Nanos {
+        Nanos(millis * 1_000_000)
+    }
+
+    /// `secs` seconds.
+    pub const fn from_secs(secs: u64) -> Nanos {
+        Nanos(secs * 1_000_000_000)
+    }
+
+    /// The span from `earlier` to `self`; zero if `earlier` is the later one.
+    pub const fn since(self, earlier: Nanos) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+
     /// The duration in seconds, for figures and rates; never for the order of events.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
+    }
+}
+
+impl Add for Nanos {
+    type Output = Nanos;
+
+    /// Saturates: an event that would lie beyond the end of time lies at its end.
+    fn add(self, span: Nanos) -> Nanos {
+        Nanos(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, span: Nanos) {
+        *self = *self + span;
     }
 }

@@ -81,7 +81,7 @@ impl Network {
                 burst_packets: *burst,
                 packet_bytes: packet.0,
                 probability_ppm: (probability * 1e6).round() as u32,
-                bandwidth: uc_net::BitsPerSec(rate.unwrap_or(self.rate).0),
+                bandwidth: rate.unwrap_or(self.rate),
                 ecn: *ecn,
             }),
         }

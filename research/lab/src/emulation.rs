@@ -1,6 +1,6 @@
 //! Construction of an experiment's network in `uc-net`.
 
-use uc_experiment::{BitsPerSec, Network, Topology};
+use uc_experiment::{Network, Topology};
 use uc_net::queue::{Length, QueueSpec};
 use uc_net::{LinkSpec, NetError, Star};
 
@@ -22,11 +22,9 @@ pub fn star(network: &Network, hosts: usize) -> Result<Star, LabError> {
             mend: "run it with --on sim",
         });
     }
-    let delay = uc_net::Nanos(network.delay.0);
-    let rate = |rate: BitsPerSec| uc_net::BitsPerSec(rate.0);
     let ample = QueueSpec::DropTail { limit: AMPLE };
-    let access = LinkSpec::new(rate(network.access_rate()), delay, ample);
-    let bottleneck = LinkSpec::new(rate(network.rate), delay, network.queue_spec());
+    let access = LinkSpec::new(network.access_rate(), network.delay, ample);
+    let bottleneck = LinkSpec::new(network.rate, network.delay, network.queue_spec());
     // A LAN has at most 254 hosts.
     Ok(Star::new(hosts as u32, access, bottleneck)?)
 }

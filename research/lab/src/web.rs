@@ -318,9 +318,9 @@ mod tests {
             bytes: 1,
             request_bytes: 1,
             rounds: 3,
-            start: uc_experiment::Nanos(1_000),
-            every: uc_experiment::Nanos(1_000_000),
-            gap: uc_experiment::Nanos(100),
+            start: Nanos(1_000),
+            every: Nanos(1_000_000),
+            gap: Nanos(100),
         };
         let times = Begins::new(1).draw(&pages, 20);
         for of_flow in &times {

@@ -4,7 +4,7 @@
 //! it change in place, one comparison for each doubling of the links, where a heap would pop and
 //! push, or keep stale entries.
 
-use crate::units::Nanos;
+use uc_words::Nanos;
 
 /// The sort key of an event: time (ns) in the upper 64 bits, below it the sequence, and the link
 /// number in the lowest [`LINK_BITS`] bits. One integer comparison orders events.

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::units::BitsPerSec;
+use uc_words::BitsPerSec;
 
 /// An unusable value in the description of a link or a queue, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

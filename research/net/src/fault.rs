@@ -2,7 +2,7 @@
 
 use crate::error::SpecError;
 use crate::random::Stream;
-use crate::units::Nanos;
+use uc_words::Nanos;
 
 /// What a rule does to a packet that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,11 +28,11 @@ pub mod packet;
 pub mod queue;
 pub mod random;
 pub mod routes;
+pub mod serializer;
 pub mod shapes;
 pub mod sink;
 pub mod stats;
 pub mod topology;
-pub mod units;
 
 pub use error::{NetError, SpecError};
 pub use fault::{Fault, FaultRule};
@@ -45,4 +45,4 @@ pub use shapes::{Dumbbell, LeafSpine, ParkingLot, SingleSwitch, Star};
 pub use sink::{Delivery, Observer, Sink};
 pub use stats::{FlowCounts, FlowTable, LinkReport, LinkStats};
 pub use topology::{HostId, LinkId, Node, SwitchId, Topology};
-pub use units::{BitsPerSec, Nanos};
+pub use uc_words::{BitsPerSec, Nanos};

@@ -5,13 +5,15 @@
 
 use std::collections::VecDeque;
 
+use uc_words::{BitsPerSec, Nanos};
+
 use crate::error::SpecError;
 use crate::fault::{Fault, FaultRule, Faults};
 use crate::packet::{Packet, Tagged};
 use crate::queue::{DropReason, Queue, QueueSpec, Verdict};
 use crate::random::Stream;
+use crate::serializer::Serializer;
 use crate::stats::{LinkReport, LinkStats};
-use crate::units::{BitsPerSec, Nanos, Serializer};
 
 /// A link as an experiment describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]

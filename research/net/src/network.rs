@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use uc_words::Nanos;
+
 use crate::agenda::{self, Agenda, Key, LINKS_MAX, NEVER};
 use crate::depot::{Depot, Slip};
 use crate::error::NetError;
@@ -18,7 +20,6 @@ use crate::routes::Routes;
 use crate::sink::{Delivery, Observer, Sink, Watching};
 use crate::stats::{FlowTable, LinkReport};
 use crate::topology::{HostId, LinkId, Topology};
-use crate::units::Nanos;
 
 /// A link and the node at its far end.
 #[derive(Clone, Debug)]

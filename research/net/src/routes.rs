@@ -201,12 +201,13 @@ impl Wiring {
 
 #[cfg(test)]
 mod tests {
+    use uc_words::{BitsPerSec, Nanos};
+
     use super::*;
     use crate::link::LinkSpec;
     use crate::queue::{Length, QueueSpec};
     use crate::random::Stream;
     use crate::topology::{Node, SwitchId};
-    use crate::units::{BitsPerSec, Nanos};
 
     /// Draws a topology whose hosts have any number of links, to switches or to each other.
     fn tangle(random: &mut Stream) -> Topology {

@@ -1,8 +1,9 @@
 //! The outputs of a network: deliveries, drops and marks.
 
+use uc_words::Nanos;
+
 use crate::queue::DropReason;
 use crate::topology::{HostId, LinkId};
-use crate::units::Nanos;
 
 /// An observer of drops and marks inside a network; `()` ignores them.
 pub trait Observer<P> {

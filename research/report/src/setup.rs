@@ -1,8 +1,8 @@
 //! The experiment's set-up in words.
 
 use uc_experiment::{
-    Application, Case, Experiment, Family, Frto, Guests, Law, Network, NotEct, Parameters, Pattern,
-    Profile, Queue, Sizes, Stack, Sweep, Topology,
+    Application, Case, Experiment, Family, Frto, Guests, Law, Nanos, Network, NotEct, Parameters,
+    Pattern, Profile, Queue, Sizes, Stack, Sweep, Topology,
 };
 
 use crate::numbers::number;
@@ -68,7 +68,7 @@ fn network(network: &Network) -> String {
         ),
     };
     let trunk_ns = network.trunk_delay().0.saturating_mul(2 * trunks);
-    let round_trip = uc_experiment::Nanos(delay.0.saturating_mul(4).saturating_add(trunk_ns));
+    let round_trip = Nanos(delay.0.saturating_mul(4).saturating_add(trunk_ns));
     let longest = if trunks > 1 { " at the longest" } else { "" };
     let offload = if network.offload { "with" } else { "without" };
     let family = match network.family {
@@ -76,7 +76,7 @@ fn network(network: &Network) -> String {
         Family::Ipv6 => "IPv6",
     };
     let processing = match network.processing {
-        uc_experiment::Nanos(0) => String::new(),
+        Nanos::ZERO => String::new(),
         time => format!(" Each host's processor takes {time} for a packet, one after the other."),
     };
     format!(

@@ -82,23 +82,23 @@ impl Consolidator {
         let round_ns = hypervisor.slice.0.saturating_mul(u64::from(turns)).max(1);
         let offset = Nanos(random.below(round_ns));
         let migration = hypervisor.migration;
-        let tick_ns = hypervisor.simulated_tick().0;
+        let tick = hypervisor.simulated_tick();
         let guests: Vec<MachinePlan> = (0..guests)
             .map(|_| MachinePlan {
-                tick: Nanos(tick_ns),
-                tick_offset: Nanos(random.below(tick_ns.max(1))),
+                tick,
+                tick_offset: Nanos(random.below(tick.0.max(1))),
                 backlog_packets: hypervisor.simulated_backlog() as usize,
-                migration: migration.map(|move_| (Nanos(move_.at.0), Nanos(move_.downtime.0))),
+                migration: migration.map(|move_| (move_.at, move_.downtime)),
             })
             .collect();
         self.machines += guests.len();
         self.cores.push(CorePlan {
             turns,
-            slice: Nanos(hypervisor.slice.0),
-            jitter: Nanos(hypervisor.jitter.0),
+            slice: hypervisor.slice,
+            jitter: hypervisor.jitter,
             seed: self.seed,
             offset,
-            boost: hypervisor.boost.map(|boost| Nanos(boost.0)),
+            boost: hypervisor.boost,
             guests,
         });
     }

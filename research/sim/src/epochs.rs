@@ -19,10 +19,10 @@ pub fn turns(group: &Guests, random: &mut Stream) -> Vec<Vec<Nanos>> {
     let flows = group.total_flows() as usize;
     let mut turns = vec![Vec::new(); flows];
     for round in 0..u64::from(rounds) {
-        let mut at = Nanos(group.start.0) + Nanos(every.0.saturating_mul(round));
+        let mut at = group.start + Nanos(every.0.saturating_mul(round));
         for flow in shuffled((0..flows).collect(), random) {
             turns[flow].push(at);
-            at += exponential(random, Nanos(gap.0));
+            at += exponential(random, gap);
         }
     }
     turns

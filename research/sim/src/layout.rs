@@ -1,6 +1,6 @@
 //! Construction of an experiment's network in `uc-net`, with the guests' hosts at their switches.
 
-use uc_experiment::{BitsPerSec, Network, Topology};
+use uc_experiment::{Network, Topology};
 use uc_net::{
     Dumbbell, HostId, LeafSpine, Length, LinkId, LinkSpec, Nanos, ParkingLot, QueueSpec,
     SingleSwitch, Star,
@@ -43,15 +43,14 @@ pub struct Layout {
 /// # Errors
 /// [`SimError::Network`] for values that `uc-net` refuses.
 pub fn layout(network: &Network, places: &[Place]) -> Result<Layout, SimError> {
-    let delay = Nanos(network.delay.0);
-    let rate = |rate: BitsPerSec| uc_net::BitsPerSec(rate.0);
+    let delay = network.delay;
     let ample = QueueSpec::DropTail { limit: AMPLE };
     let access = LinkSpec {
-        processing: Nanos(network.processing.0),
-        ..LinkSpec::new(rate(network.access_rate()), delay, ample)
+        processing: network.processing,
+        ..LinkSpec::new(network.access_rate(), delay, ample)
     };
-    let trunk_delay = Nanos(network.trunk_delay().0);
-    let trunk = LinkSpec::new(rate(network.rate), trunk_delay, network.queue_spec());
+    let trunk_delay = network.trunk_delay();
+    let trunk = LinkSpec::new(network.rate, trunk_delay, network.queue_spec());
     let hosts = places.len() as u32;
     // Over the access link, the trunks, the other access link; and back.
     let round_trip = |trunks: u64| {
@@ -187,6 +186,7 @@ fn dumbbell(dumbbell: Dumbbell, round_trip: Nanos) -> Layout {
 mod tests {
     use super::*;
     use uc_experiment::{Bytes, Family, Queue};
+    use uc_net::BitsPerSec;
     use uc_net::Node;
 
     fn network(topology: Topology) -> Network {
@@ -194,9 +194,9 @@ mod tests {
             topology,
             rate: BitsPerSec(1_000_000_000),
             access_rate: None,
-            delay: uc_experiment::Nanos(10_000),
-            trunk_delay: Some(uc_experiment::Nanos(30_000)),
-            processing: uc_experiment::Nanos(0),
+            delay: Nanos(10_000),
+            trunk_delay: Some(Nanos(30_000)),
+            processing: Nanos(0),
             offload: false,
             family: Family::Ipv4,
             queue: Queue::Droptail {
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn round_trips_of_huge_delays_saturate() {
         let mut far = network(Topology::ParkingLot { hops: 2 });
-        far.delay = uc_experiment::Nanos(u64::MAX / 3);
+        far.delay = Nanos(u64::MAX / 3);
         far.trunk_delay = None;
         let lot = layout(&far, &[Place { from: 0, to: 2 }]).unwrap();
         assert_eq!(lot.round_trip, Nanos::MAX);

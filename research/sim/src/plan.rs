@@ -211,7 +211,7 @@ impl<'a> Planner<'a> {
                         receiver_pvtcp: self.receiver_pvtcp,
                     },
                     start,
-                    stop: group.stop.map(|stop| Nanos(stop.0)),
+                    stop: group.stop,
                     application: Application::of(group, number, turns),
                 });
                 self.labels.push(Label {
@@ -241,7 +241,7 @@ impl<'a> Planner<'a> {
             }
             spread_ns => Nanos(spread_ns),
         };
-        Nanos(group.start.0) + Nanos(self.starts.below(spread.0.max(1)))
+        group.start + Nanos(self.starts.below(spread.0.max(1)))
     }
 }
 

@@ -127,7 +127,7 @@ impl Application {
                 request_bytes: request.0.into(),
                 response_bytes: response.0.into(),
                 rounds: *rounds,
-                gap: Nanos(gap.0),
+                gap: *gap,
                 barrier: None,
             }),
             Written::Incast { block, rounds } => Application::Exchange(Exchange {
@@ -148,7 +148,7 @@ impl Application {
             },
             Written::Messages { sizes, every } => Application::Messages {
                 sizes: sizes.clone(),
-                every: every.map(|every| Nanos(every.0)),
+                every: *every,
             },
         }
     }

@@ -37,9 +37,6 @@ pub fn stack_of<'a>(experiment: &'a Experiment, group: &Guests) -> Result<&'a St
 /// [`SimError::Unsupported`] for settings that no simulated endpoint has.
 pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimError> {
     let default = Config::default();
-    let time = |value: Option<uc_experiment::Nanos>, otherwise: Nanos| {
-        value.map_or(otherwise, |value| Nanos(value.0))
-    };
     let mss_bytes = MTU_BYTES - family.header_bytes() - TCP_HEADER_BYTES;
     let receive_buffer_bytes = stack
         .receive_buffer
@@ -64,11 +61,11 @@ pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimEr
         initial_window_segments: stack
             .initial_window
             .unwrap_or(default.initial_window_segments),
-        rto_min: time(stack.rto_min, default.rto_min),
+        rto_min: stack.rto_min.unwrap_or(default.rto_min),
         // the same file runs on Linux, where `rto_min` is the minimum of the variation's term
         rto_min_of: RtoMin::Variation,
-        rto_max: time(stack.rto_max, default.rto_max),
-        rto_granularity: time(stack.rto_granularity, default.rto_granularity),
+        rto_max: stack.rto_max.unwrap_or(default.rto_max),
+        rto_granularity: stack.rto_granularity.unwrap_or(default.rto_granularity),
         spurious_timeout: match stack.frto {
             None => default.spurious_timeout,
             Some(Frto::Off) => SpuriousTimeout::Ignored,
@@ -77,8 +74,8 @@ pub fn config(name: &str, stack: &Stack, family: Family) -> Result<Config, SimEr
         },
         delayed_ack: match stack.delayed_ack {
             None => default.delayed_ack,
-            Some(uc_experiment::Nanos(0)) => None,
-            Some(delay) => Some(Nanos(delay.0)),
+            Some(Nanos::ZERO) => None,
+            Some(delay) => Some(delay),
         },
         limited_transmit: stack.limited_transmit.unwrap_or(default.limited_transmit),
         nagle: stack.nagle.unwrap_or(default.nagle),
@@ -200,7 +197,7 @@ mod tests {
     #[test]
     fn an_ack_delay_of_zero_acknowledges_each_segment() {
         let stack = Stack {
-            delayed_ack: Some(uc_experiment::Nanos(0)),
+            delayed_ack: Some(Nanos::ZERO),
             ..Stack::default()
         };
         let found = config("a", &stack, Family::Ipv4).unwrap();

@@ -1,7 +1,7 @@
 //! A run in the simulator.
 
 use anyhow::{Context, Result};
-use uc_experiment::{Nanos, Point, RunRecord};
+use uc_experiment::{Point, RunRecord};
 use uc_sim::{Repetition, SimError, run_case};
 
 use super::{Task, Watch, cancelled};
@@ -33,7 +33,7 @@ pub(super) fn run(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
         task.experiment,
         task.case,
         repetition,
-        &|elapsed| (watch.progress)(Nanos(elapsed.0)),
+        watch.progress,
         watch.cancel,
     );
     match record {

@@ -8,10 +8,11 @@ pub mod threshold;
 use std::collections::VecDeque;
 use std::fmt;
 
+use uc_words::Nanos;
+
 use crate::error::SpecError;
 use crate::packet::{Ecn, Packet};
 use crate::random::Stream;
-use crate::units::Nanos;
 use droptail::DropTail;
 use red::{Red, RedSpec};
 use threshold::Threshold;

@@ -12,9 +12,10 @@ pub use parameters::{RedParameters, RedSpec};
 
 use super::droptail::DropTail;
 use super::{Arrival, DropReason, Length, Verdict};
+use uc_words::Nanos;
+
 use crate::error::SpecError;
 use crate::random::Stream;
-use crate::units::Nanos;
 
 /// RED's decision on an arriving packet, by the average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

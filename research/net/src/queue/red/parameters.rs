@@ -5,8 +5,9 @@
 //! arithmetic 2 ≤ 2·(1 − 2⁻⁶¹) is false and the weight would be 1/4). The derivation happens once,
 //! before the first packet; later computation uses integers.
 
+use uc_words::BitsPerSec;
+
 use crate::error::SpecError;
-use crate::units::BitsPerSec;
 
 /// The parameters of `tc qdisc … red`, named as there: min, max, limit, burst, avpkt (`packet`),
 /// probability, bandwidth, ecn.

@@ -1,11 +1,12 @@
 //! RED against `tc`, against a float reference, and at the corner cases that RED is known for.
 
 use super::{Action, Red, RedParameters, RedSpec};
+use uc_words::{BitsPerSec, Nanos};
+
 use crate::error::SpecError;
 use crate::packet::Ecn;
 use crate::queue::{Arrival, Backlog, DropReason, Verdict};
 use crate::random::Stream;
-use crate::units::{BitsPerSec, Nanos};
 
 /// An operator's set: min, max, limit, burst, packet, probability in ppm, bandwidth in bit/s.
 type Operator = (u32, u32, u32, u32, u32, u32, u64);

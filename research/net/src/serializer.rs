@@ -1,98 +1,8 @@
-//! Time and rate as integers, and the exact time that bytes need on a link.
+//! The exact time that bytes need on a link, in integers.
 
-use std::fmt;
-use std::ops::{Add, AddAssign};
+use uc_words::{BitsPerSec, Nanos};
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
-
-/// A point in time or a span of it, in nanoseconds. What zero means is the driver's choice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Nanos(pub u64);
-
-impl Nanos {
-    /// The beginning of time, or no time at all.
-    pub const ZERO: Nanos = Nanos(0);
-    /// Later than every event.
-    pub const MAX: Nanos = Nanos(u64::MAX);
-
-    /// `micros` microseconds.
-    pub const fn from_micros(micros: u64) -> Nanos {
-        Nanos(micros * 1_000)
-    }
-
-    /// `millis` milliseconds.
-    pub const fn from_millis(millis: u64) -> Nanos {
-        Nanos(millis * 1_000_000)
-    }
-
-    /// `secs` seconds.
-    pub const fn from_secs(secs: u64) -> Nanos {
-        Nanos(secs * 1_000_000_000)
-    }
-
-    /// The span from `earlier` to `self`; zero if `earlier` is the later one.
-    pub const fn since(self, earlier: Nanos) -> Nanos {
-        Nanos(self.0.saturating_sub(earlier.0))
-    }
-}
-
-impl Add for Nanos {
-    type Output = Nanos;
-
-    /// Saturates: an event that would lie beyond the end of time lies at its end.
-    fn add(self, span: Nanos) -> Nanos {
-        Nanos(self.0.saturating_add(span.0))
-    }
-}
-
-impl AddAssign for Nanos {
-    fn add_assign(&mut self, span: Nanos) {
-        *self = *self + span;
-    }
-}
-
-impl fmt::Display for Nanos {
-    /// In the largest unit that needs no fraction: `250us`, `2s`, `1500001ns`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-        match units
-            .iter()
-            .find(|(size, _)| self.0 != 0 && self.0.is_multiple_of(*size))
-        {
-            Some((size, name)) => write!(f, "{}{name}", self.0 / size),
-            None => write!(f, "{}ns", self.0),
-        }
-    }
-}
-
-/// A link's rate in bits per second, link-layer bytes counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BitsPerSec(pub u64);
-
-impl BitsPerSec {
-    /// `mbit` million bits per second.
-    pub const fn from_mbit(mbit: u64) -> BitsPerSec {
-        BitsPerSec(mbit * 1_000_000)
-    }
-}
-
-impl fmt::Display for BitsPerSec {
-    /// In the largest unit that needs no fraction: `10Mbit`, `1Gbit`, `1500bit`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [
-            (1_000_000_000, "Gbit"),
-            (1_000_000, "Mbit"),
-            (1_000, "kbit"),
-        ];
-        match units
-            .iter()
-            .find(|(size, _)| self.0 != 0 && self.0.is_multiple_of(*size))
-        {
-            Some((size, name)) => write!(f, "{}{name}", self.0 / size),
-            None => write!(f, "{}bit", self.0),
-        }
-    }
-}
 
 /// Turns bytes into time at one rate, without drift: the fraction of a nanosecond that a packet
 /// leaves over is carried into the next packet of the same busy period.
@@ -176,15 +86,5 @@ mod tests {
         let mut serializer = Serializer::new(BitsPerSec(1_000));
         let exact = u128::from(u32::MAX) * 8 * NANOS_PER_SEC / 1_000;
         assert_eq!(u128::from(serializer.transmission(u32::MAX).0), exact);
-    }
-
-    #[test]
-    fn times_and_rates_are_shown_in_their_largest_whole_unit() {
-        assert_eq!(Nanos::from_micros(250).to_string(), "250us");
-        assert_eq!(Nanos::from_millis(2_000).to_string(), "2s");
-        assert_eq!(Nanos(1_500_001).to_string(), "1500001ns");
-        assert_eq!(Nanos::ZERO.to_string(), "0ns");
-        assert_eq!(BitsPerSec::from_mbit(10).to_string(), "10Mbit");
-        assert_eq!(BitsPerSec(1_500).to_string(), "1500bit");
     }
 }

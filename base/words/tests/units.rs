@@ -1,7 +1,7 @@
 //! Written units: what parses, what prints, what is refused and how.
 
 use proptest::prelude::*;
-use uc_experiment::{BitsPerSec, Bytes, Nanos};
+use uc_words::{BitsPerSec, Bytes, Nanos};
 
 proptest! {
     #[test]
@@ -97,4 +97,14 @@ fn a_wrong_quantity_is_refused_with_its_value_and_a_good_example() {
         size("5GB"),
         "`5GB` is not a size: it is too large; write for example \"1500B\""
     );
+}
+
+#[test]
+fn times_and_rates_are_shown_in_their_largest_whole_unit() {
+    assert_eq!(Nanos::from_micros(250).to_string(), "250us");
+    assert_eq!(Nanos::from_millis(2_000).to_string(), "2s");
+    assert_eq!(Nanos(1_500_001).to_string(), "1500001ns");
+    assert_eq!(Nanos::ZERO.to_string(), "0ns");
+    assert_eq!(BitsPerSec::from_mbit(10).to_string(), "10Mbit");
+    assert_eq!(BitsPerSec(1_500).to_string(), "1500bit");
 }
