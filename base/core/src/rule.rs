@@ -1,137 +1,15 @@
 //! Which flows a rule is about (`core/rule.h`).
 
-use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+mod prefix;
+
+use std::net::SocketAddr;
 
 use crate::{Policy, sys};
 
+pub use prefix::{Prefix, PrefixError};
+
 /// How many rules a port may have.
 pub const RULES_MAX: usize = sys::UC_RULES_MAX as usize;
-/// Bits of an IPv4 address before it begins: `::ffff:0:0/96`.
-const MAPPED_BITS: u8 = 96;
-
-/// A prefix of addresses. Of both families where it is [`Prefix::ANY`], which `::/0` is, too.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Prefix {
-    address: Ipv6Addr,
-    bits: u8,
-}
-
-/// What makes an address and a length no prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PrefixError {
-    /// The address hasn't so many bits.
-    #[error("/{bits}: an address of this family has {bits_max} bits")]
-    TooLong {
-        /// As asked for.
-        bits: u8,
-        /// Of the family.
-        bits_max: u8,
-    },
-    /// The address has bits behind the prefix.
-    #[error("bits behind the prefix are set; {meant} is the prefix")]
-    HostBits {
-        /// Without them.
-        meant: Prefix,
-    },
-}
-
-impl Prefix {
-    /// Every address of both families.
-    pub const ANY: Prefix = Prefix {
-        address: Ipv6Addr::UNSPECIFIED,
-        bits: 0,
-    };
-
-    /// The first `bits` of an address; none behind them may be set.
-    ///
-    /// # Errors
-    /// [`PrefixError`].
-    pub fn new(address: IpAddr, bits: u8) -> Result<Prefix, PrefixError> {
-        let (mapped, before, bits_max) = match address {
-            IpAddr::V4(v4) => (v4.to_ipv6_mapped(), MAPPED_BITS, 32),
-            IpAddr::V6(v6) => (v6, 0, 128),
-        };
-        if bits > bits_max {
-            return Err(PrefixError::TooLong { bits, bits_max });
-        }
-        let bits = before + bits;
-        let meant = Prefix {
-            address: Ipv6Addr::from_bits(mapped.to_bits() & mask(bits)),
-            bits,
-        };
-        if meant.address == mapped {
-            Ok(meant)
-        } else {
-            Err(PrefixError::HostBits { meant })
-        }
-    }
-
-    /// One address.
-    pub fn host(address: IpAddr) -> Prefix {
-        let address = match address {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-            IpAddr::V6(v6) => v6,
-        };
-        Prefix { address, bits: 128 }
-    }
-
-    /// Is every address of `other` one of this, too?
-    pub fn contains(self, other: Prefix) -> bool {
-        let differs = (self.address.to_bits() ^ other.address.to_bits()) & mask(self.bits);
-        self.bits <= other.bits && differs == 0
-    }
-
-    /// Is it one of IPv4 addresses only?
-    pub fn is_ipv4(self) -> bool {
-        self.bits >= MAPPED_BITS && self.address.to_ipv4_mapped().is_some()
-    }
-
-    /// As the core has it: the address and the mask, in network order.
-    fn words(self) -> ([u32; 4], [u32; 4]) {
-        (
-            words(self.address),
-            words(Ipv6Addr::from_bits(mask(self.bits))),
-        )
-    }
-}
-
-/// The bits that belong to a prefix of this length.
-fn mask(bits: u8) -> u128 {
-    u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0)
-}
-
-/// An address as four words in network order.
-fn words(address: Ipv6Addr) -> [u32; 4] {
-    let octets = address.octets();
-    std::array::from_fn(|word| {
-        u32::from_ne_bytes(std::array::from_fn(|byte| octets[4 * word + byte]))
-    })
-}
-
-fn address(words: [u32; 4]) -> Ipv6Addr {
-    Ipv6Addr::from_bits(
-        words
-            .into_iter()
-            .fold(0, |bits, word| bits << 32 | u128::from(u32::from_be(word))),
-    )
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.address.to_ipv4_mapped() {
-            Some(v4) if self.is_ipv4() => write!(f, "{v4}/{}", self.bits - MAPPED_BITS),
-            _ if *self == Prefix::ANY => f.write_str("any"),
-            _ => write!(f, "{}/{}", self.address, self.bits),
-        }
-    }
-}
-
-impl fmt::Debug for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// Which flows a rule is about: all conditions hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -175,13 +53,9 @@ impl Match {
 
     /// What was compiled.
     pub fn of_compiled(compiled: &sys::uc_match) -> Match {
-        let prefix = |words: [u32; 4], mask: [u32; 4]| Prefix {
-            address: address(words),
-            bits: address(mask).to_bits().leading_ones() as u8,
-        };
         Match {
-            local: prefix(compiled.local, compiled.local_mask),
-            remote: prefix(compiled.remote, compiled.remote_mask),
+            local: Prefix::of_words(compiled.local, compiled.local_mask),
+            remote: Prefix::of_words(compiled.remote, compiled.remote_mask),
             local_ports: (compiled.local_ports[0], compiled.local_ports[1]),
             remote_ports: (compiled.remote_ports[0], compiled.remote_ports[1]),
             dscps: compiled.dscps,

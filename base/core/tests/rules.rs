@@ -79,6 +79,7 @@ fn a_prefix_takes_no_bit_behind_it() {
                 let expected = format!("{}/{bits}", Ipv4Addr::from(cut));
                 prop_assert_eq!(meant.to_string(), expected);
             }
+            Err(PrefixError::Malformed) => prop_assert!(false, "no text was read"),
         }
         Ok(())
     });

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use uc_core::rule::Prefix;
 use uc_core::watch::StartPolicy;
 use uc_experiment::{BitsPerSec, Bytes, Nanos, Watch as Start};
 use uc_port::AttachVia;
-use uc_watch::{Data, Events, Injector, Keeper, Prefix, ProbeKey, Programs, Settings, Watched};
+use uc_watch::{Data, Events, Injector, Keeper, ProbeKey, Programs, Settings, Watched};
 
 /// Have flows start as fast as the network can take them: HWatch.
 ///

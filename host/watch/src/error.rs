@@ -60,24 +60,6 @@ pub enum WatchError {
         /// Its name, or its index where it has none any more.
         name: String,
     },
-    /// A prefix that is none.
-    #[error("'{text}' is no prefix; write an address and its bits, as 10.0.0.0/8 or fd00::/8")]
-    NoPrefix {
-        /// As the user wrote it.
-        text: String,
-    },
-    /// A prefix that says more than its bits.
-    #[error(
-        "'{text}' has bits behind its first {bits}; write {address}/{bits}, or the address alone"
-    )]
-    HostBits {
-        /// As the user wrote it.
-        text: String,
-        /// The prefix's length.
-        bits: u32,
-        /// What stands in those bits.
-        address: std::net::IpAddr,
-    },
     /// Anything else that the kernel refused.
     #[error("could not {action}: {source}")]
     Kernel {

@@ -1,7 +1,7 @@
 //! A frame that waits: what its probes need of it, and its checksum, which the guest's kernel may
 //! have left to hardware that never sees it.
 
-use crate::layout::{uc_held, uc_watch_prefix};
+use crate::layout::uc_held;
 
 const ETHERNET_BYTES: usize = 14;
 const IPV6_BYTES: usize = 40;
@@ -156,11 +156,6 @@ pub(crate) fn complete_checksum(frame: &mut [u8]) {
     // The field holds the pseudo-header's part already.
     let whole = !sum(&[&frame[place.tcp..place.end]]);
     frame[field..field + 2].copy_from_slice(&whole.to_be_bytes());
-}
-
-/// The prefix as the trie's key.
-pub(crate) fn prefix_key(address: [u8; 16], bits: u32) -> uc_watch_prefix {
-    uc_watch_prefix { bits, address }
 }
 
 #[cfg(test)]

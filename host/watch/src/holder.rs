@@ -224,7 +224,7 @@ mod tests {
 
     fn watch_loopback() -> Result<(Programs, Watched), WatchError> {
         let programs = Programs::load(ProbeKey::from_bytes([7; 16]))?;
-        programs.add_peer("10.77.0.0/24".parse()?)?;
+        programs.add_peer("10.77.0.0/24".parse().expect("a prefix"))?;
         let settings = Settings {
             sends: Data::FromClient,
             ..Settings::default()

@@ -29,7 +29,6 @@ pub use inject::Injector;
 pub use keeper::Keeper;
 pub use key::ProbeKey;
 pub use programs::{Programs, Watched};
-pub use settings::Prefix;
 pub use uc_law::{Data, StartSettings as Settings};
 
 /// What bindgen makes of `bpf/watch/layout.h`.

@@ -9,17 +9,17 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use nix::time::ClockId;
+use uc_core::rule::Prefix;
 use uc_law::StartSettings;
 use uc_port::{AttachVia, Direction, Link, Order, PortError, attach_program};
 
 use crate::error::WatchError;
-use crate::frame::prefix_key;
 use crate::holder::{clock_ns, now_ns};
 use crate::key::ProbeKey;
 use crate::layout::{
     uc_held, uc_key, uc_watch_allowance, uc_watch_control, uc_watch_port, uc_watch_prefix,
 };
-use crate::settings::{Prefix, bits};
+use crate::settings::bits;
 
 /// clang's output for `bpf/watch/watch.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
@@ -106,7 +106,11 @@ impl Programs {
     /// # Errors
     /// [`WatchError::Kernel`]: the kernel has room for 1,024.
     pub fn add_peer(&self, prefix: Prefix) -> Result<(), WatchError> {
-        let key = bytes_of_prefix(prefix_key(prefix.address, prefix.bits));
+        let (address, bits) = prefix.mapped();
+        let key = bytes_of_prefix(uc_watch_prefix {
+            bits: bits.into(),
+            address: address.octets(),
+        });
         self.maps
             .peers
             .update(&key, &[1], MapFlags::ANY)

@@ -1,9 +1,9 @@
 //! Which flows are shown: `--filter 'law=dctcp port=vnet* remote=10.0.0.0/8'`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::str::FromStr;
 
-use uc_core::rule::Prefix;
+use uc_core::rule::{Prefix, PrefixError};
 
 use super::flow::{FlowRow, Limit};
 
@@ -87,22 +87,12 @@ impl FromStr for End {
                 tcp_port: Some(tcp_port),
             });
         }
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| {
-            format!("'{text}' is no address, prefix (10.0.0.0/8), end (10.0.0.1:80) or :port")
-        })?;
-        let prefix = match bits {
-            None => Prefix::host(address),
-            Some(bits) => {
-                let bits = bits
-                    .parse()
-                    .map_err(|_| format!("'/{bits}' is no length"))?;
-                Prefix::new(address, bits).map_err(|error| format!("'{text}': {error}"))?
+        let prefix = text.parse().map_err(|error| match error {
+            PrefixError::Malformed => {
+                format!("'{text}' is no address, prefix (10.0.0.0/8), end (10.0.0.1:80) or :port")
             }
-        };
+            other => format!("'{text}' {other}"),
+        })?;
         Ok(End {
             prefix,
             tcp_port: None,

@@ -42,7 +42,7 @@ const RULES: [(&str, &str); 38] = [
     ),
     (
         "remote = \"10.0.0.1/8\"",
-        "9:10: remote: `10.0.0.1/8` has bits behind the prefix; did you mean \"10.0.0.0/8\"?",
+        "9:10: remote: `10.0.0.1/8` has host bits set; did you mean `10.0.0.0/8`?",
     ),
     (
         "remote = [\"10.0.0.0/8\", \"10/8\"]",
