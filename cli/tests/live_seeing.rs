@@ -129,7 +129,7 @@ fn live_flows_are_sorted_filtered_and_measured() {
     let refused = outcome(sandbox.uc(hosts, &["flows", "--filter", "lwa=ecn"]));
     assert_eq!(refused.status, Some(2), "{refused:?}");
     assert!(
-        refused.stderr.contains("did you mean 'law'?"),
+        refused.stderr.contains("did you mean `law`?"),
         "{refused:?}"
     );
     transfers.into_iter().for_each(|transfer| {

@@ -61,11 +61,13 @@ pub fn tidy(message: &str) -> String {
     })
 }
 
-/// "did you mean `x`?" if one of `known` is near, else the list of them.
+/// Returns "did you mean `x`?" if one of `known` is near, else the list of them. A letter too many,
+/// too few or wrong is one step, as are two neighbours that changed places; one step and another for
+/// every four letters are near.
 pub fn suggest(unknown: &str, known: &[&str]) -> String {
     let nearest = known
         .iter()
-        .map(|word| (distance(unknown, word), word))
+        .map(|word| (strsim::osa_distance(unknown, word), word))
         .min();
     match nearest {
         Some((steps, word)) if steps <= 1 + unknown.chars().count() / 4 => {
@@ -76,18 +78,24 @@ pub fn suggest(unknown: &str, known: &[&str]) -> String {
     }
 }
 
-/// Levenshtein's edit distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+#[cfg(test)]
+mod tests {
+    use super::suggest;
+
+    #[test]
+    fn a_near_word_is_suggested_and_otherwise_all_are_listed() {
+        for (unknown, known, suggestion) in [
+            (
+                "netwrok",
+                &["network", "queue"][..],
+                "did you mean `network`?",
+            ),
+            ("lwa", &["law", "port"], "did you mean `law`?"),
+            ("mixd", &["mixed"], "did you mean `mixed`?"),
+            ("fast", &["ecn", "sack"], "known here: ecn, sack"),
+            ("x", &[], "nothing is known here"),
+        ] {
+            assert_eq!(suggest(unknown, known), suggestion);
         }
     }
-    row[b.len()]
 }

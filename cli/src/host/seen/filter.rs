@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 use uc_core::rule::{Prefix, PrefixError};
+use uc_words::wording::suggest;
 
 use super::flow::{FlowRow, Limit};
 
@@ -32,33 +33,8 @@ const KEYS: [&str; 6] = ["law", "port", "stage", "limit", "guest", "remote"];
 const LAWS: [&str; 5] = ["ecn", "dctcp", "delay", "coupled", "pass"];
 const STAGES: [&str; 3] = ["syn-sent", "syn-received", "translating"];
 
-/// The name that was meant, if one is near: at most two letters wrong.
-fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let by_distance = known.iter().map(|known| (distance(name, known), *known));
-    let (wrong, nearest) = by_distance.min()?;
-    (wrong <= 2).then_some(nearest)
-}
-
-/// Levenshtein's.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.bytes().enumerate() {
-            let changed = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    let meant =
-        nearest(name, known).map_or_else(String::new, |meant| format!("; did you mean '{meant}'?"));
-    format!("no {what} '{name}'{meant} There are: {}", known.join(", "))
-        .replace("' There", "'. There")
+    format!("no {what} '{name}'; {}", suggest(name, known))
 }
 
 fn one_of(what: &str, name: &str, known: &[&str]) -> Result<String, String> {
@@ -242,9 +218,9 @@ mod tests {
     #[test]
     fn a_name_that_is_not_there_is_refused_with_the_one_that_was_meant() {
         let refused = |text: &str| text.parse::<Filter>().unwrap_err();
-        assert!(refused("lwa=ecn").contains("did you mean 'law'"));
-        assert!(refused("law=dctpc").contains("did you mean 'dctcp'"));
-        assert!(refused("limit=recv").contains("There are: handshake"));
+        assert!(refused("lwa=ecn").contains("did you mean `law`"));
+        assert!(refused("law=dctpc").contains("did you mean `dctcp`"));
+        assert!(refused("limit=recv").contains("known here: handshake"));
         assert!(refused("remote=10.0.0.1/8").contains("10.0.0.0/8"));
         assert!(refused("vnet3").contains("KEY=VALUE"));
     }
