@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use uc_words::fnv::fnv1a;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
@@ -63,11 +65,4 @@ fn write_numbers(header: &str, out: &Path) -> Result<(), Box<dyn std::error::Err
     );
     std::fs::write(out.join("numbers.rs"), numbers)?;
     Ok(())
-}
-
-/// FNV-1a of 64 bits: not to be forged is no need here.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use uc_policy::{Policy, PolicyError, trusted};
+use uc_words::fnv::fnv1a;
 
 use crate::error::AgentError;
 use crate::etcd::Heard;
@@ -315,13 +316,6 @@ fn refuse(source: PolicySource, place: String, errors: Vec<String>, state: &mut 
         errors,
     };
     state.counts.reloads_refused += u64::from(is_news);
-}
-
-/// To see whether two texts are the same, not to keep somebody from making them so.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

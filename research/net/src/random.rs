@@ -3,6 +3,7 @@
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
+use uc_words::fnv::fnv1a;
 
 /// A reproducible stream of random numbers.
 ///
@@ -50,13 +51,6 @@ impl Stream {
     pub fn chance_ppm(&mut self, ppm: u32) -> bool {
         self.below(1_000_000) < u64::from(ppm)
     }
-}
-
-/// Computes FNV-1a, 64 bits: stable across versions and platforms, unlike `std`'s hashers.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
 }
 
 /// Applies the finalizer of SplitMix64: neighbouring seeds give unrelated states.
