@@ -1,7 +1,9 @@
 //! The words that every file and command shares: quantities with their units, suggestions that follow
-//! an unknown word, and one hash of texts.
+//! an unknown word, places in a file, and one hash of texts.
 
 pub mod fnv;
+#[cfg(feature = "file")]
+pub mod place;
 pub mod units;
 #[cfg(feature = "file")]
 pub mod wording;

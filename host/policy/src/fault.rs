@@ -1,8 +1,8 @@
 //! What is wrong with a policy: every place at once, each with what would be right.
 
 use serde::Serialize;
+use uc_words::place::Document;
 
-use crate::place::Document;
 use crate::trusted::Untrusted;
 
 /// Who has made more slips than this has a file of another kind.

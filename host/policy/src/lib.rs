@@ -19,7 +19,6 @@ pub mod list;
 mod log;
 mod number;
 pub mod pattern;
-mod place;
 mod plan;
 mod policy;
 mod prefix;

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use uc_words::place::Document;
+use uc_words::wording::{suggest, tidy};
 
 use crate::agent::{Agent, AgentTable};
 use crate::fault::{Faults, PolicyError};
@@ -11,7 +13,6 @@ use crate::file::{
     DefaultsTable, IdentityTable, PolicyFile, PortTable, RuleTable, SelectionTable, TenantTable,
     TreatmentTable,
 };
-use crate::place::Document;
 use crate::read::{join, keys_of, known_only, read_table, split};
 use crate::rule::Rule;
 use crate::tenant::{self, PortSettings, Tenant};
@@ -95,7 +96,7 @@ fn read(name: &str, text: &str, home: Home) -> Result<Policy, PolicyError> {
     let mut faults = Faults::new(&document);
     for error in &errors {
         let offset = error.span().map_or(0, |span| span.start);
-        let message = uc_words::wording::tidy(error.message());
+        let message = tidy(error.message());
         faults.add_at(offset, "", message);
     }
     if !errors.is_empty() {
@@ -256,7 +257,7 @@ fn owner(name: &str, tenants: &[Tenant], key: &str, faults: &mut Faults<'_>) -> 
     let at = tenants.iter().position(|tenant| tenant.name == name);
     if at.is_none() {
         let known: Vec<&str> = tenants.iter().map(|tenant| &*tenant.name).collect();
-        let mend = uc_words::wording::suggest(name, &known);
+        let mend = suggest(name, &known);
         let message = format!("no [[tenant]] is called `{name}`; {mend}");
         faults.add(&format!("{key}.tenant"), message);
     }

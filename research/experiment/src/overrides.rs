@@ -2,9 +2,9 @@
 //! the same schema.
 
 use toml::Value;
+use uc_words::place::{parts, quote};
 
 use crate::error::Error;
-use crate::place::{parts, quote};
 use crate::schema::Experiment;
 use crate::wording::{suggest, tidy};
 

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
+use uc_words::place::{Document, line_and_column};
 
 use crate::error::Error;
 use crate::wording::tidy;
@@ -44,50 +45,13 @@ impl Origin {
             Some((_, Changed::Sweep(path))) => path,
             None => key,
         };
-        match self.span(key) {
+        let table = DeTable::parse(&self.text).ok();
+        let span =
+            table.and_then(|table| Document::new(&self.name, &self.text, table).nearest(key));
+        match span {
             Some(span) => at(&self.name, &self.text, span.start),
             None => self.name.clone(),
         }
-    }
-
-    fn span(&self, key: &str) -> Option<Range<usize>> {
-        let document = DeTable::parse(&self.text).ok()?;
-        let mut span = None;
-        let mut table: Option<&DeTable<'_>> = Some(document.get_ref());
-        let mut list: Option<&[toml::Spanned<DeValue<'_>>]> = None;
-        for part in parts(key) {
-            let next = match (table, list) {
-                (Some(table), _) => table.get(part),
-                (None, Some(list)) => part.parse::<usize>().ok().and_then(|i| list.get(i)),
-                (None, None) => None,
-            };
-            let Some(next) = next else { break };
-            span = Some(next.span());
-            table = next.get_ref().as_table();
-            list = next.get_ref().as_array().map(|array| &**array);
-        }
-        span
-    }
-}
-
-/// Splits a dotted path; dots between quotes do not separate: `sweep.rate.set."network.rate"`.
-pub(crate) fn parts(key: &str) -> Vec<&str> {
-    let mut quoted = false;
-    let divides = |c: char| {
-        quoted ^= c == '"';
-        c == '.' && !quoted
-    };
-    key.split(divides)
-        .map(|part| part.trim_matches('"'))
-        .collect()
-}
-
-/// Quotes one part of a path, for [`parts`].
-pub(crate) fn quote(part: &str) -> String {
-    if part.contains('.') {
-        format!("\"{part}\"")
-    } else {
-        part.to_owned()
     }
 }
 
@@ -138,14 +102,8 @@ fn find_word(text: &str, span: Range<usize>, word: &str) -> Option<usize> {
     found.map(|(i, _)| span.start + i - quote(i))
 }
 
-/// Formats `name:line:column` of a byte offset; both count from 1, columns in characters.
+/// Formats `name:line:column` of a byte offset.
 fn at(name: &str, text: &str, offset: usize) -> String {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before
-        .rsplit('\n')
-        .next()
-        .map_or(0, |tail| tail.chars().count())
-        + 1;
+    let (line, column) = line_and_column(text, offset);
     format!("{name}:{line}:{column}")
 }

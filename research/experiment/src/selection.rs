@@ -1,9 +1,10 @@
 //! Selection of some of an experiment's cases: `--case virtual`.
 
+use uc_words::place::parts;
+
 use crate::case::Case;
 use crate::error::Error;
 use crate::measure::Measure;
-use crate::place::parts;
 use crate::schema::Experiment;
 use crate::sweep::Sweep;
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use toml::Value;
+use uc_words::place::parts;
 
 use super::{Check, check_name, ensure, fault};
-use crate::place::{Changed, parts};
+use crate::place::Changed;
 use crate::schema::Experiment;
 use crate::sweep::Sweep;
 

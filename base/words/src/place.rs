@@ -1,0 +1,129 @@
+//! Where a value stands in a text that is TOML.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A text and the tables that were read from it.
+#[derive(Debug)]
+pub struct Document<'a> {
+    /// The file's name, or how else the text is called.
+    pub name: &'a str,
+    text: &'a str,
+    /// The text as a table.
+    pub table: Spanned<DeTable<'a>>,
+}
+
+impl<'a> Document<'a> {
+    /// Joins the table that was read from `text` with it.
+    pub fn new(name: &'a str, text: &'a str, table: Spanned<DeTable<'a>>) -> Document<'a> {
+        Document { name, text, table }
+    }
+
+    /// Returns the line and the column of a byte's offset, as [`line_and_column`].
+    pub fn line_and_column(&self, offset: usize) -> (usize, usize) {
+        line_and_column(self.text, offset)
+    }
+
+    /// Returns where the value of a key begins, or that of the nearest table above it; 0 without one.
+    pub fn offset(&self, key: &str) -> usize {
+        self.nearest(key).map_or(0, |span| span.start)
+    }
+
+    /// Returns where a key's value stands; `None` if the key isn't given.
+    pub fn span(&self, key: &str) -> Option<Range<usize>> {
+        let (whole, span) = self.walk(key);
+        span.filter(|_| whole)
+    }
+
+    /// Returns where a key's value stands, or that of the nearest table above it; `None` if not even
+    /// the path's first part is given.
+    pub fn nearest(&self, key: &str) -> Option<Range<usize>> {
+        self.walk(key).1
+    }
+
+    /// Follows the key's path: whether all of it is there, and the last span on it.
+    fn walk(&self, key: &str) -> (bool, Option<Range<usize>>) {
+        let mut at = Node::Table(self.table.get_ref());
+        let mut span = None;
+        for part in parts(key) {
+            let next = match at {
+                Node::Table(table) => table.get(part),
+                Node::Value(DeValue::Table(table)) => table.get(part),
+                Node::Value(DeValue::Array(list)) => {
+                    part.parse::<usize>().ok().and_then(|i| list.get(i))
+                }
+                Node::Value(_) => None,
+            };
+            let Some(next) = next else {
+                return (false, span);
+            };
+            span = Some(next.span());
+            at = Node::Value(next.get_ref());
+        }
+        (true, span)
+    }
+}
+
+enum Node<'a> {
+    Table(&'a DeTable<'a>),
+    Value(&'a DeValue<'a>),
+}
+
+/// Returns the line and the column of a byte's offset in `text`: both from 1, columns in characters.
+/// An offset beyond the text, or inside a character, stands for the text's end.
+pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let tail = before.rsplit('\n').next().unwrap_or(before);
+    (line, tail.chars().count() + 1)
+}
+
+/// Splits a dotted path into its parts; members of lists are numbers, and dots between quotes divide
+/// nothing: `sweep.rate.set."network.rate"` has four.
+pub fn parts(key: &str) -> Vec<&str> {
+    let mut quoted = false;
+    let divides = |c: char| {
+        quoted ^= c == '"';
+        c == '.' && !quoted
+    };
+    key.split(divides)
+        .map(|part| part.trim_matches('"'))
+        .collect()
+}
+
+/// Writes one part of a path as [`parts`] reads it.
+pub fn quote(part: &str) -> String {
+    if part.contains('.') {
+        format!("\"{part}\"")
+    } else {
+        part.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_in_tables_lists_and_quotes() {
+        let text = "top = 1\n[[rule]]\n[[rule]]\nälter = { \"a.b\" = [7, 8] }\n";
+        let table = DeTable::parse(text).expect("TOML");
+        let document = Document::new("t.toml", text, table);
+        let place = |key| document.line_and_column(document.offset(key));
+        assert_eq!(place("top"), (1, 7));
+        assert_eq!(place("rule.1.älter.\"a.b\".1"), (4, 22));
+        assert_eq!(place("rule.1.absent.more"), (3, 1));
+        assert_eq!(place("absent"), (1, 1));
+        assert_eq!(document.span("rule.1.absent"), None);
+        assert_eq!(document.nearest("absent"), None);
+    }
+
+    #[test]
+    fn quoted_parts_are_read_back() {
+        for part in ["network", "network.rate"] {
+            assert_eq!(parts(&format!("set.{}.8", quote(part))), ["set", part, "8"]);
+        }
+    }
+}
