@@ -2,6 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+/// What user space writes into maps: policies and rules, and a host's answer to a guest's group; and
+/// the reports that tests send to programs.
+const WRITTEN: [&str; 8] = [
+    "uc_policy",
+    "uc_match",
+    "uc_rule",
+    "uc_watch_policy",
+    "uc_watch_bucket",
+    "uc_ccc_policy",
+    "uc_ccc_report",
+    "uc_ccc_told",
+];
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let shims = [
@@ -31,6 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_type("uc_.*")
         .allowlist_var("UC_.*")
         .default_enum_style(bindgen::EnumVariation::Consts)
+        .parse_callbacks(Box::new(uc_clang::InMaps { written: &WRITTEN }))
         .prepend_enum_name(false)
         .derive_default(true)
         .derive_eq(true)

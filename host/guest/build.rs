@@ -2,7 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use bindgen::callbacks::{DeriveTrait, ImplementsTrait, ParseCallbacks};
+/// What this crate writes into maps.
+const WRITTEN: [&str; 5] = [
+    "uc_ctrl_group_key",
+    "uc_ctrl_policy",
+    "uc_ccc_policy",
+    "uc_ctrl_weight_key",
+    "uc_pvtcp_policy",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
@@ -25,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_var("UC_PVTCP_.*")
         // these two are the core's, and have their Rust face there
         .blocklist_type("uc_ccc|uc_ccc_link")
-        .parse_callbacks(Box::new(CoreTypes))
+        .parse_callbacks(Box::new(uc_clang::InMaps { written: &WRITTEN }))
         .derive_default(true)
         .derive_eq(true)
         .generate_comments(false)
@@ -42,18 +49,4 @@ fn compile(guest: &Path, out: &Path, name: &str) -> Result<(), Box<dyn std::erro
         &["-Wno-unused-parameter"],
     )?;
     Ok(())
-}
-
-/// What bindgen can't see of the core's own types.
-#[derive(Debug)]
-struct CoreTypes;
-
-impl ParseCallbacks for CoreTypes {
-    fn blocklisted_type_implements_trait(
-        &self,
-        _name: &str,
-        _trait: DeriveTrait,
-    ) -> Option<ImplementsTrait> {
-        Some(ImplementsTrait::Yes)
-    }
 }

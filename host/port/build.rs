@@ -4,6 +4,15 @@ use std::path::{Path, PathBuf};
 
 use uc_words::fnv::fnv1a;
 
+/// What this crate writes into maps.
+const WRITTEN: [&str; 5] = [
+    "uc_hand",
+    "uc_page",
+    "uc_page_key",
+    "uc_port_state",
+    "bpf_spin_lock",
+];
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
@@ -36,6 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .raw_line("use uc_core::rule::CompiledRule as uc_rule;")
         .raw_line("use uc_core::coupling::{Group as uc_ccc, GroupPolicy as uc_ccc_policy};")
         .raw_line("use uc_core::coupling::{Guest as uc_ccc_guest, Member as uc_ccc_flow};")
+        .parse_callbacks(Box::new(uc_clang::InMaps { written: &WRITTEN }))
         .prepend_enum_name(false)
         .derive_default(true)
         .derive_eq(true)

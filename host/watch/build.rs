@@ -3,6 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
+/// What this crate writes into maps.
+const WRITTEN: [&str; 6] = [
+    "uc_watch_port",
+    "uc_watch_allowance",
+    "uc_watch_control",
+    "uc_watch_prefix",
+    "uc_probe_key",
+    "bpf_spin_lock",
+];
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
@@ -42,6 +52,7 @@ fn native(root: &Path, out: &Path, shim: &Path) -> Result<(), Box<dyn std::error
         .raw_line("use uc_core::watch::Path as uc_watch_path;")
         .raw_line("use uc_core::watch::Start as uc_watch_flow;")
         .raw_line("use uc_core::watch::StartPolicy as uc_watch_policy;")
+        .parse_callbacks(Box::new(uc_clang::InMaps { written: &WRITTEN }))
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
         .derive_default(true)

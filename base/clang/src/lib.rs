@@ -1,8 +1,14 @@
 //! How C is compiled here, for the build scripts of the crates that have some: the same warnings
 //! are errors wherever the core runs.
 
+#[cfg(feature = "bindgen")]
+mod in_maps;
+
 #[cfg(feature = "bpf")]
 use std::path::Path;
+
+#[cfg(feature = "bindgen")]
+pub use in_maps::InMaps;
 
 /// In both homes. The core's headers hold functions that not every program calls.
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"];

@@ -6,9 +6,10 @@ use nix::time::{ClockId, clock_gettime};
 use uc_ccc::account::report_of;
 use uc_ccc::wire::{GroupName, GroupReport};
 use uc_core::coupling::across::Told;
+use zerocopy::IntoBytes;
 
 use crate::error::GuestError;
-use crate::groups::{Groups, bytes_of, plain_from};
+use crate::groups::{Groups, from_bytes};
 use crate::layout::{uc_ctrl_group, uc_ctrl_group_key};
 
 /// The groups of a machine, or of one network namespace of it, as far as a host couples them.
@@ -37,14 +38,14 @@ impl<'a> Across<'a> {
         let failed = |error| GuestError::from_libbpf("read the groups", &error);
         let mut reports = Vec::new();
         for bytes in self.groups.keys() {
-            let Some(key) = plain_from::<uc_ctrl_group_key>(&bytes) else {
+            let Some(key) = from_bytes::<uc_ctrl_group_key>(&bytes) else {
                 continue;
             };
             if self.netns.is_some_and(|netns| netns != key.netns) {
                 continue;
             }
             let found = self.groups.lookup(&bytes, MapFlags::LOCK).map_err(failed)?;
-            let group = found.and_then(|value| plain_from::<uc_ctrl_group>(&value));
+            let group = found.and_then(|value| from_bytes::<uc_ctrl_group>(&value));
             // it may have gone meanwhile
             reports.extend(
                 group.and_then(|group| report_of(name_of(&key), &group.ccc, &group.host, now_ns())),
@@ -62,13 +63,13 @@ impl<'a> Across<'a> {
         let key = key_of(name);
         let written = self
             .told
-            .update(bytes_of(&key), bytes_of(told), MapFlags::ANY);
+            .update(key.as_bytes(), told.as_bytes(), MapFlags::ANY);
         written.map_err(|error| GuestError::from_libbpf("write the host's answer", &error))
     }
 
     /// Removes what was told to a group that has ended.
     pub fn forget(&self, name: &GroupName) {
-        let _nothing_was_told = self.told.delete(bytes_of(&key_of(name)));
+        let _nothing_was_told = self.told.delete(key_of(name).as_bytes());
     }
 }
 

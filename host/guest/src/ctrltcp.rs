@@ -4,10 +4,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use zerocopy::IntoBytes;
 
 use crate::control::{Control, Ops, map_of};
 use crate::error::GuestError;
-use crate::groups::{Groups, plain_from};
+use crate::groups::{Groups, from_bytes};
 use crate::layout::{uc_ccc_policy, uc_ctrl, uc_ctrl_policy};
 
 /// clang's output for `guest/ctrltcp.bpf.c`.
@@ -121,7 +122,7 @@ impl Ctrltcp {
         let prepare = |object: &Object| {
             let policies = map_of(object, "policies")?;
             let raw = policy.raw();
-            let written = policies.update(&[0; 4], crate::groups::bytes_of(&raw), MapFlags::ANY);
+            let written = policies.update(&[0; 4], raw.as_bytes(), MapFlags::ANY);
             written.map_err(|error| GuestError::from_libbpf("write the coupling's policy", &error))
         };
         let control = Control::register(OBJECT, &ops, prepare)?;
@@ -175,7 +176,7 @@ impl Ctrltcp {
             .lookup(&key, MapFlags::ANY)
             .map_err(|error| GuestError::from_libbpf("read a connection's coupling", &error))?;
         Ok(found.and_then(|bytes| {
-            let raw: uc_ctrl = plain_from(&bytes)?;
+            let raw: uc_ctrl = from_bytes(&bytes)?;
             Some(CoupledState {
                 joined: raw.joined != 0,
                 given_bytes: raw.flow.given_bytes,

@@ -7,6 +7,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::control::{Control, Ops};
 use crate::error::GuestError;
+use crate::groups::from_bytes;
 use crate::layout::uc_dctcp;
 
 /// clang's output for `guest/dctcp.bpf.c`.
@@ -105,11 +106,7 @@ impl Dctcp {
 
 /// The map's value, in the program's own layout.
 fn parsed(bytes: &[u8]) -> Option<DctcpState> {
-    if bytes.len() != size_of::<uc_dctcp>() {
-        return None;
-    }
-    // SAFETY: the length is the struct's, which has integers only: every pattern is a value.
-    let raw: uc_dctcp = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
+    let raw: uc_dctcp = from_bytes(bytes)?;
     Some(DctcpState {
         alpha_q30: raw.alpha_q30,
         windows: raw.windows,

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use uc_core::coupling::across::{RTO_MIN_NS, Told};
+use uc_core::coupling::across::RTO_MIN_NS;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::error::GuestError;
 use crate::layout::{
@@ -112,7 +113,7 @@ impl Groups {
         let mut list = Vec::new();
         for key in self.groups.keys() {
             let found = self.groups.lookup(&key, MapFlags::LOCK).map_err(failed)?;
-            let (Some(key), Some(group)) = (plain_from(&key), found.and_then(|v| plain_from(&v)))
+            let (Some(key), Some(group)) = (from_bytes(&key), found.and_then(|v| from_bytes(&v)))
             else {
                 continue; // it has gone meanwhile
             };
@@ -121,7 +122,7 @@ impl Groups {
         let mut guests = Vec::new();
         for key in self.guests.keys() {
             let found = self.guests.lookup(&key, MapFlags::ANY).map_err(failed)?;
-            if let (Some(key), Some(guest)) = (plain_from(&key), found.and_then(|v| plain_from(&v)))
+            if let (Some(key), Some(guest)) = (from_bytes(&key), found.and_then(|v| from_bytes(&v)))
             {
                 guests.push((key, guest));
             }
@@ -166,15 +167,15 @@ impl Groups {
         };
         let value = u32::from(weight).to_ne_bytes();
         self.weights
-            .update(bytes_of(&key), &value, MapFlags::ANY)
+            .update(key.as_bytes(), &value, MapFlags::ANY)
             .map_err(failed)?;
         // Connections look again when the number is another.
         let found = self.policies.lookup(&[0; 4], MapFlags::ANY);
         let found = found.map_err(failed)?;
-        if let Some(mut policy) = found.and_then(|bytes| plain_from::<uc_ctrl_policy>(&bytes)) {
+        if let Some(mut policy) = found.and_then(|bytes| from_bytes::<uc_ctrl_policy>(&bytes)) {
             policy.weights_version = policy.weights_version.wrapping_add(1);
             self.policies
-                .update(&[0; 4], bytes_of(&policy), MapFlags::ANY)
+                .update(&[0; 4], policy.as_bytes(), MapFlags::ANY)
                 .map_err(failed)?;
         }
         Ok(())
@@ -232,30 +233,7 @@ fn follows_host(group: &uc_ctrl_group) -> bool {
     group.host.taken_ns > 0 && crate::across::now_ns() <= until_ns
 }
 
-/// Structs of `guest/ctrltcp.h`, which are plain integers without padding that means anything.
-pub(crate) trait Plain: Copy {}
-impl Plain for uc_ctrl_group_key {}
-impl Plain for uc_ctrl_group {}
-impl Plain for uc_ctrl_guest_key {}
-impl Plain for uc_ctrl_guest {}
-impl Plain for uc_ctrl_policy {}
-impl Plain for uc_ctrl_weight_key {}
-impl Plain for Told {}
-impl Plain for crate::layout::uc_pvtcp_policy {}
-impl Plain for crate::layout::uc_pvtcp_stalls {}
-impl Plain for crate::layout::uc_pvtcp_counts {}
-impl Plain for crate::layout::uc_ctrl {}
-
-pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
-    // SAFETY: integers only, and the struct's own length; read as long as the reference lives.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
-}
-
-/// A map's key or value, in the program's own layout.
-pub(crate) fn plain_from<T: Plain>(bytes: &[u8]) -> Option<T> {
-    if bytes.len() != size_of::<T>() {
-        return None;
-    }
-    // SAFETY: the length is the struct's, which has integers only: every pattern is a value.
-    Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+/// Reads a map's key or value, in the program's own layout; `None` if it has another size.
+pub(crate) fn from_bytes<T: FromBytes>(bytes: &[u8]) -> Option<T> {
+    T::read_from_bytes(bytes).ok()
 }

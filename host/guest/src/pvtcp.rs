@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use nix::sys::statfs::statfs;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::control::{map_of, quieten};
 use crate::error::{GuestError, Linux};
-use crate::groups::{Plain, bytes_of, plain_from};
+use crate::groups::from_bytes;
 use crate::layout::{uc_pvtcp_counts, uc_pvtcp_policy, uc_pvtcp_stalls};
 
 /// clang's output for `guest/pvtcp.bpf.c`.
@@ -115,7 +116,7 @@ impl Pvtcp {
         let object = open.load().map_err(failed)?;
         let raw = policy.raw();
         let policies = map_of(&object, "policies")?;
-        let written = policies.update(&[0; 4], bytes_of(&raw), MapFlags::ANY);
+        let written = policies.update(&[0; 4], raw.as_bytes(), MapFlags::ANY);
         written.map_err(|error| GuestError::from_libbpf("write its policy", &error))?;
         let folder = fs::File::open(&cgroup);
         let action = || format!("open {}", cgroup.display());
@@ -177,12 +178,12 @@ impl Pvtcp {
     }
 }
 
-fn read<T: Plain>(path: &Path) -> Result<T, GuestError> {
+fn read<T: FromBytes>(path: &Path) -> Result<T, GuestError> {
     let action = || format!("read {}", path.display());
     let failed = |error| GuestError::from_libbpf(action(), &error);
     let map = MapHandle::from_pinned_path(path).map_err(failed)?;
     let found = map.lookup(&[0; 4], MapFlags::ANY).map_err(failed)?;
-    let value = found.and_then(|bytes| plain_from(&bytes));
+    let value = found.and_then(|bytes| from_bytes(&bytes));
     value.ok_or_else(|| crate::control::missing(&action()))
 }
 

@@ -6,8 +6,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use libbpf_rs::{MapCore, MapFlags};
 use uc_core::coupling::{Answer, GroupPolicy};
 use uc_law::{PortCoupling, PortPlan};
+use zerocopy::FromBytes;
 
-use crate::bytes::{Plain, number, read};
+use crate::bytes::{number, read};
 use crate::error::PortError;
 use crate::flows::FlowView;
 use crate::layout::{uc_group, uc_group_guest, uc_group_key, uc_member, uc_port_coupling};
@@ -263,7 +264,7 @@ impl Programs {
         }))
     }
 
-    fn values<T: Plain>(&self, map: &libbpf_rs::MapHandle) -> Result<Vec<T>, PortError> {
+    fn values<T: FromBytes>(&self, map: &libbpf_rs::MapHandle) -> Result<Vec<T>, PortError> {
         let mut values = Vec::new();
         for place in 0..map.max_entries() {
             values.extend(self.value::<T>(map, place)?);
@@ -271,7 +272,7 @@ impl Programs {
         Ok(values)
     }
 
-    fn value<T: Plain>(
+    fn value<T: FromBytes>(
         &self,
         map: &libbpf_rs::MapHandle,
         place: u32,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use libbpf_rs::{MapCore, MapFlags};
 use uc_core::Reason;
 
+use crate::bytes::read;
 use crate::error::PortError;
 use crate::flows::{FlowView, ends};
 use crate::layout;
@@ -206,13 +207,6 @@ fn event(raw: &layout::uc_event) -> Option<Event> {
     })
 }
 
-/// What lies in a map's value.
-fn value<T>(bytes: &[u8]) -> Option<T> {
-    // SAFETY: only called with types that bindgen made of plain integers, of which every bit
-    // pattern is a value; the length is checked, and read_unaligned asks no alignment.
-    (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
-}
-
 impl Programs {
     /// The last events of a flow, the oldest first: at most 16. None where events are not
     /// remembered, for this flow or for any.
@@ -222,7 +216,7 @@ impl Programs {
             .events
             .lookup(&flow.place.to_ne_bytes(), MapFlags::LOCK);
         let ring = match ring {
-            Ok(ring) => ring.and_then(|bytes| value::<layout::uc_ring>(&bytes)),
+            Ok(ring) => ring.and_then(|bytes| read::<layout::uc_ring>(&bytes)),
             // a place beyond the rings
             Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => None,
             Err(error) => return Err(PortError::from_libbpf("read a flow's events", &error)),
@@ -246,7 +240,7 @@ impl Programs {
                 .passed
                 .lookup(&index.to_ne_bytes(), MapFlags::LOCK)
                 .map_err(failed)?;
-            let entry = bytes.and_then(|bytes| value::<layout::uc_passed>(&bytes));
+            let entry = bytes.and_then(|bytes| read::<layout::uc_passed>(&bytes));
             let Some(entry) = entry.filter(|entry| entry.at_ns > 0) else {
                 continue;
             };

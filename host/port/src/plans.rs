@@ -10,8 +10,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapInfo};
 use uc_core::rule::{RULES_MAX, Rule};
 use uc_law::PortPlan;
+use zerocopy::IntoBytes;
 
-use crate::bytes::{bytes_of, number, read};
+use crate::bytes::{number, read};
 use crate::error::PortError;
 use crate::layout::{UC_PAGE_RULES, uc_page, uc_page_key};
 use crate::programs::Programs;
@@ -204,7 +205,7 @@ fn key_of(ifindex: u32, page: u32) -> Vec<u8> {
         port: ifindex,
         page,
     };
-    bytes_of(&key).to_vec()
+    key.as_bytes().to_vec()
 }
 
 fn page(map: &MapHandle, ifindex: u32, page: u32) -> Result<Option<uc_page>, PortError> {
@@ -226,7 +227,7 @@ fn write_pages(
             generation,
             ..*page
         };
-        map.update(&key_of(ifindex, at as u32), bytes_of(&page), MapFlags::ANY)
+        map.update(&key_of(ifindex, at as u32), page.as_bytes(), MapFlags::ANY)
             .map_err(|error| {
                 PortError::from_libbpf(format!("write port {ifindex}'s plan"), &error)
             })?;

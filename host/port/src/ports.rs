@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use libbpf_rs::{MapCore, MapFlags};
+use zerocopy::IntoBytes;
 
-use crate::bytes::{bytes_of, number, read};
+use crate::bytes::{number, read};
 use crate::counters::Counters;
 use crate::error::PortError;
 use crate::layout::{UC_NUMBER_NONE, UC_NUMBER_PAST, UC_PORTS_MAX, uc_port_state};
@@ -94,7 +95,7 @@ impl Programs {
             };
             self.maps
                 .ports
-                .update(&ifindex.to_ne_bytes(), bytes_of(&state), MapFlags::NO_EXIST)
+                .update(&ifindex.to_ne_bytes(), state.as_bytes(), MapFlags::NO_EXIST)
                 .map_err(|error| PortError::from_libbpf("enter a port", &error))?;
         }
         Ok(())
@@ -129,7 +130,7 @@ impl Programs {
         let flags = MapFlags::EXIST | MapFlags::LOCK;
         self.maps
             .ports
-            .update(&key, bytes_of(&state), flags)
+            .update(&key, state.as_bytes(), flags)
             .map_err(failed)
     }
 }

@@ -5,9 +5,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use uc_law::RINGS_MAX;
+use zerocopy::IntoBytes;
 
 use crate::attach::Direction;
-use crate::bytes::{bytes_of, read};
+use crate::bytes::read;
 use crate::error::PortError;
 use crate::layout::uc_hand;
 use crate::maps::Maps;
@@ -91,7 +92,7 @@ impl Programs {
         };
         self.maps
             .hand
-            .update(&0u32.to_ne_bytes(), bytes_of(&hand), MapFlags::ANY)
+            .update(&0u32.to_ne_bytes(), hand.as_bytes(), MapFlags::ANY)
             .map_err(|error| PortError::from_libbpf("set up the flow table", &error))?;
         self.begin_plans()
     }

@@ -12,13 +12,14 @@ use proptest::prelude::any;
 use proptest::{prop_assert_eq, test_runner::TestCaseError};
 use seeded::for_all;
 use uc_core::coupling::{Answer, Group, GroupPolicy, Guest, Member, Report, consts};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const GUESTS: u32 = 4;
 const FLOWS: u32 = 16;
 
 /// `struct call` of the program.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, IntoBytes, Immutable)]
 struct Call {
     now_ns: u64,
     what: u32,
@@ -27,17 +28,13 @@ struct Call {
     priority: u32,
     report: Report,
     policy: GroupPolicy,
+    pad: u32,
 }
 
 const OPEN: u32 = 0;
 const REGISTER: u32 = 1;
 const UPDATE: u32 = 2;
 const ASK: u32 = 3;
-
-fn bytes_of<T: Copy>(value: &T) -> &[u8] {
-    // SAFETY: plain numbers without gaps that matter, read as long as the reference lives.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
-}
 
 /// Compiles the program as the port's own are; each test into a file of its own.
 fn compiled(name: &str) -> PathBuf {
@@ -161,9 +158,9 @@ impl<'a> Arms<'a> {
         }
     }
 
-    fn in_kernel(&self, call: &Call) -> Vec<u8> {
+    fn in_kernel(&self, call: &Call) -> Answer {
         let program = self.object.progs_mut().next().unwrap();
-        let mut packet = bytes_of(call).to_vec();
+        let mut packet = call.as_bytes().to_vec();
         let sent = packet.clone();
         let output = program
             .test_run(ProgramInput {
@@ -173,7 +170,8 @@ impl<'a> Arms<'a> {
             })
             .unwrap();
         assert_eq!(output.return_value, 0);
-        packet[..size_of::<Answer>()].to_vec()
+        let (answer, _) = Answer::read_from_prefix(&packet).unwrap();
+        answer
     }
 
     fn natively(&mut self, call: &Call) -> Answer {
@@ -202,26 +200,25 @@ impl<'a> Arms<'a> {
         let kernel = self.in_kernel(call);
         let answer = self.natively(call);
         self.answers[call.flow as usize] = answer;
-        // the struct's last three bytes are nobody's
-        prop_assert_eq!(&kernel[..9], &bytes_of(&answer)[..9], "call {}", call.what);
+        prop_assert_eq!(kernel, answer, "call {}", call.what);
         Ok(())
     }
 
-    fn value(&self, name: &str, key: u32) -> Vec<u8> {
+    /// Returns what lies behind the first `skipped` bytes of a map's value.
+    fn value<T: FromBytes>(&self, name: &str, key: u32, skipped: usize) -> T {
         let map = self.object.maps().find(|map| map.name() == name).unwrap();
-        map.lookup(&key.to_ne_bytes(), MapFlags::ANY)
-            .unwrap()
-            .unwrap()
+        let value = map.lookup(&key.to_ne_bytes(), MapFlags::ANY);
+        T::read_from_bytes(&value.unwrap().unwrap()[skipped..]).unwrap()
     }
 
-    /// The maps hold what the native side holds, byte for byte.
+    /// The maps hold what the native side holds.
     fn compare(&self) -> Result<(), TestCaseError> {
-        prop_assert_eq!(&self.value("groups", 0)[8..], bytes_of(&self.group));
+        prop_assert_eq!(self.value::<Group>("groups", 0, 8), self.group);
         for (key, guest) in (0..).zip(&self.guests) {
-            prop_assert_eq!(&self.value("guests", key)[..], bytes_of(guest));
+            prop_assert_eq!(self.value::<Guest>("guests", key, 0), *guest);
         }
         for (key, flow) in (0..).zip(&self.flows) {
-            prop_assert_eq!(&self.value("flows", key)[..], bytes_of(flow));
+            prop_assert_eq!(self.value::<Member>("flows", key, 0), *flow);
         }
         Ok(())
     }
@@ -281,6 +278,7 @@ fn call(arms: &Arms, now_ns: u64, numbers: &Numbers) -> Call {
         priority: age % 256,
         report,
         policy: GroupPolicy::default(),
+        pad: 0,
     }
 }
 

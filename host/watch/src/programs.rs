@@ -12,6 +12,7 @@ use nix::time::ClockId;
 use uc_core::rule::Prefix;
 use uc_law::StartSettings;
 use uc_port::{AttachVia, Direction, Link, Order, PortError, attach_program};
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::error::WatchError;
 use crate::holder::{clock_ns, now_ns};
@@ -107,13 +108,13 @@ impl Programs {
     /// [`WatchError::Kernel`]: the kernel has room for 1,024.
     pub fn add_peer(&self, prefix: Prefix) -> Result<(), WatchError> {
         let (address, bits) = prefix.mapped();
-        let key = bytes_of_prefix(uc_watch_prefix {
+        let key = uc_watch_prefix {
             bits: bits.into(),
             address: address.octets(),
-        });
+        };
         self.maps
             .peers
-            .update(&key, &[1], MapFlags::ANY)
+            .update(key.as_bytes(), &[1], MapFlags::ANY)
             .map_err(|error| WatchError::libbpf("add a prefix of peers", &error))
     }
 
@@ -145,10 +146,10 @@ impl Programs {
         };
         let maps = &self.maps;
         maps.allowances
-            .update(&key, bytes_of_allowance(&allowance), MapFlags::ANY)
+            .update(&key, allowance.as_bytes(), MapFlags::ANY)
             .map_err(failed)?;
         maps.watched
-            .update(&key, bytes_of_port(&port), MapFlags::ANY)
+            .update(&key, port.as_bytes(), MapFlags::ANY)
             .map_err(failed)?;
         let attach = |program: &OwnedFd, direction| {
             let order = Order::BeforePort;
@@ -180,11 +181,7 @@ impl Programs {
         };
         self.maps
             .control
-            .update(
-                &0u32.to_ne_bytes(),
-                bytes_of_control(&control),
-                MapFlags::ANY,
-            )
+            .update(&0u32.to_ne_bytes(), control.as_bytes(), MapFlags::ANY)
             .map_err(|error| WatchError::libbpf("tell the watch programs", &error))
     }
 
@@ -205,11 +202,7 @@ impl Programs {
     /// What waits under this key.
     pub(crate) fn held(&self, key: &[u8]) -> Option<uc_held> {
         let bytes = self.maps.held.lookup(key, MapFlags::ANY).ok().flatten()?;
-        if bytes.len() != size_of::<uc_held>() {
-            return None;
-        }
-        // SAFETY: as many bytes as the struct has, in which every pattern is a value.
-        Some(unsafe { bytes.as_ptr().cast::<uc_held>().read_unaligned() })
+        uc_held::read_from_bytes(&bytes).ok()
     }
 
     /// Nothing waits under this key any more.
@@ -304,27 +297,4 @@ fn draw_mark() -> Result<u32, WatchError> {
         .and_then(|mut file| file.read_exact(&mut bytes))
         .map_err(|source| WatchError::kernel("draw a mark from /dev/urandom", source))?;
     Ok(u32::from_ne_bytes(bytes).max(1))
-}
-
-/// A contract struct as the kernel takes it.
-macro_rules! bytes_of {
-    ($name:ident, $kind:ty) => {
-        fn $name(value: &$kind) -> &[u8] {
-            // SAFETY: the struct is plain numbers whose padding is spelled out, so all its bytes
-            // are set; the slice lives no longer than it does.
-            unsafe {
-                std::slice::from_raw_parts((&raw const *value).cast::<u8>(), size_of::<$kind>())
-            }
-        }
-    };
-}
-bytes_of!(bytes_of_port, uc_watch_port);
-bytes_of!(bytes_of_allowance, uc_watch_allowance);
-bytes_of!(bytes_of_control, uc_watch_control);
-
-fn bytes_of_prefix(prefix: uc_watch_prefix) -> [u8; 20] {
-    let mut bytes = [0; 20];
-    bytes[..4].copy_from_slice(&prefix.bits.to_ne_bytes());
-    bytes[4..].copy_from_slice(&prefix.address);
-    bytes
 }

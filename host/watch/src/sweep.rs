@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use uc_core::watch::consts;
+use zerocopy::FromBytes;
 
 use crate::layout::{uc_path_slot, uc_watch_slot};
 use crate::programs::{Programs, name_if_there};
@@ -76,17 +77,12 @@ impl Ports {
     }
 }
 
-fn clear<T>(map: &MapHandle, ports: &mut Ports, is_over: impl Fn(&T) -> bool) {
+fn clear<T: FromBytes>(map: &MapHandle, ports: &mut Ports, is_over: impl Fn(&T) -> bool) {
     for key in ports.clear_gone(map) {
         let Ok(Some(bytes)) = map.lookup(&key, MapFlags::ANY) else {
             continue;
         };
-        if bytes.len() != size_of::<T>() {
-            continue;
-        }
-        // SAFETY: as many bytes as the struct has, of which every pattern is a value.
-        let value = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
-        if is_over(&value) {
+        if T::read_from_bytes(&bytes).is_ok_and(|value| is_over(&value)) {
             let _gone_already = map.delete(&key);
         }
     }

@@ -1,0 +1,39 @@
+//! The Rust types of structs that lie in maps.
+
+use bindgen::callbacks::{DeriveInfo, DeriveTrait, ImplementsTrait, ParseCallbacks};
+
+/// Tells bindgen that our structs can be read from bytes, and some of them written as bytes.
+///
+/// They are integers, and arrays and structs of integers, so every pattern of bytes is a value.
+/// What is written has no padding besides, whose bytes would be undefined. zerocopy checks both when
+/// the types are compiled.
+#[derive(Debug)]
+pub struct InMaps {
+    /// The structs that user space writes.
+    pub written: &'static [&'static str],
+}
+
+impl ParseCallbacks for InMaps {
+    fn add_derives(&self, info: &DeriveInfo<'_>) -> Vec<String> {
+        if !info.name.starts_with("uc_") && info.name != "bpf_spin_lock" {
+            return Vec::new();
+        }
+        let mut derives = vec!["zerocopy::FromBytes".to_owned()];
+        if self.written.contains(&info.name) {
+            derives.extend(["zerocopy::IntoBytes", "zerocopy::Immutable"].map(str::to_owned));
+        }
+        derives
+    }
+
+    /// The core's own types, which other crates take from the core's.
+    fn blocklisted_type_implements_trait(
+        &self,
+        _name: &str,
+        derive: DeriveTrait,
+    ) -> Option<ImplementsTrait> {
+        match derive {
+            DeriveTrait::Hash => Some(ImplementsTrait::No),
+            _ => Some(ImplementsTrait::Yes),
+        }
+    }
+}
