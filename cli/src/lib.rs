@@ -1,6 +1,8 @@
 //! `uc`'s commands, as a library so that tests can use its parts.
 
-// First: what is printed in the others is printed by its macros.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+// First: the other modules print by its macros.
 #[macro_use]
 pub mod out;
 

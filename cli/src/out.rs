@@ -1,5 +1,6 @@
-//! Standard output and standard error. What can't be written is told, not panicked about: the
-//! macros of the same names as the standard library's take their places in this crate.
+//! Standard output and standard error. The standard library's `println!` panics where nothing can be
+//! written, for instance into a pipe that nobody reads any more; `out!` and `outln!` end the process
+//! with a status instead, `errln!` goes on, and clippy refuses the standard library's.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
@@ -9,7 +10,8 @@ pub const ERROR: u8 = 2;
 /// As a shell reports who was ended by SIGPIPE, which may be blocked.
 const NOBODY_READS: u8 = 128 + 13;
 
-macro_rules! println {
+/// Prints a line on standard output.
+macro_rules! outln {
     () => {
         $crate::out::print(format_args!("\n"))
     };
@@ -17,12 +19,14 @@ macro_rules! println {
         $crate::out::print(format_args!("{}\n", format_args!($($text)*)))
     };
 }
-macro_rules! print {
+/// Prints on standard output, without ending the line.
+macro_rules! out {
     ($($text:tt)*) => {
         $crate::out::print(format_args!($($text)*))
     };
 }
-macro_rules! eprintln {
+/// Prints a line on standard error.
+macro_rules! errln {
     ($($text:tt)*) => {
         $crate::out::complain(format_args!($($text)*))
     };

@@ -47,7 +47,7 @@ impl Agent {
         match uc_agent::run(&options) {
             // What is wrong with a policy is an answer, in as many lines as it needs.
             Err(uc_agent::AgentError::Policy(error)) if !error.faults().is_empty() => {
-                eprintln!("{error}");
+                errln!("{error}");
                 Ok(false)
             }
             done => Ok(done?),

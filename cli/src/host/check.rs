@@ -103,7 +103,7 @@ impl Check {
     /// False if the file is no policy.
     pub fn execute(self) -> Result<bool> {
         if self.schema {
-            println!("{}", serde_json::to_string_pretty(&uc_policy::schema())?);
+            outln!("{}", serde_json::to_string_pretty(&uc_policy::schema())?);
             return Ok(true);
         }
         let path = self.file.clone().unwrap_or_default();
@@ -125,7 +125,7 @@ impl Check {
                 error: None,
                 port: self.port_answer(&policy),
             };
-            println!("{}", serde_json::to_string(&answer)?);
+            outln!("{}", serde_json::to_string(&answer)?);
         } else {
             self.print(&path.display().to_string(), &policy);
         }
@@ -149,7 +149,7 @@ impl Check {
                 error: Some(error.to_string()),
                 port: None,
             };
-            println!("{}", serde_json::to_string(&answer)?);
+            outln!("{}", serde_json::to_string(&answer)?);
         }
         Ok(())
     }
@@ -162,11 +162,11 @@ impl Check {
                 error: None,
                 port: None,
             };
-            println!("{}", serde_json::to_string(&answer)?);
+            outln!("{}", serde_json::to_string(&answer)?);
             return Ok(());
         }
         for fault in faults {
-            println!("{fault}");
+            outln!("{fault}");
         }
         Ok(())
     }
@@ -207,12 +207,12 @@ impl Check {
         let names = self.names();
         let Some(name) = names.first() else {
             let (tenants, rules) = (policy.tenants.len(), policy.file.rules.len());
-            println!("{path}: valid; tenants: {tenants}, rules: {rules}");
+            outln!("{path}: valid; tenants: {tenants}, rules: {rules}");
             return;
         };
         match policy.plan_for(&names) {
             Some(planned) => print_port(name, &planned),
-            None => println!("{name}: not in the policy; it is left alone"),
+            None => outln!("{name}: not in the policy; it is left alone"),
         }
     }
 }
@@ -266,15 +266,15 @@ fn print_port(name: &str, planned: &Planned<'_>) {
         most => format!("at most {most} flows"),
     };
     let weight = planned.settings.weight;
-    println!("{name}: {owner}, weight {weight}, {flows}; the first rule that matches holds");
+    outln!("{name}: {owner}, weight {weight}, {flows}; the first rule that matches holds");
     for rule in &planned.rules {
         let place = match rule.number {
             0 => "defaults".to_owned(),
             number => format!("rule {number} (line {})", rule.line),
         };
-        println!("{place}: {}", describe(&rule.treatment, planned));
+        outln!("{place}: {}", describe(&rule.treatment, planned));
         for matches in &rule.matches {
-            println!("    {}", flows_of(matches));
+            outln!("    {}", flows_of(matches));
         }
     }
 }

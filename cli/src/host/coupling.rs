@@ -86,11 +86,11 @@ impl Priority {
         match self.port {
             Some(port) => {
                 groups.set_priority(netns, port, self.priority)?;
-                println!("port {port} of {whose}: priority {}", self.priority);
+                outln!("port {port} of {whose}: priority {}", self.priority);
             }
             None => {
                 groups.set_weight(netns, self.priority)?;
-                println!("{whose}: weight {}", self.priority);
+                outln!("{whose}: weight {}", self.priority);
             }
         }
         Ok(true)
@@ -175,7 +175,7 @@ impl CouplingRow {
     /// For people: a line for each group, and below it one for each guest.
     pub fn print(&self) {
         for group in &self.groups {
-            println!(
+            outln!(
                 "{}: to {}, window {} bytes{}, {} of {} connections send, {} cuts",
                 self.name,
                 group.remote,
@@ -186,9 +186,13 @@ impl CouplingRow {
                 group.cuts
             );
             for guest in &group.guests {
-                println!(
+                outln!(
                     "  namespace {}, weight {}: {} bytes, {} of {} connections send",
-                    guest.netns, guest.weight, guest.share_bytes, guest.flows, guest.connections
+                    guest.netns,
+                    guest.weight,
+                    guest.share_bytes,
+                    guest.flows,
+                    guest.connections
                 );
             }
         }

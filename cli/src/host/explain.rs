@@ -70,7 +70,7 @@ impl Explain {
             Found::One(flow) => {
                 let Some(told) = self.tell(&store, &programs, &flow)? else {
                     if !self.tell_nothing(&words, &[])? {
-                        println!("{}: the flow has just gone", flow.1);
+                        outln!("{}: the flow has just gone", flow.1);
                     }
                     return Ok(false);
                 };
@@ -85,14 +85,14 @@ impl Explain {
             }
             Found::Several(names) => {
                 if !self.tell_nothing(&words, &names)? {
-                    println!("'{}' fits {} flows:", words.join(" "), names.len());
-                    names.iter().for_each(|name| println!("{name}"));
+                    outln!("'{}' fits {} flows:", words.join(" "), names.len());
+                    names.iter().for_each(|name| outln!("{name}"));
                 }
                 Ok(false)
             }
             Found::None => {
                 if !self.tell_nothing(&words, &[])? {
-                    println!("no flow fits '{}'; `uc flows` lists them", words.join(" "));
+                    outln!("no flow fits '{}'; `uc flows` lists them", words.join(" "));
                 }
                 Ok(false)
             }
@@ -103,7 +103,7 @@ impl Explain {
     /// asked for.
     fn tell_nothing(&self, words: &[String], fits: &[String]) -> Result<bool> {
         if self.json {
-            println!("{}", serde_json::to_string(&Nothing { words, fits })?);
+            outln!("{}", serde_json::to_string(&Nothing { words, fits })?);
         }
         Ok(self.json)
     }
@@ -122,11 +122,11 @@ impl Explain {
         let agent = report::ask(&agent::asked(self.socket.clone())).unwrap_or_default();
         story.place_rule(agent.state.as_ref());
         if self.json && self.follow {
-            println!("{}", serde_json::to_string(&story)?);
+            outln!("{}", serde_json::to_string(&story)?);
         } else if self.json {
-            println!("{}", serde_json::to_string_pretty(&story)?);
+            outln!("{}", serde_json::to_string_pretty(&story)?);
         } else {
-            print!("{story}");
+            out!("{story}");
         }
         Ok(Some(story.last_number()))
     }
@@ -136,7 +136,7 @@ impl Explain {
         loop {
             std::thread::sleep(FOLLOW_APART);
             let Some(now) = programs.flow(flow.ifindex, flow.guest, flow.remote)? else {
-                println!("the flow is gone");
+                outln!("the flow is gone");
                 return Ok(());
             };
             let events = programs.events(&now)?;
@@ -148,9 +148,9 @@ impl Explain {
             for event in events.iter().filter(|event| event.number > told) {
                 let line = story::EventLine::new(event, &now, &clock);
                 if self.json {
-                    println!("{}", serde_json::to_string(&line)?);
+                    outln!("{}", serde_json::to_string(&line)?);
                 } else {
-                    println!("{line}");
+                    outln!("{line}");
                 }
             }
             told = last;

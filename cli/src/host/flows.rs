@@ -48,7 +48,7 @@ impl Flows {
         self.sort.sort(&mut seen.flows);
         seen.flows.truncate(self.limit.unwrap_or(usize::MAX));
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&seen)?);
+            outln!("{}", serde_json::to_string_pretty(&seen)?);
         } else {
             print_seen(&seen);
         }
@@ -66,7 +66,7 @@ fn read_twice(store: &Store, apart: Duration) -> Result<Seen> {
 
 fn print_seen(seen: &Seen) {
     if seen.ports.is_empty() {
-        println!("no port is attached; `uc attach PORT` attaches one");
+        outln!("no port is attached; `uc attach PORT` attaches one");
         return;
     }
     let name = |port: &crate::host::seen::PortRow| {
@@ -74,18 +74,18 @@ fn print_seen(seen: &Seen) {
         port.name.clone().unwrap_or_else(index)
     };
     let names: Vec<String> = seen.ports.iter().map(name).collect();
-    println!("ports: {}\n", names.join(", "));
+    outln!("ports: {}\n", names.join(", "));
     print_flows(&seen.flows);
     print_groups(&seen.groups);
-    println!("\n{:>12}  packets by reason", "");
+    outln!("\n{:>12}  packets by reason", "");
     for row in seen.packets.iter().filter(|row| row.packets > 0) {
-        println!("{:>12}  {}: {}", row.packets, row.reason, row.meaning);
+        outln!("{:>12}  {}: {}", row.packets, row.reason, row.meaning);
     }
 }
 
 fn print_flows(flows: &[FlowRow]) {
     let rates = flows.iter().any(|flow| flow.sent_bits_per_s.is_some());
-    println!(
+    outln!(
         "{:<10} {:<28} {:<28} {:<12} {:<7} {:<9} {:>7} {:>9} {:>9} {:>9} {:>8} {:>6} {:>6}{}",
         "port",
         "guest",
@@ -128,7 +128,7 @@ fn print_flow(flow: &FlowRow, rates: bool) {
     } else {
         String::new()
     };
-    println!(
+    outln!(
         "{:<10} {:<28} {:<28} {:<12} {:<7} {:<9} {:>7} {:>9} {:>9} {:>9} {:>8} {:>6} {:>6}{rates}",
         flow.port,
         flow.guest,
@@ -152,14 +152,21 @@ fn print_flow(flow: &FlowRow, rates: bool) {
 
 fn print_groups(groups: &[GroupRow]) {
     for group in groups {
-        println!(
+        outln!(
             "\ngroup {} to {}: window {} bytes, {} flows send, {} cuts",
-            group.group, group.remote, group.window_bytes, group.flows, group.cuts
+            group.group,
+            group.remote,
+            group.window_bytes,
+            group.flows,
+            group.cuts
         );
         for guest in &group.guests {
-            println!(
+            outln!(
                 "  {}, weight {}: {} bytes, {} flows send",
-                guest.port, guest.weight, guest.share_bytes, guest.flows
+                guest.port,
+                guest.weight,
+                guest.share_bytes,
+                guest.flows
             );
         }
     }

@@ -106,12 +106,12 @@ impl Load {
             }
             ControlName::Pvtcp => {
                 self.least_timeout.load(store)?;
-                println!("{}: loaded; new connections follow it", Pvtcp::NAME);
+                outln!("{}: loaded; new connections follow it", Pvtcp::NAME);
                 Vec::new()
             }
         };
         for name in names {
-            println!("{name}: loaded; new connections can choose it");
+            outln!("{name}: loaded; new connections can choose it");
         }
         Ok(true)
     }
@@ -146,11 +146,11 @@ impl List {
                 "couplings": couplings,
                 "pvtcp": least_timeout,
             });
-            println!("{all}");
+            outln!("{all}");
         } else if names.is_empty() && least_timeout.is_none() {
-            println!("nothing is loaded");
+            outln!("nothing is loaded");
         } else {
-            names.iter().for_each(|name| println!("{name}"));
+            names.iter().for_each(|name| outln!("{name}"));
         }
         if !self.json {
             couplings.iter().for_each(CouplingRow::print);
@@ -171,16 +171,16 @@ impl Unload {
             bail!("'{missing}' was not loaded; `uc guest list` shows what was");
         }
         if names.is_empty() {
-            println!("nothing is loaded");
+            outln!("nothing is loaded");
         }
         for name in names {
             if name == Pvtcp::NAME {
                 store.unload_pvtcp()?;
-                println!("{name}: unloaded; connections keep the least timeout that they have");
+                outln!("{name}: unloaded; connections keep the least timeout that they have");
                 continue;
             }
             store.unload(name)?;
-            println!("{name}: unloaded; connections that have it keep it");
+            outln!("{name}: unloaded; connections that have it keep it");
         }
         Ok(true)
     }

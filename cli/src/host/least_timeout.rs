@@ -72,7 +72,7 @@ impl LeastTimeoutRow {
 
     /// A line for people.
     pub fn print(&self) {
-        println!(
+        outln!(
             "{}: least timeout {} ms, raised for {} s; {} stalls, the longest of late {} ms; {} \
              connections, {} times raised, {} lowered; {} timeouts, {} of them after a stall",
             Pvtcp::NAME,
@@ -87,7 +87,7 @@ impl LeastTimeoutRow {
             self.after_stall,
         );
         if self.refused > 0 {
-            println!(
+            outln!(
                 "{}: the kernel refused {} ms {} times: it is less than two of its ticks; load it \
                  with a larger --rto-min",
                 Pvtcp::NAME,

@@ -118,7 +118,7 @@ impl Attach {
         let ports = distinct(self.ports);
         if let Some(released) = agent::release(&ports, options)? {
             for port in &released {
-                println!("{port}: the agent has it back, as its policy says");
+                outln!("{port}: the agent has it back, as its policy says");
             }
             return Ok(true);
         }
@@ -129,7 +129,7 @@ impl Attach {
             _ => "new flows are translated, those under way pass",
         };
         for port in &ports {
-            println!("{port}: attached; {follows}");
+            outln!("{port}: attached; {follows}");
         }
         Ok(true)
     }
@@ -161,10 +161,10 @@ impl Detach {
         let ports = distinct(self.ports.clone());
         if let Some(held) = agent::hold(&ports)? {
             for port in &held {
-                println!("{port}: detached; the agent keeps off it until `uc attach {port}`");
+                outln!("{port}: detached; the agent keeps off it until `uc attach {port}`");
             }
             if self.all {
-                println!(
+                outln!(
                     "the agent keeps off ports to come, too, until it is ended and started again"
                 );
             }
@@ -175,10 +175,10 @@ impl Detach {
         if self.all {
             let ports = store.remove_all()?;
             if ports.is_empty() {
-                println!("nothing is attached");
+                outln!("nothing is attached");
             }
             for port in &ports {
-                println!("{}: detached", port_name(port));
+                outln!("{}: detached", port_name(port));
             }
             return Ok(true);
         }
@@ -190,7 +190,7 @@ impl Detach {
         };
         store.detach_all(&programs, &ports)?;
         for port in &ports {
-            println!("{port}: detached");
+            outln!("{port}: detached");
         }
         Ok(true)
     }

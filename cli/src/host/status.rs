@@ -33,7 +33,7 @@ impl Status {
     pub fn execute(self) -> Result<bool> {
         let report = Report::read(&Store::default(), &agent::asked(self.socket))?;
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
+            outln!("{}", serde_json::to_string_pretty(&report)?);
         } else {
             print_report(&report);
         }
@@ -84,44 +84,51 @@ fn held(agent: &AgentState) -> String {
 fn print_report(report: &Report) {
     match &report.agent {
         None if !report.in_force && !report.ports.is_empty() => {
-            println!("agent   does not answer; what follows is pinned");
+            outln!("agent   does not answer; what follows is pinned");
         }
-        None if report.ports.is_empty() => println!("agent   none answers"),
-        None => println!("agent   none runs; what follows is pinned"),
+        None if report.ports.is_empty() => outln!("agent   none answers"),
+        None => outln!("agent   none runs; what follows is pinned"),
         Some(agent) => {
-            println!("agent   process {}, version {}", agent.pid, agent.version);
-            println!("policy  {}", source(agent));
+            outln!("agent   process {}, version {}", agent.pid, agent.version);
+            outln!("policy  {}", source(agent));
             if let Some(state) = &agent.etcd {
-                println!("etcd    {}", etcd(state));
+                outln!("etcd    {}", etcd(state));
             }
             if !agent.held.is_empty() {
-                println!("held    {}", held(agent));
+                outln!("held    {}", held(agent));
             }
         }
     }
     if !report.ports.is_empty() {
-        println!(
+        outln!(
             "\n{:<16} {:<12} {:>5} {:>8} {:>8} {:>12} {:>12} {:>8}  state",
-            "port", "tenant", "rules", "flows", "quota", "translated", "passed", "dropped"
+            "port",
+            "tenant",
+            "rules",
+            "flows",
+            "quota",
+            "translated",
+            "passed",
+            "dropped"
         );
     }
     for port in &report.ports {
         print_port(port);
     }
     if report.packets.iter().any(|row| row.packets > 0) {
-        println!("\n{:>12}  packets by reason", "");
+        outln!("\n{:>12}  packets by reason", "");
     }
     for row in report.packets.iter().filter(|row| row.packets > 0) {
-        println!("{:>12}  {}: {}", row.packets, row.reason, row.meaning);
+        outln!("{:>12}  {}: {}", row.packets, row.reason, row.meaning);
     }
-    println!();
+    outln!();
     for line in &report.amiss {
-        println!("amiss: {line}");
+        outln!("amiss: {line}");
     }
     if report.in_force && report.agent.is_none() {
-        println!("these ports are in force without an agent; nobody follows a policy");
+        outln!("these ports are in force without an agent; nobody follows a policy");
     } else if report.in_force {
-        println!("everything that is wanted is in force");
+        outln!("everything that is wanted is in force");
     }
 }
 
@@ -136,7 +143,7 @@ fn print_port(port: &PortLine) {
         (_, true, None) => "attached",
         (_, false, None) => "not attached",
     };
-    println!(
+    outln!(
         "{:<16} {:<12} {:>5} {:>8} {:>8} {:>12} {:>12} {:>8}  {state}",
         port.name,
         port.tenant.as_deref().unwrap_or(""),

@@ -215,7 +215,7 @@ impl Watch {
     pub fn execute(self) -> Result<bool> {
         if let Some(path) = &self.make_key {
             ProbeKey::make(path)?;
-            println!("{}: a new key; copy it to every host", path.display());
+            outln!("{}: a new key; copy it to every host", path.display());
             return Ok(true);
         }
         let Some(key_file) = &self.key_file else {
@@ -229,13 +229,13 @@ impl Watch {
         let keeper = Keeper::new(&programs, &injector)?;
         let mut watched = self.attach(&programs)?;
         for (port, _) in &watched {
-            println!("{port}: watched");
+            outln!("{port}: watched");
         }
         let holders = keeper.run(&mut || {
             watched.retain(|(port, watched)| {
                 let gone = watched.is_gone();
                 if gone {
-                    eprintln!("uc: {port} is gone, and is watched no more");
+                    errln!("uc: {port} is gone, and is watched no more");
                 }
                 !gone
             });
@@ -283,11 +283,11 @@ impl Watch {
             events: rows.collect(),
         };
         if self.json {
-            println!("{}", serde_json::to_string(&summary)?);
+            outln!("{}", serde_json::to_string(&summary)?);
             return Ok(());
         }
         for row in summary.events.iter().filter(|row| row.count > 0) {
-            println!("{:>10}  {}", row.count, row.meaning);
+            outln!("{:>10}  {}", row.count, row.meaning);
         }
         Ok(())
     }

@@ -54,7 +54,7 @@ impl Demo {
             cancel: cancel_on_signal()?,
         };
         let folder = Folder::make(self.out)?;
-        print!("{}", introduction(&experiment, arm));
+        out!("{}", introduction(&experiment, arm));
         let records = batch.run(&points)?;
         let evaluation = uc_experiment::evaluate(&experiment, &records, arm)?;
         let meta = Meta {
@@ -72,8 +72,8 @@ impl Demo {
             meta: &meta,
         };
         let page = folder.write(&report)?;
-        print!("{}", answer(&experiment, &records)?);
-        println!("Report, for a browser: {}", page.display());
+        out!("{}", answer(&experiment, &records)?);
+        outln!("Report, for a browser: {}", page.display());
         Ok(report.holds())
     }
 }

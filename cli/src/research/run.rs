@@ -91,7 +91,7 @@ impl Run {
         let experiment = self.experiment()?;
         let arm = On::arm(self.on, &experiment)?;
         if self.on.is_none() && arm == Arm::Sim && !self.json {
-            eprintln!("{}", why_simulated(&experiment));
+            errln!("{}", why_simulated(&experiment));
         }
         let batch = Batch {
             arm,
@@ -123,10 +123,10 @@ impl Run {
         };
         let page = folder.write(&report)?;
         if self.json {
-            println!("{}", uc_report::json::json(&report)?);
+            outln!("{}", uc_report::json::json(&report)?);
         } else {
-            print!("{}", uc_report::table::table(&report));
-            println!("\nReport: {}", page.display());
+            out!("{}", uc_report::table::table(&report));
+            outln!("\nReport: {}", page.display());
         }
         Ok(report.holds())
     }

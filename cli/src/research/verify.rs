@@ -84,7 +84,7 @@ impl Verify {
             return self.replay(path);
         }
         if self.lift {
-            print!(
+            out!(
                 "{}",
                 lift::table(self.seed, self.cases.unwrap_or(LIFT_CASES))
             );
@@ -99,7 +99,7 @@ impl Verify {
             bail!("cancelled; nothing is left behind");
         };
         if self.json {
-            println!("{:#}", self.object(&campaign, &report));
+            outln!("{:#}", self.object(&campaign, &report));
         } else {
             self.print(&report);
         }
@@ -139,9 +139,9 @@ impl Verify {
 
     fn print(&self, report: &Report) {
         let (law, guest) = self.names();
-        println!("law {law}, guest {guest}, seed {}", self.seed);
-        println!("exact: {} of {} cases", report.exact, report.cases);
-        println!(
+        outln!("law {law}, guest {guest}, seed {}", self.seed);
+        outln!("exact: {} of {} cases", report.exact, report.cases);
+        outln!(
             "events compared: {}, {} for each case",
             report.events,
             report.events / report.cases.max(1)
@@ -151,16 +151,16 @@ impl Verify {
             ("ECE at a window of one segment", report.at_one_segment),
             ("a window probe's byte was taken", report.probe_taken),
         ];
-        println!("compared up to the moment where an assumption ended:");
+        outln!("compared up to the moment where an assumption ended:");
         for (what, count) in ends {
-            println!("  {what:<32} {}", share(count, report.cases));
+            outln!("  {what:<32} {}", share(count, report.cases));
         }
-        println!("cases with:");
+        outln!("cases with:");
         for (class, &count) in Class::ALL.into_iter().zip(&report.coverage) {
-            println!("  {:<32} {}", class.label(), share(count, report.cases));
+            outln!("  {:<32} {}", class.label(), share(count, report.cases));
         }
         for class in rare(report) {
-            println!("in fewer than 1 % of the cases: {}", class.label());
+            outln!("in fewer than 1 % of the cases: {}", class.label());
         }
     }
 
@@ -203,9 +203,9 @@ impl Verify {
             text += &format!("# {line}\n");
         }
         if self.json {
-            eprint!("{text}");
+            errln!("{}", text.trim_end());
         } else {
-            print!("\n{text}");
+            out!("\n{text}");
         }
     }
 
@@ -214,12 +214,12 @@ impl Verify {
         let text = fs::read_to_string(path).with_context(place)?;
         let plan = Plan::parse(&text).with_context(place)?;
         let Campaign { law, guest, .. } = self.campaign();
-        print!("{}", trace::trace(&plan, law, guest, &Compiled));
+        out!("{}", trace::trace(&plan, law, guest, &Compiled));
         let outcome = compare(&plan, law, guest, &Compiled, &mut Workspace::default()).outcome;
         match outcome {
-            Outcome::Same => println!("exact"),
-            Outcome::Outside(limit) => println!("exact, up to where an assumption ends: {limit:?}"),
-            Outcome::Differs { number, .. } => println!("transmission {number} differs"),
+            Outcome::Same => outln!("exact"),
+            Outcome::Outside(limit) => outln!("exact, up to where an assumption ends: {limit:?}"),
+            Outcome::Differs { number, .. } => outln!("transmission {number} differs"),
         }
         Ok(!matches!(outcome, Outcome::Differs { .. }))
     }

@@ -29,17 +29,17 @@ pub fn tell(passed: &[(Passed, String)], clock: &Clock, json: bool) -> Result<()
         })
         .collect();
     if json {
-        println!(
+        outln!(
             "{}",
             serde_json::to_string_pretty(&serde_json::json!({ "passed": rows }))?
         );
         return Ok(());
     }
     let name = rows.first().map_or("", |row| row.name);
-    println!("{name}\n  is not translated: it passes as it is");
+    outln!("{name}\n  is not translated: it passes as it is");
     for row in &rows {
         let at = time_of_day(row.unix_s);
-        println!("    {at}  {}: {}", row.reason, row.meaning);
+        outln!("    {at}  {}: {}", row.reason, row.meaning);
     }
     Ok(())
 }
