@@ -8,6 +8,7 @@ pub mod coupling;
 mod entry;
 mod reason;
 pub mod rule;
+pub mod slot;
 pub mod steal;
 mod sys;
 pub mod watch;

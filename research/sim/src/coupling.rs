@@ -139,7 +139,7 @@ impl Couplings {
         }
     }
 
-    /// Handles a report of a port's flow, or its end (`None`); see [`crate::port::Share`]. Ports
+    /// Handles a report of a port's flow, or its end (`None`); see [`uc_core::slot::Share`]. Ports
     /// never wait: a port can't send a window before an ACK carries it.
     pub fn share(
         &mut self,

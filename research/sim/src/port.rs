@@ -1,28 +1,20 @@
 //! A tenant port in the simulator: the same C that the kernel runs, between a guest and the wire.
 //!
 //! The code around the core does what `bpf/port/port.bpf.c` does: parse, find the flow, call the
-//! core, ask the flow's group for its share, keep or forget the flow by the core's reason, write
-//! the edit, count the reason. A port has one flow, since in the simulator every connection of a
-//! guest passes through a port of its own; the bounded table, and the behaviour of a full one,
-//! belong to the kernel platform.
+//! core, ask the flow's group for its share, keep or forget the flow by the core's reason
+//! ([`uc_core::slot`]), write the edit, count the reason. A port has one flow, since in the simulator
+//! every connection of a guest passes through a port of its own; the bounded table, and the behaviour
+//! of a full one, belong to the kernel platform.
 
-use uc_core::coupling::{Answer, Report};
+use uc_core::slot::{Share, Slot};
 use uc_core::{Compiled, Core, Edit, Flow, Policy, Reason, consts};
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Segment, flags};
 
-/// The link of a flow to its group: called with a report, or `None` once the flow has ended.
-/// Returns the group's answer; `None` without a group.
-pub type Share<'a> = &'a mut dyn FnMut(Option<&Report>) -> Option<Answer>;
-
 /// The core on one connection of one guest.
 #[derive(Clone, Debug)]
 pub struct Port<C = Compiled> {
-    core: C,
-    policy: Policy,
-    /// Weight of its flow in a sum of windows; 0: in no sum.
-    share: u8,
-    flow: Option<Flow>,
+    slot: Slot<C>,
     /// Segments by the code of their reason.
     counts: Vec<u64>,
 }
@@ -30,26 +22,24 @@ pub struct Port<C = Compiled> {
 impl Port {
     /// Creates a port without a flow.
     pub fn new(policy: Policy) -> Port {
-        Port::with_core(Compiled, policy)
+        Port::sharing(policy, 0)
     }
 
-    /// Creates a port whose flow has a weight in a sum of windows.
+    /// Creates a port whose flow has a weight in a sum of windows; 0: in no sum.
     pub fn sharing(policy: Policy, share: u8) -> Port {
-        Port {
-            share,
-            ..Port::new(policy)
-        }
+        Port::with_slot(Slot::new(policy).sharing(share))
     }
 }
 
 impl<C: Core> Port<C> {
     /// Creates a port with another core than the deployed one, for mutation tests.
     pub fn with_core(core: C, policy: Policy) -> Port<C> {
+        Port::with_slot(Slot::with_core(core, policy))
+    }
+
+    fn with_slot(slot: Slot<C>) -> Port<C> {
         Port {
-            core,
-            policy,
-            share: 0,
-            flow: None,
+            slot,
             counts: vec![0; Reason::all().count()],
         }
     }
@@ -66,14 +56,14 @@ impl<C: Core> Port<C> {
 
     /// Passes a segment from the network to the guest at a port whose flow may have a group: calls
     /// `share` where the group sets its window.
-    pub fn to_guest_of(&mut self, now: Nanos, segment: &mut Segment, share: Share) -> Reason {
+    pub fn to_guest_of(&mut self, now: Nanos, segment: &mut Segment, share: Share<'_>) -> Reason {
         self.pass(now, segment, consts::TO_GUEST, share)
     }
 
     /// Returns the core's state of the connection; `None` before the handshake and after the core
     /// gave the flow up.
     pub fn flow(&self) -> Option<&Flow> {
-        self.flow.as_ref()
+        self.slot.flow()
     }
 
     /// Iterates over all reasons with the number of segments of each.
@@ -81,67 +71,19 @@ impl<C: Core> Port<C> {
         Reason::all().zip(self.counts.iter().copied())
     }
 
-    fn pass(&mut self, now: Nanos, segment: &mut Segment, direction: u32, share: Share) -> Reason {
-        let parsed = parse(segment, direction);
-        let (reason, edit) = if uc_core::is_syn(&parsed) {
-            self.open(&parsed, now)
-        } else {
-            self.translate(&parsed, now, share)
-        };
+    fn pass(
+        &mut self,
+        now: Nanos,
+        segment: &mut Segment,
+        direction: u32,
+        share: Share<'_>,
+    ) -> Reason {
+        let (reason, edit) = self.slot.pass(&parse(segment, direction), now.0, share);
         write(segment, &edit);
         if let Some(count) = self.counts.get_mut(reason.code() as usize) {
             *count += 1;
         }
         reason
-    }
-
-    /// Opens the flow of a SYN, if the core accepts it.
-    fn open(&mut self, parsed: &uc_core::Segment, now: Nanos) -> (Reason, Edit) {
-        if let Some(flow) = &mut self.flow {
-            let (reason, edit) = self.core.open(flow, &self.policy, parsed, now.0);
-            if reason == Reason::TRANSLATED {
-                flow.share = self.share;
-            }
-            if reason.forgets() {
-                self.flow = None;
-            }
-            return (reason, edit);
-        }
-        let mut fresh = Flow::default();
-        let (reason, edit) = self.core.open(&mut fresh, &self.policy, parsed, now.0);
-        if reason == Reason::TRANSLATED {
-            fresh.share = self.share;
-            self.flow = Some(fresh);
-        }
-        (reason, edit)
-    }
-
-    fn translate(&mut self, parsed: &uc_core::Segment, now: Nanos, share: Share) -> (Reason, Edit) {
-        let Some(flow) = &mut self.flow else {
-            return (Reason::NO_HANDSHAKE, uc_core::no_edit(parsed));
-        };
-        if uc_core::is_answer(parsed) {
-            let (reason, edit) = self.core.reopen(flow, &self.policy, parsed, now.0);
-            if reason == Reason::TRANSLATED {
-                flow.share = self.share;
-            } else if reason.forgets() {
-                self.flow = None;
-                return (reason, edit);
-            }
-        }
-        let (reason, mut edit) = self.core.translate(flow, parsed, now.0);
-        if let Some(awaits) = uc_core::awaits(flow) {
-            let answer = if uc_core::is_closed(flow) {
-                share(None)
-            } else {
-                share(Some(&uc_core::report(flow, now.0)))
-            };
-            uc_core::tell_share(flow, parsed, awaits, answer.as_ref(), &mut edit);
-        }
-        if reason.forgets() {
-            self.flow = None;
-        }
-        (reason, edit)
     }
 }
 

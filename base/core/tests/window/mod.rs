@@ -342,7 +342,7 @@ impl World<'_> {
         });
         let edge = ack.wrapping_add(u32::from(passed.edit.window) << self.setup.wscale);
         // RFC 9293 §3.10.7.4: of an ACK below what is acknowledged already, nobody takes a window
-        let flow = self.home.flow.unwrap_or_default();
+        let flow = self.home.flow().copied().unwrap_or_default();
         if flow.snd_una == ack {
             // a window that ends where the guest has gone without leave gives none
             let overran = self.furthest.is_some_and(|furthest| {

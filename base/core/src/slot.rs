@@ -1,0 +1,97 @@
+//! One slot of a flow table, and what a home does with it around the core: the moves of
+//! `bpf/port/port.bpf.c` without a packet.
+
+use crate::coupling::{Answer, Report};
+use crate::{Compiled, Core, Edit, Flow, Policy, Reason, Segment};
+
+/// Carries a flow's report to its group and returns the group's answer; without a report, the flow
+/// has ended and leaves. Returns `None` where the flow has no group.
+pub type Share<'a> = &'a mut dyn FnMut(Option<&Report>) -> Option<Answer>;
+
+/// A place for one flow, with the policy that the flow gets at its handshake.
+#[derive(Clone, Debug, Default)]
+pub struct Slot<C = Compiled> {
+    core: C,
+    policy: Policy,
+    /// The flow's weight in the windows of a group; 0: in none.
+    share: u8,
+    flow: Option<Flow>,
+}
+
+impl Slot {
+    /// Returns an empty slot.
+    pub fn new(policy: Policy) -> Slot {
+        Slot::with_core(Compiled, policy)
+    }
+}
+
+impl<C: Core> Slot<C> {
+    /// Returns an empty slot whose flow another core than the deployed one decides about.
+    pub fn with_core(core: C, policy: Policy) -> Slot<C> {
+        Slot {
+            core,
+            policy,
+            share: 0,
+            flow: None,
+        }
+    }
+
+    /// Gives the flow a weight in the windows of a group; 0: in none.
+    #[must_use]
+    pub fn sharing(self, share: u8) -> Slot<C> {
+        Slot { share, ..self }
+    }
+
+    /// Returns the flow; `None` before its handshake and where it was given up.
+    pub fn flow(&self) -> Option<&Flow> {
+        self.flow.as_ref()
+    }
+
+    /// Passes a segment to the core, keeps or forgets the flow by the reason, and returns the reason
+    /// with the edit to write. Asks `share` where the segment's window is the group's to give.
+    pub fn pass(&mut self, segment: &Segment, now_ns: u64, share: Share<'_>) -> (Reason, Edit) {
+        if crate::is_syn(segment) {
+            self.open(segment, now_ns)
+        } else {
+            self.translate(segment, now_ns, share)
+        }
+    }
+
+    /// A SYN: enters the flow, if there is to be one.
+    fn open(&mut self, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+        let was_there = self.flow.is_some();
+        let flow = self.flow.get_or_insert_default();
+        let (reason, edit) = self.core.open(flow, &self.policy, segment, now_ns);
+        if reason == Reason::TRANSLATED {
+            flow.share = self.share;
+        } else if reason.forgets() || !was_there {
+            self.flow = None;
+        }
+        (reason, edit)
+    }
+
+    fn translate(&mut self, segment: &Segment, now_ns: u64, share: Share<'_>) -> (Reason, Edit) {
+        let Some(flow) = &mut self.flow else {
+            return (Reason::NO_HANDSHAKE, crate::no_edit(segment));
+        };
+        if crate::is_answer(segment) {
+            let (reason, edit) = self.core.reopen(flow, &self.policy, segment, now_ns);
+            if reason == Reason::TRANSLATED {
+                flow.share = self.share;
+            } else if reason.forgets() {
+                self.flow = None;
+                return (reason, edit);
+            }
+        }
+        let (reason, mut edit) = self.core.translate(flow, segment, now_ns);
+        if let Some(awaits) = crate::awaits(flow) {
+            let report = (!crate::is_closed(flow)).then(|| crate::report(flow, now_ns));
+            let answer = share(report.as_ref());
+            crate::tell_share(flow, segment, awaits, answer.as_ref(), &mut edit);
+        }
+        if reason.forgets() {
+            self.flow = None;
+        }
+        (reason, edit)
+    }
+}
