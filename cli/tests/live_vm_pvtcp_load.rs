@@ -13,13 +13,12 @@ use std::time::{Duration, Instant};
 use common::pvtcp::{KERNELS, SAMPLES, SERIES, UC, build, can_run, insert, remove, store};
 use common::uc::{assert_refusal, folder_with, outcome};
 use common::{experiment, guest};
-use uc_experiment::Arm;
 use uc_lab::home::GoOn;
-use uc_lab::plan::mac_text;
-use uc_lab::wiring::{Ends, guest_lines};
-use uc_lab::{Home, Lab, LabError, Load, NoPorts, Plan, Reception, stack};
+use uc_lab::wiring::Ends;
+use uc_lab::{Home, Lab, LabError, Load, NoPorts, Plan, Reception};
+use uc_vm::home::set_up;
 use uc_vm::machine::PATIENCE;
-use uc_vm::message::{Answer, FlowEvent, Order, Request, SetUp};
+use uc_vm::message::{Answer, FlowEvent, Order, Request};
 use uc_vm::{Links, Machine, Shape, Template};
 
 /// How often the module comes and goes there at most.
@@ -46,10 +45,6 @@ struct Cycles<'a> {
 }
 
 impl Home for Cycles<'_> {
-    fn arm(&self) -> Arm {
-        Arm::Vm
-    }
-
     fn ends(&self) -> Ends {
         Ends::Machines
     }
@@ -68,17 +63,7 @@ impl Home for Cycles<'_> {
             coupling: None,
         };
         let mut machine = self.template.machine(&guest.label, links)?;
-        let mut lines = vec![format!("link set eth0 address {}", mac_text(guest.mac))];
-        lines.extend(guest_lines(plan, guest));
-        let sysctls = stack::sysctls(plan.family, &guest.stack).into_iter();
-        machine.order(&Request::SetUp(SetUp {
-            sysctls: sysctls
-                .map(|(key, value)| (key.to_owned(), value))
-                .collect(),
-            lines,
-            offload: plan.offload,
-            congestion_controls: vec![guest.stack.congestion_control.clone()],
-        }))?;
+        machine.order(&Request::SetUp(set_up(plan, guest)))?;
         let reception = Reception::start(plan, &lab.wiring)?;
         let flow = &reception.flows()[0];
         machine.order(&Request::Send(vec![Order {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
-use uc_experiment::{Arm, FlowSample};
+use uc_experiment::FlowSample;
 use uc_net::Nanos;
 
 use crate::clock;
@@ -22,9 +22,6 @@ pub type GoOn<'a> = &'a dyn Fn() -> Result<(), LabError>;
 
 /// A platform that runs the guests of a run. One value serves one run.
 pub trait Home {
-    /// Returns the backend that it implements.
-    fn arm(&self) -> Arm;
-
     /// Returns what the lab puts at the guests' ends of their links.
     fn ends(&self) -> Ends;
 
@@ -112,10 +109,6 @@ pub struct Counted {
 pub struct Namespaces;
 
 impl Home for Namespaces {
-    fn arm(&self) -> Arm {
-        Arm::Live
-    }
-
     fn ends(&self) -> Ends {
         Ends::Namespaces
     }

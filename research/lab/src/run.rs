@@ -94,7 +94,7 @@ pub fn run_case_in(
     progress: &dyn Fn(Progress),
     cancel: &AtomicBool,
 ) -> Result<RunRecord, LabError> {
-    experiment.suits(home.arm())?;
+    experiment.suits(home.ends().arm())?;
     need::check()?;
     progress(Progress::Building);
     let plan = Plan::new(experiment, case)?;

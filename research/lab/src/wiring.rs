@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
-use uc_experiment::Stack;
+use uc_experiment::{Arm, Stack};
 
 use crate::congestion::CongestionControls;
 use crate::error::LabError;
@@ -40,6 +40,16 @@ pub enum Ends {
     Namespaces,
     /// Each guest is a VM: its port is a tap, whose descriptor QEMU gets.
     Machines,
+}
+
+impl Ends {
+    /// Returns the backend that has such guests.
+    pub fn arm(self) -> Arm {
+        match self {
+            Ends::Namespaces => Arm::Live,
+            Ends::Machines => Arm::Vm,
+        }
+    }
 }
 
 /// A wired case: everything exists and is up, no program is attached, no traffic flows.

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use uc_experiment::{Arm, Case};
+use uc_experiment::Case;
 use uc_lab::home::GoOn;
 use uc_lab::plan::{Guest, mac_text};
 use uc_lab::wiring::{Ends, guest_lines};
@@ -175,10 +175,6 @@ impl<'t> Machines<'t> {
 }
 
 impl Home for Machines<'_> {
-    fn arm(&self) -> Arm {
-        Arm::Vm
-    }
-
     fn ends(&self) -> Ends {
         Ends::Machines
     }
@@ -203,7 +199,7 @@ impl Home for Machines<'_> {
 
 /// Returns the guest's settings: those of its namespace in the live backend, and its address on the
 /// link.
-fn set_up(plan: &Plan, guest: &Guest) -> SetUp {
+pub fn set_up(plan: &Plan, guest: &Guest) -> SetUp {
     let sysctls = stack::sysctls(plan.family, &guest.stack).into_iter();
     let mut lines = vec![format!("link set eth0 address {}", mac_text(guest.mac))];
     lines.extend(guest_lines(plan, guest));
