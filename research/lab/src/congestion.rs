@@ -15,19 +15,9 @@ use uc_experiment::{CouplingRules, GroupSize, Shares};
 use uc_guest::{CouplingPolicy, Ctrltcp, Dctcp, DctcpState, cookie};
 
 use crate::error::LabError;
+use crate::names::{CTRLCUBIC, CTRLTCP, DCTCP, GUEST_PORT_FIRST};
 use crate::netns::Namespace;
 use crate::plan::{Guest, Plan};
-use crate::traffic::GUEST_PORT_FIRST;
-
-/// Name of DCTCP in an experiment and in the kernel.
-pub(crate) const DCTCP: &str = "dctcp";
-
-/// Names of the coupled controls in an experiment; no kernel has them.
-const CTRLTCP: &str = "ctrltcp";
-const CTRLCUBIC: &str = "ctrlcubic";
-
-/// Congestion controls of a guest with `coupling`, by their names in the file.
-pub(crate) const COUPLED_CONTROLS: [&str; 4] = ["reno", "cubic", CTRLTCP, CTRLCUBIC];
 
 /// The congestion controls that the stacks of a case need and the kernel lacks.
 #[derive(Debug, Default)]

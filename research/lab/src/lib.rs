@@ -11,7 +11,8 @@
 //!   and the server.
 //! - [`wire`], [`relay`], [`emulation`], [`frame`], [`flow`], [`lateness`]: the network; `stalled`,
 //!   [`turns`]: a receiver that stands still.
-//! - [`traffic`], [`reception`], [`pattern`], [`tcp_info`]: what flows, and what is seen of it;
+//! - [`traffic`], [`reception`], [`event`], [`pattern`], [`tcp_info`], `names`: what flows, and what is
+//!   seen of it;
 //!   [`incast`]: blocks that are asked for; `web`, `nginx`: pages of a real web server.
 //! - [`ports`]: where programs come in, [`home`]: where guests that are no namespaces do.
 
@@ -19,12 +20,14 @@ pub mod clock;
 pub mod congestion;
 pub mod emulation;
 pub mod error;
+pub mod event;
 pub mod flow;
 pub mod frame;
 pub mod home;
 pub mod incast;
 pub mod lab;
 pub mod lateness;
+mod names;
 pub mod need;
 pub mod netns;
 mod nginx;

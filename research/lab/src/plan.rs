@@ -8,9 +8,9 @@ use uc_experiment::{
     Profile, Stack, Watch,
 };
 
-use crate::congestion::{COUPLED_CONTROLS, DCTCP};
 use crate::error::LabError;
 use crate::incast::Incast;
+use crate::names::{COUPLED_CONTROLS, DCTCP};
 use crate::pages::Pages;
 
 /// Name of the server in messages.

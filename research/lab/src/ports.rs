@@ -7,8 +7,8 @@ use uc_experiment::{CouplingRules, Law, Parameters, Profile, Watch};
 
 use crate::error::PortError;
 use crate::flow::FiveTuple;
+use crate::names::GUEST_PORT_FIRST;
 use crate::plan::{Guest, Plan, SERVER};
-use crate::traffic::GUEST_PORT_FIRST;
 
 /// The port of one guest, or of the server: the host-side interface of its link.
 #[derive(Debug, Clone)]

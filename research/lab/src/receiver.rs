@@ -12,9 +12,9 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::error::LabError;
+use crate::event::Event;
 use crate::incast::Asking;
 use crate::pattern::{CHUNK_BYTES, Pattern};
-use crate::traffic::Event;
 
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;

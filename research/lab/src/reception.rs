@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 
 use crate::error::LabError;
+use crate::event::Event;
 use crate::home::Running;
 use crate::incast::Rounds;
 use crate::plan::Plan;
 use crate::receiver;
-use crate::traffic::{Event, receive, threads_gone, tuples};
+use crate::traffic::{receive, threads_gone, tuples};
 use crate::wiring::Wiring;
 
 /// The running receiver of every flow of a plan. Dropping it resets the connections.

@@ -10,10 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
+use crate::event::Event;
 use crate::pattern::Pattern;
 use crate::socket;
 use crate::tcp_info::TcpInfo;
-use crate::traffic::Event;
 
 /// Time limit for a flow to connect. A full queue drops SYNs, and the kernel retransmits them after
 /// 1, 3, 7 and 15 s (RFC 6298 §5.5), or after each of the first seconds (Linux since 6.5,

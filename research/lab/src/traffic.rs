@@ -16,8 +16,10 @@ use std::time::Duration;
 use uc_net::random::Stream;
 
 use crate::error::LabError;
+use crate::event::Event;
 use crate::flow::FiveTuple;
 use crate::incast::{Asking, Rounds};
+use crate::names::{GUEST_PORT_FIRST, SERVER_PORT};
 use crate::pattern::Pattern;
 use crate::plan::{Part, Plan};
 use crate::receiver;
@@ -25,27 +27,10 @@ use crate::sender::Bulk;
 use crate::socket;
 use crate::wiring::Wiring;
 
-/// Port of the server, iperf's.
-const SERVER_PORT: u16 = 5001;
-/// Port of a guest's first flow; further flows have the following ports. They are free, since
-/// namespaces are new.
-pub(crate) const GUEST_PORT_FIRST: u16 = 40_000;
 /// Maximum random offset of a flow's start; the order is drawn from the seed.
 const STAGGER_US: u64 = 100_000;
 /// Interval at which a wait checks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// A report of a flow's thread to the run.
-#[derive(Debug)]
-pub enum Event {
-    /// A sender is connected.
-    Connected {
-        /// Number of retransmissions of its SYN.
-        retransmits: u32,
-    },
-    /// A flow failed during the run.
-    Failed(LabError),
-}
 
 /// One flow of the case.
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use uc_experiment::FlowSample;
+use uc_lab::event::Event;
 use uc_lab::pattern::Pattern;
 use uc_lab::sender::Bulk;
 use uc_lab::tcp_info::TcpInfo;
-use uc_lab::traffic::Event;
 use uc_lab::{CongestionControls, sampler, socket};
 
 use super::{Done, stack};
