@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::pvtcp::{KERNELS, SAMPLES, SERIES, UC, build, can_run, insert, remove, store};
 use common::uc::{assert_refusal, folder_with, outcome};
 use common::{experiment, guest};
-use uc_lab::home::GoOn;
+use uc_lab::load::GoOn;
 use uc_lab::wiring::Ends;
 use uc_lab::{Home, Lab, LabError, Load, NoPorts, Plan, Reception};
 use uc_vm::home::set_up;

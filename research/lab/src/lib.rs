@@ -14,7 +14,7 @@
 //! - [`traffic`], [`reception`], [`event`], [`pattern`], [`tcp_info`], `names`: what flows, and what is
 //!   seen of it;
 //!   [`incast`]: blocks that are asked for; `web`, `nginx`: pages of a real web server.
-//! - [`ports`]: where programs come in, [`home`]: where guests that are no namespaces do.
+//! - [`ports`]: where programs come in, [`home`], [`load`]: where guests that are no namespaces do.
 
 pub mod clock;
 pub mod congestion;
@@ -27,6 +27,7 @@ pub mod home;
 pub mod incast;
 pub mod lab;
 pub mod lateness;
+pub mod load;
 mod names;
 pub mod need;
 pub mod netns;
@@ -55,8 +56,9 @@ pub mod wiring;
 pub use congestion::CongestionControls;
 pub use error::{LabError, PortError};
 pub use flow::FiveTuple;
-pub use home::{Home, Load, Namespaces, Sighting};
+pub use home::{Home, Namespaces};
 pub use lab::Lab;
+pub use load::{Load, Sighting};
 pub use plan::{Guest, Plan};
 pub use ports::{NoPorts, Part, Port, Ports, ShadowSample, Sharing};
 pub use reception::Reception;

@@ -7,8 +7,8 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 
 use crate::error::LabError;
 use crate::event::Event;
-use crate::home::Running;
 use crate::incast::Rounds;
+use crate::load::Running;
 use crate::plan::Plan;
 use crate::receiver;
 use crate::traffic::{receive, threads_gone, tuples};

@@ -9,7 +9,7 @@ use uc_net::Nanos;
 use crate::clock;
 use crate::error::LabError;
 use crate::flow::FiveTuple;
-use crate::home::{Load, Running};
+use crate::load::{Load, Running};
 use crate::plan::Plan;
 use crate::ports::Ports;
 use crate::tcp_info::TcpInfo;

@@ -14,7 +14,7 @@ use uc_ccc::host::Policy;
 use uc_ccc::seat::{GuestSetup, Place};
 use uc_ccc::serve::{Event, ServeError, Server};
 use uc_lab::Plan;
-use uc_lab::home::GoOn;
+use uc_lab::load::GoOn;
 use uc_lab::plan::Guest;
 
 use crate::error::{VmError, resource};

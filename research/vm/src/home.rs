@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use uc_experiment::Case;
-use uc_lab::home::GoOn;
+use uc_lab::load::GoOn;
 use uc_lab::plan::{Guest, mac_text};
 use uc_lab::wiring::{Ends, guest_lines};
 use uc_lab::{Home, Lab, LabError, Load, Plan, Reception, stack};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use uc_experiment::FlowSample;
-use uc_lab::home::{Counted, GoOn, Running};
+use uc_lab::load::{Counted, GoOn, Running};
 use uc_lab::turns::Turns;
 use uc_lab::{LabError, Load, Plan, Reception, Sighting, clock, traffic};
 

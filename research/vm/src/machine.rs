@@ -7,7 +7,7 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use uc_lab::home::GoOn;
+use uc_lab::load::GoOn;
 
 use crate::accel::Accel;
 use crate::channel::Channel;

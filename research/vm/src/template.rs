@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use uc_lab::home::GoOn;
+use uc_lab::load::GoOn;
 use uc_lab::netns::Namespace;
 use uc_lab::tap::Tap;
 
