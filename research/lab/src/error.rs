@@ -182,3 +182,10 @@ pub enum LabError {
     #[error("the run was cancelled")]
     Cancelled,
 }
+
+impl LabError {
+    /// The kernel's refusal of `action`, which says what the lab tried to do.
+    pub(crate) fn resource(action: &'static str, source: io::Error) -> LabError {
+        LabError::Resource { action, source }
+    }
+}

@@ -9,7 +9,8 @@ use crate::plan::Plan;
 use crate::ports::{Port, Ports};
 use crate::relay::WireReport;
 use crate::traffic;
-use crate::wire::{Wire, WireSetup};
+use crate::wire::Wire;
+use crate::wire_setup::WireSetup;
 use crate::wiring::{Ends, Wiring};
 
 /// Namespaces, interfaces and the emulator between them. Dropping it removes everything.

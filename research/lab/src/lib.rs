@@ -9,11 +9,10 @@
 //! - [`need`]: what the machine must offer.
 //! - [`plan`], [`pages`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts
 //!   and the server.
-//! - [`wire`], [`relay`], [`emulation`], [`frame`], [`flow`], [`lateness`]: the network; `stalled`,
-//!   [`turns`]: a receiver that stands still.
+//! - [`wire`], [`wire_setup`], [`relay`], [`realtime`], [`emulation`], [`frame`], [`flow`],
+//!   [`lateness`]: the network; `stalled`, [`turns`]: a receiver that stands still.
 //! - [`traffic`], [`reception`], [`event`], [`pattern`], [`tcp_info`], `names`: what flows, and what is
-//!   seen of it;
-//!   [`incast`]: blocks that are asked for; `web`, `nginx`: pages of a real web server.
+//!   seen of it; [`incast`]: blocks that are asked for; `web`, `nginx`: pages of a real web server.
 //! - [`ports`]: where programs come in, [`home`], [`load`]: where guests that are no namespaces do.
 
 pub mod clock;
@@ -36,6 +35,7 @@ pub mod pages;
 pub mod pattern;
 pub mod plan;
 pub mod ports;
+pub mod realtime;
 mod receiver;
 pub mod reception;
 pub mod relay;
@@ -51,6 +51,7 @@ pub mod traffic;
 pub mod turns;
 mod web;
 pub mod wire;
+pub mod wire_setup;
 pub mod wiring;
 
 pub use congestion::CongestionControls;

@@ -15,9 +15,10 @@ use crate::error::LabError;
 use crate::flow::{FiveTuple, FlowTable};
 use crate::frame::{Frame, Pool};
 use crate::lateness::Lateness;
+use crate::realtime::be_realtime;
 use crate::stalled::Stalled;
 use crate::tap::{FRAME_BYTES_MAX, Tap};
-use crate::wire::{WireSetup, be_realtime, resource};
+use crate::wire_setup::WireSetup;
 
 const STOP: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
@@ -103,14 +104,14 @@ impl Sink<Frame> for Exits {
 impl<'a> Relay<'a> {
     pub fn new(setup: WireSetup, star: &'a Star, stop: &EventFd) -> Result<Self, LabError> {
         let poll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
-            .map_err(|errno| resource("make an event queue", errno.into()))?;
+            .map_err(|errno| LabError::resource("make an event queue", errno.into()))?;
         let timer = TimerFd::new(
             ClockId::CLOCK_MONOTONIC,
             TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC,
         )
-        .map_err(|errno| resource("make a timer", errno.into()))?;
+        .map_err(|errno| LabError::resource("make a timer", errno.into()))?;
         watch(&poll, &setup.taps, &timer, stop)
-            .map_err(|errno| resource("watch its taps", errno.into()))?;
+            .map_err(|errno| LabError::resource("watch its taps", errno.into()))?;
         let mut flows = FlowTable::default();
         for &tuple in &setup.flows {
             flows.number(tuple);
@@ -165,7 +166,7 @@ impl<'a> Relay<'a> {
             let count = match self.poll.wait(&mut events, timeout) {
                 Ok(count) => count,
                 Err(nix::Error::EINTR) => 0,
-                Err(errno) => return Err(resource("wait for frames", errno.into())),
+                Err(errno) => return Err(LabError::resource("wait for frames", errno.into())),
             };
             for event in &events[..count] {
                 match event.data() {
@@ -218,7 +219,7 @@ impl<'a> Relay<'a> {
                     Expiration::OneShot(at),
                     TimerSetTimeFlags::TFD_TIMER_ABSTIME,
                 )
-                .map_err(|errno| resource("set its timer", errno.into()))?;
+                .map_err(|errno| LabError::resource("set its timer", errno.into()))?;
             self.armed = due;
         }
         Ok(EpollTimeout::NONE)

@@ -8,61 +8,13 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use uc_experiment::{Hypervisor, Network};
 
 use crate::emulation;
 use crate::error::LabError;
-use crate::flow::FiveTuple;
-use crate::plan::Plan;
 use crate::relay::{Relay, WireReport};
-use crate::tap::Tap;
-
-/// The input of the emulator.
-#[derive(Debug)]
-pub struct WireSetup {
-    /// The experiment's network.
-    pub network: Network,
-    /// Seed of RED's random numbers.
-    pub seed: u64,
-    /// Interval at which the bottleneck's queue is read.
-    pub sample: Duration,
-    /// Taps of all hosts of the network, the server's last.
-    pub taps: Vec<Tap>,
-    /// Host of each link-layer address.
-    pub addresses: Vec<([u8; 6], usize)>,
-    /// Flows with separate counters; others are counted together.
-    pub flows: Vec<FiveTuple>,
-    /// Hypervisor that takes the receiver's CPU away at times; `None`: it always runs.
-    pub receiver_hypervisor: Option<Hypervisor>,
-}
-
-impl WireSetup {
-    /// Creates the input for a plan.
-    pub fn new(
-        plan: &Plan,
-        network: &Network,
-        taps: Vec<Tap>,
-        flows: Vec<FiveTuple>,
-        seed: u64,
-        sample: Duration,
-    ) -> Self {
-        let guests = plan.guests.iter().map(|guest| (guest.mac, guest.host));
-        let server = (plan.server.mac, plan.server_host());
-        let addresses = guests.chain([server]).collect();
-        Self {
-            network: network.clone(),
-            seed,
-            sample,
-            taps,
-            addresses,
-            flows,
-            receiver_hypervisor: plan.server.hypervisor.clone(),
-        }
-    }
-}
+use crate::wire_setup::WireSetup;
 
 /// The running emulator. Dropping it stops and joins the thread; the taps vanish with it.
 #[derive(Debug)]
@@ -78,7 +30,7 @@ impl Wire {
     /// [`LabError::Resource`], or what is wrong with the network.
     pub fn start(setup: WireSetup) -> Result<Self, LabError> {
         let stop = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
-            .map_err(|errno| resource("make an event descriptor", errno.into()))?;
+            .map_err(|errno| LabError::resource("make an event descriptor", errno.into()))?;
         let stop = Arc::new(stop);
         let star = emulation::star(&setup.network, setup.taps.len().saturating_sub(1))?;
         let stop_of_thread = Arc::clone(&stop);
@@ -86,7 +38,7 @@ impl Wire {
             .name("uc-wire".into())
             // Frames share their buffer pool without locks, so network and pool stay on the thread.
             .spawn(move || Relay::new(setup, &star, &stop_of_thread)?.run())
-            .map_err(|source| resource("start a thread", source))?;
+            .map_err(|source| LabError::resource("start a thread", source))?;
         Ok(Self {
             stop,
             thread: Some(thread),
@@ -106,7 +58,7 @@ impl Wire {
     /// The error that ended it early.
     pub fn finish(mut self) -> Result<WireReport, LabError> {
         self.join().unwrap_or_else(|| {
-            Err(resource(
+            Err(LabError::resource(
                 "keep its emulator running",
                 io::Error::other("its thread panicked"),
             ))
@@ -124,16 +76,4 @@ impl Drop for Wire {
     fn drop(&mut self) {
         self.join();
     }
-}
-
-pub(crate) fn resource(action: &'static str, source: io::Error) -> LabError {
-    LabError::Resource { action, source }
-}
-
-/// Moves the calling thread to the lowest real-time priority: it runs as soon as a frame is due and
-/// sleeps otherwise. Returns whether the kernel allowed it (CAP_SYS_NICE).
-pub fn be_realtime() -> bool {
-    let parameters = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the pointer is to a live struct of the call's type; 0 names the calling thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
 }

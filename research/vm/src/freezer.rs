@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use uc_lab::realtime::be_realtime;
 use uc_lab::turns::Turns;
-use uc_lab::wire::be_realtime;
 
 use crate::error::{VmError, resource};
 use crate::machine::Machine;
