@@ -3,8 +3,6 @@
 pub mod arms;
 pub mod batch;
 pub mod demo;
-pub mod live;
-mod live_starts;
 pub mod memory;
 pub mod outputs;
 pub mod points;

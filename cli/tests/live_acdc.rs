@@ -11,11 +11,10 @@ use std::time::Duration;
 use common::bench::{build, complete_checksums};
 use common::capture::{ACK, CWR, Capture, ECE, RST, SYN, Segment, segments};
 use common::{experiment, guest, live_with};
-use uc_cli::research::live::LivePorts;
 use uc_guest::DctcpState;
 use uc_lab::tcp_info::TcpInfo;
 use uc_lab::traffic::Traffic;
-use uc_lab::{Lab, Plan, Ports, ShadowSample};
+use uc_lab::{Lab, LivePorts, Plan, Ports, ShadowSample};
 use uc_live::in_peace;
 
 const TOOLS: [&str; 4] = ["tcpdump", "tshark", "ip", "ethtool"];

@@ -11,7 +11,6 @@ use common::by_hand::{PORT, SHARED, TOOLS, flows, go_on, one_guest, start};
 use common::sandbox::Sandbox;
 use common::uc::{outcome, success};
 use common::{STACKS, experiment, guest, live_with};
-use uc_core::consts;
 use uc_port::{AttachVia, Programs};
 
 fn killed_while_it_attaches(via: &str) {
@@ -159,8 +158,7 @@ fn a_process_that_holds_the_links() {
     let programs = Programs::load(64).unwrap();
     let (law, profile) = (uc_experiment::Law::Ecn, uc_experiment::Profile::Linux);
     let parameters = uc_experiment::Parameters::default();
-    let policy =
-        uc_cli::research::live::policy(law, profile, &parameters, consts::ECN_SYNS_ALWAYS as u8);
+    let policy = uc_law::policy(law, profile, &parameters);
     programs.set_plan(ifindex, &policy.into()).unwrap();
     let _links = programs.attach(ifindex, via).unwrap();
     println!("attached");

@@ -5,9 +5,8 @@ mod common;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use common::{RED1, experiment, guest, live};
-use uc_cli::research::live::LivePorts;
 use uc_experiment::RunRecord;
-use uc_lab::{Repetition, run_case};
+use uc_lab::{LivePorts, Repetition, run_case};
 use uc_live::in_peace;
 
 const SEED: u64 = 11;

@@ -4,9 +4,8 @@
 mod common;
 
 use common::{experiment, live_with, try_run};
-use uc_cli::research::live::LivePorts;
 use uc_experiment::RunRecord;
-use uc_lab::Namespaces;
+use uc_lab::{LivePorts, Namespaces};
 
 const GUESTS: u32 = 2;
 const FLOWS: u32 = 6;

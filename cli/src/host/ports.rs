@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use uc_core::Policy;
 use uc_experiment::{Law, Profile};
 use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPlan, Store};
 
 use crate::host::agent;
 use crate::host::parameters::{CoupledArguments, ParameterArguments};
-use crate::research::live::policy;
 
 /// Room for this many flows takes 2.8 GB of the kernel's memory; more is a slip of the finger.
 const FLOWS_MAX_LIMIT: i64 = 1 << 24;
@@ -113,7 +113,11 @@ impl Attach {
         if parameters.observe && coupling.is_some() {
             bail!("--observe gives no windows, so there are none to share: leave out one of them");
         }
-        let plan = PortPlan::of_all(policy(law, profile, &parameters, self.ecn_syns), coupling);
+        let policy = Policy {
+            ecn_syns: self.ecn_syns,
+            ..uc_law::policy(law, profile, &parameters)
+        };
+        let plan = PortPlan::of_all(policy, coupling);
         let store = Store::default();
         let ports = distinct(self.ports);
         if let Some(released) = agent::release(&ports, options)? {

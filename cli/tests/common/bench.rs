@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::net::if_::if_nametoindex;
-use uc_core::{Policy, Reason, consts};
+use uc_core::{Policy, Reason};
 use uc_experiment::{Experiment, Parameters, Profile};
 use uc_lab::netns::Namespace;
 use uc_lab::wire::Wire;
@@ -71,12 +71,7 @@ impl Translation {
         let ports = plan.guests.iter().filter(|guest| guest.law.is_some());
         let attach = |port: &str, law, profile| {
             let ifindex = if_nametoindex(port).unwrap();
-            let policy = change(uc_cli::research::live::policy(
-                law,
-                profile,
-                &Parameters::default(),
-                consts::ECN_SYNS_ALWAYS as u8,
-            ));
+            let policy = change(uc_law::policy(law, profile, &Parameters::default()));
             programs.set_plan(ifindex, &policy.into()).unwrap();
             programs.attach(ifindex, AttachVia::Auto).unwrap()
         };

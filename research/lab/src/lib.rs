@@ -61,6 +61,7 @@ pub use home::{Home, Namespaces};
 pub use lab::Lab;
 pub use load::{Load, Sighting};
 pub use plan::{Guest, Plan};
+pub use ports::programs::LivePorts;
 pub use ports::{NoPorts, Part, Port, Ports, ShadowSample, Sharing};
 pub use reception::Reception;
 pub use run::{Progress, Repetition, run_case, run_case_in};

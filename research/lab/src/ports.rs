@@ -1,5 +1,8 @@
 //! The interface between the lab's ports and whatever attaches programs to them.
 
+pub mod programs;
+mod starts;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use uc_experiment::{Nanos, RunRecord};
-use uc_lab::{Home, LabError, Namespaces, Progress, Repetition, run_case_in};
+use uc_lab::{Home, LabError, LivePorts, Namespaces, Progress, Repetition, run_case_in};
 use uc_vm::Machines;
 
 use super::{Task, Watch, cancelled};
-use crate::research::live::LivePorts;
 
 /// The emulated network may be this late before its packets' times mean nothing: about the round
 /// trip of the slowest experiments. What decides is the network's clock, never the outcome.

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use uc_experiment::Watch;
-use uc_lab::{Part, Port, PortError};
 use uc_port::AttachVia;
 use uc_watch::{Data, Holder, Injector, ProbeKey, Programs, Settings, WatchError, Watched};
+
+use super::{Part, Port};
+use crate::error::PortError;
 
 /// The guests of every lab.
 const PEERS: [&str; 2] = ["10.77.0.0/24", "fd77::/64"];
@@ -17,7 +19,7 @@ const KEY: [u8; 16] = *b"this lab's hosts";
 const NO_LIMIT: u32 = 1_000_000;
 
 /// Programs on ports, and their holder. Nothing is pinned: it ends with the run.
-pub struct LiveStarts {
+pub(super) struct LiveStarts {
     programs: Arc<Programs>,
     watched: Vec<Watched>,
     stop: Arc<AtomicBool>,

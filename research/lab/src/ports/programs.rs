@@ -3,23 +3,17 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-use uc_core::{Policy, consts};
-use uc_experiment::{Law, Parameters, Profile};
-use uc_lab::{FiveTuple, Port, PortError, Ports, ShadowSample};
-use uc_port::{AttachVia, PortCoupling, PortLinks, PortPlan, Programs};
+use uc_core::consts;
+use uc_law::{PortCoupling, PortPlan};
+use uc_port::{AttachVia, PortLinks, Programs};
 
-use crate::research::live_starts::LiveStarts;
+use super::starts::LiveStarts;
+use super::{Port, Ports, ShadowSample};
+use crate::error::PortError;
+use crate::flow::FiveTuple;
 
 /// Room for flows in a lab; a case has dozens.
 const LAB_FLOWS_MAX: u32 = 4096;
-
-/// The policy of a real port: how many SYNs ask for ECN is the operator's choice there.
-pub fn policy(law: Law, profile: Profile, parameters: &Parameters, ecn_syns: u8) -> Policy {
-    Policy {
-        ecn_syns,
-        ..uc_law::policy(law, profile, parameters)
-    }
-}
 
 /// The programs of one run. Nothing is pinned, so whatever ends the process ends them.
 #[derive(Default)]
@@ -36,9 +30,8 @@ impl Ports for LivePorts {
             self.programs = Some(Programs::load(LAB_FLOWS_MAX)?);
         }
         let programs = self.programs.as_ref().ok_or("no programs were loaded")?;
-        // Experiments' native peers run with tcp_ecn_fallback=0; so does their translation.
-        let ecn_syns = consts::ECN_SYNS_ALWAYS as u8;
-        let policy = policy(port.law, port.profile, &port.parameters, ecn_syns);
+        // Every SYN asks for ECN, as those of native peers, which run with tcp_ecn_fallback=0.
+        let policy = uc_law::policy(port.law, port.profile, &port.parameters);
         let coupling = port.sharing.as_ref().map(|sharing| PortCoupling {
             weight: sharing.weight,
             priorities: sharing.priorities.clone(),
