@@ -2,12 +2,12 @@
 //! its answers go.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use nix::time::{ClockId, clock_gettime};
 use uc_ccc::account::report_of;
 use uc_ccc::wire::{GroupName, GroupReport};
 use uc_core::coupling::across::Told;
 use zerocopy::IntoBytes;
 
+use crate::clock::now_ns;
 use crate::error::GuestError;
 use crate::groups::{Groups, from_bytes};
 use crate::layout::{uc_ctrl_group, uc_ctrl_group_key};
@@ -71,15 +71,6 @@ impl<'a> Across<'a> {
     pub fn forget(&self, name: &GroupName) {
         let _nothing_was_told = self.told.delete(key_of(name).as_bytes());
     }
-}
-
-/// The clock that the programs read.
-pub(crate) fn now_ns() -> u64 {
-    // The call fails for clocks that there aren't; there is always this one.
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC);
-    time.map_or(0, |time| {
-        time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
-    })
 }
 
 fn name_of(key: &uc_ctrl_group_key) -> GroupName {

@@ -14,7 +14,8 @@ use uc_ccc::channel::{Channel, Received};
 use uc_ccc::guest::GuestEnd;
 use uc_ccc::wire::{FRAME_BYTES_MAX, GroupName, WireError};
 
-use crate::across::{Across, now_ns};
+use crate::across::Across;
+use crate::clock::now_ns;
 use crate::error::GuestError;
 
 /// How long to wait before a channel that nobody answers at is tried again.

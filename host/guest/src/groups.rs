@@ -7,6 +7,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use uc_core::coupling::across::RTO_MIN_NS;
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::clock::now_ns;
 use crate::error::GuestError;
 use crate::layout::{
     uc_ctrl_group, uc_ctrl_group_key, uc_ctrl_guest, uc_ctrl_guest_key, uc_ctrl_policy,
@@ -230,7 +231,7 @@ fn group_state(
 fn follows_host(group: &uc_ctrl_group) -> bool {
     let srtt_us = u64::from(group.ccc.srtt_max_us.max(group.ccc.srtt_was_us)) / 8;
     let until_ns = group.host.taken_ns + srtt_us * 1000 + RTO_MIN_NS;
-    group.host.taken_ns > 0 && crate::across::now_ns() <= until_ns
+    group.host.taken_ns > 0 && now_ns() <= until_ns
 }
 
 /// Reads a map's key or value, in the program's own layout; `None` if it has another size.

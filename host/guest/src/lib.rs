@@ -10,6 +10,7 @@
 //! namespace, by `setsockopt(TCP_CONGESTION)` or by the namespace's sysctl.
 
 mod across;
+mod clock;
 mod control;
 mod couple;
 mod ctrltcp;

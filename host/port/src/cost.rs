@@ -4,7 +4,7 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-use crate::attach::Direction;
+use crate::direction::Direction;
 use crate::error::PortError;
 use crate::test_run::{PacketContext, run_packet};
 

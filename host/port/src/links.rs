@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::attach::Direction;
+use crate::direction::Direction;
 use crate::error::PortError;
 
 /// Programs that one hook of an interface can have (BPF_MPROG_MAX).

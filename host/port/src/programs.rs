@@ -7,8 +7,8 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use uc_law::RINGS_MAX;
 use zerocopy::IntoBytes;
 
-use crate::attach::Direction;
 use crate::bytes::read;
+use crate::direction::Direction;
 use crate::error::PortError;
 use crate::layout::uc_hand;
 use crate::maps::Maps;

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::attach::{AttachVia, Direction, Link, clsact_filters};
+use crate::attach::{AttachVia, Link, clsact_filters};
+use crate::direction::Direction;
 use crate::error::PortError;
 use crate::expedite::Expedited;
 use crate::interfaces::{interface_index, interfaces};

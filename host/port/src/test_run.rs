@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use crate::attach::Direction;
+use crate::direction::Direction;
 use crate::error::PortError;
 use crate::layout::{__sk_buff, UC_PLACES_SWEPT};
 use crate::programs::Programs;

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
-use crate::attach::{Direction, clsact_filters, detach_clsact};
+use crate::attach::{clsact_filters, detach_clsact};
+use crate::direction::Direction;
 use crate::error::PortError;
 use crate::expedite::Expedited;
 use crate::interfaces::interfaces;

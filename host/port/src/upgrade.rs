@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::attach::{Direction, clsact_filters};
+use crate::attach::clsact_filters;
+use crate::direction::Direction;
 use crate::error::PortError;
 use crate::interfaces::interfaces;
 use crate::links::PinnedLink;

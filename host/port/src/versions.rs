@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use libbpf_rs::{MapHandle, Program};
 
-use crate::attach::Direction;
+use crate::direction::Direction;
 use crate::error::PortError;
 use crate::maps::Maps;
 use crate::numbers::{BUILD, LAYOUT};

@@ -14,8 +14,9 @@ use std::time::Duration;
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, clock_gettime};
+use nix::time::ClockId;
 
+use crate::clock::{clock_ns, now_ns};
 use crate::error::WatchError;
 use crate::frame::{complete_checksum, frame_of, handshake};
 use crate::inject::Injector;
@@ -40,15 +41,6 @@ pub type Stop<'a> = dyn Fn() -> bool + 'a;
 pub struct Holder<'a> {
     programs: &'a Programs,
     injector: &'a Injector,
-}
-
-pub(crate) fn clock_ns(clock: ClockId) -> u64 {
-    clock_gettime(clock).map_or(0, |time| Duration::from(time).as_nanos() as u64)
-}
-
-/// The clock of `bpf_ktime_get_ns()`.
-pub(crate) fn now_ns() -> u64 {
-    clock_ns(ClockId::CLOCK_MONOTONIC)
 }
 
 impl<'a> Holder<'a> {

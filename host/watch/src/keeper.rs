@@ -18,8 +18,9 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getppid};
 
+use crate::clock::now_ns;
 use crate::error::WatchError;
-use crate::holder::{Holder, now_ns};
+use crate::holder::Holder;
 use crate::inject::Injector;
 use crate::programs::Programs;
 

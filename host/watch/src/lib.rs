@@ -9,6 +9,7 @@
 //!   either may be killed and nothing is lost.
 //! - [`Events`]: what became of handshakes and probes.
 
+mod clock;
 mod error;
 mod events;
 mod frame;

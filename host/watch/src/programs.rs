@@ -14,8 +14,8 @@ use uc_law::StartSettings;
 use uc_port::{AttachVia, Direction, Link, Order, PortError, attach_program};
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::clock::{clock_ns, now_ns};
 use crate::error::WatchError;
-use crate::holder::{clock_ns, now_ns};
 use crate::key::ProbeKey;
 use crate::layout::{
     uc_held, uc_key, uc_watch_allowance, uc_watch_control, uc_watch_port, uc_watch_prefix,
