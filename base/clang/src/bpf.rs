@@ -1,0 +1,138 @@
+//! Compiles a program for the kernel: clang, then libbpf's linker.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use libbpf_rs::{Linker, libbpf_sys};
+
+use crate::WARNINGS;
+
+/// Reasons why a program for the kernel was not compiled.
+#[derive(Debug, thiserror::Error)]
+pub enum ClangError {
+    /// A file or folder beside the object could not be written.
+    #[error("could not write {}: {source}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The compiler could not be started.
+    #[error("could not run clang: {source}; install it (Debian's package is `clang`)")]
+    NoClang {
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The compiler refused the source.
+    #[error("clang refused {}:\n{messages}", path.display())]
+    Refused {
+        /// The source.
+        path: PathBuf,
+        /// The compiler's messages, one a line.
+        messages: String,
+    },
+    /// The linker failed.
+    #[error("libbpf could not link {}: {source}", path.display())]
+    Link {
+        /// The object.
+        path: PathBuf,
+        /// The linker's error.
+        source: libbpf_rs::Error,
+    },
+}
+
+/// Compiles `source` into the object file `object`, which libbpf loads. `more` are further
+/// arguments of clang, such as `-DNAME` or `-IFOLDER`.
+///
+/// `#include <bpf/…>` finds the headers of the libbpf that the project links. While it runs, a folder
+/// named like the object with `.work` appended holds them.
+///
+/// # Errors
+/// [`ClangError`].
+pub fn bpf(source: &Path, object: &Path, more: &[&str]) -> Result<(), ClangError> {
+    let work = object.with_added_extension("work");
+    let made = compile(source, &work, more).and_then(|compiled| link(&compiled, object));
+    let removed = fs::remove_dir_all(&work).map_err(|error| ClangError::write(&work, error));
+    made.and(removed)
+}
+
+impl ClangError {
+    fn write(path: &Path, source: std::io::Error) -> Self {
+        Self::Write {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+/// Runs clang in `work` and returns the path of the object, which still has debug information.
+fn compile(source: &Path, work: &Path, more: &[&str]) -> Result<PathBuf, ClangError> {
+    write_headers(&work.join("bpf"))?;
+    let compiled = work.join("program.o");
+    let arch = target_arch();
+    let output = Command::new("clang")
+        // Debian keeps <asm/types.h> in a folder of the architecture, which `-target bpf` omits.
+        .arg(format!("-I/usr/include/{arch}-linux-gnu"))
+        .arg(format!("-D__TARGET_ARCH_{}", kernel_arch(&arch)))
+        .args(["-target", "bpf", "-mcpu=v3", "-g", "-O2"])
+        // BPF has no stack protector; some distributions' clang turns it on.
+        .arg("-fno-stack-protector")
+        .args(WARNINGS)
+        .args(more)
+        .arg("-I")
+        .arg(work)
+        .arg("-c")
+        .arg(source)
+        .arg("-o")
+        .arg(&compiled)
+        .output()
+        .map_err(|source| ClangError::NoClang { source })?;
+    if !output.status.success() {
+        return Err(ClangError::Refused {
+            path: source.to_owned(),
+            messages: String::from_utf8_lossy(&output.stderr).into_owned(),
+        });
+    }
+    Ok(compiled)
+}
+
+/// Links one object into another, which drops the debug information: it names paths of the machine that builds.
+fn link(compiled: &Path, object: &Path) -> Result<(), ClangError> {
+    let linked = Linker::new(object).and_then(|mut linker| {
+        linker.add_file(compiled)?;
+        linker.link()
+    });
+    linked.map_err(|source| ClangError::Link {
+        path: object.to_owned(),
+        source,
+    })
+}
+
+/// Writes libbpf's headers for programs into a folder, which it creates.
+fn write_headers(folder: &Path) -> Result<(), ClangError> {
+    fs::create_dir_all(folder).map_err(|error| ClangError::write(folder, error))?;
+    for (name, text) in libbpf_sys::API_HEADERS {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(|error| ClangError::write(&path, error))?;
+    }
+    Ok(())
+}
+
+/// Returns the architecture that is compiled for, by Rust's name; in a build script, cargo's target.
+fn target_arch() -> String {
+    std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_else(|_| std::env::consts::ARCH.to_owned())
+}
+
+/// Returns the kernel's name of an architecture, which libbpf's `bpf_tracing.h` asks for.
+fn kernel_arch(arch: &str) -> &str {
+    match arch {
+        "x86_64" => "x86",
+        "aarch64" => "arm64",
+        "powerpc64" => "powerpc",
+        "riscv64" => "riscv",
+        "loongarch64" => "loongarch",
+        other => other,
+    }
+}
