@@ -263,7 +263,7 @@ fn live_an_agent_whose_socket_is_elsewhere_is_found_and_one_that_hangs_is_told()
     let here = Installation::new(&namespace, POLICY, &format!("socket = \"{socket}\"\n"));
     pair(&namespace, "v1");
     let agent = here.start(&[]);
-    let client = uc_agent::Client::at(here.sandbox.path(socket));
+    let client = uc_client::Client::at(here.sandbox.path(socket));
     let is_attached = || client.status().is_ok_and(|state| state.is_in_force());
     common::bench::wait_until("v1 is attached", is_attached);
     let held = success(here.uc(&["detach", "v1"]));

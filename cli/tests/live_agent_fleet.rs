@@ -6,8 +6,8 @@ use common::agent::{Installation, ip};
 use common::etcd::{ENDPOINT, ENDPOINT_TLS, Etcd, KEY, authority, sign};
 use common::live_with;
 use common::uc::{outcome, success};
-use uc_agent::AgentState;
-use uc_agent::state::PolicySource;
+use uc_client::AgentState;
+use uc_client::state::PolicySource;
 use uc_lab::netns::Namespace;
 
 const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "ip", "etcd"];
@@ -229,7 +229,7 @@ fn live_a_start_that_this_hosts_file_does_not_allow_is_amiss() {
     assert!(told.stdout.contains("amiss: watching a1: "), "{told:?}");
     assert!(told.stdout.contains("has no [agent.watch]"), "{told:?}");
     etcd.put(&policy("a*"));
-    here.wait("nothing is amiss", uc_agent::AgentState::is_in_force);
+    here.wait("nothing is amiss", uc_client::AgentState::is_in_force);
     agent.end();
     success(here.uc(&["detach", "--all"]));
 }

@@ -14,7 +14,7 @@ use common::live_with;
 use common::sandbox::Sandbox;
 use common::seccomp::Filter;
 use common::uc::{outcome, success};
-use uc_agent::Client;
+use uc_client::Client;
 use uc_lab::netns::Namespace;
 
 const TOOLS: [&str; 5] = ["dpkg-deb", "strip", "setpriv", "ip", "unshare"];

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use uc_agent::{Client, Options};
+use uc_agent::Options;
+use uc_client::Client;
 
 /// Keep every port of this host as the policy wants it.
 ///
@@ -46,7 +47,7 @@ impl Agent {
         };
         match uc_agent::run(&options) {
             // What is wrong with a policy is an answer, in as many lines as it needs.
-            Err(uc_agent::AgentError::Policy(error)) if !error.faults().is_empty() => {
+            Err(uc_client::AgentError::Policy(error)) if !error.faults().is_empty() => {
                 errln!("{error}");
                 Ok(false)
             }

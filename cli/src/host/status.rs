@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use uc_agent::AgentState;
-use uc_agent::state::{EtcdState, PolicySource};
+use uc_client::AgentState;
+use uc_client::state::{EtcdState, PolicySource};
 use uc_port::Store;
 
 use crate::host::agent;

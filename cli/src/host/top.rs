@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use uc_agent::{AgentState, Client};
+use uc_client::{AgentState, Client};
 use uc_port::Store;
 
 use crate::host::agent;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use uc_agent::{AgentState, Client};
+use uc_client::{AgentState, Client};
 use uc_lab::netns::Namespace;
 
 use super::sandbox::Sandbox;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use uc_agent::Client;
+use uc_client::Client;
 
 const PORTS: usize = 1_000;
 const FLOWS: u32 = 1_000_000;
@@ -66,7 +66,7 @@ fn main() -> Result<(), Error> {
     );
     ip("link add q0 type veth peer name q1\nlink set q0 name p9999\n")?;
     let attached = |count| {
-        move |state: &uc_agent::AgentState| {
+        move |state: &uc_client::AgentState| {
             state.ports.iter().filter(|port| port.attached).count() == count
         }
     };

@@ -18,58 +18,19 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde::{Deserialize, Serialize};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
+use uc_client::{AgentError, AgentState, Done, Ports, Refusal};
 
 use crate::bounded::{Held, Places, wait_after};
 use crate::engine::Event;
-use crate::error::AgentError;
 use crate::publish::Shared;
-use crate::state::AgentState;
 use crate::wish::Wish;
 
 /// Longer than any change takes.
 const LASTS_MOST: Duration = Duration::from_secs(120);
 /// A list of ports isn't longer.
 const BODY_MAX_BYTES: usize = 1 << 20;
-
-/// Which ports are meant.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ports {
-    /// Their interfaces' names.
-    #[serde(default)]
-    pub ports: Vec<String>,
-    /// All, and then none is named: a list that came out empty means nobody.
-    #[serde(default)]
-    pub all: bool,
-}
-
-impl Ports {
-    /// As the engine has it: none named, all.
-    fn named(self) -> Result<Vec<String>, Refused> {
-        if self.all == self.ports.is_empty() {
-            return Ok(self.ports);
-        }
-        let error = "name ports, or say \"all\": true".to_owned();
-        Err((StatusCode::BAD_REQUEST, Json(Refusal { error })))
-    }
-}
-
-/// What a change came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done {
-    /// The ports that changed.
-    pub ports: Vec<String>,
-}
-
-/// Why not.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Refusal {
-    /// In words.
-    pub error: String,
-}
 
 type Refused = (StatusCode, Json<Refusal>);
 
@@ -89,11 +50,11 @@ async fn status(State(shared): State<Shared>) -> Json<AgentState> {
 }
 
 async fn hold(State(shared): State<Shared>, ports: Json<Ports>) -> Result<Json<Done>, Refused> {
-    wish(&shared, Wish::Hold(ports.0.named()?)).await
+    wish(&shared, Wish::Hold(named(ports.0)?)).await
 }
 
 async fn release(State(shared): State<Shared>, ports: Json<Ports>) -> Result<Json<Done>, Refused> {
-    wish(&shared, Wish::Release(ports.0.named()?)).await
+    wish(&shared, Wish::Release(named(ports.0)?)).await
 }
 
 async fn reload(State(shared): State<Shared>) -> Result<Json<Done>, Refused> {
@@ -115,6 +76,15 @@ async fn wish(shared: &Shared, wish: Wish) -> Result<Json<Done>, Refused> {
             "the agent has ended".to_owned(),
         )),
     }
+}
+
+/// Returns the names of the ports that are meant, none for all of them.
+fn named(ports: Ports) -> Result<Vec<String>, Refused> {
+    if ports.all == ports.ports.is_empty() {
+        return Ok(ports.ports);
+    }
+    let error = "name ports, or say \"all\": true".to_owned();
+    Err((StatusCode::BAD_REQUEST, Json(Refusal { error })))
 }
 
 /// Listens there: for root and the agent's own user.

@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use uc_client::AgentState;
+use uc_client::state::unix_s;
+
+use crate::account;
 use crate::desired::{Wanted, desired};
 use crate::etcd::Heard;
 use crate::guests::Guests;
@@ -16,7 +20,6 @@ use crate::ports::Ports;
 use crate::publish::Shared;
 use crate::settings::Settings;
 use crate::source::Source;
-use crate::state::{AgentState, unix_s};
 use crate::watches::Watches;
 use crate::wish::{Reply, Waiting, Wish};
 
@@ -255,14 +258,14 @@ impl Engine {
         match self.ports.reconcile(&desired) {
             Ok(outcome) => {
                 failed |= !outcome.errors.is_empty() || outcome.error.is_some();
-                self.state.take_in(&desired, &outcome, &self.hold);
+                account::take_in(&mut self.state, &desired, &outcome, &self.hold);
                 if outcome.error.is_none() {
                     self.say_in_force(outcome.plan);
                 }
             }
             Err(error) => {
                 failed = true;
-                self.state.take_failure(&desired, &error, &self.hold);
+                account::take_failure(&mut self.state, &desired, &error, &self.hold);
             }
         }
         self.watches.want(&desired);

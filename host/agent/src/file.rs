@@ -8,8 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
-
-use crate::error::AgentError;
+use uc_client::AgentError;
 
 /// Who replaces a file does several things to its folder.
 const SETTLE: Duration = Duration::from_millis(50);

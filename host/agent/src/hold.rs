@@ -5,11 +5,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use uc_client::state::PortState;
+use uc_client::{AgentError, guarded};
 use uc_policy::trusted;
-
-use crate::error::AgentError;
-use crate::guarded;
-use crate::state::PortState;
 
 /// Every port there is and will be.
 const ALL: &str = "*";

@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use uc_client::{AgentError, guarded};
 use uc_policy::trusted;
-
-use crate::error::AgentError;
-use crate::guarded;
 
 /// Of a policy of whatever length, for JSON takes up to six bytes for one; and of its key.
 const KEPT_MAX_BYTES: u64 = 8 * trusted::TEXT_MAX_BYTES;

@@ -9,18 +9,15 @@
 //!   how much of its descriptors those who connect can take.
 //! - `source.rs`: the policy in force; `kept.rs`: a fleet's last one on disk; `guests.rs`: what
 //!   libvirt and CNI call the guest behind an interface; `hold.rs`: ports that are off its hands.
-//! - [`AgentState`]: what it says of itself; [`Client`]: for those who ask.
+//! - `publish.rs`: the state that those who ask are told ([`uc_client::AgentState`]).
 
 mod account;
 mod bounded;
-mod client;
 mod control;
 mod desired;
 mod engine;
-mod error;
 mod etcd;
 mod file;
-mod guarded;
 mod guests;
 mod hold;
 mod kept;
@@ -34,13 +31,8 @@ mod reconcile;
 mod run;
 mod settings;
 mod source;
-pub mod state;
 mod watches;
 mod wish;
 
-pub use client::Client;
-pub use control::Done;
-pub use error::AgentError;
 pub use run::run;
 pub use settings::Options;
-pub use state::AgentState;

@@ -14,8 +14,7 @@ use rtnetlink::packet_route::link::{
     InfoKind, LinkAttribute, LinkExtentMask, LinkInfo, LinkMessage, Prop,
 };
 use rtnetlink::{Handle, MulticastGroup};
-
-use crate::error::AgentError;
+use uc_client::AgentError;
 
 /// News come in bursts: it is worth to wait so long for more.
 const SETTLE: Duration = Duration::from_millis(10);

@@ -3,9 +3,8 @@
 use std::io::IsTerminal;
 
 use tracing_subscriber::filter::EnvFilter;
+use uc_client::AgentError;
 use uc_policy::{LogFormat, check_log_filter};
-
-use crate::error::AgentError;
 
 /// Begins to log what the filter lets through.
 ///

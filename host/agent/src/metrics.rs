@@ -13,9 +13,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use uc_client::AgentState;
 use uc_port::{Counters, PortError, PortView, Programs, Store};
 
-use crate::state::AgentState;
 pub use serve::router;
 pub use table::{Kind, METRICS, Metric, Row};
 
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_port_with_a_hostile_name_makes_no_line_of_its_own() {
         let mut reading = Reading::default();
-        reading.state.ports.push(crate::state::PortState {
+        reading.state.ports.push(uc_client::state::PortState {
             name: "a\"} 1\nuc_in_force 1\n#\\".to_owned(),
             ..Default::default()
         });

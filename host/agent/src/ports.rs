@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use uc_client::AgentError;
 use uc_port::{AttachVia, PortError, PortPlan, Programs, Store, Upgrade};
 
 use crate::desired::Wanted;
-use crate::error::AgentError;
 use crate::reconcile::{Action, Actual, steps};
 use crate::settings::Settings;
 

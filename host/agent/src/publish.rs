@@ -3,9 +3,10 @@
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use uc_client::AgentState;
+
 use crate::engine::Event;
 use crate::links::Link;
-use crate::state::AgentState;
 
 /// Cheap to copy; every copy is the same.
 #[derive(Clone, Debug)]

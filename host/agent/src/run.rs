@@ -7,15 +7,14 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use uc_client::{AgentError, guarded};
 use uc_port::Store;
 
 use crate::bounded::Bounded;
 use crate::control;
 use crate::engine::{Engine, Event};
-use crate::error::AgentError;
 use crate::etcd::{self, EtcdSettings, Heard};
 use crate::file::Folder;
-use crate::guarded;
 use crate::guests::Places;
 use crate::links::{self, News};
 use crate::log;

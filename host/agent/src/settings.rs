@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use uc_client::AgentError;
 use uc_policy::trusted;
 
-use crate::error::AgentError;
 use crate::etcd::EtcdSettings;
 use crate::guests::Places;
 

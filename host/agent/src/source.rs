@@ -6,13 +6,13 @@
 
 use std::path::PathBuf;
 
+use uc_client::state::{EtcdState, PolicySource, PolicyState, ReloadState, unix_s};
+use uc_client::{AgentError, AgentState};
 use uc_policy::{Policy, PolicyError, trusted};
 use uc_words::fnv::fnv1a;
 
-use crate::error::AgentError;
 use crate::etcd::Heard;
 use crate::kept::Kept;
-use crate::state::{AgentState, EtcdState, PolicySource, PolicyState, ReloadState, unix_s};
 
 /// See the head of this file.
 #[derive(Debug)]

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use uc_client::state::WatchState;
 use uc_core::watch::StartPolicy;
 use uc_policy::WatchHost;
 use uc_watch::{Data, Settings as Start};
 
 use crate::desired::Wanted;
 use crate::settings::Settings;
-use crate::state::WatchState;
 
 /// How often the processes are looked after.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! What an operator may ask of the agent, and the answer when it is so.
 
 use tokio::sync::oneshot;
-
-use crate::state::{AgentState, PortState};
+use uc_client::AgentState;
+use uc_client::state::PortState;
 
 /// What an operator may ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]

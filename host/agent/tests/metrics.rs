@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use uc_agent::AgentState;
 use uc_agent::metrics::{Kernel, Kind, METRICS, Metric, Reading};
-use uc_agent::state::{EtcdState, PortState};
+use uc_client::AgentState;
+use uc_client::state::{EtcdState, PortState};
 use uc_core::Reason;
 use uc_port::{Counters, PortView};
 

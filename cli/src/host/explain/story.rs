@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use uc_agent::AgentState;
+use uc_client::AgentState;
 use uc_core::{Flow, consts};
 use uc_port::{Event, FlowView};
 

@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use uc_agent::state::PortState;
-use uc_agent::{AgentError, AgentState, Client};
+use uc_client::state::PortState;
+use uc_client::{AgentError, AgentState, Client};
 use uc_core::Reason;
 use uc_port::{PortView, Store};
 

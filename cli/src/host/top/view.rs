@@ -1,7 +1,7 @@
 //! What `uc top` shows, and what keys make of it.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use uc_agent::AgentState;
+use uc_client::AgentState;
 
 use crate::host::seen::{FlowRow, Order, Seen};
 

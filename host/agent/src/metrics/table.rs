@@ -1,10 +1,10 @@
 //! The metrics: one list, with which docs/seeing.md, the dashboard and the exposition agree.
 
+use uc_client::state::{EtcdState, PolicySource, PortState};
 use uc_core::Reason;
 use uc_port::PortView;
 
 use super::{Kernel, Reading};
-use crate::state::{EtcdState, PolicySource, PortState};
 
 /// How a metric moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use serde::de::DeserializeOwned;
 use uc_port::Store;
 
-use crate::control::{Done, Ports, Refusal};
+use crate::asked::{Done, Ports, Refusal};
 use crate::error::AgentError;
 use crate::guarded;
 use crate::state::AgentState;

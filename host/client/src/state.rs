@@ -183,7 +183,7 @@ impl AgentState {
 }
 
 /// Seconds of Unix time; 0 where the clock stands before that began.
-pub(crate) fn unix_s() -> u64 {
+pub fn unix_s() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }

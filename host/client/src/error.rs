@@ -58,7 +58,7 @@ pub enum AgentError {
 
 impl AgentError {
     /// A system call that failed.
-    pub(crate) fn io(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
+    pub fn io(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self::Io {
             action: action.into(),
             source: source.into(),
