@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use uc_agent::Options;
 use uc_client::Client;
+
+use crate::host::full;
 
 /// Keep every port of this host as the policy wants it.
 ///
@@ -22,37 +23,27 @@ pub struct Agent {
         value_name = "FILE",
         default_value = "/etc/undercurrent/undercurrent.toml"
     )]
-    config: PathBuf,
+    pub(super) config: PathBuf,
     /// Attach and detach what has to be, and end
     ///
     /// Exit status 1: something that the policy wants is not in force.
     #[arg(long)]
-    once: bool,
+    pub(super) once: bool,
     /// What is logged, instead of what the file says: a level, or a filter as info,uc_agent=debug
     #[arg(long, value_name = "FILTER")]
-    log: Option<String>,
+    pub(super) log: Option<String>,
     /// Put new programs on the ports even where those on them are this version's
     #[arg(long)]
-    swap: bool,
+    pub(super) swap: bool,
 }
 
 impl Agent {
-    /// Until it is told to end.
+    /// Runs it until it is told to end.
+    ///
+    /// # Errors
+    /// In a build without `uc agent`; or what keeps it from starting.
     pub fn execute(self) -> Result<bool> {
-        let options = Options {
-            config: self.config,
-            once: self.once,
-            log: self.log,
-            swap: self.swap,
-        };
-        match uc_agent::run(&options) {
-            // What is wrong with a policy is an answer, in as many lines as it needs.
-            Err(uc_client::AgentError::Policy(error)) if !error.faults().is_empty() => {
-                errln!("{error}");
-                Ok(false)
-            }
-            done => Ok(done?),
-        }
+        full::agent(self)
     }
 }
 

@@ -1,27 +1,12 @@
-//! `uc top`: ports and flows as they go, in the terminal.
+//! The options of `uc top`, which shows ports and flows as they go in the terminal.
 
-mod draw;
-mod view;
-
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::Args;
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use uc_client::{AgentState, Client};
-use uc_port::Store;
 
-use crate::host::agent;
-use crate::host::explain::story::Story;
-use crate::host::seen::clock::Clock;
-use crate::host::seen::{self, Filter, Limit, Order, Seen};
-use crate::host::status::report;
-use view::View;
+use crate::host::full;
+use crate::host::seen::{Filter, Order};
 
 /// Watch ports and flows with their rates.
 ///
@@ -31,128 +16,24 @@ pub struct Top {
     /// Between two looks
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 1000,
           value_parser = clap::value_parser!(u64).range(100..=60_000))]
-    interval: u64,
+    pub(super) interval: u64,
     /// What the flows are sorted by
     #[arg(long, value_enum, default_value = "goodput")]
-    sort: Order,
+    pub(super) sort: Order,
     /// Show only some, as `uc flows` does
     #[arg(long, value_name = "CONDITIONS")]
-    filter: Vec<Filter>,
+    pub(super) filter: Vec<Filter>,
     /// The agent's socket, instead of this host's
     #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
+    pub(super) socket: Option<PathBuf>,
 }
-
-/// A signal is noticed after so long at most.
-const POLL_MOST: Duration = Duration::from_millis(100);
 
 impl Top {
-    /// Until q is pressed, or a signal comes. The terminal is as before then, after a panic too.
+    /// Shows them until q is pressed or a signal comes.
+    ///
+    /// # Errors
+    /// In a build without `uc top`; without a terminal; if the kernel or the agent can't be asked.
     pub fn execute(self) -> Result<bool> {
-        if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-            bail!("`uc top` needs a terminal; for programs there is `uc flows --json --rates`");
-        }
-        let ends = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&ends);
-        ctrlc::set_handler(move || told.store(true, Ordering::Relaxed))
-            .context("could not listen for signals")?;
-        let mut source = Source {
-            store: Store::default(),
-            client: agent::asked(self.socket),
-            filter: self.filter.into_iter().fold(Filter::default(), Filter::and),
-            before: None,
-            agent: None,
-        };
-        // What keeps it from the first look is told while the terminal is still as it was.
-        let mut view = View::new(self.sort);
-        source.look(&mut view)?;
-        let mut terminal = ratatui::try_init().context("could not set up the terminal")?;
-        let interval = Duration::from_millis(self.interval);
-        let done = go_on(&mut terminal, &mut view, &mut source, interval, &ends);
-        ratatui::restore();
-        done.map(|()| true)
-    }
-}
-
-fn go_on(
-    terminal: &mut DefaultTerminal,
-    view: &mut View,
-    source: &mut Source,
-    interval: Duration,
-    ends: &AtomicBool,
-) -> Result<()> {
-    let mut next = Instant::now() + interval;
-    while !view.ends() && !ends.load(Ordering::Relaxed) {
-        terminal
-            .draw(|frame| draw::draw(frame, view))
-            .context("could not draw")?;
-        let wait = next
-            .saturating_duration_since(Instant::now())
-            .min(POLL_MOST);
-        if event::poll(wait).context("could not read keys")?
-            && let Event::Key(key) = event::read().context("could not read keys")?
-            && key.kind == KeyEventKind::Press
-        {
-            view.press(key);
-            source.tell(view)?;
-        }
-        if Instant::now() >= next {
-            source.look(view)?;
-            next = Instant::now() + interval;
-        }
-    }
-    Ok(())
-}
-
-/// From where the view's contents come.
-struct Source {
-    store: Store,
-    client: Client,
-    filter: Filter,
-    before: Option<(Seen, Instant)>,
-    /// What it said when it was asked last.
-    agent: Option<AgentState>,
-}
-
-impl Source {
-    fn look(&mut self, view: &mut View) -> Result<()> {
-        let mut seen = Seen::read(&self.store)?;
-        let now = Instant::now();
-        if let Some((before, at)) = &self.before {
-            seen::rates::measure(&before.flows, &mut seen.flows, now - *at);
-        }
-        self.before = Some((seen.clone(), now));
-        seen.flows.retain(|flow| self.filter.shows(flow));
-        self.agent = report::ask(&self.client)?.state;
-        view.show(seen, self.agent.clone());
-        self.tell(view)
-    }
-
-    /// The story of the flow that is chosen, where it is wanted.
-    fn tell(&self, view: &mut View) -> Result<()> {
-        let Some(row) = view.wanted() else {
-            return Ok(());
-        };
-        let gone = || format!("{} is gone", row.name);
-        let Some(programs) = self.store.open()? else {
-            let text = gone();
-            view.tell(text);
-            return Ok(());
-        };
-        let flow = programs.flow(row.ifindex, row.guest_at, row.remote_at)?;
-        let text = match flow {
-            None => gone(),
-            Some(flow) => {
-                let events = programs.events(&flow)?;
-                let looks = [Limit::of(&flow.state)];
-                let generation = programs.plan_generation()?;
-                let clock = Clock::read()?;
-                let mut story = Story::new(row.clone(), &flow, &events, &looks, generation, &clock);
-                story.place_rule(self.agent.as_ref());
-                story.to_string()
-            }
-        };
-        view.tell(text);
-        Ok(())
+        full::top(self)
     }
 }

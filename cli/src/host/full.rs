@@ -1,0 +1,16 @@
+//! The commands of the cargo feature `agent`, which is on by default: `uc agent` and `uc top`. A build
+//! without the feature, such as that of `make demo`, leaves out more than half of all crates.
+//!
+//! No other file asks for the feature.
+
+#[cfg(feature = "agent")]
+mod daemon;
+#[cfg(any(test, not(feature = "agent")))]
+mod left_out;
+#[cfg(feature = "agent")]
+mod screen;
+
+#[cfg(not(feature = "agent"))]
+pub use left_out::{agent, top};
+#[cfg(feature = "agent")]
+pub use {daemon::agent, screen::top};

@@ -1,0 +1,59 @@
+//! What a build without the feature `agent` answers to the commands that it lacks.
+
+use anyhow::{Result, bail};
+
+use crate::host::agent::Agent;
+use crate::host::top::Top;
+
+/// Refuses to run an agent.
+///
+/// # Errors
+/// Always: says how to build a `uc` that can.
+pub fn agent(_: Agent) -> Result<bool> {
+    refuse("agent")
+}
+
+/// Refuses to show ports and flows.
+///
+/// # Errors
+/// Always: says how to build a `uc` that can.
+pub fn top(_: Top) -> Result<bool> {
+    refuse("top")
+}
+
+fn refuse(command: &str) -> Result<bool> {
+    bail!(
+        "this program was built without `uc {command}`; to build it with every command: \
+         scripts/bootstrap build && cargo build --release -p uc-cli"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, FromArgMatches};
+
+    use super::*;
+    use crate::Arguments;
+
+    /// Parses the options of a command of `uc`.
+    fn options<T: FromArgMatches>(command: &str) -> T {
+        let matches = Arguments::command().get_matches_from(["uc", command]);
+        let (name, matches) = matches.subcommand().unwrap();
+        assert_eq!(name, command);
+        T::from_arg_matches(matches).unwrap()
+    }
+
+    #[test]
+    fn a_command_that_is_left_out_says_in_one_line_how_to_build_it() {
+        let refused = [
+            ("agent", agent(options("agent"))),
+            ("top", top(options("top"))),
+        ];
+        for (command, refused) in refused {
+            let text = refused.unwrap_err().to_string();
+            assert!(text.contains(&format!("without `uc {command}`")), "{text}");
+            assert!(text.contains("cargo build --release -p uc-cli"), "{text}");
+            assert!(!text.contains('\n'), "{text}");
+        }
+    }
+}
