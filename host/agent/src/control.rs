@@ -1,5 +1,5 @@
 //! The agent's socket: JSON over HTTP, for root alone. What it knows can be read, and ports can be
-//! taken off its hands and given back. Nothing that is sent here is run, loaded or opened.
+//! detached (held) and given back. Nothing that is sent here is run, loaded or opened.
 //!
 //! | request | answer |
 //! |---|---|

@@ -1,29 +1,30 @@
-//! What an agent is asked on its socket, and what it answers.
+//! Requests that change something, as an agent gets them on its socket, and its answers.
 
 use serde::{Deserialize, Serialize};
 
-/// Which ports are meant.
+/// The ports of a request: named ones, or all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ports {
-    /// Their interfaces' names.
+    /// Names of interfaces.
     #[serde(default)]
     pub ports: Vec<String>,
-    /// All, and then none is named: a list that came out empty means nobody.
+    /// Means every port, and then `ports` is empty. An empty list by itself means nothing, so a request
+    /// whose list came out empty is refused.
     #[serde(default)]
     pub all: bool,
 }
 
-/// What a change came to.
+/// The answer to a change that was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// The ports that changed.
+    /// Names of the ports that changed.
     pub ports: Vec<String>,
 }
 
-/// Why not.
+/// The answer to a request that was refused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Refusal {
-    /// In words.
+    /// The reason, in one line.
     pub error: String,
 }

@@ -1,4 +1,4 @@
-//! Talking to an agent through its socket: for the command line.
+//! Talks to an agent through its socket, for the command line.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsRawFd;
@@ -18,35 +18,34 @@ use crate::error::AgentError;
 use crate::guarded;
 use crate::state::AgentState;
 
-/// What an agent knows it says at once. Longer takes one that doesn't run any more.
+/// Longest wait for `/status`. An agent answers that at once, unless its process is stopped or hangs.
 const STATUS_MOST: Duration = Duration::from_secs(5);
-/// An agent with a thousand ports takes seconds to take them off.
+/// Longest wait for a change. An agent with a thousand ports takes seconds to detach them.
 const CHANGE_MOST: Duration = Duration::from_secs(60);
-/// No answer is longer.
+/// An answer is read up to this length, in bytes.
 const ANSWER_MAX_BYTES: usize = 64 << 20;
 
-/// An agent of this host.
+/// The way to ask an agent of this host.
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
 }
 
 impl Client {
-    /// The one that listens there.
+    /// Asks the agent that listens on `socket`.
     pub fn at(socket: impl Into<PathBuf>) -> Self {
         Self {
             socket: socket.into(),
         }
     }
 
-    /// This host's, wherever it listens: where it says so beside its lock, or else where agents
-    /// usually do.
+    /// Asks this host's agent on the socket that its lock names, or else on the default one.
     pub fn of_host() -> Self {
         let said = guarded::socket_of(Store::default().folder());
         Self::at(said.unwrap_or_else(|| uc_policy::DEFAULT_SOCKET.into()))
     }
 
-    /// Whether somebody listens there, though perhaps says nothing.
+    /// Returns true if a process listens on the socket, also one that does not answer.
     pub fn is_there(&self) -> bool {
         match connect(&self.socket, STATUS_MOST) {
             Ok(_) => true,
@@ -54,50 +53,50 @@ impl Client {
         }
     }
 
-    /// The socket's path.
+    /// Returns the socket's path.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// What it knows.
+    /// Returns what the agent knows.
     ///
     /// # Errors
-    /// [`AgentError::NoAgent`] where there is none.
+    /// [`AgentError::NoAgent`] if none listens; [`AgentError::Silent`] if it does not answer.
     pub fn status(&self) -> Result<AgentState, AgentError> {
         self.ask("GET", "/status", "", STATUS_MOST)
     }
 
-    /// Takes ports off its hands, or all if none is named; they are detached then.
+    /// Has the agent detach ports and keep off them, or all ports if none is named.
     ///
     /// # Errors
-    /// [`AgentError::Refused`] with what it says.
+    /// [`AgentError::Refused`] with the agent's reason.
     pub fn hold(&self, ports: &[String]) -> Result<Done, AgentError> {
         self.change("/hold", &body(ports)?)
     }
 
-    /// Gives them back.
+    /// Gives ports that were held back to the agent, or all ports if none is named.
     ///
     /// # Errors
-    /// [`AgentError::Refused`] with what it says.
+    /// [`AgentError::Refused`] with the agent's reason.
     pub fn release(&self, ports: &[String]) -> Result<Done, AgentError> {
         self.change("/release", &body(ports)?)
     }
 
-    /// Has it read its policy again.
+    /// Has the agent read its policy again.
     ///
     /// # Errors
-    /// [`AgentError::Refused`] with what it says.
+    /// [`AgentError::Refused`] with the agent's reason.
     pub fn reload(&self) -> Result<Done, AgentError> {
         self.change("/reload", "")
     }
 
-    /// One that doesn't answer the easy question isn't waited for with another.
+    /// Asks for a change. An agent that does not answer `/status` is not waited for any longer.
     fn change(&self, path: &str, body: &str) -> Result<Done, AgentError> {
         self.status()?;
         self.ask("POST", path, body, CHANGE_MOST)
     }
 
-    /// One request and its answer, as JSON.
+    /// Sends one request and returns its answer, which is JSON.
     ///
     /// # Errors
     /// [`AgentError::NoAgent`], [`AgentError::Silent`], [`AgentError::Refused`].
@@ -124,7 +123,8 @@ impl Client {
         Err(AgentError::Refused { text })
     }
 
-    /// HTTP/1.0: the answer ends where the connection does.
+    /// Sends a request of HTTP/1.0 and returns the answer's status and body. The answer ends where the
+    /// connection does.
     fn exchange(&self, request: &str, most: Duration) -> Result<(u16, String), AgentError> {
         let until = Instant::now() + most;
         let late = || {
@@ -143,7 +143,7 @@ impl Client {
         };
         let stream = connect(&self.socket, most).map_err(failed)?;
         let mut answer = Vec::new();
-        // Whoever isn't wanted may be hung up on before all is said.
+        // The agent closes the connection of a user who may not ask, perhaps before it has read all.
         if send(&stream, request.as_bytes()).is_ok() {
             read_until(&stream, &mut answer, until).map_err(failed)?;
         }
@@ -163,7 +163,8 @@ impl Client {
     }
 }
 
-/// Who may ask is hung up on by a process that ends; and whoever may not, by every one.
+/// Returns why an agent closed the connection early: root's, because its process ends; another user's,
+/// because only root may ask.
 fn hung_up() -> &'static str {
     if nix::unistd::geteuid().is_root() {
         "it hung up before it had said all; it is ending, or has just died: ask again"
@@ -176,7 +177,8 @@ fn is_late(error: &io::Error) -> bool {
     [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind())
 }
 
-/// A process that is stopped accepts nobody, and then there is no place left to wait in.
+/// Connects to the socket. A process that is stopped accepts no connection; once its backlog is full,
+/// the attempt times out.
 fn connect(path: &Path, most: Duration) -> io::Result<UnixStream> {
     let address = UnixAddr::new(path)?;
     let socket = socket::socket(
@@ -186,13 +188,13 @@ fn connect(path: &Path, most: Duration) -> io::Result<UnixStream> {
         None,
     )?;
     let most = TimeVal::milliseconds(most.as_millis() as i64);
-    // Of connect(2), too (`socket(7)`).
+    // It limits connect(2), too: socket(7).
     setsockopt(&socket, sockopt::SendTimeout, &most)?;
     socket::connect(socket.as_raw_fd(), &address)?;
     Ok(UnixStream::from(socket))
 }
 
-/// Without the signal that a program on a terminal would die of where the agent hangs up.
+/// Sends all bytes. A connection that the agent has closed is an error, not a SIGPIPE.
 fn send(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let sent = socket::send(stream.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL)?;
@@ -201,12 +203,12 @@ fn send(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// All that comes until the other end hangs up, but no longer than until then.
+/// Appends to `answer` what comes until the agent closes the connection, or until the time `until`.
 fn read_until(mut stream: &UnixStream, answer: &mut Vec<u8>, until: Instant) -> io::Result<()> {
     let mut part = [0; 1 << 16];
     while answer.len() < ANSWER_MAX_BYTES {
         let left = until.saturating_duration_since(Instant::now());
-        // None at all would be for ever.
+        // A timeout of zero would mean none.
         stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
         match stream.read(&mut part) {
             Ok(0) => return Ok(()),
@@ -244,13 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn one_that_hangs_is_told_from_one_that_hung_up_and_from_none() {
+    fn agent_that_hangs_differs_from_agent_that_hung_up_and_from_no_agent() {
         let (folder, listener, client) = listener();
         let most = Duration::from_millis(50);
         let hangs = client.exchange("GET / HTTP/1.0\r\n\r\n", most);
         let text = hangs.unwrap_err().to_string();
         assert!(text.contains("stopped or hangs"), "{text}");
-        // Until there is no place left to wait in.
+        // Fills the backlog.
         socket::listen(&listener, socket::Backlog::new(1).unwrap()).unwrap();
         let wait = |_| connect(client.socket(), most).ok();
         let waiting: Vec<_> = (0..16).map_while(wait).collect();

@@ -1,9 +1,9 @@
-//! What keeps an agent from its work.
+//! Errors of an agent, and of asking one.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Errors of this crate. Each names the thing, the place and the mend.
+/// Reasons why an agent does not run, or does not do what it is asked.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// A file or socket that could not be used.
@@ -14,10 +14,10 @@ pub enum AgentError {
         /// The system's answer.
         source: io::Error,
     },
-    /// There is an agent already.
+    /// An agent runs already.
     #[error("an agent runs on this host already (it holds {path}); end it first")]
     Running {
-        /// Its lock.
+        /// The lock that the running agent holds.
         path: PathBuf,
     },
     /// A file that can't be read, or that somebody else could have written.
@@ -29,35 +29,35 @@ pub enum AgentError {
     /// The log's filter can't be understood.
     #[error("--log {0}")]
     NoFilter(String),
-    /// There is no agent to talk to.
+    /// No agent listens on the socket.
     #[error("no agent answers on {path}: {source}")]
     NoAgent {
-        /// Its socket.
+        /// The socket.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
     },
-    /// There is one, but it says nothing.
+    /// An agent listens on the socket but does not answer.
     #[error("the agent on {path} doesn't answer: {why}")]
     Silent {
-        /// Its socket.
+        /// The socket.
         path: PathBuf,
-        /// What is to be made of that.
+        /// The cause, and what to do.
         why: String,
     },
-    /// The agent refused.
+    /// The agent refused a request.
     #[error("the agent says: {text}")]
     Refused {
-        /// Its words.
+        /// The agent's reason.
         text: String,
     },
-    /// The ports' side.
+    /// A port could not be attached, detached or read.
     #[error(transparent)]
     Port(#[from] uc_port::PortError),
 }
 
 impl AgentError {
-    /// A system call that failed.
+    /// Makes an [`AgentError::Io`] of an action, such as "open FILE", and the system's error.
     pub fn io(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self::Io {
             action: action.into(),

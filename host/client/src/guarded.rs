@@ -1,5 +1,5 @@
-//! Files and locks of the agent's own, which nobody else can change. What it reads of an operator's
-//! it reads by [`uc_policy::trusted`].
+//! The agent's own files and locks, which only its user can write. Files of an operator are read by
+//! [`uc_policy::trusted`].
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,10 +12,10 @@ use uc_policy::trusted;
 
 use crate::error::AgentError;
 
-/// Where locks are that have nothing to do with where the socket is.
+/// The folder of locks that do not depend on the socket's path.
 pub const FOLDER: &str = "/run/undercurrent";
 
-/// Writes a text for the owner alone, whole or not at all, whenever the process dies.
+/// Writes a file that only its owner can read, whole or not at all, whenever the process dies.
 ///
 /// # Errors
 /// What the system says.
@@ -35,7 +35,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), AgentError> {
     fs::rename(&beside, path).map_err(failed)
 }
 
-/// Makes the folder, for the owner alone, where there is none.
+/// Makes a folder that only its owner can enter, unless it exists.
 ///
 /// # Errors
 /// What the system says.
@@ -47,7 +47,7 @@ pub fn make_folder(path: &Path) -> Result<(), AgentError> {
         .map_err(|error| AgentError::io(format!("make {}", path.display()), error))
 }
 
-/// A file's name with something appended.
+/// Appends a dot and `suffix` to a file's name.
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -55,11 +55,12 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What to hold for the programs and maps of this host: two agents, each with a socket of its own,
-/// would tell them two policies in turns. Who listens writes its socket's path into that lock.
+/// Returns the path whose lock an agent holds for the programs and maps of this host. Without it two
+/// agents, each with its own socket, would install two policies in turns. The holder writes its
+/// socket's path into the lock.
 ///
 /// # Errors
-/// Where there is no BPF file system.
+/// If no BPF file system is mounted.
 pub fn of_store(store: &Path) -> Result<PathBuf, AgentError> {
     let mount = store.parent().unwrap_or(store);
     let metadata = fs::metadata(mount)
@@ -67,14 +68,14 @@ pub fn of_store(store: &Path) -> Result<PathBuf, AgentError> {
     Ok(Path::new(FOLDER).join(format!("bpffs-{:x}", metadata.dev())))
 }
 
-/// The socket of the agent that holds the store's lock, or did until it was killed.
+/// Returns the socket of the agent that holds the store's lock, or held it until it was killed.
 pub fn socket_of(store: &Path) -> Option<PathBuf> {
     let text = trusted::read(&beside(&of_store(store).ok()?, "lock")).ok()?;
     let path = PathBuf::from(text.trim_end_matches('\n'));
     path.is_absolute().then_some(path)
 }
 
-/// Writes into a lock that is held where its holder listens; none: nowhere.
+/// Writes the holder's socket into a lock that is held; `None`: it listens nowhere.
 ///
 /// # Errors
 /// What the system says.
@@ -84,10 +85,10 @@ pub fn say_socket(lock: &mut Flock<File>, socket: Option<&Path>) -> Result<(), A
     written.map_err(|error| AgentError::io("write into the store's lock", error))
 }
 
-/// There is one agent for each of these: whoever holds its lock is it.
+/// Takes the lock beside a socket, which one agent holds at a time.
 ///
 /// # Errors
-/// [`AgentError::Running`].
+/// [`AgentError::Running`] if another agent holds it.
 pub fn only_one(socket: &Path) -> Result<Flock<File>, AgentError> {
     let path = beside(socket, "lock");
     let file = File::options()
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_agent_is_told_of_the_first_and_comes_in_when_that_has_ended() {
+    fn second_agent_is_refused_until_the_first_has_ended() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("agent.sock");
         let first = only_one(&socket).unwrap();

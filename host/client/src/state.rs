@@ -1,36 +1,35 @@
-//! What the agent knows of itself and its ports, as `GET /status` on its socket says it. Readers
-//! take fields that they don't know for news of a later version and go on.
+//! What the agent knows of itself and its ports: the answer to `GET /status` on its socket. Readers
+//! ignore fields that they do not know, which later versions add.
 
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything, at one moment.
+/// The agent's state at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentState {
     /// The agent's version.
     pub version: String,
-    /// Its process.
+    /// The agent's process number.
     pub pid: u32,
     /// When it started, in seconds of Unix time.
     pub started_unix_s: u64,
     /// The policy in force.
     pub policy: PolicyState,
-    /// What came of the last time that the configuration was read; of the fleet's policy that is
-    /// [`EtcdState::reload`].
+    /// The result of reading the configuration last. The fleet's policy has [`EtcdState::reload`].
     pub reload: ReloadState,
     /// The fleet's store, where the configuration names one.
     pub etcd: Option<EtcdState>,
     /// The ports that the policy names, in the order of their indices.
     pub ports: Vec<PortState>,
-    /// Names of ports that an operator took off the agent's hands; `*`: every port.
+    /// Names of ports that an operator detached; `*`: every port.
     pub held: Vec<String>,
-    /// Where every port is held: the names of those that are not, for they were given back.
+    /// Names of ports that were given back while every other port is held.
     #[serde(default)]
     pub given_back: Vec<String>,
-    /// What keeps the agent from its work as a whole, for instance a missing BPF file system.
+    /// Why the agent can attach no port at all, for instance a missing BPF file system.
     pub error: Option<String>,
-    /// The processes that watch flows start, where a rule wants it.
+    /// The processes of `uc watch`, one for each setting that rules with `start = "watch"` ask for.
     pub watches: Vec<WatchState>,
     /// How often things happened in this agent's life.
     pub counts: Counts,
@@ -39,13 +38,13 @@ pub struct AgentState {
 /// The policy in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyState {
-    /// From where it came.
+    /// Where the policy came from.
     pub source: PolicySource,
     /// The file, or the key.
     pub place: String,
-    /// Etcd's revision of it, where it came from there (or from what was kept of that).
+    /// Etcd's revision of the policy; none for one from a file.
     pub revision: Option<i64>,
-    /// A checksum of its text (FNV-1a), to compare the hosts of a fleet by.
+    /// A checksum of its text (FNV-1a of 64 bits), which compares the hosts of a fleet.
     pub hash: String,
     /// Counts the policies that were put into force; 0: none was.
     pub generation: u64,
@@ -59,27 +58,27 @@ pub struct PolicyState {
     pub rule_lines: Vec<usize>,
 }
 
-/// From where a policy came.
+/// Where a policy came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicySource {
-    /// There is none yet.
+    /// No policy was read yet.
     #[default]
     None,
     /// The configuration file.
     File,
     /// Etcd.
     Etcd,
-    /// What was kept of etcd's last one.
+    /// The copy on disk of etcd's last one.
     Kept,
 }
 
-/// What came of reading a policy.
+/// The result of reading a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadState {
-    /// When, in seconds of Unix time.
+    /// When it was read, in seconds of Unix time.
     pub at_unix_s: u64,
-    /// From where it was read.
+    /// The file or key that was read.
     pub place: String,
     /// Whether it is in force now; if not, the one before it still is.
     pub accepted: bool,
@@ -87,20 +86,20 @@ pub struct ReloadState {
     pub errors: Vec<String>,
 }
 
-/// The fleet's store.
+/// The fleet's store, etcd.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EtcdState {
-    /// Its addresses.
+    /// Addresses of the servers.
     pub endpoints: Vec<String>,
     /// The key of the policy.
     pub key: String,
     /// Whether the agent follows the key at this moment.
     pub connected: bool,
-    /// The store's newest revision that the agent has heard of.
+    /// The newest revision that etcd has reported.
     pub revision: i64,
     /// Why it isn't connected.
     pub error: Option<String>,
-    /// What came of its last policy, or of what was kept of that.
+    /// The result of reading its last policy, or the copy of that on disk.
     #[serde(default)]
     pub reload: ReloadState,
 }
@@ -108,7 +107,7 @@ pub struct EtcdState {
 /// A port that the policy names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortState {
-    /// Its interface.
+    /// The interface's index.
     pub ifindex: u32,
     /// The interface's name.
     pub name: String,
@@ -132,9 +131,9 @@ pub struct PortState {
 /// A process that watches flows start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchState {
-    /// Its ports.
+    /// Names of the ports that it watches.
     pub ports: Vec<String>,
-    /// Its number, while it runs.
+    /// The process number; none while it does not run.
     pub pid: Option<u32>,
     /// How often it was started.
     pub starts: u64,
@@ -151,11 +150,11 @@ pub struct Counts {
     pub reloads_refused: u64,
     /// Times that desired and actual were compared.
     pub reconciles: u64,
-    /// Times that news of interfaces were lost and all were read anew.
+    /// Times that netlink lost notifications and all interfaces were read again.
     pub netlink_overruns: u64,
-    /// Ports attached.
+    /// Times that a port was attached.
     pub attached: u64,
-    /// Ports detached.
+    /// Times that a port was detached.
     pub detached: u64,
     /// Ports that could not be attached or detached, each time.
     pub failures: u64,
@@ -164,12 +163,13 @@ pub struct Counts {
 }
 
 impl AgentState {
-    /// What came of each policy there is to read: the file's, and the fleet's.
+    /// Returns the result of reading each policy: the file's, and the fleet's if there is one.
     pub fn reads(&self) -> impl Iterator<Item = &ReloadState> {
         std::iter::once(&self.reload).chain(self.etcd.as_ref().map(|etcd| &etcd.reload))
     }
 
-    /// Whether everything that is desired is in force, as far as that was looked at already.
+    /// Returns true if everything that the policy wants is in force; false until the ports were compared
+    /// once.
     pub fn is_in_force(&self) -> bool {
         let port = |port: &PortState| port.held || port.attached && port.error.is_none();
         let watch = |watch: &WatchState| watch.pid.is_some();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_was_refused_is_news_though_the_old_one_is_in_force() {
+    fn a_refused_policy_is_not_in_force_though_the_old_one_still_is() {
         let mut state = content();
         state.reload.accepted = false;
         assert!(!state.is_in_force());
