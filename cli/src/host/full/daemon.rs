@@ -21,7 +21,7 @@ pub fn agent(arguments: Agent) -> Result<bool> {
     match uc_agent::run(&options) {
         // The errors of a policy are an answer, in as many lines as it needs.
         Err(AgentError::Policy(error)) if !error.faults().is_empty() => {
-            eprintln!("{error}");
+            errln!("{error}");
             Ok(false)
         }
         done => Ok(done?),
