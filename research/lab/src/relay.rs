@@ -8,7 +8,7 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use uc_experiment::{LinkTotals, QueueSample};
-use uc_net::{FlowCounts, HostId, LinkId, Nanos, Network, Sink, Star};
+use uc_net::{DropReason, FlowCounts, HostId, LinkId, Nanos, Network, Packet, Sink, Star};
 
 use crate::clock;
 use crate::error::LabError;
@@ -66,6 +66,8 @@ struct Exits {
     taps: Vec<Tap>,
     lateness: Lateness,
     refused_frames: u64,
+    /// Frames dropped by any link although their ECN field was ECT or CE.
+    dropped_ect_frames: u64,
     failure: Option<LabError>,
     /// Stalls of the server, if it has any; next line, whether it is stalled.
     stalled: Option<Stalled>,
@@ -99,6 +101,10 @@ impl Sink<Frame> for Exits {
             _ => self.write(host, &frame),
         }
     }
+
+    fn dropped(&mut self, _: Nanos, _: LinkId, frame: &Frame, _: DropReason) {
+        self.dropped_ect_frames += u64::from(frame.ecn().can_be_marked());
+    }
 }
 
 impl<'a> Relay<'a> {
@@ -129,6 +135,7 @@ impl<'a> Relay<'a> {
                 taps: setup.taps,
                 lateness: Lateness::default(),
                 refused_frames: 0,
+                dropped_ect_frames: 0,
                 failure: None,
                 stalled: setup
                     .receiver_hypervisor
@@ -280,6 +287,10 @@ impl<'a> Relay<'a> {
         let mut counters = self.exits.lateness.counters();
         counters.insert("wire_realtime_priority".into(), u64::from(realtime));
         counters.insert("wire_refused_frames".into(), self.exits.refused_frames);
+        counters.insert(
+            "wire_dropped_ect_frames".into(),
+            self.exits.dropped_ect_frames,
+        );
         let stalled = self.exits.stalled.iter().flat_map(Stalled::counters);
         counters.extend(stalled);
         counters.insert(

@@ -104,13 +104,14 @@ fn live_red_marks_ecn_flows_and_drops_none_of_their_packets() {
                 "seed 3: {:?}",
                 (flow.index, last)
             );
-            // SYNs and the ACK that ends the handshake are not ECN-capable (RFC 3168 §6.1.1, §6.1.4).
-            let (drops, syns) = (flow.drops, u64::from(last.total_retransmits));
-            assert!(
-                drops <= syns + 1,
-                "seed 3: {drops} drops, {syns} SYNs sent again, {last:?}"
-            );
         }
+        // A full average queue drops what is not ECN-capable: SYNs and the handshake's ACKs (RFC 3168
+        // §6.1.1, §6.1.4), however often a lost one or a stalled machine has them sent again.
+        assert_eq!(
+            record.counters["wire_dropped_ect_frames"], 0,
+            "seed 3: {:?}",
+            record.counters
+        );
         let marks: u64 = record.flows.iter().map(|flow| flow.marks).sum();
         assert_eq!(record.links["switch->receiver"].marked_packets, marks);
         let sum: f64 = (0..10)
@@ -204,6 +205,9 @@ fn live_guests_of_one_host_with_several_flows_over_ipv6_share_its_uplink() {
             up.packets >= down.packets && down.packets > 2_000,
             "seed 4: {up:?} {down:?}"
         );
+        // This queue drops whatever finds it full, of the flows with ECN too.
+        let dropped = record.counters["wire_dropped_ect_frames"];
+        assert!(dropped > 0, "seed 4: {:?}", record.counters);
         for flow in &record.flows {
             let last = flow.samples.last().unwrap();
             assert_eq!(last.mss_bytes, 1428);
@@ -247,19 +251,20 @@ fn live_a_cancelled_run_ends_at_once_while_it_sends_and_while_it_connects() {
         return;
     }
     let sends = experiment(600, DROPTAIL, ONE, STACKS);
-    let took = cancelled(&sends, |progress| {
-        matches!(progress, Progress::Running { .. })
-    });
-    println!("while sending {took:?}");
-    assert!(took < Duration::from_millis(500), "{took:?}");
     // No frame fits into this queue: every SYN is dropped.
     let closed = DROPTAIL.replace("60kB", "1B");
     let connects = experiment(600, &closed, ONE, STACKS);
-    let took = cancelled(&connects, |progress| {
-        matches!(progress, Progress::Connecting { .. })
+    let is_sending = |progress| matches!(progress, Progress::Running { .. });
+    let is_connecting = |progress| matches!(progress, Progress::Connecting { .. });
+    in_peace(|| {
+        for took in [
+            cancelled(&sends, is_sending),
+            cancelled(&connects, is_connecting),
+        ] {
+            println!("{took:?}");
+            assert!(took < Duration::from_millis(500), "seed 5: {took:?}");
+        }
     });
-    println!("while connecting {took:?}");
-    assert!(took < Duration::from_millis(500), "{took:?}");
 }
 
 #[test]
