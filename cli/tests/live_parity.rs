@@ -95,16 +95,14 @@ fn live_a_translated_flow_alone_loses_nothing_where_a_legacy_flow_does() {
     if !live() {
         return;
     }
-    in_peace(|| {
-        let (setups, next) = (setups(), AtomicUsize::new(0));
-        std::thread::scope(|scope| {
-            for _ in 0..JOBS {
-                scope.spawn(|| {
-                    while let Some(setup) = setups.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        assert_losses(*setup);
-                    }
-                });
-            }
-        });
+    let (setups, next) = (setups(), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..JOBS {
+            scope.spawn(|| {
+                while let Some(setup) = setups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    in_peace(|| assert_losses(*setup));
+                }
+            });
+        }
     });
 }

@@ -11,7 +11,7 @@ use uc_vm::{Links, Template};
 /// What is inside a guest, and runs it.
 const UC: &str = env!("CARGO_BIN_EXE_uc");
 /// Timeout of a command in the guest: more than any takes on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 /// A watch has no end of its own: it is stopped after this.
 const WATCHED: Duration = Duration::from_secs(20);
 

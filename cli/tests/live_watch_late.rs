@@ -13,6 +13,7 @@ use common::bench::{build, complete_checksums, tcp_counter};
 use common::watcher::{Seen, Watcher};
 use common::{STACKS, experiment, guest, live};
 use uc_lab::{Lab, Plan};
+use uc_live::in_peace;
 
 const PORT: u16 = 5001;
 /// No mark and no loss: the queue holds a quarter of a second.
@@ -82,6 +83,10 @@ fn live_probes_behind_a_queue_that_grows_count_as_marked_where_late_is_set() {
     if !live() {
         return;
     }
+    in_peace(probes_are_late);
+}
+
+fn probes_are_late() {
     let seen = connect_into_a_growing_queue("2ms");
     println!("late 2ms: {}", seen.all());
     assert!(seen.count("probe-slow") >= 3, "{}", seen.all());

@@ -16,6 +16,7 @@ use common::{DROPS, RED1, STACKS, experiment, guest, live_with};
 use uc_core::Reason;
 use uc_lab::Plan;
 use uc_lab::wiring::Wiring;
+use uc_live::in_peace;
 
 const GUEST_PORT: u16 = 40_000;
 const SERVER_PORT: u16 = 5001;
@@ -113,19 +114,21 @@ fn live_marks_are_obeyed_by_the_rules_and_hidden_from_the_guest_over_both_famili
     if !live_with(&["tcpdump", "tshark"]) {
         return;
     }
-    std::thread::scope(|scope| {
-        for family in ["ipv4", "ipv6"] {
-            scope.spawn(move || {
-                let sent = guest_sends(&format!("{RED1}\nfamily = \"{family}\""), 4);
-                assert!(
-                    sent.cuts >= 2 && sent.echoes >= sent.cuts,
-                    "{family}: {sent:?}"
-                );
-                // Nothing is lost; a tail loss probe (RFC 8985 §7) may be sent where the machine is
-                // late.
-                assert!(sent.retransmissions <= 3, "{family}: {sent:?}");
-            });
-        }
+    in_peace(|| {
+        std::thread::scope(|scope| {
+            for family in ["ipv4", "ipv6"] {
+                scope.spawn(move || {
+                    let sent = guest_sends(&format!("{RED1}\nfamily = \"{family}\""), 4);
+                    assert!(
+                        sent.cuts >= 2 && sent.echoes >= sent.cuts,
+                        "{family}: {sent:?}"
+                    );
+                    // Nothing is lost; a tail loss probe (RFC 8985 §7) may be sent where the machine is
+                    // late.
+                    assert!(sent.retransmissions <= 3, "{family}: {sent:?}");
+                });
+            }
+        })
     });
 }
 
@@ -237,9 +240,11 @@ fn live_marks_toward_a_legacy_guest_reach_the_sender_and_not_the_guest() {
     if !live_with(&["tcpdump", "tshark"]) {
         return;
     }
-    std::thread::scope(|scope| {
-        for family in ["ipv4", "ipv6"] {
-            scope.spawn(move || guest_receives(family));
-        }
+    in_peace(|| {
+        std::thread::scope(|scope| {
+            for family in ["ipv4", "ipv6"] {
+                scope.spawn(move || guest_receives(family));
+            }
+        })
     });
 }

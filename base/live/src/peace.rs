@@ -1,15 +1,19 @@
 //! Measurements on machines whose processors others take as well.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often the machine is asked whether it lets threads run.
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// How often each processor is asked whether it lets threads run.
 const TICK: Duration = Duration::from_millis(1);
-/// It does not where a thread wakes up so much too late: as long as twenty packets take on the links
-/// of the tests, which is a queue of theirs.
+/// It does not where a thread wakes up this much too late: as long as twenty packets take on the
+/// links of the tests, which is a queue of theirs.
 const HELD_UP: Duration = Duration::from_millis(20);
 const TRIES: u32 = 4;
 
@@ -18,49 +22,78 @@ const TRIES: u32 = 4;
 /// one at once, and so is the fourth in a row.
 ///
 /// # Panics
-/// As `body` does.
+/// As `body` does, after a line with the command that repeats the test.
 pub fn in_peace(body: impl Fn()) {
-    for _ in 1..TRIES {
+    for attempt in 1..=TRIES {
         let machine = Machine::watch();
         let result = catch_unwind(AssertUnwindSafe(&body));
         let held_up = machine.held_up();
         let Err(failure) = result else { return };
-        if held_up < HELD_UP {
+        if held_up < HELD_UP || attempt == TRIES {
+            println!("repeat with: {}", command());
             resume_unwind(failure);
         }
         let held_up_ms = held_up.as_millis();
         println!("failed while this machine held threads up for {held_up_ms} ms: once more");
     }
-    body();
 }
 
-/// A thread that would wake up at each tick.
+/// The command that repeats the test of this thread, from the root of the tree.
+fn command() -> String {
+    let program = std::env::args().next().unwrap_or_default();
+    let file = Path::new(&program).file_name().unwrap_or_default();
+    let file = file.to_string_lossy();
+    // without cargo's hash
+    let target = file.rsplit_once('-').map_or(&*file, |(target, _)| target);
+    // A thread that a test made has no name: then all tests of the program.
+    let thread = thread::current();
+    let test = thread.name().map(|test| format!(" -- --exact {test}"));
+    format!("cargo test --test {target}{}", test.unwrap_or_default())
+}
+
+/// A thread on each processor that would wake up at each tick: one processor may be held up while
+/// the others run.
 struct Machine {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Duration>,
+    threads: Vec<JoinHandle<Duration>>,
 }
 
 impl Machine {
     fn watch() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            let mut latest = Duration::ZERO;
-            while !stopped.load(Ordering::Relaxed) {
-                let since = Instant::now();
-                std::thread::sleep(TICK);
-                latest = latest.max(since.elapsed().saturating_sub(TICK));
-            }
-            latest
-        });
-        Self { stop, thread }
+        let own = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+        let processors = (0..CpuSet::count()).filter(|cpu| own.is_set(*cpu) == Ok(true));
+        let on = |cpu| {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || latest_tick(cpu, &stop))
+        };
+        let threads = processors.map(on).collect();
+        Self { stop, threads }
     }
 
-    /// How late the thread was at worst. What can't be told was late without end.
+    /// How late a thread was at worst. What can't be told was late without end.
     fn held_up(self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or(Duration::MAX)
+        let each = self.threads.into_iter();
+        let each = each.map(|thread| thread.join().unwrap_or(Duration::MAX));
+        each.max().unwrap_or(Duration::MAX)
     }
+}
+
+/// How late this thread woke up at worst, on that processor, until it is told to stop.
+fn latest_tick(cpu: usize, stop: &AtomicBool) -> Duration {
+    let mut only = CpuSet::new();
+    if only.set(cpu).is_ok() {
+        // A processor that was taken away meanwhile leaves the thread on any other.
+        let _ = sched_setaffinity(Pid::from_raw(0), &only);
+    }
+    let mut latest = Duration::ZERO;
+    while !stop.load(Ordering::Relaxed) {
+        let since = Instant::now();
+        thread::sleep(TICK);
+        latest = latest.max(since.elapsed().saturating_sub(TICK));
+    }
+    latest
 }
 
 #[cfg(test)]
@@ -81,5 +114,21 @@ mod tests {
         };
         assert!(catch_unwind(AssertUnwindSafe(|| in_peace(failing))).is_err());
         assert!((1..=TRIES).contains(&runs.get()), "{} runs", runs.get());
+    }
+
+    #[test]
+    fn every_processor_is_watched_and_the_command_names_this_test() {
+        let machine = Machine::watch();
+        // A quota leaves fewer than there are.
+        let processors = thread::available_parallelism().unwrap().get();
+        assert!(machine.threads.len() >= processors);
+        assert!(machine.held_up() < Duration::MAX);
+        let command = command();
+        assert!(
+            command.starts_with("cargo test --test uc_live"),
+            "{command}"
+        );
+        let own = "the_command_names_this_test";
+        assert!(command.ends_with(own), "{command}");
     }
 }

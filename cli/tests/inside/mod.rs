@@ -16,7 +16,7 @@ use uc_vm::{Links, Template};
 /// `uc` of this build, here and, by a link of that name, in the guest.
 const UC: &str = env!("CARGO_BIN_EXE_uc");
 /// Timeout for the whole run: more than it takes on emulated processors of a busy machine.
-const LIMIT: Duration = Duration::from_secs(400);
+const LIMIT: Duration = Duration::from_secs(1200);
 
 /// Boots that kernel and runs the ignored test of this name in it. Panics with what it printed
 /// unless it succeeds.

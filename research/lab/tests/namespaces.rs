@@ -5,11 +5,14 @@ mod support;
 use std::io::{BufRead, BufReader};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
-use support::{Canary, build, experiment, live, run};
-use uc_lab::LabError;
+use support::{Canary, build, experiment, live};
 use uc_lab::netns::Namespace;
+use uc_lab::{LabError, NoPorts, Progress, Repetition, run_case};
 
+/// What the run that is to be killed prints when its guests send.
+const SENDING: &str = "the guests send";
 const NETWORK: &str =
     "rate = \"10Mbit\"\ndelay = \"1ms\"\nqueue = { kind = \"droptail\", limit = \"100kB\" }";
 const TWO_GUESTS: &str = "[[case.guests]]\nname = \"g\"\ncount = 2\nstack = \"reno\"";
@@ -58,7 +61,23 @@ fn live_a_namespace_vanishes_when_the_code_inside_panics() {
 #[test]
 #[ignore = "runs until it is killed; live_a_killed_run_leaves_nothing starts it"]
 fn a_run_that_waits_to_be_killed() {
-    run(&experiment(600, NETWORK, TWO_GUESTS, RENO), 1);
+    let experiment = experiment(600, NETWORK, TWO_GUESTS, RENO);
+    let (case, cancel) = (&experiment.cases[0], AtomicBool::new(false));
+    let progress = |progress| {
+        if matches!(progress, Progress::Running { .. }) {
+            println!("{SENDING}");
+        }
+    };
+    let repetition = Repetition { run: 0, seed: 1 };
+    let ended = run_case(
+        &experiment,
+        case,
+        repetition,
+        &mut NoPorts,
+        &progress,
+        &cancel,
+    );
+    panic!("seed 1: {ended:?}");
 }
 
 #[test]
@@ -77,10 +96,14 @@ fn live_a_killed_run_leaves_nothing() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let first = BufReader::new(child.stdout.take().unwrap()).lines().next();
-    assert!(first.is_some(), "the child has started");
-    // Long enough to be in the middle of its transfers, with full sockets.
-    std::thread::sleep(std::time::Duration::from_millis(2500));
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let is_sending = |line: std::io::Result<String>| line.unwrap().contains(SENDING);
+    assert!(
+        lines.any(is_sending),
+        "the child ended before it was killed"
+    );
+    // In the middle of its transfers, with full sockets.
+    std::thread::sleep(std::time::Duration::from_millis(1000));
     let canaries: Vec<Canary> = namespaces_of(child.id())
         .iter()
         .map(|p| Canary::new(p))
