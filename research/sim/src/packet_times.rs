@@ -51,12 +51,19 @@ impl PacketTimes {
         }
     }
 
-    /// Marks every waiting packet that overlaps with these bytes as retransmitted.
+    /// Marks every waiting packet that overlaps with these bytes as retransmitted. Packets wait in
+    /// the order of their sequence numbers.
     #[cold]
     fn sent_again(&mut self, seq: u32, end: u32) {
-        for sent in &mut self.waiting {
+        let first = self
+            .waiting
+            .partition_point(|sent| !is_after(sent.end, seq));
+        for sent in self.waiting.range_mut(first..) {
             let start = sent.end.wrapping_sub(u32::from(sent.payload_bytes));
-            sent.again |= is_after(end, start) && is_after(sent.end, seq);
+            if !is_after(end, start) {
+                break;
+            }
+            sent.again = true;
         }
     }
 
