@@ -1,7 +1,9 @@
 //! The module guest/pvtcp for guests that are machines: built, stored, loaded and unloaded.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use uc_vm::machine::PATIENCE;
 use uc_vm::message::{Answer, Request};
@@ -20,9 +22,18 @@ const INSIDE: &str = "/tmp/uc_pvtcp.ko";
 /// The function that takes samples of the round-trip time.
 pub const SAMPLES: &str = "tcp_ack_update_rtt";
 
-/// The module for `series`, as a package of DKMS would build it: away from the tree. It hooks
-/// `symbol` instead of the function that takes samples.
+/// Returns the module for `series`, hooking `symbol` instead of the function that takes samples.
+/// Each is compiled once in a test program: tests that want the same one wait for it.
 pub fn build(series: &str, symbol: &str) -> Vec<u8> {
+    static BUILT: Mutex<BTreeMap<(String, String), Vec<u8>>> = Mutex::new(BTreeMap::new());
+    // Another test's failed build leaves the table as it was.
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let module = built.entry((series.to_owned(), symbol.to_owned()));
+    module.or_insert_with(|| compile(series, symbol)).clone()
+}
+
+/// Compiles the module as a package of DKMS would: away from the tree.
+fn compile(series: &str, symbol: &str) -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folder = tempfile::tempdir().unwrap();
     let run = |place: &Path, arguments: &[String]| {
