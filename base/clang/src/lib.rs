@@ -30,6 +30,7 @@ pub fn native() -> cc::Build {
     // Cargo sets PROFILE for build scripts.
     if std::env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
         build
+            .opt_level(3) // tests run millions of packets through the core
             .flag("-fsanitize=undefined")
             .flag("-fsanitize-trap=undefined");
     }
