@@ -1,9 +1,7 @@
 //! Two processors that handle packets at once may tell the core their moments in the other order:
 //! then nothing has passed between them.
 
-mod guest;
-
-use guest::Guest;
+use crate::guest::Guest;
 use uc_core::consts;
 use uc_core::watch::{Bucket, Path, StartPolicy};
 

@@ -1,12 +1,11 @@
 //! Law `coupled` around the shadow: what is reported, what an answer makes of the window, and that
 //! without a group it is law `ecn`.
 
-mod flows;
-mod guest;
+use crate::flows;
 
-use flows::plan::{Law, Oddity};
-use flows::{Event, Home, Plan, for_all, plans, walk};
-use guest::{Guest, IRS, MSS};
+use crate::flows::plan::{Law, Oddity};
+use crate::flows::{Event, Home, Plan, for_all, plans, walk};
+use crate::guest::{Guest, IRS, MSS};
 use proptest::{prop_assert, prop_assert_eq};
 use uc_core::coupling::{Answer, Report, consts as ccc};
 use uc_core::{Edit, Policy, Segment, consts};

@@ -1,10 +1,7 @@
 //! What coupling is for: one window for many flows, divided by weights whatever their number, moved
 //! by each of them once.
 
-#[path = "coupling/home.rs"]
-mod home;
-
-use home::{Home, MSS, ROUND_NS, report};
+use crate::home::{Home, MSS, ROUND_NS, report};
 use uc_core::coupling::{GroupPolicy, Member, Report, consts};
 
 /// A window that divides well.

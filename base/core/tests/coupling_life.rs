@@ -1,9 +1,6 @@
 //! Flows that have nothing to send, fall silent, time out, come back, or have longer paths than others.
 
-#[path = "coupling/home.rs"]
-mod home;
-
-use home::{Home, MSS, ROUND_NS, SRTT_US, report};
+use crate::home::{Home, MSS, ROUND_NS, SRTT_US, report};
 use uc_core::coupling::{GroupPolicy, Report, consts};
 
 const WINDOW_BYTES: u32 = 120 * MSS;

@@ -1,21 +1,14 @@
 //! The core's O(1) arithmetic against a model that loops over everything, on random traces.
 
-#[path = "coupling/home.rs"]
-mod home;
-#[path = "coupling/model.rs"]
-mod model;
-#[path = "flows/seeded.rs"]
-mod seeded;
-
 use std::cell::Cell;
 
-use home::{Home, report};
-use model::Model;
+use crate::home::{Home, report};
+use crate::model::Model;
+use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::test_runner::TestCaseError;
 use proptest::{prop_assert, prop_oneof};
-use seeded::for_all;
 use uc_core::coupling::{GroupPolicy, Report, consts};
 
 const FLOWS: u32 = 12;

@@ -1,15 +1,10 @@
 //! LISA and the Congestion Manager on ctrlTCP's interface.
 
-#[path = "coupling/home.rs"]
-mod home;
-#[path = "flows/seeded.rs"]
-mod seeded;
-
-use home::{MSS, ROUND_NS, report};
+use crate::home::{MSS, ROUND_NS, report};
+use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::prop_assert_eq;
-use seeded::for_all;
 use uc_core::coupling::peers::{Lisa, LisaMember, Manager, ManagerMember};
 use uc_core::coupling::{Report, consts};
 

@@ -1,12 +1,9 @@
 //! A window in whole segments whose mean is the window that was given.
 
-#[path = "flows/seeded.rs"]
-mod seeded;
-
+use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::{prop_assert, prop_assert_eq};
-use seeded::for_all;
 use uc_core::coupling::Segments;
 
 const MSS: u32 = 1460;

@@ -1,16 +1,11 @@
 //! The sums: whatever is said to the controller, in whatever order, they are what a count of the
 //! members gives, and the shares make the window.
 
-#[path = "coupling/home.rs"]
-mod home;
-#[path = "flows/seeded.rs"]
-mod seeded;
-
-use home::{Home, MSS, ROUND_NS, report};
+use crate::home::{Home, MSS, ROUND_NS, report};
+use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::prop_oneof;
-use seeded::for_all;
 use uc_core::coupling::{GroupPolicy, Report, consts};
 
 /// Of one pool, as a count of its members has it: flows, hungry, stalled, weight, claim, flight.

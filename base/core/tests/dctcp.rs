@@ -1,18 +1,14 @@
 //! Law `dctcp`: its estimate of congestion, how deep it cuts and how often.
 
-mod flows;
-mod guest;
-mod sender;
-
 use std::cell::Cell;
 
-use flows::for_all;
-use flows::plan::Law;
-use guest::{Guest, MSS};
+use crate::flows::for_all;
+use crate::flows::plan::Law;
+use crate::guest::{Guest, MSS};
+use crate::sender::{Dctcp, Move, Sender, moves, play};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_assert, prop_assert_eq};
-use sender::{Dctcp, Move, Sender, moves, play};
 use uc_core::{Policy, consts};
 
 const ONE_Q30: u32 = 1 << 30;

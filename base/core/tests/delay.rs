@@ -1,17 +1,15 @@
 //! Law `delay`: how it moves the window by the delay, how often, and what it asks of the network.
 
-mod flows;
-mod guest;
-mod swift;
+use crate::swift;
 
 use std::cell::Cell;
 
-use flows::{flag, for_all};
-use guest::{Guest, IRS, MSS};
+use crate::flows::{flag, for_all};
+use crate::guest::{Guest, IRS, MSS};
+use crate::swift::{Move, Swift, Target, Verdict, moves, play};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::{prop_assert, prop_assert_eq};
-use swift::{Move, Swift, Target, Verdict, moves, play};
 use uc_core::{Flow, Policy, Reason, Segment, consts};
 
 fn policy(linux: bool, target: Target) -> Policy {

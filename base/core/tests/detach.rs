@@ -2,12 +2,10 @@
 //! with a sliding window and a peer that lose segments, with a translator between them that is
 //! dropped in the middle.
 
-mod flows;
-
 use std::collections::VecDeque;
 
-use flows::plan::{Law, laws};
-use flows::{FROM_GUEST, Home, TO_GUEST, flag, for_all};
+use crate::flows::plan::{Law, laws};
+use crate::flows::{FROM_GUEST, Home, TO_GUEST, flag, for_all};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::{prop_assert, prop_assert_eq};

@@ -1,11 +1,8 @@
 //! The receiving side: marks toward a guest that knows nothing of ECN, echoed in its name to a
 //! sender that counts them (RFC 8257) or to one that waits for a signal (RFC 3168).
 
-mod flows;
-mod guest;
-
-use flows::for_all;
-use guest::{Guest, IRS, MSS};
+use crate::flows::for_all;
+use crate::guest::{Guest, IRS, MSS};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any};
 use proptest::{prop_assert, prop_assert_eq, prop_oneof};

@@ -1,10 +1,8 @@
 //! Nothing that a tenant or the network can send makes the core trap: in the test profile the C
 //! side is built with traps for undefined behaviour.
 
-mod flows;
-
-use flows::plan::segments;
-use flows::{Home, for_all};
+use crate::flows::plan::segments;
+use crate::flows::{Home, for_all};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::prop_assert;

@@ -1,14 +1,11 @@
 //! The guard: who keeps to its windows never notices it, who doesn't gains nothing.
 
-mod flows;
-mod window;
-
 use std::cell::Cell;
 
-use flows::{flag, for_all};
+use crate::flows::{flag, for_all};
+use crate::window::shared::{Manners, networks};
+use crate::window::{World, lives};
 use proptest::{prop_assert, prop_assert_eq};
-use window::shared::{Manners, networks};
-use window::{World, lives};
 
 #[test]
 fn a_guest_that_keeps_to_its_windows_never_loses_a_segment_to_the_guard() {

@@ -1,11 +1,9 @@
 //! Guests that speak ECN, where policy has them translated: they are guests without it.
 
-mod flows;
-
 use std::cell::Cell;
 
-use flows::plan::Oddity;
-use flows::{Event, Home, Plan, TO_GUEST, flag, for_all, plans, walk};
+use crate::flows::plan::Oddity;
+use crate::flows::{Event, Home, Plan, TO_GUEST, flag, for_all, plans, walk};
 use proptest::{prop_assert, prop_assert_eq};
 use uc_core::consts;
 

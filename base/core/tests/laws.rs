@@ -1,9 +1,7 @@
 //! The laws of the house, each over random whole flows.
 
-mod flows;
-
-use flows::plan::Oddity;
-use flows::{Event, FROM_GUEST, Home, Plan, TO_GUEST, flag, for_all, plans, walk};
+use crate::flows::plan::Oddity;
+use crate::flows::{Event, FROM_GUEST, Home, Plan, TO_GUEST, flag, for_all, plans, walk};
 use proptest::test_runner::TestCaseError;
 use proptest::{prop_assert, prop_assert_eq};
 use uc_core::{Flow, Reason, consts};

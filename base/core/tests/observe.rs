@@ -1,18 +1,16 @@
 //! Flows that are only observed: nothing is written, and the shadow is the guest's own window.
 
-mod flows;
-mod guest;
-mod sender;
+use crate::guest;
 
 use std::cell::Cell;
 
-use flows::plan::{Treatment, treatments};
-use flows::{Home, Plan, for_all, plans, walk};
-use guest::Guest;
+use crate::flows::plan::{Treatment, treatments};
+use crate::flows::{Home, Plan, for_all, plans, walk};
+use crate::guest::Guest;
+use crate::sender::{Dctcp, Sender, moves, play};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any};
 use proptest::{prop_assert, prop_assert_eq};
-use sender::{Dctcp, Sender, moves, play};
 use uc_core::{Policy, consts};
 
 fn observed_plans() -> impl Strategy<Value = Plan> {

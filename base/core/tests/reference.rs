@@ -1,15 +1,11 @@
 //! The shadow of profile `rfc` against a sender written from the RFCs alone. Fed with the same ACKs,
 //! marks, losses and timeouts, both must have the same window after every step.
 
-mod flows;
-mod guest;
-mod sender;
-
-use flows::for_all;
-use guest::Guest;
+use crate::flows::for_all;
+use crate::guest::Guest;
+use crate::sender::{Sender, moves, play};
 use proptest::collection::vec;
 use proptest::prop_assert_eq;
-use sender::{Sender, moves, play};
 use uc_core::consts;
 
 #[test]

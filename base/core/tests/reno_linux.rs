@@ -1,9 +1,7 @@
 //! The NewReno shadow, profile `linux`, step by step against numbers worked out by hand. Windows in
 //! segments.
 
-mod guest;
-
-use guest::{Guest, MSS};
+use crate::guest::{Guest, MSS};
 use uc_core::consts;
 
 /// While the guest repairs a loss the shadow throttles nothing.

@@ -1,9 +1,7 @@
 //! The NewReno shadow, profile `rfc`, step by step against numbers worked out by hand. Segments of
 //! 1,000 bytes; windows in bytes.
 
-mod guest;
-
-use guest::{Guest, MSS};
+use crate::guest::{Guest, MSS};
 use uc_core::consts;
 
 /// A guest of the profile `rfc` with an initial window of this many segments.

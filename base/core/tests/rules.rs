@@ -1,18 +1,15 @@
 //! Which rule a flow falls under, against a reading of the same rule that shares no line with it.
 
-#[path = "rules/naive.rs"]
-mod naive;
-#[path = "flows/seeded.rs"]
-mod seeded;
+use crate::naive;
 
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use naive::{flows_near, naive_rules};
+use crate::naive::{flows_near, naive_rules};
+use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::{prop_assert, prop_assert_eq};
-use seeded::for_all;
 use uc_core::rule::{Match, Prefix, PrefixError, Rule};
 use uc_core::{Policy, consts};
 

@@ -1,17 +1,12 @@
 //! `share` (vCC §4): a sum of windows that the flows' own laws make, divided by weight.
 
-#[path = "coupling/home.rs"]
-mod home;
-#[path = "flows/seeded.rs"]
-mod seeded;
-
 use std::collections::BTreeMap;
 
-use home::{Home, MSS, ROUND_NS, report};
+use crate::home::{Home, MSS, ROUND_NS, report};
+use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_assert, prop_assert_eq, prop_oneof};
-use seeded::for_all;
 use uc_core::coupling::{GroupPolicy, Report, consts};
 
 /// Segments in the sum at the start.

@@ -1,9 +1,7 @@
 //! `share` beside each law around the shadow: what is reported of it, and that nothing is without a
 //! weight.
 
-mod guest;
-
-use guest::{Guest, IRS, MSS};
+use crate::guest::{Guest, IRS, MSS};
 use uc_core::coupling::{Answer, Report, consts as ccc};
 use uc_core::{Policy, Segment, consts};
 

@@ -1,13 +1,10 @@
 //! PVTCP against a model that remembers everything that ever happened and looks through all of it,
 //! and what the paper promises of it.
 
-#[path = "flows/seeded.rs"]
-mod seeded;
-
+use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_assert, prop_assert_eq, prop_oneof};
-use seeded::for_all;
 use uc_core::steal::{Clock, Policy, Sample, Timer, consts};
 
 const CASES: u32 = 3_000;

@@ -1,10 +1,10 @@
 //! First windows: what the receiving host makes of the probes that it counted.
 
-mod watch;
+use crate::watch;
 
+use crate::watch::{BEGIN, FRAME, Home, MSS, ack, paper};
 use uc_core::consts as segment_flags;
 use uc_core::watch::{Path, StartPolicy, consts};
-use watch::{BEGIN, FRAME, Home, MSS, ack, paper};
 
 /// The first window in segments, of ten probes in these numbers; the rest were lost.
 fn first(unmarked: u8, marked: u8, random: u32) -> u32 {

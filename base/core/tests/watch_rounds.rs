@@ -1,17 +1,13 @@
 //! After the first window: each segment that arrives earns the next, and every start ends. Held
 //! against a model that keeps lists instead of sums.
 
-#[path = "flows/seeded.rs"]
-mod seeded;
-mod watch;
-
+use crate::seeded::for_all;
+use crate::watch::{BEGIN, Home, MSS, paper};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::{prop_assert, prop_assert_eq};
-use seeded::for_all;
 use uc_core::Segment;
 use uc_core::watch::{Bucket, Path, Start, StartPolicy, consts};
-use watch::{BEGIN, Home, MSS, paper};
 
 #[test]
 fn a_start_without_a_mark_is_over_with_the_first_ack_of_data() {

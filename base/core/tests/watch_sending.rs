@@ -1,14 +1,11 @@
 //! The sending host's probes, and the turns of first windows on the receiving host's link.
 
-#[path = "flows/seeded.rs"]
-mod seeded;
-
 use std::collections::BTreeSet;
 
+use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::prop_assert;
-use seeded::for_all;
 use uc_core::watch::{Bucket, Path, StartPolicy, offset_ns};
 
 const NOW_NS: u64 = 5_000_000_000;

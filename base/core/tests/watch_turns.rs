@@ -1,10 +1,8 @@
 //! Turns: what a flow is charged of its receiving host's link, and when a crowd leaves room.
 
-mod watch;
-
+use crate::watch::{BEGIN, FRAME, Home, MSS, ack, data, paper};
 use uc_core::watch::{Bucket, Path, StartPolicy};
 use uc_core::{Segment, consts};
-use watch::{BEGIN, FRAME, Home, MSS, ack, data, paper};
 
 const GBIT: u64 = 125_000_000;
 const NOW_NS: u64 = 10_000_000_000;

@@ -1,8 +1,6 @@
 //! Coupled guests in a file: refused values, and the fairness between guests.
 
-mod common;
-
-use common::{GOOD, refusal};
+use crate::common::{GOOD, refusal};
 use uc_experiment::{
     Arm, Coupling, Experiment, FlowRecord, FlowSample, Measure, Repetition, RunRecord, Shares,
 };
@@ -106,7 +104,7 @@ fn law_coupled_needs_a_group_and_cannot_observe() {
 }
 
 #[test]
-fn live_guests_of_one_group_are_coupled_all_by_their_ports_or_all_by_their_tcp() {
+fn guests_of_one_group_on_real_kernels_are_coupled_all_by_their_ports_or_all_by_their_tcp() {
     let live = GOOD.replace("duration", "arms = [\"live\"]\nduration");
     let by_itself = "coupling = { group = \"a\" }";
     let by_port = format!("law = \"coupled\"\n{by_itself}");

@@ -1,8 +1,6 @@
 //! Hypervisors in a file: refused values, defaults, and the measures of stalls.
 
-mod common;
-
-use common::{GOOD, refusal};
+use crate::common::{GOOD, refusal};
 use uc_experiment::{
     Arm, Experiment, FlowRecord, FlowSample, Hypervisor, Measure, MeasureError, Nanos, Pvtcp,
     Repetition, RttFilter, RunRecord, Stalls,

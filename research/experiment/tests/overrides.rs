@@ -1,8 +1,6 @@
 //! Overrides of single keys, and the defaults of absent keys.
 
-mod common;
-
-use common::GOOD;
+use crate::common::GOOD;
 use uc_experiment::{BitsPerSec, Experiment, Law};
 
 /// Reads and validates the small experiment.

@@ -1,8 +1,6 @@
 //! Sweeps: number of points, content of each point, and points that a backend refuses.
 
-mod common;
-
-use common::{GOOD, SWEPT};
+use crate::common::{GOOD, SWEPT};
 use proptest::prelude::*;
 use uc_experiment::{Arm, Experiment, Sizes};
 

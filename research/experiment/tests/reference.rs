@@ -1,12 +1,10 @@
 //! docs/experiments.md compared with the schema: its examples are valid, and its tables name
 //! exactly the schema's keys.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use common::{GOOD, SWEPT};
+use crate::common::{GOOD, SWEPT};
 use uc_experiment::Experiment;
 
 /// A name that is similar to no name of the schema.

@@ -1,8 +1,6 @@
 //! Files that can be read but are invalid, and the refusals with place and reason.
 
-mod common;
-
-use common::{GOOD, refusal};
+use crate::common::{GOOD, refusal};
 
 /// Each row: the text replaced, its replacement, and the refusal.
 const SENSELESS: [(&str, &str, &str); 22] = [

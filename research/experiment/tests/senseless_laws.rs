@@ -1,8 +1,6 @@
 //! Invalid laws, parameters, patterns of a switch, and measures of both, and their refusals.
 
-mod common;
-
-use common::{GOOD, refusal};
+use crate::common::{GOOD, refusal};
 
 /// Each row: the text replaced in the small experiment, its replacement, and the refusal.
 const LAWS: [(&str, &str, &str); 19] = [

@@ -1,8 +1,6 @@
 //! Invalid networks, guests and backends, and their refusals.
 
-mod common;
-
-use common::{SWEPT, refusal};
+use crate::common::{SWEPT, refusal};
 
 /// Each row: the text replaced, its replacement, and the refusal.
 const SIMULATED: [(&str, &str, &str); 35] = [

@@ -1,8 +1,6 @@
 //! Swept files that can be read but are invalid, and the refusals with place and reason.
 
-mod common;
-
-use common::{SWEPT, refusal};
+use crate::common::{SWEPT, refusal};
 use uc_experiment::Experiment;
 
 /// Each row: the text replaced, its replacement, and the refusal.

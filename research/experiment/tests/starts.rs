@@ -1,8 +1,6 @@
 //! `start_law` and `watch`: read, written, and refused where invalid.
 
-mod common;
-
-use common::GOOD;
+use crate::common::GOOD;
 use uc_experiment::{Bytes, Experiment, Nanos, StartLaw};
 
 fn with(group: &str) -> Result<Experiment, uc_experiment::Error> {

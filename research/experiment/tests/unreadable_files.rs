@@ -1,8 +1,6 @@
 //! Files that are not experiments, and the refusals with place and remedy.
 
-mod common;
-
-use common::{GOOD, SWEPT};
+use crate::common::{GOOD, SWEPT};
 use uc_experiment::Experiment;
 
 /// Returns the error of `file` with `from` replaced by `to`.

@@ -1,8 +1,6 @@
 //! Properties of every link: it sends at its rate, and polling does not shift departures.
 
-mod common;
-
-use common::{Parcel, disciplines, endless, parcel};
+use crate::common::{Parcel, disciplines, endless, parcel};
 use proptest::prelude::*;
 use uc_net::{
     BitsPerSec, Ecn, Fault, FaultRule, Length, Link, LinkSpec, Nanos, QueueSpec, RedParameters,

@@ -1,10 +1,8 @@
 //! Properties of every network: its outcome depends on the injections alone, and its totals agree.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{Journal, Parcel, Told, disciplines, link_10_mbit, parcel, small_red, star};
+use crate::common::{Journal, Parcel, Told, disciplines, link_10_mbit, parcel, small_red, star};
 use proptest::prelude::*;
 use uc_net::{
     DropReason, Ecn, Fault, FaultRule, FlowCounts, LinkReport, LinkSpec, Nanos, Network, Star,

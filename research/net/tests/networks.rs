@@ -1,8 +1,6 @@
 //! Networks: routes, broadcasts, events at the same time, and refused descriptions.
 
-mod common;
-
-use common::{Journal, Parcel, Told, endless, link_10_mbit, parcel, star};
+use crate::common::{Journal, Parcel, Told, endless, link_10_mbit, parcel, star};
 use uc_net::{
     BitsPerSec, Dumbbell, Ecn, HostId, LinkId, LinkSpec, Nanos, NetError, Network, Node, SwitchId,
     Topology,

@@ -1,8 +1,6 @@
 //! Properties of every discipline: every loss is counted, order is kept, only ECT is marked.
 
-mod common;
-
-use common::{Parcel, disciplines, link_10_mbit, parcel};
+use crate::common::{Parcel, disciplines, link_10_mbit, parcel};
 use proptest::prelude::*;
 use uc_net::{DropReason, Ecn, Length, Link, LinkSpec, Nanos, QueueSpec, Verdict};
 

@@ -1,8 +1,6 @@
 //! The ready-made topologies: where flows meet, and how ECMP spreads them.
 
-mod common;
-
-use common::{Journal, Parcel, Told, endless, link_10_mbit, parcel};
+use crate::common::{Journal, Parcel, Told, endless, link_10_mbit, parcel};
 use uc_net::{
     Ecn, HostId, LeafSpine, LinkId, LinkSpec, Nanos, NetError, Network, ParkingLot, Topology,
 };

@@ -1,8 +1,6 @@
 //! Two ways to drive a network, by time and from delivery to delivery, give the same events.
 
-mod common;
-
-use common::{Journal, Parcel, Told, disciplines, link_10_mbit, parcel};
+use crate::common::{Journal, Parcel, Told, disciplines, link_10_mbit, parcel};
 use proptest::prelude::*;
 use uc_net::{
     Delivery, Dumbbell, Ecn, Fault, FaultRule, HostId, LeafSpine, LinkId, LinkSpec, Nanos, Network,

@@ -1,8 +1,6 @@
 //! Applications on a network with room for them: each completes, and the record has the times.
 
-mod common;
-
-use common::{DUMBBELL, again, experiment, experiment_with, group, run};
+use crate::common::{DUMBBELL, again, experiment, experiment_with, group, run};
 use uc_experiment::{Completion, FlowRecord, RunRecord};
 
 fn record(application: &str, more: &str) -> RunRecord {

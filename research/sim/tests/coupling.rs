@@ -1,9 +1,7 @@
 //! Guests whose connections share one window, at a bottleneck of 10 Mb/s and a round trip of 100 ms
 //! (ctrlTCP's figure 3).
 
-mod common;
-
-use common::{JAIN, TRUNK, USED, again, experiment, experiment_with, group, measure, run};
+use crate::common::{JAIN, TRUNK, USED, again, experiment, experiment_with, group, measure, run};
 use uc_experiment::RunRecord;
 use uc_sim::Plan;
 

@@ -1,9 +1,7 @@
 //! Law `coupled`: unchanged guests share one window through their ports' shadows, at a bottleneck
 //! of 10 Mb/s and a round trip of 100 ms (ctrlTCP's figure 3).
 
-mod common;
-
-use common::{JAIN, TRUNK, USED, again, experiment, group, measure, run};
+use crate::common::{JAIN, TRUNK, USED, again, experiment, group, measure, run};
 use uc_experiment::RunRecord;
 
 fn coupled(stack: &str, rest: &str) -> String {

@@ -2,7 +2,7 @@
 //!
 //! The simulator is deterministic, so the table is exact: a change of any figure is a change of
 //! behaviour and has to be explained where it is made. To change the table on purpose: `UC_ACCEPT=1
-//! cargo test -p uc-sim --test loss_buffer`, and commit the result.
+//! cargo test -p uc-sim --test all loss_buffer::`, and commit the result.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -241,7 +241,7 @@ fn goodput_over_loss_and_buffer_equals_the_committed_table() {
     assert!(
         committed == new,
         "seed {SEED}: the table has changed:\n{}\nif it should: \
-         UC_ACCEPT=1 cargo test -p uc-sim --test loss_buffer, and say why in the commit",
+         UC_ACCEPT=1 cargo test -p uc-sim --test all loss_buffer::, and say why in the commit",
         diff(&committed, &new)
     );
     assert_mathis(&rows);

@@ -1,8 +1,6 @@
 //! Round-trip times of packets: one for each packet sent once in the measured part.
 
-mod common;
-
-use common::{DUMBBELL, experiment, group, run};
+use crate::common::{DUMBBELL, experiment, group, run};
 use uc_experiment::Statistic;
 
 const MEASURED: &str = "duration = \"2s\"\nsettle = \"500ms\"";

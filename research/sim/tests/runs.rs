@@ -1,11 +1,9 @@
 //! A whole run: it repeats, it ends, and it refuses what it can't do.
 
-mod common;
-
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{DUMBBELL, STAR, experiment, group, run, try_run};
+use crate::common::{DUMBBELL, STAR, experiment, group, run, try_run};
 use uc_experiment::Bytes;
 use uc_sim::{Plan, Repetition, SimError, run_case};
 

@@ -1,9 +1,7 @@
 //! `share` in addition to a law (vCC's figure 12): the flows of one port divide the sum of their
 //! windows by weight, at 100 Mb/s and a round trip of 8 ms.
 
-mod common;
-
-use common::{again, experiment_with, group, measure, run};
+use crate::common::{again, experiment_with, group, measure, run};
 use uc_experiment::{Experiment, FlowRecord, RunRecord};
 
 const HOST: &str = r#"

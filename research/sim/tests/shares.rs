@@ -1,8 +1,6 @@
 //! Shares at a marking bottleneck: the statements that the papers stand on.
 
-mod common;
-
-use common::{STAR, again, experiment, group, measure, run};
+use crate::common::{STAR, again, experiment, group, measure, run};
 use uc_experiment::FlowRecord;
 
 /// Every SYN passes before there is a queue. A dropped SYN leaves an initial window of one segment,

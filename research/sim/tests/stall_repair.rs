@@ -142,7 +142,7 @@ fn stalls(pvtcp: Option<Policy>) -> Stalls {
 
 #[test]
 fn data_lost_in_a_stall_is_retransmitted_by_the_tick_after_waking() {
-    let again = format!("seed {SEED}; cargo test -p uc-sim --test stall_repair");
+    let again = format!("seed {SEED}; cargo test -p uc-sim --test all stall_repair::");
     let (tcp, pvtcp) = (stalls(None), stalls(Some(Policy::paper())));
     assert!(tcp.lost > 20 && tcp.answered > 50, "{tcp:?}; {again}");
     assert!(pvtcp.lost > 20 && pvtcp.answered > 50, "{pvtcp:?}; {again}");

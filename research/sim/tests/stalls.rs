@@ -1,9 +1,7 @@
 //! Guests whose CPU is taken away: three virtual machines on a core, a slice of 30 ms each, over a
 //! gigabit (PVTCP's set-up).
 
-mod common;
-
-use common::{again, experiment, experiment_with, group, measure, run};
+use crate::common::{again, experiment, experiment_with, group, measure, run};
 use uc_experiment::{Experiment, FlowRecord, RunRecord};
 
 const STAR: &str = r#"

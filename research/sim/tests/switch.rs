@@ -1,9 +1,7 @@
 //! One switch whose hosts send and receive: every pattern has the sizes, receivers and times that
 //! it specifies.
 
-mod common;
-
-use common::{again, experiment, group, run};
+use crate::common::{again, experiment, group, run};
 use uc_experiment::{Experiment, FlowRecord, RunRecord};
 
 const HOSTS: usize = 5;

@@ -1,9 +1,7 @@
 //! Law `dctcp` at both ends of the network: its visibility to guests and to the network, and the
 //! accuracy of the port's α.
 
-mod common;
-
-use common::{again, experiment, experiment_with, group, measure, run};
+use crate::common::{again, experiment, experiment_with, group, measure, run};
 use uc_experiment::{Experiment, FlowSample, RunRecord};
 use uc_net::Nanos;
 use uc_sim::hosts::Side;

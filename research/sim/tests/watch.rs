@@ -1,9 +1,7 @@
 //! Flows that start by `watch`: their cost on an idle path, their gain where many start at once,
 //! and no trace of them where the start law is another.
 
-mod common;
-
-use common::{again, experiment, experiment_with, group, run};
+use crate::common::{again, experiment, experiment_with, group, run};
 use uc_experiment::RunRecord;
 
 /// 10 Gb/s and 100 us into one receiver, with 250 packets of ns-2's usual size as its buffer.

@@ -1,8 +1,6 @@
 //! A host that ignores the advertised window, compared with one that obeys it.
 
-mod pipe;
-
-use pipe::{Pipe, Weather};
+use crate::pipe::{Pipe, Weather};
 use uc_net::Nanos;
 use uc_tcp::Config;
 use uc_tcp::config::IGNORED_WINDOW_BYTES;

@@ -1,8 +1,6 @@
 //! Starts and ends of connections: lost handshakes, dead peers, both directions at once.
 
-mod pipe;
-
-use pipe::{Pipe, Random, Weather};
+use crate::pipe::{Pipe, Random, Weather};
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Config, CongestionControl, flags};
 
@@ -79,7 +77,7 @@ fn both_directions_carry_data_at_once() {
             ..Config::default()
         };
         let mut pipe = Pipe::new(&config, &config, weather, seed);
-        let again = format!("cargo test -p uc-tcp --test lives; {}", pipe.label());
+        let again = format!("cargo test -p uc-tcp --test all lives::; {}", pipe.label());
         let (up, down) = (1 + random.below(200_000), 1 + random.below(200_000));
         pipe.open();
         pipe.write(true, up);
@@ -112,7 +110,7 @@ fn requests_and_responses_alternate_on_one_connection() {
         };
         let config = Config::default();
         let mut pipe = Pipe::new(&config, &config, weather, seed);
-        let again = format!("cargo test -p uc-tcp --test lives; {}", pipe.label());
+        let again = format!("cargo test -p uc-tcp --test all lives::; {}", pipe.label());
         pipe.open();
         let (mut asked, mut answered) = (0, 0);
         for _ in 0..20 {

@@ -1,8 +1,6 @@
 //! One sender over a bottleneck: the queue of each congestion control.
 
-mod pipe;
-
-use pipe::{Pipe, Weather};
+use crate::pipe::{Pipe, Weather};
 use uc_net::Nanos;
 use uc_tcp::{Config, CongestionControl};
 

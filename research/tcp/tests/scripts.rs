@@ -1,8 +1,8 @@
 //! The endpoints against the RFCs, by the scripts in `tests/scripts` (the language: `support`).
 //!
-//! A single script: `SCRIPT=rfc5681/slow_start cargo test -p uc-tcp --test scripts`.
+//! A single script: `SCRIPT=rfc5681/slow_start cargo test -p uc-tcp --test all scripts::`.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::panic::catch_unwind;
@@ -55,7 +55,7 @@ fn every_script_holds() {
         let name = name(script);
         failures.push(format!(
             "research/tcp/tests/scripts/{name}.txt:{failure}\n\
-             again: SCRIPT={name} cargo test -p uc-tcp --test scripts\n"
+             again: SCRIPT={name} cargo test -p uc-tcp --test all scripts::\n"
         ));
     }
     assert!(

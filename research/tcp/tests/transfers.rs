@@ -1,8 +1,6 @@
 //! Whole transfers through a network that loses, delays, duplicates and reorders.
 
-mod pipe;
-
-use pipe::{Pipe, Random, Weather};
+use crate::pipe::{Pipe, Random, Weather};
 use uc_net::Nanos;
 use uc_tcp::{Config, CongestionControl, Reduction, SpuriousTimeout};
 
@@ -15,7 +13,10 @@ fn transfer(config: &Config, weather: Weather, seed: u64, bytes: u64) -> Pipe {
     pipe.run(|pipe| pipe.server.totals().delivered_bytes == bytes);
     pipe.finish(false);
     pipe.run(|pipe| pipe.client.is_closed() && pipe.server.is_closed());
-    let again = format!("cargo test -p uc-tcp --test transfers; {}", pipe.label());
+    let again = format!(
+        "cargo test -p uc-tcp --test all transfers::; {}",
+        pipe.label()
+    );
     assert_eq!(pipe.server.totals().delivered_bytes, bytes, "{again}");
     assert_eq!(pipe.client.totals().acknowledged_bytes, bytes, "{again}");
     assert!(

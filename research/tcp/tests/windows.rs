@@ -1,8 +1,6 @@
 //! Receive windows: they close and open again, and nothing hangs or overflows meanwhile.
 
-mod pipe;
-
-use pipe::{Pipe, Random, Weather};
+use crate::pipe::{Pipe, Random, Weather};
 use uc_net::Nanos;
 use uc_tcp::Config;
 
@@ -31,7 +29,10 @@ fn a_stopped_reader_fills_its_buffer_once_and_gets_the_rest_on_resuming() {
         };
         let bytes = 100_000 + random.below(400_000);
         let mut pipe = Pipe::new(&config, &config, weather, seed);
-        let again = format!("cargo test -p uc-tcp --test windows; {}", pipe.label());
+        let again = format!(
+            "cargo test -p uc-tcp --test all windows::; {}",
+            pipe.label()
+        );
         pipe.open();
         pipe.write(true, bytes);
         pipe.finish(true);

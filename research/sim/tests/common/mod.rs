@@ -132,5 +132,8 @@ pub fn measure(experiment: &Experiment, record: &RunRecord, measure: &str) -> f6
 
 /// Formats the command that repeats a failure: the same seed gives the same record.
 pub fn again(record: &RunRecord, test: &str) -> String {
-    format!("seed {}; cargo test -p uc-sim --test {test}", record.seed)
+    format!(
+        "seed {}; cargo test -p uc-sim --test all {test}::",
+        record.seed
+    )
 }

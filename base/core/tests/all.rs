@@ -1,0 +1,48 @@
+//! The integration tests of this crate in one program, which is compiled and linked once.
+
+mod flows;
+mod guest;
+#[path = "coupling/home.rs"]
+mod home;
+#[path = "coupling/model.rs"]
+mod model;
+#[path = "rules/naive.rs"]
+mod naive;
+#[path = "flows/seeded.rs"]
+mod seeded;
+mod sender;
+mod swift;
+mod watch;
+mod window;
+
+mod clocks;
+mod coupled;
+mod coupling;
+mod coupling_across;
+mod coupling_life;
+mod coupling_model;
+mod coupling_peers;
+mod coupling_segments;
+mod coupling_storm;
+mod dctcp;
+mod delay;
+mod detach;
+mod echo;
+mod garbage;
+mod guard;
+mod guest_ecn;
+mod laws;
+mod long_flows;
+mod observe;
+mod reference;
+mod reno_linux;
+mod reno_rfc;
+mod reopen;
+mod rules;
+mod share;
+mod share_shadow;
+mod steal;
+mod watch_first;
+mod watch_rounds;
+mod watch_sending;
+mod watch_turns;

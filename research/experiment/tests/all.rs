@@ -1,0 +1,24 @@
+//! The integration tests of this crate in one program, which is compiled and linked once.
+
+mod common;
+
+mod committed_files;
+mod couplings;
+mod histograms;
+mod hypervisors;
+mod measures;
+mod overrides;
+mod points;
+mod reference;
+mod sawtooth;
+mod senseless_files;
+mod senseless_laws;
+mod senseless_simulations;
+mod senseless_sweeps;
+mod starts;
+mod statistics;
+mod tracking;
+mod transfers;
+mod trends;
+mod units;
+mod unreadable_files;

@@ -1,0 +1,10 @@
+//! The integration tests of this crate in one program, which is compiled and linked once.
+
+mod common;
+
+mod links;
+mod network_laws;
+mod networks;
+mod queues;
+mod shapes;
+mod stepping;

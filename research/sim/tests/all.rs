@@ -1,0 +1,19 @@
+//! The integration tests of this crate in one program, which is compiled and linked once.
+
+mod common;
+
+mod applications;
+mod coupling;
+mod coupling_host;
+mod loss_buffer;
+mod packet_rtt;
+mod runs;
+mod share;
+mod shares;
+mod stall_repair;
+mod stalls;
+mod switch;
+mod unfinished;
+mod virtual_dctcp;
+mod watch;
+mod watch_theorems;

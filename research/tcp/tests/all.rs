@@ -1,0 +1,14 @@
+//! The integration tests of this crate in one program, which is compiled and linked once.
+
+mod pipe;
+mod support;
+
+mod garbage;
+mod ignored_window;
+mod lives;
+mod overruled;
+mod queues;
+mod scripts;
+mod stall;
+mod transfers;
+mod windows;
