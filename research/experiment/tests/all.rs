@@ -20,5 +20,4 @@ mod statistics;
 mod tracking;
 mod transfers;
 mod trends;
-mod units;
 mod unreadable_files;
