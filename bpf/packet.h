@@ -19,7 +19,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../core/core.h"
-#include "port/layout.h"
+#include "key.h"
 
 #define UC_ECN_MASK 3
 /* IPv4: more fragments, or not the first one */

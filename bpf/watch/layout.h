@@ -8,7 +8,7 @@
 #include <linux/bpf.h>
 
 #include "../../core/watch.h"
-#include "../port/layout.h"
+#include "../key.h"
 #include "probe.h"
 
 /* Which end sends the data whose start is watched: either, or both. */
