@@ -17,9 +17,6 @@
 #include "../packet.h"
 #include "start.h"
 
-/* Not a probe of ours: the packet goes on. */
-#define UC_EVENT_NONE UC_EVENT_COUNT
-
 /* Where the payload of IP stands, and how it came. */
 struct uc_probe_place {
 	__u32 at;
@@ -65,7 +62,7 @@ static __always_inline int uc_probe_find(struct __sk_buff *skb, struct uc_probe_
 	return 0;
 }
 
-/* Does it say what a host of ours says? UC_EVENT_PROBE if so. */
+/* Does it say what a host of ours says? UC_WATCH_PROBE if so. */
 static __always_inline enum uc_watch_event uc_probe_check(const struct uc_probe *probe,
 							  struct uc_probe_signed *text,
 							  const struct uc_watch_control *say,
@@ -76,15 +73,15 @@ static __always_inline enum uc_watch_event uc_probe_check(const struct uc_probe 
 
 	if (probe->version != UC_PROBE_VERSION || probe->reserved || !probe->count ||
 	    probe->count > UC_WATCH_PROBES_MAX || probe->index >= probe->count)
-		return UC_EVENT_UNKNOWN;
+		return UC_WATCH_UNKNOWN;
 	if (uc_probe_is_late(slot, now))
-		return UC_EVENT_LATE;
+		return UC_WATCH_LATE;
 	__builtin_memcpy(text->probe, probe, UC_PROBE_SIGNED_BYTES);
 	uc_probe_set_slot(text, slot);
 	text->left = probe->left;
 	if (uc_probe_tag(&say->key, text) != uc_sip_load(probe->tag))
-		return UC_EVENT_FORGED;
-	return UC_EVENT_PROBE;
+		return UC_WATCH_FORGED;
+	return UC_WATCH_PROBE;
 }
 
 /* Counts a probe that is not forged; nothing else gets as far as to ask for a place in the table.
@@ -96,12 +93,12 @@ static __always_inline enum uc_watch_event uc_probe_count(const struct uc_key *k
 {
 	__u32 bit = 1U << (probe->index & (UC_WATCH_PROBES_MAX - 1));
 	struct uc_watch_slot *slot = uc_start_for(key);
-	enum uc_watch_event event = UC_EVENT_PROBE;
+	enum uc_watch_event event = UC_WATCH_PROBE;
 	__u32 tag = uc_tag_of(key), sent_ns;
 	__u8 counts, other;
 
 	if (!uc_lock_start(slot, tag))
-		return UC_EVENT_TABLE_FULL;
+		return UC_WATCH_TABLE_FULL;
 	other = slot->connection != bpf_ntohl(probe->connection);
 	if (other && uc_start_is_free(slot)) {
 		uc_start_anew(slot, bpf_ntohl(probe->connection));
@@ -111,21 +108,21 @@ static __always_inline enum uc_watch_event uc_probe_count(const struct uc_key *k
 		slot->seen_ns = now_ns;
 	if (other || slot->flow.seen & bit) {
 		bpf_spin_unlock(&slot->lock);
-		return UC_EVENT_REPLAYED;
+		return UC_WATCH_REPLAYED;
 	}
 	sent_ns = uc_probe_sent_ns(bpf_ntohs(probe->left), slot->flow.transit_ns, now_ns);
 	counts = uc_watch_timed(&slot->flow, &port->policy, ecn, sent_ns, now_ns);
 	if (!uc_watch_probe(&slot->flow, probe->index, probe->count, counts))
-		event = UC_EVENT_UNKNOWN;
+		event = UC_WATCH_UNKNOWN;
 	else if (ecn == UC_CE)
-		event = UC_EVENT_PROBE_CE;
+		event = UC_WATCH_PROBE_CE;
 	else if (counts == UC_CE)
-		event = UC_EVENT_PROBE_SLOW;
+		event = UC_WATCH_PROBE_SLOW;
 	bpf_spin_unlock(&slot->lock);
 	return event;
 }
 
-/* What the packet was; UC_EVENT_NONE where it is none of ours, and goes on. */
+/* What the packet was; UC_WATCH_NOTHING where it is none of ours, and goes on. */
 static __always_inline enum uc_watch_event uc_probe_arrives(struct __sk_buff *skb,
 							    const struct uc_watch_port *port,
 							    const struct uc_watch_control *say,
@@ -141,16 +138,16 @@ static __always_inline enum uc_watch_event uc_probe_arrives(struct __sk_buff *sk
 	if (!uc_probe_find(skb, &place, &text) ||
 	    bpf_skb_load_bytes(skb, place.at + offsetof(struct uc_probe, magic), &magic, 2) ||
 	    magic != bpf_htons(UC_PROBE_MAGIC))
-		return UC_EVENT_NONE;
+		return UC_WATCH_NOTHING;
 	if (place.bytes != UC_PROBE_BYTES ||
 	    bpf_skb_load_bytes(skb, place.at, &probe, sizeof(probe)))
-		return UC_EVENT_TRUNCATED;
+		return UC_WATCH_TRUNCATED;
 	event = uc_probe_check(&probe, &text, say, now_ns);
-	if (event != UC_EVENT_PROBE)
+	if (event != UC_WATCH_PROBE)
 		return event;
 	/* a network that takes ECT off can't mark: the probe says nothing, as if it were lost */
 	if (place.ecn == UC_NOT_ECT)
-		return UC_EVENT_UNKNOWN;
+		return UC_WATCH_UNKNOWN;
 	__builtin_memcpy(key.guest, text.destination, 16);
 	__builtin_memcpy(key.remote, text.source, 16);
 	key.guest_port = probe.destination_port;

@@ -42,7 +42,7 @@ static __always_inline enum uc_watch_event uc_hold_probes(const struct uc_key *k
 		hold->probes = uc_watch_probes(&port->policy, &path, now_ns);
 	}
 	hold->span_ns = uc_watch_span_ns(&port->policy, &path);
-	return hold->probes ? UC_EVENT_HELD : UC_EVENT_RECENT;
+	return hold->probes ? UC_WATCH_HELD : UC_WATCH_RECENT;
 }
 
 /* Takes what waits out of the table: 0 where nothing does. Of all who try, one succeeds. */
@@ -51,7 +51,7 @@ static __always_inline int uc_hold_ends(const struct uc_key *key)
 	return bpf_map_delete_elem(&held, key) != -ENOENT;
 }
 
-/* UC_EVENT_HELD: the packet has been copied, and is to be dropped. Anything else: it passes. */
+/* UC_WATCH_HELD: the packet has been copied, and is to be dropped. Anything else: it passes. */
 static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const struct uc_key *key,
 						   const struct uc_hold *hold, __u64 now_ns)
 {
@@ -60,13 +60,13 @@ static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const 
 
 	/* what stands beside the frame would be lost: a VLAN's tag, how to cut it into segments */
 	if (!copy || skb->vlan_present || skb->gso_size)
-		return UC_EVENT_NO_ROOM;
+		return UC_WATCH_NO_ROOM;
 	/* the compiler must not take the bounds for another number's */
 	asm volatile("" : "+r"(bytes));
 	if (bytes < ETH_HLEN || bytes > UC_HELD_FRAME_BYTES)
-		return UC_EVENT_NO_ROOM;
+		return UC_WATCH_NO_ROOM;
 	if (bpf_skb_load_bytes(skb, 0, copy->frame, bytes))
-		return UC_EVENT_NO_ROOM;
+		return UC_WATCH_NO_ROOM;
 	copy->held_ns = now_ns;
 	copy->wait_ns = hold->wait_ns;
 	copy->span_ns = hold->span_ns;
@@ -74,12 +74,12 @@ static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const 
 	copy->probes = hold->probes;
 	copy->frame_bytes = bytes;
 	if (bpf_map_update_elem(&held, key, copy, BPF_NOEXIST))
-		return UC_EVENT_NO_ROOM;
+		return UC_WATCH_NO_ROOM;
 	if (bpf_ringbuf_output(&notices, (void *)key, sizeof(*key), 0)) {
 		/* who found it in the table meanwhile has sent it */
-		return uc_hold_ends(key) ? UC_EVENT_NO_ROOM : UC_EVENT_HELD;
+		return uc_hold_ends(key) ? UC_WATCH_NO_ROOM : UC_WATCH_HELD;
 	}
-	return UC_EVENT_HELD;
+	return UC_WATCH_HELD;
 }
 
 /* A handshake's segment goes on its way: from here to its answer is a round trip, where the path

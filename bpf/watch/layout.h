@@ -9,6 +9,7 @@
 
 #include "../../core/watch.h"
 #include "../key.h"
+#include "event.h"
 #include "probe.h"
 
 /* Which end sends the data whose start is watched: either, or both. */
@@ -98,32 +99,6 @@ struct uc_path_slot {
 	__be16 remote_port;
 	__u64 asked_ns;
 	struct uc_watch_path path;
-};
-
-/* What became of handshakes and probes. */
-enum uc_watch_event {
-	UC_EVENT_HELD,         /* a handshake waits in user space */
-	UC_EVENT_INJECTED,     /* a frame came from there: a probe, or what had waited */
-	UC_EVENT_NOT_A_PEER,   /* the other host isn't known to run us: it passed */
-	UC_EVENT_NOBODY,       /* no holder is alive: it passed */
-	UC_EVENT_OVER_RATE,    /* its port's guest has too many: it passed */
-	UC_EVENT_RECENT,       /* its path was measured a moment ago: it passed */
-	UC_EVENT_REPEATED,     /* it waits already: its copy passed */
-	UC_EVENT_NO_ROOM,      /* no place to wait in: it passed */
-	UC_EVENT_PROBE,        /* a probe arrived unmarked, and was counted */
-	UC_EVENT_PROBE_CE,     /* a probe arrived marked, and was counted */
-	UC_EVENT_PROBE_SLOW,   /* one arrived unmarked, but late behind another: as if marked */
-	UC_EVENT_TRUNCATED,    /* a probe of the wrong length: dropped */
-	UC_EVENT_UNKNOWN,      /* of another version, or it contradicts itself: dropped */
-	UC_EVENT_FORGED,       /* a probe with a wrong tag: dropped */
-	UC_EVENT_LATE,         /* a probe from another time: dropped */
-	UC_EVENT_REPLAYED,     /* a probe that was counted already, or of another connection
-				* than the one that lives on its ports: dropped */
-	UC_EVENT_TABLE_FULL,   /* no place for its flow: not watched */
-	UC_EVENT_WINDOW,       /* a window was lowered */
-	UC_EVENT_EDIT_FAILED,  /* the kernel would not write */
-	UC_EVENT_SENT_ALREADY, /* what had waited came from there once more: dropped */
-	UC_EVENT_COUNT,
 };
 
 #endif

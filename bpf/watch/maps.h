@@ -81,15 +81,15 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, UC_EVENT_COUNT);
+	__uint(max_entries, UC_WATCH_EVENT_COUNT);
 	__type(key, __u32);
 	__type(value, __u64);
-} events SEC(".maps");
+} watch_events SEC(".maps");
 
 static __always_inline void uc_count_event(enum uc_watch_event event)
 {
 	__u32 index = event;
-	__u64 *packets = bpf_map_lookup_elem(&events, &index);
+	__u64 *packets = bpf_map_lookup_elem(&watch_events, &index);
 
 	if (packets)
 		(*packets)++;

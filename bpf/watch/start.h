@@ -53,7 +53,7 @@ uc_start_syn(const struct uc_key *key, const struct uc_segment *segment, __u64 n
 	__u32 tag = uc_tag_of(key);
 
 	if (!uc_lock_start(slot, tag))
-		return UC_EVENT_TABLE_FULL;
+		return UC_WATCH_TABLE_FULL;
 	if (slot->connection != segment->seq && (from_guest || uc_start_is_free(slot)))
 		uc_start_anew(slot, segment->seq);
 	if (slot->connection == segment->seq && slot->flow.stage == UC_WATCH_COUNTING) {
@@ -64,7 +64,7 @@ uc_start_syn(const struct uc_key *key, const struct uc_segment *segment, __u64 n
 		slot->seen_ns = now_ns;
 	}
 	bpf_spin_unlock(&slot->lock);
-	return UC_EVENT_COUNT;
+	return UC_WATCH_NOTHING;
 }
 
 /* Anything but a SYN, on its way to the guest: counted. Returns whether it is of a flow past its

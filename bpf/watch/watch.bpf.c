@@ -35,25 +35,25 @@ static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc
 					  __u64 wait_ns, __u64 now_ns)
 {
 	struct uc_hold hold = {.wait_ns = wait_ns};
-	enum uc_watch_event event = UC_EVENT_HELD;
+	enum uc_watch_event event = UC_WATCH_HELD;
 	__u8 waits = wait_ns > 0;
 
 	if (bpf_map_lookup_elem(&held, key)) {
-		event = UC_EVENT_REPEATED;
+		event = UC_WATCH_REPEATED;
 		waits = 0;
 	} else if (now_ns >= say->alive_until_ns) {
-		event = UC_EVENT_NOBODY;
+		event = UC_WATCH_NOBODY;
 		waits = 0;
 	} else if (probes && !uc_is_allowed(port, key->port, now_ns)) {
-		event = UC_EVENT_OVER_RATE;
+		event = UC_WATCH_OVER_RATE;
 	} else if (probes) {
 		event = uc_hold_probes(key, port, now_ns, &hold);
-		waits |= event == UC_EVENT_HELD;
+		waits |= event == UC_WATCH_HELD;
 	}
 	if (waits)
 		event = uc_hold(skb, key, &hold, now_ns);
 	uc_count_event(event);
-	if (event == UC_EVENT_HELD)
+	if (event == UC_WATCH_HELD)
 		return TC_ACT_SHOT;
 	if (probes)
 		uc_hold_asks(key, now_ns);
@@ -74,8 +74,8 @@ static __always_inline __u64 uc_watch_windows(struct __sk_buff *skb, const struc
 		return 0;
 	if (answer.window != segment->window) {
 		edit.window = answer.window;
-		uc_count_event(uc_write(skb, at, segment, &edit) ? UC_EVENT_EDIT_FAILED
-								 : UC_EVENT_WINDOW);
+		uc_count_event(uc_write(skb, at, segment, &edit) ? UC_WATCH_EDIT_FAILED
+								 : UC_WATCH_WINDOW);
 	}
 	return wait_ns;
 }
@@ -96,7 +96,7 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 	injected = say->mark && skb->mark == say->mark;
 	if (injected) {
 		skb->mark = 0;
-		uc_count_event(UC_EVENT_INJECTED);
+		uc_count_event(UC_WATCH_INJECTED);
 	}
 	if (!port || uc_parse(skb, &key, &segment, &at, UC_FROM_GUEST) != UC_TRANSLATED)
 		return TC_ACT_UNSPEC;
@@ -111,7 +111,7 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 		 * it would have it sent twice.
 		 */
 		if (!uc_hold_ends(&key)) {
-			uc_count_event(UC_EVENT_SENT_ALREADY);
+			uc_count_event(UC_WATCH_SENT_ALREADY);
 			return TC_ACT_SHOT;
 		}
 		uc_hold_asks(&key, now_ns);
@@ -120,12 +120,12 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 	if (segment.options & (UC_OPT_SIGNED | UC_OPT_MPTCP))
 		return TC_ACT_UNSPEC;
 	if ((syn || syn_ack) && !uc_is_peer(&key)) {
-		uc_count_event(UC_EVENT_NOT_A_PEER);
+		uc_count_event(UC_WATCH_NOT_A_PEER);
 		return TC_ACT_UNSPEC;
 	}
 	if (syn && port->receives & UC_DATA_FROM_SERVER && uc_is_allowed(port, key.port, now_ns) &&
-	    uc_start_syn(&key, &segment, now_ns) == UC_EVENT_TABLE_FULL)
-		uc_count_event(UC_EVENT_TABLE_FULL);
+	    uc_start_syn(&key, &segment, now_ns) == UC_WATCH_TABLE_FULL)
+		uc_count_event(UC_WATCH_TABLE_FULL);
 	wait_ns = uc_watch_windows(skb, &at, &key, port, &segment, now_ns);
 	probes = (syn && port->sends & UC_DATA_FROM_CLIENT) ||
 		 (syn_ack && port->sends & UC_DATA_FROM_SERVER);
@@ -155,7 +155,7 @@ int uc_watch_to_guest_port(struct __sk_buff *skb)
 	if (!port)
 		return TC_ACT_UNSPEC;
 	event = uc_probe_arrives(skb, port, say, now_ns);
-	if (event != UC_EVENT_NONE) {
+	if (event != UC_WATCH_NOTHING) {
 		uc_start_heard(port, key.port, skb->len, 0, now_ns);
 		uc_count_event(event);
 		return TC_ACT_SHOT;
@@ -173,8 +173,8 @@ int uc_watch_to_guest_port(struct __sk_buff *skb)
 	}
 	if (port->receives & UC_DATA_FROM_CLIENT && uc_is_peer(&key) &&
 	    uc_is_allowed(port, key.port, now_ns) &&
-	    uc_start_syn(&key, &segment, now_ns) == UC_EVENT_TABLE_FULL)
-		uc_count_event(UC_EVENT_TABLE_FULL);
+	    uc_start_syn(&key, &segment, now_ns) == UC_WATCH_TABLE_FULL)
+		uc_count_event(UC_WATCH_TABLE_FULL);
 	return TC_ACT_UNSPEC;
 }
 

@@ -46,7 +46,7 @@ fn native(root: &Path, out: &Path, shim: &Path) -> Result<(), Box<dyn std::error
         )
         .allowlist_type("uc_watch_allowance|uc_watch_slot|uc_path_key|uc_path_slot")
         .allowlist_type("uc_watch_prefix|uc_watch_event")
-        .allowlist_var("UC_PROBE_.*|UC_DATA_.*|UC_EVENT_.*|UC_HELD_.*")
+        .allowlist_var("UC_PROBE_.*|UC_DATA_.*|UC_HELD_.*")
         .blocklist_type("uc_watch_policy|uc_watch_flow|uc_watch_path|uc_watch_bucket")
         .raw_line("use uc_core::watch::Bucket as uc_watch_bucket;")
         .raw_line("use uc_core::watch::Path as uc_watch_path;")

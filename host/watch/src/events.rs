@@ -1,6 +1,7 @@
 //! What became of handshakes and probes, in numbers.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 
 use libbpf_rs::{MapCore, MapFlags};
 
@@ -8,110 +9,68 @@ use crate::error::WatchError;
 use crate::layout as c;
 use crate::programs::Programs;
 
-/// One kind of event.
+/// One kind of event (`bpf/watch/event.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event(u32);
 
 impl Event {
     /// A handshake waits in user space.
-    pub const HELD: Event = Event(c::UC_EVENT_HELD);
+    pub const HELD: Event = Event(c::UC_WATCH_HELD);
     /// A probe, or what had waited, came from user space.
-    pub const INJECTED: Event = Event(c::UC_EVENT_INJECTED);
+    pub const INJECTED: Event = Event(c::UC_WATCH_INJECTED);
     /// The other host isn't known to run us.
-    pub const NOT_A_PEER: Event = Event(c::UC_EVENT_NOT_A_PEER);
+    pub const NOT_A_PEER: Event = Event(c::UC_WATCH_NOT_A_PEER);
     /// No holder was alive.
-    pub const NOBODY: Event = Event(c::UC_EVENT_NOBODY);
+    pub const NOBODY: Event = Event(c::UC_WATCH_NOBODY);
     /// The port's guest had too many.
-    pub const OVER_RATE: Event = Event(c::UC_EVENT_OVER_RATE);
+    pub const OVER_RATE: Event = Event(c::UC_WATCH_OVER_RATE);
     /// The path was measured a moment before.
-    pub const RECENT: Event = Event(c::UC_EVENT_RECENT);
+    pub const RECENT: Event = Event(c::UC_WATCH_RECENT);
     /// It waited already.
-    pub const REPEATED: Event = Event(c::UC_EVENT_REPEATED);
+    pub const REPEATED: Event = Event(c::UC_WATCH_REPEATED);
     /// There was no place to wait in.
-    pub const NO_ROOM: Event = Event(c::UC_EVENT_NO_ROOM);
+    pub const NO_ROOM: Event = Event(c::UC_WATCH_NO_ROOM);
     /// A probe arrived unmarked.
-    pub const PROBE: Event = Event(c::UC_EVENT_PROBE);
+    pub const PROBE: Event = Event(c::UC_WATCH_PROBE);
     /// A probe arrived marked.
-    pub const PROBE_CE: Event = Event(c::UC_EVENT_PROBE_CE);
+    pub const PROBE_CE: Event = Event(c::UC_WATCH_PROBE_CE);
     /// A probe arrived unmarked, but late behind another of its flow: counted as marked.
-    pub const PROBE_SLOW: Event = Event(c::UC_EVENT_PROBE_SLOW);
+    pub const PROBE_SLOW: Event = Event(c::UC_WATCH_PROBE_SLOW);
     /// A probe of the wrong length.
-    pub const TRUNCATED: Event = Event(c::UC_EVENT_TRUNCATED);
+    pub const TRUNCATED: Event = Event(c::UC_WATCH_TRUNCATED);
     /// A probe that makes no sense.
-    pub const UNKNOWN: Event = Event(c::UC_EVENT_UNKNOWN);
+    pub const UNKNOWN: Event = Event(c::UC_WATCH_UNKNOWN);
     /// A probe with a wrong tag.
-    pub const FORGED: Event = Event(c::UC_EVENT_FORGED);
+    pub const FORGED: Event = Event(c::UC_WATCH_FORGED);
     /// A probe from another time.
-    pub const LATE: Event = Event(c::UC_EVENT_LATE);
+    pub const LATE: Event = Event(c::UC_WATCH_LATE);
     /// A probe that was counted already.
-    pub const REPLAYED: Event = Event(c::UC_EVENT_REPLAYED);
+    pub const REPLAYED: Event = Event(c::UC_WATCH_REPLAYED);
     /// No place for a flow.
-    pub const TABLE_FULL: Event = Event(c::UC_EVENT_TABLE_FULL);
-    /// A window was lowered.
-    pub const WINDOW: Event = Event(c::UC_EVENT_WINDOW);
-    /// The kernel would not write.
-    pub const EDIT_FAILED: Event = Event(c::UC_EVENT_EDIT_FAILED);
+    pub const TABLE_FULL: Event = Event(c::UC_WATCH_TABLE_FULL);
     /// What had waited was sent once more.
-    pub const SENT_ALREADY: Event = Event(c::UC_EVENT_SENT_ALREADY);
+    pub const SENT_ALREADY: Event = Event(c::UC_WATCH_SENT_ALREADY);
 
     /// Every kind, in the order of the programs.
     pub fn all() -> impl Iterator<Item = Event> {
-        (0..c::UC_EVENT_COUNT).map(Event)
+        (0..c::UC_WATCH_EVENT_COUNT).map(Event)
     }
 
     /// Its name in records and JSON.
     pub fn label(self) -> &'static str {
-        match self {
-            Event::HELD => "held",
-            Event::INJECTED => "injected",
-            Event::NOT_A_PEER => "not-a-peer",
-            Event::NOBODY => "nobody",
-            Event::OVER_RATE => "over-rate",
-            Event::RECENT => "recent",
-            Event::REPEATED => "repeated",
-            Event::NO_ROOM => "no-room",
-            Event::PROBE => "probe",
-            Event::PROBE_CE => "probe-ce",
-            Event::PROBE_SLOW => "probe-slow",
-            Event::TRUNCATED => "probe-truncated",
-            Event::UNKNOWN => "probe-unknown",
-            Event::FORGED => "probe-forged",
-            Event::LATE => "probe-late",
-            Event::REPLAYED => "probe-replayed",
-            Event::TABLE_FULL => "table-full",
-            Event::WINDOW => "window",
-            Event::EDIT_FAILED => "edit-failed",
-            _ => "sent-already",
-        }
+        // SAFETY: the C side returns a pointer to a string literal for every number.
+        text(unsafe { CStr::from_ptr(c::uc_shim_watch_event_label(self.0)) })
     }
 
     /// What happened, for the reader of a table.
     pub fn meaning(self) -> &'static str {
-        match self {
-            Event::HELD => "handshakes that waited for probes or their turn",
-            Event::INJECTED => "probes and handshakes sent by the holder",
-            Event::NOT_A_PEER => "handshakes with hosts that aren't known to run us: passed",
-            Event::NOBODY => "handshakes while no holder was alive: passed",
-            Event::OVER_RATE => "handshakes beyond their port's rate: passed",
-            Event::RECENT => "handshakes on paths measured a moment before: passed",
-            Event::REPEATED => "copies of handshakes that waited: passed",
-            Event::NO_ROOM => "handshakes for which there was no place: passed",
-            Event::PROBE => "probes that arrived without a mark",
-            Event::PROBE_CE => "probes that arrived marked",
-            Event::PROBE_SLOW => "probes that fell behind others of their flow: as if marked",
-            Event::TRUNCATED => "probes of the wrong length: dropped",
-            Event::UNKNOWN => "probes that make no sense: dropped",
-            Event::FORGED => "probes with a wrong tag: dropped",
-            Event::LATE => "probes from another time: dropped",
-            Event::REPLAYED => {
-                "probes that were counted already, or of a connection that is over: dropped"
-            }
-            Event::TABLE_FULL => "flows for which there was no place: not watched",
-            Event::WINDOW => "windows that were lowered",
-            Event::EDIT_FAILED => "windows that the kernel would not write",
-            _ => "handshakes that were sent once more, after a holder's end: dropped",
-        }
+        // SAFETY: the C side returns a pointer to a string literal for every number.
+        text(unsafe { CStr::from_ptr(c::uc_shim_watch_event_meaning(self.0)) })
     }
+}
+
+fn text(literal: &'static CStr) -> &'static str {
+    literal.to_str().unwrap_or("not UTF-8")
 }
 
 /// All counts at one moment, all ports and CPUs together.
@@ -163,7 +122,7 @@ mod tests {
     fn every_event_of_the_programs_has_a_label_and_a_meaning_of_its_own() {
         let labels: BTreeSet<_> = Event::all().map(Event::label).collect();
         let meanings: BTreeSet<_> = Event::all().map(Event::meaning).collect();
-        assert_eq!(labels.len(), c::UC_EVENT_COUNT as usize);
-        assert_eq!(meanings.len(), c::UC_EVENT_COUNT as usize);
+        assert_eq!(labels.len(), c::UC_WATCH_EVENT_COUNT as usize);
+        assert_eq!(meanings.len(), c::UC_WATCH_EVENT_COUNT as usize);
     }
 }

@@ -93,7 +93,7 @@ impl Programs {
                 notices: map("notices")?,
                 starts: map("starts")?,
                 paths: map("paths")?,
-                events: map("events")?,
+                events: map("watch_events")?,
             },
             mark: draw_mark()?,
             key,
