@@ -10,7 +10,7 @@
 /* IPv4 addresses as ::ffff:a.b.c.d. The port is part of the key: two guests of one host may use
  * the same addresses, and a flow between them is two flows. */
 struct uc_key {
-	__u32 port; /* ifindex */
+	__u32 ifindex; /* of the port */
 	__be16 guest_port;
 	__be16 remote_port;
 	__u8 guest[16];

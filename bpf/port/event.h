@@ -40,7 +40,7 @@ enum uc_closing {
 };
 
 struct uc_event {
-	__u64 at_ns;        /* of CLOCK_MONOTONIC, as bpf_ktime_get_ns() has_news it */
+	__u64 at_ns;        /* CLOCK_MONOTONIC, from bpf_ktime_get_ns() */
 	__u32 before_bytes; /* the shadow's window before it, where the kind says nothing else */
 	__u32 after_bytes;  /* and behind it; of a reduction, where that leads to */
 	__u32 value;        /* as the kind has it */

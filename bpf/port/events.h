@@ -7,7 +7,7 @@
  * A port's program compares one number, under the flow's lock. Where that differs, which is seldom,
  * the program ends in another, which finds out what has happened, writes it down, and does what was
  * left to do with the packet. So the port's programs pay neither stack nor time for it. Where user
- * space has put none into `endings`, nothing is written down.
+ * space has put none into `tail_calls`, nothing is written down.
  */
 #ifndef UC_EVENTS_H
 #define UC_EVENTS_H

@@ -105,10 +105,10 @@ static __always_inline int uc_is_same_group(const struct uc_group_key *a,
 }
 
 /* Fibonacci hashing of each word in turn. */
-static __always_inline __u32 uc_hash(const struct uc_group_key *key, __u32 port)
+static __always_inline __u32 uc_hash(const struct uc_group_key *key, __u32 ifindex)
 {
 	const __u64 golden = 0x9e3779b97f4a7c15ULL;
-	__u64 hash = ((__u64)key->group << 32 | port) * golden;
+	__u64 hash = ((__u64)key->group << 32 | ifindex) * golden;
 
 	hash = (hash ^ hash >> 32 ^ key->remote[0]) * golden;
 	hash = (hash ^ hash >> 32 ^ key->remote[1]) * golden;
@@ -169,12 +169,12 @@ static __always_inline int uc_find_group(const struct uc_group_key *key,
 }
 
 /* The same for a guest. */
-static __always_inline int uc_find_guest(const struct uc_group_key *key, __u32 port, __u64 now_ns,
-					 __u32 *index)
+static __always_inline int uc_find_guest(const struct uc_group_key *key, __u32 ifindex,
+					 __u64 now_ns, __u32 *index)
 {
 	const struct uc_ccc_guest fresh = {};
-	__u32 first = uc_hash(key, port), found = UC_GUESTS_MAX;
-	__u32 begin = uc_stretch(port ^ key->group << 8, UC_GUESTS_MAX);
+	__u32 first = uc_hash(key, ifindex), found = UC_GUESTS_MAX;
+	__u32 begin = uc_stretch(ifindex ^ key->group << 8, UC_GUESTS_MAX);
 	struct uc_group_guest *guest;
 	int taken;
 
@@ -184,7 +184,8 @@ static __always_inline int uc_find_guest(const struct uc_group_key *key, __u32 p
 		guest = bpf_map_lookup_elem(&guests, &at);
 		if (!guest)
 			return 0;
-		if (guest->used_ns && guest->port == port && uc_is_same_group(&guest->key, key)) {
+		if (guest->used_ns && guest->ifindex == ifindex &&
+		    uc_is_same_group(&guest->key, key)) {
 			*index = at;
 			return 1;
 		}
@@ -197,19 +198,19 @@ static __always_inline int uc_find_guest(const struct uc_group_key *key, __u32 p
 	bpf_spin_lock(&guest->lock);
 	if (uc_is_unused(guest->used_ns, now_ns)) {
 		guest->key = *key;
-		guest->port = port;
+		guest->ifindex = ifindex;
 		guest->used_ns = now_ns;
 		guest->ccc = fresh;
 	}
-	taken = guest->port == port && uc_is_same_group(&guest->key, key);
+	taken = guest->ifindex == ifindex && uc_is_same_group(&guest->key, key);
 	bpf_spin_unlock(&guest->lock);
 	*index = found;
 	return taken;
 }
 
-static __always_inline __u32 uc_priority_at(__u32 port, __be16 tcp_port)
+static __always_inline __u32 uc_priority_at(__u32 ifindex, __be16 tcp_port)
 {
-	struct uc_priority_key key = {.port = port, .tcp_port = bpf_ntohs(tcp_port)};
+	struct uc_priority_key key = {.ifindex = ifindex, .tcp_port = bpf_ntohs(tcp_port)};
 	__u32 *priority = bpf_map_lookup_elem(&priorities, &key);
 
 	return priority ? *priority : 0;
@@ -222,10 +223,10 @@ static __always_inline __u32 uc_priority_at(__u32 port, __be16 tcp_port)
 static __always_inline __u8 uc_weight_of(const struct uc_key *flow, __u8 share,
 					 const struct uc_port_coupling *policy)
 {
-	__u32 weight = uc_priority_at(flow->port, flow->guest_port);
+	__u32 weight = uc_priority_at(flow->ifindex, flow->guest_port);
 
 	if (!weight)
-		weight = uc_priority_at(flow->port, flow->remote_port);
+		weight = uc_priority_at(flow->ifindex, flow->remote_port);
 	if (!weight)
 		weight = share ? share : policy->priority;
 	return uc_least(uc_most(weight, 1), 255);

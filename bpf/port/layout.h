@@ -60,8 +60,8 @@ struct uc_counts {
 #define UC_PAGES_MAX  (UC_RULES_MAX / UC_PAGE_RULES)
 
 struct uc_page_key {
-	__u32 port; /* ifindex; 0: of the plan as a whole */
-	__u32 page; /* from 0 */
+	__u32 ifindex; /* of the port; 0: the plan as a whole */
+	__u32 page;    /* from 0 */
 };
 
 /* A piece of a port's plan. The first page tells all but the rules of the others. */
@@ -76,7 +76,7 @@ struct uc_page {
 /* Where a flow is entered. The lock keeps two CPUs from taking one place for two flows. */
 struct uc_place {
 	struct bpf_spin_lock lock;
-	struct uc_key key; /* port 0: never taken */
+	struct uc_key key; /* ifindex 0: never taken */
 };
 
 /* Places that are looked at for stale flows at once: when a port has all the flows it may have, and
@@ -84,7 +84,7 @@ struct uc_place {
 #define UC_PLACES_SWEPT 32
 
 /* Of all places: user space sets their number. */
-struct uc_hand {
+struct uc_cursor {
 	__u32 next; /* where the next new flow starts to look; a lost increment does no harm */
 	__u32 places;
 	__u64 layout; /* what lies in the maps, as a number that no other layout has */
@@ -104,7 +104,7 @@ struct uc_port_coupling {
 
 /* A TCP port, at either end of a flow, whose flows have a priority of their own. */
 struct uc_priority_key {
-	__u32 port; /* ifindex */
+	__u32 ifindex; /* of the port */
 	__u32 tcp_port;
 };
 
@@ -127,7 +127,7 @@ struct uc_group_guest {
 	struct uc_group_key key;
 	__u64 used_ns;
 	struct uc_ccc_guest ccc;
-	__u32 port; /* ifindex */
+	__u32 ifindex; /* of the port */
 	__u32 pad;
 };
 

@@ -52,11 +52,11 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct uc_hand);
-} hand SEC(".maps");
+	__type(value, struct uc_cursor);
+} cursors SEC(".maps");
 
 /* A slot before it is entered: too large for the stack, and without a lock of its own. */
-struct uc_blank {
+struct uc_scratch {
 	__u64 words[(sizeof(struct uc_slot) + 7) / 8];
 };
 
@@ -64,13 +64,13 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct uc_blank);
-} blank SEC(".maps");
+	__type(value, struct uc_scratch);
+} scratch SEC(".maps");
 
-static __always_inline struct uc_slot *uc_blank_slot(void)
+static __always_inline struct uc_slot *uc_scratch_slot(void)
 {
 	__u32 zero = 0;
-	struct uc_blank *slot = bpf_map_lookup_elem(&blank, &zero);
+	struct uc_scratch *slot = bpf_map_lookup_elem(&scratch, &zero);
 
 	if (slot)
 		__builtin_memset(slot, 0, sizeof(*slot));
@@ -78,9 +78,9 @@ static __always_inline struct uc_slot *uc_blank_slot(void)
 }
 
 /* Of a packet that belongs to no flow of the table; what does has the number in its slot. */
-static __always_inline __u32 uc_number_of(const __u32 *port)
+static __always_inline __u32 uc_number_of(const __u32 *ifindex)
 {
-	struct uc_port_state *state = bpf_map_lookup_elem(&ports, port);
+	struct uc_port_state *state = bpf_map_lookup_elem(&ports, ifindex);
 
 	return state ? state->number : UC_NUMBER_NONE;
 }
@@ -119,9 +119,9 @@ static __always_inline int uc_admit(struct uc_port_state *state, __u32 flows_max
 	return admitted;
 }
 
-static __always_inline void uc_release(const __u32 *port)
+static __always_inline void uc_release(const __u32 *ifindex)
 {
-	struct uc_port_state *state = bpf_map_lookup_elem(&ports, port);
+	struct uc_port_state *state = bpf_map_lookup_elem(&ports, ifindex);
 
 	if (!state)
 		return;
@@ -135,13 +135,13 @@ static __always_inline void uc_release(const __u32 *port)
 static __always_inline void uc_forget(const struct uc_key *key)
 {
 	if (!bpf_map_delete_elem(&flows, key))
-		uc_release(&key->port);
+		uc_release(&key->ifindex);
 }
 
 /* Is what stands in this place gone or stale? Then it is free. */
 static __always_inline int uc_is_free(const struct uc_key *held, __u32 index, __u64 now_ns)
 {
-	struct uc_slot *slot = held->port ? bpf_map_lookup_elem(&flows, held) : NULL;
+	struct uc_slot *slot = held->ifindex ? bpf_map_lookup_elem(&flows, held) : NULL;
 
 	if (!slot || slot->place != index)
 		return 1;

@@ -19,13 +19,13 @@ __attribute__((noinline)) int uc_take_place(struct __sk_buff *skb)
 {
 	struct uc_pending *now = uc_pending_now();
 	__u32 zero = 0;
-	struct uc_hand *turn = bpf_map_lookup_elem(&hand, &zero);
+	struct uc_cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
 
 	/* an argument nobody needs; but without one it isn't a global function */
-	if (!skb || !now || !turn || !turn->places)
+	if (!skb || !now || !cursor || !cursor->places)
 		return 0;
 	for (int i = 0; i < UC_PLACES_TRIED; i++) {
-		__u32 index = turn->next++ % turn->places;
+		__u32 index = cursor->next++ % cursor->places;
 		struct uc_place *place = bpf_map_lookup_elem(&places, &index);
 		struct uc_key held;
 		int taken = 0;
@@ -39,7 +39,8 @@ __attribute__((noinline)) int uc_take_place(struct __sk_buff *skb)
 			continue;
 		bpf_spin_lock(&place->lock);
 		/* unless another CPU came first; ports differ if anything does, as a rule */
-		if (place->key.port == held.port && place->key.guest_port == held.guest_port &&
+		if (place->key.ifindex == held.ifindex &&
+		    place->key.guest_port == held.guest_port &&
 		    place->key.remote_port == held.remote_port) {
 			place->key = now->key;
 			taken = 1;
@@ -58,13 +59,13 @@ __attribute__((noinline)) int uc_collect(struct __sk_buff *skb)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	__u32 zero = 0;
-	struct uc_hand *turn = bpf_map_lookup_elem(&hand, &zero);
+	struct uc_cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
 	int collected = 0;
 
-	if (!skb || !turn || !turn->places)
+	if (!skb || !cursor || !cursor->places)
 		return 0;
 	for (int i = 0; i < UC_PLACES_SWEPT; i++) {
-		__u32 index = turn->next++ % turn->places;
+		__u32 index = cursor->next++ % cursor->places;
 		struct uc_place *place = bpf_map_lookup_elem(&places, &index);
 		struct uc_slot *slot;
 		struct uc_key held;
@@ -74,7 +75,7 @@ __attribute__((noinline)) int uc_collect(struct __sk_buff *skb)
 		bpf_spin_lock(&place->lock);
 		held = place->key;
 		bpf_spin_unlock(&place->lock);
-		if (!held.port)
+		if (!held.ifindex)
 			continue;
 		slot = bpf_map_lookup_elem(&flows, &held);
 		if (!slot || slot->place != index || !uc_is_stale(&slot->flow, now_ns))
@@ -100,7 +101,7 @@ static __always_inline void uc_begin_slot(struct uc_slot *slot, const struct uc_
 static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_pending *now,
 					       const struct uc_opening *how, struct uc_slot *fresh)
 {
-	struct uc_port_state *state = bpf_map_lookup_elem(&ports, &now->key.port);
+	struct uc_port_state *state = bpf_map_lookup_elem(&ports, &now->key.ifindex);
 
 	if (!state)
 		return UC_NO_POLICY;
@@ -117,7 +118,7 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 			return UC_QUOTA_FULL;
 	}
 	if (bpf_map_update_elem(&flows, &now->key, fresh, BPF_NOEXIST)) {
-		uc_release(&now->key.port);
+		uc_release(&now->key.ifindex);
 		return UC_TABLE_FULL;
 	}
 	if (uc_is_coupled(&fresh->flow))
@@ -186,7 +187,7 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 {
 	struct uc_opening *how = uc_opening_now();
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
-	struct uc_slot *fresh = uc_blank_slot();
+	struct uc_slot *fresh = uc_scratch_slot();
 	__u8 syn = uc_is_syn(&now->segment);
 	enum uc_reason reason;
 

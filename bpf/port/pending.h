@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The stack of one program has no room for all that may be done for a packet, so a port's program
- * ends in others: for a SYN (open.h), where a flow's window is its group's to say (share.h), where
- * something has happened to write down (events.h). What they go on from lies in `pending`, one for
- * each CPU: from the one to the other a packet isn't interrupted by the next.
+ * Tail calls. The stack of one program has no room for all that may be done for a packet, so a
+ * port's program tail-calls others: for a SYN (open.h), for an ACK whose window a group decides
+ * (share.h), and to record an event (events.h). A tail call doesn't return, and the called program
+ * starts without the caller's variables. So the caller saves the packet's state in `pending`, one
+ * entry for each CPU: no other packet runs on the CPU between the two programs.
  */
 #ifndef UC_PENDING_H
 #define UC_PENDING_H
@@ -44,16 +45,16 @@ struct {
 	__type(value, struct uc_pending);
 } pending SEC(".maps");
 
-/* The programs that a port's two may end in, which user space puts in. All are loaded alike, so one
- * array has room for those of both directions. */
-enum uc_ending { UC_END_SHARE, UC_END_OPEN, UC_END_NOTE, UC_END_JOIN, UC_ENDINGS };
+/* The programs that a port's two programs may tail-call; user space puts them into `tail_calls`.
+ * They are loaded as the same program type, so one array serves both directions. */
+enum uc_callee { UC_CALL_SHARE, UC_CALL_OPEN, UC_CALL_NOTE, UC_CALL_JOIN, UC_CALLS };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, UC_ENDINGS);
+	__uint(max_entries, UC_CALLS);
 	__type(key, __u32);
 	__type(value, __u32);
-} endings SEC(".maps");
+} tail_calls SEC(".maps");
 
 static __always_inline struct uc_pending *uc_pending_now(void)
 {
@@ -62,12 +63,13 @@ static __always_inline struct uc_pending *uc_pending_now(void)
 	return bpf_map_lookup_elem(&pending, &zero);
 }
 
-/* The port's program ends here, unless the other is not there (any more): then it writes what it
- * has, and the guest is given the receiver's window, or the SYN passes. */
-static __always_inline void uc_end_in(struct __sk_buff *skb, enum uc_ending ending,
-				      const struct uc_key *key, const struct uc_segment *segment,
-				      const struct uc_offsets *at, const struct uc_edit *edit,
-				      enum uc_reason reason, __u64 now_ns)
+/* Saves the packet's state in `pending` and tail-calls `callee`. Returns only if that program is
+ * not loaded: the caller then writes the edit that it has, so the guest gets the receiver's window,
+ * or the SYN passes. */
+static __always_inline void uc_tail_call(struct __sk_buff *skb, enum uc_callee callee,
+					 const struct uc_key *key, const struct uc_segment *segment,
+					 const struct uc_offsets *at, const struct uc_edit *edit,
+					 enum uc_reason reason, __u64 now_ns)
 {
 	struct uc_pending *now = uc_pending_now();
 
@@ -81,24 +83,25 @@ static __always_inline void uc_end_in(struct __sk_buff *skb, enum uc_ending endi
 	now->reason = reason;
 	now->now_ns = now_ns;
 	now->number = UC_NUMBER_NONE;
-	bpf_tail_call(skb, &endings, ending);
+	bpf_tail_call(skb, &tail_calls, callee);
 }
 
-/* Number: the port's, as a flow of the table knows it, or none. */
-static __always_inline int uc_end(const struct uc_key *key, __u32 number, enum uc_reason reason)
+/* Counts the packet by its reason and returns the verdict for the kernel. `number`: the port's
+ * index in `counts`, from the flow's slot; UC_NUMBER_NONE: it is looked up. */
+static __always_inline int uc_verdict(const struct uc_key *key, __u32 number, enum uc_reason reason)
 {
-	uc_count(number == UC_NUMBER_NONE ? uc_number_of(&key->port) : number, reason);
+	uc_count(number == UC_NUMBER_NONE ? uc_number_of(&key->ifindex) : number, reason);
 	return uc_drops(reason) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }
 
-/* The rest of what the port's program would have done. */
+/* Writes the edit in `pending`, and counts: what the port's program does without a tail call. */
 static __always_inline int uc_write_pending(struct __sk_buff *skb, const struct uc_pending *now)
 {
 	enum uc_reason reason = now->reason;
 
 	if (uc_write(skb, &now->at, &now->segment, &now->edit))
 		reason = UC_EDIT_FAILED;
-	return uc_end(&now->key, now->number, reason);
+	return uc_verdict(&now->key, now->number, reason);
 }
 
 #endif

@@ -18,13 +18,13 @@
 #include "open.h"
 #include "../packet.h"
 
-/* How a program may end other than by itself, beside UC_AWAITS_*: somebody is to be told. */
+/* A follow-up of uc_port_translate() in addition to UC_AWAITS_*: an event is to be recorded. */
 #define UC_HAS_NEWS 0x80
 
 static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key,
 							const struct uc_segment *segment,
 							__u64 now_ns, struct uc_edit *edit,
-							__u8 *ending, __u32 *number)
+							__u8 *follow_up, __u32 *number)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
 	__u32 tag = uc_tag_of(key);
@@ -36,9 +36,9 @@ static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key
 	uc_before_segment(slot);
 	reason = uc_translate(&slot->flow, segment, now_ns, edit);
 	if (segment->direction == UC_TO_GUEST)
-		*ending = uc_awaits(&slot->flow);
+		*follow_up = uc_awaits(&slot->flow);
 	if (uc_has_news(slot))
-		*ending |= UC_HAS_NEWS;
+		*follow_up |= UC_HAS_NEWS;
 	bpf_spin_unlock(&slot->lock);
 	if (uc_forgets(reason))
 		uc_forget(key);
@@ -49,31 +49,32 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 {
 	struct uc_segment segment = {};
 	struct uc_offsets at = {};
-	struct uc_key key = {.port = skb->ifindex};
+	struct uc_key key = {.ifindex = skb->ifindex};
 	__u64 now_ns = bpf_ktime_get_ns();
 	__u32 number = UC_NUMBER_NONE;
 	struct uc_edit edit;
 	enum uc_reason reason = uc_parse(skb, &key, &segment, &at, direction);
 
 	if (reason == UC_TRANSLATED) {
-		__u8 ending = 0;
+		__u8 follow_up = 0;
 
 		edit = uc_edit_none(&segment);
 		if ((segment.flags & (UC_SYN | UC_RST)) == UC_SYN) {
-			uc_end_in(skb, UC_END_OPEN, &key, &segment, &at, &edit, reason, now_ns);
+			uc_tail_call(skb, UC_CALL_OPEN, &key, &segment, &at, &edit, reason, now_ns);
 			reason = UC_NO_POLICY;
 		} else {
-			reason = uc_port_translate(&key, &segment, now_ns, &edit, &ending, &number);
+			reason = uc_port_translate(&key, &segment, now_ns, &edit, &follow_up,
+						   &number);
 		}
-		if (ending & UC_AWAITS_SHARE)
-			uc_end_in_share(skb, &key, &segment, &at, &edit, ending & ~UC_HAS_NEWS,
-					now_ns);
-		if (ending & UC_HAS_NEWS || uc_is_news(reason))
-			uc_end_in(skb, UC_END_NOTE, &key, &segment, &at, &edit, reason, now_ns);
+		if (follow_up & UC_AWAITS_SHARE)
+			uc_tail_call_share(skb, &key, &segment, &at, &edit,
+					   follow_up & ~UC_HAS_NEWS, now_ns);
+		if (follow_up & UC_HAS_NEWS || uc_is_news(reason))
+			uc_tail_call(skb, UC_CALL_NOTE, &key, &segment, &at, &edit, reason, now_ns);
 		if (uc_write(skb, &at, &segment, &edit))
 			reason = UC_EDIT_FAILED;
 	}
-	return uc_end(&key, number, reason);
+	return uc_verdict(&key, number, reason);
 }
 
 SEC("tc")
@@ -101,7 +102,7 @@ int uc_share_port(struct __sk_buff *skb)
 	reason = uc_share(skb, now);
 	if (now->has_news)
 		uc_note_news(skb);
-	return uc_end(&now->key, now->number, reason);
+	return uc_verdict(&now->key, now->number, reason);
 }
 
 /* Reached from that one, and ends in it again: its flow has no group yet, or another weight. */
@@ -125,7 +126,7 @@ int uc_open_port(struct __sk_buff *skb)
 	if (!now)
 		return TC_ACT_UNSPEC;
 	now->reason = uc_open_flow(skb, now);
-	bpf_tail_call(skb, &endings, UC_END_NOTE);
+	bpf_tail_call(skb, &tail_calls, UC_CALL_NOTE);
 	uc_tell_nobody(now);
 	return uc_write_pending(skb, now);
 }

@@ -108,7 +108,7 @@ __attribute__((noinline)) int uc_find_on_page(struct __sk_buff *skb, __u32 numbe
 
 	if (!skb || !how || !now || !in_force)
 		return UC_NO_PAGE;
-	key.port = now->key.port;
+	key.ifindex = now->key.ifindex;
 	page = bpf_map_lookup_elem(in_force, &key);
 	if (!page)
 		return UC_NO_PAGE;

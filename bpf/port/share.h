@@ -13,10 +13,11 @@
 #include "groups.h"
 #include "rules.h"
 
-static __always_inline void uc_end_in_share(struct __sk_buff *skb, const struct uc_key *key,
-					    const struct uc_segment *segment,
-					    const struct uc_offsets *at, const struct uc_edit *edit,
-					    __u8 awaits, __u64 now_ns)
+static __always_inline void uc_tail_call_share(struct __sk_buff *skb, const struct uc_key *key,
+					       const struct uc_segment *segment,
+					       const struct uc_offsets *at,
+					       const struct uc_edit *edit, __u8 awaits,
+					       __u64 now_ns)
 {
 	struct uc_pending *now = uc_pending_now();
 
@@ -26,7 +27,7 @@ static __always_inline void uc_end_in_share(struct __sk_buff *skb, const struct 
 	now->has_news = 0;
 	now->heard = 0;
 	now->answered = 0;
-	uc_end_in(skb, UC_END_SHARE, key, segment, at, edit, UC_TRANSLATED, now_ns);
+	uc_tail_call(skb, UC_CALL_SHARE, key, segment, at, edit, UC_TRANSLATED, now_ns);
 }
 
 static __always_inline struct uc_member *uc_member_at(__u32 place)
@@ -69,7 +70,7 @@ __attribute__((noinline)) int uc_join_group(struct __sk_buff *skb)
 	/* an argument nobody needs; but without one it isn't a global function */
 	if (!skb || !now)
 		return 0;
-	policy = bpf_map_lookup_elem(&couplings, &now->key.port);
+	policy = bpf_map_lookup_elem(&couplings, &now->key.ifindex);
 	if (!policy)
 		return 0;
 	member = uc_member_at(now->place);
@@ -78,7 +79,7 @@ __attribute__((noinline)) int uc_join_group(struct __sk_buff *skb)
 	member->refusals++;
 	uc_name_group(policy, &now->key, &member->key);
 	if (!uc_find_group(&member->key, &policy->rules, now->now_ns, &member->group) ||
-	    !uc_find_guest(&member->key, now->key.port, now->now_ns, &member->guest))
+	    !uc_find_guest(&member->key, now->key.ifindex, now->now_ns, &member->guest))
 		return 0;
 	uc_weigh_member(member, now, policy);
 	member->flow = fresh;
@@ -100,7 +101,7 @@ __attribute__((noinline)) int uc_weigh_again(struct __sk_buff *skb)
 
 	if (!skb || !now || !how)
 		return 0;
-	policy = bpf_map_lookup_elem(&couplings, &now->key.port);
+	policy = bpf_map_lookup_elem(&couplings, &now->key.ifindex);
 	member = bpf_map_lookup_elem(&members, &now->place);
 	if (!policy || !member || member->version == policy->version)
 		return 0;
@@ -131,7 +132,7 @@ static __always_inline int uc_ask(struct __sk_buff *skb, __u8 registers)
 		return 0;
 	bpf_spin_lock(&group->lock);
 	lost = !uc_is_same_group(&group->key, &member->key) ||
-	       !uc_is_same_group(&guest->key, &member->key) || guest->port != now->key.port;
+	       !uc_is_same_group(&guest->key, &member->key) || guest->ifindex != now->key.ifindex;
 	if (!lost) {
 		group->used_ns = now->now_ns;
 		guest->used_ns = now->now_ns;
@@ -170,7 +171,7 @@ __attribute__((noinline)) int uc_enter_group(struct __sk_buff *skb)
 static __always_inline int uc_is_outweighed(const struct uc_member *member,
 					    const struct uc_pending *now)
 {
-	const struct uc_port_coupling *policy = bpf_map_lookup_elem(&couplings, &now->key.port);
+	const struct uc_port_coupling *policy = bpf_map_lookup_elem(&couplings, &now->key.ifindex);
 
 	return policy && policy->version != member->version;
 }
@@ -198,7 +199,7 @@ static __always_inline void uc_hear(struct __sk_buff *skb, struct uc_pending *no
 	member = bpf_map_lookup_elem(&members, &now->place);
 	if (member && member->joined && !member->flow.priority)
 		now->answered = uc_enter_group(skb);
-	bpf_tail_call(skb, &endings, UC_END_SHARE);
+	bpf_tail_call(skb, &tail_calls, UC_CALL_SHARE);
 }
 
 /* The flow's group has its word. 1: there is an answer. */
@@ -208,7 +209,7 @@ static __always_inline int uc_ask_for_member(struct __sk_buff *skb, struct uc_pe
 
 	if (uc_is_to_be_heard(member, now)) {
 		now->heard = 1;
-		bpf_tail_call(skb, &endings, UC_END_JOIN);
+		bpf_tail_call(skb, &tail_calls, UC_CALL_JOIN);
 	}
 	return now->answered || (member && member->joined && uc_ask_group(skb));
 }

@@ -128,7 +128,7 @@ static __always_inline enum uc_watch_event uc_probe_arrives(struct __sk_buff *sk
 							    const struct uc_watch_control *say,
 							    __u64 now_ns)
 {
-	struct uc_key key = {.port = skb->ifindex};
+	struct uc_key key = {.ifindex = skb->ifindex};
 	struct uc_probe_signed text = {};
 	struct uc_probe_place place = {};
 	struct uc_probe probe = {};

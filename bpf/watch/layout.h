@@ -87,7 +87,7 @@ struct uc_watch_slot {
 enum uc_path_role { UC_PATH_OUT, UC_PATH_IN };
 
 struct uc_path_key {
-	__u32 port;
+	__u32 ifindex;
 	__u32 role; /* enum uc_path_role */
 	__u8 remote[16];
 };

@@ -119,7 +119,7 @@ static __always_inline int uc_is_peer(const struct uc_key *key)
 static __always_inline struct uc_path_slot *uc_path_of(const struct uc_key *key,
 						       enum uc_path_role role)
 {
-	struct uc_path_key at = {.port = key->port, .role = role};
+	struct uc_path_key at = {.ifindex = key->ifindex, .role = role};
 
 	__builtin_memcpy(at.remote, key->remote, 16);
 	return bpf_map_lookup_elem(&paths, &at);
@@ -130,7 +130,7 @@ static __always_inline struct uc_path_slot *uc_path_of(const struct uc_key *key,
 static __always_inline struct uc_path_slot *uc_path_for(const struct uc_key *key,
 							enum uc_path_role role)
 {
-	struct uc_path_key at = {.port = key->port, .role = role};
+	struct uc_path_key at = {.ifindex = key->ifindex, .role = role};
 	struct uc_path_slot *slot, fresh = {};
 
 	__builtin_memcpy(at.remote, key->remote, 16);

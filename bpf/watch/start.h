@@ -94,7 +94,7 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 					       struct uc_watch_answer *answer, __u64 *wait_ns)
 {
 	struct uc_watch_slot *slot = bpf_map_lookup_elem(&starts, key);
-	struct uc_watch_allowance *allowance = bpf_map_lookup_elem(&allowances, &key->port);
+	struct uc_watch_allowance *allowance = bpf_map_lookup_elem(&allowances, &key->ifindex);
 	__u32 random = bpf_get_prandom_u32(), tag = uc_tag_of(key);
 	struct uc_watch_bucket bucket;
 	struct uc_watch_path path = {};

@@ -44,7 +44,7 @@ static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc
 	} else if (now_ns >= say->alive_until_ns) {
 		event = UC_WATCH_NOBODY;
 		waits = 0;
-	} else if (probes && !uc_is_allowed(port, key->port, now_ns)) {
+	} else if (probes && !uc_is_allowed(port, key->ifindex, now_ns)) {
 		event = UC_WATCH_OVER_RATE;
 	} else if (probes) {
 		event = uc_hold_probes(key, port, now_ns, &hold);
@@ -85,10 +85,10 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 {
 	struct uc_watch_control *say = uc_say();
 	__u64 now_ns = bpf_ktime_get_ns(), wait_ns;
-	struct uc_key key = {.port = skb->ifindex};
+	struct uc_key key = {.ifindex = skb->ifindex};
 	struct uc_segment segment = {};
 	struct uc_offsets at = {};
-	struct uc_watch_port *port = bpf_map_lookup_elem(&watched, &key.port);
+	struct uc_watch_port *port = bpf_map_lookup_elem(&watched, &key.ifindex);
 	__u8 injected, syn, syn_ack, probes;
 
 	if (!say)
@@ -123,7 +123,8 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 		uc_count_event(UC_WATCH_NOT_A_PEER);
 		return TC_ACT_UNSPEC;
 	}
-	if (syn && port->receives & UC_DATA_FROM_SERVER && uc_is_allowed(port, key.port, now_ns) &&
+	if (syn && port->receives & UC_DATA_FROM_SERVER &&
+	    uc_is_allowed(port, key.ifindex, now_ns) &&
 	    uc_start_syn(&key, &segment, now_ns) == UC_WATCH_TABLE_FULL)
 		uc_count_event(UC_WATCH_TABLE_FULL);
 	wait_ns = uc_watch_windows(skb, &at, &key, port, &segment, now_ns);
@@ -139,7 +140,7 @@ int uc_watch_to_guest_port(struct __sk_buff *skb)
 {
 	struct uc_watch_control *say = uc_say();
 	__u64 now_ns = bpf_ktime_get_ns();
-	struct uc_key key = {.port = skb->ifindex};
+	struct uc_key key = {.ifindex = skb->ifindex};
 	struct uc_segment segment = {};
 	struct uc_offsets at = {};
 	struct uc_watch_port *port;
@@ -151,28 +152,28 @@ int uc_watch_to_guest_port(struct __sk_buff *skb)
 	/* the mark stays: it tells the other program too */
 	if (say->mark && skb->mark == say->mark)
 		return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
-	port = bpf_map_lookup_elem(&watched, &key.port);
+	port = bpf_map_lookup_elem(&watched, &key.ifindex);
 	if (!port)
 		return TC_ACT_UNSPEC;
 	event = uc_probe_arrives(skb, port, say, now_ns);
 	if (event != UC_WATCH_NOTHING) {
-		uc_start_heard(port, key.port, skb->len, 0, now_ns);
+		uc_start_heard(port, key.ifindex, skb->len, 0, now_ns);
 		uc_count_event(event);
 		return TC_ACT_SHOT;
 	}
 	if (uc_parse(skb, &key, &segment, &at, UC_TO_GUEST) != UC_TRANSLATED ||
 	    segment.options & (UC_OPT_SIGNED | UC_OPT_MPTCP)) {
-		uc_start_heard(port, key.port, skb->len, 1, now_ns);
+		uc_start_heard(port, key.ifindex, skb->len, 1, now_ns);
 		return TC_ACT_UNSPEC;
 	}
 	steady = !uc_is_syn(&segment) && uc_start_to_guest(&key, &segment, now_ns);
-	uc_start_heard(port, key.port, skb->len, steady, now_ns);
+	uc_start_heard(port, key.ifindex, skb->len, steady, now_ns);
 	if (!uc_is_syn(&segment)) {
 		uc_hold_answered(&key, port, &segment, now_ns);
 		return TC_ACT_UNSPEC;
 	}
 	if (port->receives & UC_DATA_FROM_CLIENT && uc_is_peer(&key) &&
-	    uc_is_allowed(port, key.port, now_ns) &&
+	    uc_is_allowed(port, key.ifindex, now_ns) &&
 	    uc_start_syn(&key, &segment, now_ns) == UC_WATCH_TABLE_FULL)
 		uc_count_event(UC_WATCH_TABLE_FULL);
 	return TC_ACT_UNSPEC;

@@ -6,7 +6,7 @@ use uc_words::fnv::fnv1a;
 
 /// What this crate writes into maps.
 const WRITTEN: [&str; 5] = [
-    "uc_hand",
+    "uc_cursor",
     "uc_page",
     "uc_page_key",
     "uc_port_state",
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .into_owned();
     bindgen::Builder::default()
         .header(&header)
-        .allowlist_type("uc_key|uc_slot|uc_hand|uc_place|__sk_buff")
+        .allowlist_type("uc_key|uc_slot|uc_cursor|uc_place|__sk_buff")
         .allowlist_type("uc_port_coupling|uc_priority_key|uc_group|uc_group_guest|uc_member")
         .allowlist_type("uc_ring|uc_event|uc_event_kind|uc_agreed|uc_closing|uc_passed")
         .allowlist_var("UC_EVENTS_KEPT|UC_PASSED_KEPT")

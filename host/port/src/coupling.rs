@@ -252,7 +252,7 @@ impl Programs {
         let is_there = member.joined != 0
             && member.key == group.key
             && member.key == guest.key
-            && guest.port == flow.ifindex;
+            && guest.ifindex == flow.ifindex;
         Ok(is_there.then(|| MemberView {
             share_bytes: group.ccc.share_bytes(&guest.ccc, &member.flow),
             flight_bytes: member.flow.stake.held.flight_bytes,
@@ -289,7 +289,7 @@ fn group_view(group: &uc_group, guests: &[uc_group_guest]) -> GroupView {
     let of_group = guests.iter().filter(|guest| guest.key == group.key);
     let mut guests: Vec<GuestView> = of_group
         .map(|guest| GuestView {
-            ifindex: guest.port,
+            ifindex: guest.ifindex,
             weight: guest.ccc.weight,
             flows: guest.ccc.flows.counted.flows,
             share_bytes: group.ccc.guest_share_bytes(&guest.ccc),

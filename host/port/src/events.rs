@@ -246,7 +246,7 @@ impl Programs {
             };
             let (guest, remote) = ends(&entry.key);
             passed.push(Passed {
-                ifindex: entry.key.port,
+                ifindex: entry.key.ifindex,
                 guest,
                 remote,
                 reason: Reason::from_code(entry.reason),

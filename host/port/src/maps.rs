@@ -32,7 +32,7 @@ macro_rules! maps {
 maps!(
     flows,
     places,
-    hand,
+    cursors,
     ports,
     counts,
     plan,

@@ -195,16 +195,13 @@ impl Programs {
     fn planned(&self) -> Result<Vec<u32>, PortError> {
         let keys = self.plan_in_force()?.keys();
         let keys = keys.filter_map(|key| read::<uc_page_key>(&key));
-        let first = keys.filter(|key| key.port != WHOLE && key.page == 0);
-        Ok(first.map(|key| key.port).collect())
+        let first = keys.filter(|key| key.ifindex != WHOLE && key.page == 0);
+        Ok(first.map(|key| key.ifindex).collect())
     }
 }
 
 fn key_of(ifindex: u32, page: u32) -> Vec<u8> {
-    let key = uc_page_key {
-        port: ifindex,
-        page,
-    };
+    let key = uc_page_key { ifindex, page };
     key.as_bytes().to_vec()
 }
 

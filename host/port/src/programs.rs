@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 use crate::bytes::read;
 use crate::direction::Direction;
 use crate::error::PortError;
-use crate::layout::uc_hand;
+use crate::layout::uc_cursor;
 use crate::maps::Maps;
 use crate::numbers::LAYOUT;
 use crate::refusal::silence_libbpf;
@@ -21,8 +21,8 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 /// The maps that have an entry for each flow.
 const PER_FLOW: [&str; 3] = ["flows", "places", "members"];
 
-/// Programs that a port's two may end in, in the order of `enum uc_ending`.
-const ENDINGS: [&str; 4] = ["uc_share_port", "uc_open_port", NOTE, "uc_join_port"];
+/// Programs that a port's two may tail-call, in the order of `enum uc_callee`.
+const TAIL_CALLS: [&str; 4] = ["uc_share_port", "uc_open_port", NOTE, "uc_join_port"];
 
 /// The one that is left out where no flow has its events remembered.
 const NOTE: &str = "uc_note_port";
@@ -43,7 +43,7 @@ pub(crate) struct Code {
     /// Looks for stale flows when it is run; on no port.
     collect: OwnedFd,
     /// Empties itself when nobody holds it, neither a process nor a pin.
-    pub(crate) endings: MapHandle,
+    pub(crate) tail_calls: MapHandle,
 }
 
 impl Programs {
@@ -85,14 +85,14 @@ impl Programs {
 
     /// Tells the programs how many places there are for flows, and whose maps these are.
     fn set_up(&self, places: u32) -> Result<(), PortError> {
-        let hand = uc_hand {
+        let cursor = uc_cursor {
             next: 0,
             places,
             layout: LAYOUT,
         };
         self.maps
-            .hand
-            .update(&0u32.to_ne_bytes(), hand.as_bytes(), MapFlags::ANY)
+            .cursors
+            .update(&0u32.to_ne_bytes(), cursor.as_bytes(), MapFlags::ANY)
             .map_err(|error| PortError::from_libbpf("set up the flow table", &error))?;
         self.begin_plans()
     }
@@ -114,7 +114,7 @@ impl Programs {
     /// Where /proc doesn't tell.
     pub fn memory_bytes(&self) -> Result<u64, PortError> {
         let each = self.maps.each().into_iter().map(|(_, map)| map);
-        each.chain([&self.code.endings]).map(memory_of).sum()
+        each.chain([&self.code.tail_calls]).map(memory_of).sum()
     }
 
     /// Collects flows that are idle for so long that they are over; every new flow does so for a
@@ -129,14 +129,14 @@ impl Programs {
 
 impl Code {
     fn of(object: &Object, notes: bool) -> Result<Code, PortError> {
-        let endings = map_of(object, "endings")?;
-        for (index, name) in (0u32..).zip(ENDINGS) {
+        let tail_calls = map_of(object, "tail_calls")?;
+        for (index, name) in (0u32..).zip(TAIL_CALLS) {
             if name == NOTE && !notes {
                 continue;
             }
             let program = program_of(object, name)?;
             let number = program.as_raw_fd().to_ne_bytes();
-            endings
+            tail_calls
                 .update(&index.to_ne_bytes(), &number, MapFlags::ANY)
                 .map_err(|error| PortError::from_libbpf(LOAD, &error))?;
         }
@@ -144,20 +144,20 @@ impl Code {
             from_guest: program_of(object, "uc_from_guest_port")?,
             to_guest: program_of(object, "uc_to_guest_port")?,
             collect: program_of(object, "uc_collect_idle")?,
-            endings,
+            tail_calls,
         })
     }
 
     /// Of parts that were opened by other means (pins), under the names of [`Code::each`].
     pub(crate) fn from_parts(
         mut program: impl FnMut(&str) -> Result<OwnedFd, PortError>,
-        endings: MapHandle,
+        tail_calls: MapHandle,
     ) -> Result<Code, PortError> {
         Ok(Code {
             from_guest: program(Direction::FromGuest.label())?,
             to_guest: program(Direction::ToGuest.label())?,
             collect: program("collect")?,
-            endings,
+            tail_calls,
         })
     }
 
@@ -171,7 +171,7 @@ impl Code {
     /// What of it is to be pinned.
     pub(crate) fn each(&self) -> [(&'static str, BorrowedFd<'_>); 4] {
         [
-            ("endings", self.endings.as_fd()),
+            ("tail_calls", self.tail_calls.as_fd()),
             ("collect", self.collect.as_fd()),
             (Direction::FromGuest.label(), self.from_guest.as_fd()),
             (Direction::ToGuest.label(), self.to_guest.as_fd()),
@@ -222,14 +222,14 @@ fn program_of(object: &Object, name: &str) -> Result<OwnedFd, PortError> {
 }
 
 /// Are these maps laid out as this build's programs want them?
-pub(crate) fn is_own_layout(hand: &MapHandle) -> bool {
-    let value = hand
+pub(crate) fn is_own_layout(cursor: &MapHandle) -> bool {
+    let value = cursor
         .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
         .ok()
         .flatten();
     value
-        .and_then(|value| read::<uc_hand>(&value))
-        .is_some_and(|hand| hand.layout == LAYOUT)
+        .and_then(|value| read::<uc_cursor>(&value))
+        .is_some_and(|cursor| cursor.layout == LAYOUT)
 }
 
 /// What a map takes, by /proc.

@@ -108,13 +108,13 @@ impl Store {
         let code = self.folder.join(version.folder());
         let maps =
             Maps::from_each(|name| MapHandle::from_pinned_path(maps.join(name)).map_err(failed))?;
-        if !is_own_layout(&maps.hand) {
+        if !is_own_layout(&maps.cursors) {
             return Err(self.other_version());
         }
-        let endings = MapHandle::from_pinned_path(code.join("endings")).map_err(failed)?;
+        let tail_calls = MapHandle::from_pinned_path(code.join("tail_calls")).map_err(failed)?;
         let program = |name: &str| Program::fd_from_pinned_path(code.join(name)).map_err(failed);
         Ok(Programs {
-            code: Code::from_parts(program, endings)?,
+            code: Code::from_parts(program, tail_calls)?,
             maps,
         })
     }

@@ -104,7 +104,7 @@ fn live_an_upgrade_swaps_every_ports_programs_and_keeps_flows_and_plans() {
     assert_eq!(
         pass(&programs, one, &syn()),
         Reason::TRANSLATED,
-        "the ring of endings is whole"
+        "the array of tail calls is whole"
     );
     let ports = [one, two].into();
     host.store.detach_indices(&programs, &ports).unwrap();

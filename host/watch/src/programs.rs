@@ -237,7 +237,7 @@ impl Programs {
 
 /// The port of a key of the table of what waits.
 pub(crate) fn port_of(key: &[u8]) -> u32 {
-    let at = std::mem::offset_of!(uc_key, port);
+    let at = std::mem::offset_of!(uc_key, ifindex);
     key.get(at..at + 4)
         .and_then(|bytes| bytes.try_into().ok())
         .map_or(0, u32::from_ne_bytes)
