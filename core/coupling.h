@@ -55,12 +55,12 @@ static __always_inline struct uc_ccc_amounts uc_ccc_guest_amounts(const struct u
 								  const struct uc_ccc_guest *guest)
 {
 	struct uc_ccc_amounts amounts = guest->flows.counted;
-	__u64 weight = uc_least(uc_most(guest->weight, 1), UC_CCC_WEIGHT_MAX);
+	__u64 weight = uc_min64(uc_max64(guest->weight, 1), UC_CCC_WEIGHT_MAX);
 	/* the mean unit of its flows: 2^16, or the round-trip time where shares are rates */
 	__u64 unit = amounts.claim / (amounts.priority | !amounts.priority);
 	__u64 before = guest->stake.held.weight;
 
-	amounts.claim = weight * uc_most(uc_least(unit, UC_CCC_SRTT_MAX_US), 1);
+	amounts.claim = weight * uc_max64(uc_min64(unit, UC_CCC_SRTT_MAX_US), 1);
 	amounts.weight = amounts.claim;
 	if (!amounts.hungry && uc_ccc_is_counted(&ccc->guests, &guest->stake))
 		amounts.weight =
@@ -101,10 +101,10 @@ static __always_inline __u32 uc_ccc_grant(const struct uc_ccc *ccc, const struct
 	__u64 burst_bytes = (__u64)ccc->policy.burst_segments * flow->mss_bytes;
 
 	if (ccc->policy.burst_segments < 65535)
-		share_bytes =
-			uc_least(share_bytes, uc_most(had_bytes, uc_most(room_bytes, burst_bytes)));
+		share_bytes = uc_min64(share_bytes,
+				       uc_max64(had_bytes, uc_max64(room_bytes, burst_bytes)));
 	/* nobody starves, however small its share */
-	return uc_most(share_bytes, flow->mss_bytes);
+	return uc_max64(share_bytes, flow->mss_bytes);
 }
 
 /*
@@ -126,10 +126,10 @@ static __always_inline struct uc_ccc_answer uc_ccc_answer(const struct uc_ccc *c
 	};
 
 	if (ccc->ssthresh_bytes != UC_CCC_INFINITE_SSTHRESH)
-		answer.ssthresh_bytes = uc_most(uc_ccc_share(ccc, guest, flow, ccc->ssthresh_bytes),
-						flow->mss_bytes);
+		answer.ssthresh_bytes = uc_max64(
+			uc_ccc_share(ccc, guest, flow, ccc->ssthresh_bytes), flow->mss_bytes);
 	if (flow->state == UC_CCC_LOSS) {
-		answer.cwnd_bytes = uc_least(own_bytes, uc_most(share_bytes, flow->mss_bytes));
+		answer.cwnd_bytes = uc_min64(own_bytes, uc_max64(share_bytes, flow->mss_bytes));
 	} else if (flow->state < UC_CCC_RECOVERY) {
 		answer.cwnd_bytes = uc_ccc_grant(ccc, flow, share_bytes, had_bytes);
 		answer.state =
@@ -151,7 +151,7 @@ uc_ccc_hear_flow(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_f
 
 	known = known && uc_ccc_is_counted(&guest->flows, &flow->stake);
 	had_bytes = known ? flow->given_bytes : 0;
-	ccc->srtt_max_us = uc_most(ccc->srtt_max_us, report->srtt_us);
+	ccc->srtt_max_us = uc_max64(ccc->srtt_max_us, report->srtt_us);
 	share_bytes = uc_ccc_share(ccc, guest, flow, uc_ccc_window_bytes(ccc));
 	uc_ccc_digest(ccc, flow, report, share_bytes, known, now_ns);
 	amounts = uc_ccc_flow_amounts(ccc, flow, report, share_bytes, known);
@@ -175,15 +175,15 @@ uc_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_fl
 {
 	struct uc_ccc_report report = uc_ccc_believe(said);
 
-	report.state = uc_least(report.state, UC_CCC_LOSS);
-	now_ns = uc_most(now_ns, ccc->began_ns);
+	report.state = uc_min64(report.state, UC_CCC_LOSS);
+	now_ns = uc_max64(now_ns, ccc->began_ns);
 	uc_ccc_advance(ccc, guest, now_ns);
 	if (!ccc->guests.counted.flows) {
 		uc_ccc_set_window(ccc, (__u64)report.cwnd_bytes << 16);
 		ccc->ssthresh_bytes = report.ssthresh_bytes;
 		ccc->cut_ns = 0;
 	}
-	flow->priority = uc_most(priority, 1);
+	flow->priority = uc_max64(priority, 1);
 	flow->state = report.state;
 	return uc_ccc_hear_flow(ccc, guest, flow, &report, 0, now_ns);
 }
@@ -200,7 +200,7 @@ uc_ccc_update(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow
 
 	if (!flow->priority)
 		return uc_ccc_uncoupled(said);
-	now_ns = uc_most(now_ns, ccc->began_ns);
+	now_ns = uc_max64(now_ns, ccc->began_ns);
 	uc_ccc_advance(ccc, guest, now_ns);
 	uc_ccc_back_off(ccc, flow, &report, now_ns);
 	/* what a timeout has to say comes before: it is about the window that was */
@@ -217,7 +217,7 @@ static __always_inline void uc_ccc_leave(struct uc_ccc *ccc, struct uc_ccc_guest
 
 	if (!flow->priority)
 		return;
-	uc_ccc_advance(ccc, guest, uc_most(now_ns, ccc->began_ns));
+	uc_ccc_advance(ccc, guest, uc_max64(now_ns, ccc->began_ns));
 	uc_ccc_withdraw(&guest->flows, &flow->stake);
 	uc_ccc_settle(ccc, guest);
 	*flow = none;
@@ -233,7 +233,7 @@ uc_ccc_ask(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *f
 	__u32 had_bytes = flow->given_bytes;
 
 	/* one that isn't counted any more must report before it is given anything again */
-	uc_ccc_advance(ccc, guest, uc_most(now_ns, ccc->began_ns));
+	uc_ccc_advance(ccc, guest, uc_max64(now_ns, ccc->began_ns));
 	if (!flow->priority || !uc_ccc_is_counted(&guest->flows, &flow->stake)) {
 		struct uc_ccc_answer answer = {
 			.cwnd_bytes = had_bytes,

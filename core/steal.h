@@ -24,11 +24,8 @@
 #ifndef UC_STEAL_H
 #define UC_STEAL_H
 
-/* a home that is compiled against the kernel's own types has these already */
-#ifndef __VMLINUX_H__
 #include <linux/stddef.h>
 #include <linux/types.h>
-#endif
 
 enum uc_steal_timer_kind {
 	UC_STEAL_RETRANSMISSION,

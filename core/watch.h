@@ -86,8 +86,8 @@ static __always_inline __u8 uc_watch_measure(const struct uc_watch_flow *flow,
 	unmarked = uc_watch_ones(flow->seen) - flow->probes_marked;
 	marked = sent - unmarked;
 	/* the SYN, and whatever else of the flow took the same way */
-	path->unmarked = uc_watch_min(unmarked + flow->unmarked, 255);
-	path->marked = uc_watch_min(marked + flow->marked, 255);
+	path->unmarked = uc_min(unmarked + flow->unmarked, 255);
+	path->marked = uc_min(marked + flow->marked, 255);
 	if (!flow->probes_sent)
 		return 0;
 	path->measured_ns = now_ns | !now_ns;
@@ -106,9 +106,9 @@ static __always_inline __u32 uc_watch_first(struct uc_watch_flow *flow,
 	__u32 half = turns ? path->marked : (path->marked + random % part) / part;
 	__u32 segments = path->unmarked + half;
 
-	flow->owed_halves = 2 * uc_watch_min(path->marked - half, (path->marked + part - 1) / part);
-	segments = uc_watch_max(segments, uc_watch_least(policy));
-	return uc_watch_min(segments, 65535 / flow->mss_bytes) * flow->mss_bytes;
+	flow->owed_halves = 2 * uc_min(path->marked - half, (path->marked + part - 1) / part);
+	segments = uc_max(segments, uc_watch_least(policy));
+	return uc_min(segments, 65535 / flow->mss_bytes) * flow->mss_bytes;
 }
 
 /* What so much payload takes of the link. */
@@ -136,11 +136,11 @@ static __always_inline __s32 uc_watch_note_use(struct uc_watch_flow *flow,
 	if (flow->bits & UC_WATCH_MEASURED || (!closed && bytes < flow->first_bytes))
 		return 0;
 	flow->bits |= UC_WATCH_MEASURED;
-	bytes = uc_watch_min(bytes, flow->first_bytes);
+	bytes = uc_min(bytes, flow->first_bytes);
 	used = 4 * ((bytes + flow->mss_bytes - 1) / flow->mss_bytes);
 	if (path->used_quarters)
 		used = path->used_quarters - path->used_quarters / 4 + used / 4;
-	path->used_quarters = uc_watch_max(uc_watch_min(used, 255), 4);
+	path->used_quarters = uc_max(uc_min(used, 255), 4);
 	if (!(flow->bits & UC_WATCH_TURN))
 		return 0;
 	return (__s32)(uc_watch_frame_bytes(flow, bytes) -
@@ -161,11 +161,11 @@ static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 	flow->bits |= UC_WATCH_TURN;
 	/* a SYN: nothing is counted yet */
 	if (!bytes)
-		bytes = uc_watch_max(uc_watch_probe_count(policy), uc_watch_least(policy)) *
+		bytes = uc_max(uc_watch_probe_count(policy), uc_watch_least(policy)) *
 			flow->mss_bytes;
 	if (path->used_quarters)
-		bytes = uc_watch_min(bytes, path->used_quarters * flow->mss_bytes / 4U);
-	bytes = uc_watch_min(bytes, 65535);
+		bytes = uc_min(bytes, path->used_quarters * flow->mss_bytes / 4U);
+	bytes = uc_min(bytes, 65535);
 	flow->charged_bytes = bytes;
 	bytes = uc_watch_frame_bytes(flow, bytes);
 	if (bucket->period_ns)
@@ -208,8 +208,8 @@ static __always_inline void uc_watch_turn(struct uc_watch_flow *flow,
 	if (flow->rounds) {
 		over = !flow->marked || flow->rounds >= policy->rounds;
 		path->measured_ns = now_ns | !now_ns;
-		path->marked = uc_watch_min(flow->marked, 255);
-		path->unmarked = uc_watch_min(flow->unmarked, 255);
+		path->marked = uc_min(flow->marked, 255);
+		path->unmarked = uc_min(flow->unmarked, 255);
 	}
 	if (over) {
 		flow->stage = UC_WATCH_LEFT;
@@ -217,7 +217,7 @@ static __always_inline void uc_watch_turn(struct uc_watch_flow *flow,
 	}
 	flow->rounds++;
 	flow->round_end = flow->edge;
-	flow->earned_halves = uc_watch_min(earned, UC_WATCH_HALVES_MAX);
+	flow->earned_halves = uc_min(earned, UC_WATCH_HALVES_MAX);
 	flow->owed_halves = 0;
 	flow->marked = 0;
 	flow->unmarked = 0;
@@ -260,7 +260,7 @@ static __always_inline __u16 uc_watch_field(struct uc_watch_flow *flow,
 	if (room_bytes - 1 >= 1U << 30)
 		return segment->window;
 	field = (room_bytes + grain_bytes - 1) >> (wscale & 15);
-	field = uc_watch_min(field, segment->window);
+	field = uc_min(field, segment->window);
 	if (uc_after(segment->ack + (field << (wscale & 15)), flow->given))
 		flow->given = segment->ack + (field << (wscale & 15));
 	return field;

@@ -144,7 +144,7 @@ static __always_inline __u32 weight_of(__u64 netns, __u32 port)
 	struct uc_ctrl_weight_key key = {.netns = netns, .port = port};
 	__u32 *weight = bpf_map_lookup_elem(&weights, &key);
 
-	return weight ? uc_most(uc_least(*weight, UC_CCC_WEIGHT_MAX), 1) : 0;
+	return weight ? uc_max64(uc_min64(*weight, UC_CCC_WEIGHT_MAX), 1) : 0;
 }
 
 /* A port's priority is of whichever end has a number that was given one; the local first. */
@@ -154,8 +154,8 @@ static __always_inline void learn_weights(struct sock *sk, struct uc_ctrl *own, 
 
 	if (!priority)
 		priority = weight_of(own->guest.netns, bpf_ntohs(sk->__sk_common.skc_dport));
-	own->priority = uc_most(priority, 1);
-	own->weight = uc_most(weight_of(own->guest.netns, 0), 1);
+	own->priority = uc_max64(priority, 1);
+	own->weight = uc_max64(weight_of(own->guest.netns, 0), 1);
 	own->weights_version = version;
 }
 

@@ -50,16 +50,16 @@ static __always_inline bool is_cwnd_limited(struct tcp_sock *tp)
 /* Into own->report. */
 static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own)
 {
-	__u64 mss = uc_least(tp->mss_cache, 65535), ssthresh = tp->snd_ssthresh;
+	__u64 mss = uc_min64(tp->mss_cache, 65535), ssthresh = tp->snd_ssthresh;
 	__s64 cwnd = (__s64)(tp->snd_cwnd * mss) - own->beyond_bytes;
 	__u64 flight = tp->packets_out + tp->retrans_out;
 	__u64 acked_bytes = tp->bytes_acked, now_ns = bpf_ktime_get_ns();
 	struct uc_ccc_report report = {
-		.ssthresh_bytes = uc_least(ssthresh * mss, UC_CCC_INFINITE_SSTHRESH),
-		.flight_bytes = uc_least(uc_ccc_less(flight, tp->sacked_out + tp->lost_out) * mss,
+		.ssthresh_bytes = uc_min64(ssthresh * mss, UC_CCC_INFINITE_SSTHRESH),
+		.flight_bytes = uc_min64(uc_ccc_less(flight, tp->sacked_out + tp->lost_out) * mss,
 					 UC_CCC_WINDOW_MAX_BYTES),
-		.used_bytes = uc_least(tp->max_packets_out * mss, UC_CCC_WINDOW_MAX_BYTES),
-		.acked_bytes = uc_least(uc_ccc_less(acked_bytes, own->acked_bytes),
+		.used_bytes = uc_min64(tp->max_packets_out * mss, UC_CCC_WINDOW_MAX_BYTES),
+		.acked_bytes = uc_min64(uc_ccc_less(acked_bytes, own->acked_bytes),
 					UC_CCC_WINDOW_MAX_BYTES),
 		.srtt_us = tp->srtt_us,
 		.mss_bytes = mss,
@@ -73,12 +73,12 @@ static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own
 	 * the group's window was tried by others meanwhile, and idle weight is released. */
 	if (report.state < UC_CCC_RECOVERY && own->flow.state < UC_CCC_RECOVERY)
 		cwnd = cwnd > own->flow.given_bytes ? cwnd : own->flow.given_bytes;
-	report.cwnd_bytes = cwnd > 0 ? uc_least(cwnd, UC_CCC_WINDOW_MAX_BYTES) : 0;
+	report.cwnd_bytes = cwnd > 0 ? uc_min64(cwnd, UC_CCC_WINDOW_MAX_BYTES) : 0;
 	/* the timer was set anew by the last ACK of anything new (RFC 6298 §5.3), and when it fired
 	 * before (§5.6) */
 	fired = report.state >= UC_CCC_LOSS && report.state != own->flow.state;
 	if (fired && own->timer_ns)
-		report.lost_age_us = uc_least(uc_ccc_less(now_ns, own->timer_ns) / 1000, ~0U);
+		report.lost_age_us = uc_min64(uc_ccc_less(now_ns, own->timer_ns) / 1000, ~0U);
 	if (report.acked_bytes || fired || !own->timer_ns)
 		own->timer_ns = now_ns;
 	own->acked_bytes = acked_bytes;
@@ -94,7 +94,7 @@ static __always_inline void write_answer(struct tcp_sock *tp, struct uc_ctrl *ow
 	own->beyond_bytes = 0;
 	tp->snd_ssthresh = own->answer.ssthresh_bytes == UC_CCC_INFINITE_SSTHRESH
 				   ? UC_TCP_INFINITE_SSTHRESH
-				   : uc_most(own->answer.ssthresh_bytes / mss, 1);
+				   : uc_max64(own->answer.ssthresh_bytes / mss, 1);
 	if (state == UC_CCC_RECOVERY)
 		return;
 	if (state < UC_CCC_RECOVERY)
@@ -103,7 +103,7 @@ static __always_inline void write_answer(struct tcp_sock *tp, struct uc_ctrl *ow
 		cwnd = tp->snd_cwnd_clamp * mss;
 	else if (state < UC_CCC_RECOVERY)
 		own->beyond_bytes = cwnd - own->answer.cwnd_bytes;
-	tp->snd_cwnd = uc_most(cwnd / mss, 1);
+	tp->snd_cwnd = uc_max64(cwnd / mss, 1);
 }
 
 /* A group that was made for nobody, since its guest has no room. */

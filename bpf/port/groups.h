@@ -229,7 +229,7 @@ static __always_inline __u8 uc_weight_of(const struct uc_key *flow, __u8 share,
 		weight = uc_priority_at(flow->ifindex, flow->remote_port);
 	if (!weight)
 		weight = share ? share : policy->priority;
-	return uc_least(uc_most(weight, 1), 255);
+	return uc_min64(uc_max64(weight, 1), 255);
 }
 
 #endif

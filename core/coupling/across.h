@@ -41,7 +41,7 @@ struct uc_ccc_told {
 static __always_inline __u8 uc_ccc_is_fresh(const struct uc_ccc *ccc,
 					    const struct uc_ccc_told *told, __u64 now_ns)
 {
-	__u64 srtt_us = uc_most(ccc->srtt_max_us, ccc->srtt_was_us) >> 3;
+	__u64 srtt_us = uc_max64(ccc->srtt_max_us, ccc->srtt_was_us) >> 3;
 
 	return told->at_ns <= now_ns && now_ns - told->at_ns <= srtt_us * 1000 + UC_CCC_RTO_MIN_NS;
 }
@@ -59,8 +59,8 @@ static __always_inline void uc_ccc_follow(struct uc_ccc *ccc, struct uc_ccc_link
 	    !uc_ccc_is_fresh(ccc, told, now_ns))
 		return;
 	uc_ccc_set_window(ccc, (__u64)told->window_bytes << 16);
-	ccc->ssthresh_bytes = uc_least(told->ssthresh_bytes, UC_CCC_INFINITE_SSTHRESH);
-	ccc->cut_ns = uc_most(ccc->cut_ns, uc_least(told->cut_ns, now_ns));
+	ccc->ssthresh_bytes = uc_min64(told->ssthresh_bytes, UC_CCC_INFINITE_SSTHRESH);
+	ccc->cut_ns = uc_max64(ccc->cut_ns, uc_min64(told->cut_ns, now_ns));
 	link->taken_ns = told->at_ns;
 }
 

@@ -97,7 +97,7 @@ static __always_inline void uc_ccc_open(struct uc_ccc *ccc, const struct uc_ccc_
 	if (!fresh.policy.window_max_bytes ||
 	    fresh.policy.window_max_bytes > UC_CCC_WINDOW_MAX_BYTES)
 		fresh.policy.window_max_bytes = UC_CCC_WINDOW_MAX_BYTES;
-	fresh.policy.aggressiveness_q16 = uc_least(fresh.policy.aggressiveness_q16, 1 << 16);
+	fresh.policy.aggressiveness_q16 = uc_min64(fresh.policy.aggressiveness_q16, 1 << 16);
 	if (fresh.policy.size == UC_CCC_SIZE_LAWS)
 		fresh.policy.aggressiveness_q16 = 1 << 16;
 	/* An epoch is far longer than a nanosecond. So no number of an earlier group under the same
@@ -115,9 +115,9 @@ static __always_inline __u32 uc_ccc_window_bytes(const struct uc_ccc *ccc)
  * in it. */
 static __always_inline __u64 uc_ccc_epoch_ns(const struct uc_ccc *ccc)
 {
-	__u64 srtt_us = uc_most(ccc->srtt_max_us, ccc->srtt_was_us) >> 3;
+	__u64 srtt_us = uc_max64(ccc->srtt_max_us, ccc->srtt_was_us) >> 3;
 
-	return uc_most(ccc->policy.silence_us, 2 * srtt_us) * 1000;
+	return uc_max64(ccc->policy.silence_us, 2 * srtt_us) * 1000;
 }
 
 /* Where time has gone. Two epochs without a word: nobody is there any more. */
@@ -166,13 +166,13 @@ static __always_inline __u64 uc_ccc_share(const struct uc_ccc *ccc,
 static __always_inline __u64 uc_ccc_released(__u64 weight, __u64 claim, __u64 used_bytes,
 					     __u64 share_bytes)
 {
-	__u64 least = uc_most(claim >> UC_CCC_RELEASED_SHIFT, 1);
+	__u64 least = uc_max64(claim >> UC_CCC_RELEASED_SHIFT, 1);
 
 	if (!share_bytes)
 		return claim;
-	used_bytes = uc_least(used_bytes, UC_CCC_WINDOW_MAX_BYTES);
+	used_bytes = uc_min64(used_bytes, UC_CCC_WINDOW_MAX_BYTES);
 	weight = weight * 2 * used_bytes / share_bytes;
-	return uc_least(uc_most(weight, least), claim);
+	return uc_min64(uc_max64(weight, least), claim);
 }
 
 /* The weight of priority 1: shares of the rate are windows over round-trip times (ctrlTCP's fig5
@@ -188,7 +188,7 @@ static __always_inline __u64 uc_ccc_unit(const struct uc_ccc *ccc,
 		return report->srtt_us;
 	if (!all->priority)
 		return UC_CCC_SRTT_GUESS_US;
-	return uc_most(uc_least(all->claim / all->priority, UC_CCC_SRTT_MAX_US), 1);
+	return uc_max64(uc_min64(all->claim / all->priority, UC_CCC_SRTT_MAX_US), 1);
 }
 
 #endif

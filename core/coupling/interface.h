@@ -15,11 +15,10 @@
 #ifndef UC_COUPLING_INTERFACE_H
 #define UC_COUPLING_INTERFACE_H
 
-/* a home that is compiled against the kernel's own types has these already */
-#ifndef __VMLINUX_H__
 #include <linux/stddef.h>
 #include <linux/types.h>
-#endif
+
+#include "../minmax.h"
 
 enum uc_ccc_state {
 	UC_CCC_SLOW_START,
@@ -61,30 +60,20 @@ struct uc_ccc_answer {
 #define UC_CCC_SRTT_MAX_US      (1U << 23) /* ×8: about a second */
 #define UC_CCC_MSS_MIN_BYTES    48
 
-static __always_inline __u64 uc_least(__u64 a, __u64 b)
-{
-	return a < b ? a : b;
-}
-
-static __always_inline __u64 uc_most(__u64 a, __u64 b)
-{
-	return a > b ? a : b;
-}
-
 /* A report is another's word: numbers that no TCP can have are brought within bounds. */
 static __always_inline struct uc_ccc_report uc_ccc_believe(const struct uc_ccc_report *said)
 {
 	struct uc_ccc_report report = *said;
 
-	report.mss_bytes = uc_most(report.mss_bytes, UC_CCC_MSS_MIN_BYTES);
-	report.cwnd_bytes = uc_least(report.cwnd_bytes, UC_CCC_WINDOW_MAX_BYTES);
-	report.cwnd_bytes = uc_most(report.cwnd_bytes, report.mss_bytes);
-	report.ssthresh_bytes = uc_least(report.ssthresh_bytes, UC_CCC_INFINITE_SSTHRESH);
-	report.flight_bytes = uc_least(report.flight_bytes, UC_CCC_WINDOW_MAX_BYTES);
-	report.used_bytes = uc_least(report.used_bytes, UC_CCC_WINDOW_MAX_BYTES);
-	report.used_bytes = uc_most(report.used_bytes, report.flight_bytes);
-	report.acked_bytes = uc_least(report.acked_bytes, UC_CCC_WINDOW_MAX_BYTES);
-	report.srtt_us = uc_least(report.srtt_us, UC_CCC_SRTT_MAX_US);
+	report.mss_bytes = uc_max64(report.mss_bytes, UC_CCC_MSS_MIN_BYTES);
+	report.cwnd_bytes = uc_min64(report.cwnd_bytes, UC_CCC_WINDOW_MAX_BYTES);
+	report.cwnd_bytes = uc_max64(report.cwnd_bytes, report.mss_bytes);
+	report.ssthresh_bytes = uc_min64(report.ssthresh_bytes, UC_CCC_INFINITE_SSTHRESH);
+	report.flight_bytes = uc_min64(report.flight_bytes, UC_CCC_WINDOW_MAX_BYTES);
+	report.used_bytes = uc_min64(report.used_bytes, UC_CCC_WINDOW_MAX_BYTES);
+	report.used_bytes = uc_max64(report.used_bytes, report.flight_bytes);
+	report.acked_bytes = uc_min64(report.acked_bytes, UC_CCC_WINDOW_MAX_BYTES);
+	report.srtt_us = uc_min64(report.srtt_us, UC_CCC_SRTT_MAX_US);
 	if (report.state > UC_CCC_BACKOFF)
 		report.state = UC_CCC_AVOIDANCE;
 	return report;
@@ -107,7 +96,7 @@ static __always_inline struct uc_ccc_answer uc_ccc_uncoupled(const struct uc_ccc
 	struct uc_ccc_answer answer = {
 		.cwnd_bytes = report->cwnd_bytes,
 		.ssthresh_bytes = report->ssthresh_bytes,
-		.state = uc_least(report->state, UC_CCC_LOSS),
+		.state = uc_min64(report->state, UC_CCC_LOSS),
 	};
 
 	return answer;

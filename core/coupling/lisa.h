@@ -72,7 +72,7 @@ static __always_inline struct uc_ccc_answer uc_lisa_register(struct uc_lisa *lis
 	flow->id = id;
 	if (!lisa->giver || lisa->giver == id)
 		return uc_lisa_update(lisa, flow, &report);
-	credit_bytes = uc_least(lisa->giver_bytes / 2, UC_LISA_INITIAL_SEGMENTS * report.mss_bytes);
+	credit_bytes = uc_min64(lisa->giver_bytes / 2, UC_LISA_INITIAL_SEGMENTS * report.mss_bytes);
 	if (credit_bytes < report.mss_bytes) {
 		/* a segment is nothing to share, and everyone may send one */
 		answer.cwnd_bytes = report.mss_bytes;

@@ -32,14 +32,15 @@ static __always_inline struct uc_ccc_answer uc_manager_answer(const struct uc_ma
 {
 	__u32 flows = manager->flows | !manager->flows;
 	struct uc_ccc_answer answer = {
-		.cwnd_bytes = uc_most(manager->cwnd_bytes / flows, report->mss_bytes),
+		.cwnd_bytes = uc_max64(manager->cwnd_bytes / flows, report->mss_bytes),
 		.ssthresh_bytes = manager->ssthresh_bytes,
 		.state = manager->cwnd_bytes < manager->ssthresh_bytes ? UC_CCC_SLOW_START
 								       : UC_CCC_AVOIDANCE,
 	};
 
 	if (manager->ssthresh_bytes != UC_CCC_INFINITE_SSTHRESH)
-		answer.ssthresh_bytes = uc_most(manager->ssthresh_bytes / flows, report->mss_bytes);
+		answer.ssthresh_bytes =
+			uc_max64(manager->ssthresh_bytes / flows, report->mss_bytes);
 	return answer;
 }
 
@@ -50,15 +51,15 @@ static __always_inline void uc_manager_grow(struct uc_manager *manager,
 	__u32 acked_bytes = report->acked_bytes;
 
 	if (manager->cwnd_bytes < manager->ssthresh_bytes) {
-		manager->cwnd_bytes += uc_least(acked_bytes, 2U * report->mss_bytes);
+		manager->cwnd_bytes += uc_min64(acked_bytes, 2U * report->mss_bytes);
 	} else {
-		manager->acked_bytes += uc_least(acked_bytes, manager->cwnd_bytes);
+		manager->acked_bytes += uc_min64(acked_bytes, manager->cwnd_bytes);
 		if (manager->acked_bytes >= manager->cwnd_bytes) {
 			manager->acked_bytes -= manager->cwnd_bytes;
 			manager->cwnd_bytes += report->mss_bytes;
 		}
 	}
-	manager->cwnd_bytes = uc_least(manager->cwnd_bytes, UC_CCC_WINDOW_MAX_BYTES);
+	manager->cwnd_bytes = uc_min64(manager->cwnd_bytes, UC_CCC_WINDOW_MAX_BYTES);
 }
 
 /* RFC 5681 §3.1, equation 4, once for what was sent before the last cut. */
@@ -68,10 +69,10 @@ static __always_inline void uc_manager_cut(struct uc_manager *manager,
 	__u64 round_ns = (report->srtt_us >> 3) * 1000ULL;
 
 	if (!manager->cut_ns || now_ns >= manager->cut_ns + round_ns) {
-		manager->ssthresh_bytes = uc_most(manager->cwnd_bytes / 2, 2U * report->mss_bytes);
+		manager->ssthresh_bytes = uc_max64(manager->cwnd_bytes / 2, 2U * report->mss_bytes);
 		manager->cwnd_bytes = manager->ssthresh_bytes;
 		manager->acked_bytes = 0;
-		manager->cut_ns = uc_most(now_ns, 1);
+		manager->cut_ns = uc_max64(now_ns, 1);
 	}
 	if (report->state >= UC_CCC_LOSS)
 		manager->cwnd_bytes = report->mss_bytes;
@@ -108,7 +109,7 @@ static __always_inline struct uc_ccc_answer uc_manager_update(struct uc_manager 
 		uc_manager_cut(manager, &report, now_ns);
 	else if (!report.limited && report.state != UC_CCC_RECOVERY)
 		uc_manager_grow(manager, &report);
-	flow->state = uc_least(report.state, UC_CCC_LOSS);
+	flow->state = uc_min64(report.state, UC_CCC_LOSS);
 	return uc_manager_answer(manager, &report);
 }
 

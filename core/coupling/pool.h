@@ -116,7 +116,7 @@ static __always_inline void uc_ccc_enter(struct uc_ccc_pool *pool, struct uc_ccc
  * must be below 2^31 and the weight below 2^32. */
 static __always_inline __u64 uc_ccc_part(__u64 whole, __u64 weight, __u64 weights)
 {
-	weights = uc_most(weights, weight);
+	weights = uc_max64(weights, weight);
 	return whole * weight / (weights | !weights);
 }
 

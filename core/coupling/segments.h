@@ -28,14 +28,14 @@ struct uc_ccc_segments {
 static __always_inline __u32 uc_ccc_whole(struct uc_ccc_segments *segments, __u32 cwnd_bytes,
 					  __u32 acked_bytes, __u16 mss_bytes)
 {
-	__u32 mss = uc_most(mss_bytes, UC_CCC_MSS_MIN_BYTES);
+	__u32 mss = uc_max64(mss_bytes, UC_CCC_MSS_MIN_BYTES);
 	__u32 part_bytes = cwnd_bytes % mss, floor_bytes = cwnd_bytes - part_bytes, whole_bytes;
 
 	whole_bytes = floor_bytes + (part_bytes && segments->up ? mss : 0);
 	/* below both, each at most 2^30 */
-	acked_bytes = uc_least(acked_bytes, UC_CCC_WINDOW_MAX_BYTES);
+	acked_bytes = uc_min64(acked_bytes, UC_CCC_WINDOW_MAX_BYTES);
 	segments->acked_bytes =
-		acked_bytes + uc_least(segments->acked_bytes, UC_CCC_WINDOW_MAX_BYTES);
+		acked_bytes + uc_min64(segments->acked_bytes, UC_CCC_WINDOW_MAX_BYTES);
 	if (segments->acked_bytes >= whole_bytes) {
 		/* the segment size may have become less since */
 		part_bytes += segments->owed_bytes % mss;
@@ -44,7 +44,7 @@ static __always_inline __u32 uc_ccc_whole(struct uc_ccc_segments *segments, __u3
 		segments->acked_bytes %= whole_bytes | !whole_bytes;
 		whole_bytes = floor_bytes + (segments->up ? mss : 0);
 	}
-	return uc_most(whole_bytes, mss);
+	return uc_max64(whole_bytes, mss);
 }
 
 #endif

@@ -48,7 +48,7 @@ static __always_inline __u64 uc_ccc_sum_growth(const struct uc_ccc *ccc,
 
 	if (report->state != UC_CCC_SLOW_START || ccc->window_q16 >> 16 < ccc->ssthresh_bytes)
 		return grown_bytes;
-	return uc_least(grown_bytes, steady_bytes / uc_most(given_bytes, report->mss_bytes));
+	return uc_min64(grown_bytes, steady_bytes / uc_max64(given_bytes, report->mss_bytes));
 }
 
 #endif

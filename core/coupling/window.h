@@ -24,15 +24,15 @@ static __always_inline void uc_ccc_set_window(struct uc_ccc *ccc, __u64 window_q
 {
 	__u64 most_q16 = (__u64)ccc->policy.window_max_bytes << 16;
 
-	ccc->window_q16 = uc_most(uc_least(window_q16, most_q16), UC_CCC_ONE_Q16);
+	ccc->window_q16 = uc_max64(uc_min64(window_q16, most_q16), UC_CCC_ONE_Q16);
 }
 
 /* Less than before, but for a reason that doesn't reach below so many bytes. */
 static __always_inline void uc_ccc_reduce(struct uc_ccc *ccc, __u64 by_q16, __u32 least_bytes)
 {
-	__u64 least_q16 = uc_least(ccc->window_q16, (__u64)least_bytes << 16);
+	__u64 least_q16 = uc_min64(ccc->window_q16, (__u64)least_bytes << 16);
 
-	uc_ccc_set_window(ccc, uc_most(uc_ccc_less(ccc->window_q16, by_q16), least_q16));
+	uc_ccc_set_window(ccc, uc_max64(uc_ccc_less(ccc->window_q16, by_q16), least_q16));
 }
 
 /* a: how many TCPs the group is worth, 1 or more. Only flows that the window limits make it more:
@@ -42,7 +42,7 @@ static __always_inline __u64 uc_ccc_tcps_q16(const struct uc_ccc *ccc)
 	const struct uc_ccc_amounts *all = &ccc->guests.counted;
 	__u32 size = ccc->policy.size == UC_CCC_SIZE_GUESTS ? all->hungry_guests : all->hungry;
 
-	size = uc_least(uc_most(size, 1), UC_CCC_SIZE_MAX);
+	size = uc_min64(uc_max64(size, 1), UC_CCC_SIZE_MAX);
 	return UC_CCC_ONE_Q16 + (__u64)ccc->policy.aggressiveness_q16 * (size - 1);
 }
 
@@ -51,7 +51,7 @@ static __always_inline __u64 uc_ccc_tcps_q16(const struct uc_ccc *ccc)
 static __always_inline __u64 uc_ccc_age_ns(const struct uc_ccc *ccc, __u32 srtt_us)
 {
 	if (!srtt_us)
-		srtt_us = uc_most(ccc->srtt_max_us, ccc->srtt_was_us);
+		srtt_us = uc_max64(ccc->srtt_max_us, ccc->srtt_was_us);
 	return ((srtt_us >> 3) + (srtt_us >> 5)) * 1000ULL;
 }
 
@@ -67,7 +67,7 @@ static __always_inline __u8 uc_ccc_is_news(const struct uc_ccc *ccc, __u64 age_n
 static __always_inline __u64 uc_ccc_cut_q16(const struct uc_ccc *ccc,
 					    const struct uc_ccc_report *report, __u32 had_bytes)
 {
-	__u64 had = uc_most(had_bytes, report->mss_bytes);
+	__u64 had = uc_max64(had_bytes, report->mss_bytes);
 	__u64 left_q16 = ((__u64)report->ssthresh_bytes << 16) / had;
 
 	/* less than a half is what was in flight, not the law; and RFC 5681's floor of two segments
@@ -75,7 +75,7 @@ static __always_inline __u64 uc_ccc_cut_q16(const struct uc_ccc *ccc,
 	if (left_q16 < UC_CCC_ONE_Q16 / 2 ||
 	    (!uc_ccc_is_sum(ccc) && report->ssthresh_bytes <= 2U * report->mss_bytes))
 		left_q16 = UC_CCC_ONE_Q16 / 2;
-	left_q16 = uc_least(left_q16, UC_CCC_ONE_Q16);
+	left_q16 = uc_min64(left_q16, UC_CCC_ONE_Q16);
 	return ((UC_CCC_ONE_Q16 - left_q16) << 16) / uc_ccc_tcps_q16(ccc);
 }
 
@@ -94,12 +94,12 @@ static __always_inline __u32 uc_ccc_least_bytes(const struct uc_ccc *ccc,
 	__u64 two_bytes = 2U * report->mss_bytes, window_bytes = uc_ccc_window_bytes(ccc);
 
 	if (uc_ccc_is_sum(ccc))
-		return uc_least(two_bytes * uc_ccc_tcps_q16(ccc) >> 16, UC_CCC_WINDOW_MAX_BYTES);
+		return uc_min64(two_bytes * uc_ccc_tcps_q16(ccc) >> 16, UC_CCC_WINDOW_MAX_BYTES);
 	if (report->state != UC_CCC_RECOVERY || !share_bytes)
 		return two_bytes;
 	/* shares are rounded down, twice */
-	return uc_most(two_bytes,
-		       uc_least(window_bytes, window_bytes * (two_bytes + 2) / share_bytes));
+	return uc_max64(two_bytes,
+			uc_min64(window_bytes, window_bytes * (two_bytes + 2) / share_bytes));
 }
 
 /*
@@ -117,11 +117,11 @@ static __always_inline void uc_ccc_lose(struct uc_ccc *ccc, const struct uc_ccc_
 	if (uc_ccc_is_news(ccc, age_ns, now_ns)) {
 		ccc->spare_q16 = uc_ccc_tcps_q16(ccc);
 		ccc->before_bytes = uc_ccc_window_bytes(ccc);
-		ccc->cut_ns = uc_most(now_ns, 1);
+		ccc->cut_ns = uc_max64(now_ns, 1);
 		ccc->cuts++;
 	}
 	/* in a sum each flow's law knows what of a loss event it has answered */
-	tcps_q16 = uc_ccc_is_sum(ccc) ? UC_CCC_ONE_Q16 : uc_least(ccc->spare_q16, UC_CCC_ONE_Q16);
+	tcps_q16 = uc_ccc_is_sum(ccc) ? UC_CCC_ONE_Q16 : uc_min64(ccc->spare_q16, UC_CCC_ONE_Q16);
 	if (!tcps_q16)
 		return;
 	ccc->spare_q16 = uc_ccc_less(ccc->spare_q16, tcps_q16);
@@ -129,7 +129,7 @@ static __always_inline void uc_ccc_lose(struct uc_ccc *ccc, const struct uc_ccc_
 	less_q16 =
 		uc_ccc_is_sum(ccc) ? ccc->before_bytes * cut_q16 : ccc->window_q16 * cut_q16 >> 16;
 	uc_ccc_reduce(ccc, less_q16, uc_ccc_least_bytes(ccc, report, share_bytes));
-	ccc->ssthresh_bytes = uc_most(uc_ccc_window_bytes(ccc), 2U * report->mss_bytes);
+	ccc->ssthresh_bytes = uc_max64(uc_ccc_window_bytes(ccc), 2U * report->mss_bytes);
 }
 
 /*
@@ -161,7 +161,7 @@ static __always_inline void uc_ccc_back_off(struct uc_ccc *ccc, struct uc_ccc_fl
 	}
 	uc_ccc_set_window(ccc, (__u64)report->mss_bytes << 16);
 	if (uc_ccc_is_news(ccc, age_ns, now_ns)) {
-		ccc->cut_ns = uc_most(now_ns, 1);
+		ccc->cut_ns = uc_max64(now_ns, 1);
 		ccc->spare_q16 = 0;
 		ccc->cuts++;
 	}
@@ -178,14 +178,14 @@ static __always_inline void uc_ccc_grow(struct uc_ccc *ccc, __u64 share_bytes, _
 	__u64 ssthresh_q16 = (__u64)ccc->ssthresh_bytes << 16, gain_q32, grown_q8;
 
 	if (window_q16 < ssthresh_q16) {
-		window_q16 = uc_least(window_q16 + (grown_bytes << 16), ssthresh_q16);
+		window_q16 = uc_min64(window_q16 + (grown_bytes << 16), ssthresh_q16);
 	} else if (uc_ccc_is_sum(ccc)) {
 		window_q16 += grown_bytes << 16;
 	} else {
-		gain_q32 = (uc_least(share_bytes, window_bytes) << 32) /
+		gain_q32 = (uc_min64(share_bytes, window_bytes) << 32) /
 			   (window_bytes | !window_bytes);
 		/* bounded at 4 MiB a report, for the product's sake */
-		grown_q8 = uc_least(grown_bytes * uc_ccc_tcps_q16(ccc) >> 8, 1 << 30);
+		grown_q8 = uc_min64(grown_bytes * uc_ccc_tcps_q16(ccc) >> 8, 1 << 30);
 		window_q16 += grown_q8 * gain_q32 >> 24;
 	}
 	uc_ccc_set_window(ccc, window_q16);
@@ -211,7 +211,7 @@ static __always_inline void uc_ccc_compare(struct uc_ccc *ccc, const struct uc_c
 		uc_ccc_reduce(ccc, shrunk_bytes << 16, report->mss_bytes);
 	/* RFC 5681 §3.1 and §3.2: by no more than was acknowledged, and not by the ACKs of what was
 	 * sent before the cut */
-	grown_bytes = uc_least(grown_bytes, uc_most(report->acked_bytes, report->mss_bytes));
+	grown_bytes = uc_min64(grown_bytes, uc_max64(report->acked_bytes, report->mss_bytes));
 	if (uc_ccc_is_sum(ccc))
 		grown_bytes = uc_ccc_sum_growth(ccc, report, given, grown_bytes);
 	if (grown_bytes && report->acked_bytes &&
@@ -254,7 +254,7 @@ static __always_inline void uc_ccc_digest(struct uc_ccc *ccc, const struct uc_cc
 		uc_ccc_compare(ccc, flow, report, share_bytes, now_ns);
 	} else if (report->state == UC_CCC_LOSS && uc_ccc_all_stalled(ccc)) {
 		/* the whole group is resending (uc_ccc_collapse): its slow start is the flows' */
-		uc_ccc_grow(ccc, share_bytes, uc_least(grown_bytes, report->acked_bytes));
+		uc_ccc_grow(ccc, share_bytes, uc_min64(grown_bytes, report->acked_bytes));
 	}
 }
 
@@ -276,9 +276,9 @@ static __always_inline void uc_ccc_restart(struct uc_ccc *ccc, __u32 mss_bytes)
 	__u32 window_bytes = uc_ccc_window_bytes(ccc);
 
 	if (ccc->ssthresh_bytes != UC_CCC_INFINITE_SSTHRESH)
-		ccc->ssthresh_bytes = uc_most(ccc->ssthresh_bytes, window_bytes / 4 * 3);
+		ccc->ssthresh_bytes = uc_max64(ccc->ssthresh_bytes, window_bytes / 4 * 3);
 	uc_ccc_set_window(
-		ccc, uc_least(ccc->window_q16, ((__u64)UC_CCC_RESTART_SEGMENTS * mss_bytes) << 16));
+		ccc, uc_min64(ccc->window_q16, ((__u64)UC_CCC_RESTART_SEGMENTS * mss_bytes) << 16));
 }
 
 #endif

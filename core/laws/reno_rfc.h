@@ -7,17 +7,8 @@
 #define UC_LAWS_RENO_RFC_H
 
 #include "../flow.h"
+#include "../minmax.h"
 #include "../track.h"
-
-static __always_inline __u32 uc_max(__u32 a, __u32 b)
-{
-	return a > b ? a : b;
-}
-
-static __always_inline __u32 uc_min(__u32 a, __u32 b)
-{
-	return a < b ? a : b;
-}
 
 /* RFC 6298 (2.3): the grain of the timer's clock, Linux's; (2.5) and (5.5): the most that backing
  * off makes of it, Linux's again; (5.7): the first timeout after a SYN was lost. */

@@ -78,7 +78,7 @@ static __always_inline __u8 uc_watch_is_part(const struct uc_watch_bucket *bucke
 	if (uc_since_ns(now_ns, bucket->period_ns) >=
 	    2 * uc_watch_cost_ns(policy, policy->burst_bytes))
 		return 0;
-	return uc_watch_max(bytes, last_bytes) >= policy->burst_bytes / part;
+	return uc_max(bytes, last_bytes) >= policy->burst_bytes / part;
 }
 
 /* Is it this link that marks come from? Half of its rate makes no queue, but what comes at random
@@ -143,7 +143,7 @@ static __always_inline __u64 uc_watch_wait_ns(struct uc_watch_bucket *bucket,
 					      const struct uc_watch_policy *policy,
 					      __u32 grant_bytes, __u64 now_ns)
 {
-	__u64 longest_ns = uc_watch_min(policy->wait_us, UC_WATCH_WAIT_MAX_US) * 1000ULL;
+	__u64 longest_ns = uc_min(policy->wait_us, UC_WATCH_WAIT_MAX_US) * 1000ULL;
 	__u64 burst_ns, cost_ns, most_ns, ahead_ns, crowd_ns, wait_ns;
 	__u8 crowd, rush;
 

@@ -101,7 +101,7 @@ static __always_inline __u16 uc_watch_offered_mss_bytes(const struct uc_segment 
 
 	if (!(segment->options & UC_OPT_MSS))
 		mss_bytes = UC_WATCH_MSS_DEFAULT_BYTES;
-	return uc_watch_max(mss_bytes, UC_WATCH_MSS_MIN_BYTES);
+	return uc_max(mss_bytes, UC_WATCH_MSS_MIN_BYTES);
 }
 
 /* A SYN or SYN-ACK of either end: the smaller of both segment sizes, and the guest's scale. */
@@ -118,7 +118,7 @@ static __always_inline void uc_watch_learn(struct uc_watch_flow *flow,
 	if (segment->options & UC_OPT_TIMESTAMPS)
 		flow->bits |= from_guest ? UC_WATCH_STAMPS_GUEST : UC_WATCH_STAMPS_PEER;
 	if (from_guest)
-		flow->wscale = uc_watch_min(segment->wscale, UC_WSCALE_MAX);
+		flow->wscale = uc_min(segment->wscale, UC_WSCALE_MAX);
 }
 
 /* Both have spoken. */
@@ -151,7 +151,7 @@ static __always_inline __u32 uc_watch_segments(const struct uc_segment *segment)
 
 	if (!segment->payload_bytes || !wire_bytes)
 		return 1;
-	return uc_watch_min((segment->payload_bytes + wire_bytes - 1) / wire_bytes, 64);
+	return uc_min((segment->payload_bytes + wire_bytes - 1) / wire_bytes, 64);
 }
 
 /*
@@ -168,14 +168,14 @@ static __always_inline void uc_watch_to_guest(struct uc_watch_flow *flow,
 	if (flow->stage == UC_WATCH_LEFT || (segment->ecn == UC_NOT_ECT && !segment->payload_bytes))
 		return;
 	marked = segment->ecn == UC_CE ? segments : 0;
-	flow->marked = uc_watch_min(flow->marked + marked, UC_WATCH_HALVES_MAX);
-	flow->unmarked = uc_watch_min(flow->unmarked + segments - marked, UC_WATCH_HALVES_MAX);
+	flow->marked = uc_min(flow->marked + marked, UC_WATCH_HALVES_MAX);
+	flow->unmarked = uc_min(flow->unmarked + segments - marked, UC_WATCH_HALVES_MAX);
 	if (!segment->payload_bytes)
 		return;
 	earned = flow->earned_halves + 2 * segments - marked;
 	owed = flow->owed_halves + marked;
-	flow->earned_halves = uc_watch_min(earned, UC_WATCH_HALVES_MAX);
-	flow->owed_halves = uc_watch_min(owed, UC_WATCH_HALVES_MAX);
+	flow->earned_halves = uc_min(earned, UC_WATCH_HALVES_MAX);
+	flow->owed_halves = uc_min(owed, UC_WATCH_HALVES_MAX);
 }
 
 #endif

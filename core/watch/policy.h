@@ -6,6 +6,7 @@
 #ifndef UC_WATCH_POLICY_H
 #define UC_WATCH_POLICY_H
 
+#include "../minmax.h"
 #include "../since.h"
 
 #define UC_WATCH_PROBES_MAX 32
@@ -48,16 +49,6 @@ struct uc_watch_path {
 	__u8 asked;         /* at the sending host: probes are under way, or their answer is */
 };
 
-static __always_inline __u32 uc_watch_min(__u32 a, __u32 b)
-{
-	return a < b ? a : b;
-}
-
-static __always_inline __u32 uc_watch_max(__u32 a, __u32 b)
-{
-	return a > b ? a : b;
-}
-
 /* 32 random bits of a word and a number: a home draws one word for a flow. */
 static __always_inline __u32 uc_watch_draw(__u32 word, __u32 number)
 {
@@ -70,17 +61,17 @@ static __always_inline __u32 uc_watch_draw(__u32 word, __u32 number)
 
 static __always_inline __u32 uc_watch_probe_count(const struct uc_watch_policy *policy)
 {
-	return uc_watch_min(policy->probes, UC_WATCH_PROBES_MAX);
+	return uc_min(policy->probes, UC_WATCH_PROBES_MAX);
 }
 
 static __always_inline __u32 uc_watch_marked_part(const struct uc_watch_policy *policy)
 {
-	return uc_watch_max(policy->marked_part, 2);
+	return uc_max(policy->marked_part, 2);
 }
 
 static __always_inline __u32 uc_watch_least(const struct uc_watch_policy *policy)
 {
-	return uc_watch_max(policy->least_segments, 2);
+	return uc_max(policy->least_segments, 2);
 }
 
 /* Does what is known of a path still hold? `slack`: how much later the other host may look. */

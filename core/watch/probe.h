@@ -43,11 +43,11 @@ static __always_inline __u32 uc_watch_probes(const struct uc_watch_policy *polic
 static __always_inline __u32 uc_watch_span_ns(const struct uc_watch_policy *policy,
 					      const struct uc_watch_path *path)
 {
-	__u32 span_us = uc_watch_min(policy->span_us, UC_WATCH_SPAN_MAX_US);
+	__u32 span_us = uc_min(policy->span_us, UC_WATCH_SPAN_MAX_US);
 	__u32 part = policy->span_part;
 
 	if (path->rtt_us)
-		span_us = uc_watch_min(span_us, path->rtt_us / (part | !part));
+		span_us = uc_min(span_us, path->rtt_us / (part | !part));
 	return span_us * 1000;
 }
 
@@ -86,7 +86,7 @@ static __always_inline void uc_watch_answered(const struct uc_watch_policy *poli
 	path->marked = 0;
 	if (segments >= probes)
 		return;
-	path->marked = uc_watch_min(part * (probes - segments) / (part - 1), probes);
+	path->marked = uc_min(part * (probes - segments) / (part - 1), probes);
 	path->unmarked = probes - path->marked;
 }
 
