@@ -10,6 +10,7 @@
 #define UC_FLOW_H
 
 #include "coupling/segments.h"
+#include "mss.h"
 #include "policy.h"
 #include "segment.h"
 #include "since.h"
@@ -60,9 +61,6 @@ enum uc_ca_state {
 #define UC_FLOW_PEER_ASKED  0x2000000 /* or of the peer */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
-
-/* Below this an MSS is an attack on the division by it, not a path. */
-#define UC_MSS_MIN_BYTES 48
 
 /*
  * NewReno's variables. cwnd, ssthresh and acked count bytes in the profile `rfc` and whole

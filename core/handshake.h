@@ -17,25 +17,11 @@
 #include "flow.h"
 #include "guard.h"
 #include "laws/ecn.h"
+#include "mss.h"
 #include "offer.h"
 #include "reason.h"
 #include "reopen.h"
 #include "window.h"
-
-/* RFC 9293 §3.7.1: what to assume of a peer that sends no MSS option (IPv4's figure; IPv6's is
- * larger, and too small a unit errs to the safe side). */
-#define UC_MSS_DEFAULT_BYTES 536
-/* Timestamps with their padding: taken off the MSS of every data segment (RFC 7323 appendix A). */
-#define UC_TIMESTAMPS_BYTES 12
-
-static __always_inline __u16 uc_offered_mss_bytes(const struct uc_segment *segment)
-{
-	__u16 mss_bytes = segment->mss_bytes;
-
-	if (!(segment->options & UC_OPT_MSS))
-		mss_bytes = UC_MSS_DEFAULT_BYTES;
-	return mss_bytes < UC_MSS_MIN_BYTES ? UC_MSS_MIN_BYTES : mss_bytes;
-}
 
 /* The flow is the one that this SYN opens, its home's `share` apart. syns: the guest's, with it;
  * asked: an earlier one of them asked for ECN. */

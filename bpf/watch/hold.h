@@ -114,7 +114,7 @@ static __always_inline void uc_hold_answered(const struct uc_key *key,
 	if (record->asked_ns && record->guest_port == key->guest_port &&
 	    record->remote_port == key->remote_port) {
 		uc_watch_answered(&port->policy, &record->path, syn ? segment->window : 0,
-				  uc_watch_offered_mss_bytes(segment),
+				  uc_offered_mss_bytes(segment),
 				  uc_since_ns(now_ns, record->asked_ns));
 		record->asked_ns = 0;
 	} else if (!syn && segment->flags & UC_ECE) {

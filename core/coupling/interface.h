@@ -15,10 +15,7 @@
 #ifndef UC_COUPLING_INTERFACE_H
 #define UC_COUPLING_INTERFACE_H
 
-#include <linux/stddef.h>
-#include <linux/types.h>
-
-#include "../minmax.h"
+#include "../mss.h"
 
 enum uc_ccc_state {
 	UC_CCC_SLOW_START,
@@ -58,14 +55,13 @@ struct uc_ccc_answer {
 /* Bounds of what is believed. */
 #define UC_CCC_WINDOW_MAX_BYTES (1U << 30)
 #define UC_CCC_SRTT_MAX_US      (1U << 23) /* ×8: about a second */
-#define UC_CCC_MSS_MIN_BYTES    48
 
 /* A report is another's word: numbers that no TCP can have are brought within bounds. */
 static __always_inline struct uc_ccc_report uc_ccc_believe(const struct uc_ccc_report *said)
 {
 	struct uc_ccc_report report = *said;
 
-	report.mss_bytes = uc_max64(report.mss_bytes, UC_CCC_MSS_MIN_BYTES);
+	report.mss_bytes = uc_max64(report.mss_bytes, UC_MSS_MIN_BYTES);
 	report.cwnd_bytes = uc_min64(report.cwnd_bytes, UC_CCC_WINDOW_MAX_BYTES);
 	report.cwnd_bytes = uc_max64(report.cwnd_bytes, report.mss_bytes);
 	report.ssthresh_bytes = uc_min64(report.ssthresh_bytes, UC_CCC_INFINITE_SSTHRESH);

@@ -28,7 +28,7 @@ struct uc_ccc_segments {
 static __always_inline __u32 uc_ccc_whole(struct uc_ccc_segments *segments, __u32 cwnd_bytes,
 					  __u32 acked_bytes, __u16 mss_bytes)
 {
-	__u32 mss = uc_max64(mss_bytes, UC_CCC_MSS_MIN_BYTES);
+	__u32 mss = uc_max64(mss_bytes, UC_MSS_MIN_BYTES);
 	__u32 part_bytes = cwnd_bytes % mss, floor_bytes = cwnd_bytes - part_bytes, whole_bytes;
 
 	whole_bytes = floor_bytes + (part_bytes && segments->up ? mss : 0);

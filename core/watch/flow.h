@@ -6,7 +6,7 @@
 #ifndef UC_WATCH_FLOW_H
 #define UC_WATCH_FLOW_H
 
-#include "../segment.h"
+#include "../mss.h"
 #include "policy.h"
 
 enum uc_watch_stage {
@@ -49,9 +49,7 @@ struct uc_watch_flow {
 	__u8 pad[3];
 };
 
-#define UC_WATCH_MSS_MIN_BYTES     48
-#define UC_WATCH_MSS_DEFAULT_BYTES 536 /* RFC 9293 §3.7.1 */
-#define UC_WATCH_HALVES_MAX        0x7fff
+#define UC_WATCH_HALVES_MAX 0x7fff
 
 /* A probe of this flow, which says its index and how many there are. Where its home can't tell a
  * true one it must not be asked. Returns 0 for one that makes no sense. */
@@ -95,21 +93,12 @@ static __always_inline __u8 uc_watch_timed(struct uc_watch_flow *flow,
 	return (__u32)later_ns >= policy->late_ns ? UC_CE : ecn;
 }
 
-static __always_inline __u16 uc_watch_offered_mss_bytes(const struct uc_segment *segment)
-{
-	__u16 mss_bytes = segment->mss_bytes;
-
-	if (!(segment->options & UC_OPT_MSS))
-		mss_bytes = UC_WATCH_MSS_DEFAULT_BYTES;
-	return uc_max(mss_bytes, UC_WATCH_MSS_MIN_BYTES);
-}
-
 /* A SYN or SYN-ACK of either end: the smaller of both segment sizes, and the guest's scale. */
 static __always_inline void uc_watch_learn(struct uc_watch_flow *flow,
 					   const struct uc_segment *segment)
 {
 	__u8 from_guest = segment->direction == UC_FROM_GUEST;
-	__u16 mss_bytes = uc_watch_offered_mss_bytes(segment);
+	__u16 mss_bytes = uc_offered_mss_bytes(segment);
 
 	if (!flow->mss_bytes || mss_bytes < flow->mss_bytes)
 		flow->mss_bytes = mss_bytes;
@@ -130,9 +119,9 @@ static __always_inline void uc_watch_agree(struct uc_watch_flow *flow)
 	if ((flow->bits & scales) != scales)
 		flow->wscale = 0;
 	if (!flow->mss_bytes)
-		flow->mss_bytes = UC_WATCH_MSS_DEFAULT_BYTES;
+		flow->mss_bytes = UC_MSS_DEFAULT_BYTES;
 	if ((flow->bits & stamps) == stamps)
-		flow->mss_bytes -= 12;
+		flow->mss_bytes -= UC_TIMESTAMPS_BYTES;
 }
 
 /* Is this segment, on its way to the guest, behind the flow's first window? */
