@@ -29,7 +29,6 @@
 
 /* Where the fields stand that an edit writes, and what rules look at beside the key. */
 struct uc_offsets {
-	__u32 ip;
 	__u32 tcp;
 	__u8 ipv6;
 	__u8 header_bytes; /* TCP header with options */
@@ -49,62 +48,80 @@ enum {
 	UC_KIND_MPTCP = 30,
 };
 
-static __always_inline enum uc_reason uc_parse_ipv4(struct __sk_buff *skb, struct uc_key *key,
-						    struct uc_segment *segment,
-						    struct uc_offsets *at, __u32 *ip_end,
-						    __u8 from_guest)
+/* Where the payload of an IP packet lies in the frame, and what its header says. */
+struct uc_ip {
+	__u32 payload_at;
+	__u32 end_at; /* by the header's length; the frame may carry padding behind it */
+	__u8 ipv6;
+	__u8 ecn;
+	__u8 dscp;
+};
+
+/* Reads an IPv4 header. Returns UC_TRANSLATED if the packet is whole and carries `protocol`; then
+ * `ip` is filled in, and the addresses are ::ffff:a.b.c.d (both are zero before). */
+static __always_inline enum uc_reason uc_parse_ipv4(struct __sk_buff *skb, __u8 protocol,
+						    struct uc_ip *at, __u8 source[16],
+						    __u8 destination[16])
 {
 	struct iphdr ip;
-	__u8 *source = from_guest ? key->guest : key->remote;
-	__u8 *destination = from_guest ? key->remote : key->guest;
 
-	if (bpf_skb_load_bytes(skb, at->ip, &ip, sizeof(ip)))
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
 		return UC_MALFORMED;
-	if (ip.protocol != IPPROTO_TCP)
+	if (ip.protocol != protocol)
 		return UC_NOT_TCP;
 	if (ip.frag_off & bpf_htons(UC_FRAGMENT_BITS))
 		return UC_FRAGMENT;
 	if (ip.version != 4 || ip.ihl < 5)
 		return UC_MALFORMED;
-	segment->ecn = ip.tos & UC_ECN_MASK;
+	at->ecn = ip.tos & UC_ECN_MASK;
 	at->dscp = ip.tos >> 2;
-	at->tcp = at->ip + ip.ihl * 4;
-	*ip_end = at->ip + bpf_ntohs(ip.tot_len);
+	at->payload_at = ETH_HLEN + ip.ihl * 4;
+	at->end_at = ETH_HLEN + bpf_ntohs(ip.tot_len);
 	source[10] = source[11] = destination[10] = destination[11] = 0xff;
 	__builtin_memcpy(source + 12, &ip.saddr, 4);
 	__builtin_memcpy(destination + 12, &ip.daddr, 4);
 	return UC_TRANSLATED;
 }
 
-static __always_inline enum uc_reason uc_parse_ipv6(struct __sk_buff *skb, struct uc_key *key,
-						    struct uc_segment *segment,
-						    struct uc_offsets *at, __u32 *ip_end,
-						    __u8 from_guest)
+/* Reads an IPv6 header, like uc_parse_ipv4(). Extension headers are not followed. */
+static __always_inline enum uc_reason uc_parse_ipv6(struct __sk_buff *skb, __u8 protocol,
+						    struct uc_ip *at, __u8 source[16],
+						    __u8 destination[16])
 {
 	struct ipv6hdr ip;
-	__u8 *source = from_guest ? key->guest : key->remote;
-	__u8 *destination = from_guest ? key->remote : key->guest;
 
-	if (bpf_skb_load_bytes(skb, at->ip, &ip, sizeof(ip)))
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
 		return UC_MALFORMED;
 	if (ip.nexthdr == IPPROTO_FRAGMENT)
 		return UC_FRAGMENT;
 	if (ip.nexthdr == IPPROTO_HOPOPTS || ip.nexthdr == IPPROTO_ROUTING ||
 	    ip.nexthdr == IPPROTO_DSTOPTS || ip.nexthdr == IPPROTO_AH)
 		return UC_IP_EXTENSION;
-	if (ip.nexthdr != IPPROTO_TCP)
+	if (ip.nexthdr != protocol)
 		return UC_NOT_TCP;
 	if (ip.version != 6)
 		return UC_MALFORMED;
-	/* the traffic class straddles the first two bytes; ECN is bits 4 and 5 of the second */
-	segment->ecn = ip.flow_lbl[0] >> 4 & UC_ECN_MASK;
-	at->dscp = ip.priority << 2 | ip.flow_lbl[0] >> 6;
 	at->ipv6 = 1;
-	at->tcp = at->ip + sizeof(ip);
-	*ip_end = at->tcp + bpf_ntohs(ip.payload_len);
+	/* the traffic class straddles the first two bytes; ECN is bits 4 and 5 of the second */
+	at->ecn = ip.flow_lbl[0] >> 4 & UC_ECN_MASK;
+	at->dscp = ip.priority << 2 | ip.flow_lbl[0] >> 6;
+	at->payload_at = ETH_HLEN + sizeof(ip);
+	at->end_at = at->payload_at + bpf_ntohs(ip.payload_len);
 	__builtin_memcpy(source, &ip.saddr, 16);
 	__builtin_memcpy(destination, &ip.daddr, 16);
 	return UC_TRANSLATED;
+}
+
+/* Reads the IP header of a frame, of either version. Returns as uc_parse_ipv4(). */
+static __always_inline enum uc_reason uc_parse_ip(struct __sk_buff *skb, __u8 protocol,
+						  struct uc_ip *at, __u8 source[16],
+						  __u8 destination[16])
+{
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		return uc_parse_ipv4(skb, protocol, at, source, destination);
+	if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		return uc_parse_ipv6(skb, protocol, at, source, destination);
+	return UC_NOT_TCP;
 }
 
 /* uc_parse_options()'s answer: mss_bytes << 16 | wscale << 8 | UC_OPT_*, or this. */
@@ -174,17 +191,17 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 	__u8 from_guest = direction == UC_FROM_GUEST;
 	__u8 tcp[UC_TCP_HEADER];
 	enum uc_reason reason;
-	__u32 ip_end = 0, payload_at;
+	struct uc_ip ip = {};
+	__u32 payload_at;
 
-	at->ip = ETH_HLEN;
-	if (skb->protocol == bpf_htons(ETH_P_IP))
-		reason = uc_parse_ipv4(skb, key, segment, at, &ip_end, from_guest);
-	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		reason = uc_parse_ipv6(skb, key, segment, at, &ip_end, from_guest);
-	else
-		return UC_NOT_TCP;
+	reason = uc_parse_ip(skb, IPPROTO_TCP, &ip, from_guest ? key->guest : key->remote,
+			     from_guest ? key->remote : key->guest);
 	if (reason != UC_TRANSLATED)
 		return reason;
+	segment->ecn = ip.ecn;
+	at->ipv6 = ip.ipv6;
+	at->dscp = ip.dscp;
+	at->tcp = ip.payload_at;
 	if (bpf_skb_load_bytes(skb, at->tcp, tcp, sizeof(tcp)))
 		return UC_MALFORMED;
 
@@ -194,8 +211,8 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 	 * where the IP header says, and short Ethernet frames carry padding behind it. Not by
 	 * gso_segs: it is still 0 when a guest's super-segment leaves a tap. */
 	if (skb->gso_size)
-		ip_end = skb->len;
-	if (at->header_bytes < UC_TCP_HEADER || payload_at > ip_end || ip_end > skb->len)
+		ip.end_at = skb->len;
+	if (at->header_bytes < UC_TCP_HEADER || payload_at > ip.end_at || ip.end_at > skb->len)
 		return UC_MALFORMED;
 
 	__builtin_memcpy(from_guest ? &key->guest_port : &key->remote_port, tcp, 2);
@@ -207,7 +224,7 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 	segment->direction = direction;
 	if (tcp[12] & 1)
 		segment->options |= UC_OPT_AE;
-	segment->payload_bytes = ip_end - payload_at;
+	segment->payload_bytes = ip.end_at - payload_at;
 	segment->wire_payload_bytes = segment->payload_bytes;
 	if (skb->gso_size && skb->gso_size < segment->payload_bytes)
 		segment->wire_payload_bytes = skb->gso_size;
@@ -227,7 +244,7 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 static __always_inline int uc_write_ecn(struct __sk_buff *skb, const struct uc_offsets *at,
 					__u8 ecn)
 {
-	__u32 tos_at = at->ip + 1;
+	__u32 tos_at = ETH_HLEN + 1;
 	__u8 old, new;
 
 	if (bpf_skb_load_bytes(skb, tos_at, &old, 1))
@@ -238,7 +255,7 @@ static __always_inline int uc_write_ecn(struct __sk_buff *skb, const struct uc_o
 		return bpf_skb_store_bytes(skb, tos_at, &new, 1, BPF_F_RECOMPUTE_CSUM);
 	}
 	new = (old & ~UC_ECN_MASK) | ecn;
-	if (bpf_l3_csum_replace(skb, at->ip + offsetof(struct iphdr, check), bpf_htons(old),
+	if (bpf_l3_csum_replace(skb, ETH_HLEN + offsetof(struct iphdr, check), bpf_htons(old),
 				bpf_htons(new), 2))
 		return -1;
 	return bpf_skb_store_bytes(skb, tos_at, &new, 1, 0);

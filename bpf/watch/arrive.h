@@ -8,59 +8,11 @@
 
 #include <stddef.h>
 #include <linux/bpf.h>
-#include <linux/if_ether.h>
-#include <linux/ip.h>
-#include <linux/ipv6.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 #include "../packet.h"
 #include "start.h"
-
-/* Where the payload of IP stands, and how it came. */
-struct uc_probe_place {
-	__u32 at;
-	__u32 bytes;
-	__u8 ecn;
-};
-
-/* Returns 0 for what can't be a probe: not IP, another protocol, a fragment. */
-static __always_inline int uc_probe_find(struct __sk_buff *skb, struct uc_probe_place *place,
-					 struct uc_probe_signed *text)
-{
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		struct iphdr ip;
-
-		if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
-			return 0;
-		if (ip.protocol != UC_PROBE_PROTOCOL || ip.version != 4 || ip.ihl < 5 ||
-		    ip.frag_off & bpf_htons(UC_FRAGMENT_BITS) || bpf_ntohs(ip.tot_len) < ip.ihl * 4)
-			return 0;
-		place->at = ETH_HLEN + ip.ihl * 4;
-		place->bytes = bpf_ntohs(ip.tot_len) - ip.ihl * 4;
-		place->ecn = ip.tos & UC_ECN_MASK;
-		text->source[10] = text->source[11] = 0xff;
-		text->destination[10] = text->destination[11] = 0xff;
-		__builtin_memcpy(text->source + 12, &ip.saddr, 4);
-		__builtin_memcpy(text->destination + 12, &ip.daddr, 4);
-		return 1;
-	}
-	if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
-		struct ipv6hdr ip;
-
-		if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
-			return 0;
-		if (ip.nexthdr != UC_PROBE_PROTOCOL || ip.version != 6)
-			return 0;
-		place->at = ETH_HLEN + sizeof(ip);
-		place->bytes = bpf_ntohs(ip.payload_len);
-		place->ecn = ip.flow_lbl[0] >> 4 & UC_ECN_MASK;
-		__builtin_memcpy(text->source, &ip.saddr, 16);
-		__builtin_memcpy(text->destination, &ip.daddr, 16);
-		return 1;
-	}
-	return 0;
-}
 
 /* Does it say what a host of ours says? UC_WATCH_PROBE if so. */
 static __always_inline enum uc_watch_event uc_probe_check(const struct uc_probe *probe,
@@ -130,29 +82,31 @@ static __always_inline enum uc_watch_event uc_probe_arrives(struct __sk_buff *sk
 {
 	struct uc_key key = {.ifindex = skb->ifindex};
 	struct uc_probe_signed text = {};
-	struct uc_probe_place place = {};
 	struct uc_probe probe = {};
+	struct uc_ip ip = {};
 	enum uc_watch_event event;
 	__be16 magic;
 
-	if (!uc_probe_find(skb, &place, &text) ||
-	    bpf_skb_load_bytes(skb, place.at + offsetof(struct uc_probe, magic), &magic, 2) ||
+	if (uc_parse_ip(skb, UC_PROBE_PROTOCOL, &ip, text.source, text.destination) !=
+		    UC_TRANSLATED ||
+	    ip.end_at < ip.payload_at ||
+	    bpf_skb_load_bytes(skb, ip.payload_at + offsetof(struct uc_probe, magic), &magic, 2) ||
 	    magic != bpf_htons(UC_PROBE_MAGIC))
 		return UC_WATCH_NOTHING;
-	if (place.bytes != UC_PROBE_BYTES ||
-	    bpf_skb_load_bytes(skb, place.at, &probe, sizeof(probe)))
+	if (ip.end_at - ip.payload_at != UC_PROBE_BYTES ||
+	    bpf_skb_load_bytes(skb, ip.payload_at, &probe, sizeof(probe)))
 		return UC_WATCH_TRUNCATED;
 	event = uc_probe_check(&probe, &text, say, now_ns);
 	if (event != UC_WATCH_PROBE)
 		return event;
 	/* a network that takes ECT off can't mark: the probe says nothing, as if it were lost */
-	if (place.ecn == UC_NOT_ECT)
+	if (ip.ecn == UC_NOT_ECT)
 		return UC_WATCH_UNKNOWN;
 	__builtin_memcpy(key.guest, text.destination, 16);
 	__builtin_memcpy(key.remote, text.source, 16);
 	key.guest_port = probe.destination_port;
 	key.remote_port = probe.source_port;
-	return uc_probe_count(&key, port, &probe, place.ecn, now_ns);
+	return uc_probe_count(&key, port, &probe, ip.ecn, now_ns);
 }
 
 #endif
