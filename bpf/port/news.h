@@ -120,9 +120,7 @@ static __always_inline __u32 uc_kinds_between(__u32 was, __u32 now)
 /* Of a window in the shadow's unit. */
 static __always_inline __u32 uc_shadow_bytes(const struct uc_flow *flow, __u32 window)
 {
-	__u8 in_segments =
-		flow->policy.profile == UC_PROFILE_LINUX && flow->policy.law != UC_LAW_DELAY;
-	__u64 bytes = (__u64)window * (in_segments ? flow->mss_bytes : 1);
+	__u64 bytes = (__u64)window * (uc_coupled_counts_segments(flow) ? flow->mss_bytes : 1);
 
 	return bytes < UC_UNLIMITED_BYTES ? bytes : UC_UNLIMITED_BYTES;
 }
@@ -131,7 +129,7 @@ static __always_inline __u32 uc_shadow_bytes(const struct uc_flow *flow, __u32 w
 static __always_inline __u32 uc_aim(const struct uc_flow *flow)
 {
 	const struct uc_reno *reno = &flow->reno;
-	__u8 walks = flow->policy.profile == UC_PROFILE_LINUX && flow->policy.law != UC_LAW_DELAY &&
+	__u8 walks = uc_coupled_counts_segments(flow) &&
 		     (flow->ca == UC_CA_CWR || flow->ca == UC_CA_RECOVERY);
 
 	return uc_shadow_bytes(flow, walks ? reno->ssthresh : reno->cwnd);
