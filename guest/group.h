@@ -10,6 +10,8 @@
 #ifndef UC_GUEST_GROUP_H
 #define UC_GUEST_GROUP_H
 
+#include "../bpf/lookup.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -67,40 +69,23 @@ struct {
 
 static __always_inline struct uc_ctrl_policy *policy_now(void)
 {
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&policies, &zero);
+	return uc_only_entry(&policies);
 }
 
-/* Two may make it at once: the first one's stays, and both find it. */
+/* Returns the group of this name, a new one if there is none; NULL if the table is full. */
 static __always_inline struct uc_ctrl_group *find_group(const struct uc_ctrl_group_key *key)
 {
-	struct uc_ctrl_group *group = bpf_map_lookup_elem(&groups, key);
-	__u32 zero = 0;
-	struct zeros *empty;
+	struct zeros *empty = uc_only_entry(&nothing);
 
-	if (group)
-		return group;
-	empty = bpf_map_lookup_elem(&nothing, &zero);
-	if (!empty)
-		return NULL;
-	bpf_map_update_elem(&groups, key, empty, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&groups, key);
+	return empty ? uc_find_or_add(&groups, key, empty) : NULL;
 }
 
+/* Returns the guest of this name, a new one if there is none; NULL if the table is full. */
 static __always_inline struct uc_ctrl_guest *find_guest(const struct uc_ctrl_guest_key *key)
 {
-	struct uc_ctrl_guest *guest = bpf_map_lookup_elem(&guests, key);
-	__u32 zero = 0;
-	struct zeros *empty;
+	struct zeros *empty = uc_only_entry(&nothing);
 
-	if (guest)
-		return guest;
-	empty = bpf_map_lookup_elem(&nothing, &zero);
-	if (!empty)
-		return NULL;
-	bpf_map_update_elem(&guests, key, empty, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&guests, key);
+	return empty ? uc_find_or_add(&guests, key, empty) : NULL;
 }
 
 /* The part of a big-endian word that belongs to a prefix of so many bits in it. */

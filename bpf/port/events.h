@@ -118,8 +118,7 @@ static __always_inline void uc_tell_nobody(const struct uc_pending *now)
 /* A flow that passes. */
 static __always_inline void uc_note_passed(const struct uc_pending *now)
 {
-	__u32 zero = 0, index;
-	__u32 *count = bpf_map_lookup_elem(&passed_count, &zero);
+	__u32 *count = uc_only_entry(&passed_count), index;
 	struct uc_passed *entry;
 
 	if (!count)

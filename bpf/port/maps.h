@@ -9,6 +9,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../../core/core.h"
+#include "../lookup.h"
 #include "layout.h"
 
 /* How many places a new flow tries before it is passed as TABLE_FULL. */
@@ -69,8 +70,7 @@ struct {
 
 static __always_inline struct uc_slot *uc_scratch_slot(void)
 {
-	__u32 zero = 0;
-	struct uc_scratch *slot = bpf_map_lookup_elem(&scratch, &zero);
+	struct uc_scratch *slot = uc_only_entry(&scratch);
 
 	if (slot)
 		__builtin_memset(slot, 0, sizeof(*slot));

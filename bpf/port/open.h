@@ -18,8 +18,7 @@
 __attribute__((noinline)) int uc_take_place(struct __sk_buff *skb)
 {
 	struct uc_pending *now = uc_pending_now();
-	__u32 zero = 0;
-	struct uc_cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
+	struct uc_cursor *cursor = uc_only_entry(&cursors);
 
 	/* an argument nobody needs; but without one it isn't a global function */
 	if (!skb || !now || !cursor || !cursor->places)
@@ -58,8 +57,7 @@ __attribute__((noinline)) int uc_take_place(struct __sk_buff *skb)
 __attribute__((noinline)) int uc_collect(struct __sk_buff *skb)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
-	__u32 zero = 0;
-	struct uc_cursor *cursor = bpf_map_lookup_elem(&cursors, &zero);
+	struct uc_cursor *cursor = uc_only_entry(&cursors);
 	int collected = 0;
 
 	if (!skb || !cursor || !cursor->places)

@@ -58,9 +58,7 @@ struct {
 
 static __always_inline struct uc_pending *uc_pending_now(void)
 {
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&pending, &zero);
+	return uc_only_entry(&pending);
 }
 
 /* Saves the packet's state in `pending` and tail-calls `callee`. Returns only if that program is

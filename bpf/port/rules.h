@@ -55,9 +55,7 @@ struct {
 
 static __always_inline struct uc_opening *uc_opening_now(void)
 {
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&opening, &zero);
+	return uc_only_entry(&opening);
 }
 
 /* The first of a page's rules that matches; UC_PAGE_RULES: none. What is no rule is all zero, and
@@ -101,10 +99,10 @@ __attribute__((noinline)) int uc_find_on_page(struct __sk_buff *skb, __u32 numbe
 {
 	struct uc_opening *how = uc_opening_now();
 	struct uc_pending *now = uc_pending_now();
-	__u32 zero = 0, at;
-	void *in_force = bpf_map_lookup_elem(&plan, &zero);
+	void *in_force = uc_only_entry(&plan);
 	struct uc_page_key key = {.page = number};
 	const struct uc_page *page;
+	__u32 at;
 
 	if (!skb || !how || !now || !in_force)
 		return UC_NO_PAGE;

@@ -32,13 +32,9 @@ static __always_inline void uc_tail_call_share(struct __sk_buff *skb, const stru
 
 static __always_inline struct uc_member *uc_member_at(__u32 place)
 {
-	struct uc_member *member = bpf_map_lookup_elem(&members, &place);
-	struct uc_member fresh = {};
+	const struct uc_member fresh = {};
 
-	if (member)
-		return member;
-	bpf_map_update_elem(&members, &place, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&members, &place);
+	return uc_find_or_add(&members, &place, &fresh);
 }
 
 /* A flow is entered, or begins anew: whose place it has was another member. */

@@ -55,8 +55,8 @@ static __always_inline int uc_hold_ends(const struct uc_key *key)
 static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const struct uc_key *key,
 						   const struct uc_hold *hold, __u64 now_ns)
 {
-	__u32 zero = 0, bytes = skb->len;
-	struct uc_held *copy = bpf_map_lookup_elem(&scratch, &zero);
+	__u32 bytes = skb->len;
+	struct uc_held *copy = uc_only_entry(&scratch);
 
 	/* what stands beside the frame would be lost: a VLAN's tag, how to cut it into segments */
 	if (!copy || skb->vlan_present || skb->gso_size)

@@ -9,6 +9,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+#include "../lookup.h"
 #include "layout.h"
 
 /* The ports that are watched, by ifindex. */
@@ -115,31 +116,33 @@ static __always_inline int uc_is_peer(const struct uc_key *key)
 	return bpf_map_lookup_elem(&peers, &prefix) != NULL;
 }
 
-/* The record of the way to the flow's peer, if there is one. */
+static __always_inline struct uc_path_key uc_path_key_of(const struct uc_key *key,
+							 enum uc_path_role role)
+{
+	struct uc_path_key path = {.ifindex = key->ifindex, .role = role};
+
+	__builtin_memcpy(path.remote, key->remote, 16);
+	return path;
+}
+
+/* Returns the record of the path to the flow's peer; NULL if there is none. */
 static __always_inline struct uc_path_slot *uc_path_of(const struct uc_key *key,
 						       enum uc_path_role role)
 {
-	struct uc_path_key at = {.ifindex = key->ifindex, .role = role};
+	struct uc_path_key path = uc_path_key_of(key, role);
 
-	__builtin_memcpy(at.remote, key->remote, 16);
-	return bpf_map_lookup_elem(&paths, &at);
+	return bpf_map_lookup_elem(&paths, &path);
 }
 
-/* The same, a new one if there is none; NULL where there is no room for it. What a guest's segments
- * may bring about without a limit must not ask for it. */
+/* Returns the record of the path to the flow's peer, a new one if there is none; NULL if the table
+ * is full. Only for segments whose number is limited: a guest could fill the table with others. */
 static __always_inline struct uc_path_slot *uc_path_for(const struct uc_key *key,
 							enum uc_path_role role)
 {
-	struct uc_path_key at = {.ifindex = key->ifindex, .role = role};
-	struct uc_path_slot *slot, fresh = {};
+	struct uc_path_key path = uc_path_key_of(key, role);
+	const struct uc_path_slot fresh = {};
 
-	__builtin_memcpy(at.remote, key->remote, 16);
-	slot = bpf_map_lookup_elem(&paths, &at);
-	if (slot)
-		return slot;
-	/* another CPU may have been first, which is as good */
-	bpf_map_update_elem(&paths, &at, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&paths, &at);
+	return uc_find_or_add(&paths, &path, &fresh);
 }
 
 #define UC_SECOND_NS 1000000000ULL

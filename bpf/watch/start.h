@@ -17,14 +17,9 @@
 /* The flow's place, a new one if it has none; NULL: the table is full. */
 static __always_inline struct uc_watch_slot *uc_start_for(const struct uc_key *key)
 {
-	struct uc_watch_slot *slot = bpf_map_lookup_elem(&starts, key);
-	struct uc_watch_slot fresh = {.tag = uc_tag_of(key)};
+	const struct uc_watch_slot fresh = {.tag = uc_tag_of(key)};
 
-	if (slot)
-		return slot;
-	/* another CPU may have been first, which is as good */
-	bpf_map_update_elem(&starts, key, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&starts, key);
+	return uc_find_or_add(&starts, key, &fresh);
 }
 
 /* May a connection begin in it? Not where one lives that was given windows: what says otherwise may

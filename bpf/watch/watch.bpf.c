@@ -18,9 +18,7 @@
 
 static __always_inline struct uc_watch_control *uc_say(void)
 {
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&control, &zero);
+	return uc_only_entry(&control);
 }
 
 static __always_inline __u8 uc_is_syn_ack(const struct uc_segment *segment)

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = manifest.join("../..").canonicalize()?;
     let guest = root.join("guest");
     // with all folders in them
-    for folder in ["guest", "core"] {
+    for folder in ["bpf", "guest", "core"] {
         println!("cargo:rerun-if-changed={}", root.join(folder).display());
     }
     for name in ["dctcp", "ctrltcp", "pvtcp"] {
