@@ -1,9 +1,7 @@
 //! The coupled congestion controller (`core/coupling.h`): flows that share a bottleneck share one
-//! window. `docs/ctrltcp.md` says what each home calls when; [`peers`] has two other algorithms on
-//! the same interface.
+//! window. `docs/ctrltcp.md` says what each home calls when.
 
 pub mod across;
-pub mod peers;
 
 use crate::sys;
 

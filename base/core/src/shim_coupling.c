@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-// Symbols for the coupled congestion controller, and for its two peers on the same interface.
+// Symbols for the coupled congestion controller.
 #include "coupling.h"
 #include "coupling/across.h"
-#include "coupling/lisa.h"
-#include "coupling/manager.h"
 
 void uc_shim_ccc_open(struct uc_ccc *ccc, const struct uc_ccc_policy *policy, __u64 now_ns);
 void uc_shim_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
@@ -28,17 +26,6 @@ void uc_shim_ccc_follow(struct uc_ccc *ccc, struct uc_ccc_link *link,
 void uc_shim_ccc_note(const struct uc_ccc *ccc, struct uc_ccc_link *link,
 		      const struct uc_ccc_report *report, __u64 window_was_q16, __u32 cuts_were,
 		      __u64 now_ns);
-void uc_shim_lisa_register(struct uc_lisa *lisa, struct uc_lisa_flow *flow, __u64 id,
-			   const struct uc_ccc_report *report, struct uc_ccc_answer *answer);
-void uc_shim_lisa_update(struct uc_lisa *lisa, const struct uc_lisa_flow *flow,
-			 const struct uc_ccc_report *report, struct uc_ccc_answer *answer);
-void uc_shim_lisa_leave(struct uc_lisa *lisa, struct uc_lisa_flow *flow);
-void uc_shim_manager_register(struct uc_manager *manager, struct uc_manager_flow *flow,
-			      const struct uc_ccc_report *report, struct uc_ccc_answer *answer);
-void uc_shim_manager_update(struct uc_manager *manager, struct uc_manager_flow *flow,
-			    const struct uc_ccc_report *report, __u64 now_ns,
-			    struct uc_ccc_answer *answer);
-void uc_shim_manager_leave(struct uc_manager *manager, struct uc_manager_flow *flow);
 
 void uc_shim_ccc_open(struct uc_ccc *ccc, const struct uc_ccc_policy *policy, __u64 now_ns)
 {
@@ -113,39 +100,4 @@ void uc_shim_ccc_note(const struct uc_ccc *ccc, struct uc_ccc_link *link,
 		      __u64 now_ns)
 {
 	uc_ccc_note(ccc, link, report, window_was_q16, cuts_were, now_ns);
-}
-
-void uc_shim_lisa_register(struct uc_lisa *lisa, struct uc_lisa_flow *flow, __u64 id,
-			   const struct uc_ccc_report *report, struct uc_ccc_answer *answer)
-{
-	*answer = uc_lisa_register(lisa, flow, id, report);
-}
-
-void uc_shim_lisa_update(struct uc_lisa *lisa, const struct uc_lisa_flow *flow,
-			 const struct uc_ccc_report *report, struct uc_ccc_answer *answer)
-{
-	*answer = uc_lisa_update(lisa, flow, report);
-}
-
-void uc_shim_lisa_leave(struct uc_lisa *lisa, struct uc_lisa_flow *flow)
-{
-	uc_lisa_leave(lisa, flow);
-}
-
-void uc_shim_manager_register(struct uc_manager *manager, struct uc_manager_flow *flow,
-			      const struct uc_ccc_report *report, struct uc_ccc_answer *answer)
-{
-	*answer = uc_manager_register(manager, flow, report);
-}
-
-void uc_shim_manager_update(struct uc_manager *manager, struct uc_manager_flow *flow,
-			    const struct uc_ccc_report *report, __u64 now_ns,
-			    struct uc_ccc_answer *answer)
-{
-	*answer = uc_manager_update(manager, flow, report, now_ns);
-}
-
-void uc_shim_manager_leave(struct uc_manager *manager, struct uc_manager_flow *flow)
-{
-	uc_manager_leave(manager, flow);
 }

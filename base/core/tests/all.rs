@@ -8,6 +8,7 @@ mod home;
 mod model;
 #[path = "rules/naive.rs"]
 mod naive;
+mod peers;
 #[path = "flows/seeded.rs"]
 mod seeded;
 mod sender;

@@ -1,11 +1,11 @@
 //! LISA and the Congestion Manager on ctrlTCP's interface.
 
 use crate::home::{MSS, ROUND_NS, report};
+use crate::peers::{Lisa, LisaMember, Manager, ManagerMember};
 use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::prop_assert_eq;
-use uc_core::coupling::peers::{Lisa, LisaMember, Manager, ManagerMember};
 use uc_core::coupling::{Report, consts};
 
 fn in_slow_start(cwnd_bytes: u32) -> Report {

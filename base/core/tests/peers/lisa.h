@@ -9,10 +9,10 @@
  * The giver is the flow with the largest window in slow start, as far as it is known without a look
  * at all of them: the largest that has reported since the last one left.
  */
-#ifndef UC_COUPLING_LISA_H
-#define UC_COUPLING_LISA_H
+#ifndef UC_PEERS_LISA_H
+#define UC_PEERS_LISA_H
 
-#include "interface.h"
+#include "coupling/interface.h"
 
 #define UC_LISA_INITIAL_SEGMENTS 10U /* RFC 6928 */
 

@@ -7,10 +7,10 @@
  *
  * Its own law is RFC 5681's, in bytes. Each flow has an equal part of the window.
  */
-#ifndef UC_COUPLING_MANAGER_H
-#define UC_COUPLING_MANAGER_H
+#ifndef UC_PEERS_MANAGER_H
+#define UC_PEERS_MANAGER_H
 
-#include "interface.h"
+#include "coupling/interface.h"
 
 #define UC_MANAGER_INITIAL_SEGMENTS 10U /* RFC 6928 */
 
