@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Flows that share a window: an ACK to the guest whose window is its group's to say. The port's
- * program has parsed it and moved the flow's shadow; the rest is a program of its own.
+ * Flows that share a window: an ACK to the guest whose window the flow's group decides. The port's
+ * program has parsed the ACK and updated the shadow; uc_share_port asks the group and writes the
+ * answer. ARCHITECTURE.md has a state diagram ("Shared windows").
  *
- * A CPU holds one lock at a time, so the flow's and the group's are taken in turn. Meanwhile
- * another CPU may do the same for a later ACK of this flow (core.h knows); and what was the flow
- * may have been forgotten.
+ * A CPU holds one lock at a time: the flow's, then the group's, then the flow's again. Meanwhile
+ * another CPU may do the same for a later ACK of this flow (uc_tell_share() in core.h allows for
+ * it), and the flow may have been removed from the table.
  */
 #ifndef UC_SHARE_H
 #define UC_SHARE_H
@@ -37,13 +38,13 @@ static __always_inline struct uc_member *uc_member_at(__u32 place)
 	return uc_find_or_add(&members, &place, &fresh);
 }
 
-/* A flow is entered, or begins anew: whose place it has was another member. */
+/* Removes the member at a place: a flow that is entered there, or reopened, is another member. */
 static __always_inline void uc_forget_member(__u32 place)
 {
 	bpf_map_delete_elem(&members, &place);
 }
 
-/* What policy says of it at the moment. */
+/* Copies the weights that policy gives the member now. */
 static __always_inline void uc_weigh_member(struct uc_member *member, const struct uc_pending *now,
 					    const struct uc_port_coupling *policy)
 {
@@ -53,8 +54,10 @@ static __always_inline void uc_weigh_member(struct uc_member *member, const stru
 }
 
 /*
- * These are functions of their own, and not static: the verifier looks at each once, for any
- * packet, instead of with all that the caller knows. 1: the member has places in a group.
+ * Finds or makes the member's group and guest. Returns 1 if the member has places for both.
+ *
+ * This function and the other noinline ones are global, so the verifier checks each once, for any
+ * argument, and not once for each state of a caller.
  */
 __attribute__((noinline)) int uc_join_group(struct __sk_buff *skb)
 {
@@ -63,7 +66,7 @@ __attribute__((noinline)) int uc_join_group(struct __sk_buff *skb)
 	struct uc_ccc_flow fresh = {};
 	struct uc_member *member;
 
-	/* an argument nobody needs; but without one it isn't a global function */
+	/* unused, but a global function needs an argument */
 	if (!skb || !now)
 		return 0;
 	policy = bpf_map_lookup_elem(&couplings, &now->key.ifindex);
@@ -85,8 +88,8 @@ __attribute__((noinline)) int uc_join_group(struct __sk_buff *skb)
 }
 
 /*
- * Policy has changed: what it says of weights holds for members, too, from their next ACK on. So
- * the rule that a SYN of theirs would have now is asked for its weight, and for nothing else.
+ * Updates a member's weights after a change of policy; they apply from its next ACK on. Only the
+ * weight is taken from the rule that a SYN of the flow would match now. Returns 1 if they changed.
  */
 __attribute__((noinline)) int uc_weigh_again(struct __sk_buff *skb)
 {
@@ -108,7 +111,8 @@ __attribute__((noinline)) int uc_weigh_again(struct __sk_buff *skb)
 	return 1;
 }
 
-/* 1: there is an answer. */
+/* Reports to the group: registers the member, removes it if the connection has closed, or updates
+ * it. Returns 1 if `answer` holds the group's answer. */
 static __always_inline int uc_ask(struct __sk_buff *skb, __u8 registers)
 {
 	struct uc_pending *now = uc_pending_now();
@@ -139,7 +143,7 @@ static __always_inline int uc_ask(struct __sk_buff *skb, __u8 registers)
 		} else if (now->closed) {
 			uc_ccc_leave(&group->ccc, &guest->ccc, &member->flow, now->now_ns);
 		} else {
-			/* of one that has not registered nothing changes by this */
+			/* priority 0: not registered, and stays so */
 			if (member->flow.priority)
 				member->flow.priority = member->priority;
 			now->answer = uc_ccc_update(&group->ccc, &guest->ccc, &member->flow,
@@ -152,18 +156,20 @@ static __always_inline int uc_ask(struct __sk_buff *skb, __u8 registers)
 	return !lost && !now->closed;
 }
 
-/* Each in a program of its own: together they are too much for the verifiers of older kernels. */
+/* Reports to the group of a registered member. It and uc_enter_group() are in different programs:
+ * together they exceed what the verifiers of older kernels check. */
 __attribute__((noinline)) int uc_ask_group(struct __sk_buff *skb)
 {
 	return uc_ask(skb, 0);
 }
 
+/* Registers the member with its group. */
 __attribute__((noinline)) int uc_enter_group(struct __sk_buff *skb)
 {
 	return uc_ask(skb, 1);
 }
 
-/* Has the member the weight of a policy that is no longer in force? */
+/* Returns whether the member has the weights of a policy that is no longer in force. */
 static __always_inline int uc_is_outweighed(const struct uc_member *member,
 					    const struct uc_pending *now)
 {
@@ -172,7 +178,8 @@ static __always_inline int uc_is_outweighed(const struct uc_member *member,
 	return policy && policy->version != member->version;
 }
 
-/* Has it to be joined to a group, or weighed, before the group is asked? */
+/* Returns whether uc_join_port must run first: to find a group, to register, or to update weights.
+ */
 static __always_inline int uc_is_to_be_heard(const struct uc_member *member,
 					     const struct uc_pending *now)
 {
@@ -183,7 +190,8 @@ static __always_inline int uc_is_to_be_heard(const struct uc_member *member,
 	return !member || member->refusals < UC_REFUSALS_MAX;
 }
 
-/* That is seldom: a program of its own does it, and ends in the one that it was reached from. */
+/* Joins the flow to a group or updates its weights, then tail-calls uc_share_port again. It is
+ * rare, so it has a program of its own (uc_join_port). */
 static __always_inline void uc_hear(struct __sk_buff *skb, struct uc_pending *now)
 {
 	struct uc_member *member = bpf_map_lookup_elem(&members, &now->place);
@@ -198,7 +206,8 @@ static __always_inline void uc_hear(struct __sk_buff *skb, struct uc_pending *no
 	bpf_tail_call(skb, &tail_calls, UC_CALL_SHARE);
 }
 
-/* The flow's group has its word. 1: there is an answer. */
+/* Asks the flow's group, after uc_join_port if that has to run first. Returns 1 if `answer` holds
+ * its answer. */
 static __always_inline int uc_ask_for_member(struct __sk_buff *skb, struct uc_pending *now)
 {
 	const struct uc_member *member = bpf_map_lookup_elem(&members, &now->place);
@@ -210,7 +219,7 @@ static __always_inline int uc_ask_for_member(struct __sk_buff *skb, struct uc_pe
 	return now->answered || (member && member->joined && uc_ask_group(skb));
 }
 
-/* Under the flow's lock: what it has to say, which it says once. */
+/* Makes the report that the group gets; a loss is reported once. Called under the flow's lock. */
 static __always_inline void uc_report_share(struct uc_slot *slot, struct uc_pending *now)
 {
 	now->place = slot->place;
@@ -222,11 +231,11 @@ static __always_inline void uc_report_share(struct uc_slot *slot, struct uc_pend
 	now->report = uc_coupled_report(&slot->flow, now->now_ns);
 }
 
-/* Under the flow's lock, once more: what it was told. */
+/* Turns the group's answer into the ACK's window. Called under the flow's lock. */
 static __always_inline void uc_share_told(struct uc_slot *slot, struct uc_pending *now,
 					  int answered)
 {
-	/* unless it has begun anew meanwhile, by a rule that has another */
+	/* a flow that was reopened meanwhile has the weight of its new rule */
 	if (slot->flow.share == now->was)
 		slot->flow.share = now->share;
 	uc_tell_share(&slot->flow, &now->segment, now->awaits, answered ? &now->answer : NULL,
