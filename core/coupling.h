@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * ctrlTCP's coupled congestion controller (Islam and others, "Control TCP"; draft-welzl-tcp-ccc):
- * the flows that share a bottleneck share one window, among guests by weight, in a guest by
- * priority. docs/ctrltcp.md says what each home calls when.
+ * the flows that share a bottleneck share one window, divided among guests by weight and among the
+ * flows of a guest by priority. docs/ctrltcp.md says which function a platform calls when.
  *
- * A walk through it: a flow registers, and gets its share of a window that others have opened; the
- * sum stays. Its TCP grows by a segment: the group grows by that, times its share (window.h), and
- * the flow is told its share of the new sum. Another flow loses: the sum is cut once, and each flow
- * learns it at its next ACK (group.h). A third has nothing to send: its weight fades, and the
- * others' shares grow. A fourth dies without a word: an epoch later it isn't counted (pool.h).
+ * An example: a flow registers and gets its share of the window that others have opened; the sum
+ * stays. Its TCP grows by a segment: the group's window grows by a segment times the flow's share
+ * (window.h), and the flow gets its share of the new sum. Another flow loses: the sum is reduced
+ * once, and each flow gets its smaller share at its next ACK (group.h). A third flow has nothing to
+ * send: its weight decreases, and the others' shares grow. A fourth flow vanishes without a FIN: an
+ * epoch later it isn't counted (pool.h).
  *
- * What the draft has and this has not: a coordinator, whose silence stops the group; stored shares
- * that nobody recomputes; a sum that each join inflates. What is given beyond it: guests; idle
- * flows' shares; rates instead of windows; more than one TCP's aggressiveness.
+ * Not taken over from the draft: a coordinator, whose silence stops the group; stored shares that
+ * nobody recomputes; a sum that each join inflates. Added to the draft: guests; release of the
+ * shares of idle flows; shares by rate; the aggressiveness of more than one TCP.
  *
- * No loop, no pointer kept, unsigned 64-bit division only: a home may hold a BPF spin lock around
- * any of these. Times never run backwards for the group: a reading older than the last is read as
- * that.
+ * The functions have no loop, keep no pointer and divide unsigned 64-bit numbers only, so a
+ * platform may hold a BPF spin lock around each. Time never runs backwards for the group: a clock
+ * reading before the epoch's begin counts as that begin.
  */
 #ifndef UC_COUPLING_H
 #define UC_COUPLING_H
@@ -24,7 +25,7 @@
 #include "coupling/segments.h"
 #include "coupling/window.h"
 
-/* What the flow has in its guest's pool from now on. */
+/* Returns the flow's contribution to its guest's pool after this report. */
 static __always_inline struct uc_ccc_amounts uc_ccc_flow_amounts(const struct uc_ccc *ccc,
 								 const struct uc_ccc_flow *flow,
 								 const struct uc_ccc_report *report,
@@ -49,8 +50,8 @@ static __always_inline struct uc_ccc_amounts uc_ccc_flow_amounts(const struct uc
 	return amounts;
 }
 
-/* And the guest in the group's. It keeps its weight whatever the number of its flows, and releases
- * only when none of them wants more. */
+/* Returns the guest's contribution to the group's pool. Its weight doesn't depend on the number of
+ * its flows; it releases weight only while none of its flows is window-limited. */
 static __always_inline struct uc_ccc_amounts uc_ccc_guest_amounts(const struct uc_ccc *ccc,
 								  const struct uc_ccc_guest *guest)
 {
@@ -71,8 +72,8 @@ static __always_inline struct uc_ccc_amounts uc_ccc_guest_amounts(const struct u
 	return amounts;
 }
 
-/* Recomputes the guest's stake, or ends it with its last flow. The guest counts as long as a flow
- * of it does, no longer: else its share would be nobody's. */
+/* Recomputes the guest's contribution; withdraws it after the guest's last flow. The guest counts
+ * exactly as long as one of its flows does: otherwise no flow would use its share. */
 static __always_inline void uc_ccc_settle(struct uc_ccc *ccc, struct uc_ccc_guest *guest)
 {
 	struct uc_ccc_amounts amounts;
@@ -87,10 +88,11 @@ static __always_inline void uc_ccc_settle(struct uc_ccc *ccc, struct uc_ccc_gues
 }
 
 /*
- * Its share; but where that is more than it had while the others' packets are still in flight, no
- * more than there is room for beside them, or a first burst. What they lack from their shares they
- * don't send again, so room opens with each of their ACKs (the draft's ack clock, without its
- * counters).
+ * Returns the window that the flow gets: its share, at least one segment. While other flows'
+ * packets still fill the group's window, a share that grew is limited to what the flow had, to the
+ * room that those packets leave, or to a first burst, whichever is largest. The other flows' shares
+ * have shrunk, so they send less than is acknowledged, and each of their ACKs makes room (the
+ * draft's ack clock, without its counters).
  */
 static __always_inline __u32 uc_ccc_grant(const struct uc_ccc *ccc, const struct uc_ccc_flow *flow,
 					  __u64 share_bytes, __u32 had_bytes)
@@ -103,14 +105,14 @@ static __always_inline __u32 uc_ccc_grant(const struct uc_ccc *ccc, const struct
 	if (ccc->policy.burst_segments < 65535)
 		share_bytes = uc_min64(share_bytes,
 				       uc_max64(had_bytes, uc_max64(room_bytes, burst_bytes)));
-	/* nobody starves, however small its share */
+	/* so that a flow with a small share doesn't starve */
 	return uc_max64(share_bytes, flow->mss_bytes);
 }
 
 /*
- * The answer to a flow that had the window `had_bytes` and now says `own_bytes`. In recovery its
- * own machinery goes on (RFC 6582's inflation, RFC 6937's reduction, slow start after a timeout),
- * toward the ssthresh that it is told here.
+ * Returns the answer to a flow that had the window `had_bytes` and reports `own_bytes`. In recovery
+ * the flow's own TCP sets its window (RFC 6582's inflation, RFC 6937's reduction, slow start after
+ * a timeout), toward the ssthresh of this answer.
  */
 static __always_inline struct uc_ccc_answer uc_ccc_answer(const struct uc_ccc *ccc,
 							  const struct uc_ccc_guest *guest,
@@ -140,6 +142,8 @@ static __always_inline struct uc_ccc_answer uc_ccc_answer(const struct uc_ccc *c
 	return answer;
 }
 
+/* Applies a flow's report to the group and returns the answer. `known`: the flow had registered
+ * before. */
 static __always_inline struct uc_ccc_answer
 uc_ccc_hear_flow(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
 		 const struct uc_ccc_report *report, __u8 known, __u64 now_ns)
@@ -165,9 +169,9 @@ uc_ccc_hear_flow(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_f
 }
 
 /*
- * register(c, p, cwnd, ssthresh): a connection begins. p is 1 to 255 (0 is 1). The first of a group
- * brings the window; who joins later shares it. Once more for a flow that is there: as if it were
- * new, counted once.
+ * Enters a connection that begins: register(c, p, cwnd, ssthresh). The priority is 1 to 255; 0
+ * counts as 1. The first flow of a group brings its window; later ones get a share of it. A flow
+ * that registers again is treated as new, and still counted once.
  */
 static __always_inline struct uc_ccc_answer
 uc_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
@@ -189,8 +193,8 @@ uc_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_fl
 }
 
 /*
- * update(c, cwnd, ssthresh, state): the connection's law has computed. One that never registered,
- * or left, is told its own: uncoupled TCP.
+ * Takes what the connection's own law has computed: update(c, cwnd, ssthresh, state). A connection
+ * that isn't registered gets its own numbers back: uncoupled TCP.
  */
 static __always_inline struct uc_ccc_answer
 uc_ccc_update(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow,
@@ -203,13 +207,13 @@ uc_ccc_update(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow
 	now_ns = uc_max64(now_ns, ccc->began_ns);
 	uc_ccc_advance(ccc, guest, now_ns);
 	uc_ccc_back_off(ccc, flow, &report, now_ns);
-	/* what a timeout has to say comes before: it is about the window that was */
+	/* not for a timeout: it reduces the window that the group had */
 	if (!ccc->guests.counted.flows && report.state < UC_CCC_RECOVERY)
 		uc_ccc_restart(ccc, report.mss_bytes);
 	return uc_ccc_hear_flow(ccc, guest, flow, &report, 1, now_ns);
 }
 
-/* leave(c): the window stays with those who stay. */
+/* Removes a connection that has ended: leave(c). The group keeps its window. */
 static __always_inline void uc_ccc_leave(struct uc_ccc *ccc, struct uc_ccc_guest *guest,
 					 struct uc_ccc_flow *flow, __u64 now_ns)
 {
@@ -224,15 +228,15 @@ static __always_inline void uc_ccc_leave(struct uc_ccc *ccc, struct uc_ccc_guest
 }
 
 /*
- * The answer once more, between two reports: for a home that gives a new flow its room as it opens,
- * on the ACKs of others. Only while the connection's window is the one that it was last given.
+ * Returns the answer again, between two reports: for a platform that gives a new flow its room as
+ * other flows' ACKs make it. Valid only while the connection's window is the one that it got last.
  */
 static __always_inline struct uc_ccc_answer
 uc_ccc_ask(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow *flow, __u64 now_ns)
 {
 	__u32 had_bytes = flow->given_bytes;
 
-	/* one that isn't counted any more must report before it is given anything again */
+	/* a flow that isn't counted any more must report before it gets a new window */
 	uc_ccc_advance(ccc, guest, uc_max64(now_ns, ccc->began_ns));
 	if (!flow->priority || !uc_ccc_is_counted(&guest->flows, &flow->stake)) {
 		struct uc_ccc_answer answer = {

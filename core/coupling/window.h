@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * How a group's window grows and shrinks, so that the group is one TCP, or as many as policy says.
+ * How a group's window grows and shrinks, so that the group is as aggressive as one TCP, or as many
+ * as policy says.
  *
- * There is no coordinator. In the draft one flow's growth counts and the rest wait for it, so the
- * group stands still when that flow falls silent. Here each flow's growth counts in proportion to
- * its share: n flows that each grow by a segment in a round trip grow the group by one segment,
- * and whichever of them is silent is missed by its share only. And a loss event has no owner but
- * a time: what was sent before the group's last cut tells nothing new, whoever lost it (RFC 6582's
- * recovery point, for flows that have no sequence numbers in common).
+ * There is no coordinator. In the draft one flow's growth counts and the other flows wait for it,
+ * so the group's window stands still while that flow is silent. Here each flow's growth counts in
+ * proportion to its share: n flows that each grow by a segment in a round trip grow the group by
+ * one segment, and a silent flow reduces the growth by its share only. A loss event belongs to no
+ * flow but has a time: the loss of a packet sent before the group's last reduction is part of the
+ * same event, whichever flow lost it (RFC 6582's recovery point, for flows that have no sequence
+ * numbers in common).
  */
 #ifndef UC_COUPLING_WINDOW_H
 #define UC_COUPLING_WINDOW_H
@@ -15,11 +17,12 @@
 #include "sum.h"
 
 #define UC_CCC_ONE_Q16 (1ULL << 16)
-/* n is not counted any further. */
+/* The largest group size n that counts for its aggressiveness. */
 #define UC_CCC_SIZE_MAX (1U << 14)
-/* Of a group that fell silent: the initial window of RFC 6928. */
+/* Window of a group after two silent epochs: the initial window of RFC 6928. */
 #define UC_CCC_RESTART_SEGMENTS 10U
 
+/* Sets the group's window (bytes × 2^16), at least 1 byte and at most policy's maximum. */
 static __always_inline void uc_ccc_set_window(struct uc_ccc *ccc, __u64 window_q16)
 {
 	__u64 most_q16 = (__u64)ccc->policy.window_max_bytes << 16;
@@ -27,7 +30,8 @@ static __always_inline void uc_ccc_set_window(struct uc_ccc *ccc, __u64 window_q
 	ccc->window_q16 = uc_max64(uc_min64(window_q16, most_q16), UC_CCC_ONE_Q16);
 }
 
-/* Less than before, but for a reason that doesn't reach below so many bytes. */
+/* Reduces the window by `by_q16` (bytes × 2^16), but not below `least_bytes`; a smaller window
+ * stays. */
 static __always_inline void uc_ccc_reduce(struct uc_ccc *ccc, __u64 by_q16, __u32 least_bytes)
 {
 	__u64 least_q16 = uc_min64(ccc->window_q16, (__u64)least_bytes << 16);
@@ -35,8 +39,8 @@ static __always_inline void uc_ccc_reduce(struct uc_ccc *ccc, __u64 by_q16, __u3
 	uc_ccc_set_window(ccc, uc_max64(uc_ccc_less(ccc->window_q16, by_q16), least_q16));
 }
 
-/* a: how many TCPs the group is worth, 1 or more. Only flows that the window limits make it more:
- * idle connections don't lend their number to a busy one. */
+/* Returns a × 2^16: as how many TCPs the group acts, 1 or more. Only window-limited flows (or their
+ * guests) count: idle connections don't make a busy one more aggressive. */
 static __always_inline __u64 uc_ccc_tcps_q16(const struct uc_ccc *ccc)
 {
 	const struct uc_ccc_amounts *all = &ccc->guests.counted;
@@ -46,8 +50,9 @@ static __always_inline __u64 uc_ccc_tcps_q16(const struct uc_ccc *ccc)
 	return UC_CCC_ONE_Q16 + (__u64)ccc->policy.aggressiveness_q16 * (size - 1);
 }
 
-/* How long ago was sent what an ACK or a loss of now tells of: a round trip, and a quarter for the
- * queue that has grown since it was smoothed. */
+/* Estimates how long ago (ns) the packet was sent that is now acknowledged or lost: 1.25 smoothed
+ * round trips, of which the quarter covers a queue that has grown since. `srtt_us` is ×8; 0: the
+ * group's. */
 static __always_inline __u64 uc_ccc_age_ns(const struct uc_ccc *ccc, __u32 srtt_us)
 {
 	if (!srtt_us)
@@ -55,14 +60,17 @@ static __always_inline __u64 uc_ccc_age_ns(const struct uc_ccc *ccc, __u32 srtt_
 	return ((srtt_us >> 3) + (srtt_us >> 5)) * 1000ULL;
 }
 
+/* Returns whether a packet sent `age_ns` ago was sent after the group's last reduction. */
 static __always_inline __u8 uc_ccc_is_news(const struct uc_ccc *ccc, __u64 age_ns, __u64 now_ns)
 {
 	return !ccc->cut_ns || uc_ccc_less(now_ns, age_ns) > ccc->cut_ns;
 }
 
 /*
- * The flow's own law wants ssthresh of what it had: a half (RFC 5681), 0.7 (RFC 9438), 1 − α/2 (RFC
- * 8257). A group of a TCPs cuts a-th part of that: one of them lost, the others didn't (MulTCP).
+ * Returns by which fraction (× 2^16) one flow's loss or mark reduces the group's window. The flow's
+ * law keeps ssthresh ÷ `had_bytes`: 0.5 (RFC 5681), 0.7 (RFC 9438), 1 − α/2 (RFC 8257). A group
+ * that acts as a TCPs takes 1/a of the reduction: one of the TCPs lost a packet, the others didn't
+ * (MulTCP).
  */
 static __always_inline __u64 uc_ccc_cut_q16(const struct uc_ccc *ccc,
 					    const struct uc_ccc_report *report, __u32 had_bytes)
@@ -70,8 +78,9 @@ static __always_inline __u64 uc_ccc_cut_q16(const struct uc_ccc *ccc,
 	__u64 had = uc_max64(had_bytes, report->mss_bytes);
 	__u64 left_q16 = ((__u64)report->ssthresh_bytes << 16) / had;
 
-	/* less than a half is what was in flight, not the law; and RFC 5681's floor of two segments
-	 * is no opinion about the group's window (who is in a sum says what it would be without) */
+	/* A law keeps at least half: a smaller ssthresh comes from a small flight. RFC 5681's
+	 * minimum of two segments is one for the flow's window, not for the group's; flows of a sum
+	 * report what they would have without that minimum. */
 	if (left_q16 < UC_CCC_ONE_Q16 / 2 ||
 	    (!uc_ccc_is_sum(ccc) && report->ssthresh_bytes <= 2U * report->mss_bytes))
 		left_q16 = UC_CCC_ONE_Q16 / 2;
@@ -80,12 +89,12 @@ static __always_inline __u64 uc_ccc_cut_q16(const struct uc_ccc *ccc,
 }
 
 /*
- * Where a cut ends. RFC 5681 §3.1, equation 4: at least two segments, for the group as for a TCP;
- * and for the flow that was marked or that repairs by fast retransmit two as well, as its own law
- * would leave it. With one, each of its segments waits for the receiver's timer (RFC 1122
- * §4.2.3.2), the group grows by a segment in as many of those as it has flows, and the link stands
- * idle. It is the share of whoever tells that counts: a larger flow's losses cut further. A timeout
- * cuts to the group's two. In a sum it is the mean window that keeps two.
+ * Returns the smallest window (bytes) that a reduction leaves the group. It is two segments, as for
+ * a TCP (RFC 5681 §3.1, equation 4). After a mark or a fast retransmit it is also large enough that
+ * the reporting flow's share is two segments: with one, each of its segments waits for the
+ * receiver's delayed ACK (RFC 1122 §4.2.3.2), and the link stands idle while the group grows back.
+ * So the losses of a flow with a large share may reduce the window further. In a sum the mean
+ * window keeps two segments.
  */
 static __always_inline __u32 uc_ccc_least_bytes(const struct uc_ccc *ccc,
 						const struct uc_ccc_report *report,
@@ -97,15 +106,16 @@ static __always_inline __u32 uc_ccc_least_bytes(const struct uc_ccc *ccc,
 		return uc_min64(two_bytes * uc_ccc_tcps_q16(ccc) >> 16, UC_CCC_WINDOW_MAX_BYTES);
 	if (report->state != UC_CCC_RECOVERY || !share_bytes)
 		return two_bytes;
-	/* shares are rounded down, twice */
+	/* plus 2, since a share is rounded down twice */
 	return uc_max64(two_bytes,
 			uc_min64(window_bytes, window_bytes * (two_bytes + 2) / share_bytes));
 }
 
 /*
- * A flow enters recovery. A group of a TCPs answers one loss event up to a times, for it may have
- * hit as many flows, and by itself each of them would halve: what a queue drops at once is to cost
- * half the window, not an a-th of that.
+ * Reduces the group's window for a flow that enters recovery. A group that acts as a TCPs answers
+ * one loss event up to a times, because the event may hit a flows, each of which would halve its
+ * window if it were uncoupled: the loss of a whole queue then costs half the window, and not only
+ * 1/a of that.
  */
 static __always_inline void uc_ccc_lose(struct uc_ccc *ccc, const struct uc_ccc_report *report,
 					__u32 had_bytes, __u64 share_bytes, __u64 now_ns)
@@ -120,7 +130,7 @@ static __always_inline void uc_ccc_lose(struct uc_ccc *ccc, const struct uc_ccc_
 		ccc->cut_ns = uc_max64(now_ns, 1);
 		ccc->cuts++;
 	}
-	/* in a sum each flow's law knows what of a loss event it has answered */
+	/* in a sum each flow's law counts by itself which loss events it has answered */
 	tcps_q16 = uc_ccc_is_sum(ccc) ? UC_CCC_ONE_Q16 : uc_min64(ccc->spare_q16, UC_CCC_ONE_Q16);
 	if (!tcps_q16)
 		return;
@@ -133,12 +143,12 @@ static __always_inline void uc_ccc_lose(struct uc_ccc *ccc, const struct uc_ccc_
 }
 
 /*
- * A timer has fired again: what was resent is lost too. RFC 5681 §4.3 takes the loss of a
- * retransmission for another indication of congestion. By itself a TCP answers it by waiting twice
- * as long, and holds its ssthresh (§3.1); in a group that is no answer while others go on sending
- * into the queue that dropped it, and whoever has one segment left would be locked out for good. So
- * then it is an event like the first. Where nobody is left to cut it is counted only, for a host
- * that may know others. In a sum each flow stands for itself.
+ * Handles a retransmission timer that fires again: the retransmission is lost too, which indicates
+ * congestion once more (RFC 5681 §4.3). An uncoupled TCP doubles its timeout and keeps its ssthresh
+ * (§3.1). In a group that is not enough: other flows go on sending into the queue that dropped the
+ * packet, and a flow with one segment would be locked out. So the group reduces its window as for a
+ * first timeout. If all its flows have timed out, it only counts the event, for a host that couples
+ * several groups. In a sum each flow answers for itself.
  */
 static __always_inline void uc_ccc_back_off(struct uc_ccc *ccc, struct uc_ccc_flow *flow,
 					    struct uc_ccc_report *report, __u64 now_ns)
@@ -155,7 +165,7 @@ static __always_inline void uc_ccc_back_off(struct uc_ccc *ccc, struct uc_ccc_fl
 		age_ns = uc_ccc_age_ns(ccc, report->srtt_us);
 	if (all->stalled < all->flows) {
 		flow->state = UC_CCC_AVOIDANCE;
-		/* the law's ssthresh is that of the first time */
+		/* the law's ssthresh dates from the first timeout */
 		report->ssthresh_bytes = 0;
 		return;
 	}
@@ -168,9 +178,10 @@ static __always_inline void uc_ccc_back_off(struct uc_ccc *ccc, struct uc_ccc_fl
 }
 
 /*
- * A flow of this share has grown by so many bytes. In slow start each byte counts, since growth is
- * in proportion to the window and the group's doubles with its flows'. In congestion avoidance it
- * doesn't depend on the window, and counts by share · a.
+ * Grows the group's window after one flow, whose share is `share_bytes`, has grown by
+ * `grown_bytes`. In slow start each byte counts, because all windows double together. In congestion
+ * avoidance a flow's growth doesn't depend on its window, so it counts in proportion to the share,
+ * times a.
  */
 static __always_inline void uc_ccc_grow(struct uc_ccc *ccc, __u64 share_bytes, __u64 grown_bytes)
 {
@@ -184,14 +195,15 @@ static __always_inline void uc_ccc_grow(struct uc_ccc *ccc, __u64 share_bytes, _
 	} else {
 		gain_q32 = (uc_min64(share_bytes, window_bytes) << 32) /
 			   (window_bytes | !window_bytes);
-		/* bounded at 4 MiB a report, for the product's sake */
+		/* at most 4 MiB for each report, or the product could overflow */
 		grown_q8 = uc_min64(grown_bytes * uc_ccc_tcps_q16(ccc) >> 8, 1 << 30);
 		window_q16 += grown_q8 * gain_q32 >> 24;
 	}
 	uc_ccc_set_window(ccc, window_q16);
 }
 
-/* A flow outside recovery has another window than it was given: its own law's doing. */
+/* Applies the difference between the window that a flow got and the one that it reports: what its
+ * own law has done outside recovery. */
 static __always_inline void uc_ccc_compare(struct uc_ccc *ccc, const struct uc_ccc_flow *flow,
 					   const struct uc_ccc_report *report, __u64 share_bytes,
 					   __u64 now_ns)
@@ -199,18 +211,18 @@ static __always_inline void uc_ccc_compare(struct uc_ccc *ccc, const struct uc_c
 	__u64 given = flow->given_bytes, grown_bytes = uc_ccc_less(report->cwnd_bytes, given);
 	__u64 shrunk_bytes = uc_ccc_less(given, report->cwnd_bytes);
 
-	/* RFC 7661: a window that isn't used doesn't grow; nor is it given up, but released */
+	/* RFC 7661: an unused window doesn't grow; its share is released, the sum stays */
 	if (report->limited)
 		return;
-	/* HyStart and its like (RFC 9406) leave slow start without a loss: the group does */
+	/* the flow has left slow start without a loss (HyStart++, RFC 9406): so does the group */
 	if (ccc->window_q16 >> 16 < ccc->ssthresh_bytes && report->state == UC_CCC_AVOIDANCE &&
 	    report->ssthresh_bytes + report->mss_bytes <= flow->given_ssthresh_bytes)
 		ccc->ssthresh_bytes = uc_ccc_window_bytes(ccc);
-	/* less than a segment is what a home that counts segments can't express */
+	/* a platform whose TCP counts segments can't express smaller differences */
 	if (shrunk_bytes >= report->mss_bytes)
 		uc_ccc_reduce(ccc, shrunk_bytes << 16, report->mss_bytes);
-	/* RFC 5681 §3.1 and §3.2: by no more than was acknowledged, and not by the ACKs of what was
-	 * sent before the cut */
+	/* RFC 5681 §3.1 and §3.2: growth is limited by the bytes acknowledged, and ACKs of data
+	 * sent before the reduction don't count */
 	grown_bytes = uc_min64(grown_bytes, uc_max64(report->acked_bytes, report->mss_bytes));
 	if (uc_ccc_is_sum(ccc))
 		grown_bytes = uc_ccc_sum_growth(ccc, report, given, grown_bytes);
@@ -220,6 +232,7 @@ static __always_inline void uc_ccc_compare(struct uc_ccc *ccc, const struct uc_c
 		uc_ccc_grow(ccc, share_bytes, grown_bytes);
 }
 
+/* Returns whether each flow that counts is in RTO recovery. */
 static __always_inline __u8 uc_ccc_all_stalled(const struct uc_ccc *ccc)
 {
 	const struct uc_ccc_amounts *all = &ccc->guests.counted;
@@ -227,7 +240,7 @@ static __always_inline __u8 uc_ccc_all_stalled(const struct uc_ccc *ccc)
 	return all->flows && all->stalled >= all->flows;
 }
 
-/* A flow's report, as far as it moves the group's window. `known`: it was heard before and counts.
+/* Changes the group's window by a flow's report. `known`: the flow has reported before and counts.
  */
 static __always_inline void uc_ccc_digest(struct uc_ccc *ccc, const struct uc_ccc_flow *flow,
 					  const struct uc_ccc_report *report, __u64 share_bytes,
@@ -242,7 +255,7 @@ static __always_inline void uc_ccc_digest(struct uc_ccc *ccc, const struct uc_cc
 		uc_ccc_lose(ccc, report, flow->given_bytes, share_bytes, now_ns);
 		return;
 	}
-	/* DCTCP's marks go on as long as its queue is too long, a cut in each round trip */
+	/* DCTCP reduces once in each round trip while marks go on */
 	if (report->again && known && report->state == UC_CCC_RECOVERY &&
 	    flow->state == UC_CCC_RECOVERY) {
 		uc_ccc_lose(ccc, report, report->cwnd_bytes, share_bytes, now_ns);
@@ -253,15 +266,15 @@ static __always_inline void uc_ccc_digest(struct uc_ccc *ccc, const struct uc_cc
 	if (report->state < UC_CCC_RECOVERY && flow->state < UC_CCC_RECOVERY) {
 		uc_ccc_compare(ccc, flow, report, share_bytes, now_ns);
 	} else if (report->state == UC_CCC_LOSS && uc_ccc_all_stalled(ccc)) {
-		/* the whole group is resending (uc_ccc_collapse): its slow start is the flows' */
+		/* all flows retransmit (uc_ccc_collapse): the group follows their slow start */
 		uc_ccc_grow(ccc, share_bytes, uc_min64(grown_bytes, report->acked_bytes));
 	}
 }
 
 /*
- * After a timeout of one flow, the others' ACKs still come: the group has lost, no more. Only when
- * each flow that counts has timed out is the group as a TCP whose timer has fired, and begins again
- * at one segment (RFC 5681 §3.1).
+ * Sets the window to one segment if each flow that counts has timed out: then the group is like a
+ * TCP after a timeout (RFC 5681 §3.1). After a timeout of one flow the others' ACKs still arrive,
+ * and the group has only lost a packet.
  */
 static __always_inline void uc_ccc_collapse(struct uc_ccc *ccc, __u32 mss_bytes)
 {
@@ -269,8 +282,8 @@ static __always_inline void uc_ccc_collapse(struct uc_ccc *ccc, __u32 mss_bytes)
 		uc_ccc_set_window(ccc, (__u64)mss_bytes << 16);
 }
 
-/* Nobody was heard for two epochs: RFC 5681 §4.1's restart, and what was learnt is kept as
- * ssthresh. */
+/* Restarts a group none of whose flows has reported for two epochs (RFC 5681 §4.1): at most ten
+ * segments, and ssthresh keeps three quarters of the window that it had. */
 static __always_inline void uc_ccc_restart(struct uc_ccc *ccc, __u32 mss_bytes)
 {
 	__u32 window_bytes = uc_ccc_window_bytes(ccc);
