@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A group whose flows are in one guest, coupled to those of other guests by the host, over a
- * channel that is slower than ACKs are: what it keeps for its reports, and how it follows the
- * answers.
+ * A group in a guest's kernel that the host couples to the groups of other guests. Their channel is
+ * slower than ACKs. Here is what the guest stores for its reports, and how it applies the answers.
  *
- * Reports are counters, never differences: one that is lost, or answered late, is contained in the
- * next. Answers are the host's group as this guest is to see it: its part of the window and of
- * ssthresh, and when the host last cut. One is worth a retransmission timeout. Without a newer one
- * the group goes on by itself from where it is, as if there were no host.
+ * Reports are counters, not differences, so a report that is lost or answered late is contained in
+ * the next. An answer is the guest's part of the host's group: its window, its ssthresh, and the
+ * time of the host's last reduction. It is valid for a retransmission timeout. Without a newer one
+ * the group goes on from its present window, as if there were no host.
  */
 #ifndef UC_COUPLING_ACROSS_H
 #define UC_COUPLING_ACROSS_H
 
 #include "window.h"
 
-/* Linux' least variance part of the RTO (TCP_RTO_MIN): an RTO is a smoothed round trip and this. */
+/* Linux's minimum for the variance part of the RTO (TCP_RTO_MIN); the RTO is a smoothed round trip
+ * plus this. */
 #define UC_CCC_RTO_MIN_NS 200000000ULL
 
 struct uc_ccc_link {
-	__u64 opened_ns;      /* when the group was made: another number, another group */
-	__u64 grown_q16;      /* bytes by which its flows have opened its window, since then */
-	__u64 acked_bytes;    /* since then */
+	__u64 opened_ns;      /* when the group was created; a new value: a new group */
+	__u64 grown_q16;      /* growth of its window by its own flows since then, bytes × 2^16 */
+	__u64 acked_bytes;    /* acknowledged since then */
 	__u64 cut_ns;         /* its own last cut */
-	__u64 taken_ns;       /* which answer it follows: `at_ns` of that */
+	__u64 taken_ns;       /* `at_ns` of the answer that it follows */
 	__u32 cut_from_bytes; /* its window before and after that cut */
 	__u32 cut_to_bytes;
 	__u32 mss_bytes;
@@ -34,10 +34,11 @@ struct uc_ccc_told {
 	__u64 cut_ns; /* likewise: the host's last cut; 0: none */
 	__u32 window_bytes;
 	__u32 ssthresh_bytes;
-	__u32 cuts; /* of this group, that the host had heard of */
+	__u32 cuts; /* reductions of this group that the host knew when it answered */
 	__u32 pad;
 };
 
+/* Returns whether the answer is at most a retransmission timeout old. */
 static __always_inline __u8 uc_ccc_is_fresh(const struct uc_ccc *ccc,
 					    const struct uc_ccc_told *told, __u64 now_ns)
 {
@@ -47,10 +48,11 @@ static __always_inline __u8 uc_ccc_is_fresh(const struct uc_ccc *ccc,
 }
 
 /*
- * Before the controller computes: what the host has told becomes the group's window, once; what its
- * flows add to that until the next answer stays. An answer from before the group's last cut would
- * undo it, so it waits for one that knows. With the host's cut comes its time: what was sent before
- * tells this group nothing new either (RFC 6582's recovery point again).
+ * Sets the group's window to the host's answer, once for each answer, before the controller
+ * computes; what its flows add until the next answer stays. An answer made before the host knew of
+ * the group's last reduction would undo it, so it is ignored. The time of the host's last reduction
+ * is taken over, too: the loss of a packet sent before it is part of the same loss event (RFC
+ * 6582's recovery point).
  */
 static __always_inline void uc_ccc_follow(struct uc_ccc *ccc, struct uc_ccc_link *link,
 					  const struct uc_ccc_told *told, __u64 now_ns)
@@ -64,7 +66,7 @@ static __always_inline void uc_ccc_follow(struct uc_ccc *ccc, struct uc_ccc_link
 	link->taken_ns = told->at_ns;
 }
 
-/* After it has computed: what the next report will say. */
+/* Records for the next report what the controller has just computed. */
 static __always_inline void uc_ccc_note(const struct uc_ccc *ccc, struct uc_ccc_link *link,
 					const struct uc_ccc_report *report, __u64 window_was_q16,
 					__u32 cuts_were, __u64 now_ns)

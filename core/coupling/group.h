@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A group: the flows that share a bottleneck, by whatever policy says so (a pair of hosts, a
- * prefix, a tenant). Its window is divided twice, first among guests by their weights, then among
- * the flows of each by their priorities. Divided once, among flows, a guest with four flows would
- * have four fifths beside a guest with one, which is what coupling is to end.
+ * A group: the flows that share a bottleneck, as policy defines it (a pair of hosts, a prefix, a
+ * tenant). Its window is divided twice, first among guests by their weights, then among the flows
+ * of each guest by their priorities. If it were divided among flows at once, a guest with four
+ * flows would have four fifths of it and a guest with one flow one fifth, which coupling is to
+ * prevent.
  *
- * Three structs, wherever a home keeps them; none points to another. The group's lock, if the home
- * has one, covers the group, its guests and its flows.
+ * A platform stores the three structs wherever it likes; none points to another. The group's lock,
+ * if the platform has one, covers the group, its guests and its flows.
  */
 #ifndef UC_COUPLING_GROUP_H
 #define UC_COUPLING_GROUP_H
@@ -21,14 +22,14 @@ enum uc_ccc_shares {
 enum uc_ccc_size {
 	UC_CCC_SIZE_FLOWS,
 	UC_CCC_SIZE_GUESTS,
-	UC_CCC_SIZE_LAWS, /* flows, and each answers for itself: sum.h */
+	UC_CCC_SIZE_LAWS, /* flows, each of which answers its own losses: sum.h */
 };
 
-/* All zero is a policy: one TCP, shares of the window. */
+/* How a group behaves. All zero is valid: it acts as one TCP, and shares are windows. */
 struct uc_ccc_policy {
 	/*
-	 * How a group of n is as aggressive as a = 1 + this·(n − 1) TCPs, in 1/2^16: 0, as one
-	 * (E-TCP, the draft); 65536, as n (MulTCP, EFCM).
+	 * A group of n acts as a = 1 + this · (n − 1) TCPs; unit 1/2^16. 0: as one TCP (E-TCP, the
+	 * draft); 65536: as n TCPs (MulTCP, EFCM).
 	 */
 	__u32 aggressiveness_q16;
 	__u32 silence_us;       /* the least length of an epoch; 0: 200 ms */
@@ -83,7 +84,7 @@ _Static_assert(sizeof(struct uc_ccc) <= 256, "a group: four cache lines");
 #define UC_CCC_SRTT_GUESS_US  (1U << 13) /* ×8, a millisecond, before anybody has measured */
 #define UC_CCC_RELEASED_SHIFT 6          /* what an idle member keeps: a 64th of its weight */
 
-/* A home calls this for a new group, and forgets the guests and flows of an older one with it. */
+/* Initializes a new group. Guests and flows of an older group in the same place stop counting. */
 static __always_inline void uc_ccc_open(struct uc_ccc *ccc, const struct uc_ccc_policy *policy,
 					__u64 now_ns)
 {
@@ -100,19 +101,21 @@ static __always_inline void uc_ccc_open(struct uc_ccc *ccc, const struct uc_ccc_
 	fresh.policy.aggressiveness_q16 = uc_min64(fresh.policy.aggressiveness_q16, 1 << 16);
 	if (fresh.policy.size == UC_CCC_SIZE_LAWS)
 		fresh.policy.aggressiveness_q16 = 1 << 16;
-	/* An epoch is far longer than a nanosecond. So no number of an earlier group under the same
-	 * name comes back, and no stake of it is taken for one in this; nor is a zeroed one. */
+	/* Epochs are numbered from the clock, and last far longer than a nanosecond each. So no
+	 * number of an earlier group in this place is used again, and neither its members nor
+	 * zeroed ones count. */
 	fresh.guests.epoch = now_ns + 2;
 	*ccc = fresh;
 }
 
+/* Returns the group's window: the sum of all shares. */
 static __always_inline __u32 uc_ccc_window_bytes(const struct uc_ccc *ccc)
 {
 	return ccc->window_q16 >> 16;
 }
 
-/* An epoch lasts two round trips of whoever has the longest: each flow that sends at all reports
- * in it. */
+/* Returns the length of an epoch: two of the longest round trips, so that each flow that sends
+ * reports in it, and at least policy's `silence_us`. */
 static __always_inline __u64 uc_ccc_epoch_ns(const struct uc_ccc *ccc)
 {
 	__u64 srtt_us = uc_max64(ccc->srtt_max_us, ccc->srtt_was_us) >> 3;
@@ -120,7 +123,8 @@ static __always_inline __u64 uc_ccc_epoch_ns(const struct uc_ccc *ccc)
 	return uc_max64(ccc->policy.silence_us, 2 * srtt_us) * 1000;
 }
 
-/* Where time has gone. Two epochs without a word: nobody is there any more. */
+/* Begins a new epoch if the current one is over. After two epochs without a report nothing counts.
+ */
 static __always_inline void uc_ccc_advance(struct uc_ccc *ccc, struct uc_ccc_guest *guest,
 					   __u64 now_ns)
 {
@@ -135,6 +139,7 @@ static __always_inline void uc_ccc_advance(struct uc_ccc *ccc, struct uc_ccc_gue
 	uc_ccc_turn(&guest->flows, ccc->guests.epoch);
 }
 
+/* Returns the guest's part of `whole` by weight; 0 if the guest isn't counted. */
 static __always_inline __u64 uc_ccc_guest_share(const struct uc_ccc *ccc,
 						const struct uc_ccc_guest *guest, __u64 whole)
 {
@@ -144,9 +149,9 @@ static __always_inline __u64 uc_ccc_guest_share(const struct uc_ccc *ccc,
 }
 
 /*
- * share = whole · weight / weights, at both levels: computed from the sums when the flow asks, so
- * every flow has its new share at its next ACK and nothing visits the others. All shares together
- * make the whole, less one byte at most for each guest and each flow.
+ * Returns the flow's share = whole · weight / sum of weights, at both levels. It is computed from
+ * the sums when the flow asks, so each flow has its new share at its next ACK without a loop over
+ * flows. The sum of all shares is `whole` less at most one byte for each guest and each flow.
  */
 static __always_inline __u64 uc_ccc_share(const struct uc_ccc *ccc,
 					  const struct uc_ccc_guest *guest,
@@ -159,9 +164,10 @@ static __always_inline __u64 uc_ccc_share(const struct uc_ccc *ccc,
 }
 
 /*
- * What a member that its application limits keeps of its claim: as much weight as makes its share
- * twice what it uses (RFC 7661 §4.2 takes a window for validated when half of it is used). Each
- * report moves it towards that; the fixed point doesn't depend on the others' number.
+ * Returns the weight that an application-limited member keeps, out of its full weight `claim`. Its
+ * share is then twice what it uses: RFC 7661 §4.2 takes a window as validated if half of it is
+ * used. Each report moves the weight toward that point, which doesn't depend on the number of other
+ * members.
  */
 static __always_inline __u64 uc_ccc_released(__u64 weight, __u64 claim, __u64 used_bytes,
 					     __u64 share_bytes)
@@ -175,8 +181,8 @@ static __always_inline __u64 uc_ccc_released(__u64 weight, __u64 claim, __u64 us
 	return uc_min64(uc_max64(weight, least), claim);
 }
 
-/* The weight of priority 1: shares of the rate are windows over round-trip times (ctrlTCP's fig5
- * couples paths of unequal length). */
+/* Returns the weight of priority 1. Where shares are rates it is the round-trip time (µs × 8),
+ * since a rate is a window divided by it (ctrlTCP's figure 5 couples paths of unequal length). */
 static __always_inline __u64 uc_ccc_unit(const struct uc_ccc *ccc,
 					 const struct uc_ccc_report *report)
 {

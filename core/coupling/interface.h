@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * ctrlTCP's interface (Islam and others, §III): what a connection tells its coupled congestion
- * controller (CCC) and what it is told,
+ * ctrlTCP's interface (Islam and others, §III): what a connection reports to its coupled congestion
+ * controller (CCC), and the answers:
  *
  *   register(c, p, cwnd, ssthresh)        -> cwnd, ssthresh, state    when it begins
  *   update(c, cwnd, ssthresh, state)      -> cwnd, ssthresh, state    when its own law has computed
  *   leave(c)                                                          when it ends
  *
- * with, in a report, what the draft's algorithm lacks to tell an idle flow, a second loss of one
- * event and a longer path from their opposites. All of it is the output of a congestion control
- * that stays as it is: the CCC overrules, it doesn't replace. Windows are bytes. A home whose TCP
- * counts segments keeps what its window can't express and adds it to the cwnd that it reports next.
+ * A report has fields that the draft lacks, by which the CCC recognizes idle flows, further losses
+ * of one loss event, and paths of different length. A report is the output of an unchanged
+ * congestion control: the CCC overrules it, but doesn't replace it. Windows are bytes. A platform
+ * whose TCP counts segments stores what its window can't express and adds it to the cwnd that it
+ * reports next.
  */
 #ifndef UC_COUPLING_INTERFACE_H
 #define UC_COUPLING_INTERFACE_H
@@ -22,14 +23,14 @@ enum uc_ccc_state {
 	UC_CCC_AVOIDANCE,
 	UC_CCC_RECOVERY, /* fast recovery, or the reduced state after a mark (Linux: CWR) */
 	UC_CCC_LOSS,     /* after a retransmission timeout, until what it lost is acknowledged */
-	UC_CCC_BACKOFF,  /* LOSS, and its timer has fired since the last report (RFC 6298 §5.5):
+	UC_CCC_BACKOFF,  /* LOSS, and the timer has fired since the last report (RFC 6298 §5.5):
 			  * never an answer */
 };
 
 #define UC_CCC_INFINITE_SSTHRESH 0x7fffffffU
 
 struct uc_ccc_report {
-	__u32 cwnd_bytes; /* after the connection's own law */
+	__u32 cwnd_bytes; /* as the connection's own law has set it */
 	__u32 ssthresh_bytes;
 	__u32 flight_bytes; /* in flight now */
 	__u32 used_bytes;   /* the most in flight during the last round trip */
@@ -40,9 +41,9 @@ struct uc_ccc_report {
 			     * 0:  not known, a round trip and a quarter are taken */
 	__u16 mss_bytes;
 	__u8 state;   /* enum uc_ccc_state */
-	__u8 limited; /* 1: by the application, the window holds nothing back */
-	__u8 again;   /* 1: RECOVERY as in the report before, but for a mark after that; its law
-		       * keeps ssthresh of cwnd */
+	__u8 limited; /* 1: by the application; the window holds nothing back */
+	__u8 again;   /* 1: still in RECOVERY, but another mark arrived; its law keeps ssthresh of
+		       * cwnd */
 	__u8 pad[3];
 };
 
@@ -52,11 +53,11 @@ struct uc_ccc_answer {
 	__u8 state;
 };
 
-/* Bounds of what is believed. */
+/* Maximum values that are accepted from a report. */
 #define UC_CCC_WINDOW_MAX_BYTES (1U << 30)
 #define UC_CCC_SRTT_MAX_US      (1U << 23) /* ×8: about a second */
 
-/* A report is another's word: numbers that no TCP can have are brought within bounds. */
+/* Returns the report with each number limited to what a TCP can have. */
 static __always_inline struct uc_ccc_report uc_ccc_believe(const struct uc_ccc_report *said)
 {
 	struct uc_ccc_report report = *said;
@@ -76,8 +77,8 @@ static __always_inline struct uc_ccc_report uc_ccc_believe(const struct uc_ccc_r
 }
 
 /*
- * How many bits of a remote address (IPv4 as ::ffff:a.b.c.d: `mapped`) name its group. Where
- * neither family's prefix has any, all remotes are one group, of whichever family.
+ * Returns how many bits of a remote address identify its group, 0 to 128. `mapped`: the address is
+ * IPv4, as ::ffff:a.b.c.d. If both prefixes are 0, all remote hosts are one group.
  */
 static __always_inline __s32 uc_ccc_prefix_bits(__u8 mapped, __u8 prefix4, __u8 prefix6)
 {
@@ -86,7 +87,7 @@ static __always_inline __s32 uc_ccc_prefix_bits(__u8 mapped, __u8 prefix4, __u8 
 	return prefix4 | prefix6 ? 96 + prefix4 : 0;
 }
 
-/* What an uncoupled connection is told: its own. */
+/* Returns the answer to an uncoupled connection: its own numbers. */
 static __always_inline struct uc_ccc_answer uc_ccc_uncoupled(const struct uc_ccc_report *report)
 {
 	struct uc_ccc_answer answer = {

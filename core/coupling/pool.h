@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A sum over members that nobody loops over: of a group's guests, or of a guest's flows.
+ * A sum over the members of a group or guest that needs no loop over them.
  *
- * A member counts while it is heard. Time falls into epochs; `heard` adds up what members of this
- * epoch have put in, and `counted` also has those of the epoch before that were not heard again
- * yet. When an epoch ends, `heard` becomes `counted` and begins at nothing. So a member that says
- * nothing for an epoch falls out by itself, in no time and with no list; and a sum that was wrong
- * for whatever reason is right again two epochs later, since it was built anew.
+ * A member counts while it reports. Time is divided into epochs. `heard` is the sum over members
+ * that have reported in this epoch; `counted` also includes those that reported in the epoch before
+ * and haven't reported again yet. When an epoch ends, `heard` becomes `counted` and starts at zero.
+ * So a member that is silent for an epoch drops out without a list or a timer, and a sum that
+ * became wrong for any reason is right again two epochs later.
  */
 #ifndef UC_COUPLING_POOL_H
 #define UC_COUPLING_POOL_H
@@ -32,7 +32,7 @@ struct uc_ccc_pool {
 	__u64 epoch;
 };
 
-/* What one member has in the pool. All zero: nothing. */
+/* One member's contribution to the pool. All zero: none. */
 struct uc_ccc_stake {
 	struct uc_ccc_amounts held;
 	__u64 epoch; /* when it was heard last */
@@ -52,6 +52,7 @@ static __always_inline void uc_ccc_add(struct uc_ccc_amounts *sum,
 	sum->stalled += more->stalled;
 }
 
+/* Returns the difference, or 0 if it would be negative. */
 static __always_inline __u64 uc_ccc_less(__u64 from, __u64 what)
 {
 	return from > what ? from - what : 0;
@@ -60,7 +61,7 @@ static __always_inline __u64 uc_ccc_less(__u64 from, __u64 what)
 static __always_inline void uc_ccc_take(struct uc_ccc_amounts *sum,
 					const struct uc_ccc_amounts *less)
 {
-	/* never below 0: a sum that some home damaged must not turn into an enormous one */
+	/* never below 0: a damaged sum must not wrap to an enormous one */
 	sum->weight = uc_ccc_less(sum->weight, less->weight);
 	sum->claim = uc_ccc_less(sum->claim, less->claim);
 	sum->flight_bytes = uc_ccc_less(sum->flight_bytes, less->flight_bytes);
@@ -72,7 +73,7 @@ static __always_inline void uc_ccc_take(struct uc_ccc_amounts *sum,
 	sum->stalled = uc_ccc_less(sum->stalled, less->stalled);
 }
 
-/* Before anything else is done with a pool: `epoch` is the present one. */
+/* Moves the pool to the present epoch; to be called before any other use of it. */
 static __always_inline void uc_ccc_turn(struct uc_ccc_pool *pool, __u64 epoch)
 {
 	const struct uc_ccc_amounts nothing = {};
@@ -84,12 +85,14 @@ static __always_inline void uc_ccc_turn(struct uc_ccc_pool *pool, __u64 epoch)
 	pool->epoch = epoch;
 }
 
+/* Returns whether the member has reported in this epoch or the one before. */
 static __always_inline __u8 uc_ccc_is_counted(const struct uc_ccc_pool *pool,
 					      const struct uc_ccc_stake *stake)
 {
 	return stake->epoch == pool->epoch || stake->epoch + 1 == pool->epoch;
 }
 
+/* Removes the member's contribution from the pool. */
 static __always_inline void uc_ccc_withdraw(struct uc_ccc_pool *pool, struct uc_ccc_stake *stake)
 {
 	if (stake->epoch == pool->epoch)
@@ -99,8 +102,8 @@ static __always_inline void uc_ccc_withdraw(struct uc_ccc_pool *pool, struct uc_
 	stake->epoch = 0;
 }
 
-/* From now on the member holds `amounts`, as one that was heard last in `epoch`: the present one,
- * or the one before. */
+/* Replaces the member's contribution by `amounts`, last reported in `epoch`: the present epoch or
+ * the one before. */
 static __always_inline void uc_ccc_enter(struct uc_ccc_pool *pool, struct uc_ccc_stake *stake,
 					 const struct uc_ccc_amounts *amounts, __u64 epoch)
 {
@@ -112,8 +115,8 @@ static __always_inline void uc_ccc_enter(struct uc_ccc_pool *pool, struct uc_ccc
 	uc_ccc_add(&pool->counted, &stake->held);
 }
 
-/* What an amount of the whole makes for one weight in a sum; the remainder is nobody's. `whole`
- * must be below 2^31 and the weight below 2^32. */
+/* Returns whole · weight ÷ weights, rounded down. `whole` must be below 2^31 and `weight` below
+ * 2^32, or the product overflows. */
 static __always_inline __u64 uc_ccc_part(__u64 whole, __u64 weight, __u64 weights)
 {
 	weights = uc_max64(weights, weight);
