@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Undercurrent's core: every decision is taken here, nothing else is.
+ * Undercurrent's core: it takes every decision, and does nothing else.
  *
- * A home (BPF program, simulator, kernel module) parses a packet into a uc_segment, finds the
- * uc_flow and calls
+ * A platform (BPF program, simulator, kernel module) parses a packet into a uc_segment, finds the
+ * uc_flow, calls
  *
- *   uc_open()       for a SYN, with the port's policy: is this a flow to translate?
- *   uc_reopen()     for a SYN-ACK of a known flow, first: is it another connection's by now?
- *   uc_translate()  for everything else of a known flow
+ *   uc_open()       for a SYN, with the port's policy: is the flow to be translated?
+ *   uc_reopen()     for a SYN-ACK of a known flow, first: does it begin another connection?
+ *   uc_translate()  for any other segment of a known flow
  *
- * (and, where flows may share windows, uc_tell_share(): laws/coupled.h) and writes what uc_edit
- * says. The core reads no packet, calls no helper, keeps no global, never asks for the time, and
- * uses integers only.
+ * (and, where flows may share windows, uc_tell_share(): laws/coupled.h) and writes the uc_edit into
+ * the packet. The core reads no packet, calls no helper, has no global variables, reads no clock
+ * and uses integers only.
  *
- * A walk through it: a SYN of the guest gets ECE and CWR (handshake.h). The guest's data leave as
- * ECT(0) and are counted (track.h). A switch marks one; the receiver's ACK carries ECE; the law
- * (laws/) halves the shadow; window.h turns the shadow's window into the ACK's window field; ECE
- * is taken off, and the guest's next data carry CWR. The guest saw a receiver with less room.
+ * An example: a SYN of the guest gets ECE and CWR (handshake.h). The guest's data leave as ECT(0)
+ * and are counted (track.h). A switch marks one packet; the receiver's ACK carries ECE; the law
+ * (laws/) halves the shadow's window; window.h converts that into the ACK's window field; ECE is
+ * cleared, and the guest's next data carry CWR. The guest sees a receiver with less room.
  */
 #ifndef UC_CORE_H
 #define UC_CORE_H
@@ -25,12 +25,14 @@
 #include "guard.h"
 #include "handshake.h"
 
+/* Returns whether the segment is a SYN without ACK, RST or FIN. */
 static __always_inline __u8 uc_is_syn(const struct uc_segment *segment)
 {
 	return (segment->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == UC_SYN;
 }
 
-/* A segment of the guest in the middle of a flow: the shadow hears of it. */
+/* Updates the shadow for a segment of the guest in an established flow. Returns what the segment
+ * is. */
 static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 						     const struct uc_segment *segment, __u64 now_ns)
 {
@@ -46,13 +48,14 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 		uc_law_sent(flow, sent, segments, idle_us);
 	if (uc_is_coupled(flow))
 		uc_coupled_sent(flow, sent);
-	/* the guest goes on: the reset that was seen was not one for it, and a SYN of its that was
-	 * seen is of no new connection, where it would wait for the answer */
+	/* The guest still uses this connection: the RST seen did not end it, and its stored SYN
+	 * opened no new one, or it would wait for the answer. */
 	flow->bits &= ~(UC_FLOW_RESET | UC_FLOW_GUEST_ASKED);
 	return sent;
 }
 
-/* The same segment: what the network is to see of it. */
+/* Translates a segment of the guest: updates the shadow, and sets the ECN fields for the network.
+ */
 static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_segment *segment,
 					  __u64 now_ns, struct uc_edit *edit)
 {
@@ -78,7 +81,7 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 	edit->flags = uc_echo_flags(flow, segment, edit->flags);
 }
 
-/* The window of an ACK to the guest, out of the law's. */
+/* Writes the law's window into an ACK to the guest, and records it as advertised. */
 static __always_inline void uc_tell(struct uc_flow *flow, const struct uc_segment *segment,
 				    __u8 duplicate, struct uc_edit *edit)
 {
@@ -95,9 +98,10 @@ static __always_inline void uc_tell(struct uc_flow *flow, const struct uc_segmen
 }
 
 /*
- * The end of what uc_awaits() began: the group's answer, or none from a home that found no group.
- * Another CPU may have told the window of a later ACK meanwhile; then this one repeats that edge,
- * in case the guest sees it first.
+ * Completes an ACK for which uc_awaits() returned `awaits`: writes the window by the group's
+ * answer, or the shadow's own if `answer` is NULL because the platform found no group. Another CPU
+ * may have completed a later ACK meanwhile; then this one repeats that ACK's right edge, since the
+ * guest may receive it first.
  */
 static __always_inline void uc_tell_share(struct uc_flow *flow, const struct uc_segment *segment,
 					  __u8 awaits, const struct uc_ccc_answer *answer,
@@ -114,7 +118,7 @@ static __always_inline void uc_tell_share(struct uc_flow *flow, const struct uc_
 				      segment->window);
 }
 
-/* A segment to the guest in the middle of a flow. */
+/* Translates a segment to the guest in an established flow. */
 static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_segment *segment,
 					__u64 now_ns, struct uc_edit *edit)
 {
@@ -135,7 +139,8 @@ static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_se
 	/* RFC 9293 §3.10.7.4: the guest takes no window from such an ACK */
 	if (ack.old)
 		return;
-	/* who only guesses can't: RFC 9293 §3.4.1 */
+	/* An acceptable ACK proves that the peer got the SYN or SYN-ACK: an off-path attacker
+	 * cannot guess the ISN (RFC 9293 §3.4.1). */
 	flow->bits |= UC_FLOW_ANSWERED;
 	uc_law_ack(flow, &ack);
 	if (uc_is_coupled(flow) && uc_coupled_ack(flow, &ack))
@@ -144,9 +149,10 @@ static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_se
 }
 
 /*
- * Any segment but a SYN of a known flow. UC_TRANSLATED: write the edit. UC_NO_HANDSHAKE: the
- * segment passes, the flow stays. UC_BEYOND_EDGE: it is dropped, and the flow is as if it had never
- * been sent. Any other reason: write the edit, forget the flow.
+ * Translates any segment but a SYN of a known flow. Returns what the platform must do:
+ * UC_TRANSLATED: write the edit. UC_NO_HANDSHAKE: pass the segment, keep the flow. UC_BEYOND_EDGE:
+ * drop the segment, which has changed nothing in the flow. Any other reason: write the edit, remove
+ * the flow.
  */
 static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 						   const struct uc_segment *segment, __u64 now_ns,
@@ -160,7 +166,7 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 		return UC_BEYOND_EDGE;
 	flow->seen_ns = now_ns;
 	if (segment->flags & UC_RST) {
-		/* Perhaps forged: the flow is not forgotten, only collected sooner. */
+		/* It may be forged: the flow stays, and is collected sooner. */
 		flow->bits |= UC_FLOW_RESET;
 		if (flow->stage != UC_TRANSLATING)
 			return UC_NO_HANDSHAKE;

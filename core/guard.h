@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The guard: a window is a promise that the guest keeps, and a guest that doesn't gains nothing.
- * Data that ends beyond the furthest edge it was ever given, and policy's slack of segments behind
- * that, never leaves the port. That holds of a translated flow, and of what the home can read: a
- * fragment, or TCP behind an IPv6 extension header, is no segment of one.
+ * The guard: a guest that sends beyond its windows gains nothing by it. Data that ends beyond the
+ * furthest edge ever advertised to the guest, plus policy's slack of segments, never leaves the
+ * port. This covers translated flows, and only segments that the platform can parse: not fragments,
+ * nor TCP behind an IPv6 extension header.
  *
- * The furthest edge and not the last: what a later window takes back, the guest may have sent
- * before that window reached it. A guest that fills its windows has nothing to be taken back, so
- * the difference is no room for one that doesn't keep to them. Each window is taken as the guest
- * reads it, from the header and scaled (RFC 7323 §2.3); so neither rounding nor a shrunken window
- * can make a guest that keeps to its windows lose a segment. The slack, a segment at least, has
- * room for the byte of a window probe and for the FIN behind a full window.
+ * The furthest edge counts, not the last: if a later window is smaller, the guest may have sent
+ * before it arrived. A guest that fills its windows leaves nothing to take back, so this gives a
+ * guest that ignores them no extra room. Each window counts as the guest reads it, from the header
+ * and scaled (RFC 7323 §2.3), so neither rounding nor a shrunken window makes an honest guest lose
+ * a segment. The slack is at least one segment, which covers the byte of a window probe and the FIN
+ * after a full window.
  *
- * A super-segment that begins inside and ends beyond is dropped whole: the port can't cut it, and
- * whoever makes one does not look at windows.
+ * A super-segment that begins inside and ends beyond is dropped whole: the port can't cut it, and a
+ * guest that sends one ignores windows.
  */
 #ifndef UC_GUARD_H
 #define UC_GUARD_H
@@ -22,10 +22,11 @@
 #include "segment.h"
 
 /*
- * The guest was given a window that ends here. Law 2 has every window hold what was sent, also what
- * was sent into the slack; but that gives no right to a slack behind it, or the edge would go up by
- * one with every ACK. Only where no such data are in flight, or the law's own window has grown past
- * them, is the edge one that the guest may count on.
+ * Records the right edge of a window advertised to the guest. Invariant "no shrink": no advertised
+ * window ends below SND.NXT, so windows also cover data sent into the slack. Such an edge must not
+ * become the furthest one, or the guest would get another slack behind it with each ACK. So the
+ * furthest edge moves only while no data are in flight beyond it, or when the law's own window has
+ * grown past them.
  */
 static __always_inline void uc_give(struct uc_flow *flow, __u32 edge)
 {
@@ -34,7 +35,7 @@ static __always_inline void uc_give(struct uc_flow *flow, __u32 edge)
 
 	flow->edge = edge;
 	flow->bits |= UC_FLOW_GIVEN;
-	/* never below what was acknowledged: comparisons are circular */
+	/* at least SND.UNA, so that circular comparisons stay right */
 	if (!first && uc_after(flow->snd_nxt, flow->furthest_edge) &&
 	    uc_before(edge, flow->snd_nxt + grain_bytes))
 		edge = flow->snd_una;
@@ -42,7 +43,7 @@ static __always_inline void uc_give(struct uc_flow *flow, __u32 edge)
 		flow->furthest_edge = edge;
 }
 
-/* A segment of the guest: is it more than it was ever given? */
+/* Returns whether a segment of the guest ends beyond the furthest edge plus policy's slack. */
 static __always_inline __u8 uc_is_beyond(const struct uc_flow *flow,
 					 const struct uc_segment *segment)
 {
@@ -51,7 +52,7 @@ static __always_inline __u8 uc_is_beyond(const struct uc_flow *flow,
 
 	if (!flow->policy.guard_segments || flow->policy.observe)
 		return 0;
-	/* pure ACKs say where the guest stands, which may be beyond what got through */
+	/* pure ACKs carry SND.NXT, which may be beyond what passed the guard */
 	if (!(flow->bits & UC_FLOW_GIVEN) || end == segment->seq)
 		return 0;
 	return uc_after(end, flow->furthest_edge + slack_bytes);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The handshake: ask the network for ECN in the guest's name, hide the answer from the guest, learn
- * the options that the rest needs (window scale, segment size, SACK, timestamps).
+ * The handshake: asks the peer for ECN in the guest's name, hides the answer from the guest, and
+ * learns the options that the other parts need (window scale, segment size, SACK, timestamps).
  *
  * Guest connects:   SYN + ECE,CWR →  ;  ← SYN-ACK − ECE      (RFC 3168 §6.1.1)
  * Guest accepts:    ← SYN as it is   ;  SYN-ACK + ECE →
  *
- * A guest that answers for itself (ECE in its own SYN or SYN-ACK) speaks ECN and is left alone.
- * Unless policy says otherwise: offer.h.
+ * A guest that negotiates ECN itself (ECE in its own SYN or SYN-ACK) passes unmodified, unless
+ * policy says otherwise (offer.h).
  */
 #ifndef UC_HANDSHAKE_H
 #define UC_HANDSHAKE_H
@@ -23,8 +23,8 @@
 #include "reopen.h"
 #include "window.h"
 
-/* The flow is the one that this SYN opens, its home's `share` apart. syns: the guest's, with it;
- * asked: an earlier one of them asked for ECN. */
+/* Initializes the flow from the SYN that opens it; the platform sets `share` afterwards. `syns`:
+ * number of the guest's SYNs so far, with this one; `asked`: an earlier one asked for ECN. */
 static __always_inline void uc_begin(struct uc_flow *flow, const struct uc_policy *policy,
 				     const struct uc_segment *syn, __u8 syns, __u8 asked,
 				     __u64 now_ns)
@@ -45,7 +45,7 @@ static __always_inline void uc_begin(struct uc_flow *flow, const struct uc_polic
 		flow->bits |= UC_FLOW_SACK;
 	if (syn->options & UC_OPT_TIMESTAMPS)
 		flow->bits |= UC_FLOW_TIMESTAMPS;
-	/* a host asks for it by policy; who is observed, by itself, in one of its SYNs */
+	/* the host asks by policy; an observed guest asks itself, in one of its SYNs */
 	offered = from_guest && !policy->observe ? 1 : uc_asks_for_ecn(syn);
 	if (uc_law_wants_ecn(policy) && (offered || asked) && !(syn->options & UC_OPT_AE))
 		flow->bits |= UC_FLOW_ECN;
@@ -55,15 +55,15 @@ static __always_inline void uc_begin(struct uc_flow *flow, const struct uc_polic
 		flow->snd_nxt = uc_segment_end(syn);
 	} else {
 		uc_echo_learn(flow, syn);
-		flow->edge = syn->window; /* from where, the guest's answer tells */
+		flow->edge = syn->window; /* relative, until the guest's answer */
 		flow->echoed_ack = syn->seq + 1;
 	}
 }
 
 /*
- * A SYN, from either end. flow: zeroed, or what was known of these addresses and ports before.
- * UC_TRANSLATED: enter the flow, or go on with it. UC_NO_HANDSHAKE: the segment passes, what was
- * known stays. Any other reason: there is no flow to keep.
+ * Handles a SYN from either end. `flow` is zeroed, or the flow known for these addresses and ports.
+ * Returns UC_TRANSLATED: enter the flow, or keep it. UC_NO_HANDSHAKE: pass the segment, keep the
+ * flow. Any other reason: there is no flow to keep.
  */
 static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct uc_policy *policy,
 					      const struct uc_segment *segment, __u64 now_ns,
@@ -78,7 +78,7 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 	*edit = uc_edit_none(segment);
 	if (uc_is_live(flow, now_ns))
 		return uc_syn_into_live(flow, policy, segment, now_ns, edit);
-	/* A simultaneous open has two SYNs and two answers: too rare to be worth a state. */
+	/* a simultaneous open has two SYNs and two SYN-ACKs: too rare for a state of its own */
 	if (flow->stage == UC_SYN_SENT && flow->syns && !from_guest)
 		return UC_SIMULTANEOUS_OPEN;
 	reason = uc_unwanted(policy, segment);
@@ -90,9 +90,10 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 }
 
 /*
- * A SYN-ACK of a known flow, before uc_answer(). UC_NO_HANDSHAKE: the flow goes on. UC_TRANSLATED:
- * it answers a SYN that was kept, the flow has begun anew with that, and the home has to do as for
- * one that uc_open() has entered. Any other reason: write the edit, forget the flow.
+ * Checks whether a SYN-ACK of a known flow answers a later SYN, before uc_answer(). Returns
+ * UC_NO_HANDSHAKE: it doesn't, and the flow goes on. UC_TRANSLATED: it answers the stored SYN; the
+ * flow has started again with that SYN, and the platform must do what it does after uc_open(). Any
+ * other reason: write the edit, remove the flow.
  */
 static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
 						const struct uc_policy *policy,
@@ -110,7 +111,8 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
 	syn = uc_kept_segment(flow);
 	reason = uc_unwanted(policy, &syn);
 	if (reason != UC_TRANSLATED) {
-		/* Law 6: policy may have changed since the host asked in the guest's name */
+		/* Invariant "no false signal": the host asked for ECN in the guest's name, before
+		 * policy changed. */
 		if (syn.direction == UC_FROM_GUEST && !uc_asks_for_ecn(&syn) && !policy->observe)
 			edit->flags &= ~(UC_ECE | UC_CWR);
 		return reason;
@@ -118,20 +120,21 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
 	since_us = (__u32)(now_ns / 1000) - uc_kept(flow)->at_us;
 	syns = syn.direction == UC_FROM_GUEST ? syn.window : 1;
 	uc_begin(flow, policy, &syn, syns, 0, now_ns);
-	/* two CPUs' clocks may differ by a little */
+	/* clocks of two CPUs may differ a little */
 	if (syn.direction == UC_FROM_GUEST && (__s32)since_us > 0)
 		flow->timed_ns = now_ns - (__u64)since_us * 1000;
 	return UC_TRANSLATED;
 }
 
-/* Both ends' options are known: settle what holds for the flow, and start the law. */
+/* Settles the flow's options from SYN and SYN-ACK, and starts the law. */
 static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segment *answer)
 {
 	__u16 mss_bytes = uc_offered_mss_bytes(answer);
 
 	if (mss_bytes > flow->mss_bytes)
 		mss_bytes = flow->mss_bytes;
-	/* RFC 7323 §2.2: scaling only if both offer it; it is the peer's windows that we read */
+	/* RFC 7323 §2.2: windows are scaled only if both ends offer it; the core reads the peer's
+	 */
 	if (!(answer->options & UC_OPT_WSCALE) || !(flow->bits & UC_FLOW_WSCALE))
 		flow->wscale = 0;
 	else if (answer->direction == UC_TO_GUEST)
@@ -145,27 +148,29 @@ static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segme
 	if (flow->bits & UC_FLOW_TIMESTAMPS)
 		mss_bytes -= UC_TIMESTAMPS_BYTES;
 	flow->mss_bytes = mss_bytes;
-	/* who answers in the guest's name is the host; of a law that needs no ECN, the peer may
-	 * have refused it */
+	/* the host answers in the guest's name, but the peer may have refused; only laws that need
+	 * no ECN get here then */
 	if ((!uc_agrees_to_ecn(answer) || answer->options & UC_OPT_AE) &&
 	    (flow->policy.observe || answer->direction == UC_TO_GUEST))
 		flow->bits &= ~UC_FLOW_ECN;
 	flow->stage = UC_TRANSLATING;
-	/* the guest's SYN or SYN-ACK was the segment before una: no retransmission can equal it */
+	/* a sequence number that no retransmission can have: SYN or SYN-ACK had it */
 	flow->retransmitted_seq = flow->snd_una - 1;
 	flow->resent_end = flow->snd_una;
 	flow->runt_seq = flow->snd_una;
 	uc_law_open(flow);
 }
 
-/* Where one unit of the window is more than a segment, no window can hold the guest to a few of
- * them: what is in flight rounds up to a unit, and the guest refills it with every ACK. */
+/* Returns whether one unit of the scaled window is more than a segment. Then no window can limit
+ * the guest to a few segments: its flight is rounded up to a unit, which it refills with every
+ * ACK. */
 static __always_inline __u8 uc_is_coarse(const struct uc_flow *flow)
 {
 	return 1U << (flow->wscale & 15) > flow->mss_bytes;
 }
 
-/* A SYN-ACK from the network. Any return but UC_TRANSLATED and UC_NO_HANDSHAKE: forget the flow. */
+/* Handles a SYN-ACK from the network. Any return but UC_TRANSLATED and UC_NO_HANDSHAKE: remove the
+ * flow. */
 static __always_inline enum uc_reason
 uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struct uc_edit *edit)
 {
@@ -175,10 +180,11 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 	if (flow->stage == UC_SYN_RECEIVED)
 		return UC_SIMULTANEOUS_OPEN;
 	if (flow->stage == UC_SYN_SENT) {
-		/* not an answer to this SYN: the guest will reset it, and then try again */
+		/* it doesn't answer this SYN: the guest will reset it and try again */
 		if (segment->ack - flow->snd_una - 1 > uc_flight_bytes(flow) - 1)
 			return UC_NO_HANDSHAKE;
-		/* Law 6: refused or garbled, the guest never asked and sees nothing of it. */
+		/* Invariant "no false signal": the guest never asked for ECN, so it sees no answer,
+		 * whether the peer agreed or not. */
 		if (!observe)
 			edit->flags &= ~(UC_ECE | UC_CWR);
 		if (reason != UC_TRANSLATED)
@@ -186,13 +192,13 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		if (uc_law_needs_ecn(&flow->policy) &&
 		    ((!uc_agrees_to_ecn(segment) && !observe) || segment->options & UC_OPT_AE))
 			return UC_PEER_REFUSED_ECN;
-		/* data in the SYN that the peer didn't take will be sent again, as new */
+		/* data in the SYN that the peer didn't accept will be sent as new data */
 		flow->snd_una = segment->ack;
 		flow->snd_nxt = segment->ack;
 		flow->echoed_ack = uc_segment_end(segment);
 		flow->bits |= UC_FLOW_ANSWERED;
 		uc_agree(flow, segment);
-		/* the first round-trip time; RFC 6298 §3: not of a SYN that was sent twice */
+		/* the first round-trip time; not of a SYN that was sent twice (RFC 6298 §3) */
 		if (flow->syns == 1)
 			uc_sample_rtt(flow, uc_since_ns(flow->seen_ns, flow->timed_ns));
 		if (uc_is_coarse(flow) && !observe)
@@ -204,17 +210,17 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		edit->ecn = UC_NOT_ECT;
 		edit->window = uc_first_window(flow, segment);
 	}
-	/* a repeated or forged one in the middle of the flow gives the guest no window */
+	/* a repeated or forged SYN-ACK of an established flow advertises no window */
 	if (flow->snd_una != segment->ack || flow->snd_nxt != segment->ack)
 		return UC_TRANSLATED;
-	/* kept in the scale of the ACKs that will be compared with them */
+	/* stored in the scale of the ACKs that are compared with them */
 	flow->peer_window = uc_units_up(segment->window, flow->wscale);
 	flow->given_window = observe ? flow->peer_window : edit->window >> flow->wscale;
 	uc_give(flow, segment->ack + edit->window);
 	return UC_TRANSLATED;
 }
 
-/* A SYN-ACK of the guest. Returns as uc_answer_to_guest(). */
+/* Handles a SYN-ACK of the guest. Returns as uc_answer_to_guest(). */
 static __always_inline enum uc_reason
 uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, struct uc_edit *edit)
 {
@@ -231,8 +237,8 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 			return UC_GUEST_SPEAKS_ECN;
 		flow->snd_una = segment->seq + 1;
 		flow->snd_nxt = uc_segment_end(segment);
-		/* RFC 7413 §3: who has taken data from the SYN may send into the SYN's window,
-		 * everybody else waits for an ACK that gives another */
+		/* RFC 7413 §3: an end that accepted data from the SYN may send into the SYN's
+		 * window; any other waits for an ACK with a new one */
 		flow->edge += flow->snd_una;
 		if (segment->ack != flow->echoed_ack)
 			uc_give(flow, flow->edge);
@@ -243,14 +249,15 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 	}
 	if (observe || !(flow->bits & UC_FLOW_ECN))
 		return UC_TRANSLATED;
-	/* RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and not CWR, and is not ECT; in law `dctcp`
-	 * it is (RFC 8257 §3.6), where a SYN is not: classic listeners refuse one that is */
+	/* RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and no CWR, and is not ECT. With law
+	 * `dctcp` it is ECT (RFC 8257 §3.6), but a SYN is not: classic listeners refuse an ECT
+	 * SYN. */
 	edit->flags = (edit->flags & ~UC_CWR) | UC_ECE;
 	edit->ecn = uc_law_marks_all(flow) ? UC_ECT0 : UC_NOT_ECT;
 	return UC_TRANSLATED;
 }
 
-/* A SYN-ACK of a known flow. Returns as uc_translate(). */
+/* Handles a SYN-ACK of a known flow. Returns as uc_translate(). */
 static __always_inline enum uc_reason uc_answer(struct uc_flow *flow,
 						const struct uc_segment *segment, __u64 now_ns,
 						struct uc_edit *edit)

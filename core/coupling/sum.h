@@ -1,44 +1,47 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A group whose window is the sum of what its flows' own laws make (vCC, SIGCOMM 2016, §4): beside
- * any law, divided by weight among the flows that have data in flight, and divided anew as they
- * come and go. `share` in policies and experiments.
+ * A group whose window is the sum of the windows of its flows' own laws (vCC, SIGCOMM 2016, §4). It
+ * works with any law. The sum is divided by weight among the flows that have data in flight, again
+ * whenever one begins or ends. Policies and experiments call it `share`.
  *
- * The weights divide the sum, and nothing else. So the sum has to be what it would be without
- * them, when each of n flows had the mean window W/n:
+ * The weights divide the sum and change nothing else. So the sum W is what it would be without
+ * weights, if each of n flows had the mean window W/n:
  *
- *   growth   ΣΔ: each flow grows as its law does, which doesn't depend on how large its window is
- *            (a segment in a round trip, or in slow start what was acknowledged)
- *   cut      W -= (W/n)·(1 - left): its law keeps so much of a window, and the mean one it is; W as
- *            it was before the first flow that the same event hit, since none of them hears of the
- *            others' cuts, and all at once halve it by halving theirs
+ *   growth      ΣΔ: each flow grows as its law does, which doesn't depend on the size of its window
+ *               (a segment in a round trip, or in slow start the bytes acknowledged)
+ *   reduction   W -= (W/n)·(1 - left): the flow's law keeps the part `left` of the mean window. W
+ * is the sum before the first flow that the same loss event hit: flows don't know of each other's
+ * reductions, and if all halve their windows the sum is halved
  *
- * Cut by the flow's own part instead, W·w/Σw, and a group of one large and many small parts would
- * have the growth of all of them and the cuts of one: with loss p of each packet its sum is
- * √(2/(p·Σ(w/Σw)²)) times √n segments, a half of what four equal flows have if one has nearly all.
- * Keep a window for each flow beside the one that it is given, and let it hear the losses of the
- * latter: then the large part's goes to its floor under all the losses, the small ones' hear none
- * and grow without end, and the sum follows those. As it is, the sum is that of n equal flows,
- * √(2/p)·n, whatever the weights (p is small; the flows' losses are independent, or all one).
+ * Two other rules were rejected. If a reduction took the flow's own part W·w/Σw, a group of one
+ * large and many small parts would have the growth of all flows and the reductions of one: with
+ * loss p of each packet its sum is √(2/(p·Σ(w/Σw)²)) times √n segments, which for four flows, one
+ * of which has nearly all of the window, is half of what four equal flows have. If each flow kept a
+ * window of its own and reduced it for the losses of its share, the window of the large part would
+ * fall to its minimum, those of the small parts would grow without end, and the sum with them. By
+ * the rule above the sum is that of n equal flows, √(2/p)·n, whatever the weights (for small p, and
+ * losses that are independent or hit all flows at once).
  *
- * Unlike one TCP, n of them lose at n times. Each one's law knows what it has answered, when it
- * may grow again; so here nothing of another's cut stands in its way. A law's floor is one of the
- * mean window, too. Who joins brings nothing: the sum stays, and grows by one flow more.
+ * Unlike one TCP, n flows lose at n times. Each flow's law knows which losses it has answered and
+ * when it may grow again, so another flow's reduction doesn't delay its growth. A law's minimum
+ * window applies to the mean window. A flow that joins brings no window: the sum stays, and grows
+ * by one flow more.
  */
 #ifndef UC_COUPLING_SUM_H
 #define UC_COUPLING_SUM_H
 
 #include "group.h"
 
+/* Returns whether the group's window is the sum of its flows' laws. */
 static __always_inline __u8 uc_ccc_is_sum(const struct uc_ccc *ccc)
 {
 	return ccc->policy.size == UC_CCC_SIZE_LAWS;
 }
 
 /*
- * What counts of a flow's growth. One that has less than its share, since others' packets fill it
- * still, is in slow start towards that by itself. The sum is not: it has been there before, and
- * grows by a segment for a window acknowledged (RFC 5681 §3.1).
+ * Returns how many bytes of a flow's growth the sum grows by. A flow that has less than its share,
+ * because other flows' packets still fill it, is in slow start toward the share. The sum isn't in
+ * slow start: it grows by a segment for each window acknowledged (RFC 5681 §3.1).
  */
 static __always_inline __u64 uc_ccc_sum_growth(const struct uc_ccc *ccc,
 					       const struct uc_ccc_report *report,
