@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The receiving side: the peer sends ECT data to a guest that knows nothing of ECN. Its marks are
- * taken off before the guest sees them and echoed in its name.
+ * The receiving side: the peer sends ECT data to a guest without ECN. The host clears the marks
+ * before the guest sees them, and echoes them in the guest's ACKs.
  *
- * As RFC 3168 §6.1.3 has it: ECE on every ACK from the mark until the peer says CWR, so that the
- * loss of an ACK loses no signal. A DCTCP sender counts bytes and would take all of those for
- * marked; where the law is `dctcp`, it gets an exact echo. Which of the two a sender is, it tells
- * itself: RFC 3168 §6.1.4 forbids ECT on pure ACKs, and DCTCP senders (Linux, and ours) set it
- * there, on the last ACK of the handshake already, and on their SYN-ACK (RFC 8257 §3.6). Who has
- * not shown that is taken for a classic sender.
+ * The classic echo (RFC 3168 §6.1.3) sets ECE on each ACK from the mark until the peer sends CWR,
+ * so that the loss of an ACK loses no signal. A DCTCP sender counts bytes and would take the bytes
+ * of all those ACKs as marked; with law `dctcp` it gets an exact echo. A sender shows which kind it
+ * is: RFC 3168 §6.1.4 forbids ECT on pure ACKs, but DCTCP senders (Linux's, and this law's) set it
+ * there, from the last ACK of the handshake on, and on their SYN-ACK (RFC 8257 §3.6). Any other
+ * sender is treated as classic.
  *
- * Exact: RFC 8257 §3.2 has the receiver answer at once when marks begin and end, so that each ACK
- * is wholly one or the other. A host can't make the guest do that: an ACK that covers marked and
- * unmarked bytes has one bit for both. It echoes as soon as any marked byte is owed, so no signal
- * waits; what it said too much is held against the marks that follow, so the sum is right to
- * within one ACK.
+ * The exact echo: by RFC 8257 §3.2 the receiver sends an ACK at once when marks begin or end, so
+ * that each ACK covers only marked or only unmarked bytes. A host can't make the guest do that: an
+ * ACK that covers both kinds has one bit for them. So it sets ECE as soon as one marked byte isn't
+ * echoed yet, which delays no signal, and subtracts what it echoed too much from the marks that
+ * follow. The sum is exact to within one ACK.
  */
 #ifndef UC_ECHO_H
 #define UC_ECHO_H
@@ -24,32 +24,34 @@
 
 #define UC_WINDOW_MAX (1 << 30)
 
+/* Returns whether the flow's peer gets the exact echo. */
 static __always_inline __u8 uc_echoes_exactly(const struct uc_flow *flow)
 {
 	return flow->policy.law == UC_LAW_DCTCP && flow->bits & UC_FLOW_PEER_DCTCP;
 }
 
-/* A segment of the peer: what its codepoint tells of its sender. */
+/* Learns from a segment of the peer whether the peer is a DCTCP sender. */
 static __always_inline void uc_echo_learn(struct uc_flow *flow, const struct uc_segment *segment)
 {
 	if (!segment->payload_bytes && segment->ecn != UC_NOT_ECT)
 		flow->bits |= UC_FLOW_PEER_DCTCP;
 }
 
-/* Marked data: how many of its bytes has no ACK covered yet? */
+/* Adds the bytes of a marked segment that no ACK has covered yet to those that must be echoed. */
 static __always_inline void uc_echo_owe(struct uc_flow *flow, const struct uc_segment *segment)
 {
 	__u32 bytes = segment->payload_bytes,
 	      uncovered = uc_segment_end(segment) - flow->echoed_ack;
 
-	/* a copy of what was acknowledged, of which no ACK will speak; or garbage: RFC 7323 §2.3,
-	 * no window is larger */
+	/* a copy of acknowledged data, which no further ACK covers; or invalid: no window is larger
+	 * (RFC 7323 §2.3) */
 	if (uncovered - 1 >= UC_WINDOW_MAX || flow->echo_owed_bytes >= UC_WINDOW_MAX / 2)
 		return;
 	flow->echo_owed_bytes += bytes < uncovered ? bytes : uncovered;
 }
 
-/* Data to the guest. CWR ends the echo; a mark on the same packet starts it again. */
+/* Records marks on data to the guest. CWR ends the classic echo; a mark on the same packet starts
+ * it again. */
 static __always_inline void uc_echo_received(struct uc_flow *flow, const struct uc_segment *segment)
 {
 	uc_echo_learn(flow, segment);
@@ -64,7 +66,7 @@ static __always_inline void uc_echo_received(struct uc_flow *flow, const struct 
 	}
 }
 
-/* An ACK of the guest: does it cover bytes while marked ones are owed? */
+/* Returns whether an ACK of the guest covers bytes while marked bytes are still to be echoed. */
 static __always_inline __u8 uc_echo_owed(struct uc_flow *flow, __u32 ack)
 {
 	__u32 acked_bytes = ack - flow->echoed_ack;
@@ -78,7 +80,7 @@ static __always_inline __u8 uc_echo_owed(struct uc_flow *flow, __u32 ack)
 	return 1;
 }
 
-/* The flags of what the guest sends. */
+/* Returns the TCP flags of the guest's segment, with ECE if it must echo a mark. */
 static __always_inline __u8 uc_echo_flags(struct uc_flow *flow, const struct uc_segment *segment,
 					  __u8 flags)
 {
@@ -86,7 +88,7 @@ static __always_inline __u8 uc_echo_flags(struct uc_flow *flow, const struct uc_
 
 	if (!(flags & UC_ACK) || flags & UC_RST)
 		return flags;
-	/* kept up for a classic sender too: it may turn out to be another */
+	/* also for a sender that looks classic: it may turn out to be a DCTCP sender */
 	owed = uc_echo_owed(flow, segment->ack);
 	if (uc_echoes_exactly(flow))
 		echo = owed;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The contract, second half: what the home is to write. An edit holds the new values of the only
- * three fields that the light path may change; sequence numbers, ACK numbers and payload have no
- * place here and so can't be changed.
+ * The contract with platforms, second half: what they write. An edit holds the new values of the
+ * only three fields that the light path may change (invariant "edit set"). It has no field for
+ * sequence numbers, ACK numbers or payload, so these can't be changed.
  */
 #ifndef UC_EDIT_H
 #define UC_EDIT_H
@@ -15,6 +15,7 @@ struct uc_edit {
 	__u8 ecn;     /* codepoint of the IP header */
 };
 
+/* Returns the edit that changes nothing. */
 static __always_inline struct uc_edit uc_edit_none(const struct uc_segment *segment)
 {
 	struct uc_edit edit = {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The offer of ECN: what the two ends say of it in their handshake, and what of that goes on.
+ * The negotiation of ECN in SYN and SYN-ACK: what each end offers, and what the host changes.
  *
- * As a rule a guest that speaks ECN is left alone. If policy says translate, translations
- * concatenate (vCC §2.4), and such a guest is made one that doesn't: its own offer leaves as the
- * host's would, ECE is taken off the answer as ever; and the peer's offer is taken off the SYN, so
- * that the guest answers plainly. Accurate ECN is left alone by either policy: its three bits mean
- * something else (RFC 9768 §3.1).
+ * By default a guest that negotiates ECN passes unmodified. If policy says `translate`, such a
+ * guest is treated as one without ECN (translations concatenate: vCC §2.4): its own offer leaves as
+ * the host's would, ECE is cleared in the answer, and the peer's offer is cleared in the SYN, so
+ * that the guest answers without ECN. Accurate ECN passes unmodified under either policy, because
+ * its three bits have another meaning (RFC 9768 §3.1).
  *
- * A flow that is only observed keeps what its ends agree on, with ECN or without. A law that has no
- * use for marks makes no offer, and needs none of the peer; law `coupled` makes one, and goes on
- * without where the peer makes none.
+ * An observed flow keeps what its ends agree on, with or without ECN. A law that doesn't use marks
+ * offers no ECN and requires none. Law `coupled` offers it, and works without if the peer doesn't
+ * agree.
  */
 #ifndef UC_OFFER_H
 #define UC_OFFER_H
@@ -21,23 +21,25 @@
 #include "reason.h"
 #include "segment.h"
 
+/* Returns whether a SYN offers ECN (RFC 3168 §6.1.1). */
 static __always_inline __u8 uc_asks_for_ecn(const struct uc_segment *syn)
 {
 	return (syn->flags & (UC_ECE | UC_CWR)) == (UC_ECE | UC_CWR);
 }
 
-/* RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and not CWR. */
+/* Returns whether a SYN-ACK agrees to ECN: ECE without CWR (RFC 3168 §6.1.1). */
 static __always_inline __u8 uc_agrees_to_ecn(const struct uc_segment *syn_ack)
 {
 	return (syn_ack->flags & (UC_ECE | UC_CWR)) == UC_ECE;
 }
 
+/* Returns whether guests that negotiate ECN are treated as guests without it. */
 static __always_inline __u8 uc_translates_guest_ecn(const struct uc_policy *policy)
 {
 	return policy->guest_ecn == UC_GUEST_ECN_TRANSLATE && !policy->observe;
 }
 
-/* Why what a SYN says of ECN keeps its flow out; UC_TRANSLATED if it doesn't. */
+/* Returns why a flow can't be translated by the ECN bits of its SYN; UC_TRANSLATED if it can. */
 static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
 					       const struct uc_segment *syn)
 {
@@ -56,7 +58,7 @@ static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
 	return UC_GUEST_SPEAKS_ECN;
 }
 
-/* Why a SYN or SYN-ACK of either end forbids translation; UC_TRANSLATED if nothing does. */
+/* Returns why the options of a SYN or SYN-ACK forbid translation; UC_TRANSLATED if they don't. */
 static __always_inline enum uc_reason uc_forbidden(const struct uc_segment *segment)
 {
 	if (segment->options & UC_OPT_SIGNED)
@@ -66,7 +68,7 @@ static __always_inline enum uc_reason uc_forbidden(const struct uc_segment *segm
 	return UC_TRANSLATED;
 }
 
-/* Why there is to be no flow for this SYN; UC_TRANSLATED if there is. */
+/* Returns why no flow is opened for this SYN; UC_TRANSLATED if one is. */
 static __always_inline enum uc_reason uc_unwanted(const struct uc_policy *policy,
 						  const struct uc_segment *syn)
 {
@@ -77,11 +79,12 @@ static __always_inline enum uc_reason uc_unwanted(const struct uc_policy *policy
 	return reason != UC_TRANSLATED ? reason : uc_unfit(policy, syn);
 }
 
-/* What of a SYN's ECN goes on; of the guest's SYNs it is the one of that number, from 1 on. */
+/* Sets the ECN bits of a SYN. `syns`: the number of a guest's SYN, from 1 on; unused for the
+ * peer's. */
 static __always_inline void uc_edit_syn(const struct uc_policy *policy, __u16 syns,
 					const struct uc_segment *syn, struct uc_edit *edit)
 {
-	/* one of accurate ECN's three bits left would be an offer of something else */
+	/* clearing two of accurate ECN's three bits would offer something else */
 	if (policy->observe || syn->options & UC_OPT_AE)
 		return;
 	if (uc_translates_guest_ecn(policy))

@@ -2,9 +2,9 @@
 /*
  * Why a segment was treated as it was: one list, from which the counters' names and the docs come.
  *
- * Fail open: every reason but UC_TRANSLATED and UC_BEYOND_EDGE means that the packet left as it
- * came, save that an answer to an offer which the guest didn't make is taken off a SYN-ACK, and
- * that a packet which the kernel refused to write (UC_EDIT_FAILED) may be half written.
+ * Invariant "fail open": with any reason but UC_TRANSLATED and UC_BEYOND_EDGE the packet passes
+ * unmodified. Two exceptions: the answer to an ECN offer that the guest didn't make is cleared in a
+ * SYN-ACK, and a packet that the kernel refused to write (UC_EDIT_FAILED) may be half written.
  */
 #ifndef UC_REASON_H
 #define UC_REASON_H
@@ -39,13 +39,13 @@ enum uc_reason {
 		UC_REASON_COUNT
 };
 
-/* Does the core want a known flow forgotten? */
+/* Returns whether a known flow must be removed from the table. */
 static __always_inline int uc_forgets(enum uc_reason reason)
 {
 	return reason != UC_TRANSLATED && reason != UC_NO_HANDSHAKE && reason != UC_BEYOND_EDGE;
 }
 
-/* Is the packet to be dropped? The only one that ever is: a tenant's own, by policy. */
+/* Returns whether the packet must be dropped: only data of the guest itself, by policy's guard. */
 static __always_inline int uc_drops(enum uc_reason reason)
 {
 	return reason == UC_BEYOND_EDGE;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The contract, first half: what the home parsed out of one packet. All numbers in host order.
+ * The contract with platforms, first half: what they parse out of a packet. All numbers are in host
+ * byte order.
  *
- * A GSO super-segment is one uc_segment; wire_payload_bytes says how it will be cut.
+ * A GSO super-segment is one uc_segment; wire_payload_bytes is the payload of its segments on the
+ * wire.
  */
 #ifndef UC_SEGMENT_H
 #define UC_SEGMENT_H
@@ -26,7 +28,8 @@
 #define UC_ECT0    2
 #define UC_CE      3
 
-/* Options and header bits that matter; all but UC_OPT_AE are looked for in SYN and SYN-ACK only. */
+/* Options and header bits that the core uses; all but UC_OPT_AE are parsed in SYN and SYN-ACK only.
+ */
 #define UC_OPT_MSS        0x01
 #define UC_OPT_WSCALE     0x02
 #define UC_OPT_SACK       0x04
@@ -35,7 +38,7 @@
 #define UC_OPT_MPTCP      0x20
 #define UC_OPT_AE         0x40 /* the accurate-ECN bit beside CWR (RFC 9768), once called NS */
 
-/* RFC 7323 §2.3: a larger shift is to be read as 14. */
+/* The largest window scale; a larger one counts as this (RFC 7323 §2.3). */
 #define UC_WSCALE_MAX 14
 
 enum uc_direction { UC_FROM_GUEST, UC_TO_GUEST };
@@ -55,7 +58,7 @@ struct uc_segment {
 	__u8 pad;
 };
 
-/* Circular comparison of sequence numbers (RFC 9293 §3.4). */
+/* Compares sequence numbers, which wrap (RFC 9293 §3.4). */
 static __always_inline __u8 uc_before(__u32 a, __u32 b)
 {
 	return (__s32)(a - b) < 0;
@@ -66,7 +69,7 @@ static __always_inline __u8 uc_after(__u32 a, __u32 b)
 	return uc_before(b, a);
 }
 
-/* The sequence number behind the segment: SYN and FIN take one each. */
+/* Returns the sequence number after the segment; SYN and FIN take one each. */
 static __always_inline __u32 uc_segment_end(const struct uc_segment *segment)
 {
 	return segment->seq + segment->payload_bytes + !!(segment->flags & UC_SYN) +

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * How long ago. A home reads its clock when a packet comes and takes the lock later, so of two CPUs
- * the second may say a moment that lies before what the first has written down. Then nothing has
- * passed; the plain difference would be five hundred years.
+ * Time since a moment. A platform reads its clock when a packet arrives and takes the lock later,
+ * so the CPU that gets the lock second may have the earlier reading. Then the time since is 0; the
+ * plain difference would be about 585 years.
  */
 #ifndef UC_SINCE_H
 #define UC_SINCE_H

@@ -1,47 +1,53 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * From f's window in bytes to the 16 bits of the header.
+ * From the law's window W in bytes to the 16 bits of the header (invariants "no shrink" and "whole
+ * segments").
  *
- *   room   = whole segments between snd_nxt and una + W, so that the edge ends on a boundary of
- *            the guest's segments: a window that ends inside one makes a runt of it
- *   window = flight + room, never below the flight (nothing sent falls outside), never above the
- *            receiver's, never 0 unless the receiver's is
+ *   room   = whole segments between SND.NXT and SND.UNA + W, so that the right edge falls on a
+ * boundary of the guest's segments: a window that ends inside a segment makes the guest send a
+ * sub-MSS segment window = flight + room; at least the flight, so that everything sent is inside;
+ * at most the receiver's window; 0 only if the receiver's is
  *
- * The receiver's scale may make the window's grain miss that boundary. Then round down: rounding up
- * makes a runt of a few bytes, whose ACK comes without the receiver's delay, and a rate too high,
- * by half at a scale of 10 and windows of four segments. Rounded down, a Linux guest makes one runt
- * that is a few bytes short of a segment, and Nagle's rule (RFC 896) keeps it from making another
- * while that one is in flight: so long, rounding up is free, and the guest sends whole segments.
+ * With the receiver's window scale the boundary may not be a multiple of the window's unit. Then
+ * the window is rounded down. Rounded up, it would make the guest send a sub-MSS segment of a few
+ * bytes, which is acknowledged without the receiver's delay: at a scale of 10 and windows of four
+ * segments the rate would be 50 % too high. Rounded down, it makes a Linux guest send one sub-MSS
+ * segment, a few bytes short of the MSS. While that is in flight, Nagle's rule (RFC 896) keeps the
+ * guest from sending another, so until it is acknowledged the window is rounded up, and the guest
+ * sends full segments.
  *
- * A guest that avoids the silly window syndrome as RFC 9293 §3.8.6.2.1 has it never sends a part of
- * a segment because a window ends there: rounded up it uses the whole segments and leaves the rest.
- * Profile `rfc` takes a guest for such a one until a runt of it has filled a window.
+ * A guest that avoids the silly window syndrome (RFC 9293 §3.8.6.2.1) never sends a part of a
+ * segment because the window ends there: of a window rounded up it uses the full segments only.
+ * Profile `rfc` assumes this of a guest until a sub-MSS segment of it has filled a window.
  *
- * Linux puts PSH on the last segment of each piece that it cuts, and Linux receivers (6.6 on)
- * acknowledge such a segment at once. A native sender cuts pieces of at most half its window; a
- * guest whose own window is far above f's sends three segments in one piece, and its odd one is
- * not delayed like a neighbour's: worth 15% of the rate at windows of four segments. So a guest
- * that was seen to do this gets a room of three or five, where that is more than half the window,
- * one segment smaller, and the odd one follows with the next ACK.
+ * Linux sets PSH on the last segment of each burst that it cuts by TSO, and Linux receivers (6.6
+ * and later) acknowledge such a segment at once. A native sender cuts bursts of at most half its
+ * window. A guest whose own window is much larger than the law's sends three segments in one burst,
+ * and the ACK of the odd segment isn't delayed, unlike a native sender's: that is worth 15 % of the
+ * rate at windows of four segments. So for a guest that was seen to do this, a room of three or
+ * five segments that is more than half the window is made one segment smaller; the odd segment
+ * follows with the next ACK.
  */
 #ifndef UC_WINDOW_H
 #define UC_WINDOW_H
 
 #include "laws/ecn.h"
 
-/* RFC 7323 §2.2: the window of a SYN or SYN-ACK is not scaled. */
+/* The largest window of a SYN or SYN-ACK, which is not scaled (RFC 7323 §2.2). */
 #define UC_UNSCALED_MAX 65535
-/* Under two segments a Linux guest halves its segment size, and keeps it so. */
+/* The smallest first window: with less than two segments a Linux guest halves its segment size for
+ * good. */
 #define UC_FIRST_WINDOW_SEGMENTS 2
 
+/* Returns how many units of 2^wscale bytes hold `bytes`, rounded up. */
 static __always_inline __u32 uc_units_up(__u32 bytes, __u8 wscale)
 {
 	return (bytes + (1U << wscale) - 1) >> wscale;
 }
 
 /*
- * Does the guest cut its data in pairs (Linux's TSO autosizing on a long path)? Then it uses two
- * segments of a room that is a few bytes short of three, and makes no runt of the third.
+ * Learns whether the guest sends pairs of segments (Linux's TSO autosizing on a long path). Then it
+ * uses two segments of a room that is a few bytes short of three, and sends no part of the third.
  */
 static __always_inline void uc_learn_pairs(struct uc_flow *flow, __u32 grain_bytes)
 {
@@ -52,8 +58,8 @@ static __always_inline void uc_learn_pairs(struct uc_flow *flow, __u32 grain_byt
 		flow->bits |= UC_FLOW_PAIRS;
 }
 
-/* Where the edge should lie, in bytes from snd_una on, before the grain is taken into account; and
- * whether to round up. */
+/* Returns the wanted right edge, in bytes from SND.UNA, before it is rounded to the window's unit;
+ * sets `up` to whether it is to be rounded up. */
 static __always_inline __u32 uc_target_bytes(struct uc_flow *flow, __u32 grain_bytes, __u8 *up)
 {
 	__u32 mss_bytes = flow->mss_bytes | !flow->mss_bytes;
@@ -71,8 +77,8 @@ static __always_inline __u32 uc_target_bytes(struct uc_flow *flow, __u32 grain_b
 	    2 * segments > law_bytes / mss_bytes) {
 		segments--;
 	} else if (!*up && flow->bits & UC_FLOW_PAIRS && segments > 1) {
-		/* a pair fits whole into a room a few bytes too large; of an odd segment the pair
-		 * before it makes the runt, and it follows with the next ACK */
+		/* an even room is rounded up: pairs fit into it whole; of an odd room the last
+		 * segment is left out, and follows with the next ACK */
 		*up = segments % 2 == 0;
 		segments -= segments % 2;
 	}
@@ -80,7 +86,7 @@ static __always_inline __u32 uc_target_bytes(struct uc_flow *flow, __u32 grain_b
 	return flight_bytes + segments * mss_bytes;
 }
 
-/* The window field for an ACK to the guest whose number is snd_una. */
+/* Returns the window field of an ACK to the guest whose ACK number is SND.UNA. */
 static __always_inline __u16 uc_window(struct uc_flow *flow, const struct uc_segment *segment)
 {
 	__u8 wscale = flow->wscale & 15, up;
@@ -88,12 +94,12 @@ static __always_inline __u16 uc_window(struct uc_flow *flow, const struct uc_seg
 	__u32 bytes = uc_target_bytes(flow, 1U << wscale, &up);
 	__u32 field = up ? uc_units_up(bytes, wscale) : bytes >> wscale;
 
-	/* an empty flight must not wait for an ACK that can't come */
+	/* with nothing in flight no ACK would come that could open a closed window */
 	field = uc_max(field, uc_units_up(flight_bytes ? flight_bytes : flow->mss_bytes, wscale));
 	return uc_min(field, segment->window);
 }
 
-/* The window field of a SYN-ACK to the guest: f's initial window, unscaled. */
+/* Returns the window field of a SYN-ACK to the guest: the law's initial window, unscaled. */
 static __always_inline __u16 uc_first_window(const struct uc_flow *flow,
 					     const struct uc_segment *segment)
 {
