@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * PVTCP (Cheng, Wang and Lau, "PVTCP: Towards Practical and Effective Congestion Control in
- * Virtualized Datacenters", ICNP 2013): a guest whose CPU was taken away finds its timers overdue
- * before it has looked at the packets that came meanwhile, and takes its own absence for
- * congestion. docs/pvtcp.md says what each home calls when.
+ * Virtualized Datacenters", ICNP 2013). A guest whose CPU was stalled finds its timers overdue
+ * before it has processed the packets that arrived meanwhile, and takes the stall for congestion.
+ * docs/pvtcp.md says which function a platform calls when.
  *
- * A walk through it: the guest handles tick 100 and isn't run again before tick 160. Its clock
- * jumps: 160 is a spiked tick. A retransmission timer that was due at 103 fires; it is put off to
- * 161, and the ACK that has waited since 101 is handled first. It would show a round trip of 60
- * ticks: the smoothed one is taken in its place. If nothing was waiting, the timer fires at 161,
- * once and for all, and what was lost is repaired one tick late.
+ * An example: the guest handles tick 100 and doesn't run again before tick 160. Its clock jumps:
+ * 160 is a spiked tick. A retransmission timer that was due at 103 fires; it is deferred to 161,
+ * and the ACK that has waited since 101 is handled first. The ACK would show a round trip of 60
+ * ticks; the smoothed one is used instead. If no ACK was waiting, the timer fires at 161 and isn't
+ * deferred again, and the lost segment is retransmitted one tick late.
  *
- * Where the paper's Algorithm 1 leaves a choice: it sets *all* retransmission timers to the next
- * tick when there was a spike, and so would pull later ones forward; only those that were due by it
- * are touched here, and these also where they are handled later than in the spiked tick itself: a
- * kernel that wakes up inside the work on a long queue of packets goes on with that first, and one
- * with a busy host may need ticks to get from the interrupt to its timers. Nor is a timer put off
- * twice: a guest that never gets two ticks in a row must retransmit, too.
+ * Two differences to the paper's Algorithm 1. It sets all retransmission timers to the next tick
+ * after a spike, which would pull later timers forward. Here only timers that were due by the spike
+ * are deferred, also if they fire later than in the spiked tick: a kernel that resumes inside a
+ * long queue of packets finishes that first, and with a busy host it may take ticks from the
+ * interrupt to the timers. And a timer is deferred once only, so that a guest that never gets two
+ * ticks in a row retransmits as well.
  *
- * Ticks are the guest's own (jiffies, as 64 bits). One clock for each CPU, touched by that CPU
- * only: no lock, no loop, no division, no pointer kept.
+ * Ticks are the guest's own (jiffies, 64 bits). Each CPU has its own clock, which no other CPU
+ * touches. The functions take no lock, have no loop, don't divide and keep no pointer.
  */
 #ifndef UC_STEAL_H
 #define UC_STEAL_H
@@ -32,47 +32,47 @@ enum uc_steal_timer_kind {
 	UC_STEAL_TAIL_LOSS_PROBE, /* RFC 8985 §7; the paper's kernels have none */
 };
 
-/* What becomes of a round-trip time. */
+/* How a round-trip time is used. */
 enum uc_steal_rtt {
 	UC_STEAL_RTT_MEASURED,
-	UC_STEAL_RTT_SMOOTHED, /* equation (11): the smoothed one once more; without one, nothing */
-	UC_STEAL_RTT_NONE,     /* it tells nothing */
+	UC_STEAL_RTT_SMOOTHED, /* replaced by the smoothed one (equation (11)); if none, dropped */
+	UC_STEAL_RTT_NONE,     /* dropped */
 };
 
-/* Which samples are taken to hold a stall. */
+/* Which samples are assumed to include a stall, and what replaces them. */
 enum uc_steal_filter {
 	UC_STEAL_FILTER_OFF,
-	UC_STEAL_FILTER_SRTT,   /* the paper's: what is handled in the spiked tick, smoothed */
-	UC_STEAL_FILTER_SKIP,   /* the same, not taken at all */
-	UC_STEAL_FILTER_FLIGHT, /* of what was sent before the last stall, whenever, smoothed */
+	UC_STEAL_FILTER_SRTT,   /* those of the spiked tick, replaced by the smoothed (paper) */
+	UC_STEAL_FILTER_SKIP,   /* those of the spiked tick, dropped */
+	UC_STEAL_FILTER_FLIGHT, /* those of data sent before the last stall, by the smoothed */
 };
 
 struct uc_steal_policy {
-	__u32 slack_ticks; /* so late a tick may be; 0: the paper's */
-	__u8 timers;       /* 1 << enum uc_steal_timer_kind of those that are put off */
+	__u32 slack_ticks; /* lateness that is no stall, in ticks; 0: none (paper) */
+	__u8 timers;       /* bits 1 << enum uc_steal_timer_kind: timers that are deferred */
 	__u8 filter;       /* enum uc_steal_filter */
 };
 
-/* What one CPU knows of its clock; all zero at first. */
+/* One CPU's clock. All zero: no tick yet. */
 struct uc_steal_clock {
 	__u64 tick;       /* the last one handled */
 	__u64 woken_tick; /* the last spiked one; 0: none yet */
 	__u64 spikes;
-	__u64 deferred; /* timers put off */
-	__u64 filtered; /* samples not taken as measured */
+	__u64 deferred; /* timers deferred */
+	__u64 filtered; /* samples replaced or dropped */
 	__u32 jump_ticks_max;
 };
 
-/* Of each timer: the tick that it was put off to; 0: it wasn't. */
+/* One timer of a connection. */
 struct uc_steal_timer {
-	__u64 given_tick;
+	__u64 given_tick; /* the tick that it was deferred to; 0: not deferred */
 };
 
 /*
- * DetectSpikedJiffies(): a timer interrupt is handled, the clock reads `tick`, and the interrupt
- * was expected at `expected_tick`: at the next one on a CPU that ticks (clock->tick + 1), at the
- * programmed one on a CPU that idled without ticks, which is no stall however long it was. Returns
- * by how many ticks the clock jumped.
+ * Handles a timer interrupt (DetectSpikedJiffies() of the paper): the clock reads `tick`, and the
+ * interrupt was expected at `expected_tick`. On a CPU that ticks this is clock->tick + 1; on a CPU
+ * that idled without ticks it is the programmed tick, so idle time is no stall. Returns by how many
+ * ticks the clock jumped.
  */
 static __always_inline __u32 uc_steal_tick(struct uc_steal_clock *clock,
 					   const struct uc_steal_policy *policy, __u64 tick,
@@ -97,16 +97,16 @@ static __always_inline __u32 uc_steal_tick(struct uc_steal_clock *clock,
 	return jump;
 }
 
-/* Is this tick one to which the clock jumped? */
+/* Returns whether the clock jumped to this tick. */
 static __always_inline __u8 uc_steal_is_spiked(const struct uc_steal_clock *clock, __u64 tick)
 {
 	return clock->woken_tick && clock->woken_tick == tick;
 }
 
 /*
- * RTOManagement(): a timer that was due at `due_tick` fires in `tick`. 1: it is not to be run, but
- * armed again for tick + 1 (equation (9)). One that became due after the CPU was back is late for
- * its own reasons, or not at all.
+ * Returns 1 if a timer due at `due_tick` that fires in `tick` must not run, but be armed again for
+ * tick + 1 (RTOManagement() of the paper, equation (9)). A timer that became due after the CPU was
+ * back isn't deferred: the stall did not delay it.
  */
 static __always_inline __u8 uc_steal_defers(struct uc_steal_clock *clock,
 					    const struct uc_steal_policy *policy,
@@ -125,7 +125,7 @@ static __always_inline __u8 uc_steal_defers(struct uc_steal_clock *clock,
 	return 1;
 }
 
-/* Is there any sample in `tick` that would not be taken as measured? */
+/* Returns whether uc_steal_rtt() may replace or drop a sample in `tick`. */
 static __always_inline __u8 uc_steal_filters(const struct uc_steal_clock *clock,
 					     const struct uc_steal_policy *policy, __u64 tick)
 {
@@ -134,14 +134,15 @@ static __always_inline __u8 uc_steal_filters(const struct uc_steal_clock *clock,
 	return policy->filter != UC_STEAL_FILTER_OFF && uc_steal_is_spiked(clock, tick);
 }
 
-/* RTTMeasurement(): an ACK handled in `tick` times what was sent in `sent_tick`. */
+/* Tells how to use the round-trip time of data sent in `sent_tick` whose ACK is handled in `tick`
+ * (RTTMeasurement() of the paper). */
 static __always_inline enum uc_steal_rtt uc_steal_rtt(struct uc_steal_clock *clock,
 						      const struct uc_steal_policy *policy,
 						      __u64 sent_tick, __u64 tick)
 {
 	if (!uc_steal_filters(clock, policy, tick))
 		return UC_STEAL_RTT_MEASURED;
-	/* in a stall nothing is sent: what is older than its end is older than its beginning */
+	/* nothing is sent during a stall: data sent before its end were sent before its begin */
 	if (policy->filter == UC_STEAL_FILTER_FLIGHT && sent_tick >= clock->woken_tick)
 		return UC_STEAL_RTT_MEASURED;
 	clock->filtered++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the host can know of a guest's TCP by watching its segments pass.
+ * What the host learns of a guest's TCP from the segments that pass.
  */
 #ifndef UC_TRACK_H
 #define UC_TRACK_H
@@ -9,49 +9,51 @@
 #include "segment.h"
 #include "since.h"
 
-/* RFC 5681 §3.2: the third duplicate ACK says that a segment is lost. */
+/* The third duplicate ACK indicates a lost segment (RFC 5681 §3.2). */
 #define UC_DUP_ACKS 3
-/* A smaller payload is the new segment size once it has come this often in a row: the tail of a
- * write is small once, a path with a smaller MTU always. */
+/* How often in a row a smaller payload must come to become the new segment size: the last segment
+ * of a write is small once, all segments on a path with a smaller MTU are. */
 #define UC_MSS_CONFIRMATIONS 8
-/* RFC 6298 (2.1) asks for 1 s before the first sample; (2.4) for a minimum, here Linux's. */
+/* The RTO before the first sample (RFC 6298 (2.1)), and its minimum (2.4), here Linux's. */
 #define UC_RTO_INITIAL_US 1000000
 #define UC_RTO_MIN_US     200000
-/* A longer one is a clock gone wrong; keeps the scaled sums within 32 bits. */
+/* The longest round-trip time that is accepted; it keeps the scaled sums within 32 bits. */
 #define UC_RTT_MAX_US 60000000
 
 /* What a data segment of the guest is. */
 enum uc_sent {
 	UC_SENT_NOTHING, /* no payload and no FIN, or a window probe */
 	UC_SENT_NEW,     /* all of it beyond snd_nxt */
-	UC_SENT_AGAIN,   /* a retransmission that tells nothing new */
+	UC_SENT_AGAIN,   /* a retransmission that indicates no new loss */
 	UC_SENT_FAST,    /* the first retransmission of a fast recovery */
 	UC_SENT_TIMEOUT, /* the guest's retransmission timer fired */
 };
 
-/* What an ACK to the guest says. */
+/* What an ACK to the guest acknowledges and signals. */
 struct uc_ack {
 	__u32 acked_bytes; /* newly acknowledged */
 	__u32 rtt_us;      /* of the last timed segment that it covers; 0: none */
 	__u8 duplicate;    /* RFC 5681 §2 */
-	__u8 old;          /* outside snd_una … snd_nxt: says nothing */
+	__u8 old;          /* outside snd_una … snd_nxt: ignored */
 	__u8 ece;
 };
 
 /*
- * RFC 5681 §3.2 and RFC 6582 retransmit in answer to an ACK, a timer in answer to nothing. A SACK
- * guest (RFC 6675, RACK) may need fewer duplicates than three.
+ * Tells why the guest retransmits a segment: in answer to ACKs (RFC 5681 §3.2, RFC 6582), or
+ * because its timer fired. A guest with SACK (RFC 6675, RACK) may need fewer than three duplicate
+ * ACKs.
  */
 static __always_inline enum uc_sent uc_classify_retransmission(const struct uc_flow *flow,
 							       __u32 seq, __u32 end)
 {
 	__u8 sack = !!(flow->bits & UC_FLOW_SACK);
 
-	/* a window probe (RFC 9293 §3.8.6.1) says nothing of the network */
+	/* a window probe (RFC 9293 §3.8.6.1) indicates no loss */
 	if (seq != flow->snd_una || !flow->peer_window)
 		return UC_SENT_AGAIN;
-	/* sent again a second time: after a timeout the guest goes through all of it once, in order
-	 * (RFC 5681 §3.1 with snd_nxt pulled back), and comes back for another timeout only */
+	/* retransmitted twice: after a timeout the guest retransmits all in flight once, in order
+	 * (RFC 5681 §3.1 with SND.NXT set back), and repeats a segment only after another
+	 * timeout */
 	if (flow->retransmitted_seq == seq ||
 	    (flow->ca == UC_CA_LOSS && uc_before(seq, flow->resent_end)))
 		return UC_SENT_TIMEOUT;
@@ -60,15 +62,15 @@ static __always_inline enum uc_sent uc_classify_retransmission(const struct uc_f
 		return UC_SENT_AGAIN;
 	if (flow->dup_acks >= UC_DUP_ACKS || (sack && flow->dup_acks))
 		return UC_SENT_FAST;
-	/* RFC 8985 §7: a tail loss probe repeats the last segment; alone in flight it looks like a
-	 * timeout, and is one when it comes a second time */
+	/* RFC 8985 §7: a tail loss probe repeats the last segment. If that is alone in flight, the
+	 * probe looks like a timeout; it counts as one when it comes a second time */
 	if (sack && end == flow->snd_nxt && uc_flight_segments(flow) == 1)
 		return UC_SENT_AGAIN;
 	return UC_SENT_TIMEOUT;
 }
 
-/* A SACK guest fills holes far ahead, and may fill one twice without a timer (RACK): of its
- * retransmissions only the one at snd_una counts. */
+/* Records a retransmission. A guest with SACK retransmits holes far ahead, and may repeat one
+ * without a timeout (RACK), so of its retransmissions only the one at SND.UNA counts. */
 static __always_inline void uc_remember_resent(struct uc_flow *flow, enum uc_sent sent, __u32 seq,
 					       __u32 end)
 {
@@ -80,6 +82,7 @@ static __always_inline void uc_remember_resent(struct uc_flow *flow, enum uc_sen
 		flow->resent_end = end;
 }
 
+/* Learns the guest's segment size from new data. */
 static __always_inline void uc_learn_mss(struct uc_flow *flow, const struct uc_segment *segment)
 {
 	__u16 wire_bytes = segment->wire_payload_bytes;
@@ -88,7 +91,7 @@ static __always_inline void uc_learn_mss(struct uc_flow *flow, const struct uc_s
 		return;
 
 	if (wire_bytes >= flow->mss_bytes || segment->payload_bytes > wire_bytes) {
-		/* as large as ever, or cut by the guest's own segmentation: no doubt */
+		/* at least as large as before, or cut by the guest's TSO: certain */
 		flow->mss_bytes = wire_bytes;
 		flow->mss_candidate_seen = 0;
 		return;
@@ -104,7 +107,8 @@ static __always_inline void uc_learn_mss(struct uc_flow *flow, const struct uc_s
 	}
 }
 
-/* Runts: does the guest keep to Nagle's rule, one at a time (RFC 896, RFC 9293 §3.7.4)? */
+/* Learns from a sub-MSS segment how the guest fills windows, and whether it follows Nagle's rule:
+ * one such segment in flight (RFC 896, RFC 9293 §3.7.4). */
 static __always_inline void uc_learn_runt(struct uc_flow *flow, const struct uc_segment *segment,
 					  __u32 end)
 {
@@ -116,10 +120,10 @@ static __always_inline void uc_learn_runt(struct uc_flow *flow, const struct uc_
 		flow->bits |= UC_FLOW_NODELAY;
 	if (!uc_after(flow->edge, end))
 		flow->bits |= UC_FLOW_RUNTS;
-	/* shorter than the grain of the window: what rounding up made of it (window.h) */
+	/* shorter than the window's unit: a result of rounding the window up (window.h) */
 	if (segment->payload_bytes % mss_bytes < 1U << (flow->wscale & 15))
 		flow->bits &= ~UC_FLOW_PAIRS;
-	/* a room short of three segments used up: they went out in one piece */
+	/* it filled a room a little short of three segments: they left in one burst */
 	else if (flow->offered_segments == 3 && !uc_after(flow->edge, end))
 		flow->bits = (flow->bits & ~UC_FLOW_PAIRS) | UC_FLOW_BULK;
 	flow->runt_seq = end;
@@ -127,21 +131,22 @@ static __always_inline void uc_learn_runt(struct uc_flow *flow, const struct uc_
 }
 
 /*
- * Timers, for laws that need more than the one round-trip time in a window that RFC 6298 asks for:
- * the segments of a window about a quarter of it apart. Only law `delay` pays for them.
+ * Returns whether the flow times several segments of a window, about a quarter of the window apart.
+ * RFC 6298 needs one round-trip time in a window; only law `delay` needs more.
  */
 static __always_inline __u8 uc_has_timers(const struct uc_flow *flow)
 {
 	return flow->policy.law == UC_LAW_DELAY;
 }
 
+/* Stops all timers. */
 static __always_inline void uc_stop_timers(struct uc_flow *flow)
 {
 	for (int i = 0; i < UC_TIMERS; i++)
 		flow->delay.timers[i].end = flow->snd_una;
 }
 
-/* New data that ends at snd_nxt has passed. */
+/* Starts a timer for new data that ends at SND.NXT, if the newest timer is far enough behind. */
 static __always_inline void uc_start_timer(struct uc_flow *flow, __u64 now_ns)
 {
 	__u32 newest = flow->snd_una, spacing_bytes = flow->reno.cwnd / UC_TIMERS;
@@ -164,17 +169,18 @@ static __always_inline void uc_start_timer(struct uc_flow *flow, __u64 now_ns)
 	}
 }
 
-/* Was all that this ACK acknowledges, and all that was in flight, one segment? */
+/* Returns whether this ACK acknowledges one segment and leaves nothing in flight. */
 static __always_inline __u8 uc_was_alone(const struct uc_flow *flow, __u32 acked_bytes)
 {
 	return acked_bytes <= flow->mss_bytes && !uc_flight_bytes(flow);
 }
 
 /*
- * What the timers say of an ACK that has moved snd_una by acked_bytes. Of several the last one
- * sent: the others have waited for it. Receivers delay the ACK of a lone segment (RFC 9293
- * §3.8.6.3: up to 500 ms, and until their application answers), never that of a second one. So an
- * ACK of one segment that leaves none in flight tells nothing.
+ * Returns the round-trip time (µs) by an ACK that has moved SND.UNA by acked_bytes; 0: none. If the
+ * ACK covers several timed segments, the last one counts: the ACK of the others has waited for it.
+ * Receivers delay the ACK of a lone segment (RFC 9293 §3.8.6.3: up to 500 ms, or until their
+ * application answers), but not that of a second one. So an ACK of one segment that leaves nothing
+ * in flight is no sample.
  */
 static __always_inline __u32 uc_read_timers(struct uc_flow *flow, __u32 acked_bytes, __u64 now_ns)
 {
@@ -193,19 +199,19 @@ static __always_inline __u32 uc_read_timers(struct uc_flow *flow, __u32 acked_by
 			at_us = timer->at_us;
 			read = 1;
 		}
-		/* comparisons are circular: what lies behind must not fall 2 GiB behind */
+		/* follows SND.UNA, so that circular comparisons stay right */
 		timer->end = flow->snd_una;
 	}
 	if (!read || delayed)
 		return 0;
 	rtt_us = (__s32)((__u32)(now_ns / 1000) - at_us);
-	/* two CPUs' clocks may differ by a little; 0 would be "none" */
+	/* clocks of two CPUs may differ a little; 0 would mean "none" */
 	if (rtt_us < 1)
 		return 1;
 	return rtt_us < UC_RTT_MAX_US ? rtt_us : UC_RTT_MAX_US;
 }
 
-/* A segment of the guest: what is it, and how far has the guest come? */
+/* Tells what a segment of the guest is, and advances SND.NXT. */
 static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 						  const struct uc_segment *segment, __u64 now_ns)
 {
@@ -216,12 +222,13 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 		flow->bits |= UC_FLOW_FIN_GUEST;
 	if (end == segment->seq)
 		return UC_SENT_NOTHING;
-	/* RFC 9293 §3.8.6.1: one new byte into a shut window, which the peer is free to refuse */
+	/* a window probe: one new byte into a closed window, which the peer may refuse (RFC 9293
+	 * §3.8.6.1) */
 	if (segment->seq == flow->snd_nxt && segment->payload_bytes == 1 && !flow->peer_window) {
 		flow->bits |= UC_FLOW_PROBED;
 		return UC_SENT_NOTHING;
 	}
-	/* not sent again, only overtaken between the guest and its port (several queues) */
+	/* no retransmission: other segments overtook it before the port (several queues) */
 	if (flow->bits & UC_FLOW_HOLE && segment->seq == flow->hole_seq) {
 		flow->bits &= ~UC_FLOW_HOLE;
 		return UC_SENT_AGAIN;
@@ -229,7 +236,7 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 	if (uc_before(segment->seq, flow->snd_nxt)) {
 		sent = uc_classify_retransmission(flow, segment->seq, end);
 		uc_remember_resent(flow, sent, segment->seq, end);
-		/* RFC 6298 §3 (Karn): an ACK of data sent twice times nothing */
+		/* Karn's rule (RFC 6298 §3): the ACK of data sent twice is no sample */
 		flow->bits &= ~UC_FLOW_TIMED;
 		if (uc_has_timers(flow))
 			uc_stop_timers(flow);
@@ -257,7 +264,8 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 	return UC_SENT_NEW;
 }
 
-/* RFC 6298 (2.2), (2.3) in the scaled integers of its appendix: srtt ×8, rttvar ×4. */
+/* Adds a round-trip time to the estimate by RFC 6298 (2.2), (2.3); srtt is scaled by 8, rttvar
+ * by 4. */
 static __always_inline void uc_sample_rtt(struct uc_flow *flow, __u64 rtt_ns)
 {
 	__u64 whole_us = rtt_ns / 1000;
@@ -276,8 +284,8 @@ static __always_inline void uc_sample_rtt(struct uc_flow *flow, __u64 rtt_ns)
 	flow->srtt_us += rtt_us - (flow->srtt_us >> 3);
 }
 
-/* RFC 6298 (2.3): what the guest's timer is likely to be. Linux holds the minimum against the
- * variation alone, not against the sum. */
+/* Estimates the guest's RTO in µs (RFC 6298 (2.3)). The minimum applies to the variation, as in
+ * Linux, not to the sum. */
 static __always_inline __u32 uc_rto_us(const struct uc_flow *flow)
 {
 	__u32 variation_us = flow->rttvar_us;
@@ -289,29 +297,29 @@ static __always_inline __u32 uc_rto_us(const struct uc_flow *flow)
 	return (flow->srtt_us >> 3) + variation_us;
 }
 
-/* An ACK to the guest. The peer's window field is kept for the next comparison. */
+/* Updates the flow for an ACK to the guest, and tells what the ACK acknowledges. */
 static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 						  const struct uc_segment *segment, __u64 now_ns)
 {
 	struct uc_ack ack = {.ece = segment->flags & UC_ECE && flow->bits & UC_FLOW_ECN};
 
-	/* the peer has taken the byte of a window probe */
+	/* the peer has accepted the byte of a window probe */
 	if (flow->bits & UC_FLOW_PROBED && segment->ack == flow->snd_nxt + 1) {
 		flow->bits &= ~UC_FLOW_PROBED;
 		flow->snd_nxt++;
 	}
-	/* below what is acknowledged, or above what was ever sent (RFC 5961 §5) */
+	/* below SND.UNA, or above everything ever sent (RFC 5961 §5) */
 	if (uc_before(segment->ack, flow->snd_una) || uc_after(segment->ack, flow->snd_nxt)) {
 		ack.old = 1;
 		return ack;
 	}
 	ack.acked_bytes = segment->ack - flow->snd_una;
-	/* RFC 5681 §2, a duplicate: (a) data outstanding, (b) none carried, (c) no SYN, no FIN,
-	 * (d) the greatest ACK so far, (e) the same window */
+	/* a duplicate by RFC 5681 §2: (a) data in flight, (b) no payload, (c) no SYN or FIN, (d)
+	 * the highest ACK so far, (e) the same window as before */
 	ack.duplicate = !ack.acked_bytes && uc_flight_bytes(flow) && !segment->payload_bytes &&
 			!(segment->flags & (UC_SYN | UC_FIN)) &&
 			segment->window == flow->peer_window;
-	/* an open window ends the backing off of probes */
+	/* a window that opens ends the backoff of probes */
 	if (!flow->peer_window && segment->window)
 		flow->backoffs = 0;
 	flow->peer_window = segment->window;
@@ -324,11 +332,11 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 
 	flow->dup_acks = 0;
 	flow->bits &= ~UC_FLOW_TIMED_OUT;
-	/* Linux counts packets: a runt acknowledged is worth a segment */
+	/* Linux counts packets: a sub-MSS segment counts as a full one when acknowledged */
 	if (uc_after(flow->runt_seq, flow->snd_una) && !uc_after(flow->runt_seq, segment->ack))
 		flow->acked_bytes += flow->runt_short_bytes;
 	flow->snd_una = segment->ack;
-	/* comparisons are circular: what lies behind must not fall 2 GiB behind */
+	/* both follow SND.UNA, so that circular comparisons stay right */
 	if (!uc_after(flow->runt_seq, flow->snd_una))
 		flow->runt_seq = flow->snd_una;
 	if (!uc_after(flow->resent_end, flow->snd_una))
@@ -342,7 +350,8 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 	return ack;
 }
 
-/* Whole segments among the bytes acknowledged; the rest waits for the next ACK. */
+/* Returns how many full segments are acknowledged; the rest of the bytes counts with the next ACK.
+ */
 static __always_inline __u32 uc_acked_segments(struct uc_flow *flow, __u32 acked_bytes)
 {
 	__u32 mss_bytes = flow->mss_bytes | !flow->mss_bytes;
