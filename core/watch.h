@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * HWatch (Abdelmoniem and others): how a flow starts. The sending host has small packets measure
- * the path before the first one of the flow (watch/probe.h); the receiving host counts how many
- * arrive marked and sets the flow's first windows by that (here), one flow after the other
+ * HWatch (Abdelmoniem and others): control of flow starts. The sending host measures the path with
+ * small packets before the flow's first packet (watch/probe.h). The receiving host counts how many
+ * arrive marked, sets the flow's first windows by that (this file), and paces the starts
  * (watch/bucket.h).
  *
  * With X_UM probes unmarked and X_M marked or lost, the theorems of §4.2 allow
@@ -10,34 +10,34 @@
  *   X_UM + X_M/2   segments at once (cor. 4.2.2), and
  *   X_M/2          when the first of them have arrived (lemma 4.3).
  *
- * Half of X_M is right where probes are as large as data, and fill the queue that they measure. A
- * mark on a small one tells that the queue was long before anyone starts: policy says which part of
- * X_M takes the place of the half.
+ * Half of X_M is right if probes are as large as data and fill the queue that they measure. A mark
+ * on a small probe shows that the queue was long before any flow started, so policy sets which part
+ * of X_M replaces the half.
  *
- * The half that waits makes room for others that start into the same queue. Where that queue is at
- * the receiving host's own link, the host sees them all, and each has its turn: there nothing is
- * gained by halves, and the whole is given at once.
+ * The half that waits leaves room for other flows that start into the same queue. If that queue is
+ * at the receiving host's own link, the host sees all of these flows and paces them; then halves
+ * gain nothing, and the whole window is granted at once.
  *
- * After that, data are the probes: each segment that arrives earns the next one, a marked one half
- * of it a round later. So no more is under way than was measured to fit, and less at one time where
- * there are marks.
+ * After that, data take the place of probes: each segment that arrives earns another one, a marked
+ * segment half of it a round later. So no more is in flight than was measured to fit, and less at a
+ * time if there are marks.
  *
- * That rule never grows, so a flow must leave its start (the paper doesn't say how). It does
+ * By this rule a window never grows, so a flow must leave its start; the paper doesn't say how. It
+ * does
  *
- *   with the first ACK of data, where no probe was marked or the whole was given at once: only the
+ *   with the first ACK of data, if no probe was marked or the whole was granted at once: only the
  *   first window is written;
  *   after a round of data without a mark; and
- *   after policy's number of rounds, marks or not.
+ *   after policy's number of rounds, with or without marks.
  *
- * From there on the law beside it rules alone: that is the paper's rule 1, for which it has no
- * formula.
+ * From then on the law alone sets the window: the paper's rule 1, for which it has no formula.
  *
- * Either end may be the one that sends. The receiving host gives the first window with the first
- * ACK of its guest: the SYN-ACK where the peer opened the connection, the handshake's ACK (and the
- * request that follows) where its guest did. A flow waits for its turn before the guest's first
- * packet: the SYN-ACK, or the SYN.
+ * Either end may send the data. The receiving host grants the first window with the first ACK of
+ * its guest: the SYN-ACK if the peer opened the connection, the handshake's ACK (and the request
+ * that follows) if its guest did. What waits to be paced is the guest's first packet: the SYN-ACK,
+ * or the SYN.
  *
- * A home calls, under one lock for each flow:
+ * A platform calls, under one lock for each flow:
  *   sending:   uc_watch_probes, _span_ns, _offset_ns; then _answered, _echoed
  *   receiving: uc_watch_probe, _to_guest, _heard, _from_guest; where that grants a first window,
  *              _wait_ns, and where it says so, _settle
@@ -50,17 +50,18 @@
 #include "watch/probe.h"
 
 struct uc_watch_answer {
-	__u32 grant_bytes;  /* this packet is the first of the guest, and what will come by it takes
-			     * so much of its link's time: ask for its turn; 0: it needn't wait */
-	__s32 settle_bytes; /* so much more than its turn was for has come by the first window;
-			     * less: negative (uc_watch_settle) */
+	__u32 grant_bytes;  /* bytes of the link that the window granted by this packet takes: call
+			     * uc_watch_wait_ns(); 0: the packet needn't wait */
+	__s32 settle_bytes; /* bytes that the first window used beyond its charge; negative: fewer
+			     * (uc_watch_settle) */
 	__u16 window;       /* the header's field, unscaled */
 	__u16 pad;
 };
 
-/* What stands around the payload of a segment: Ethernet, IPv4 and TCP with timestamps. */
+/* Headers of a segment: Ethernet, IPv4 and TCP with timestamps. */
 #define UC_WATCH_HEADER_BYTES 66
 
+/* Returns the number of bits set. */
 static __always_inline __u32 uc_watch_ones(__u32 word)
 {
 	word -= word >> 1 & 0x55555555U;
@@ -69,9 +70,10 @@ static __always_inline __u32 uc_watch_ones(__u32 word)
 }
 
 /*
- * X_M and X_UM at the end of counting. Probes that are missing were lost, which is worse than a
- * mark. Where none came at all, either none was sent, since the path's last measure stands, or all
- * were lost, or their host is silent: then nothing was measured (0), and the next flow asks again.
+ * Stores X_M and X_UM in the path's record when counting ends. Missing probes were lost and count
+ * as marked. If none arrived, then none was sent because the path's last measurement is still
+ * valid, or all were lost, or the sending host sends none. Returns 0 if nothing was measured; then
+ * the next flow probes again.
  */
 static __always_inline __u8 uc_watch_measure(const struct uc_watch_flow *flow,
 					     const struct uc_watch_policy *policy,
@@ -85,7 +87,7 @@ static __always_inline __u8 uc_watch_measure(const struct uc_watch_flow *flow,
 		sent = uc_watch_probe_count(policy);
 	unmarked = uc_watch_ones(flow->seen) - flow->probes_marked;
 	marked = sent - unmarked;
-	/* the SYN, and whatever else of the flow took the same way */
+	/* plus the SYN, and other segments of the flow on the same path */
 	path->unmarked = uc_min(unmarked + flow->unmarked, 255);
 	path->marked = uc_min(marked + flow->marked, 255);
 	if (!flow->probes_sent)
@@ -94,15 +96,15 @@ static __always_inline __u8 uc_watch_measure(const struct uc_watch_flow *flow,
 	return 1;
 }
 
-/* The first window, in bytes, and what is owed behind it. */
+/* Returns the first window in bytes, and sets how many half segments follow a round later. */
 static __always_inline __u32 uc_watch_first(struct uc_watch_flow *flow,
 					    const struct uc_watch_policy *policy,
 					    const struct uc_watch_path *path, __u8 measured,
 					    __u8 turns, __u32 random)
 {
-	/* of what nobody measured the paper's half */
+	/* without a measurement the paper's half */
 	__u32 part = measured ? uc_watch_marked_part(policy) : 2;
-	/* of an odd number the middle one goes in either batch, each as likely (thm. 4.2) */
+	/* the middle one of an odd number goes into either batch at random (thm. 4.2) */
 	__u32 half = turns ? path->marked : (path->marked + random % part) / part;
 	__u32 segments = path->unmarked + half;
 
@@ -111,7 +113,7 @@ static __always_inline __u32 uc_watch_first(struct uc_watch_flow *flow,
 	return uc_min(segments, 65535 / flow->mss_bytes) * flow->mss_bytes;
 }
 
-/* What so much payload takes of the link. */
+/* Returns how many bytes of the link `bytes` of payload take, with headers. */
 static __always_inline __u32 uc_watch_frame_bytes(const struct uc_watch_flow *flow, __u32 bytes)
 {
 	__u32 mss_bytes = flow->mss_bytes | !flow->mss_bytes;
@@ -120,17 +122,16 @@ static __always_inline __u32 uc_watch_frame_bytes(const struct uc_watch_flow *fl
 }
 
 /*
- * Flows to one host mostly look like those before them, and many are shorter than their first
- * window. How much of it they use is learned, as a mean, so that many flows of different sizes are
- * charged for what they take together. Returns how much more, or less, than its turn was for this
- * one has used.
+ * Learns how much of their first windows flows of this path use, as a moving mean: many are shorter
+ * than the window, and are to be charged for what they use together. Returns how many bytes more
+ * than its charge this flow has used, negative for fewer; 0 while it isn't known yet.
  */
 static __always_inline __s32 uc_watch_note_use(struct uc_watch_flow *flow,
 					       struct uc_watch_path *path,
 					       const struct uc_segment *segment)
 {
 	__u32 bytes = flow->una - flow->start, used;
-	/* the guest closes: its peer has said all, or is asked to */
+	/* the guest closes: its peer has sent everything, or is to stop */
 	__u8 closed = !!(segment->flags & UC_FIN);
 
 	if (flow->bits & UC_WATCH_MEASURED || (!closed && bytes < flow->first_bytes))
@@ -147,8 +148,9 @@ static __always_inline __s32 uc_watch_note_use(struct uc_watch_flow *flow,
 		       uc_watch_frame_bytes(flow, flow->charged_bytes));
 }
 
-/* What a first window takes of its link's time, in bytes: what flows of this path use of it. Where
- * nobody told the host what arrives, marks tell of the others on the link. */
+/* Returns the charge for a first window in bytes of the link: what flows of this path use of it; 0
+ * if the flow was charged before. If the platform doesn't report arrivals, marks stand for the
+ * other flows on the link. */
 static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 					     const struct uc_watch_policy *policy,
 					     const struct uc_watch_path *path,
@@ -159,7 +161,7 @@ static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 	if (flow->bits & UC_WATCH_TURN)
 		return 0;
 	flow->bits |= UC_WATCH_TURN;
-	/* a SYN: nothing is counted yet */
+	/* at a SYN nothing is counted yet */
 	if (!bytes)
 		bytes = uc_max(uc_watch_probe_count(policy), uc_watch_least(policy)) *
 			flow->mss_bytes;
@@ -173,7 +175,7 @@ static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 	return bytes + bytes * path->marked / (probes | !probes);
 }
 
-/* No packet of the guest has given a window yet: this one does. */
+/* Grants the first window with the guest's first ACK. */
 static __always_inline void
 uc_watch_begin(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
 	       struct uc_watch_path *path, const struct uc_watch_bucket *bucket,
@@ -197,7 +199,7 @@ uc_watch_begin(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
 		flow->bits |= UC_WATCH_WHOLE;
 }
 
-/* New data are acknowledged: is the round over, and with it the start? */
+/* Ends a round of data, and the start if it is over. */
 static __always_inline void uc_watch_turn(struct uc_watch_flow *flow,
 					  const struct uc_watch_policy *policy,
 					  struct uc_watch_path *path, __u64 now_ns)
@@ -223,8 +225,8 @@ static __always_inline void uc_watch_turn(struct uc_watch_flow *flow,
 	flow->unmarked = 0;
 }
 
-/* What was earned moves the edge by whole segments, with an ACK of new data only: a duplicate ACK
- * keeps the window of the one before it, or it is none (RFC 5681 §2). */
+/* Advances the right edge by the full segments earned, at ACKs of new data only: a duplicate ACK
+ * must have the window of the ACK before it, or it doesn't count as one (RFC 5681 §2). */
 static __always_inline void uc_watch_advance(struct uc_watch_flow *flow,
 					     const struct uc_watch_policy *policy,
 					     struct uc_watch_path *path, __u32 ack, __u64 now_ns)
@@ -243,10 +245,11 @@ static __always_inline void uc_watch_advance(struct uc_watch_flow *flow,
 }
 
 /*
- * From the edge to the field: never behind what was given, which the peer may have sent; never more
- * than the receiver has. The steady laws round down to the receiver's grain, since a runt in each
- * window is dear. A start rounds up: it is over soon, and of a window of two segments less a few
- * bytes a sender uses one, whose ACK the receiver delays.
+ * Returns the window field for the right edge: never below an edge advertised before, up to which
+ * the peer may have sent, and never above the receiver's window. window.h rounds down to the
+ * window's unit, because a sub-MSS segment in each window is expensive. A start rounds up: it is
+ * over soon, and of a window a few bytes short of two segments a sender uses one, whose ACK the
+ * receiver delays.
  */
 static __always_inline __u16 uc_watch_field(struct uc_watch_flow *flow,
 					    const struct uc_segment *segment, __u8 wscale)
@@ -256,7 +259,7 @@ static __always_inline __u16 uc_watch_field(struct uc_watch_flow *flow,
 	if (uc_before(flow->given, flow->edge))
 		flow->given = flow->edge;
 	room_bytes = flow->given - segment->ack;
-	/* numbers that make no sense: as the receiver has it */
+	/* invalid numbers: the receiver's window */
 	if (room_bytes - 1 >= 1U << 30)
 		return segment->window;
 	field = (room_bytes + grain_bytes - 1) >> (wscale & 15);
@@ -267,9 +270,9 @@ static __always_inline __u16 uc_watch_field(struct uc_watch_flow *flow,
 }
 
 /*
- * A segment of the guest, on its way to the one that sends the data. `path`: the receiving host's
- * record of it. `bucket`: its link's. `random`: any word. What is returned is never 0, and never
- * above the receiver's window unless that is so itself.
+ * Handles a segment of the guest to the end that sends the data. `path`: the receiving host's
+ * record of it; `bucket`: that of the link; `random`: 32 random bits. The window returned is at
+ * most the receiver's, and 0 only if the receiver's is.
  */
 static __always_inline struct uc_watch_answer
 uc_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
@@ -283,8 +286,8 @@ uc_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *po
 		uc_watch_learn(flow, segment);
 	if (segment->flags & UC_RST)
 		return answer;
-	/* A SYN's window is nobody's yet (RFC 9293 §3.8.6), but its turn is at hand: held back
-	 * here, all that answers it comes in turns, the SYN-ACKs too. */
+	/* A SYN advertises no window yet (RFC 9293 §3.8.6), but the SYN is what is paced: then
+	 * everything that answers it is paced as well, the SYN-ACKs too. */
 	if (syn && !(segment->flags & UC_ACK) && !policy->observe)
 		answer.grant_bytes = uc_watch_charge(flow, policy, path, bucket);
 	if (!(segment->flags & UC_ACK))

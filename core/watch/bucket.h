@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Turns: how long the first packet of the guest (SYN-ACK, or SYN) waits at the receiving host, so
- * that first windows aren't given faster than the host can take the data. One bucket for each
- * host's own link, or port.
+ * Pacing of flow starts: how long the guest's first packet (SYN-ACK, or SYN) waits at the receiving
+ * host, so that first windows aren't granted faster than the host's link can carry the data. Each
+ * link, or port, has one bucket.
  *
- * A token bucket as one moment (the generic cell rate algorithm): `turn_ns` is when everything
- * given so far would have arrived at the bucket's rate. A window may be given as long as that lies
- * no more than a burst ahead. Nobody waits longer than policy says: what is given then is given
- * early, and leaves no debt behind. A flow is charged by what flows of its path use; what it uses
- * in fact corrects that.
+ * The bucket is a token bucket stored as a time (the generic cell rate algorithm): at `turn_ns` all
+ * windows granted so far would have arrived at the bucket's rate. A window is granted at once if
+ * that time is at most a burst ahead of now; otherwise the packet waits. No packet waits longer
+ * than policy's limit: then its window is granted early, and later flows don't pay for it. A flow
+ * is charged what flows of its path use on average, and the charge is corrected by what it uses
+ * itself.
  *
- * A home that tells it what arrives (uc_watch_heard) also knows whether it is this link that is
- * full. Then marks tell of this link's queue, into which all that starts comes in turns.
+ * If the platform reports what arrives (uc_watch_heard), the bucket also knows whether this link is
+ * full. Then marks come from this link's queue, which paced starts don't overfill.
  *
- * A crowd, more at once than a burst, takes a part of a link that is full of flows past their
- * start: those give way only when marks have come back to them, and the least that they can send
- * takes room for good. So there is a second moment that runs ahead faster. It falls back to the
- * first where nobody waits: flows that come one by one take what they need, since those past their
- * start leave it to them in time. Even at nine tenths of a link these wait for one another now and
- * then; to charge them for the others would keep the others where they are, and all would be late.
- * They are told from a crowd by a third moment, at a rate that is above any that lasts.
+ * A burst of flow starts (`crowd`: more at once than a burst of bytes) gets only a part of a link
+ * that is full of flows past their start. Those flows slow down only when marks have come back to
+ * them, and even their minimum windows take room. So a second time, `crowd_ns`, runs ahead faster
+ * than `turn_ns`. It falls back to `turn_ns` when no packet waits: flows that come one by one get
+ * what they need, because the others slow down in time. At a load of nine tenths single flows wait
+ * for each other now and then; if they were charged for the other flows, too, those would never
+ * slow down, and all would be late. A third time, `rush_ns`, runs at a rate higher than any that
+ * lasts; it tells single flows from a burst of flow starts.
  */
 #ifndef UC_WATCH_BUCKET_H
 #define UC_WATCH_BUCKET_H
@@ -27,23 +29,24 @@
 #include "policy.h"
 
 struct uc_watch_bucket {
-	__u64 turn_ns;           /* when all that was given would have arrived */
-	__u64 crowd_ns;          /* the same, with room for flows past their start */
-	__u64 rush_ns;           /* the same, at one and a half of the rate */
-	__u64 period_ns;         /* since when arrivals are counted */
-	__u32 bytes;             /* that have arrived in this period */
-	__u32 last_bytes;        /* in the one before, which was as long as a burst takes */
-	__u32 steady_bytes;      /* of flows past their start, among the bytes */
-	__u32 last_steady_bytes; /* among the last bytes */
+	__u64 turn_ns;           /* when all granted windows would have arrived */
+	__u64 crowd_ns;          /* when, if flows past their start get their part as well */
+	__u64 rush_ns;           /* when, at 1.5 times the rate */
+	__u64 period_ns;         /* begin of this period of counting; 0: no arrival yet */
+	__u32 bytes;             /* arrived in this period */
+	__u32 last_bytes;        /* arrived in the period before; it lasts as long as a burst */
+	__u32 steady_bytes;      /* of `bytes`, those of flows past their start */
+	__u32 last_steady_bytes; /* of `last_bytes`, those of flows past their start */
 };
 
+/* Returns how long `bytes` take at policy's rate. */
 static __always_inline __u64 uc_watch_cost_ns(const struct uc_watch_policy *policy, __u32 bytes)
 {
 	return (__u64)bytes * 1000000000ULL / policy->pace_bytes_per_s;
 }
 
-/* `bytes` have come to the link's host, of whatever flow; `steady`: of one that is past its start,
- * or never had one. To be told in the order of time. */
+/* Counts `bytes` of any flow that have arrived at the link's host. `steady`: the flow is past its
+ * start, or had none. To be called in the order of time. */
 static __always_inline void uc_watch_heard(struct uc_watch_bucket *bucket,
 					   const struct uc_watch_policy *policy, __u32 bytes,
 					   __u8 steady, __u64 now_ns)
@@ -67,8 +70,7 @@ static __always_inline void uc_watch_heard(struct uc_watch_bucket *bucket,
 		bucket->steady_bytes += bytes;
 }
 
-/* Are the counts of the last periods still true, and at least this part of what the rate lets in?
- */
+/* Returns whether the counts are recent and show at least 1/part of policy's rate. */
 static __always_inline __u8 uc_watch_is_part(const struct uc_watch_bucket *bucket,
 					     const struct uc_watch_policy *policy, __u32 bytes,
 					     __u32 last_bytes, __u32 part, __u64 now_ns)
@@ -81,16 +83,16 @@ static __always_inline __u8 uc_watch_is_part(const struct uc_watch_bucket *bucke
 	return uc_max(bytes, last_bytes) >= policy->burst_bytes / part;
 }
 
-/* Is it this link that marks come from? Half of its rate makes no queue, but what comes at random
- * does for a moment: a quarter in the last period tells. */
+/* Returns whether marks come from this link. At half its rate it has no lasting queue, but random
+ * arrivals make short ones: a quarter of the rate in a recent period is enough. */
 static __always_inline __u8 uc_watch_is_full(const struct uc_watch_bucket *bucket,
 					     const struct uc_watch_policy *policy, __u64 now_ns)
 {
 	return uc_watch_is_part(bucket, policy, bucket->bytes, bucket->last_bytes, 4, now_ns);
 }
 
-/* Do flows past their start take the link? Half of it: policy's rate may be above the link's, where
- * those give way early. */
+/* Returns whether flows past their start use at least half of policy's rate. Not more than half,
+ * because policy's rate may be higher than the link's; then these flows slow down early. */
 static __always_inline __u8 uc_watch_is_taken(const struct uc_watch_bucket *bucket,
 					      const struct uc_watch_policy *policy, __u64 now_ns)
 {
@@ -98,18 +100,18 @@ static __always_inline __u8 uc_watch_is_taken(const struct uc_watch_bucket *buck
 				now_ns);
 }
 
-/* Where flows past their start take the link they keep so many parts of it, and a crowd gets so
- * many. A third would be too little for them: the least that 50 can send, two segments each, takes
- * room for good, and a crowd's first windows would fill what is left of a switch's buffer. */
+/* How a full link is divided: flows past their start keep 3 parts of 7, a burst of flow starts gets
+ * 4. A third would be too little for the former: 50 of them send at least two segments each all the
+ * time, and the first windows would fill the rest of a switch's buffer. */
 #define UC_WATCH_STEADY_PARTS 3
 #define UC_WATCH_CROWD_PARTS  4
 
 /*
- * A crowd that is too long to wait for in its part of the link: who comes when that part of all the
- * time that anyone waits is given away has the part of the others, from now on, and the crowd the
- * whole link. They have had the time to give way that long crowds have; otherwise all that are left
- * would start at once when they have waited as long as they may. `ahead_ns`: what was given, at
- * the whole rate.
+ * Returns how long a flow waits whose burst of flow starts is too long for its part of the link
+ * within policy's longest wait. Once that part is granted, later flows get the part of the flows
+ * past their start as well, so the burst has the whole link. By then those flows have had time to
+ * slow down. Without this rule all remaining flows would start at once when their longest wait is
+ * over. `ahead_ns`: how long the granted windows take at the whole rate.
  */
 static __always_inline __u64 uc_watch_rest_ns(__u64 ahead_ns, __u64 most_ns)
 {
@@ -119,8 +121,8 @@ static __always_inline __u64 uc_watch_rest_ns(__u64 ahead_ns, __u64 most_ns)
 	return whole_ns > given_ns ? (whole_ns - given_ns) / UC_WATCH_STEADY_PARTS : 0;
 }
 
-/* How far a moment lies ahead, at most this far: beyond that it is of a clock that went back, or of
- * another host's bucket. */
+/* Returns how far a time lies ahead of now, 0 to `most_ns`. One further ahead comes from a clock
+ * that was set back, or from another host's bucket. */
 static __always_inline __u64 uc_watch_ahead_ns(__u64 moment_ns, __u64 most_ns, __u64 now_ns)
 {
 	if (moment_ns <= now_ns)
@@ -128,7 +130,7 @@ static __always_inline __u64 uc_watch_ahead_ns(__u64 moment_ns, __u64 most_ns, _
 	return moment_ns - now_ns < most_ns ? moment_ns - now_ns : most_ns;
 }
 
-/* Has more been granted at once than a burst, at a rate of which the link takes two thirds? */
+/* Charges `rush_ns`, and returns whether more than a burst was granted at 1.5 times the rate. */
 static __always_inline __u8 uc_watch_is_rush(struct uc_watch_bucket *bucket, __u64 cost_ns,
 					     __u64 burst_ns, __u64 most_ns, __u64 now_ns)
 {
@@ -138,7 +140,8 @@ static __always_inline __u8 uc_watch_is_rush(struct uc_watch_bucket *bucket, __u
 	return ahead_ns > burst_ns * 2 / 3;
 }
 
-/* How long the packet waits that gives `grant_bytes`. To be asked once for each flow. */
+/* Returns how long (ns) the packet waits that grants a first window of `grant_bytes`, and charges
+ * the bucket. To be called once for each flow. */
 static __always_inline __u64 uc_watch_wait_ns(struct uc_watch_bucket *bucket,
 					      const struct uc_watch_policy *policy,
 					      __u32 grant_bytes, __u64 now_ns)
@@ -151,7 +154,7 @@ static __always_inline __u64 uc_watch_wait_ns(struct uc_watch_bucket *bucket,
 		return 0;
 	burst_ns = uc_watch_cost_ns(policy, policy->burst_bytes);
 	cost_ns = uc_watch_cost_ns(policy, grant_bytes);
-	most_ns = longest_ns + burst_ns; /* no turn is further ahead when anyone asks */
+	most_ns = longest_ns + burst_ns; /* the furthest that a time can lie ahead */
 	ahead_ns = uc_watch_ahead_ns(bucket->turn_ns, most_ns, now_ns);
 	crowd = ahead_ns > burst_ns;
 	rush = uc_watch_is_rush(bucket, cost_ns, burst_ns, most_ns, now_ns);
@@ -168,7 +171,8 @@ static __always_inline __u64 uc_watch_wait_ns(struct uc_watch_bucket *bucket,
 	return wait_ns < longest_ns ? wait_ns : longest_ns;
 }
 
-/* A flow has used so many bytes more than it was charged for, or less. */
+/* Corrects the charge of a flow that has used `bytes` more than it was charged for, or fewer
+ * (negative). */
 static __always_inline void uc_watch_settle(struct uc_watch_bucket *bucket,
 					    const struct uc_watch_policy *policy, __s32 bytes)
 {
