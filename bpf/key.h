@@ -7,8 +7,9 @@
 
 #include <linux/types.h>
 
-/* IPv4 addresses as ::ffff:a.b.c.d. The port is part of the key: two guests of one host may use
- * the same addresses, and a flow between them is two flows. */
+/* One direction-independent key for each flow at each port; IPv4 addresses are ::ffff:a.b.c.d. The
+ * port is part of the key, because two guests of a host may use the same addresses, and a flow
+ * between two guests of the host is a flow at each port. */
 struct uc_key {
 	__u32 ifindex; /* of the port */
 	__be16 guest_port;
@@ -20,13 +21,14 @@ struct uc_key {
 #define UC_KEY_WORDS (sizeof(struct uc_key) / 4)
 
 /*
- * By which a value tells whose it is. The kernel gives the element of a deleted key to the next one
- * at once, also while another CPU holds a pointer to it from a lookup: who takes a value's lock
- * looks whether it is still its key's, and else has found nothing. (The next one's value is copied
- * in without the lock; so a CPU that is between lock and unlock at that moment is not told.)
+ * Returns a hash of the key, which a map's value stores to show whose it is. The kernel reuses the
+ * element of a deleted key at once for another key, even while another CPU holds a pointer to it
+ * from a lookup. So a program that takes a value's lock compares the tag, and treats another tag as
+ * "not found". (The kernel copies a new value in without the lock, so a CPU that holds the lock at
+ * that moment doesn't notice.)
  *
- * UMAC's NH (RFC 4418 §5.2.2) over the key's words, whose multiplications don't wait for each
- * other; the constants are the golden ratio's multiples, odd and without a pattern.
+ * The hash is UMAC's NH (RFC 4418 §5.2.2) over the key's words: its multiplications don't depend on
+ * each other. The constants are multiples of the golden ratio, odd and without a pattern.
  */
 static __always_inline __u32 uc_tag_of(const struct uc_key *key)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the receiving host knows of one flow while it starts: what arrived marked and unmarked, and
- * how far its peer may send. All zero: nothing seen yet. Probes may come before the SYN does.
+ * One flow's start at the receiving host: what arrived marked and unmarked, and how far the peer
+ * may send. Probes may arrive before the SYN.
  */
 #ifndef UC_WATCH_FLOW_H
 #define UC_WATCH_FLOW_H
@@ -10,49 +10,50 @@
 #include "policy.h"
 
 enum uc_watch_stage {
-	UC_WATCH_COUNTING, /* no window given yet */
-	UC_WATCH_ROUNDS,   /* windows as the counts have it */
-	UC_WATCH_LEFT,     /* the start is over: the law beside it rules alone */
+	UC_WATCH_COUNTING, /* no window granted yet */
+	UC_WATCH_ROUNDS,   /* windows follow the counts */
+	UC_WATCH_LEFT,     /* the start is over: the law alone sets the window */
 };
 
 /* uc_watch_flow.bits */
-#define UC_WATCH_SCALES_GUEST 0x01 /* it offered window scaling (RFC 7323 §2.2) */
+#define UC_WATCH_SCALES_GUEST 0x01 /* the guest offered window scaling (RFC 7323 §2.2) */
 #define UC_WATCH_SCALES_PEER  0x02
 #define UC_WATCH_STAMPS_GUEST 0x04 /* timestamps: 12 bytes of each segment */
 #define UC_WATCH_STAMPS_PEER  0x08
-#define UC_WATCH_WHOLE        0x10 /* nothing was held back of its first window */
-#define UC_WATCH_MEASURED     0x20 /* what it used of its first window is in the path's record */
-#define UC_WATCH_TURN         0x40 /* it has had its turn, or waits for it */
+#define UC_WATCH_WHOLE        0x10 /* the first window was granted whole */
+#define UC_WATCH_MEASURED     0x20 /* its use of the first window is in the path's record */
+#define UC_WATCH_TURN         0x40 /* its first window was charged to the bucket */
 
+/* All zero: nothing seen yet. */
 struct uc_watch_flow {
-	__u32 seen;          /* probes by their index: a copy counts once */
+	__u32 seen;          /* bit n: probe n has arrived */
 	__u32 start;         /* where the data begin: the ACK number of the first window */
 	__u32 una;           /* the furthest ACK number of the guest */
-	__u32 edge;          /* where the counts let the peer send to, at a segment's end */
-	__u32 given;         /* the furthest edge that any window gave; never taken back */
-	__u32 round_end;     /* acknowledged, the round is over */
+	__u32 edge;          /* right edge by the counts, on a segment's boundary */
+	__u32 given;         /* the furthest edge advertised; never taken back */
+	__u32 round_end;     /* the round is over when this is acknowledged */
 	__u16 mss_bytes;     /* payload of a segment */
-	__u16 earned_halves; /* half segments that were earned and not given yet */
-	__u16 owed_halves;   /* the same, not before the next round */
+	__u16 earned_halves; /* half segments earned and not granted yet */
+	__u16 owed_halves;   /* half segments for the next round */
 	__u16 marked;        /* of this round, in segments */
 	__u16 unmarked;
-	__u16 first_bytes; /* the first window: a copy of its packet gives the same */
+	__u16 first_bytes; /* the first window; a copy of its packet gets the same */
 	__u8 probes_marked;
-	__u8 probes_sent; /* as they say themselves; 0: none came */
+	__u8 probes_sent; /* by the probes' own count; 0: none arrived */
 	__u8 stage;       /* enum uc_watch_stage */
-	__u8 rounds;      /* of data, that have begun */
+	__u8 rounds;      /* rounds of data begun */
 	__u8 wscale;      /* the guest's */
 	__u8 bits;
-	__u16 charged_bytes; /* of payload: what its turn was taken for */
-	__u32 transit_ns;    /* of the quickest probe so far, on no clock; with the next */
-	__u8 timed;          /* 1: there was one */
+	__u16 charged_bytes; /* payload for which the bucket was charged */
+	__u32 transit_ns;    /* of the quickest probe so far, plus a constant; valid if `timed` */
+	__u8 timed;          /* 1: a probe was timed */
 	__u8 pad[3];
 };
 
 #define UC_WATCH_HALVES_MAX 0x7fff
 
-/* A probe of this flow, which says its index and how many there are. Where its home can't tell a
- * true one it must not be asked. Returns 0 for one that makes no sense. */
+/* Counts a probe of this flow by its index. The platform must have checked that the probe is
+ * authentic. Returns 0 if its numbers contradict each other or those of earlier probes. */
 static __always_inline __u8 uc_watch_probe(struct uc_watch_flow *flow, __u8 index, __u8 probes,
 					   __u8 ecn)
 {
@@ -61,7 +62,7 @@ static __always_inline __u8 uc_watch_probe(struct uc_watch_flow *flow, __u8 inde
 	if (!probes || probes > UC_WATCH_PROBES_MAX || index >= probes ||
 	    (flow->probes_sent && flow->probes_sent != probes))
 		return 0;
-	/* what comes when the window is given tells nothing any more */
+	/* too late: the window is granted */
 	if (flow->stage != UC_WATCH_COUNTING || flow->seen & bit)
 		return 1;
 	flow->probes_sent = probes;
@@ -71,10 +72,10 @@ static __always_inline __u8 uc_watch_probe(struct uc_watch_flow *flow, __u8 inde
 }
 
 /*
- * Probes that arrive further apart than they left have met a queue that grows (§3.4). The codepoint
- * to count the probe by: of one that was on its way so much longer than the quickest of its flow,
- * CE. `sent_ns`: when it left, by any clock that all probes of the flow share. To be asked before
- * uc_watch_probe.
+ * Returns the ECN codepoint by which to count a probe: CE if it took policy's `late_ns` longer than
+ * the quickest probe of its flow, which shows a growing queue (§3.4); otherwise its own. `sent_ns`:
+ * when it left, by any clock that all probes of the flow share. To be called before
+ * uc_watch_probe().
  */
 static __always_inline __u8 uc_watch_timed(struct uc_watch_flow *flow,
 					   const struct uc_watch_policy *policy, __u8 ecn,
@@ -93,7 +94,8 @@ static __always_inline __u8 uc_watch_timed(struct uc_watch_flow *flow,
 	return (__u32)later_ns >= policy->late_ns ? UC_CE : ecn;
 }
 
-/* A SYN or SYN-ACK of either end: the smaller of both segment sizes, and the guest's scale. */
+/* Learns from a SYN or SYN-ACK of either end: the smaller MSS of both, and the guest's window
+ * scale. */
 static __always_inline void uc_watch_learn(struct uc_watch_flow *flow,
 					   const struct uc_segment *segment)
 {
@@ -110,7 +112,7 @@ static __always_inline void uc_watch_learn(struct uc_watch_flow *flow,
 		flow->wscale = uc_min(segment->wscale, UC_WSCALE_MAX);
 }
 
-/* Both have spoken. */
+/* Settles the options when SYN and SYN-ACK have been seen. */
 static __always_inline void uc_watch_agree(struct uc_watch_flow *flow)
 {
 	__u8 scales = UC_WATCH_SCALES_GUEST | UC_WATCH_SCALES_PEER;
@@ -124,7 +126,7 @@ static __always_inline void uc_watch_agree(struct uc_watch_flow *flow)
 		flow->mss_bytes -= UC_TIMESTAMPS_BYTES;
 }
 
-/* Is this segment, on its way to the guest, behind the flow's first window? */
+/* Returns whether a segment to the guest lies beyond the flow's first window. */
 static __always_inline __u8 uc_watch_is_steady(const struct uc_watch_flow *flow,
 					       const struct uc_segment *segment)
 {
@@ -133,7 +135,7 @@ static __always_inline __u8 uc_watch_is_steady(const struct uc_watch_flow *flow,
 	return !uc_before(segment->seq, flow->start + flow->first_bytes);
 }
 
-/* The segments of a super-segment. */
+/* Returns how many segments on the wire a super-segment has, 64 at most. */
 static __always_inline __u32 uc_watch_segments(const struct uc_segment *segment)
 {
 	__u32 wire_bytes = segment->wire_payload_bytes;
@@ -144,8 +146,8 @@ static __always_inline __u32 uc_watch_segments(const struct uc_segment *segment)
 }
 
 /*
- * A segment on its way to the guest. Whatever is ECN-capable counts; of data each segment earns
- * another: an unmarked one now, a marked one half now and half in the next round.
+ * Counts a segment to the guest, if it is ECN-capable or has data. Each data segment earns another
+ * one: an unmarked one at once, a marked one half at once and half in the next round.
  */
 static __always_inline void uc_watch_to_guest(struct uc_watch_flow *flow,
 					      const struct uc_segment *segment)

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The sending host, before the first packet of a flow goes on its way (a SYN of its guest; where
- * the guest is the one that answers and sends the data, its SYN-ACK): whether to probe, and when
- * each probe leaves. The packet goes when the last probe is gone.
+ * The sending host, before the first packet of a flow leaves: whether to probe, and when each probe
+ * leaves. The first packet is a SYN of its guest, or the guest's SYN-ACK if the guest is called and
+ * sends the data. The packet leaves after the last probe.
  *
- * The span is cut into as many pieces as there are probes, and each leaves at a random moment of
- * the first seven eighths of its piece: so no two leave at once, no two gaps are equal but by
- * chance, and the span holds.
+ * The span is divided into as many pieces as there are probes. Each probe leaves at a random time
+ * in the first seven eighths of its piece, so no two leave at once, gaps are equal only by chance,
+ * and the span is kept.
  *
- * The paper probes before every flow. A path that was measured a moment ago has no news, and one
- * that was idle then is most likely idle still: there a flow starts like any other, and its record
- * at the receiving host stands for the probes.
+ * The paper probes before every flow. Here a path that was measured a moment ago isn't probed
+ * again: it has hardly changed. Then the record at the receiving host takes the place of probes.
  */
 #ifndef UC_WATCH_PROBE_H
 #define UC_WATCH_PROBE_H
 
 #include "policy.h"
 
-/* How many probes; 0: let the packet pass. The path counts as measured from now on, so that of many
- * flows that begin together one has it probed. */
+/* Returns how many probes to send; 0: none, the packet passes. The path counts as measured from now
+ * on, so that only one of many flows that begin together probes it. */
 static __always_inline __u32 uc_watch_probes(const struct uc_watch_policy *policy,
 					     struct uc_watch_path *path, __u64 now_ns)
 {
@@ -26,20 +25,19 @@ static __always_inline __u32 uc_watch_probes(const struct uc_watch_policy *polic
 
 	if (!probes || uc_watch_is_fresh(policy, path, 1, now_ns))
 		return 0;
-	/* the answer may wait for its turn; one that is lost is not waited for longer */
+	/* the answer may be paced; a lost one is awaited no longer than that */
 	if (path->asked && uc_since_ns(now_ns, path->measured_ns) < (__u64)policy->wait_us * 1000)
 		return 0;
 	path->asked = 1;
 	path->measured_ns = now_ns | !now_ns;
-	/* until the answer tells */
+	/* until the answer arrives */
 	path->marked = probes;
 	path->unmarked = 0;
 	return probes;
 }
 
-/* How long probing takes: the packet leaves this much later. The paper has it take half of a
- * round-trip time. That is what every flow then pays, and marks show no more of the queue than in a
- * thirty-second of it. */
+/* Returns how long probing takes, by which the packet is delayed. The paper takes half a round-trip
+ * time; every flow would be delayed by that, and in 1/32 of it marks show as much of the queue. */
 static __always_inline __u32 uc_watch_span_ns(const struct uc_watch_policy *policy,
 					      const struct uc_watch_path *path)
 {
@@ -51,8 +49,8 @@ static __always_inline __u32 uc_watch_span_ns(const struct uc_watch_policy *poli
 	return span_us * 1000;
 }
 
-/* When probe `index` of `probes` leaves, from the moment of the decision on; rises with the index,
- * and is below the span. */
+/* Returns when probe `index` of `probes` leaves, in ns from the decision to probe; it rises with
+ * the index and is below the span. */
 static __always_inline __u32 uc_watch_offset_ns(__u32 span_ns, __u32 probes, __u32 index,
 						__u32 random)
 {
@@ -63,17 +61,17 @@ static __always_inline __u32 uc_watch_offset_ns(__u32 span_ns, __u32 probes, __u
 }
 
 /*
- * The answer to the flow's first packet has come: what it tells the sending host. The window of a
- * SYN-ACK is not scaled, and is what the receiving host made of the probes: X_UM and a part of X_M.
- * Where the guest answered and the peer's ACK ends the handshake, its scaled window tells too
- * little, and `window_bytes` is 0.
+ * Updates the path's record at the sending host from the answer to the flow's first packet. The
+ * window of a SYN-ACK isn't scaled, and the receiving host has set it by the probes: X_UM plus a
+ * part of X_M. If the answer is the peer's ACK to a SYN-ACK, its scaled window is too coarse, and
+ * `window_bytes` is 0.
  */
 static __always_inline void uc_watch_answered(const struct uc_watch_policy *policy,
 					      struct uc_watch_path *path, __u32 window_bytes,
 					      __u16 mss_bytes, __u64 rtt_ns)
 {
 	__u32 probes = uc_watch_probe_count(policy);
-	/* to the nearest: options take their part of each segment */
+	/* rounded to the nearest, since options take a part of each segment */
 	__u32 segments = (window_bytes + mss_bytes / 2) / (mss_bytes | !mss_bytes);
 	__u32 part = uc_watch_marked_part(policy);
 	__u64 rtt_us = rtt_ns / 1000;
@@ -90,7 +88,7 @@ static __always_inline void uc_watch_answered(const struct uc_watch_policy *poli
 	path->unmarked = probes - path->marked;
 }
 
-/* An echo of a mark from this path (ECE): it is not idle, whatever the probes have found. */
+/* Records an echoed mark (ECE) from this path: the path isn't idle, even if no probe was marked. */
 static __always_inline void uc_watch_echoed(struct uc_watch_path *path)
 {
 	if (!path->marked)
