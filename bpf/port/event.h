@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What is remembered of a flow's life, so that an operator can be told what the law did to it and
- * why: a ring of the last events of each flow. What lies in the maps; events.h writes it.
+ * The flow history: a ring of the last events of each flow, by which an operator sees what the law
+ * did to it and why. This file has the layout in the maps; events.h writes the events.
  */
 #ifndef UC_EVENT_H
 #define UC_EVENT_H
@@ -10,22 +10,23 @@
 
 enum uc_event_kind {
 	UC_EVENT_NONE,
-	UC_EVENT_OPENED,    /* the first SYN; value: enum uc_stage, so whose */
-	UC_EVENT_SYN_AGAIN, /* value: SYNs so far */
-	UC_EVENT_AGREED,    /* value: enum uc_agreed; after: the first window */
-	UC_EVENT_CUT,       /* value: α in 1/2^30 of law `dctcp`; else the smoothed RTT, us */
-	UC_EVENT_FAST_RETRANSMIT, /* value: bytes in flight, here and in the next */
+	UC_EVENT_OPENED,          /* the first SYN; value: enum uc_stage, which tells whose SYN */
+	UC_EVENT_SYN_AGAIN,       /* a repeated SYN; value: SYNs so far */
+	UC_EVENT_AGREED,          /* value: enum uc_agreed; after: the first window */
+	UC_EVENT_CUT,             /* value: law `dctcp`: α in 1/2^30; others: smoothed RTT, us */
+	UC_EVENT_FAST_RETRANSMIT, /* value: bytes in flight; also of a timeout */
 	UC_EVENT_TIMEOUT,
 	UC_EVENT_RECOVERED,
-	UC_EVENT_BELOW,    /* before: the receiver's window; after: the one given, less */
-	UC_EVENT_RETURNED, /* the same, no longer less */
+	UC_EVENT_BELOW,    /* before: receiver's window; after: advertised one, smaller */
+	UC_EVENT_RETURNED, /* the advertised window is the receiver's again */
 	UC_EVENT_SHARED,   /* law `coupled`: the group's first answer; after: the share */
-	UC_EVENT_GUARDED,  /* value: bytes beyond the furthest edge given */
+	UC_EVENT_GUARDED,  /* value: bytes beyond the furthest edge advertised */
 	UC_EVENT_CLOSED,   /* value: enum uc_closing */
 	UC_EVENT_KINDS,
 };
 
-/* The value of UC_EVENT_AGREED: the MSS in bytes, from bit 16 on the window's scale, and these. */
+/* The value of UC_EVENT_AGREED: the MSS in bytes (bits 0 to 15), the window scale (16 to 19), and
+ * these bits. */
 enum uc_agreed {
 	UC_AGREED_ECN = 0x1000000,
 	UC_AGREED_SACK = 0x2000000,
@@ -41,36 +42,36 @@ enum uc_closing {
 
 struct uc_event {
 	__u64 at_ns;        /* CLOCK_MONOTONIC, from bpf_ktime_get_ns() */
-	__u32 before_bytes; /* the shadow's window before it, where the kind says nothing else */
-	__u32 after_bytes;  /* and behind it; of a reduction, where that leads to */
-	__u32 value;        /* as the kind has it */
-	__u16 number;       /* in the flow's life, from 1 on */
+	__u32 before_bytes; /* the shadow's window before the event, unless the kind says otherwise
+			     */
+	__u32 after_bytes;  /* the window after it; of a reduction, its target */
+	__u32 value;        /* depends on the kind */
+	__u16 number;       /* of the event in the flow's life, from 1 on */
 	__u8 kind;          /* enum uc_event_kind */
-	__u8 times;         /* one line stands for so many in a row; 255 and more */
+	__u8 times;         /* repetitions that the event stands for; 255: or more */
 };
 
-_Static_assert(sizeof(struct uc_event) == 24, "an event is small, or a ring of them isn't");
+_Static_assert(sizeof(struct uc_event) == 24, "rings of events must stay small");
 
 /* Events kept of a flow: a power of two. */
 #define UC_EVENTS_KEPT 16
 
-/* By a flow's place. */
+/* A flow's events, by its index in `places`. */
 struct uc_ring {
 	struct bpf_spin_lock lock;
 	__u32 count; /* events so far */
 	struct uc_event events[UC_EVENTS_KEPT];
 };
 
-/* What of a flow was told already, beside it in its slot. */
+/* What was recorded of a flow already; stored in the flow's slot. */
 struct uc_noted {
-	__u32 seen; /* uc_fingerprint() of what was told; 0: nothing was */
-	__u32 cwnd; /* the shadow's before the segment at hand, in its own unit */
-	__u8 turns; /* times that the window given fell below the receiver's, or returned */
+	__u32 seen; /* uc_fingerprint() at the last event; 0: no event yet */
+	__u32 cwnd; /* the shadow's before the present segment, in its own unit */
+	__u8 turns; /* how often the window fell below the receiver's or returned */
 	__u8 pad[3];
 };
 
-/* Flows that pass are in no table; the last of them are in a ring of their own, for the whole
- * host. */
+/* Size of the host's ring for flows that pass, which are in no table. */
 #define UC_PASSED_KEPT 256
 
 #endif

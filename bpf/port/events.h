@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the law did to a flow, written down as it happens (event.h). The core decides and knows
- * nothing of this: an event is a difference between what a flow's small fields say now and what
- * they said when the last event was written.
+ * Records events of flows as they happen (event.h). The core doesn't know of events: an event is a
+ * difference between a flow's small fields now and at its last event.
  *
- * A port's program compares one number, under the flow's lock. Where that differs, which is seldom,
- * the program ends in another, which finds out what has happened, writes it down, and does what was
- * left to do with the packet. So the port's programs pay neither stack nor time for it. Where user
- * space has put none into `tail_calls`, nothing is written down.
+ * A port's program compares one number, under the flow's lock. If it differs, which is rare, the
+ * program tail-calls uc_note_port, which finds the events, records them and finishes the packet. So
+ * the port's programs need neither stack nor time for events. If user space has not put
+ * uc_note_port into `tail_calls`, nothing is recorded.
  */
 #ifndef UC_EVENTS_H
 #define UC_EVENTS_H
 
 #include "pending.h"
 
-/* By a flow's place. User space sets how many: flows in places beyond have no ring. */
+/* Rings of events by the flow's index in `places`. User space sets their number; flows with a
+ * higher index have no ring. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -29,7 +29,7 @@ struct {
 	__type(value, struct uc_passed);
 } passed SEC(".maps");
 
-/* How many have passed; a lost increment does no harm. */
+/* Number of events in `passed` so far; a lost increment is harmless. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -37,15 +37,16 @@ struct {
 	__type(value, __u32);
 } passed_count SEC(".maps");
 
-/* Is that one to be written down? All but a segment of a flow that goes on, or was never known. */
+/* Returns whether a packet's reason is an event: each reason but UC_TRANSLATED and
+ * UC_NO_HANDSHAKE. */
 static __always_inline __u8 uc_is_news(enum uc_reason reason)
 {
 	return reason != UC_TRANSLATED && reason != UC_NO_HANDSHAKE;
 }
 
 /*
- * The first SYN of a connection on ports that were another's begins the ring anew. What comes many
- * times in a row, and a tenant can bring about, takes one event.
+ * Returns the ring's entry for the next event. Repeated SYNs, guarded segments and closes that a
+ * tenant could repeat at will share one entry.
  */
 static __always_inline struct uc_event *uc_next_event(struct uc_ring *ring, __u8 kind)
 {
@@ -84,7 +85,7 @@ static __always_inline __u32 uc_event_value(const struct uc_facts *facts, __u8 k
 	}
 }
 
-/* Under the ring's lock. */
+/* Writes an event into the ring. Called under the ring's lock. */
 static __always_inline void uc_write_event(struct uc_ring *ring, const struct uc_facts *facts,
 					   __u8 kind, __u64 now_ns)
 {
@@ -103,8 +104,8 @@ static __always_inline void uc_write_event(struct uc_ring *ring, const struct uc
 	event->value = uc_event_value(facts, kind);
 }
 
-/* There is no program that would write down what happens to this flow, so none of its packets is
- * to look for it. */
+/* Stops looking for events of this flow: uc_note_port isn't loaded, so nothing would record them.
+ */
 static __always_inline void uc_tell_nobody(const struct uc_pending *now)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
@@ -115,7 +116,7 @@ static __always_inline void uc_tell_nobody(const struct uc_pending *now)
 	bpf_spin_unlock(&slot->lock);
 }
 
-/* A flow that passes. */
+/* Records an event of a flow that passes. */
 static __always_inline void uc_note_passed(const struct uc_pending *now)
 {
 	__u32 *count = uc_only_entry(&passed_count), index;
@@ -135,8 +136,9 @@ static __always_inline void uc_note_passed(const struct uc_pending *now)
 }
 
 /*
- * Writes down what `pending` holds. A function of its own, as in share.h; 1: there was something.
- * The two locks are taken in turn, so of two CPUs the later news of a flow may stand first.
+ * Records the events of the packet in `pending`. Returns 1 if it recorded any. The flow's lock is
+ * released before the ring's is taken, so events from two CPUs may be recorded out of order. A
+ * global function, for the verifier (see uc_join_group()).
  */
 __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 {

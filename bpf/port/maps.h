@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the programs remember. All bounded; user space sets max_entries before it loads.
+ * The port programs' maps. All are bounded; user space sets max_entries before it loads the
+ * programs.
  */
 #ifndef UC_MAPS_H
 #define UC_MAPS_H
@@ -23,8 +24,8 @@ struct {
 } flows SEC(".maps");
 
 /*
- * Where each flow is entered, so that a new flow can look whether an old one has gone stale: idle
- * flows are collected without a timer and without user space. As large as `flows`.
+ * The ring of places, as large as `flows`; each flow has one. A new flow checks a few of them for
+ * stale flows, so idle flows are collected without a timer and without user space.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -41,7 +42,7 @@ struct {
 	__type(value, struct uc_port_state);
 } ports SEC(".maps");
 
-/* Packets, by the port's number. */
+/* Packets by reason, by the port's index (uc_port_state.number). */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, UC_NUMBER_PAST + 1);
@@ -56,7 +57,7 @@ struct {
 	__type(value, struct uc_cursor);
 } cursors SEC(".maps");
 
-/* A slot before it is entered: too large for the stack, and without a lock of its own. */
+/* Scratch memory for a slot before it is entered: a slot is too large for the stack. */
 struct uc_scratch {
 	__u64 words[(sizeof(struct uc_slot) + 7) / 8];
 };
@@ -68,6 +69,7 @@ struct {
 	__type(value, struct uc_scratch);
 } scratch SEC(".maps");
 
+/* Returns this CPU's scratch slot, zeroed; NULL never happens, but the verifier asks. */
 static __always_inline struct uc_slot *uc_scratch_slot(void)
 {
 	struct uc_scratch *slot = uc_only_entry(&scratch);
@@ -77,7 +79,7 @@ static __always_inline struct uc_slot *uc_scratch_slot(void)
 	return (struct uc_slot *)slot;
 }
 
-/* Of a packet that belongs to no flow of the table; what does has the number in its slot. */
+/* Returns the port's counter index; UC_NUMBER_NONE without a plan. */
 static __always_inline __u32 uc_number_of(const __u32 *ifindex)
 {
 	struct uc_port_state *state = bpf_map_lookup_elem(&ports, ifindex);
@@ -85,8 +87,8 @@ static __always_inline __u32 uc_number_of(const __u32 *ifindex)
 	return state ? state->number : UC_NUMBER_NONE;
 }
 
-/* Takes the lock of a slot that is the flow's of that tag; 0: there is none, or it was given to
- * another flow since it was looked up, and nothing is locked. */
+/* Locks the slot of the flow with this tag. Returns 0, with nothing locked, if the slot is NULL or
+ * was reused for another flow since the lookup. */
 static __always_inline int uc_lock_slot(struct uc_slot *slot, __u32 tag)
 {
 	if (!slot)
@@ -98,6 +100,7 @@ static __always_inline int uc_lock_slot(struct uc_slot *slot, __u32 tag)
 	return 0;
 }
 
+/* Counts a packet by its reason. */
 static __always_inline void uc_count(__u32 number, enum uc_reason reason)
 {
 	struct uc_counts *of_port = bpf_map_lookup_elem(&counts, &number);
@@ -106,7 +109,7 @@ static __always_inline void uc_count(__u32 number, enum uc_reason reason)
 		of_port->packets[reason]++;
 }
 
-/* One more flow of a port, unless it has as many as it may. */
+/* Counts one more flow of the port. Returns 0 if it has `flows_max` already (0: no limit). */
 static __always_inline int uc_admit(struct uc_port_state *state, __u32 flows_max)
 {
 	int admitted;
@@ -119,6 +122,7 @@ static __always_inline int uc_admit(struct uc_port_state *state, __u32 flows_max
 	return admitted;
 }
 
+/* Counts one flow of the port less. */
 static __always_inline void uc_release(const __u32 *ifindex)
 {
 	struct uc_port_state *state = bpf_map_lookup_elem(&ports, ifindex);
@@ -131,14 +135,14 @@ static __always_inline void uc_release(const __u32 *ifindex)
 	bpf_spin_unlock(&state->lock);
 }
 
-/* Of those who would delete a flow one succeeds, and gives its place among the port's back. */
+/* Deletes the flow and decrements its port's flow count; of several CPUs exactly one does. */
 static __always_inline void uc_forget(const struct uc_key *key)
 {
 	if (!bpf_map_delete_elem(&flows, key))
 		uc_release(&key->ifindex);
 }
 
-/* Is what stands in this place gone or stale? Then it is free. */
+/* Returns whether a place is free: its flow is gone, or stale and is removed here. */
 static __always_inline int uc_is_free(const struct uc_key *held, __u32 index, __u64 now_ns)
 {
 	struct uc_slot *slot = held->ifindex ? bpf_map_lookup_elem(&flows, held) : NULL;

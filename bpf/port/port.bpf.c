@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The two programs of a tenant port, and those that they end in: one for SYNs and what answers
- * them, and one where flows are coupled. They run on the host's side of the guest's interface: what
- * the guest sends arrives there (ingress of the interface), what it receives leaves there (egress).
+ * The two programs of a tenant port, and those that they tail-call (pending.h). They run on the
+ * host's side of the guest's interface: segments from the guest arrive there (ingress), segments to
+ * the guest leave there (egress).
  *
- * UAPI headers only, and nothing that 5.10 lacks. Whatever is not understood passes unchanged
- * and is counted; the verdict is "next", so other programs on the port still run, but for what the
- * guard of the port's own policy drops.
+ * They use UAPI headers only, and nothing that Linux 5.10 lacks. What they don't understand passes
+ * unmodified and is counted (invariant "fail open"). The verdict is "next", so other programs on
+ * the port still run; only the guard of the port's policy drops packets.
  */
 #include <stddef.h>
 #include <linux/bpf.h>
@@ -21,6 +21,8 @@
 /* A follow-up of uc_port_translate() in addition to UC_AWAITS_*: an event is to be recorded. */
 #define UC_HAS_NEWS 0x80
 
+/* Translates a segment of a known flow. Sets `follow_up` to UC_AWAITS_* and UC_HAS_NEWS, and
+ * `number` to the port's index in `counts`. */
 static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key,
 							const struct uc_segment *segment,
 							__u64 now_ns, struct uc_edit *edit,
@@ -45,6 +47,7 @@ static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key
 	return reason;
 }
 
+/* Handles a packet in one direction; returns the verdict. */
 static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction direction)
 {
 	struct uc_segment segment = {};
@@ -89,12 +92,12 @@ int uc_to_guest_port(struct __sk_buff *skb)
 	return uc_port(skb, UC_TO_GUEST);
 }
 
-/* Reached from the program above only. */
+/* Asks the flow's group for the window of an ACK to the guest. Tail-called by uc_to_guest_port, and
+ * by uc_join_port. */
 SEC("tc")
 int uc_share_port(struct __sk_buff *skb)
 {
 	struct uc_pending *now = uc_pending_now();
-
 	enum uc_reason reason;
 
 	if (!now)
@@ -105,7 +108,8 @@ int uc_share_port(struct __sk_buff *skb)
 	return uc_verdict(&now->key, now->number, reason);
 }
 
-/* Reached from that one, and ends in it again: its flow has no group yet, or another weight. */
+/* Joins a flow to its group, or updates its weights. Tail-called by uc_share_port, which it
+ * tail-calls again. */
 SEC("tc")
 int uc_join_port(struct __sk_buff *skb)
 {
@@ -117,7 +121,7 @@ int uc_join_port(struct __sk_buff *skb)
 	return uc_write_pending(skb, now);
 }
 
-/* Reached from both. */
+/* Opens or reopens a flow for a SYN or SYN-ACK. Tail-called by the programs of both directions. */
 SEC("tc")
 int uc_open_port(struct __sk_buff *skb)
 {
@@ -131,14 +135,14 @@ int uc_open_port(struct __sk_buff *skb)
 	return uc_write_pending(skb, now);
 }
 
-/* On no port: user space runs it to have the next few places looked at. */
+/* Collects stale flows from the next few places. Attached to no port: user space runs it. */
 SEC("tc")
 int uc_collect_idle(struct __sk_buff *skb)
 {
 	return uc_collect(skb);
 }
 
-/* Reached from all of them: something has happened to a flow. */
+/* Records events of a flow. Tail-called by the programs of both directions, and by uc_open_port. */
 SEC("tc")
 int uc_note_port(struct __sk_buff *skb)
 {

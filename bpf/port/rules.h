@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The plan in force: every port's rules. There are two maps for it. One is in force; user space
- * writes the next plan into the other and then changes the one entry of `plan`, so a SYN sees all
- * of the old plan or all of the new one. That change waits until no program uses the old one any
- * more (as every change of a map of maps does), so that can be written to for the plan after it.
+ * The plan in force: the compiled rules of each port. Two maps hold plans, of which one is in
+ * force. User space writes the next plan into the other and then changes the single entry of
+ * `plan`, so a SYN sees either the old plan or the new one. That update returns only when no
+ * program uses the old plan any more (as for each map of maps), so the old map can be overwritten
+ * for the plan after it.
  *
- * To the one in force a port may be added, its first page last.
+ * User space may add a port to the plan in force; it writes the port's first page last.
  */
 #ifndef UC_RULES_H
 #define UC_RULES_H
@@ -20,7 +21,7 @@ struct uc_plan_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, (UC_PORTS_MAX + 1) * UC_PAGES_MAX);
-	/* by their sizes: of types that are named in a map of maps only, clang 14 tells nothing */
+	/* sizes, not types: clang 14 emits no BTF for types that only a map of maps names */
 	__uint(key_size, sizeof(struct uc_page_key));
 	__uint(value_size, sizeof(struct uc_page));
 };
@@ -35,7 +36,7 @@ struct {
 	__array(values, struct uc_plan_map);
 } plan SEC(".maps");
 
-/* What a SYN is opened by: of its port's plan what it needs, copied while the plan is in force. */
+/* What opening a flow needs of its port's plan, copied while the plan is in force. */
 struct uc_opening {
 	struct uc_ends ends;
 	struct uc_policy policy;
@@ -58,18 +59,18 @@ static __always_inline struct uc_opening *uc_opening_now(void)
 	return uc_only_entry(&opening);
 }
 
-/* The first of a page's rules that matches; UC_PAGE_RULES: none. What is no rule is all zero, and
- * so matches no DSCP. */
+/* Returns the index of the page's first rule that matches; UC_PAGE_RULES if none does. Unused
+ * entries are all zero and match no DSCP. */
 static __always_inline __u32 uc_rule_on(const struct uc_page *page, const struct uc_ends *ends)
 {
 	__u32 found = UC_PAGE_RULES;
 
-	/* backwards and to the end: one way through it instead of one for each rule */
+	/* backwards and without a break: one path for the verifier instead of one for each rule */
 	for (int i = UC_PAGE_RULES - 1; i >= 0; i--) {
 		__u32 at = i;
 
-		/* or a compiler counts by a pointer that begins before the page: 7.3 refuses that
-		 */
+		/* keeps the compiler from counting by a pointer that starts before the page, which
+		 * the verifier of Linux 7.3 refuses */
 		asm volatile("" : "+r"(at));
 		if (uc_matches(&page->rule[at].match, ends))
 			found = i;
@@ -77,6 +78,7 @@ static __always_inline __u32 uc_rule_on(const struct uc_page *page, const struct
 	return found;
 }
 
+/* Reads the fields that rules match. */
 static __always_inline void uc_read_ends(struct uc_ends *ends, const struct uc_key *key, __u8 dscp)
 {
 	__builtin_memcpy(ends->local, key->guest, sizeof(ends->local));
@@ -86,14 +88,14 @@ static __always_inline void uc_read_ends(struct uc_ends *ends, const struct uc_k
 	ends->dscp = dscp;
 }
 
-/* What uc_find_on_page() answers if there is no such page, or it is another plan's than the first:
- * a new one has come into force meanwhile. */
+/* Returned by uc_find_on_page() if the page doesn't exist, or belongs to another plan than the
+ * first page because a new plan has come into force. */
 #define UC_NO_PAGE (-1)
 
 /*
- * Looks for it on the page of that number; needs `how->ends`. Answers twice the number of the
- * port's rules, and 1 more if it was found: then it is in `opening`. Not static: the verifier looks
- * at it once, instead of once for each page.
+ * Looks for a rule that matches `opening`'s ends on one page of the port. Returns twice the number
+ * of the port's rules, plus 1 if a rule was found, which is then in `opening`; or UC_NO_PAGE. A
+ * global function, so that the verifier checks it once and not for each page.
  */
 __attribute__((noinline)) int uc_find_on_page(struct __sk_buff *skb, __u32 number)
 {
@@ -119,7 +121,7 @@ __attribute__((noinline)) int uc_find_on_page(struct __sk_buff *skb, __u32 numbe
 	at = uc_rule_on(page, &how->ends);
 	if (at >= UC_PAGE_RULES)
 		return page->rules << 1;
-	/* a compiler knows that this changes nothing, and not every verifier does */
+	/* keeps the mask below, which the compiler would drop and older verifiers need */
 	asm volatile("" : "+r"(at));
 	at &= UC_PAGE_RULES - 1;
 	how->policy = page->rule[at].policy;
@@ -129,7 +131,8 @@ __attribute__((noinline)) int uc_find_on_page(struct __sk_buff *skb, __u32 numbe
 	return page->rules << 1 | 1;
 }
 
-/* Page by page. 1: found; 0: not; or UC_NO_PAGE, of one that was there a moment ago. */
+/* Looks for a rule on all pages. Returns 1: found; 0: none matches; UC_NO_PAGE: the plan has
+ * changed. */
 static __always_inline int uc_find_in_plan(struct __sk_buff *skb)
 {
 	__u32 rules = 1;
@@ -148,8 +151,8 @@ static __always_inline int uc_find_in_plan(struct __sk_buff *skb)
 }
 
 /*
- * By which rule the SYN in `pending` is to be opened; the policy is to pass if by none. A function
- * of its own, for the verifier. 1: there is one.
+ * Finds the rule for the SYN in `pending`, and copies it into `opening`. Returns 1 if there is one;
+ * otherwise the policy in `opening` is to pass. A global function, for the verifier.
  */
 __attribute__((noinline)) int uc_find_rule(struct __sk_buff *skb)
 {
@@ -158,14 +161,14 @@ __attribute__((noinline)) int uc_find_rule(struct __sk_buff *skb)
 	struct uc_pending *now = uc_pending_now();
 	int found;
 
-	/* an argument nobody needs; but without one it isn't a global function */
+	/* `skb` is unused, but a global function needs an argument */
 	if (!skb || !how || !now)
 		return 0;
 	how->policy = pass;
 	how->share = 0;
 	uc_read_ends(&how->ends, &now->key, now->at.dscp);
 	found = uc_find_in_plan(skb);
-	/* the change of plans waits for this program: there is one at most */
+	/* once more is enough: the next change of plans waits for this program */
 	if (found == UC_NO_PAGE)
 		found = uc_find_in_plan(skb);
 	return found == 1;
