@@ -22,12 +22,12 @@
 #include "key.h"
 
 #define UC_ECN_MASK 3
-/* IPv4: more fragments, or not the first one */
+/* IPv4's "more fragments" bit and fragment offset. */
 #define UC_FRAGMENT_BITS 0x3fff
 #define UC_TCP_HEADER    20
 #define UC_OPTIONS_MAX   40
 
-/* Where the fields stand that an edit writes, and what rules look at beside the key. */
+/* Where the fields are that an edit writes, and what rules match in addition to the key. */
 struct uc_offsets {
 	__u32 tcp;
 	__u8 ipv6;
@@ -124,16 +124,16 @@ static __always_inline enum uc_reason uc_parse_ip(struct __sk_buff *skb, __u8 pr
 	return UC_NOT_TCP;
 }
 
-/* uc_parse_options()'s answer: mss_bytes << 16 | wscale << 8 | UC_OPT_*, or this. */
+/* uc_parse_options() returns mss_bytes << 16 | wscale << 8 | UC_OPT_*, or this bit. */
 #define UC_BAD_OPTIONS (1ULL << 63)
 
 /*
- * SYN and SYN-ACK only. Options of unknown kind are skipped, not feared. A global function: the
- * verifier walks its loop once, and by itself, instead of with all that the caller knows.
+ * Parses the options of a SYN or SYN-ACK, `bytes` long at offset `at`. Skips options of unknown
+ * kind. A global function: the verifier checks its loop once, and not for each state of the caller.
  */
 __attribute__((noinline)) __u64 uc_parse_options(struct __sk_buff *skb, __u32 at, __u32 bytes)
 {
-	/* one word of three, and not three: the stack is short */
+	/* three values in one word, to save stack */
 	__u64 found = 0;
 	__u32 offset = 0;
 
@@ -184,6 +184,8 @@ __attribute__((noinline)) __u64 uc_parse_options(struct __sk_buff *skb, __u32 at
 	return found;
 }
 
+/* Parses a frame into key, segment and offsets. Returns UC_TRANSLATED, or why it can't be parsed.
+ */
 static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_key *key,
 					       struct uc_segment *segment, struct uc_offsets *at,
 					       enum uc_direction direction)
@@ -241,6 +243,7 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 	return UC_TRANSLATED;
 }
 
+/* Writes the ECN codepoint. Returns 0, or a negative error. */
 static __always_inline int uc_write_ecn(struct __sk_buff *skb, const struct uc_offsets *at,
 					__u8 ecn)
 {
@@ -251,7 +254,7 @@ static __always_inline int uc_write_ecn(struct __sk_buff *skb, const struct uc_o
 		return -1;
 	if (at->ipv6) {
 		new = (old & ~(UC_ECN_MASK << 4)) | ecn << 4;
-		/* no header checksum to compensate: a complete skb->csum must be told */
+		/* IPv6 has no header checksum; a complete skb->csum must be updated */
 		return bpf_skb_store_bytes(skb, tos_at, &new, 1, BPF_F_RECOMPUTE_CSUM);
 	}
 	new = (old & ~UC_ECN_MASK) | ecn;
@@ -261,7 +264,8 @@ static __always_inline int uc_write_ecn(struct __sk_buff *skb, const struct uc_o
 	return bpf_skb_store_bytes(skb, tos_at, &new, 1, 0);
 }
 
-/* Two bytes of the TCP header; the checksum's change cancels theirs in a complete skb->csum. */
+/* Writes two bytes of the TCP header and its checksum. In a complete skb->csum both changes cancel.
+ * Returns 0, or a negative error. */
 static __always_inline int uc_write_tcp(struct __sk_buff *skb, const struct uc_offsets *at,
 					__u32 offset, __be16 old, __be16 new)
 {
@@ -270,7 +274,7 @@ static __always_inline int uc_write_tcp(struct __sk_buff *skb, const struct uc_o
 	return bpf_skb_store_bytes(skb, at->tcp + offset, &new, 2, 0);
 }
 
-/* Only what differs is written; a packet that needs nothing is not touched. */
+/* Writes the edit into the packet, only the fields that differ. Returns 0, or a negative error. */
 static __always_inline int uc_write(struct __sk_buff *skb, const struct uc_offsets *at,
 				    const struct uc_segment *segment, const struct uc_edit *edit)
 {

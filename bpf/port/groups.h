@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Flows that share windows: the groups of a host, their guests and their members. A group is named
- * by where its flows go and by the number that the operator gave their port.
+ * Flows that share windows: the groups of a host, their guests and their members. A group is
+ * identified by the destination prefix of its flows and by the number that the operator gave their
+ * port.
  *
- * Groups and guests live in arrays of places. A key's place is one of the few that its hash names;
- * whoever comes takes the first of them that nobody has used for a while. So nothing is counted,
- * deleted or collected, and a table that is full leaves who comes uncoupled. Who finds another's
- * key in its place has lost it, and looks for a place again.
+ * Groups and guests are stored in arrays. The hash of a key selects a few entries, of which a new
+ * key takes the first that nobody has used for a while. So entries aren't counted, deleted or
+ * collected, and if the table is full a new flow stays uncoupled. A member that finds another key
+ * in its entry has lost it, and looks for an entry again.
  */
 #ifndef UC_GROUPS_H
 #define UC_GROUPS_H
@@ -18,19 +19,19 @@
 #include "../../core/coupling.h"
 #include "layout.h"
 
-/* Powers of two, of which a tenant's number, or a port, can fill a stretch and no more: where that
- * begins hangs on the number, so one that opens groups without end leaves the others most of
- * theirs. */
+/* Table sizes, powers of two. A tenant's number (of guests: a port) can use only a fixed-size range
+ * of the table, whose begin depends on the number. So a tenant that opens groups without end leaves
+ * the other tenants most of theirs (invariant "own state"). */
 #define UC_GROUPS_MAX       4096U
 #define UC_GROUPS_OF_NUMBER 1024U
 #define UC_GUESTS_MAX       8192U
 #define UC_GUESTS_OF_PORT   1024U
-/* How many places a key may have. */
+/* How many entries a key may use. */
 #define UC_PLACES_OF_KEY 8
-/* A group that was silent for so long is forgotten for one that isn't: what it knew of its path is
- * old by then. */
+/* How long a group must be unused before another may take its entry; by then its window is
+ * outdated. */
 #define UC_GROUP_IDLE_NS 10000000000ULL
-/* A flow that finds no room is uncoupled after so many ACKs. */
+/* After so many failed attempts to join, one at each ACK, a flow stays uncoupled. */
 #define UC_REFUSALS_MAX 16
 
 struct {
@@ -63,7 +64,8 @@ struct {
 	__type(value, struct uc_group_guest);
 } guests SEC(".maps");
 
-/* As large as `flows`; flows of other laws have none. */
+/* Members by their flow's index in `places`, as many as `flows`. Flows that share no window have
+ * none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -72,7 +74,7 @@ struct {
 	__type(value, struct uc_member);
 } members SEC(".maps");
 
-/* The part of a big-endian word that belongs to a prefix of so many bits in it. */
+/* Returns the first `bits` bits of a big-endian word; 0 or less: none. */
 static __always_inline __be32 uc_prefix_of(__be32 word, __s32 bits)
 {
 	if (bits >= 32)
@@ -80,6 +82,7 @@ static __always_inline __be32 uc_prefix_of(__be32 word, __s32 bits)
 	return bits <= 0 ? 0 : word & bpf_htonl(~0U << (32 - bits));
 }
 
+/* Makes the key of the flow's group. */
 static __always_inline void uc_name_group(const struct uc_port_coupling *policy,
 					  const struct uc_key *flow, struct uc_group_key *key)
 {
@@ -104,7 +107,8 @@ static __always_inline int uc_is_same_group(const struct uc_group_key *a,
 		 (a->remote[3] ^ b->remote[3]));
 }
 
-/* Fibonacci hashing of each word in turn. */
+/* Returns a hash of a group's key and an ifindex (Fibonacci hashing of one word after the other).
+ */
 static __always_inline __u32 uc_hash(const struct uc_group_key *key, __u32 ifindex)
 {
 	const __u64 golden = 0x9e3779b97f4a7c15ULL;
@@ -117,19 +121,20 @@ static __always_inline __u32 uc_hash(const struct uc_group_key *key, __u32 ifind
 	return hash >> 32;
 }
 
-/* Where the stretch of a number begins in a table of so many places: consecutive ones are as far
- * from each other as can be (Fibonacci hashing again). */
+/* Returns where a number's range begins in a table of `places` entries. Ranges of consecutive
+ * numbers begin far from each other (Fibonacci hashing). */
 static __always_inline __u32 uc_stretch(__u32 number, __u32 places)
 {
 	return (__u64)(number * 0x9e3779b9U) * places >> 32;
 }
 
+/* Returns whether an entry may be taken. */
 static __always_inline int uc_is_unused(__u64 used_ns, __u64 now_ns)
 {
 	return !used_ns || now_ns > used_ns + UC_GROUP_IDLE_NS;
 }
 
-/* The group's place, taken if need be; 0 if there is none. */
+/* Finds the group's entry, or takes a free one. Returns 0 if there is none. */
 static __always_inline int uc_find_group(const struct uc_group_key *key,
 					 const struct uc_ccc_policy *rules, __u64 now_ns,
 					 __u32 *index)
@@ -161,14 +166,14 @@ static __always_inline int uc_find_group(const struct uc_group_key *key,
 		group->used_ns = now_ns;
 		uc_ccc_open(&group->ccc, rules, now_ns);
 	}
-	/* another CPU may have come first */
+	/* 0 if another CPU has taken it first */
 	taken = uc_is_same_group(&group->key, key);
 	bpf_spin_unlock(&group->lock);
 	*index = found;
 	return taken;
 }
 
-/* The same for a guest. */
+/* Finds the guest's entry in the group, or takes a free one. Returns 0 if there is none. */
 static __always_inline int uc_find_guest(const struct uc_group_key *key, __u32 ifindex,
 					 __u64 now_ns, __u32 *index)
 {
@@ -208,6 +213,7 @@ static __always_inline int uc_find_guest(const struct uc_group_key *key, __u32 i
 	return taken;
 }
 
+/* Returns the priority that the operator gave to a TCP port; 0: none. */
 static __always_inline __u32 uc_priority_at(__u32 ifindex, __be16 tcp_port)
 {
 	struct uc_priority_key key = {.ifindex = ifindex, .tcp_port = bpf_ntohs(tcp_port)};
@@ -217,8 +223,8 @@ static __always_inline __u32 uc_priority_at(__u32 ifindex, __be16 tcp_port)
 }
 
 /*
- * The weight of a flow among its guest's: that of a TCP port of whichever end has a number that was
- * given one, the guest's first; else its rule's, or what policy says of all others.
+ * Returns the weight of a flow among its guest's, 1 to 255: the priority of the guest's TCP port,
+ * or of the remote one; otherwise that of the flow's rule, or policy's for all other flows.
  */
 static __always_inline __u8 uc_weight_of(const struct uc_key *flow, __u8 share,
 					 const struct uc_port_coupling *policy)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What has happened to a flow since somebody was told: the difference between two readings of its
- * small fields. Reads the core's state, changes none of it.
+ * Finds what has happened to a flow since its last event: the difference between two readings of
+ * its small fields. It reads the core's state and doesn't change it.
  */
 #ifndef UC_NEWS_H
 #define UC_NEWS_H
@@ -9,22 +9,24 @@
 #include "../../core/core.h"
 #include "layout.h"
 
-/* A fingerprint: of two counters the last 8 bits, every other field whole. */
+/* Parts of a fingerprint: the low 8 bits of two counters, and the other fields whole. */
 #define UC_SEEN_CUTS   0x000000ff
 #define UC_SEEN_LOSSES 0x0000ff00
 #define UC_SEEN_CA     0x00030000
 #define UC_SEEN_STAGE  0x000c0000
 #define UC_SEEN_SYNS   0x00700000
 #define UC_SEEN_CLOSED 0x00800000
-#define UC_SEEN_BELOW  0x01000000 /* the window given is less than the receiver's */
-#define UC_SEEN_SHARED 0x02000000 /* law `coupled`: there was an answer */
-#define UC_SEEN_FLOW   0x80000000 /* a fingerprint at all */
-/* Nobody is told of this flow: no ring is kept, so nothing would ever be seen. */
+#define UC_SEEN_BELOW  0x01000000 /* the advertised window is below the receiver's */
+#define UC_SEEN_SHARED 0x02000000 /* law `coupled`: the group has answered */
+#define UC_SEEN_FLOW   0x80000000 /* set in each fingerprint */
+/* In place of a fingerprint: events of this flow are not recorded. */
 #define UC_SEEN_BY_NOBODY 0x40000000
 
-/* A window about as large as the receiver's falls below it and returns with every ACK. */
+/* How often it is recorded that the window falls below the receiver's or returns: one about as
+ * large as the receiver's does so at each ACK. */
 #define UC_TURNS_NOTED 6
 
+/* Returns the fingerprint of the flow's present state. */
 static __always_inline __u32 uc_fingerprint(const struct uc_slot *slot)
 {
 	const struct uc_flow *flow = &slot->flow;
@@ -35,7 +37,7 @@ static __always_inline __u32 uc_fingerprint(const struct uc_slot *slot)
 
 	if (uc_is_closed(flow))
 		now |= UC_SEEN_CLOSED;
-	/* while a loss is repaired the guest's own machine governs: that is no return */
+	/* in loss recovery the guest's own TCP sets the window: no event */
 	if (flow->ca > UC_CA_CWR || slot->noted.turns >= UC_TURNS_NOTED)
 		now |= seen & UC_SEEN_BELOW;
 	else if (flow->given_window < flow->peer_window)
@@ -45,7 +47,7 @@ static __always_inline __u32 uc_fingerprint(const struct uc_slot *slot)
 	return now;
 }
 
-/* Under the flow's lock: is there something to tell? */
+/* Returns whether there are events to record. Called under the flow's lock. */
 static __always_inline __u8 uc_has_news(const struct uc_slot *slot)
 {
 	__u32 seen = slot->noted.seen;
@@ -53,13 +55,13 @@ static __always_inline __u8 uc_has_news(const struct uc_slot *slot)
 	return seen != UC_SEEN_BY_NOBODY && uc_fingerprint(slot) != seen;
 }
 
-/* Before the core hears of a segment. */
+/* Saves what an event needs of the state before a segment. Called before the core. */
 static __always_inline void uc_before_segment(struct uc_slot *slot)
 {
 	slot->noted.cwnd = slot->flow.reno.cwnd;
 }
 
-/* What an event may want to say; read under the flow's lock. */
+/* Facts for events, read under the flow's lock. */
 struct uc_facts {
 	__u32 place;
 	__u32 kinds;        /* enum uc_event_kind, the first in the highest of four bytes */
@@ -74,16 +76,17 @@ struct uc_facts {
 	__u32 agreed;
 	__u8 closing;
 	__u8 syns;
-	__u8 opens; /* the ring's old events are another flow's */
+	__u8 opens; /* 1: a new flow; the ring's old events are another flow's */
 	__u8 stage;
 };
 
+/* Appends a kind to the list of kinds. */
 static __always_inline __u32 uc_and_kind(__u32 kinds, enum uc_event_kind kind)
 {
 	return kinds << 8 | kind;
 }
 
-/* Between the SYN and what both ends agree on. */
+/* Returns the event between the first SYN and the end of the handshake. */
 static __always_inline __u32 uc_kinds_of_opening(__u32 was, __u32 now)
 {
 	if (!was || (was & UC_SEEN_STAGE) > (now & UC_SEEN_STAGE) ||
@@ -92,7 +95,7 @@ static __always_inline __u32 uc_kinds_of_opening(__u32 was, __u32 now)
 	return (was ^ now) & UC_SEEN_SYNS ? UC_EVENT_SYN_AGAIN : UC_EVENT_NONE;
 }
 
-/* In the middle of a flow. Four at most, or the first is lost. */
+/* Returns the events of an established flow. A fifth one pushes the first out of the list. */
 static __always_inline __u32 uc_kinds_between(__u32 was, __u32 now)
 {
 	__u32 differs = was ^ now, kinds = UC_EVENT_NONE;
@@ -117,7 +120,7 @@ static __always_inline __u32 uc_kinds_between(__u32 was, __u32 now)
 	return kinds;
 }
 
-/* Of a window in the shadow's unit. */
+/* Converts a window from the shadow's unit to bytes. */
 static __always_inline __u32 uc_shadow_bytes(const struct uc_flow *flow, __u32 window)
 {
 	__u64 bytes = (__u64)window * (uc_coupled_counts_segments(flow) ? flow->mss_bytes : 1);
@@ -125,7 +128,7 @@ static __always_inline __u32 uc_shadow_bytes(const struct uc_flow *flow, __u32 w
 	return bytes < UC_UNLIMITED_BYTES ? bytes : UC_UNLIMITED_BYTES;
 }
 
-/* Where a reduction leads: the profile `linux` walks there, and cwnd is on the way. */
+/* Returns the target of a reduction in bytes: profile `linux` reduces cwnd to it step by step. */
 static __always_inline __u32 uc_aim(const struct uc_flow *flow)
 {
 	const struct uc_reno *reno = &flow->reno;
@@ -135,6 +138,7 @@ static __always_inline __u32 uc_aim(const struct uc_flow *flow)
 	return uc_shadow_bytes(flow, walks ? reno->ssthresh : reno->cwnd);
 }
 
+/* Returns the value of UC_EVENT_AGREED. */
 static __always_inline __u32 uc_agreed_of(const struct uc_flow *flow)
 {
 	return flow->mss_bytes | (__u32)(flow->wscale & 15) << 16 |
@@ -143,7 +147,8 @@ static __always_inline __u32 uc_agreed_of(const struct uc_flow *flow)
 	       (flow->bits & UC_FLOW_TIMESTAMPS ? UC_AGREED_TIMESTAMPS : 0);
 }
 
-/* Under the flow's lock: what is new, and that it is told with this. */
+/* Collects the events of a flow and their facts, and marks them as recorded. Called under the
+ * flow's lock. */
 static __always_inline void uc_take_news(struct uc_slot *slot, const struct uc_segment *segment,
 					 enum uc_reason reason, struct uc_facts *facts)
 {
@@ -158,7 +163,7 @@ static __always_inline void uc_take_news(struct uc_slot *slot, const struct uc_s
 		facts->kinds = uc_kinds_between(was, now);
 		facts->opens = 0;
 	}
-	/* with the answer to its SYN: on ports whose flow it takes the place of (core/reopen.h) */
+	/* a flow reopened by the answer to its SYN, on the ports of an older one (core/reopen.h) */
 	if (flow->stage == UC_TRANSLATING && !was) {
 		facts->opens = 1;
 		facts->kinds |= UC_EVENT_OPENED << 16;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A SYN: by which rule of its port's plan, and is there room for it? And what answers one. Both are
- * seldom and need much stack, so this is a program of its own, which the port's programs end in;
- * what they have parsed lies in `pending`.
+ * Opens a flow for a SYN: finds the rule of the port's plan and a place for the flow. Also handles
+ * SYN-ACKs. Both are rare and need much stack, so they have a program of their own, uc_open_port,
+ * which the port's programs tail-call; the parsed packet is in `pending`.
  */
 #ifndef UC_OPEN_H
 #define UC_OPEN_H
@@ -11,16 +11,15 @@
 #include "share.h"
 
 /*
- * Enters the key in `pending` in a free place, and says which; 0 if none was found. A function of
- * its own, and not static: the verifier looks at it once, instead of with all that the caller
- * knows.
+ * Takes a free place for the key in `pending`, and stores its index there. Returns 0 if none of the
+ * places tried is free. A global function, for the verifier (see uc_join_group()).
  */
 __attribute__((noinline)) int uc_take_place(struct __sk_buff *skb)
 {
 	struct uc_pending *now = uc_pending_now();
 	struct uc_cursor *cursor = uc_only_entry(&cursors);
 
-	/* an argument nobody needs; but without one it isn't a global function */
+	/* `skb` is unused, but a global function needs an argument */
 	if (!skb || !now || !cursor || !cursor->places)
 		return 0;
 	for (int i = 0; i < UC_PLACES_TRIED; i++) {
@@ -37,7 +36,7 @@ __attribute__((noinline)) int uc_take_place(struct __sk_buff *skb)
 		if (!uc_is_free(&held, index, now->now_ns))
 			continue;
 		bpf_spin_lock(&place->lock);
-		/* unless another CPU came first; ports differ if anything does, as a rule */
+		/* unless another CPU was faster; to compare the ports is enough in practice */
 		if (place->key.ifindex == held.ifindex &&
 		    place->key.guest_port == held.guest_port &&
 		    place->key.remote_port == held.remote_port) {
@@ -53,7 +52,7 @@ __attribute__((noinline)) int uc_take_place(struct __sk_buff *skb)
 	return 0;
 }
 
-/* Collects what has gone stale in the next few places; answers how many. */
+/* Removes stale flows from the next few places. Returns how many it removed. */
 __attribute__((noinline)) int uc_collect(struct __sk_buff *skb)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -84,7 +83,7 @@ __attribute__((noinline)) int uc_collect(struct __sk_buff *skb)
 	return collected;
 }
 
-/* A flow has begun, by this rule. */
+/* Records in the slot which rule has opened the flow. */
 static __always_inline void uc_begin_slot(struct uc_slot *slot, const struct uc_opening *how,
 					  __u8 dscp)
 {
@@ -95,7 +94,7 @@ static __always_inline void uc_begin_slot(struct uc_slot *slot, const struct uc_
 	slot->flow.share = how->share;
 }
 
-/* Enters the flow; any answer but UC_TRANSLATED: there was no room. */
+/* Enters the flow. Returns UC_TRANSLATED, or why there is no room. */
 static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_pending *now,
 					       const struct uc_opening *how, struct uc_slot *fresh)
 {
@@ -106,7 +105,7 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 	fresh->tag = now->tag;
 	uc_begin_slot(fresh, how, now->at.dscp);
 	fresh->number = state->number;
-	/* a place that is taken for nothing is a free one */
+	/* If a later step fails, no flow refers to the place and uc_is_free() finds it free. */
 	if (!uc_take_place(skb))
 		return UC_TABLE_FULL;
 	fresh->place = now->place;
@@ -124,7 +123,8 @@ static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_
 	return UC_TRANSLATED;
 }
 
-/* A SYN on the ports of a flow that is known; 0: it is gone, and the slot another's. */
+/* Handles a SYN on the ports of a known flow, and sets `answer`. Returns 0 if the flow has been
+ * removed meanwhile. */
 static __always_inline int uc_open_again(struct uc_pending *now, const struct uc_opening *how,
 					 struct uc_slot *slot, enum uc_reason *answer)
 {
@@ -151,7 +151,7 @@ static __always_inline int uc_open_again(struct uc_pending *now, const struct uc
 	return 1;
 }
 
-/* A SYN-ACK of a flow that is known: perhaps of another connection than the flow's. */
+/* Handles a SYN-ACK of a known flow; it may belong to another connection than the flow. */
 static __always_inline enum uc_reason
 uc_open_answered(struct uc_pending *now, const struct uc_opening *how, struct uc_slot *slot)
 {
@@ -181,6 +181,7 @@ uc_open_answered(struct uc_pending *now, const struct uc_opening *how, struct uc
 	return reason;
 }
 
+/* Handles the SYN or SYN-ACK in `pending`. */
 static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct uc_pending *now)
 {
 	struct uc_opening *how = uc_opening_now();
@@ -193,10 +194,10 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 		return UC_TABLE_FULL;
 	if (!slot && !syn)
 		return UC_NO_HANDSHAKE;
-	/* a connection's rule is its SYN's */
+	/* the DSCP of the connection's SYN selects its rule */
 	if (slot && !syn)
 		now->at.dscp = slot->kept_dscp;
-	/* if by none: what was known of an older flow of the same ports must still be forgotten */
+	/* even without a rule an older flow of the same ports must be removed below */
 	uc_find_rule(skb);
 	if (slot && !syn)
 		return uc_open_answered(now, how, slot);
