@@ -17,25 +17,25 @@
 
 struct uc_pending {
 	struct uc_key key;
-	__u32 tag; /* of the key: layout.h. Stack is scarce in the programs that need it */
+	__u32 tag; /* uc_tag_of() the key, stored to save stack */
 	struct uc_segment segment;
 	struct uc_offsets at;
 	struct uc_edit edit;
 	struct uc_ccc_report report;
 	struct uc_ccc_answer answer;
-	struct uc_facts facts; /* events.h, as the next */
+	struct uc_facts facts; /* for events: news.h */
 	__u64 now_ns;
-	__u32 place;
-	__u32 reason;
-	__u32 number; /* the port's, if the flow is known */
-	__u8 awaits;
-	__u8 closed;
-	__u8 has_news;
-	__u8 share; /* the flow's weight, by its rule */
-	__u8 was;   /* the same, before another policy's was asked for */
-	__u8 dscp;  /* of its SYN */
-	__u8 heard; /* uc_join_port has seen it, and its group has answered (share.h) */
-	__u8 answered;
+	__u32 place;   /* the flow's index in `places` */
+	__u32 reason;  /* enum uc_reason */
+	__u32 number;  /* the port's index in `counts`, if the flow is known */
+	__u8 awaits;   /* UC_AWAITS_* */
+	__u8 closed;   /* 1: the connection has ended, and leaves its group */
+	__u8 has_news; /* 1: there are events to record */
+	__u8 share;    /* the flow's weight, by its rule */
+	__u8 was;      /* its weight before a change of policy was applied */
+	__u8 dscp;     /* of its SYN */
+	__u8 heard;    /* 1: uc_join_port has run for this packet */
+	__u8 answered; /* 1: its group has answered there */
 };
 
 struct {

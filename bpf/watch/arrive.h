@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A probe that reaches the port of the guest whose flow it is of: checked, counted, dropped. The
- * guest never sees one. What is wrong with it is counted too, and leaves nothing else behind.
+ * Probes that arrive at the port of the receiving guest: they are checked, counted and dropped, so
+ * the guest never sees one. An invalid probe only increments a counter.
  */
 #ifndef UC_WATCH_ARRIVE_H
 #define UC_WATCH_ARRIVE_H
@@ -14,7 +14,8 @@
 #include "../packet.h"
 #include "start.h"
 
-/* Does it say what a host of ours says? UC_WATCH_PROBE if so. */
+/* Checks a probe's version, numbers, time and tag. Returns UC_WATCH_PROBE, or what is wrong with
+ * it. */
 static __always_inline enum uc_watch_event uc_probe_check(const struct uc_probe *probe,
 							  struct uc_probe_signed *text,
 							  const struct uc_watch_control *say,
@@ -36,8 +37,8 @@ static __always_inline enum uc_watch_event uc_probe_check(const struct uc_probe 
 	return UC_WATCH_PROBE;
 }
 
-/* Counts a probe that is not forged; nothing else gets as far as to ask for a place in the table.
- */
+/* Counts an authentic probe; only such probes get an entry in the table. Returns the event to
+ * count. */
 static __always_inline enum uc_watch_event uc_probe_count(const struct uc_key *key,
 							  const struct uc_watch_port *port,
 							  const struct uc_probe *probe, __u8 ecn,
@@ -74,7 +75,8 @@ static __always_inline enum uc_watch_event uc_probe_count(const struct uc_key *k
 	return event;
 }
 
-/* What the packet was; UC_WATCH_NOTHING where it is none of ours, and goes on. */
+/* Handles a packet to the guest that may be a probe. Returns UC_WATCH_NOTHING if it is none and
+ * passes; otherwise the event to count, and the packet must be dropped. */
 static __always_inline enum uc_watch_event uc_probe_arrives(struct __sk_buff *skb,
 							    const struct uc_watch_port *port,
 							    const struct uc_watch_control *say,
@@ -99,7 +101,7 @@ static __always_inline enum uc_watch_event uc_probe_arrives(struct __sk_buff *sk
 	event = uc_probe_check(&probe, &text, say, now_ns);
 	if (event != UC_WATCH_PROBE)
 		return event;
-	/* a network that takes ECT off can't mark: the probe says nothing, as if it were lost */
+	/* a network that clears ECT can't mark: the probe counts as lost */
 	if (ip.ecn == UC_NOT_ECT)
 		return UC_WATCH_UNKNOWN;
 	__builtin_memcpy(key.guest, text.destination, 16);

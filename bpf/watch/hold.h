@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Handshakes at the sending host, which wait while their probes are on the way; and what comes
- * back.
+ * Handshakes at the sending host: they wait while probes measure the path. Also the answers to
+ * them.
  *
- * A program can't hold a packet: it copies the frame into a table, tells user space, and drops the
- * packet; user space sends probes, and then the copy. It does so only while user space says every
- * few milliseconds that it is there to send it. Whatever stands in the way, the packet passes.
+ * A program can't hold a packet. It copies the frame into a table, notifies user space and drops
+ * the packet; user space sends the probes and then the copy. The program does so only while user
+ * space renews its heartbeat every few milliseconds. In case of any problem the packet passes at
+ * once.
  */
 #ifndef UC_WATCH_HOLD_H
 #define UC_WATCH_HOLD_H
@@ -18,14 +19,15 @@
 
 #include "maps.h"
 
-/* What a handshake waits for. */
+/* How long a handshake waits, and for how many probes. */
 struct uc_hold {
 	__u64 wait_ns;
 	__u32 span_ns;
 	__u32 probes;
 };
 
-/* Whether this flow's path is to be probed now. */
+/* Decides whether to probe the flow's path now. Returns UC_WATCH_HELD, with `hold` filled in, or
+ * UC_WATCH_RECENT. */
 static __always_inline enum uc_watch_event uc_hold_probes(const struct uc_key *key,
 							  const struct uc_watch_port *port,
 							  __u64 now_ns, struct uc_hold *hold)
@@ -45,23 +47,25 @@ static __always_inline enum uc_watch_event uc_hold_probes(const struct uc_key *k
 	return hold->probes ? UC_WATCH_HELD : UC_WATCH_RECENT;
 }
 
-/* Takes what waits out of the table: 0 where nothing does. Of all who try, one succeeds. */
+/* Removes a waiting handshake from the table. Returns 0 if there is none; of several callers
+ * exactly one gets 1. */
 static __always_inline int uc_hold_ends(const struct uc_key *key)
 {
 	return bpf_map_delete_elem(&held, key) != -ENOENT;
 }
 
-/* UC_WATCH_HELD: the packet has been copied, and is to be dropped. Anything else: it passes. */
+/* Copies a handshake's packet into the table. Returns UC_WATCH_HELD: drop the packet;
+ * UC_WATCH_NO_ROOM: it passes. */
 static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const struct uc_key *key,
 						   const struct uc_hold *hold, __u64 now_ns)
 {
 	__u32 bytes = skb->len;
 	struct uc_held *copy = uc_only_entry(&scratch);
 
-	/* what stands beside the frame would be lost: a VLAN's tag, how to cut it into segments */
+	/* the copy would lose metadata: a VLAN tag, or how to cut the packet into segments */
 	if (!copy || skb->vlan_present || skb->gso_size)
 		return UC_WATCH_NO_ROOM;
-	/* the compiler must not take the bounds for another number's */
+	/* so that the compiler checks the bounds on the register that it passes on */
 	asm volatile("" : "+r"(bytes));
 	if (bytes < ETH_HLEN || bytes > UC_HELD_FRAME_BYTES)
 		return UC_WATCH_NO_ROOM;
@@ -76,14 +80,13 @@ static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const 
 	if (bpf_map_update_elem(&held, key, copy, BPF_NOEXIST))
 		return UC_WATCH_NO_ROOM;
 	if (bpf_ringbuf_output(&notices, (void *)key, sizeof(*key), 0)) {
-		/* who found it in the table meanwhile has sent it */
+		/* if it is gone already, user space has found it and sent it */
 		return uc_hold_ends(key) ? UC_WATCH_NO_ROOM : UC_WATCH_HELD;
 	}
 	return UC_WATCH_HELD;
 }
 
-/* A handshake's segment goes on its way: from here to its answer is a round trip, where the path
- * has a record. */
+/* Starts timing a round trip as a handshake's segment leaves, if the path has a record. */
 static __always_inline void uc_hold_asks(const struct uc_key *key, __u64 now_ns)
 {
 	struct uc_path_slot *record = uc_path_of(key, UC_PATH_OUT);
@@ -91,7 +94,7 @@ static __always_inline void uc_hold_asks(const struct uc_key *key, __u64 now_ns)
 	if (!record)
 		return;
 	bpf_spin_lock(&record->lock);
-	/* of many at once the first is followed, if not for ever */
+	/* of several handshakes the first is timed, for a second at most */
 	if (!record->asked_ns || uc_since_ns(now_ns, record->asked_ns) > UC_SECOND_NS) {
 		record->asked_ns = now_ns;
 		record->guest_port = key->guest_port;
@@ -100,7 +103,7 @@ static __always_inline void uc_hold_asks(const struct uc_key *key, __u64 now_ns)
 	bpf_spin_unlock(&record->lock);
 }
 
-/* A segment to the guest: the answer, or an echo of a mark on the way out. */
+/* Handles a segment to the guest: it may answer the handshake that is timed, or echo a mark. */
 static __always_inline void uc_hold_answered(const struct uc_key *key,
 					     const struct uc_watch_port *port,
 					     const struct uc_segment *segment, __u64 now_ns)

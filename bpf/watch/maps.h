@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the watch programs remember. All bounded; nothing is evicted: a full table passes what is
- * new, and user space clears away what is over.
+ * The watch programs' maps. All are bounded and nothing is evicted: if a table is full, new flows
+ * pass. User space removes what is over.
  */
 #ifndef UC_WATCH_MAPS_H
 #define UC_WATCH_MAPS_H
@@ -50,13 +50,13 @@ struct {
 	__type(value, struct uc_held);
 } held SEC(".maps");
 
-/* Their keys, for the holder to hear of them at once. */
+/* Keys of held handshakes, which notify user space at once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 18);
 } notices SEC(".maps");
 
-/* A frame is put together here, for want of room on the stack. */
+/* Scratch memory for a frame, which is too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -72,7 +72,7 @@ struct {
 	__type(value, struct uc_watch_slot);
 } starts SEC(".maps");
 
-/* What is known of the ways to other hosts. */
+/* Records of the paths to other hosts. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -96,7 +96,7 @@ static __always_inline void uc_count_event(enum uc_watch_event event)
 		(*packets)++;
 }
 
-/* As uc_lock_slot(). */
+/* Locks the flow's entry, like uc_lock_slot(). */
 static __always_inline int uc_lock_start(struct uc_watch_slot *slot, __u32 tag)
 {
 	if (!slot)
@@ -108,6 +108,7 @@ static __always_inline int uc_lock_start(struct uc_watch_slot *slot, __u32 tag)
 	return 0;
 }
 
+/* Returns whether the flow's other host runs watch programs, too. */
 static __always_inline int uc_is_peer(const struct uc_key *key)
 {
 	struct uc_watch_prefix prefix = {.bits = 128};
@@ -147,7 +148,7 @@ static __always_inline struct uc_path_slot *uc_path_for(const struct uc_key *key
 
 #define UC_SECOND_NS 1000000000ULL
 
-/* Takes one of the handshakes that the port's guest may have watched. */
+/* Takes a token for a handshake from the port's bucket. Returns 0 if there is none. */
 static __always_inline int uc_is_allowed(const struct uc_watch_port *port, __u32 ifindex,
 					 __u64 now_ns)
 {
@@ -161,7 +162,7 @@ static __always_inline int uc_is_allowed(const struct uc_watch_port *port, __u32
 	bpf_spin_lock(&allowance->lock);
 	since_ns = uc_since_ns(now_ns, allowance->refilled_ns);
 	refill = burst;
-	/* the product can't overflow within a second; after one a bucket starts anew */
+	/* after a second the bucket is full, so the product below can't overflow */
 	if (since_ns < UC_SECOND_NS)
 		refill = since_ns * per_second / UC_SECOND_NS;
 	if (refill && since_ns < UC_SECOND_NS)

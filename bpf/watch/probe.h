@@ -31,7 +31,7 @@
 #define UC_PROBE_PROTOCOL 253
 #define UC_PROBE_MAGIC    0x7563
 #define UC_PROBE_VERSION  1
-/* Of all that stands before the tag. */
+/* Bytes before the tag. */
 #define UC_PROBE_SIGNED_BYTES 16
 #define UC_PROBE_BYTES        26
 
@@ -59,7 +59,7 @@ struct uc_probe_key {
 	__u64 k1;
 };
 
-/* What the tag is over. */
+/* The text over which the tag is computed. */
 struct uc_probe_signed {
 	__u8 source[16]; /* IPv4 as ::ffff:a.b.c.d */
 	__u8 destination[16];
@@ -110,9 +110,9 @@ static __always_inline __u16 uc_probe_left(__u64 wall_ns)
 	return wall_ns >> UC_PROBE_LEFT_SHIFT;
 }
 
-/* That moment by this host's clock, but for a difference that all probes of the flow share: the one
- * with these low bits by which it was on its way most nearly as long as the flow's quickest so far.
- */
+/* Returns when a probe left, by this host's clock plus a constant for the flow's probes. Of the
+ * times with these low bits it is the one by which the probe's transit is closest to the quickest
+ * one's. */
 static __always_inline __u32 uc_probe_sent_ns(__u16 left, __u32 quickest_ns, __u64 now_ns)
 {
 	__u16 transit = (__u16)(now_ns >> UC_PROBE_LEFT_SHIFT) - left;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Starts at the receiving host: where they are entered, when one begins anew, and the window that
- * the core writes.
+ * Flow starts at the receiving host: their table entries, and the windows that the core writes.
  *
- * One lock at a time: the record of a path is copied out, and back when the core has used it. What
- * another flow wrote meanwhile is lost, and was as good.
+ * A program holds one lock at a time. So a path's record is copied out, and back when the core has
+ * used it. What another flow has written meanwhile is lost, which is harmless: records are
+ * estimates.
  */
 #ifndef UC_WATCH_START_H
 #define UC_WATCH_START_H
@@ -14,7 +14,7 @@
 
 #include "maps.h"
 
-/* The flow's place, a new one if it has none; NULL: the table is full. */
+/* Returns the flow's entry, a new one if there is none; NULL if the table is full. */
 static __always_inline struct uc_watch_slot *uc_start_for(const struct uc_key *key)
 {
 	const struct uc_watch_slot fresh = {.tag = uc_tag_of(key)};
@@ -22,13 +22,14 @@ static __always_inline struct uc_watch_slot *uc_start_for(const struct uc_key *k
 	return uc_find_or_add(&starts, key, &fresh);
 }
 
-/* May a connection begin in it? Not where one lives that was given windows: what says otherwise may
- * be forged or a replay, and the windows must not be forgotten. */
+/* Returns whether a new connection may use the entry. Not if it belongs to a live connection that
+ * was granted windows, which must not be lost to a forged or replayed packet. */
 static __always_inline int uc_start_is_free(const struct uc_watch_slot *slot)
 {
 	return slot->closed || slot->flow.stage == UC_WATCH_COUNTING;
 }
 
+/* Resets the entry for a new connection. */
 static __always_inline void uc_start_anew(struct uc_watch_slot *slot, __u32 connection)
 {
 	__builtin_memset(&slot->flow, 0, sizeof(slot->flow));
@@ -37,8 +38,9 @@ static __always_inline void uc_start_anew(struct uc_watch_slot *slot, __u32 conn
 }
 
 /*
- * A SYN of a connection that is to be watched, in either direction. One of another connection than
- * the last begins anew, from the network in a free place only.
+ * Handles a SYN of a connection to be watched, in either direction. A SYN of another connection
+ * resets the entry; one from the network only if the entry is free. Returns UC_WATCH_TABLE_FULL, or
+ * UC_WATCH_NOTHING.
  */
 static __always_inline enum uc_watch_event
 uc_start_syn(const struct uc_key *key, const struct uc_segment *segment, __u64 now_ns)
@@ -62,8 +64,8 @@ uc_start_syn(const struct uc_key *key, const struct uc_segment *segment, __u64 n
 	return UC_WATCH_NOTHING;
 }
 
-/* Anything but a SYN, on its way to the guest: counted. Returns whether it is of a flow past its
- * start, or of none that starts here. */
+/* Counts a segment to the guest that is no SYN. Returns whether its flow is past its start, or
+ * isn't watched. */
 static __always_inline __u8 uc_start_to_guest(const struct uc_key *key,
 					      const struct uc_segment *segment, __u64 now_ns)
 {
@@ -81,8 +83,8 @@ static __always_inline __u8 uc_start_to_guest(const struct uc_key *key,
 	return steady;
 }
 
-/* The same, of the guest: what the core makes of its window. Returns 0 where the flow is none that
- * starts here. */
+/* Handles a segment of the guest: gets the window that the core wants, and how long the packet
+ * waits. Returns 0 if the flow isn't watched. */
 static __always_inline int uc_start_from_guest(const struct uc_key *key,
 					       const struct uc_watch_port *port,
 					       const struct uc_segment *segment, __u64 now_ns,
@@ -118,7 +120,7 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 		record->path = path;
 		bpf_spin_unlock(&record->lock);
 	}
-	/* only what opens a connection waits: the answer to it is what the turn is of */
+	/* only a SYN or SYN-ACK waits: the window granted by it is what is paced */
 	if (!(segment->flags & UC_SYN))
 		answer->grant_bytes = 0;
 	if (answer->grant_bytes || answer->settle_bytes) {
@@ -131,7 +133,7 @@ static __always_inline int uc_start_from_guest(const struct uc_key *key,
 	return 1;
 }
 
-/* Whatever comes to the port's guest takes its share of the link. */
+/* Counts bytes to the port's guest, which take their part of the link. */
 static __always_inline void uc_start_heard(const struct uc_watch_port *port, __u32 ifindex,
 					   __u32 bytes, __u8 steady, __u64 now_ns)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * HWatch on a tenant port: two programs beside the port's own, which see each packet before those
- * do. They hold handshakes back while probes measure the path, count the probes and marks that
- * arrive, and write first windows (core/watch.h decides).
+ * HWatch on a tenant port: two programs that see each packet before the port's own programs. They
+ * hold handshakes while probes measure the path, count the probes and marks that arrive, and write
+ * first windows as core/watch.h decides.
  *
- * As everywhere: UAPI headers only, nothing that 5.10 lacks, and what is not understood passes.
+ * They use UAPI headers only, and nothing that Linux 5.10 lacks. What they don't understand passes.
  */
 #include <stddef.h>
 #include <linux/bpf.h>
@@ -26,7 +26,8 @@ static __always_inline __u8 uc_is_syn_ack(const struct uc_segment *segment)
 	return (segment->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == (UC_SYN | UC_ACK);
 }
 
-/* A SYN or SYN-ACK of the guest: does it wait, for probes or (`wait_ns`) for its turn? */
+/* Decides whether a SYN or SYN-ACK of the guest waits, for probes or to be paced (`wait_ns`).
+ * Returns the verdict. */
 static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc_key *key,
 					  const struct uc_watch_port *port,
 					  const struct uc_watch_control *say, __u8 probes,
@@ -58,7 +59,7 @@ static __always_inline int uc_watch_opens(struct __sk_buff *skb, const struct uc
 	return TC_ACT_UNSPEC;
 }
 
-/* The window that the core wants; how long the packet waits with it. */
+/* Writes the window that the core wants. Returns how long (ns) the packet waits. */
 static __always_inline __u64 uc_watch_windows(struct __sk_buff *skb, const struct uc_offsets *at,
 					      const struct uc_key *key,
 					      const struct uc_watch_port *port,
@@ -104,9 +105,9 @@ int uc_watch_from_guest_port(struct __sk_buff *skb)
 		if (!syn && !syn_ack)
 			return TC_ACT_UNSPEC;
 		/*
-		 * What had waited goes on as it is, and stops waiting at the same moment. User
-		 * space could not do both at once: killed between them, or while another works,
-		 * it would have it sent twice.
+		 * A held frame comes back: it passes, and its entry is removed in the same step.
+		 * User space can't do both at once: if it were killed in between, or if two
+		 * processes worked at it, the frame would leave twice.
 		 */
 		if (!uc_hold_ends(&key)) {
 			uc_count_event(UC_WATCH_SENT_ALREADY);
@@ -147,7 +148,7 @@ int uc_watch_to_guest_port(struct __sk_buff *skb)
 
 	if (!say)
 		return TC_ACT_UNSPEC;
-	/* the mark stays: it tells the other program too */
+	/* the mark stays on the frame, for the program of the other direction */
 	if (say->mark && skb->mark == say->mark)
 		return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
 	port = bpf_map_lookup_elem(&watched, &key.ifindex);
