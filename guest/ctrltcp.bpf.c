@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * ctrlTCP in one kernel: Reno and CUBIC whose connections to the same place share one window,
- * whatever their number. Read first: docs/ctrltcp.md, the controller's contract with its homes.
+ * ctrlTCP in one kernel: Reno and CUBIC whose connections to the same destination share one window,
+ * whatever their number. Read docs/ctrltcp.md first: the controller's contract with platforms.
  *
- * A connection's own law computes as ever: it is the kernel's own, called here. What it computed is
- * reported to the group's controller (core/coupling.h), under the group's lock, and the answer is
- * written over it. A connection that finds no room in the tables is uncoupled TCP.
+ * The kernel's own Reno or CUBIC, called from here, computes as usual. The result is reported to
+ * the group's controller (core/coupling.h) under the group's lock, and the answer replaces it. A
+ * connection that finds no room in the tables is uncoupled TCP.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -22,7 +22,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
 extern __u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
 extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
-/* weak: a kernel may lack CUBIC; then nothing here that calls it is loaded */
+/* Weak symbols: without CUBIC in the kernel, the functions that call it are not loaded. */
 extern void cubictcp_init(struct sock *sk) __ksym __weak;
 extern void cubictcp_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym __weak;
 extern __u32 cubictcp_recalc_ssthresh(struct sock *sk) __ksym __weak;
@@ -30,7 +30,8 @@ extern void cubictcp_state(struct sock *sk, __u8 new_state) __ksym __weak;
 extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym __weak;
 extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __ksym __weak;
 
-/* Called when a connection is established, not before: then its cwnd is the initial window. */
+/* Enters a connection into its group once it is established: then its cwnd is the initial window.
+ */
 static __always_inline void begin(struct sock *sk)
 {
 	struct uc_ctrl *own;
@@ -45,8 +46,8 @@ static __always_inline void begin(struct sock *sk)
 }
 
 /*
- * While the window is being reduced, or nothing new is acknowledged, the kernel asks no law; but
- * the group is to hear of the connection, and the reduction is to end where the group does.
+ * Reports at each ACK during a reduction. The kernel calls no law then, but the group must know
+ * that the connection is alive, and the reduction must end at the group's ssthresh.
  */
 static __always_inline void hear_in_recovery(struct sock *sk)
 {
@@ -56,6 +57,7 @@ static __always_inline void hear_in_recovery(struct sock *sk)
 		update(sk, own);
 }
 
+/* Reports after the connection's law has computed; joins first if need be. */
 static __always_inline void after_law(struct sock *sk)
 {
 	struct uc_ctrl *own = state_of(sk);
@@ -68,14 +70,14 @@ static __always_inline void after_law(struct sock *sk)
 		join(sk, own);
 }
 
-/* By now snd_ssthresh is what the law wants to keep. */
+/* Reports a change of the congestion state; snd_ssthresh is already what the law keeps. */
 static __always_inline void change_state(struct sock *sk, __u8 new_state)
 {
 	struct uc_ctrl *own = state_of(sk);
 
 	if (!own)
 		return;
-	/* in Loss already: its timer has fired once more */
+	/* in Loss already: the timer has fired again (report_state() makes it BACKOFF) */
 	own->tcp_state = new_state + (new_state == UC_TCP_CA_LOSS && own->tcp_state == new_state);
 	if (new_state >= UC_TCP_CA_CWR)
 		update(sk, own);
@@ -174,7 +176,7 @@ void BPF_PROG(uc_ctrlcubic_pkts_acked, struct sock *sk, const struct ack_sample 
 	cubictcp_acked(sk, sample);
 }
 
-/* The loader may give them other names. */
+/* The two congestion controls; the loader may rename them. */
 SEC(".struct_ops.link")
 struct tcp_congestion_ops uc_ctrltcp = {
 	.init = (void *)uc_ctrltcp_init,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * DCTCP as a guest's own congestion control, for kernels that lack tcp_dctcp. Read first: RFC 8257;
- * then the kernel's struct tcp_congestion_ops, which says when each of these is called.
+ * DCTCP as a guest's own congestion control, for kernels without tcp_dctcp. Read RFC 8257 first,
+ * then the kernel's struct tcp_congestion_ops, which documents when each function is called.
  *
- * Bytes are counted as the RFC counts them: by SND.UNA, when they are acknowledged. The law `dctcp`
- * of the host is another reading of the same text; the two share no code, so that each can be held
- * against the other.
+ * Bytes are counted as in the RFC: by SND.UNA, when they are acknowledged. The host's law `dctcp`
+ * was written from the same RFC; the two share no code, so that each can be compared with the
+ * other.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -24,7 +24,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* By socket: it ends with the socket. */
+/* State by socket; it is freed with the socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -49,7 +49,7 @@ static __always_inline bool is_after(__u32 a, __u32 b)
 	return (__s32)(a - b) > 0;
 }
 
-/* Without ECN there is nothing to go by: NewReno then, as RFC 8257 §3.1 leaves it to RFC 3168. */
+/* Switches a connection without ECN to NewReno, as RFC 8257 §3.1 refers to RFC 3168. */
 static __always_inline void fall_back(struct sock *sk)
 {
 	char reno[] = "reno";
@@ -77,8 +77,9 @@ void BPF_PROG(uc_dctcp_init, struct sock *sk)
 }
 
 /*
- * RFC 8257 §3.3, steps 1 to 8. The ACK may cover bytes of both kinds; its ECE counts for all of
- * them. The kernel calls this before it cuts the window for the same ACK.
+ * Counts the bytes of an ACK and updates alpha (RFC 8257 §3.3, steps 1 to 8). The ACK may cover
+ * marked and unmarked bytes; its ECE counts for all of them. The kernel calls this before it
+ * reduces the window for the same ACK.
  */
 SEC("struct_ops")
 void BPF_PROG(uc_dctcp_in_ack_event, struct sock *sk, __u32 flags)
@@ -100,8 +101,7 @@ void BPF_PROG(uc_dctcp_in_ack_event, struct sock *sk, __u32 flags)
 	}
 	if (!is_after(una, flow->window_end))
 		return;
-	/* step 6: M = marked / acked, both of them counted since the last window ended, so M <= 1
-	 */
+	/* step 6: M = marked / acked, both counted since the last window ended, so M <= 1 */
 	fraction_q30 = (__u32)(((__u64)flow->marked_bytes << 30) / flow->acked_bytes);
 	/* step 7: alpha = alpha * (1 - g) + g * M */
 	flow->alpha_q30 -= flow->alpha_q30 >> GAIN_SHIFT;
@@ -114,8 +114,8 @@ void BPF_PROG(uc_dctcp_in_ack_event, struct sock *sk, __u32 flags)
 }
 
 /*
- * Step 9: cwnd * (1 - alpha / 2). Linux walks there over a round trip (RFC 6937). A loss comes
- * through here too, and set_state finishes its cut.
+ * Returns ssthresh = cwnd * (1 - alpha / 2) (step 9). Linux reduces cwnd to it over a round trip
+ * (RFC 6937). The kernel calls this for losses, too; set_state completes their reduction.
  */
 SEC("struct_ops")
 __u32 BPF_PROG(uc_dctcp_ssthresh, struct sock *sk)
@@ -132,8 +132,8 @@ __u32 BPF_PROG(uc_dctcp_ssthresh, struct sock *sk)
 }
 
 /*
- * RFC 8257 §3.5: a loss halves, whatever the marks said; also inside a shallower cut for marks,
- * whose first window it then halves.
+ * Halves the window for a loss (RFC 8257 §3.5), whatever alpha is. During a smaller reduction for
+ * marks it halves the window from before that reduction.
  */
 SEC("struct_ops")
 void BPF_PROG(uc_dctcp_set_state, struct sock *sk, __u8 new_state)
@@ -149,7 +149,7 @@ void BPF_PROG(uc_dctcp_set_state, struct sock *sk, __u8 new_state)
 		tp->snd_ssthresh = half;
 }
 
-/* What tcp_ecn_send puts on the next ACKs. */
+/* Sets whether the next ACKs carry ECE (tcp_ecn_send()). */
 static __always_inline void echo(struct tcp_sock *tp, __u32 ce)
 {
 	if (ce)
@@ -159,9 +159,9 @@ static __always_inline void echo(struct tcp_sock *tp, __u32 ce)
 }
 
 /*
- * RFC 8257 §3.2, for each segment that arrives, before it is accepted. Where marks begin or end, an
- * ACK that was held back goes out first, with the old echo and up to what came before; the new one
- * isn't delayed either.
+ * Updates the echo for each segment that arrives, before it is accepted (RFC 8257 §3.2). When marks
+ * begin or end, a delayed ACK is sent first, with the old echo, for the segments before; the next
+ * ACK isn't delayed either.
  */
 SEC("struct_ops")
 void BPF_PROG(uc_dctcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
@@ -192,7 +192,7 @@ void BPF_PROG(uc_dctcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	echo(tp, ce);
 }
 
-/* A loss that wasn't one. */
+/* Restores the window after a loss that turned out to be none. */
 SEC("struct_ops")
 __u32 BPF_PROG(uc_dctcp_undo_cwnd, struct sock *sk)
 {
@@ -201,14 +201,14 @@ __u32 BPF_PROG(uc_dctcp_undo_cwnd, struct sock *sk)
 	return tp->snd_cwnd > tp->prior_cwnd ? tp->snd_cwnd : tp->prior_cwnd;
 }
 
-/* RFC 8257 §3.4: growth is NewReno's, the kernel's own. */
+/* Grows the window as NewReno, by the kernel's own function (RFC 8257 §3.4). */
 SEC("struct_ops")
 void BPF_PROG(uc_dctcp_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 {
 	tcp_reno_cong_avoid(sk, ack, acked);
 }
 
-/* The loader may give it another name. */
+/* The congestion control; the loader may rename it. */
 SEC(".struct_ops.link")
 struct tcp_congestion_ops uc_dctcp = {
 	.init = (void *)uc_dctcp_init,

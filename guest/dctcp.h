@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the guest's DCTCP keeps of one connection; user space reads it by the socket. */
+/* State of one connection of the guest's DCTCP; user space reads it by the socket. */
 #ifndef UC_GUEST_DCTCP_H
 #define UC_GUEST_DCTCP_H
 
@@ -8,11 +8,11 @@
 struct uc_dctcp {
 	/* the sending side, RFC 8257 §3.3 */
 	__u32 alpha_q30;
-	__u32 window_end; /* what was SND.NXT when the observation window began */
-	__u32 counted;    /* SND.UNA up to which bytes are counted */
+	__u32 window_end; /* SND.NXT at the begin of the observation window */
+	__u32 counted;    /* bytes up to this SND.UNA are counted */
 	__u32 acked_bytes;
 	__u32 marked_bytes;
-	__u32 windows;    /* observation windows that have ended */
+	__u32 windows;    /* observation windows completed */
 	__u32 reductions; /* for marks, and for losses */
 	/* the receiving side, RFC 8257 §3.2 */
 	__u32 echoed_to; /* RCV.NXT before the segment that arrives */

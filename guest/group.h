@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The groups and guests of one kernel. A connection's group is named by where it goes, its guest by
- * the network namespace that it is in: containers, or namespaces that stand for virtual machines,
- * share a bottleneck by weight however many connections each of them has.
+ * The groups and guests of one kernel. A connection's group is identified by its destination, its
+ * guest by its network namespace: containers, or namespaces that represent virtual machines, share
+ * a bottleneck by weight, whatever their numbers of connections.
  *
- * Both tables are bounded, and have no list of who to evict: when one is full, who comes is
- * uncoupled. An entry lasts from its first connection to its last.
+ * Both tables are bounded and nothing is evicted: if one is full, a new connection stays uncoupled.
+ * An entry lasts from its first connection to its last.
  */
 #ifndef UC_GUEST_GROUP_H
 #define UC_GUEST_GROUP_H
@@ -43,7 +43,8 @@ struct {
 	__type(value, struct uc_ctrl_policy);
 } policies SEC(".maps");
 
-/* What a host that couples guests has told each group. Whoever writes replaces the whole. */
+/* The last answer of a host that couples guests, for each group. An update replaces the whole
+ * value. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -52,7 +53,7 @@ struct {
 	__type(value, struct uc_ccc_told);
 } told SEC(".maps");
 
-/* What a new entry is copied from: too large for the stack, and it has no locks. */
+/* Zeroes from which a new entry is copied; too large for the stack. */
 struct zeros {
 	__u8 bytes[sizeof(struct uc_ctrl_group) > sizeof(struct uc_ctrl_guest)
 			   ? sizeof(struct uc_ctrl_group)
@@ -88,7 +89,7 @@ static __always_inline struct uc_ctrl_guest *find_guest(const struct uc_ctrl_gue
 	return empty ? uc_find_or_add(&guests, key, empty) : NULL;
 }
 
-/* The part of a big-endian word that belongs to a prefix of so many bits in it. */
+/* Returns the first `bits` bits of a big-endian word; 0 or less: none. */
 static __always_inline __u32 prefix_of(__u32 word_be, __s32 bits)
 {
 	if (bits >= 32)
@@ -96,6 +97,7 @@ static __always_inline __u32 prefix_of(__u32 word_be, __s32 bits)
 	return bits <= 0 ? 0 : word_be & bpf_htonl(~0U << (32 - bits));
 }
 
+/* Makes the keys of the connection's group and guest. */
 static __always_inline void name_group(struct sock *sk, struct uc_ctrl *own)
 {
 	struct uc_ctrl_policy *policy = policy_now();
@@ -111,7 +113,7 @@ static __always_inline void name_group(struct sock *sk, struct uc_ctrl *own)
 		words[2] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[2];
 		words[3] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[3];
 	}
-	/* an IPv6 socket may speak IPv4: ::ffff:a.b.c.d */
+	/* an IPv6 socket may use IPv4: ::ffff:a.b.c.d */
 	mapped = !words[0] && !words[1] && words[2] == bpf_htonl(0xffff);
 	bits = uc_ccc_prefix_bits(mapped, policy->prefix4, policy->prefix6);
 	words[0] = prefix_of(words[0], bits);
@@ -124,6 +126,7 @@ static __always_inline void name_group(struct sock *sk, struct uc_ctrl *own)
 	own->guest.group = own->group;
 }
 
+/* Returns the weight of a namespace (port 0) or of a TCP port in it, 1 to 255; 0: none is set. */
 static __always_inline __u32 weight_of(__u64 netns, __u32 port)
 {
 	struct uc_ctrl_weight_key key = {.netns = netns, .port = port};
@@ -132,7 +135,8 @@ static __always_inline __u32 weight_of(__u64 netns, __u32 port)
 	return weight ? uc_max64(uc_min64(*weight, UC_CCC_WEIGHT_MAX), 1) : 0;
 }
 
-/* A port's priority is of whichever end has a number that was given one; the local first. */
+/* Reads the weight of the connection's namespace and its priority: that of its local TCP port, or
+ * of the remote one, or 1. */
 static __always_inline void learn_weights(struct sock *sk, struct uc_ctrl *own, __u32 version)
 {
 	__u32 priority = weight_of(own->guest.netns, sk->__sk_common.skc_num);

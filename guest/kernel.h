@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The parts of Linux' TCP that a guest's congestion control touches, by name: their places are
- * taken from the BTF of the kernel that loads the program (CO-RE), so neither a build nor another
- * kernel's layout matters.
+ * The parts of Linux's TCP that a guest's congestion control uses, by name. Their offsets come from
+ * the BTF of the kernel that loads the program (CO-RE), so one build works for kernels of any
+ * layout.
  */
 #ifndef UC_GUEST_KERNEL_H
 #define UC_GUEST_KERNEL_H
@@ -72,49 +72,49 @@ struct tcp_sock {
 	__u8 ecn_flags;
 };
 
-/* what tcp_cubic is told of an ACK; passed on */
+/* What tcp_cubic gets of an ACK; passed on unchanged. */
 struct ack_sample {
 	__u32 pkts_acked;
 };
 
 #pragma clang attribute pop
 
-/* enum tcp_ca_event: their numbers are the running kernel's too */
+/* Events of tcp_cwnd_event(). Their numbers are read from the running kernel's BTF. */
 enum tcp_ca_event {
 	CA_EVENT_ECN_NO_CE = 4,
 	CA_EVENT_ECN_IS_CE = 5,
 };
 
-/* include/net/tcp_states.h; the kernel's own BPF interface has them as BPF_TCP_* */
+/* States of include/net/tcp_states.h; the kernel's BPF interface calls them BPF_TCP_*. */
 #define UC_TCP_CLOSE  7
 #define UC_TCP_LISTEN 10
 
-/* what the kernel has for a connection that never lost anything */
+/* The kernel's ssthresh of a connection without losses. */
 #define UC_TCP_INFINITE_SSTHRESH 0x7fffffffU
 
 #define UC_AF_INET6 10
 
-/* enum tcp_ca_state, which tcp_info shows to everybody */
+/* Values of enum tcp_ca_state, which is part of the kernel's UAPI (tcp_info). */
 #define UC_TCP_CA_CWR      2
 #define UC_TCP_CA_RECOVERY 3
 #define UC_TCP_CA_LOSS     4
 
-/* bits of icsk_ack.pending */
+/* Bits of icsk_ack.pending. */
 #define UC_ICSK_ACK_TIMER 2
 #define UC_ICSK_ACK_NOW   16
 
-/* bits of tcp_sock.ecn_flags */
+/* Bits of tcp_sock.ecn_flags. */
 #define UC_TCP_ECN_OK         1
 #define UC_TCP_ECN_DEMAND_CWR 4
 
-/* bits of in_ack_event's flags */
+/* Bits of in_ack_event's flags. */
 #define UC_CA_ACK_ECE 4
 
-/* bits of tcp_congestion_ops.flags */
+/* Bits of tcp_congestion_ops.flags. */
 #define UC_TCP_CONG_NON_RESTRICTED 1
 #define UC_TCP_CONG_NEEDS_ECN      2
 
-/* The members that are used; libbpf puts each in its place, and zero in the others. */
+/* The members that are used; libbpf puts each at its offset, and zeroes into the others. */
 struct tcp_congestion_ops {
 	char name[16]; /* first, where the loader finds it */
 	__u32 (*ssthresh)(struct sock *sk);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A kernel connection as a member of its group: it joins, reports, leaves. Every call takes the
- * group's lock for as long as the controller computes; what the kernel's TCP says is read before,
- * what it is told is written after.
+ * A kernel connection as a member of its group: it joins, reports and leaves. Each call holds the
+ * group's lock while the controller computes; the state of the kernel's TCP is read before and
+ * written after.
  */
 #ifndef UC_GUEST_MEMBER_H
 #define UC_GUEST_MEMBER_H
 
 #include "group.h"
 
-/* A connection that found the tables full tries again with later ACKs, so often. */
+/* How often a connection tries to join, at one ACK after the other, while the tables are full. */
 #define REFUSALS_MAX 16
 
-/* By socket: it ends with the socket. */
+/* State by socket; it is freed with the socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -39,7 +39,7 @@ static __always_inline __u8 report_state(const struct tcp_sock *tp, const struct
 	return tp->snd_cwnd < tp->snd_ssthresh ? UC_CCC_SLOW_START : UC_CCC_AVOIDANCE;
 }
 
-/* The kernel's tcp_is_cwnd_limited, which it has inline. */
+/* Returns what the kernel's inline function tcp_is_cwnd_limited() does. */
 static __always_inline bool is_cwnd_limited(struct tcp_sock *tp)
 {
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
@@ -47,7 +47,7 @@ static __always_inline bool is_cwnd_limited(struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
-/* Into own->report. */
+/* Reads the connection's report from the kernel's TCP into own->report. */
 static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own)
 {
 	__u64 mss = uc_min64(tp->mss_cache, 65535), ssthresh = tp->snd_ssthresh;
@@ -68,13 +68,13 @@ static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own
 	};
 	__u8 fired;
 
-	/* Outside recovery no law here makes a window smaller. What did is the restart after an
-	 * idle time (RFC 5681 §4.1) or its validation (RFC 7661): this connection's affair, since
-	 * the group's window was tried by others meanwhile, and idle weight is released. */
+	/* Outside recovery no law here reduces a window. If it is smaller, the connection was idle
+	 * (RFC 5681 §4.1) or its window was validated (RFC 7661). That doesn't reduce the group's
+	 * window: other connections have used it meanwhile, and idle weight is released. */
 	if (report.state < UC_CCC_RECOVERY && own->flow.state < UC_CCC_RECOVERY)
 		cwnd = cwnd > own->flow.given_bytes ? cwnd : own->flow.given_bytes;
 	report.cwnd_bytes = cwnd > 0 ? uc_min64(cwnd, UC_CCC_WINDOW_MAX_BYTES) : 0;
-	/* the timer was set anew by the last ACK of anything new (RFC 6298 §5.3), and when it fired
+	/* the timer was restarted by the last ACK of new data (RFC 6298 §5.3), and when it fired
 	 * before (§5.6) */
 	fired = report.state >= UC_CCC_LOSS && report.state != own->flow.state;
 	if (fired && own->timer_ns)
@@ -85,7 +85,7 @@ static __always_inline void read_report(struct tcp_sock *tp, struct uc_ctrl *own
 	own->report = report;
 }
 
-/* From own->answer. */
+/* Writes own->answer into the kernel's TCP. */
 static __always_inline void write_answer(struct tcp_sock *tp, struct uc_ctrl *own)
 {
 	__u32 mss = own->report.mss_bytes | !own->report.mss_bytes, cwnd = own->answer.cwnd_bytes;
@@ -106,7 +106,7 @@ static __always_inline void write_answer(struct tcp_sock *tp, struct uc_ctrl *ow
 	tp->snd_cwnd = uc_max64(cwnd / mss, 1);
 }
 
-/* A group that was made for nobody, since its guest has no room. */
+/* Removes a group that was made for this connection, because there is no room for its guest. */
 static __always_inline void abandon(struct uc_ctrl *own, struct uc_ctrl_group *group)
 {
 	__u32 none;
@@ -121,8 +121,10 @@ static __always_inline void abandon(struct uc_ctrl *own, struct uc_ctrl_group *g
 }
 
 /*
- * The two that hold the lock are functions of their own, and not static: the verifier looks at each
- * once, for any argument, and not again wherever it is called. 1: there is an answer.
+ * Enters the connection into its group. Returns 1 if own->answer holds the group's answer.
+ *
+ * This function and uc_ctrl_update() hold the lock. They are global, so the verifier checks each
+ * once, for any argument, and not at each call.
  */
 __noinline int uc_ctrl_join(struct uc_ctrl *own)
 {
@@ -162,6 +164,7 @@ __noinline int uc_ctrl_join(struct uc_ctrl *own)
 	return 1;
 }
 
+/* Reports to the group. Returns 1 if own->answer holds the group's answer. */
 __noinline int uc_ctrl_update(struct uc_ctrl *own)
 {
 	__u64 now_ns = bpf_ktime_get_ns(), window_was_q16;
@@ -230,8 +233,8 @@ static __always_inline void leave(struct uc_ctrl *own)
 	last_of_guest = guest->closed = !--guest->members;
 	last_of_group = group->closed = !--group->members;
 	bpf_spin_unlock(&group->lock);
-	/* Closed, they can't be joined and are replaced only when they are gone: what is deleted
-	 * here is what was closed. */
+	/* A closed entry can't be joined, and is replaced only after it is deleted: so the entries
+	 * deleted here are those that were closed above. */
 	if (last_of_guest)
 		bpf_map_delete_elem(&guests, &own->guest);
 	if (last_of_group)
