@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * PVTCP for guests that allow BPF alone. BPF can't put a timer off, so no timeout that a stall has
- * made due is forestalled; what it can do is keep the next ones from being due. Two programs:
+ * PVTCP for guests that allow BPF but no module. BPF can't defer a timer, so it can't prevent a
+ * timeout that a stall has made due; it makes the next ones less likely. Two programs:
  *
- *   at a tick      how late is it? A tick that an idle processor left out was not programmed.
- *   at a socket    its least timeout: small; while there are stalls, longer than they are
+ *   at a tick      measures how late the tick is; an idle processor programs no tick
+ *   at a socket    sets its minimum RTO: small, but longer than the stalls while there are any
  *
- * Linux has the least timeout in one place, the estimator of the variation (tcp_rtt_estimator):
- * what is in force when a round trip ends is the floor of the next one. So a raised one doesn't
- * lift a timeout. It is the stalled round trips that lift it, by four times their deviation, and a
- * raised floor keeps it there until the next stall, where a small one would have been reached again
- * within ten round trips (RFC 6298 §2.3 forgets a quarter each). And a lowered one is reached as
- * slowly.
+ * Linux applies the minimum RTO in one place, the estimator of the variation (tcp_rtt_estimator):
+ * the minimum in force when a round trip ends is that of the next one's variation. So raising the
+ * minimum doesn't raise an RTO at once. Stalled round trips raise it, by four times their
+ * deviation, and a raised minimum keeps it there until the next stall; with a small one it would
+ * fall back within ten round trips (by RFC 6298 §2.3 a quarter each). A lowered minimum takes
+ * effect as slowly.
  *
- * docs/pvtcp.md says what this can't do.
+ * docs/pvtcp.md lists the limits of this.
  */
 #include <stdbool.h>
 #include <linux/bpf.h>
@@ -27,8 +27,8 @@
 #define SOL_TCP   6
 #define NS_PER_US 1000ULL
 #define US_PER_MS 1000ULL
-/* a timer's own slack, and a softirq that the stall broke into: so long after it is "after a stall"
- */
+/* How long after a stall's end a timeout counts as "after a stall": covers the timer's slack, and
+ * the end of a softirq that the stall interrupted. */
 #define ECHO_NS 20000000ULL
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -46,7 +46,7 @@ struct hrtimer {
 
 #pragma clang attribute pop
 
-/* The tick's handler: up to Linux 6.7, in 6.8, from 6.9 on. */
+/* The tick's handler, by the name of Linux up to 6.7, of 6.8, and of 6.9 and later. */
 extern const void tick_sched_timer __ksym __weak;
 extern const void tick_nohz_highres_handler __ksym __weak;
 extern const void tick_nohz_handler __ksym __weak;
@@ -58,7 +58,7 @@ struct {
 	__type(value, struct uc_pvtcp_policy);
 } policies SEC(".maps");
 
-/* Written by every processor without a lock: one of two that were stalled at once is forgotten. */
+/* Stalls, written by all processors without a lock: of two stalls at once one may be lost. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -73,7 +73,7 @@ struct {
 	__type(value, struct uc_pvtcp_counts);
 } counts SEC(".maps");
 
-/* The least timeout that a socket has, in microseconds; it ends with the socket. */
+/* The minimum RTO of each socket, in microseconds; it is freed with the socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -81,6 +81,7 @@ struct {
 	__type(value, __u32);
 } sockets SEC(".maps");
 
+/* Returns whether a timer's function is the tick's handler. */
 static __always_inline bool is_tick(const void *function)
 {
 	if (&tick_sched_timer && function == &tick_sched_timer)
@@ -91,8 +92,8 @@ static __always_inline bool is_tick(const void *function)
 }
 
 /*
- * The longest of late: one exception among many stalls, a migration for example, loses an eighth of
- * what it exceeds each of the others by.
+ * Records a stall. The longest recent one counts; each shorter stall reduces it by an eighth of the
+ * difference, so a single long stall (a migration, say) is forgotten.
  */
 static __always_inline void heard(struct uc_pvtcp_stalls *seen,
 				  const struct uc_pvtcp_policy *policy, __u64 now_ns, __u64 late_us)
@@ -128,7 +129,8 @@ int BPF_PROG(uc_pvtcp_tick, struct hrtimer *timer, __s64 *now)
 	return 0;
 }
 
-/* A timer that was armed just before a stall outlives it, and has its own length left. */
+/* Returns the minimum RTO that a socket should have: during a period of stalls the usual one plus
+ * the longest stall, so that a timer armed just before a stall outlasts it. */
 static __always_inline __u32 wanted_us(const struct uc_pvtcp_policy *policy,
 				       const struct uc_pvtcp_stalls *seen, __u64 now_ns)
 {
@@ -140,7 +142,8 @@ static __always_inline __u32 wanted_us(const struct uc_pvtcp_policy *policy,
 	return wanted < UC_PVTCP_MOST_US ? wanted : UC_PVTCP_MOST_US;
 }
 
-/* Raised at once; lowered when the stalls are over, or much shorter: not with each of them. */
+/* Returns whether to change a socket's minimum RTO: it is raised at once, and lowered only by a
+ * quarter or more, so not after each stall. */
 static __always_inline bool is_due(__u32 has_us, __u32 wanted)
 {
 	return wanted > has_us || wanted < has_us - (has_us >> 2);
@@ -162,6 +165,7 @@ static __always_inline void set_least(struct bpf_sock_ops *ops, struct uc_pvtcp_
 	*has_us = wanted;
 }
 
+/* Updates a socket's minimum RTO and the counters. */
 static __always_inline void look(struct bpf_sock_ops *ops, bool is_timeout)
 {
 	__u64 now_ns = bpf_ktime_get_ns();

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * PVTCP in a guest's own kernel. What is decided stands in core/steal.h; here it is hooked into
- * Linux' TCP by three hooks:
+ * PVTCP in a guest's own kernel. core/steal.h takes the decisions; this module connects it to
+ * Linux's TCP by three hooks:
  *
- *   hrtimer_interrupt        how late is it done after the time for which it was programmed?
- *   tcp_write_timer_handler  the retransmission timer fires: put it off by a tick?
- *   tcp_ack_update_rtt       an ACK times something: hand another sample on?
+ *   hrtimer_interrupt        measures how late the interrupt ends after its programmed time
+ *   tcp_write_timer_handler  may defer a retransmission timer that fires by a tick
+ *   tcp_ack_update_rtt       may replace the round-trip time of an ACK
  *
- * A CPU that idles without ticks has programmed its next interrupt for a later time, so it isn't
- * late however long it slept. The lateness is each CPU's own, and so is the clock: hooks run with
- * preemption off, and TCP's with interrupts off besides. So nothing here takes a lock.
+ * A CPU that idles without ticks has programmed its next interrupt for a later time, so its sleep
+ * isn't lateness. Each CPU has its own lateness and clock. Hooks run with preemption off, those of
+ * TCP also with interrupts off, so no lock is needed.
  *
- * The first is a probe, for it needs the function's end; the others are ftrace's. Probes don't
- * nest: were all three probes, an interrupt that comes while one of TCP's runs would not be seen,
- * and a guest that works is often there when its CPU is taken.
+ * The first hook is a kretprobe, because it needs the function's end; the others use ftrace.
+ * Kprobes don't nest: if all three were kprobes, an interrupt during one of TCP's would be missed,
+ * and a busy guest is often there when its CPU is stalled.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -40,36 +40,37 @@
 #if LINUX_VERSION_CODE < KERNEL_VERSION(5, 10, 0)
 #error "uc_pvtcp needs Linux 5.10 or newer"
 #endif
-/* From 6.19 on the timer's own time is that of the timeout; before, the socket has it as well. */
+/* Up to 6.18 the socket stores the time of its timeout; from 6.19 on only the timer does. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
 #error "uc_pvtcp doesn't know TCP's timers from Linux 6.19 on"
 #endif
 
-/* tcp_input.c's FLAG_DATA_ACKED and FLAG_SYN_ACKED: without them no time stamp is a sample */
+/* FLAG_DATA_ACKED and FLAG_SYN_ACKED of tcp_input.c: without them no timestamp is a sample. */
 #define ACKED         0x14
 #define DEFERRED_BITS 10
 
-/* What ftrace hands to its callbacks. */
+/* The type of the registers that ftrace passes to callbacks. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(5, 11, 0)
 #define ftrace_regs           pt_regs
 #define ftrace_get_regs(regs) (regs)
 #endif
 
-/* One CPU's clock, and the late interrupt that it has not been told of yet. */
+/* One CPU's clock, and a late interrupt that the clock doesn't know yet. */
 struct cpu_clock {
 	struct uc_steal_clock clock;
 	ktime_t woken;
 	u32 late_ticks; /* 0: none */
-	u64 in_vain;    /* timers that were put off and fired then: nothing had been waiting */
-	u64 awaited;    /* timers put off because another CPU was late */
+	u64 in_vain;    /* timers deferred unnecessarily: no ACK was waiting, they fired */
+	u64 awaited;    /* timers deferred because another CPU was late */
 	const struct clock_event_device *dev; /* NULL: no interrupt yet */
 };
 
 static DEFINE_PER_CPU(struct cpu_clock, clocks);
 
 /*
- * What the timers were put off to, by the socket's address. Sockets that share a place were put off
- * to the same tick if in the same stall; otherwise one of them may be put off once more.
+ * The ticks to which timers were deferred, by a hash of the socket's address. Sockets with the same
+ * hash are deferred to the same tick in the same stall; otherwise one of them may be deferred
+ * twice.
  */
 static struct uc_steal_timer deferred[1 << DEFERRED_BITS];
 
@@ -77,11 +78,11 @@ static struct uc_steal_policy policy __read_mostly;
 
 static bool rto = true;
 module_param(rto, bool, 0444);
-MODULE_PARM_DESC(rto, "put off retransmission timeouts that a stall made due (default on)");
+MODULE_PARM_DESC(rto, "defer retransmission timeouts that a stall made due (default on)");
 
 static bool tlp;
 module_param(tlp, bool, 0444);
-MODULE_PARM_DESC(tlp, "put off tail loss probes, too (default off)");
+MODULE_PARM_DESC(tlp, "defer tail loss probes, too (default off)");
 
 static char *filter = "srtt";
 module_param(filter, charp, 0444);
@@ -93,9 +94,9 @@ MODULE_PARM_DESC(slack_ticks,
 		 "ticks that an interrupt may be late without being a stall (default 0)");
 
 /*
- * Tells this CPU's clock of a late interrupt. Not at the interrupt, but when TCP first sees a timer
- * or a packet after it: that may be a tick later, for the softirq that the stall broke into goes on
- * first.
+ * Updates and returns this CPU's clock. A late interrupt is reported to the clock when TCP first
+ * handles a timer or a packet after it, not at the interrupt: that may be a tick later, because the
+ * softirq that the stall interrupted finishes first.
  */
 static struct uc_steal_clock *this_clock(u64 tick)
 {
@@ -104,10 +105,10 @@ static struct uc_steal_clock *this_clock(u64 tick)
 
 	if (!cpu->late_ticks)
 		return &cpu->clock;
-	/* when TCP had nothing to do for a whole tick, that of the wake-up has passed */
+	/* back to the tick of the wake-up, if TCP had nothing to do for whole ticks since */
 	tick -= div_u64(ktime_to_ns(ktime_sub(ktime_get(), cpu->woken)), TICK_NSEC);
 	expected = tick - cpu->late_ticks;
-	/* all was well until then: a CPU that idled has handled, as it were, what it didn't need */
+	/* before the stall the clock was on time: ticks left out while idle count as handled */
 	uc_steal_tick(&cpu->clock, &policy, expected - 1, expected - 1);
 	uc_steal_tick(&cpu->clock, &policy, tick, expected);
 	cpu->late_ticks = 0;
@@ -115,9 +116,9 @@ static struct uc_steal_clock *this_clock(u64 tick)
 }
 
 /*
- * A timer that is overdue tells of a stall by itself: of one whose interrupt was not probed, or of
- * work in softirqs that kept the timers from running, and the packets with them. The wheel runs a
- * timer in the tick after its own, and one of a long timeout up to an eighth of that later.
+ * Reports a stall to the clock if a timer fires late: the interrupt was not probed, or softirqs
+ * kept timers and packets from running. The timer wheel runs a timer in the tick after it is due,
+ * and one with a long timeout up to an eighth of the timeout later.
  */
 static void hear_timer(const struct inet_connection_sock *icsk, u64 due_tick, u64 tick)
 {
@@ -130,7 +131,7 @@ static void hear_timer(const struct inet_connection_sock *icsk, u64 due_tick, u6
 	uc_steal_tick(clock, &policy, tick, due_tick + 1 + grain);
 }
 
-/* The time for which the interrupt was programmed; the interrupt forgets it. */
+/* Saves the time for which the interrupt was programmed, which the interrupt overwrites. */
 static int at_interrupt(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	const struct clock_event_device *dev = (void *)regs_get_kernel_argument(regs, 0);
@@ -140,7 +141,8 @@ static int at_interrupt(struct kretprobe_instance *instance, struct pt_regs *reg
 	return 0;
 }
 
-/* At its end: it may have been broken into itself, and what it has found due is late then, too. */
+/* Measures the lateness at the interrupt's end: a stall during the interrupt delays the timers it
+ * runs, too. */
 static int after_interrupt(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	ktime_t programmed = *(ktime_t *)instance->data;
@@ -150,7 +152,7 @@ static int after_interrupt(struct kretprobe_instance *instance, struct pt_regs *
 
 	if (cpu->late_ticks && ktime_to_ns(ktime_sub(now, cpu->woken)) >= TICK_NSEC)
 		this_clock(get_jiffies_64());
-	if (ktime_before(now, programmed)) /* also if it was for nothing: KTIME_MAX */
+	if (ktime_before(now, programmed)) /* also if nothing was programmed: KTIME_MAX */
 		return 0;
 	late_ticks = div_u64(ktime_to_ns(ktime_sub(now, programmed)), TICK_NSEC);
 	if (late_ticks) {
@@ -161,9 +163,9 @@ static int after_interrupt(struct kretprobe_instance *instance, struct pt_regs *
 }
 
 /*
- * Whether another CPU is a tick late for its next interrupt: taken away, and perhaps with the ACK
- * that this CPU's timer is waiting for. One that is late for longer than the kernel's own least
- * timeout holds no socket any more.
+ * Returns whether another CPU is late for its next interrupt by a tick or more: it is stalled, and
+ * may hold the ACK that this CPU's timer waits for. A CPU that is late by more than the kernel's
+ * minimum RTO doesn't count.
  */
 static bool another_is_late(void)
 {
@@ -176,7 +178,7 @@ static bool another_is_late(void)
 
 		if (cpu == smp_processor_id() || !dev)
 			continue;
-		/* far below 0 where nothing is programmed: KTIME_MAX */
+		/* negative if nothing is programmed (KTIME_MAX) */
 		late_ns = ktime_to_ns(ktime_sub(now, READ_ONCE(dev->next_event)));
 		if (late_ns >= (s64)(1 + policy.slack_ticks) * TICK_NSEC &&
 		    late_ns < (s64)TCP_RTO_MIN * TICK_NSEC)
@@ -185,6 +187,7 @@ static bool another_is_late(void)
 	return false;
 }
 
+/* Defers a timer that fires, if a stall made it due. */
 static void handle_timer(struct sock *sk)
 {
 	struct uc_steal_timer *timer = &deferred[hash_ptr(sk, DEFERRED_BITS)];
@@ -202,7 +205,7 @@ static void handle_timer(struct sock *sk)
 	if (due_tick > tick)
 		return;
 	hear_timer(icsk, due_tick, tick);
-	/* The handler finds that it came too early, and arms the timer itself. */
+	/* the handler then finds the timer not due yet, and arms it again */
 	if (uc_steal_defers(this_clock(tick), &policy, timer, kind, due_tick, tick))
 		icsk->icsk_timeout = (unsigned long)tick + 1;
 	else if (policy.timers >> kind & 1 && another_is_late()) {
@@ -225,8 +228,10 @@ static void notrace at_timer(unsigned long ip, unsigned long parent_ip, struct f
 }
 
 /*
- * bool tcp_ack_update_rtt(struct sock *sk, const int flag, long seq_rtt_us, long sack_rtt_us,
- *			   long ca_rtt_us, struct rate_sample *rs)
+ * Replaces or drops the arguments of
+ *
+ *   bool tcp_ack_update_rtt(struct sock *sk, const int flag, long seq_rtt_us, long sack_rtt_us,
+ *                           long ca_rtt_us, struct rate_sample *rs)
  */
 static void handle_sample(struct pt_regs *regs)
 {
@@ -235,7 +240,7 @@ static void handle_sample(struct pt_regs *regs)
 	u64 tick = get_jiffies_64();
 	enum uc_steal_rtt rtt;
 
-	/* RFC 6298 §3, Karn: where there was no sample, none is made */
+	/* no sample, by Karn's rule (RFC 6298 §3): none is added */
 	if (sample_us < 0 && !(tp->rx_opt.saw_tstamp && tp->rx_opt.rcv_tsecr && regs->si & ACKED))
 		return;
 	sample_us = max(sample_us, 0L);
@@ -261,8 +266,8 @@ static void notrace at_sample(unsigned long ip, unsigned long parent_ip, struct 
 	unsigned long flags;
 
 	/*
-	 * For nearly every ACK: no stall to be told of, and none in this tick. One that begins
-	 * after this look, or a task that goes on elsewhere, is later than what the ACK has timed.
+	 * The fast path of nearly each ACK: no stall to report, and none in this tick. A stall that
+	 * begins after this check, or a move to another CPU, can't affect this ACK's sample.
 	 */
 	if (!cpu->late_ticks && !uc_steal_filters(&cpu->clock, &policy, get_jiffies_64()))
 		return;
@@ -277,7 +282,7 @@ static struct kretprobe on_interrupt = {
 	.handler = after_interrupt,
 	.data_size = sizeof(ktime_t),
 };
-/* Registered for good: the sysctl kernel.ftrace_enabled doesn't unhook them unseen. */
+/* PERMANENT: the sysctl kernel.ftrace_enabled can't switch the hooks off. */
 #define HOOKED (FTRACE_OPS_FL_SAVE_REGS | FTRACE_OPS_FL_PERMANENT)
 
 static struct ftrace_ops on_timer = {.func = at_timer, .flags = HOOKED};
@@ -365,7 +370,7 @@ static int hook(struct ftrace_ops *ops, const char *symbol)
 	unsigned char name[KSYM_NAME_LEN];
 	int error;
 
-	/* ftrace takes names apart in place; one that it doesn't know is invalid to it */
+	/* ftrace modifies the name; it returns -EINVAL for an unknown one */
 	strscpy(name, symbol, sizeof(name));
 	error = ftrace_set_filter(ops, name, strlen(symbol), 1);
 	if (error)
@@ -383,7 +388,7 @@ static int hook_interrupt(void)
 {
 	int error;
 
-	/* a CPU's interrupts don't nest */
+	/* one for each CPU: interrupts don't nest */
 	on_interrupt.maxactive = num_possible_cpus();
 	error = register_kretprobe(&on_interrupt);
 	return error ? refused(on_interrupt.kp.symbol_name, error) : 0;
@@ -393,7 +398,7 @@ static int __init pvtcp_init(void)
 {
 	int error = read_policy();
 
-	/* what is told of a stall first, who learns of it last */
+	/* the hooks that use the clock first, the one that reports stalls to it last */
 	if (!error && policy.timers)
 		error = hook(&on_timer, "tcp_write_timer_handler");
 	if (!error && policy.filter != UC_STEAL_FILTER_OFF)
