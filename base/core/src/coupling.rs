@@ -1,23 +1,23 @@
 //! The coupled congestion controller (`core/coupling.h`): flows that share a bottleneck share one
-//! window. `docs/ctrltcp.md` says what each home calls when.
+//! window. `docs/ctrltcp.md` says which function a platform calls when.
 
 pub mod across;
 
 use crate::sys;
 
-/// What a connection tells: its own law's output. Windows in bytes.
+/// A connection's report: its own law's output. Windows are in bytes.
 pub type Report = sys::uc_ccc_report;
-/// What it is told.
+/// The group's answer to a report.
 pub type Answer = sys::uc_ccc_answer;
-/// How a group behaves; all zero is one TCP with shares of the window.
+/// How a group behaves; all zero: it acts as one TCP, and shares are windows.
 pub type GroupPolicy = sys::uc_ccc_policy;
 /// The flows that share a bottleneck.
 pub type Group = sys::uc_ccc;
-/// Those of them that are one tenant's. `weight` is its home's to set.
+/// One tenant's flows in a group. The caller sets `weight`, 1 to 255; 0 counts as 1.
 pub type Guest = sys::uc_ccc_guest;
-/// One connection.
+/// One connection as a member of a group.
 pub type Member = sys::uc_ccc_flow;
-/// A flow's window in whole segments, whose mean is what it was given; all zero is a new flow's.
+/// Rounds a flow's answers to whole segments so that their mean is right; all zero: a new flow.
 pub type Segments = sys::uc_ccc_segments;
 
 /// Constants of the interface under their C names without the prefix.
@@ -36,8 +36,9 @@ pub mod consts {
 }
 
 impl Segments {
-    /// An answer's window in bytes of whole segments: what it is more or less than the answer is to
-    /// be taken off the window that the flow reports next. `acked_bytes` as in the report before.
+    /// Rounds an answer's window to whole segments (bytes). The caller subtracts the difference to
+    /// the answer from the window that the flow reports next. `acked_bytes` is that of the last
+    /// report.
     pub fn whole(&mut self, cwnd_bytes: u32, acked_bytes: u32, mss_bytes: u16) -> u32 {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_ccc_whole(self, cwnd_bytes, acked_bytes, mss_bytes) }
@@ -45,7 +46,8 @@ impl Segments {
 }
 
 impl Group {
-    /// An empty group. Guests and flows of an older one under the same name must be forgotten.
+    /// Returns an empty group. The caller must drop guests and flows of an older group of that
+    /// name.
     pub fn open(policy: &GroupPolicy, now_ns: u64) -> Group {
         let mut group = Group::default();
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
@@ -53,7 +55,7 @@ impl Group {
         group
     }
 
-    /// A connection begins: register(c, p, cwnd, ssthresh).
+    /// Enters a connection that begins: register(c, p, cwnd, ssthresh).
     pub fn register(
         &mut self,
         guest: &mut Guest,
@@ -70,7 +72,7 @@ impl Group {
         answer
     }
 
-    /// Its law has computed: update(c, cwnd, ssthresh, state).
+    /// Takes a registered connection's report: update(c, cwnd, ssthresh, state).
     pub fn update(
         &mut self,
         guest: &mut Guest,
@@ -84,7 +86,7 @@ impl Group {
         answer
     }
 
-    /// The answer once more, between two reports.
+    /// Returns a flow's answer again, between two reports.
     pub fn ask(&mut self, guest: &mut Guest, flow: &mut Member, now_ns: u64) -> Answer {
         let mut answer = Answer::default();
         // SAFETY: all pointers are valid for the call and the C side keeps none of them.
@@ -92,31 +94,32 @@ impl Group {
         answer
     }
 
-    /// It ends: leave(c).
+    /// Removes a connection that has ended: leave(c).
     pub fn leave(&mut self, guest: &mut Guest, flow: &mut Member, now_ns: u64) {
         // SAFETY: all pointers are valid for the call and the C side keeps none of them.
         unsafe { sys::uc_shim_ccc_leave(self, guest, flow, now_ns) };
     }
 
-    /// The sum of all shares.
+    /// Returns the group's window in bytes: the sum of all shares.
     pub fn window_bytes(&self) -> u32 {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_ccc_window_bytes(self) }
     }
 
-    /// How long an epoch lasts: who is silent for one is not counted any more.
+    /// Returns the length of an epoch in ns; a flow that is silent for one isn't counted any more.
     pub fn epoch_ns(&self) -> u64 {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_ccc_epoch_ns(self) }
     }
 
-    /// A guest's part of the window; 0 while none of its flows is counted.
+    /// Returns a guest's part of the window in bytes; 0 while none of its flows is counted.
     pub fn guest_share_bytes(&self, guest: &Guest) -> u64 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_ccc_guest_share_bytes(self, guest) }
     }
 
-    /// A flow's part of the window, before what an answer makes of it; 0 while it isn't counted.
+    /// Returns a flow's part of the window in bytes, before an answer limits it; 0 while the flow
+    /// isn't counted.
     pub fn share_bytes(&self, guest: &Guest, flow: &Member) -> u64 {
         // SAFETY: all pointers are valid for the call and the C side keeps none of them.
         unsafe { sys::uc_shim_ccc_share_bytes(self, guest, flow) }

@@ -1,8 +1,8 @@
 //! The safe Rust face of Undercurrent's core (`core/*.h`, compiled natively).
 //!
-//! The types are the C contract's own, made by bindgen; the entry points are [`open`], [`reopen`] and
-//! [`translate`]. What the core decides here, the tenant-port programs decide in the kernel: it is
-//! the same source.
+//! The types are the C contract's own, made by bindgen; the entry points are [`open`], [`reopen`]
+//! and [`translate`]. What the core decides here, the tenant-port programs decide in the kernel: it
+//! is the same source.
 
 pub mod coupling;
 mod entry;
@@ -56,8 +56,8 @@ pub mod consts {
 impl Policy {
     /// A law ([`consts::LAW_ECN`], …) in a profile, everything else as the RFCs have it: every SYN
     /// asks for ECN, ten segments to begin with, DCTCP's parameters of RFC 8257 §4.2. Guests that
-    /// speak ECN are left alone, and there is no guard. Law `delay` keeps to a round trip of 1 ms:
-    /// only the operator knows the right one.
+    /// negotiate ECN pass unmodified, and there is no guard. Law `delay` has a target of 1 ms: only
+    /// the operator knows the right one.
     pub fn new(law: u32, profile: u32) -> Policy {
         Policy {
             law: law as u8,
@@ -78,7 +78,7 @@ impl Policy {
     }
 }
 
-/// The edit that changes nothing.
+/// Returns the edit that changes nothing.
 pub fn no_edit(segment: &Segment) -> Edit {
     Edit {
         window: segment.window,
@@ -87,8 +87,9 @@ pub fn no_edit(segment: &Segment) -> Edit {
     }
 }
 
-/// A SYN: is this a flow to translate? `flow` holds what was known of its addresses and ports, or
-/// zeroes. Any answer but [`Reason::TRANSLATED`]: there is no flow to keep.
+/// Handles a SYN. `flow` is the flow known for its addresses and ports, or zeroed. Returns
+/// [`Reason::TRANSLATED`] if the flow is to be translated; with any other reason there is no flow
+/// to keep.
 pub fn open(flow: &mut Flow, policy: &Policy, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
     let mut edit = Edit::default();
     // SAFETY: all four pointers are valid for the call and the C side keeps none of them.
@@ -96,9 +97,10 @@ pub fn open(flow: &mut Flow, policy: &Policy, segment: &Segment, now_ns: u64) ->
     (Reason::from_code(reason), edit)
 }
 
-/// A SYN-ACK of a known flow, before [`translate`]: does it answer a later SYN than the flow's own?
-/// [`Reason::NO_HANDSHAKE`]: no, and the flow goes on. [`Reason::TRANSLATED`]: the flow has begun
-/// anew, as if [`open`] had just entered it. Any other: write the edit, forget the flow.
+/// Checks before [`translate`] whether a SYN-ACK of a known flow answers a later SYN than the
+/// flow's own. Returns [`Reason::NO_HANDSHAKE`]: it doesn't, and the flow goes on.
+/// [`Reason::TRANSLATED`]: it does, and the flow has started again, as if [`open`] had just entered
+/// it. Any other: write the edit, remove the flow.
 pub fn reopen(flow: &mut Flow, policy: &Policy, answer: &Segment, now_ns: u64) -> (Reason, Edit) {
     let mut edit = Edit::default();
     // SAFETY: all four pointers are valid for the call and the C side keeps none of them.
@@ -106,8 +108,9 @@ pub fn reopen(flow: &mut Flow, policy: &Policy, answer: &Segment, now_ns: u64) -
     (Reason::from_code(reason), edit)
 }
 
-/// Any segment but a SYN of a known flow. [`Reason::TRANSLATED`]: write the edit;
-/// [`Reason::NO_HANDSHAKE`]: let it pass, keep the flow; any other: write the edit, forget the flow.
+/// Translates any segment but a SYN of a known flow. Returns [`Reason::TRANSLATED`]: write the
+/// edit; [`Reason::NO_HANDSHAKE`]: pass it, keep the flow; [`Reason::BEYOND_EDGE`]: drop it, keep
+/// the flow; any other: write the edit, remove the flow.
 pub fn translate(flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
     let mut edit = Edit::default();
     // SAFETY: all three pointers are valid for the call and the C side keeps none of them.
@@ -115,18 +118,20 @@ pub fn translate(flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Ed
     (Reason::from_code(reason), edit)
 }
 
-/// The window of a segment that [`translate`] saw is its group's to say: what [`tell_share`] takes.
+/// Shows that the group decides the window of the last segment of [`translate`]; for
+/// [`tell_share`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaits(u8);
 
-/// Directly after [`translate`]: does the window of that segment wait for a share (law `coupled`)?
+/// Returns whether the group decides the window of the segment. To be called directly after
+/// [`translate`].
 pub fn awaits(flow: &mut Flow) -> Option<Awaits> {
     // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
     let awaits = unsafe { sys::uc_shim_awaits(flow) };
     (awaits != 0).then_some(Awaits(awaits))
 }
 
-/// What a coupled flow has to tell its group. A loss is told once.
+/// Makes a coupled flow's report to its group. A loss is reported once.
 pub fn report(flow: &mut Flow, now_ns: u64) -> coupling::Report {
     let mut report = coupling::Report::default();
     // SAFETY: both pointers are valid for the call and the C side keeps neither.
@@ -134,7 +139,7 @@ pub fn report(flow: &mut Flow, now_ns: u64) -> coupling::Report {
     report
 }
 
-/// The group's answer, as the window of the segment that waits for it; none: the shadow's own.
+/// Writes the window by the group's answer into the edit; without an answer, the shadow's own.
 pub fn tell_share(
     flow: &mut Flow,
     segment: &Segment,
@@ -147,25 +152,26 @@ pub fn tell_share(
     unsafe { sys::uc_shim_tell_share(flow, segment, awaits.0, answer, edit) };
 }
 
-/// May an idle flow's place be given to another?
+/// Returns whether a flow has been idle for so long that its place may be reused.
 pub fn is_stale(flow: &Flow, now_ns: u64) -> bool {
     // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
     unsafe { sys::uc_shim_is_stale(flow, now_ns) != 0 }
 }
 
-/// Has the connection ended, as far as the host can see? Then a coupled flow leaves its group.
+/// Returns whether the connection has ended, as far as the host can see. Then a coupled flow leaves
+/// its group.
 pub fn is_closed(flow: &Flow) -> bool {
     // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
     unsafe { sys::uc_shim_is_closed(flow) != 0 }
 }
 
-/// The window that the law allows, in bytes from `snd_una`; 2³¹−1 where it throttles nothing.
+/// Returns the law's window in bytes from `snd_una`; 2³¹−1: the law doesn't limit the flow.
 pub fn window_bytes(flow: &Flow) -> u32 {
     // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
     unsafe { sys::uc_shim_window_bytes(flow) }
 }
 
-/// Where a flow's handshake stands, in a word.
+/// Returns the state of a flow's handshake as a label.
 pub fn stage_label(flow: &Flow) -> &'static str {
     match u32::from(flow.stage) {
         consts::SYN_SENT => "syn-sent",
@@ -174,7 +180,7 @@ pub fn stage_label(flow: &Flow) -> &'static str {
     }
 }
 
-/// The law of a flow, as `uc attach` calls it.
+/// Returns the flow's law by its name for `uc attach`.
 pub fn law_label(flow: &Flow) -> &'static str {
     match u32::from(flow.policy.law) {
         consts::LAW_ECN => "ecn",
@@ -185,13 +191,13 @@ pub fn law_label(flow: &Flow) -> &'static str {
     }
 }
 
-/// Is this segment one for [`reopen`] before [`translate`] (a SYN-ACK)?
+/// Returns whether a segment is a SYN-ACK, for [`reopen`] before [`translate`].
 pub fn is_answer(segment: &Segment) -> bool {
     use consts::{ACK, FIN, RST, SYN};
     u32::from(segment.flags) & (SYN | ACK | RST | FIN) == SYN | ACK
 }
 
-/// Is this segment one for [`open`] (a SYN without ACK)?
+/// Returns whether a segment is a SYN without ACK, for [`open`].
 pub fn is_syn(segment: &Segment) -> bool {
     use consts::{ACK, FIN, RST, SYN};
     u32::from(segment.flags) & (SYN | ACK | RST | FIN) == SYN

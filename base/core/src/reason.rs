@@ -18,11 +18,11 @@ impl Reason {
     pub const NO_POLICY: Reason = Reason(sys::UC_NO_POLICY);
     /// The guest negotiates ECN itself.
     pub const GUEST_SPEAKS_ECN: Reason = Reason(sys::UC_GUEST_SPEAKS_ECN);
-    /// The other end does not speak ECN.
+    /// The other end does not negotiate ECN.
     pub const PEER_REFUSED_ECN: Reason = Reason(sys::UC_PEER_REFUSED_ECN);
-    /// TCP MD5 or TCP-AO.
+    /// The segment is signed (TCP MD5 or TCP-AO).
     pub const SIGNED: Reason = Reason(sys::UC_SIGNED);
-    /// Multipath TCP.
+    /// The connection is Multipath TCP.
     pub const MPTCP: Reason = Reason(sys::UC_MPTCP);
     /// One unit of the peer's window is more than a segment.
     pub const COARSE_WINDOW: Reason = Reason(sys::UC_COARSE_WINDOW);
@@ -30,45 +30,45 @@ impl Reason {
     pub const SIMULTANEOUS_OPEN: Reason = Reason(sys::UC_SIMULTANEOUS_OPEN);
     /// The flow table had no free place.
     pub const TABLE_FULL: Reason = Reason(sys::UC_TABLE_FULL);
-    /// Data beyond the window given, which the port's guard drops.
+    /// The port's guard drops data beyond the advertised window.
     pub const BEYOND_EDGE: Reason = Reason(sys::UC_BEYOND_EDGE);
-    /// Not TCP.
+    /// The packet is not TCP.
     pub const NOT_TCP: Reason = Reason(sys::UC_NOT_TCP);
 
-    /// The reason with this code in the C enum.
+    /// Returns the reason with this code in the C enum.
     pub fn from_code(code: u32) -> Reason {
         Reason(code)
     }
 
-    /// All of them, in the order of the counters.
+    /// Returns all reasons, in the order of the counters.
     pub fn all() -> impl Iterator<Item = Reason> {
         (0..sys::UC_REASON_COUNT).map(Reason)
     }
 
-    /// Index of its counter.
+    /// Returns the index of the reason's counter.
     pub fn code(self) -> u32 {
         self.0
     }
 
-    /// Is a known flow to be forgotten?
+    /// Returns whether a known flow must be removed from the table.
     pub fn forgets(self) -> bool {
         // SAFETY: takes a number, reads nothing.
         unsafe { sys::uc_shim_forgets(self.0) != 0 }
     }
 
-    /// Is the packet to be dropped?
+    /// Returns whether the packet must be dropped.
     pub fn drops(self) -> bool {
         // SAFETY: takes a number, reads nothing.
         unsafe { sys::uc_shim_drops(self.0) != 0 }
     }
 
-    /// A name for metrics, `snake_case`.
+    /// Returns the reason's name in metrics, `snake_case`.
     pub fn label(self) -> &'static str {
         // SAFETY: the C side returns a pointer to a string literal for every code.
         text(unsafe { CStr::from_ptr(sys::uc_shim_reason_label(self.0)) })
     }
 
-    /// One sentence for people.
+    /// Returns the reason's meaning in a sentence.
     pub fn meaning(self) -> &'static str {
         // SAFETY: the C side returns a pointer to a string literal for every code.
         text(unsafe { CStr::from_ptr(sys::uc_shim_reason_meaning(self.0)) })

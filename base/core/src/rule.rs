@@ -27,7 +27,7 @@ pub struct Match {
 }
 
 impl Match {
-    /// Every flow.
+    /// Matches each flow.
     pub const ALL: Match = Match {
         local: Prefix::ANY,
         remote: Prefix::ANY,
@@ -36,7 +36,7 @@ impl Match {
         dscps: u64::MAX,
     };
 
-    /// As the programs read it.
+    /// Returns the form that the programs read.
     pub fn compile(&self) -> sys::uc_match {
         let (local, local_mask) = self.local.words();
         let (remote, remote_mask) = self.remote.words();
@@ -51,7 +51,7 @@ impl Match {
         }
     }
 
-    /// What was compiled.
+    /// Returns the match from its compiled form.
     pub fn of_compiled(compiled: &sys::uc_match) -> Match {
         Match {
             local: Prefix::of_words(compiled.local, compiled.local_mask),
@@ -62,7 +62,7 @@ impl Match {
         }
     }
 
-    /// What the programs say of a flow between these two, whose SYN has this DSCP.
+    /// Returns whether a flow between these ends, whose SYN has this DSCP, matches in the programs.
     pub fn matches(&self, local: SocketAddr, remote: SocketAddr, dscp: u8) -> bool {
         let octets = |end: SocketAddr| Prefix::host(end.ip()).words().0;
         let ends = sys::uc_ends {
@@ -77,7 +77,7 @@ impl Match {
         unsafe { sys::uc_shim_matches(&self.compile(), &ends) != 0 }
     }
 
-    /// Is every flow that `other` is about one of this, too?
+    /// Returns whether this matches every flow that `other` matches.
     pub fn covers(&self, other: &Match) -> bool {
         let spans = |own: (u16, u16), other: (u16, u16)| own.0 <= other.0 && own.1 >= other.1;
         self.local.contains(other.local)
@@ -88,21 +88,21 @@ impl Match {
     }
 }
 
-/// What the operator wants of the flows that a match is about.
+/// The operator's policy for the flows that match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Which flows.
+    /// The flows that the rule applies to.
     pub matches: Match,
-    /// Their policy.
+    /// The policy of these flows.
     pub policy: Policy,
-    /// Each one's weight in its port's windows; 0: it has none.
+    /// Weight of each flow in its port's shared windows; 0: it shares none.
     pub share: u8,
-    /// By which the operator knows it; several may have the same, and 0 is nobody's.
+    /// The rule's number, as the operator sees it; several rules may have the same; 0: none.
     pub number: u16,
 }
 
 impl Rule {
-    /// One policy for every flow.
+    /// Returns a rule with one policy for all flows.
     pub fn all(policy: Policy) -> Rule {
         Rule {
             matches: Match::ALL,
@@ -113,11 +113,11 @@ impl Rule {
     }
 }
 
-/// A match and what belongs to it as the programs read them.
+/// A rule in the form that the programs read.
 pub type CompiledRule = sys::uc_rule;
 
 impl Rule {
-    /// As the programs read it.
+    /// Returns the form that the programs read.
     pub fn compile(&self) -> CompiledRule {
         CompiledRule {
             match_: self.matches.compile(),
@@ -128,7 +128,7 @@ impl Rule {
         }
     }
 
-    /// What was compiled.
+    /// Returns the rule from its compiled form.
     pub fn of_compiled(compiled: &CompiledRule) -> Rule {
         Rule {
             matches: Match::of_compiled(&compiled.match_),

@@ -19,19 +19,21 @@ pub mod consts {
     };
 }
 
-/// What becomes of a round-trip time.
+/// How a round-trip time is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sample {
-    /// It is taken.
+    /// The sample is used as measured.
     Measured,
-    /// The smoothed one is taken in its place (equation 11); without one, nothing is.
+    /// The smoothed round-trip time replaces it (equation 11); if there is none, the sample is
+    /// dropped.
     Smoothed,
-    /// Nothing is taken.
+    /// The sample is dropped.
     Nothing,
 }
 
 impl Policy {
-    /// The paper's: retransmission timers are put off, samples replaced by the smoothed time.
+    /// Returns the paper's policy: retransmission timers are deferred, and the smoothed round-trip
+    /// time replaces samples.
     pub fn paper() -> Policy {
         Policy {
             slack_ticks: 0,
@@ -42,21 +44,21 @@ impl Policy {
 }
 
 impl Clock {
-    /// A timer interrupt is handled at `tick` that was expected at `expected_tick`. Answers by how
+    /// Handles a timer interrupt at `tick` that was expected at `expected_tick`. Returns by how
     /// many ticks the clock jumped.
     pub fn tick(&mut self, policy: &Policy, tick: u64, expected_tick: u64) -> u32 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_steal_tick(self, policy, tick, expected_tick) }
     }
 
-    /// Whether the clock jumped to this tick.
+    /// Returns whether the clock jumped to this tick.
     pub fn is_spiked(&self, tick: u64) -> bool {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_steal_is_spiked(self, tick) != 0 }
     }
 
-    /// A timer of this kind that was due at `due_tick` fires in `tick`: whether it is to be armed
-    /// again for the next tick, and not run.
+    /// Returns whether a timer of this kind, due at `due_tick`, that fires in `tick` must not run
+    /// but be armed again for the next tick.
     pub fn defers(
         &mut self,
         policy: &Policy,
@@ -69,7 +71,8 @@ impl Clock {
         unsafe { sys::uc_shim_steal_defers(self, policy, timer, kind, due_tick, tick) != 0 }
     }
 
-    /// An ACK handled in `tick` times what was sent in `sent_tick`.
+    /// Tells how to use the round-trip time of data sent in `sent_tick` whose ACK is handled in
+    /// `tick`.
     pub fn judge(&mut self, policy: &Policy, sent_tick: u64, tick: u64) -> Sample {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         let verdict = unsafe { sys::uc_shim_steal_rtt(self, policy, sent_tick, tick) };

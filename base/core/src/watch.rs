@@ -1,18 +1,18 @@
 //! HWatch's start (`core/watch.h`): probes measure a path before a flow begins, and the receiving
-//! host sets the flow's first windows by what it counted. `docs/hwatch.md` says what each home calls
-//! when.
+//! host sets the flow's first windows by what it counted. `docs/hwatch.md` says which function a
+//! platform calls when.
 
 use crate::{Segment, sys};
 
-/// What the operator wants of a start; both ends' hosts have the same.
+/// The operator's settings for flow starts; the hosts of both ends have the same.
 pub type StartPolicy = sys::uc_watch_policy;
-/// What a host remembers of a peer's path; all zero: never measured.
+/// A host's record of the path to a peer; all zero: never measured.
 pub type Path = sys::uc_watch_path;
-/// What the receiving host knows of one flow; all zero: nothing seen yet.
+/// State of one flow's start at the receiving host; all zero: nothing seen yet.
 pub type Start = sys::uc_watch_flow;
-/// The turns of first windows on a receiving host's link.
+/// The bucket that paces first windows on a receiving host's link.
 pub type Bucket = sys::uc_watch_bucket;
-/// What becomes of a segment of the receiving guest.
+/// What to do with a segment of the receiving guest.
 pub type Answer = sys::uc_watch_answer;
 
 /// Constants of the contract under their C names without the prefix.
@@ -46,29 +46,30 @@ impl StartPolicy {
         }
     }
 
-    /// How many probes go before a flow on this path; 0: its first packet passes. The path counts as
-    /// measured from now on.
+    /// Returns how many probes to send before a flow on this path; 0: its first packet passes. The
+    /// path counts as measured from now on.
     pub fn probes(&self, path: &mut Path, now_ns: u64) -> u32 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_probes(self, path, now_ns) }
     }
 
-    /// How much later the flow's first packet leaves for them.
+    /// Returns by how many ns the probes delay the flow's first packet.
     pub fn span_ns(&self, path: &Path) -> u32 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_span_ns(self, path) }
     }
 }
 
-/// When probe `index` of `probes` leaves within the span; `random` is one word for all of them.
+/// Returns when probe `index` of `probes` leaves, in ns from the begin of the span. `random`: 32
+/// random bits, the same for all probes of a flow.
 pub fn offset_ns(span_ns: u32, probes: u32, index: u32, random: u32) -> u32 {
     // SAFETY: no pointers.
     unsafe { sys::uc_shim_watch_offset_ns(span_ns, probes, index, random) }
 }
 
 impl Path {
-    /// At the sending host: the flow's first packet was answered, after `rtt_ns`. `window_bytes` of
-    /// a SYN-ACK, 0 of an ACK.
+    /// Updates the sending host's record when the flow's first packet is answered, after `rtt_ns`.
+    /// `window_bytes`: the window of a SYN-ACK; 0: the answer is an ACK.
     pub fn answered(
         &mut self,
         policy: &StartPolicy,
@@ -80,7 +81,7 @@ impl Path {
         unsafe { sys::uc_shim_watch_answered(policy, self, window_bytes, mss_bytes, rtt_ns) }
     }
 
-    /// At the sending host: an echo of a mark.
+    /// Records an echoed mark at the sending host.
     pub fn echoed(&mut self) {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_watch_echoed(self) }
@@ -88,32 +89,35 @@ impl Path {
 }
 
 impl Start {
-    /// At the receiving host: probe `index` of `probes` has come. False: it makes no sense.
+    /// Counts probe `index` of `probes` at the receiving host. False: its numbers contradict each
+    /// other.
     pub fn probe(&mut self, index: u8, probes: u8, ecn: u8) -> bool {
         // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
         unsafe { sys::uc_shim_watch_probe(self, index, probes, ecn) != 0 }
     }
 
-    /// By which codepoint to count a probe that left at `sent_ns`, by any clock that the flow's
-    /// probes share. To be asked before [`Start::probe`].
+    /// Returns the ECN codepoint by which to count a probe that left at `sent_ns`, by any clock
+    /// that the flow's probes share. To be called before [`Start::probe`].
     pub fn timed(&mut self, policy: &StartPolicy, ecn: u8, sent_ns: u32, now_ns: u64) -> u8 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_timed(self, policy, ecn, sent_ns, now_ns) }
     }
 
-    /// A segment on its way to the receiving guest, with the codepoint that the network left on it.
+    /// Counts a segment to the receiving guest, with the ECN codepoint that the network left on it.
     pub fn arrives(&mut self, segment: &Segment) {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_to_guest(self, segment) }
     }
 
-    /// Whether that segment is behind the flow's first window: its link hears of it as steady.
+    /// Returns whether a segment to the guest lies beyond the flow's first window; then it is
+    /// `steady` for [`Bucket::heard`].
     pub fn is_steady(&self, segment: &Segment) -> bool {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_is_steady(self, segment) != 0 }
     }
 
-    /// A segment of the receiving guest: its window, and whether it gives the first one.
+    /// Handles a segment of the receiving guest. Returns its window, and the charge if it grants
+    /// the first one.
     pub fn leaves(
         &mut self,
         policy: &StartPolicy,
@@ -141,19 +145,21 @@ impl Start {
 }
 
 impl Bucket {
-    /// `bytes` have come to the link's host, of whatever flow; `steady`: of one past its start.
+    /// Counts `bytes` of any flow that have arrived at the link's host; `steady`: the flow is past
+    /// its start.
     pub fn heard(&mut self, policy: &StartPolicy, bytes: u32, steady: bool, now_ns: u64) {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_heard(self, policy, bytes, steady.into(), now_ns) }
     }
 
-    /// So many bytes more came by a first window than its turn was for, or less.
+    /// Corrects the charge of a flow that used `bytes` more than it was charged for; negative:
+    /// fewer.
     pub fn settle(&mut self, policy: &StartPolicy, bytes: i32) {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_settle(self, policy, bytes) }
     }
 
-    /// How long the packet waits that gives a first window of `grant_bytes`.
+    /// Returns how long (ns) the packet waits that grants a first window of `grant_bytes`.
     pub fn wait_ns(&mut self, policy: &StartPolicy, grant_bytes: u32, now_ns: u64) -> u64 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_wait_ns(self, policy, grant_bytes, now_ns) }

@@ -1,8 +1,9 @@
-//! The gate of live tests: those that need root, a kernel's feature or a program of the machine.
+//! Decides whether live tests may be skipped: tests that need root, a kernel feature or an
+//! installed program.
 //!
-//! Their names begin with `live_`. Where the machine can't run one, it prints `SKIP(live): <need>`
-//! and passes, and `scripts/test` counts those lines. With `CI=true` or `UC_LIVE=require` it fails
-//! instead, so that nobody takes what was skipped for tested. Those that measure do so [`in_peace`].
+//! Their names begin with `live_`. If the host can't run one, it prints `SKIP(live): <need>` and
+//! passes, and `scripts/test` counts those lines. With `CI=true` or `UC_LIVE=require` it fails
+//! instead, so that skipped tests can't pass unnoticed. Tests that measure do so [`in_peace`].
 
 use std::fmt::Display;
 
@@ -10,18 +11,19 @@ mod peace;
 
 pub use peace::in_peace;
 
-/// What a live test needs, or `None` and the line that says why there is none.
+/// Returns what a live test needs; if there is none, prints why the test is skipped and returns
+/// `None`.
 ///
 /// # Panics
-/// Where live tests are required.
+/// If live tests are required.
 pub fn or_skip<T, E: Display>(needed: Result<T, E>) -> Option<T> {
     needed.map_err(skip).ok()
 }
 
-/// Says that this test is skipped for want of `need`.
+/// Prints that this test is skipped because it lacks `need`.
 ///
 /// # Panics
-/// Where live tests are required.
+/// If live tests are required.
 pub fn skip(need: impl Display) {
     let variable = |name: &str| std::env::var(name).ok();
     assert!(
@@ -41,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn live_tests_are_required_by_ci_and_by_who_asks_for_them_and_by_nobody_else() {
+    fn live_tests_are_required_only_in_ci_and_by_uc_live_require() {
         let required_by =
             |set: &str, to: &str| are_required(|name| (name == set).then(|| to.into()));
         assert!(required_by("CI", "true"));

@@ -1,4 +1,4 @@
-//! Measurements on machines whose processors others take as well.
+//! Measurements on hosts whose processors are shared with other work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -17,9 +17,9 @@ const TICK: Duration = Duration::from_millis(1);
 const HELD_UP: Duration = Duration::from_millis(20);
 const TRIES: u32 = 4;
 
-/// Runs the body of a test that measures rates, queues or times. Where it fails while this machine
-/// held threads up, nothing was learnt of what it measures, and it runs again. A failure in peace is
-/// one at once, and so is the fourth in a row.
+/// Runs the body of a test that measures rates, queues or times. If it fails while the host held
+/// threads up, the measurement is void, and the body runs again. Other failures count at once, and
+/// so does the fourth in a row.
 ///
 /// # Panics
 /// As `body` does, after a line with the command that repeats the test.
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_passes_runs_once_and_what_always_fails_fails() {
+    fn passing_body_runs_once_and_failing_body_fails() {
         let runs = Cell::new(0);
         in_peace(|| runs.set(runs.get() + 1));
         assert_eq!(runs.get(), 1);
