@@ -19,7 +19,7 @@ fn a_path_that_another_processor_measures_in_this_moment_is_not_probed_again() {
 }
 
 #[test]
-fn what_a_link_has_heard_is_not_forgotten_for_a_packet_that_came_a_moment_before() {
+fn earlier_packet_keeps_the_counts_of_a_link() {
     let policy = StartPolicy {
         pace_bytes_per_s: 125_000_000,
         ..StartPolicy::usual()

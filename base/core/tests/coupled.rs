@@ -76,7 +76,7 @@ fn a_flight_above_a_smaller_share_is_not_reported_as_growth() {
 }
 
 #[test]
-fn of_a_share_of_nine_segments_and_a_half_it_has_nine_and_ten_in_turn() {
+fn share_of_nine_and_a_half_segments_alternates_between_nine_and_ten() {
     for profile in PROFILES {
         let mut guest = coupled(profile);
         guest.send(10);
@@ -116,7 +116,7 @@ fn a_timeout_that_one_ack_repairs_is_reported_all_the_same_and_once() {
         guest.ack(1);
         let (report, _) = tell(&mut guest, None);
         assert_eq!(u32::from(report.state), ccc::BACKOFF);
-        // sent an RTO before it was sent again
+        // sent an RTO before it was retransmitted
         assert!(report.lost_age_us >= 200_000, "{report:?}");
         guest.send(2);
         guest.ack(1);
@@ -166,7 +166,7 @@ fn in_recovery_the_answer_is_its_ssthresh_alone() {
 }
 
 #[test]
-fn what_only_receives_awaits_nothing_and_who_has_ended_does() {
+fn receiver_awaits_no_share_and_closed_flow_awaits_one() {
     let mut guest = coupled(consts::PROFILE_LINUX);
     let data = Segment {
         ack: guest.una,

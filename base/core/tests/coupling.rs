@@ -198,7 +198,7 @@ fn a_group_of_n_tcps_cuts_an_nth_of_what_one_would() {
 }
 
 #[test]
-fn what_hits_all_flows_at_once_is_answered_by_as_many_tcps_as_the_group_has() {
+fn loss_of_all_flows_is_answered_by_as_many_tcps_as_the_group_has() {
     let answers = |aggressiveness_q16: u32| {
         let policy = GroupPolicy {
             aggressiveness_q16,
@@ -285,7 +285,7 @@ fn a_loss_event_is_answered_once_whoever_of_the_group_loses() {
 }
 
 #[test]
-fn what_was_sent_before_the_cut_doesn_t_grow_the_window() {
+fn acks_of_data_sent_before_the_cut_do_not_grow_the_window() {
     let mut home = Home::open(GroupPolicy::default(), WINDOW_BYTES);
     home.join(1, 1, 1, 10 * MSS, consts::INFINITE_SSTHRESH);
     home.round();

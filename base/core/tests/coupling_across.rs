@@ -115,7 +115,7 @@ fn an_answer_that_does_not_know_of_the_last_cut_waits_for_one_that_does() {
 }
 
 #[test]
-fn what_was_sent_before_the_host_cut_is_no_loss_event_of_the_group() {
+fn loss_of_data_sent_before_the_host_cut_is_no_loss_event_of_the_group() {
     for (cut_age_ns, cuts) in [(Some(ROUND_NS / 2), 0), (Some(3 * ROUND_NS), 1), (None, 1)] {
         let mut home = Home::new(80 * MSS);
         home.now_ns += 10 * ROUND_NS;

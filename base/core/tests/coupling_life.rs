@@ -1,4 +1,5 @@
-//! Flows that have nothing to send, fall silent, time out, come back, or have longer paths than others.
+//! Flows that have nothing to send, fall silent, time out, come back, or have longer paths than
+//! others.
 
 use crate::home::{Home, MSS, ROUND_NS, SRTT_US, report};
 use uc_core::coupling::{GroupPolicy, Report, consts};
@@ -59,7 +60,7 @@ fn a_flow_that_uses_a_tenth_keeps_a_fifth() {
 }
 
 #[test]
-fn what_a_flow_releases_its_siblings_have_first() {
+fn released_weight_goes_to_siblings_first() {
     let mut home = pair(GroupPolicy::default());
     home.join(1, 2, 1, 10 * MSS, consts::INFINITE_SSTHRESH);
     for _ in 0..4 {
@@ -149,7 +150,7 @@ fn an_epoch_is_as_long_as_two_of_the_longest_round_trips() {
     };
     home.register(0, 5, 1, &far);
     assert_eq!(home.group.epoch_ns(), 1_200_000_000);
-    // no round trip longer than about a second is believed
+    // round trips are limited to about a second
     home.update(
         5,
         &Report {

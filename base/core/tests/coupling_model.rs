@@ -39,7 +39,7 @@ enum Step {
     Stay {
         grown_q8: u8,
     },
-    /// Another mark, before the last cut is over.
+    /// A further mark before the last reduction is over.
     Again {
         left_q8: u8,
     },
@@ -107,7 +107,7 @@ fn part(whole: u32, part_q8: u8) -> u32 {
     (u64::from(whole) * u64::from(part_q8) / 256) as u32
 }
 
-/// What the flow would report in this step, from what it was told last.
+/// Makes the flow's report in this step from its last answer.
 fn said(home: &Home, id: u32, step: &Step) -> Report {
     let answer = home.answer(id);
     let mss = u32::from(plain(id, 0).mss_bytes);

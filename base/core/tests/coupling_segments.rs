@@ -56,7 +56,7 @@ fn the_mean_is_the_window_that_was_given() {
 }
 
 #[test]
-fn it_is_whole_at_least_one_and_less_than_one_away_whatever_is_said() {
+fn answers_are_whole_segments_at_least_one_and_less_than_one_away() {
     let said = vec((any::<u32>(), any::<u32>(), any::<u16>()), 1..60);
     for_all(1000, &said, |said| {
         let mut segments = Segments::default();

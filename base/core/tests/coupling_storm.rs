@@ -8,7 +8,7 @@ use proptest::prelude::{Just, Strategy, any};
 use proptest::prop_oneof;
 use uc_core::coupling::{GroupPolicy, Report, consts};
 
-/// Of one pool, as a count of its members has it: flows, hungry, stalled, weight, claim, flight.
+/// Sums over a pool's members: flows, window-limited, in RTO recovery, weight, full weight, flight.
 type Sums = (u32, u32, u32, u64, u64, u64);
 
 macro_rules! sums {

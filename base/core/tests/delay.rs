@@ -139,7 +139,7 @@ fn no_round_trip_has_two_decreases_unless_timeouts_follow_one_another() {
     });
 }
 
-/// What two round trips of this length leave of 100 segments.
+/// Returns the window in segments that two round trips of this length leave of 100.
 fn remains(rtt_us: u64) -> u32 {
     let mut guest = steady(TARGET, 100);
     guest.send(100);
@@ -282,7 +282,7 @@ fn a_small_window_has_the_longer_target() {
     }
 }
 
-/// Whether a window that is filled grows when its first segment took this long.
+/// Returns whether a filled window grows if its first segment has this round-trip time.
 fn grows(target: Target, cwnd: u32, rtt_us: u32) -> bool {
     let mut guest = Guest::under(policy(false, target), false);
     guest.flow.reno.cwnd = cwnd;
@@ -416,7 +416,7 @@ fn no_ecn_is_asked_for_needed_or_used() {
         (reason, flags[1]),
         (Reason::TRANSLATED, flag::SYN | flag::ACK)
     );
-    // a guest that asks is left alone by this law too, or made one that doesn't
+    // by this law, too, a guest that asks passes unmodified, or is treated as one that doesn't ask
     let (_, flags, reason) = handshake(true, asks, flag::ECE, &plain);
     assert_eq!(
         (reason, flags[0]),

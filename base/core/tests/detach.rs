@@ -1,6 +1,6 @@
-//! Law 5: whoever takes the translator away, at whatever moment, every connection lives on. A guest
-//! with a sliding window and a peer that lose segments, with a translator between them that is
-//! dropped in the middle.
+//! Invariant "detach at any moment": every connection lives on when the translator goes, at any
+//! moment. A guest with a sliding window and a peer lose segments, with a translator between them
+//! that is removed in the middle.
 
 use std::collections::VecDeque;
 
@@ -118,7 +118,7 @@ impl World<'_> {
         });
     }
 
-    /// All that the window allows, in full segments (the last may be smaller).
+    /// Sends all that the window allows in full segments; the last may be smaller.
     fn fill(&mut self) {
         loop {
             let left = self.end().wrapping_sub(self.nxt);
@@ -187,7 +187,7 @@ fn pairs() -> impl proptest::strategy::Strategy<Value = Pair> {
                 sack,
                 wscale,
                 mss,
-                // room for two segments, whole grains: the peer itself must not stall or retreat
+                // two segments, in units of the window: the peer's own window must not shrink
                 buffer_bytes: buffer.max(2 * u32::from(mss)).next_multiple_of(1 << wscale),
                 detach_after,
                 fates,

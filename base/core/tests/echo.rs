@@ -111,7 +111,7 @@ fn steps() -> impl Strategy<Value = Step> {
 }
 
 #[test]
-fn what_is_echoed_exactly_sums_up_to_what_was_marked_within_one_ack() {
+fn exact_echo_sums_to_the_marked_bytes_within_one_ack() {
     for_all(4000, &vec(steps(), 0..150), |steps| {
         let mut receiver = Receiver::new(consts::LAW_DCTCP, true);
         let (mut marked, mut echoed, mut largest_ack) = (0u32, 0u32, 0u32);

@@ -66,7 +66,7 @@ fn exactly_what_ends_beyond_every_window_and_the_slack_is_dropped_and_leaves_no_
 }
 
 #[test]
-fn who_ignores_windows_shares_a_guarded_link_and_takes_an_unguarded_one() {
+fn guest_ignoring_windows_takes_an_unguarded_link_and_shares_a_guarded_one() {
     let (sum, worst, count) = (Cell::new(0.0), Cell::new(0.0f64), Cell::new(0u32));
     for_all(100, &networks(), |network| {
         let honest = [Manners::Keeps, Manners::Keeps];

@@ -1,4 +1,4 @@
-//! Guests that speak ECN, where policy has them translated: they are guests without it.
+//! Guests that negotiate ECN under the policy `translate`: they are treated as guests without it.
 
 use std::cell::Cell;
 

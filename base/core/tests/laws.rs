@@ -46,7 +46,7 @@ fn flight(flow: &Flow) -> u32 {
     flow.snd_nxt.wrapping_sub(flow.snd_una)
 }
 
-/// What a field of this flow means in bytes.
+/// Converts a window field of this flow to bytes.
 fn bytes(flow: &Flow, field: u16) -> u64 {
     u64::from(field) << flow.wscale
 }
@@ -191,7 +191,7 @@ fn law_3_the_edge_lies_on_a_segment_boundary_or_less_than_a_grain_from_one() {
             let repeats = event.segment.ack == before.snd_una && event.segment.payload_bytes == 0;
             let sack = after.bits & consts::FLOW_SACK != 0;
             if flight(after) > 1 << 30 || (plan.setup.linux && !sack && repeats) {
-                continue; // law 2 goes before: a duplicate keeps its window
+                continue; // "no shrink" takes precedence: a duplicate ACK keeps its window
             }
             check_edge(event, after)?;
             limited.set(limited.get() + u32::from(event.passed.edit.window < event.segment.window));
@@ -201,9 +201,9 @@ fn law_3_the_edge_lies_on_a_segment_boundary_or_less_than_a_grain_from_one() {
     assert!(limited.get() > CASES, "the law limited too seldom to tell");
 }
 
-/// Room behind what was sent = k segments, less than a grain off; k as the law's window allows, or
-/// one less where the scale is coarse. Before that goes law 2: what was sent, or one segment where
-/// nothing is in flight.
+/// Checks that the room beyond the flight is k segments, to less than a unit of the window; k is
+/// what the law's window allows, or one less if the unit is coarse. Invariant "no shrink" takes
+/// precedence: the window covers the flight, or one segment if nothing is in flight.
 fn check_edge(event: &Event, after: &Flow) -> Checked {
     let (mss, sent) = (u64::from(after.mss_bytes), u64::from(flight(after)));
     let grain = 1u64 << after.wscale;
@@ -212,9 +212,9 @@ fn check_edge(event: &Event, after: &Flow) -> Checked {
     let law = u64::from(uc_core::window_bytes(after));
     let segments = |law: u64| law.saturating_sub(sent) / mss;
     let most = segments(law);
-    // Only where the guest makes no runt of it may the edge lie above the boundary: Nagle's rule
-    // lets it make no second one, a pair goes out whole, and a guest that avoids silly windows
-    // makes none at all
+    // The edge may lie above the boundary only if the guest sends no sub-MSS segment for it: Nagle's
+    // rule allows no second one in flight, a pair leaves whole, and a guest that avoids silly windows
+    // sends none at all.
     let runt_in_flight = (after.runt_seq.wrapping_sub(after.snd_una) as i32) > 0;
     let pairs = after.bits & consts::FLOW_PAIRS != 0;
     let whole = u32::from(after.policy.profile) == consts::PROFILE_RFC
@@ -239,7 +239,7 @@ fn check_edge(event: &Event, after: &Flow) -> Checked {
     Ok(())
 }
 
-/// What becomes of a flow that nothing speaks against but perhaps its scale.
+/// Returns the verdict on a flow that fits except perhaps by its window scale.
 fn fitting(plan: &Plan) -> Reason {
     if plan.setup.is_coarse() {
         Reason::COARSE_WINDOW
@@ -248,7 +248,7 @@ fn fitting(plan: &Plan) -> Reason {
     }
 }
 
-/// What the handshake must come to, told from the plan alone.
+/// Returns the verdict on the handshake, from the plan alone.
 fn expected_verdict(plan: &Plan) -> Reason {
     match plan.setup.oddity {
         Oddity::None => fitting(plan),
@@ -278,7 +278,7 @@ fn law_4_what_is_not_translated_passes_as_it_came() {
             }
             let mut edit = event.passed.edit;
             if event.segment.direction == TO_GUEST && is_syn_ack(event) {
-                // law 6: the host asked, so the refusal is not for the guest
+                // "no false signal": the host asked, so the guest must not see the refusal
                 prop_assert_eq!(edit.flags & !event.segment.flags, 0, "{:?}", event);
                 edit.flags = event.segment.flags;
             }

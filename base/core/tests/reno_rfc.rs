@@ -177,7 +177,7 @@ fn a_timeout_leaves_one_segment_and_half_the_flight_as_the_threshold() {
 
 #[test]
 fn a_second_timeout_of_the_same_segment_keeps_the_threshold() {
-    // RFC 5681 §3.1: held constant when the segment was resent by the timer before
+    // RFC 5681 §3.1: held constant if the segment was retransmitted by the timer before
     let mut guest = rfc(10);
     guest.send(10);
     guest.retransmit();

@@ -1,4 +1,4 @@
-//! A SYN is believed when it was answered: whose place a flow keeps, and whose it takes.
+//! A SYN into a live flow opens a new connection only when it is answered.
 
 use uc_core::{Edit, Flow, Policy, Reason, Segment, consts};
 
@@ -73,7 +73,7 @@ impl Host {
         host
     }
 
-    /// All but what a SYN is kept in.
+    /// Returns the flow without the fields that store a SYN.
     fn without_kept(&self) -> Flow {
         Flow {
             bits: self.flow.bits & !(consts::FLOW_GUEST_ASKED | consts::FLOW_PEER_ASKED),
@@ -291,7 +291,7 @@ fn a_copy_of_the_first_syn_and_a_copy_of_the_answer_to_it_let_the_flow_go_on() {
 }
 
 #[test]
-fn what_the_network_sends_makes_no_host_forget_what_its_guest_has_asked() {
+fn syn_of_the_network_does_not_replace_a_stored_syn_of_the_guest() {
     let iss = 5_000_000;
     let mut host = Host::connected();
     host.pass(&syn_from_guest(iss));
@@ -335,7 +335,7 @@ fn a_new_connection_is_by_the_policy_of_its_own_time() {
         let alpha_q30 = host.flow.dctcp.alpha_q30;
         assert_eq!(alpha_q30, 1 << 30, "the one to begin with");
     }
-    // a guest that speaks ECN itself from now on, and one that signs
+    // a new connection that negotiates ECN itself, and one that signs
     for odd in [(SYN | ECE | CWR, 0), (SYN, consts::OPT_SIGNED as u8)] {
         let mut host = Host::connected();
         let mut syn = syn_from_guest(iss);

@@ -30,7 +30,7 @@ fn a_match_holds_exactly_where_a_naive_reading_of_it_does() {
 }
 
 #[test]
-fn what_is_compiled_reads_back_as_it_was() {
+fn compiled_rules_read_back_unchanged() {
     let cases = (naive_rules(), any::<u8>(), any::<u16>());
     for_all(500, &cases, |(rule, share, number)| {
         let rule = Rule {

@@ -130,7 +130,7 @@ fn whoever_loses_the_sum_is_cut_by_half_of_the_mean_window_and_the_others_go_on(
 }
 
 #[test]
-fn what_all_lose_at_once_halves_the_sum_and_a_floor_is_not_cut() {
+fn loss_of_all_flows_halves_the_sum_down_to_its_minimum() {
     let mut home = port(&[1, 1, 1, 3, 3]);
     home.now_ns += 10 * ROUND_NS;
     for id in 0..5 {
@@ -282,7 +282,7 @@ fn whatever_joins_leaves_or_idles_the_sum_stays_and_its_division_is_exact() {
             let checked = check_division(&mut home.clone(), &weights);
             prop_assert_eq!(checked, Ok(()), "after {:?} of {}", step, id);
             let window = home.group.window_bytes();
-            // where all are silent for two epochs RFC 5681's restart begins anew with less
+            // if all are silent for two epochs, RFC 5681's restart reduces the sum
             prop_assert!(window <= SUM * MSS, "{window}");
         }
         Ok(())

@@ -21,8 +21,8 @@ fn policy(law: u32, profile: u32) -> Policy {
     }
 }
 
-/// What the flow reports of the ACK that the guest was just given, and the window in bytes that it
-/// has by a share of so many half segments.
+/// Returns the flow's report at the guest's last ACK, and its window in bytes with a share of
+/// `share_q1` half segments.
 fn tell(guest: &mut Guest, share_q1: u32) -> (Report, u32) {
     let ack = Segment {
         seq: IRS + 1,
@@ -75,7 +75,7 @@ fn a_flow_with_a_weight_awaits_its_share_under_each_law_and_one_without_has_its_
 }
 
 #[test]
-fn who_is_observed_has_no_share_whatever_its_weight() {
+fn observed_flow_has_no_share_at_any_weight() {
     for law in LAWS {
         let mut guest = shared(Policy {
             observe: 1,
@@ -88,7 +88,7 @@ fn who_is_observed_has_no_share_whatever_its_weight() {
 }
 
 #[test]
-fn what_dctcp_keeps_is_a_part_of_the_share_not_of_its_whole_segments() {
+fn dctcp_reduces_the_share_not_its_whole_segments() {
     for profile in PROFILES {
         // α = 1 keeps a half; α = 1/16 of nine segments or ten nothing less than all, in segments
         for (alpha_q7, kept) in [(128, 0.5), (8, 31.0 / 32.0)] {

@@ -12,11 +12,11 @@ const TIMERS: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A timer interrupt so many ticks after the last, expected so many after it.
+    /// A timer interrupt some ticks after the last, and when it was expected after that.
     Tick { after: u64, expected_after: u64 },
-    /// A timer that was due so many ticks ago fires, or the one that it was put off to comes.
+    /// A timer that was due some ticks ago fires, or one at the tick that it was deferred to.
     Fire { timer: usize, kind: u32, ago: u64 },
-    /// An ACK of what was sent so many ticks ago.
+    /// An ACK of data sent some ticks ago.
     Ack { ago: u64 },
 }
 
@@ -54,7 +54,7 @@ struct Model {
 }
 
 impl Model {
-    /// All ticks to which the clock jumped.
+    /// Returns all ticks to which the clock jumped.
     fn spikes(&self, policy: &Policy) -> Vec<u64> {
         let late = |&&(tick, expected): &&(u64, u64)| {
             tick.saturating_sub(expected) > u64::from(policy.slack_ticks)
@@ -90,7 +90,7 @@ impl Model {
 }
 
 #[test]
-fn it_decides_as_a_model_does_that_remembers_everything() {
+fn decisions_equal_those_of_a_model_with_full_memory() {
     let inputs = (policies(), 1u64..1 << 40, vec(steps(), 1..120));
     for_all(CASES, &inputs, |(policy, start, steps)| {
         let mut clock = Clock::default();

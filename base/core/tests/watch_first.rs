@@ -32,7 +32,7 @@ fn the_first_window_is_the_unmarked_and_half_of_the_marked_and_lost() {
 }
 
 #[test]
-fn of_an_odd_number_of_marks_the_middle_one_goes_in_either_batch() {
+fn odd_mark_count_is_rounded_by_the_random_word() {
     for unmarked in [9u8, 7, 5, 3, 1] {
         let [early, late] = [1, 0].map(|random| first(unmarked, 10 - unmarked, random));
         assert_eq!(early, late + 1, "{unmarked}");
@@ -40,7 +40,7 @@ fn of_an_odd_number_of_marks_the_middle_one_goes_in_either_batch() {
 }
 
 #[test]
-fn of_marked_probes_policys_part_comes_at_once_and_as_much_a_round_later() {
+fn marked_probes_grant_policys_part_at_once_and_again_a_round_later() {
     for (part, random, first, later) in [(2, 0, 5, 5), (4, 0, 2, 3), (4, 2, 3, 3), (5, 0, 2, 2)] {
         let mut home = Home::new(StartPolicy {
             marked_part: part,
@@ -228,7 +228,7 @@ fn on_a_full_link_the_whole_window_is_given_at_once() {
 }
 
 #[test]
-fn who_only_observes_writes_no_window() {
+fn observing_policy_writes_no_window() {
     let policy = StartPolicy {
         observe: 1,
         ..paper()

@@ -28,7 +28,7 @@ fn the_second_half_comes_with_the_first_ack_and_a_round_without_marks_is_the_las
     assert_eq!(u32::from(home.handshake(65_535, 0).window), 8 * MSS);
     home.data(0, false);
     home.data(1, false);
-    // Two were taken off, two arrived unmarked, two were owed.
+    // two segments acknowledged, two arrived unmarked, two were owed
     assert_eq!(u32::from(home.ack(2, 65_000)), 10 * MSS);
     for number in 2..8 {
         home.data(number, false);

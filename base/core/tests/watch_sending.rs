@@ -120,7 +120,7 @@ fn the_span_is_the_policys_until_the_round_trip_is_known_and_a_part_of_that_then
 }
 
 #[test]
-fn who_sends_no_probes_never_waits_for_them() {
+fn policy_without_probes_never_waits() {
     let policy = StartPolicy {
         probes: 0,
         ..StartPolicy::usual()

@@ -1,4 +1,5 @@
-//! Turns: what a flow is charged of its receiving host's link, and when a crowd leaves room.
+//! Pacing of flow starts: what a flow is charged on the receiving host's link, and how long it
+//! waits.
 
 use crate::watch::{BEGIN, FRAME, Home, MSS, ack, data, paper};
 use uc_core::watch::{Bucket, Path, StartPolicy};
@@ -14,7 +15,7 @@ fn paced() -> StartPolicy {
     }
 }
 
-/// How long so many bytes take at the rate of turns.
+/// Returns how long `bytes` take at the bucket's rate.
 fn takes_ns(bytes: u32) -> u64 {
     u64::from(bytes) * 1_000_000_000 / GBIT
 }
@@ -66,7 +67,7 @@ fn flows_that_come_to_wait_for_one_another_by_chance_are_no_crowd() {
     }
 }
 
-/// 10,000 bytes each, 8,000 of them: 0.64 s of the link, and the crowd's part of 0.8 s is less.
+/// 8,000 flows of 10,000 bytes take 0.64 s of the link; their part of 0.8 s is less.
 #[test]
 fn a_crowd_too_long_for_its_part_of_a_link_takes_the_rest_of_it_too_and_never_more() {
     let policy = paced();
@@ -90,7 +91,7 @@ fn a_crowd_too_long_for_its_part_of_a_link_takes_the_rest_of_it_too_and_never_mo
 }
 
 #[test]
-fn what_even_the_whole_link_cannot_take_in_time_starts_when_it_has_waited_as_long_as_it_may() {
+fn starts_beyond_the_whole_links_capacity_wait_the_longest_wait() {
     let policy = paced();
     for steady in [false, true] {
         let mut bucket = full_link(&policy, steady);
@@ -162,7 +163,7 @@ fn a_flow_pays_for_what_it_uses_whatever_was_expected_of_it() {
 }
 
 #[test]
-fn what_flows_use_is_learned_as_their_mean() {
+fn use_of_first_windows_is_learned_as_a_mean() {
     let mut path = Path::default();
     for flow in 0..400u32 {
         let mut home = home(0);
@@ -178,7 +179,7 @@ fn what_flows_use_is_learned_as_their_mean() {
 }
 
 #[test]
-fn what_is_settled_moves_the_turns_of_those_who_come_next() {
+fn settled_bytes_move_the_waits_of_later_flows() {
     let policy = paced();
     let mut bucket = Bucket::default();
     let last_ns = *crowd(&mut bucket, &policy, 20).last().unwrap();

@@ -1,4 +1,4 @@
-//! A home for the coupled congestion controller: flows and guests by name, in user space.
+//! A platform for the coupled congestion controller: flows and guests by number, in user space.
 #![allow(dead_code, reason = "every test program uses its own part")]
 
 use std::collections::BTreeMap;
@@ -7,9 +7,9 @@ use uc_core::coupling::{Answer, Group, GroupPolicy, Guest, Member, Report, const
 
 /// Bytes of a segment.
 pub const MSS: u32 = 1460;
-/// A round trip of 10 ms as a report says it (×8).
+/// A round trip of 10 ms, as in a report (×8).
 pub const SRTT_US: u32 = 80_000;
-/// The same in nanoseconds.
+/// The round trip in nanoseconds.
 pub const ROUND_NS: u64 = 10_000_000;
 
 #[derive(Clone)]
@@ -27,7 +27,8 @@ pub struct Flow {
     pub answer: Answer,
 }
 
-/// A flow in congestion avoidance that uses all of this window, ten segments of it acknowledged.
+/// Makes the report of a flow in congestion avoidance that uses all of this window, with ten
+/// segments acknowledged.
 pub fn report(cwnd_bytes: u32) -> Report {
     Report {
         cwnd_bytes,
@@ -111,7 +112,7 @@ impl Home {
         flow.answer
     }
 
-    /// It uses its window, and says nothing new.
+    /// Reports that the flow uses its window and nothing else has happened.
     pub fn hold(&mut self, id: u32) -> Answer {
         let report = Report {
             ssthresh_bytes: self.answer(id).ssthresh_bytes,
@@ -120,7 +121,7 @@ impl Home {
         self.update(id, &report)
     }
 
-    /// Says something, as whom it was or as someone new.
+    /// Reports for the flow if it is registered; otherwise registers it.
     pub fn hold_or_join(&mut self, id: u32) {
         if self.flows.contains_key(&id) {
             self.hold(id);
@@ -129,7 +130,7 @@ impl Home {
         }
     }
 
-    /// Its own law has grown its window.
+    /// Reports that the flow's own law has grown its window.
     pub fn grow(&mut self, id: u32, bytes: u32) -> Answer {
         let report = Report {
             ssthresh_bytes: self.answer(id).ssthresh_bytes,
@@ -138,7 +139,7 @@ impl Home {
         self.update(id, &report)
     }
 
-    /// It has lost a segment and wants to halve.
+    /// Reports that the flow has lost a segment and halves its window.
     pub fn lose(&mut self, id: u32) -> Answer {
         let cwnd_bytes = self.answer(id).cwnd_bytes;
         let report = Report {
@@ -149,12 +150,12 @@ impl Home {
         self.update(id, &report)
     }
 
-    /// Its timer has fired.
+    /// Reports a timeout.
     pub fn time_out(&mut self, id: u32) -> Answer {
         self.expire(id, consts::LOSS)
     }
 
-    /// Its timer has fired once more.
+    /// Reports another timeout of the same segment.
     pub fn time_out_again(&mut self, id: u32) -> Answer {
         self.expire(id, consts::BACKOFF)
     }
@@ -170,7 +171,7 @@ impl Home {
         self.update(id, &report)
     }
 
-    /// Its application has so much to send, no more.
+    /// Reports a flow whose application sends only `used_bytes` in a round trip.
     pub fn idle_at(&mut self, id: u32, used_bytes: u32) -> Answer {
         let report = Report {
             ssthresh_bytes: self.answer(id).ssthresh_bytes,
@@ -193,14 +194,14 @@ impl Home {
         self.flows[&id].answer
     }
 
-    /// A flow's part of the window, as the sums have it now.
+    /// Returns a flow's part of the window by the present sums.
     pub fn share(&self, id: u32) -> u64 {
         let flow = &self.flows[&id];
         self.group
             .share_bytes(&self.guests[&flow.guest], &flow.member)
     }
 
-    /// A round trip passes in which every flow uses its window and nothing happens.
+    /// Lets a round trip pass in which each flow uses its window and nothing else happens.
     pub fn round(&mut self) {
         self.now_ns += ROUND_NS;
         let ids: Vec<u32> = self.flows.keys().copied().collect();
@@ -209,7 +210,7 @@ impl Home {
         }
     }
 
-    /// All windows that a guest's flows were given.
+    /// Returns the sum of the windows of a guest's flows.
     pub fn given_to(&self, guest: u32) -> u64 {
         self.flows
             .values()

@@ -67,7 +67,7 @@ impl Shared {
         Some(answer)
     }
 
-    /// It has the flow's window again and again, and every eighth time it has lost.
+    /// Lets the group's other flow report the flow's window; at each eighth report it has lost.
     fn hear_other(&mut self, now_ns: u64) {
         let (guest, member) = &mut self.other;
         let state = match self.heard % 16 {

@@ -100,12 +100,12 @@ impl Law {
         matches!(self, Law::Dctcp { .. })
     }
 
-    /// Has the law a use for marks?
+    /// Returns whether the law uses marks.
     pub fn wants_ecn(self) -> bool {
         !matches!(self, Law::Delay { .. })
     }
 
-    /// And can't do without them?
+    /// Returns whether the law requires marks.
     pub fn needs_ecn(self) -> bool {
         matches!(self, Law::Ecn | Law::Dctcp { .. })
     }
@@ -137,10 +137,10 @@ pub fn laws() -> impl Strategy<Value = Law> {
     prop_oneof![Just(Law::Ecn), dctcp, delay, Just(Law::Coupled)]
 }
 
-/// What policy says beside the law.
+/// What policy sets in addition to the law.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Treatment {
-    /// A guest that speaks ECN is made one that doesn't.
+    /// A guest that negotiates ECN is treated as one that doesn't.
     pub strips_ecn: bool,
     pub guard_segments: u8,
     pub observe: bool,
@@ -165,7 +165,7 @@ pub fn treatments() -> impl Strategy<Value = Treatment> {
 pub struct Setup {
     pub law: Law,
     pub treatment: Treatment,
-    /// Its weight in the windows of a group; 0: in none.
+    /// The flow's weight in a group's window; 0: it shares none.
     pub share: u8,
     pub linux: bool,
     /// The peer's segments without data are ECN-capable too, as a DCTCP sender's are.

@@ -37,7 +37,7 @@ struct Walk<'a> {
     pass: &'a mut dyn FnMut(&Segment, u64) -> Passed,
     events: Vec<Event>,
     now_ns: u64,
-    /// Of the connection at hand: the ends' first numbers, and who has opened it.
+    /// The present connection's initial sequence numbers, and which end has opened it.
     iss: u32,
     irs: u32,
     guest_opens: bool,

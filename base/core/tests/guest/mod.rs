@@ -35,12 +35,13 @@ impl Guest {
         Guest::under(policy, sack)
     }
 
-    /// The same under any policy; one that is only observed asks for ECN itself.
+    /// Connects a guest under any policy; if the policy only observes, the guest asks for ECN
+    /// itself.
     pub fn under(policy: Policy, sack: bool) -> Guest {
         Guest::asking(policy, sack, policy.observe != 0)
     }
 
-    /// The same, asking for ECN or not.
+    /// Connects a guest under any policy that asks for ECN or doesn't.
     pub fn asking(policy: Policy, sack: bool, asks: bool) -> Guest {
         let sack = if sack { consts::OPT_SACK as u8 } else { 0 };
         let syn = Segment {
@@ -98,7 +99,7 @@ impl Guest {
         })
     }
 
-    /// The last segment sent again.
+    /// Retransmits the last segment.
     pub fn probe_tail(&mut self) -> Edit {
         self.pass(&self.data(self.nxt.wrapping_sub(MSS)))
     }

@@ -17,7 +17,7 @@ pub struct NaiveRule {
     pub remote: NaivePrefix,
     pub local_ports: (u16, u16),
     pub remote_ports: (u16, u16),
-    /// `None`: any.
+    /// The DSCPs that match; `None`: all.
     pub dscps: Option<Vec<u8>>,
 }
 

@@ -81,7 +81,7 @@ pub struct Sender {
     /// RFC 5681 §3.1: bytes acknowledged towards the next segment of congestion avoidance.
     bytes_acked: i64,
     timer_resent_una: bool,
-    /// Since the timer fired, all before it was sent again (RFC 5681 §3.1, in order).
+    /// Everything before this was retransmitted since the timer fired (RFC 5681 §3.1, in order).
     resent_end: i64,
     /// RFC 3168: no second reduction before a byte beyond this one is acknowledged.
     window_end: i64,
@@ -109,8 +109,8 @@ impl Sender {
         self.nxt - self.una
     }
 
-    /// Whether an ACK or the timer sends the first unacknowledged segment again: RFC 6582 §3.2
-    /// step 5 with every partial ACK, after a timeout once.
+    /// Returns whether the first unacknowledged segment is retransmitted: with each partial ACK
+    /// (RFC 6582 §3.2 step 5), after a timeout once.
     fn resends(&mut self) -> bool {
         let repairing = self.una <= self.recover && self.una >= self.resent_end;
         if !self.fast_recovery && repairing {
@@ -223,7 +223,7 @@ pub fn moves() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// One move of the network, and what a sender does in answer (RFC 5681 §3.2, RFC 6582 §3.2).
+/// Plays one move of the network, and the sender's reaction (RFC 5681 §3.2, RFC 6582 §3.2).
 pub fn play(step: &Move, sender: &mut Sender, guest: &mut Guest) {
     let flight = sender.flight_size() as u32;
     match *step {

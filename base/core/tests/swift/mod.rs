@@ -246,8 +246,8 @@ impl Swift {
         Verdict::Near(left, self.error(cwnd, delay_us))
     }
 
-    /// How far a decrease may lie from the formula: the window is whole bytes, β and the excess
-    /// have 16 bits, and the target is one between its bounds.
+    /// Returns the largest difference of a decrease to the formula: windows are whole bytes, β and
+    /// the excess have 16 bits, and the target lies between its bounds.
     fn error(&self, cwnd: u32, delay_us: f64) -> f64 {
         let (low, high) = self.target.bounds(f64::from(cwnd));
         1.0 + f64::from(cwnd) * (1.0 / 65_536.0 + BETA * (high - low) / delay_us)
@@ -297,8 +297,8 @@ impl Swift {
     }
 }
 
-/// One move by both. Which retransmissions are timeouts is track.h's to say, and taken from it; so
-/// is which way a delay went that lies on the target.
+/// Plays one move in both. Which retransmissions are timeouts is taken from track.h, and so is on
+/// which side of the target a delay lies that equals it.
 pub fn play(step: &Move, swift: &mut Swift, guest: &mut Guest) -> Verdict {
     let (cwnd, ssthresh) = (guest.flow.reno.cwnd, guest.flow.reno.ssthresh);
     match *step {

@@ -33,19 +33,19 @@ pub struct Setup {
     pub initial_window_segments: u8,
     pub guard_segments: u8,
     pub iss: u32,
-    /// Of the peer's SYN or SYN-ACK.
+    /// The window in the peer's SYN or SYN-ACK.
     pub first_window: u16,
 }
 
 #[derive(Clone, Debug)]
 pub enum Move {
-    /// What the window allows of so many segments and a few bytes, as a super-segment or not.
+    /// Some segments and a few bytes, as far as the window allows, as a super-segment or not.
     Send {
         segments: u8,
         odd: u16,
         gso: bool,
     },
-    /// So many bytes that no window allows.
+    /// Bytes beyond any window.
     Overrun {
         segments: u8,
         odd: u16,

@@ -12,12 +12,12 @@ use crate::flows::{FROM_GUEST, Home, TO_GUEST, flag};
 /// How a guest treats its windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manners {
-    /// It fills them.
+    /// The guest fills its windows.
     Keeps,
-    /// It sends far more than they allow, whenever it can.
+    /// The guest sends far more than its windows allow, whenever it can.
     Overruns,
-    /// And repeats its oldest segment now and then, as if it had been lost, for which the law
-    /// leaves a guest's own machine to govern.
+    /// The guest also repeats its oldest segment now and then as if it had been lost, because the
+    /// law doesn't limit loss recovery.
     FeignsLosses,
 }
 
@@ -175,7 +175,7 @@ impl Guest {
         self.feigns = self.manners == Manners::FeignsLosses && self.heard.is_multiple_of(FEIGNED);
     }
 
-    /// What passes its port of what it sends now.
+    /// Sends by the guest's manners, and returns what passes its port.
     fn send(&mut self, now_ns: u64) -> Vec<(u32, Edit)> {
         let end = match self.manners {
             Manners::Keeps => self.edge,
