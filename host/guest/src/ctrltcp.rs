@@ -11,7 +11,7 @@ use crate::error::GuestError;
 use crate::groups::{Groups, from_bytes};
 use crate::layout::{uc_ccc_policy, uc_ctrl, uc_ctrl_policy};
 
-/// clang's output for `guest/ctrltcp.bpf.c`.
+/// The object that clang made of `guest/ctrltcp.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ctrltcp.bpf.o"));
 /// Processes that may have one of their own at the same time; more don't fit into a name.
 const PRIVATE_NAMES_MAX: u32 = 99;
@@ -19,15 +19,15 @@ const PRIVATE_NAMES_MAX: u32 = 99;
 /// Which flows make a group, and how the group behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CouplingPolicy {
-    /// Bits of an IPv4 remote address that name a group: 32 is each host, 0 is everything.
+    /// Bits of an IPv4 remote address that identify a group; 32: each host; 0: all are one group.
     pub prefix4: u8,
-    /// The same for IPv6, of 128.
+    /// Bits of an IPv6 remote address that identify a group, 0 to 128.
     pub prefix6: u8,
     /// Network namespaces have groups of their own.
     pub apart: bool,
     /// How a group of n is as aggressive as 1 + this·(n − 1) TCPs, in 1/2^16.
     pub aggressiveness_q16: u32,
-    /// n counts guests; flows otherwise.
+    /// The group's size n is its number of guests; otherwise of flows.
     pub by_guests: bool,
     /// Shares of the rate; of the window otherwise.
     pub by_rate: bool,
@@ -80,11 +80,11 @@ pub struct Ctrltcp {
 /// What is known of one coupled connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoupledState {
-    /// It is in a group.
+    /// The connection is in a group.
     pub joined: bool,
-    /// The window that its group gave it last.
+    /// The window of the group's last answer.
     pub given_bytes: u32,
-    /// Its priority.
+    /// The connection's priority in its namespace.
     pub priority: u8,
     /// The weight of its network namespace.
     pub weight: u32,

@@ -10,7 +10,7 @@ use crate::error::GuestError;
 use crate::groups::from_bytes;
 use crate::layout::uc_dctcp;
 
-/// clang's output for `guest/dctcp.bpf.c`.
+/// The object that clang made of `guest/dctcp.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dctcp.bpf.o"));
 /// Its struct tcp_congestion_ops, and the name that is pinned.
 const OPS: &str = "uc_dctcp";

@@ -38,32 +38,33 @@ pub struct GroupState {
     pub remote: IpAddr,
     /// The namespace that has this group to itself; `None` where namespaces share it.
     pub netns: Option<u64>,
-    /// The window that all share.
+    /// The window that all members share.
     pub window_bytes: u32,
-    /// It is the part that a host gives this guest's group, by an answer that is still fresh.
+    /// The window is the part that a host gives this guest's group, by an answer that is still
+    /// fresh.
     pub by_host: bool,
     /// Connections, whether they send or not.
     pub connections: u32,
-    /// Flows that were heard of lately.
+    /// Flows that reported in this epoch or the last.
     pub flows: u32,
     /// Loss events that the group has answered.
     pub cuts: u32,
-    /// Its guests, by their namespaces' cookies.
+    /// The group's guests, by their namespaces' cookies.
     pub guests: Vec<GuestState>,
 }
 
 /// A guest of a group: the connections of one network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestState {
-    /// Its namespace (`SO_NETNS_COOKIE`).
+    /// The guest's namespace (`SO_NETNS_COOKIE`).
     pub netns: u64,
-    /// Its weight among the group's guests.
+    /// The guest's weight in the group.
     pub weight: u32,
     /// Connections, whether they send or not.
     pub connections: u32,
-    /// Flows that were heard of lately.
+    /// Flows that reported in this epoch or the last.
     pub flows: u32,
-    /// Its part of the group's window.
+    /// The guest's part of the group's window.
     pub share_bytes: u64,
 }
 

@@ -14,7 +14,7 @@ use crate::error::{GuestError, Linux};
 use crate::groups::from_bytes;
 use crate::layout::{uc_pvtcp_counts, uc_pvtcp_policy, uc_pvtcp_stalls};
 
-/// clang's output for `guest/pvtcp.bpf.c`.
+/// The object that clang made of `guest/pvtcp.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pvtcp.bpf.o"));
 /// The first in which we have seen them work.
 const NEEDED: Linux = Linux(5, 10);
@@ -26,15 +26,15 @@ const SHOWN: [&str; 3] = ["policies", "stalls", "counts"];
 const CGROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 /// f_type of the unified hierarchy (linux/magic.h).
 const CGROUP2_MAGIC: i64 = 0x6367_7270;
-/// A tick is a stall when it is so late, whatever the least timeout.
+/// A tick this late is a stall, whatever the minimum RTO.
 const LATE_LEAST: Duration = Duration::from_millis(1);
 
-/// What the least timeouts of a guest's connections are to be.
+/// The minimum RTO of a guest's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastTimeout {
-    /// While there are no stalls; two of the kernel's ticks at least, 200 ms at most.
+    /// The minimum RTO while there are no stalls: two of the kernel's ticks to 200 ms.
     pub least: Duration,
-    /// How long after a stall it stays raised.
+    /// How long after a stall the minimum RTO stays raised.
     pub hold: Duration,
 }
 
@@ -48,7 +48,7 @@ impl Default for LeastTimeout {
 }
 
 impl LeastTimeout {
-    /// The longest least timeout: above it is the kernel's own.
+    /// The largest minimum RTO, which is the kernel's default.
     pub const MOST: Duration = Duration::from_micros(crate::layout::UC_PVTCP_MOST_US as u64);
 
     fn raw(&self) -> uc_pvtcp_policy {
@@ -64,30 +64,31 @@ impl LeastTimeout {
     }
 }
 
-/// What it has seen and done since it was loaded.
+/// Settings and counters since the programs were loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastTimeoutState {
-    /// What it was told.
+    /// The settings.
     pub policy: LeastTimeout,
     /// Ticks that came late.
     pub stalls: u64,
-    /// The longest of late.
+    /// The longest recent stall.
     pub longest: Duration,
-    /// Connections that were given a least timeout.
+    /// Connections with a minimum RTO set.
     pub sockets: u64,
-    /// How often one was raised.
+    /// How often a minimum RTO was raised.
     pub raised: u64,
-    /// How often one was lowered again.
+    /// How often a minimum RTO was lowered again.
     pub lowered: u64,
     /// Retransmission timeouts of these connections.
     pub timeouts: u64,
-    /// Of these, within 20 ms of a stall's end.
+    /// Timeouts within 20 ms of a stall's end.
     pub after_stall: u64,
-    /// How often the kernel refused a least timeout.
+    /// How often the kernel refused a minimum RTO.
     pub refused: u64,
 }
 
-/// The two programs, at work for every connection that begins in a control group and those below it.
+/// The two programs, at work for every connection that begins in a control group and those below
+/// it.
 #[derive(Debug)]
 pub struct Pvtcp {
     object: Object,

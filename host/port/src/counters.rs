@@ -19,7 +19,7 @@ impl Counters {
         self.0.get(&reason).copied().unwrap_or(0)
     }
 
-    /// All reasons with their packets, zeroes too.
+    /// Returns all reasons with their packets, zeroes too.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
         self.0.iter().map(|(reason, packets)| (*reason, *packets))
     }
@@ -44,7 +44,7 @@ fn counts_of(bytes: &[u8]) -> Counts {
 const COUNTS_BYTES: usize = size_of::<uc_counts>();
 
 impl Programs {
-    /// What was counted under these numbers.
+    /// Reads the packets counted under these indices.
     pub(crate) fn counted(&self, numbers: &[u32]) -> Result<Counters, PortError> {
         let mut counters: BTreeMap<Reason, u64> = Reason::all().map(|reason| (reason, 0)).collect();
         for &number in numbers {

@@ -14,20 +14,20 @@ use crate::flows::FlowView;
 use crate::layout::{uc_group, uc_group_guest, uc_group_key, uc_member, uc_port_coupling};
 use crate::programs::Programs;
 
-/// A group that was used lately.
+/// A group that was used recently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupView {
     /// The number that the operator gave.
     pub number: u32,
-    /// Where its flows go; what the prefix doesn't count is zero.
+    /// Destination prefix of its flows, zeroes after it.
     pub remote: IpAddr,
     /// The sum of all shares.
     pub window_bytes: u32,
-    /// Flows that were heard lately.
+    /// Flows that reported in this epoch or the last.
     pub flows: u32,
-    /// Loss events that it has answered.
+    /// Loss events that the group has answered.
     pub cuts: u32,
-    /// Its guests, by port.
+    /// The group's guests, by port.
     pub guests: Vec<GuestView>,
 }
 
@@ -36,22 +36,22 @@ pub struct GroupView {
 pub struct GuestView {
     /// Interface index of its port.
     pub ifindex: u32,
-    /// Its weight.
+    /// The guest's weight in the group.
     pub weight: u32,
-    /// Those of its flows that were heard lately.
+    /// The guest's flows that reported in this epoch or the last.
     pub flows: u32,
-    /// Its part of the window.
+    /// The guest's part of the window.
     pub share_bytes: u64,
 }
 
 /// A flow in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberView {
-    /// Its part of the window; 0 while it isn't counted.
+    /// The flow's part of the window; 0 while the flow isn't counted.
     pub share_bytes: u64,
-    /// What it had in flight when it reported last.
+    /// Bytes in flight at the flow's last report.
     pub flight_bytes: u64,
-    /// What it was told then; the state is the one that it reported.
+    /// The answer to that report; its state is the reported one.
     pub answer: Answer,
 }
 
@@ -96,13 +96,12 @@ fn bytes(coupling: &PortCoupling, ifindex: u32, version: u32) -> Vec<u8> {
     .concat()
 }
 
-/// Groups that have been silent for two epochs have nobody left; those that were used within this
-/// time are still listed.
+/// How long after its last use a group is listed.
 const LISTED_NS: u64 = 10_000_000_000;
 
 impl Programs {
-    /// Sets whose windows these ports' flows share, of those that begin from now on. Weights hold for
-    /// those that are there, too, from their next ACK on.
+    /// Sets with which flows those of these ports share windows, for flows that begin from now on.
+    /// Weights apply to existing flows, too, from their next ACK on.
     pub(crate) fn set_couplings(&self, plans: &BTreeMap<u32, PortPlan>) -> Result<(), PortError> {
         let had = self.priorities()?;
         for (&ifindex, plan) in plans {

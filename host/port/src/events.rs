@@ -18,13 +18,13 @@ pub struct Event {
     pub number: u16,
     /// When, on `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// How often in a row; 255 and more.
+    /// Number of equal events in a row that this one stands for; 255: or more.
     pub times: u8,
-    /// The law's window before it.
+    /// The law's window before the event.
     pub before_bytes: u32,
-    /// The law's window behind it; of a reduction, the one that it leads to.
+    /// The law's window after the event; of a reduction, its target.
     pub after_bytes: u32,
-    /// What.
+    /// What happened.
     pub kind: EventKind,
 }
 
@@ -43,7 +43,7 @@ pub struct Agreed {
     pub timestamps: bool,
 }
 
-/// Who ended the connection.
+/// How the connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closing {
     /// The guest's FIN was seen.
@@ -59,43 +59,43 @@ pub struct Closing {
 pub enum EventKind {
     /// The flow's first SYN.
     Opened {
-        /// The guest's, not the peer's.
+        /// The guest sent it; otherwise the peer.
         by_guest: bool,
     },
-    /// Another SYN of it.
+    /// A repeated SYN of the flow.
     SynAgain {
-        /// So far.
+        /// SYNs so far.
         syns: u8,
     },
     /// Both ends agreed, and the law begins.
     Agreed(Agreed),
     /// The law reduced its window on ECE or delay.
     Cut {
-        /// Of law `dctcp` α in 1/2³⁰, of others the smoothed round-trip time in microseconds.
+        /// With law `dctcp`, α in 1/2³⁰; with others, the smoothed round-trip time in µs.
         signal: u32,
     },
     /// The guest's fast retransmit.
     FastRetransmit {
-        /// In flight.
+        /// Bytes in flight.
         flight_bytes: u32,
     },
     /// The guest's retransmission timer fired.
     Timeout {
-        /// In flight.
+        /// Bytes in flight.
         flight_bytes: u32,
     },
-    /// What was lost is repaired.
+    /// Loss recovery is complete.
     Recovered,
-    /// From now on the window given is less than the receiver's.
+    /// The advertised window falls below the receiver's.
     Below {
-        /// The receiver's.
+        /// The receiver's window.
         receiver_bytes: u32,
-        /// The one given.
+        /// The advertised window.
         given_bytes: u32,
     },
-    /// And no longer.
+    /// The advertised window is the receiver's again.
     Returned {
-        /// The receiver's.
+        /// The receiver's window.
         receiver_bytes: u32,
     },
     /// Law `coupled`: the group gave the flow its first share.
@@ -141,7 +141,7 @@ pub struct Passed {
     pub guest: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
-    /// Why.
+    /// Why it passed.
     pub reason: Reason,
     /// When, on `CLOCK_MONOTONIC`.
     pub at_ns: u64,

@@ -23,11 +23,11 @@ pub struct FlowView {
     pub remote: SocketAddr,
     /// The core's state, a copy.
     pub state: Flow,
-    /// Which of its port's rules opened it, counted from 0;
+    /// Index of the port's rule that opened it, from 0.
     pub rule: u16,
-    /// by which the operator knows that rule;
+    /// The rule's number, as the operator sees it.
     pub rule_number: u16,
-    /// and of which of the host's plans that was ([`Programs::plan_generation`]).
+    /// The host's plan that the rule belongs to ([`Programs::plan_generation`]).
     pub generation: u32,
     pub(crate) place: u32,
 }
@@ -118,7 +118,7 @@ fn view(key: &[u8], value: &[u8]) -> Option<FlowView> {
 }
 
 impl Programs {
-    /// All flows of all ports. A flow that comes or goes meanwhile may be missed.
+    /// Reads all flows of all ports. A flow that begins or ends meanwhile may be missed.
     pub fn flows(&self) -> Result<Vec<FlowView>, PortError> {
         let mut flows = Vec::new();
         for_each(&self.maps.flows, READ, |key, value| {
@@ -127,7 +127,7 @@ impl Programs {
         Ok(flows)
     }
 
-    /// One flow.
+    /// Reads one flow; `None` if it isn't in the table.
     pub fn flow(
         &self,
         ifindex: u32,
@@ -148,10 +148,10 @@ impl Programs {
         self.forget_flows_of(&BTreeSet::from([ifindex]))
     }
 
-    /// The same for many ports, in one walk through the table.
+    /// Removes the flows of several ports, in one walk through the table.
     pub(crate) fn forget_flows_of(&self, ports: &BTreeSet<u32>) -> Result<(), PortError> {
         let is_theirs = |key: &Vec<u8>| port_of(key).is_some_and(|port| ports.contains(&port));
-        // first all keys: a walk begins anew where the key that it has come to is deleted
+        // reads all keys first: a walk starts again if the key that it has reached is deleted
         let keys: Vec<Vec<u8>> = self.maps.flows.keys().filter(is_theirs).collect();
         for key in keys {
             let value = self.maps.flows.lookup(&key, MapFlags::ANY);

@@ -14,14 +14,14 @@ macro_rules! maps {
         impl Maps {
             pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-            /// Each from wherever maps of that name come from.
+            /// Makes each map by its name.
             pub(crate) fn from_each<E>(
                 mut map: impl FnMut(&str) -> Result<MapHandle, E>,
             ) -> Result<Maps, E> {
                 Ok(Maps { $($name: map(stringify!($name))?,)* })
             }
 
-            /// All of them, with their names.
+            /// Returns all maps with their names.
             pub(crate) fn each(&self) -> Vec<(&'static str, &MapHandle)> {
                 vec![$((stringify!($name), &self.$name)),*]
             }

@@ -17,19 +17,19 @@ pub const PORTS_MAX: usize = UC_PORTS_MAX as usize;
 /// A port that has a plan, as it is at the moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortView {
-    /// Interface index.
+    /// The port's interface index.
     pub ifindex: u32,
     /// The tenant's number, of the plan.
     pub tenant: u32,
-    /// How many rules the plan has; none: nothing of the port is translated.
+    /// Number of rules of the plan; 0: nothing of the port is translated.
     pub rules: u32,
-    /// Which of the host's plans said so.
+    /// Generation of the host's plan.
     pub generation: u32,
     /// Flows in the table.
     pub flows: u32,
-    /// How many there may be; 0: as many as the table holds.
+    /// The largest number of flows; 0: as many as the table holds.
     pub flows_max: u32,
-    /// Its packets.
+    /// The port's packets by reason.
     pub counters: Counters,
 }
 

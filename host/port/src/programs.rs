@@ -15,7 +15,7 @@ use crate::maps::Maps;
 use crate::numbers::LAYOUT;
 use crate::refusal::silence_libbpf;
 
-/// clang's output for `bpf/port/port.bpf.c`.
+/// The object that clang made of `bpf/port/port.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 
 /// The maps that have an entry for each flow.
@@ -40,7 +40,7 @@ pub struct Programs {
 pub(crate) struct Code {
     from_guest: OwnedFd,
     to_guest: OwnedFd,
-    /// Looks for stale flows when it is run; on no port.
+    /// Removes stale flows when user space runs it; attached to no port.
     collect: OwnedFd,
     /// Empties itself when nobody holds it, neither a process nor a pin.
     pub(crate) tail_calls: MapHandle,
@@ -53,7 +53,8 @@ impl Programs {
         Self::load_with(flows_max, RINGS_MAX)
     }
 
-    /// The same with events remembered of so many flows; 0: of none.
+    /// Loads the programs with room for `flows_max` flows and for the events of `rings_max` of
+    /// them; 0: no events.
     pub fn load_with(flows_max: u32, rings_max: u32) -> Result<Programs, PortError> {
         let object = load_object(|map| {
             if PER_FLOW.map(OsStr::new).contains(&map.name()) {
@@ -72,7 +73,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Loads the programs anew, for the maps that these use.
+    /// Loads this build's programs for existing maps.
     pub(crate) fn load_for(maps: Maps) -> Result<Programs, PortError> {
         let held = maps.each();
         let object = load_object(|map| {
@@ -102,7 +103,7 @@ impl Programs {
         self.code.program(direction)
     }
 
-    /// How many flows the table has room for.
+    /// Returns how many flows the table has room for.
     pub fn flows_max(&self) -> u32 {
         self.maps.flows.max_entries()
     }
@@ -148,7 +149,7 @@ impl Code {
         })
     }
 
-    /// Of parts that were opened by other means (pins), under the names of [`Code::each`].
+    /// Makes it of parts that were opened by other means (pins), by the names of [`Code::each`].
     pub(crate) fn from_parts(
         mut program: impl FnMut(&str) -> Result<OwnedFd, PortError>,
         tail_calls: MapHandle,
@@ -168,7 +169,7 @@ impl Code {
         }
     }
 
-    /// What of it is to be pinned.
+    /// Returns what is pinned of it, with names.
     pub(crate) fn each(&self) -> [(&'static str, BorrowedFd<'_>); 4] {
         [
             ("tail_calls", self.tail_calls.as_fd()),
@@ -221,7 +222,7 @@ fn program_of(object: &Object, name: &str) -> Result<OwnedFd, PortError> {
         .map_err(|source| PortError::from_kernel(LOAD, source))
 }
 
-/// Are these maps laid out as this build's programs want them?
+/// Returns whether these maps have the layout of this build.
 pub(crate) fn is_own_layout(cursor: &MapHandle) -> bool {
     let value = cursor
         .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
@@ -232,7 +233,7 @@ pub(crate) fn is_own_layout(cursor: &MapHandle) -> bool {
         .is_some_and(|cursor| cursor.layout == LAYOUT)
 }
 
-/// What a map takes, by /proc.
+/// Returns the memory that a map takes, by /proc.
 fn memory_of(map: &MapHandle) -> Result<u64, PortError> {
     let path = format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd());
     let text = std::fs::read_to_string(&path)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use uc_port::PortError;
 
-/// Errors of this crate. Each names the thing, the place and the mend.
+/// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// A port could not be attached to.
@@ -54,10 +54,10 @@ pub enum WatchError {
         /// As the user wrote it.
         path: PathBuf,
     },
-    /// Another process watches the port.
+    /// The port is watched by another process.
     #[error("{name} is watched already; end that `uc watch` first")]
     AlreadyWatched {
-        /// Its name, or its index where it has none any more.
+        /// The port's name, or its index if the interface is gone.
         name: String,
     },
     /// Anything else that the kernel refused.
@@ -79,7 +79,7 @@ impl WatchError {
         }
     }
 
-    /// The same of an error of libbpf-rs.
+    /// Makes an error of one of libbpf-rs.
     pub(crate) fn libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> Self {
         WatchError::kernel(action, std::io::Error::other(format!("{source:#}")))
     }

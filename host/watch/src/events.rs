@@ -16,19 +16,19 @@ pub struct Event(u32);
 impl Event {
     /// A handshake waits in user space.
     pub const HELD: Event = Event(c::UC_WATCH_HELD);
-    /// A probe, or what had waited, came from user space.
+    /// User space sent a probe, or a handshake that had waited.
     pub const INJECTED: Event = Event(c::UC_WATCH_INJECTED);
-    /// The other host isn't known to run us.
+    /// The other host isn't known to run watch programs.
     pub const NOT_A_PEER: Event = Event(c::UC_WATCH_NOT_A_PEER);
     /// No holder was alive.
     pub const NOBODY: Event = Event(c::UC_WATCH_NOBODY);
-    /// The port's guest had too many.
+    /// The port's guest exceeded its rate of handshakes.
     pub const OVER_RATE: Event = Event(c::UC_WATCH_OVER_RATE);
     /// The path was measured a moment before.
     pub const RECENT: Event = Event(c::UC_WATCH_RECENT);
-    /// It waited already.
+    /// The handshake waited already.
     pub const REPEATED: Event = Event(c::UC_WATCH_REPEATED);
-    /// There was no place to wait in.
+    /// There was no room for the handshake to wait.
     pub const NO_ROOM: Event = Event(c::UC_WATCH_NO_ROOM);
     /// A probe arrived unmarked.
     pub const PROBE: Event = Event(c::UC_WATCH_PROBE);
@@ -38,7 +38,7 @@ impl Event {
     pub const PROBE_SLOW: Event = Event(c::UC_WATCH_PROBE_SLOW);
     /// A probe of the wrong length.
     pub const TRUNCATED: Event = Event(c::UC_WATCH_TRUNCATED);
-    /// A probe that makes no sense.
+    /// A probe whose numbers contradict each other.
     pub const UNKNOWN: Event = Event(c::UC_WATCH_UNKNOWN);
     /// A probe with a wrong tag.
     pub const FORGED: Event = Event(c::UC_WATCH_FORGED);
@@ -46,23 +46,23 @@ impl Event {
     pub const LATE: Event = Event(c::UC_WATCH_LATE);
     /// A probe that was counted already.
     pub const REPLAYED: Event = Event(c::UC_WATCH_REPLAYED);
-    /// No place for a flow.
+    /// The table had no room for a flow.
     pub const TABLE_FULL: Event = Event(c::UC_WATCH_TABLE_FULL);
-    /// What had waited was sent once more.
+    /// A handshake that had waited was sent once more.
     pub const SENT_ALREADY: Event = Event(c::UC_WATCH_SENT_ALREADY);
 
-    /// Every kind, in the order of the programs.
+    /// Returns every kind, in the order of the programs.
     pub fn all() -> impl Iterator<Item = Event> {
         (0..c::UC_WATCH_EVENT_COUNT).map(Event)
     }
 
-    /// Its name in records and JSON.
+    /// Returns the kind's name in records and JSON.
     pub fn label(self) -> &'static str {
         // SAFETY: the C side returns a pointer to a string literal for every number.
         text(unsafe { CStr::from_ptr(c::uc_shim_watch_event_label(self.0)) })
     }
 
-    /// What happened, for the reader of a table.
+    /// Returns what happened, for the reader of a table.
     pub fn meaning(self) -> &'static str {
         // SAFETY: the C side returns a pointer to a string literal for every number.
         text(unsafe { CStr::from_ptr(c::uc_shim_watch_event_meaning(self.0)) })
@@ -78,12 +78,12 @@ fn text(literal: &'static CStr) -> &'static str {
 pub struct Events(BTreeMap<Event, u64>);
 
 impl Events {
-    /// How many of this kind.
+    /// Returns the count of this kind.
     pub fn get(&self, event: Event) -> u64 {
         self.0.get(&event).copied().unwrap_or(0)
     }
 
-    /// All kinds with their numbers, zeroes too.
+    /// Returns all kinds with their counts, zeroes too.
     pub fn iter(&self) -> impl Iterator<Item = (Event, u64)> + '_ {
         self.0.iter().map(|(event, count)| (*event, *count))
     }

@@ -83,7 +83,7 @@ pub(crate) fn mapped(address: [u8; 4]) -> [u8; 16] {
     bytes
 }
 
-/// What the frame of a SYN or SYN-ACK says; `None` for anything else.
+/// Parses the frame of a SYN or SYN-ACK; `None` for anything else.
 pub(crate) fn handshake(frame: &[u8]) -> Option<Handshake> {
     let place = place(frame)?;
     let ip = &frame[ETHERNET_BYTES..];
@@ -117,7 +117,7 @@ pub(crate) fn frame_of(held: &uc_held) -> &[u8] {
     &held.frame[..bytes]
 }
 
-/// One's complement sum of 16-bit words (RFC 1071), carries folded in.
+/// Computes the one's complement sum of 16-bit words (RFC 1071), with carries folded in.
 fn sum(parts: &[&[u8]]) -> u16 {
     let mut sum = 0u32;
     for part in parts {

@@ -3,8 +3,8 @@
 //!
 //! It keeps nothing that would be lost with it. What waits stands in the kernel's table until it
 //! enters its port: the port's program takes it out and lets it pass in one step. So whoever comes
-//! next sends what is still there, and what two send, one of them killed in the middle, leaves once:
-//! a server answers the copy of a SYN by sending its SYN-ACK again.
+//! next sends what is still there, and what two send, one of them killed in the middle, leaves
+//! once: a server answers the copy of a SYN by sending its SYN-ACK again.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -28,8 +28,9 @@ use crate::schedule::{Key, Schedule, Task};
 const BEAT_NS: u64 = 1_000_000;
 /// For how long that holds: after this, handshakes pass.
 const ALIVE_NS: u64 = 8_000_000;
-/// What has not reached its port is sent again so often: first so much later, then after twice as
-/// long each time, a fifth of a second in all. It may only be late, in a kernel with no CPU to spare.
+/// How often a frame that has not reached its port is sent once more: first after [`ATTEMPT_NS`],
+/// then after twice as long each time, a fifth of a second in all. The frame may only be late, on a
+/// busy CPU.
 const ATTEMPTS_MAX: u8 = 10;
 const ATTEMPT_NS: u64 = 200_000;
 
@@ -108,7 +109,7 @@ impl<'a> Holder<'a> {
                         continue;
                     }
                     if attempts == ATTEMPTS_MAX {
-                        // The port takes nothing, from nobody: what its guest sends again passes.
+                        // The port accepts no frame; the guest's retransmission passes.
                         self.programs.forget_held(&key);
                         continue;
                     }

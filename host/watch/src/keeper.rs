@@ -4,8 +4,8 @@
 //! Both have the programs, the ports' links and the socket as descriptors of their own, and what
 //! waits is in the kernel. So when the holder dies, however, the keeper sends everything and starts
 //! another; when the keeper dies, the kernel tells the holder, which sends everything and ends, and
-//! the ports are left alone. Only when both are killed within the same few milliseconds is there
-//! nobody to send what waited: the guests send those handshakes again after a second.
+//! the ports are detached. Only if both are killed within the same few milliseconds does nobody
+//! send what waited: the guests retransmit those handshakes after a second.
 
 use std::io;
 use std::time::Duration;

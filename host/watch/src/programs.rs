@@ -22,7 +22,7 @@ use crate::layout::{
 };
 use crate::settings::bits;
 
-/// clang's output for `bpf/watch/watch.bpf.c`.
+/// The object that clang made of `bpf/watch/watch.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
 
 /// The maps, by their names in the object.
@@ -45,7 +45,7 @@ pub struct Programs {
     from_guest: OwnedFd,
     to_guest: OwnedFd,
     pub(crate) maps: Maps,
-    /// What marks a frame as ours; never 0.
+    /// skb->mark of frames that user space sends; never 0.
     pub(crate) mark: u32,
     pub(crate) key: ProbeKey,
 }
@@ -60,7 +60,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Whether its interface is there no more: another one of the same name is not watched.
+    /// Returns whether the interface is gone; another one of the same name is not watched.
     pub fn is_gone(&self) -> bool {
         name_if_there(self.ifindex).is_none()
     }
@@ -199,29 +199,29 @@ impl Programs {
             .map_or(0, u64::from_ne_bytes)
     }
 
-    /// What waits under this key.
+    /// Reads the handshake that waits under this key.
     pub(crate) fn held(&self, key: &[u8]) -> Option<uc_held> {
         let bytes = self.maps.held.lookup(key, MapFlags::ANY).ok().flatten()?;
         uc_held::read_from_bytes(&bytes).ok()
     }
 
-    /// Nothing waits under this key any more.
+    /// Removes the handshake that waits under this key.
     pub(crate) fn forget_held(&self, key: &[u8]) {
         // Another process may have been first.
         let _gone_already = self.maps.held.delete(key);
     }
 
-    /// The keys of the flows that are starting, as the programs made them.
+    /// Returns the keys of the flows that are starting.
     pub fn starts(&self) -> Vec<Vec<u8>> {
         self.maps.starts.keys().collect()
     }
 
-    /// The keys of the ways to other hosts of which something is known, likewise.
+    /// Returns the keys of the paths that have records.
     pub fn paths(&self) -> Vec<Vec<u8>> {
         self.maps.paths.keys().collect()
     }
 
-    /// How many flows can be starting at one time.
+    /// Returns how many flows can be starting at one time.
     pub fn starts_max(&self) -> u32 {
         self.maps.starts.max_entries()
     }

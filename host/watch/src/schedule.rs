@@ -15,16 +15,16 @@ pub(crate) type Key = Vec<u8>;
 pub(crate) enum Task {
     /// A probe of the handshake that waits under this key.
     Probe {
-        /// Its number.
+        /// The probe's number, from 0.
         index: u8,
-        /// Whose.
+        /// The handshake's key.
         key: Key,
     },
-    /// What waited, after so many attempts.
+    /// The handshake that waited.
     Release {
         /// How often it was refused.
         attempts: u8,
-        /// Which.
+        /// The handshake's key.
         key: Key,
     },
 }
@@ -36,7 +36,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Everything that one handshake needs.
+    /// Adds all tasks of one handshake.
     pub fn plan(&mut self, key: &Key, held: &uc_held) {
         let probes = u32::from(held.probes);
         for index in 0..probes {
@@ -56,12 +56,12 @@ impl Schedule {
         self.add(held.held_ns + waits_ns, task);
     }
 
-    /// One task.
+    /// Adds a task.
     pub fn add(&mut self, at_ns: u64, task: Task) {
         self.tasks.push(Reverse((at_ns, task)));
     }
 
-    /// When the next task is due.
+    /// Returns when the next task is due.
     pub fn next_ns(&self) -> Option<u64> {
         self.tasks.peek().map(|Reverse((at_ns, _))| *at_ns)
     }

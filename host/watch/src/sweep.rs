@@ -19,7 +19,7 @@ const SILENT_NS: u64 = 60 * SECOND_NS;
 /// A path that nobody asked for in so long is probed again anyway: no record stands for an hour.
 const PATH_NS: u64 = 3_600 * SECOND_NS;
 
-/// Whether a start may be forgotten.
+/// Returns whether a start's entry may be removed.
 fn is_over(slot: &uc_watch_slot, now_ns: u64) -> bool {
     let idle_ns = now_ns.saturating_sub(slot.seen_ns);
     let keep_ns = match u32::from(slot.flow.stage) {
@@ -55,7 +55,7 @@ impl Programs {
 struct Ports(BTreeMap<u32, bool>);
 
 impl Ports {
-    /// Whether the port of a key is there no more; every table's keys begin with it.
+    /// Returns whether the port of a key is gone; every table's keys begin with its ifindex.
     fn is_gone(&mut self, key: &[u8]) -> bool {
         let Some(ifindex) = key.get(..4).and_then(|bytes| bytes.try_into().ok()) else {
             return false;
@@ -67,7 +67,7 @@ impl Ports {
 
     /// Forgets what a table has of ports that are there no more, and returns the other keys.
     fn clear_gone(&mut self, map: &MapHandle) -> Vec<Vec<u8>> {
-        // first all keys: a walk begins anew where the key that it has come to is deleted
+        // reads all keys first: a walk starts again if the key that it has reached is deleted
         let keys: Vec<_> = map.keys().collect();
         let (gone, there): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| self.is_gone(key));
         for key in gone {
