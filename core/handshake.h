@@ -148,8 +148,8 @@ static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segme
 	if (flow->bits & UC_FLOW_TIMESTAMPS)
 		mss_bytes -= UC_TIMESTAMPS_BYTES;
 	flow->mss_bytes = mss_bytes;
-	/* the host answers in the guest's name, but the peer may have refused; only laws that need
-	 * no ECN get here then */
+	/* The host agrees in the guest's name. The peer, or either end of an observed flow, may
+	 * have refused ECN, which not every law needs. */
 	if ((!uc_agrees_to_ecn(answer) || answer->options & UC_OPT_AE) &&
 	    (flow->policy.observe || answer->direction == UC_TO_GUEST))
 		flow->bits &= ~UC_FLOW_ECN;

@@ -69,7 +69,7 @@ struct {
 	__type(value, struct uc_scratch);
 } scratch SEC(".maps");
 
-/* Returns this CPU's scratch slot, zeroed; NULL never happens, but the verifier asks. */
+/* Returns this CPU's scratch slot, zeroed; NULL only for the verifier. */
 static __always_inline struct uc_slot *uc_scratch_slot(void)
 {
 	struct uc_scratch *slot = uc_only_entry(&scratch);
