@@ -21,7 +21,7 @@ pub struct Across<'a> {
 }
 
 impl<'a> Across<'a> {
-    /// All groups, or those that one namespace has to itself (`apart`).
+    /// Selects all groups, or those that one namespace has to itself (`apart`).
     pub fn new(groups: &'a Groups, netns: Option<u64>) -> Self {
         Self {
             groups: &groups.groups,
@@ -30,7 +30,7 @@ impl<'a> Across<'a> {
         }
     }
 
-    /// What is to be reported now: the groups that anybody sends in.
+    /// Reads the reports that are due: those of groups with flows that send.
     ///
     /// # Errors
     /// The kernel's.

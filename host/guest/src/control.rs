@@ -125,7 +125,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), GuestError> {
     check_beginning(name, "")
 }
 
-/// The same for what a name begins with, where that is what the user gives.
+/// Checks the begin of a name, to which `ending` is appended.
 pub(crate) fn check_beginning(name: &str, ending: &str) -> Result<(), GuestError> {
     let most = NAME_BYTES - 1 - ending.len();
     let fits = (1..=most).contains(&name.len());

@@ -20,8 +20,8 @@ use crate::error::GuestError;
 
 /// How long to wait before a channel that nobody answers at is tried again.
 const RETRY: Duration = Duration::from_millis(200);
-/// Of the time, a tenth at most is spent on reading groups: so many times what that took last are
-/// between two reports.
+/// The pause between two reports, in multiples of the time that reading the groups took: at most a
+/// tenth of the time is spent on that.
 const REST: u64 = 10;
 
 /// What happens to the coupling.
@@ -29,17 +29,17 @@ const REST: u64 = 10;
 pub enum CoupleEvent<'a> {
     /// The host has answered.
     Coupled,
-    /// It doesn't any more, or can't be reached: the groups are their own.
+    /// The host doesn't answer any more: the guest's groups are uncoupled from others.
     Alone(&'a Alone),
 }
 
-/// Why the groups are their own.
+/// Why the guest's groups aren't coupled with those of other guests.
 #[derive(Debug, thiserror::Error)]
 pub enum Alone {
     /// The channel can't be opened or used.
     #[error("{path}: {source}")]
     Channel {
-        /// Which.
+        /// The channel's path.
         path: PathBuf,
         /// The kernel's answer.
         source: io::Error,
@@ -47,7 +47,7 @@ pub enum Alone {
     /// Nobody is at its other end.
     #[error("nobody is at the other end of {path}")]
     Nobody {
-        /// Of which channel.
+        /// The channel's path.
         path: PathBuf,
     },
     /// Somebody is who speaks something else.

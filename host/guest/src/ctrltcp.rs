@@ -159,12 +159,12 @@ impl Ctrltcp {
         Some(&cubic.name)
     }
 
-    /// Its groups, and what one can set of them.
+    /// Returns the groups, and what can be set of them.
     pub fn groups(&self) -> &Groups {
         &self.groups
     }
 
-    /// What is known of this socket's connection; `None` where the socket has another congestion
+    /// Reads the state of a socket's connection; `None` if the socket has another congestion
     /// control or no connection.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use crate::layout::uc_dctcp;
 
 /// The object that clang made of `guest/dctcp.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dctcp.bpf.o"));
-/// Its struct tcp_congestion_ops, and the name that is pinned.
+/// Name of the struct tcp_congestion_ops in the object, and of the pin.
 const OPS: &str = "uc_dctcp";
 /// Processes that may have one of their own at the same time.
 const PRIVATE_NAMES_MAX: u32 = 999;
@@ -82,8 +82,8 @@ impl Dctcp {
         &self.control.registered[0].name
     }
 
-    /// What it keeps of this socket's connection; `None` where the socket has another congestion
-    /// control, or fell back to NewReno for want of ECN.
+    /// Reads the state of a socket's connection; `None` if the socket has another congestion
+    /// control, or fell back to NewReno without ECN.
     ///
     /// # Errors
     /// The kernel's.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use libbpf_rs::ErrorKind;
 
-/// Errors of this crate. Each names the thing, the place and the mend.
+/// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// The process may not load BPF programs.
@@ -48,7 +48,7 @@ pub enum GuestError {
         /// How long one may be; less than the kernel's where an ending follows.
         most: usize,
     },
-    /// bpffs is not mounted where pins go.
+    /// There is no bpffs at the place of the pins.
     #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf")]
     NoBpffs {
         /// Where it was looked for.
@@ -63,7 +63,7 @@ pub enum GuestError {
         /// Where it was looked for.
         path: PathBuf,
     },
-    /// It is there already.
+    /// What is to be loaded is loaded already.
     #[error("{name} is loaded already; unload it first: uc guest unload {name}")]
     Loaded {
         /// The name.
@@ -126,7 +126,7 @@ impl GuestError {
         }
     }
 
-    /// The same for an error of libbpf-rs, which hides its errno in a kind.
+    /// Makes an error of one of libbpf-rs, which hides its errno in a kind.
     pub(crate) fn from_libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> Self {
         let action = action.into();
         match source.kind() {
@@ -138,8 +138,8 @@ impl GuestError {
         }
     }
 
-    /// The same where programs are loaded or attached that need this kernel. An older one refuses
-    /// them with many words, and none of them is that.
+    /// Makes an error of loading or attaching programs that need this kernel. An older kernel
+    /// refuses them with a message that doesn't name the cause.
     pub(crate) fn from_loading(
         action: impl Into<String>,
         source: &libbpf_rs::Error,

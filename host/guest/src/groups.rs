@@ -106,7 +106,7 @@ impl Groups {
         Ok(())
     }
 
-    /// All groups, by remote address, each as it was at one moment.
+    /// Reads all groups, sorted by remote address; each is a consistent copy.
     ///
     /// # Errors
     /// The kernel's.

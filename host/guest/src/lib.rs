@@ -2,7 +2,7 @@
 //!
 //! - [`Dctcp`]: RFC 8257 as a guest's own congestion control, and what it keeps of a connection;
 //! - [`Ctrltcp`]: Reno and CUBIC whose connections share windows (ctrlTCP), and their [`Groups`];
-//! - [`Pvtcp`]: least timeouts that follow the stalls of the guest's processors;
+//! - [`Pvtcp`]: minimum RTOs that follow the stalls of the guest's processors;
 //! - [`Across`]: these groups towards a host that couples its guests;
 //! - [`Store`]: what is pinned in bpffs, so that a congestion control stays when no process is left.
 //!

@@ -157,7 +157,7 @@ impl Pvtcp {
         Ok(())
     }
 
-    /// Of the one that is pinned there.
+    /// Reads settings and counters from the pins in a folder.
     pub(crate) fn state_at(folder: &Path) -> Result<LeastTimeoutState, GuestError> {
         let policy: uc_pvtcp_policy = read(&folder.join("policies"))?;
         let stalls: uc_pvtcp_stalls = read(&folder.join("stalls"))?;

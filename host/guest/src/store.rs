@@ -1,7 +1,7 @@
 //! What is pinned in bpffs: `/sys/fs/bpf/undercurrent-guest/<name>` is the registration of the
 //! congestion control of that name, where a dot is written as a hyphen: a BPF file system has no
-//! dots, and a congestion control no hyphens. `/sys/fs/bpf/undercurrent-groups/<name>/` has the maps
-//! of the coupled ones of that name, as long as one of them is registered.
+//! dots, and a congestion control no hyphens. `/sys/fs/bpf/undercurrent-groups/<name>/` has the
+//! maps of the coupled ones of that name, as long as one of them is registered.
 //! `/sys/fs/bpf/undercurrent-pvtcp/` has PVTCP's two programs and what they show.
 
 use std::fs;
@@ -106,8 +106,8 @@ impl Store {
         names_in(&self.folder)
     }
 
-    /// Has the least timeouts of connections that begin from now on follow the guest's stalls, in
-    /// this control group and those below it; everywhere where none is named.
+    /// Makes the minimum RTOs of connections that begin from now on follow the guest's stalls, in
+    /// this control group and those below it; without a group, in all.
     ///
     /// # Errors
     /// [`GuestError`]; nothing is left then.
@@ -130,7 +130,7 @@ impl Store {
         pinned
     }
 
-    /// How it does, where it is loaded.
+    /// Reads PVTCP's settings and counters; `None` if it isn't loaded.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -139,7 +139,7 @@ impl Store {
         there.then(|| Pvtcp::state_at(&self.pvtcp)).transpose()
     }
 
-    /// Takes its programs away. Connections keep the least timeouts that they have.
+    /// Unloads PVTCP's programs. Connections keep their minimum RTOs.
     ///
     /// # Errors
     /// [`GuestError::NotLoaded`], or the kernel's refusal.
@@ -217,7 +217,7 @@ fn make(folder: &Path) -> Result<(), GuestError> {
     }
 }
 
-/// What is pinned in a folder, sorted.
+/// Returns the sorted names of the pins in a folder.
 fn names_in(folder: &Path) -> Result<Vec<String>, GuestError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

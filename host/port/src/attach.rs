@@ -33,7 +33,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Of the clsact filter; a lower one runs first.
+    /// Returns the clsact filter's priority; a lower one runs first.
     fn clsact_priority(self) -> u32 {
         match self {
             Order::Port => 0x7563,
@@ -124,13 +124,13 @@ pub(crate) fn detach_clsact(ifindex: u32) {
     let _gone_already = qdisc::remove_if_ours_and_empty(ifindex);
 }
 
-/// How many of our two clsact filters has this port, of whichever version?
+/// Returns how many of the port's two clsact filters, of any version, this port has.
 pub(crate) fn clsact_filters(ifindex: u32) -> usize {
     let has = |direction: &&Direction| clsact_place(ifindex, **direction).query().is_ok();
     Direction::BOTH.iter().filter(has).count()
 }
 
-/// Where a port's own filter is, to ask for it or to remove it.
+/// Returns the place of a port's own filter, to query or to remove it.
 fn clsact_place(ifindex: u32, direction: Direction) -> TcHook {
     silence_libbpf();
     // libbpf asks and removes by place alone: this stands for a program that is none.
@@ -142,7 +142,7 @@ fn clsact_place(ifindex: u32, direction: Direction) -> TcHook {
 /// calling thread's network namespace.
 ///
 /// # Errors
-/// What the kernel refused, and the mend.
+/// What the kernel refused, and the remedy.
 pub fn attach_program(
     program: BorrowedFd<'_>,
     ifindex: u32,

@@ -90,7 +90,7 @@ struct Batch {
     entries: u32,
     next: Position,
     is_last: bool,
-    /// Not even the next bucket fits; nothing was read.
+    /// The next bucket doesn't fit into the buffer; nothing was read.
     lacks_room: bool,
 }
 

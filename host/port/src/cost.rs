@@ -14,16 +14,16 @@ const ROUNDS: usize = 7;
 /// A packet, and the way it goes.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it stands for.
+    /// The case's name in tables.
     pub name: &'static str,
     /// Which of the two programs sees it.
     pub direction: Direction,
-    /// The frame.
+    /// The packet's frame.
     pub packet: Vec<u8>,
 }
 
 impl Case {
-    /// One of that name.
+    /// Makes a case.
     pub fn new(name: &'static str, direction: Direction, packet: Vec<u8>) -> Self {
         Self {
             name,

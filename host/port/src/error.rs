@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Errors of this crate. Each names the thing, the place and the mend.
+/// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// The interface is not there.
@@ -44,7 +44,7 @@ pub enum PortError {
         /// The last that its verifier said of it.
         said: String,
     },
-    /// bpffs is not mounted where pins go.
+    /// There is no bpffs at the place of the pins.
     #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf")]
     NoBpffs {
         /// Where it was looked for.
@@ -108,7 +108,7 @@ impl PortError {
         }
     }
 
-    /// The same for an error of libbpf-rs, which hides its errno in a kind.
+    /// Makes an error of one of libbpf-rs, which hides its errno in a kind.
     pub(crate) fn from_libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> PortError {
         let action = action.into();
         let text = std::io::Error::other(format!("{source:#}"));

@@ -1,8 +1,9 @@
 //! From plans to the pages that the programs read (`bpf/port/rules.h`).
 //!
-//! Two maps take turns: one is in force, the next plan is written into the other, and one entry of
-//! `plan` then says which. So whoever is killed halfway leaves the old plan in force and whole. The
-//! map in force only ever gains ports, and loses those whose programs have been taken off.
+//! There are two maps for plans. One is in force; the next plan is written into the other, and then
+//! the one entry of `plan` selects that. So a process that is killed halfway leaves the old plan
+//! whole and in force. Ports are only added to the map in force, or removed after their programs
+//! are detached.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd};
@@ -85,8 +86,8 @@ impl Programs {
         self.leave_port(ifindex)
     }
 
-    /// Which plan of the host is in force: it counts them, those of a single port that was added
-    /// aside.
+    /// Returns the generation of the host's plan in force: a counter of plans, without those of
+    /// single ports that were added.
     ///
     /// # Errors
     /// What the kernel refused.

@@ -21,9 +21,9 @@ const MARK: u32 = 0x7563;
 const ANSWERS_MAX: usize = 4096;
 /// The kernel answers within the system call, so nobody ever waits this long.
 const PATIENCE_S: i64 = 5;
-/// linux/netlink.h: what the kernel sends at once is no longer.
+/// The longest message of the kernel (linux/netlink.h).
 const ANSWER_BYTES: usize = 32 << 10;
-/// linux/netlink.h: where the next message begins.
+/// Alignment of messages (linux/netlink.h).
 const ALIGN: usize = 4;
 
 /// The qdisc's handle, and its two hooks (linux/pkt_sched.h).
@@ -140,7 +140,7 @@ impl Netlink {
     }
 }
 
-/// Whether the last of the answer was among these messages.
+/// Reads messages of an answer. Returns whether the last one was among them.
 fn read_answers(mut bytes: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> io::Result<bool> {
     let unreadable = |error: DecodeError| io::Error::new(io::ErrorKind::InvalidData, error);
     while !bytes.is_empty() {

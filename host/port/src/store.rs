@@ -36,7 +36,7 @@ pub struct Store {
 /// A port that is attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// Interface index.
+    /// The port's interface index.
     pub ifindex: u32,
     /// Interface name, if the interface is in this network namespace.
     pub name: Option<String>,
@@ -51,7 +51,7 @@ impl Default for Store {
 }
 
 impl Store {
-    /// Where it is.
+    /// Returns the store's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -58,8 +58,8 @@ impl Store {
     }
 
     /// Takes the programs off every port and removes all that is pinned, whichever version has left
-    /// it: no map is read for that. Clsact filters are those of this network namespace. Answers which
-    /// ports there were. Under [`Store::lock`].
+    /// it: no map is read for that. Clsact filters are those of this network namespace. Answers
+    /// which ports there were. Under [`Store::lock`].
     ///
     /// # Errors
     /// What the kernel refused.
@@ -115,8 +115,7 @@ impl Store {
         Ok(names.iter().filter_map(index).collect())
     }
 
-    /// Where the interface is whose links are pinned under this index: both of them, or they are no
-    /// port's.
+    /// Returns where the interface is whose two links are pinned under this index; a port has both.
     pub(crate) fn whereabouts(&self, ifindex: u32) -> Whereabouts {
         let mut both = Direction::BOTH.map(|direction| {
             PinnedLink::open(&self.link_path(ifindex, direction))

@@ -14,9 +14,9 @@ use uc_law::{PortPlan, RINGS_MAX};
 /// What [`Store::upgrade`] had to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upgrade {
-    /// Nothing was pinned: fresh programs and maps are now.
+    /// Nothing was pinned; now new programs and maps are.
     Fresh,
-    /// These very programs were in force.
+    /// The programs of this build were in force already.
     Current,
     /// Every port has the new programs, and they have the old ones' maps: flows go on, and plans
     /// are in force as they were.
@@ -27,14 +27,14 @@ pub enum Upgrade {
 }
 
 impl Store {
-    /// Has every port of the store run the programs of this build, and reopens them. No packet
-    /// passes a port without one version or the other. `force`: loads them anew even if they are in
-    /// force. Of the plans use is made where the old ones can't be read, and only of those of ports
-    /// that have programs. Under [`Store::lock`].
+    /// Makes every port of the store run the programs of this build, and reopens them. No packet
+    /// passes a port without one version or the other. `force`: loads them even if they are in
+    /// force. The plans are used if the old ones can't be read, and only those of ports that have
+    /// programs. To be called under [`Store::lock`].
     ///
     /// # Errors
-    /// What the kernel refused; ports then have the old version, or some the new one, and flows
-    /// go on under both.
+    /// What the kernel refused; ports then have the old version, or some the new one, and flows go
+    /// on under both.
     pub fn upgrade(
         &self,
         plans: &BTreeMap<u32, PortPlan>,
@@ -44,8 +44,8 @@ impl Store {
         self.upgrade_with(plans, (flows_max, RINGS_MAX), force)
     }
 
-    /// The same with room for so many flows, and for the events of so many, where fresh maps are
-    /// made.
+    /// Upgrades like [`Store::upgrade`]; new maps have room for this many flows, and for the events
+    /// of this many.
     ///
     /// # Errors
     /// As [`Store::upgrade`].
@@ -113,7 +113,8 @@ impl Store {
             .try_for_each(|ifindex| programs.swap_clsact(ifindex))
     }
 
-    /// Interfaces that have programs of ours, of whichever version: by links, and by clsact filters.
+    /// Interfaces that have programs of ours, of whichever version: by links, and by clsact
+    /// filters.
     fn ports_by_hook(&self) -> Result<[BTreeSet<u32>; 2], PortError> {
         let linked = self.linked()?;
         let is_filtered = |ifindex: &u32| !linked.contains(ifindex) && clsact_filters(*ifindex) > 0;

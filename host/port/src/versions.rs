@@ -1,6 +1,6 @@
-//! Versions of the programs, and of what lies in their maps, as they are pinned. An upgrade pins the
-//! new version beside the old one, swaps the programs of every port, and removes the old; whoever
-//! is killed halfway leaves ports of both, which both work, and the next finishes.
+//! Versions of the programs, and of what lies in their maps, as they are pinned. An upgrade pins
+//! the new version beside the old one, swaps the programs of every port, and removes the old;
+//! whoever is killed halfway leaves ports of both, which both work, and the next finishes.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -19,11 +19,11 @@ use crate::store::Store;
 /// The pins of one version of the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// Of two, the higher one is in force.
+    /// The version's number; the highest is in force.
     number: u32,
-    /// Which maps they work on.
+    /// Layout of the maps that they use.
     layout: u64,
-    /// Which object they were loaded from.
+    /// Hash of the object that they were loaded from.
     build: u64,
 }
 

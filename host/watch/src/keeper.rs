@@ -131,7 +131,7 @@ impl<'a> Keeper<'a> {
         holder.run(&|| self.wants_end() || getppid() != keeper)
     }
 
-    /// Whether a signal came that wants an end; those of children don't.
+    /// Returns whether a signal asked for the end; signals of children don't.
     fn wants_end(&self) -> bool {
         let mut wants = false;
         while let Ok(Some(signal)) = self.signals.read_signal() {

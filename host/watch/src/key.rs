@@ -165,8 +165,8 @@ mod tests {
         }
     }
 
-    /// Of the vectors that SipHash's authors publish, for the key 00 01 … 0f: the tag of 56 bytes
-    /// 00 01 … 37, which is as long as what our tags are over.
+    /// A test vector of SipHash's authors: key 00 01 … 0f, and the 56 bytes 00 01 … 37, which is
+    /// the length of the text of a probe's tag.
     #[test]
     fn a_tag_is_siphash_2_4() {
         let key = ProbeKey::from_bytes(std::array::from_fn(|at| at as u8));

@@ -283,7 +283,7 @@ pub(crate) fn name_of(ifindex: u32) -> String {
     name_if_there(ifindex).unwrap_or_else(|| format!("interface {ifindex}"))
 }
 
-/// Its name, while it is there. Of one that is not, nix answers with an empty name, not an error.
+/// Returns the interface's name; `None` if it is gone, for which nix returns an empty name.
 pub(crate) fn name_if_there(ifindex: u32) -> Option<String> {
     let name = nix::net::if_::if_indextoname(ifindex).ok()?;
     let name = name.to_string_lossy().into_owned();
