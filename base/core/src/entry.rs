@@ -1,4 +1,4 @@
-//! The core's entry points as a value, so that a home can be run with a changed copy of the core.
+//! The core's entry points as a value, so that a platform can be run with a changed copy of the core.
 
 use crate::{Edit, Flow, Policy, Reason, Segment};
 

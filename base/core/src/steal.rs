@@ -1,5 +1,5 @@
 //! PVTCP (`core/steal.h`): what a guest does when it finds that its CPU was taken away.
-//! `docs/pvtcp.md` says what each home calls when.
+//! `docs/pvtcp.md` says which function a platform calls when.
 
 use crate::sys;
 
