@@ -68,7 +68,7 @@ impl Prefix {
         }
     }
 
-    /// One address.
+    /// Returns the prefix of a single address.
     pub fn host(address: IpAddr) -> Prefix {
         let address = match address {
             IpAddr::V4(v4) => v4.to_ipv6_mapped(),

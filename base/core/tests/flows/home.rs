@@ -8,7 +8,7 @@ use super::group::Shared;
 #[derive(Clone, Debug, Default)]
 pub struct Home {
     slot: Slot,
-    /// Its flow's weight in the windows of the group; 0: in none.
+    /// The flow's weight in the windows of the group; 0: it shares none.
     share: u8,
     group: Option<Shared>,
 }
@@ -52,7 +52,7 @@ impl Home {
         passed
     }
 
-    /// It is whatever `share` says.
+    /// Passes a segment with the group's answer that `share` selects.
     pub fn pass_in(&mut self, segment: &Segment, now_ns: u64, share: Share<'_>) -> Passed {
         let before = self.flow().copied();
         let (reason, edit) = self.slot.pass(segment, now_ns, share);
