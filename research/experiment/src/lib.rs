@@ -1,8 +1,8 @@
 //! Experiments: the file, the record of a run, and the evaluation of records.
 //!
-//! Every backend (real kernels or a virtual clock) reads the same file into an [`Experiment`], writes
-//! a [`RunRecord`] per run, and is judged by the same measures and expectations, so that the backends
-//! check one another.
+//! Every backend (real kernels or a virtual clock) reads the same file into an [`Experiment`],
+//! writes a [`RunRecord`] per run, and is judged by the same measures and expectations, so that the
+//! backends check one another.
 //!
 //! - [`units`]: rates, durations and sizes as they are written, with their unit.
 //! - [`schema`], [`network`], [`stack`], [`case`], [`coupling`], [`hypervisor`], [`pattern`],

@@ -218,8 +218,8 @@ pub enum Queue {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NotEct {
-    /// Such packets are dropped, as in switches that mark by (weighted) RED: SYNs, and all packets of
-    /// flows without ECN.
+    /// Such packets are dropped, as in switches that mark by (weighted) RED: SYNs, and all packets
+    /// of flows without ECN.
     #[default]
     Drop,
     /// Such packets wait, up to the queue's capacity, as where marking and dropping are separate.
