@@ -1,13 +1,14 @@
-//! What a guest reports of one of its groups.
+//! A guest's report of one of its groups.
 
 use uc_core::coupling::across::Link;
 use uc_core::coupling::{Group, consts};
 
 use crate::wire::{GroupName, GroupReport};
 
-/// The group as it is now; `None` when nobody sends in it.
+/// Returns the report of a group as it is now; `None` when nobody sends in it.
 pub fn report_of(name: GroupName, group: &Group, link: &Link, now_ns: u64) -> Option<GroupReport> {
-    // Nobody advances the epochs of a group that is silent: its sums are read as they would be.
+    // Nobody advances the epochs of a silent group, so its sums are read as they would be after the
+    // time passed.
     let past_ns = now_ns.saturating_sub(group.began_ns);
     let all = match past_ns / group.epoch_ns().max(1) {
         0 => group.guests.counted,

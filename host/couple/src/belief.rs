@@ -1,50 +1,51 @@
-//! What the host believes of a guest's report.
+//! Validation of a guest's reports.
 //!
-//! Nothing here can be checked against the guest's packets, so a report is believed only as far as
-//! it can't do more than an honest one could: a window is what the host has given, growth is what
-//! RFC 5681 allows for the bytes that such a window can have had acknowledged, a loss is as old as
-//! the time since the report before. What no TCP can say ends the channel.
+//! Nothing in a report can be checked against the guest's packets, so a report is accepted only as
+//! far as it can't do more than an honest one could: a window is what the host has given, growth is
+//! what RFC 5681 allows for the bytes that such a window can have had acknowledged, a loss is no
+//! older than the time since the report before. A report that no TCP can make closes the channel.
 
 use uc_core::coupling::{Group, Report, consts};
 
 use crate::wire::GroupReport;
 
-/// A flow's first window (RFC 6928), which a guest may have used beyond what it was given.
+/// First window of a flow (RFC 6928), in segments, which a guest may have used beyond what it was
+/// given.
 pub(crate) const BURST_SEGMENTS: u64 = 10;
-/// What the first member of a group brings at most. Beyond, it is slow start again, up to where it
-/// was.
+/// Maximum window that the first member of a group brings, in segments. Beyond it the group is in
+/// slow start again, up to its previous window.
 const BROUGHT_SEGMENTS: u64 = 100;
-/// Loss events in one report, at a hundred reports a second; more is not a counter of them.
+/// Maximum number of loss events in one report, at a hundred reports per second.
 const CUTS_MAX: u32 = 1 << 16;
 const MSS_MIN_BYTES: u16 = 48;
 
 /// A report that no guest can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Impossible {
-    /// The guest's clock.
+    /// The guest's clock ran backwards.
     #[error("its clock ran backwards")]
     Clock,
-    /// A counter.
+    /// A counter ran backwards.
     #[error("a counter ran backwards")]
     Counter,
-    /// The report has a group twice.
+    /// The report contains a group twice.
     #[error("a group was reported twice")]
     Twice,
-    /// A window, a flight or a number of losses.
+    /// A window, a flight or a number of losses is too large.
     #[error("a window of more than 1 GiB, or more losses than reports can have")]
     Size,
 }
 
-/// What has happened in a group between two reports of it.
+/// The changes of a group between two of its reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard {
-    /// As the controller takes it, without a loss.
+    /// Report for the controller, without a loss.
     pub report: Report,
-    /// The same as a loss, when there was one.
+    /// Report of the loss, if there was one.
     pub lost: Option<Report>,
 }
 
-/// A report by itself.
+/// Checks a single report.
 ///
 /// # Errors
 /// [`Impossible::Size`].
@@ -56,8 +57,8 @@ pub fn check(said: &GroupReport) -> Result<(), Impossible> {
     Ok(())
 }
 
-/// The first report of a group. Only the first member of an empty group brings a window, and no
-/// larger one than RFC 7661 would leave it: twice what is used, or a first burst.
+/// Converts the first report of a group. Only the first member of an empty group brings a window,
+/// at most what RFC 7661 would leave it: twice the window used, or a first burst.
 pub fn first(said: &GroupReport) -> Report {
     let mss = said.mss_bytes.max(MSS_MIN_BYTES);
     let used = said.used_bytes.max(said.flight_bytes);
@@ -77,17 +78,17 @@ pub fn first(said: &GroupReport) -> Report {
     }
 }
 
-/// A group that is reported for the first time, or again after a silence, may have lost since its
-/// guest's last report, `elapsed_us` ago: else who waits for its timers in silence would never be
-/// heard to lose.
+/// Returns the loss of a group that is reported for the first time, or again after a silence, if it
+/// occurred since its guest's last report, `elapsed_us` ago: otherwise a flow that waits for its
+/// timers in silence would never report a loss.
 pub fn first_loss(said: &GroupReport, given_bytes: u32, elapsed_us: u64) -> Option<Report> {
     let is_new = said.cuts > 0 && u64::from(said.cut_age_us) < elapsed_us;
     is_new.then(|| loss(said, &first(said), given_bytes, elapsed_us))
 }
 
-/// Whether a group's window may grow: not beyond a quarter more than its members use (twice that in
-/// slow start), and a first burst for each of them. Whoever claims growth doesn't make the others
-/// use more.
+/// Returns whether a group's window may grow: at most a quarter beyond what its members use (twice
+/// that in slow start), plus a first burst for each of them. A member that claims growth doesn't
+/// raise the others' use.
 pub fn may_grow(group: &Group, mss_bytes: u16) -> bool {
     let all = &group.guests.counted;
     let window = u64::from(group.window_bytes());
@@ -99,8 +100,9 @@ pub fn may_grow(group: &Group, mss_bytes: u16) -> bool {
     window <= used + u64::from(all.flows) * BURST_SEGMENTS * u64::from(mss_bytes)
 }
 
-/// What `said` adds to the report before it, `was`, of a group that was given `given_bytes` and
-/// `given_ssthresh_bytes` last, so long ago. `follows`: it had that answer when it made the report.
+/// Returns what `said` adds to the report before it, `was`, of a group that was last given `given`
+/// (window and ssthresh, in bytes) `elapsed_us` ago. `follows`: the guest had that answer when it
+/// made the report.
 ///
 /// # Errors
 /// [`Impossible`].
@@ -123,18 +125,18 @@ pub fn next(
     report.ssthresh_bytes = said.ssthresh_bytes;
     report.cwnd_bytes = given_bytes.saturating_add(grown as u32);
     report.acked_bytes = acked as u32;
-    // More in flight than was given is what a cut has not yet reached, or a lie. Either way it
-    // takes no room from others.
+    // More in flight than was given is data sent before a reduction, or a lie. Either way it takes
+    // no room from others.
     report.flight_bytes = said.flight_bytes.min(given_bytes);
     report.used_bytes = said.used_bytes.min(given_bytes);
-    // It can mean another ssthresh (HyStart, RFC 9406) only when it knows ours.
+    // The guest can choose another ssthresh (HyStart, RFC 9406) only if it knows the host's.
     if !follows {
         report.ssthresh_bytes = given_ssthresh_bytes;
     }
     let lost = if cuts > 0 {
         Some(loss(said, &report, given_bytes, elapsed_us))
     } else if said.stalled && !was.stalled {
-        // the rest has timed out too: of the event that was told before
+        // the rest has timed out too, as part of the event that was reported before
         Some(loss(said, &report, given_bytes, u64::MAX))
     } else {
         None
@@ -142,7 +144,8 @@ pub fn next(
     Ok(Heard { report, lost })
 }
 
-/// A window's worth in each round trip, and what may have waited for its ACK before.
+/// Returns the bytes that can have been acknowledged: a window in each round trip, and what may
+/// have waited for its ACK before.
 fn acked_bytes(was: &GroupReport, said: &GroupReport, given_bytes: u32, elapsed_us: u64) -> u64 {
     let mss = u64::from(said.mss_bytes.max(MSS_MIN_BYTES));
     let window = u64::from(given_bytes) + BURST_SEGMENTS * mss;
@@ -154,9 +157,10 @@ fn acked_bytes(was: &GroupReport, said: &GroupReport, given_bytes: u32, elapsed_
         .min(consts::WINDOW_MAX_BYTES.into())
 }
 
-/// What is lost was sent a round trip, and a quarter for the queue, before the guest cut; and of a
-/// cut of now that was after the report before, `elapsed_us` ago. A timer that fires again tells of
-/// what was resent (the controller knows whether it had fired before).
+/// Returns a loss for the controller. The lost data was sent a round trip, and a quarter for the
+/// queue, before the guest reduced its window, and the reduction was after the report before,
+/// `elapsed_us` ago. A repeated timeout concerns retransmitted data (the controller knows whether
+/// the timer had fired before).
 fn loss(said: &GroupReport, report: &Report, given_bytes: u32, elapsed_us: u64) -> Report {
     let cut_age_us = u64::from(said.cut_age_us).min(elapsed_us);
     let round_us = u64::from(said.srtt_us.min(1 << 23));

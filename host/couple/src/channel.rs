@@ -1,5 +1,5 @@
-//! A channel: a stream of bytes that never blocks. A virtio-serial port in a guest, QEMU's socket
-//! of it on the host, or a Unix socket between containers and their host.
+//! A channel: a stream of bytes that never blocks. It is a virtio-serial port in a guest, QEMU's
+//! socket of the port on the host, or a Unix socket between containers and their host.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -10,30 +10,31 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-/// What a read found.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes.
+    /// Number of bytes read.
     Bytes(usize),
-    /// Nothing for now.
+    /// There is nothing to read now.
     Nothing,
-    /// Nobody is at the other end.
+    /// The other end is not connected.
     Nobody,
 }
 
-/// One end.
+/// One end of a channel.
 #[derive(Debug)]
 pub struct Channel {
     fd: OwnedFd,
-    /// The rest of a frame of which a part was taken.
+    /// Rest of a frame of which a part was written.
     unsent: Vec<u8>,
 }
 
 impl Channel {
-    /// The device or the socket at `path`.
+    /// Opens the device or the socket at `path`.
     ///
     /// # Errors
-    /// The kernel's; [`io::ErrorKind::InvalidInput`] for what is neither, and would be written over.
+    /// The kernel's; [`io::ErrorKind::InvalidInput`] for any other file, which would be
+    /// overwritten.
     pub fn open(path: &Path) -> io::Result<Self> {
         let kind = std::fs::metadata(path)?.file_type();
         if kind.is_socket() {
@@ -52,7 +53,7 @@ impl Channel {
         })
     }
 
-    /// A socket that is connected.
+    /// Creates a channel from a connected socket.
     ///
     /// # Errors
     /// The kernel's.
@@ -64,7 +65,8 @@ impl Channel {
         })
     }
 
-    /// Sends a frame, or leaves it out where the other end doesn't read: the next one contains it.
+    /// Sends a frame, or drops it where the other end doesn't read: the next one repeats the
+    /// content.
     ///
     /// # Errors
     /// The kernel's, when the other end has gone.
@@ -93,7 +95,7 @@ impl Channel {
         }
     }
 
-    /// Reads what there is.
+    /// Reads what is available.
     ///
     /// # Errors
     /// The kernel's.

@@ -1,9 +1,10 @@
-//! Frames out of a stream of bytes, in bounded memory.
+//! Splitting of a stream of bytes into frames, in bounded memory.
 
 use crate::wire::{FRAME_BYTES_MAX, Frame, MAGIC, WireError};
 
-/// What one end of a channel has read and not yet understood. Give it at most
-/// [`FRAME_BYTES_MAX`] at a time and take every frame before more: it never holds twice as much.
+/// The bytes that one end of a channel has read and not yet decoded. Push at most
+/// [`FRAME_BYTES_MAX`] bytes at a time and take every frame before the next push: it then never
+/// holds twice as many.
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -12,17 +13,17 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// What was read. More than [`FRAME_BYTES_MAX`] at once is cut off: a frame then fails its
-    /// checksum.
+    /// Adds bytes that were read. Bytes beyond [`FRAME_BYTES_MAX`] are cut off: a frame then fails
+    /// its checksum.
     pub fn push(&mut self, bytes: &[u8]) {
         let end = bytes.len().min(FRAME_BYTES_MAX);
         self.bytes.extend_from_slice(&bytes[..end]);
     }
 
-    /// The next frame, if all of it was read.
+    /// Returns the next frame, if it is complete.
     ///
     /// # Errors
-    /// [`WireError`]; nothing that comes after can be understood.
+    /// [`WireError`]; nothing after it can be decoded.
     pub fn take(&mut self) -> Result<Option<Frame>, WireError> {
         if !self.begun {
             self.skip()?;
@@ -37,13 +38,14 @@ impl Frames {
         }))
     }
 
-    /// What it holds now.
+    /// Returns the number of bytes held.
     pub fn held_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// A channel outlives the process at its other end, which may have died in the middle of a
-    /// frame: before the first one so many bytes may be something else, and no more.
+    /// Skips bytes before the first frame. A channel outlives the process at its other end, which
+    /// may have died in the middle of a frame: so the first frame may follow other bytes, but at
+    /// most this many.
     fn skip(&mut self) -> Result<(), WireError> {
         let found = self
             .bytes

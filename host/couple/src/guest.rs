@@ -1,29 +1,30 @@
 //! The guest's end of a channel, without a clock or a socket: when to report, and what of an answer
-//! to take.
+//! to accept.
 //!
-//! A report goes out four times in a round trip, and every 2 to 10 ms: a group's window changes by
-//! a segment in a round trip, or by half after a loss, which the others should know well before
-//! they have sent another window. Every ACK would be thousands of messages a second for that.
+//! A report is sent four times in a round trip, but at least every 10 ms and at most every 2 ms: a
+//! group's window changes by a segment in a round trip, or by half after a loss, which the others
+//! should know well before they have sent another window. A report for every ACK would be thousands
+//! of messages per second.
 
 use uc_core::coupling::across::Told;
 
 use crate::frames::Frames;
 use crate::wire::{Frame, GROUPS_MAX, GroupAnswer, GroupName, GroupReport, Parts, WireError};
 
-/// Bounds of the time between two reports.
+/// Range of the time between two reports.
 pub const INTERVAL_NS: std::ops::RangeInclusive<u64> = 2_000_000..=10_000_000;
-/// Reports that may wait for an answer before the host is taken for dead.
+/// Number of unanswered reports after which the host is considered dead.
 const UNANSWERED_MAX: u32 = 8;
-/// And how often it is asked then: the least retransmission timeout of Linux.
+/// Time between two reports to a dead host: Linux's minimum RTO.
 const SILENT_INTERVAL_NS: u64 = 200_000_000;
-/// A first window (RFC 6928).
+/// First window in segments (RFC 6928).
 const BURST_SEGMENTS: u64 = 10;
 
-/// The guest's end.
+/// The guest's end of a channel.
 #[derive(Debug, Default)]
 pub struct GuestEnd {
     frames: Frames,
-    /// Its groups as they were last reported.
+    /// Groups as they were last reported.
     said: Vec<GroupReport>,
     sent_ns: u64,
     answered_ns: u64,
@@ -31,7 +32,7 @@ pub struct GuestEnd {
 }
 
 impl GuestEnd {
-    /// When the next report is due.
+    /// Returns when the next report is due.
     pub fn due_ns(&self) -> u64 {
         let silent = self.unanswered >= UNANSWERED_MAX;
         let interval_ns = if silent {
@@ -42,24 +43,24 @@ impl GuestEnd {
         self.sent_ns + interval_ns
     }
 
-    /// Whether the host has ever answered.
+    /// Returns whether the host has ever answered.
     pub fn is_answered(&self) -> bool {
         self.answered_ns > 0
     }
 
     fn interval_ns(&self) -> u64 {
         let measured = self.said.iter().filter(|report| report.srtt_us > 0);
-        // srtt is ×8: a thirty-second of it is a quarter of a round trip
+        // srtt is × 8: a thirty-second of it is a quarter of a round trip
         let quarters = measured.map(|report| u64::from(report.srtt_us) * 1000 / 32);
         let shortest = quarters.min().unwrap_or(*INTERVAL_NS.end());
         shortest.clamp(*INTERVAL_NS.start(), *INTERVAL_NS.end())
     }
 
-    /// A report of all groups, of which the largest windows are kept.
+    /// Returns a report of all groups; of too many, those with the largest windows.
     pub fn report(&mut self, mut groups: Vec<GroupReport>, now_ns: u64) -> Vec<u8> {
         groups.sort_by_key(|group| std::cmp::Reverse(group.window_bytes));
         groups.truncate(GROUPS_MAX);
-        // The answer is known by this time, so no two reports have the same.
+        // Answers are matched by this time, so no two reports may have the same.
         self.sent_ns = now_ns.max(self.sent_ns + 1);
         self.unanswered = self.unanswered.saturating_add(1);
         self.said = groups;
@@ -70,7 +71,8 @@ impl GuestEnd {
         frame.encode()
     }
 
-    /// What the host's bytes tell the groups; of several answers the last.
+    /// Decodes the host's bytes and returns what to tell the groups; of several answers the last
+    /// counts.
     ///
     /// # Errors
     /// [`WireError`]: the channel is to be closed.
@@ -81,7 +83,7 @@ impl GuestEnd {
             let Parts::Answer(answers) = frame.parts else {
                 return Err(WireError::Garbage);
             };
-            // An answer to what was never asked, or asked before the last that was answered.
+            // An answer to no report, or to one before the last that was answered.
             if frame.at_ns > self.sent_ns || frame.at_ns <= self.answered_ns {
                 continue;
             }
@@ -96,9 +98,9 @@ impl GuestEnd {
         Ok(told)
     }
 
-    /// The host may be wrong, or another guest may have misled it: a window is never more than
-    /// twice what is used, and a first burst. That is slow start's pace, whoever says so, and what
-    /// RFC 7661 takes for validated.
+    /// Validates an answer: the host may be wrong, or another guest may have misled it. A window is
+    /// accepted up to twice what is used, plus a first burst. That is the pace of slow start, and
+    /// what RFC 7661 takes for validated.
     fn believe(&self, answer: &GroupAnswer, at_ns: u64, now_ns: u64) -> Option<Told> {
         let said = self.said.iter().find(|said| said.name == answer.name)?;
         if said.opened_ns != answer.opened_ns {

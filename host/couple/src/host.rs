@@ -1,5 +1,5 @@
-//! The host's coupled congestion controller: guests that couple their own connections share one
-//! window by the weights that the operator gave them. Without a clock or a socket.
+//! The host's coupled congestion controller, without a clock or a socket: guests that couple their
+//! own connections share one window by the weights that the operator gave them.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -9,20 +9,22 @@ use uc_core::coupling::{Answer, Group, GroupPolicy, Guest, Member, Report, const
 use crate::belief::{self, Heard, Impossible};
 use crate::wire::{GROUPS_MAX, GroupAnswer, GroupName, GroupReport};
 
-/// How the host couples.
+/// The host's coupling policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Policy {
-    /// How a group behaves.
+    /// Policy of each group.
     pub group: GroupPolicy,
-    /// Bits of an IPv4 remote address that name a group of the host's. Where this and `prefix6` are
-    /// 0, all of the guests' groups share one window. Guests' own groups must not be wider.
+    /// Length of the IPv4 prefix of remote addresses that identifies a group of the host's, 0 to
+    /// 32. Where this and `prefix6` are 0, all of the guests' groups share one window. The prefixes
+    /// of guests' own groups must not be shorter.
     pub prefix4: u8,
-    /// The same for IPv6.
+    /// Length of the IPv6 prefix of remote addresses that identifies a group, 0 to 128.
     pub prefix6: u8,
 }
 
 impl Default for Policy {
-    /// Everything in one group; a guest that joins begins with what a connection would.
+    /// Returns the policy with everything in one group, where a guest that joins begins with what a
+    /// connection would.
     fn default() -> Self {
         Self {
             group: GroupPolicy {
@@ -35,10 +37,10 @@ impl Default for Policy {
     }
 }
 
-/// A guest by its number, from 0, in the order in which they were given.
+/// The number of a guest, from 0, in the order in which guests were added.
 pub type GuestId = usize;
 
-/// The controller.
+/// The coupled congestion controller of a host.
 #[derive(Debug)]
 pub struct Host {
     policy: Policy,
@@ -46,15 +48,15 @@ pub struct Host {
     groups: BTreeMap<[u8; 16], Coupled>,
 }
 
-/// What is known of a guest whatever its groups.
+/// The state of a guest, independent of its groups.
 #[derive(Debug)]
 struct Channel {
     weight: u8,
-    /// Its clock in its last report.
+    /// Guest's clock in its last report.
     at_ns: u64,
 }
 
-/// Guests' groups that share a window.
+/// The guests' groups that share a window.
 #[derive(Debug)]
 struct Coupled {
     group: Group,
@@ -69,18 +71,18 @@ struct Seat {
     cuts: u64,
 }
 
-/// One of its own groups: a member of the host's.
+/// One of a guest's own groups, a member of a group of the host's.
 #[derive(Debug)]
 struct Coupling {
     flow: Member,
     said: GroupReport,
-    /// `at_ns` of the report that was answered last.
+    /// Value of `at_ns` in the report that was answered last.
     answered_ns: u64,
     heard_ns: u64,
 }
 
-/// Of a report: when it was made, by the guest's clock, how long after the one before, and when it
-/// came.
+/// The times of a report: when it was made, by the guest's clock, how long after the one before,
+/// and when it arrived.
 #[derive(Debug, Clone, Copy)]
 struct Times {
     at_ns: u64,
@@ -88,23 +90,23 @@ struct Times {
     now_ns: u64,
 }
 
-/// What a guest has in one of the host's groups.
+/// A guest's share of one of the host's groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    /// Where the group's connections go.
+    /// Remote prefix of the group's connections.
     pub remote: Ipv6Addr,
-    /// Who.
+    /// Number of the guest.
     pub guest: GuestId,
-    /// The group's window.
+    /// Window of the whole group, in bytes.
     pub window_bytes: u32,
-    /// What of it was given to this guest last.
+    /// Part of the window that was last given to this guest, in bytes.
     pub given_bytes: u64,
-    /// How often its losses have cut the group's window.
+    /// Number of times that this guest's losses have reduced the group's window.
     pub cuts: u64,
 }
 
 impl Host {
-    /// Without guests.
+    /// Creates a controller without guests.
     pub fn new(policy: Policy) -> Self {
         Self {
             policy,
@@ -113,7 +115,7 @@ impl Host {
         }
     }
 
-    /// One more guest, with this weight among the others. Only the operator sets one.
+    /// Adds a guest with this weight among the others. Only the operator sets a weight.
     pub fn add(&mut self, weight: u8) -> GuestId {
         self.guests.push(Channel {
             weight: weight.max(1),
@@ -122,11 +124,11 @@ impl Host {
         self.guests.len() - 1
     }
 
-    /// A guest has reported all its groups, at `at_ns` by its own clock.
+    /// Handles a guest's report of all its groups, made at `at_ns` by its own clock.
     ///
     /// # Errors
-    /// [`Impossible`]: the guest is to be left out ([`Self::leave`]). Of an impossible report
-    /// nothing counts.
+    /// [`Impossible`]: the guest is to be excluded ([`Self::leave`]). Nothing of an impossible
+    /// report is applied.
     pub fn hear(
         &mut self,
         guest: GuestId,
@@ -139,7 +141,8 @@ impl Host {
             .iter()
             .map(|report| self.compare(guest, report, now_ns))
             .collect::<Result<Vec<_>, _>>()?;
-        // by the guest's clock, as is the age of its last cut; its first report tells of nothing
+        // by the guest's clock, as is the age of its last reduction; its first report has no
+        // reference
         let since_ns = match self.guests[guest].at_ns {
             0 => 0,
             was_ns => at_ns - was_ns,
@@ -167,13 +170,13 @@ impl Host {
         Ok(answers)
     }
 
-    /// A guest's channel is closed: its groups go on without the others.
+    /// Removes a guest whose channel is closed; the other members of its groups stay.
     pub fn leave(&mut self, guest: GuestId, now_ns: u64) {
         self.keep(guest, &[], now_ns);
         self.guests[guest].at_ns = 0;
     }
 
-    /// Who has what.
+    /// Returns the shares of all guests.
     pub fn shares(&self) -> Vec<Share> {
         let of_group = |(place, coupled): (&[u8; 16], &Coupled)| {
             let (remote, window_bytes) = (Ipv6Addr::from(*place), coupled.group.window_bytes());
@@ -205,7 +208,7 @@ impl Host {
         Ok(())
     }
 
-    /// What a report adds to the one before it of the same group; `None`: there was none.
+    /// Compares a report with the one before it of the same group; `None` without one.
     fn compare(
         &self,
         guest: GuestId,
@@ -221,7 +224,7 @@ impl Host {
             .transpose()
     }
 
-    /// The guest's groups of other names have ended.
+    /// Ends the guest's groups that are not in `names`.
     fn keep(&mut self, guest: GuestId, names: &[GroupName], now_ns: u64) {
         self.groups.retain(|_, coupled| {
             if let Some(seat) = coupled.seats.get_mut(&guest) {
@@ -236,7 +239,7 @@ impl Host {
 
     fn place_of(&self, remote: &[u8; 16]) -> [u8; 16] {
         let (prefix4, prefix6) = (self.policy.prefix4.min(32), self.policy.prefix6.min(128));
-        // as core/coupling/interface.h has it, for ports and in guests
+        // as core/coupling/interface.h does, for ports and in guests
         let bits = match Ipv6Addr::from(*remote).to_ipv4_mapped() {
             Some(_) if prefix4 > 0 || prefix6 > 0 => 96 + u32::from(prefix4),
             Some(_) => 0,
@@ -347,7 +350,7 @@ impl Coupling {
     }
 }
 
-/// A loss of a member, of whatever its guest says of it otherwise.
+/// Applies a loss of a member, whatever else its guest reports.
 fn lose(
     group: &mut Group,
     guest: &mut Guest,
@@ -356,7 +359,7 @@ fn lose(
     now_ns: u64,
 ) -> Answer {
     group.update(guest, flow, lost, now_ns);
-    // The event is over for the group as a whole: its members walk down by themselves.
+    // The event is over for the group as a whole: its members reduce their windows by themselves.
     let state = if u32::from(lost.state) < consts::LOSS {
         consts::AVOIDANCE
     } else {

@@ -1,4 +1,4 @@
-//! One guest of the host's loop: where its channel is, and what it may send.
+//! One guest of the host's loop: the place of its channel, and its rate limit.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,51 +13,52 @@ use crate::frames::Frames;
 use crate::serve::ServeError;
 use crate::wire::{FRAME_BYTES_MAX, GroupReport, Parts, WireError};
 
-/// Reports of one guest: more than two hundred beyond so many a second are a flood.
+/// Maximum rate of a guest's reports per second; a guest that exceeds it by more than two hundred
+/// reports is refused.
 pub const REPORTS_PER_SECOND: u64 = 1000;
 const REPORTS_AT_ONCE: u64 = 200;
 
-/// Where a guest's channel is.
+/// The place of a guest's channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// A socket where somebody listens, as QEMU does for a virtio-serial port.
+    /// Socket to connect to, where another process listens, as QEMU does for a virtio-serial port.
     Connect(PathBuf),
-    /// A socket to be made, for guests that connect themselves: containers.
+    /// Socket to create, for guests that connect themselves: containers.
     Listen(PathBuf),
 }
 
-/// A guest.
+/// The configuration of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestSetup {
-    /// What the operator calls it.
+    /// Name of the guest, as the operator calls it.
     pub name: String,
-    /// Where its channel is.
+    /// Place of its channel.
     pub place: Place,
-    /// Its weight among the others.
+    /// Weight among the guests.
     pub weight: u8,
 }
 
-/// Why a guest is left out.
+/// Why a guest is excluded.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// What came is no frame.
+    /// The guest's bytes are no frame.
     #[error("{0}")]
     Wire(#[from] WireError),
-    /// What it says can't be.
+    /// The guest's report is impossible.
     #[error("{0}")]
     Impossible(#[from] Impossible),
-    /// Guests send reports.
+    /// The guest sent an answer; guests send reports.
     #[error("it sent an answer, which only a host does")]
     NotAReport,
-    /// Too many of them.
+    /// The guest sends too many reports.
     #[error("more than {REPORTS_PER_SECOND} reports a second")]
     Flood,
-    /// The channel broke.
+    /// The guest's channel broke.
     #[error("its channel broke: {0}")]
     Channel(#[from] io::Error),
 }
 
-/// What came over the channel: the newest of the reports that are complete.
+/// The result of a read: the newest complete report.
 #[derive(Debug)]
 pub(crate) enum Came {
     Nothing,
@@ -68,19 +69,19 @@ pub(crate) enum Came {
     },
 }
 
-/// One guest's channel.
+/// A guest and its channel.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub setup: GuestSetup,
-    /// Its reports are answered.
+    /// Whether its reports are answered.
     pub coupled: bool,
     listener: Option<Socket>,
     channel: Option<Channel>,
     frames: Frames,
-    /// When it may be tried again, and why it couldn't be connected to last.
+    /// Earliest time of the next connection attempt; next line, why the last one failed.
     not_before: Instant,
     refused: Option<io::ErrorKind>,
-    /// Reports that it may send, as of then.
+    /// Number of reports that it may send now; next line, the time of that count.
     allowed: u64,
     counted: Instant,
 }
@@ -104,7 +105,8 @@ impl Seat {
         })
     }
 
-    /// Looks for somebody at the other end. What keeps it from connecting, when it is news.
+    /// Tries to connect to the other end. Returns the error that prevents it, when the error is
+    /// new.
     pub fn connect(&mut self, now: Instant, retry: Duration) -> Option<(PathBuf, io::Error)> {
         if self.channel.is_some() || now < self.not_before {
             return None;
@@ -127,7 +129,7 @@ impl Seat {
         }
     }
 
-    /// What has something to read when there is something to do.
+    /// Returns the descriptor to poll for reading, if there is something to wait for.
     pub fn waits_for(&self, now: Instant) -> Option<BorrowedFd<'_>> {
         if let Some(channel) = &self.channel {
             return Some(channel.as_fd());
@@ -136,7 +138,7 @@ impl Seat {
         (now >= self.not_before).then(|| socket.0.as_fd())
     }
 
-    /// Reads what there is, one frame's length at most.
+    /// Reads what is available, at most one frame's length.
     pub fn receive(&mut self, now: Instant) -> Result<Came, Refusal> {
         let Some(channel) = &mut self.channel else {
             return Ok(Came::Nothing);
@@ -168,7 +170,7 @@ impl Seat {
         }
     }
 
-    /// Closes the channel, and looks for nobody before then.
+    /// Closes the channel, and connects again at the earliest at `not_before`.
     pub fn close(&mut self, not_before: Instant) {
         self.channel = None;
         self.coupled = false;
@@ -188,7 +190,7 @@ impl Seat {
     }
 }
 
-/// A listening socket; its file goes with it.
+/// A listening socket, whose file is removed with it.
 #[derive(Debug)]
 struct Socket(UnixListener, PathBuf);
 
@@ -198,8 +200,8 @@ impl Socket {
             path: path.to_owned(),
             source,
         };
-        // What a killed one has left; of a living one somebody listens. Nothing but a socket is
-        // ever removed: connecting to a file is refused too.
+        // The file may be left by a killed process; a living one listens on it. Only sockets are
+        // ever removed: connecting to a plain file is refused too.
         let left = std::os::unix::net::UnixStream::connect(path);
         let is_socket =
             std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());

@@ -12,41 +12,41 @@ use crate::host::{GuestId, Host, Policy, Share};
 use crate::seat::{Came, GuestSetup, Refusal, Seat};
 use crate::wire::{Frame, Parts};
 
-/// How often a channel that nobody is at is tried again, and how long the loop sleeps at most.
+/// Interval of connection attempts, and maximum sleep of the loop.
 const RETRY: Duration = Duration::from_millis(200);
-/// How long a guest is left out that was left out for a reason.
+/// Time for which a refused guest is excluded.
 const PENALTY: Duration = Duration::from_secs(1);
 
-/// What happens to guests.
+/// An event of a guest.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// Its first report was answered.
+    /// The guest's first report was answered.
     Coupled,
-    /// Its socket can't be connected to: told once, until that changes.
+    /// The guest's socket can't be connected to; reported once, until the error changes.
     Waiting {
-        /// The socket.
+        /// Path of the socket.
         path: &'a Path,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: &'a io::Error,
     },
-    /// Nobody is at the other end any more.
+    /// The other end of the channel has closed.
     Gone,
-    /// It goes on uncoupled, and may try again after a second.
+    /// The guest goes on uncoupled, and may connect again after a second.
     LeftOut(&'a Refusal),
 }
 
-/// What keeps the loop from running.
+/// Why the loop can't run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// A socket that can't be made.
+    /// A socket can't be created.
     #[error("can't listen at {path} ({source}); does another process, or is its folder missing?")]
     Listen {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// Waiting for the channels.
+    /// Polling the channels failed.
     #[error("can't wait for the guests' channels: {0}")]
     Wait(io::Error),
 }
@@ -60,7 +60,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens what is to be listened at; nobody is there yet.
+    /// Creates the sockets to listen on, without connections.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -79,8 +79,8 @@ impl Server {
         })
     }
 
-    /// Answers until `stop`, at which it looks five times a second. `event` hears what happens to
-    /// whom.
+    /// Answers until `stop` is set, which is checked five times a second. Calls `event` with the
+    /// guest's name and its events.
     ///
     /// # Errors
     /// [`ServeError::Wait`].
@@ -95,7 +95,7 @@ impl Server {
         Ok(())
     }
 
-    /// Waits for the next thing to do, 200 ms at most, and does it.
+    /// Waits for the next thing to do, at most 200 ms, and does it.
     ///
     /// # Errors
     /// [`ServeError::Wait`].
@@ -113,7 +113,7 @@ impl Server {
         Ok(())
     }
 
-    /// Who has what of which group.
+    /// Returns the shares of all guests in all groups, by name.
     pub fn shares(&self) -> Vec<(&str, Share)> {
         let named = |share: Share| (self.guests[share.guest].setup.name.as_str(), share);
         self.host.shares().into_iter().map(named).collect()
@@ -148,7 +148,7 @@ impl Server {
         }
     }
 
-    /// Reads what the guest has sent, and answers; false: nobody is there.
+    /// Reads what the guest has sent, and answers; returns false if it is not connected.
     fn exchange(&mut self, id: GuestId, now: Instant) -> Result<bool, Refusal> {
         let (at_ns, groups) = match self.guests[id].receive(now)? {
             Came::Nothing => return Ok(true),

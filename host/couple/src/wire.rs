@@ -1,4 +1,4 @@
-//! What goes over a channel: frames of fixed parts, little endian, with a checksum.
+//! The protocol of a channel: frames of fixed-size parts, little endian, with a checksum.
 //!
 //! ```text
 //! frame   magic "UcCC" · version u8 · kind u8 · parts u16 · at_ns u64 · checksum u32 · parts
@@ -7,126 +7,128 @@
 //! ```
 //!
 //! `at_ns` is the guest's clock when it made the report; the answer repeats it, so no clocks are
-//! compared. The checksum is CRC-32 (IEEE 802.3) of the frame with zeros in its place: a channel
-//! whose other end was exchanged in the middle of a frame is found out.
+//! compared. The checksum is CRC-32 (IEEE 802.3) of the frame with zeros in its place, which
+//! detects a channel whose other end was replaced in the middle of a frame.
 
-/// How a frame begins: "UcCC".
+/// First bytes of a frame: "UcCC".
 pub(crate) const MAGIC: [u8; 4] = *b"UcCC";
-/// Another layout is another version. Who hears one that it doesn't know closes the channel.
+/// Version of the layout. An end that receives an unknown version closes the channel.
 pub const VERSION: u8 = 1;
-/// Groups of one guest that are coupled; it reports those with the largest windows.
+/// Maximum number of groups of one guest that are coupled; it reports those with the largest
+/// windows.
 pub const GROUPS_MAX: usize = 16;
 
 const HEADER_BYTES: usize = 20;
 const CHECKSUM_AT: usize = 16;
 const REPORT_BYTES: usize = 96;
 const ANSWER_BYTES: usize = 48;
-/// The longest frame.
+/// Maximum length of a frame.
 pub const FRAME_BYTES_MAX: usize = HEADER_BYTES + GROUPS_MAX * REPORT_BYTES;
 
-/// Which group of a guest.
+/// The name of a guest's group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GroupName {
-    /// Where its connections go: the prefix with zeros after it, IPv4 as ::ffff:a.b.c.d.
+    /// Remote prefix of its connections, with zeros after it; IPv4 as ::ffff:a.b.c.d.
     pub remote: [u8; 16],
-    /// The guest's own number for groups that go to the same place.
+    /// Number by which the guest tells apart groups with the same remote prefix.
     pub space: u64,
 }
 
-/// What a guest says of one group. Counters count from when the group was opened.
+/// A guest's report of one group. Counters count from when the group was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupReport {
-    /// Which one.
+    /// Name of the group.
     pub name: GroupName,
-    /// Another number: another group under the name.
+    /// When the guest created the group (its monotonic clock, ns). A new value under the same name
+    /// means a new group.
     pub opened_ns: u64,
-    /// By how much its flows have opened its window.
+    /// Bytes by which the group's flows have opened its window.
     pub grown_bytes: u64,
-    /// What they had acknowledged.
+    /// Bytes that the group's flows have had acknowledged.
     pub acked_bytes: u64,
-    /// `at_ns` of the answer that it follows; 0: none.
+    /// Value of `at_ns` of the answer that the group follows; 0: none.
     pub taken_ns: u64,
-    /// Its window.
+    /// Window of the group, in bytes.
     pub window_bytes: u32,
-    /// Its slow start threshold.
+    /// Slow-start threshold of the group, in bytes.
     pub ssthresh_bytes: u32,
-    /// In flight now.
+    /// Bytes in flight.
     pub flight_bytes: u32,
-    /// The most in flight during the last round trip.
+    /// Maximum bytes in flight during the last round trip.
     pub used_bytes: u32,
-    /// The longest smoothed round trip of its flows, ×8; 0: not measured.
+    /// Longest smoothed round-trip time of the group's flows, in 1/8 µs; 0: not measured.
     pub srtt_us: u32,
-    /// Loss events that it has answered.
+    /// Number of loss events that the group has responded to.
     pub cuts: u32,
-    /// How long ago the last was.
+    /// Time since the last loss event, in microseconds.
     pub cut_age_us: u32,
-    /// Its window before that one.
+    /// Window before the last loss event, in bytes.
     pub cut_from_bytes: u32,
-    /// And after.
+    /// Window after the last loss event, in bytes.
     pub cut_to_bytes: u32,
-    /// A segment.
+    /// Segment size, in bytes.
     pub mss_bytes: u16,
-    /// Its window holds back nobody: the applications do.
+    /// Whether the applications, not the group's window, limit its flows.
     pub limited: bool,
-    /// All its flows wait after a timeout.
+    /// Whether all flows of the group are in RTO recovery.
     pub stalled: bool,
 }
 
-/// What the host says to it.
+/// The host's answer for one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupAnswer {
-    /// Of which group.
+    /// Name of the group.
     pub name: GroupName,
-    /// Of which of that name.
+    /// Creation time of the group, as in the report.
     pub opened_ns: u64,
-    /// The group's window.
+    /// Window that the guest's group is given, in bytes.
     pub window_bytes: u32,
-    /// Its part of ssthresh.
+    /// Slow-start threshold that the guest's group is given, in bytes.
     pub ssthresh_bytes: u32,
-    /// How many of its cuts are in this.
+    /// Number of the group's loss events that the answer takes into account.
     pub cuts: u32,
-    /// How long ago the host cut last; the largest number: never.
+    /// Time since the host last reduced the window, in microseconds; `u32::MAX`: never.
     pub cut_age_us: u32,
 }
 
 /// The parts of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parts {
-    /// From a guest: all its groups; those that aren't here have ended.
+    /// Report of a guest: all its groups; groups that are absent have ended.
     Report(Vec<GroupReport>),
-    /// To a guest.
+    /// Answer to a guest.
     Answer(Vec<GroupAnswer>),
 }
 
-/// One frame.
+/// A frame of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// The guest's clock when the report was made.
+    /// Guest's clock when the report was made, in nanoseconds.
     pub at_ns: u64,
-    /// What is in it.
+    /// Parts of the frame.
     pub parts: Parts,
 }
 
-/// Why a channel isn't listened to any further.
+/// Why a channel is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// No frame begins where one should.
     #[error("not a frame of this protocol; is anything else connected to the channel?")]
     Garbage,
-    /// A frame of another version.
+    /// The frame has another version.
     #[error(
         "version {0} of the protocol, this is {VERSION}; install the same release at both ends"
     )]
     Version(u8),
-    /// A kind of frame, or a number of parts, that there isn't.
+    /// The frame has a kind or a number of parts that does not exist.
     #[error("a frame that no version {VERSION} has (kind {kind}, {parts} parts)")]
     Shape {
-        /// Its kind.
+        /// Kind of the frame.
         kind: u8,
-        /// And parts.
+        /// Number of parts of the frame.
         parts: u16,
     },
-    /// The checksum is another.
+    /// The checksum does not match.
     #[error("a damaged frame")]
     Checksum,
 }
@@ -137,7 +139,7 @@ const LIMITED: u8 = 1;
 const STALLED: u8 = 2;
 
 impl Frame {
-    /// The bytes of the frame. Parts beyond [`GROUPS_MAX`] are left out.
+    /// Encodes the frame. Omits parts beyond [`GROUPS_MAX`].
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FRAME_BYTES_MAX);
         let (kind, parts) = match &self.parts {
@@ -164,10 +166,11 @@ impl Frame {
         bytes
     }
 
-    /// The frame at the beginning of `bytes` and its length; `None` while it isn't complete.
+    /// Decodes the frame at the beginning of `bytes`, and returns its length; `None` while it is
+    /// incomplete.
     ///
     /// # Errors
-    /// [`WireError`], as soon as what is there can't become a frame.
+    /// [`WireError`], as soon as the bytes can't become a frame.
     pub fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, WireError> {
         let known = bytes.len().min(MAGIC.len());
         if bytes[..known] != MAGIC[..known] {
@@ -289,7 +292,7 @@ fn take_answer(mut from: Reader<'_>) -> GroupAnswer {
     }
 }
 
-/// Takes numbers off the front of a part, whose length was checked.
+/// A reader of a part, whose length was checked.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -325,7 +328,8 @@ impl Reader<'_> {
     }
 }
 
-/// IEEE 802.3's, bit by bit: a frame has a few hundred bytes, a hundred times a second.
+/// Computes IEEE 802.3's CRC-32 bit by bit: a frame has a few hundred bytes, a hundred times a
+/// second.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |sum: u32, &byte: &u8| {
         (0..8).fold(sum ^ u32::from(byte), |sum, _| {
@@ -340,12 +344,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_the_one_of_ethernet() {
+    fn the_checksum_equals_that_of_ethernet() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
     }
 
     #[test]
-    fn the_parts_have_the_lengths_that_are_said() {
+    fn the_parts_have_the_documented_lengths() {
         let mut bytes = Vec::new();
         put_report(&mut bytes, &GroupReport::default());
         assert_eq!(bytes.len(), REPORT_BYTES);

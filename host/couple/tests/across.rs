@@ -6,14 +6,15 @@ use model::{MS, SECOND, World};
 
 const SEEDS: std::ops::Range<u64> = 1..6;
 
-/// Jain's index.
+/// Computes Jain's index.
 fn jain(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|&share| share as f64).sum();
     let squares: f64 = shares.iter().map(|&share| (share as f64).powi(2)).sum();
     sum * sum / (shares.len() as f64 * squares)
 }
 
-/// What each has in a minute, from the tenth second on, over a channel of that delay and loss.
+/// Returns the bytes acknowledged for each guest in a minute, from the tenth second on, over a
+/// channel of that delay and loss.
 fn minute(vms: &[(usize, u8)], seed: u64, delay_ns: u64, losses: u64) -> Vec<u64> {
     let mut world = World::new(vms, seed);
     (world.delay_ns, world.losses) = (delay_ns, losses);
@@ -22,7 +23,7 @@ fn minute(vms: &[(usize, u8)], seed: u64, delay_ns: u64, losses: u64) -> Vec<u64
 }
 
 #[test]
-fn guests_with_one_flow_and_with_four_have_the_same_whatever_the_channel_does_to_messages() {
+fn guests_with_one_flow_and_with_four_get_equal_shares_whatever_the_channel_loses_or_delays() {
     for seed in SEEDS {
         for (delay_ns, losses) in [(MS / 10, 0), (5 * MS, 0), (5 * MS, 300), (30 * MS, 100)] {
             let shares = minute(&[(1, 1), (4, 1)], seed, delay_ns, losses);
@@ -36,7 +37,7 @@ fn guests_with_one_flow_and_with_four_have_the_same_whatever_the_channel_does_to
 }
 
 #[test]
-fn weights_are_the_operator_s_whatever_the_number_of_flows() {
+fn shares_follow_the_operators_weights_whatever_the_number_of_flows() {
     for seed in SEEDS {
         let shares = minute(&[(4, 1), (2, 2), (1, 3)], seed, 5 * MS, 50);
         let sum: u64 = shares.iter().sum();
@@ -49,8 +50,8 @@ fn weights_are_the_operator_s_whatever_the_number_of_flows() {
 }
 
 #[test]
-fn without_a_host_guests_are_tcps_that_their_losses_divide() {
-    // what the two tests above would say of a host that does nothing
+fn without_a_host_guests_share_like_independent_tcps() {
+    // the two tests above would fail in this way with a host that does nothing
     let uneven = SEEDS.filter(|&seed| {
         let mut world = World::new(&[(4, 1), (2, 2), (1, 3)], seed);
         world.host_alive = false;
@@ -69,7 +70,7 @@ fn an_answer_is_followed_for_a_retransmission_timeout_and_no_longer() {
         world.run_until(11 * SECOND);
         let follows = |world: &World| world.vms[0].follows_ns().max(world.vms[1].follows_ns());
         assert!(world.now_ns - follows(&world) < 100 * MS, "seed {seed}");
-        // a host that dies says nothing any more
+        // a dead host sends nothing more
         world.host_alive = false;
         world.run_until(world.now_ns + 10 * MS);
         let last_ns = follows(&world);
@@ -97,7 +98,7 @@ fn answers_that_come_later_than_a_retransmission_timeout_are_not_followed() {
 }
 
 #[test]
-fn a_guest_whose_part_dies_is_a_tcp_of_its_own_and_the_others_share_what_it_leaves() {
+fn a_guest_that_stops_reporting_becomes_an_independent_tcp_and_the_others_share_the_rest() {
     for seed in SEEDS {
         let mut world = World::new(&[(1, 1), (4, 1), (1, 1)], seed);
         world.run_until(11 * SECOND);

@@ -1,5 +1,5 @@
-//! The guest's end: when it reports, and what it takes from a host that lies, repeats itself or
-//! says nothing.
+//! The guest's end: when it reports, and what it accepts from a host that lies, repeats itself or
+//! is silent.
 
 use uc_ccc::guest::{GuestEnd, INTERVAL_NS};
 use uc_ccc::wire::{Frame, GROUPS_MAX, GroupAnswer, GroupName, GroupReport, Parts, WireError};
@@ -51,7 +51,7 @@ fn reports_go_out_four_times_in_the_shortest_round_trip_within_bounds() {
 }
 
 #[test]
-fn a_host_that_says_nothing_is_asked_five_times_a_second_until_it_answers() {
+fn a_silent_host_gets_five_reports_a_second_until_it_answers() {
     let mut end = GuestEnd::default();
     let mut now_ns = 1000 * MS;
     let mut count = 0;
@@ -67,7 +67,7 @@ fn a_host_that_says_nothing_is_asked_five_times_a_second_until_it_answers() {
 }
 
 #[test]
-fn an_answer_is_taken_in_the_guest_s_own_time() {
+fn an_answer_is_dated_by_the_guests_own_clock() {
     let mut end = GuestEnd::default();
     end.report(vec![group(100_000)], 1000 * MS);
     let told = end.hear(&answer(1000 * MS, 2 * USED), 1030 * MS).unwrap();
@@ -80,7 +80,7 @@ fn an_answer_is_taken_in_the_guest_s_own_time() {
 }
 
 #[test]
-fn a_window_is_never_more_than_twice_what_is_used_and_a_first_burst() {
+fn a_window_is_at_most_twice_the_used_one_plus_a_first_burst() {
     let mut end = GuestEnd::default();
     for (number, (window, taken)) in (1..).zip([
         (u32::MAX, 2 * USED + 10 * MSS),
@@ -96,7 +96,7 @@ fn a_window_is_never_more_than_twice_what_is_used_and_a_first_burst() {
 }
 
 #[test]
-fn answers_to_what_was_not_asked_or_was_answered_already_are_passed_over() {
+fn unsolicited_and_repeated_answers_are_ignored() {
     let mut end = GuestEnd::default();
     assert_eq!(end.hear(&answer(1, USED), 5).unwrap(), []);
     assert!(!end.is_answered());
@@ -112,7 +112,7 @@ fn answers_to_what_was_not_asked_or_was_answered_already_are_passed_over() {
 }
 
 #[test]
-fn answers_to_groups_that_are_not_there_any_more_are_passed_over() {
+fn answers_to_ended_groups_are_ignored() {
     let mut end = GuestEnd::default();
     let made_anew = GroupReport {
         opened_ns: 8,
@@ -125,7 +125,7 @@ fn answers_to_groups_that_are_not_there_any_more_are_passed_over() {
 }
 
 #[test]
-fn a_host_that_speaks_something_else_is_left() {
+fn a_host_with_another_protocol_closes_the_channel() {
     let report = Frame {
         at_ns: 1,
         parts: Parts::Report(Vec::new()),
@@ -141,7 +141,7 @@ fn a_host_that_speaks_something_else_is_left() {
 }
 
 #[test]
-fn of_too_many_groups_those_with_the_largest_windows_are_reported() {
+fn with_too_many_groups_those_with_the_largest_windows_are_reported() {
     let mut end = GuestEnd::default();
     let groups = (0..100).map(|space| GroupReport {
         name: GroupName {

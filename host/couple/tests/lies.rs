@@ -1,4 +1,4 @@
-//! What a guest's reports can do for it: nothing beyond its weight's share.
+//! The effect of false reports of a guest: nothing beyond its weight's share.
 
 use uc_ccc::belief::Impossible;
 use uc_ccc::host::{GuestId, Host, Policy};
@@ -7,12 +7,12 @@ use uc_core::coupling::consts;
 
 const MSS: u32 = 1448;
 const ROUND_NS: u64 = 100_000_000;
-/// What the path holds of one guest's, whatever it is given.
+/// Bytes of one guest that the path holds, whatever the guest is given.
 const PATH_BYTES: u32 = 60 * MSS;
-/// Ten reports in a round trip.
+/// Interval of reports: ten in a round trip.
 const STEP_NS: u64 = ROUND_NS / 10;
 
-/// A guest whose packets go where the host thinks: an honest one, or what a liar starts from.
+/// A guest whose packets go where the host expects: an honest one, or the starting point of a liar.
 struct Honest {
     id: GuestId,
     said: GroupReport,
@@ -40,8 +40,8 @@ impl Honest {
         }
     }
 
-    /// What it says a tenth of a round trip later: a window's tenth was acknowledged, and the
-    /// window is a tenth of a segment larger.
+    /// Returns its report a tenth of a round trip later: a tenth of the window was acknowledged,
+    /// and the window is a tenth of a segment larger.
     fn says(&mut self) -> GroupReport {
         self.owed_bytes += u64::from(MSS) / 10;
         self.said.acked_bytes += u64::from(self.given_bytes) / 10;
@@ -52,7 +52,7 @@ impl Honest {
         self.said
     }
 
-    /// A loss of it halves its window.
+    /// Halves its window by a loss.
     fn loses(&mut self) {
         self.said.cuts += 1;
         self.said.cut_age_us = 1000;
@@ -61,8 +61,9 @@ impl Honest {
     }
 }
 
-/// Two guests of weight 1 and one of weight 2, of which the first says what `lie` makes of the
-/// truth; the others lose now and then. What each has at the end, and the window.
+/// Simulates two guests of weight 1 and one of weight 2, of which the first reports what `lie`
+/// makes of the truth; the others lose now and then. Returns each guest's final part, and the
+/// window.
 fn after(rounds: u64, lie: impl Fn(u64, &mut GroupReport)) -> ([u32; 3], u32) {
     let mut host = Host::new(Policy::default());
     let mut guests = [1, 1, 2].map(|weight| Honest::new(&mut host, weight));
@@ -70,7 +71,7 @@ fn after(rounds: u64, lie: impl Fn(u64, &mut GroupReport)) -> ([u32; 3], u32) {
     for step in 1..=10 * rounds {
         let now_ns = step * STEP_NS;
         for (number, guest) in guests.iter_mut().enumerate() {
-            // every forty rounds one of the honest ones loses
+            // every forty rounds one of the honest guests loses
             if number > 0 && step % 800 == 400 * number as u64 % 800 {
                 guest.loses();
             }
@@ -86,7 +87,8 @@ fn after(rounds: u64, lie: impl Fn(u64, &mut GroupReport)) -> ([u32; 3], u32) {
     (guests.map(|guest| guest.given_bytes), window)
 }
 
-/// Whatever the first guest says, it has a quarter of the window, and the others what is theirs.
+/// Checks that the first guest has a quarter of the window, whatever it reports, and the others
+/// their shares.
 fn assert_no_more_than_its_share(lie: impl Fn(u64, &mut GroupReport)) -> u32 {
     let (given, window) = after(300, lie);
     println!("{given:?} of {window}");
@@ -103,7 +105,7 @@ fn assert_no_more_than_its_share(lie: impl Fn(u64, &mut GroupReport)) -> u32 {
 #[test]
 fn honest_guests_share_by_weight_and_grow_by_a_segment_in_a_round_trip_all_together() {
     let window = assert_no_more_than_its_share(|_, _| {});
-    // as one TCP that is cut in half every forty round trips: at most twice forty segments
+    // as one TCP that is halved every forty round trips: at most twice forty segments
     assert!((20 * MSS..=85 * MSS).contains(&window), "{window}");
 }
 
@@ -115,7 +117,7 @@ fn claiming_growth_gives_no_larger_share() {
         said.grown_bytes = step << 24;
         said.acked_bytes = step << 24;
     });
-    // a quarter more than the honest ones use, as if the liar used its share
+    // a quarter more than the honest guests use, as if the liar used its share
     assert!(window <= 400 * MSS, "{window}");
 }
 
@@ -131,7 +133,7 @@ fn claiming_to_be_idle_gives_a_smaller_share() {
         (said.used_bytes, said.flight_bytes) = (0, 0);
     });
     assert!(given[0] <= window / 20 + MSS, "{given:?} of {window}");
-    // waking up gives it back what is its own, no more
+    // waking up gives it back its own share, no more
     assert_no_more_than_its_share(|step, said| {
         if step < 1500 {
             said.limited = true;
@@ -141,7 +143,7 @@ fn claiming_to_be_idle_gives_a_smaller_share() {
 }
 
 #[test]
-fn claiming_to_be_hungry_with_nothing_in_flight_gives_no_larger_share() {
+fn claiming_to_be_window_limited_with_nothing_in_flight_gives_no_larger_share() {
     assert_no_more_than_its_share(|_, said| (said.used_bytes, said.flight_bytes) = (0, 0));
 }
 
@@ -171,10 +173,10 @@ fn claiming_odd_times_gives_no_larger_share() {
 }
 
 #[test]
-fn claiming_segments_of_another_size_gives_no_larger_share() {
+fn claiming_a_different_segment_size_gives_no_larger_share() {
     for mss_bytes in [0, 1, u16::MAX] {
         let (given, window) = after(300, |_, said| said.mss_bytes = mss_bytes);
-        // one segment is nobody refused
+        // one segment is refused to nobody
         assert!(
             given[0] <= (window / 4).max(mss_bytes.into()) + 1,
             "{given:?} of {window}"
@@ -183,7 +185,7 @@ fn claiming_segments_of_another_size_gives_no_larger_share() {
 }
 
 #[test]
-fn many_groups_of_a_guest_are_one_guest() {
+fn many_groups_of_a_guest_count_as_one_guest() {
     let mut host = Host::new(Policy::default());
     let mut honest = Honest::new(&mut host, 1);
     let liar = host.add(1);
@@ -222,7 +224,7 @@ fn many_groups_of_a_guest_are_one_guest() {
 }
 
 #[test]
-fn no_prefix_of_either_family_makes_all_remotes_one_group() {
+fn prefixes_of_length_zero_put_all_remotes_into_one_group() {
     let mut host = Host::new(Policy::default());
     let mut guest = Honest::new(&mut host, 1);
     let to = |remote: &str| {
@@ -243,7 +245,7 @@ fn no_prefix_of_either_family_makes_all_remotes_one_group() {
 }
 
 #[test]
-fn what_no_guest_can_say_ends_its_channel_and_counts_for_nothing() {
+fn an_impossible_report_closes_the_channel_and_is_not_applied() {
     let mut host = Host::new(Policy::default());
     let mut guest = Honest::new(&mut host, 1);
     let said = guest.says();
@@ -270,7 +272,7 @@ fn what_no_guest_can_say_ends_its_channel_and_counts_for_nothing() {
         ..said
     };
     assert_eq!(refused(9, &[cuts]), Impossible::Counter);
-    // nor what stands before it in the report: growth of this group, and a group that is new
+    // nor does anything before it in the report: growth of this group, and a new group
     let grown = GroupReport {
         acked_bytes: said.acked_bytes + u64::from(MSS),
         grown_bytes: said.grown_bytes + u64::from(MSS),

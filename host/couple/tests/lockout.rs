@@ -7,7 +7,7 @@ use uc_ccc::wire::{GroupName, GroupReport};
 
 const MSS: u32 = 1448;
 const MS: u64 = 1_000_000;
-/// In flight, what the path and its queue hold.
+/// Bytes in flight that the path and its queue hold.
 const ROOM_BYTES: u32 = 250_000;
 
 fn report(window_bytes: u32) -> GroupReport {
@@ -24,8 +24,8 @@ fn report(window_bytes: u32) -> GroupReport {
     }
 }
 
-/// A host with a guest of weight 3 that never loses and one of weight 1 that has nothing through,
-/// each reporting every 10 ms while it has something to say.
+/// A host with a guest of weight 3 that never loses and one of weight 1 whose data never arrives;
+/// each reports every 10 ms while its group is reported.
 struct Pair {
     host: Host,
     now_ns: u64,
@@ -34,7 +34,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Both have come through slow start, into a queue that the heavy one fills by itself.
+    /// Creates both guests after slow start, in a queue that the heavy one fills alone.
     fn new() -> Self {
         let mut host = Host::new(Policy::default());
         assert_eq!((host.add(3), host.add(1)), (0, 1));
@@ -70,7 +70,7 @@ impl Pair {
         }
     }
 
-    /// The light one's timer fires: for the first time its kernel cuts to one segment, then it
+    /// Fires the light guest's timer: the first time its kernel reduces to one segment, then it
     /// counts.
     fn time_out(&mut self) {
         self.light.cuts += 1;
@@ -81,8 +81,8 @@ impl Pair {
 }
 
 #[test]
-fn a_guest_that_hears_nothing_but_its_timer_makes_the_other_give_way() {
-    // in the silence between two timeouts its group may be reported, or not
+fn a_guest_with_timeouts_only_makes_the_other_give_way() {
+    // in the silence between two timeouts its group may be reported or not
     for reported in [true, false] {
         let mut pair = Pair::new();
         let mut rto_ms = 300;

@@ -1,4 +1,4 @@
-//! The host's loop on real sockets: guests that misbehave are left out, the others go on.
+//! The host's loop on real sockets: guests that misbehave are excluded, the others go on.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,10 +14,10 @@ use uc_ccc::seat::{GuestSetup, Place};
 use uc_ccc::serve::{Event, Server};
 use uc_ccc::wire::{Frame, GroupAnswer, GroupName, GroupReport, Parts};
 
-/// Nothing takes so long.
+/// Time limit of every wait.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A host of two guests, `red` where it listens and `blue` where it is listened for.
+/// A host of two guests: `red` connects to the host's socket, the host connects to `blue`'s.
 struct Running {
     folder: tempfile::TempDir,
     stop: &'static AtomicBool,
@@ -40,7 +40,7 @@ impl Running {
         let thread = thread::spawn(move || {
             let mut tell = |name: &str, event: Event<'_>| {
                 let text = match event {
-                    // the blue one's machine isn't there yet
+                    // blue's VM does not exist yet
                     Event::Waiting { .. } => return,
                     Event::Coupled => format!("{name}: coupled"),
                     Event::Gone => format!("{name}: gone"),
@@ -62,12 +62,12 @@ impl Running {
         self.folder.path().join(name)
     }
 
-    /// The next thing that happens to anybody.
+    /// Waits for the next event of any guest.
     fn event(&self) -> String {
         self.events.recv_timeout(LIMIT).unwrap()
     }
 
-    /// The next that isn't a guest's coupling.
+    /// Waits for the next event that isn't a guest's coupling.
     fn end(&self) -> String {
         let mut event = self.event();
         while event.ends_with(": coupled") {
@@ -125,7 +125,7 @@ fn answer(stream: &mut UnixStream) -> (u64, Vec<GroupAnswer>) {
     }
 }
 
-/// Whether the host has closed the channel, whatever it had written before.
+/// Returns whether the host has closed the channel, whatever it had written before.
 fn is_closed(stream: &mut UnixStream) -> bool {
     let mut bytes = [0; 4096];
     loop {
@@ -138,7 +138,7 @@ fn is_closed(stream: &mut UnixStream) -> bool {
 }
 
 #[test]
-fn a_guest_is_answered_on_the_socket_that_it_connects_to_and_on_the_one_that_it_listens_at() {
+fn guests_are_answered_on_connected_and_on_listening_sockets() {
     let running = Running::start();
     let mut red = connect(&running.path("red"));
     red.write_all(&report(5).encode()).unwrap();
@@ -169,7 +169,7 @@ fn a_guest_is_answered_on_the_socket_that_it_connects_to_and_on_the_one_that_it_
 }
 
 #[test]
-fn whoever_misbehaves_is_left_out_for_a_while_and_the_others_go_on() {
+fn a_misbehaving_guest_is_excluded_for_a_while_and_the_others_go_on() {
     let running = Running::start();
     let listener = UnixListener::bind(running.path("blue")).unwrap();
     let mut blue = listener.accept().unwrap().0;
@@ -207,7 +207,7 @@ fn whoever_misbehaves_is_left_out_for_a_while_and_the_others_go_on() {
         (wrong_way.encode(), "only a host"),
     ] {
         let mut red = connect(&running.path("red"));
-        // the host may close before it has read all of it
+        // the host may close before it has read everything
         let _ = red.write_all(&sent);
         assert!(is_closed(&mut red), "{reason}");
         let event = running.end();
@@ -232,7 +232,7 @@ fn whoever_misbehaves_is_left_out_for_a_while_and_the_others_go_on() {
 }
 
 #[test]
-fn a_host_that_is_killed_leaves_a_socket_that_the_next_one_takes() {
+fn a_killed_host_leaves_a_socket_that_the_next_one_replaces() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("red");
     drop(UnixListener::bind(&path).unwrap());
@@ -253,7 +253,7 @@ fn a_host_that_is_killed_leaves_a_socket_that_the_next_one_takes() {
 }
 
 #[test]
-fn frames_for_somebody_who_does_not_read_are_left_out_whole() {
+fn frames_for_an_end_that_does_not_read_are_dropped_whole() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let mut end = Channel::of(ours).unwrap();
     let sent = 20_000;
@@ -272,7 +272,7 @@ fn frames_for_somebody_who_does_not_read_are_left_out_whole() {
 }
 
 #[test]
-fn a_file_is_neither_removed_for_a_socket_nor_written_over_as_a_channel() {
+fn a_plain_file_is_neither_removed_for_a_socket_nor_overwritten_as_a_channel() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, "mine").unwrap();
@@ -288,7 +288,7 @@ fn a_file_is_neither_removed_for_a_socket_nor_written_over_as_a_channel() {
 }
 
 #[test]
-fn a_socket_that_is_not_there_is_told_once() {
+fn a_missing_socket_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let absent = folder.path().join("absent");
     let guest = GuestSetup {

@@ -1,4 +1,4 @@
-//! Whatever comes over a channel: a frame or an error, in bounded memory, and never a panic.
+//! Decoding of any bytes: a frame or an error, in bounded memory, and never a panic.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -62,7 +62,7 @@ fn frame() -> impl Strategy<Value = Frame> {
     (any::<u64>(), parts).prop_map(|(at_ns, parts)| Frame { at_ns, parts })
 }
 
-/// All frames in what came in pieces of this length.
+/// Decodes all frames of bytes that come in pieces of this length.
 fn read(bytes: &[u8], piece: usize) -> Result<Vec<Frame>, WireError> {
     let mut frames = Frames::default();
     let mut found = Vec::new();
@@ -78,7 +78,7 @@ fn read(bytes: &[u8], piece: usize) -> Result<Vec<Frame>, WireError> {
 
 proptest! {
     #[test]
-    fn frames_come_out_as_they_went_in_however_they_were_cut(
+    fn frames_are_decoded_as_encoded_however_they_are_split(
         sent in vec(frame(), 0..5), piece in 1..FRAME_BYTES_MAX,
     ) {
         let bytes: Vec<u8> = sent.iter().flat_map(Frame::encode).collect();
@@ -86,20 +86,20 @@ proptest! {
     }
 
     #[test]
-    fn a_frame_that_is_cut_off_is_waited_for(frame in frame(), at in any::<prop::sample::Index>()) {
+    fn an_incomplete_frame_is_waited_for(frame in frame(), at in any::<prop::sample::Index>()) {
         let bytes = frame.encode();
         let end = at.index(bytes.len());
         prop_assert_eq!(Frame::decode(&bytes[..end]).unwrap(), None);
     }
 
     #[test]
-    fn a_bit_that_changes_on_the_way_is_noticed(
+    fn a_changed_bit_is_detected(
         frame in frame(), at in any::<prop::sample::Index>(), bit in 0..8_u8,
     ) {
         let mut bytes = frame.encode();
         let place = at.index(bytes.len());
         bytes[place] ^= 1 << bit;
-        // or it is waited for more, where the number of parts has changed
+        // or it waits for more, where the number of parts has changed
         prop_assert!(!matches!(Frame::decode(&bytes), Ok(Some(_))));
     }
 
@@ -121,12 +121,12 @@ proptest! {
     }
 
     #[test]
-    fn what_a_dead_process_has_left_of_its_last_frame_is_skipped(
+    fn the_rest_of_a_dead_processs_frame_is_skipped(
         left in frame(), from in any::<prop::sample::Index>(), sent in frame(),
         piece in 1..200_usize,
     ) {
         let left = left.encode();
-        // anything but the whole of it
+        // anything but the whole frame
         let rest = &left[1 + from.index(left.len() - 1)..];
         prop_assume!(!rest.windows(4).any(|four| four == b"UcCC"));
         let bytes = [rest, &sent.encode()].concat();
@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn another_version_is_refused_as_soon_as_it_is_seen() {
+fn an_unknown_version_is_refused_at_once() {
     let frame = Frame {
         at_ns: 1,
         parts: Parts::Report(Vec::new()),
@@ -146,13 +146,13 @@ fn another_version_is_refused_as_soon_as_it_is_seen() {
 }
 
 #[test]
-fn endless_garbage_is_refused_after_a_frame_s_length() {
+fn endless_garbage_is_refused_after_a_frames_length() {
     let garbage = vec![0x55; 2 * FRAME_BYTES_MAX];
     assert_eq!(read(&garbage, 100), Err(WireError::Garbage));
 }
 
 #[test]
-fn more_parts_than_a_frame_can_have_are_refused_before_they_come() {
+fn too_many_parts_are_refused_before_they_arrive() {
     let frame = Frame {
         at_ns: 1,
         parts: Parts::Answer(Vec::new()),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
 
-/// Flow number of frames that are not IP, and of flows beyond [`FLOWS_MAX`].
+/// Flow number of frames that are not IP, and of flows beyond the maximum.
 pub const OTHER_FLOWS: u32 = 0;
 /// Maximum number of flows with a number of their own. A case has a few hundred; a scan inside a
 /// guest must not grow the table forever.

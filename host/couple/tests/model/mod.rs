@@ -18,7 +18,7 @@ use uc_core::coupling::{Group, GroupPolicy, Guest, Member, Report, consts};
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MS;
 const MSS: u64 = 1448;
-/// 10 Mbit/s and 100 ms: in flight without a queue, and as much again in it.
+/// Bytes in flight without a queue, at 10 Mbit/s and 100 ms; the queue holds as much again.
 const PATH_BYTES: u64 = 125_000;
 const BASE_NS: u64 = 100 * MS;
 
@@ -27,7 +27,7 @@ struct Flow {
     member: Member,
     cwnd: u64,
     ssthresh: u64,
-    /// Of an ACK, and of the window's growth, what is less than a segment.
+    /// Fractions of a segment of an ACK and, next line, of the window's growth.
     acked: u64,
     grown: u64,
     lost_ns: Option<u64>,
@@ -38,7 +38,7 @@ struct Flow {
 #[derive(Default)]
 struct Pipe(VecDeque<(u64, Vec<u8>)>);
 
-/// A guest.
+/// A guest of the model.
 pub struct Vm {
     id: GuestId,
     group: Group,
@@ -50,18 +50,18 @@ pub struct Vm {
     to_host: Pipe,
     to_guest: Pipe,
     at_host: Frames,
-    /// Its part reports.
+    /// Whether it reports.
     pub alive: bool,
-    /// Bytes acknowledged.
+    /// Number of bytes acknowledged.
     pub delivered: u64,
 }
 
-/// All of it.
+/// The whole model.
 pub struct World {
     pub vms: Vec<Vm>,
     pub now_ns: u64,
     pub host_alive: bool,
-    /// Of the channels: one way, and how many of a thousand messages are lost.
+    /// Delay of the channels in one direction; next line, messages lost of a thousand.
     pub delay_ns: u64,
     pub losses: u64,
     host: Host,
@@ -70,7 +70,7 @@ pub struct World {
 }
 
 impl World {
-    /// Guests of so many flows and such a weight.
+    /// Creates guests with these numbers of flows and weights.
     pub fn new(vms: &[(usize, u8)], seed: u64) -> Self {
         let mut host = Host::new(Policy::default());
         let vms = vms
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Until then.
+    /// Runs until `end_ns`.
     pub fn run_until(&mut self, end_ns: u64) {
         while self.now_ns < end_ns {
             self.now_ns += MS;
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// What each guest has had acknowledged until then, from now on.
+    /// Returns the bytes acknowledged for each guest from now on until `end_ns`.
     pub fn delivered_until(&mut self, end_ns: u64) -> Vec<u64> {
         let before: Vec<_> = self.vms.iter().map(|vm| vm.delivered).collect();
         self.run_until(end_ns);
@@ -118,7 +118,7 @@ impl World {
         BASE_NS * self.in_flight().max(PATH_BYTES) / PATH_BYTES
     }
 
-    /// xorshift64*
+    /// Draws a random number by xorshift64*.
     fn random(&mut self, below: u64) -> u64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
@@ -224,12 +224,12 @@ impl Vm {
         vm
     }
 
-    /// When it made the report whose answer its group follows.
+    /// Returns the time of the report whose answer its group follows.
     pub fn follows_ns(&self) -> u64 {
         self.link.taken_ns
     }
 
-    /// Its group's window.
+    /// Returns its group's window.
     pub fn window(&self) -> u32 {
         self.group.window_bytes()
     }
@@ -248,7 +248,7 @@ impl Vm {
         }
     }
 
-    /// As the guest's kernel does it.
+    /// Updates a flow as the guest's kernel does.
     fn update(&mut self, number: usize, acked: u64, now_ns: u64, round_ns: u64) {
         let flow = &mut self.flows[number];
         let report = flow.report(acked, round_ns);
@@ -284,7 +284,7 @@ impl Vm {
 }
 
 impl Flow {
-    /// RFC 5681, with a recovery that lasts a round trip.
+    /// Computes RFC 5681, with a recovery that lasts a round trip.
     fn compute(&mut self, acked: u64, now_ns: u64, round_ns: u64) {
         if self.recovers_ns.is_some_and(|until_ns| now_ns >= until_ns) {
             self.recovers_ns = None;
