@@ -1,16 +1,16 @@
-//! Paths of the host, as the file may name them.
+//! Checks of paths on the host that the file names.
 
 use std::path::{Path, PathBuf};
 
 use crate::fault::Faults;
 
-/// `sun_path` of `unix(7)`, without its closing zero.
+/// Maximum length of a socket's path: `sun_path` of `unix(7)`, without its closing zero.
 pub(crate) const SOCKET_MAX_BYTES: usize = 107;
-/// What the kernel takes, less what is hung on to a folder's path.
+/// Maximum length of a folder's path: the kernel's limit, less what is appended to the path.
 pub(crate) const PATH_MAX_BYTES: usize = 4000;
 const NAME_MAX_BYTES: usize = 255;
 
-/// A path that says by itself what it names: from the root on, name by name.
+/// Checks that a path is absolute and normalized.
 pub(crate) fn absolute(
     key: &str,
     path: &Path,

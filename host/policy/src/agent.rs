@@ -1,4 +1,4 @@
-//! `[agent]`: what the agent needs for itself. It is read when the agent starts.
+//! `[agent]`: the agent's own settings, read when the agent starts.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -15,137 +15,137 @@ use crate::list::List;
 use crate::log::{LogFormat, check_log_filter};
 use crate::number::in_range;
 
-/// Where the agent is asked what it does.
+/// Default path of the agent's control socket.
 pub const DEFAULT_SOCKET: &str = "/run/undercurrent/agent.sock";
-/// Where Prometheus finds its metrics.
+/// Default address of the Prometheus metrics.
 pub const DEFAULT_METRICS: &str = "127.0.0.1:9464";
-/// Where it keeps what has to outlive it.
+/// Default folder for state that must outlive the agent.
 pub const DEFAULT_STATE: &str = "/var/lib/undercurrent";
-/// The key of a fleet's policy.
+/// Default key of a fleet's policy.
 pub const DEFAULT_ETCD_KEY: &str = "/undercurrent/policy";
 
-/// `[agent]`.
+/// `[agent]`: the agent's own settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentTable {
-    /// The control socket's path. Default `/run/undercurrent/agent.sock`.
+    /// Path of the control socket. Default `/run/undercurrent/agent.sock`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern("^/"), length(max = 107))]
     pub socket: Option<PathBuf>,
-    /// Address and port where metrics are served; `none`: nowhere. Default `127.0.0.1:9464`.
+    /// Address and port of the Prometheus metrics; `none` serves none. Default `127.0.0.1:9464`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern(r"^(none|.*:[0-9]{1,5})$"))]
     pub metrics: Option<String>,
-    /// What is logged: a level (`error`, `warn`, `info`, `debug`, `trace`), or a filter such as
-    /// `info,uc_agent=debug`. Default `info`.
+    /// Filter of the log: a level (`error`, `warn`, `info`, `debug`, `trace`), or directives such
+    /// as `info,uc_agent=debug`. Default `info`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
-    /// How. Default `text`.
+    /// Format of the log. Default `text`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_format: Option<LogFormat>,
-    /// A folder for what has to outlive the agent. Default `/var/lib/undercurrent`.
+    /// Folder for state that must outlive the agent. Default `/var/lib/undercurrent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern("^/"))]
     pub state: Option<PathBuf>,
-    /// Flows that the host's table has room for, 1 to 16777216: settled when the first port is
-    /// attached. Default 65536.
+    /// Capacity of the host's flow table, 1 to 16777216; fixed when the first port is attached.
+    /// Default 65536.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16_777_216))]
     pub flows_max: Option<i64>,
-    /// Flows whose events are remembered for `uc explain`, 0 to 16777216, and no more than
-    /// `flows_max`: settled with it. Default 65536.
+    /// Number of flows whose events are stored for `uc explain`, 0 to 16777216, at most
+    /// `flows_max`; fixed together with it. Default 65536.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 16_777_216))]
     pub events: Option<i64>,
-    /// The fleet's policy. Absent: the policy is in this file.
+    /// Location of the fleet's policy; if absent, the policy is in this file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd: Option<EtcdTable>,
-    /// What the start `watch` needs of the host.
+    /// Settings of the host for the start `watch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch: Option<WatchHostTable>,
 }
 
-/// `[agent.etcd]`.
+/// `[agent.etcd]`: the location of a fleet's policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(transform = |schema: &mut Schema| needs(schema, &["endpoints"]))]
 pub struct EtcdTable {
-    /// Where etcd's servers are: `http://` or `https://`, host and port.
+    /// Endpoints of etcd: `http://` or `https://`, host and port.
     #[schemars(length(min = 1), inner(pattern("^https?://.+")))]
     pub endpoints: Vec<String>,
-    /// The key whose value is the policy. Default `/undercurrent/policy`.
+    /// Key whose value is the policy. Default `/undercurrent/policy`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The certificate of the authority that signed the servers'; PEM.
+    /// Certificate of the authority that signed the servers' certificates; PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern("^/"))]
     pub ca: Option<PathBuf>,
-    /// This host's own certificate; PEM.
+    /// Certificate of this host; PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern("^/"))]
     pub certificate: Option<PathBuf>,
-    /// Its private key; PEM.
+    /// Private key of this host's certificate; PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern("^/"))]
     pub private_key: Option<PathBuf>,
 }
 
-/// `[agent.watch]`.
+/// `[agent.watch]`: settings of the host for the start `watch`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(transform = |schema: &mut Schema| needs(schema, &["key_file", "peers"]))]
 pub struct WatchHostTable {
-    /// The file with the key that all hosts of the fleet have; `uc watch --make-key` makes it.
+    /// File with the key that all hosts of the fleet share; `uc watch --make-key` makes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern("^/"))]
     pub key_file: Option<PathBuf>,
-    /// Addresses of guests whose hosts watch too; probes go nowhere else.
+    /// Addresses of guests whose hosts run `watch` too; probes go nowhere else.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peers: Option<List<Prefix>>,
 }
 
-/// The agent's settings, each with its default.
+/// The agent's settings, with defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
-    /// The control socket's path.
+    /// Path of the control socket.
     pub socket: PathBuf,
-    /// Where metrics are served; none: nowhere.
+    /// Address of the metrics; `None` serves none.
     pub metrics: Option<SocketAddr>,
-    /// The log's filter.
+    /// Filter of the log.
     pub log: String,
-    /// How it is written.
+    /// Format of the log.
     pub log_format: LogFormat,
-    /// The folder for what outlives the agent.
+    /// Folder for state that must outlive the agent.
     pub state: PathBuf,
-    /// Flows that the host's table has room for.
+    /// Capacity of the host's flow table.
     pub flows_max: u32,
-    /// Flows whose events are remembered; 0: nobody's.
+    /// Number of flows whose events are stored; 0: none.
     pub events: u32,
-    /// The fleet's policy.
+    /// Location of the fleet's policy; `None`: the policy is in the file.
     pub etcd: Option<Etcd>,
-    /// What the start `watch` needs.
+    /// Settings for the start `watch`, if given.
     pub watch: Option<WatchHost>,
 }
 
-/// Where a fleet's policy is.
+/// The location of a fleet's policy in etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Etcd {
-    /// Its servers.
+    /// Endpoints of the servers.
     pub endpoints: Vec<String>,
-    /// The policy's key.
+    /// Key of the policy.
     pub key: String,
-    /// The authority's certificate.
+    /// Certificate of the servers' authority.
     pub ca: Option<PathBuf>,
-    /// This host's certificate and its private key.
+    /// Certificate of this host, and its private key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// What the start `watch` needs of the host.
+/// The host's settings for the start `watch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchHost {
-    /// The file with the fleet's key.
+    /// File with the fleet's key.
     pub key_file: PathBuf,
-    /// Where probes may go.
+    /// Prefixes to which probes may go.
     pub peers: Vec<Prefix>,
 }
 
@@ -272,7 +272,7 @@ impl EtcdTable {
 }
 
 impl EtcdTable {
-    /// Why an agent could never speak with this endpoint, if so.
+    /// Returns why an agent could never connect to this endpoint, if so.
     fn never_connects(&self, endpoint: &str) -> Option<String> {
         let is_https = endpoint.starts_with("https://");
         let has_files = [&self.ca, &self.certificate, &self.private_key]
@@ -294,7 +294,8 @@ impl EtcdTable {
     }
 }
 
-/// A scheme, a host and a port. Secrets have no place in the address.
+/// Returns whether the text is a scheme, a host and a port. Credentials are not allowed in the
+/// address.
 fn is_endpoint(text: &str) -> bool {
     let rest = text
         .strip_prefix("http://")

@@ -1,4 +1,4 @@
-//! Whether rules make sense beside one another.
+//! Checks of rules against one another.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use crate::pattern::Pattern;
 use crate::policy::Policy;
 use crate::rule::Rule;
 
-/// What is wrong with each rule beside the others. `has_host`: it stands in the host's own file,
-/// which also says what the start `watch` needs.
+/// Checks each rule against the others. `has_host`: the policy is in the host's own file, which
+/// also has the settings of the start `watch`.
 pub(crate) fn check(policy: &Policy, has_host: bool, faults: &mut Faults<'_>) {
     if faults.is_full() {
         return;
     }
     check_managed(policy, faults);
-    // What a rule with a fault was meant to be, nobody knows.
+    // The meaning of a rule with a fault is unknown.
     let sound = policy.rules.iter().filter(|rule| !faults.touch(&key(rule)));
     let sound: Vec<&Rule> = sound.collect();
     for (at, rule) in sound.iter().enumerate() {
@@ -45,7 +45,7 @@ fn key(rule: &Rule) -> String {
     }
 }
 
-/// How an earlier rule is pointed at.
+/// Formats a reference to an earlier rule.
 fn name(rule: &Rule) -> String {
     match rule.number {
         0 => "[defaults]".to_owned(),
@@ -53,7 +53,7 @@ fn name(rule: &Rule) -> String {
     }
 }
 
-/// Somebody has to say which ports are meant.
+/// Checks that the policy names some port.
 fn check_managed(policy: &Policy, faults: &mut Faults<'_>) {
     let named = |rule: &Rule| rule.tenant.is_none() && !rule.ports.is_empty();
     let any = !policy.tenants.is_empty() || policy.rules.iter().any(named);
@@ -63,7 +63,7 @@ fn check_managed(policy: &Policy, faults: &mut Faults<'_>) {
     }
 }
 
-/// A tenant's rule names ports that are the tenant's.
+/// Checks that a tenant's rule names ports of the tenant.
 fn check_ports(rule: &Rule, policy: &Policy, faults: &mut Faults<'_>) {
     let Some(tenant) = rule.tenant.map(|at| &policy.tenants[at]) else {
         return;
@@ -87,7 +87,7 @@ fn check_ports(rule: &Rule, policy: &Policy, faults: &mut Faults<'_>) {
     }
 }
 
-/// Some flow gets as far as this rule.
+/// Checks that some flow reaches this rule.
 fn check_reached(rule: &Rule, earlier: &[&Rule], policy: &Policy, faults: &mut Faults<'_>) {
     let covering: Vec<&Rule> = earlier
         .iter()
@@ -117,9 +117,9 @@ fn check_reached(rule: &Rule, earlier: &[&Rule], policy: &Policy, faults: &mut F
     faults.add(&key(rule), message);
 }
 
-/// What a port has once is not said twice: whose window its flows share, and how flows start.
+/// Checks what a port can have only once: the group whose window its flows share, and the start.
 fn check_agreement(rule: &Rule, earlier: &[&Rule], faults: &mut Faults<'_>) {
-    // Behind a rule for all flows nothing is reached on the ports that both are about.
+    // Rules after a rule for all flows are not reached on the ports of both.
     let both = earlier.iter().filter(|other| !other.takes_all_flows());
     let (mut coupled, mut started) = (false, false);
     for other in both {
@@ -173,8 +173,8 @@ fn start(watch: Option<Watch>) -> &'static str {
     }
 }
 
-/// Every port's rules have room in the kernel. Counted for each pattern that the file has: ports
-/// that two patterns match by halves are counted when they are attached.
+/// Checks that every port's rules fit into the kernel's maps. Counts for each pattern of the file;
+/// ports that two patterns match partly are counted when they are attached.
 fn check_room(policy: &Policy, faults: &mut Faults<'_>) {
     let owned = policy.tenants.iter().enumerate();
     let owned = owned.flat_map(|(at, tenant)| tenant.ports.iter().map(move |p| (Some(at), p)));
@@ -205,18 +205,19 @@ fn check_room(policy: &Policy, faults: &mut Faults<'_>) {
     }
 }
 
-/// Whether the rule is about all ports of the pattern.
+/// Returns whether the rule is about all ports of the pattern.
 fn holds(rule: &Rule, tenant: Option<usize>, pattern: &Pattern) -> bool {
     (rule.tenant.is_none() || rule.tenant == tenant)
         && (rule.ports.is_empty() || rule.ports.iter().any(|wide| wide.covers(pattern)))
 }
 
-/// Flows that no rule matches pass: a last rule that says so takes no place.
+/// Returns whether the rule needs an entry: flows that no rule matches pass, so a last rule `pass`
+/// needs none.
 pub(crate) fn is_written(rule: &Rule) -> bool {
     rule.number > 0 || rule.treatment.law != Law::Pass
 }
 
-/// The start `watch` needs a key and peers.
+/// Checks that the start `watch` has a key and peers.
 fn check_watch_host(policy: &Policy, faults: &mut Faults<'_>) {
     let Some(rule) = policy
         .rules
@@ -232,8 +233,8 @@ fn check_watch_host(policy: &Policy, faults: &mut Faults<'_>) {
     }
 }
 
-/// Whose window the flows of one port share: what its first rule with law `coupled` says, or, of
-/// rules with a share beside another law, the sum under this number; none: the port's own.
+/// Returns the coupling of one port: that of its first rule with law `coupled`, or, for rules with
+/// a share and another law, the sum under this number; `None`: the port's own.
 pub(crate) fn coupling<'a>(
     rules: impl Iterator<Item = &'a Rule> + Clone,
     sum: Option<u32>,

@@ -1,4 +1,4 @@
-//! `[defaults]`: what a rule doesn't say, and what becomes of flows that no rule is about.
+//! `[defaults]`: settings that rules inherit, and the treatment of flows that no rule matches.
 
 use uc_core::rule::Match;
 use uc_law::Law;
@@ -8,7 +8,7 @@ use crate::file::{PolicyFile, Start, TreatmentTable};
 use crate::number::in_range;
 use crate::rule::Rule;
 
-/// Each of them is within what it takes, and somebody has a use for it.
+/// Checks that each default is in range and used by some rule.
 pub(crate) fn check(file: &PolicyFile, faults: &mut Faults<'_>) {
     let table = &file.defaults.treatment;
     let mut laws = vec![table.law.unwrap_or(Law::Pass)];
@@ -58,10 +58,11 @@ fn check_start(file: &PolicyFile, faults: &mut Faults<'_>) {
     }
 }
 
-/// The last rule: of every port, about every flow. What was checked above is not said again.
+/// Returns the last rule: of every port, about every flow. What was checked above is not reported
+/// again.
 pub(crate) fn rule(table: &TreatmentTable, faults: &mut Faults<'_>) -> Rule {
     let law = table.law.unwrap_or(Law::Pass);
-    // What stands here for rules is not of this rule where the law has no use for it.
+    // Defaults for rules are not this rule's own where its law has no use for them.
     let own = TreatmentTable {
         law: Some(law),
         ..TreatmentTable::default()

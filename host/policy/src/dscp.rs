@@ -9,10 +9,11 @@ use uc_words::wording::suggest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dscp(pub u8);
 
-/// Every codepoint, as bits of a mask.
+/// The mask of all codepoints.
 pub const ANY: u64 = u64::MAX;
 
-/// RFC 2474 (CS), RFC 2597 (AF), RFC 3246 (EF), RFC 5865 (VA), RFC 8622 (LE).
+/// The names of codepoints: RFC 2474 (CS), RFC 2597 (AF), RFC 3246 (EF), RFC 5865 (VA), RFC 8622
+/// (LE).
 const NAMES: [(&str, u8); 23] = [
     ("CS0", 0),
     ("LE", 1),
@@ -40,13 +41,13 @@ const NAMES: [(&str, u8); 23] = [
 ];
 
 impl Dscp {
-    /// Its name, or its number where it has none.
+    /// Returns the codepoint's name, or its number if it has none.
     pub fn name(self) -> String {
         let named = NAMES.iter().find(|(_, number)| *number == self.0);
         named.map_or_else(|| self.0.to_string(), |(name, _)| (*name).to_owned())
     }
 
-    /// Names of a mask's codepoints, in their order.
+    /// Returns the names of a mask's codepoints, in ascending order.
     pub fn names(mask: u64) -> Vec<String> {
         (0..64)
             .filter(|number| mask >> number & 1 == 1)
@@ -54,7 +55,7 @@ impl Dscp {
             .collect()
     }
 
-    /// Their mask; any where none is given.
+    /// Returns the mask of codepoints; all of them for an empty list.
     pub fn mask(codepoints: &[Dscp]) -> u64 {
         if codepoints.is_empty() {
             return ANY;
@@ -110,7 +111,7 @@ impl Element for Dscp {
     }
 }
 
-/// Schemas know no `(?i:)`: every letter becomes a set of two.
+/// Replaces `(?i:)`, which schemas lack: every letter becomes a set of two.
 fn either_case(pattern: &str) -> String {
     let mut text = String::new();
     for c in pattern.replace("(?i:", "(").chars() {
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn assured_forwarding_and_class_selectors_are_computed_as_their_rfcs_do() {
+    fn assured_forwarding_and_class_selectors_equal_their_rfcs() {
         let read = |name: String| Dscp::read(&Scalar::Text(name)).map(|dscp| dscp.0);
         for class in 1..=4 {
             for drop in 1..=3 {
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn each_codepoint_is_read_back_from_what_it_is_called() {
+    fn each_codepoint_is_read_back_from_its_name() {
         for number in 0..64 {
             let name = Scalar::Text(Dscp(number).name());
             assert_eq!(Dscp::read(&name), Ok(Dscp(number)));
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_finger_is_named() {
+    fn a_misspelt_name_is_refused_with_a_suggestion() {
         let refusal = |text: &str| Dscp::read(&Scalar::Text(text.into())).unwrap_err();
         assert_eq!(refusal("AF51"), "no DSCP `AF51`; did you mean `AF11`?");
         assert!(refusal("64").contains("0 to 63"));

@@ -1,20 +1,20 @@
-//! What is wrong with a policy: every place at once, each with what would be right.
+//! Faults of a policy: all of them at once, each with its place and remedy.
 
 use serde::Serialize;
 use uc_words::place::Document;
 
 use crate::trusted::Untrusted;
 
-/// Who has made more slips than this has a file of another kind.
+/// Maximum number of faults reported; a file with more is no policy.
 const FAULTS_MAX: usize = 100;
 
-/// A policy that can't be had.
+/// Why a policy can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// The file can't be read, or not be trusted.
     #[error(transparent)]
     Unread(#[from] Untrusted),
-    /// The policy is none: what is wrong with it, one line each.
+    /// The policy has faults, printed one per line.
     #[error("{}", lines(.0))]
     Invalid(Vec<Fault>),
 }
@@ -25,7 +25,7 @@ fn lines(faults: &[Fault]) -> String {
 }
 
 impl PolicyError {
-    /// What is wrong with the policy, in the order of the file; nothing if it couldn't be read.
+    /// Returns the policy's faults, in the order of the file; none if it couldn't be read.
     pub fn faults(&self) -> &[Fault] {
         match self {
             PolicyError::Unread(_) => &[],
@@ -34,19 +34,19 @@ impl PolicyError {
     }
 }
 
-/// One thing that is wrong, where, and what would be right.
+/// One fault: its place, the problem and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// The file, or how else the text is called.
+    /// File name, or another name of the text.
     pub file: String,
-    /// From 1.
+    /// Line of the fault, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// Column of the fault in characters, from 1.
     pub column: usize,
-    /// The key's path, `rule.2.remote`; members of lists count from 0. Empty where the text is no
-    /// TOML.
+    /// Path of the key, such as `rule.2.remote`; members of lists count from 0. Empty if the text
+    /// is not TOML.
     pub key: String,
-    /// What is wrong with it and what would be right.
+    /// Description of the problem, and the remedy.
     pub message: String,
 }
 
@@ -71,12 +71,12 @@ fn is_number(part: &str) -> bool {
     part.parse::<usize>().is_ok()
 }
 
-/// The line says which rule it is: `rule.2.remote` is `remote` for people.
+/// Shortens a key for messages: the line identifies the rule, so `rule.2.remote` becomes `remote`.
 fn key_for_people(key: &str) -> String {
     let parts: Vec<&str> = key.split('.').collect();
     match &parts[..] {
         ["rule" | "tenant", number, rest @ ..] if is_number(number) => {
-            // Which member of a list it is, the column says.
+            // The column identifies the member of a list.
             let names: Vec<&str> = match rest {
                 [names @ .., list, number] if is_number(number) && *list != "priorities" => {
                     names.iter().chain([list]).copied().collect()
@@ -92,7 +92,7 @@ fn key_for_people(key: &str) -> String {
     }
 }
 
-/// Faults as they are found.
+/// The faults found so far.
 pub(crate) struct Faults<'a> {
     document: &'a Document<'a>,
     found: Vec<(usize, Fault)>,
@@ -108,12 +108,12 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// What is wrong with the value of a key, or with the table above where the key is missing.
+    /// Adds a fault of a key's value, or of the table above if the key is missing.
     pub(crate) fn add(&mut self, key: &str, message: impl Into<String>) {
         self.add_at(self.document.offset(key), key, message);
     }
 
-    /// The same, where the place in the text is known.
+    /// Adds a fault at a known offset of the text.
     pub(crate) fn add_at(&mut self, offset: usize, key: &str, message: impl Into<String>) {
         if self.found.len() >= FAULTS_MAX {
             self.left_off += 1;
@@ -130,17 +130,17 @@ impl<'a> Faults<'a> {
         self.found.push((offset, fault));
     }
 
-    /// The line where a key stands, to point at from elsewhere.
+    /// Returns the line of a key, for references from elsewhere.
     pub(crate) fn line(&self, key: &str) -> usize {
         self.document.line_and_column(self.document.offset(key)).0
     }
 
-    /// Whether the key stands in the file.
+    /// Returns whether the key is in the file.
     pub(crate) fn is_given(&self, key: &str) -> bool {
         self.document.span(key).is_some()
     }
 
-    /// Whether something was found under this key or a part of it.
+    /// Returns whether a fault was found in this key or in a part of it.
     pub(crate) fn touch(&self, key: &str) -> bool {
         let within = |path: &str| {
             path.strip_prefix(key)
@@ -149,20 +149,20 @@ impl<'a> Faults<'a> {
         self.found.iter().any(|(_, fault)| within(&fault.key))
     }
 
-    /// Whether more is wrong than will be told.
+    /// Returns whether there are more faults than will be reported.
     pub(crate) fn is_full(&self) -> bool {
         self.left_off > 0
     }
 
-    /// Whether nothing was found.
+    /// Returns whether no fault was found.
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// All of them, in the order of the file.
+    /// Returns all faults, in the order of the file.
     ///
     /// # Errors
-    /// If there is one.
+    /// If there is a fault.
     pub(crate) fn into_result(mut self) -> Result<(), PolicyError> {
         if self.found.is_empty() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The policy file's tables as they are written. Every key may be absent; what that means, and
-//! which values can be, is settled when the file is [resolved](crate::Policy::parse).
+//! The policy file's tables as they are written. Every key may be absent; defaults and ranges are
+//! applied when the file is [resolved](crate::Policy::parse).
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use crate::list::List;
 use crate::pattern::Pattern;
 use crate::range::PortRange;
 
-/// What an operator wants of this host's ports: an `undercurrent.toml`.
+/// An operator's policy for the ports of a host: an `undercurrent.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Undercurrent's policy")]
 pub struct PolicyFile {
-    /// What holds where a rule or a tenant says nothing, and for flows that no rule is about.
+    /// Settings that rules and tenants inherit, and the treatment of flows that no rule matches.
     #[serde(default, skip_serializing_if = "is_default")]
     pub defaults: DefaultsTable,
-    /// Who has which ports.
+    /// Tenants and their ports.
     #[serde(default, rename = "tenant", skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantTable>,
-    /// Which flows get what; of those that match a flow, the first holds.
+    /// Rules for flows; the first that matches a flow decides.
     #[serde(default, rename = "rule", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleTable>,
-    /// The agent's own settings.
+    /// Settings of the agent itself.
     #[serde(default, skip_serializing_if = "is_default")]
     pub agent: AgentTable,
 }
@@ -37,201 +37,207 @@ fn is_default<T: Default + PartialEq>(table: &T) -> bool {
     *table == T::default()
 }
 
-/// `[defaults]`.
+/// `[defaults]`: settings that rules and tenants inherit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DefaultsTable {
-    /// Of every flow.
+    /// Treatment of every flow.
     #[serde(flatten)]
     pub treatment: TreatmentTable,
-    /// Of every port.
+    /// Settings of every port.
     #[serde(flatten)]
     pub port: PortTable,
 }
 
-/// Keys about a port as a whole, of `[defaults]` and of `[[tenant]]`.
+/// The keys about a port as a whole, of `[defaults]` and of `[[tenant]]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PortTable {
-    /// The port's part of the windows of groups that it is in, 1 to 255. Default 1.
+    /// Weight of the port in the groups that it is in, 1 to 255. Default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 255))]
     pub weight: Option<i64>,
-    /// So many flows of each port may be translated at once; further ones pass. Absent: as many as
-    /// the host's table has room for.
+    /// Maximum number of flows of each port that are translated at once; further flows pass. If
+    /// absent, the capacity of the host's flow table.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16_777_216))]
     pub flows_max: Option<i64>,
-    /// Whose windows make the sum that rules' `share` divides. Default `port`.
+    /// Sum of windows that the rules' `share` divides. Default `port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum: Option<SumOf>,
 }
 
-/// Whose windows make one sum.
+/// The windows that make one sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SumOf {
-    /// Those of each port by itself.
+    /// The windows of each port separately.
     #[default]
     Port,
-    /// Those of all ports of a tenant on a host; a port has its `weight` of them.
+    /// The windows of all ports of a tenant on a host; a port has its `weight` of them.
     Tenant,
 }
 
-/// `[[tenant]]`.
+/// `[[tenant]]`: a tenant and its ports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = |schema: &mut Schema| needs(schema, &["name", "ports"]))]
 pub struct TenantTable {
-    /// Who.
+    /// Name and ports of the tenant.
     #[serde(flatten)]
     pub identity: IdentityTable,
-    /// Of each of its ports.
+    /// Settings of each of its ports.
     #[serde(flatten)]
     pub port: PortTable,
 }
 
-/// Says in a schema that these keys can't be absent, though reading goes on where they are.
+/// Marks these keys as required in a schema, although reading goes on without them.
 pub(crate) fn needs(schema: &mut Schema, keys: &[&str]) {
     schema.insert("required".to_owned(), keys.into());
 }
 
-/// Keys that say who a tenant is.
+/// The keys that identify a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdentityTable {
-    /// A name of its own.
+    /// Name, unique in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(pattern(r"^[A-Za-z0-9._-]{1,63}$"))]
     pub name: Option<String>,
-    /// Its ports, by name or pattern.
+    /// Ports of the tenant, by name or pattern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ports: Option<List<Pattern>>,
 }
 
-/// `[[rule]]`.
+/// `[[rule]]`: a selection of flows and their treatment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleTable {
-    /// Which flows.
+    /// Selection of the flows.
     #[serde(flatten)]
     pub selection: SelectionTable,
-    /// What becomes of them.
+    /// Treatment of the flows.
     #[serde(flatten)]
     pub treatment: TreatmentTable,
 }
 
-/// Keys that say which flows a rule is about: all that are given must match. Local is the guest's
-/// end, whoever connects.
+/// The keys that select a rule's flows: all that are given must match. Local is the guest's end,
+/// whichever end connects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelectionTable {
-    /// Flows of this tenant's ports.
+    /// Tenant whose ports' flows match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Flows of these ports, by name or pattern.
+    /// Ports whose flows match, by name or pattern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<List<Pattern>>,
-    /// Where the guest's end is.
+    /// Addresses of the guest's end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<List<Prefix>>,
-    /// Where the other end is.
+    /// Addresses of the other end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<List<Prefix>>,
-    /// The guest's TCP port.
+    /// TCP ports of the guest's end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_port: Option<List<PortRange>>,
-    /// The other end's.
+    /// TCP ports of the other end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_port: Option<List<PortRange>>,
-    /// The DSCP of the flow's SYN.
+    /// DSCPs of the flow's SYN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dscp: Option<List<Dscp>>,
 }
 
-/// Keys that say what becomes of flows, of `[defaults]` and of `[[rule]]`.
+/// The keys that set the treatment of flows, of `[defaults]` and of `[[rule]]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TreatmentTable {
-    /// The congestion control that the network sees; `pass` leaves the flow alone. Default `pass`.
+    /// Congestion control that the network sees; `pass` leaves the flow unmodified. Default `pass`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub law: Option<Law>,
-    /// Whose habits the law's shadow has. Default `linux`.
+    /// TCP sender that the law's shadow imitates. Default `linux`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
-    /// The law's parameters.
+    /// Parameters of the law.
     #[serde(skip_serializing_if = "Parameters::are_default")]
     pub parameters: Parameters,
-    /// Whether guests that speak ECN themselves are left alone, which is the default; if not, their
-    /// offer is taken off and they are translated too.
+    /// Whether flows of guests that negotiate ECN themselves pass unmodified, which is the default;
+    /// if not, their offer is cleared and they are translated too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub legacy_only: Option<bool>,
-    /// How many SYNs of a flow ask for ECN before one goes without, 0 to 255; 255: all. Default 2.
+    /// Number of SYNs of a flow that request ECN before one goes without, 0 to 255; 255: all.
+    /// Default 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 255))]
     pub ecn_syns: Option<i64>,
-    /// The flow's weight in the sum of its port's windows, 1 to 255. Absent: it takes no part.
+    /// Weight of the flow in the sum of its port's windows, 1 to 255. If absent, it takes no part.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 255))]
     pub share: Option<i64>,
-    /// Law `coupled`: whose window the flows share.
+    /// Coupling of the flows of law `coupled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coupling: Option<CouplingTable>,
-    /// How flows start. Default `none`.
+    /// Start law of the flows. Default `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
-    /// The parameters of the start `watch`.
+    /// Parameters of the start `watch`.
     #[serde(skip_serializing_if = "Watch::are_default")]
     pub watch: Watch,
 }
 
-/// How flows start.
+/// The start law of flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
-    /// As the guest and the law have it.
+    /// No start law: flows start as the guest and the law do.
     #[default]
     None,
     /// HWatch: probes measure the path first.
     Watch,
 }
 
-/// `coupling = { … }`: whose window the flows of law `coupled` share.
+/// `coupling = { … }`: the group of the flows of law `coupled`, and its rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CouplingTable {
-    /// Ports of different numbers share nothing, ports of one number do, whosever they are. Default:
-    /// a number of the tenant's own; ports that no tenant has are in one.
+    /// Number of the group. Ports with different numbers share nothing, ports with the same number
+    /// do, whoever owns them. Default: a number of the tenant's own; ports without a tenant are in
+    /// one group.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2_147_483_647))]
     pub group: Option<i64>,
-    /// Bits of an IPv4 remote address that name a group, 0 to 32. Default 32: each remote host.
+    /// Length of the IPv4 prefix of remote addresses that identifies a group, 0 to 32. Default 32:
+    /// each remote host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 32))]
     pub prefix4: Option<i64>,
-    /// The same for IPv6, 0 to 128. Default 128.
+    /// Length of the IPv6 prefix of remote addresses that identifies a group, 0 to 128. Default
+    /// 128: each remote host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 128))]
     pub prefix6: Option<i64>,
-    /// A flow's part of its port's, 1 to 255, where its TCP ports have none. Default 1.
+    /// Weight of a flow within its port's share, 1 to 255, unless `priorities` has its TCP port.
+    /// Default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 255))]
     pub priority: Option<i64>,
-    /// The part of flows with this TCP port at either end: `{ 443 = 8 }`.
+    /// Weights of flows with a TCP port at either end: `{ 443 = 8 }`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub priorities: BTreeMap<String, i64>,
-    /// What is shared. Default `window`.
+    /// Quantity that is shared. Default `window`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
-    /// A group of n is as aggressive as 1 + this · (n − 1) TCPs, 0 to 1. Default 0: as one.
+    /// Aggressiveness a, 0 to 1: a group of n is as aggressive as 1 + a · (n − 1) TCPs. Default 0:
+    /// as one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub aggressiveness: Option<f64>,
-    /// What n counts. Default `flows`.
+    /// Unit of a group's size n. Default `flows`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<GroupSize>,
-    /// Segments that a flow may send at once into a share that others' packets still fill, 1 to
-    /// 65535. Default 2.
+    /// Segments that a flow may send at once into a share that other flows' packets still fill, 1
+    /// to 65535. Default 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65_535))]
     pub burst: Option<i64>,

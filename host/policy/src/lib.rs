@@ -1,12 +1,13 @@
-//! What an operator wants of a host's ports: one TOML file, or the same text under a fleet's key.
+//! An operator's policy for the ports of a host: one TOML file, or the same text under a fleet's
+//! key.
 //!
 //! - [`file`], [`agent`]: the file's tables and keys as they are written, and its JSON Schema.
-//! - [`list`], [`pattern`], [`range`], [`dscp`], and the kernel's own [`uc_core::rule::Prefix`]: what
-//!   stands in lists.
-//! - [`Policy::parse`]: everything settled (a [`Tenant`] has a number, a [`Rule`] its matches and
-//!   its [`Treatment`]), or every [`Fault`] of the text with its place and its mend.
-//! - [`trusted`]: files that nobody else can have written.
-//! - [`Policy::plan_for`]: what that says of one port, as the programs on it take it.
+//! - [`list`], [`pattern`], [`range`], [`dscp`], and the kernel's own [`uc_core::rule::Prefix`]:
+//!   lists and their elements.
+//! - [`Policy::parse`]: the policy with defaults applied (a [`Tenant`] has a number, a [`Rule`] its
+//!   matches and its [`Treatment`]), or every [`Fault`] of the text with its place and its remedy.
+//! - [`trusted`]: files that only their owner can have written.
+//! - [`Policy::plan_for`]: the plan for one port, in the form that its programs take.
 
 mod absolute;
 pub mod agent;

@@ -1,5 +1,5 @@
-//! One value or a list of them: `remote_port = 443`, `remote_port = [5001, "6000-6999"]`. What the
-//! values mean is read later, so that every one that is wrong can be named.
+//! One value or a list of values: `remote_port = 443`, `remote_port = [5001, "6000-6999"]`. The
+//! values are parsed later, so that every wrong one can be reported.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,32 +11,32 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::fault::Faults;
 
-/// What a list can hold.
+/// An element of a list.
 pub trait Element: Sized {
-    /// For people: "a port's name".
+    /// Description in messages, such as "a port's name".
     const WHAT: &'static str;
 
-    /// What it means.
+    /// Parses a value.
     ///
     /// # Errors
-    /// Says what is wrong with it and what would be right.
+    /// The problem and the remedy.
     fn read(scalar: &Scalar) -> Result<Self, String>;
 
-    /// As it is written.
+    /// Formats the element as it is written in the file.
     fn write(&self) -> Scalar;
 
-    /// What [`Element::read`] takes, as far as a schema can say it.
+    /// Returns the schema of what [`Element::read`] accepts, as far as a schema can express it.
     fn schema() -> Schema;
 }
 
-/// A value as it stands in the file.
+/// A value as written in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scalar {
-    /// Without quotes.
+    /// A number, without quotes.
     Number(i64),
-    /// In quotes.
+    /// A text, in quotes.
     Text(String),
-    /// What no list can hold, and how it is called: kept, so that the others are read, too.
+    /// A value that no list can hold, with its description: kept, so that the others are read too.
     Other(String),
 }
 
@@ -49,17 +49,17 @@ impl fmt::Display for Scalar {
     }
 }
 
-/// The values as they were written.
+/// A list of values as they were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List<T> {
     scalars: Vec<Scalar>,
-    /// Whether the one value stands without brackets.
+    /// Whether the only value has no brackets.
     alone: bool,
     element: PhantomData<T>,
 }
 
 impl<T: Element> List<T> {
-    /// A list of these.
+    /// Creates a list of elements.
     pub fn of(elements: &[T]) -> List<T> {
         List {
             scalars: elements.iter().map(T::write).collect(),
@@ -68,7 +68,7 @@ impl<T: Element> List<T> {
         }
     }
 
-    /// What the values mean; those that mean nothing are faults.
+    /// Parses the values; adds a fault for each that can't be parsed.
     pub(crate) fn read(&self, key: &str, faults: &mut Faults<'_>) -> Vec<T> {
         if self.scalars.is_empty() {
             let what = T::WHAT;

@@ -1,10 +1,10 @@
-//! Numbers within what their keys take.
+//! Range checks of numbers.
 
 use std::ops::RangeInclusive;
 
 use crate::fault::Faults;
 
-/// The number, if it is in the range; a fault if it isn't.
+/// Returns the number if it is in the range; adds a fault if it isn't.
 pub(crate) fn in_range(
     key: &str,
     number: Option<i64>,

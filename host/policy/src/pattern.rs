@@ -1,4 +1,4 @@
-//! Names of ports: exact, or with `*` for any number of characters.
+//! Patterns of ports' names: exact, or with `*` for any number of characters.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use schemars::{Schema, json_schema};
 
 use crate::list::{Element, Scalar};
 
-/// Linux's bound for an interface's other names (`ip link property add altname`), without the
-/// closing zero; its own is shorter.
+/// Maximum length of an interface's alternative names (`ip link property add altname`), without the
+/// closing zero; its own name is shorter.
 const NAME_MAX: usize = 127;
-/// Begins the names of pods, which have a slash.
+/// Prefix of the names of pods, which contain a slash.
 const POD: &str = "cni:";
-/// Begins the names of libvirt's domains, which may have spaces.
+/// Prefix of the names of libvirt's domains, which may contain spaces.
 const DOMAIN: &str = "libvirt:";
-/// Begins what an operator has written to an interface (`ip link set DEV alias TEXT`): any text, of
-/// at most this many bytes.
+/// Prefix of an interface's alias (`ip link set DEV alias TEXT`): any text; next line, its maximum
+/// length in bytes.
 const ALIAS: &str = "alias:";
 const ALIAS_MAX: usize = 255;
 
-/// Whether a character may stand in a pattern that begins so.
+/// Returns whether a character is allowed in a pattern with this beginning.
 fn is_allowed(c: char, text: &str) -> bool {
     if text.starts_with(ALIAS) {
         return !c.is_control();
@@ -29,23 +29,23 @@ fn is_allowed(c: char, text: &str) -> bool {
     c.is_ascii_graphic() && !"?[]".contains(c) && (c != '/' || text.starts_with(POD))
 }
 
-/// `vnet3`, `tap1*`.
+/// A pattern of ports' names, such as `vnet3` or `tap1*`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Whether this is a port of that name.
+    /// Returns whether the name matches the pattern.
     pub fn matches(&self, name: &str) -> bool {
         walk(self.0.as_bytes(), name.as_bytes(), false)
     }
 
-    /// Whether every name that the other matches is matched by this. Where stars take turns with
-    /// characters in a way that only a search could settle, the answer is no.
+    /// Returns whether this matches every name that the other matches. Returns false where stars
+    /// alternate with characters so that only a search could decide.
     pub fn covers(&self, other: &Pattern) -> bool {
         walk(self.0.as_bytes(), other.0.as_bytes(), false)
     }
 
-    /// Whether there is a name that both match.
+    /// Returns whether there is a name that both match.
     pub fn meets(&self, other: &Pattern) -> bool {
         // Most pairs differ before any star.
         let (a, b) = (self.beginning(), other.beginning());
@@ -56,24 +56,24 @@ impl Pattern {
         walk(self.0.as_bytes(), other.0.as_bytes(), true)
     }
 
-    /// What comes before the first star.
+    /// Returns the text before the first star.
     fn beginning(&self) -> &[u8] {
         let text = self.0.as_bytes();
         let end = text.iter().position(|c| *c == b'*');
         &text[..end.unwrap_or(text.len())]
     }
 
-    /// As it is written.
+    /// Returns the pattern as it is written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Whether `pattern` matches `text`, character by character. A star in the text is a character that
-/// only a star matches; or, where `both` are patterns, stands for any characters too.
+/// Returns whether `pattern` matches `text`, character by character. A star in the text is a
+/// character that only a star matches; or, with `both`, stands for any characters too.
 ///
-/// One row of the table of all pairs of beginnings at a time, so its time is the product of the
-/// lengths.
+/// Computes one row of the table of all pairs of beginnings at a time, so its time is the product
+/// of the lengths.
 fn walk(pattern: &[u8], text: &[u8], both: bool) -> bool {
     let mut row = vec![false; text.len() + 1];
     row[0] = true;
@@ -159,7 +159,7 @@ mod tests {
         Pattern::read(&Scalar::Text(text.into())).unwrap()
     }
 
-    /// By the definition, in exponential time.
+    /// Matches by the definition, in exponential time.
     fn naive(pattern: &str, name: &str) -> bool {
         let Some(first) = pattern.chars().next() else {
             return name.is_empty();
@@ -171,7 +171,7 @@ mod tests {
         name.starts_with(first) && naive(rest, &name[1..])
     }
 
-    /// All names of `a` and `b` with at most six characters.
+    /// Returns all names of `a` and `b` with at most six characters.
     fn names() -> Vec<String> {
         let mut names = vec![String::new()];
         for length in 0..6 {
@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_matches_as_the_definition_says(text in "[ab*]{1,6}", name in "[ab]{0,6}") {
+        fn a_name_matches_by_the_definition(text in "[ab*]{1,6}", name in "[ab]{0,6}") {
             prop_assert_eq!(pattern(&text).matches(&name), naive(&text, &name));
         }
 
@@ -195,12 +195,12 @@ mod tests {
         fn patterns_meet_where_some_name_matches_both(a in "[ab*]{1,4}", b in "[ab*]{1,4}") {
             let (p, q) = (pattern(&a), pattern(&b));
             let common = names().iter().any(|name| p.matches(name) && q.matches(name));
-            // Two patterns of four characters that meet do so in six or fewer, or in none at all.
+            // If two patterns of four characters meet, they meet in a name of at most six.
             prop_assert_eq!(p.meets(&q), common, "{} {}", a, b);
         }
 
         #[test]
-        fn what_is_covered_is_matched(a in "[ab*]{1,4}", b in "[ab*]{1,4}") {
+        fn a_covering_pattern_matches_all_names_of_the_other(a in "[ab*]{1,4}", b in "[ab*]{1,4}") {
             let (p, q) = (pattern(&a), pattern(&b));
             if p.covers(&q) {
                 prop_assert!(names().iter().all(|name| !q.matches(name) || p.matches(name)));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_patterns_cover_as_one_would_say() {
+    fn typical_patterns_cover_as_expected() {
         for (a, b, covers) in [
             ("*", "vnet*", true),
             ("vnet*", "vnet3", true),

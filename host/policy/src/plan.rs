@@ -1,4 +1,4 @@
-//! What the policy says of one port.
+//! The policy's plan for one port.
 
 use uc_law::{PortCoupling, PortPlan, StartSettings};
 
@@ -11,25 +11,25 @@ use crate::tenant::{PortSettings, Tenant};
 /// A port of the policy.
 #[derive(Clone, Debug)]
 pub struct Planned<'a> {
-    /// Which of the port's names the policy knows it by.
+    /// Name of the port that the policy contains.
     pub matched: String,
-    /// Whose it is.
+    /// Tenant of the port, if it has one.
     pub tenant: Option<&'a Tenant>,
-    /// What holds on it as a whole.
+    /// Settings of the port as a whole.
     pub settings: PortSettings,
-    /// Its rules in their order, up to the first about all flows.
+    /// Rules of the port in order, up to the first about all flows.
     pub rules: Vec<&'a Rule>,
-    /// How its flows start, where not as the guest and the law have it.
+    /// Start law of its flows, unless `none`.
     pub start: Option<StartSettings>,
-    /// As the programs on it have it.
+    /// Plan for the port's programs.
     pub port: PortPlan,
-    /// For each rule of `port`, which of the file's it comes from: as [`Rule::number`] counts.
+    /// Number ([`Rule::number`]) of the file's rule that each rule of `port` comes from.
     pub origins: Vec<usize>,
 }
 
 impl Policy {
-    /// What the policy says of the port with these names: its interface's first, then others that
-    /// it is known by. `None`: nothing, the port is to be left alone.
+    /// Returns the plan for the port with these names: its interface's first, then its
+    /// alternatives. `None`: the policy does not contain the port.
     pub fn plan_for(&self, names: &[&str]) -> Option<Planned<'_>> {
         let (matched, tenant) = self.find(names)?;
         let mut rules: Vec<&Rule> = Vec::new();
@@ -73,8 +73,8 @@ impl Policy {
         })
     }
 
-    /// The name that is in the policy, and whose port it is. Names come before tenants: what the
-    /// interface itself is called decides.
+    /// Returns the first of the names that the policy contains, and its tenant. Names take
+    /// precedence over tenants: the interface's own name decides.
     fn find<'n>(&self, names: &[&'n str]) -> Option<(&'n str, Option<usize>)> {
         for name in names {
             let owner = self

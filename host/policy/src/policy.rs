@@ -18,44 +18,45 @@ use crate::rule::Rule;
 use crate::tenant::{self, PortSettings, Tenant};
 use crate::{check, defaults, trusted};
 
-/// Of tenants, and of rules.
+/// Maximum number of tenants, and of rules.
 const TABLES_MAX: usize = 4096;
 
-/// What an operator wants of this host's ports, with everything settled.
+/// An operator's policy for the ports of a host, with defaults applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// As it is written.
+    /// Tables as they are written.
     pub file: PolicyFile,
-    /// Who has which ports.
+    /// Tenants and their ports.
     pub tenants: Vec<Tenant>,
-    /// Tried in their order: those of the file, then what `[defaults]` says of all other flows.
+    /// Rules in the order in which they are tried: those of the file, then that of `[defaults]` for
+    /// all other flows.
     pub rules: Vec<Rule>,
-    /// What holds on ports that no tenant has.
+    /// Settings of ports without a tenant.
     pub port: PortSettings,
-    /// The agent's own settings.
+    /// Settings of the agent itself.
     pub agent: Agent,
 }
 
-/// Where a policy stands, which decides what may be in it.
+/// The origin of a policy, which determines its allowed content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Home {
     /// The host's own file.
     File,
-    /// A fleet's store, which says nothing of one host's agent.
+    /// A fleet's store, which has no settings of one host's agent.
     Fleet,
 }
 
 impl Policy {
-    /// Reads the host's own file, and its text, as its agent does.
+    /// Reads the host's own file like its agent, and returns the policy and its text.
     ///
     /// # Errors
-    /// [`PolicyError::Unread`], or [`PolicyError::Invalid`] with all that is wrong with it.
+    /// [`PolicyError::Unread`], or [`PolicyError::Invalid`] with all faults.
     pub fn load(path: &Path) -> Result<(Policy, String), PolicyError> {
         let text = trusted::read(path)?;
         Policy::parse(&path.display().to_string(), &text).map(|policy| (policy, text))
     }
 
-    /// The same of a draft, whoever may have written it.
+    /// Reads a draft of the host's own file, whoever may have written it.
     ///
     /// # Errors
     /// As [`Policy::load`].
@@ -64,7 +65,7 @@ impl Policy {
         Policy::parse(&path.display().to_string(), &text)
     }
 
-    /// Reads a fleet's policy from the file at `path`, before it is put where the fleet finds it.
+    /// Reads a fleet's policy from a file, before it is put into the fleet's store.
     ///
     /// # Errors
     /// As [`Policy::load`].
@@ -73,18 +74,18 @@ impl Policy {
         Policy::parse_fleet(&path.display().to_string(), &text)
     }
 
-    /// Reads a host's own policy; faults call it `name`.
+    /// Parses a host's own policy; faults name it `name`.
     ///
     /// # Errors
-    /// [`PolicyError::Invalid`] with all that is wrong with it.
+    /// [`PolicyError::Invalid`] with all faults.
     pub fn parse(name: &str, text: &str) -> Result<Policy, PolicyError> {
         read(name, text, Home::File)
     }
 
-    /// Reads the policy of a fleet, which has no `[agent]`.
+    /// Parses the policy of a fleet, which has no `[agent]`.
     ///
     /// # Errors
-    /// [`PolicyError::Invalid`] with all that is wrong with it.
+    /// [`PolicyError::Invalid`] with all faults.
     pub fn parse_fleet(name: &str, text: &str) -> Result<Policy, PolicyError> {
         read(name, text, Home::Fleet)
     }
@@ -109,7 +110,7 @@ fn read(name: &str, text: &str, home: Home) -> Result<Policy, PolicyError> {
     Ok(policy)
 }
 
-/// The tables as they are written.
+/// Parses the tables.
 fn read_file(table: &DeTable<'_>, faults: &mut Faults<'_>) -> PolicyFile {
     let known = ["defaults", "tenant", "rule", "agent"];
     let table = known_only(table, "", &known, faults);
@@ -144,7 +145,7 @@ fn read_file(table: &DeTable<'_>, faults: &mut Faults<'_>) -> PolicyFile {
     }
 }
 
-/// Both halves of a table, each with keys of its own.
+/// Parses a table into two structures, each with keys of its own.
 fn two<A, B>(table: &DeTable<'_>, path: &str, faults: &mut Faults<'_>) -> (A, B)
 where
     A: for<'de> serde::Deserialize<'de> + Default,
@@ -159,7 +160,7 @@ where
     )
 }
 
-/// `[key]`.
+/// Returns the table `[key]`.
 fn one<'i>(table: &DeTable<'i>, key: &str, faults: &mut Faults<'_>) -> Option<DeTable<'i>> {
     match table.get(key)?.get_ref() {
         DeValue::Table(inner) => Some(inner.clone()),
@@ -170,7 +171,7 @@ fn one<'i>(table: &DeTable<'i>, key: &str, faults: &mut Faults<'_>) -> Option<De
     }
 }
 
-/// `[[key]]`, each with its path.
+/// Returns the tables `[[key]]`, each with its path.
 fn many<'i>(table: &DeTable<'i>, key: &str, faults: &mut Faults<'_>) -> Vec<(String, DeTable<'i>)> {
     let Some(value) = table.get(key) else {
         return Vec::new();
@@ -233,7 +234,7 @@ fn resolve(file: PolicyFile, home: Home, faults: &mut Faults<'_>) -> Policy {
     policy
 }
 
-/// What stands in the other place.
+/// Checks that the policy has only tables of its origin.
 fn check_home(file: &PolicyFile, home: Home, faults: &mut Faults<'_>) {
     if home == Home::Fleet && faults.is_given("agent") {
         let message = "a fleet's policy says nothing of one host's agent; put it into the host's \
@@ -252,7 +253,7 @@ fn check_home(file: &PolicyFile, home: Home, faults: &mut Faults<'_>) {
     }
 }
 
-/// The tenant of that name, by place.
+/// Returns the index of the tenant of that name.
 fn owner(name: &str, tenants: &[Tenant], key: &str, faults: &mut Faults<'_>) -> Option<usize> {
     let at = tenants.iter().position(|tenant| tenant.name == name);
     if at.is_none() {

@@ -1,4 +1,4 @@
-//! TCP ports: `5001`, `"6000-6999"`.
+//! TCP ports as they are written: `5001`, `"6000-6999"`.
 
 use std::fmt;
 
@@ -9,30 +9,30 @@ use crate::list::{Element, Scalar};
 /// TCP ports from the first to the last, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRange {
-    /// At least 1.
+    /// First port, at least 1.
     pub first: u16,
-    /// At least as large.
+    /// Last port, at least the first.
     pub last: u16,
 }
 
 impl PortRange {
-    /// Every port.
+    /// Every TCP port.
     pub const ALL: PortRange = PortRange {
         first: 0,
         last: u16::MAX,
     };
 
-    /// Whether each port of the other is one of these.
+    /// Returns whether this contains each port of the other.
     pub fn covers(&self, other: &PortRange) -> bool {
         self.first <= other.first && other.last <= self.last
     }
 
-    /// Whether the port is one of these.
+    /// Returns whether this contains the port.
     pub fn contains(&self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }
 
-    /// The same ports in as few ranges as can be, in order.
+    /// Returns the same ports in as few ranges as possible, in order.
     pub fn merged(mut ranges: Vec<PortRange>) -> Vec<PortRange> {
         ranges.sort_by_key(|range| range.first);
         let mut merged: Vec<PortRange> = Vec::new();
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_that_touch_or_overlap_become_one() {
+    fn adjacent_and_overlapping_ranges_are_merged() {
         let range = |first, last| PortRange { first, last };
         let merged = PortRange::merged(vec![
             range(30, 40),

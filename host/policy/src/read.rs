@@ -1,5 +1,5 @@
-//! A table of the file, read so that each thing that is wrong with it is found: serde stops at the
-//! first, so that key is taken out and the rest is read again.
+//! Reading of a table so that every fault in it is found: serde stops at the first, so that key is
+//! removed and the rest is read again.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,15 +13,15 @@ use uc_words::wording::{suggest, tidy};
 
 use crate::fault::Faults;
 
-/// What stands in `table`, whose path is `path`. Keys that are wrong are faults, and absent.
+/// Reads `table`, whose path is `path`. Wrong keys become faults, and count as absent.
 pub(crate) fn read_table<T>(table: &DeTable<'_>, path: &str, faults: &mut Faults<'_>) -> T
 where
     T: for<'de> Deserialize<'de> + Default,
 {
     let mut rest = table.clone();
-    // Each turn takes a key out.
+    // Each iteration removes a key.
     loop {
-        // What is said of the table as a whole is nowhere in the text.
+        // A fault of the table as a whole has no place in the text.
         let nowhere = usize::MAX..usize::MAX;
         let value = Spanned::new(nowhere, DeValue::Table(rest.clone()));
         let error = match T::deserialize(ValueDeserializer::from(value)) {
@@ -38,7 +38,7 @@ where
     }
 }
 
-/// Faults for the keys that are not known here, and the table without them.
+/// Adds faults for unknown keys, and returns the table without them.
 pub(crate) fn known_only<'i>(
     table: &DeTable<'i>,
     path: &str,
@@ -58,14 +58,14 @@ pub(crate) fn known_only<'i>(
     rest
 }
 
-/// The two parts of a table: keys that are in `first`, and the others.
+/// Splits a table into the keys that are in `first`, and the others.
 pub(crate) fn split<'i>(table: DeTable<'i>, first: &[&str]) -> (DeTable<'i>, DeTable<'i>) {
     table
         .into_iter()
         .partition(|(key, _)| first.contains(&&**key.get_ref()))
 }
 
-/// A path with one more part.
+/// Returns a path with one more part.
 pub(crate) fn join(path: &str, key: &str) -> String {
     match path.is_empty() {
         true => key.to_owned(),
@@ -73,8 +73,8 @@ pub(crate) fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// Takes the innermost key out that holds `span`, itself or in its value. Its path, and where in
-/// the text the span begins.
+/// Removes the innermost key that contains `span`, itself or in its value. Returns its path, and
+/// the offset of the span in the text.
 fn take_out(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<(String, usize)> {
     let holds = |outer: Range<usize>| outer.start <= span.start && span.end <= outer.end;
     let names: Vec<String> = table.keys().map(|key| key.get_ref().to_string()).collect();
@@ -93,7 +93,7 @@ fn take_out(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<(String, usi
     None
 }
 
-/// The keys of a structure, as its `Deserialize` tells them.
+/// Returns the keys of a structure, as its `Deserialize` names them.
 pub(crate) fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     match T::deserialize(Asks) {
         Err(Answer(keys)) => keys,
@@ -101,7 +101,7 @@ pub(crate) fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str]
     }
 }
 
-/// Answers every question of a structure with the keys that it named.
+/// A deserializer that answers every request with the keys that the structure named.
 struct Asks;
 
 #[derive(Debug)]

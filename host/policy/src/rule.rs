@@ -1,4 +1,4 @@
-//! A rule with everything settled: which flows of which ports, and what becomes of them.
+//! A rule with defaults applied: the selection of ports and flows, and their treatment.
 
 use uc_core::rule::{Match, Prefix, RULES_MAX, Rule as KernelRule};
 
@@ -10,36 +10,36 @@ use crate::range::PortRange;
 use crate::tenant::Tenant;
 use crate::treatment::Treatment;
 
-/// A rule.
+/// A rule for flows of some ports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// Which of the file's rules, from 1; 0: what `[defaults]` says of all other flows.
+    /// Number of the rule in the file, from 1; 0: the rule of `[defaults]` for all other flows.
     pub number: usize,
-    /// The line where it stands.
+    /// Line of the rule in the file.
     pub line: usize,
-    /// The tenant whose ports it is about, by place among the tenants; none: anyone's.
+    /// Index of the tenant whose ports match; `None`: any or none.
     pub tenant: Option<usize>,
-    /// The ports that it is about; empty: all of them.
+    /// Patterns of the ports that match; empty: all ports.
     pub ports: Vec<Pattern>,
-    /// The flows that it is about: those that one of these matches.
+    /// Matches of flows; any of them suffices.
     pub matches: Vec<Match>,
-    /// What becomes of them.
+    /// Treatment of the flows.
     pub treatment: Treatment,
 }
 
 impl Rule {
-    /// Whether the rule is about this port.
+    /// Returns whether the rule is about this port.
     pub fn is_of(&self, tenant: Option<usize>, names: &[&str]) -> bool {
         let named = |pattern: &Pattern| names.iter().any(|name| pattern.matches(name));
         (self.tenant.is_none() || self.tenant == tenant)
             && (self.ports.is_empty() || self.ports.iter().any(named))
     }
 
-    /// As the programs of a port have it.
+    /// Returns the rules for the port's programs.
     pub fn kernel_rules(&self) -> impl Iterator<Item = KernelRule> {
         let policy = self.treatment.policy();
         let share = self.treatment.share;
-        // A policy has fewer.
+        // A policy has fewer rules.
         let number = u16::try_from(self.number).unwrap_or(u16::MAX);
         self.matches.iter().map(move |matches| KernelRule {
             matches: *matches,
@@ -49,13 +49,13 @@ impl Rule {
         })
     }
 
-    /// Whether every flow of its ports is one of the rule's.
+    /// Returns whether the rule matches every flow of its ports.
     pub fn takes_all_flows(&self) -> bool {
         self.matches.contains(&Match::ALL)
     }
 
-    /// Whether the rule is about every port that the other is about; `false` where it is hard to
-    /// say.
+    /// Returns whether the rule is about every port that the other is about; false where this is
+    /// hard to decide.
     pub(crate) fn covers_ports_of(&self, other: &Rule, tenants: &[Tenant]) -> bool {
         let all = |wide: &[Pattern], narrow: &[Pattern]| {
             !narrow.is_empty()
@@ -72,7 +72,7 @@ impl Rule {
         tenants_do && (self.ports.is_empty() || covered(&self.ports))
     }
 
-    /// Whether there may be a port that both are about.
+    /// Returns whether there may be a port that both are about.
     pub(crate) fn meets_ports_of(&self, other: &Rule, tenants: &[Tenant]) -> bool {
         let meet = |a: &[Pattern], b: &[Pattern]| {
             a.is_empty() || b.is_empty() || a.iter().any(|a| b.iter().any(|b| a.meets(b)))
@@ -89,7 +89,7 @@ impl Rule {
 }
 
 impl SelectionTable {
-    /// The ports and the flows that stand under `key`.
+    /// Resolves the ports and the flows under `key`.
     pub(crate) fn resolve(&self, key: &str, faults: &mut Faults<'_>) -> (Vec<Pattern>, Vec<Match>) {
         let ports = self
             .port
@@ -158,7 +158,7 @@ impl SelectionTable {
     }
 }
 
-/// Whether both prefixes have addresses of one family.
+/// Returns whether both prefixes have addresses of one family.
 fn can_talk(local: Prefix, remote: Prefix) -> bool {
     local == Prefix::ANY || remote == Prefix::ANY || local.is_ipv4() == remote.is_ipv4()
 }

@@ -1,4 +1,4 @@
-//! Tenants with everything settled: their numbers, their ports, what holds on each.
+//! Tenants with defaults applied: numbers, ports, and settings of each port.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,33 @@ use crate::file::{IdentityTable, PortTable, SumOf, TenantTable};
 use crate::number::in_range;
 use crate::pattern::Pattern;
 
-/// A tenant.
+/// A tenant of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
-    /// Its name.
+    /// Name of the tenant.
     pub name: String,
-    /// The number that the kernel knows it by: of the name alone, so it is the same on every host
-    /// and after every change of the policy. Never 0, which is nobody.
+    /// Number of the tenant in the kernel, computed from the name alone, so it is the same on every
+    /// host and after every change of the policy. Never 0, which stands for no tenant.
     pub number: u32,
-    /// Its ports.
+    /// Patterns of its ports.
     pub ports: Vec<Pattern>,
-    /// What holds on each of them.
+    /// Settings of each of its ports.
     pub settings: PortSettings,
 }
 
-/// What holds on a port.
+/// The settings of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortSettings {
-    /// Its part of the windows of the groups that it is in.
+    /// Weight in the groups that the port is in.
     pub weight: u8,
-    /// So many flows may be translated at once; 0: as many as the table has room for.
+    /// Maximum number of flows that are translated at once; 0: the capacity of the table.
     pub flows_max: u32,
-    /// Whose windows make the sum that shares divide.
+    /// Sum of windows that shares divide.
     pub sum: SumOf,
 }
 
 impl PortTable {
-    /// What stands under `key`, or else in `defaults`.
+    /// Resolves the settings under `key`, with those of `defaults`.
     pub(crate) fn resolve(
         &self,
         key: &str,
@@ -66,7 +66,7 @@ fn number_of(name: &str) -> u32 {
     hash.max(1)
 }
 
-/// The file's tenants.
+/// Resolves the file's tenants.
 pub(crate) fn resolve(
     tables: &[TenantTable],
     defaults: &PortTable,
@@ -121,7 +121,8 @@ fn ports(identity: &IdentityTable, key: &str, faults: &mut Faults<'_>) -> Vec<Pa
     ports.read(&at, faults)
 }
 
-/// Names, and their numbers, are each one tenant's: as many bits of these as a group's has.
+/// Checks that names, and their numbers, belong to one tenant each; a group number has as many
+/// bits.
 fn check_names(tenants: &[Tenant], faults: &mut Faults<'_>) {
     let mut first = BTreeMap::new();
     for (i, tenant) in tenants.iter().enumerate() {
@@ -146,7 +147,7 @@ fn check_names(tenants: &[Tenant], faults: &mut Faults<'_>) {
     }
 }
 
-/// A port has one owner.
+/// Checks that a port has one owner.
 fn check_claims(tenants: &[Tenant], faults: &mut Faults<'_>) {
     let claims: Vec<(usize, usize, &Pattern)> = tenants
         .iter()

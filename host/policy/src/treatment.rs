@@ -1,4 +1,5 @@
-//! What becomes of a rule's flows: its own word, else that of `[defaults]`, else the house's.
+//! The treatment of a rule's flows: the rule's own keys, else those of `[defaults]`, else the
+//! built-in defaults.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +12,31 @@ use crate::fault::Faults;
 use crate::file::{CouplingTable, Start, TreatmentTable};
 use crate::number::in_range;
 
-/// How many SYNs of a flow ask for ECN where nothing is said (RFC 3168 §6.1.1.1).
+/// Default number of SYNs of a flow that request ECN (RFC 3168 §6.1.1.1).
 pub const DEFAULT_ECN_SYNS: u8 = 2;
 
-/// What becomes of flows, with everything settled.
+/// The treatment of flows, with defaults applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Treatment {
-    /// What the network sees.
+    /// Congestion control that the network sees.
     pub law: Law,
-    /// Whose habits the law's shadow has.
+    /// TCP sender that the law's shadow imitates.
     pub profile: Profile,
-    /// Those of the law.
+    /// Parameters of the law.
     pub parameters: Parameters,
-    /// How many SYNs ask for ECN.
+    /// Number of SYNs that request ECN; 255: all.
     pub ecn_syns: u8,
-    /// Each flow's weight in its port's windows; 0: it has none.
+    /// Weight of each flow in its port's sum of windows; 0: none.
     pub share: u8,
-    /// With law `coupled`: whose window the flows share, but for the port's weight and its tenant,
-    /// whose group is meant where it is [`PortCoupling::TENANT`].
+    /// Coupling with law `coupled`, without the port's weight and its tenant, whose group is meant
+    /// where the group is [`PortCoupling::TENANT`].
     pub coupling: Option<PortCoupling>,
-    /// The parameters of the start `watch`, if that is how flows start.
+    /// Parameters of the start `watch`, if flows start by it.
     pub watch: Option<Watch>,
 }
 
 impl Treatment {
-    /// As the programs on a port have it.
+    /// Returns the policy for a port's programs.
     pub fn policy(&self) -> FlowPolicy {
         FlowPolicy {
             ecn_syns: self.ecn_syns,
@@ -43,7 +44,7 @@ impl Treatment {
         }
     }
 
-    /// How flows start, as a watched port has it.
+    /// Returns the start settings for a watched port.
     pub fn start(&self) -> Option<StartSettings> {
         let watch = self.watch?;
         let usual = StartSettings::default();
@@ -55,7 +56,7 @@ impl Treatment {
 }
 
 impl TreatmentTable {
-    /// What is said of guests that speak ECN, by either of its two names.
+    /// Returns the treatment of guests that negotiate ECN, by either of its two keys.
     fn guest_ecn(&self) -> Option<GuestEcn> {
         let by_name = self.legacy_only.map(|only| match only {
             true => GuestEcn::Pass,
@@ -64,7 +65,7 @@ impl TreatmentTable {
         by_name.or(self.parameters.guest_ecn)
     }
 
-    /// The treatment by a rule's table under `key`, where `defaults` says what it doesn't.
+    /// Resolves a rule's table under `key`, with `defaults` for absent keys.
     pub(crate) fn resolve(
         &self,
         key: &str,
@@ -72,7 +73,7 @@ impl TreatmentTable {
         faults: &mut Faults<'_>,
     ) -> Treatment {
         let law = self.law.or(defaults.law).unwrap_or(Law::Pass);
-        // Where the law can't be read, nobody knows what belongs to it.
+        // Without a readable law, the keys that belong to it are unknown.
         let known = self.law.is_some() || !faults.is_given(&format!("{key}.law"));
         if known {
             self.check_law(key, law, defaults, faults);
@@ -94,7 +95,7 @@ impl TreatmentTable {
         }
     }
 
-    /// What is said belongs to the law.
+    /// Checks that the keys belong to the law.
     fn check_law(&self, key: &str, law: Law, defaults: &TreatmentTable, faults: &mut Faults<'_>) {
         let idle = [
             ("profile", self.profile.is_some()),
@@ -120,7 +121,7 @@ impl TreatmentTable {
             faults.add(&format!("{key}.legacy_only"), message);
         }
         let misplaced = self.parameters.misplaced(Some(law));
-        // What the defaults have wrong is said there, once.
+        // Faults of the defaults are reported there, once.
         let theirs = defaults.parameters.senseless(None);
         let senseless = self.merge(law, defaults).senseless(Some(law)).into_iter();
         let senseless = senseless.filter(|fault| !theirs.contains(fault));
@@ -130,7 +131,7 @@ impl TreatmentTable {
                 name => format!("parameters.{name}"),
             };
             let key = format!("{key}.{name}");
-            // One that can't be read isn't missing.
+            // An unreadable target isn't missing.
             if !faults.touch(&key) {
                 faults.add(&key, message);
             }
@@ -146,7 +147,7 @@ impl TreatmentTable {
         coupling.check(&key, faults);
     }
 
-    /// The parameters of the rule, or else of the defaults.
+    /// Returns the parameters of the rule, or else of the defaults.
     fn merge(&self, law: Law, defaults: &TreatmentTable) -> Parameters {
         let own = self.parameters;
         let others = Parameters {
@@ -163,7 +164,7 @@ impl TreatmentTable {
             echo: own.echo.or(others.echo),
             target: own.target.or(others.target),
             target_range: own.target_range.or(others.target_range),
-            // A rule that only observes has no use for what the defaults would have written.
+            // A rule that only observes has no use for defaults that would be written.
             guest_ecn: self
                 .guest_ecn()
                 .or_else(|| others.guest_ecn.filter(|_| !observe)),
@@ -202,7 +203,7 @@ impl TreatmentTable {
 }
 
 impl CouplingTable {
-    /// Each number that stands under `key` is within what it takes.
+    /// Checks that each number under `key` is in range.
     pub(crate) fn check(&self, key: &str, faults: &mut Faults<'_>) {
         let mut check = |name: &str, value, first, last| {
             in_range(&format!("{key}.{name}"), value, first..=last, faults);
@@ -228,8 +229,8 @@ impl CouplingTable {
         }
     }
 
-    /// Whose window; of what has been checked. A group that isn't said is the tenant's, whoever that
-    /// is at a port.
+    /// Returns the coupling, once checked. Without a group it is the tenant's, whoever that is at a
+    /// port.
     fn resolve(&self) -> PortCoupling {
         let usual = PortCoupling::default();
         let rules = CouplingRules {
@@ -239,8 +240,8 @@ impl CouplingTable {
             burst: self.burst.map(|burst| burst as u16),
             total: None,
         };
-        // By number and each once, as the programs tell them: "443" stands before "80" in the file's
-        // order, and "080" is the same port.
+        // By number and each once, as the programs compare them: "443" comes before "80" in the
+        // file's order, and "080" is the same port.
         let priorities: BTreeMap<u16, u8> = self
             .priorities
             .iter()

@@ -1,5 +1,5 @@
-//! Texts that only their owner can have changed: what the agent reads as root decides over every
-//! tenant. Who says whether a file would do says it by the same reading.
+//! Files that only their owner can have changed: what the agent reads as root affects every tenant.
+//! A program that judges whether a file would be accepted uses the same functions.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
@@ -7,42 +7,42 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
-/// No policy is longer; etcd takes no value of more than 1.5 MB either.
+/// Maximum size of a policy; etcd's limit for a value is 1.5 MB.
 pub const TEXT_MAX_BYTES: u64 = 1 << 20;
 
-/// Others' right to write: the group's and everybody's.
+/// Mode bits that let the group or everybody write.
 const OTHERS_WRITE: u32 = 0o022;
-/// In such a folder nobody can replace another's file.
+/// Mode bit of a folder in which nobody can replace another's file.
 const STICKY: u32 = 0o1000;
-/// As many links does the kernel follow in one path (`path_resolution(7)`).
+/// Maximum number of links that the kernel follows in one path (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
 
-/// A file that is not read.
+/// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
-    /// It can't be.
+    /// The file can't be read.
     #[error("{}: {source}; name a file that can be read", path.display())]
     Read {
-        /// The file, or the folder that was looked at.
+        /// Path of the file, or of the folder that was checked.
         path: PathBuf,
-        /// Why not.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// Somebody else could have written it.
+    /// The file could have been written by another user.
     #[error(
         "{} may be written by others than its owner (mode {mode:o}) or belongs to somebody else; \
          chown root and chmod go-w it",
         path.display()
     )]
     Exposed {
-        /// The file, or a folder or link on the way to it.
+        /// Path of the file, or of a folder or link on the way to it.
         path: PathBuf,
-        /// Its mode.
+        /// Mode of the file.
         mode: u32,
     },
 }
 
-/// Reads a text that nobody but root or the reader itself can have put there.
+/// Reads a file that only root or the calling user can have written.
 ///
 /// # Errors
 /// [`Untrusted`].
@@ -50,7 +50,7 @@ pub fn read(path: &Path) -> Result<String, Untrusted> {
     read_most(path, TEXT_MAX_BYTES)
 }
 
-/// The same of one that may have so many bytes.
+/// Reads a file like [`read`], of at most `most_bytes`.
 ///
 /// # Errors
 /// [`Untrusted`].
@@ -61,7 +61,7 @@ pub fn read_most(path: &Path, most_bytes: u64) -> Result<String, Untrusted> {
     })
 }
 
-/// Reads a text, whoever has written it.
+/// Reads a file, whoever has written it.
 ///
 /// # Errors
 /// [`Untrusted::Read`].
@@ -75,7 +75,7 @@ fn read_if(
     may: impl FnOnce(&Metadata) -> Result<(), Untrusted>,
 ) -> Result<String, Untrusted> {
     let failed = |source| failed(path, source);
-    // A pipe without a writer would have us wait for one.
+    // A pipe without a writer would block.
     let file = File::options()
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
@@ -87,7 +87,7 @@ fn read_if(
     }
     may(&metadata)?;
     let mut text = String::new();
-    // It may grow meanwhile.
+    // The file may grow meanwhile.
     file.take(most_bytes + 1)
         .read_to_string(&mut text)
         .map_err(failed)?;
@@ -128,7 +128,8 @@ fn exposed(path: &Path, metadata: &Metadata) -> Untrusted {
     }
 }
 
-/// Who may write a folder on the way may put another file, folder or link under the next name.
+/// Checks the folders on the way: whoever may write one may put another file, folder or link under
+/// the next name.
 fn check_way(path: &Path) -> Result<(), Untrusted> {
     let absolute = std::path::absolute(path).map_err(|error| failed(path, error))?;
     let mut names = names(&absolute);
@@ -146,7 +147,7 @@ fn check_way(path: &Path) -> Result<(), Untrusted> {
             at = next;
             continue;
         }
-        // A link's own mode says nothing; in a sticky folder its owner counts.
+        // A link's own mode has no meaning; in a sticky folder its owner counts.
         if !is_ours(&metadata) {
             return Err(exposed(&next, &metadata));
         }
@@ -163,7 +164,7 @@ fn check_way(path: &Path) -> Result<(), Untrusted> {
     Ok(())
 }
 
-/// The parts of a path, the first one last.
+/// Returns the parts of a path, the first one last.
 fn names(path: &Path) -> Vec<OsString> {
     let parts = path.components().rev();
     let name = |part: Component<'_>| match part {
@@ -183,8 +184,8 @@ fn check_folder(folder: &Path) -> Result<(), Untrusted> {
     Err(exposed(folder, &metadata))
 }
 
-/// Root's folder on a file system that is mounted to be read: so Kubernetes gives a ConfigMap to a
-/// container, and its mode would allow everybody to write.
+/// Returns whether the folder is root's on a file system that is mounted read-only: Kubernetes
+/// gives a ConfigMap to a container this way, and its mode would allow everybody to write.
 fn is_read_only(folder: &Path, metadata: &Metadata) -> bool {
     use nix::sys::statvfs::{FsFlags, statvfs};
     let read_only = |flags: nix::sys::statvfs::Statvfs| flags.flags().contains(FsFlags::ST_RDONLY);
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_could_have_written_is_not_read() {
+    fn files_writable_by_others_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.toml");
         fs::write(&path, "[defaults]\n").unwrap();
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn no_folder_above_the_file_is_open_to_others() {
+    fn files_below_a_folder_writable_by_others_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let below = folder.path().join("etc/undercurrent");
         fs::create_dir_all(&below).unwrap();
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_as_exposed_as_each_folder_that_it_leads_through() {
+    fn links_through_a_folder_writable_by_others_are_refused() {
         let [open, closed, named] = [0, 1, 2].map(|_| tempfile::tempdir().unwrap());
         let path = closed.path().join("policy.toml");
         fs::write(&path, "").unwrap();
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_to_be_a_policy_is_not_read() {
+    fn files_larger_than_a_policy_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.toml");
         fs::write(&path, "#".repeat(TEXT_MAX_BYTES as usize + 1)).unwrap();

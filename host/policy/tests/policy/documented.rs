@@ -1,11 +1,11 @@
-//! docs/policy.md and the JSON Schema say what the program does.
+//! docs/policy.md and the JSON Schema compared with the program.
 
 use serde_json::Value;
 use uc_policy::Policy;
 
 const PAGE: &str = include_str!("../../../../docs/policy.md");
 
-/// The blocks of the page in that language.
+/// Returns the blocks of the page in that language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let fence = format!("\n```{language}\n");
     PAGE.split(&fence[..])
@@ -14,7 +14,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// A TOML text as the value that a schema is about.
+/// Converts a TOML text into the value that a schema validates.
 fn json(text: &str) -> Value {
     let table: toml::Table = text.parse().expect("is TOML");
     serde_json::to_value(table).expect("is JSON")
@@ -45,7 +45,7 @@ fn each_example_of_the_page_is_a_policy_and_the_schema_agrees() {
 }
 
 #[test]
-fn the_example_that_is_none_is_refused_as_the_page_says() {
+fn the_invalid_example_is_refused_as_the_page_says() {
     let examples = blocks("toml");
     let invalid: Vec<_> = examples
         .iter()
@@ -61,7 +61,7 @@ fn the_example_that_is_none_is_refused_as_the_page_says() {
 }
 
 #[test]
-fn the_schema_refuses_what_it_can_say() {
+fn the_schema_refuses_invalid_values() {
     let validator = validator();
     let tenant = "[[tenant]]\nname = \"a\"\nports = \"v*\"\n";
     assert!(validator.is_valid(&json(tenant)));
@@ -103,7 +103,7 @@ fn the_schema_refuses_what_it_can_say() {
     }
 }
 
-/// Every `properties` in the schema, with the names in it.
+/// Collects the names in every `properties` of the schema.
 fn collect_keys(value: &Value, keys: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -118,7 +118,7 @@ fn collect_keys(value: &Value, keys: &mut Vec<String>) {
 }
 
 #[test]
-fn every_key_of_the_schema_stands_in_the_page() {
+fn the_page_documents_every_key_of_the_schema() {
     let mut keys = Vec::new();
     collect_keys(&uc_policy::schema(), &mut keys);
     assert!(keys.len() > 50, "{keys:?}");
@@ -137,7 +137,7 @@ fn every_key_of_the_schema_stands_in_the_page() {
 }
 
 #[test]
-fn defaults_that_the_page_tells_are_the_programs() {
+fn documented_defaults_equal_the_programs() {
     let agent = uc_policy::Agent::default();
     assert!(PAGE.contains(&format!("`{}`", agent.socket.display())));
     assert!(PAGE.contains(&format!("`{}`", agent.metrics.expect("is served"))));
@@ -164,7 +164,7 @@ fn defaults_that_the_page_tells_are_the_programs() {
 }
 
 #[test]
-fn the_policies_that_are_packaged_are_some() {
+fn the_packaged_policies_are_valid() {
     let example = include_str!("../../../../packaging/undercurrent.toml");
     let manifest = include_str!("../../../../packaging/daemonset.yaml");
     let (_, rest) = manifest.split_once("undercurrent.toml: |\n").unwrap();

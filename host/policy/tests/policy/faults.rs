@@ -1,8 +1,8 @@
-//! What is refused, where, and with which mend.
+//! Refusals: what is refused, where, and the remedy.
 
 use uc_policy::{Fault, Policy};
 
-/// A tenant, which every policy here has; seven lines.
+/// A tenant, which every policy in this file has; seven lines.
 const TENANT: &str = "[[tenant]]\nname = \"acme\"\nports = [\"vnet*\", \"tap1\"]\n\n\n\n\n";
 
 fn faults(text: &str) -> Vec<Fault> {
@@ -12,14 +12,14 @@ fn faults(text: &str) -> Vec<Fault> {
         .to_vec()
 }
 
-/// The refusal of a text after [`TENANT`], which has only one.
+/// Returns the only refusal of a text after [`TENANT`].
 fn refusal(text: &str) -> String {
     let faults = faults(&format!("{TENANT}{text}"));
     assert_eq!(faults.len(), 1, "{text}: {faults:#?}");
     faults[0].to_string()
 }
 
-/// One rule's keys, from line 9 on, and the refusal from the column on.
+/// Each row: a rule's keys, from line 9 on, and the refusal from the column on.
 const RULES: [(&str, &str); 38] = [
     ("law = 3", "9:7: law: no name; give one, in quotes"),
     (
@@ -163,7 +163,7 @@ const RULES: [(&str, &str); 38] = [
     ),
 ];
 
-/// What was refused otherwise than expected.
+/// Returns the refusals that differ from the expected ones.
 fn differing<'a>(cases: impl Iterator<Item = (String, &'a str)>) -> Vec<String> {
     let differs = |(text, expected): (String, &str)| {
         let refusals: Vec<String> = faults(&format!("{TENANT}{text}"))
@@ -178,13 +178,13 @@ fn differing<'a>(cases: impl Iterator<Item = (String, &'a str)>) -> Vec<String> 
 }
 
 #[test]
-fn a_rule_that_cannot_be_is_refused_at_its_place_with_its_mend() {
+fn an_invalid_rule_is_refused_at_its_place_with_a_remedy() {
     let cases = RULES.map(|(keys, expected)| (format!("[[rule]]\n{keys}\n"), expected));
     let differing = differing(cases.into_iter());
     assert!(differing.is_empty(), "{}", differing.join("\n"));
 }
 
-/// What follows the tenant, and the one refusal.
+/// Each row: a text after the tenant, and its only refusal.
 const BESIDE: [(&str, &str); 14] = [
     (
         "[[tenant]]\nname = \"acme\"\nports = \"eth*\"\n",
@@ -245,7 +245,7 @@ const BESIDE: [(&str, &str); 14] = [
 ];
 
 #[test]
-fn what_makes_no_sense_beside_the_rest_is_refused_too() {
+fn tables_that_conflict_with_others_are_refused() {
     let cases = BESIDE.map(|(text, expected)| (text.to_owned(), expected));
     let differing = differing(cases.into_iter());
     assert!(differing.is_empty(), "{}", differing.join("\n"));
@@ -307,7 +307,7 @@ fn a_policy_is_in_the_file_or_in_etcd() {
 }
 
 #[test]
-fn a_policy_without_ports_and_a_text_that_is_no_toml_are_none() {
+fn policies_without_ports_and_texts_that_are_not_toml_are_refused() {
     assert!(faults("")[0].message.contains("names no port"));
     let broken = faults("[[rule]\nlaw = \nx\n");
     assert!(broken.len() > 1, "each is told: {broken:#?}");
@@ -323,7 +323,7 @@ fn a_policy_without_ports_and_a_text_that_is_no_toml_are_none() {
 }
 
 #[test]
-fn all_faults_are_told_in_the_files_order_up_to_a_hundred() {
+fn faults_are_reported_in_the_files_order_up_to_a_hundred() {
     let rules: String = (0..150).map(|_| "[[rule]]\nlaw = \"bbr\"\n").collect();
     let faults = faults(&format!("{TENANT}{rules}"));
     assert_eq!(faults.len(), 100);

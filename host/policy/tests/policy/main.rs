@@ -1,4 +1,4 @@
-//! The policy file: what is refused, what is documented, what it says of a port.
+//! The policy file: refusals, documentation, and the plan for a port.
 
 mod documented;
 mod faults;

@@ -1,8 +1,8 @@
-//! What is refused of `[agent]`, and all that is wrong with a list.
+//! Refusals of `[agent]`, and all faults of a list.
 
 use uc_policy::Policy;
 
-/// What is wrong with a policy of one tenant whose `[agent]` says this.
+/// Returns the faults of a policy of one tenant with these keys in `[agent]`.
 fn refusals(keys: &str) -> Vec<String> {
     let tenant = "[[tenant]]\nname = \"acme\"\nports = \"vnet*\"";
     refusals_of(&format!("{tenant}\n[agent]\n{keys}\n"))
@@ -16,7 +16,7 @@ fn refusals_of(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_filter_that_the_log_would_not_take_is_no_filter() {
+fn filters_that_the_log_would_not_accept_are_refused() {
     for log in ["info", "info,uc_agent=debug", "off"] {
         assert_eq!(refusals(&format!("log = \"{log}\"")), [] as [&str; 0]);
     }
@@ -28,7 +28,7 @@ fn a_filter_that_the_log_would_not_take_is_no_filter() {
 }
 
 #[test]
-fn a_path_that_no_socket_or_folder_can_have_is_refused() {
+fn impossible_paths_of_sockets_and_folders_are_refused() {
     let name = "n".repeat(256);
     let long = format!("/run/{}", "n/".repeat(51) + "nn");
     assert_eq!(long.len(), 109);
@@ -59,7 +59,7 @@ fn a_path_that_no_socket_or_folder_can_have_is_refused() {
 }
 
 #[test]
-fn an_etcd_that_could_never_be_spoken_with_is_refused() {
+fn etcd_settings_that_can_never_connect_are_refused() {
     let told = |endpoints: &str, more: &str| {
         refusals_of(&format!("[agent.etcd]\nendpoints = [{endpoints}]\n{more}"))
     };
@@ -90,7 +90,7 @@ fn an_etcd_that_could_never_be_spoken_with_is_refused() {
 }
 
 #[test]
-fn no_more_flows_have_events_than_there_may_be() {
+fn events_are_limited_by_flows_max() {
     let events = |keys: &str| {
         let text = format!("[[rule]]\nport = \"vnet*\"\n[agent]\n{keys}\n");
         Policy::parse("t.toml", &text).unwrap().agent.events
@@ -108,7 +108,7 @@ fn no_more_flows_have_events_than_there_may_be() {
 }
 
 #[test]
-fn every_member_of_a_list_that_is_wrong_is_told() {
+fn every_wrong_member_of_a_list_is_reported() {
     let text = "[[tenant]]\nname = \"acme\"\nports = \
                 [\"a b\", \"vnet*\", 1.5, true, \"c/d\", [1], 7]\n\
                 [[rule]]\nremote_port = [0, 2020-01-01, \"x\", { a = 1 }]\n";

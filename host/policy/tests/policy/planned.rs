@@ -1,4 +1,4 @@
-//! What the policy says of a port is what a plain reading of the file says.
+//! Plans of random policies compared with a plain reading of the file.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,7 +14,7 @@ use crate::written::{print, sound};
 
 const LAWS: [&str; 3] = ["pass", "ecn", "dctcp"];
 
-/// A flow as a plain reading sees it.
+/// A flow for the plain reading.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     local: SocketAddr,
@@ -38,7 +38,7 @@ fn any<T>(list: &Option<List<T>>, holds: impl Fn(&str) -> bool) -> bool {
     texts(list).is_none_or(|texts| texts.iter().any(|text| holds(text)))
 }
 
-/// A star is only ever last here.
+/// Returns whether the name matches; in these tests a star is only ever last.
 fn named(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
@@ -93,7 +93,7 @@ fn about(selection: &SelectionTable, tenant: Option<&str>, port: &str, flow: &Fl
         && any(&selection.dscp, |name| marked(name, flow.dscp))
 }
 
-/// The law that the file says: none where the port isn't in it.
+/// Returns the law by a plain reading of the file; `None` if the port isn't in it.
 fn naive(file: &PolicyFile, port: &str, flow: &Flow) -> Option<u8> {
     let owns = |tenant: &&TenantTable| any(&tenant.identity.ports, |pattern| named(pattern, port));
     let tenant = file.tenants.iter().find(owns);
@@ -118,7 +118,7 @@ fn naive(file: &PolicyFile, port: &str, flow: &Flow) -> Option<u8> {
     }))
 }
 
-/// The law that the port's programs would find.
+/// Returns the law that the port's programs would find.
 fn planned(policy: &Policy, port: &str, flow: &Flow) -> Option<u8> {
     let planned = policy.plan_for(&[port])?;
     let rule = planned
@@ -151,7 +151,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn the_first_rule_that_matches_holds_as_a_plain_reading_says(
+    fn the_first_matching_rule_decides_as_in_a_plain_reading(
         policy in sound(),
         flows in prop::collection::vec(flow(), 40),
     ) {
@@ -187,7 +187,7 @@ fn a_port_is_found_by_its_first_name_that_the_policy_has() {
 }
 
 #[test]
-fn defaults_say_what_a_rule_does_not_where_its_law_has_a_use_for_it() {
+fn rules_inherit_the_defaults_that_their_law_uses() {
     let text = "[defaults]\nlaw = \"dctcp\"\nlegacy_only = false\nshare = 2\n\
                 parameters = { beta = 0.5, guard = 3, target = \"9us\" }\n\
                 [[tenant]]\nname = \"a\"\nports = \"v\"\n\
@@ -218,7 +218,7 @@ fn defaults_say_what_a_rule_does_not_where_its_law_has_a_use_for_it() {
     );
 }
 
-/// A rule's table out of texts, as the strategies of `written` want it.
+/// Builds a rule's table from texts, for the strategies of `written`.
 pub fn rule(selection: SelectionTable, law: Option<&str>) -> RuleTable {
     let law = law.map(|name| serde_json::from_value(name.into()).unwrap());
     RuleTable {
@@ -230,7 +230,7 @@ pub fn rule(selection: SelectionTable, law: Option<&str>) -> RuleTable {
     }
 }
 
-/// A list of these, which may be none.
+/// Builds a list, or `None` without texts.
 pub fn list<T>(texts: &[&str]) -> Option<List<T>>
 where
     T: uc_policy::list::Element,
@@ -241,7 +241,7 @@ where
 }
 
 #[test]
-fn shares_beside_a_law_divide_the_ports_own_sum_or_the_tenants_and_not_beside_coupled_rules() {
+fn shares_divide_the_ports_sum_or_the_tenants_and_conflict_with_coupled_rules() {
     let of = |sum: &str| {
         format!(
             "[[tenant]]\nname = \"a\"\nports = \"vnet*\"\nweight = 4\n{sum}\
@@ -287,7 +287,7 @@ fn a_tenants_coupled_flows_share_with_another_tenants_only_where_the_policy_says
         assert_eq!(a1, a2);
         assert!(a1 != b1 && a1 != c1 && b1 != c1, "{a1} {b1} {c1}");
         assert_eq!(a1, PortCoupling::of_tenant(policy.tenants[0].number));
-        // neither one that an operator can write nor that of a port by itself
+        // neither a group that an operator can write nor that of a port by itself
         for group in [a1, b1, c1] {
             assert!(group > i32::MAX as u32 && group & !PortCoupling::OWN >= 1 << 30);
         }

@@ -1,4 +1,4 @@
-//! A policy that is written is read back as it was; and random policies, for the other tests.
+//! Policies that are written and read back; and random policies, for the other tests.
 
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -13,7 +13,7 @@ pub fn print(file: &PolicyFile) -> String {
     toml::to_string(file).expect("can be written")
 }
 
-/// A random policy that makes sense: rules that never match are left out.
+/// Generates a valid policy: rules that never match are removed.
 pub fn sound() -> impl Strategy<Value = Policy> {
     file().prop_filter_map("makes no sense", |mut file| {
         loop {
@@ -117,7 +117,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn what_is_written_is_read_back_as_it_was(policy in sound()) {
+    fn a_written_policy_is_read_back_equal(policy in sound()) {
         let again = read_back(&policy);
         prop_assert_eq!(&again.file, &policy.file);
         prop_assert_eq!(&again.tenants, &policy.tenants);
@@ -151,7 +151,7 @@ proptest! {
 }
 
 #[test]
-fn every_table_of_the_file_is_read_back_as_it_was() {
+fn every_table_of_the_file_is_read_back_equal() {
     let page = include_str!("../../../../docs/policy.md");
     let blocks = page.split("\n```toml\n").skip(1);
     let mut read = 0;
@@ -168,7 +168,7 @@ fn every_table_of_the_file_is_read_back_as_it_was() {
 }
 
 #[test]
-fn an_unwritten_table_is_that_of_an_empty_file() {
+fn an_absent_table_equals_that_of_an_empty_file() {
     assert_eq!(
         TreatmentTable::default(),
         rule(SelectionTable::default(), None).treatment
