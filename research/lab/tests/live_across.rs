@@ -220,7 +220,7 @@ fn pair(weights: [u8; 2]) -> [Vm; 2] {
 }
 
 #[test]
-fn live_vms_with_four_flows_and_with_one_get_equal_shares_and_survive_the_host() {
+fn live_vms_with_four_flows_and_with_one_get_equal_shares_and_survive_a_guests_end() {
     if !live() {
         return;
     }
