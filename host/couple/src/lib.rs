@@ -1,13 +1,13 @@
 //! ctrlTCP across virtual machines: the host's coupled congestion controller (CCC), whose members
 //! are guests that couple their own connections, and the channel between them. `docs/ctrltcp.md`
-//! has the whole of it under "Across VMs".
+//! describes both under "Across VMs".
 //!
 //! Read in this order:
-//! - [`wire`], [`frames`]: what goes over a channel.
-//! - [`belief`]: what of a guest's report the host believes.
+//! - [`wire`], [`frames`]: the protocol of a channel.
+//! - [`belief`]: validation of a guest's reports.
 //! - [`host`]: the host's groups, without a clock or a socket.
-//! - [`account`]: what a guest reports of a group.
-//! - [`guest`]: the guest's end of a channel, likewise.
+//! - [`account`]: a guest's report of a group.
+//! - [`guest`]: the guest's end of a channel, without a clock or a socket.
 //! - [`channel`], [`seat`], [`serve`]: descriptors, and the host's loop over them.
 
 pub mod account;

@@ -1,19 +1,20 @@
-//! The live arm: experiments between real Linux TCP stacks in network namespaces, through an
+//! The live backend: experiments between real Linux TCP stacks in network namespaces, through an
 //! emulated network on the real clock.
 //!
-//! Everything is anonymous. No namespace, interface or program has a name outside, so that nothing
+//! Everything is anonymous. No namespace, interface or program has a name outside, so nothing
 //! outlives the process, however it ends, and any number of runs can go on at once.
 //!
 //! Read in this order:
 //! - [`run`]: one run of one case, the entry point ([`run_case`]).
-//! - [`need`]: what the machine must offer.
+//! - [`need`]: the preconditions on the host.
 //! - [`plan`], [`pages`], [`netns`], [`wiring`], [`stack`], [`congestion`], [`tap`]: guests, hosts
 //!   and the server.
 //! - [`wire`], [`wire_setup`], [`relay`], [`realtime`], [`emulation`], [`frame`], [`flow`],
-//!   [`lateness`]: the network; `stalled`, [`turns`]: a receiver that stands still.
-//! - [`traffic`], [`reception`], [`event`], [`pattern`], [`tcp_info`], `names`: what flows, and what is
-//!   seen of it; [`incast`]: blocks that are asked for; `web`, `nginx`: pages of a real web server.
-//! - [`ports`]: where programs come in, [`home`], [`load`]: where guests that are no namespaces do.
+//!   [`lateness`]: the network; `stalled`, [`turns`]: a receiver that stalls.
+//! - [`traffic`], [`reception`], [`event`], [`pattern`], [`tcp_info`], `names`: the flows, and
+//!   their measurement; [`incast`]: blocks on request; `web`, `nginx`: pages of a real web server.
+//! - [`ports`]: the interface to port programs; [`home`], [`load`]: the interface to platforms of
+//!   guests.
 
 pub mod clock;
 pub mod congestion;

@@ -1,8 +1,8 @@
-//! Which link has the next event: a tournament among all links.
+//! The next event of every link, in a tournament tree.
 //!
-//! A link has at most one next event, and it changes at nearly every packet. A tournament tree lets
-//! it change in place, one comparison for each doubling of the links, where a heap would pop and
-//! push, or keep stale entries.
+//! A link has at most one next event, and it changes at nearly every packet. A tournament tree
+//! changes it in place, with one comparison for each doubling of the number of links, where a heap
+//! would pop and push, or keep stale entries.
 
 use uc_words::Nanos;
 

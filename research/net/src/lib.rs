@@ -1,22 +1,21 @@
 //! The network between hosts: links, queue disciplines, faults and topology.
 //!
-//! The crate keeps no clock. Every call takes `now`, and what a link does follows from the times at
-//! which packets were given to it, never from when somebody asked: a driver on the real clock that
-//! wakes up late sees the same departures as a simulator that stops at every event.
+//! The crate has no clock. Every call takes `now`, and the behaviour of a link depends on the times
+//! at which packets were given to it, never on the times of other calls: a driver on the real clock
+//! that wakes up late sees the same departures as a simulator that stops at every event.
 //!
 //! Read in this order:
-//! 1. [`packet`]: what the network must know of a packet, and nothing more.
+//! 1. [`packet`]: the network's interface to packets.
 //! 2. [`queue`]: DropTail, step marking and RED; each decides when a packet arrives.
 //! 3. [`link`]: a queue, a transmitter at a rate, a propagation delay; one direction.
-//! 4. [`topology`] and [`shapes`]: hosts, switches, links; star, dumbbell, parking
-//!    lot, leaf–spine.
-//! 5. [`routes`]: the fewest hops, and ECMP where several ways have as few.
-//! 6. [`network`]: injects, forwards and delivers, in the order of (time, sequence). A driver on the
-//!    real clock lets it [`advance`](Network::advance) into a sink; a simulator asks for the
-//!    [`next_delivery`](Network::next_delivery) and answers it before time goes on.
+//! 4. [`topology`] and [`shapes`]: hosts, switches, links; star, dumbbell, parking lot, leaf–spine.
+//! 5. [`routes`]: the fewest hops, and ECMP where several paths have as few.
+//! 6. [`network`]: injects, forwards and delivers, in the order of (time, sequence). A driver on
+//!    the real clock uses [`advance`](Network::advance) with a sink; a simulator uses
+//!    [`next_delivery`](Network::next_delivery) and answers each delivery before time goes on.
 //!
-//! All arithmetic on the way of a packet is in integers. The one exception is the derivation of
-//! RED's parameters ([`queue::red::RedParameters`]), which happens once, before time begins.
+//! All arithmetic on packets is in integers. The one exception is the derivation of RED's
+//! parameters ([`queue::red::RedParameters`]), which happens once, before time zero.
 
 mod agenda;
 mod depot;

@@ -1,17 +1,19 @@
-//! What the simulator says of the dumbbell on which others were run, in their terms: utilisation,
-//! Jain's index, loss, marks, queue.
+//! Results of the simulator on the dumbbell on which other simulators were compared, in their
+//! terms: utilisation, Jain's index, loss, marks, queue.
 //!
 //! `cargo run --release -p uc-sim --example agreement [seeds]`
 //!
-//! Loss is drops over drops and packets forwarded, marks are over packets forwarded, the queue is
-//! sampled every 10 us; means over the seeds, from 0.3 to 1 s at 10 Gb/s and from 1 to 4 s at 1 Gb/s,
-//! as the others were measured. Utilisation is goodput over rate · payload / frame.
+//! Loss is drops divided by drops plus forwarded packets, marks are divided by forwarded packets,
+//! the queue is sampled every 10 us. Results are means over the seeds, from 0.3 to 1 s at 10 Gb/s
+//! and from 1 to 4 s at 1 Gb/s, as for the other simulators. Utilisation is goodput divided by rate
+//! · payload / frame.
 //!
-//! Once with all links equally fast, as it was defined, and once with hosts' links 1 % faster. With
-//! equal links a packet that a growing window sends beside another arrives at the trunk at the very
-//! nanosecond of some other flow's, and which of the two a full queue drops is a matter of how a
-//! simulator orders events of one moment ("phase effects": Floyd and Jacobson, "On traffic phase
-//! effects in packet-switched gateways", 1992). One percent takes the two apart.
+//! Each case runs once with all links equally fast, as it was defined, and once with the hosts'
+//! links 1 % faster. With equal links, a packet that a growing window sends right after another
+//! arrives at the trunk in the same nanosecond as another flow's, and which of the two a full queue
+//! drops depends on a simulator's order of simultaneous events ("phase effects": Floyd and
+//! Jacobson, "On traffic phase effects in packet-switched gateways", 1992). One percent separates
+//! the two.
 
 mod field;
 

@@ -21,7 +21,7 @@ pub struct CorePlan {
     pub jitter: Nanos,
     /// Seed of the random stream for the jitter.
     pub seed: u64,
-    /// How far into the first machine's turn the run begins, counted in the time of a whole round.
+    /// Phase of the slices at the start of the run, from the start of the first VM's slice.
     pub offset: Nanos,
     /// Time for which a VM that is not running runs at once when a packet arrives for it.
     pub boost: Option<Nanos>,

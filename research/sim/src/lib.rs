@@ -7,11 +7,11 @@
 //!
 //! Read in this order:
 //! 1. [`port`]: the C core on a guest's port.
-//! 2. [`packet`], [`end`], [`timers`], [`hosts`]: connections on the network under one clock; what
-//!    [`instruments`] see at a sender ([`packet_times`], [`exact`]).
-//!    [`coupling`]: guests that share a window. [`start`]: how flows begin. [`hypervisor`]: guests that
-//!    share a processor core.
-//! 3. [`scenario`], [`app`], [`world`]: what the flows carry.
+//! 2. [`packet`], [`end`], [`timers`], [`hosts`]: connections on the network under one clock; the
+//!    [`instruments`] at a sender ([`packet_times`], [`exact`]).
+//!    [`coupling`]: guests that share a window. [`start`]: starts of flows. [`hypervisor`]: guests
+//!    that share a CPU core.
+//! 3. [`scenario`], [`app`], [`world`]: the flows' traffic.
 //! 4. [`stack`], [`placement`], [`layout`], [`membership`], [`consolidation`], [`epochs`], [`plan`]:
 //!    from an experiment to a scenario.
 //! 5. [`sampler`], [`unfinished`], [`run`]: from a run to its record.

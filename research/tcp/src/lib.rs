@@ -1,15 +1,13 @@
 //! TCP endpoints by the RFCs, for the simulator: segments in, segments out, no clock, no sockets.
 //!
-//! A [`Connection`] is one end of one connection, both directions. It is told the time, the
-//! segments that arrive and what its application writes; it answers with segments and with the
-//! next moment at which it wants to be called. Sequence numbers wrap at 32 bits as on the wire;
-//! all arithmetic is in integers.
+//! A [`Connection`] is one end of one connection, both directions. Its inputs are the time,
+//! arriving segments and the application's data; its outputs are segments and the time of the next
+//! call. Sequence numbers wrap at 32 bits as on the wire; all arithmetic is in integers.
 //!
 //! Read in this order: [`segment`], [`config`], [`connection`] with `handshake`, `arrival` and
 //! `emission`; the receiving half (`receiver`, `reassembly`); the sending half (`sender`, `output`,
 //! `acks`, `rto`, `send_times`, `recovery`, `scoreboard`, `sack_recovery`, `prr`, `frto`); then
-//! [`congestion`], [`overrule`] for windows that others have a word in, and `stall` for hosts whose CPU
-//! is taken away.
+//! [`congestion`], [`overrule`] for coupled windows, and `stall` for hosts whose CPU is taken away.
 
 mod acks;
 mod arrival;

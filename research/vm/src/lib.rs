@@ -1,17 +1,17 @@
-//! Guests that are machines: QEMU with a kernel of its own for each sender of an experiment.
+//! Guests that are VMs: QEMU with a kernel of its own for each sender of an experiment.
 //!
-//! As in the live arm nothing has a name: a machine's memory, disk-less file system and console are
+//! As in the live backend nothing has a name: a VM's memory, disk-less file system and console are
 //! descriptors, its channels socket pairs, its network a tap in an anonymous namespace, and its
-//! process dies with us. What runs inside is this program too, as the machine's first process, so
-//! that the traffic is the lab's own.
+//! process dies with this one. This program also runs inside, as the VM's first process, so the
+//! traffic is the lab's own.
 //!
 //! Read in this order:
-//! - [`kernel`], [`modules`], [`cpio`], [`image`]: what is booted.
-//! - [`accel`], [`qemu`], [`monitor`], [`machine`], `processors`, [`template`]: one machine,
-//!   where it runs, and copies of it.
+//! - [`kernel`], [`modules`], [`cpio`], [`image`]: the boot image.
+//! - [`accel`], [`qemu`], [`monitor`], [`machine`], `processors`, [`template`]: one VM, its
+//!   placement, and copies of it.
 //! - [`message`], [`channel`], [`agent`]: both ends of the control channel.
-//! - [`home`], [`freezer`]: machines as the guests of an experiment; those that couple
-//!   their own connections are coupled by the host.
+//! - [`home`], [`freezer`]: VMs as the guests of an experiment; those that couple their own
+//!   connections are coupled by the host.
 
 pub mod accel;
 pub mod agent;

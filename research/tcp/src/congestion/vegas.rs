@@ -1,9 +1,10 @@
-//! Vegas (Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet",
-//! JSAC 13(8), 1995), its congestion avoidance counted in segments queued on the path and once for a
-//! round trip, as in Linux.
+//! TCP Vegas (Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global
+//! Internet", JSAC 13(8), 1995), with congestion avoidance counted in segments queued on the path
+//! and decided once per round trip, as in Linux.
 //!
 //! Deviates from the paper as Linux does: slow start doubles in every round trip, not in every
-//! other; and a loss halves, where the paper's own retransmission (§III-A) takes a quarter.
+//! other; and a loss halves the window, where the paper's own retransmission (§III-A) reduces it by
+//! a quarter.
 
 use uc_net::Nanos;
 

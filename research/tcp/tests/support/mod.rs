@@ -1,5 +1,5 @@
-//! A small script language for one endpoint, after packetdrill's idea: what is done to it, what it
-//! must send, and when.
+//! A small script language for one endpoint, after packetdrill's idea: its inputs, its required
+//! output, and the times of both.
 //!
 //! ```text
 //! # RFC 5681 §3.1: slow start opens the window by one SMSS for each ACK of new data.
@@ -17,7 +17,7 @@
 //!
 //! Sequence numbers count from the SYN of their sender: the first byte of data is 1. On the wire
 //! both ends start so that they wrap within the scripts. Time counts from the end of `handshake`.
-//! Whatever is sent and not expected is a failure. Of an expected segment the flags (but PSH), the
+//! A segment that is not expected is a failure. Of an expected segment the flags (but PSH), the
 //! payload and the ECN field are always compared; `ack`, `win`, `ts`, `sack`, `mss`, `wscale` and
 //! `sackok` where they are written. A segment without a range is a bare ACK at any sequence number.
 //! Flags as tcpdump writes them (`.` is ACK, `W` is CWR, `E` is ECE); none means `.`.

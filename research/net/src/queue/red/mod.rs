@@ -2,8 +2,8 @@
 //!
 //! Read first: Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance"
 //! (1993), figure 17, and Linux's `include/net/red.h` and `net/sched/sch_red.c`, whose arithmetic
-//! this follows number for number (flags: `ecn` or none; `harddrop`, `nodrop` and `adaptive` off).
-//! [`RedParameters`] is the user tool's half of it, the derivation of weight, probability and idle
+//! this module follows number for number (flags: `ecn` or none; `harddrop`, `nodrop` and `adaptive`
+//! off). [`RedParameters`] is the user tool's half: the derivation of weight, probability and idle
 //! table.
 
 mod parameters;
