@@ -43,7 +43,7 @@ pub use rule::Rule;
 pub use tenant::{PortSettings, Tenant};
 pub use treatment::{DEFAULT_ECN_SYNS, Treatment};
 
-/// The JSON Schema of the policy file.
+/// Returns the JSON Schema of the policy file.
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(PolicyFile).to_value()
 }

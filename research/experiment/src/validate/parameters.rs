@@ -1,4 +1,4 @@
-//! Parameters that fit their group of guests.
+//! Checks that parameters fit their group of guests.
 
 use super::{Check, ensure, first};
 use crate::case::Guests;

@@ -1,4 +1,4 @@
-//! Starts that fit their group of guests and the hosts of its receivers.
+//! Checks that start laws fit their group of guests and the hosts of its receivers.
 
 use uc_law::Watch;
 
@@ -16,7 +16,8 @@ pub(super) fn check_start_law(key: &str, guests: &Guests) -> Check {
     first(&format!("{key}.watch"), watch.faults())
 }
 
-/// A host that receives from several groups has one policy, and turns of a rate.
+/// Checks that a host that receives from several groups has one policy, and a sufficient rate of
+/// pacing slots.
 pub(super) fn check_starts(key: &str, case: &Case, network: &Network) -> Check {
     let shared = matches!(network.topology, Topology::Star | Topology::Switch { .. });
     let rate = if shared {

@@ -1,10 +1,11 @@
-//! The start `watch` of an experiment as the core's policy.
+//! Conversion of an experiment's start `watch` into the core's policy.
 
 use uc_core::watch::StartPolicy;
 use uc_experiment::{Network, Topology};
 use uc_law::{Watch, watch_policy};
 
-/// The core's policy for the start `watch`. Turns come at the rate of the link to a receiver.
+/// Returns the core's policy for the start `watch`. Pacing slots come at the rate of the link to a
+/// receiver.
 pub fn start_policy(watch: &Watch, network: &Network) -> StartPolicy {
     let last_link = match network.topology {
         Topology::Star | Topology::Switch { .. } => network.rate,
