@@ -1,4 +1,4 @@
-//! The port programs as the lab's ports want them.
+//! The port programs on a lab's ports: one set of programs per run, one plan per port.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use super::{Port, Ports, ShadowSample};
 use crate::error::PortError;
 use crate::flow::FiveTuple;
 
-/// Room for flows in a lab; a case has dozens.
+/// Size of the flow table, in flows; a case has dozens.
 const LAB_FLOWS_MAX: u32 = 4096;
 
 /// The programs of one run. Nothing is pinned, so whatever ends the process ends them.

@@ -11,14 +11,15 @@ use uc_watch::{Data, Holder, Injector, ProbeKey, Programs, Settings, WatchError,
 use super::{Part, Port};
 use crate::error::PortError;
 
-/// The guests of every lab.
+/// The prefixes of the guests' addresses in every lab.
 const PEERS: [&str; 2] = ["10.77.0.0/24", "fd77::/64"];
-/// Its hosts are one process: nobody else needs to know their key.
+/// The probe key of the lab's hosts. It need not be secret: all of them are in this process.
 const KEY: [u8; 16] = *b"this lab's hosts";
-/// All handshakes of a case at once, and no end to them.
+/// The limit of held handshakes, per second and in a burst: more than a case has.
 const NO_LIMIT: u32 = 1_000_000;
 
-/// Programs on ports, and their holder. Nothing is pinned: it ends with the run.
+/// The watch programs on a run's ports and the thread that holds handshakes. Nothing is pinned, so
+/// both end with the run.
 pub(super) struct LiveStarts {
     programs: Arc<Programs>,
     watched: Vec<Watched>,
@@ -27,7 +28,7 @@ pub(super) struct LiveStarts {
 }
 
 impl LiveStarts {
-    /// In the hosts' namespace.
+    /// Loads the programs and starts the holding thread; call it in the hosts' namespace.
     pub fn begin() -> Result<Self, PortError> {
         let programs = Arc::new(Programs::load(ProbeKey::from_bytes(KEY))?);
         for peer in PEERS {
@@ -49,7 +50,7 @@ impl LiveStarts {
         })
     }
 
-    /// One port: a guest's host probes, the receiver's sets windows.
+    /// Attaches the programs to one port: a guest's port probes, the receiver's port sets windows.
     pub fn watch(&mut self, port: &Port<'_>, watch: &Watch) -> Result<(), PortError> {
         let (sends, receives) = match port.part {
             Part::Client => (Data::FromClient, Data::Nobodys),
@@ -70,7 +71,7 @@ impl LiveStarts {
         Ok(())
     }
 
-    /// What became of handshakes and probes.
+    /// Returns the programs' event counts by label, `watch_` in front; none if they are unreadable.
     pub fn counters(&self) -> Vec<(String, u64)> {
         let events = self.programs.events().unwrap_or_default();
         events
@@ -84,7 +85,7 @@ impl Drop for LiveStarts {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(holder) = self.holder.take() {
-            // The ports are going: whatever kept it from its end keeps nobody else.
+            // An error of the thread is dropped: the ports go, and nothing else depends on it.
             let _ended = holder.join();
         }
     }
