@@ -1,6 +1,6 @@
-//! Two guests behind a full queue in which the one with the larger window always finds room: packets
-//! of a queue that drains at the link's rate come in step with the places that fall free. What the
-//! other still sends is lost, each time its timer fires.
+//! Lockout: two guests behind a full queue in which the guest with the larger window always finds
+//! room, since its packets arrive in step with the departures. The other guest's packets are lost
+//! each time its retransmission timer fires.
 
 use uc_ccc::host::{Host, Policy};
 use uc_ccc::wire::{GroupName, GroupReport};

@@ -99,7 +99,7 @@ proptest! {
         let mut bytes = frame.encode();
         let place = at.index(bytes.len());
         bytes[place] ^= 1 << bit;
-        // or it waits for more, where the number of parts has changed
+        // A changed number of parts may make the decoder wait for more bytes.
         prop_assert!(!matches!(Frame::decode(&bytes), Ok(Some(_))));
     }
 
@@ -121,12 +121,12 @@ proptest! {
     }
 
     #[test]
-    fn the_rest_of_a_dead_processs_frame_is_skipped(
+    fn the_tail_of_a_dead_process_frame_is_skipped(
         left in frame(), from in any::<prop::sample::Index>(), sent in frame(),
         piece in 1..200_usize,
     ) {
         let left = left.encode();
-        // anything but the whole frame
+        // Any tail of the frame, but not the whole frame.
         let rest = &left[1 + from.index(left.len() - 1)..];
         prop_assume!(!rest.windows(4).any(|four| four == b"UcCC"));
         let bytes = [rest, &sent.encode()].concat();

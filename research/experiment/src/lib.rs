@@ -9,8 +9,8 @@
 //!   [`application`], [`sweep`], [`arm`]: the file; laws, parameters and starts are `uc_law`'s.
 //! - [`error`]: errors in a file, with place and remedy; [`wording`]: their form.
 //! - [`record`], [`histogram`]: the results of one run.
-//! - [`measure`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed from
-//!   a record, and [`measure_error`]: why one can't be computed.
+//! - [`measure`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed
+//!   from a record, and [`measure_error`]: why one can't be computed.
 //! - [`expect`], [`estimate`], [`verdict`]: the claims about their means over the runs, and the
 //!   verdicts.
 

@@ -12,8 +12,8 @@
 //!    [`coupling`]: guests that share a window. [`start`]: starts of flows. [`hypervisor`]: guests
 //!    that share a CPU core.
 //! 3. [`scenario`], [`app`], [`world`]: the flows' traffic.
-//! 4. [`stack`], [`placement`], [`layout`], [`membership`], [`consolidation`], [`epochs`], [`plan`]:
-//!    from an experiment to a scenario.
+//! 4. [`stack`], [`placement`], [`layout`], [`membership`], [`consolidation`], [`epochs`],
+//!    [`plan`]: from an experiment to a scenario.
 //! 5. [`sampler`], [`unfinished`], [`run`]: from a run to its record.
 
 pub mod app;
