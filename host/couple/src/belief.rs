@@ -136,7 +136,7 @@ pub fn next(
     let lost = if cuts > 0 {
         Some(loss(said, &report, given_bytes, elapsed_us))
     } else if said.stalled && !was.stalled {
-        // the rest has timed out too, as part of the event that was reported before
+        // The rest has timed out too, as part of the loss event reported before.
         Some(loss(said, &report, given_bytes, u64::MAX))
     } else {
         None

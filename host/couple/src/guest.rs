@@ -50,7 +50,7 @@ impl GuestEnd {
 
     fn interval_ns(&self) -> u64 {
         let measured = self.said.iter().filter(|report| report.srtt_us > 0);
-        // srtt is × 8: a thirty-second of it is a quarter of a round trip
+        // `srtt_us` is in units of 1/8 µs, so 1/32 of it is a quarter of a round trip in µs.
         let quarters = measured.map(|report| u64::from(report.srtt_us) * 1000 / 32);
         let shortest = quarters.min().unwrap_or(*INTERVAL_NS.end());
         shortest.clamp(*INTERVAL_NS.start(), *INTERVAL_NS.end())

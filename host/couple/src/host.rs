@@ -141,8 +141,8 @@ impl Host {
             .iter()
             .map(|report| self.compare(guest, report, now_ns))
             .collect::<Result<Vec<_>, _>>()?;
-        // by the guest's clock, as is the age of its last reduction; its first report has no
-        // reference
+        // The guest's clock counts here, as in the age of its last reduction. Its first report has
+        // no earlier one to count from.
         let since_ns = match self.guests[guest].at_ns {
             0 => 0,
             was_ns => at_ns - was_ns,
@@ -239,7 +239,7 @@ impl Host {
 
     fn place_of(&self, remote: &[u8; 16]) -> [u8; 16] {
         let (prefix4, prefix6) = (self.policy.prefix4.min(32), self.policy.prefix6.min(128));
-        // as core/coupling/interface.h does, for ports and in guests
+        // The rule is that of core/coupling/interface.h, for ports and in guests.
         let bits = match Ipv6Addr::from(*remote).to_ipv4_mapped() {
             Some(_) if prefix4 > 0 || prefix6 > 0 => 96 + u32::from(prefix4),
             Some(_) => 0,

@@ -51,7 +51,7 @@ fn shares_follow_the_operators_weights_whatever_the_number_of_flows() {
 
 #[test]
 fn without_a_host_guests_share_like_independent_tcps() {
-    // the two tests above would fail in this way with a host that does nothing
+    // The two tests above would fail like this if the host did nothing.
     let uneven = SEEDS.filter(|&seed| {
         let mut world = World::new(&[(4, 1), (2, 2), (1, 3)], seed);
         world.host_alive = false;

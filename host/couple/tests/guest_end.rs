@@ -103,7 +103,7 @@ fn unsolicited_and_repeated_answers_are_ignored() {
     end.report(vec![group(100_000)], 10);
     end.report(vec![group(100_000)], 20);
     assert_eq!(end.hear(&answer(21, USED), 25).unwrap(), []);
-    // of two answers at once the newer, and neither again
+    // Of two answers at once, the newer counts; neither counts again.
     let both = [answer(10, USED), answer(20, 2 * USED)].concat();
     let told = end.hear(&both, 25).unwrap();
     assert_eq!(told.len(), 1);

@@ -71,7 +71,7 @@ fn after(rounds: u64, lie: impl Fn(u64, &mut GroupReport)) -> ([u32; 3], u32) {
     for step in 1..=10 * rounds {
         let now_ns = step * STEP_NS;
         for (number, guest) in guests.iter_mut().enumerate() {
-            // every forty rounds one of the honest guests loses
+            // Every forty round trips, one of the two honest guests loses a packet.
             if number > 0 && step % 800 == 400 * number as u64 % 800 {
                 guest.loses();
             }
@@ -105,7 +105,7 @@ fn assert_no_more_than_its_share(lie: impl Fn(u64, &mut GroupReport)) -> u32 {
 #[test]
 fn honest_guests_share_by_weight_and_grow_by_a_segment_in_a_round_trip_all_together() {
     let window = assert_no_more_than_its_share(|_, _| {});
-    // as one TCP that is halved every forty round trips: at most twice forty segments
+    // One TCP halved every forty round trips has a window of at most twice forty segments.
     assert!((20 * MSS..=85 * MSS).contains(&window), "{window}");
 }
 
@@ -117,7 +117,7 @@ fn claiming_growth_gives_no_larger_share() {
         said.grown_bytes = step << 24;
         said.acked_bytes = step << 24;
     });
-    // a quarter more than the honest guests use, as if the liar used its share
+    // The sum is at most what it would be if the liar used its share.
     assert!(window <= 400 * MSS, "{window}");
 }
 
@@ -133,7 +133,7 @@ fn claiming_to_be_idle_gives_a_smaller_share() {
         (said.used_bytes, said.flight_bytes) = (0, 0);
     });
     assert!(given[0] <= window / 20 + MSS, "{given:?} of {window}");
-    // waking up gives it back its own share, no more
+    // After it wakes up it gets its own share back, and no more.
     assert_no_more_than_its_share(|step, said| {
         if step < 1500 {
             said.limited = true;
@@ -176,7 +176,7 @@ fn claiming_odd_times_gives_no_larger_share() {
 fn claiming_a_different_segment_size_gives_no_larger_share() {
     for mss_bytes in [0, 1, u16::MAX] {
         let (given, window) = after(300, |_, said| said.mss_bytes = mss_bytes);
-        // one segment is refused to nobody
+        // Every group may have one segment.
         assert!(
             given[0] <= (window / 4).max(mss_bytes.into()) + 1,
             "{given:?} of {window}"
@@ -216,7 +216,7 @@ fn many_groups_of_a_guest_count_as_one_guest() {
         "{}",
         honest.given_bytes
     );
-    // one segment is refused to nobody
+    // Every group may have one segment.
     assert!(
         sum <= (window / 2).max(GROUPS_MAX as u32 * MSS),
         "{sum} of {window}"
@@ -272,7 +272,7 @@ fn an_impossible_report_closes_the_channel_and_is_not_applied() {
         ..said
     };
     assert_eq!(refused(9, &[cuts]), Impossible::Counter);
-    // nor does anything before it in the report: growth of this group, and a new group
+    // Groups before the impossible one in a report are not applied either: growth, and a new group.
     let grown = GroupReport {
         acked_bytes: said.acked_bytes + u64::from(MSS),
         grown_bytes: said.grown_bytes + u64::from(MSS),

@@ -82,7 +82,7 @@ impl Pair {
 
 #[test]
 fn a_guest_with_timeouts_only_makes_the_other_give_way() {
-    // in the silence between two timeouts its group may be reported or not
+    // Between two timeouts its group may be reported or not; both cases are tested.
     for reported in [true, false] {
         let mut pair = Pair::new();
         let mut rto_ms = 300;

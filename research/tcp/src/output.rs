@@ -114,7 +114,8 @@ impl Sender {
         if self.waits == Waits::Mark && self.deadline.is_some() {
             return None;
         }
-        // does not matter for this segment: a restart window holds one, and nothing is in flight
+        // The restart does not hold this segment back: nothing is in flight, and the restart window
+        // holds at least one segment.
         if self.una == self.max {
             self.restart_after_idle(now);
         }

@@ -103,7 +103,7 @@ impl Segment {
         bytes += if options.mss_bytes > 0 { 4 } else { 0 };
         bytes += if options.wscale.is_some() { 4 } else { 0 };
         bytes += if options.timestamps.is_some() { 12 } else { 0 };
-        // inside the padding of the timestamps, if there are any
+        // With timestamps, SACK-permitted takes the place of their padding.
         bytes += if options.sack_permitted && options.timestamps.is_none() {
             4
         } else {

@@ -281,7 +281,7 @@ impl Sender {
         let ssthresh = self.law.marked(&self.window, now);
         let at_one_segment = self.window.cwnd_bytes <= self.window.smss_bytes;
         self.window.ssthresh_bytes = ssthresh;
-        // the answer to a mark never is a larger window
+        // A mark never enlarges the window.
         if self.phase == Phase::Open && self.begin_reduction(u64::from(acked)) {
             self.reduce(0, false);
         } else {

@@ -287,7 +287,7 @@ fn a_tenants_coupled_flows_share_with_another_tenants_only_where_the_policy_says
         assert_eq!(a1, a2);
         assert!(a1 != b1 && a1 != c1 && b1 != c1, "{a1} {b1} {c1}");
         assert_eq!(a1, PortCoupling::of_tenant(policy.tenants[0].number));
-        // neither a group that an operator can write nor that of a port by itself
+        // The group is neither one that an operator can write nor that of a port by itself.
         for group in [a1, b1, c1] {
             assert!(group > i32::MAX as u32 && group & !PortCoupling::OWN >= 1 << 30);
         }
