@@ -105,8 +105,9 @@ fn live_red_marks_ecn_flows_and_drops_none_of_their_packets() {
                 (flow.index, last)
             );
         }
-        // A full average queue drops what is not ECN-capable: SYNs and the handshake's ACKs (RFC 3168
-        // §6.1.1, §6.1.4), however often a lost one or a stalled machine has them sent again.
+        // A full average queue drops what is not ECN-capable: SYNs and the handshake's ACKs
+        // (RFC 3168 §6.1.1, §6.1.4), however often a lost one or a stalled host makes TCP
+        // retransmit them.
         assert_eq!(
             record.counters["wire_dropped_ect_frames"], 0,
             "seed 3: {:?}",

@@ -89,7 +89,8 @@ impl Canary {
         show.status().unwrap().success()
     }
 
-    /// Waits until the namespace vanishes; returns false after a minute, a hang on any machine.
+    /// Waits until the namespace vanishes; returns false after a minute, which even a slow host
+    /// does not need.
     pub fn dies(&self) -> bool {
         let start = Instant::now();
         while self.lives() {
