@@ -50,7 +50,7 @@ const RULES: [(&str, &str); 38] = [
     ),
     (
         "remote = \"fd00::/129\"",
-        "9:10: remote: `fd00::/129`: an address of this family has 128 bits",
+        "9:10: remote: `fd00::/129` has /129, but an address of this family has 128 bits",
     ),
     (
         "local = \"::/0\"",
