@@ -6,36 +6,44 @@
 #ifndef UC_POLICY_H
 #define UC_POLICY_H
 
-#include <linux/types.h>
+#include "laws/table.h"
+#include "parameter.h"
 
-enum uc_law {
-	UC_LAW_PASS,  /* leave the flow alone */
-	UC_LAW_ECN,   /* NewReno with RFC 3168 */
-	UC_LAW_DCTCP, /* RFC 8257 */
-	UC_LAW_DELAY, /* Swift (SIGCOMM 2020), as far as a window can carry it */
-	/* NewReno, with RFC 3168 where the peer speaks it, whose window is the flow's share of its
-	 * group's: laws/coupled.h */
-	UC_LAW_COUPLED,
-};
+/* X(NAME, word, what it means) */
+#define UC_PROFILES(X)                                                                             \
+	X(LINUX, "linux", "counts whole segments, grows when the window limits, reduces in steps") \
+	X(RFC, "rfc", "RFC 5681 and RFC 6582 to the letter, in bytes")
 
-enum uc_profile {
-	UC_PROFILE_LINUX, /* whole segments, growth when window-limited, proportional reduction */
-	UC_PROFILE_RFC,   /* RFC 5681 and RFC 6582 to the letter, in bytes */
-};
-
-/* How the far end tells of marks: that the host can't see in time, so policy says it. */
-enum uc_echo_kind {
-	UC_ECHO_EXACT,   /* a DCTCP receiver, or a guest behind a host that runs us: ECE on the ACKs
-			  * of marked bytes */
-	UC_ECHO_CLASSIC, /* RFC 3168: ECE until CWR. For law `dctcp` every data packet then carries
-			  * CWR, and the peer echoes packet by packet, with an ACK for each */
-};
+/* How the peer echoes marks. The host cannot see this in time, so policy says it. */
+#define UC_ECHOES(X)                                                                               \
+	X(EXACT, "exact",                                                                          \
+	  "ECE tells which bytes were marked: DCTCP, or a guest behind a port with law dctcp")     \
+	X(CLASSIC, "classic",                                                                      \
+	  "RFC 3168, ECE until CWR: law dctcp then sets CWR on every data packet, and gets an "    \
+	  "ACK for each; the port's segmentation offload must be off")
 
 /* What becomes of a guest that negotiates ECN itself. */
+#define UC_GUEST_ECNS(X)                                                                           \
+	X(PASS, "pass", "its flows pass unmodified")                                               \
+	X(TRANSLATE, "translate",                                                                  \
+	  "the host removes its offer and translates it like a guest without ECN")
+
+enum uc_profile {
+#define UC_WORD_ENUM(NAME, ...) UC_PROFILE_##NAME,
+	UC_PROFILES(UC_WORD_ENUM)
+#undef UC_WORD_ENUM
+};
+
+enum uc_echo_kind {
+#define UC_WORD_ENUM(NAME, ...) UC_ECHO_##NAME,
+	UC_ECHOES(UC_WORD_ENUM)
+#undef UC_WORD_ENUM
+};
+
 enum uc_guest_ecn {
-	UC_GUEST_ECN_PASS,      /* it is left alone */
-	UC_GUEST_ECN_TRANSLATE, /* its offer is taken off, and it is a guest without ECN: the
-				 * translations concatenate */
+#define UC_WORD_ENUM(NAME, ...) UC_GUEST_ECN_##NAME,
+	UC_GUEST_ECNS(UC_WORD_ENUM)
+#undef UC_WORD_ENUM
 };
 
 struct uc_policy {
@@ -63,5 +71,37 @@ struct uc_policy {
 };
 
 #define UC_ECN_SYNS_ALWAYS 255
+
+/* Rows as parameter.h has them, of the fields of uc_policy that an operator chooses for a law. */
+#define UC_PARAMETERS_INSIDE(X)                                                                    \
+	X(beta, UC_OF(DCTCP), Q7, beta_q7, 0, 128, 128, UC_NO_WORDS,                               \
+	  "AC/DC's priority, 0 to 1 in steps of 1/128: a cut takes alpha * (1 - beta/2) of the "   \
+	  "window; 1 is plain DCTCP")                                                              \
+	X(gain, UC_OF(DCTCP), NUMBER, gain_shift, 1, 10, 4, UC_NO_WORDS,                           \
+	  "the gain of the estimate alpha is 1/2^gain; 4 is RFC 8257's 1/16")                      \
+	X(alpha, UC_OF(DCTCP), Q7, initial_alpha_q7, 0, 128, 128, UC_NO_WORDS,                     \
+	  "the estimate alpha that a flow begins with, 0 to 1 in steps of 1/128; RFC 8257: 1")     \
+	X(min_window, UC_OF(DCTCP), SEGMENTS, minimum_window_segments, 1, 255, 2, UC_NO_WORDS,     \
+	  "the window in segments below which no mark cuts; 2 as Linux, 1 for deep incast")        \
+	X(echo, UC_OF(DCTCP), WORD, echo, 0, 1, UC_ECHO_EXACT, UC_ECHOES,                          \
+	  "how the receivers that this port's guest sends to echo marks")                          \
+	X(target, UC_OF(DELAY), US, target_us, 1, UC_U32, UC_NEEDED, UC_NO_WORDS,                  \
+	  "the round-trip time to keep to: that of an idle path and the queueing delay to accept") \
+	X(target_range, UC_OF(DELAY), US, target_range_us, 0, UC_U32, 0, UC_NO_WORDS,              \
+	  "how much longer the target of a window of one segment is than that of a window of 100") \
+	X(guest_ecn, UC_OF_ANY, WORD, guest_ecn, 0, 1, UC_GUEST_ECN_PASS, UC_GUEST_ECNS,           \
+	  "what becomes of a guest that negotiates ECN itself")                                    \
+	X(guard, UC_OF_ANY, SEGMENTS, guard_segments, 1, 255, 0, UC_NO_WORDS,                      \
+	  "drops data that ends more than this many segments beyond the furthest advertised "      \
+	  "window; without it none is dropped")                                                    \
+	X(observe, UC_OF_ANY, FLAG, observe, 0, 1, 0, UC_NO_WORDS,                                 \
+	  "keeps the law's state for each flow and writes nothing: a dry run")
+
+#ifndef UC_PARAMETERS_MORE
+#define UC_PARAMETERS_MORE(X)
+#endif
+#define UC_PARAMETERS(X)                                                                           \
+	UC_PARAMETERS_INSIDE(X)                                                                    \
+	UC_PARAMETERS_MORE(X)
 
 #endif

@@ -20,6 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let shims = [
         "shim",
         "shim_coupling",
+        "shim_law",
         "shim_rule",
         "shim_watch",
         "shim_steal",

@@ -7,6 +7,7 @@
 #define UC_WATCH_POLICY_H
 
 #include "../minmax.h"
+#include "../parameter.h"
 #include "../since.h"
 
 #define UC_WATCH_PROBES_MAX 32
@@ -14,6 +15,8 @@
  * is sent again after a second (RFC 6298 §2.1). */
 #define UC_WATCH_SPAN_MAX_US (50U * 1000)
 #define UC_WATCH_WAIT_MAX_US (800U * 1000)
+/* The longest lifetime of a measurement: an hour, which 32 bits of microseconds hold. */
+#define UC_WATCH_RECORD_MAX_US 3600000000U
 
 struct uc_watch_policy {
 	__u8 probes;         /* n, before a flow's data, 0 to 32; paper: 10. 0: none, and a start
@@ -37,6 +40,40 @@ struct uc_watch_policy {
 	__u8 pad[2];
 	__u64 pace_bytes_per_s; /* turns come at this rate: the receiving host's; 0: no turns */
 };
+
+/* Rows as parameter.h has them, of the fields of uc_watch_policy; no law owns one. */
+#define UC_START_SETTINGS(X)                                                                       \
+	X(probes, 0, NUMBER, probes, 0, UC_WATCH_PROBES_MAX, 10, UC_NO_WORDS,                      \
+	  "probes before a flow's data; 0: none, and a start uses what earlier flows found")       \
+	X(span, 0, US, span_us, 1, UC_WATCH_SPAN_MAX_US, 16, UC_NO_WORDS,                          \
+	  "all probes of a flow leave within this time, and within 1/part of the path's "          \
+	  "round-trip time where that is known")                                                   \
+	X(part, 0, NUMBER, span_part, 1, 255, 32, UC_NO_WORDS,                                     \
+	  "the divisor of the path's round-trip time within which all probes leave; 2: its half")  \
+	X(marked_part, 0, NUMBER, marked_part, 2, 255, 4, UC_NO_WORDS,                             \
+	  "the divisor for marked probes: X of them allow X/N segments at once and as many one "   \
+	  "round later; 2: the paper's half")                                                      \
+	X(least, 0, SEGMENTS, least_segments, 2, 16, 2, UC_NO_WORDS,                               \
+	  "the smallest window that a start sets")                                                 \
+	X(rounds, 0, NUMBER, rounds, 1, 255, 8, UC_NO_WORDS,                                       \
+	  "rounds of data after which a start is over at the latest")                              \
+	X(fresh, 0, US, fresh_us, 0, UC_WATCH_RECORD_MAX_US, 100000, UC_NO_WORDS,                  \
+	  "lifetime of a measurement that found marks: no probes until it expires")                \
+	X(idle, 0, US, idle_us, 0, UC_WATCH_RECORD_MAX_US, 1000000, UC_NO_WORDS,                   \
+	  "lifetime of a measurement that found no marks: no probes until it expires")             \
+	X(pace, 0, RATE, pace_bytes_per_s, 12500, UC_U64 - 1, 0, UC_NO_WORDS,                      \
+	  "the rate of a guest's own link: first windows are given no faster; without it, at "     \
+	  "once")                                                                                  \
+	X(burst, 0, BYTES, burst_bytes, 0, UC_U32, 48448, UC_NO_WORDS,                             \
+	  "bytes of first windows that may be given ahead of that rate; usually 32 packets of "    \
+	  "1,514 bytes")                                                                           \
+	X(wait, 0, US, wait_us, 0, UC_WATCH_WAIT_MAX_US, UC_WATCH_WAIT_MAX_US, UC_NO_WORDS,        \
+	  "the longest time that a first window waits for its turn at that rate; 0s: none waits")  \
+	X(late, 0, NS, late_ns, 0, 30000000, 0, UC_NO_WORDS,                                       \
+	  "a probe that took this much longer than another of its flow counts as marked; 0s: "     \
+	  "marks alone count")                                                                     \
+	X(observe, 0, FLAG, observe, 0, 1, 0, UC_NO_WORDS,                                         \
+	  "sends and counts probes, and writes no window")
 
 /* A path, which is a peer's address: one record at either host. All zero: never measured. */
 struct uc_watch_path {

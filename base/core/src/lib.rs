@@ -6,6 +6,8 @@
 
 pub mod coupling;
 mod entry;
+pub mod law;
+pub mod parameter;
 mod reason;
 pub mod rule;
 pub mod slot;
@@ -16,6 +18,7 @@ pub mod watch;
 #[cfg(feature = "loaded")]
 pub use entry::Loaded;
 pub use entry::{Compiled, Core};
+pub use law::Law;
 pub use reason::Reason;
 
 /// A parsed TCP segment: host byte order, window unscaled, payload in bytes.
@@ -54,27 +57,24 @@ pub mod consts {
 }
 
 impl Policy {
-    /// A law ([`consts::LAW_ECN`], …) in a profile, everything else as the RFCs have it: every SYN
-    /// asks for ECN, ten segments to begin with, DCTCP's parameters of RFC 8257 §4.2. Guests that
-    /// negotiate ECN pass unmodified, and there is no guard. Law `delay` has a target of 1 ms: only
-    /// the operator knows the right one.
+    /// A law ([`consts::LAW_ECN`], …) in a profile. Every SYN asks for ECN, a flow begins with ten
+    /// segments, and every parameter has its usual value ([`parameter::parameters`]); law `delay`,
+    /// whose target has none, keeps to a round trip of 1 ms.
     pub fn new(law: u32, profile: u32) -> Policy {
-        Policy {
+        let mut policy = Policy {
             law: law as u8,
             profile: profile as u8,
             ecn_syns: consts::ECN_SYNS_ALWAYS as u8,
             initial_window_segments: 10,
-            gain_shift: 4,
-            initial_alpha_q7: 128,
-            beta_q7: consts::BETA_ONE_Q7 as u8,
-            minimum_window_segments: 2,
-            echo: consts::ECHO_EXACT as u8,
-            guest_ecn: consts::GUEST_ECN_PASS as u8,
-            guard_segments: 0,
-            observe: 0,
             target_us: 1_000,
-            target_range_us: 0,
+            ..Policy::default()
+        };
+        for row in parameter::parameters() {
+            if let Some(usual) = row.usual {
+                row.set(&mut policy, usual);
+            }
         }
+        policy
     }
 }
 
@@ -182,13 +182,7 @@ pub fn stage_label(flow: &Flow) -> &'static str {
 
 /// Returns the flow's law by its name for `uc attach`.
 pub fn law_label(flow: &Flow) -> &'static str {
-    match u32::from(flow.policy.law) {
-        consts::LAW_ECN => "ecn",
-        consts::LAW_DCTCP => "dctcp",
-        consts::LAW_DELAY => "delay",
-        consts::LAW_COUPLED => "coupled",
-        _ => "pass",
-    }
+    Law::of(&flow.policy).name()
 }
 
 /// Returns whether a segment is a SYN-ACK, for [`reopen`] before [`translate`].

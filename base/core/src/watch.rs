@@ -28,22 +28,11 @@ impl StartPolicy {
     /// The paper's ten probes, within less than its half of a round trip (`docs/hwatch.md` has the
     /// measurements). No turns: only the operator knows the rate of a link.
     pub fn usual() -> StartPolicy {
-        StartPolicy {
-            probes: 10,
-            least_segments: 2,
-            rounds: 8,
-            observe: 0,
-            span_us: 16,
-            fresh_us: 100_000,
-            idle_us: 1_000_000,
-            wait_us: 800_000,
-            burst_bytes: 32 * 1_514,
-            late_ns: 0,
-            span_part: 32,
-            marked_part: 4,
-            pad: [0; 2],
-            pace_bytes_per_s: 0,
+        let mut policy = StartPolicy::default();
+        for row in crate::parameter::start_settings() {
+            row.set(&mut policy, row.usual.unwrap_or_default());
         }
+        policy
     }
 
     /// Returns how many probes to send before a flow on this path; 0: its first packet passes. The

@@ -39,6 +39,7 @@ mod reference;
 mod reno_linux;
 mod reno_rfc;
 mod reopen;
+mod rows;
 mod rules;
 mod share;
 mod share_shadow;

@@ -1,0 +1,185 @@
+//! The core's lists of parameters (`core/parameter.h`) as data: what a policy's law and a start can
+//! be told, and how it is written.
+
+use std::marker::PhantomData;
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+
+use crate::law::{Law, Word, text, word};
+use crate::watch::StartPolicy;
+use crate::{Policy, sys};
+
+/// How the number of a field is written in files and on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A fraction from 0 to 1; the field counts 128ths.
+    Fraction,
+    /// A whole number.
+    Number,
+    /// A whole number of segments.
+    Segments,
+    /// One of [`Row::words`]; the field has its number.
+    Word,
+    /// True or false; the field is 1 or 0.
+    Flag,
+    /// A time; the field counts microseconds, rounded up.
+    Microseconds,
+    /// A time; the field counts nanoseconds.
+    Nanoseconds,
+    /// A size; the field counts bytes.
+    Bytes,
+    /// A rate in bits per second; the field counts bytes per second.
+    Rate,
+}
+
+/// One parameter of `Of`: [`Policy`] or [`StartPolicy`]. All numbers are in the field's own unit.
+#[derive(Clone, Debug)]
+pub struct Row<Of> {
+    /// The name in files; on the command line with `-` instead of `_`.
+    pub key: &'static str,
+    /// One sentence on what it is, for help, schema and documents; it begins lower-case.
+    pub what: &'static str,
+    /// How its number is written.
+    pub kind: Kind,
+    /// The words of kind [`Kind::Word`], else none; a word's place is its number.
+    pub words: Vec<Word>,
+    /// The values that it may be given.
+    pub range: RangeInclusive<u64>,
+    /// The field's value where none is given; `None`: one must be given. A value outside `range`
+    /// switches off what the parameter is about.
+    pub usual: Option<u64>,
+    laws: u32,
+    offset_bytes: usize,
+    size_bytes: u8,
+    of: PhantomData<fn(&mut Of)>,
+}
+
+/// Parameters of a policy that code names, since a rule is about more than one of them, or about
+/// something else besides; each is a key of [`parameters`].
+pub mod keys {
+    /// The round-trip time that law `delay` keeps to.
+    pub const TARGET: &str = "target";
+    /// What becomes of guests that negotiate ECN.
+    pub const GUEST_ECN: &str = "guest_ecn";
+    /// Segments beyond the advertised window from which data is dropped.
+    pub const GUARD: &str = "guard";
+    /// Whether nothing is written.
+    pub const OBSERVE: &str = "observe";
+    /// All of these.
+    pub const ALL: [&str; 4] = [TARGET, GUEST_ECN, GUARD, OBSERVE];
+}
+
+/// Settings of a start that code names; each is a key of [`start_settings`].
+pub mod start_keys {
+    /// The probes before a flow.
+    pub const PROBES: &str = "probes";
+    /// The time within which they leave.
+    pub const SPAN: &str = "span";
+    /// The rate of turns.
+    pub const PACE: &str = "pace";
+    /// The longest wait for a turn.
+    pub const WAIT: &str = "wait";
+    /// Whether no window is written.
+    pub const OBSERVE: &str = "observe";
+    /// All of these.
+    pub const ALL: [&str; 5] = [PROBES, SPAN, PACE, WAIT, OBSERVE];
+}
+
+/// Returns what an operator chooses about a port's law, in the order of the table.
+pub fn parameters() -> &'static [Row<Policy>] {
+    static ROWS: LazyLock<Vec<Row<Policy>>> = LazyLock::new(|| {
+        // SAFETY: the rows are of `Policy`, and as many as the function writes; they stay.
+        unsafe { read(sys::uc_shim_parameters) }
+    });
+    &ROWS
+}
+
+/// Returns what an operator chooses about the start `watch`, in the order of the table.
+pub fn start_settings() -> &'static [Row<StartPolicy>] {
+    static ROWS: LazyLock<Vec<Row<StartPolicy>>> = LazyLock::new(|| {
+        // SAFETY: the rows are of `StartPolicy`, and as many as the function writes; they stay.
+        unsafe { read(sys::uc_shim_start_settings) }
+    });
+    &ROWS
+}
+
+impl<Of> Row<Of> {
+    /// Tells whether this law has the parameter.
+    pub fn is_of(&self, law: Law) -> bool {
+        self.laws >> law.number() & 1 != 0
+    }
+
+    /// Returns the laws that have the parameter, in the order of their table.
+    pub fn laws(&self) -> impl Iterator<Item = Law> {
+        let laws = self.laws;
+        Law::all().filter(move |law| laws >> law.number() & 1 != 0)
+    }
+
+    /// Tells whether every law but `pass` has the parameter.
+    pub fn is_of_any_law(&self) -> bool {
+        self.laws == sys::UC_OF_ANY
+    }
+
+    /// Returns the field's number.
+    pub fn get(&self, of: &Of) -> u64 {
+        let field = std::ptr::from_ref(of).wrapping_byte_add(self.offset_bytes);
+        // SAFETY: the field lies within `of`, and the C side reads so many bytes of it.
+        unsafe { sys::uc_shim_field(field.cast(), self.size_bytes) }
+    }
+
+    /// Writes the field: of more bits than it has, the lowest.
+    pub fn set(&self, of: &mut Of, value: u64) {
+        let field = std::ptr::from_mut(of).wrapping_byte_add(self.offset_bytes);
+        // SAFETY: the field lies within `of`, and the C side writes so many bytes of it: a whole
+        // number, of which every bit pattern is valid.
+        unsafe { sys::uc_shim_set_field(field.cast(), self.size_bytes, value) };
+    }
+}
+
+/// Reads the core's rows.
+///
+/// # Safety
+/// `list` must write into its argument how many rows it returns. They must be rows of `Of`, and
+/// stay, with their texts and words.
+unsafe fn read<Of>(
+    list: unsafe extern "C" fn(*mut u32) -> *const sys::parameter_row,
+) -> Vec<Row<Of>> {
+    let mut count = 0;
+    // SAFETY: as the caller says.
+    let rows = unsafe { std::slice::from_raw_parts(list(&mut count), count as usize) };
+    rows.iter()
+        .map(|row| {
+            // SAFETY: as the caller says, the row has so many words.
+            let words = unsafe { std::slice::from_raw_parts(row.words, row.word_count as usize) };
+            Row {
+                key: text(row.key),
+                what: text(row.what),
+                kind: kind(row.kind),
+                words: words.iter().map(word).collect(),
+                range: row.least..=row.most,
+                usual: (row.needed == 0).then_some(row.usual),
+                laws: row.laws,
+                offset_bytes: row.offset_bytes.into(),
+                size_bytes: row.size_bytes,
+                of: PhantomData,
+            }
+        })
+        .collect()
+}
+
+/// # Panics
+/// If the core has a kind that this crate lacks.
+fn kind(number: u32) -> Kind {
+    match number {
+        sys::UC_KIND_Q7 => Kind::Fraction,
+        sys::UC_KIND_NUMBER => Kind::Number,
+        sys::UC_KIND_SEGMENTS => Kind::Segments,
+        sys::UC_KIND_WORD => Kind::Word,
+        sys::UC_KIND_FLAG => Kind::Flag,
+        sys::UC_KIND_US => Kind::Microseconds,
+        sys::UC_KIND_NS => Kind::Nanoseconds,
+        sys::UC_KIND_BYTES => Kind::Bytes,
+        sys::UC_KIND_RATE => Kind::Rate,
+        other => unreachable!("core/parameter.h has a kind {other} that parameter.rs lacks"),
+    }
+}
