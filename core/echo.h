@@ -27,7 +27,7 @@
 /* Returns whether the flow's peer gets the exact echo. */
 static __always_inline __u8 uc_echoes_exactly(const struct uc_flow *flow)
 {
-	return flow->policy.law == UC_LAW_DCTCP && flow->bits & UC_FLOW_PEER_DCTCP;
+	return uc_law_has(flow->policy.law, UC_EXACT) && flow->bits & UC_FLOW_PEER_DCTCP;
 }
 
 /* Learns from a segment of the peer whether the peer is a DCTCP sender. */

@@ -181,6 +181,12 @@ static __always_inline __u8 uc_is_closed(const struct uc_flow *flow)
 	return flow->bits & UC_FLOW_RESET || (flow->bits & both) == both;
 }
 
+/* Returns 1 if the flow's cwnd and ssthresh count whole segments, 0 if bytes. */
+static __always_inline __u8 uc_counts_segments(const struct uc_flow *flow)
+{
+	return flow->policy.profile == UC_PROFILE_LINUX && !uc_law_has(flow->policy.law, UC_BYTES);
+}
+
 static __always_inline __u32 uc_flight_bytes(const struct uc_flow *flow)
 {
 	return flow->snd_nxt - flow->snd_una;

@@ -16,7 +16,7 @@
 #include "edit.h"
 #include "flow.h"
 #include "guard.h"
-#include "laws/ecn.h"
+#include "laws/law.h"
 #include "mss.h"
 #include "offer.h"
 #include "reason.h"
@@ -47,7 +47,8 @@ static __always_inline void uc_begin(struct uc_flow *flow, const struct uc_polic
 		flow->bits |= UC_FLOW_TIMESTAMPS;
 	/* the host asks by policy; an observed guest asks itself, in one of its SYNs */
 	offered = from_guest && !policy->observe ? 1 : uc_asks_for_ecn(syn);
-	if (uc_law_wants_ecn(policy) && (offered || asked) && !(syn->options & UC_OPT_AE))
+	if (uc_law_has(policy->law, UC_WANTS_ECN) && (offered || asked) &&
+	    !(syn->options & UC_OPT_AE))
 		flow->bits |= UC_FLOW_ECN;
 	if (from_guest) {
 		flow->timed_ns = now_ns;
@@ -189,7 +190,7 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 			edit->flags &= ~(UC_ECE | UC_CWR);
 		if (reason != UC_TRANSLATED)
 			return reason;
-		if (uc_law_needs_ecn(&flow->policy) &&
+		if (uc_law_has(flow->policy.law, UC_NEEDS_ECN) &&
 		    ((!uc_agrees_to_ecn(segment) && !observe) || segment->options & UC_OPT_AE))
 			return UC_PEER_REFUSED_ECN;
 		/* data in the SYN that the peer didn't accept will be sent as new data */

@@ -17,7 +17,6 @@
 
 #include "edit.h"
 #include "flow.h"
-#include "laws/ecn.h"
 #include "reason.h"
 #include "segment.h"
 
@@ -44,7 +43,7 @@ static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
 					       const struct uc_segment *syn)
 {
 	if (syn->direction != UC_FROM_GUEST) {
-		if (!uc_law_needs_ecn(policy))
+		if (!uc_law_has(policy->law, UC_NEEDS_ECN))
 			return UC_TRANSLATED;
 		if (syn->options & UC_OPT_AE)
 			return UC_PEER_REFUSED_ECN;
@@ -74,7 +73,7 @@ static __always_inline enum uc_reason uc_unwanted(const struct uc_policy *policy
 {
 	enum uc_reason reason = uc_forbidden(syn);
 
-	if (policy->law == UC_LAW_PASS)
+	if (!uc_law_acts(policy->law))
 		return UC_NO_POLICY;
 	return reason != UC_TRANSLATED ? reason : uc_unfit(policy, syn);
 }
@@ -92,7 +91,7 @@ static __always_inline void uc_edit_syn(const struct uc_policy *policy, __u16 sy
 	if (syn->direction == UC_FROM_GUEST) {
 		edit->ecn = UC_NOT_ECT; /* RFC 3168 §6.1.1: a SYN is not ECT */
 		/* RFC 3168 §6.1.1.1: a SYN that got no answer may be repeated without the offer */
-		if (uc_law_wants_ecn(policy) &&
+		if (uc_law_has(policy->law, UC_WANTS_ECN) &&
 		    (syns <= policy->ecn_syns || policy->ecn_syns == UC_ECN_SYNS_ALWAYS))
 			edit->flags |= UC_ECE | UC_CWR;
 	} else if (uc_translates_guest_ecn(policy)) {

@@ -39,8 +39,8 @@ _Static_assert(sizeof(struct uc_kept_syn) <= sizeof(struct uc_dctcp) &&
 
 static __always_inline struct uc_kept_syn *uc_kept(struct uc_flow *flow)
 {
-	return flow->policy.law == UC_LAW_DELAY ? (struct uc_kept_syn *)&flow->dctcp
-						: (struct uc_kept_syn *)&flow->delay;
+	return uc_law_has(flow->policy.law, UC_FAR) ? (struct uc_kept_syn *)&flow->dctcp
+						    : (struct uc_kept_syn *)&flow->delay;
 }
 
 static __always_inline __u32 uc_asked_bit(__u8 from_guest)

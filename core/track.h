@@ -136,7 +136,7 @@ static __always_inline void uc_learn_runt(struct uc_flow *flow, const struct uc_
  */
 static __always_inline __u8 uc_has_timers(const struct uc_flow *flow)
 {
-	return flow->policy.law == UC_LAW_DELAY;
+	return uc_law_has(flow->policy.law, UC_TIMED);
 }
 
 /* Stops all timers. */

@@ -31,7 +31,7 @@
 #ifndef UC_WINDOW_H
 #define UC_WINDOW_H
 
-#include "laws/ecn.h"
+#include "laws/law.h"
 
 /* The largest window of a SYN or SYN-ACK, which is not scaled (RFC 7323 §2.2). */
 #define UC_UNSCALED_MAX 65535

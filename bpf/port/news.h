@@ -123,7 +123,7 @@ static __always_inline __u32 uc_kinds_between(__u32 was, __u32 now)
 /* Converts a window from the shadow's unit to bytes. */
 static __always_inline __u32 uc_shadow_bytes(const struct uc_flow *flow, __u32 window)
 {
-	__u64 bytes = (__u64)window * (uc_coupled_counts_segments(flow) ? flow->mss_bytes : 1);
+	__u64 bytes = (__u64)window * (uc_counts_segments(flow) ? flow->mss_bytes : 1);
 
 	return bytes < UC_UNLIMITED_BYTES ? bytes : UC_UNLIMITED_BYTES;
 }
@@ -132,8 +132,8 @@ static __always_inline __u32 uc_shadow_bytes(const struct uc_flow *flow, __u32 w
 static __always_inline __u32 uc_aim(const struct uc_flow *flow)
 {
 	const struct uc_reno *reno = &flow->reno;
-	__u8 walks = uc_coupled_counts_segments(flow) &&
-		     (flow->ca == UC_CA_CWR || flow->ca == UC_CA_RECOVERY);
+	__u8 walks =
+		uc_counts_segments(flow) && (flow->ca == UC_CA_CWR || flow->ca == UC_CA_RECOVERY);
 
 	return uc_shadow_bytes(flow, walks ? reno->ssthresh : reno->cwnd);
 }
@@ -185,8 +185,7 @@ static __always_inline void uc_take_news(struct uc_slot *slot, const struct uc_s
 	facts->share_bytes = flow->coupled.given_bytes;
 	facts->flight_bytes = uc_flight_bytes(flow);
 	facts->beyond_bytes = uc_segment_end(segment) - flow->furthest_edge;
-	facts->signal =
-		flow->policy.law == UC_LAW_DCTCP ? flow->dctcp.alpha_q30 : flow->srtt_us >> 3;
+	facts->signal = uc_cut_signal(flow);
 	facts->agreed = uc_agreed_of(flow);
 	facts->closing = (flow->bits & UC_FLOW_FIN_GUEST ? UC_CLOSING_GUEST : 0) |
 			 (flow->bits & UC_FLOW_FIN_PEER ? UC_CLOSING_PEER : 0) |

@@ -26,7 +26,7 @@
 #include "../coupling/segments.h"
 #include "../flow.h"
 #include "../track.h"
-#include "dctcp.h"
+#include "cut.h"
 #include "delay.h"
 #include "reno_linux.h"
 #include "reno_rfc.h"
@@ -38,18 +38,13 @@
 /* Who only observes gives no windows, so nobody could share them. */
 static __always_inline __u8 uc_is_coupled(const struct uc_flow *flow)
 {
-	return (flow->policy.law == UC_LAW_COUPLED || flow->share) && !flow->policy.observe;
-}
-
-static __always_inline __u8 uc_coupled_counts_segments(const struct uc_flow *flow)
-{
-	return flow->policy.profile == UC_PROFILE_LINUX && flow->policy.law != UC_LAW_DELAY;
+	return (uc_law_has(flow->policy.law, UC_GROUPED) || flow->share) && !flow->policy.observe;
 }
 
 /* Bytes in one unit of cwnd. */
 static __always_inline __u32 uc_coupled_unit(const struct uc_flow *flow)
 {
-	return uc_coupled_counts_segments(flow) ? flow->mss_bytes | !flow->mss_bytes : 1;
+	return uc_counts_segments(flow) ? flow->mss_bytes | !flow->mss_bytes : 1;
 }
 
 /* The profile `rfc` grows whether the window is filled or not, and law `delay` doesn't say how far
@@ -63,7 +58,7 @@ static __always_inline void uc_coupled_validate(struct uc_flow *flow)
 	__u8 limited = flight_bytes + flow->mss_bytes > reno->cwnd ||
 		       (throttled && uc_before(flow->edge, flow->snd_nxt + flow->mss_bytes));
 
-	if (uc_coupled_counts_segments(flow))
+	if (uc_counts_segments(flow))
 		return;
 	if (uc_before(flow->snd_una, reno->usage_seq) && !limited &&
 	    (flow->bits & UC_FLOW_LIMITED || flight_bytes <= reno->max_flight))
@@ -129,7 +124,7 @@ static __always_inline __u8 uc_coupled_limited(const struct uc_flow *flow)
 	/* Linux's rule for growth in slow start (reno_linux.h) */
 	__u8 grows = reno->cwnd < reno->ssthresh && reno->cwnd < 2 * (__u64)reno->max_flight;
 
-	return !(flow->bits & UC_FLOW_LIMITED) && !(grows && uc_coupled_counts_segments(flow));
+	return !(flow->bits & UC_FLOW_LIMITED) && !(grows && uc_counts_segments(flow));
 }
 
 /* A timeout tells of what was sent an RTO before it. Of anything else the controller knows the age
@@ -161,12 +156,13 @@ static __always_inline __u64 uc_coupled_kept(const struct uc_flow *flow, __u64 s
 {
 	__u32 floor_segments = uc_max(flow->policy.minimum_window_segments, 2);
 
-	if (flow->policy.law == UC_LAW_COUPLED || !share_bytes)
+	if (uc_law_has(flow->policy.law, UC_GROUPED) || !share_bytes)
 		return ssthresh_bytes;
-	if (ssthresh_bytes > floor_segments * flow->mss_bytes || flow->policy.law == UC_LAW_DELAY)
+	if (ssthresh_bytes > floor_segments * flow->mss_bytes ||
+	    uc_law_has(flow->policy.law, UC_BYTES))
 		return ssthresh_bytes * share_bytes / (whole_bytes | !whole_bytes);
-	if (flow->policy.law == UC_LAW_DCTCP && flow->ca < UC_CA_RECOVERY)
-		return uc_dctcp_remains(flow, share_bytes);
+	if (uc_law_has(flow->policy.law, UC_SHALLOW) && flow->ca < UC_CA_RECOVERY)
+		return uc_cut_remains(flow, share_bytes);
 	return share_bytes / 2;
 }
 
@@ -236,7 +232,7 @@ static __always_inline void uc_coupled_obey(struct uc_flow *flow,
 	whole_bytes =
 		uc_ccc_whole(&own->segments, answer->cwnd_bytes, acked_bytes, flow->mss_bytes);
 	/* what the law gives nobody less than would come back as growth */
-	if (flow->policy.law == UC_LAW_DELAY)
+	if (uc_machine_of(flow->policy.law) == UC_MACHINE_delay)
 		whole_bytes = uc_max(whole_bytes, uc_delay_floor_bytes(flow));
 	own->given_bytes = answer->cwnd_bytes;
 	own->beyond_bytes = whole_bytes - answer->cwnd_bytes;

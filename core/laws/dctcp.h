@@ -52,16 +52,28 @@ static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct 
 }
 
 /*
- * What a cut leaves of a window, in the window's own unit. RFC 8257 §3.3 step 9 with AC/DC's
- * priority (SIGCOMM 2016, equation 1): cut by α − αβ/2, which is α/2 for β = 1.
+ * Returns what a cut leaves of a window, in the window's own unit. RFC 8257 §3.3 step 9 with
+ * AC/DC's priority (SIGCOMM 2016, equation 1): cut by α − αβ/2, which is α/2 for β = 1.
  */
-static __always_inline __u32 uc_dctcp_remains(const struct uc_flow *flow, __u32 cwnd)
+static __always_inline __u32 uc_dctcp_remains(const struct uc_flow *flow, __u32 window)
 {
 	__u32 beta_q7 = uc_min(flow->policy.beta_q7, UC_BETA_ONE_Q7);
 	/* α(1 − β/2) = α(256 − β_q7)/256, doubled by its 31 fraction bits: exactly α for β = 1 */
 	__u32 cut_q31 = (__u32)((__u64)flow->dctcp.alpha_q30 * (256 - beta_q7) >> 7);
 
-	return cwnd - (__u32)((__u64)cwnd * cut_q31 >> 31);
+	return window - (__u32)((__u64)window * cut_q31 >> 31);
+}
+
+/* Returns the floor of a cut in segments. */
+static __always_inline __u32 uc_dctcp_least(const struct uc_flow *flow)
+{
+	return uc_max(flow->policy.minimum_window_segments, 1);
+}
+
+/* Returns what `uc explain` tells about a cut: α. */
+static __always_inline __u32 uc_dctcp_signal(const struct uc_flow *flow)
+{
+	return flow->dctcp.alpha_q30;
 }
 
 #endif

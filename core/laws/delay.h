@@ -227,8 +227,10 @@ static __always_inline void uc_delay_restart(struct uc_flow *flow)
 	flow->delay.before_us = 0;
 }
 
-static __always_inline void uc_delay_sent(struct uc_flow *flow, enum uc_sent sent, __u64 idle_us)
+static __always_inline void uc_delay_sent(struct uc_flow *flow, enum uc_sent sent, __u32 segments,
+					  __u64 idle_us)
 {
+	(void)segments;
 	if (sent == UC_SENT_TIMEOUT || sent == UC_SENT_FAST)
 		uc_delay_lost(flow, sent == UC_SENT_TIMEOUT);
 	else if (sent == UC_SENT_NEW && idle_us > uc_rto_us(flow))

@@ -184,7 +184,7 @@ static __always_inline void uc_linux_fast_retransmit(struct uc_flow *flow)
 	 * was less than a half, a loss halves (RFC 8257 §3.5, and tcp_dctcp does) */
 	if (flow->ca != UC_CA_CWR)
 		uc_linux_begin_reduction(flow, uc_linux_half(flow));
-	else if (flow->policy.law == UC_LAW_DCTCP)
+	else if (uc_law_has(flow->policy.law, UC_SHALLOW))
 		flow->reno.ssthresh = uc_linux_half(flow);
 	flow->ca = UC_CA_RECOVERY;
 	flow->losses++;

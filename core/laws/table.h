@@ -60,7 +60,7 @@
 	X(delay)                                                                                   \
 	UC_MACHINES_MORE(X)
 
-/* X(name); a cut has uc_NAME_start(), _observe(), _remains(), _least() and _signal(). */
+/* X(name); a cut has uc_NAME_observe(), _remains(), _least() and _signal(). */
 #define UC_CUTS(X)                                                                                 \
 	X(half)                                                                                    \
 	X(dctcp)                                                                                   \
@@ -128,6 +128,18 @@ static __always_inline __u8 uc_law_has(__u8 law, __u32 trait)
 	UC_LAWS(UC_LAW_WITH)
 #undef UC_LAW_WITH
 	return laws >> (law & (UC_LAW_NUMBERS - 1)) & 1;
+}
+
+/* Returns 1 if the law acts on flows: 0 for `pass`, and for a number that no law has, so that flows
+ * under a policy of newer or other programs pass unmodified. */
+static __always_inline __u8 uc_law_acts(__u8 law)
+{
+	__u32 laws = 0;
+
+#define UC_LAW_ACTS(NAME, ...) laws |= 1U << UC_LAW_##NAME;
+	UC_LAWS(UC_LAW_ACTS)
+#undef UC_LAW_ACTS
+	return law < UC_LAW_NUMBERS && (laws & ~(1U << UC_LAW_PASS)) >> law & 1;
 }
 
 /* Returns the law's machine; reno where no law has the number. Four bits a law of a constant. */

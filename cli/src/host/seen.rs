@@ -9,7 +9,8 @@ pub mod rates;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use uc_core::consts;
+use uc_core::Law;
+use uc_core::law::Trait;
 use uc_port::{Attached, Counters, FlowView, GroupView, Programs, Store};
 
 use crate::host::ports::port_name;
@@ -128,7 +129,7 @@ impl Seen {
 /// What the kernel refuses.
 pub fn flow_row(programs: &Programs, flow: &FlowView, ports: &[Attached]) -> Result<FlowRow> {
     // a group's weight makes a flow of any law a member (uc_is_coupled() in core/laws/coupled.h)
-    let coupled = u32::from(flow.state.policy.law) == consts::LAW_COUPLED || flow.state.share != 0;
+    let coupled = Law::of(&flow.state.policy).has(Trait::GROUPED) || flow.state.share != 0;
     let member = if coupled {
         programs.member(flow)?
     } else {

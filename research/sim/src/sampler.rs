@@ -1,6 +1,5 @@
 //! Samples of flows and of the bottleneck at one time, as in the record.
 
-use uc_core::consts;
 use uc_experiment::{FlowRecord, FlowSample, QueueSample};
 use uc_net::LinkId;
 use uc_tcp::{CongestionControl, Info, Totals};
@@ -44,17 +43,11 @@ fn sample(hosts: &Hosts, flow: &Flow) -> FlowSample {
         total_retransmits: u32::try_from(totals.retransmits).unwrap_or(u32::MAX),
         mss_bytes: info.smss_bytes,
         shadow_window_bytes: shadow.map(uc_core::window_bytes),
-        shadow_alpha_q30: shadow.and_then(shadow_alpha_q30),
+        shadow_alpha_q30: shadow.and_then(uc_core::law::alpha_q30),
         exact_alpha_q30: guest.and_then(exact_alpha_q30),
         guest_alpha_q30: guest.filter(|_| is_dctcp).map(|_| info.alpha_q10 << 20),
         rto_us: guest.map(|_| u32::try_from(info.rto.0 / 1_000).unwrap_or(u32::MAX)),
     }
-}
-
-/// Returns the α of a port's shadow, in 1/2³⁰, if its law has one.
-fn shadow_alpha_q30(flow: &uc_core::Flow) -> Option<u32> {
-    let is_dctcp = u32::from(flow.policy.law) == consts::LAW_DCTCP;
-    is_dctcp.then_some(flow.dctcp.alpha_q30)
 }
 
 fn exact_alpha_q30(end: &End) -> Option<u32> {

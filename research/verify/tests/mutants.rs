@@ -36,12 +36,13 @@ const fn mutant(
 }
 
 const RFC: &str = "laws/reno_rfc.h";
-const ECN: &str = "laws/ecn.h";
+const RENO: &str = "laws/reno.h";
+const CUT: &str = "laws/cut.h";
 
 const MUTANTS: [Mutant; 24] = [
     mutant(
         "ECE is ignored",
-        ECN,
+        RENO,
         "if (!ack->ece || lost ||",
         "if (1 || lost ||",
     ),
@@ -53,13 +54,13 @@ const MUTANTS: [Mutant; 24] = [
     ),
     mutant(
         "ECE halves the flight, not the window",
-        ECN,
-        "return flow->reno.cwnd / 2;",
+        CUT,
+        "return window / 2;",
         "return uc_flight_bytes(flow) / 2;",
     ),
     mutant(
         "ECE in recovery cuts",
-        ECN,
+        RENO,
         "flow->ca == UC_CA_RECOVERY || (ack->duplicate &&",
         "(ack->duplicate &&",
     ),

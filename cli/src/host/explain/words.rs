@@ -1,6 +1,7 @@
 //! Events and laws in plain sentences.
 
-use uc_core::{Flow, Policy, consts};
+use uc_core::parameter::{Kind, Row, parameters};
+use uc_core::{Flow, Law, Policy, consts};
 use uc_port::{Agreed, Closing, Event, EventKind};
 
 use crate::host::seen::Limit;
@@ -60,19 +61,15 @@ fn agreed(agreed: &Agreed, event: &Event) -> String {
 
 fn cut(signal: u32, event: &Event, flow: &Flow) -> String {
     let window = from_to(event, flow.mss_bytes);
-    match u32::from(flow.policy.law) {
-        consts::LAW_DCTCP => format!(
-            "the receiver echoed marks; alpha, the marked fraction, was {:.3}, and the law cut \
-             its window {window}",
-            f64::from(signal) / f64::from(1 << 30)
-        ),
-        consts::LAW_DELAY => format!(
-            "two round trips in a row were longer than the target of {} us (smoothed: {signal} \
-             us), and the law cut its window {window}",
-            flow.policy.target_us
-        ),
-        _ => format!("the receiver echoed a mark, and the law cut its window {window}"),
-    }
+    let why = Law::of(&flow.policy)
+        .why_it_cuts()
+        .replace("{target}", &flow.policy.target_us.to_string())
+        .replace("{us}", &signal.to_string())
+        .replace(
+            "{q30}",
+            &format!("{:.3}", f64::from(signal) / f64::from(1 << 30)),
+        );
+    format!("{why}, and the law cut its window {window}")
 }
 
 fn closed(closing: &Closing) -> &'static str {
@@ -138,35 +135,35 @@ pub fn event(event: &Event, flow: &Flow) -> String {
     }
 }
 
-fn dctcp(policy: &Policy) -> String {
-    let q7 = |value: u8| f64::from(value) / f64::from(consts::BETA_ONE_Q7);
-    let echo = if u32::from(policy.echo) == consts::ECHO_CLASSIC {
-        "as RFC 3168 has it, packet by packet"
-    } else {
-        "exactly"
+/// Writes a parameter as its key and its value.
+fn parameter(row: &Row<Policy>, policy: &Policy) -> String {
+    let value = row.get(policy);
+    let text = match row.kind {
+        Kind::Fraction => format!("{:.2}", value as f64 / f64::from(consts::BETA_ONE_Q7)),
+        Kind::Word => row
+            .words
+            .get(value as usize)
+            .map_or_else(|| value.to_string(), |word| word.word.to_owned()),
+        Kind::Microseconds => format!("{value} us"),
+        Kind::Nanoseconds => format!("{value} ns"),
+        Kind::Number | Kind::Segments | Kind::Flag | Kind::Bytes | Kind::Rate => value.to_string(),
     };
-    format!(
-        "g 1/{}, alpha {:.2} to begin with, beta {:.2}, at least {} segments, marks echoed {echo}",
-        1u32 << policy.gain_shift.min(31),
-        q7(policy.initial_alpha_q7),
-        q7(policy.beta_q7),
-        policy.minimum_window_segments.max(1)
-    )
+    format!("{} {text}", row.key)
 }
 
-/// The law and its parameters.
+/// Writes a flow's law, the parameters that are the law's own, and the profile.
 pub fn law(flow: &Flow) -> String {
     let policy = &flow.policy;
-    let name = uc_core::law_label(flow);
-    let own = match u32::from(policy.law) {
-        consts::LAW_ECN => "NewReno that obeys ECN (RFC 3168)".to_owned(),
-        consts::LAW_DCTCP => format!("DCTCP (RFC 8257): {}", dctcp(policy)),
-        consts::LAW_DELAY => format!(
-            "after Swift, to a round trip of {} us, and up to {} us more for small windows",
-            policy.target_us, policy.target_range_us
-        ),
-        consts::LAW_COUPLED => "NewReno whose window is a share of its group's".to_owned(),
-        _ => "none".to_owned(),
+    let law = Law::of(policy);
+    let name = law.name();
+    let own: Vec<String> = parameters()
+        .iter()
+        .filter(|row| row.is_of(law) && !row.is_of_any_law())
+        .map(|row| parameter(row, policy))
+        .collect();
+    let own = match own.is_empty() {
+        true => law.what().to_owned(),
+        false => format!("{}: {}", law.what(), own.join(", ")),
     };
     let profile = if u32::from(policy.profile) == consts::PROFILE_RFC {
         "rfc"
@@ -267,10 +264,13 @@ mod tests {
     #[test]
     fn a_law_is_told_with_its_own_parameters_only() {
         let dctcp = law(&flow(consts::LAW_DCTCP));
-        assert!(dctcp.contains("g 1/16, alpha 1.00"), "{dctcp}");
-        assert!(!dctcp.contains("round trip"));
+        assert!(dctcp.contains("gain 4, alpha 1.00"), "{dctcp}");
+        assert!(!dctcp.contains("target"));
         let delay = law(&flow(consts::LAW_DELAY));
-        assert!(delay.contains("round trip of 1000 us"), "{delay}");
+        assert!(
+            delay.contains("target 1000 us, target_range 0 us"),
+            "{delay}"
+        );
         assert!(!delay.contains("alpha"));
     }
 }

@@ -152,7 +152,6 @@ impl FlowRow {
     pub fn new(flow: &FlowView, port: String, share_bytes: Option<u64>) -> FlowRow {
         let state = &flow.state;
         let policy = &state.policy;
-        let is_dctcp = u32::from(policy.law) == consts::LAW_DCTCP;
         let is_rfc = u32::from(policy.profile) == consts::PROFILE_RFC;
         FlowRow {
             name: name(&port, flow.guest, flow.remote),
@@ -166,7 +165,8 @@ impl FlowRow {
             generation: flow.generation,
             law: uc_core::law_label(state),
             profile: if is_rfc { "rfc" } else { "linux" },
-            alpha: is_dctcp.then(|| f64::from(state.dctcp.alpha_q30) / f64::from(1 << 30)),
+            alpha: uc_core::law::alpha_q30(state)
+                .map(|alpha| f64::from(alpha) / f64::from(1 << 30)),
             share_bytes,
             window_bytes: uc_core::window_bytes(state),
             given_bytes: u32::from(state.given_window) << state.wscale.min(14),

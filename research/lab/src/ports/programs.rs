@@ -65,8 +65,7 @@ impl Ports for LivePorts {
             .flatten()?;
         Some(ShadowSample {
             window_bytes: uc_core::window_bytes(&view.state),
-            alpha_q30: (view.state.policy.law == consts::LAW_DCTCP as u8)
-                .then_some(view.state.dctcp.alpha_q30),
+            alpha_q30: uc_core::law::alpha_q30(&view.state),
         })
     }
 

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Cuts: what a law learns from echoed marks, and what a reduction on them leaves of the window. The
+ * machine (reno.h, delay.h) decides when to cut; a law's row in table.h says which cut it has.
+ */
+#ifndef UC_LAWS_CUT_H
+#define UC_LAWS_CUT_H
+
+#include "dctcp.h"
+#ifdef UC_MORE_LAWS
+#include "more/cut.h"
+#endif
+
+/* Learns nothing: one echo means as much as any other. */
+static __always_inline void uc_half_observe(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	(void)flow;
+	(void)ack;
+}
+
+/* Returns what a cut leaves of a window, in the window's own unit: RFC 3168 §6.1.2 halves it, where
+ * RFC 5681 halves the flight on a loss. */
+static __always_inline __u32 uc_half_remains(const struct uc_flow *flow, __u32 window)
+{
+	(void)flow;
+	return window / 2;
+}
+
+/* Returns the floor of a cut in segments (RFC 5681 equation 4). */
+static __always_inline __u32 uc_half_least(const struct uc_flow *flow)
+{
+	(void)flow;
+	return 2;
+}
+
+/* Returns what `uc explain` tells about a cut: the smoothed round-trip time in microseconds. */
+static __always_inline __u32 uc_half_signal(const struct uc_flow *flow)
+{
+	return flow->srtt_us >> 3;
+}
+
+/* Takes in what an ACK says of marks. */
+static __always_inline void uc_cut_observe(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	switch (uc_cut_of(flow->policy.law)) {
+#define UC_CASE(name)                                                                              \
+	case UC_CUT_##name:                                                                        \
+		uc_##name##_observe(flow, ack);                                                    \
+		break;
+		UC_CUTS(UC_CASE)
+#undef UC_CASE
+	}
+}
+
+/* Returns what a cut leaves of a window, in the window's own unit. */
+static __always_inline __u32 uc_cut_remains(const struct uc_flow *flow, __u32 window)
+{
+	switch (uc_cut_of(flow->policy.law)) {
+#define UC_CASE(name)                                                                              \
+	case UC_CUT_##name:                                                                        \
+		return uc_##name##_remains(flow, window);
+		UC_CUTS(UC_CASE)
+#undef UC_CASE
+	}
+	return uc_half_remains(flow, window);
+}
+
+/* Returns the floor of a cut in segments. */
+static __always_inline __u32 uc_cut_least(const struct uc_flow *flow)
+{
+	switch (uc_cut_of(flow->policy.law)) {
+#define UC_CASE(name)                                                                              \
+	case UC_CUT_##name:                                                                        \
+		return uc_##name##_least(flow);
+		UC_CUTS(UC_CASE)
+#undef UC_CASE
+	}
+	return uc_half_least(flow);
+}
+
+/* Returns the number that an event of a cut carries. */
+static __always_inline __u32 uc_cut_signal(const struct uc_flow *flow)
+{
+	switch (uc_cut_of(flow->policy.law)) {
+#define UC_CASE(name)                                                                              \
+	case UC_CUT_##name:                                                                        \
+		return uc_##name##_signal(flow);
+		UC_CUTS(UC_CASE)
+#undef UC_CASE
+	}
+	return uc_half_signal(flow);
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Machine `reno`: NewReno that obeys ECN (RFC 3168), in the profile of the flow's policy:
+ * reno_rfc.h or reno_linux.h. How much a mark takes is the law's cut (cut.h).
+ */
+#ifndef UC_LAWS_RENO_H
+#define UC_LAWS_RENO_H
+
+#include "cut.h"
+#include "reno_linux.h"
+#include "reno_rfc.h"
+
+/* A window that throttles nothing, in bytes. */
+#define UC_UNLIMITED_BYTES 0x7fffffff
+/*
+ * While a guest repairs a loss, its own TCP governs and the window throttles nothing. A guard
+ * cannot hold a guest to such a window, and a loss is easily feigned. So with a guard the window is
+ * the most that a repair needs, in multiples of ssthresh: two for the flight that it began with,
+ * and one for the new data that RFC 5681 and RFC 6937 let out during a round trip of it.
+ */
+#define UC_GUARDED_REPAIR_SSTHRESH 3
+
+static __always_inline void uc_reno_open(struct uc_flow *flow)
+{
+	if (flow->policy.profile == UC_PROFILE_RFC)
+		uc_rfc_open(flow);
+	else
+		uc_linux_open(flow);
+}
+
+static __always_inline void uc_reno_sent(struct uc_flow *flow, enum uc_sent sent, __u32 segments,
+					 __u64 idle_us)
+{
+	if (flow->policy.profile == UC_PROFILE_RFC)
+		uc_rfc_sent(flow, sent, idle_us);
+	else
+		uc_linux_sent(flow, sent, segments, idle_us);
+}
+
+/* Reduces once for a window of data, and not on top of a loss in that window (RFC 3168 §6.1.2). */
+static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	__u8 lost = flow->ca == UC_CA_RECOVERY || (ack->duplicate && flow->dup_acks == UC_DUP_ACKS);
+	__u8 in_timeout = flow->ca == UC_CA_LOSS;
+	struct uc_ack rest = *ack;
+
+	if (!ack->ece || lost || !uc_after(flow->snd_una, flow->reno.reduced_seq)) {
+		/* §6.1.2: an ACK with ECE does not open the window. But the repair of a timeout has
+		 * answered the marks before it; there the guest's own growth lets out what it
+		 * retransmits, and no window can hold back what is in flight */
+		if (ack->ece && !lost && !in_timeout)
+			rest.acked_bytes = 0;
+		uc_rfc_ack(flow, &rest);
+		return;
+	}
+	uc_rfc_cut(flow, uc_max(uc_cut_remains(flow, flow->reno.cwnd),
+				uc_cut_least(flow) * flow->mss_bytes));
+	flow->cuts++;
+}
+
+static __always_inline void uc_linux_ecn(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	__u8 recovering = flow->ca == UC_CA_RECOVERY;
+	struct uc_ack rest = *ack;
+
+	if (ack->acked_bytes)
+		uc_linux_end_reduction(flow);
+	/* the duplicates of the recovery counted all but about one segment as delivered before */
+	if (recovering && flow->ca == UC_CA_OPEN)
+		rest.acked_bytes = uc_min(ack->acked_bytes, flow->mss_bytes);
+	if (ack->ece && flow->ca == UC_CA_OPEN) {
+		uc_linux_cut(flow,
+			     uc_max(uc_cut_remains(flow, flow->reno.cwnd), uc_cut_least(flow)));
+		flow->cuts++;
+	}
+	uc_linux_ack(flow, &rest);
+}
+
+static __always_inline void uc_reno_ack(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	if (flow->policy.profile == UC_PROFILE_RFC)
+		uc_rfc_ecn(flow, ack);
+	else
+		uc_linux_ecn(flow, ack);
+}
+
+static __always_inline __u32 uc_reno_window_bytes(const struct uc_flow *flow)
+{
+	__u64 bytes = flow->reno.cwnd;
+
+	if (flow->policy.profile == UC_PROFILE_LINUX) {
+		if (!flow->policy.observe &&
+		    (flow->ca == UC_CA_RECOVERY || flow->ca == UC_CA_LOSS)) {
+			if (!flow->policy.guard_segments)
+				return UC_UNLIMITED_BYTES;
+			bytes = UC_GUARDED_REPAIR_SSTHRESH * (__u64)flow->reno.ssthresh;
+		}
+		bytes *= flow->mss_bytes;
+	}
+	return bytes < UC_UNLIMITED_BYTES ? bytes : UC_UNLIMITED_BYTES;
+}
+
+#endif
