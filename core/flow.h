@@ -133,7 +133,7 @@ struct uc_flow {
 	__u32 resent_end;        /* how far it has sent again since its timer fired */
 
 	struct uc_reno reno;
-	struct uc_dctcp dctcp; /* of law `dctcp`; in law `delay`, for reopen.h */
+	struct uc_dctcp dctcp; /* the near room: of law `dctcp`, or of any law without UC_FAR */
 
 	/* the receiving side: echo.h */
 	__u32 echoed_ack;      /* the guest's last ACK */
@@ -164,14 +164,39 @@ struct uc_flow {
 	struct uc_policy policy;
 
 	/* Of one law each, and last: a law that doesn't use them never touches their cache line. */
-	struct uc_delay delay; /* in any other law, for reopen.h */
+	struct uc_delay delay; /* the far room: of law `delay`, or of any law with UC_FAR */
 	struct uc_coupled coupled;
 };
 
+/*
+ * Two rooms of fixed size for a law's own state. A law without trait UC_FAR has the near room, a
+ * law with it the far one, in which the timers of track.h come first if it has trait UC_TIMED. The
+ * room that the law leaves keeps a SYN (reopen.h). A law from outside the tree reads its room as a
+ * struct of its own, declared __attribute__((may_alias)) and held against the size by a static
+ * assertion. Its parameters may use any field of uc_policy that no other parameter of it uses.
+ */
+#define UC_NEAR_BYTES 16
+#define UC_FAR_BYTES  40
+
+_Static_assert(sizeof(struct uc_dctcp) == UC_NEAR_BYTES, "the size of the near room is fixed");
+_Static_assert(sizeof(struct uc_delay) == UC_FAR_BYTES, "the size of the far room is fixed");
+_Static_assert(sizeof(struct uc_policy) == 20, "the size of a policy is fixed");
 _Static_assert(sizeof(struct uc_segment) == 24, "the contract with the homes: size of uc_segment");
 _Static_assert(__builtin_offsetof(struct uc_flow, delay) <= 192,
 	       "what every law needs must stay within three cache lines");
 _Static_assert(sizeof(struct uc_flow) <= 256, "a flow must stay within four cache lines");
+
+/* Returns the near room, UC_NEAR_BYTES of zeroes in a new flow. */
+static __always_inline void *uc_near(struct uc_flow *flow)
+{
+	return &flow->dctcp;
+}
+
+/* Returns the far room, UC_FAR_BYTES of zeroes in a new flow. */
+static __always_inline void *uc_far(struct uc_flow *flow)
+{
+	return &flow->delay;
+}
 
 /* Has the flow's connection ended, as far as the host can see? */
 static __always_inline __u8 uc_is_closed(const struct uc_flow *flow)

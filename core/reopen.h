@@ -11,7 +11,7 @@
  * bring that about: an answer to the guest's SYN has to know the number of it, and answers of the
  * guest are its own.
  *
- * It is kept where another law has its state: each flow is of one law, and has room for both.
+ * It is kept in the room for a law's own state that the flow's law leaves (flow.h).
  */
 #ifndef UC_REOPEN_H
 #define UC_REOPEN_H
@@ -33,14 +33,13 @@ struct uc_kept_syn {
 	__u8 rest; /* ECE and CWR where they stand in the flags, wscale << 2, the ECN codepoint */
 } __attribute__((may_alias));
 
-_Static_assert(sizeof(struct uc_kept_syn) <= sizeof(struct uc_dctcp) &&
-		       sizeof(struct uc_kept_syn) <= sizeof(struct uc_delay),
-	       "a SYN is kept in the room of a law that the flow hasn't");
+_Static_assert(sizeof(struct uc_kept_syn) <= UC_NEAR_BYTES &&
+		       sizeof(struct uc_kept_syn) <= UC_FAR_BYTES,
+	       "a SYN is kept in the room that the law leaves");
 
 static __always_inline struct uc_kept_syn *uc_kept(struct uc_flow *flow)
 {
-	return uc_law_has(flow->policy.law, UC_FAR) ? (struct uc_kept_syn *)&flow->dctcp
-						    : (struct uc_kept_syn *)&flow->delay;
+	return uc_law_has(flow->policy.law, UC_FAR) ? uc_near(flow) : uc_far(flow);
 }
 
 static __always_inline __u32 uc_asked_bit(__u8 from_guest)

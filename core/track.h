@@ -33,6 +33,7 @@ enum uc_sent {
 struct uc_ack {
 	__u32 acked_bytes; /* newly acknowledged */
 	__u32 rtt_us;      /* of the last timed segment that it covers; 0: none */
+	__u32 now_us;      /* when it passed, for laws that compute with time; wraps */
 	__u8 duplicate;    /* RFC 5681 §2 */
 	__u8 old;          /* outside snd_una … snd_nxt: ignored */
 	__u8 ece;
@@ -301,7 +302,10 @@ static __always_inline __u32 uc_rto_us(const struct uc_flow *flow)
 static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 						  const struct uc_segment *segment, __u64 now_ns)
 {
-	struct uc_ack ack = {.ece = segment->flags & UC_ECE && flow->bits & UC_FLOW_ECN};
+	struct uc_ack ack = {
+		.now_us = (__u32)(now_ns / 1000),
+		.ece = segment->flags & UC_ECE && flow->bits & UC_FLOW_ECN,
+	};
 
 	/* the peer has accepted the byte of a window probe */
 	if (flow->bits & UC_FLOW_PROBED && segment->ack == flow->snd_nxt + 1) {

@@ -7,9 +7,11 @@
 #define UC_LAWS_CUT_H
 
 #include "dctcp.h"
-#ifdef UC_MORE_LAWS
-#include "more/cut.h"
-#endif
+
+static __always_inline void uc_half_open(struct uc_flow *flow)
+{
+	(void)flow;
+}
 
 /* Learns nothing: one echo means as much as any other. */
 static __always_inline void uc_half_observe(struct uc_flow *flow, const struct uc_ack *ack)
@@ -37,6 +39,31 @@ static __always_inline __u32 uc_half_least(const struct uc_flow *flow)
 static __always_inline __u32 uc_half_signal(const struct uc_flow *flow)
 {
 	return flow->srtt_us >> 3;
+}
+
+/* below; machines of more/law.h may call them */
+static __always_inline __u32 uc_cut_remains(const struct uc_flow *flow, __u32 window);
+static __always_inline __u32 uc_cut_least(const struct uc_flow *flow);
+
+#ifdef UC_MORE_LAWS
+#include "delay.h"
+#include "reno_linux.h"
+#include "reno_rfc.h"
+/* last, so that it may use all of these and uc_half_*() */
+#include "more/law.h"
+#endif
+
+/* Starts the cut's state: both ends have agreed, and no data was sent yet. */
+static __always_inline void uc_cut_open(struct uc_flow *flow)
+{
+	switch (uc_cut_of(flow->policy.law)) {
+#define UC_CASE(name)                                                                              \
+	case UC_CUT_##name:                                                                        \
+		uc_##name##_open(flow);                                                            \
+		break;
+		UC_CUTS(UC_CASE)
+#undef UC_CASE
+	}
 }
 
 /* Takes in what an ACK says of marks. */

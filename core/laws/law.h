@@ -9,9 +9,6 @@
 #include "coupled.h"
 #include "delay.h"
 #include "reno.h"
-#ifdef UC_MORE_LAWS
-#include "more/law.h"
-#endif
 
 /* Starts the law: both ends have agreed, and no data was sent yet. */
 static __always_inline void uc_law_open(struct uc_flow *flow)
@@ -21,7 +18,7 @@ static __always_inline void uc_law_open(struct uc_flow *flow)
 	 * then wait for the timer, which no sender does and the RFC can't mean. */
 	flow->reno.recover = flow->snd_una - 2;
 	flow->reno.reduced_seq = flow->snd_una - 1;
-	uc_dctcp_open(flow);
+	uc_cut_open(flow);
 	switch (uc_machine_of(flow->policy.law)) {
 #define UC_CASE(name)                                                                              \
 	case UC_MACHINE_##name:                                                                    \

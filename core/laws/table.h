@@ -29,7 +29,7 @@
  * BYTES: cwnd and ssthresh count bytes in both profiles. Without it they count whole segments in
  *   profile `linux`.
  * TIMED: needs several round-trip times of each window (track.h).
- * FAR: keeps its state in uc_flow.far. Without it: in uc_flow.near, or none.
+ * FAR: keeps its own state in uc_far(), not in uc_near() (flow.h).
  * GROUPED: a flow's window is always its share of a group's (laws/coupled.h).
  */
 #define UC_WANTS_ECN 0x01
@@ -60,7 +60,7 @@
 	X(delay)                                                                                   \
 	UC_MACHINES_MORE(X)
 
-/* X(name); a cut has uc_NAME_observe(), _remains(), _least() and _signal(). */
+/* X(name); a cut has uc_NAME_open(), _observe(), _remains(), _least() and _signal(). */
 #define UC_CUTS(X)                                                                                 \
 	X(half)                                                                                    \
 	X(dctcp)                                                                                   \

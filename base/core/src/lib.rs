@@ -69,7 +69,12 @@ impl Policy {
             target_us: 1_000,
             ..Policy::default()
         };
-        for row in parameter::parameters() {
+        // the law's own last: laws may share a field
+        let law = Law::of(&policy);
+        let (own, others): (Vec<_>, Vec<_>) = parameter::parameters()
+            .iter()
+            .partition(|row| row.is_of(law));
+        for row in others.into_iter().chain(own) {
             if let Some(usual) = row.usual {
                 row.set(&mut policy, usual);
             }
