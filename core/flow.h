@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * All that the host knows of one flow, both directions.
+ * What the host knows of one flow, both directions.
  *
- * The two directions of a flow run on different CPUs. Decided once, here: a home holds one short
- * lock per flow around uc_translate(), so no field needs an atomic and the core may read and write
- * all of them.
+ * The two directions of a flow run on different CPUs. A platform holds one short lock per flow
+ * around uc_translate(). So no field needs an atomic, and the core may read and write all of them.
  */
 #ifndef UC_FLOW_H
 #define UC_FLOW_H
@@ -15,14 +14,15 @@
 #include "segment.h"
 #include "since.h"
 
-/* Where the handshake stands. */
+/* The stage of the handshake. */
 enum uc_stage {
-	UC_SYN_SENT,     /* the guest's SYN has passed, asking for ECN unless it is only observed */
+	UC_SYN_SENT,     /* the guest's SYN has passed, with an offer of ECN unless only observed */
 	UC_SYN_RECEIVED, /* the peer's SYN has passed; the guest's answer is awaited */
 	UC_TRANSLATING,  /* both ends have agreed */
 };
 
-/* The shadow's state, names as in RFC 5681 and RFC 6582 (and Linux: Open, CWR, Recovery, Loss). */
+/* The shadow's state, with names as in RFC 5681 and RFC 6582 (and Linux: Open, CWR, Recovery,
+ * Loss). */
 enum uc_ca_state {
 	UC_CA_OPEN,
 	UC_CA_CWR,      /* reduced on ECE until recover is passed */
@@ -41,47 +41,45 @@ enum uc_ca_state {
 #define UC_FLOW_FIN_PEER    0x0080
 #define UC_FLOW_RESET       0x0100
 #define UC_FLOW_TIMED_OUT   0x0200  /* ssthresh was set by a timeout of this same segment */
-#define UC_FLOW_WSCALE      0x0400  /* the one who sent the SYN offered window scaling */
-#define UC_FLOW_NODELAY     0x0800  /* sends runts while one is in flight: Nagle is off */
-#define UC_FLOW_PAIRS       0x1000  /* window.h: makes no runt of an odd segment */
+#define UC_FLOW_WSCALE      0x0400  /* the sender of the SYN offered window scaling */
+#define UC_FLOW_NODELAY     0x0800  /* two sub-MSS segments are in flight at once: no Nagle */
+#define UC_FLOW_PAIRS       0x1000  /* window.h: cuts no sub-MSS segment off an odd segment */
 #define UC_FLOW_BULK        0x2000  /* window.h: sends three segments in one piece */
-#define UC_FLOW_HOLE        0x4000  /* hole_seq is a segment that others of the guest overtook */
-#define UC_FLOW_PROBED      0x8000  /* a byte at snd_nxt went into a shut window */
-#define UC_FLOW_RUNTS       0x10000 /* window.h: fills a window with a part of a segment */
-#define UC_FLOW_PEER_DCTCP  0x20000 /* as far as its ECT on segments without data tells: echo.h */
-#define UC_FLOW_ECN         0x40000 /* the flow has ECN on the network: ECE means what it says */
-#define UC_FLOW_GIVEN       0x80000 /* a window was given, so furthest_edge is one */
-/* flows that share a window only: laws/coupled.h */
-#define UC_FLOW_STALLED   0x100000 /* a timeout of which the group hasn't heard */
-#define UC_FLOW_AWAITS    0x200000 /* the window of the segment just seen is the group's to say */
-#define UC_FLOW_DUPLICATE 0x400000 /* and that segment is a duplicate ACK */
-/* who has asked whom, and was answered */
+#define UC_FLOW_HOLE        0x4000  /* hole_seq is a segment that later ones overtook */
+#define UC_FLOW_PROBED      0x8000  /* a byte at snd_nxt went into a closed window */
+#define UC_FLOW_RUNTS       0x10000 /* window.h: fills a window with a sub-MSS segment */
+#define UC_FLOW_PEER_DCTCP  0x20000 /* the peer sends segments without data as ECT: echo.h */
+#define UC_FLOW_ECN         0x40000 /* both ends negotiated ECN: ECE means a mark */
+#define UC_FLOW_GIVEN       0x80000 /* a window was advertised: furthest_edge is valid */
+/* of flows that share a window: laws/coupled.h */
+#define UC_FLOW_STALLED   0x100000 /* a timeout that was not reported to the group yet */
+#define UC_FLOW_AWAITS    0x200000 /* the last segment's window waits for the group's answer */
+#define UC_FLOW_DUPLICATE 0x400000 /* the last segment is a duplicate ACK */
+/* of the handshake, and of a later one: reopen.h */
 #define UC_FLOW_ANSWERED    0x800000  /* the peer has acknowledged the guest's SYN or SYN-ACK */
-#define UC_FLOW_GUEST_ASKED 0x1000000 /* reopen.h: a SYN of the guest is kept, */
-#define UC_FLOW_PEER_ASKED  0x2000000 /* or of the peer */
+#define UC_FLOW_GUEST_ASKED 0x1000000 /* an unanswered SYN of the guest is stored */
+#define UC_FLOW_PEER_ASKED  0x2000000 /* an unanswered SYN of the peer is stored */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
-/*
- * NewReno's variables. cwnd, ssthresh and acked count bytes in the profile `rfc` and whole
- * segments in the profile `linux`, as those that they imitate do.
- */
+/* NewReno's variables. cwnd, ssthresh and acked count bytes, or whole segments where
+ * uc_counts_segments(). */
 struct uc_reno {
 	__u32 cwnd;
 	__u32 ssthresh;
 	__u32 acked;       /* towards the next step of congestion avoidance */
 	__u32 recover;     /* RFC 6582; profile `linux`: the end of any reduction */
-	__u32 reduced_seq; /* profile `rfc`: ECE says nothing new until this is passed */
+	__u32 reduced_seq; /* profile `rfc`: ECE up to this sequence number was answered */
 	/* profile `linux` only: proportional rate reduction (RFC 6937) */
 	__u32 prior_cwnd;
 	__u32 prr_delivered;
 	__u32 prr_out;
-	/* that and law `coupled`: cwnd validation */
-	__u32 max_flight; /* in the window that ends at usage_seq */
+	/* congestion window validation: profile `linux`, and flows that share a window */
+	__u32 max_flight; /* of the window that ends at usage_seq, in cwnd's unit */
 	__u32 usage_seq;
 };
 
-/* RFC 8257 §3.3's variables; α in 1/2^30. */
+/* The variables of RFC 8257 §3.3; α in 1/2^30. */
 struct uc_dctcp {
 	__u32 alpha_q30;
 	__u32 acked_bytes; /* of the observation window, which ends at window_end */
@@ -89,13 +87,13 @@ struct uc_dctcp {
 	__u32 window_end;
 };
 
-/* How many segments of a window are timed: track.h. */
+/* The number of segments of a window that are timed (track.h). */
 #define UC_TIMERS 4
 
-/* A segment on its way: it ends at `end` and passed at `at_us`. Behind snd_una: not in use. */
+/* The timer of one segment in flight; not in use if `end` is not after snd_una. */
 struct uc_timer {
-	__u32 end;
-	__u32 at_us;
+	__u32 end;   /* the sequence number behind the segment */
+	__u32 at_us; /* when it passed; wraps */
 };
 
 struct uc_delay {
@@ -104,33 +102,33 @@ struct uc_delay {
 	__u32 before_us;
 };
 
-/* What lies between two reports to the group: laws/coupled.h. */
+/* State between two reports to the group (laws/coupled.h). */
 struct uc_coupled {
-	__u32 given_bytes;  /* the last answer, while nothing is being repaired; else 0 */
-	__s32 beyond_bytes; /* what cwnd, in whole segments, is more than that; or less */
-	__u32 acked_bytes;  /* since then */
+	__u32 given_bytes;  /* the group's last answer; 0 during loss recovery */
+	__s32 beyond_bytes; /* cwnd, which counts whole segments, minus given_bytes */
+	__u32 acked_bytes;  /* acknowledged since the last report */
 	__u32 events;       /* losses and cuts that were reported */
 	struct uc_ccc_segments segments;
 };
 
 struct uc_flow {
-	__u64 seen_ns; /* last segment in either direction: idle flows are collected by it */
-	__u64 timed_ns;
-	__u64 sent_ns; /* the guest's last data */
+	__u64 seen_ns;  /* the last segment in either direction: idle flows are collected by it */
+	__u64 timed_ns; /* when the segment that ends at timed_seq passed */
+	__u64 sent_ns;  /* the guest's last data; 0: none yet */
 
 	/* the guest's data, as the host sees it pass */
 	__u32 snd_una;
 	__u32 snd_nxt;
-	__u32 edge;          /* ack + window last given to the guest */
-	__u32 furthest_edge; /* the furthest of those: guard.h */
-	__u32 acked_bytes;   /* acknowledged, not yet counted as a whole segment */
-	__u32 timed_seq;
-	__u32 srtt_us;   /* ×8, RFC 6298 */
-	__u32 rttvar_us; /* ×4 */
-	__u32 runt_seq;  /* end of the last new segment that was not whole */
-	__u32 hole_seq;
+	__u32 edge;              /* the right edge that the guest was last given */
+	__u32 furthest_edge;     /* the furthest right edge so far: guard.h */
+	__u32 acked_bytes;       /* acknowledged, not yet counted as a whole segment */
+	__u32 timed_seq;         /* UC_FLOW_TIMED: the end of the segment that is timed */
+	__u32 srtt_us;           /* ×8, RFC 6298 */
+	__u32 rttvar_us;         /* ×4 */
+	__u32 runt_seq;          /* the end of the last new sub-MSS segment */
+	__u32 hole_seq;          /* UC_FLOW_HOLE: where that segment begins */
 	__u32 retransmitted_seq; /* the snd_una that the guest last retransmitted */
-	__u32 resent_end;        /* how far it has sent again since its timer fired */
+	__u32 resent_end;        /* the end of what it retransmitted since its timer fired */
 
 	struct uc_reno reno;
 	struct uc_dctcp dctcp; /* the near room: of law `dctcp`, or of any law without UC_FAR */
@@ -139,31 +137,31 @@ struct uc_flow {
 	__u32 echoed_ack;      /* the guest's last ACK */
 	__s32 echo_owed_bytes; /* marked bytes not echoed yet; below 0: echoed in advance */
 
-	/* what `uc flows` shows */
+	/* counts that `uc flows` shows */
 	__u32 cuts;   /* reductions on ECE, or on delay */
 	__u32 losses; /* fast retransmits and timeouts seen */
-	__u32 marks;  /* CE taken off data to the guest */
+	__u32 marks;  /* data segments to the guest whose CE was cleared */
 
 	__u32 bits; /* UC_FLOW_* */
 
-	__u16 mss_bytes;           /* payload of a full segment of the guest, as really seen */
-	__u16 mss_candidate_bytes; /* a smaller one, until it has been seen often enough */
-	__u16 peer_window;         /* field of the last ACK to the guest before the edit */
-	__u16 given_window;        /* and after it */
-	__u16 runt_short_bytes;    /* what it lacked */
-	__u8 mss_candidate_seen;
-	__u8 offered_segments; /* room in the last window given */
-	__u8 wscale;           /* of the peer's windows */
-	__u8 stage;            /* enum uc_stage */
-	__u8 ca;               /* enum uc_ca_state */
+	__u16 mss_bytes;           /* payload of a full segment of the guest, as observed; not 0 */
+	__u16 mss_candidate_bytes; /* a smaller payload that may be the new MSS */
+	__u16 peer_window;         /* window field of the last ACK to the guest, before the edit */
+	__u16 given_window;        /* the same field after the edit */
+	__u16 runt_short_bytes;    /* what the segment at runt_seq lacked to a full one */
+	__u8 mss_candidate_seen;   /* how often mss_candidate_bytes came in a row */
+	__u8 offered_segments;     /* room in the last advertised window */
+	__u8 wscale;               /* of the peer's windows */
+	__u8 stage;                /* enum uc_stage */
+	__u8 ca;                   /* enum uc_ca_state */
 	__u8 dup_acks;
 	__u8 syns;     /* SYNs of the guest so far, ≤ 255 */
 	__u8 backoffs; /* profile `rfc`: timeouts since the last round-trip time was measured */
-	__u8 share;    /* its weight in a sum of windows, which its home sets when uc_open() has
-			* entered it; 0: its window is its own law's (laws/coupled.h) */
+	__u8 share;    /* the flow's weight in a sum of windows, 1 to 255, which the platform sets
+			* after uc_open(); 0: the law alone decides (laws/coupled.h) */
 	struct uc_policy policy;
 
-	/* Of one law each, and last: a law that doesn't use them never touches their cache line. */
+	/* Last: a law that uses neither never touches their cache line. */
 	struct uc_delay delay; /* the far room: of law `delay`, or of any law with UC_FAR */
 	struct uc_coupled coupled;
 };
@@ -181,7 +179,8 @@ struct uc_flow {
 _Static_assert(sizeof(struct uc_dctcp) == UC_NEAR_BYTES, "the size of the near room is fixed");
 _Static_assert(sizeof(struct uc_delay) == UC_FAR_BYTES, "the size of the far room is fixed");
 _Static_assert(sizeof(struct uc_policy) == 20, "the size of a policy is fixed");
-_Static_assert(sizeof(struct uc_segment) == 24, "the contract with the homes: size of uc_segment");
+_Static_assert(sizeof(struct uc_segment) == 24,
+	       "the contract with the platforms: size of uc_segment");
 _Static_assert(__builtin_offsetof(struct uc_flow, delay) <= 192,
 	       "what every law needs must stay within three cache lines");
 _Static_assert(sizeof(struct uc_flow) <= 256, "a flow must stay within four cache lines");
@@ -198,7 +197,7 @@ static __always_inline void *uc_far(struct uc_flow *flow)
 	return &flow->delay;
 }
 
-/* Has the flow's connection ended, as far as the host can see? */
+/* Returns 1 if the host has seen the end of the connection: a reset, or a FIN of both ends. */
 static __always_inline __u8 uc_is_closed(const struct uc_flow *flow)
 {
 	__u32 both = UC_FLOW_FIN_GUEST | UC_FLOW_FIN_PEER;
@@ -212,11 +211,13 @@ static __always_inline __u8 uc_counts_segments(const struct uc_flow *flow)
 	return flow->policy.profile == UC_PROFILE_LINUX && !uc_law_has(flow->policy.law, UC_BYTES);
 }
 
+/* Returns what the guest has sent and the peer has not acknowledged. */
 static __always_inline __u32 uc_flight_bytes(const struct uc_flow *flow)
 {
 	return flow->snd_nxt - flow->snd_una;
 }
 
+/* Returns the bytes in flight in segments, rounded up. */
 static __always_inline __u32 uc_flight_segments(const struct uc_flow *flow)
 {
 	/* mss_bytes is never 0 (handshake.h); "| !mss" tells the compiler and costs nothing */
@@ -225,14 +226,15 @@ static __always_inline __u32 uc_flight_segments(const struct uc_flow *flow)
 	return (uc_flight_bytes(flow) + mss - 1) / mss;
 }
 
-/* How long an idle flow keeps its place: after a close or reset, before the handshake is done,
- * and in the middle of its life (RFC 5382 §4 asks NATs for 2 h 4 min). It is done when the peer has
- * acknowledged what the guest began with: the guest's answer to a SYN tells nothing of who sent
- * that, and a flood of forged ones would fill the table for hours. */
+/* The time that an idle flow keeps its place in the table: after a close or reset, before the
+ * handshake is done, and after it (RFC 5382 §4 asks NATs for 2 h 4 min). The handshake is done when
+ * the peer has acknowledged the guest's SYN or SYN-ACK. The guest's answer to a SYN is not enough:
+ * a flood of forged SYNs would then fill the table for hours. */
 #define UC_IDLE_CLOSED_NS     60000000000ULL
 #define UC_IDLE_HANDSHAKE_NS  120000000000ULL
 #define UC_IDLE_TRANSLATED_NS 7440000000000ULL
 
+/* Returns 1 if an idle flow may lose its place in the table. */
 static __always_inline __u8 uc_is_stale(const struct uc_flow *flow, __u64 now_ns)
 {
 	__u64 idle_ns = uc_since_ns(now_ns, flow->seen_ns);
@@ -244,7 +246,7 @@ static __always_inline __u8 uc_is_stale(const struct uc_flow *flow, __u64 now_ns
 	return idle_ns > UC_IDLE_TRANSLATED_NS;
 }
 
-/* Have its ends agreed, and may they still have the connection? */
+/* Returns 1 if both ends have agreed on the connection and may still have it. */
 static __always_inline __u8 uc_is_live(const struct uc_flow *flow, __u64 now_ns)
 {
 	return flow->stage == UC_TRANSLATING && !uc_is_stale(flow, now_ns);

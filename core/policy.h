@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the operator wants of a port. Copied into a flow at its handshake: a change of policy
- * reaches new flows, never one in the middle of its life.
+ * The operator's policy for a port's flows. It is copied into a flow at its handshake: a change of
+ * policy reaches new flows only.
  */
 #ifndef UC_POLICY_H
 #define UC_POLICY_H
@@ -50,8 +50,8 @@ struct uc_policy {
 	__u8 law;     /* enum uc_law */
 	__u8 profile; /* enum uc_profile */
 	/*
-	 * How many SYNs of a flow ask for ECN before the host falls back to a plain one, since some
-	 * middleboxes drop such SYNs (RFC 3168 §6.1.1.1). 255: every one.
+	 * The number of SYNs of a flow that ask for ECN before the host falls back to a plain SYN:
+	 * some middleboxes drop SYNs that ask (RFC 3168 §6.1.1.1). UC_ECN_SYNS_ALWAYS: all ask.
 	 */
 	__u8 ecn_syns;
 	__u8 initial_window_segments; /* RFC 6928: 10; RFC 5681: 2 to 4 */
@@ -59,15 +59,16 @@ struct uc_policy {
 	__u8 gain_shift;              /* g = 2^-gain_shift, 1 to 15; RFC 8257 §4.2: 4 */
 	__u8 initial_alpha_q7;        /* 0 to 128; RFC 8257 §4.2: 128, which is 1 */
 	__u8 beta_q7;                 /* AC/DC's priority, 0 to 128; 128 is 1: plain DCTCP */
-	__u8 minimum_window_segments; /* below which no mark cuts: 2 as Linux, 1 as AC/DC; 0 is 1 */
-	__u8 echo;                    /* enum uc_echo_kind: of the peer */
+	__u8 minimum_window_segments; /* no mark cuts below it: 2 as Linux, 1 as AC/DC; 0 means 1 */
+	__u8 echo;                    /* enum uc_echo_kind: how the peer echoes marks */
 	/* any law */
 	__u8 guest_ecn;      /* enum uc_guest_ecn */
-	__u8 guard_segments; /* data so far beyond the edge given is dropped; 0: no guard */
+	__u8 guard_segments; /* drop data ending more than this many segments beyond the furthest
+			      * advertised edge; 0: never */
 	__u8 observe;        /* 1: keep the shadow and write nothing */
 	/* law `delay` only */
-	__u32 target_us;       /* the round-trip time to keep to, of a large window */
-	__u32 target_range_us; /* how much more a window of one segment may have; 0: all the same */
+	__u32 target_us;       /* the round-trip time to keep to at a window of 100 segments */
+	__u32 target_range_us; /* added to it at a window of one segment; 0: one target for all */
 };
 
 #define UC_ECN_SYNS_ALWAYS 255

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Flows of guests that change nothing share one window (../coupling.h): by law `coupled`, which is
- * ctrlTCP on the host with either profile of NewReno as the connection's own congestion control; or
- * by `share` beside any other law (vCC §4; ../coupling/sum.h), with that law's shadow. What the
- * shadow computes is the report, and the answer is written over it.
+ * Flows of unmodified guests share one window (../coupling.h). With law `coupled`, this is ctrlTCP
+ * on the host, and either profile of NewReno is the connection's own congestion control. With
+ * `share` in addition to another law (vCC §4; ../coupling/sum.h), it is that law's shadow. The flow
+ * reports the shadow's window to its group, and the group's answer replaces it.
  *
- * The home's part is between the two: it finds the flow's group. So an ACK to the guest goes
- * through in three steps, each under one lock,
+ * Between report and answer the platform finds the flow's group. So an ACK to the guest takes three
+ * steps, each under one lock:
  *
- *   uc_translate()       the flow's: the shadow moves; uc_awaits() says that its window is awaited
- *   uc_coupled_report()  the flow's
- *   uc_ccc_update()      the group's
- *   uc_tell_share()      the flow's: the answer becomes the window (core.h)
+ *   uc_translate()       flow's lock: the shadow changes; uc_awaits() says whether a report follows
+ *   uc_coupled_report()  flow's lock
+ *   uc_ccc_update()      group's lock
+ *   uc_tell_share()      flow's lock: the answer becomes the window (core.h)
  *
- * and a home that finds no group tells the shadow's own window, uncoupled.
+ * A platform that finds no group advertises the shadow's own window, uncoupled.
  *
- * A window that was given and filled is never taken back, so a share that shrinks reaches the guest
- * as its flight falls. Flights above the answer aren't growth: the report's cwnd is the last answer
- * and what the shadow has added to it, never the edge. And while the guest repairs a loss the
- * window is the shadow's; only the ssthresh that it ends with is the group's.
+ * An advertised window that the guest filled is never taken back, so a smaller share takes effect
+ * as the guest's flight falls. A flight above the answer is no growth: the reported cwnd is the
+ * last answer plus what the shadow has added to it, never the right edge. During loss recovery the
+ * window is the shadow's; only the ssthresh at its end is the group's.
  */
 #ifndef UC_LAWS_COUPLED_H
 #define UC_LAWS_COUPLED_H
@@ -31,25 +31,25 @@
 #include "reno_linux.h"
 #include "reno_rfc.h"
 
-/* uc_awaits()'s answer. */
+/* Bits that uc_awaits() returns. */
 #define UC_AWAITS_SHARE     1
 #define UC_AWAITS_DUPLICATE 2
 
-/* Who only observes gives no windows, so nobody could share them. */
+/* Returns 1 if the flow shares a window. An observed flow does not: its port writes no window. */
 static __always_inline __u8 uc_is_coupled(const struct uc_flow *flow)
 {
 	return (uc_law_has(flow->policy.law, UC_GROUPED) || flow->share) && !flow->policy.observe;
 }
 
-/* Bytes in one unit of cwnd. */
+/* Returns the bytes in one unit of cwnd. */
 static __always_inline __u32 uc_coupled_unit(const struct uc_flow *flow)
 {
 	return uc_counts_segments(flow) ? flow->mss_bytes | !flow->mss_bytes : 1;
 }
 
-/* The profile `rfc` grows whether the window is filled or not, and law `delay` doesn't say how far
- * it was filled; the group is to know (RFC 7661). In bytes what uc_linux_validate() does in
- * segments. */
+/* Notes how far the guest fills the window, for the group (RFC 7661), where cwnd counts bytes:
+ * profile `rfc` grows whether the window is filled or not, and law `delay` does not note how far.
+ * uc_linux_validate() does the same in segments. */
 static __always_inline void uc_coupled_validate(struct uc_flow *flow)
 {
 	struct uc_reno *reno = &flow->reno;
@@ -70,8 +70,8 @@ static __always_inline void uc_coupled_validate(struct uc_flow *flow)
 	reno->usage_seq = flow->snd_nxt;
 }
 
-/* The shadow has seen a segment of the guest. A timeout may be repaired by the next ACK, and the
- * group is to hear of it all the same. */
+/* Takes in a segment of the guest, after the shadow. Notes a timeout, so that the group learns of
+ * it even if the next ACK ends the recovery. */
 static __always_inline void uc_coupled_sent(struct uc_flow *flow, enum uc_sent sent)
 {
 	if ((sent == UC_SENT_TIMEOUT || sent == UC_SENT_FAST) && flow->ca == UC_CA_LOSS)
@@ -79,8 +79,8 @@ static __always_inline void uc_coupled_sent(struct uc_flow *flow, enum uc_sent s
 	uc_coupled_validate(flow);
 }
 
-/* And an ACK: is it one to report? What only receives has nothing to share; and who ends, leaves.
- */
+/* Takes in an ACK. Returns 1 if the group must be asked: data is acknowledged or in flight, or the
+ * connection has closed. */
 static __always_inline __u8 uc_coupled_ack(struct uc_flow *flow, const struct uc_ack *ack)
 {
 	flow->coupled.acked_bytes += ack->acked_bytes;
@@ -91,8 +91,8 @@ static __always_inline __u8 uc_coupled_ack(struct uc_flow *flow, const struct uc
 	return 1;
 }
 
-/* Under the same lock as uc_translate(): does the segment that it was given wait for a share?
- * UC_AWAITS_*, for uc_tell_share(). */
+/* Returns UC_AWAITS_* for uc_tell_share(), 0 if the segment given to uc_translate() waits for no
+ * share. Call it under the same lock as uc_translate(). */
 static __always_inline __u8 uc_awaits(struct uc_flow *flow)
 {
 	__u32 bits = flow->bits;
@@ -104,8 +104,8 @@ static __always_inline __u8 uc_awaits(struct uc_flow *flow)
 }
 
 /*
- * A loss or a mark that is answered within one ACK (a jump, a tail that was repaired) leaves the
- * shadow open again: it is known by what was counted since the last report.
+ * Returns the state to report, UC_CCC_*. A loss or mark that is answered within one ACK leaves the
+ * shadow in UC_CA_OPEN: the counts since the last report show it.
  */
 static __always_inline __u8 uc_coupled_state(const struct uc_flow *flow)
 {
@@ -127,8 +127,8 @@ static __always_inline __u8 uc_coupled_limited(const struct uc_flow *flow)
 	return !(flow->bits & UC_FLOW_LIMITED) && !(grows && uc_counts_segments(flow));
 }
 
-/* A timeout tells of what was sent an RTO before it. Of anything else the controller knows the age
- * as well as the shadow. */
+/* Returns the age of the lost segment in microseconds after a timeout: it was sent an RTO before.
+ * Returns 0 in other states, whose age the controller knows. */
 static __always_inline __u32 uc_coupled_lost_age_us(const struct uc_flow *flow, __u8 state,
 						    __u64 now_ns)
 {
@@ -146,10 +146,11 @@ static __always_inline __u32 uc_coupled_bytes(__u64 bytes)
 }
 
 /*
- * What the law keeps of a share. In whole segments it says little of one that isn't whole: of 9.5,
- * of which the flow has 9 at the moment, DCTCP takes nothing at a small α, and 9 is not 9.5. So it
- * is as much of the share as it is of the window that the law cut. And a law's floor says nothing
- * of the sum, whose mean window may lie far above it: what it would keep of a larger one does.
+ * Returns what the law leaves of a share in bytes. The law computes in whole segments, which a
+ * share need not be: of a share of 9.5 segments, of which the flow has 9 now, DCTCP takes nothing
+ * at a small α. So the result has the same ratio to the share as the law's ssthresh to the window
+ * that it cut. A window at the law's floor has no such ratio; then it is what a cut leaves of a
+ * larger window.
  */
 static __always_inline __u64 uc_coupled_kept(const struct uc_flow *flow, __u64 ssthresh_bytes,
 					     __u64 share_bytes, __u64 whole_bytes)
@@ -170,7 +171,7 @@ static __always_inline struct uc_ccc_report uc_coupled_report(struct uc_flow *fl
 {
 	struct uc_coupled *own = &flow->coupled;
 	__u32 unit = uc_coupled_unit(flow);
-	/* given_bytes is 0 while something is repaired, so this was in a reduction before */
+	/* given_bytes is 0 during loss recovery, so the flow was in a reduction before */
 	__u8 again = flow->ca == UC_CA_CWR && flow->losses + flow->cuts != own->events &&
 		     !own->given_bytes;
 	__u64 cwnd_bytes = (__u64)(again ? flow->reno.prior_cwnd : flow->reno.cwnd) * unit;
@@ -197,9 +198,8 @@ static __always_inline struct uc_ccc_report uc_coupled_report(struct uc_flow *fl
 						(__s64)own->given_bytes + own->beyond_bytes));
 	if (own->beyond_bytes < 0 || cwnd_bytes > (__u32)own->beyond_bytes)
 		cwnd_bytes -= (__s64)own->beyond_bytes;
-	/* A window that fell without a loss was not used for a while (RFC 5681 §4.1). That is this
-	 * flow's affair: others have tried the group's meanwhile, and unused shares are released.
-	 */
+	/* A window that fell without a loss was idle (RFC 5681 §4.1). The group ignores that: other
+	 * flows have used its window meanwhile, and unused shares are released. */
 	if (state < UC_CCC_RECOVERY && cwnd_bytes < own->given_bytes)
 		cwnd_bytes = own->given_bytes;
 	report.cwnd_bytes = uc_coupled_bytes(cwnd_bytes);
@@ -209,8 +209,9 @@ static __always_inline struct uc_ccc_report uc_coupled_report(struct uc_flow *fl
 }
 
 /*
- * The answer overrules the shadow; but what has happened to that since the report comes first. A
- * window's edge lies between whole segments, so of a share of 9.5 of them the guest would use 9.
+ * Sets the shadow's window to the group's answer, unless the shadow has begun a reduction since the
+ * report. The window is whole segments whose mean is the answer: the right edge lies between
+ * segments, so of a share of 9.5 the guest would otherwise use 9.
  */
 static __always_inline void uc_coupled_obey(struct uc_flow *flow,
 					    const struct uc_ccc_answer *answer)
@@ -225,13 +226,13 @@ static __always_inline void uc_coupled_obey(struct uc_flow *flow,
 				      ? UC_INFINITE_SSTHRESH
 				      : uc_max(answer->ssthresh_bytes / unit, 1);
 	if (answer->state == UC_CCC_LOSS)
-		/* the shadow's own, or less */
+		/* at most the shadow's own window */
 		flow->reno.cwnd = uc_min(flow->reno.cwnd, uc_max(answer->cwnd_bytes / unit, 1));
 	if (answer->state >= UC_CCC_RECOVERY || flow->ca != UC_CA_OPEN)
 		return;
 	whole_bytes =
 		uc_ccc_whole(&own->segments, answer->cwnd_bytes, acked_bytes, flow->mss_bytes);
-	/* what the law gives nobody less than would come back as growth */
+	/* below the law's floor, the floor itself would be reported as growth */
 	if (uc_machine_of(flow->policy.law) == UC_MACHINE_delay)
 		whole_bytes = uc_max(whole_bytes, uc_delay_floor_bytes(flow));
 	own->given_bytes = answer->cwnd_bytes;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Law `dctcp`, RFC 8257: ECN's machine with a cut as deep as the fraction of marked bytes. It adds
- * the estimate of that fraction to either profile of the shadow; growth (RFC 8257 §3.4) and loss
- * (§3.5) stay NewReno's.
+ * Cut `dctcp` (RFC 8257): estimates the fraction of marked bytes, α, and cuts the window in
+ * proportion to it. Growth (RFC 8257 §3.4) and the answer to losses (§3.5) stay NewReno's.
  *
- * Fixed point, so that every home and every reference computes the same: fractions have 30 bits
- * and every quotient is rounded down. With the ten bits of the usual implementation an α below 2^s
- * units would never decay (a 64th at s = 4); with 30 it stops at (2^s − 1)/2^30.
+ * Fixed point, so that all platforms and references compute the same: fractions have 30 bits, and
+ * every quotient is rounded down. With the ten bits of the usual implementation an α below 2^s
+ * units would never decay (a 64th at s = 4); with 30 bits it stops at (2^s − 1)/2^30.
  */
 #ifndef UC_LAWS_DCTCP_H
 #define UC_LAWS_DCTCP_H
@@ -26,8 +25,8 @@ static __always_inline void uc_dctcp_open(struct uc_flow *flow)
 	flow->dctcp.window_end = flow->snd_una; /* RFC 8257 §3.3: initialised to SND.UNA */
 }
 
-/* RFC 8257 §3.3, steps 1 to 8: every ACK of new data, in recovery too. A duplicate acknowledges
- * nothing (SACK options are ignored), so it weighs nothing. */
+/* Updates α by RFC 8257 §3.3, steps 1 to 8, on every ACK of new data, in recovery too. A duplicate
+ * ACK acknowledges nothing (SACK options are ignored), so it has no weight. */
 static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct uc_ack *ack)
 {
 	struct uc_dctcp *dctcp = &flow->dctcp;
@@ -41,10 +40,10 @@ static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct 
 		dctcp->marked_bytes += ack->acked_bytes;
 	if (!uc_after(flow->snd_una, dctcp->window_end))
 		return;
-	/* M, the fraction of bytes that were marked. No garbage wraps the sums: window_end lay less
-	 * than 2^31 ahead of snd_una, and no ACK takes it further than that beyond */
+	/* M, the fraction of bytes that were marked. The sums cannot wrap: window_end was less than
+	 * 2^31 ahead of snd_una, and no ACK goes further beyond it */
 	fraction_q30 = (__u32)(((__u64)dctcp->marked_bytes << 30) / dctcp->acked_bytes);
-	/* DCTCP.Alpha = DCTCP.Alpha * (1 - g) + g * M; stays within 0 … 1 by itself */
+	/* DCTCP.Alpha = DCTCP.Alpha * (1 - g) + g * M; stays within 0 to 1 */
 	dctcp->alpha_q30 = dctcp->alpha_q30 - (dctcp->alpha_q30 >> shift) + (fraction_q30 >> shift);
 	dctcp->window_end = flow->snd_nxt;
 	dctcp->acked_bytes = 0;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Law `delay`: Swift's window control towards a target delay (Kumar et al., SIGCOMM 2020, §3.1 with
- * algorithm 1, §3.5) on the round-trip time that the host measures at the port. Additive increase
- * while the delay is below the target, a decrease in proportion to the excess once in a round trip;
- * the target rises as the window falls, so that flows come to equal shares.
+ * Machine `delay`: Swift's window control towards a target delay (Kumar et al., SIGCOMM 2020, §3.1
+ * with algorithm 1, §3.5) on the round-trip time that the host measures at the port. The window
+ * grows additively while the delay is below the target. Above it, the window decreases in
+ * proportion to the excess, once in a round trip. The target rises as the window falls, so that
+ * flows converge to equal shares.
  *
- * What differs, and why:
- *  - Swift's hosts take their own time, and the receiver's, off the round trip by timestamps in the
- *    NIC. A port sees both in it. The receiver's is mostly the delay of its ACKs, and track.h times
- *    none that may have waited; what remains is answered only if two samples in a row show it.
- *  - Swift paces below a window of one segment. A window can't say that; and a receiver lets the
- *    ACK of a lone segment wait for its timer. So the floor is two segments.
- *  - Swift knows no slow start: its flows begin with a window that fits its network. Here a flow
- *    begins as RFC 5681 §3.1 has it, until the delay reaches the target for the first time.
+ * Differences to Swift, with reasons:
+ *  - Swift's hosts subtract their own delay and the receiver's by timestamps in the NIC. A port
+ * sees both delays in the round trip. The receiver's is mostly that of delayed ACKs, and track.h
+ * times no ACK that may have waited. The law answers the rest only if two samples in a row show it.
+ *  - Swift paces below a window of one segment. A receive window cannot express that, and a
+ * receiver delays the ACK of a single segment. So the floor is two segments.
+ *  - Swift has no slow start: its flows begin with a window that fits its network. Here a flow
+ *    begins with slow start (RFC 5681 §3.1) until the delay reaches the target.
  *
  * cwnd, ssthresh and acked count bytes in both profiles.
  */
@@ -23,11 +24,11 @@
 #include "../track.h"
 #include "reno_rfc.h"
 
-/* Swift's β, how much of the excess a decrease answers, in 1/65536: 0.8. And max_mdf, the most of a
- * window that one takes: a half. The additive increase is one segment. */
+/* Swift's β, the part of the excess that a decrease answers: 0.8, in 1/65536. And max_mdf, the
+ * largest part of a window that one decrease takes: 1/2. The additive increase is one segment. */
 #define UC_SWIFT_BETA_Q16  52429U
 #define UC_SWIFT_MDF_SHIFT 1
-/* Algorithm 1, RETX_RESET_THRESHOLD: so many timeouts in a row, and the window is the least. */
+/* Algorithm 1, RETX_RESET_THRESHOLD: timeouts in a row that reduce the window to its floor. */
 #define UC_SWIFT_RETX_RESET 5
 /* §3.5: fs_min_cwnd and fs_max_cwnd, the windows of one segment and of 100 between which the target
  * is scaled, as 1/√cwnd in 1/65536. */
@@ -39,7 +40,7 @@
 /* RFC 3465 §2.3: slow start counts two segments of an ACK at most. */
 #define UC_DELAY_SLOW_START_SEGMENTS 2
 
-/* ⌊√value⌋ for value ≤ 2^32, bit by bit. */
+/* Returns ⌊√value⌋ for value ≤ 2^32, bit by bit. */
 static __always_inline __u32 uc_square_root(__u64 value)
 {
 	__u32 root = 0;
@@ -47,8 +48,8 @@ static __always_inline __u32 uc_square_root(__u64 value)
 #pragma clang loop unroll(full)
 	for (int shift = 16; shift >= 0; shift--) {
 		__u64 candidate = root | 1U << shift;
-		/* 1 if its square is beyond the value. Without a branch: the kernel's verifier
-		 * would follow each of the ways through, and they double with every bit. */
+		/* 1 if the candidate's square exceeds the value. Without a branch: the verifier
+		 * would follow each path, and every bit would double their number. */
 		__u32 beyond = (__u32)((value - candidate * candidate) >> 63);
 
 		root |= (1 - beyond) << shift;
@@ -57,10 +58,10 @@ static __always_inline __u32 uc_square_root(__u64 value)
 }
 
 /*
- * §3.5, flow-based scaling: base target + max(0, min(α/√cwnd + β, fs_range)), with α and β such
- * that the sum runs from fs_range at fs_min_cwnd to 0 at fs_max_cwnd. (The hops of the path, the
- * other term there, are the operator's to count into the target.) A root of 16 bits tells 1/58983
- * of the range apart, a microsecond in a range of 59 ms.
+ * Returns the target for the window by §3.5, flow-based scaling: base target + max(0, min(α/√cwnd +
+ * β, fs_range)), with α and β such that the sum runs from fs_range at fs_min_cwnd to 0 at
+ * fs_max_cwnd. The operator counts the other term of §3.5, the path's hops, into the target. A root
+ * of 16 bits resolves 1/58983 of the range: a microsecond in a range of 59 ms.
  */
 static __always_inline __u32 uc_delay_target_us(const struct uc_flow *flow)
 {
@@ -85,7 +86,7 @@ static __always_inline __u32 uc_delay_floor_bytes(const struct uc_flow *flow)
 	       flow->mss_bytes;
 }
 
-/* Nothing is known of the delay any more: what is timed was sent before. */
+/* Discards what is known of the delay: all timed segments were sent before the last decrease. */
 static __always_inline void uc_delay_forget(struct uc_flow *flow)
 {
 	uc_stop_timers(flow);
@@ -103,8 +104,8 @@ static __always_inline void uc_delay_open(struct uc_flow *flow)
 	uc_delay_forget(flow);
 }
 
-/* Algorithm 1: now − t_last_decrease ≥ rtt, told by sequence numbers: what was sent after the last
- * decrease has been acknowledged. */
+/* Returns 1 if data sent after the last decrease was acknowledged. Algorithm 1 has
+ * now − t_last_decrease ≥ rtt instead. */
 static __always_inline __u8 uc_delay_can_decrease(const struct uc_flow *flow)
 {
 	return uc_after(flow->snd_una, flow->reno.reduced_seq);
@@ -121,7 +122,8 @@ static __always_inline void uc_delay_decrease(struct uc_flow *flow, __u32 cwnd)
 	uc_delay_forget(flow);
 }
 
-/* Algorithm 1: cwnd · max(1 − β·(delay − target)/delay, 1 − max_mdf), rounded up. */
+/* Returns what a decrease leaves of cwnd by algorithm 1, rounded up:
+ * cwnd · max(1 − β·(delay − target)/delay, 1 − max_mdf). */
 static __always_inline __u32 uc_delay_remains(__u32 cwnd, __u32 delay_us, __u32 target_us)
 {
 	__u64 excess_q16 = ((__u64)(delay_us - target_us) << 16) / (delay_us | !delay_us);
@@ -130,7 +132,8 @@ static __always_inline __u32 uc_delay_remains(__u32 cwnd, __u32 delay_us, __u32 
 	return cwnd - uc_min(cwnd >> UC_SWIFT_MDF_SHIFT, cut);
 }
 
-/* A window may grow only if this one, or the one before it, was filled (as Linux validates it). */
+/* Notes whether the guest fills the window: it may grow only if it, or the one before it, was
+ * filled (Linux's congestion window validation). */
 static __always_inline void uc_delay_validate(struct uc_flow *flow)
 {
 	__u8 throttled = flow->given_window < flow->peer_window;
@@ -143,7 +146,8 @@ static __always_inline void uc_delay_validate(struct uc_flow *flow)
 	}
 }
 
-/* Algorithm 1's increase, with RFC 5681's way of counting: cwnd bytes acknowledged are worth ai. */
+/* Increases cwnd as in algorithm 1, counted as in RFC 5681: one segment for cwnd bytes
+ * acknowledged. */
 static __always_inline void uc_delay_increase(struct uc_flow *flow, __u32 acked_bytes)
 {
 	struct uc_reno *reno = &flow->reno;
@@ -161,7 +165,7 @@ static __always_inline void uc_delay_increase(struct uc_flow *flow, __u32 acked_
 	reno->cwnd = uc_min(grown, UC_DELAY_CWND_MAX);
 }
 
-/* Algorithm 1, "on receiving ACK". */
+/* Takes in an ACK: algorithm 1, "on receiving ACK". */
 static __always_inline void uc_delay_ack(struct uc_flow *flow, const struct uc_ack *ack)
 {
 	struct uc_delay *delay = &flow->delay;
@@ -183,10 +187,10 @@ static __always_inline void uc_delay_ack(struct uc_flow *flow, const struct uc_a
 		return;
 	uc_rfc_pull_along(flow);
 	target_us = uc_delay_target_us(flow);
-	/* One sample is enough to grow or not; to decrease it takes two in a row. A guest that
-	 * sends one segment of a window of two, the second being a few bytes too large for the
-	 * window's scale, gives none for ever: what has a lone segment in flight may grow until it
-	 * has two. */
+	/* One sample decides on growth; a decrease needs two in a row. A guest may send one segment
+	 * of a window of two, if the second is a few bytes too large for the window's scale. It
+	 * then never gives a sample. So a flow with a single segment in flight may grow without
+	 * one. */
 	if (delay->last_us < target_us) {
 		if ((delay->last_us || uc_was_alone(flow, ack->acked_bytes)) &&
 		    flow->bits & UC_FLOW_LIMITED)
@@ -200,8 +204,8 @@ static __always_inline void uc_delay_ack(struct uc_flow *flow, const struct uc_a
 	flow->cuts++;
 }
 
-/* Algorithm 1, "on retransmit timeout" and "on fast recovery": 1 − max_mdf, once in a round trip;
- * timeouts in a row: the least. */
+/* Takes in a loss: algorithm 1, "on retransmit timeout" and "on fast recovery". It leaves 1 −
+ * max_mdf of the window, once in a round trip, and the floor after several timeouts in a row. */
 static __always_inline void uc_delay_lost(struct uc_flow *flow, __u8 timeout)
 {
 	__u32 cwnd = flow->reno.cwnd;
@@ -216,8 +220,8 @@ static __always_inline void uc_delay_lost(struct uc_flow *flow, __u8 timeout)
 	flow->losses++;
 }
 
-/* RFC 5681 §4.1: after an idle retransmission timeout, at most the restart window. What was known
- * of the delay is as old; the segment that ends the pause is timed already. */
+/* Reduces the window to the restart window after an idle retransmission timeout (RFC 5681 §4.1),
+ * and discards the samples, which are as old. The segment that ends the pause is timed already. */
 static __always_inline void uc_delay_restart(struct uc_flow *flow)
 {
 	__u32 initial = flow->policy.initial_window_segments * flow->mss_bytes;
@@ -238,8 +242,8 @@ static __always_inline void uc_delay_sent(struct uc_flow *flow, enum uc_sent sen
 	uc_delay_validate(flow);
 }
 
-/* Duplicates tell of segments that have left the network, each one more to send (RFC 5681 §3.2
- * step 4); the next ACK of new data takes them back. */
+/* Returns the window in bytes from snd_una on. During recovery each duplicate ACK adds a segment,
+ * since one has left the network (RFC 5681 §3.2 step 4), until the next ACK of new data. */
 static __always_inline __u32 uc_delay_window_bytes(const struct uc_flow *flow)
 {
 	__u32 left = flow->ca == UC_CA_RECOVERY ? flow->dup_acks * flow->mss_bytes : 0;

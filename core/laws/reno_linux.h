@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The NewReno shadow, profile `linux`: what a Linux neighbour does (read off net/ipv4/tcp_input.c
- * and tcp_cong.c of 6.18). It counts whole segments, grows only while the window limits it, and
- * walks down to ssthresh by proportional rate reduction (RFC 6937) instead of jumping.
+ * NewReno's shadow in profile `linux`: what a Linux sender does (net/ipv4/tcp_input.c and
+ * tcp_cong.c of 6.18). It counts whole segments, grows only while the window limits it, and reduces
+ * the window to ssthresh in steps, by proportional rate reduction (RFC 6937).
  *
- * At windows of three to six segments each of these is worth tens of percent of the rate, so parity
- * with native neighbours needs all of them.
+ * At windows of three to six segments, each of these is worth tens of percent of the rate. So
+ * parity with native neighbours needs all of them.
  *
- * While the guest repairs a loss, its own machine governs and the shadow doesn't throttle.
+ * While the guest recovers from a loss, its own TCP governs, and the shadow does not throttle.
  */
 #ifndef UC_LAWS_RENO_LINUX_H
 #define UC_LAWS_RENO_LINUX_H
@@ -31,8 +31,9 @@ static __always_inline __u8 uc_linux_reducing(const struct uc_flow *flow)
 }
 
 /*
- * Does f's window hold the guest back? Under a coarse window scale the edge lies a little short of
- * f's window, and a guest that can't send one more whole segment has filled it.
+ * Returns 1 if the shadow's window limits the guest. Under a coarse window scale the right edge
+ * lies a little short of that window, so a guest that cannot send one more whole segment has filled
+ * it.
  */
 static __always_inline __u8 uc_linux_limited(const struct uc_flow *flow)
 {
@@ -42,7 +43,8 @@ static __always_inline __u8 uc_linux_limited(const struct uc_flow *flow)
 	       (throttled && uc_before(flow->edge, flow->snd_nxt + flow->mss_bytes));
 }
 
-/* Was it the limit in this window of data or the last (Linux's cwnd validation)? */
+/* Notes whether the window limited the guest in this window of data or the last (Linux's congestion
+ * window validation). */
 static __always_inline void uc_linux_validate(struct uc_flow *flow)
 {
 	struct uc_reno *reno = &flow->reno;
@@ -93,7 +95,7 @@ static __always_inline __u32 uc_linux_half(const struct uc_flow *flow)
 	return uc_max(flow->reno.cwnd / 2, UC_LINUX_SSTHRESH_MIN);
 }
 
-/* Begin to reduce: the target is ssthresh, the way there uc_linux_reduce(). */
+/* Begins a reduction to ssthresh, which uc_linux_reduce() carries out in steps. */
 static __always_inline void uc_linux_begin_reduction(struct uc_flow *flow, __u32 ssthresh)
 {
 	struct uc_reno *reno = &flow->reno;
@@ -113,7 +115,8 @@ static __always_inline void uc_linux_cut(struct uc_flow *flow, __u32 ssthresh)
 	flow->ca = UC_CA_CWR;
 }
 
-/* RFC 6937 §3, with the slow-start reduction bound once the pipe has fallen below ssthresh. */
+/* Sets cwnd by RFC 6937 §3, with the slow-start reduction bound once the flight is below ssthresh.
+ * segments: newly delivered; advanced: 1 if the ACK acknowledges new data. */
 static __always_inline void uc_linux_reduce(struct uc_flow *flow, __u32 segments, __u8 advanced)
 {
 	struct uc_reno *reno = &flow->reno;
@@ -142,7 +145,7 @@ static __always_inline void uc_linux_reduce(struct uc_flow *flow, __u32 segments
 		may_send = 1;
 	reno->cwnd = flight + may_send;
 	/* a native sender's flight is within the window that it reduces; a guest that ignores
-	 * windows would make its own of it */
+	 * windows would enlarge its window by its flight */
 	if (flow->policy.guard_segments)
 		reno->cwnd = uc_min(reno->cwnd, reno->prior_cwnd);
 }
@@ -154,8 +157,8 @@ static __always_inline void uc_linux_end_reduction(struct uc_flow *flow)
 
 	if (flow->ca == UC_CA_OPEN)
 		return;
-	/* a reduction on ECE lasts until something sent after it is acknowledged: RFC 3168's CWR
-	 * must have reached the peer */
+	/* a reduction on ECE lasts until data sent after it is acknowledged: by then RFC 3168's CWR
+	 * has reached the peer */
 	passed = flow->ca == UC_CA_CWR ? uc_after(flow->snd_una, reno->recover)
 				       : !uc_before(flow->snd_una, reno->recover);
 	if (!passed)
@@ -169,7 +172,7 @@ static __always_inline void uc_linux_timeout(struct uc_flow *flow)
 {
 	struct uc_reno *reno = &flow->reno;
 
-	/* a second timeout of the same data does not lower ssthresh again */
+	/* a second timeout of the same data leaves ssthresh */
 	if (flow->ca != UC_CA_LOSS || !uc_before(flow->snd_una, reno->recover))
 		uc_linux_begin_reduction(flow, uc_linux_half(flow));
 	reno->recover = flow->snd_nxt;
@@ -180,8 +183,8 @@ static __always_inline void uc_linux_timeout(struct uc_flow *flow)
 
 static __always_inline void uc_linux_fast_retransmit(struct uc_flow *flow)
 {
-	/* a reduction under way is not followed by a second one in the same window; but where it
-	 * was less than a half, a loss halves (RFC 8257 §3.5, and tcp_dctcp does) */
+	/* no second reduction in the same window; but where the first may be less than a half, a
+	 * loss halves (RFC 8257 §3.5 and Linux's tcp_dctcp) */
 	if (flow->ca != UC_CA_CWR)
 		uc_linux_begin_reduction(flow, uc_linux_half(flow));
 	else if (uc_law_has(flow->policy.law, UC_SHALLOW))
@@ -190,8 +193,8 @@ static __always_inline void uc_linux_fast_retransmit(struct uc_flow *flow)
 	flow->losses++;
 }
 
-/* RFC 5681 §4.1 as Linux does it: half for each timeout that passed idle, down to the restart
- * window; ssthresh remembers three quarters (RFC 2861). */
+/* Reduces the window after an idle time (RFC 5681 §4.1) as Linux does: by a half for each
+ * retransmission timeout, down to the restart window; ssthresh keeps three quarters (RFC 2861). */
 static __always_inline void uc_linux_restart(struct uc_flow *flow, __u64 idle_us)
 {
 	struct uc_reno *reno = &flow->reno;

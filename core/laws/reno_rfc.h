@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The NewReno shadow, profile `rfc`: RFC 5681 and RFC 6582 to the letter, in bytes. This is the
- * machine that vCC's theorems are about.
+ * NewReno's shadow in profile `rfc`: RFC 5681 and RFC 6582 to the letter, in bytes. vCC's theorems
+ * are about this sender.
  */
 #ifndef UC_LAWS_RENO_RFC_H
 #define UC_LAWS_RENO_RFC_H
@@ -10,8 +10,8 @@
 #include "../minmax.h"
 #include "../track.h"
 
-/* RFC 6298 (2.3): the grain of the timer's clock, Linux's; (2.5) and (5.5): the most that backing
- * off makes of it, Linux's again; (5.7): the first timeout after a SYN was lost. */
+/* The timer of RFC 6298 with Linux's numbers: (2.3) clock granularity; (2.5) and (5.5) the longest
+ * timeout after backing off; (5.7) the first timeout after a lost SYN. */
 #define UC_RFC_RTO_GRAIN_US    1000
 #define UC_RFC_RTO_MAX_US      120000000
 #define UC_RFC_RTO_LOST_SYN_US 3000000
@@ -39,7 +39,7 @@ static __always_inline void uc_rfc_open(struct uc_flow *flow)
 	flow->reno.ssthresh = UC_INFINITE_SSTHRESH; /* RFC 5681 §3.1: arbitrarily high */
 }
 
-/* RFC 5681 equation (4), the floor of every reduction. */
+/* Returns half of `bytes`, but two segments at least (RFC 5681 equation 4). */
 static __always_inline __u32 uc_rfc_half(const struct uc_flow *flow, __u32 bytes)
 {
 	return uc_max(bytes / 2, 2 * flow->mss_bytes);
@@ -80,7 +80,7 @@ static __always_inline void uc_rfc_enter_recovery(struct uc_flow *flow)
 	flow->losses++;
 }
 
-/* RFC 6582 §3.2 steps 4 and 5. */
+/* Takes in an ACK during fast recovery: RFC 6582 §3.2 steps 4 and 5. */
 static __always_inline void uc_rfc_recovery_ack(struct uc_flow *flow, const struct uc_ack *ack)
 {
 	struct uc_reno *reno = &flow->reno;
@@ -122,8 +122,8 @@ static __always_inline void uc_rfc_timeout(struct uc_flow *flow)
 
 static __always_inline void uc_rfc_sent(struct uc_flow *flow, enum uc_sent sent, __u64 idle_us)
 {
-	/* duplicates of data below recover start no fast retransmit (RFC 6582 §3.2 step 2): what
-	 * is retransmitted after them, and not by SACK, the timer retransmits */
+	/* duplicates of data below recover start no fast retransmit (RFC 6582 §3.2 step 2): a
+	 * retransmission after them is the timer's, unless the guest uses SACK */
 	__u8 timer =
 		sent == UC_SENT_TIMEOUT || (sent == UC_SENT_FAST && !(flow->bits & UC_FLOW_SACK));
 
@@ -148,7 +148,8 @@ static __always_inline void uc_rfc_cut(struct uc_flow *flow, __u32 ssthresh)
 	flow->ca = UC_CA_OPEN;
 }
 
-/* Comparisons are circular: what snd_una has passed must not fall 2 GiB behind it. */
+/* Moves sequence numbers that snd_una has passed along with it: comparisons are circular, so none
+ * may fall 2 GiB behind. */
 static __always_inline void uc_rfc_pull_along(struct uc_flow *flow)
 {
 	if (uc_after(flow->snd_una - 1, flow->reno.recover))

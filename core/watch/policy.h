@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the operator wants of a start, and what a host remembers of a path. Both ends of a flow have
- * the same policy: the receiving host must know how many probes it misses.
+ * The operator's policy for flow starts, and what a host stores about a path. The hosts at both
+ * ends of a flow need the same policy: the receiving host must know how many probes it misses.
  */
 #ifndef UC_WATCH_POLICY_H
 #define UC_WATCH_POLICY_H
@@ -11,34 +11,34 @@
 #include "../since.h"
 
 #define UC_WATCH_PROBES_MAX 32
-/* No probes are spread over more, and nothing waits longer for its turn: a SYN that is not answered
- * is sent again after a second (RFC 6298 §2.1). */
+/* The longest time over which probes are spread, and the longest wait of a first window for its
+ * pacing slot: a SYN without an answer is retransmitted after a second (RFC 6298 §2.1). */
 #define UC_WATCH_SPAN_MAX_US (50U * 1000)
 #define UC_WATCH_WAIT_MAX_US (800U * 1000)
 /* The longest lifetime of a measurement: an hour, which 32 bits of microseconds hold. */
 #define UC_WATCH_RECORD_MAX_US 3600000000U
 
 struct uc_watch_policy {
-	__u8 probes;         /* n, before a flow's data, 0 to 32; paper: 10. 0: none, and a start
-			      * knows nothing but what a path's earlier flows saw */
-	__u8 least_segments; /* no window is smaller, 2 to 16. Below two a Linux guest halves its
-			      * segment size, and a single segment waits for a delayed ACK */
-	__u8 rounds;    /* after so many rounds of data a start is over at the latest, 1 to 255 */
-	__u8 observe;   /* 1: probes are sent and counted, and no window is written */
-	__u32 span_us;  /* all probes leave within this, and within span_part of the path's
-			 * round-trip time where that is known; paper: half of 100 us */
-	__u32 fresh_us; /* so long after it was measured a path isn't probed again */
-	__u32 idle_us;  /* the same, of a path that was found without a mark */
-	__u32 wait_us;  /* the longest that the first window waits for its turn; 0: none does */
-	__u32 burst_bytes; /* first windows may be given so far ahead of their turn */
-	__u32 late_ns;     /* a probe that took so much longer than another of its flow counts as
-			    * marked (§3.4), where the home can tell; 0: marks alone count */
-	__u8 span_part;    /* all probes leave within this part of the path's round-trip time, 1 to
-			    * 255; paper: its half */
-	__u8 marked_part;  /* of probes that were marked, this part of segments comes at once and as
-			    * much a round later, 2 to 255; paper: the half */
+	__u8 probes;         /* the number of probes before a flow's data, 0 to 32; paper: 10. 0: no
+			      * probes, a start uses what earlier flows of the path found */
+	__u8 least_segments; /* the smallest window that a start sets, 2 to 16. Below two, a Linux
+			      * guest halves its segment size, and the ACK of a single segment is
+			      * delayed */
+	__u8 rounds;    /* rounds of data after which a start is over at the latest, 1 to 255 */
+	__u8 observe;   /* 1: send and count probes, write no window */
+	__u32 span_us;  /* all probes leave within this time, and within 1/span_part of the
+			 * path's round-trip time where that is known; paper: 50 */
+	__u32 fresh_us; /* lifetime of a measurement that found marks */
+	__u32 idle_us;  /* lifetime of a measurement that found no marks */
+	__u32 wait_us;  /* the longest wait of a first window for its pacing slot; 0: none waits */
+	__u32 burst_bytes; /* bytes of first windows that may be given ahead of their slots */
+	__u32 late_ns;     /* a probe that took this much longer than another of its flow counts as
+			    * marked (§3.4), where the platform can time it; 0: marks alone count */
+	__u8 span_part;    /* divisor of the round-trip time for span_us, 1 to 255; paper: 2 */
+	__u8 marked_part;  /* divisor for marked probes: X of them allow X/marked_part segments at
+			    * first and as many one round later, 2 to 255; paper: 2 */
 	__u8 pad[2];
-	__u64 pace_bytes_per_s; /* turns come at this rate: the receiving host's; 0: no turns */
+	__u64 pace_bytes_per_s; /* the rate of pacing slots, the receiving host's; 0: no pacing */
 };
 
 /* Rows as parameter.h has them, of the fields of uc_watch_policy; no law owns one. */
@@ -75,18 +75,18 @@ struct uc_watch_policy {
 	X(observe, 0, FLAG, observe, 0, 1, 0, UC_NO_WORDS,                                         \
 	  "sends and counts probes, and writes no window")
 
-/* A path, which is a peer's address: one record at either host. All zero: never measured. */
+/* What a host stores about the path to one peer address. All zero: never measured. */
 struct uc_watch_path {
-	__u64 measured_ns; /* when; 0: never */
-	__u32 rtt_us;      /* the last handshake's round trip; 0: not known */
-	__u8 marked;       /* of the last measure, lost probes among them */
-	__u8 unmarked;
-	__u8 used_quarters; /* at the receiving host: how much of their first windows flows use, in
-			     * quarters of a segment, as a mean */
-	__u8 asked;         /* at the sending host: probes are under way, or their answer is */
+	__u64 measured_ns;  /* the time of the last measurement; 0: never */
+	__u32 rtt_us;       /* the round-trip time of the last handshake; 0: unknown */
+	__u8 marked;        /* marked and lost probes of the last measurement */
+	__u8 unmarked;      /* unmarked probes of the last measurement */
+	__u8 used_quarters; /* at the receiving host: how much of their first windows flows use on
+			     * average, in quarters of a segment */
+	__u8 asked;         /* at the sending host: 1 while probes or their answer are under way */
 };
 
-/* 32 random bits of a word and a number: a home draws one word for a flow. */
+/* Returns 32 random bits from a random word and a number; a platform draws one word for a flow. */
 static __always_inline __u32 uc_watch_draw(__u32 word, __u32 number)
 {
 	__u32 x = word + number * 0x9e3779b9U;
@@ -111,7 +111,8 @@ static __always_inline __u32 uc_watch_least(const struct uc_watch_policy *policy
 	return uc_max(policy->least_segments, 2);
 }
 
-/* Does what is known of a path still hold? `slack`: how much later the other host may look. */
+/* Returns 1 if the measurement of a path has not expired. Its lifetime is multiplied by `slack`:
+ * the other host may read it later. */
 static __always_inline __u8 uc_watch_is_fresh(const struct uc_watch_policy *policy,
 					      const struct uc_watch_path *path, __u32 slack,
 					      __u64 now_ns)
