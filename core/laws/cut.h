@@ -7,39 +7,7 @@
 #define UC_LAWS_CUT_H
 
 #include "dctcp.h"
-
-static __always_inline void uc_half_open(struct uc_flow *flow)
-{
-	(void)flow;
-}
-
-/* Learns nothing: one echo means as much as any other. */
-static __always_inline void uc_half_observe(struct uc_flow *flow, const struct uc_ack *ack)
-{
-	(void)flow;
-	(void)ack;
-}
-
-/* Returns what a cut leaves of a window, in the window's own unit: RFC 3168 §6.1.2 halves it, where
- * RFC 5681 halves the flight on a loss. */
-static __always_inline __u32 uc_half_remains(const struct uc_flow *flow, __u32 window)
-{
-	(void)flow;
-	return window / 2;
-}
-
-/* Returns the floor of a cut in segments (RFC 5681 equation 4). */
-static __always_inline __u32 uc_half_least(const struct uc_flow *flow)
-{
-	(void)flow;
-	return 2;
-}
-
-/* Returns what `uc explain` tells about a cut: the smoothed round-trip time in microseconds. */
-static __always_inline __u32 uc_half_signal(const struct uc_flow *flow)
-{
-	return flow->srtt_us >> 3;
-}
+#include "half.h"
 
 /* below; machines of more/law.h may call them */
 static __always_inline __u32 uc_cut_remains(const struct uc_flow *flow, __u32 window);
@@ -49,7 +17,7 @@ static __always_inline __u32 uc_cut_least(const struct uc_flow *flow);
 #include "delay.h"
 #include "reno_linux.h"
 #include "reno_rfc.h"
-/* last, so that it may use all of these and uc_half_*() */
+/* last, so that it may use all of these */
 #include "more/law.h"
 #endif
 

@@ -37,7 +37,7 @@ const fn mutant(
 
 const RFC: &str = "laws/reno_rfc.h";
 const RENO: &str = "laws/reno.h";
-const CUT: &str = "laws/cut.h";
+const HALF: &str = "laws/half.h";
 
 const MUTANTS: [Mutant; 24] = [
     mutant(
@@ -54,7 +54,7 @@ const MUTANTS: [Mutant; 24] = [
     ),
     mutant(
         "ECE halves the flight, not the window",
-        CUT,
+        HALF,
         "return window / 2;",
         "return uc_flight_bytes(flow) / 2;",
     ),
