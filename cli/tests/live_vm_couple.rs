@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{experiment, guest, live_vm};
-use uc_ccc::host::Policy;
-use uc_ccc::seat::{GuestSetup, Place};
-use uc_ccc::serve::{Event, Server};
+use uc_couple::host::Policy;
+use uc_couple::seat::{GuestSetup, Place};
+use uc_couple::serve::{Event, Server};
 use uc_experiment::{FlowSample, RunRecord};
 use uc_lab::NoPorts;
 use uc_vm::message::Request;

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
-use uc_ccc::host::{Policy, Share};
-use uc_ccc::seat::{GuestSetup, Place};
-use uc_ccc::serve::{Event, Server};
 use uc_core::coupling::GroupPolicy;
+use uc_couple::host::{Policy, Share};
+use uc_couple::seat::{GuestSetup, Place};
+use uc_couple::serve::{Event, Server};
 use uc_guest::{Across, CoupleEvent, Ctrltcp, Store, cookie_at, couple};
 
 use crate::host::coupling::netns_path;

@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use uc_ccc::channel::Channel;
-use uc_ccc::host::Policy;
-use uc_ccc::seat::{GuestSetup, Place};
-use uc_ccc::serve::{Event, Server};
-use uc_ccc::wire::{Frame, GroupAnswer, GroupName, GroupReport, Parts};
+use uc_couple::channel::Channel;
+use uc_couple::host::Policy;
+use uc_couple::seat::{GuestSetup, Place};
+use uc_couple::serve::{Event, Server};
+use uc_couple::wire::{Frame, GroupAnswer, GroupName, GroupReport, Parts};
 
 /// Time limit of every wait.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -2,8 +2,8 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use uc_ccc::frames::Frames;
-use uc_ccc::wire::{
+use uc_couple::frames::Frames;
+use uc_couple::wire::{
     FRAME_BYTES_MAX, Frame, GROUPS_MAX, GroupAnswer, GroupName, GroupReport, Parts, WireError,
 };
 

@@ -2,9 +2,9 @@
 //! its answers go.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use uc_ccc::account::report_of;
-use uc_ccc::wire::{GroupName, GroupReport};
 use uc_core::coupling::across::Told;
+use uc_couple::account::report_of;
+use uc_couple::wire::{GroupName, GroupReport};
 use zerocopy::IntoBytes;
 
 use crate::clock::now_ns;

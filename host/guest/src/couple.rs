@@ -10,9 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use uc_ccc::channel::{Channel, Received};
-use uc_ccc::guest::GuestEnd;
-use uc_ccc::wire::{FRAME_BYTES_MAX, GroupName, WireError};
+use uc_couple::channel::{Channel, Received};
+use uc_couple::guest::GuestEnd;
+use uc_couple::wire::{FRAME_BYTES_MAX, GroupName, WireError};
 
 use crate::across::Across;
 use crate::clock::now_ns;

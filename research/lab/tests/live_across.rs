@@ -11,9 +11,9 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use support::{experiment, goodput_bps, live};
-use uc_ccc::host::Policy;
-use uc_ccc::seat::{GuestSetup, Place};
-use uc_ccc::serve::{Event, Server};
+use uc_couple::host::Policy;
+use uc_couple::seat::{GuestSetup, Place};
+use uc_couple::serve::{Event, Server};
 use uc_experiment::RunRecord;
 use uc_guest::{Across, CoupleEvent, CouplingPolicy, Ctrltcp, GroupState, couple};
 use uc_lab::{NoPorts, Progress, Repetition, run_case};

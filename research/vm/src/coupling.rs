@@ -10,9 +10,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use uc_ccc::host::Policy;
-use uc_ccc::seat::{GuestSetup, Place};
-use uc_ccc::serve::{Event, ServeError, Server};
+use uc_couple::host::Policy;
+use uc_couple::seat::{GuestSetup, Place};
+use uc_couple::serve::{Event, ServeError, Server};
 use uc_lab::Plan;
 use uc_lab::load::GoOn;
 use uc_lab::plan::Guest;
