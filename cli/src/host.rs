@@ -10,6 +10,7 @@ mod full;
 pub mod given;
 pub mod guest;
 mod least_timeout;
+pub mod options;
 pub mod parameters;
 pub mod ports;
 pub mod seen;

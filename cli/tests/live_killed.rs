@@ -156,7 +156,7 @@ fn a_process_that_holds_the_links() {
     };
     let ifindex = nix::net::if_::if_nametoindex(PORT).unwrap();
     let programs = Programs::load(64).unwrap();
-    let (law, profile) = (uc_experiment::Law::Ecn, uc_experiment::Profile::Linux);
+    let (law, profile) = (uc_experiment::Law::ECN, uc_experiment::Profile::Linux);
     let parameters = uc_experiment::Parameters::default();
     let policy = uc_law::policy(law, profile, &parameters);
     programs.set_plan(ifindex, &policy.into()).unwrap();

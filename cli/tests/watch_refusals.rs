@@ -57,7 +57,7 @@ fn numbers_that_make_no_sense_are_refused_by_name() {
         (&["--peer", "10.0.0.0/33"], "no prefix"),
         (&["--peer", "10.0.0.1/8"], "10.0.0.0/8"),
         (&["--span", "51ms"], "--span"),
-        (&["--span", "0s"], "--probes 0"),
+        (&["--span", "0s"], "below 1us"),
         (&["--span", "999ns"], "--span"),
         (&["--fresh", "3601s"], "--fresh"),
         (&["--idle", "99999999s"], "--idle"),

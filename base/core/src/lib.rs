@@ -7,6 +7,8 @@
 pub mod coupling;
 mod entry;
 pub mod law;
+#[cfg(feature = "serde")]
+mod law_file;
 pub mod parameter;
 mod reason;
 pub mod rule;
@@ -183,11 +185,6 @@ pub fn stage_label(flow: &Flow) -> &'static str {
         consts::SYN_RECEIVED => "syn-received",
         _ => "translating",
     }
-}
-
-/// Returns the flow's law by its name for `uc attach`.
-pub fn law_label(flow: &Flow) -> &'static str {
-    Law::of(&flow.policy).name()
 }
 
 /// Returns whether a segment is a SYN-ACK, for [`reopen`] before [`translate`].

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
+use uc_law::{Chosen, Law, Parameters, Profile, Row, Table, Value, Watch};
 use uc_policy::dscp::{self, Dscp};
 use uc_policy::range::PortRange;
 use uc_policy::{Fault, Planned, Policy, PolicyError, Rule, Treatment};
@@ -70,14 +71,14 @@ struct RuleAnswer {
     line: usize,
     flows: Vec<MatchAnswer>,
     law: &'static str,
-    profile: uc_experiment::Profile,
-    parameters: uc_experiment::Parameters,
+    profile: Profile,
+    parameters: Parameters,
     ecn_syns: u8,
     share: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     coupling: Option<CouplingAnswer>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    watch: Option<uc_experiment::Watch>,
+    watch: Option<Watch>,
 }
 
 #[derive(Serialize)]
@@ -228,7 +229,7 @@ fn rule_answer(rule: &Rule, planned: &Planned<'_>) -> RuleAnswer {
         flows: rule.matches.iter().map(match_answer).collect(),
         law: treatment.law.name(),
         profile: treatment.profile,
-        parameters: treatment.parameters,
+        parameters: treatment.parameters.clone(),
         ecn_syns: treatment.ecn_syns,
         share: treatment.share,
         coupling: treatment.coupling.as_ref().map(|coupling| CouplingAnswer {
@@ -238,7 +239,7 @@ fn rule_answer(rule: &Rule, planned: &Planned<'_>) -> RuleAnswer {
             priority: coupling.priority,
             priorities: coupling.priorities.clone(),
         }),
-        watch: treatment.watch,
+        watch: treatment.watch.clone(),
     }
 }
 
@@ -306,30 +307,17 @@ fn flows_of(matches: &Match) -> String {
 /// Describes what a rule does to flows; settings that are not the default have their keys' names.
 fn describe(treatment: &Treatment, planned: &Planned<'_>) -> String {
     let mut text = format!("law {}", treatment.law.name());
-    if treatment.law == uc_experiment::Law::Pass {
+    if treatment.law == Law::PASS {
         text = "law pass: the flow is left alone".to_owned();
     } else {
-        let profile = match treatment.profile {
-            uc_experiment::Profile::Linux => "linux",
-            uc_experiment::Profile::Rfc => "rfc",
-        };
+        let profile = treatment.profile.name();
         text += &format!(", profile {profile}, ecn_syns {}", treatment.ecn_syns);
     }
-    let tables = [
-        ("parameters", serde_json::to_value(treatment.parameters)),
-        ("watch", serde_json::to_value(treatment.watch)),
-    ];
-    for (table, value) in tables {
-        let Ok(serde_json::Value::Object(keys)) = value else {
-            continue;
-        };
-        let chosen = keys
-            .iter()
-            .filter(|(_, value)| value.as_bool() != Some(false));
-        for (key, value) in chosen {
-            text += &format!(", {table}.{key} = {value}");
-        }
-    }
+    text += &written("parameters", &treatment.parameters);
+    text += &treatment
+        .watch
+        .as_ref()
+        .map_or_else(String::new, |watch| written("watch", watch));
     if let Some(coupling) = &treatment.coupling {
         let group = match (coupling.group, planned.tenant) {
             (PortCoupling::TENANT, Some(tenant)) => format!("of tenant {}", tenant.name),
@@ -346,4 +334,11 @@ fn describe(treatment: &Treatment, planned: &Planned<'_>) -> String {
         text += ", start watch";
     }
     text
+}
+
+/// Writes what was chosen of a table as its keys are in the file.
+fn written<Of: Table>(table: &str, chosen: &Chosen<Of>) -> String {
+    let values = serde_json::to_value(chosen).unwrap_or_default();
+    let key = |(row, _): (&Row<Of>, Value)| format!(", {table}.{} = {}", row.key, values[row.key]);
+    chosen.iter().map(key).collect()
 }

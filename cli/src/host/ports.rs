@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use uc_core::Policy;
-use uc_experiment::{Law, Profile};
+use uc_law::{Law, Profile, keys};
 use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPlan, Store};
 
 use crate::host::agent;
+use crate::host::options;
 use crate::host::parameters::{CoupledArguments, ParameterArguments};
 
 /// Room for this many flows takes 2.8 GB of the kernel's memory; more is a slip of the finger.
@@ -28,11 +29,11 @@ pub struct Attach {
     #[arg(required = true, value_name = "PORT")]
     ports: Vec<String>,
     /// The congestion control law that the network sees
-    #[arg(long, value_enum, default_value = "ecn")]
-    law: LawName,
+    #[arg(long, value_parser = options::law(), default_value = "ecn")]
+    law: Law,
     /// Which TCP sender the law's shadow imitates
-    #[arg(long, value_enum, default_value = "linux")]
-    profile: ProfileName,
+    #[arg(long, value_parser = options::profile(), default_value = "linux")]
+    profile: Profile,
     /// How many SYNs of a flow ask for ECN before one goes without (RFC 3168 §6.1.1.1); 255: all
     #[arg(long, value_name = "N", default_value_t = 2)]
     ecn_syns: u8,
@@ -47,29 +48,6 @@ pub struct Attach {
     parameters: ParameterArguments,
     #[command(flatten)]
     coupled: CoupledArguments,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum LawName {
-    /// NewReno that obeys ECN (RFC 3168)
-    Ecn,
-    /// DCTCP (RFC 8257)
-    Dctcp,
-    /// A target for the round-trip time, after Swift; needs --target
-    Delay,
-    /// Flows share the windows of groups, among guests by weight (ctrlTCP); ECN where the peer
-    /// speaks it
-    Coupled,
-    /// Leave every flow alone, only count
-    Pass,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum ProfileName {
-    /// As a Linux neighbour does it
-    Linux,
-    /// RFC 5681 and RFC 6582 to the letter
-    Rfc,
 }
 
 /// How programs are put on a port.
@@ -94,23 +72,13 @@ impl From<Via> for AttachVia {
 }
 
 impl Attach {
-    /// Attaches all of the ports, or none. `options`: those that were given.
-    pub fn execute(self, options: &[String]) -> Result<bool> {
-        let law = match self.law {
-            LawName::Ecn => Law::Ecn,
-            LawName::Dctcp => Law::Dctcp,
-            LawName::Delay => Law::Delay,
-            LawName::Coupled => Law::Coupled,
-            LawName::Pass => Law::Pass,
-        };
-        let profile = match self.profile {
-            ProfileName::Linux => Profile::Linux,
-            ProfileName::Rfc => Profile::Rfc,
-        };
+    /// Attaches all of the ports, or none. `given`: the options on the command line.
+    pub fn execute(self, given: &[String]) -> Result<bool> {
+        let (law, profile) = (self.law, self.profile);
         let via = AttachVia::from(self.via);
         let parameters = self.parameters.parameters(law)?;
         let coupling = self.coupled.coupling(law)?;
-        if parameters.observe && coupling.is_some() {
+        if parameters.has(keys::OBSERVE) && coupling.is_some() {
             bail!("--observe gives no windows, so there are none to share: leave out one of them");
         }
         let policy = Policy {
@@ -120,7 +88,7 @@ impl Attach {
         let plan = PortPlan::of_all(policy, coupling);
         let store = Store::default();
         let ports = distinct(self.ports);
-        if let Some(released) = agent::release(&ports, options)? {
+        if let Some(released) = agent::release(&ports, given)? {
             for port in &released {
                 outln!("{port}: the agent has it back, as its policy says");
             }
@@ -128,8 +96,8 @@ impl Attach {
         }
         store.attach_all(&ports, &plan, via, self.flows_max)?;
         let follows = match law {
-            Law::Pass => "all flows pass and are counted",
-            _ if parameters.observe => "new flows are observed, nothing is written",
+            Law::PASS => "all flows pass and are counted",
+            _ if parameters.has(keys::OBSERVE) => "new flows are observed, nothing is written",
             _ => "new flows are translated, those under way pass",
         };
         for port in &ports {

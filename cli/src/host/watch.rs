@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 use serde::Serialize;
 use uc_core::rule::Prefix;
 use uc_core::watch::StartPolicy;
-use uc_experiment::{BitsPerSec, Bytes, Nanos, Watch as Start};
+use uc_law::{Chosen, Kind, Table, Value, watch_policy};
 use uc_port::AttachVia;
 use uc_watch::{Data, Events, Injector, Keeper, ProbeKey, Programs, Settings, Watched};
+
+use super::options::{chosen, long, option};
 
 /// Have flows start as fast as the network can take them: HWatch.
 ///
@@ -38,7 +40,7 @@ pub struct Watch {
     /// Which end of a connection sends the data whose start is watched
     #[arg(long, value_enum, default_value = "both")]
     data: DataName,
-    #[command(flatten, next_help_heading = "The start")]
+    #[command(flatten)]
     start: StartOptions,
     /// Handshakes of one port that are watched in a second; more of them pass
     #[arg(long, value_name = "N", default_value_t = Settings::default().per_second,
@@ -66,134 +68,36 @@ enum DataName {
     Both,
 }
 
-/// The numbers of `core/watch/policy.h`.
-#[derive(Args)]
-struct StartOptions {
-    /// Probes before a flow
-    #[arg(long, value_name = "N", default_value_t = usual().probes,
-          value_parser = clap::value_parser!(u8).range(0..=i64::from(Start::PROBES_MAX)))]
-    probes: u8,
-    /// All of them leave within this, and within a small part of the path's round-trip time
-    #[arg(long, value_name = "TIME", value_parser = a_span,
-          default_value_t = time(Settings::default().policy.span_us))]
-    span: Nanos,
-    /// Which part of it: 2 is the half
-    #[arg(long, value_name = "N", default_value_t = usual().span_part,
-          value_parser = clap::value_parser!(u8).range(1..))]
-    part: u8,
-    /// Of probes that were marked this part of segments comes at once, and as much a round later: 2
-    /// is the half
-    #[arg(long, value_name = "N", default_value_t = usual().marked_part,
-          value_parser = clap::value_parser!(u8).range(2..))]
-    marked_part: u8,
-    /// No window that is set is smaller, in segments
-    #[arg(long, value_name = "N", default_value_t = usual().least_segments,
-          value_parser = clap::value_parser!(u8)
-              .range(i64::from(*Start::LEAST.start())..=i64::from(*Start::LEAST.end())))]
-    least: u8,
-    /// After so many rounds of data a start is over at the latest
-    #[arg(long, value_name = "N", default_value_t = usual().rounds,
-          value_parser = clap::value_parser!(u8).range(1..))]
-    rounds: u8,
-    /// So long after it was measured a path isn't probed again
-    #[arg(long, value_name = "TIME", value_parser = a_records_age,
-          default_value_t = time(usual().fresh_us))]
-    fresh: Nanos,
-    /// The same, of a path that was found without a mark
-    #[arg(long, value_name = "TIME", value_parser = a_records_age,
-          default_value_t = time(usual().idle_us))]
-    idle: Nanos,
-    /// The rate of a guest's own link: first windows are given no faster; without it, at once
-    #[arg(long, value_name = "RATE", value_parser = a_pace)]
-    pace: Option<BitsPerSec>,
-    /// First windows may be given so far ahead of that rate
-    #[arg(long, value_name = "SIZE", default_value_t = Bytes(usual().burst_bytes))]
-    burst: Bytes,
-    /// The longest that a first window waits for that rate
-    #[arg(long, value_name = "TIME", value_parser = a_wait,
-          default_value_t = time(usual().wait_us))]
-    wait: Nanos,
-    /// A probe that took so much longer than another of its flow counts as marked; 0s: none does
-    #[arg(long, value_name = "TIME", value_parser = a_delay, default_value = "0s")]
-    late: Nanos,
-    /// Send and count probes, and write no window
-    #[arg(long)]
-    observe: bool,
-}
+/// The settings of a start.
+struct StartOptions(Chosen<StartPolicy>);
 
-fn usual() -> StartPolicy {
-    StartPolicy::usual()
-}
-
-fn time(us: u32) -> Nanos {
-    Nanos(u64::from(us) * 1_000)
-}
-
-fn up_to(text: &str, most: Nanos) -> Result<Nanos, String> {
-    let time: Nanos = text.parse().map_err(|error| format!("{error}"))?;
-    if time > most {
-        return Err(format!("is more than {most}; give at most that"));
-    }
-    Ok(time)
-}
-
-fn a_span(text: &str) -> Result<Nanos, String> {
-    let (least, most) = Start::SPAN.into_inner();
-    let span = up_to(text, most)?;
-    if span < least {
-        return Err(format!(
-            "is below {least}; give that or more, or --probes 0"
-        ));
-    }
-    Ok(span)
-}
-
-fn a_wait(text: &str) -> Result<Nanos, String> {
-    up_to(text, Start::WAIT_MAX)
-}
-
-fn a_delay(text: &str) -> Result<Nanos, String> {
-    up_to(text, Start::LATE_MAX)
-}
-
-fn a_records_age(text: &str) -> Result<Nanos, String> {
-    up_to(text, Start::RECORD_MAX)
-}
-
-fn a_pace(text: &str) -> Result<BitsPerSec, String> {
-    let pace: BitsPerSec = text.parse().map_err(|error| format!("{error}"))?;
-    let least = Start::PACE_MIN;
-    if pace < least {
-        return Err(format!(
-            "is below {least}, where nothing would start; give more, or leave it out"
-        ));
-    }
-    Ok(pace)
-}
-
-/// Whole microseconds, at least one of anything.
-fn microseconds(time: Nanos) -> u32 {
-    u32::try_from(time.0.div_ceil(1_000)).unwrap_or(u32::MAX)
-}
-
-impl StartOptions {
-    fn policy(&self) -> StartPolicy {
-        StartPolicy {
-            probes: self.probes,
-            least_segments: self.least,
-            rounds: self.rounds,
-            observe: u8::from(self.observe),
-            span_us: microseconds(self.span),
-            fresh_us: microseconds(self.fresh),
-            idle_us: microseconds(self.idle),
-            wait_us: microseconds(self.wait),
-            burst_bytes: self.burst.0,
-            late_ns: self.late.0 as u32,
-            span_part: self.part,
-            marked_part: self.marked_part,
-            pad: [0; 2],
-            pace_bytes_per_s: self.pace.map_or(0, |rate| rate.0 / 8),
+impl Args for StartOptions {
+    fn augment_args(mut command: Command) -> Command {
+        let usual = Settings::default().policy;
+        for row in StartPolicy::rows() {
+            let mut option = option(row, "The start");
+            let number = row.get(&usual);
+            if row.kind != Kind::Flag && row.range.contains(&number) {
+                option = option.default_value(Value::of_field(row, number).text(row));
+            }
+            command = command.arg(option);
         }
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for StartOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self(chosen(matches)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 
@@ -218,6 +122,7 @@ impl Watch {
             outln!("{}: a new key; copy it to every host", path.display());
             return Ok(true);
         }
+        let settings = self.settings()?;
         let Some(key_file) = &self.key_file else {
             bail!("give --key-file; make one: uc watch --make-key FILE");
         };
@@ -227,7 +132,7 @@ impl Watch {
         }
         let injector = Injector::new(&programs)?;
         let keeper = Keeper::new(&programs, &injector)?;
-        let mut watched = self.attach(&programs)?;
+        let mut watched = self.attach(&programs, &settings)?;
         for (port, _) in &watched {
             outln!("{port}: watched");
         }
@@ -248,25 +153,31 @@ impl Watch {
         Ok(true)
     }
 
-    /// All of the ports, or none.
-    fn attach(&self, programs: &Programs) -> Result<Vec<(String, Watched)>> {
+    fn settings(&self) -> Result<Settings> {
+        if let Some((key, message)) = self.start.0.faults().into_iter().next() {
+            bail!("--{}: {message}", long(key));
+        }
         let data = match self.data {
             DataName::Client => Data::FromClient,
             DataName::Server => Data::FromServer,
             DataName::Both => Data::FromBoth,
         };
-        let settings = Settings {
-            policy: self.start.policy(),
+        Ok(Settings {
+            policy: watch_policy(&self.start.0, &Settings::default().policy),
             sends: data,
             receives: data,
             per_second: self.per_second,
             burst: self.at_once,
-        };
+        })
+    }
+
+    /// All of the ports, or none.
+    fn attach(&self, programs: &Programs, settings: &Settings) -> Result<Vec<(String, Watched)>> {
         let via = AttachVia::from(self.via);
         let mut watched = Vec::new();
         for port in crate::host::ports::distinct(self.ports.clone()) {
             let ifindex = uc_port::interface_index(&port)?;
-            let port_watched = programs.watch(ifindex, &settings, via)?;
+            let port_watched = programs.watch(ifindex, settings, via)?;
             watched.push((port, port_watched));
         }
         Ok(watched)

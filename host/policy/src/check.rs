@@ -157,15 +157,15 @@ fn check_agreement(rule: &Rule, earlier: &[&Rule], faults: &mut Faults<'_>) {
                 "differs from that of {} ({} here, {} there), and a port's flows all start the \
                  same way: say it in [defaults], or in one rule about all flows of the port",
                 name(other),
-                start(rule.treatment.watch),
-                start(other.treatment.watch)
+                start(rule.treatment.watch.as_ref()),
+                start(other.treatment.watch.as_ref())
             );
             faults.add(&format!("{}.start", key(rule)), message);
         }
     }
 }
 
-fn start(watch: Option<Watch>) -> &'static str {
+fn start(watch: Option<&Watch>) -> &'static str {
     match watch {
         None => "none",
         Some(watch) if watch.are_default() => "watch",
@@ -214,7 +214,7 @@ fn holds(rule: &Rule, tenant: Option<usize>, pattern: &Pattern) -> bool {
 /// Returns whether the rule needs an entry: flows that no rule matches pass, so a last rule `pass`
 /// needs none.
 pub(crate) fn is_written(rule: &Rule) -> bool {
-    rule.number > 0 || rule.treatment.law != Law::Pass
+    rule.number > 0 || rule.treatment.law != Law::PASS
 }
 
 /// Checks that the start `watch` has a key and peers.

@@ -1,7 +1,7 @@
 //! `[defaults]`: settings that rules inherit, and the treatment of flows that no rule matches.
 
 use uc_core::rule::Match;
-use uc_law::Law;
+use uc_law::{Law, keys, owner};
 
 use crate::fault::Faults;
 use crate::file::{PolicyFile, Start, TreatmentTable};
@@ -11,31 +11,27 @@ use crate::rule::Rule;
 /// Checks that each default is in range and used by some rule.
 pub(crate) fn check(file: &PolicyFile, faults: &mut Faults<'_>) {
     let table = &file.defaults.treatment;
-    let mut laws = vec![table.law.unwrap_or(Law::Pass)];
+    let mut laws = vec![table.law.unwrap_or(Law::PASS)];
     laws.extend(file.rules.iter().filter_map(|rule| rule.treatment.law));
-    let used = |owner: Option<Law>| match owner {
-        Some(owner) => laws.contains(&owner),
-        None => laws.iter().any(|law| *law != Law::Pass),
+    let idle = |what: &str| {
+        format!("is of {what}, and neither [defaults] nor a rule has it; leave it out")
     };
-    let idle = |law: &str| {
-        format!("is of law {law}, and neither [defaults] nor a rule has it; leave it out")
-    };
-    for (name, is_set, owner) in table.parameters.owners() {
-        if is_set && !used(owner) {
-            let law = owner.map_or("ecn or another", Law::name);
-            faults.add(&format!("defaults.parameters.{name}"), idle(law));
+    for (row, _) in table.parameters.iter() {
+        if !laws.iter().any(|law| row.is_of(*law)) {
+            let what = owner(row).map_or("law ecn or another".to_owned(), |(what, _)| what);
+            faults.add(&format!("defaults.parameters.{}", row.key), idle(&what));
         }
     }
     for (name, message) in table.parameters.senseless(None) {
         faults.add(&format!("defaults.parameters.{name}"), message);
     }
-    if table.legacy_only.is_some() && table.parameters.guest_ecn.is_some() {
+    if table.legacy_only.is_some() && table.parameters.has(keys::GUEST_ECN) {
         let message = "says the same as parameters.guest_ecn; leave out one of them";
         faults.add("defaults.legacy_only", message);
     }
     if let Some(coupling) = &table.coupling {
-        if !used(Some(Law::Coupled)) {
-            faults.add("defaults.coupling", idle(Law::Coupled.name()));
+        if !laws.contains(&Law::COUPLED) {
+            faults.add("defaults.coupling", idle("law coupled"));
         }
         coupling.check("defaults.coupling", faults);
     }
@@ -61,7 +57,7 @@ fn check_start(file: &PolicyFile, faults: &mut Faults<'_>) {
 /// Returns the last rule: of every port, about every flow. What was checked above is not reported
 /// again.
 pub(crate) fn rule(table: &TreatmentTable, faults: &mut Faults<'_>) -> Rule {
-    let law = table.law.unwrap_or(Law::Pass);
+    let law = table.law.unwrap_or(Law::PASS);
     // Defaults for rules are not this rule's own where its law has no use for them.
     let own = TreatmentTable {
         law: Some(law),

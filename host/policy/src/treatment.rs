@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use uc_core::Policy as FlowPolicy;
 use uc_law::{
-    CouplingRules, GuestEcn, Law, Parameters, PortCoupling, Profile, StartSettings, Watch,
+    CouplingRules, Law, Parameters, PortCoupling, Profile, StartSettings, Table, Value, Watch, keys,
 };
 
 use crate::fault::Faults;
@@ -46,23 +46,27 @@ impl Treatment {
 
     /// Returns the start settings for a watched port.
     pub fn start(&self) -> Option<StartSettings> {
-        let watch = self.watch?;
+        let watch = self.watch.as_ref()?;
         let usual = StartSettings::default();
         Some(StartSettings {
-            policy: uc_law::watch_policy(&watch, &usual.policy),
+            policy: uc_law::watch_policy(watch, &usual.policy),
             ..usual
         })
     }
 }
 
 impl TreatmentTable {
-    /// Returns the treatment of guests that negotiate ECN, by either of its two keys.
-    fn guest_ecn(&self) -> Option<GuestEcn> {
-        let by_name = self.legacy_only.map(|only| match only {
-            true => GuestEcn::Pass,
-            false => GuestEcn::Translate,
-        });
-        by_name.or(self.parameters.guest_ecn)
+    /// Returns the parameters, with the treatment of guests that negotiate ECN from either of its keys.
+    fn all_parameters(&self) -> Parameters {
+        let parameters = self.parameters.clone();
+        let Some((only, row)) = self.legacy_only.zip(FlowPolicy::row(keys::GUEST_ECN)) else {
+            return parameters;
+        };
+        let word = if only { "pass" } else { "translate" };
+        let by_name = Value::word(row, word);
+        by_name.map_or(parameters.clone(), |value| {
+            parameters.choose(row.key, value)
+        })
     }
 
     /// Resolves a rule's table under `key`, with `defaults` for absent keys.
@@ -72,7 +76,7 @@ impl TreatmentTable {
         defaults: &TreatmentTable,
         faults: &mut Faults<'_>,
     ) -> Treatment {
-        let law = self.law.or(defaults.law).unwrap_or(Law::Pass);
+        let law = self.law.or(defaults.law).unwrap_or(Law::PASS);
         // Without a readable law, the keys that belong to it are unknown.
         let known = self.law.is_some() || !faults.is_given(&format!("{key}.law"));
         if known {
@@ -81,7 +85,7 @@ impl TreatmentTable {
         let share = in_range(&format!("{key}.share"), self.share, 1..=255, faults);
         let share = share.or(defaults
             .share
-            .filter(|_| !matches!(law, Law::Pass | Law::Coupled)));
+            .filter(|_| law != Law::PASS && law != Law::COUPLED));
         let syns = in_range(&format!("{key}.ecn_syns"), self.ecn_syns, 0..=255, faults);
         let usual_syns = i64::from(DEFAULT_ECN_SYNS);
         Treatment {
@@ -105,18 +109,18 @@ impl TreatmentTable {
         ];
         for (name, _) in idle
             .iter()
-            .filter(|(_, is_set)| *is_set && law == Law::Pass)
+            .filter(|(_, is_set)| *is_set && law == Law::PASS)
         {
             let message =
                 "says nothing under law pass; add for example law = \"ecn\", or leave it out";
             faults.add(&format!("{key}.{name}"), message);
         }
-        if self.share.is_some() && law == Law::Coupled {
+        if self.share.is_some() && law == Law::COUPLED {
             let message = "divides the windows that another law makes; give law coupled's flows a \
                            coupling.priority, or leave it out";
             faults.add(&format!("{key}.share"), message);
         }
-        if self.legacy_only.is_some() && self.parameters.guest_ecn.is_some() {
+        if self.legacy_only.is_some() && self.parameters.has(keys::GUEST_ECN) {
             let message = "says the same as parameters.guest_ecn; leave out one of them";
             faults.add(&format!("{key}.legacy_only"), message);
         }
@@ -127,7 +131,7 @@ impl TreatmentTable {
         let senseless = senseless.filter(|fault| !theirs.contains(fault));
         for (name, message) in misplaced.into_iter().chain(senseless) {
             let name = match name {
-                "guest_ecn" if self.legacy_only.is_some() => "legacy_only".to_owned(),
+                keys::GUEST_ECN if self.legacy_only.is_some() => "legacy_only".to_owned(),
                 name => format!("parameters.{name}"),
             };
             let key = format!("{key}.{name}");
@@ -140,43 +144,29 @@ impl TreatmentTable {
             return;
         };
         let key = format!("{key}.coupling");
-        if law != Law::Coupled {
+        if law != Law::COUPLED {
             let message = "is of law coupled; add law = \"coupled\", or leave it out";
             faults.add(&key, message);
         }
         coupling.check(&key, faults);
     }
 
-    /// Returns the parameters of the rule, or else of the defaults.
+    /// Merges the parameters of the rule with those of the defaults that the law has.
     fn merge(&self, law: Law, defaults: &TreatmentTable) -> Parameters {
-        let own = self.parameters;
-        let others = Parameters {
-            guest_ecn: defaults.guest_ecn(),
-            ..defaults.parameters
-        };
-        let others = others.under(law);
-        let observe = own.observe || others.observe;
-        Parameters {
-            beta: own.beta.or(others.beta),
-            gain: own.gain.or(others.gain),
-            alpha: own.alpha.or(others.alpha),
-            min_window: own.min_window.or(others.min_window),
-            echo: own.echo.or(others.echo),
-            target: own.target.or(others.target),
-            target_range: own.target_range.or(others.target_range),
-            // A rule that only observes has no use for defaults that would be written.
-            guest_ecn: self
-                .guest_ecn()
-                .or_else(|| others.guest_ecn.filter(|_| !observe)),
-            guard: own.guard.or_else(|| others.guard.filter(|_| !observe)),
-            observe,
+        let own = self.all_parameters();
+        let mut others = defaults.all_parameters().under(law);
+        // A rule that only observes has no use for what the defaults would have written.
+        if own.has(keys::OBSERVE) || others.has(keys::OBSERVE) {
+            others.remove(keys::GUEST_ECN);
+            others.remove(keys::GUARD);
         }
+        own.or(others)
     }
 
     fn couple(&self, law: Law, defaults: &TreatmentTable) -> Option<PortCoupling> {
         let table = self.coupling.as_ref().or(defaults.coupling.as_ref());
         let coupling = table.cloned().unwrap_or_default().resolve();
-        Some(coupling).filter(|_| law == Law::Coupled)
+        Some(coupling).filter(|_| law == Law::COUPLED)
     }
 
     fn watch(
@@ -195,8 +185,8 @@ impl TreatmentTable {
             faults.add(&format!("{key}.{name}"), message);
         }
         let watch = match self.watch.are_default() {
-            true => defaults.watch,
-            false => self.watch,
+            true => defaults.watch.clone(),
+            false => self.watch.clone(),
         };
         Some(watch).filter(|_| start == Start::Watch)
     }

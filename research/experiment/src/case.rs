@@ -1,7 +1,7 @@
 //! One network with its guests: `[[case]]` and `[[case.guests]]`.
 
 use serde::{Deserialize, Serialize};
-use uc_law::{CouplingRules, Law, Parameters, Profile, StartLaw, Watch};
+use uc_law::{CouplingRules, Law, Parameters, Profile, StartLaw, Watch, keys};
 
 use crate::application::Application;
 use crate::coupling::Coupling;
@@ -154,12 +154,12 @@ impl Guests {
 
     /// Returns whether the ports' shadows, not the guests' own TCP, are in that group.
     pub fn is_coupled_by_port(&self) -> bool {
-        self.share.is_some() || (self.coupling.is_some() && self.law == Some(Law::Coupled))
+        self.share.is_some() || (self.coupling.is_some() && self.law == Some(Law::COUPLED))
     }
 
     /// Returns whether the group's ports keep a shadow and write nothing.
     pub fn is_observed(&self) -> bool {
-        self.law.is_some() && self.parameters.observe
+        self.law.is_some() && self.parameters.has(keys::OBSERVE)
     }
 
     /// Returns the switches or leaves of the guests and of their receivers.

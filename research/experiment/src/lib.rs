@@ -63,8 +63,8 @@ pub use stack::{Frto, Reduction, Stack};
 pub use statistic::Statistic;
 pub use sweep::{Point, Sweep};
 pub use uc_law::{
-    CouplingRules, Echo, Faults, GroupSize, GuestEcn, Law, Parameters, Profile, Shares, StartLaw,
-    TARGET_MIN, Watch,
+    CouplingRules, Faults, GroupSize, Law, Parameters, Profile, Shares, StartLaw, Value, Watch,
+    keys, start_keys,
 };
 pub use uc_words::{BitsPerSec, Bytes, Nanos};
 pub use uc_words::{units, wording};

@@ -1,7 +1,7 @@
 //! Overrides of single keys, and the defaults of absent keys.
 
 use crate::common::GOOD;
-use uc_experiment::{BitsPerSec, Experiment, Law};
+use uc_experiment::{BitsPerSec, Experiment, Law, Value};
 
 /// Reads and validates the small experiment.
 fn good() -> Experiment {
@@ -28,7 +28,7 @@ fn an_override_replaces_one_key_and_is_remembered() {
         .expect("applies");
     assert_eq!(experiment.network.rate, BitsPerSec(100_000_000));
     assert_eq!(experiment.repeat, 3);
-    assert_eq!(experiment.cases[0].guests[1].law, Some(Law::Ecn));
+    assert_eq!(experiment.cases[0].guests[1].law, Some(Law::ECN));
     assert_eq!(experiment.cases[0].guests[0].count, 4);
     assert_eq!(
         experiment.stacks["ecn"].rto_min.map(|rto| rto.0),
@@ -48,7 +48,7 @@ fn a_parameter_can_be_set_where_the_file_chose_none() {
     let [ecn, legacy] = &experiment.cases[0].guests[..] else {
         panic!("{:?}", experiment.cases[0].guests);
     };
-    assert_eq!(legacy.parameters.beta, Some(0.5));
+    assert_eq!(legacy.parameters.get("beta"), Some(Value::Fraction(0.5)));
     assert!(ecn.parameters.are_default(), "{:?}", ecn.parameters);
     experiment.validate().expect("makes sense");
     let guard = "case.mixed.guests.ecn.parameters.guard=1";

@@ -26,12 +26,12 @@ const LAWS: [(&str, &str, &str); 19] = [
         "count = 9",
         "law = \"delay\"",
         "t.toml:30:1: case.0.guests.0.parameters.target: missing, and law delay has no default; \
-         give an idle path's round-trip time and what the queue may add to it, for example 150us",
+         give the round-trip time to keep to: that of an idle path and the queueing delay to accept",
     ),
     (
         "count = 9",
         "law = \"delay\"\nparameters = { target = \"999ns\" }",
-        "t.toml:33:25: case.0.guests.0.parameters.target: is below 1us; give for example 150us",
+        "t.toml:33:25: case.0.guests.0.parameters.target: is below 1us; give that or more",
     ),
     (
         "count = 9",
@@ -58,19 +58,18 @@ const LAWS: [(&str, &str, &str); 19] = [
     (
         "count = 9",
         "law = \"dctcp\"\nparameters = { gain = 11 }",
-        "t.toml:33:23: case.0.guests.0.parameters.gain: is 11; the gain is 1/2^gain: give 1 to 10",
+        "t.toml:33:23: case.0.guests.0.parameters.gain: is 11; give 1 to 10",
     ),
     (
         "count = 9",
         "law = \"dctcp\"\nparameters = { min_window = 0 }",
-        "t.toml:33:29: case.0.guests.0.parameters.min_window: is 0; a window has at least one \
-         segment: give 1 or more",
+        "t.toml:33:29: case.0.guests.0.parameters.min_window: is 0; give 1 to 255 segments",
     ),
     (
         "count = 9",
         "law = \"dctcp\"\nparameters = { guard = 0 }",
-        "t.toml:33:24: case.0.guests.0.parameters.guard: is 0; leave it out for no guard, or give \
-         1 to 255 segments",
+        "t.toml:33:24: case.0.guests.0.parameters.guard: is 0; leave it out, or give 1 to 255 \
+         segments",
     ),
     (
         "count = 9",

@@ -1,7 +1,7 @@
 //! `start_law` and `watch`: read, written, and refused where invalid.
 
 use crate::common::GOOD;
-use uc_experiment::{Bytes, Experiment, Nanos, StartLaw};
+use uc_experiment::{Bytes, Experiment, Nanos, StartLaw, Value};
 
 fn with(group: &str) -> Result<Experiment, uc_experiment::Error> {
     let text = GOOD.replacen("count = 9", &format!("count = 9\n{group}"), 1);
@@ -18,10 +18,11 @@ fn a_start_law_combines_with_any_law_and_its_parameters_are_read() {
     let experiment = with(text).unwrap_or_else(|error| panic!("{error}"));
     let group = &experiment.cases[0].guests[0];
     assert_eq!(group.start_law, Some(StartLaw::Watch));
-    assert_eq!(group.watch.probes, Some(4));
-    assert_eq!(group.watch.span, Some(Nanos(20_000)));
-    assert_eq!(group.watch.burst, Some(Bytes(9_000)));
-    assert_eq!(group.watch.fresh, None);
+    let watch = &group.watch;
+    assert_eq!(watch.get("probes"), Some(Value::Number(4)));
+    assert_eq!(watch.get("span"), Some(Value::Time(Nanos(20_000))));
+    assert_eq!(watch.get("burst"), Some(Value::Size(Bytes(9_000))));
+    assert_eq!(watch.get("fresh"), None);
     let written = toml::to_string(&experiment).expect("can be written");
     let again = Experiment::from_str("again", &written).expect("can be read");
     assert_eq!(again.cases, experiment.cases);
@@ -36,7 +37,8 @@ fn a_key_of_the_start_can_be_set_where_the_file_has_none() {
     experiment
         .apply_set(&set)
         .unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(experiment.cases[0].guests[0].watch.wait, Some(Nanos(0)));
+    let watch = &experiment.cases[0].guests[0].watch;
+    assert_eq!(watch.get("wait"), Some(Value::Time(Nanos(0))));
 }
 
 #[test]
@@ -44,17 +46,17 @@ fn invalid_starts_are_refused_by_the_wrong_key() {
     let watch = |what: &str| format!("start_law = \"watch\"\nwatch = {{ {what} }}");
     for (group, words) in [
         ("watch = { probes = 3 }".into(), "start_law"),
-        (watch("probes = 33"), "more than 32"),
+        (watch("probes = 33"), "is 33; give 0 to 32"),
         (watch("least = 1"), "2 to 16"),
         (watch("least = 17"), "2 to 16"),
-        (watch("rounds = 0"), "at least one round"),
+        (watch("rounds = 0"), "is 0; give 1 to 255"),
         (watch("span = \"51ms\""), "more than 50ms"),
         (watch("span = \"10ns\""), "below 1us"),
         (watch("wait = \"801ms\""), "more than 800ms"),
         (watch("idle = \"3601s\""), "more than"),
         (watch("late = \"31ms\""), "more than"),
-        (watch("marked_part = 1"), "more than the half"),
-        (watch("part = 0"), "half of a round trip"),
+        (watch("marked_part = 1"), "is 1; give 2 to 255"),
+        (watch("part = 0"), "is 0; give 1 to 255"),
         (watch("pace = \"10kbit\""), "below 100kbit"),
         ("start_law = \"hurry\"".into(), "watch"),
     ] {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use uc_experiment::{
     Case, Coupling, CouplingRules, Experiment, Family, Guests, Hypervisor, Law, Nanos, Parameters,
-    Profile, Stack, Watch,
+    Profile, Stack, Value, Watch, start_keys,
 };
 
 use crate::error::LabError;
@@ -174,7 +174,7 @@ impl Plan {
                     mac: mac(number),
                     stack: stack.clone(),
                     law: group.law,
-                    parameters: group.parameters,
+                    parameters: group.parameters.clone(),
                     profile: group.profile.unwrap_or(Profile::Linux),
                     hypervisor: group.hypervisor.clone(),
                     flows: group.flows,
@@ -182,11 +182,11 @@ impl Plan {
                     coupling: group.group().cloned(),
                     is_coupled_by_port: group.is_coupled_by_port(),
                     shares_sum: group.share.is_some(),
-                    start: group.start_law.map(|_| Watch {
-                        // without a rate in the file, pacing slots come at the rate of the
-                        // receiver's link
-                        pace: group.watch.pace.or(Some(experiment.network.rate)),
-                        ..group.watch
+                    // without a rate in the file, pacing slots come at the rate of the receiver's link
+                    start: group.start_law.map(|_| {
+                        let rate = Value::Rate(experiment.network.rate);
+                        let usual = Watch::default().choose(start_keys::PACE, rate);
+                        group.watch.clone().or(usual)
                     }),
                     pages: Pages::of(group),
                     incast: Incast::of(group),
@@ -199,7 +199,7 @@ impl Plan {
             mac: mac(guests.len()),
             stack: experiment.receiver_stack(case),
             law: case.receiver_law,
-            start: guests.iter().find_map(|guest| guest.start),
+            start: guests.iter().find_map(|guest| guest.start.clone()),
             port: format!("port{}", guests.len()),
             hypervisor: case.receiver_hypervisor.clone(),
         };

@@ -87,9 +87,9 @@ impl<'a> Port<'a> {
                 node: &guest.label,
                 address: guest.address,
                 law: guest.law?,
-                parameters: guest.parameters,
+                parameters: guest.parameters.clone(),
                 profile: guest.profile,
-                start: guest.start,
+                start: guest.start.clone(),
                 part: if guest.pages.is_some() {
                     Part::WebServer
                 } else {
@@ -107,7 +107,7 @@ impl<'a> Port<'a> {
             law,
             parameters: Parameters::default(),
             profile: Profile::Linux,
-            start: server.start,
+            start: server.start.clone(),
             part: Part::Receiver,
             sharing: None,
         });

@@ -73,8 +73,8 @@ fn kind(experiment: &Experiment, guests: &Guests) -> Ink {
     let stack = experiment.stacks.get(&guests.stack);
     let asks_for_ecn = stack.is_some_and(|stack| stack.ecn);
     match guests.law.filter(|_| !guests.is_observed()) {
-        Some(Law::Pass) | None if asks_for_ecn => Ink::Native,
-        Some(Law::Pass) | None => Ink::Legacy,
+        Some(Law::PASS) | None if asks_for_ecn => Ink::Native,
+        Some(Law::PASS) | None => Ink::Legacy,
         Some(_) => Ink::Virtual,
     }
 }

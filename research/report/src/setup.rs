@@ -2,7 +2,7 @@
 
 use uc_experiment::{
     Application, Case, Experiment, Family, Frto, Guests, Law, Nanos, Network, NotEct, Parameters,
-    Pattern, Profile, Queue, Sizes, Stack, Sweep, Topology,
+    Pattern, Profile, Queue, Sizes, Stack, Sweep, Topology, Value,
 };
 
 use crate::numbers::number;
@@ -213,7 +213,7 @@ fn case(case: &Case) -> String {
 
 fn law_words(law: Law) -> String {
     match law {
-        Law::Pass => "programs that pass everything".into(),
+        Law::PASS => "programs that pass everything".into(),
         law => format!("law {}", law.name()),
     }
 }
@@ -336,16 +336,11 @@ fn pattern(pattern: &Pattern) -> String {
 
 /// Describes the chosen parameters of a law, by the keys of the file.
 fn parameters(parameters: &Parameters) -> String {
-    let values = serde_json::to_value(parameters).unwrap_or_default();
-    let chosen = values.as_object().into_iter().flatten();
-    let chosen = chosen.filter(|(_, value)| **value != serde_json::Value::Bool(false));
-    let word = |(name, value): (&String, &serde_json::Value)| {
-        let value = value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned);
-        format!(", {name} {value}")
-    };
-    chosen.map(word).collect()
+    let words = parameters.iter().map(|(row, value)| match value {
+        Value::Fraction(fraction) => format!(", {} {fraction:?}", row.key),
+        value => format!(", {} {}", row.key, value.text(row)),
+    });
+    words.collect()
 }
 
 fn axis(sweep: &Sweep) -> String {

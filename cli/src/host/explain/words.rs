@@ -1,7 +1,7 @@
 //! Events and laws in plain sentences.
 
-use uc_core::parameter::{Kind, Row, parameters};
-use uc_core::{Flow, Law, Policy, consts};
+use uc_core::{Flow, Law, Policy};
+use uc_law::{Kind, Profile, Row, Table, Value};
 use uc_port::{Agreed, Closing, Event, EventKind};
 
 use crate::host::seen::Limit;
@@ -60,7 +60,6 @@ fn agreed(agreed: &Agreed, event: &Event) -> String {
 }
 
 fn cut(signal: u32, event: &Event, flow: &Flow) -> String {
-    let window = from_to(event, flow.mss_bytes);
     let why = Law::of(&flow.policy)
         .why_it_cuts()
         .replace("{target}", &flow.policy.target_us.to_string())
@@ -69,6 +68,7 @@ fn cut(signal: u32, event: &Event, flow: &Flow) -> String {
             "{q30}",
             &format!("{:.3}", f64::from(signal) / f64::from(1 << 30)),
         );
+    let window = from_to(event, flow.mss_bytes);
     format!("{why}, and the law cut its window {window}")
 }
 
@@ -135,48 +135,28 @@ pub fn event(event: &Event, flow: &Flow) -> String {
     }
 }
 
-/// Writes a parameter as its key and its value.
-fn parameter(row: &Row<Policy>, policy: &Policy) -> String {
-    let value = row.get(policy);
-    let text = match row.kind {
-        Kind::Fraction => format!("{:.2}", value as f64 / f64::from(consts::BETA_ONE_Q7)),
-        Kind::Word => row
-            .words
-            .get(value as usize)
-            .map_or_else(|| value.to_string(), |word| word.word.to_owned()),
-        Kind::Microseconds => format!("{value} us"),
-        Kind::Nanoseconds => format!("{value} ns"),
-        Kind::Number | Kind::Segments | Kind::Flag | Kind::Bytes | Kind::Rate => value.to_string(),
-    };
-    format!("{} {text}", row.key)
-}
-
-/// Writes a flow's law, the parameters that are the law's own, and the profile.
+/// The law and its parameters, by their names in files.
 pub fn law(flow: &Flow) -> String {
     let policy = &flow.policy;
     let law = Law::of(policy);
-    let name = law.name();
-    let own: Vec<String> = parameters()
-        .iter()
-        .filter(|row| row.is_of(law) && !row.is_of_any_law())
-        .map(|row| parameter(row, policy))
-        .collect();
-    let own = match own.is_empty() {
-        true => law.what().to_owned(),
-        false => format!("{}: {}", law.what(), own.join(", ")),
+    let mut text = format!("{}, {}", law.name(), law.what());
+    let is_told = |row: &&Row<Policy>| {
+        let number = row.get(policy);
+        let chosen = row.usual != Some(number) || !row.is_of_any_law();
+        row.is_of(law) && chosen && row.kind != Kind::Flag && row.range.contains(&number)
     };
-    let profile = if u32::from(policy.profile) == consts::PROFILE_RFC {
-        "rfc"
-    } else {
-        "linux"
-    };
-    let mut text = format!(
-        "{name}, {own}; profile {profile}, {} segments to begin with",
+    let values = Policy::rows().iter().filter(is_told);
+    for (i, row) in values.enumerate() {
+        let value = Value::of_field(row, row.get(policy)).text(row);
+        text += &format!("{} {} {value}", if i == 0 { ":" } else { "," }, row.key);
+    }
+    let profiles = Profile::words();
+    let profile = profiles.get(usize::from(policy.profile));
+    text += &format!(
+        "; profile {}, {} segments to begin with",
+        profile.map_or("unknown", |word| word.word),
         policy.initial_window_segments
     );
-    if policy.guard_segments > 0 {
-        text += &format!(", guard {} segments", policy.guard_segments);
-    }
     if policy.observe != 0 {
         text += "; observed only, nothing is written";
     }
@@ -204,6 +184,7 @@ pub fn limit(limit: Limit) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uc_core::consts;
 
     fn flow(law: u32) -> Flow {
         Flow {
@@ -264,13 +245,10 @@ mod tests {
     #[test]
     fn a_law_is_told_with_its_own_parameters_only() {
         let dctcp = law(&flow(consts::LAW_DCTCP));
-        assert!(dctcp.contains("gain 4, alpha 1.00"), "{dctcp}");
+        assert!(dctcp.contains("beta 1, gain 4, alpha 1,"), "{dctcp}");
         assert!(!dctcp.contains("target"));
         let delay = law(&flow(consts::LAW_DELAY));
-        assert!(
-            delay.contains("target 1000 us, target_range 0 us"),
-            "{delay}"
-        );
+        assert!(delay.contains(": target 1ms, target_range 0s"), "{delay}");
         assert!(!delay.contains("alpha"));
     }
 }

@@ -4,8 +4,8 @@
 use anyhow::{Result, bail};
 use clap::Args;
 use uc_core::coupling::{GroupPolicy, consts};
-use uc_experiment::{Bytes, Law};
-use uc_port::PortCoupling;
+use uc_law::{Law, PortCoupling};
+use uc_words::Bytes;
 
 const COUPLED: &str = "Law coupled";
 const SHARE: &str = "Shared windows, beside any other law";
@@ -69,7 +69,7 @@ impl CoupledArguments {
         if !self.share.is_empty() {
             return self.of_sum(law).map(Some);
         }
-        if law == Law::Coupled {
+        if law == Law::COUPLED {
             let mut ports: Vec<_> = self.priority.iter().map(|(port, _)| port).collect();
             ports.sort_unstable();
             if let Some(pair) = ports.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -85,7 +85,7 @@ impl CoupledArguments {
 
     /// `share` beside that law.
     fn of_sum(&self, law: Law) -> Result<PortCoupling> {
-        if law == Law::Coupled || law == Law::Pass {
+        if law == Law::COUPLED || law == Law::PASS {
             let name = law.name();
             bail!(
                 "--share divides the windows that a law makes, and under law {name} there are none \
@@ -199,7 +199,7 @@ mod tests {
             },
             ..PortCoupling::default()
         };
-        for law in [Law::Ecn, Law::Dctcp, Law::Delay] {
+        for law in [Law::ECN, Law::DCTCP, Law::DELAY] {
             assert_eq!(arguments.coupling(law).unwrap().as_ref(), Some(&expected));
         }
         let tenant = CoupledArguments {
@@ -207,9 +207,9 @@ mod tests {
             weight: Some(4),
             ..arguments
         };
-        let coupling = tenant.coupling(Law::Ecn).unwrap().unwrap();
+        let coupling = tenant.coupling(Law::ECN).unwrap().unwrap();
         assert_eq!((coupling.group, coupling.weight), (7, 4));
-        for law in [Law::Coupled, Law::Pass] {
+        for law in [Law::COUPLED, Law::PASS] {
             let refusal = tenant.coupling(law).unwrap_err().to_string();
             assert!(refusal.contains("--share"), "{refusal}");
         }
@@ -217,7 +217,7 @@ mod tests {
             group_by_rate: true,
             ..tenant
         };
-        let refusal = mixed.coupling(Law::Ecn).unwrap_err().to_string();
+        let refusal = mixed.coupling(Law::ECN).unwrap_err().to_string();
         assert!(refusal.contains("--group-by-rate"), "{refusal}");
     }
 
@@ -240,13 +240,13 @@ mod tests {
             },
             ..PortCoupling::default()
         };
-        assert_eq!(arguments.coupling(Law::Coupled).unwrap(), Some(expected));
-        let refusal = arguments.coupling(Law::Ecn).unwrap_err().to_string();
+        assert_eq!(arguments.coupling(Law::COUPLED).unwrap(), Some(expected));
+        let refusal = arguments.coupling(Law::ECN).unwrap_err().to_string();
         assert!(refusal.contains("--weight") && refusal.contains("--law coupled"));
         let nothing = CoupledArguments::default();
-        assert_eq!(nothing.coupling(Law::Ecn).unwrap(), None);
+        assert_eq!(nothing.coupling(Law::ECN).unwrap(), None);
         assert_eq!(
-            nothing.coupling(Law::Coupled).unwrap(),
+            nothing.coupling(Law::COUPLED).unwrap(),
             Some(PortCoupling::default())
         );
     }

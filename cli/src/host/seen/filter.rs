@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use uc_core::Law;
 use uc_core::rule::{Prefix, PrefixError};
 use uc_words::wording::suggest;
 
@@ -30,7 +31,6 @@ struct End {
 }
 
 const KEYS: [&str; 6] = ["law", "port", "stage", "limit", "guest", "remote"];
-const LAWS: [&str; 5] = ["ecn", "dctcp", "delay", "coupled", "pass"];
 const STAGES: [&str; 3] = ["syn-sent", "syn-received", "translating"];
 
 fn unknown(what: &str, name: &str, known: &[&str]) -> String {
@@ -110,7 +110,10 @@ impl FromStr for Condition {
             return Err(format!("'{text}' is no condition; write KEY=VALUE"));
         };
         Ok(match key {
-            "law" => Condition::Law(one_of("law", value, &LAWS)?),
+            "law" => {
+                let laws: Vec<_> = Law::all().map(Law::name).collect();
+                Condition::Law(one_of("law", value, &laws)?)
+            }
             "port" => Condition::Port(value.to_owned()),
             "stage" => Condition::Stage(one_of("stage", value, &STAGES)?),
             "limit" => {

@@ -163,7 +163,7 @@ impl FlowRow {
             observed: policy.observe != 0,
             rule: flow.rule_number,
             generation: flow.generation,
-            law: uc_core::law_label(state),
+            law: uc_core::Law::of(&state.policy).name(),
             profile: if is_rfc { "rfc" } else { "linux" },
             alpha: uc_core::law::alpha_q30(state)
                 .map(|alpha| f64::from(alpha) / f64::from(1 << 30)),

@@ -107,7 +107,7 @@ const RULES: [(&str, &str); 38] = [
     ),
     (
         "law = \"dctcp\"\nparameters = { gain = 11 }",
-        "10:23: parameters.gain: is 11; the gain is 1/2^gain",
+        "10:23: parameters.gain: is 11; give 1 to 10",
     ),
     (
         "law = \"delay\"",
@@ -155,7 +155,7 @@ const RULES: [(&str, &str); 38] = [
     ),
     (
         "law = \"ecn\"\nstart = \"watch\"\nwatch = { probes = 33 }\n[agent.watch]\nkey_file = \"/k\"\npeers = \"10.0.0.0/8\"",
-        "11:20: watch.probes: more than 32",
+        "11:20: watch.probes: is 33; give 0 to 32",
     ),
     (
         "law = \"ecn\"\nstart = \"watch\"\nwatch = { late = \"31ms\" }\n[agent.watch]\nkey_file = \"/k\"\npeers = \"10.0.0.0/8\"",

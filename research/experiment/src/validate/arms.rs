@@ -143,7 +143,7 @@ fn check_machines(key: &str, case: &Case) -> Result<(), Only> {
         }
         // by the guests' own TCP; a port's coupling belongs to this host's kernel
         let coupling = guests.coupling.as_ref();
-        let Some(coupling) = coupling.filter(|_| guests.law != Some(Law::Coupled)) else {
+        let Some(coupling) = coupling.filter(|_| guests.law != Some(Law::COUPLED)) else {
             continue;
         };
         if coupling.priority != 1 {

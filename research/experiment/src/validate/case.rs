@@ -40,12 +40,12 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
         check_queue(&format!("{key}.queue"), queue)?;
     }
     let key_of_law = format!("{key}.receiver_law");
-    ensure(case.receiver_law != Some(Law::Coupled), &key_of_law, || {
+    ensure(case.receiver_law != Some(Law::COUPLED), &key_of_law, || {
         "coupled needs a group, and a receivers' port has none; give dctcp, ecn or pass, and \
              coupled to the guests"
             .into()
     })?;
-    ensure(case.receiver_law != Some(Law::Delay), &key_of_law, || {
+    ensure(case.receiver_law != Some(Law::DELAY), &key_of_law, || {
         "delay needs a target, and a receivers' port has no parameters; give dctcp, ecn or pass, \
          and delay to the guests"
             .into()

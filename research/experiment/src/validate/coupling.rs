@@ -6,6 +6,7 @@ use super::{Check, check_name, ensure};
 use crate::Law;
 use crate::case::{Case, Guests};
 use crate::coupling::Coupling;
+use uc_law::Trait;
 
 pub(super) fn check_coupling(key: &str, case: &Case) -> Check {
     let (mut weights, mut kinds) = (BTreeMap::new(), BTreeMap::new());
@@ -41,7 +42,7 @@ pub(super) fn check_coupling(key: &str, case: &Case) -> Check {
 
 /// Checks that law `coupled` has a group, and `share` a law.
 fn check_kind(key: &str, guests: &Guests) -> Check {
-    let lacks_group = guests.law == Some(Law::Coupled) && guests.coupling.is_none();
+    let lacks_group = guests.law == Some(Law::COUPLED) && guests.coupling.is_none();
     ensure(!lacks_group, &format!("{key}.coupling"), || {
         "missing, and law coupled is about a group's window; give for example coupling = { \
          group = \"trunk\" }"
@@ -54,7 +55,8 @@ fn check_kind(key: &str, guests: &Guests) -> Check {
     ensure(guests.coupling.is_none(), &key, || {
         "these guests are coupled already; leave out one of the two".into()
     })?;
-    let makes_windows = matches!(guests.law, Some(Law::Ecn | Law::Dctcp | Law::Delay));
+    let own = |law: Law| law != Law::PASS && !law.has(Trait::GROUPED);
+    let makes_windows = guests.law.is_some_and(own);
     ensure(makes_windows, &key, || {
         "divides the windows that a law makes, and no law makes any here; add for example law = \
          \"ecn\""

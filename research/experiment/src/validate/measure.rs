@@ -70,7 +70,7 @@ fn check_estimate(key: &str, measure: &Measure, guests: &Guests, experiment: &Ex
     let group = &guests.name;
     let which: &[Alpha] = match measure {
         Measure::WindowError { .. } => {
-            let has_shadow = guests.law.is_some_and(|law| law != Law::Pass);
+            let has_shadow = guests.law.is_some_and(|law| law != Law::PASS);
             return ensure(has_shadow, key, || {
                 format!(
                     "group `{group}` has no shadow; give it a law, with parameters = {{ observe = \
@@ -84,7 +84,7 @@ fn check_estimate(key: &str, measure: &Measure, guests: &Guests, experiment: &Ex
     };
     for alpha in which {
         match alpha {
-            Alpha::Shadow | Alpha::Exact => ensure(guests.law == Some(Law::Dctcp), key, || {
+            Alpha::Shadow | Alpha::Exact => ensure(guests.law == Some(Law::DCTCP), key, || {
                 format!("group `{group}` has no port with an α; give it law = \"dctcp\"")
             })?,
             Alpha::Guest => {

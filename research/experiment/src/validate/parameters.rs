@@ -1,12 +1,14 @@
 //! Checks that parameters fit their group of guests.
 
+use uc_law::keys;
+
 use super::{Check, ensure, first};
 use crate::case::Guests;
 
 pub(super) fn check_parameters(key: &str, guests: &Guests) -> Check {
     let key = format!("{key}.parameters");
     first(&key, guests.parameters.faults(guests.law))?;
-    let idle = guests.parameters.observe && guests.share.is_some();
+    let idle = guests.parameters.has(keys::OBSERVE) && guests.share.is_some();
     ensure(!idle, &format!("{key}.observe"), || {
         "gives no windows, so there are none to share; leave out one of them".into()
     })

@@ -1,6 +1,6 @@
 //! Checks that start laws fit their group of guests and the hosts of its receivers.
 
-use uc_law::Watch;
+use uc_law::{Value, Watch, start_keys};
 
 use super::{Check, ensure, first};
 use crate::case::{Case, Guests};
@@ -32,15 +32,16 @@ pub(super) fn check_starts(key: &str, case: &Case, network: &Network) -> Check {
         }
         let key = format!("{key}.guests.{i}.watch");
         let watch = &guests.watch;
-        let turns = watch.pace.is_none() && watch.wait != Some(Nanos(0));
+        let waits = watch.get(start_keys::WAIT) != Some(Value::Time(Nanos(0)));
+        let turns = waits && !watch.has(start_keys::PACE);
         ensure(
-            !turns || rate >= Watch::PACE_MIN,
+            !turns || rate >= Watch::slowest_pace(),
             &format!("{key}.pace"),
             || {
                 format!(
                     "missing, and the link to a receiver has {rate}, at which nothing would start; \
                      give {} or more, or wait = \"0s\"",
-                    Watch::PACE_MIN
+                    Watch::slowest_pace()
                 )
             },
         )?;

@@ -100,7 +100,7 @@ fn record(experiment: &Experiment, case: &Case, run: u32) -> RunRecord {
     for guests in &case.guests {
         for index in 0..guests.total_flows() {
             let salt = u64::from(run) * 100 + flows.len() as u64;
-            let law = guests.law == Some(Law::Ecn);
+            let law = guests.law == Some(Law::ECN);
             flows.push(flow(experiment, &guests.name, index, law, salt));
         }
     }

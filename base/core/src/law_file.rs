@@ -1,0 +1,38 @@
+//! How files write a law: its name.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error};
+use serde::{Serialize, Serializer};
+
+use crate::Law;
+
+impl Serialize for Law {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Law {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Law, D::Error> {
+        static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| Law::all().map(Law::name).collect());
+        let name = Cow::<str>::deserialize(deserializer)?;
+        Law::named(&name).ok_or_else(|| D::Error::unknown_variant(&name, &NAMES))
+    }
+}
+
+impl JsonSchema for Law {
+    fn schema_name() -> Cow<'static, str> {
+        "Law".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let law = |law: Law| json_schema!({"const": law.name(), "description": law.what(), "type": "string"});
+        json_schema!({
+            "description": "The congestion control law that the operator runs under a guest's own.",
+            "oneOf": Law::all().map(law).collect::<Vec<_>>(),
+        })
+    }
+}

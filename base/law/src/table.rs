@@ -1,0 +1,280 @@
+//! What an operator chose of a table of the core's: parameters of a law, settings of a start. The
+//! rows ([`Row`]) say which keys there are, how each is written and what it may be.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use uc_core::parameter::{Kind, Row};
+use uc_words::{BitsPerSec, Bytes, Nanos};
+
+use crate::faults::Faults;
+
+/// A struct of the core whose fields an operator chooses by the rows of a table.
+pub trait Table: Sized + 'static {
+    /// What the schema of files calls the table.
+    const NAME: &'static str;
+    /// What the table is, for the schema.
+    const WHAT: &'static str;
+
+    /// Returns the rows, in the order of the table.
+    fn rows() -> &'static [Row<Self>];
+
+    /// Returns the rows' keys, in the same order.
+    fn keys() -> &'static [&'static str];
+
+    /// Returns the row of a key; none if the table has no such key.
+    fn row(key: &str) -> Option<&'static Row<Self>> {
+        Self::rows().iter().find(|row| row.key == key)
+    }
+}
+
+/// A value as an operator writes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A fraction, 0 to 1.
+    Fraction(f64),
+    /// A number, of segments too.
+    Number(u64),
+    /// The place of a word among those of its row.
+    Word(u64),
+    /// True or false.
+    Flag(bool),
+    /// A duration.
+    Time(Nanos),
+    /// A number of bytes.
+    Size(Bytes),
+    /// Bits per second.
+    Rate(BitsPerSec),
+}
+
+/// The largest number of a field of 32 bits: such a limit only says how wide the field is.
+const WIDEST: u64 = u32::MAX as u64;
+
+impl Value {
+    /// Returns what a field's number means.
+    pub fn of_field<Of>(row: &Row<Of>, number: u64) -> Value {
+        match row.kind {
+            Kind::Fraction => Value::Fraction(number as f64 / 128.0),
+            Kind::Number | Kind::Segments => Value::Number(number),
+            Kind::Word => Value::Word(number),
+            Kind::Flag => Value::Flag(number != 0),
+            Kind::Microseconds => Value::Time(Nanos(number.saturating_mul(1_000))),
+            Kind::Nanoseconds => Value::Time(Nanos(number)),
+            Kind::Bytes => Value::Size(Bytes(u32::try_from(number).unwrap_or(u32::MAX))),
+            Kind::Rate => Value::Rate(BitsPerSec(number.saturating_mul(8))),
+        }
+    }
+
+    /// Returns the field's number: a fraction to the nearest 128th, a time rounded up to whole
+    /// microseconds where the field counts those.
+    pub fn field<Of>(self, row: &Row<Of>) -> u64 {
+        match self {
+            Value::Fraction(fraction) => (fraction * 128.0).round() as u64,
+            Value::Number(number) | Value::Word(number) => number,
+            Value::Flag(is_set) => is_set.into(),
+            Value::Time(time) if row.kind == Kind::Microseconds => whole_us(time).into(),
+            Value::Time(time) => time.0,
+            Value::Size(bytes) => bytes.0.into(),
+            Value::Rate(rate) => rate.0 / 8,
+        }
+    }
+
+    /// Reads an option's text.
+    ///
+    /// # Errors
+    /// What was expected, if it is no value of this row.
+    pub fn parse<Of>(row: &Row<Of>, text: &str) -> Result<Value, String> {
+        fn read<T: FromStr>(text: &str, expected: &str) -> Result<T, String> {
+            text.parse().map_err(|_| expected.to_owned())
+        }
+        fn unit<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+            text.parse().map_err(|error: T::Err| error.to_string())
+        }
+        match row.kind {
+            Kind::Fraction => read(text, "not a number from 0 to 1").map(Value::Fraction),
+            Kind::Number | Kind::Segments => read(text, "not a whole number").map(Value::Number),
+            Kind::Word => Value::word(row, text)
+                .ok_or_else(|| format!("not one of {}", words(row).join(", "))),
+            Kind::Flag => read(text, "not true or false").map(Value::Flag),
+            Kind::Microseconds | Kind::Nanoseconds => unit(text).map(Value::Time),
+            Kind::Bytes => unit(text).map(Value::Size),
+            Kind::Rate => unit(text).map(Value::Rate),
+        }
+    }
+
+    /// Returns the row's word; none if it has no such word.
+    pub fn word<Of>(row: &Row<Of>, text: &str) -> Option<Value> {
+        let place = row.words.iter().position(|word| word.word == text)?;
+        Some(Value::Word(place as u64))
+    }
+
+    /// Writes the value as files have it, without quotes.
+    pub fn text<Of>(self, row: &Row<Of>) -> String {
+        match self {
+            Value::Fraction(fraction) => fraction.to_string(),
+            Value::Number(number) => number.to_string(),
+            Value::Word(place) => {
+                let word = row.words.get(place as usize);
+                word.map_or_else(|| place.to_string(), |word| word.word.to_owned())
+            }
+            Value::Flag(is_set) => is_set.to_string(),
+            Value::Time(time) => time.to_string(),
+            Value::Size(bytes) => bytes.to_string(),
+            Value::Rate(rate) => rate.to_string(),
+        }
+    }
+
+    /// Says what is wrong with the value, and what would be right; none if the row allows it.
+    pub fn fault<Of>(self, row: &Row<Of>) -> Option<String> {
+        let (least, most) = (*row.range.start(), *row.range.end());
+        let bound = |number| Value::of_field(row, number).text(row);
+        // a value outside the range that stands for "none" is only had by leaving the key out
+        let off = row.usual.is_some_and(|usual| !row.range.contains(&usual));
+        let leave = if off { "leave it out, or " } else { "" };
+        match self {
+            Value::Fraction(fraction) => (!(0.0..=1.0).contains(&fraction))
+                .then(|| format!("is {fraction}; give {} to {}", bound(least), bound(most))),
+            Value::Number(number) => (!row.range.contains(&number)).then(|| {
+                let segments = if row.kind == Kind::Segments {
+                    " segments"
+                } else {
+                    ""
+                };
+                format!("is {number}; {leave}give {least} to {most}{segments}")
+            }),
+            Value::Word(_) | Value::Flag(_) => None,
+            Value::Time(_) | Value::Size(_) | Value::Rate(_) => {
+                let amount = |value: Value| match value {
+                    Value::Time(time) => time.0,
+                    Value::Size(bytes) => bytes.0.into(),
+                    Value::Rate(rate) => rate.0,
+                    _ => 0,
+                };
+                if amount(self) < amount(Value::of_field(row, least)) {
+                    return Some(format!(
+                        "is below {}; {leave}give that or more",
+                        bound(least)
+                    ));
+                }
+                let over = amount(self) > amount(Value::of_field(row, most));
+                (over && most < WIDEST)
+                    .then(|| format!("is more than {}; give at most that", bound(most)))
+            }
+        }
+    }
+}
+
+/// Returns the words of a row.
+pub fn words<Of>(row: &Row<Of>) -> Vec<&'static str> {
+    row.words.iter().map(|word| word.word).collect()
+}
+
+/// Returns whole microseconds, rounded up: the port's clock for round trips.
+fn whole_us(time: Nanos) -> u32 {
+    u32::try_from(time.0.div_ceil(1_000)).unwrap_or(u32::MAX)
+}
+
+/// The values that an operator chose of a table; every other field has its usual value.
+#[derive(Clone, PartialEq)]
+pub struct Chosen<Of> {
+    values: BTreeMap<&'static str, Value>,
+    of: PhantomData<fn() -> Of>,
+}
+
+impl<Of> Default for Chosen<Of> {
+    fn default() -> Self {
+        Self {
+            values: BTreeMap::new(),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<Of> fmt::Debug for Chosen<Of> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.values.fmt(f)
+    }
+}
+
+impl<Of: Table> Chosen<Of> {
+    /// Tells whether nothing was chosen.
+    pub fn are_default(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Chooses a value. A flag that isn't set is as good as none.
+    pub fn set(&mut self, row: &Row<Of>, value: Value) {
+        if value == Value::Flag(false) {
+            self.values.remove(row.key);
+        } else {
+            self.values.insert(row.key, value);
+        }
+    }
+
+    /// Chooses a value by its key; of a key that the table lacks nothing is kept.
+    pub fn choose(mut self, key: &str, value: Value) -> Self {
+        if let Some(row) = Of::row(key) {
+            self.set(row, value);
+        }
+        self
+    }
+
+    /// Chooses a value by its key and text.
+    ///
+    /// # Errors
+    /// What is wrong with either. The range is not checked.
+    pub fn with(mut self, key: &str, text: &str) -> Result<Self, String> {
+        let row = Of::row(key).ok_or_else(|| format!("no key {key}"))?;
+        self.set(row, Value::parse(row, text)?);
+        Ok(self)
+    }
+
+    /// Forgets what was chosen for a key.
+    pub fn remove(&mut self, key: &str) {
+        self.values.remove(key);
+    }
+
+    /// Returns what was chosen for a key.
+    pub fn get(&self, key: &str) -> Option<Value> {
+        self.values.get(key).copied()
+    }
+
+    /// Tells whether something was chosen for a key; of a flag, whether it is set.
+    pub fn has(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
+    /// Returns each row for which a value was chosen, in the order of the table.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Row<Of>, Value)> {
+        let chosen = |row: &'static Row<Of>| Some((row, self.get(row.key)?));
+        Of::rows().iter().filter_map(chosen)
+    }
+
+    /// Keeps what was chosen for these rows only.
+    pub fn retain(&mut self, keep: impl Fn(&Row<Of>) -> bool) {
+        self.values.retain(|key, _| Of::row(key).is_some_and(&keep));
+    }
+
+    /// Adds what others chose where nothing was.
+    pub fn or(mut self, others: Self) -> Self {
+        for (key, value) in others.values {
+            self.values.entry(key).or_insert(value);
+        }
+        self
+    }
+
+    /// Writes what was chosen into the core's struct.
+    pub fn apply(&self, of: &mut Of) {
+        for (row, value) in self.iter() {
+            row.set(of, value.field(row));
+        }
+    }
+
+    /// Lists the values that their rows don't allow.
+    pub fn out_of_range(&self) -> Faults {
+        let fault = |(row, value): (&'static Row<Of>, Value)| Some((row.key, value.fault(row)?));
+        self.iter().filter_map(fault).collect()
+    }
+}

@@ -1,0 +1,79 @@
+//! Options made of the core's rows: one for each parameter or setting, with its range, words and
+//! description.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ArgAction, ArgMatches};
+use uc_law::{Chosen, Kind, Law, Profile, Row, Table, Value};
+
+/// Makes the option of a row; it takes what can be read, also beyond the range.
+pub fn option<Of: Table>(row: &'static Row<Of>, heading: &str) -> Arg {
+    let option = Arg::new(row.key)
+        .long(long(row.key))
+        .help(sentence(row.what))
+        .help_heading(heading.to_owned());
+    match row.kind {
+        Kind::Flag => option.action(ArgAction::SetTrue),
+        Kind::Word => {
+            let words = row
+                .words
+                .iter()
+                .map(|word| PossibleValue::new(word.word).help(sentence(word.what)));
+            let words = PossibleValuesParser::new(words);
+            option.value_parser(words.try_map(|word| Value::parse(row, &word)))
+        }
+        kind => option
+            .value_name(match kind {
+                Kind::Fraction => "X",
+                Kind::Microseconds | Kind::Nanoseconds => "TIME",
+                Kind::Bytes => "SIZE",
+                Kind::Rate => "RATE",
+                _ => "N",
+            })
+            .value_parser(move |text: &str| Value::parse(row, text)),
+    }
+}
+
+/// Returns what the options of a table's rows were given. Whether their ranges allow it is checked
+/// later, in one line ([`Chosen::out_of_range`]).
+pub fn chosen<Of: Table>(matches: &ArgMatches) -> Chosen<Of> {
+    let mut chosen = Chosen::default();
+    for row in Of::rows() {
+        let value = match row.kind {
+            Kind::Flag => Some(Value::Flag(matches.get_flag(row.key))),
+            _ => matches.get_one::<Value>(row.key).copied(),
+        };
+        if let Some(value) = value {
+            chosen.set(row, value);
+        }
+    }
+    chosen
+}
+
+/// Returns a key as options are called.
+pub fn long(key: &str) -> String {
+    key.replace('_', "-")
+}
+
+/// Reads the name of a law.
+pub fn law() -> impl TypedValueParser<Value = Law> {
+    let names = Law::all().map(|law| PossibleValue::new(law.name()).help(sentence(law.what())));
+    PossibleValuesParser::new(names)
+        .try_map(|name| Law::named(&name).ok_or_else(|| format!("no law {name}")))
+}
+
+/// Reads the name of a profile.
+pub fn profile() -> impl TypedValueParser<Value = Profile> {
+    let words = Profile::words();
+    let words = words
+        .iter()
+        .map(|word| PossibleValue::new(word.word).help(sentence(word.what)));
+    PossibleValuesParser::new(words)
+        .try_map(|name| Profile::named(&name).ok_or_else(|| format!("no profile {name}")))
+}
+
+/// Returns the text with a capital first letter.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
