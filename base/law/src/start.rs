@@ -62,7 +62,8 @@ pub fn watch_policy(watch: &Watch, usual: &StartPolicy) -> StartPolicy {
 }
 
 /// Data by the end that sends it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Data {
     /// None.
     Nobodys,
@@ -76,9 +77,11 @@ pub enum Data {
 }
 
 /// What the operator wants of the starts of a port's flows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StartSettings {
     /// How many probes, how long, what becomes of windows.
+    #[serde(with = "fields")]
     pub policy: StartPolicy,
     /// What the guest sends and this host sends probes for: as the client, or as the server.
     pub sends: Data,
@@ -102,6 +105,53 @@ impl Default for StartSettings {
             receives: Data::default(),
             per_second: 1_000,
             burst: 256,
+        }
+    }
+}
+
+/// A policy as its settings are written.
+mod fields {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use uc_core::watch::StartPolicy;
+
+    use super::{Watch, watch_policy};
+
+    pub fn serialize<S: Serializer>(of: &StartPolicy, serializer: S) -> Result<S::Ok, S::Error> {
+        Watch::of_fields(of).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<StartPolicy, D::Error> {
+        let watch = Watch::deserialize(from)?;
+        Ok(watch_policy(&watch, &StartPolicy::usual()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_the_same_after_they_were_written_and_read() {
+        let usual = StartSettings::default();
+        let other = StartSettings {
+            policy: StartPolicy {
+                probes: 0,
+                observe: 1,
+                span_us: 49_999,
+                late_ns: 12_345,
+                burst_bytes: 1,
+                pace_bytes_per_s: 125_000_001,
+                ..usual.policy
+            },
+            sends: Data::FromClient,
+            receives: Data::Nobodys,
+            per_second: 7,
+            burst: 9,
+        };
+        for settings in [usual, other] {
+            let text = serde_json::to_string(&settings).unwrap();
+            let again: StartSettings = serde_json::from_str(&text).unwrap();
+            assert_eq!(again, settings, "{text}");
         }
     }
 }

@@ -199,6 +199,18 @@ impl<Of> fmt::Debug for Chosen<Of> {
 }
 
 impl<Of: Table> Chosen<Of> {
+    /// Chooses the value of every field that is in its row's range.
+    pub fn of_fields(of: &Of) -> Self {
+        let mut chosen = Self::default();
+        for row in Of::rows()
+            .iter()
+            .filter(|row| row.range.contains(&row.get(of)))
+        {
+            chosen.set(row, Value::of_field(row, row.get(of)));
+        }
+        chosen
+    }
+
     /// Tells whether nothing was chosen.
     pub fn are_default(&self) -> bool {
         self.values.is_empty()

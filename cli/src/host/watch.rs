@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 use serde::Serialize;
 use uc_core::rule::Prefix;
@@ -53,6 +53,9 @@ pub struct Watch {
     /// How to attach
     #[arg(long, value_enum, default_value = "auto")]
     via: crate::host::ports::Via,
+    /// Read all settings of the start as JSON from standard input: how an agent starts this
+    #[arg(long, hide = true, conflicts_with_all = ["data", "per_second", "at_once"])]
+    settings_on_stdin: bool,
     /// At the end, print the counts as one JSON object
     #[arg(long)]
     json: bool,
@@ -154,6 +157,10 @@ impl Watch {
     }
 
     fn settings(&self) -> Result<Settings> {
+        if self.settings_on_stdin {
+            let settings = serde_json::from_reader(std::io::stdin().lock());
+            return settings.context("standard input has no settings of a start as JSON");
+        }
         if let Some((key, message)) = self.start.0.faults().into_iter().next() {
             bail!("--{}: {message}", long(key));
         }

@@ -6,6 +6,7 @@
 //! ended in order and another one started; until that has begun, flows start as if nobody watched.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -13,9 +14,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use uc_client::state::WatchState;
-use uc_core::watch::StartPolicy;
 use uc_policy::WatchHost;
-use uc_watch::{Data, Settings as Start};
 
 use crate::desired::Wanted;
 use crate::settings::Settings;
@@ -38,7 +37,8 @@ const NO_KEY: &str = "the policy says start = \"watch\", and this host's file ha
 pub struct Watches {
     host: Option<WatchHost>,
     enabled: bool,
-    watches: BTreeMap<Vec<String>, Watch>,
+    /// By their settings, as JSON.
+    watches: BTreeMap<String, Watch>,
     /// Ports whose flows can't start so on this host: a fleet's policy doesn't know its file.
     impossible: Vec<String>,
 }
@@ -83,53 +83,54 @@ impl Watches {
         if !self.enabled {
             return;
         }
-        let mut wanted: BTreeMap<Vec<String>, Vec<String>> = BTreeMap::new();
+        let mut wanted: BTreeMap<String, Vec<String>> = BTreeMap::new();
         self.impossible.clear();
         for port in desired.values().filter(|port| !port.held) {
             let Some(start) = &port.start else {
                 continue;
             };
-            let Some(host) = &self.host else {
-                self.impossible.push(port.name.clone());
-                continue;
-            };
-            wanted
-                .entry(arguments(start, host))
-                .or_default()
-                .push(port.name.clone());
+            let settings = serde_json::to_string(start).ok();
+            match settings.filter(|_| self.host.is_some()) {
+                Some(settings) => wanted.entry(settings).or_default().push(port.name.clone()),
+                None => self.impossible.push(port.name.clone()),
+            }
         }
-        self.watches.retain(|arguments, watch| {
-            let stays = wanted.get(arguments) == Some(&watch.ports);
+        self.watches.retain(|settings, watch| {
+            let stays = wanted.get(settings) == Some(&watch.ports);
             if !stays {
                 watch.end();
             }
             stays
         });
-        for (arguments, ports) in wanted {
-            self.watches
-                .entry(arguments)
-                .or_insert_with_key(|arguments| {
-                    let mut watch = Watch {
-                        ports,
-                        child: None,
-                        starts: 0,
-                        started: Instant::now(),
-                        pause: AGAIN_FIRST,
-                        error: None,
-                    };
-                    watch.start(arguments);
-                    watch
-                });
+        let Some(host) = &self.host else {
+            return;
+        };
+        for (settings, ports) in wanted {
+            self.watches.entry(settings).or_insert_with_key(|settings| {
+                let mut watch = Watch {
+                    ports,
+                    child: None,
+                    starts: 0,
+                    started: Instant::now(),
+                    pause: AGAIN_FIRST,
+                    error: None,
+                };
+                watch.start(settings, host);
+                watch
+            });
         }
     }
 
     /// Starts again what has ended.
     pub fn look_after(&mut self) {
-        for (arguments, watch) in &mut self.watches {
+        let Some(host) = &self.host else {
+            return;
+        };
+        for (settings, watch) in &mut self.watches {
             watch.look();
             if watch.child.is_none() && watch.started.elapsed() >= watch.pause {
                 watch.pause = (watch.pause * 2).min(AGAIN_MOST);
-                watch.start(arguments);
+                watch.start(settings, host);
             }
         }
     }
@@ -158,22 +159,28 @@ impl Watches {
 }
 
 impl Watch {
-    fn start(&mut self, arguments: &[String]) {
+    /// Starts `uc watch` with these settings, which it reads as JSON from its standard input.
+    fn start(&mut self, settings: &str, host: &WatchHost) {
         // The agent's own program, also when its file has been replaced meanwhile.
         let mut command = Command::new("/proc/self/exe");
         command
-            .arg("watch")
-            .args(arguments)
+            .args(["watch", "--settings-on-stdin", "--key-file"])
+            .arg(&host.key_file)
+            .args(host.peers.iter().map(|peer| format!("--peer={peer}")))
             .arg("--")
             .args(&self.ports);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
         let agent = std::process::id();
         // SAFETY: two system calls between fork and exec, which allocate nothing.
         unsafe { command.pre_exec(move || end_with(agent)) };
         self.started = Instant::now();
         self.starts += 1;
         match command.spawn() {
-            Ok(child) => {
+            Ok(mut child) => {
+                if let Some(mut stdin) = child.stdin.take() {
+                    // The pipe has room for all of it. One that can't read it ends: look() sees that.
+                    let _written = stdin.write_all(settings.as_bytes());
+                }
                 tracing::info!(ports = ?self.ports, pid = child.id(), "starts are watched");
                 self.child = Some(child);
             }
@@ -243,55 +250,4 @@ fn ended(status: ExitStatus) -> String {
         (Some(code), _) => format!("status {code}"),
         (None, signal) => format!("signal {}", signal.unwrap_or(0)),
     }
-}
-
-/// The command line of `uc watch` that says the same.
-fn arguments(start: &Start, host: &WatchHost) -> Vec<String> {
-    let data = match start.sends {
-        Data::FromClient => "client",
-        Data::FromServer => "server",
-        Data::FromBoth | Data::Nobodys => "both",
-    };
-    // each by its name, so that none can be forgotten
-    let StartPolicy {
-        probes,
-        least_segments,
-        rounds,
-        observe,
-        span_us,
-        fresh_us,
-        idle_us,
-        wait_us,
-        burst_bytes,
-        late_ns,
-        span_part,
-        marked_part,
-        pad: _,
-        pace_bytes_per_s,
-    } = start.policy;
-    let mut words = vec![
-        format!("--key-file={}", host.key_file.display()),
-        format!("--data={data}"),
-        format!("--probes={probes}"),
-        format!("--span={span_us}us"),
-        format!("--part={span_part}"),
-        format!("--marked-part={marked_part}"),
-        format!("--least={least_segments}"),
-        format!("--rounds={rounds}"),
-        format!("--fresh={fresh_us}us"),
-        format!("--idle={idle_us}us"),
-        format!("--burst={burst_bytes}B"),
-        format!("--wait={wait_us}us"),
-        format!("--late={late_ns}ns"),
-        format!("--per-second={}", start.per_second),
-        format!("--at-once={}", start.burst),
-    ];
-    words.extend(host.peers.iter().map(|peer| format!("--peer={peer}")));
-    if pace_bytes_per_s > 0 {
-        words.push(format!("--pace={}bit", u128::from(pace_bytes_per_s) * 8));
-    }
-    if observe != 0 {
-        words.push("--observe".to_owned());
-    }
-    words
 }
