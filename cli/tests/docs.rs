@@ -32,7 +32,7 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-const DOCUMENTS: [&str; 17] = [
+const DOCUMENTS: [&str; 18] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/vcc.md",
@@ -45,6 +45,7 @@ const DOCUMENTS: [&str; 17] = [
     "docs/simulator.md",
     "docs/vm.md",
     "docs/seeing.md",
+    "docs/laws.md",
     "docs/policy.md",
     "docs/agent.md",
     "docs/install.md",
