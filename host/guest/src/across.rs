@@ -1,5 +1,5 @@
-//! The guest's groups as a host that couples guests is to know them: what is reported, and where
-//! its answers go.
+//! The guest's groups at a channel to a host that couples guests: the reports, and the map for its
+//! answers.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use uc_core::coupling::across::Told;
@@ -12,7 +12,7 @@ use crate::error::GuestError;
 use crate::groups::{Groups, from_bytes};
 use crate::layout::{uc_ctrl_group, uc_ctrl_group_key};
 
-/// The groups of a machine, or of one network namespace of it, as far as a host couples them.
+/// The groups of a machine, or of one of its network namespaces, that a host couples.
 #[derive(Debug)]
 pub struct Across<'a> {
     groups: &'a MapHandle,
@@ -21,7 +21,7 @@ pub struct Across<'a> {
 }
 
 impl<'a> Across<'a> {
-    /// Selects all groups, or those that one namespace has to itself (`apart`).
+    /// Opens all groups; or, with `netns`, those that belong to one namespace alone (`apart`).
     pub fn new(groups: &'a Groups, netns: Option<u64>) -> Self {
         Self {
             groups: &groups.groups,
@@ -30,7 +30,7 @@ impl<'a> Across<'a> {
         }
     }
 
-    /// Reads the reports that are due: those of groups with flows that send.
+    /// Returns a report of each group in which flows send now.
     ///
     /// # Errors
     /// The kernel's.
@@ -54,8 +54,8 @@ impl<'a> Across<'a> {
         Ok(reports)
     }
 
-    /// Writes what the host has told. Until then, and without a newer one after an RTO, the group
-    /// is its own.
+    /// Writes the host's answer for a group. Before the first answer, and one RTO after the last,
+    /// the group goes on uncoupled.
     ///
     /// # Errors
     /// The kernel's.
@@ -67,7 +67,7 @@ impl<'a> Across<'a> {
         written.map_err(|error| GuestError::from_libbpf("write the host's answer", &error))
     }
 
-    /// Removes what was told to a group that has ended.
+    /// Removes the host's answer for a group that has ended.
     pub fn forget(&self, name: &GroupName) {
         let _nothing_was_told = self.told.delete(key_of(name).as_bytes());
     }

@@ -1,4 +1,4 @@
-//! A congestion control in the kernel's list, whatever it does.
+//! A congestion control in the kernel's list, independent of its algorithm.
 
 use std::ffi::OsStr;
 
@@ -6,21 +6,21 @@ use libbpf_rs::{ErrorKind, Link, MapCore, MapHandle, Object, ObjectBuilder, Prin
 
 use crate::error::{GuestError, Linux};
 
-/// `TCP_CA_NAME_MAX`, the NUL at its end counted.
+/// Length of `TCP_CA_NAME_MAX`, including the terminating NUL.
 const NAME_BYTES: usize = 16;
-/// From this one on a congestion control can be a pinned link.
+/// First kernel in which a congestion control can be a pinned link.
 const NEEDED: Linux = Linux(6, 4);
 
-/// Registered congestion controls of one object, which share its maps. While the link or a pin of
-/// it lives, one can be chosen; then the kernel takes it off its list, and keeps it for the
-/// connections that have it.
+/// Registered congestion controls of one object, which share its maps. Sockets can choose one while
+/// its link or a pin of it exists; afterwards the kernel removes it from its list, and keeps it for
+/// the connections that use it.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub registered: Vec<Registered>,
     object: Object,
 }
 
-/// One of them.
+/// One registered congestion control.
 #[derive(Debug)]
 pub(crate) struct Registered {
     pub name: String,
@@ -30,15 +30,15 @@ pub(crate) struct Registered {
 /// A congestion control of an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ops<'a> {
-    /// What its struct is called, which begins with its name.
+    /// Name of its struct, whose first field is the congestion control's name.
     pub ops: &'a str,
-    /// The name that it is to get; `None` if this kernel can't have it.
+    /// The name to register; `None` if this kernel can't have it.
     pub name: Option<&'a str>,
 }
 
 impl Control {
-    /// Loads the object and registers what has a name. `prepare` sees the maps before anybody can
-    /// choose one of them.
+    /// Loads the object and registers every congestion control that has a name. Calls `prepare`
+    /// with the maps before a socket can choose one of them.
     pub fn register(
         bytes: &[u8],
         all: &[Ops<'_>],
@@ -58,13 +58,13 @@ impl Control {
         Ok(Self { registered, object })
     }
 
-    /// A map of its object.
+    /// Returns a map of the object.
     pub fn map(&self, name: &str) -> Result<MapHandle, GuestError> {
         map_of(&self.object, name)
     }
 }
 
-/// A map of a loaded object.
+/// Returns a map of a loaded object.
 pub(crate) fn map_of(object: &Object, name: &str) -> Result<MapHandle, GuestError> {
     let map = object.maps().find(|map| map.name() == OsStr::new(name));
     let map = map.ok_or_else(|| missing(name))?;
@@ -84,7 +84,7 @@ fn loading(all: &[Ops<'_>]) -> String {
     format!("load the congestion control '{}'", names.join("' and '"))
 }
 
-/// Writes the names into the object and gives it to the kernel.
+/// Writes the names into the object and loads it into the kernel.
 fn load(bytes: &[u8], all: &[Ops<'_>]) -> Result<Object, GuestError> {
     let failed = |error| GuestError::from_loading(loading(all), &error, NEEDED);
     let mut open = ObjectBuilder::default()
@@ -120,12 +120,12 @@ fn attach(object: &mut Object, ops: &str, name: &str) -> Result<Link, GuestError
     })
 }
 
-/// The kernel's own rule for names that come from BPF.
+/// Checks a name by the kernel's rule for congestion controls in BPF.
 pub(crate) fn check_name(name: &str) -> Result<(), GuestError> {
     check_beginning(name, "")
 }
 
-/// Checks the begin of a name, to which `ending` is appended.
+/// Checks the beginning of a name, given by the user, to which `ending` is appended.
 pub(crate) fn check_beginning(name: &str, ending: &str) -> Result<(), GuestError> {
     let most = NAME_BYTES - 1 - ending.len();
     let fits = (1..=most).contains(&name.len());
@@ -138,7 +138,7 @@ pub(crate) fn check_beginning(name: &str, ending: &str) -> Result<(), GuestError
     }
 }
 
-/// Keeps libbpf's own messages off standard error: they repeat the error that is returned.
+/// Suppresses libbpf's own messages on standard error, which repeat the returned error.
 pub(crate) fn quieten() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, quiet)));
 }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_the_kernel_would_not_take_is_refused_before_anything_is_loaded() {
+    fn an_invalid_name_is_refused_before_loading() {
         for name in [
             "",
             "sixteen_letters_",

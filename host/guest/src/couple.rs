@@ -1,5 +1,5 @@
-//! The guest's end of a channel to a host that couples guests: reports go out, answers go into the
-//! groups' map. If this stops, or the host does, the groups are their own after an RTO.
+//! The guest's end of a channel to a host that couples guests: sends reports, and writes answers
+//! into the groups' map. If this or the host stops, the groups go on uncoupled after one RTO.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,57 +18,57 @@ use crate::across::Across;
 use crate::clock::now_ns;
 use crate::error::GuestError;
 
-/// How long to wait before a channel that nobody answers at is tried again.
+/// Time after which a channel without an answer is opened again.
 const RETRY: Duration = Duration::from_millis(200);
-/// The pause between two reports, in multiples of the time that reading the groups took: at most a
-/// tenth of the time is spent on that.
+/// Minimum ratio of the time between two reports to the time that reading the groups took last, so
+/// that reading takes at most a tenth of the time.
 const REST: u64 = 10;
 
-/// What happens to the coupling.
+/// A change of the coupling's state.
 #[derive(Debug)]
 pub enum CoupleEvent<'a> {
     /// The host has answered.
     Coupled,
-    /// The host doesn't answer any more: the guest's groups are uncoupled from others.
+    /// The host does not answer any more, or can't be reached: the groups go on uncoupled.
     Alone(&'a Alone),
 }
 
-/// Why the guest's groups aren't coupled with those of other guests.
+/// The reason why the groups are uncoupled.
 #[derive(Debug, thiserror::Error)]
 pub enum Alone {
     /// The channel can't be opened or used.
     #[error("{path}: {source}")]
     Channel {
-        /// The channel's path.
+        /// Path of the channel.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Nobody is at its other end.
-    #[error("nobody is at the other end of {path}")]
+    /// The channel's other end is closed.
+    #[error("the other end of {path} is closed")]
     Nobody {
-        /// The channel's path.
+        /// Path of the channel.
         path: PathBuf,
     },
-    /// Somebody is who speaks something else.
+    /// The host sent an invalid frame.
     #[error("{0}")]
     Wire(#[from] WireError),
-    /// The maps.
+    /// The maps can't be read or written.
     #[error("{0}")]
     Guest(#[from] GuestError),
 }
 
-/// Reports and follows until `stop`; `event` hears of changes.
+/// Sends reports and applies answers until `stop` is set. Calls `event` with each change.
 ///
 /// # Errors
-/// [`GuestError`] when the groups can't be read or written.
+/// [`GuestError`] if the groups can't be read or written.
 pub fn couple(
     across: &Across<'_>,
     path: &Path,
     stop: &AtomicBool,
     event: &mut dyn FnMut(CoupleEvent<'_>),
 ) -> Result<(), GuestError> {
-    let mut was_coupled = true; // so that the first failure is told
+    let mut was_coupled = true; // so that the first failure is reported
     while !stop.load(Ordering::Relaxed) {
         let mut tell = |now_coupled: CoupleEvent<'_>| {
             let coupled = matches!(now_coupled, CoupleEvent::Coupled);
@@ -87,7 +87,7 @@ pub fn couple(
     Ok(())
 }
 
-/// As long as the channel lasts.
+/// Serves one channel as long as it lasts.
 fn attend(
     across: &Across<'_>,
     path: &Path,
@@ -135,7 +135,7 @@ fn attend(
     Ok(())
 }
 
-/// Removes what was told to groups that aren't there any more.
+/// Removes the answers for groups that have ended.
 fn forget(across: &Across<'_>, known: &mut BTreeSet<GroupName>, names: BTreeSet<GroupName>) {
     known
         .difference(&names)
@@ -143,7 +143,7 @@ fn forget(across: &Across<'_>, known: &mut BTreeSet<GroupName>, names: BTreeSet<
     *known = names;
 }
 
-/// Until something has come, or a report is due.
+/// Waits until the channel is readable or a report is due.
 fn wait(channel: &Channel, due_ns: u64) -> io::Result<()> {
     let left_ms = due_ns.saturating_sub(now_ns()).div_ceil(1_000_000);
     let timeout = PollTimeout::from(left_ms.min(RETRY.as_millis() as u64) as u16);

@@ -1,4 +1,4 @@
-//! The guest's coupled congestion controls: `guest/ctrltcp.bpf.c`.
+//! The guest's coupled congestion controls, which `guest/ctrltcp.bpf.c` implements.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
@@ -11,32 +11,37 @@ use crate::error::GuestError;
 use crate::groups::{Groups, from_bytes};
 use crate::layout::{uc_ccc_policy, uc_ctrl, uc_ctrl_policy};
 
-/// The object that clang made of `guest/ctrltcp.bpf.c`.
+/// The object that clang compiled from `guest/ctrltcp.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ctrltcp.bpf.o"));
-/// Processes that may have one of their own at the same time; more don't fit into a name.
+/// Maximum number of processes with a private instance at the same time; a name has no room for
+/// more digits.
 const PRIVATE_NAMES_MAX: u32 = 99;
 
-/// Which flows make a group, and how the group behaves.
+/// The definition of groups, and their behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CouplingPolicy {
-    /// Bits of an IPv4 remote address that identify a group; 32: each host; 0: all are one group.
+    /// Bits of an IPv4 remote address that identify a group, 0 to 32: 32 is one group per host, 0
+    /// one for all.
     pub prefix4: u8,
-    /// Bits of an IPv6 remote address that identify a group, 0 to 128.
+    /// Bits of an IPv6 remote address that identify a group, 0 to 128: 128 is one group per host, 0
+    /// one for all.
     pub prefix6: u8,
-    /// Network namespaces have groups of their own.
+    /// Whether each network namespace has groups of its own.
     pub apart: bool,
-    /// How a group of n is as aggressive as 1 + this·(n − 1) TCPs, in 1/2^16.
+    /// Aggressiveness a in 1/2^16: a group of n competes like 1 + a·(n − 1) TCPs.
     pub aggressiveness_q16: u32,
-    /// The group's size n is its number of guests; otherwise of flows.
+    /// Whether n counts guests instead of flows.
     pub by_guests: bool,
-    /// Shares of the rate; of the window otherwise.
+    /// Whether the flows share the rate instead of the window.
     pub by_rate: bool,
-    /// Segments that a flow may send at once into a share that others' packets still fill; 0: 2.
+    /// Maximum number of segments that a flow may send at once into a share that other flows'
+    /// packets still fill; 0 means 2.
     pub burst_segments: u16,
 }
 
 impl Default for CouplingPolicy {
-    /// Each remote host is a group for the whole machine, which is as aggressive as one TCP.
+    /// Returns a policy with one group per remote host for the whole machine, as aggressive as one
+    /// TCP.
     fn default() -> Self {
         Self {
             prefix4: 32,
@@ -68,8 +73,8 @@ impl CouplingPolicy {
     }
 }
 
-/// Reno and CUBIC whose connections share windows. Dropping it takes both off the kernel's list,
-/// unless they were pinned.
+/// Reno and CUBIC whose connections share windows. Dropping it unregisters both, unless they were
+/// pinned.
 #[derive(Debug)]
 pub struct Ctrltcp {
     control: Control,
@@ -77,36 +82,35 @@ pub struct Ctrltcp {
     groups: Groups,
 }
 
-/// What is known of one coupled connection.
+/// The state of one coupled connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoupledState {
-    /// The connection is in a group.
+    /// Whether it is in a group.
     pub joined: bool,
     /// The window of the group's last answer.
     pub given_bytes: u32,
-    /// The connection's priority in its namespace.
+    /// Priority of the connection within its namespace, 1 to 255.
     pub priority: u8,
     /// The weight of its network namespace.
     pub weight: u32,
 }
 
 impl Ctrltcp {
-    /// The beginning of both names, under which `uc guest load` registers them.
+    /// Common beginning of the names under which `uc guest load` registers both.
     pub const NAME: &str = "uc_ctrl";
 
-    /// What a name is followed by: the longer one says how long it may be.
+    /// The longer ending of a name, which limits the length of its beginning.
     pub(crate) const LONGEST_ENDING: &str = "cubic";
 
-    /// The names of both congestion controls of one that is called so: over Reno, over CUBIC.
+    /// Returns the names of both congestion controls with this beginning: over Reno, over CUBIC.
     pub fn names_of(name: &str) -> [String; 2] {
         [format!("{name}tcp"), format!("{name}cubic")]
     }
 
-    /// Registers `<name>tcp` and, where the kernel has CUBIC, `<name>cubic`. They share their
-    /// groups.
+    /// Registers `<name>tcp` and, if the kernel has CUBIC, `<name>cubic`. They share their groups.
     ///
     /// # Errors
-    /// [`GuestError::NameTaken`], and what keeps programs from being loaded at all.
+    /// [`GuestError::NameTaken`], and the errors of loading programs.
     pub fn register(name: &str, policy: &CouplingPolicy) -> Result<Self, GuestError> {
         let [reno, cubic] = Self::names_of(name);
         let ops = [
@@ -133,8 +137,8 @@ impl Ctrltcp {
         })
     }
 
-    /// Registers them under the first free of the names `uc_ctrl.1`, `uc_ctrl.2` and so on, for
-    /// this process alone: they go when the value is dropped, or with the process.
+    /// Registers both for this process alone, under the first free of the names `uc_ctrl.1`,
+    /// `uc_ctrl.2` and so on: they are unregistered when the value is dropped or the process ends.
     ///
     /// # Errors
     /// As [`Self::register`].
@@ -148,23 +152,24 @@ impl Ctrltcp {
         }
     }
 
-    /// The name by which a socket chooses it over Reno.
+    /// Returns the name by which a socket chooses the one over Reno.
     pub fn name(&self) -> &str {
         &self.control.registered[0].name
     }
 
-    /// The name by which a socket chooses it over CUBIC, where the kernel has CUBIC.
+    /// Returns the name by which a socket chooses the one over CUBIC; `None` if the kernel lacks
+    /// CUBIC.
     pub fn cubic_name(&self) -> Option<&str> {
         let cubic = self.control.registered.get(1)?;
         Some(&cubic.name)
     }
 
-    /// Returns the groups, and what can be set of them.
+    /// Returns the groups, whose weights can be set.
     pub fn groups(&self) -> &Groups {
         &self.groups
     }
 
-    /// Reads the state of a socket's connection; `None` if the socket has another congestion
+    /// Returns the state of this socket's connection; `None` if the socket has another congestion
     /// control or no connection.
     ///
     /// # Errors
@@ -186,7 +191,7 @@ impl Ctrltcp {
         }))
     }
 
-    /// Pins each congestion control by its name at `place`, and the groups at `folder`.
+    /// Pins each congestion control at `place` of its name, and the groups at `folder`.
     pub(crate) fn pin(
         &mut self,
         place: impl Fn(&str) -> std::path::PathBuf,

@@ -1,4 +1,4 @@
-//! The guest's DCTCP: `guest/dctcp.bpf.c`.
+//! The guest's DCTCP, which `guest/dctcp.bpf.c` implements.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
@@ -10,34 +10,34 @@ use crate::error::GuestError;
 use crate::groups::from_bytes;
 use crate::layout::uc_dctcp;
 
-/// The object that clang made of `guest/dctcp.bpf.c`.
+/// The object that clang compiled from `guest/dctcp.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dctcp.bpf.o"));
-/// Name of the struct tcp_congestion_ops in the object, and of the pin.
+/// Name of its `struct tcp_congestion_ops`, and of the pinned congestion control.
 const OPS: &str = "uc_dctcp";
-/// Processes that may have one of their own at the same time.
+/// Maximum number of processes with a private instance at the same time.
 const PRIVATE_NAMES_MAX: u32 = 999;
 
-/// DCTCP, registered in the kernel. Dropping it takes it off the list, unless it was pinned.
+/// DCTCP, registered in the kernel. Dropping it unregisters it, unless it was pinned.
 #[derive(Debug)]
 pub struct Dctcp {
     control: Control,
     connections: MapHandle,
 }
 
-/// What DCTCP keeps of one connection.
+/// The DCTCP state of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DctcpState {
-    /// The estimate α, in 1/2^30.
+    /// The estimate α of the marked fraction, in 1/2^30.
     pub alpha_q30: u32,
-    /// Observation windows that have ended.
+    /// Number of observation windows that have ended.
     pub windows: u32,
-    /// How often the window was reduced, for marks or losses.
+    /// Number of window reductions, for marks or losses.
     pub reductions: u32,
-    /// As a receiver: from marked to unmarked segments, or back.
+    /// As a receiver: number of changes between marked and unmarked segments.
     pub transitions: u32,
-    /// Payload that was acknowledged.
+    /// Payload bytes that were acknowledged.
     pub acked_bytes: u64,
-    /// Payload that was acknowledged with ECE.
+    /// Payload bytes that were acknowledged with ECE.
     pub marked_bytes: u64,
 }
 
@@ -45,10 +45,10 @@ impl Dctcp {
     /// The name under which `uc guest load` registers it.
     pub const NAME: &str = OPS;
 
-    /// Registers it under this name.
+    /// Registers DCTCP under this name.
     ///
     /// # Errors
-    /// [`GuestError::NameTaken`], and what keeps programs from being loaded at all.
+    /// [`GuestError::NameTaken`], and the errors of loading programs.
     pub fn register(name: &str) -> Result<Self, GuestError> {
         let ops = Ops {
             ops: OPS,
@@ -62,8 +62,8 @@ impl Dctcp {
         })
     }
 
-    /// Registers it under the first free of the names `uc_dctcp.1`, `uc_dctcp.2` and so on, for
-    /// this process alone: it goes when the value is dropped, or with the process.
+    /// Registers DCTCP for this process alone, under the first free of the names `uc_dctcp.1`,
+    /// `uc_dctcp.2` and so on: it is unregistered when the value is dropped or the process ends.
     ///
     /// # Errors
     /// As [`Self::register`].
@@ -77,13 +77,13 @@ impl Dctcp {
         }
     }
 
-    /// The name by which a socket chooses it.
+    /// Returns the name by which a socket chooses it.
     pub fn name(&self) -> &str {
         &self.control.registered[0].name
     }
 
-    /// Reads the state of a socket's connection; `None` if the socket has another congestion
-    /// control, or fell back to NewReno without ECN.
+    /// Returns the state of this socket's connection; `None` if the socket has another congestion
+    /// control, or fell back to NewReno because the peer lacks ECN.
     ///
     /// # Errors
     /// The kernel's.
@@ -104,7 +104,7 @@ impl Dctcp {
     }
 }
 
-/// The map's value, in the program's own layout.
+/// Parses the map's value, in the program's layout.
 fn parsed(bytes: &[u8]) -> Option<DctcpState> {
     let raw: uc_dctcp = from_bytes(bytes)?;
     Some(DctcpState {

@@ -1,4 +1,4 @@
-//! What can go wrong with a guest's congestion control, and what one can do about it.
+//! Errors of a guest's congestion controls, and their remedies.
 
 use std::fmt;
 use std::io;
@@ -15,85 +15,86 @@ pub enum GuestError {
          run it with sudo"
     )]
     NotPermitted {
-        /// What was tried.
+        /// The operation that failed.
         action: String,
     },
-    /// The kernel takes no such programs.
+    /// The kernel does not support such programs.
     #[error(
         "this kernel can't {action} ({source}); it needs CONFIG_BPF_JIT, CONFIG_DEBUG_INFO_BTF and \
          Linux {needed} or newer"
     )]
     NoKernelSupport {
-        /// What was tried.
+        /// The operation that failed.
         action: String,
-        /// The first that takes them.
+        /// First kernel version that supports them.
         needed: Linux,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The kernel has a congestion control of that name.
     #[error(
-        "there is a congestion control '{name}' already; choose another name, or unload it where \
-         it came from"
+        "a congestion control '{name}' exists already; choose another name, or unload the other \
+         by the program that loaded it"
     )]
     NameTaken {
-        /// The name.
+        /// The name in use.
         name: String,
     },
-    /// A name that the kernel would not take.
+    /// A name that the kernel does not accept.
     #[error("'{name}' can't name a congestion control: 1 to {most} letters, digits, '_' and '.'")]
     BadName {
-        /// The name.
+        /// The rejected name.
         name: String,
-        /// How long one may be; less than the kernel's where an ending follows.
+        /// Maximum length; less than the kernel's if an ending is appended.
         most: usize,
     },
-    /// There is no bpffs at the place of the pins.
+    /// No bpffs is mounted where pins belong.
     #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf")]
     NoBpffs {
-        /// Where it was looked for.
+        /// Path where it was expected.
         path: PathBuf,
     },
-    /// No unified hierarchy of control groups.
+    /// No unified hierarchy of control groups was found.
     #[error(
         "no unified hierarchy of control groups at {path}; mount one (mount -t cgroup2 none \
          {path}), or name another with --cgroup"
     )]
     NoCgroups {
-        /// Where it was looked for.
+        /// Path where it was expected.
         path: PathBuf,
     },
-    /// What is to be loaded is loaded already.
+    /// The congestion control is loaded already.
     #[error("{name} is loaded already; unload it first: uc guest unload {name}")]
     Loaded {
-        /// The name.
+        /// Name of the congestion control.
         name: String,
     },
-    /// Nothing of that name was loaded by us.
+    /// No congestion control of that name was loaded through the store.
     #[error(
-        "no congestion control '{name}' was loaded here; `uc guest list` shows those that were"
+        "no congestion control '{name}' was loaded by `uc guest load`; `uc guest list` shows those \
+         that were"
     )]
     NotLoaded {
-        /// The name.
+        /// The requested name.
         name: String,
     },
-    /// A weight or a priority that nobody can have.
-    #[error("{number} is no weight, priority or port; weights and priorities are 1 to 255")]
+    /// A weight, priority or TCP port that is 0.
+    #[error("{number} is not a weight, priority or port; weights and priorities are 1 to 255")]
     BadWeight {
-        /// The number.
+        /// The rejected number.
         number: u8,
     },
-    /// Anything else that the kernel refused.
+    /// Any other error of the kernel.
     #[error("could not {action}: {source}")]
     Kernel {
-        /// What was tried, and on what.
+        /// The operation that failed, and its object.
         action: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// A kernel's version: 6.4 is `Linux(6, 4)`.
+/// A kernel version: 6.4 is `Linux(6, 4)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Linux(pub u32, pub u32);
 
@@ -109,7 +110,7 @@ impl Linux {
         Some(Self(numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
 
-    /// Is this machine's older?
+    /// Returns whether the running kernel is older than this version.
     fn is_missing(self) -> bool {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Self::of_release(&release).is_some_and(|found| found < self)
@@ -117,7 +118,7 @@ impl Linux {
 }
 
 impl GuestError {
-    /// The kernel's refusal of `action`, sorted by what one can do about it.
+    /// Classifies the kernel's refusal of `action` by its remedy.
     pub(crate) fn from_kernel(action: impl Into<String>, source: io::Error) -> Self {
         let action = action.into();
         match source.raw_os_error() {
@@ -126,7 +127,7 @@ impl GuestError {
         }
     }
 
-    /// Makes an error of one of libbpf-rs, which hides its errno in a kind.
+    /// Classifies an error of libbpf-rs, which hides its errno in a kind, by its remedy.
     pub(crate) fn from_libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> Self {
         let action = action.into();
         match source.kind() {
@@ -138,15 +139,15 @@ impl GuestError {
         }
     }
 
-    /// Makes an error of loading or attaching programs that need this kernel. An older kernel
-    /// refuses them with a message that doesn't name the cause.
+    /// Classifies an error of loading or attaching programs that need kernel `needed`. An older
+    /// kernel's own error does not mention its version.
     pub(crate) fn from_loading(
         action: impl Into<String>,
         source: &libbpf_rs::Error,
         needed: Linux,
     ) -> Self {
-        // What the kernel was built without. (For ESRCH, a type that its BTF lacks, libbpf-rs has no
-        // kind: it is told as it is.)
+        // Something that the kernel was built without. (libbpf-rs has no kind for ESRCH, a type
+        // that is missing in the kernel's BTF: that error is reported as it is.)
         let lacks = matches!(source.kind(), ErrorKind::Unsupported | ErrorKind::NotFound);
         match Self::from_libbpf(action, source) {
             Self::Kernel { action, source } if lacks || needed.is_missing() => {
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn releases_are_compared_by_numbers_and_what_is_none_is_unknown() {
+    fn releases_are_compared_by_numbers_and_invalid_ones_are_unknown() {
         let first = Some(Linux(6, 4));
         assert!(Linux::of_release("5.10.0-46-amd64") < first);
         assert!(Linux::of_release("6.1.0-56-amd64") < first);
@@ -183,10 +184,10 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_is_too_old_is_told_what_these_programs_need_and_no_others() {
+    fn the_needed_version_is_named_only_if_the_kernel_is_older() {
         assert!(loading(libc::EINVAL, NOBODYS).contains("Linux 999.0 or newer"));
         assert!(!loading(libc::EINVAL, EVERYBODYS).contains("Linux"));
-        // whatever the kernel's age
+        // The kernel's age does not matter here.
         for errno in [libc::EOPNOTSUPP, libc::ENOENT] {
             assert!(loading(errno, EVERYBODYS).contains("CONFIG_DEBUG_INFO_BTF"));
         }
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_loading_is_no_matter_of_the_kernels_age() {
+    fn an_error_other_than_loading_does_not_name_a_kernel_version() {
         let refusal = libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
         let error = GuestError::from_libbpf("open a map", &refusal);
         assert!(matches!(error, GuestError::Kernel { .. }), "{error}");

@@ -1,13 +1,13 @@
-//! What a cooperating guest loads: congestion controls in BPF, for kernels that lack them.
+//! Congestion controls in BPF that a cooperating guest loads, for kernels that lack them.
 //!
-//! - [`Dctcp`]: RFC 8257 as a guest's own congestion control, and what it keeps of a connection;
+//! - [`Dctcp`]: RFC 8257 as a guest's own congestion control, and its state of a connection;
 //! - [`Ctrltcp`]: Reno and CUBIC whose connections share windows (ctrlTCP), and their [`Groups`];
-//! - [`Pvtcp`]: minimum RTOs that follow the stalls of the guest's processors;
-//! - [`Across`]: these groups towards a host that couples its guests;
-//! - [`Store`]: what is pinned in bpffs, so that a congestion control stays when no process is left.
+//! - [`Pvtcp`]: minimum RTOs that follow the stalls of the guest's CPUs;
+//! - [`Across`]: the groups' channel to a host that couples its guests;
+//! - [`Store`]: the pins in bpffs, with which a congestion control outlives the process.
 //!
-//! A congestion control is the machine's: registered once, it can be chosen in every network
-//! namespace, by `setsockopt(TCP_CONGESTION)` or by the namespace's sysctl.
+//! A congestion control belongs to the whole machine: registered once, it can be chosen in every
+//! network namespace, by `setsockopt(TCP_CONGESTION)` or by the namespace's sysctl.
 
 mod across;
 mod clock;

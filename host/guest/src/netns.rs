@@ -1,4 +1,4 @@
-//! The number by which the kernel and its programs know a network namespace.
+//! Cookies, the numbers by which the kernel and its programs identify network namespaces.
 
 use std::fs::File;
 use std::io;
@@ -10,15 +10,16 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use crate::error::GuestError;
 
-/// The cookie of the calling thread's namespace.
+/// Returns the cookie of the calling thread's network namespace.
 ///
 /// # Errors
-/// The kernel's; Linux 5.14 has cookies.
+/// The kernel's; cookies need Linux 5.14.
 pub fn cookie() -> Result<u64, GuestError> {
     read().map_err(|error| failed("of this process", error))
 }
 
-/// The cookie of the namespace that this file names: `/run/netns/NAME`, `/proc/PID/ns/net`.
+/// Returns the cookie of the network namespace that this file names: `/run/netns/NAME`,
+/// `/proc/PID/ns/net`.
 ///
 /// # Errors
 /// The kernel's, with the path.
@@ -27,7 +28,7 @@ pub fn cookie_at(path: &Path) -> Result<u64, GuestError> {
         setns(File::open(path)?, CloneFlags::CLONE_NEWNET)?;
         read()
     };
-    // A thread of its own: the caller stays where it is.
+    // The call runs in a thread of its own, so that the caller stays in its namespace.
     let read = std::thread::scope(|scope| scope.spawn(inside).join());
     let read = read.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     read.map_err(|error| failed(&path.display().to_string(), error))

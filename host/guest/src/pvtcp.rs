@@ -1,4 +1,4 @@
-//! PVTCP's form without a module: `guest/pvtcp.bpf.c`.
+//! PVTCP as BPF programs, without the kernel module: `guest/pvtcp.bpf.c`.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -14,27 +14,28 @@ use crate::error::{GuestError, Linux};
 use crate::groups::from_bytes;
 use crate::layout::{uc_pvtcp_counts, uc_pvtcp_policy, uc_pvtcp_stalls};
 
-/// The object that clang made of `guest/pvtcp.bpf.c`.
+/// The object that clang compiled from `guest/pvtcp.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pvtcp.bpf.o"));
-/// The first in which we have seen them work.
+/// Oldest kernel on which the programs were tested.
 const NEEDED: Linux = Linux(5, 10);
 const TICK: &str = "uc_pvtcp_tick";
 const SOCKET: &str = "uc_pvtcp_socket";
-/// What is pinned beside the two programs' links, for whoever asks how they do.
+/// Maps that are pinned beside the two programs' links, from which others read the state.
 const SHOWN: [&str; 3] = ["policies", "stalls", "counts"];
-/// Where the unified hierarchy of control groups is, or beside the old ones.
+/// Mount points of the unified hierarchy of control groups: alone, or beside the version 1
+/// hierarchies.
 const CGROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
-/// f_type of the unified hierarchy (linux/magic.h).
+/// The `f_type` of the unified hierarchy (linux/magic.h).
 const CGROUP2_MAGIC: i64 = 0x6367_7270;
-/// A tick this late is a stall, whatever the minimum RTO.
+/// Minimum delay of a tick that counts as a stall, whatever the minimum RTO.
 const LATE_LEAST: Duration = Duration::from_millis(1);
 
 /// The minimum RTO of a guest's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastTimeout {
-    /// The minimum RTO while there are no stalls: two of the kernel's ticks to 200 ms.
+    /// Minimum RTO while there are no stalls; at least two ticks of the kernel, at most 200 ms.
     pub least: Duration,
-    /// How long after a stall the minimum RTO stays raised.
+    /// Time for which it stays raised after a stall.
     pub hold: Duration,
 }
 
@@ -48,12 +49,12 @@ impl Default for LeastTimeout {
 }
 
 impl LeastTimeout {
-    /// The largest minimum RTO, which is the kernel's default.
+    /// Largest value of `least`: above it the kernel's own minimum RTO applies.
     pub const MOST: Duration = Duration::from_micros(crate::layout::UC_PVTCP_MOST_US as u64);
 
     fn raw(&self) -> uc_pvtcp_policy {
         let bounded = |time: u128| u32::try_from(time).unwrap_or(u32::MAX);
-        // A shorter stall doesn't make a timer of that length expire by itself.
+        // A shorter stall alone doesn't make a timer of that length expire.
         let late = (self.least / 2).max(LATE_LEAST);
         uc_pvtcp_policy {
             least_us: bounded(self.least.min(Self::MOST).as_micros()),
@@ -64,16 +65,16 @@ impl LeastTimeout {
     }
 }
 
-/// Settings and counters since the programs were loaded.
+/// The state and counters of PVTCP since it was loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastTimeoutState {
-    /// The settings.
+    /// The policy that it applies.
     pub policy: LeastTimeout,
-    /// Ticks that came late.
+    /// Number of delayed ticks (stalls).
     pub stalls: u64,
-    /// The longest recent stall.
+    /// Longest recent stall; shorter ones reduce it gradually.
     pub longest: Duration,
-    /// Connections with a minimum RTO set.
+    /// Number of connections that were given a minimum RTO.
     pub sockets: u64,
     /// How often a minimum RTO was raised.
     pub raised: u64,
@@ -81,14 +82,13 @@ pub struct LeastTimeoutState {
     pub lowered: u64,
     /// Retransmission timeouts of these connections.
     pub timeouts: u64,
-    /// Timeouts within 20 ms of a stall's end.
+    /// Retransmission timeouts of these connections within 20 ms of a stall's end.
     pub after_stall: u64,
     /// How often the kernel refused a minimum RTO.
     pub refused: u64,
 }
 
-/// The two programs, at work for every connection that begins in a control group and those below
-/// it.
+/// The two programs, attached for every connection that begins in a control group or below it.
 #[derive(Debug)]
 pub struct Pvtcp {
     object: Object,
@@ -96,13 +96,13 @@ pub struct Pvtcp {
 }
 
 impl Pvtcp {
-    /// What `uc guest` calls it.
+    /// Name of PVTCP in `uc guest`.
     pub const NAME: &str = "uc_pvtcp";
 
-    /// Loads and attaches both.
+    /// Loads and attaches both programs.
     ///
     /// # Errors
-    /// [`GuestError::NoCgroups`], and what keeps programs from being loaded at all.
+    /// [`GuestError::NoCgroups`], and the errors of loading programs.
     pub fn attach(policy: &LeastTimeout, cgroup: Option<&Path>) -> Result<Self, GuestError> {
         let cgroup = match cgroup {
             Some(given) if is_unified(given) => given.to_owned(),
@@ -138,7 +138,7 @@ impl Pvtcp {
         Ok(Self { object, links })
     }
 
-    /// Pins the links, and the maps that show how they do.
+    /// Pins the links, and the maps from which others read the state.
     pub(crate) fn pin(&mut self, folder: &Path) -> Result<(), GuestError> {
         let failed = |path: &Path| {
             let action = format!("pin {}", path.display());
@@ -157,7 +157,7 @@ impl Pvtcp {
         Ok(())
     }
 
-    /// Reads settings and counters from the pins in a folder.
+    /// Returns the state of the PVTCP that is pinned in this folder.
     pub(crate) fn state_at(folder: &Path) -> Result<LeastTimeoutState, GuestError> {
         let policy: uc_pvtcp_policy = read(&folder.join("policies"))?;
         let stalls: uc_pvtcp_stalls = read(&folder.join("stalls"))?;
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_what_the_kernel_can_take() {
+    fn a_policy_is_limited_to_what_the_kernel_accepts() {
         let long = LeastTimeout {
             least: Duration::from_secs(1),
             hold: Duration::MAX,
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_no_unified_hierarchy_is_refused_in_words() {
+    fn a_folder_outside_the_unified_hierarchy_is_refused() {
         let refusal = Pvtcp::attach(&LeastTimeout::default(), Some(Path::new("/proc")));
         let refusal = refusal.unwrap_err().to_string();
         assert!(

@@ -1,8 +1,8 @@
-//! What is pinned in bpffs: `/sys/fs/bpf/undercurrent-guest/<name>` is the registration of the
-//! congestion control of that name, where a dot is written as a hyphen: a BPF file system has no
-//! dots, and a congestion control no hyphens. `/sys/fs/bpf/undercurrent-groups/<name>/` has the
-//! maps of the coupled ones of that name, as long as one of them is registered.
-//! `/sys/fs/bpf/undercurrent-pvtcp/` has PVTCP's two programs and what they show.
+//! The pins in bpffs. `/sys/fs/bpf/undercurrent-guest/<name>` registers the congestion control of
+//! that name, with hyphens for dots: a BPF file system has no dots, and a congestion control no
+//! hyphens. `/sys/fs/bpf/undercurrent-groups/<name>/` contains the maps of the coupled congestion
+//! controls of that name while one of them is registered. `/sys/fs/bpf/undercurrent-pvtcp/`
+//! contains PVTCP's two programs and the maps of its state.
 
 use std::fs;
 use std::io;
@@ -17,10 +17,10 @@ use crate::error::GuestError;
 use crate::groups::Groups;
 use crate::pvtcp::{LeastTimeout, LeastTimeoutState, Pvtcp};
 
-/// f_type of a BPF file system (linux/magic.h).
+/// The `f_type` of a BPF file system (linux/magic.h).
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
-/// The folder of one machine's pins.
+/// The folders of one machine's pins.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -42,7 +42,7 @@ impl Store {
     /// Registers DCTCP as `name`, until it is unloaded or the machine restarts.
     ///
     /// # Errors
-    /// [`GuestError`]; nothing is left then.
+    /// [`GuestError`]; nothing stays pinned then.
     pub fn load_dctcp(&self, name: &str) -> Result<(), GuestError> {
         check_name(name)?;
         self.check_bpffs()?;
@@ -51,11 +51,11 @@ impl Store {
         dctcp.pin(&self.pin_of(name))
     }
 
-    /// Registers `<name>tcp` and `<name>cubic`, coupled, and says what they are called; the second
-    /// only where the kernel has CUBIC.
+    /// Registers the coupled `<name>tcp` and `<name>cubic`, and returns their names; the second
+    /// only if the kernel has CUBIC.
     ///
     /// # Errors
-    /// [`GuestError`]; nothing is left then.
+    /// [`GuestError`]; nothing stays pinned then.
     pub fn load_ctrltcp(
         &self,
         name: &str,
@@ -77,15 +77,15 @@ impl Store {
         Ok(names.into_iter().flatten().map(str::to_owned).collect())
     }
 
-    /// The names of what [`Self::load_ctrltcp`] loaded and is there, sorted.
+    /// Returns the names that [`Self::load_ctrltcp`] loaded and that are still registered, sorted.
     ///
     /// # Errors
-    /// [`GuestError`] when the folder can't be read.
+    /// [`GuestError`] if the folder can't be read.
     pub fn couplings(&self) -> Result<Vec<String>, GuestError> {
         names_in(&self.groups)
     }
 
-    /// The groups of the coupled congestion controls of that name.
+    /// Returns the groups of the coupled congestion controls of that name.
     ///
     /// # Errors
     /// [`GuestError::NotLoaded`], or the kernel's refusal.
@@ -98,19 +98,19 @@ impl Store {
         Groups::pinned(&folder)
     }
 
-    /// The names that were loaded, sorted.
+    /// Returns the names of all loaded congestion controls, sorted.
     ///
     /// # Errors
-    /// [`GuestError`] when the folder can't be read.
+    /// [`GuestError`] if the folder can't be read.
     pub fn names(&self) -> Result<Vec<String>, GuestError> {
         names_in(&self.folder)
     }
 
-    /// Makes the minimum RTOs of connections that begin from now on follow the guest's stalls, in
-    /// this control group and those below it; without a group, in all.
+    /// Makes the minimum RTOs of new connections follow the guest's stalls, in this control group
+    /// and those below it; everywhere if `cgroup` is `None`.
     ///
     /// # Errors
-    /// [`GuestError`]; nothing is left then.
+    /// [`GuestError`]; nothing stays pinned then.
     pub fn load_pvtcp(
         &self,
         policy: &LeastTimeout,
@@ -130,7 +130,7 @@ impl Store {
         pinned
     }
 
-    /// Reads PVTCP's settings and counters; `None` if it isn't loaded.
+    /// Returns the state of PVTCP; `None` if it is not loaded.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -139,7 +139,7 @@ impl Store {
         there.then(|| Pvtcp::state_at(&self.pvtcp)).transpose()
     }
 
-    /// Unloads PVTCP's programs. Connections keep their minimum RTOs.
+    /// Removes PVTCP's programs. Connections keep their minimum RTOs.
     ///
     /// # Errors
     /// [`GuestError::NotLoaded`], or the kernel's refusal.
@@ -151,7 +151,7 @@ impl Store {
         fs::remove_dir_all(&self.pvtcp).map_err(|error| failed("remove", &self.pvtcp, error))
     }
 
-    /// Takes `name` off the kernel's list. Connections that have it keep it.
+    /// Unregisters `name`. Connections that use it keep it.
     ///
     /// # Errors
     /// [`GuestError::NotLoaded`], or the kernel's refusal.
@@ -159,7 +159,8 @@ impl Store {
         check_name(name)?;
         let pin = self.pin_of(name);
         if let Ok(link) = libbpf_rs::Link::open(&pin) {
-            // At once, where the kernel can (6.11 on); else some time after its pin has gone.
+            // Detaches at once on Linux 6.11 and later; before, the kernel does so some time after
+            // the pin is removed.
             let _goes_with_its_pin = link.detach();
         }
         match fs::remove_file(pin) {
@@ -169,7 +170,8 @@ impl Store {
             other => other.map_err(|error| failed("remove a pin of", &self.folder, error))?,
         }
         self.sweep()?;
-        // Goes with the last of them; while others are in it, it stays.
+        // The folder is removed with its last pin; while others are in it, removal fails and it
+        // stays.
         let _others_are_left = fs::remove_dir(&self.folder);
         Ok(())
     }
@@ -207,7 +209,7 @@ impl Store {
     }
 }
 
-/// Makes a folder that may be there.
+/// Creates a folder unless it exists.
 fn make(folder: &Path) -> Result<(), GuestError> {
     match fs::create_dir(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -217,7 +219,7 @@ fn make(folder: &Path) -> Result<(), GuestError> {
     }
 }
 
-/// Returns the sorted names of the pins in a folder.
+/// Returns the names pinned in a folder, sorted.
 fn names_in(folder: &Path) -> Result<Vec<String>, GuestError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

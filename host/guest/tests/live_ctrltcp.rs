@@ -9,7 +9,7 @@ use nix::sys::socket::{
 };
 use uc_guest::{CouplingPolicy, Ctrltcp, GroupState, GuestError, cookie};
 
-/// One to be used up by this test, where BPF is within reach.
+/// Registers a private instance for this test; `None` if BPF is not permitted.
 fn ctrltcp(policy: CouplingPolicy) -> Option<Ctrltcp> {
     match Ctrltcp::register_private(&policy) {
         Ok(ctrltcp) => Some(ctrltcp),
@@ -21,7 +21,7 @@ fn ctrltcp(policy: CouplingPolicy) -> Option<Ctrltcp> {
     }
 }
 
-/// A coupled sender to this address of the loopback interface, and a receiver that isn't.
+/// Connects a coupled sender to this address of the loopback interface; the receiver isn't coupled.
 fn pair(control: &str, address: &str) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind((address, 0)).unwrap();
     setsockopt(&listener, sockopt::TcpCongestion, &"reno".into()).unwrap();
@@ -40,7 +40,7 @@ fn send((from, to): &mut (TcpStream, TcpStream), bytes: usize) {
         scope.spawn(|| from.write_all(&vec![7; bytes]).unwrap());
         to.read_exact(&mut buffer).unwrap();
     });
-    // an answer, so that all of it is acknowledged
+    // Waits for an answer, so that all data is acknowledged.
     to.write_all(&[1]).unwrap();
     from.read_exact(&mut buffer[..1]).unwrap();
 }
@@ -51,7 +51,8 @@ fn group(ctrltcp: &Ctrltcp, remote: &str) -> Option<GroupState> {
         .find(|group| group.remote.to_string() == remote)
 }
 
-/// A group goes when the kernel has destroyed its last socket, which close(2) needn't wait for.
+/// Waits until the group is gone: the kernel removes it when it has destroyed its last socket,
+/// possibly after close(2).
 fn is_gone(ctrltcp: &Ctrltcp, remote: &str) -> bool {
     (0..200).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -60,7 +61,7 @@ fn is_gone(ctrltcp: &Ctrltcp, remote: &str) -> bool {
 }
 
 #[test]
-fn live_connections_to_one_host_are_a_group_as_long_as_there_is_one_of_them() {
+fn live_connections_to_one_host_form_a_group_until_the_last_ends() {
     let Some(ctrltcp) = ctrltcp(CouplingPolicy::default()) else {
         return;
     };
@@ -94,7 +95,7 @@ fn live_connections_to_one_host_are_a_group_as_long_as_there_is_one_of_them() {
 }
 
 #[test]
-fn live_a_prefix_makes_hosts_one_group_and_apart_keeps_namespaces_from_sharing_it() {
+fn live_a_prefix_groups_hosts_and_apart_separates_namespaces() {
     let policy = CouplingPolicy {
         prefix4: 24,
         apart: true,
@@ -112,7 +113,7 @@ fn live_a_prefix_makes_hosts_one_group_and_apart_keeps_namespaces_from_sharing_i
 }
 
 #[test]
-fn live_no_prefix_of_either_family_makes_all_remotes_one_group() {
+fn live_zero_prefix_lengths_make_all_remotes_one_group() {
     let policy = CouplingPolicy {
         prefix4: 0,
         prefix6: 0,
@@ -127,7 +128,7 @@ fn live_no_prefix_of_either_family_makes_all_remotes_one_group() {
 }
 
 #[test]
-fn live_weights_and_priorities_reach_the_connections_that_there_are() {
+fn live_new_weights_and_priorities_apply_to_existing_connections() {
     let Some(ctrltcp) = ctrltcp(CouplingPolicy::default()) else {
         return;
     };
@@ -151,7 +152,7 @@ fn live_weights_and_priorities_reach_the_connections_that_there_are() {
 }
 
 #[test]
-fn live_connections_keep_the_control_that_was_taken_off_the_list() {
+fn live_connections_keep_an_unregistered_congestion_control() {
     let Some(ctrltcp) = ctrltcp(CouplingPolicy::default()) else {
         return;
     };

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use uc_guest::{Dctcp, GuestError};
 
-/// One to be used up by this test, where BPF is within reach.
+/// Registers a private instance for this test; `None` if BPF is not permitted.
 fn dctcp() -> Option<Dctcp> {
     match Dctcp::register_private() {
         Ok(dctcp) => Some(dctcp),
@@ -24,7 +24,7 @@ fn control_of(socket: &impl AsFd) -> String {
     name.to_string_lossy().trim_end_matches('\0').to_owned()
 }
 
-/// Two ends on the loopback interface, with these congestion controls.
+/// Connects two sockets over the loopback interface, with these congestion controls.
 fn pair(sender: &str, receiver: &str) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     setsockopt(&listener, sockopt::TcpCongestion, &receiver.into()).unwrap();
@@ -48,13 +48,13 @@ fn send(from: &mut TcpStream, to: &mut TcpStream, bytes: usize) {
         scope.spawn(|| from.write_all(&vec![7; bytes]).unwrap());
         to.read_exact(&mut buffer).unwrap();
     });
-    // an answer, so that all of it is acknowledged
+    // Waits for an answer, so that all data is acknowledged.
     to.write_all(&[1]).unwrap();
     from.read_exact(&mut buffer[..1]).unwrap();
 }
 
 #[test]
-fn live_between_two_ends_without_a_mark_the_estimate_decays_from_one() {
+fn live_without_marks_the_estimate_decays_from_one() {
     let Some(dctcp) = dctcp() else { return };
     let (mut sender, mut receiver) = pair(dctcp.name(), dctcp.name());
     let begin = dctcp.state(sender.as_fd()).unwrap().unwrap();
@@ -66,7 +66,7 @@ fn live_between_two_ends_without_a_mark_the_estimate_decays_from_one() {
     println!("{state:?}");
     assert!(state.acked_bytes >= 5_000_000, "{state:?}");
     assert!(state.windows >= 50 && state.marked_bytes == 0, "{state:?}");
-    // α = (15/16)^windows, each step rounded up by less than 1/2^30
+    // α = (15/16)^windows, each step rounded up by less than 1/2^30.
     let exact = (15.0_f64 / 16.0).powi(state.windows as i32);
     let alpha = f64::from(state.alpha_q30) / f64::from(1 << 30);
     assert!((alpha - exact).abs() < 1e-7, "{alpha} instead of {exact}");
@@ -75,9 +75,9 @@ fn live_between_two_ends_without_a_mark_the_estimate_decays_from_one() {
 }
 
 #[test]
-fn live_without_ecn_at_the_other_end_it_is_newreno() {
+fn live_dctcp_is_newreno_if_the_peer_lacks_ecn() {
     let Some(dctcp) = dctcp() else { return };
-    // A classic listener takes no offer of ECN from a SYN that is ECT itself.
+    // A classic listener does not accept ECN from a SYN that is ECT itself.
     let (mut sender, mut receiver) = pair(dctcp.name(), "reno");
     assert_eq!(control_of(&sender), "reno");
     assert_eq!(dctcp.state(sender.as_fd()).unwrap(), None);
@@ -85,9 +85,9 @@ fn live_without_ecn_at_the_other_end_it_is_newreno() {
 }
 
 #[test]
-fn live_a_name_is_registered_once_and_goes_with_its_owner() {
+fn live_a_name_is_registered_once_and_unregistered_with_its_owner() {
     let Some(others) = dctcp() else { return };
-    // A private name that is free again would be the next test's.
+    // Another test could take a private name as soon as it is free.
     let name = format!("uc_test.{}", std::process::id());
     let first = Dctcp::register(&name).unwrap();
     assert_ne!(dctcp().unwrap().name(), others.name());
@@ -96,7 +96,7 @@ fn live_a_name_is_registered_once_and_goes_with_its_owner() {
     assert!(refusal.to_string().contains(&name), "{refusal}");
     let (mut sender, mut receiver) = pair(&name, &name);
     drop(first);
-    // connections keep it, new ones can't have it
+    // Connections keep it; new ones can't choose it.
     send(&mut sender, &mut receiver, 1_000_000);
     assert_eq!(control_of(&sender), name);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
