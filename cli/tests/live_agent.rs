@@ -248,7 +248,7 @@ fn live_there_is_one_agent_and_its_socket_is_roots() {
     std::fs::set_permissions(here.config(), open).unwrap();
     refusal(
         here.agent(&["--once"]),
-        &["may be written by others", "chmod go-w"],
+        &["may be written by users other than its owner", "chmod go-w"],
     );
     success(here.uc(&["detach", "--all"]));
 }

@@ -21,16 +21,16 @@ pub(crate) fn absolute(
     let mut names = text.split('/').skip(1);
     let shown = text.escape_debug();
     let message = if !path.is_absolute() {
-        format!("`{shown}` has no beginning; give it from / on")
+        format!("`{shown}` is not absolute; start it with /")
     } else if text.chars().any(char::is_control) {
-        format!("`{shown}` has control characters; leave them out")
+        format!("`{shown}` has control characters; remove them")
     } else if names.any(|name| matches!(name, "" | "." | "..")) {
-        format!("`{shown}` goes round about; give every folder once, without `.`, `..` and `//`")
+        format!("`{shown}` is not normalized; remove `.`, `..`, `//` and a trailing `/`")
     } else if text.len() > most_bytes || text.split('/').any(|name| name.len() > NAME_MAX_BYTES) {
         let bytes = text.len();
         format!(
-            "{bytes} bytes are too long; such a path has {most_bytes} at most, and each name in it \
-             {NAME_MAX_BYTES}"
+            "{bytes} bytes are too long; shorten the path to {most_bytes} bytes, and each name in \
+             it to {NAME_MAX_BYTES}"
         )
     } else {
         return path.to_owned();

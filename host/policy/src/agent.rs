@@ -178,7 +178,7 @@ impl AgentTable {
         let state = state.unwrap_or(usual.state);
         if socket.file_name().is_some() && state.starts_with(&socket) {
             let state = state.display();
-            let message = format!("`{state}` is the control socket's path; give another folder");
+            let message = format!("`{state}` is the control socket's path; name another folder");
             faults.add("agent.state", message);
         }
         let flows_max = in_range("agent.flows_max", self.flows_max, 1..=1 << 24, faults);
@@ -220,7 +220,8 @@ fn metrics(text: &str, faults: &mut Faults<'_>) -> Option<SocketAddr> {
     let address = text.parse().ok();
     if address.is_none() {
         let message = format!(
-            "`{text}` is no address with a port; give for example \"{DEFAULT_METRICS}\", or \"none\""
+            "`{text}` is not an address with a port; write for example \"{DEFAULT_METRICS}\", \
+                 or \"none\""
         );
         faults.add("agent.metrics", message);
     }
@@ -231,13 +232,13 @@ impl EtcdTable {
     fn resolve(&self, faults: &mut Faults<'_>) -> Etcd {
         const KEY: &str = "agent.etcd";
         if self.endpoints.is_empty() {
-            let message = "no endpoints; give for example endpoints = [\"http://127.0.0.1:2379\"]";
+            let message = "no endpoints; add for example endpoints = [\"http://127.0.0.1:2379\"]";
             faults.add("agent.etcd.endpoints", message);
         }
         for (i, endpoint) in self.endpoints.iter().enumerate() {
             if !is_endpoint(endpoint) {
                 let message = format!(
-                    "`{endpoint}` is no endpoint; give for example \"http://127.0.0.1:2379\""
+                    "`{endpoint}` is not an endpoint; write for example \"http://127.0.0.1:2379\""
                 );
                 faults.add(&format!("{KEY}.endpoints.{i}"), message);
             } else if let Some(message) = self.never_connects(endpoint) {
@@ -245,7 +246,7 @@ impl EtcdTable {
             }
         }
         if self.key.as_ref().is_some_and(String::is_empty) {
-            let message = format!("is empty; give for example \"{DEFAULT_ETCD_KEY}\"");
+            let message = format!("is empty; write for example \"{DEFAULT_ETCD_KEY}\"");
             faults.add("agent.etcd.key", message);
         }
         for (name, path) in [
@@ -287,8 +288,8 @@ impl EtcdTable {
         let idle = !is_https && has_files;
         idle.then(|| {
             format!(
-                "`{endpoint}` has no use for ca, certificate and private_key; write https://, or \
-                 leave them out"
+                "`{endpoint}` does not use ca, certificate and private_key; write https://, or \
+                 remove them"
             )
         })
     }

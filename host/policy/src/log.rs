@@ -25,13 +25,13 @@ const LEVELS: [&str; 12] = [
 /// What is wrong with it and what would be right.
 pub fn check_log_filter(text: &str) -> Result<(), String> {
     if text.trim().is_empty() {
-        return Err("is empty; give a level, for example \"info\"".to_owned());
+        return Err("is empty; write a level, for example \"info\"".to_owned());
     }
     if is_filter(text) {
         return Ok(());
     }
     Err(format!(
-        "`{text}` is no filter for the log; give a level, as info, or info,uc_agent=debug"
+        "`{text}` is not a log filter; write a level such as info, or info,uc_agent=debug"
     ))
 }
 

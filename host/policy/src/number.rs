@@ -17,7 +17,7 @@ pub(crate) fn in_range(
     }
     let (first, last) = range.into_inner();
     let mend = match (number, first) {
-        (0, 1) => format!("give 1 to {last}, or leave it out"),
+        (0, 1) => format!("give 1 to {last}, or remove the key"),
         _ => format!("give {first} to {last}"),
     };
     faults.add(key, format!("is {number}; {mend}"));

@@ -104,15 +104,15 @@ impl Element for Pattern {
 
     fn read(scalar: &Scalar) -> Result<Pattern, String> {
         let Scalar::Text(text) = scalar else {
-            return Err(format!("{scalar} is no name; write it in quotes"));
+            return Err(format!("{scalar} is not a name; write it in quotes"));
         };
         if text.is_empty() {
             return Err("is empty; give a port's name, or a pattern such as \"tap1*\"".into());
         }
         if let Some(c) = text.chars().find(|c| !is_allowed(*c, text)) {
             return Err(format!(
-                "`{text}` names no port: `{}` is not allowed; a `*` stands for any characters, and \
-                 spaces stand behind `alias:` and `libvirt:` only",
+                "`{text}` is not the name of a port: `{}` is not allowed; a `*` stands for any \
+                 characters, and spaces are allowed after `alias:` and `libvirt:` only",
                 c.escape_default()
             ));
         }
@@ -123,7 +123,7 @@ impl Element for Pattern {
         };
         if fixed > most {
             return Err(format!(
-                "`{text}` matches no port: such a name has at most {most} bytes; shorten it"
+                "`{text}` matches no port: a name has at most {most} bytes; shorten it"
             ));
         }
         let mut text = text.clone();
@@ -192,7 +192,7 @@ mod tests {
         }
 
         #[test]
-        fn patterns_meet_where_some_name_matches_both(a in "[ab*]{1,4}", b in "[ab*]{1,4}") {
+        fn patterns_meet_if_a_name_matches_both(a in "[ab*]{1,4}", b in "[ab*]{1,4}") {
             let (p, q) = (pattern(&a), pattern(&b));
             let common = names().iter().any(|name| p.matches(name) && q.matches(name));
             // If two patterns of four characters meet, they meet in a name of at most six.
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_interface_can_have_are_refused() {
+    fn impossible_interface_names_are_refused() {
         let long = "n".repeat(128);
         for text in ["", "a b", "eth/0", "tap?", "[ab]", &long] {
             assert!(Pattern::read(&Scalar::Text(text.into())).is_err(), "{text}");

@@ -165,7 +165,7 @@ fn one<'i>(table: &DeTable<'i>, key: &str, faults: &mut Faults<'_>) -> Option<De
     match table.get(key)?.get_ref() {
         DeValue::Table(inner) => Some(inner.clone()),
         _ => {
-            faults.add(key, format!("is no table; write [{key}]"));
+            faults.add(key, format!("is not a table; write [{key}]"));
             None
         }
     }
@@ -177,7 +177,7 @@ fn many<'i>(table: &DeTable<'i>, key: &str, faults: &mut Faults<'_>) -> Vec<(Str
         return Vec::new();
     };
     let Some(list) = value.get_ref().as_array() else {
-        faults.add(key, format!("is no list of tables; write [[{key}]]"));
+        faults.add(key, format!("is not a list of tables; write [[{key}]]"));
         return Vec::new();
     };
     if list.len() > TABLES_MAX {
@@ -191,7 +191,7 @@ fn many<'i>(table: &DeTable<'i>, key: &str, faults: &mut Faults<'_>) -> Vec<(Str
         let path = join(key, &i.to_string());
         match value.as_table() {
             Some(inner) => tables.push((path, inner.clone())),
-            None => faults.add(&path, format!("is no table; write [[{key}]]")),
+            None => faults.add(&path, format!("is not a table; write [[{key}]]")),
         }
     }
     tables

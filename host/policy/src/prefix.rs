@@ -13,8 +13,8 @@ impl Element for Prefix {
         let prefix: Prefix = text.parse().map_err(|error| format!("`{text}` {error}"))?;
         if prefix == Prefix::ANY {
             return Err(
-                "`::/0` would be every address of both families; leave the key out for any, give \
-                 \"0.0.0.0/0\" for all of IPv4, or \"2000::/3\" and \"fc00::/7\" for IPv6"
+                "`::/0` contains the addresses of both families; remove the key for any address, \
+                 write \"0.0.0.0/0\" for all of IPv4, or \"2000::/3\" and \"fc00::/7\" for IPv6"
                     .into(),
             );
         }
@@ -44,14 +44,14 @@ mod tests {
     }
 
     #[test]
-    fn an_address_alone_is_one_host() {
+    fn a_single_address_is_a_prefix_of_full_length() {
         assert_eq!(read("10.1.2.3"), Ok("10.1.2.3/32".into()));
         assert_eq!(read("fd00::1"), Ok("fd00::1/128".into()));
         assert_eq!(read("0.0.0.0/0"), Ok("0.0.0.0/0".into()));
     }
 
     #[test]
-    fn a_text_that_is_no_prefix_of_one_family_is_refused() {
+    fn an_invalid_prefix_or_both_families_are_refused() {
         for (text, word) in [
             (
                 "10.0.0.1/8",

@@ -58,12 +58,12 @@ impl fmt::Display for PortRange {
     }
 }
 
-const MEND: &str = "give 1 to 65535, or a range in quotes such as \"6000-6999\"";
+const MEND: &str = "write 1 to 65535, or a range in quotes such as \"6000-6999\"";
 
 fn number(text: &str, whole: &Scalar) -> Result<u16, String> {
     match text.parse::<u16>() {
         Ok(port) if port > 0 => Ok(port),
-        _ => Err(format!("`{whole}` is no TCP port; {MEND}")),
+        _ => Err(format!("`{whole}` is not a TCP port; {MEND}")),
     }
 }
 
@@ -126,19 +126,19 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_a_number_from_1_and_a_range_goes_up() {
+    fn ports_below_1_and_descending_ranges_are_refused() {
         let read = |text: &str| PortRange::read(&Scalar::Text(text.into()));
         assert_eq!(
             read("6000 - 6999").map(|range| range.to_string()),
             Ok("6000-6999".into())
         );
         for (text, word) in [
-            ("0", "no TCP port"),
-            ("-5", "no TCP port"),
-            ("70000", "no TCP port"),
-            ("http", "no TCP port"),
+            ("0", "not a TCP port"),
+            ("-5", "not a TCP port"),
+            ("70000", "not a TCP port"),
+            ("http", "not a TCP port"),
             ("9-1", "write \"1-9\""),
-            ("1-2-3", "no TCP port"),
+            ("1-2-3", "not a TCP port"),
         ] {
             assert!(read(text).unwrap_err().contains(word), "{text}");
         }

@@ -135,11 +135,11 @@ fn check_names(tenants: &[Tenant], faults: &mut Faults<'_>) {
         let line = faults.line(&format!("tenant.{other}"));
         let message = match tenants[other].name == tenant.name {
             true => format!(
-                "a second tenant `{}`: the first is in line {line}; put all its ports there",
+                "duplicate tenant `{}`: the first is in line {line}; move all its ports there",
                 tenant.name
             ),
             false => format!(
-                "`{}` has the same number as `{}` (line {line}), by chance; rename one",
+                "`{}` has the same number as `{}` (line {line}) by chance; rename one",
                 tenant.name, tenants[other].name
             ),
         };

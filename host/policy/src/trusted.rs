@@ -30,7 +30,7 @@ pub enum Untrusted {
     },
     /// The file could have been written by another user.
     #[error(
-        "{} may be written by others than its owner (mode {mode:o}) or belongs to somebody else; \
+        "{} may be written by users other than its owner (mode {mode:o}), or another user owns it; \
          chown root and chmod go-w it",
         path.display()
     )]
@@ -83,7 +83,7 @@ fn read_if(
         .map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(failed(io::Error::other("it is no file")));
+        return Err(failed(io::Error::other("it is not a regular file")));
     }
     may(&metadata)?;
     let mut text = String::new();
@@ -153,7 +153,10 @@ fn check_way(path: &Path) -> Result<(), Untrusted> {
         }
         links += 1;
         if links > LINKS_MAX {
-            return Err(failed(&next, io::Error::other("it is a link of too many")));
+            return Err(failed(
+                &next,
+                io::Error::other("too many links in the path"),
+            ));
         }
         let target = fs::read_link(&next).map_err(|error| failed(&next, error))?;
         if target.is_absolute() {

@@ -25,7 +25,7 @@ fn validator() -> jsonschema::Validator {
 }
 
 #[test]
-fn each_example_of_the_page_is_a_policy_and_the_schema_agrees() {
+fn each_example_of_the_page_is_valid_by_program_and_schema() {
     let examples = blocks("toml");
     let valid: Vec<_> = examples
         .iter()
@@ -54,7 +54,7 @@ fn the_invalid_example_is_refused_as_the_page_says() {
     let refusals = blocks("text");
     assert_eq!(invalid.len(), refusals.len());
     for (text, refusal) in invalid.into_iter().zip(refusals) {
-        let error = Policy::parse("policy.toml", text).expect_err("is no policy");
+        let error = Policy::parse("policy.toml", text).expect_err("the example is invalid");
         assert_eq!(error.to_string(), refusal);
         assert!(!validator().is_valid(&json(text)));
     }
@@ -159,7 +159,7 @@ fn documented_defaults_equal_the_programs() {
     assert_eq!(
         (start.burst_bytes, start.pace_bytes_per_s),
         (48_448, 0),
-        "as the page tells"
+        "as documented"
     );
 }
 

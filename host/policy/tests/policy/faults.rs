@@ -7,7 +7,7 @@ const TENANT: &str = "[[tenant]]\nname = \"acme\"\nports = [\"vnet*\", \"tap1\"]
 
 fn faults(text: &str) -> Vec<Fault> {
     Policy::parse("t.toml", text)
-        .expect_err("is no policy")
+        .expect_err("the policy is invalid")
         .faults()
         .to_vec()
 }
@@ -54,7 +54,7 @@ const RULES: [(&str, &str); 38] = [
     ),
     (
         "local = \"::/0\"",
-        "9:9: local: `::/0` would be every address of both families",
+        "9:9: local: `::/0` contains the addresses of both families",
     ),
     (
         "local = \"10.0.0.0/8\"\nremote = \"fd00::/8\"",
@@ -66,11 +66,11 @@ const RULES: [(&str, &str); 38] = [
     ),
     (
         "remote_port = [1, 70000]",
-        "9:19: remote_port: `70000` is no TCP port",
+        "9:19: remote_port: `70000` is not a TCP port",
     ),
     (
         "local_port = \"https\"",
-        "9:14: local_port: `https` is no TCP port",
+        "9:14: local_port: `https` is not a TCP port",
     ),
     (
         "dscp = \"AF44\"",
@@ -79,7 +79,7 @@ const RULES: [(&str, &str); 38] = [
     ("dscp = 64", "9:8: dscp: 64 is no DSCP"),
     (
         "law = \"ecn\"\nshare = 0",
-        "10:9: share: is 0; give 1 to 255, or leave it out",
+        "10:9: share: is 0; give 1 to 255, or remove the key",
     ),
     (
         "law = \"ecn\"\necn_syns = 256",
@@ -188,7 +188,7 @@ fn an_invalid_rule_is_refused_at_its_place_with_a_remedy() {
 const BESIDE: [(&str, &str); 14] = [
     (
         "[[tenant]]\nname = \"acme\"\nports = \"eth*\"\n",
-        "9:8: name: a second tenant `acme`: the first is in line 1",
+        "9:8: name: duplicate tenant `acme`: the first is in line 1",
     ),
     (
         "[[tenant]]\nname = \"b\"\nports = [\"a\", \"vnet4\"]\n",
@@ -232,11 +232,11 @@ const BESIDE: [(&str, &str); 14] = [
     ),
     (
         "[agent]\nmetrics = \"localhost\"\n",
-        "9:11: agent.metrics: `localhost` is no address with a port",
+        "9:11: agent.metrics: `localhost` is not an address with a port",
     ),
     (
         "[agent]\nsocket = \"here.sock\"\n",
-        "9:10: agent.socket: `here.sock` has no beginning",
+        "9:10: agent.socket: `here.sock` is not absolute",
     ),
     (
         "[agent]\nflows_max = 0\n",
@@ -252,7 +252,7 @@ fn tables_that_conflict_with_others_are_refused() {
 }
 
 #[test]
-fn starts_of_one_port_agree() {
+fn different_starts_on_one_port_are_refused() {
     let host = "[agent.watch]\nkey_file = \"/key\"\npeers = \"10.0.0.0/8\"\n";
     let watched = "[[rule]]\nremote = \"10.0.0.0/8\"\nlaw = \"ecn\"\nstart = \"watch\"\n";
     let text = refusal(&format!("{watched}{host}"));
@@ -262,7 +262,7 @@ fn starts_of_one_port_agree() {
 }
 
 #[test]
-fn a_port_has_room_for_64_combinations() {
+fn more_than_64_combinations_on_a_port_are_refused() {
     let ports = |n: u32| {
         let ports: Vec<String> = (1..=n).map(|i| (2 * i).to_string()).collect();
         format!(
@@ -277,7 +277,7 @@ fn a_port_has_room_for_64_combinations() {
 }
 
 #[test]
-fn a_policy_is_in_the_file_or_in_etcd() {
+fn tenants_and_rules_beside_etcd_are_refused() {
     let etcd = "[agent.etcd]\nendpoints = [\"http://127.0.0.1:2379\"]\n";
     assert!(Policy::parse("t.toml", etcd).is_ok());
     let text = faults(&format!("{TENANT}{etcd}"))[0].to_string();
@@ -300,7 +300,7 @@ fn a_policy_is_in_the_file_or_in_etcd() {
         let text = format!("[agent.etcd]\nendpoints = [\"{endpoint}\"]\n");
         let fault = &faults(&text)[0];
         assert!(
-            fault.message.contains("is no endpoint"),
+            fault.message.contains("is not an endpoint"),
             "{endpoint}: {fault}"
         );
     }
@@ -310,15 +310,18 @@ fn a_policy_is_in_the_file_or_in_etcd() {
 fn policies_without_ports_and_texts_that_are_not_toml_are_refused() {
     assert!(faults("")[0].message.contains("names no port"));
     let broken = faults("[[rule]\nlaw = \nx\n");
-    assert!(broken.len() > 1, "each is told: {broken:#?}");
+    assert!(
+        broken.len() > 1,
+        "one error for each broken line: {broken:#?}"
+    );
     assert!(broken.iter().all(|fault| fault.key.is_empty()));
     assert_eq!(
         faults("rule = 3\n")[0].to_string(),
-        "t.toml:1:8: rule: is no list of tables; write [[rule]]"
+        "t.toml:1:8: rule: is not a list of tables; write [[rule]]"
     );
     assert_eq!(
         faults("agent = []\n")[0].message,
-        "is no table; write [agent]"
+        "is not a table; write [agent]"
     );
 }
 

@@ -34,11 +34,14 @@ fn impossible_paths_of_sockets_and_folders_are_refused() {
     assert_eq!(long.len(), 109);
     for (keys, part) in [
         (format!("socket = \"{long}\""), "109 bytes are too long"),
-        ("socket = \"/run/../agent.sock\"".into(), "goes round about"),
-        ("socket = \"/\"".into(), "goes round about"),
-        ("state = \"/var//lib\"".into(), "goes round about"),
-        ("state = \"/var/lib/\"".into(), "goes round about"),
-        ("state = \"state\"".into(), "has no beginning"),
+        (
+            "socket = \"/run/../agent.sock\"".into(),
+            "is not normalized",
+        ),
+        ("socket = \"/\"".into(), "is not normalized"),
+        ("state = \"/var//lib\"".into(), "is not normalized"),
+        ("state = \"/var/lib/\"".into(), "is not normalized"),
+        ("state = \"state\"".into(), "is not absolute"),
         ("state = \"/a\\u0000b\"".into(), "control characters"),
         (format!("state = \"/{name}\""), "are too long"),
         (
@@ -73,7 +76,7 @@ fn etcd_settings_that_can_never_connect_are_refused() {
     for (endpoints, more, part) in [
         (https, "", "`https://b:2379` needs ca"),
         (https, own, "only servers that it signed"),
-        (http, ca, "`http://a:2379` has no use for ca"),
+        (http, ca, "`http://a:2379` does not use ca"),
         (http, own, "write https://"),
         (
             &format!("{https}, {http}"),

@@ -171,7 +171,7 @@ proptest! {
 }
 
 #[test]
-fn a_port_is_found_by_its_first_name_that_the_policy_has() {
+fn a_port_is_found_by_its_first_known_name() {
     let text = "[defaults]\nflows_max = 7\n[[tenant]]\nname = \"a\"\nports = \"vm-a\"\n\
                 [[tenant]]\nname = \"b\"\nports = \"vnet*\"\nweight = 4\nflows_max = 9\n\
                 [[rule]]\nlaw = \"coupled\"\n";
@@ -267,7 +267,7 @@ fn shares_divide_the_ports_sum_or_the_tenants_and_conflict_with_coupled_rules() 
 }
 
 #[test]
-fn a_tenants_coupled_flows_share_with_another_tenants_only_where_the_policy_says_so() {
+fn coupled_flows_of_two_tenants_share_only_by_an_explicit_group() {
     let policy = |coupling: &str| {
         let text = format!(
             "[[tenant]]\nname = \"a\"\nports = \"a*\"\n[[tenant]]\nname = \"b\"\nports = \"b*\"\n\

@@ -15,7 +15,7 @@ pub fn print(file: &PolicyFile) -> String {
 
 /// Generates a valid policy: rules that never match are removed.
 pub fn sound() -> impl Strategy<Value = Policy> {
-    file().prop_filter_map("makes no sense", |mut file| {
+    file().prop_filter_map("invalid policy", |mut file| {
         loop {
             let error = match Policy::parse("t.toml", &print(&file)) {
                 Ok(policy) => return Some(policy),
@@ -126,12 +126,12 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_reader_stop(text in "[\\[\\]a-z=\"., \n0-9{}*/:-]{0,200}") {
+    fn no_text_makes_the_parser_panic(text in "[\\[\\]a-z=\"., \n0-9{}*/:-]{0,200}") {
         let _ = Policy::parse("t.toml", &text);
     }
 
     #[test]
-    fn no_value_of_a_known_key_makes_the_reader_stop(
+    fn no_value_of_a_known_key_makes_the_parser_panic(
         key in prop::sample::select(vec![
             "tenant", "port", "local", "remote", "local_port", "remote_port", "dscp", "law",
             "profile", "parameters", "legacy_only", "ecn_syns", "share", "coupling", "start",
