@@ -78,7 +78,7 @@ fn live_a_port_with_too_many_rules_keeps_what_it_has_and_the_others_get_theirs()
             port.attached,
             port.error
                 .as_ref()
-                .is_some_and(|text| text.contains("80 rules for port")),
+                .is_some_and(|text| text.contains("80 rules, the limit is")),
         )
     };
     assert_eq!(

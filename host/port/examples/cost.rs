@@ -1,7 +1,7 @@
-//! What a packet costs in the port programs, in nanoseconds, side by side in one run: a packet that
-//! is not TCP (parse only), one of an unknown flow (parse and look up), and both directions of a
-//! translated flow. The same packet many times over is no flow that goes on, so behind those come
-//! the segments of one that does, each a run of its own with the cost of starting it.
+//! Measures the cost of a packet in the port programs, in nanoseconds, side by side in one run: a
+//! packet that is not TCP (parse only), one of an unknown flow (parse and look up), and both
+//! directions of a translated flow. A flow whose packet is repeated does not advance, so the
+//! segments of an advancing flow follow, each a run of its own with the cost of starting it.
 //! `cargo run --release -p uc-port --example cost [rings]`; needs root.
 
 use std::error::Error;
@@ -11,17 +11,17 @@ use uc_core::{Policy, consts};
 use uc_port::cost::{Case, Costs, median};
 use uc_port::{Direction, PacketContext, PortCoupling, PortPlan, Programs, RINGS_MAX};
 
-/// The loopback interface: it is in every network namespace.
+/// The loopback interface, which every network namespace has.
 const IFINDEX: u32 = 1;
-/// Runs of one packet that a time is the mean of.
+/// Number of runs of one packet whose mean is one time.
 const REPEAT: u32 = 1_000_000;
 
-/// The remote ports of the flows.
+/// Remote ports of the flows.
 const TRANSLATED: u16 = 5001;
 const COUPLED: u16 = 5002;
 const MOVING: u16 = 5003;
 
-/// Segments of the flow that goes on, each with its ACK.
+/// Number of segments of the advancing flow, each with its ACK.
 const SEGMENTS: u32 = 50_000;
 const SEGMENT_BYTES: u32 = 1448;
 
@@ -49,8 +49,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         },
     )?;
     connect(&programs, COUPLED)?;
-    // in flight, so that there is something to report; and what is sent again many times is the
-    // second segment: each time that the first is, a timer of the guest's has fired
+    // Data in flight, so that there is something to report. The packet that repeats is the second
+    // segment: each repetition of the first would look like a timeout of the guest.
     for port in [TRANSLATED, COUPLED] {
         run(&programs, Direction::FromGuest, &data(port, 0)?)?;
     }
@@ -81,7 +81,7 @@ fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
     ])
 }
 
-/// What a run of its own costs.
+/// Measures the cost of a run of its own.
 fn each_udp(programs: &Programs) -> Result<u128, Box<dyn Error>> {
     let packet = udp()?;
     let times: Result<Vec<_>, _> = (0..SEGMENTS)
@@ -90,7 +90,7 @@ fn each_udp(programs: &Programs) -> Result<u128, Box<dyn Error>> {
     Ok(median(&mut times?))
 }
 
-/// A flow that goes on: new data each time, and their ACK.
+/// Measures an advancing flow: new data in each run, and its ACK.
 fn each_segment(programs: &Programs) -> Result<(u128, u128), Box<dyn Error>> {
     let (mut sent, mut answered) = (Vec::new(), Vec::new());
     for number in 0..SEGMENTS {
@@ -147,7 +147,7 @@ fn syn_ack(port: u16) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(bytes)
 }
 
-/// Where the guest's segment of this number begins.
+/// Returns the sequence number of the guest's segment with this number.
 fn seq_of(number: u32) -> u32 {
     1001 + number * SEGMENT_BYTES
 }
@@ -160,7 +160,7 @@ fn data(port: u16, number: u32) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(bytes)
 }
 
-/// Of all before the segment of this number.
+/// Returns an ACK of all data before the segment with this number.
 fn ack(port: u16, number: u32) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut bytes = Vec::new();
     to_guest(port, 9001)

@@ -1,5 +1,5 @@
-//! How long it takes to attach many ports, give them new plans, swap their programs and detach
-//! them; and what memory the maps take. In a network namespace of its own.
+//! Measures the time to attach many ports, give them new plans, swap their programs and detach
+//! them, and the memory of the maps, in a network namespace of its own.
 //! `cargo run --release -p uc-port --example ports [PORTS]`; needs root and `ip`.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use uc_core::{Policy, consts};
 use uc_port::{AttachVia, Match, PortPlan, Rule, Store, interface_index};
 
 const PORTS: usize = 1000;
-/// Of a plan.
+/// Number of rules of a plan.
 const RULES: usize = 8;
 
 fn main() -> Result<(), Box<dyn Error>> {

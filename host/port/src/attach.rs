@@ -1,4 +1,4 @@
-//! One program on one port: by TCX (Linux 6.6 on), or by a clsact filter before that.
+//! Attaches one program to one port: by TCX (Linux 6.6 and later), otherwise by a clsact filter.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -14,26 +14,26 @@ use crate::refusal::silence_libbpf;
 /// How to attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AttachVia {
-    /// TCX if the kernel has it, else clsact.
+    /// TCX if the kernel has it, otherwise clsact.
     #[default]
     Auto,
-    /// TCX or fail.
+    /// TCX only.
     Tcx,
     /// A filter on a clsact qdisc.
     Clsact,
 }
 
-/// Which of our programs on a port comes first.
+/// Position of a program relative to the port's own programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The port's own programs: after whatever is there already.
+    /// The port's own programs: after all programs that are attached already.
     Port,
-    /// A program that sees a packet before the port's own do, whichever is attached first.
+    /// A program that processes a packet before the port's own do, whichever is attached first.
     BeforePort,
 }
 
 impl Order {
-    /// Returns the clsact filter's priority; a lower one runs first.
+    /// Returns the priority of the clsact filter; a lower one runs first.
     fn clsact_priority(self) -> u32 {
         match self {
             Order::Port => 0x7563,
@@ -49,28 +49,28 @@ impl Order {
     }
 }
 
-/// Handle of our clsact filters: fixed as their priorities are, so that each can be replaced in
-/// place and found again by a later process.
+/// Handle of our clsact filters. Like their priorities it is fixed, so that a later process can
+/// find each filter and replace it in place.
 const CLSACT_HANDLE: u32 = 1;
 
-/// How often a filter is tried whose qdisc is gone each time.
+/// Maximum number of attempts to add a filter if its qdisc disappears each time.
 const TRIES: usize = 3;
 
-/// One program on one port. Dropping it detaches, unless it was pinned.
+/// One program on one port. Dropping it detaches the program, unless it was pinned.
 #[derive(Debug)]
 pub enum Link {
-    /// The kernel's own link; it goes with its last descriptor or pin.
+    /// The kernel's own link; it ends with its last descriptor or pin.
     Tcx(OwnedFd),
-    /// A filter, to be removed by name.
+    /// A filter, which is removed by handle and priority.
     Clsact(ClsactFilter),
 }
 
-/// Both directions of one port.
+/// Both programs of one port.
 #[derive(Debug)]
 pub struct PortLinks {
-    /// Guest → network.
+    /// The program for guest → network.
     pub from_guest: Link,
-    /// Network → guest.
+    /// The program for network → guest.
     pub to_guest: Link,
 }
 
@@ -99,8 +99,8 @@ impl Programs {
         )
     }
 
-    /// Puts these programs in the place of those that the port's clsact filters have: every packet
-    /// sees one or the other.
+    /// Replaces the programs of the port's clsact filters by these: every packet passes one or the
+    /// other.
     pub(crate) fn swap_clsact(&self, ifindex: u32) -> Result<(), PortError> {
         for direction in Direction::BOTH {
             match self.attach_one(ifindex, direction, AttachVia::Clsact)? {
@@ -112,8 +112,8 @@ impl Programs {
     }
 }
 
-/// Removes this port's clsact filters, whoever set them, and the qdisc if it is ours and nothing
-/// else is on it; fine if there are none.
+/// Removes this port's clsact filters, whichever process added them, and the qdisc if it is ours
+/// and has no other filter; succeeds if there are none.
 pub(crate) fn detach_clsact(ifindex: u32) {
     for direction in Direction::BOTH {
         let mut hook = clsact_place(ifindex, direction);
@@ -124,25 +124,25 @@ pub(crate) fn detach_clsact(ifindex: u32) {
     let _gone_already = qdisc::remove_if_ours_and_empty(ifindex);
 }
 
-/// Returns how many of the port's two clsact filters, of any version, this port has.
+/// Returns how many of our two clsact filters this port has, of any version.
 pub(crate) fn clsact_filters(ifindex: u32) -> usize {
     let has = |direction: &&Direction| clsact_place(ifindex, **direction).query().is_ok();
     Direction::BOTH.iter().filter(has).count()
 }
 
-/// Returns the place of a port's own filter, to query or to remove it.
+/// Returns the place of a port's own filter, to query or remove it.
 fn clsact_place(ifindex: u32, direction: Direction) -> TcHook {
     silence_libbpf();
-    // libbpf asks and removes by place alone: this stands for a program that is none.
+    // libbpf queries and removes by place alone: this descriptor replaces a program's.
     let nothing = io::stdin();
     clsact_hook(nothing.as_fd(), ifindex, direction, Order::Port)
 }
 
-/// Attaches a program that is none of the port's own two to the interface with this index in the
-/// calling thread's network namespace.
+/// Attaches a program other than the port's own two to the interface with this index in the calling
+/// thread's network namespace.
 ///
 /// # Errors
-/// What the kernel refused, and the remedy.
+/// The kernel's refusal, and the remedy.
 pub fn attach_program(
     program: BorrowedFd<'_>,
     ifindex: u32,
@@ -155,7 +155,7 @@ pub fn attach_program(
     }
     match attach_tcx(program, ifindex, direction, order) {
         Ok(link) => Ok(Link::Tcx(link)),
-        // A kernel before 6.6 doesn't know the attach type.
+        // Kernels before 6.6 don't know the attach type.
         Err(error) if via == AttachVia::Auto && error.raw_os_error() == Some(libc::EINVAL) => {
             attach_clsact(program, ifindex, direction, order)
         }
@@ -177,7 +177,7 @@ fn attach_tcx(
         flags: order.tcx_flags(),
         ..Default::default()
     };
-    // SAFETY: a plain system call on a descriptor that lives through it; the options do too.
+    // SAFETY: a plain system call on a descriptor that outlives it, as do the options.
     let fd = unsafe {
         libbpf_sys::bpf_link_create(
             program.as_raw_fd(),
@@ -189,7 +189,7 @@ fn attach_tcx(
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: the kernel has just given us this descriptor; nobody else holds it.
+    // SAFETY: the kernel has just returned this descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -209,7 +209,8 @@ fn attach_clsact(
         qdisc::ensure(ifindex).map_err(|error| PortError::from_kernel(action(), error))?;
         match clsact_hook(program.as_fd(), ifindex, direction, order).attach() {
             Ok(_) => break,
-            // The last of another process's filters may have gone meanwhile, and the qdisc with it.
+            // Another process may have removed the last of its filters meanwhile, and the qdisc
+            // with it.
             Err(error) if is_invalid(&error) && !tries.is_empty() => {}
             Err(error) => return Err(PortError::from_libbpf(action(), &error)),
         }
@@ -245,8 +246,8 @@ fn clsact_hook(
         .hook(point)
 }
 
-/// A filter on a clsact qdisc. The qdisc itself stays where it is another's or others have filters
-/// on it.
+/// A filter on a clsact qdisc. Removing the filter leaves the qdisc if another process created it
+/// or it has other filters.
 #[derive(Debug)]
 pub struct ClsactFilter {
     program: OwnedFd,
@@ -257,7 +258,7 @@ pub struct ClsactFilter {
 }
 
 impl ClsactFilter {
-    /// Leaves the filter in place when this value goes.
+    /// Keeps the filter attached when this value is dropped.
     pub(crate) fn keep(&mut self) {
         self.detach_on_drop = false;
     }
@@ -266,7 +267,7 @@ impl ClsactFilter {
 impl Drop for ClsactFilter {
     fn drop(&mut self) {
         if self.detach_on_drop {
-            // Fails only where the interface has gone, and the filter with it.
+            // Removal fails only if the interface is gone, and the filter with it.
             let program = self.program.as_fd();
             let mut hook = clsact_hook(program, self.ifindex, self.direction, self.order);
             let _gone_already = hook.detach();

@@ -1,7 +1,7 @@
-//! All entries of a hash map, many with each system call (`BPF_MAP_LOOKUP_BATCH`, Linux 5.6).
+//! Reads all entries of a hash map, many with each system call (`BPF_MAP_LOOKUP_BATCH`, Linux 5.6).
 //!
-//! libbpf-rs has an iterator for this, which takes a batch that isn't full for the last one. Of a
-//! hash map it needn't be: the kernel gives whole buckets, as many as fit.
+//! libbpf-rs has an iterator for this, which takes a batch that isn't full for the last one. For a
+//! hash map that is wrong: the kernel returns whole buckets, as many as fit.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -10,14 +10,16 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::error::PortError;
 
-/// Entries asked for at once. No bucket has nearly as many.
+/// Entries requested at once. No bucket has nearly as many.
 const BATCH: u32 = 2048;
-/// With more the kernel is asked for less than it has no room for anywhere.
+/// Maximum number of entries requested at once; if the next bucket does not fit even then, reading
+/// fails.
 const BATCH_MAX: u32 = 1 << 20;
-/// Where a walk through a hash map has come to.
+/// Position of a walk through a hash map.
 type Position = u32;
 
-/// Has all entries seen, keys and values. What comes or goes meanwhile may be missed.
+/// Calls `see` with the key and the value of every entry. Entries added or removed meanwhile may be
+/// missed.
 pub(crate) fn for_each(
     map: &MapHandle,
     action: &str,
@@ -30,7 +32,8 @@ pub(crate) fn for_each(
     }
 }
 
-/// A kernel that doesn't know the command, or not for such a map; it says so at the first batch.
+/// Returns whether the error means that the kernel lacks the command, or lacks it for such a map;
+/// it occurs at the first batch.
 fn is_unknown(error: &io::Error) -> bool {
     let known = [
         libc::EINVAL,
@@ -90,7 +93,7 @@ struct Batch {
     entries: u32,
     next: Position,
     is_last: bool,
-    /// The next bucket doesn't fit into the buffer; nothing was read.
+    /// Whether not even the next bucket fits; nothing was read then.
     lacks_room: bool,
 }
 
@@ -111,8 +114,8 @@ fn next(
         None => std::ptr::null_mut(),
     };
     let (mut next, mut entries) = (Position::default(), room);
-    // SAFETY: `keys` and `values` have room for as many entries as are asked for, the position of a
-    // walk through a hash map has four bytes, and all live until the call is over.
+    // SAFETY: `keys` and `values` have room for as many entries as are requested, the position of a
+    // walk through a hash map has four bytes, and all outlive the call.
     let done = unsafe {
         libbpf_sys::bpf_map_lookup_batch(
             map.as_fd().as_raw_fd(),
@@ -128,7 +131,7 @@ fn next(
     if errno != 0 && ![libc::ENOENT, libc::ENOSPC, libc::EINTR].contains(&errno) {
         return Err(io::Error::from_raw_os_error(errno));
     }
-    // A signal came before anything was read: the same again.
+    // A signal arrived before anything was read: the next call repeats the request.
     let again = errno == libc::EINTR;
     Ok(Batch {
         entries: if again { 0 } else { entries },
@@ -152,7 +155,7 @@ mod tests {
     use super::*;
 
     const ENTRIES: u32 = 100_000;
-    /// As the flow table's.
+    /// Size of the flow table's values.
     const VALUE_BYTES: u32 = 320;
 
     fn table() -> Option<MapHandle> {
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn live_entries_that_are_read_in_batches_are_those_that_are_read_one_by_one() {
+    fn live_batched_reading_returns_the_entries_of_single_reading() {
         let Some(map) = table() else {
             return;
         };

@@ -1,4 +1,4 @@
-//! The file system that pins live in.
+//! The BPF file system, in which pins live.
 
 use std::ffi::CString;
 use std::io;
@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::error::PortError;
 use crate::store::Store;
 
-/// f_type of a BPF file system (linux/magic.h).
+/// The `f_type` of a BPF file system (linux/magic.h).
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
 impl Store {

@@ -1,5 +1,5 @@
-//! What a packet costs in programs of a port, side by side in one run: each packet many times over,
-//! the median of several rounds, and how that compares with the first case.
+//! Measures the cost of a packet in a port's programs: each packet many times, the median of
+//! several rounds, compared with the first case.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -8,22 +8,22 @@ use crate::direction::Direction;
 use crate::error::PortError;
 use crate::test_run::{PacketContext, run_packet};
 
-/// How often all cases are measured; odd, so that there is a middle.
+/// Number of rounds; odd, so that there is a median.
 const ROUNDS: usize = 7;
 
-/// A packet, and the way it goes.
+/// A packet and its direction.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The case's name in tables.
+    /// Name of the case in the output.
     pub name: &'static str,
-    /// Which of the two programs sees it.
+    /// Direction, which selects the program.
     pub direction: Direction,
-    /// The packet's frame.
+    /// The Ethernet frame.
     pub packet: Vec<u8>,
 }
 
 impl Case {
-    /// Makes a case.
+    /// Creates a case.
     pub fn new(name: &'static str, direction: Direction, packet: Vec<u8>) -> Self {
         Self {
             name,
@@ -33,15 +33,15 @@ impl Case {
     }
 }
 
-/// What was measured: a name and nanoseconds each. The first is what others are compared with.
+/// Measured costs: a name and nanoseconds each. The first is the base of the ratios.
 #[derive(Clone, Debug, Default)]
 pub struct Costs(Vec<(&'static str, u128)>);
 
 impl Costs {
-    /// Measures the cases on that interface; a time is the mean of `repeat` runs.
+    /// Measures the cases on interface `ifindex`; a time is the mean of `repeat` runs.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The kernel's refusal.
     pub fn measure<'a>(
         program: impl Fn(Direction) -> BorrowedFd<'a>,
         (ifindex, repeat): (u32, u32),
@@ -65,13 +65,13 @@ impl Costs {
         Ok(Self(names.zip(medians).collect()))
     }
 
-    /// Adds what was measured by other means.
+    /// Adds a cost, in nanoseconds, that was measured by other means.
     pub fn push(&mut self, name: &'static str, ns: u128) {
         self.0.push((name, ns));
     }
 }
 
-/// The middle of them, in whatever order they are; 0 of none.
+/// Returns the median; 0 if there are no values.
 pub fn median(times: &mut [u128]) -> u128 {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or(0)
@@ -79,7 +79,7 @@ pub fn median(times: &mut [u128]) -> u128 {
 
 impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<34}{:>12}{:>12}", "", "median ns", "of first")?;
+        writeln!(f, "{:<34}{:>12}{:>12}", "", "median ns", "÷ first")?;
         let base = self.0.first().map_or(1, |(_, ns)| *ns).max(1);
         for (name, ns) in &self.0 {
             writeln!(f, "{name:<34}{ns:>12}{:>11.1}×", *ns as f64 / base as f64)?;
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_of_an_odd_number_of_times_is_the_median_and_costs_are_told_by_the_first() {
+    fn median_is_the_middle_value_and_costs_are_relative_to_the_first() {
         assert_eq!(median(&mut [9, 1, 5]), 5);
         assert_eq!(median(&mut []), 0);
         let mut costs = Costs::default();

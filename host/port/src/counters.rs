@@ -1,4 +1,4 @@
-//! Packets by reason.
+//! Packets counted by reason.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use crate::error::PortError;
 use crate::layout::{UC_NUMBER_PAST, uc_counts};
 use crate::programs::Programs;
 
-/// Packets that the programs saw, by reason, all CPUs together.
+/// Number of packets that the programs processed, by reason, summed over all CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters(BTreeMap<Reason, u64>);
 
 impl Counters {
-    /// Packets counted under this reason.
+    /// Returns the packets counted under this reason.
     pub fn get(&self, reason: Reason) -> u64 {
         self.0.get(&reason).copied().unwrap_or(0)
     }
 
-    /// Returns all reasons with their packets, zeroes too.
+    /// Returns all reasons with their packets, including zeros.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
         self.0.iter().map(|(reason, packets)| (*reason, *packets))
     }
@@ -31,7 +31,7 @@ impl FromIterator<(Reason, u64)> for Counters {
     }
 }
 
-/// One CPU's packets of a number, in the order of the reasons.
+/// One CPU's packets under one counter index, in the order of the reasons.
 type Counts = Vec<u64>;
 
 fn counts_of(bytes: &[u8]) -> Counts {
@@ -44,7 +44,7 @@ fn counts_of(bytes: &[u8]) -> Counts {
 const COUNTS_BYTES: usize = size_of::<uc_counts>();
 
 impl Programs {
-    /// Reads the packets counted under these indices.
+    /// Returns the sum of what was counted under these counter indices.
     pub(crate) fn counted(&self, numbers: &[u32]) -> Result<Counters, PortError> {
         let mut counters: BTreeMap<Reason, u64> = Reason::all().map(|reason| (reason, 0)).collect();
         for &number in numbers {
@@ -70,7 +70,7 @@ impl Programs {
             .collect())
     }
 
-    /// Adds what was counted under a number to what was of ports that have gone.
+    /// Adds the counts of one index to the sum of former ports.
     pub(crate) fn fold_counts(&self, number: u32) -> Result<(), PortError> {
         let (past, more) = (self.counts(UC_NUMBER_PAST)?, self.counts(number)?);
         let sums = past.iter().zip(&more).map(|(past, more)| {

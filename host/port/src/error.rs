@@ -1,14 +1,14 @@
-//! What can go wrong at a port, and what the operator can do about it.
+//! Errors at a port, and their remedies.
 
 use std::path::PathBuf;
 
 /// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// The interface is not there.
+    /// The interface does not exist.
     #[error("no interface '{name}' here; `ip link` lists those of this network namespace")]
     NoInterface {
-        /// As the user wrote it.
+        /// Name that the user gave.
         name: String,
     },
     /// The process may not load BPF programs.
@@ -17,7 +17,7 @@ pub enum PortError {
          run it with sudo"
     )]
     NotPermitted {
-        /// What was tried.
+        /// The operation that failed.
         action: String,
     },
     /// The kernel has no usable BPF.
@@ -26,79 +26,79 @@ pub enum PortError {
          and Linux 5.10 or newer"
     )]
     NoKernelSupport {
-        /// What was tried.
+        /// The operation that failed.
         action: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: std::io::Error,
     },
-    /// The kernel's verifier refused a program.
+    /// The kernel's verifier rejected a program.
     #[error(
-        "kernel {kernel} refused the program '{program}' ({said}); no right is missing, this \
-         version doesn't run on this kernel: take another of either"
+        "kernel {kernel}: verifier rejected program '{program}' ({said}); permissions suffice: use \
+         another kernel or release"
     )]
     Refused {
-        /// As bpf/ calls it.
+        /// Name of the program in bpf/port/.
         program: String,
         /// The kernel's release.
         kernel: String,
-        /// The last that its verifier said of it.
+        /// The last line of the verifier's log.
         said: String,
     },
-    /// There is no bpffs at the place of the pins.
+    /// No bpffs is mounted where pins belong.
     #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf")]
     NoBpffs {
-        /// Where it was looked for.
+        /// Path where it was expected.
         path: PathBuf,
     },
     /// The port is attached already.
-    #[error("'{name}' is attached already; `uc detach {name}` first")]
+    #[error("'{name}' is attached already; run `uc detach {name}` first")]
     AlreadyAttached {
-        /// Interface.
+        /// Name of the interface.
         name: String,
     },
     /// The port is not attached.
     #[error("'{name}' is not attached; `uc flows` shows the ports that are")]
     NotAttached {
-        /// Interface.
+        /// Name of the interface.
         name: String,
     },
-    /// What is pinned was left by a version whose maps this one can't read.
+    /// The pins are another version's, whose maps this version can't read.
     #[error(
-        "what is pinned in {path} is another version's; `uc agent --once`, or `uc attach` of any \
-         port, has this version take the ports over, and flows under way pass; \
-         `uc detach --all` takes it away"
+        "the pins in {path} are another version's; run `uc agent --once`, or `uc attach` for any \
+         port, to move the ports to this version (flows under way then pass unmodified), or \
+         `uc detach --all` to remove them"
     )]
     OtherVersion {
-        /// The store.
+        /// Path of the store.
         path: PathBuf,
     },
-    /// A port's plan is too long.
+    /// A port's plan has too many rules.
     #[error(
-        "{rules} rules for port {ifindex}: the programs look at {max} at most; say more of them by \
-         one prefix or range",
+        "port {ifindex}: {rules} rules, the limit is {max}; merge some into wider prefixes or port \
+         ranges",
         max = uc_core::rule::RULES_MAX
     )]
     TooManyRules {
-        /// Interface index.
+        /// Index of the port's interface.
         ifindex: u32,
-        /// How many it has.
+        /// Number of rules in the plan.
         rules: usize,
     },
     /// The programs' tables of ports are full.
-    #[error("{max} ports have a plan, and there is room for no more; detach some", max = crate::PORTS_MAX)]
+    #[error("{max} ports have a plan, which is the limit; detach some", max = crate::PORTS_MAX)]
     TooManyPorts,
-    /// Anything else that the kernel refused.
+    /// Any other error of the kernel.
     #[error("could not {action}: {source}")]
     Kernel {
-        /// What was tried, and on what.
+        /// The operation that failed, and its object.
         action: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: std::io::Error,
     },
 }
 
 impl PortError {
-    /// The kernel's refusal of `action`, sorted by what the operator can do about it.
+    /// Classifies the kernel's refusal of `action` by its remedy.
     pub(crate) fn from_kernel(action: impl Into<String>, source: std::io::Error) -> PortError {
         let action = action.into();
         match source.raw_os_error() {
@@ -108,7 +108,7 @@ impl PortError {
         }
     }
 
-    /// Makes an error of one of libbpf-rs, which hides its errno in a kind.
+    /// Classifies an error of libbpf-rs, which hides its errno in a kind, by its remedy.
     pub(crate) fn from_libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> PortError {
         let action = action.into();
         let text = std::io::Error::other(format!("{source:#}"));

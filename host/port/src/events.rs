@@ -1,4 +1,4 @@
-//! What has happened to a flow, as the programs wrote it down (`bpf/port/event.h`).
+//! Flow events, as the programs record them (`bpf/port/event.h`).
 
 use std::net::SocketAddr;
 
@@ -11,67 +11,67 @@ use crate::flows::{FlowView, ends};
 use crate::layout;
 use crate::programs::Programs;
 
-/// Something that happened to a flow.
+/// An event of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// In the flow's life, from 1 on.
+    /// Number of the event in the flow's life, from 1.
     pub number: u16,
-    /// When, on `CLOCK_MONOTONIC`.
+    /// When it occurred, by `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// Number of equal events in a row that this one stands for; 255: or more.
+    /// How often it occurred in a row; 255 means 255 or more.
     pub times: u8,
     /// The law's window before the event.
     pub before_bytes: u32,
-    /// The law's window after the event; of a reduction, its target.
+    /// The law's window after the event; for a window reduction, the window that it leads to.
     pub after_bytes: u32,
-    /// What happened.
+    /// The event itself, with its own data.
     pub kind: EventKind,
 }
 
-/// What both ends agreed on.
+/// The parameters that both ends agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
     /// Payload of a full segment.
     pub mss_bytes: u16,
-    /// Shift of the peer's windows.
+    /// Shift of the peer's windows (window scale).
     pub wscale: u8,
-    /// Is the flow ECN-capable on the network?
+    /// Whether the flow is ECN-capable on the network.
     pub ecn: bool,
-    /// May both ends use SACK?
+    /// Whether both ends may use SACK.
     pub sack: bool,
-    /// Do segments carry timestamps?
+    /// Whether segments carry timestamps.
     pub timestamps: bool,
 }
 
-/// How the connection was closed.
+/// The ends that closed the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closing {
-    /// The guest's FIN was seen.
+    /// Whether the guest's FIN was seen.
     pub guest: bool,
-    /// The peer's FIN was seen.
+    /// Whether the peer's FIN was seen.
     pub peer: bool,
-    /// A reset was seen.
+    /// Whether a reset was seen.
     pub reset: bool,
 }
 
-/// The kinds of events, each with what only it has to say.
+/// The kinds of events, each with its own data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// The flow's first SYN.
     Opened {
-        /// The guest sent it; otherwise the peer.
+        /// Whether the guest sent it; otherwise the peer.
         by_guest: bool,
     },
-    /// A repeated SYN of the flow.
+    /// A retransmitted SYN of the flow.
     SynAgain {
-        /// SYNs so far.
+        /// Number of SYNs so far.
         syns: u8,
     },
     /// Both ends agreed, and the law begins.
     Agreed(Agreed),
     /// The law reduced its window on ECE or delay.
     Cut {
-        /// With law `dctcp`, α in 1/2³⁰; with others, the smoothed round-trip time in µs.
+        /// For law `dctcp` α in 1/2³⁰, for others the smoothed round-trip time in microseconds.
         signal: u32,
     },
     /// The guest's fast retransmit.
@@ -79,14 +79,14 @@ pub enum EventKind {
         /// Bytes in flight.
         flight_bytes: u32,
     },
-    /// The guest's retransmission timer fired.
+    /// The guest's retransmission timer expired.
     Timeout {
         /// Bytes in flight.
         flight_bytes: u32,
     },
     /// Loss recovery is complete.
     Recovered,
-    /// The advertised window falls below the receiver's.
+    /// The advertised window is less than the receiver's from now on.
     Below {
         /// The receiver's window.
         receiver_bytes: u32,
@@ -100,12 +100,12 @@ pub enum EventKind {
     },
     /// Law `coupled`: the group gave the flow its first share.
     Shared {
-        /// The share.
+        /// The flow's share of the group's window.
         share_bytes: u32,
     },
     /// The guard dropped a segment.
     Guarded {
-        /// How far it lay beyond the furthest edge given.
+        /// How far the segment ended beyond the furthest advertised edge.
         beyond_bytes: u32,
     },
     /// The connection ended.
@@ -113,7 +113,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// A name for JSON, `snake_case`.
+    /// Returns the name for JSON, in `snake_case`.
     pub fn label(&self) -> &'static str {
         match self {
             EventKind::Opened { .. } => "opened",
@@ -132,18 +132,18 @@ impl EventKind {
     }
 }
 
-/// A flow that was passed on untouched from its handshake on.
+/// A flow that passes unmodified from its handshake on.
 #[derive(Clone, Debug)]
 pub struct Passed {
-    /// Interface index of the port.
+    /// Index of the port's interface.
     pub ifindex: u32,
-    /// The guest's end.
+    /// Address and port of the guest's end.
     pub guest: SocketAddr,
-    /// The other end.
+    /// Address and port of the other end.
     pub remote: SocketAddr,
-    /// Why it passed.
+    /// Why it passes.
     pub reason: Reason,
-    /// When, on `CLOCK_MONOTONIC`.
+    /// When its handshake was seen, by `CLOCK_MONOTONIC`.
     pub at_ns: u64,
 }
 
@@ -208,8 +208,8 @@ fn event(raw: &layout::uc_event) -> Option<Event> {
 }
 
 impl Programs {
-    /// The last events of a flow, the oldest first: at most 16. None where events are not
-    /// remembered, for this flow or for any.
+    /// Returns a flow's last events, the oldest first: at most 16. `None` if events are not
+    /// recorded for this flow or for any.
     pub fn events(&self, flow: &FlowView) -> Result<Vec<Event>, PortError> {
         let ring = self
             .maps
@@ -230,7 +230,7 @@ impl Programs {
         Ok(slots.filter_map(|raw| event(&raw)).collect())
     }
 
-    /// The last flows that passed, the latest first: at most 256, of all ports.
+    /// Returns the last flows that passed, the latest first: at most 256, of all ports.
     pub fn passed(&self) -> Result<Vec<Passed>, PortError> {
         let failed = |error| PortError::from_libbpf("read which flows passed", &error);
         let mut passed = Vec::new();

@@ -1,16 +1,18 @@
-//! Many links at once. For each that comes or goes the kernel waits until no CPU uses what was there
-//! before (an RCU grace period), under a lock of all interfaces: some 12 ms, so 25 s for a thousand
-//! ports. It can be asked to have all CPUs say so at once, which takes 1 ms.
+//! Speeds up changes of many links. For each added or removed link the kernel waits for an RCU
+//! grace period (no CPU uses the old state any more), under a lock of all interfaces: about 12 ms,
+//! so 25 s for a thousand ports. With `rcu_expedited` it interrupts all CPUs instead, which takes 1
+//! ms.
 
 use std::fs;
 
-/// From how many ports on the kernel is asked: for a few it isn't worth disturbing every CPU.
+/// Number of ports from which grace periods are expedited: for fewer it isn't worth interrupting
+/// every CPU.
 const PORTS_MANY: usize = 32;
 
 const SWITCH: &str = "/sys/kernel/rcu_expedited";
 
-/// While this lives, the kernel's grace periods are short; if the process may ask for that, and
-/// nobody has already. A process that is killed leaves it so, which costs interrupts and no more.
+/// Expedites the kernel's grace periods while it exists, if the process may and they aren't
+/// expedited already. A process that is killed leaves them expedited, which only costs interrupts.
 pub(crate) struct Expedited {
     asked: bool,
 }

@@ -1,4 +1,4 @@
-//! The flow table, as user space sees it.
+//! The flow table, read from user space.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -15,25 +15,25 @@ use crate::programs::Programs;
 /// One flow of the table.
 #[derive(Clone, Debug)]
 pub struct FlowView {
-    /// Interface index of the port.
+    /// Index of the port's interface.
     pub ifindex: u32,
-    /// The guest's end.
+    /// Address and port of the guest's end.
     pub guest: SocketAddr,
-    /// The other end.
+    /// Address and port of the other end.
     pub remote: SocketAddr,
-    /// The core's state, a copy.
+    /// A copy of the core's state of the flow.
     pub state: Flow,
-    /// Index of the port's rule that opened it, from 0.
+    /// Index, from 0, of the rule that opened it, among the rules of its port's plan.
     pub rule: u16,
-    /// The rule's number, as the operator sees it.
+    /// Number of that rule in the operator's file.
     pub rule_number: u16,
-    /// The host's plan that the rule belongs to ([`Programs::plan_generation`]).
+    /// Generation of the host's plan that had the rule ([`Programs::plan_generation`]).
     pub generation: u32,
     pub(crate) place: u32,
 }
 
 impl FlowView {
-    /// A flow in this state, without a place in any table.
+    /// Creates a flow with this state, without an index in any table.
     pub fn of(ifindex: u32, guest: SocketAddr, remote: SocketAddr, state: Flow) -> FlowView {
         FlowView {
             ifindex,
@@ -52,7 +52,7 @@ const READ: &str = "read the flow table";
 
 const KEY_BYTES: usize = size_of::<uc_key>();
 
-/// A key as the map holds it. The struct has no padding, which the assertion below makes sure of.
+/// Encodes a key as in the map. The struct has no padding, which the assertion below checks.
 fn key_bytes(ifindex: u32, guest: SocketAddr, remote: SocketAddr) -> [u8; KEY_BYTES] {
     let mut bytes = [0; KEY_BYTES];
     bytes[0..4].copy_from_slice(&ifindex.to_ne_bytes());
@@ -78,7 +78,7 @@ fn mapped(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// The guest's end and the other one.
+/// Decodes the guest's end and the other end.
 pub(crate) fn ends(key: &uc_key) -> (SocketAddr, SocketAddr) {
     let end = |octets: [u8; 16], port: u16| {
         SocketAddr::new(
@@ -118,7 +118,7 @@ fn view(key: &[u8], value: &[u8]) -> Option<FlowView> {
 }
 
 impl Programs {
-    /// Reads all flows of all ports. A flow that begins or ends meanwhile may be missed.
+    /// Returns all flows of all ports. Flows added or removed meanwhile may be missed.
     pub fn flows(&self) -> Result<Vec<FlowView>, PortError> {
         let mut flows = Vec::new();
         for_each(&self.maps.flows, READ, |key, value| {
@@ -127,7 +127,7 @@ impl Programs {
         Ok(flows)
     }
 
-    /// Reads one flow; `None` if it isn't in the table.
+    /// Returns one flow; `None` if the table has none with these ends.
     pub fn flow(
         &self,
         ifindex: u32,
@@ -143,15 +143,15 @@ impl Programs {
         Ok(value.and_then(|value| view(&key, &value)))
     }
 
-    /// Empties a port's part of the table. For tests and for a port that is detached for good.
+    /// Deletes a port's flows. For tests, and for a port that is detached for good.
     pub fn forget_flows(&self, ifindex: u32) -> Result<(), PortError> {
         self.forget_flows_of(&BTreeSet::from([ifindex]))
     }
 
-    /// Removes the flows of several ports, in one walk through the table.
+    /// Deletes the flows of many ports, in one walk through the table.
     pub(crate) fn forget_flows_of(&self, ports: &BTreeSet<u32>) -> Result<(), PortError> {
         let is_theirs = |key: &Vec<u8>| port_of(key).is_some_and(|port| ports.contains(&port));
-        // reads all keys first: a walk starts again if the key that it has reached is deleted
+        // Collects all keys first: a walk restarts if its current key is deleted.
         let keys: Vec<Vec<u8>> = self.maps.flows.keys().filter(is_theirs).collect();
         for key in keys {
             let value = self.maps.flows.lookup(&key, MapFlags::ANY);
@@ -172,7 +172,7 @@ impl Programs {
         ports.iter().try_for_each(|&port| self.set_flows(port, 0))
     }
 
-    /// The ports that have flows.
+    /// Returns the ports that have flows.
     pub(crate) fn ports_of_flows(&self) -> BTreeSet<u32> {
         let keys = self.maps.flows.keys();
         keys.filter_map(|key| port_of(&key)).collect()

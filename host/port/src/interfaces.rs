@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::PortError;
 
-/// Index of an interface of the calling thread's network namespace.
+/// Returns the index of an interface of the calling thread's network namespace.
 ///
 /// # Errors
 /// [`PortError::NoInterface`].
@@ -14,7 +14,7 @@ pub fn interface_index(name: &str) -> Result<u32, PortError> {
     })
 }
 
-/// Names by index, those of the calling thread's network namespace.
+/// Returns the names of the calling thread's network namespace, by index.
 pub(crate) fn interfaces() -> BTreeMap<u32, String> {
     let Ok(list) = nix::net::if_::if_nameindex() else {
         return BTreeMap::new();

@@ -1,4 +1,4 @@
-//! TCX links that are pinned: what they are on, and how they get another program.
+//! Pinned TCX links: their interfaces, and the replacement of their programs.
 
 use std::ffi::CString;
 use std::io;
@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::direction::Direction;
 use crate::error::PortError;
 
-/// Programs that one hook of an interface can have (BPF_MPROG_MAX).
+/// Maximum number of programs at one hook of an interface (BPF_MPROG_MAX).
 const PROGRAMS_MAX: usize = 64;
 
 /// A link reopened from its pin.
@@ -17,23 +17,23 @@ pub(crate) struct PinnedLink {
     fd: OwnedFd,
     id: u32,
     program: u32,
-    /// 0 when the interface has gone.
+    /// Index of its interface; 0 if the interface is gone.
     ifindex: u32,
 }
 
-/// Where a link's interface is.
+/// Location of a link's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whereabouts {
-    /// In this network namespace, under the index that the pin is named by.
+    /// In this network namespace, under the index in the pin's name.
     Here,
-    /// In another one, where that index is its own.
+    /// In another network namespace, under the index in the pin's name.
     Elsewhere,
-    /// No more, or under another index.
+    /// Gone, or under another index.
     Gone,
 }
 
 impl PinnedLink {
-    /// `None`: there is no such pin, or it is no link.
+    /// Opens a pinned link; `None` if the pin does not exist or is not a link.
     pub(crate) fn open(path: &Path) -> Option<PinnedLink> {
         let text = CString::new(path.as_os_str().as_bytes()).ok()?;
         // SAFETY: a plain system call with a NUL-terminated path.
@@ -41,11 +41,11 @@ impl PinnedLink {
         if fd < 0 {
             return None;
         }
-        // SAFETY: the kernel has just given us this descriptor; nobody else holds it.
+        // SAFETY: the kernel has just returned this descriptor; it has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let mut info = libbpf_sys::bpf_link_info::default();
         let mut bytes = size_of_val(&info) as u32;
-        // SAFETY: the kernel writes at most `bytes` bytes to `info`, which is so long.
+        // SAFETY: the kernel writes at most `bytes` bytes to `info`, which has that size.
         let code =
             unsafe { libbpf_sys::bpf_link_get_info_by_fd(fd.as_raw_fd(), &mut info, &mut bytes) };
         // SAFETY: all of the union's members are plain integers.
@@ -68,19 +68,19 @@ impl PinnedLink {
         }
     }
 
-    /// Takes the program off the interface now; without its pin alone it would be some time later.
+    /// Detaches the program now; removing the pin alone would do so some time later.
     pub(crate) fn detach(&self) {
-        // SAFETY: a plain system call on a descriptor that lives through it.
+        // SAFETY: a plain system call on a descriptor that outlives it.
         let _gone_already = unsafe { libbpf_sys::bpf_link_detach(self.fd.as_raw_fd()) };
     }
 
-    /// Puts another program in the place of the link's: every packet sees one or the other. A link
-    /// whose interface has gone has none, and needs none.
+    /// Replaces the link's program: every packet passes one or the other. Does nothing if the
+    /// interface is gone, and the program with it.
     pub(crate) fn swap(&self, program: BorrowedFd<'_>) -> Result<(), PortError> {
         if program_id(program)? == self.program {
             return Ok(());
         }
-        // SAFETY: a plain system call on descriptors that live through it; options may be absent.
+        // SAFETY: a plain system call on descriptors that outlive it; options may be absent.
         let code = unsafe {
             libbpf_sys::bpf_link_update(self.fd.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
         };
@@ -97,7 +97,7 @@ impl PinnedLink {
 fn program_id(program: BorrowedFd<'_>) -> Result<u32, PortError> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut bytes = size_of_val(&info) as u32;
-    // SAFETY: the kernel writes at most `bytes` bytes to `info`, which is so long.
+    // SAFETY: the kernel writes at most `bytes` bytes to `info`, which has that size.
     let code =
         unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut bytes) };
     match code {
@@ -109,7 +109,7 @@ fn program_id(program: BorrowedFd<'_>) -> Result<u32, PortError> {
     }
 }
 
-/// The links on an interface of the calling thread's network namespace.
+/// Returns the ids of the links on an interface of the calling thread's network namespace.
 fn links_on(ifindex: u32, direction: Direction) -> io::Result<Vec<u32>> {
     let mut ids = vec![0u32; PROGRAMS_MAX];
     let mut programs = vec![0u32; PROGRAMS_MAX];
@@ -120,13 +120,13 @@ fn links_on(ifindex: u32, direction: Direction) -> io::Result<Vec<u32>> {
         ..Default::default()
     };
     options.__bindgen_anon_1.count = PROGRAMS_MAX as u32;
-    // SAFETY: both lists have room for as many numbers as is said, and live through the call.
+    // SAFETY: both lists have room for the stated number of ids, and outlive the call.
     let code =
         unsafe { libbpf_sys::bpf_prog_query_opts(ifindex as i32, direction.tcx(), &mut options) };
     if code < 0 {
         return Err(io::Error::from_raw_os_error(-code));
     }
-    // SAFETY: the member is a plain integer, and the one that the kernel has written.
+    // SAFETY: the member is a plain integer, which the kernel has written.
     ids.truncate(unsafe { options.__bindgen_anon_1.count } as usize);
     Ok(ids)
 }

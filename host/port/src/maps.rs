@@ -1,11 +1,11 @@
-//! The maps that hold the state: what a program learns and what it is told. They outlive the
-//! programs, whose next version takes them over.
+//! The maps with the programs' state and settings. They outlive the programs: the next version
+//! continues with them.
 
 use libbpf_rs::MapHandle;
 
 macro_rules! maps {
     ($($name:ident),* $(,)?) => {
-        /// By the names that they have in the object and in bpffs.
+        /// The maps, by their names in the object and in bpffs.
         #[derive(Debug)]
         pub(crate) struct Maps {
             $(pub(crate) $name: MapHandle,)*
@@ -14,7 +14,7 @@ macro_rules! maps {
         impl Maps {
             pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-            /// Makes each map by its name.
+            /// Opens each map by its name with `map`.
             pub(crate) fn from_each<E>(
                 mut map: impl FnMut(&str) -> Result<MapHandle, E>,
             ) -> Result<Maps, E> {

@@ -1,4 +1,4 @@
-//! The ports that have a plan: how many flows each has, and what became of its packets.
+//! The ports that have a plan, with their flows and packet counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,33 +11,33 @@ use crate::error::PortError;
 use crate::layout::{UC_NUMBER_NONE, UC_NUMBER_PAST, UC_PORTS_MAX, uc_port_state};
 use crate::programs::Programs;
 
-/// How many ports may have a plan at once.
+/// Maximum number of ports that have a plan.
 pub const PORTS_MAX: usize = UC_PORTS_MAX as usize;
 
-/// A port that has a plan, as it is at the moment.
+/// A port that has a plan, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortView {
-    /// The port's interface index.
+    /// Index of its interface.
     pub ifindex: u32,
-    /// The tenant's number, of the plan.
+    /// The tenant's number in the plan; 0: none.
     pub tenant: u32,
-    /// Number of rules of the plan; 0: nothing of the port is translated.
+    /// Number of rules in the plan; 0: nothing of the port is translated.
     pub rules: u32,
-    /// Generation of the host's plan.
+    /// Generation of the host's plan that set it.
     pub generation: u32,
-    /// Flows in the table.
+    /// Number of its flows in the table.
     pub flows: u32,
-    /// The largest number of flows; 0: as many as the table holds.
+    /// Maximum number of its flows; 0: limited by the table only.
     pub flows_max: u32,
-    /// The port's packets by reason.
+    /// Packets of the port by reason.
     pub counters: Counters,
 }
 
 impl Programs {
-    /// The ports that were given a plan, in the order of their indices.
+    /// Returns the ports that have a plan, sorted by index.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The kernel's refusal.
     pub fn ports(&self) -> Result<Vec<PortView>, PortError> {
         let states = self.port_states()?.into_iter();
         states
@@ -56,10 +56,10 @@ impl Programs {
             .collect()
     }
 
-    /// Packets of all ports, those that have gone too.
+    /// Returns the packets of all ports, including former ones.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The kernel's refusal.
     pub fn counters(&self) -> Result<Counters, PortError> {
         let states = self.port_states()?;
         let mut numbers = vec![UC_NUMBER_NONE, UC_NUMBER_PAST];
@@ -78,7 +78,7 @@ impl Programs {
         Ok(states)
     }
 
-    /// Gives each of these ports that has none a number of its own to be counted under.
+    /// Gives each of these ports a counter index, unless it has one.
     pub(crate) fn enter_ports(
         &self,
         ports: impl IntoIterator<Item = u32>,
@@ -106,7 +106,7 @@ impl Programs {
         Ok(value.and_then(|value| read(&value)))
     }
 
-    /// Forgets a port; what was counted of it stays in the sum.
+    /// Removes a port; its packets stay in the sum of former ports.
     pub(crate) fn leave_port(&self, ifindex: u32) -> Result<(), PortError> {
         let key = ifindex.to_ne_bytes();
         let failed = |error| PortError::from_libbpf(format!("forget port {ifindex}"), &error);
@@ -118,7 +118,7 @@ impl Programs {
         self.clear_counts(state.number)
     }
 
-    /// Says how many flows a port has that were taken out of the table from here.
+    /// Sets a port's flow count, after user space has deleted flows from the table.
     pub(crate) fn set_flows(&self, ifindex: u32, flows: u32) -> Result<(), PortError> {
         let key = ifindex.to_ne_bytes();
         let failed =

@@ -15,20 +15,20 @@ use crate::maps::Maps;
 use crate::numbers::LAYOUT;
 use crate::refusal::silence_libbpf;
 
-/// The object that clang made of `bpf/port/port.bpf.c`.
+/// The object that clang compiled from `bpf/port/port.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 
-/// The maps that have an entry for each flow.
+/// Maps with an entry for each flow.
 const PER_FLOW: [&str; 3] = ["flows", "places", "members"];
 
 /// Programs that a port's two may tail-call, in the order of `enum uc_callee`.
 const TAIL_CALLS: [&str; 4] = ["uc_share_port", "uc_open_port", NOTE, "uc_join_port"];
 
-/// The one that is left out where no flow has its events remembered.
+/// The program that records events; not loaded if no flow's events are recorded.
 const NOTE: &str = "uc_note_port";
 
-/// The two programs and their maps, held by file descriptor. While any of them, a pin or a link
-/// lives, so do they.
+/// The two programs and their maps, held by file descriptor. They live while any descriptor, pin or
+/// link of them does.
 #[derive(Debug)]
 pub struct Programs {
     pub(crate) code: Code,
@@ -47,14 +47,14 @@ pub(crate) struct Code {
 }
 
 impl Programs {
-    /// Loads the programs with room for `flows_max` flows, the first [`RINGS_MAX`] of which have
-    /// their events remembered. Takes about a second (the verifier).
+    /// Loads the programs with a flow table of this capacity; events are recorded for the first
+    /// [`RINGS_MAX`] flows. Takes about a second (the verifier).
     pub fn load(flows_max: u32) -> Result<Programs, PortError> {
         Self::load_with(flows_max, RINGS_MAX)
     }
 
-    /// Loads the programs with room for `flows_max` flows and for the events of `rings_max` of
-    /// them; 0: no events.
+    /// Loads the programs with a flow table of this capacity; events are recorded for the first
+    /// `rings_max` flows, 0: for none.
     pub fn load_with(flows_max: u32, rings_max: u32) -> Result<Programs, PortError> {
         let object = load_object(|map| {
             if PER_FLOW.map(OsStr::new).contains(&map.name()) {
@@ -73,7 +73,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Loads this build's programs for existing maps.
+    /// Loads the programs again, for existing maps.
     pub(crate) fn load_for(maps: Maps) -> Result<Programs, PortError> {
         let held = maps.each();
         let object = load_object(|map| {
@@ -84,7 +84,7 @@ impl Programs {
         Ok(Programs { code, maps })
     }
 
-    /// Tells the programs how many places there are for flows, and whose maps these are.
+    /// Writes the capacity of the flow table and the layout of the maps into the maps.
     fn set_up(&self, places: u32) -> Result<(), PortError> {
         let cursor = uc_cursor {
             next: 0,
@@ -98,31 +98,31 @@ impl Programs {
         self.begin_plans()
     }
 
-    /// The program for one direction.
+    /// Returns the program for one direction.
     pub fn program(&self, direction: Direction) -> BorrowedFd<'_> {
         self.code.program(direction)
     }
 
-    /// Returns how many flows the table has room for.
+    /// Returns the capacity of the flow table.
     pub fn flows_max(&self) -> u32 {
         self.maps.flows.max_entries()
     }
 
-    /// The kernel's memory for all maps, as it accounts for them. What the table of flows takes is
-    /// taken when it is made, not as flows come.
+    /// Returns the kernel's memory for all maps, in bytes, as the kernel accounts for it. The flow
+    /// table's memory is allocated when it is created, not as flows arrive.
     ///
     /// # Errors
-    /// Where /proc doesn't tell.
+    /// If /proc does not show it.
     pub fn memory_bytes(&self) -> Result<u64, PortError> {
         let each = self.maps.each().into_iter().map(|(_, map)| map);
         each.chain([&self.code.tail_calls]).map(memory_of).sum()
     }
 
-    /// Collects flows that are idle for so long that they are over; every new flow does so for a
-    /// few, and this for all.
+    /// Deletes flows that have been idle so long that they are over, in the whole table; each new
+    /// flow does so for a few entries.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The kernel's refusal.
     pub fn collect_idle(&self) -> Result<(), PortError> {
         self.run_collect(self.code.collect.as_fd(), self.flows_max())
     }
@@ -149,7 +149,8 @@ impl Code {
         })
     }
 
-    /// Makes it of parts that were opened by other means (pins), by the names of [`Code::each`].
+    /// Assembles a version from programs opened by other means (pins), under the names of
+    /// [`Code::each`].
     pub(crate) fn from_parts(
         mut program: impl FnMut(&str) -> Result<OwnedFd, PortError>,
         tail_calls: MapHandle,
@@ -169,7 +170,7 @@ impl Code {
         }
     }
 
-    /// Returns what is pinned of it, with names.
+    /// Returns the parts to pin, with their names.
     pub(crate) fn each(&self) -> [(&'static str, BorrowedFd<'_>); 4] {
         [
             ("tail_calls", self.tail_calls.as_fd()),
@@ -182,7 +183,7 @@ impl Code {
 
 const LOAD: &str = "load the port programs";
 
-/// Loads the object, after `prepare` has seen each of its maps.
+/// Loads the object, after `prepare` was called with each of its maps.
 fn load_object(
     mut prepare: impl FnMut(&mut libbpf_rs::OpenMapMut<'_>) -> libbpf_rs::Result<()>,
 ) -> Result<Object, PortError> {
@@ -233,7 +234,7 @@ pub(crate) fn is_own_layout(cursor: &MapHandle) -> bool {
         .is_some_and(|cursor| cursor.layout == LAYOUT)
 }
 
-/// Returns the memory that a map takes, by /proc.
+/// Returns a map's memory in bytes, from /proc.
 fn memory_of(map: &MapHandle) -> Result<u64, PortError> {
     let path = format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd());
     let text = std::fs::read_to_string(&path)
@@ -251,10 +252,9 @@ fn memory_of(map: &MapHandle) -> Result<u64, PortError> {
 mod tests {
     use super::*;
 
-    /// Room for one reason where the programs count all.
+    /// A map with room for one reason, though the programs count all.
     #[test]
-    fn live_a_program_that_the_verifier_refuses_is_named_with_its_kernel_and_is_no_matter_of_rights()
-     {
+    fn live_a_rejected_program_is_named_with_its_kernel_and_not_as_a_lack_of_permission() {
         if uc_live::or_skip(Programs::load(1)).is_none() {
             return;
         }
@@ -262,13 +262,15 @@ mod tests {
             true => map.set_value_size(8),
             false => Ok(()),
         });
-        let error = refused.map(drop).expect_err("it writes beyond");
+        let error = refused
+            .map(drop)
+            .expect_err("the verifier must reject a write beyond the value");
         let text = error.to_string();
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         for part in [
             release.trim(),
-            "refused the program 'uc_",
-            "no right is missing",
+            "verifier rejected program 'uc_",
+            "permissions suffice",
         ] {
             assert!(text.contains(part), "{text}");
         }

@@ -1,6 +1,7 @@
-//! The clsact qdisc under our filters, which may be ours or another's. Whoever of us makes it marks
-//! it: with an empty chain of our number, to which no packet comes. The mark lives and dies with
-//! the qdisc and is there for any process, so the last of us to leave knows whether to remove it.
+//! The clsact qdisc under our filters, which may be ours or another program's. The process that
+//! creates it for us marks it with an empty chain of our number, which no packet reaches. The mark
+//! lives as long as the qdisc and is visible to any process, so the last of our filters' owners
+//! knows whether to remove the qdisc.
 
 use std::io;
 
@@ -15,18 +16,18 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 
-/// Our chain; filters that are in none have 0.
+/// Number of our chain; filters outside any chain have 0.
 const MARK: u32 = 0x7563;
-/// One interface's chains are few; more than this many answers are somebody's mistake.
+/// Maximum number of answers. One interface has few chains; more answers are an error.
 const ANSWERS_MAX: usize = 4096;
-/// The kernel answers within the system call, so nobody ever waits this long.
+/// Timeout in seconds. The kernel answers within the system call, so it is never reached.
 const PATIENCE_S: i64 = 5;
-/// The longest message of the kernel (linux/netlink.h).
+/// Maximum length of what the kernel sends at once (linux/netlink.h).
 const ANSWER_BYTES: usize = 32 << 10;
 /// Alignment of messages (linux/netlink.h).
 const ALIGN: usize = 4;
 
-/// The qdisc's handle, and its two hooks (linux/pkt_sched.h).
+/// Handle of the qdisc, and of its two hooks (linux/pkt_sched.h).
 const CLSACT_HANDLE: TcHandle = clsact(0);
 const INGRESS: TcHandle = clsact(TcHandle::MIN_INGRESS);
 const EGRESS: TcHandle = clsact(TcHandle::MIN_EGRESS);
@@ -38,7 +39,7 @@ const fn clsact(minor: u16) -> TcHandle {
     }
 }
 
-/// Makes the qdisc and marks it, unless there is one.
+/// Creates the qdisc and marks it, unless one exists.
 pub(crate) fn ensure(ifindex: u32) -> io::Result<()> {
     let netlink = Netlink::open()?;
     let exclusive = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
@@ -51,13 +52,14 @@ pub(crate) fn ensure(ifindex: u32) -> io::Result<()> {
     }
     let mut mark = about(ifindex, TcHandle::UNSPEC, INGRESS);
     mark.attributes.push(TcAttribute::Chain(MARK));
-    // Without a mark it stays when we go, as another's would.
+    // Without a mark the qdisc stays when we detach, like another program's.
     let _unmarked = netlink.ask(RouteNetlinkMessage::NewTrafficChain(mark), exclusive);
     Ok(())
 }
 
-/// Removes the qdisc if one of us made it and nothing is on it. Between the look and the removal
-/// another program could add a filter, which would go too: the kernel has no call that does both.
+/// Removes the qdisc if one of us created it and it has no filters. Another program could add a
+/// filter between the check and the removal, which would be lost: the kernel has no call that does
+/// both.
 pub(crate) fn remove_if_ours_and_empty(ifindex: u32) -> io::Result<()> {
     let netlink = Netlink::open()?;
     if chains(&netlink, ifindex, INGRESS)? != [MARK]
@@ -70,14 +72,14 @@ pub(crate) fn remove_if_ours_and_empty(ifindex: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// The numbers of a hook's chains: every filter is in one. None where there is no qdisc.
+/// Returns the numbers of a hook's chains: every filter is in one. Empty if there is no qdisc.
 fn chains(netlink: &Netlink, ifindex: u32, hook: TcHandle) -> io::Result<Vec<u32>> {
     let dump = about(ifindex, TcHandle::UNSPEC, hook);
     let answers = netlink.ask(RouteNetlinkMessage::GetTrafficChain(dump), NLM_F_DUMP)?;
     Ok(answers.iter().map(number_of).collect())
 }
 
-/// A chain's; 0 where it says none.
+/// Returns the number of the chain in an answer; 0 if it has none.
 fn number_of(answer: &RouteNetlinkMessage) -> u32 {
     let RouteNetlinkMessage::NewTrafficChain(chain) = answer else {
         return 0;
@@ -102,7 +104,7 @@ fn about(ifindex: u32, handle: TcHandle, parent: TcHandle) -> TcMessage {
     TcMessage::from_parts(header, Vec::new())
 }
 
-/// A socket for one question at a time, in the calling thread's network namespace.
+/// A netlink socket for one request at a time, in the calling thread's network namespace.
 struct Netlink(Socket);
 
 impl Netlink {
@@ -116,7 +118,7 @@ impl Netlink {
         Ok(Self(socket))
     }
 
-    /// Asks, and returns the answers when the kernel says that these were all.
+    /// Sends a request, and returns the answers when the kernel reports their end.
     fn ask(
         &self,
         question: RouteNetlinkMessage,
@@ -136,17 +138,17 @@ impl Netlink {
                 return Ok(answers);
             }
         }
-        Err(io::Error::other("the kernel does not stop answering"))
+        Err(io::Error::other("the kernel sent too many answers"))
     }
 }
 
-/// Reads messages of an answer. Returns whether the last one was among them.
+/// Parses messages into `answers`; returns whether the last answer was among them.
 fn read_answers(mut bytes: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> io::Result<bool> {
     let unreadable = |error: DecodeError| io::Error::new(io::ErrorKind::InvalidData, error);
     while !bytes.is_empty() {
         let message = NetlinkMessage::deserialize(bytes).map_err(unreadable)?;
         match message.payload {
-            // Both end with how it went, where there is more to say than that it did.
+            // Both end with a status: an error, or success.
             NetlinkPayload::Done(done) if done.code < 0 => {
                 return Err(io::Error::from_raw_os_error(-done.code));
             }
@@ -182,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_is_named_as_the_kernel_does() {
+    fn hooks_have_the_kernels_handles() {
         let named = [CLSACT_HANDLE, TcHandle::CLSACT, INGRESS, EGRESS].map(u32::from);
         assert_eq!(named, [0xffff_0000, 0xffff_fff1, 0xffff_fff2, 0xffff_fff3]);
     }
 
     #[test]
-    fn answers_end_with_the_kernels_word_and_what_is_cut_is_an_error() {
+    fn answers_end_with_a_status_and_a_truncated_one_is_an_error() {
         let mut answers = Vec::new();
         assert!(!read_answers(&chain(MARK), &mut answers).unwrap());
         let done = message(Payload::Done(Default::default()));

@@ -1,5 +1,5 @@
-//! Which program the kernel's verifier refused, and why. libbpf prints it and returns an errno,
-//! mostly EACCES, which alone could as well be a lack of rights.
+//! Which program the kernel's verifier rejected, and why. libbpf prints it and returns an errno,
+//! mostly EACCES, which could also mean a lack of permission.
 
 use std::cell::RefCell;
 
@@ -7,21 +7,21 @@ use libbpf_rs::PrintLevel;
 
 use crate::error::PortError;
 
-/// What the verifier said.
+/// A rejection by the verifier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Refusal {
     program: String,
-    /// The last line of its log that is no statistics.
+    /// The last line of its log that is not statistics.
     said: String,
 }
 
 thread_local! {
-    /// The last one; libbpf prints in the thread that loads.
+    /// The latest rejection; libbpf prints in the thread that loads.
     static LAST: RefCell<Option<Refusal>> = const { RefCell::new(None) };
 }
 
-/// Keeps libbpf's own messages off standard error: they repeat the error that is returned, at
-/// length, and where a query finds no clsact qdisc they complain about what is no error.
+/// Suppresses libbpf's own messages on standard error: they repeat the returned error at length,
+/// and report as an error that a query finds no clsact qdisc.
 pub fn silence_libbpf() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, listen)));
     LAST.set(None);
@@ -33,7 +33,7 @@ fn listen(_level: PrintLevel, message: String) {
     }
 }
 
-/// As libbpf 1.7 prints it: the program, and between two lines the verifier's log.
+/// Parses the message of libbpf 1.7: the program's name, and the verifier's log between two lines.
 fn refusal_in(message: &str) -> Option<Refusal> {
     let (_, rest) = message.split_once("prog '")?;
     let (program, rest) = rest.split_once('\'')?;
@@ -50,10 +50,11 @@ fn refusal_in(message: &str) -> Option<Refusal> {
 }
 
 impl PortError {
-    /// The kernel's refusal to load programs, in the thread that called [`silence_libbpf`] before.
+    /// Classifies the kernel's refusal to load programs; [`silence_libbpf`] must have been called
+    /// before in the same thread.
     pub fn from_loading(action: impl Into<String>, source: &libbpf_rs::Error) -> PortError {
         match LAST.take() {
-            // without that right it holds every program for one that could spy
+            // Without that capability the verifier rejects programs that could leak kernel memory.
             Some(refusal) if may_be_trusted() => PortError::Refused {
                 program: refusal.program,
                 kernel: kernel(),
@@ -69,7 +70,7 @@ fn kernel() -> String {
     release.map_or_else(|_| "?".to_owned(), |release| release.trim().to_owned())
 }
 
-/// Has this process CAP_PERFMON, by itself or in CAP_SYS_ADMIN?
+/// Returns whether this process has CAP_PERFMON, itself or as part of CAP_SYS_ADMIN.
 fn may_be_trusted() -> bool {
     const EITHER: u64 = 1 << 38 | 1 << 21;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One packet through one program, without a network: `BPF_PROG_TEST_RUN`.
+//! Runs one packet through one program, without a network: `BPF_PROG_TEST_RUN`.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,20 +9,20 @@ use crate::error::PortError;
 use crate::layout::{__sk_buff, UC_PLACES_SWEPT};
 use crate::programs::Programs;
 
-/// What surrounds the packet: the port it passes and how it will be segmented.
+/// The packet's context: its port and its segmentation.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketContext {
-    /// Interface index; must exist in this network namespace.
+    /// Index of the interface; it must exist in this network namespace.
     pub ifindex: u32,
-    /// Wire segments in a super-segment, 0 or 1 for an ordinary packet.
+    /// Number of wire segments in a super-segment; 0 or 1 for an ordinary packet.
     pub gso_segs: u32,
-    /// Payload of one of them.
+    /// Payload of one wire segment.
     pub gso_size: u32,
-    /// How often to run (for timing; the packet's edits accumulate).
+    /// Number of runs (for timing; the packet's edits accumulate).
     pub repeat: u32,
 }
 
-/// What came out.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct PacketRun {
     /// The frame after the program.
@@ -33,10 +33,10 @@ pub struct PacketRun {
     pub duration: Duration,
 }
 
-/// An interface that is in every network namespace.
+/// Index of an interface that every network namespace has.
 const LOOPBACK: u32 = 1;
 
-/// Room for what a program may add; ours adds nothing.
+/// Room for bytes that a program may add; ours add none.
 const SLACK_BYTES: usize = 256;
 
 impl Programs {
@@ -52,7 +52,7 @@ impl Programs {
 }
 
 impl Programs {
-    /// Has the programs look for stale flows in so many places.
+    /// Runs the program that checks this number of table entries for stale flows.
     pub(crate) fn run_collect(
         &self,
         collect: BorrowedFd<'_>,
@@ -64,7 +64,7 @@ impl Programs {
             gso_size: 0,
             repeat: places.div_ceil(UC_PLACES_SWEPT),
         };
-        // it isn't looked at, but has to be one
+        // The packet isn't read, but a run needs one.
         run_packet(collect, &[0; 64], context, 0).map(|_| ())
     }
 }
@@ -72,7 +72,7 @@ impl Programs {
 /// Runs `packet` (an Ethernet frame), which has this mark, through any program of a port.
 ///
 /// # Errors
-/// What the kernel refused, for instance a frame that is too short for it.
+/// The kernel's refusal, for instance of a frame that is too short.
 pub fn run_packet(
     program: BorrowedFd<'_>,
     packet: &[u8],

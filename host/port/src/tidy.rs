@@ -1,6 +1,6 @@
-//! What no port needs any more. An interface that is deleted takes its clsact filters along and
-//! tells nobody; a process that is killed leaves half of what it meant to do; a pin can be removed
-//! by hand. What they leave is found and removed by the next that attaches or detaches.
+//! Removes state that no port needs any more. A deleted interface takes its clsact filters with it
+//! without notice; a killed process leaves half of its work; a pin can be removed by hand. The next
+//! process that attaches or detaches finds and removes what they left.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,14 +16,14 @@ use crate::programs::Programs;
 use crate::store::{Attached, Store};
 
 impl Store {
-    /// Reopens what is pinned after removing what no port needs; `None` if nothing is left. Only
-    /// under [`Store::lock`]: a port that is just being attached looks like one that has gone.
+    /// Reopens the pins after removing what no port needs; `None` if nothing is left. Only under
+    /// [`Store::lock`]: a port that is being attached looks like a deleted one.
     ///
-    /// A clsact port is seen from its own network namespace only. From another it looks like one
-    /// that has gone, so one store's clsact ports must all be in one network namespace.
+    /// A clsact port is visible from its own network namespace only. From another it looks like a
+    /// deleted one, so one store's clsact ports must all be in one network namespace.
     pub fn open_tidy(&self) -> Result<Option<Programs>, PortError> {
         let Some(programs) = self.open()? else {
-            // Links whose programs' pins were lost: nobody could list or tend them.
+            // Links without their programs' pins: no process could list or update them.
             let linked = self.linked()?;
             linked
                 .into_iter()
@@ -38,11 +38,11 @@ impl Store {
         Ok(None)
     }
 
-    /// Removes what no port needs of a store that is open, under [`Store::lock`], and answers
-    /// whether any port is left.
+    /// Removes what no port needs of an open store, under [`Store::lock`]; returns whether any port
+    /// is left.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The kernel's refusal.
     pub fn tidy(&self, programs: &Programs) -> Result<bool, PortError> {
         let attached: BTreeSet<u32> = self
             .attached(programs)?
@@ -57,12 +57,12 @@ impl Store {
         Ok(!attached.is_empty())
     }
 
-    /// Takes the programs off every port and removes all that is pinned, whichever version has left
-    /// it: no map is read for that. Clsact filters are those of this network namespace. Answers
-    /// which ports there were. Under [`Store::lock`].
+    /// Detaches the programs of every port and removes all pins, of any version: it reads no map.
+    /// Removes clsact filters in this network namespace only. Returns the former ports. Under
+    /// [`Store::lock`].
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The kernel's refusal.
     pub fn remove_all(&self) -> Result<Vec<Attached>, PortError> {
         if self.folders()?.is_empty() {
             return Ok(Vec::new());
@@ -87,7 +87,7 @@ impl Store {
         }
     }
 
-    /// Takes all that is known of these ports away, and the programs off them.
+    /// Detaches the programs of these ports and deletes all state of the ports.
     pub(crate) fn let_go(
         &self,
         programs: &Programs,
@@ -105,7 +105,7 @@ impl Store {
         programs.forget_flows_of(ports)
     }
 
-    /// Indices of the interfaces with a link that is pinned.
+    /// Returns the indices of interfaces with a pinned link.
     pub(crate) fn linked(&self) -> Result<BTreeSet<u32>, PortError> {
         let names = self.folders()?;
         let index = |name: &String| {
@@ -115,7 +115,8 @@ impl Store {
         Ok(names.iter().filter_map(index).collect())
     }
 
-    /// Returns where the interface is whose two links are pinned under this index; a port has both.
+    /// Returns the location of the interface whose links are pinned under this index; if the two
+    /// differ, they belong to no port.
     pub(crate) fn whereabouts(&self, ifindex: u32) -> Whereabouts {
         let mut both = Direction::BOTH.map(|direction| {
             PinnedLink::open(&self.link_path(ifindex, direction))

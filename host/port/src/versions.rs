@@ -1,6 +1,6 @@
-//! Versions of the programs, and of what lies in their maps, as they are pinned. An upgrade pins
-//! the new version beside the old one, swaps the programs of every port, and removes the old;
-//! whoever is killed halfway leaves ports of both, which both work, and the next finishes.
+//! Pinned versions of the programs and of their maps' layout. An upgrade pins the new version
+//! beside the old one, swaps the programs of every port, and removes the old version. After a kill
+//! in between, ports of both versions work, and the next upgrade finishes.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -19,11 +19,11 @@ use crate::store::Store;
 /// The pins of one version of the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// The version's number; the highest is in force.
+    /// Number of the version; the highest is in force.
     number: u32,
-    /// Layout of the maps that they use.
+    /// Hash of the layout of its maps.
     layout: u64,
-    /// Hash of the object that they were loaded from.
+    /// Hash of the object that it was loaded from.
     build: u64,
 }
 
@@ -60,19 +60,19 @@ impl Version {
         format!("maps-{:016x}", self.layout)
     }
 
-    /// Can this build read the maps?
+    /// Returns whether this build can read the maps.
     pub(crate) fn is_own_layout(&self) -> bool {
         self.layout == LAYOUT
     }
 
-    /// Are these the programs of this build?
+    /// Returns whether these are the programs of this build.
     pub(crate) fn is_own_build(&self) -> bool {
         self.is_own_layout() && self.build == BUILD
     }
 }
 
 impl Store {
-    /// The version in force: the highest that is whole.
+    /// Returns the version in force: the highest one that is complete.
     pub(crate) fn version(&self) -> Result<Option<Version>, PortError> {
         let names = self.folders()?;
         let versions = names.iter().filter_map(|name| Version::parse(name));
@@ -87,12 +87,12 @@ impl Store {
         self.folder.join(folder).join(last).exists()
     }
 
-    /// Names of all that is in the store; empty if there is none.
+    /// Returns the names of all entries of the store; none if it does not exist.
     pub(crate) fn folders(&self) -> Result<Vec<String>, PortError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            // The file system, or the folder, may be closed to everybody but root.
+            // The file system, or the folder, may be readable by root only.
             Err(error) => return Err(PortError::from_kernel(self.action("look into"), error)),
         };
         Ok(entries
@@ -100,7 +100,7 @@ impl Store {
             .collect())
     }
 
-    /// Reopens a version, whose maps must be laid out as this build's are.
+    /// Reopens a version, whose maps must have this build's layout.
     pub(crate) fn open_version(&self, version: &Version) -> Result<Programs, PortError> {
         silence_libbpf();
         let failed = |error| PortError::from_libbpf(self.action("reopen the pins in"), &error);
@@ -119,13 +119,13 @@ impl Store {
         })
     }
 
-    /// Pins programs of this build, and their maps unless those are pinned. They are the version in
-    /// force when this returns without an error, and else nothing new is.
+    /// Pins this build's programs, and their maps unless they are pinned. On success they are the
+    /// version in force; after an error nothing has changed.
     pub(crate) fn pin_version(&self, programs: &Programs) -> Result<Version, PortError> {
         let number = self.version()?.map_or(1, |version| version.number + 1);
         let version = Version::own(number);
         let (state, code) = (version.state(), version.folder());
-        // What somebody left who was killed before it was whole.
+        // Removes what a process left that was killed before the version was complete.
         self.remove_folder(&code);
         if !self.is_whole(&state, LAST_MAP) {
             self.remove_folder(&state);
@@ -159,8 +159,8 @@ impl Store {
         Ok(folder)
     }
 
-    /// Removes every version but this one, and with `None` every one, and the store itself if no
-    /// port's link is left in it.
+    /// Removes every version but this one, or all with `None`; and the store itself if it has no
+    /// port's link left.
     pub(crate) fn keep_version(&self, version: Option<&Version>) -> Result<(), PortError> {
         let kept = version.map(|version| [version.folder(), version.state()]);
         for name in self.folders()? {
@@ -173,7 +173,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes a folder with the pins in it, or what else has that name.
+    /// Removes a folder with its pins, or another file of that name.
     fn remove_folder(&self, name: &str) {
         let path = self.folder.join(name);
         for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
@@ -191,5 +191,5 @@ impl Store {
     }
 }
 
-/// The map that is pinned last: with it, all are.
+/// The map that is pinned last: if it exists, all do.
 const LAST_MAP: &str = Maps::NAMES[Maps::NAMES.len() - 1];

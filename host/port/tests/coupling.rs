@@ -1,5 +1,5 @@
-//! The coupled congestion controller as BPF: it verifies under a spin lock, each call runs through
-//! once without a loop, and the kernel answers as the native build does.
+//! The coupled congestion controller as BPF: it passes the verifier under a spin lock, no call has
+//! a loop, and the kernel's answers equal the native build's.
 
 #[path = "../../../base/core/tests/flows/seeded.rs"]
 mod seeded;
@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 const GUESTS: u32 = 4;
 const FLOWS: u32 = 16;
 
-/// `struct call` of the program.
+/// The program's `struct call`.
 #[repr(C)]
 #[derive(Clone, Copy, Default, IntoBytes, Immutable)]
 struct Call {
@@ -48,7 +48,7 @@ fn opened(name: &str) -> OpenObject {
     ObjectBuilder::default().open_file(compiled(name)).unwrap()
 }
 
-/// Loads it, where this process may. What root can't load is wrong.
+/// Loads the program; `None` if this process may not. If root can't load it, the test fails.
 fn loaded(name: &str) -> Option<Object> {
     let loaded = opened(name).load();
     if nix::unistd::geteuid().is_root() {
@@ -58,7 +58,7 @@ fn loaded(name: &str) -> Option<Object> {
     uc_live::or_skip(loaded.map_err(need))
 }
 
-/// Where the instruction may go on: `exit` nowhere, jumps to their targets and past them.
+/// Returns the instructions that may follow: none after `exit`; a jump's target and the next one.
 fn successors(code: &[libbpf_sys::bpf_insn], at: usize) -> Vec<usize> {
     const JUMPS: [u32; 2] = [libbpf_sys::BPF_JMP, libbpf_sys::BPF_JMP32];
     let (class, kind) = (
@@ -67,7 +67,7 @@ fn successors(code: &[libbpf_sys::bpf_insn], at: usize) -> Vec<usize> {
     );
     let target = (at as i64 + 1 + i64::from(code[at].off)) as usize;
     if !JUMPS.contains(&class) || kind == libbpf_sys::BPF_CALL {
-        // a 64-bit constant takes two places
+        // A 64-bit constant takes two slots.
         let wide = u32::from(code[at].code) == libbpf_sys::BPF_LD | libbpf_sys::BPF_DW;
         return vec![at + 1 + usize::from(wide)];
     }
@@ -78,7 +78,7 @@ fn successors(code: &[libbpf_sys::bpf_insn], at: usize) -> Vec<usize> {
     }
 }
 
-/// The longest way from the first instruction to an exit; `None` if one can come by itself again.
+/// Returns the longest path from the first instruction to an exit; `None` if there is a loop.
 fn longest_path(code: &[libbpf_sys::bpf_insn]) -> Option<usize> {
     #[derive(Clone, Copy, PartialEq)]
     enum Visit {
@@ -115,14 +115,14 @@ fn longest_path(code: &[libbpf_sys::bpf_insn]) -> Option<usize> {
 }
 
 #[test]
-fn no_call_runs_through_an_instruction_twice_so_its_cost_knows_no_size_of_the_group() {
+fn a_call_has_no_loop_so_its_cost_is_independent_of_group_size() {
     let object = opened("instructions");
     let program = object.progs().next().unwrap();
     let code = program.insns();
     let longest = longest_path(code).expect("there is a loop");
     println!("{} instructions, at most {longest} in one call", code.len());
     assert!(longest < code.len());
-    // the measure itself: a jump back is seen
+    // Checks the measure itself: it detects a backward jump.
     let back = libbpf_sys::bpf_insn {
         code: (libbpf_sys::BPF_JMP | libbpf_sys::BPF_JEQ) as u8,
         off: -2,
@@ -131,7 +131,7 @@ fn no_call_runs_through_an_instruction_twice_so_its_cost_knows_no_size_of_the_gr
     assert_eq!(longest_path(&[code[0], back, back]), None);
 }
 
-/// Kernel and native side by side.
+/// The kernel's and the native controller side by side.
 struct Arms<'a> {
     object: &'a Object,
     group: Group,
@@ -226,7 +226,7 @@ impl<'a> Arms<'a> {
 
 type Numbers = (u8, u8, [u32; 7], (u16, u8, bool), u32);
 
-/// Half of the reports are a TCP's, half are anything.
+/// Generates a call; half of the reports are a TCP's, half are arbitrary.
 fn call(arms: &Arms, now_ns: u64, numbers: &Numbers) -> Call {
     let (what, flow, words, (mss_bytes, state, sane), _) = *numbers;
     let flow = u32::from(flow) % FLOWS;
@@ -283,7 +283,7 @@ fn call(arms: &Arms, now_ns: u64, numbers: &Numbers) -> Call {
 }
 
 #[test]
-fn live_the_kernel_answers_each_call_as_the_native_build_does() {
+fn live_kernel_and_native_controller_give_equal_answers() {
     let Some(object) = loaded("kernel") else {
         return;
     };
@@ -297,7 +297,7 @@ fn live_the_kernel_answers_each_call_as_the_native_build_does() {
             aggressiveness_q16: aggressiveness_q16 % (1 << 17),
             burst_segments,
             shares: by_rate.into(),
-            // of flows, of guests, of their own laws
+            // Calls about flows, about guests, and about the flows' own laws.
             size: size % 3,
             ..GroupPolicy::default()
         };

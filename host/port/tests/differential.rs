@@ -1,9 +1,10 @@
-//! The programs in the kernel against the same core compiled natively: the same frames, the same
-//! edits, the same state.
+//! Compares the programs in the kernel with the same core compiled natively: for the same frames,
+//! edits and state must be equal.
 //!
-//! Time: the programs read the kernel's clock, the native side reads the same clock just before
-//! them. Only a pause of 200 ms (a retransmission timeout) could tell the two apart, so a flow on
-//! which the machine was that slow isn't compared to its end, and RTTs and times are left out.
+//! Time: the programs read the kernel's clock, the native side
+//! reads the same clock just before them. Only a pause of 200 ms (a retransmission timeout) could
+//! make them differ, so a flow during which the machine paused that long isn't compared to its end,
+//! and RTTs and times are ignored.
 
 #[path = "../../../base/core/tests/flows/mod.rs"]
 mod flows;
@@ -25,10 +26,10 @@ use proptest::{prop_assert, prop_assert_eq};
 use uc_core::{Edit, Flow, Policy, Reason, Segment, consts};
 use uc_port::{Counters, Direction, PacketContext, PortCoupling, PortPlan, Programs};
 
-/// A pause that the comparison bears, well below the smallest retransmission timeout.
+/// Maximum pause that the comparison tolerates, well below the smallest retransmission timeout.
 const PAUSE_NS: u64 = 120_000_000;
 
-/// The verdicts of linux/pkt_cls.h that a program gives: the next one decides, drop.
+/// Verdicts of linux/pkt_cls.h that a program returns: the next program decides, or drop.
 const NEXT: i32 = -1;
 const SHOT: i32 = 2;
 
@@ -42,7 +43,7 @@ struct Arms<'a> {
     began_ns: u64,
     late: bool,
     packets: u64,
-    /// Those whose windows were shares.
+    /// Number of packets whose windows were shares.
     shared: u64,
 }
 
@@ -75,7 +76,8 @@ impl<'a> Arms<'a> {
         }
     }
 
-    /// One frame through both; the native side's answer if there was a segment in it.
+    /// Passes one frame through both sides; returns the native side's result if the frame has a
+    /// segment.
     fn pass(
         &mut self,
         bytes: &[u8],
@@ -97,7 +99,7 @@ impl<'a> Arms<'a> {
         );
         let run = match run {
             Ok(run) => run,
-            // this kernel's test_run takes no frame without a whole IP header
+            // This kernel's test_run accepts no frame without a whole IP header.
             Err(_) if reading.as_ref().is_err_and(|&label| label == "malformed") => {
                 return Ok(None);
             }
@@ -130,8 +132,8 @@ impl<'a> Arms<'a> {
         Ok(passed)
     }
 
-    /// A coupled flow's answers are those of its group in the kernel (tests/coupling.rs compares
-    /// the controllers); its reports must have been the same.
+    /// Runs the native core. A coupled flow's window comes from its group in the kernel
+    /// (tests/coupling.rs compares the controllers); the reports must be equal.
     fn native(&mut self, reading: &Reading, now_ns: u64) -> Checked<Passed> {
         let (policy, share, programs) = (self.policy, self.share, self.programs);
         let (mut reports, mut told) = (Vec::new(), None);
@@ -148,7 +150,7 @@ impl<'a> Arms<'a> {
             });
         self.shared += reports.len() as u64;
         for (report, member) in reports.iter().zip(told).filter(|_| !self.late) {
-            // a timer that has fired again is told, and is a loss in what is kept and answered
+            // A repeated timeout is reported as such; the stored and returned state is a loss.
             let state = report.state.min(uc_core::coupling::consts::LOSS as u8);
             prop_assert_eq!(state, member.answer.state);
             let flight_bytes = u64::from(report.flight_bytes.min(1 << 30));
@@ -182,8 +184,8 @@ impl<'a> Arms<'a> {
     }
 }
 
-/// A flow without what depends on the clock. Of law `delay`'s times stays whether there is one. In
-/// the room of the law that it hasn't, the second word may be when a SYN came.
+/// Returns a flow without the fields that depend on the clock. Of law `delay`'s times only their
+/// presence stays. In the room of an unused law, the second word may be the time of a SYN.
 fn timeless(flow: &Flow) -> Flow {
     let (mut delay, mut dctcp) = (flow.delay, flow.dctcp);
     if u32::from(flow.policy.law) == consts::LAW_DELAY {
@@ -249,12 +251,12 @@ fn cases() -> impl Strategy<Value = Case> {
                 };
                 plan.steps.insert(place % (plan.steps.len() + 1), step);
             }
-            // small segments, so that super-segments fit into test_run
+            // Small segments, so that super-segments fit into test_run.
             for offer in [&mut plan.setup.guest, &mut plan.setup.peer] {
                 offer.mss = offer.mss.map(|mss| mss % 700);
             }
-            // targets that every round trip is above, and so far that a decrease is a half, or
-            // below: the two clocks agree on that
+            // Targets that every round trip exceeds so far that a decrease is a half, or that none
+            // reaches: both clocks agree on that.
             if let Law::Delay { target_us, .. } = plan.setup.law {
                 plan.setup.law = Law::Delay {
                     target_us: if target_us % 2 == 0 { 1 } else { u32::MAX },
@@ -275,7 +277,7 @@ fn ends(ipv6: bool) -> (SocketAddr, SocketAddr) {
     (ends.0.parse().unwrap(), ends.1.parse().unwrap())
 }
 
-/// How a segment's frame is cut on the wire: (gso_segs, gso_size).
+/// Returns how a segment's frame is cut on the wire: (gso_segs, gso_size).
 fn gso(segment: &Segment, shape: &Shape) -> (u32, u32) {
     let payload = segment.payload_bytes.min(PAYLOAD_MAX);
     let wire = u32::from(segment.wire_payload_bytes);
@@ -290,8 +292,8 @@ fn gso(segment: &Segment, shape: &Shape) -> (u32, u32) {
     (segments, wire)
 }
 
-/// Plays a case through both arms. The packets that it took, how many of them got a share for their
-/// window, and whether it was compared to its end.
+/// Plays a case through both sides. Returns the number of packets, how many of them got a share as
+/// their window, and whether the case was compared to its end.
 fn play(programs: &Programs, case: &Case) -> Checked<(u64, u64, bool)> {
     let (guest, remote) = ends(case.ipv6);
     let mut arms = Arms::new(programs, case.plan.setup.policy(), case.plan.setup.share);
@@ -327,7 +329,7 @@ fn play(programs: &Programs, case: &Case) -> Checked<(u64, u64, bool)> {
 }
 
 #[test]
-fn live_the_programs_do_with_packets_what_the_native_core_does_with_segments() {
+fn live_programs_and_native_core_give_equal_edits_and_state() {
     let Some(programs) = programs(4096) else {
         return;
     };
@@ -358,7 +360,7 @@ fn live_the_programs_do_with_packets_what_the_native_core_does_with_segments() {
     );
 }
 
-/// Frames of random bytes behind a plausible beginning.
+/// Generates frames of random bytes after a plausible beginning.
 fn noise() -> impl Strategy<Value = (Vec<u8>, bool)> {
     let first = (
         any::<bool>(),
@@ -386,7 +388,7 @@ fn noise() -> impl Strategy<Value = (Vec<u8>, bool)> {
 }
 
 #[test]
-fn live_random_frames_pass_unchanged_or_as_the_native_core_says() {
+fn live_random_frames_pass_unmodified_or_as_the_native_core_edits() {
     let Some(programs) = programs(4096) else {
         return;
     };

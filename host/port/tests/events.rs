@@ -1,5 +1,5 @@
-//! What is remembered of a flow, in the kernel's own programs: each event when it happens, in
-//! order, and nothing where nothing happened.
+//! Events that the programs in the kernel record of a flow: each when it occurs, in order, and no
+//! others.
 
 mod kernel;
 
@@ -22,7 +22,7 @@ fn remote() -> SocketAddr {
     "10.77.0.2:5001".parse().unwrap()
 }
 
-/// One connection of the guest's, by its sequence numbers.
+/// One connection of the guest, by its sequence numbers.
 struct Connection<'a> {
     programs: &'a Programs,
     sent: u32,
@@ -132,7 +132,7 @@ impl<'a> Connection<'a> {
 }
 
 #[test]
-fn live_an_opening_tells_what_both_ends_agreed_on() {
+fn live_a_handshake_records_the_agreed_parameters() {
     let Some(programs) = programs(4) else { return };
     let connection = Connection::new(&programs, &policy());
     let before_ns = now_ns();
@@ -164,7 +164,7 @@ fn live_an_opening_tells_what_both_ends_agreed_on() {
 }
 
 #[test]
-fn live_a_cut_on_a_mark_tells_both_windows_and_is_told_once_a_window() {
+fn live_a_reduction_on_a_mark_records_both_windows_once_per_window() {
     let Some(programs) = programs(4) else { return };
     let mut connection = Connection::new(&programs, &policy());
     connection.open();
@@ -180,7 +180,7 @@ fn live_a_cut_on_a_mark_tells_both_windows_and_is_told_once_a_window() {
 }
 
 #[test]
-fn live_a_cut_of_law_dctcp_tells_the_marked_fraction() {
+fn live_a_reduction_of_law_dctcp_records_the_marked_fraction() {
     let Some(programs) = programs(4) else { return };
     let law = Policy::new(consts::LAW_DCTCP, consts::PROFILE_LINUX);
     let mut connection = Connection::new(&programs, &law);
@@ -191,13 +191,13 @@ fn live_a_cut_of_law_dctcp_tells_the_marked_fraction() {
     let EventKind::Cut { signal } = cut.kind else {
         panic!("{cut:?}");
     };
-    // RFC 8257 §4.2: α begins at 1, and a cut by half is what it makes of it
+    // RFC 8257 §4.2: α begins at 1, so the first window reduction is by half.
     assert_eq!(signal, 1 << 30);
     assert_eq!((cut.before_bytes, cut.after_bytes), (10 * MSS, 5 * MSS));
 }
 
 #[test]
-fn live_a_fast_retransmit_and_its_end_are_told() {
+fn live_a_fast_retransmit_and_its_end_are_recorded() {
     let Some(programs) = programs(4) else { return };
     let mut connection = Connection::new(&programs, &policy());
     connection.open();
@@ -221,7 +221,7 @@ fn live_a_fast_retransmit_and_its_end_are_told() {
 }
 
 #[test]
-fn live_a_timeout_is_told_with_the_window_of_one_segment() {
+fn live_a_timeout_is_recorded_with_a_window_of_one_segment() {
     let Some(programs) = programs(4) else { return };
     let mut connection = Connection::new(&programs, &policy());
     connection.open();
@@ -236,7 +236,7 @@ fn live_a_timeout_is_told_with_the_window_of_one_segment() {
 }
 
 #[test]
-fn live_a_window_that_turns_with_every_ack_does_not_fill_the_ring() {
+fn live_a_window_that_alternates_with_every_ack_does_not_fill_the_ring() {
     let Some(programs) = programs(4) else { return };
     let mut connection = Connection::new(&programs, &policy());
     connection.open();
@@ -252,7 +252,7 @@ fn live_a_window_that_turns_with_every_ack_does_not_fill_the_ring() {
 }
 
 #[test]
-fn live_a_guards_drops_are_one_event_that_counts() {
+fn live_consecutive_guard_drops_are_one_counted_event() {
     let Some(programs) = programs(4) else { return };
     let guarded = Policy {
         guard_segments: 1,
@@ -274,7 +274,7 @@ fn live_a_guards_drops_are_one_event_that_counts() {
 }
 
 #[test]
-fn live_a_close_tells_who_closed_and_the_next_connection_begins_a_ring_of_its_own() {
+fn live_a_close_names_its_ends_and_the_next_connection_has_a_new_ring() {
     let Some(programs) = programs(4) else { return };
     let mut connection = Connection::new(&programs, &policy());
     connection.open();
@@ -297,7 +297,7 @@ fn live_a_close_tells_who_closed_and_the_next_connection_begins_a_ring_of_its_ow
 }
 
 #[test]
-fn live_a_syn_that_is_sent_again_says_how_often() {
+fn live_a_retransmitted_syn_records_its_count() {
     let Some(programs) = programs(4) else { return };
     let connection = Connection::new(&programs, &policy());
     for _ in 0..4 {
@@ -310,7 +310,7 @@ fn live_a_syn_that_is_sent_again_says_how_often() {
 }
 
 #[test]
-fn live_the_ring_keeps_the_last_sixteen() {
+fn live_the_ring_holds_the_last_16_events() {
     let Some(programs) = programs(4) else { return };
     let mut connection = Connection::new(&programs, &policy());
     connection.open();
@@ -327,7 +327,7 @@ fn live_the_ring_keeps_the_last_sixteen() {
 }
 
 #[test]
-fn live_who_passes_is_remembered_with_the_reason() {
+fn live_a_passing_flow_is_recorded_with_its_reason() {
     let Some(programs) = programs(4) else { return };
     let connection = Connection::new(&programs, &policy());
     connection.syn();
@@ -344,7 +344,7 @@ fn live_who_passes_is_remembered_with_the_reason() {
 }
 
 #[test]
-fn live_without_rings_nothing_is_remembered_and_everything_is_translated_alike() {
+fn live_without_rings_nothing_is_recorded_and_flows_are_translated_alike() {
     let Some(_) = programs(4) else { return };
     let run = |programs: &Programs| {
         let mut connection = Connection::new(programs, &policy());
@@ -364,7 +364,7 @@ fn live_without_rings_nothing_is_remembered_and_everything_is_translated_alike()
 }
 
 #[test]
-fn live_without_rings_nothing_is_remembered_of_a_flow_that_shares_its_window_either() {
+fn live_without_rings_nothing_is_recorded_of_a_coupled_flow() {
     let Some(_) = programs(4) else { return };
     let run = |programs: &Programs| {
         let policy = Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX);

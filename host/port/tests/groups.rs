@@ -1,5 +1,4 @@
-//! Law `coupled` in the kernel: groups by remote address, tables that are full, and members that
-//! are forgotten.
+//! Law `coupled` in the kernel: groups by remote address, full tables, and removed members.
 
 mod kernel;
 
@@ -11,7 +10,7 @@ use uc_core::rule::{Match, Rule};
 use uc_core::{Policy, Reason, Segment, consts};
 use uc_port::{Direction, FlowView, MemberView, PortCoupling, PortPlan, Programs};
 
-/// As bpf/port/groups.h has it: what one number can have of the table.
+/// Maximum number of groups per number in the table, as in bpf/port/groups.h.
 const GROUPS_OF_NUMBER: usize = 1024;
 
 fn couple(programs: &Programs, coupling: PortCoupling) {
@@ -35,7 +34,7 @@ impl Flow<'_> {
         SocketAddr::new("10.77.0.1".parse().unwrap(), self.guest_port)
     }
 
-    /// Passes a segment and returns the window that the frame has then.
+    /// Passes a segment and returns the window in the resulting frame.
     fn pass(&self, segment: &Segment) -> u16 {
         let bytes = frame(segment, self.guest(), self.remote, &PLAIN);
         let direction = if u32::from(segment.direction) == consts::FROM_GUEST {
@@ -50,7 +49,7 @@ impl Flow<'_> {
         u16::from_be_bytes([run.packet[48], run.packet[49]])
     }
 
-    /// The handshake, ten segments of data, and the ACK of one: its window.
+    /// Passes the handshake, ten segments of data, and the ACK of one; returns its window.
     fn begin(&self) -> u16 {
         let syn = Segment {
             seq: 1_000,
@@ -122,7 +121,7 @@ fn translated(programs: &Programs) -> u64 {
 }
 
 #[test]
-fn live_flows_to_one_remote_share_a_window_and_to_others_they_do_not() {
+fn live_only_flows_to_one_remote_share_a_window() {
     let Some(programs) = programs(64) else {
         return;
     };
@@ -133,7 +132,7 @@ fn live_flows_to_one_remote_share_a_window_and_to_others_they_do_not() {
         flow.begin();
     }
     far.begin();
-    // each hears of those that came after it at its next ACK
+    // Each learns of later members at its next ACK.
     for flow in near {
         flow.ack(2);
     }
@@ -150,12 +149,12 @@ fn live_flows_to_one_remote_share_a_window_and_to_others_they_do_not() {
         "{shares:?}, {third}"
     );
     assert_eq!(groups[0].guests[0].ifindex, IFINDEX);
-    // eight in flight, a third of the group's window: no room is left for another
+    // Eight in flight, a third of the group's window: there is no room for another.
     assert_eq!(near[0].view().unwrap().state.given_window, 8_000);
 }
 
 #[test]
-fn live_a_prefix_names_a_group_and_a_number_keeps_groups_apart() {
+fn live_a_prefix_groups_remotes_and_a_number_separates_groups() {
     let Some(programs) = programs(64) else {
         return;
     };
@@ -182,7 +181,7 @@ fn live_a_prefix_names_a_group_and_a_number_keeps_groups_apart() {
 }
 
 #[test]
-fn live_no_prefix_of_either_family_makes_all_remotes_one_group() {
+fn live_zero_prefix_lengths_make_all_remotes_one_group() {
     let Some(programs) = programs(64) else {
         return;
     };
@@ -198,7 +197,7 @@ fn live_no_prefix_of_either_family_makes_all_remotes_one_group() {
 }
 
 #[test]
-fn live_where_the_table_of_groups_is_full_a_flow_is_translated_uncoupled() {
+fn live_a_flow_beyond_a_full_table_of_groups_is_translated_uncoupled() {
     let Some(programs) = programs(4096) else {
         return;
     };
@@ -218,17 +217,17 @@ fn live_where_the_table_of_groups_is_full_a_flow_is_translated_uncoupled() {
         "{coupled}"
     );
     assert_eq!(translated(&programs) - before, 13 * 2_000);
-    // alone in its group or without one: the same window
+    // Alone in its group or without one: the window is equal.
     assert!(
         windows.iter().all(|&window| window == windows[0]),
         "{windows:?}"
     );
-    let first = flows[0].member().expect("who came first is there still");
+    let first = flows[0].member().expect("the first flow is still a member");
     assert!(first.share_bytes >= 10_000, "{first:?}");
 }
 
 #[test]
-fn live_a_tenant_that_has_filled_its_part_of_the_table_leaves_others_theirs() {
+fn live_a_tenant_at_its_limit_of_groups_takes_none_from_others() {
     let Some(programs) = programs(4096) else {
         return;
     };
@@ -256,7 +255,7 @@ fn live_a_tenant_that_has_filled_its_part_of_the_table_leaves_others_theirs() {
 }
 
 #[test]
-fn live_a_flow_that_begins_anew_or_is_forgotten_is_no_member_until_it_reports() {
+fn live_a_reopened_or_deleted_flow_is_no_member_until_it_reports() {
     let Some(programs) = programs(64) else {
         return;
     };
@@ -276,7 +275,10 @@ fn live_a_flow_that_begins_anew_or_is_forgotten_is_no_member_until_it_reports() 
         direction: consts::FROM_GUEST as u8,
         ..opening
     });
-    assert!(one.member().is_some(), "nobody has answered that SYN");
+    assert!(
+        one.member().is_some(),
+        "a SYN without an answer removed the member"
+    );
     one.pass(&Segment {
         seq: 900_000,
         ack: 500_001,
@@ -289,7 +291,7 @@ fn live_a_flow_that_begins_anew_or_is_forgotten_is_no_member_until_it_reports() 
     assert!(one.member().is_some());
     programs.forget_flows(IFINDEX).unwrap();
     assert!(one.view().is_none());
-    // without a coupling of its port it has law coupled and no group
+    // If its port has no coupling, it has law coupled and no group.
     programs.clear_plan(IFINDEX).unwrap();
     let flows = Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX);
     programs.set_plan(IFINDEX, &flows.into()).unwrap();
@@ -298,7 +300,7 @@ fn live_a_flow_that_begins_anew_or_is_forgotten_is_no_member_until_it_reports() 
 }
 
 #[test]
-fn live_flows_of_another_law_share_by_weight_and_other_weights_reach_those_that_are_there() {
+fn live_flows_of_another_law_share_by_weight_and_existing_flows_get_new_weights() {
     let Some(programs) = programs(4096) else {
         return;
     };
@@ -316,7 +318,7 @@ fn live_flows_of_another_law_share_by_weight_and_other_weights_reach_those_that_
     };
     weigh(3);
     let preferred = SocketAddr::new(remote(9).ip(), 5004);
-    // whatever their remotes are: the sum is the port's
+    // Whatever the remotes are: the sum belongs to the port.
     let flows = [
         flow(&programs, 41_000, remote(1)),
         flow(&programs, 41_001, preferred),
@@ -334,7 +336,7 @@ fn live_flows_of_another_law_share_by_weight_and_other_weights_reach_those_that_
     }
     let [one, other] = shares();
     assert!(one.abs_diff(other) <= 1, "{one}, {other}");
-    // and none any more to those that come
+    // New flows get none any more.
     programs.set_plan(IFINDEX, &policy.into()).unwrap();
     let late = flow(&programs, 41_002, remote(1));
     late.begin();
@@ -342,11 +344,11 @@ fn live_flows_of_another_law_share_by_weight_and_other_weights_reach_those_that_
 }
 
 #[test]
-fn live_a_rules_share_is_its_flows_weight_and_a_new_plans_reaches_those_that_are_there() {
+fn live_a_rules_share_is_its_flows_weight_and_a_new_plan_changes_it() {
     let Some(programs) = programs(4096) else {
         return;
     };
-    // whose peer need not speak ECN
+    // The peer need not negotiate ECN.
     let policy = Policy {
         target_us: 50_000,
         ..Policy::new(consts::LAW_DELAY, consts::PROFILE_LINUX)

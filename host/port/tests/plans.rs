@@ -22,7 +22,7 @@ fn shape(dscp: u8) -> Shape {
     Shape { dscp, ..PLAIN }
 }
 
-/// Of a peer it asks for ECN, which the guests' law needs.
+/// Returns a SYN; the peer's asks for ECN, which the guests' law needs.
 fn syn(direction: u32) -> Segment {
     let asks = if direction == consts::TO_GUEST {
         consts::ECE | consts::CWR
@@ -40,7 +40,7 @@ fn syn(direction: u32) -> Segment {
     }
 }
 
-/// Passes a segment of the flow; the reason that was counted.
+/// Passes a segment of the flow; returns the reason that was counted.
 fn pass(programs: &Programs, flow: &NaiveFlow, segment: &Segment) -> Reason {
     let bytes = frame(segment, flow.local, flow.remote, &shape(flow.dscp));
     let direction = if u32::from(segment.direction) == consts::FROM_GUEST {
@@ -65,7 +65,7 @@ fn flow(port: u16) -> NaiveFlow {
     }
 }
 
-/// The guard's width tells the rules apart in the flows.
+/// Returns a rule whose guard width identifies it in the flows.
 fn rule(matches: Match, mark: usize) -> Rule {
     let mut policy = policy();
     policy.guard_segments = mark as u8;
@@ -78,7 +78,7 @@ fn rule(matches: Match, mark: usize) -> Rule {
 }
 
 #[test]
-fn live_a_syn_of_either_end_is_opened_by_the_first_rule_that_a_naive_reading_finds() {
+fn live_a_syn_of_either_end_gets_the_rule_that_a_naive_search_finds() {
     let Some(programs) = programs(4096) else {
         return;
     };
@@ -112,7 +112,7 @@ fn live_a_syn_of_either_end_is_opened_by_the_first_rule_that_a_naive_reading_fin
 }
 
 #[test]
-fn live_a_plan_reads_back_as_it_was_set_and_one_that_is_too_long_leaves_it_in_force() {
+fn live_a_plan_reads_back_unchanged_and_stays_when_one_too_long_is_refused() {
     let Some(programs) = programs(64) else {
         return;
     };
@@ -140,7 +140,7 @@ fn live_a_plan_reads_back_as_it_was_set_and_one_that_is_too_long_leaves_it_in_fo
 }
 
 #[test]
-fn live_a_new_plan_opens_new_flows_and_leaves_those_under_way_their_policy() {
+fn live_a_new_plan_applies_to_new_flows_only() {
     let Some(programs) = programs(64) else {
         return;
     };
@@ -183,12 +183,12 @@ fn live_a_new_plan_opens_new_flows_and_leaves_those_under_way_their_policy() {
     assert_eq!(
         pass(&programs, &flow(1), &answer),
         Reason::TRANSLATED,
-        "it goes on"
+        "an open flow must keep its policy"
     );
 }
 
 #[test]
-fn live_a_port_at_its_quota_passes_new_flows_and_gets_places_back_as_flows_go() {
+fn live_a_port_at_its_quota_passes_new_flows_until_flows_end() {
     let Some(programs) = programs(64) else {
         return;
     };
@@ -213,7 +213,7 @@ fn live_a_port_at_its_quota_passes_new_flows_and_gets_places_back_as_flows_go() 
         "again"
     );
     assert_eq!(flows(), 3);
-    // the peer refuses ECN: the flow is forgotten
+    // The peer refuses ECN, so the flow is deleted.
     let refusal = Segment {
         seq: 9000,
         ack: 1001,
@@ -244,7 +244,7 @@ fn live_a_port_at_its_quota_passes_new_flows_and_gets_places_back_as_flows_go() 
 }
 
 #[test]
-fn live_each_port_has_its_own_counters_and_those_of_one_that_goes_stay_in_the_sum() {
+fn live_counters_are_by_port_and_those_of_a_former_port_stay_in_the_sum() {
     let Some(programs) = programs(64) else {
         return;
     };
@@ -266,12 +266,12 @@ fn live_each_port_has_its_own_counters_and_those_of_one_that_goes_stay_in_the_su
     assert_eq!(programs.counters().unwrap().get(Reason::TRANSLATED), 2);
     programs.forget_flows(IFINDEX).unwrap();
     programs.set_plan(IFINDEX, &policy().into()).unwrap();
-    assert_eq!(of(IFINDEX), Some(0), "it is another port");
+    assert_eq!(of(IFINDEX), Some(0), "a new port must begin at 0");
     assert!(programs.memory_bytes().unwrap() > 0);
 }
 
 #[test]
-fn live_a_plan_is_read_as_it_was_told_whosever_windows_are_shared() {
+fn live_a_plan_with_any_coupling_reads_back_unchanged() {
     let Some(programs) = programs(8) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! The flow table: bounded, never at the cost of a live flow, and emptied of dead ones.
+//! The flow table: bounded, never evicting a live flow, and cleared of dead ones.
 
 mod kernel;
 
@@ -12,7 +12,7 @@ use nix::sched::CloneFlags;
 use uc_core::{Flow, Policy, Reason, Segment, consts};
 use uc_port::{Direction, PacketContext, PortCoupling, PortPlan, Programs, Store};
 
-/// Room for so many flows.
+/// Capacity of the table.
 const FLOWS_MAX: u32 = 4;
 
 fn remote() -> SocketAddr {
@@ -48,13 +48,15 @@ fn segment(direction: u32, flags: u32) -> Segment {
     }
 }
 
-/// Passes a segment of the guest's port; the reason that was counted, and whether the frame changed.
+/// Passes a segment on the guest's port; returns the reason that was counted, and whether the frame
+/// changed.
 fn pass(programs: &Programs, port: u16, segment: &Segment, gso_size: u32) -> (Reason, bool) {
     let bytes = frame(segment, guest(port), remote(), &PLAIN);
     pass_sized(programs, segment, &bytes, gso_size)
 }
 
-/// The same of a frame that was made of a segment.
+/// Passes the frame of a segment; returns the reason that was counted, and whether the frame
+/// changed.
 fn pass_frame(programs: &Programs, segment: &Segment, bytes: &[u8]) -> (Reason, bool) {
     pass_sized(programs, segment, bytes, 0)
 }
@@ -132,13 +134,13 @@ fn live_a_full_table_passes_new_flows_unchanged_and_evicts_no_live_one() {
         assert_eq!(
             syn(&programs, port).0,
             Reason::TRANSLATED,
-            "its own place is no new one"
+            "its own entry must not count as new"
         );
     }
     assert_eq!(programs.flows().unwrap().len(), live.len());
 }
 
-/// Programs pinned in a BPF file system that only this thread sees, gone with it.
+/// Programs pinned in a BPF file system that only this thread sees and that ends with it.
 struct Pinned {
     folder: PathBuf,
     programs: Programs,
@@ -146,7 +148,7 @@ struct Pinned {
 
 impl Pinned {
     fn new(flows_max: u32) -> Option<Pinned> {
-        // says why if the machine can't load them at all
+        // Prints the reason if the machine can't load them at all.
         kernel::programs(1)?;
         let folder = kernel::own_bpffs(CloneFlags::empty());
         let programs = Store::at(&folder).open_or_load(flows_max).unwrap();
@@ -162,7 +164,7 @@ impl Pinned {
         MapHandle::from_pinned_path(maps.join("flows")).unwrap()
     }
 
-    /// A flow's key and slot as they lie in the table.
+    /// Returns a flow's key and slot as they are in the table.
     fn slot(&self, port: u16) -> (Vec<u8>, Vec<u8>) {
         let flows = self.flows();
         let key = flows
@@ -173,23 +175,23 @@ impl Pinned {
         (key, slot)
     }
 
-    /// Makes a flow look as if its last segment had passed so long ago.
+    /// Makes a flow look as if its last segment had passed `idle_ns` ago.
     fn age(&self, port: u16, idle_ns: u64) {
         let (key, mut value) = self.slot(port);
         let seen_ns = now_ns()
             .checked_sub(idle_ns)
             .expect("a machine up for so long");
-        // a slot ends with its flow
+        // The flow is the last field of a slot.
         let at = value.len() - size_of::<Flow>() + std::mem::offset_of!(Flow, seen_ns);
         value[at..at + 8].copy_from_slice(&seen_ns.to_ne_bytes());
         self.flows().update(&key, &value, MapFlags::EXIST).unwrap();
     }
 }
 
-/// As a pointer shows it that another CPU looked up, when the flow was then deleted and its element
-/// given to the next one.
+/// A pointer shows such a slot if another CPU deleted the flow after the lookup and its element was
+/// reused.
 #[test]
-fn live_a_slot_that_has_become_another_flows_is_none_and_is_left_alone() {
+fn live_a_slot_reused_by_another_flow_is_ignored_and_unchanged() {
     let Some(pinned) = Pinned::new(FLOWS_MAX) else {
         return;
     };
@@ -210,19 +212,19 @@ fn live_a_slot_that_has_become_another_flows_is_none_and_is_left_alone() {
             (Reason::NO_HANDSHAKE, false)
         );
     }
-    // the key is still there, as it isn't where this happens: so there is no place to open it in
+    // The key still exists, unlike in the race itself: so there is no free entry to open it in.
     assert_eq!(syn(programs, 1), (reason("table_full"), false));
     let after = flows.lookup(&key, MapFlags::ANY).unwrap();
     assert_eq!(after, Some(others));
     assert_eq!(
         pass(programs, 2, &sent, 0).0,
         Reason::TRANSLATED,
-        "whose slot it is"
+        "the slot must stay the other flow's"
     );
 }
 
 #[test]
-fn live_a_closed_flow_gives_its_place_to_a_new_one_after_a_minute_of_silence() {
+fn live_a_closed_flow_is_replaced_after_a_minute_of_silence() {
     let Some(pinned) = Pinned::new(FLOWS_MAX) else {
         return;
     };
@@ -253,7 +255,10 @@ fn live_a_closed_flow_gives_its_place_to_a_new_one_after_a_minute_of_silence() {
     );
     pinned.age(2, 61_000_000_000);
     assert_eq!(syn(programs, 100).0, Reason::TRANSLATED);
-    assert!(flow(programs, 2).is_none(), "the reset one went");
+    assert!(
+        flow(programs, 2).is_none(),
+        "the reset flow must be replaced"
+    );
     for port in [1, 3, 4, 100] {
         assert!(flow(programs, port).is_some(), "port {port}");
     }
@@ -265,7 +270,7 @@ fn live_a_closed_flow_gives_its_place_to_a_new_one_after_a_minute_of_silence() {
 }
 
 #[test]
-fn live_a_guard_drops_what_lies_beyond_the_edge_but_not_what_the_port_does_not_read() {
+fn live_a_guard_drops_data_beyond_the_edge_but_no_unparsable_packet() {
     let Some(programs) = programs(FLOWS_MAX) else {
         return;
     };
@@ -298,14 +303,14 @@ fn live_a_guard_drops_what_lies_beyond_the_edge_but_not_what_the_port_does_not_r
         assert_eq!(made(Oddity::Fragment(1 << 13)), "fragment");
         assert_eq!(made(Oddity::Vlan), "not_tcp");
         if guest.is_ipv6() {
-            // destination options
+            // Destination options.
             assert_eq!(made(Oddity::NextHeader(60)), "ip_extension");
         }
     }
 }
 
 #[test]
-fn live_forged_syns_that_the_guest_answers_hold_the_table_for_two_minutes_not_hours() {
+fn live_flows_of_forged_syns_are_stale_after_two_minutes() {
     let Some(pinned) = Pinned::new(FLOWS_MAX) else {
         return;
     };
@@ -331,11 +336,14 @@ fn live_forged_syns_that_the_guest_answers_hold_the_table_for_two_minutes_not_ho
         assert_eq!(syn(programs, port).0, Reason::TRANSLATED, "port {port}");
     }
     assert_eq!(syn(programs, 200).0, reason("table_full"));
-    assert!(flow(programs, 1).is_some(), "whose peer is there");
+    assert!(
+        flow(programs, 1).is_some(),
+        "a flow with a living peer must stay"
+    );
 }
 
 #[test]
-fn live_a_connection_that_no_rule_matches_has_what_was_known_of_its_ports_forgotten() {
+fn live_a_new_connection_without_a_rule_deletes_the_old_flow_of_its_ports() {
     let Some(programs) = programs(FLOWS_MAX) else {
         return;
     };
@@ -365,7 +373,7 @@ fn live_a_connection_that_no_rule_matches_has_what_was_known_of_its_ports_forgot
 }
 
 #[test]
-fn live_a_super_segment_from_a_tap_counts_by_its_gso_size_though_it_has_no_gso_segs() {
+fn live_a_super_segment_without_gso_segs_counts_by_its_gso_size() {
     let Some(programs) = programs(FLOWS_MAX) else {
         return;
     };
@@ -386,7 +394,7 @@ fn live_a_super_segment_from_a_tap_counts_by_its_gso_size_though_it_has_no_gso_s
 }
 
 #[test]
-fn live_a_connection_on_the_ports_of_a_live_one_is_by_the_rule_of_its_own_syn() {
+fn live_a_new_connection_on_a_live_flows_ports_gets_the_rule_of_its_own_syn() {
     let Some(programs) = programs(FLOWS_MAX) else {
         return;
     };

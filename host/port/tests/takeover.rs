@@ -1,5 +1,5 @@
-//! Ports that stand in the way of an upgrade or a plan: ones that have gone, ones whose maps nobody
-//! can read, ones that there is no room for. The others get what is theirs.
+//! Ports that could block an upgrade or a plan: deleted ones, ones with unreadable maps, ones
+//! beyond the capacity. The other ports are served all the same.
 
 mod kernel;
 
@@ -16,7 +16,7 @@ fn plans(ports: &[u32]) -> BTreeMap<u32, PortPlan> {
 }
 
 #[test]
-fn live_an_interface_that_went_before_an_upgrade_keeps_no_other_port_from_it() {
+fn live_a_deleted_interface_does_not_block_an_upgrade_of_other_ports() {
     let Some(host) = Host::new() else {
         return;
     };
@@ -35,7 +35,7 @@ fn live_an_interface_that_went_before_an_upgrade_keeps_no_other_port_from_it() {
 }
 
 #[test]
-fn live_a_port_by_clsact_that_gets_no_plan_at_a_change_of_layout_is_a_port_still() {
+fn live_a_clsact_port_without_a_plan_stays_attached_at_a_layout_change() {
     let Some(host) = Host::new() else {
         return;
     };
@@ -61,7 +61,7 @@ fn live_a_port_by_clsact_that_gets_no_plan_at_a_change_of_layout_is_a_port_still
 }
 
 #[test]
-fn live_what_another_version_left_is_removed_though_its_maps_cant_be_read() {
+fn live_pins_of_another_version_are_removed_without_reading_its_maps() {
     let Some(host) = Host::new() else {
         return;
     };
@@ -70,7 +70,7 @@ fn live_what_another_version_left_is_removed_though_its_maps_cant_be_read() {
     host.attach(&["one"], AttachVia::Auto);
     host.attach(&["two"], AttachVia::Clsact);
     host.relay();
-    // of one that was killed between its filters
+    // As left by a process that was killed between its filters.
     let filter = "filter del dev two ingress";
     let half = std::process::Command::new("tc")
         .args(filter.split(' '))
@@ -85,13 +85,13 @@ fn live_what_another_version_left_is_removed_though_its_maps_cant_be_read() {
     assert_eq!(clsact_filters("two"), 0);
     assert!(!host.folder.exists(), "nothing is left");
     assert_eq!(host.store.remove_all().unwrap(), []);
-    // and what comes next is whole
+    // The next attachment is complete.
     host.attach(&["one", "two"], AttachVia::Auto);
     assert_eq!(host.attached().len(), 2);
 }
 
 #[test]
-fn live_a_plan_that_is_too_long_and_ports_beyond_the_last_place_are_in_no_others_way() {
+fn live_a_plan_too_long_or_ports_beyond_capacity_do_not_block_other_ports() {
     let Some(host) = Host::new() else {
         return;
     };
@@ -100,7 +100,7 @@ fn live_a_plan_that_is_too_long_and_ports_beyond_the_last_place_are_in_no_others
     let [one, two, three, four] =
         ["one", "two", "three", "four"].map(|name| interface_index(name).unwrap());
     let turn = host.store.lock().unwrap();
-    // of ports that there are not yet, the plans have no use
+    // Plans of ports that do not exist yet are ignored.
     let strangers: Vec<u32> = (1000..1000 + PORTS_MAX as u32 + 1).collect();
     let (programs, what) = host.store.upgrade(&plans(&strangers), 64, false).unwrap();
     assert_eq!((what, programs.ports().unwrap()), (Upgrade::Fresh, vec![]));

@@ -1,4 +1,4 @@
-//! The life of a store: upgrades, kills at any moment, and interfaces that come and go.
+//! The life of a store: upgrades, kills at any moment, and interfaces that appear and disappear.
 
 mod kernel;
 
@@ -28,7 +28,7 @@ fn syn() -> Segment {
 const GUEST: &str = "10.77.0.1:40000";
 const REMOTE: &str = "10.77.0.2:5001";
 
-/// Passes a segment of the one flow on a port, by test_run.
+/// Passes a segment of the only flow on a port, by test_run.
 fn pass(programs: &Programs, ifindex: u32, segment: &Segment) -> Reason {
     let bytes = frame(
         segment,
@@ -112,7 +112,7 @@ fn live_an_upgrade_swaps_every_ports_programs_and_keeps_flows_and_plans() {
 }
 
 #[test]
-fn live_programs_of_another_layout_are_replaced_and_their_ports_stay_attached() {
+fn live_programs_of_another_layout_are_replaced_and_ports_stay_attached() {
     let Some(host) = Host::new() else {
         return;
     };
@@ -146,22 +146,22 @@ fn live_programs_of_another_layout_are_replaced_and_their_ports_stay_attached() 
     assert_eq!(
         pass(&programs, one, &ack),
         Reason::NO_HANDSHAKE,
-        "old flows pass"
+        "flows under way must pass"
     );
     assert_eq!(
         pass(&programs, one, &syn()),
         Reason::TRANSLATED,
-        "new ones don't"
+        "new flows must be translated"
     );
     assert_eq!(
         pass(&programs, two, &syn()),
         Reason::NO_POLICY,
-        "it was given no plan"
+        "a port without a plan must have none"
     );
 }
 
 #[test]
-fn live_what_a_kill_leaves_of_an_attach_or_an_upgrade_is_mended_by_the_next() {
+fn live_an_attach_or_upgrade_completes_what_a_kill_interrupted() {
     let Some(host) = Host::new() else {
         return;
     };
@@ -172,7 +172,7 @@ fn live_what_a_kill_leaves_of_an_attach_or_an_upgrade_is_mended_by_the_next() {
         interface_index("two").unwrap(),
     );
     let whole = host.versions();
-    // killed before the second link was pinned, and with a version half pinned
+    // Killed before the second link was pinned, and with a version half pinned.
     fs::remove_file(host.folder.join(format!("port-{two}-to_guest"))).unwrap();
     let half = "programs-9-00000000000000aa-00000000000000bb";
     fs::create_dir(host.folder.join(half)).unwrap();
@@ -184,7 +184,7 @@ fn live_what_a_kill_leaves_of_an_attach_or_an_upgrade_is_mended_by_the_next() {
     assert_eq!(host.attached(), [one]);
     assert!(!host.folder.join(format!("port-{two}-from_guest")).exists());
     assert_eq!(programs.plan(two).unwrap(), None);
-    // and attaching it again is whole
+    // Attaching it again is complete.
     let plans: BTreeMap<u32, PortPlan> = [(two, policy().into())].into();
     let failed = host
         .store
@@ -195,7 +195,7 @@ fn live_what_a_kill_leaves_of_an_attach_or_an_upgrade_is_mended_by_the_next() {
 }
 
 #[test]
-fn live_maps_that_were_pinned_by_one_who_was_killed_before_the_programs_are_used_by_nobody() {
+fn live_maps_pinned_without_programs_by_a_killed_process_are_not_used() {
     let Some(host) = Host::new() else {
         return;
     };
@@ -217,7 +217,7 @@ fn live_maps_that_were_pinned_by_one_who_was_killed_before_the_programs_are_used
 }
 
 #[test]
-fn live_an_index_that_another_interface_has_got_is_no_port_until_it_is_attached() {
+fn live_a_reused_interface_index_is_no_port_until_it_is_attached() {
     let Some(host) = Host::new() else {
         return;
     };
@@ -247,7 +247,7 @@ fn live_an_index_that_another_interface_has_got_is_no_port_until_it_is_attached(
     assert_eq!(host.attached(), [one]);
     assert!(
         flow(&programs, one).is_none(),
-        "the flows were another guest's"
+        "flows of the former guest remain"
     );
     assert_eq!(
         programs

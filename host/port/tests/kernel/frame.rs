@@ -11,24 +11,24 @@ use proptest::prelude::{Just, Strategy, any};
 use proptest::prop_oneof;
 use uc_core::{Segment, consts};
 
-/// test_run takes one page and a bit; so much payload always fits.
+/// Maximum payload that always fits into test_run, which takes little more than a page.
 pub const PAYLOAD_MAX: u32 = 2400;
 pub const ETHERNET: usize = 14;
 
-/// What is odd about a frame.
+/// An oddity of a frame.
 #[derive(Clone, Debug)]
 pub enum Oddity {
     None,
     /// An 802.1Q tag in the frame.
     Vlan,
     EtherType(u16),
-    /// More fragments, or an offset; IPv6: a fragment header.
+    /// An IPv4 fragment: more fragments, or an offset. IPv6: a fragment header.
     Fragment(u16),
     /// IPv6: an extension header of this kind. IPv4: another protocol.
     NextHeader(u8),
-    /// Only so many bytes of it.
+    /// Only this many bytes of the frame.
     Truncate(u16),
-    /// One byte of the headers changed; the checksums are wrong then.
+    /// One byte of the headers is changed; the checksums are wrong then.
     Flip {
         at: u8,
         xor: u8,
@@ -40,18 +40,18 @@ pub enum Oddity {
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub dscp: u8,
-    /// IPv4 options, in words.
+    /// IPv4 options, in 32-bit words.
     pub ip_option_words: u8,
-    /// Options put before the segment's own: kind, and bytes of value.
+    /// Options placed before the segment's own: kind, and bytes of value.
     pub options: Vec<(u8, u8)>,
-    /// Bytes behind the IP packet, as in a frame of minimum size.
+    /// Bytes after the IP packet, as in a frame of minimum size.
     pub padding: u8,
-    /// A super-segment that comes from a tap has no count of segments yet.
+    /// Whether the number of segments is known; for a super-segment from a tap it isn't yet.
     pub gso_segs_known: bool,
     pub oddity: Oddity,
 }
 
-/// Nothing but the segment.
+/// The segment alone.
 pub const PLAIN: Shape = Shape {
     dscp: 0,
     ip_option_words: 0,
@@ -93,7 +93,7 @@ pub fn shapes() -> impl Strategy<Value = Shape> {
         })
 }
 
-/// The TCP options: first those of the shape, as far as there is room, then the segment's.
+/// Returns the TCP options: first those of the shape, as far as there is room, then the segment's.
 fn options(segment: &Segment, shape: &Shape) -> Vec<u8> {
     let has = |bit: u32| u32::from(segment.options) & bit != 0;
     let mut own = Vec::new();
@@ -133,7 +133,7 @@ fn options(segment: &Segment, shape: &Shape) -> Vec<u8> {
         }
     }
     all.extend(own);
-    // the end of the list; what follows it must not be read
+    // The end of the list; what follows must not be read.
     if !all.len().is_multiple_of(4) {
         all.push(0);
         all.resize(all.len().next_multiple_of(4), 0xff);
@@ -158,7 +158,7 @@ fn tcp_header(segment: &Segment, source: u16, destination: u16, shape: &Shape) -
     tcp
 }
 
-/// The segment between these ends as a frame. Its payload is cut to what test_run takes.
+/// Builds the frame of a segment between these ends. Its payload is cut to what test_run accepts.
 pub fn frame(segment: &Segment, guest: SocketAddr, remote: SocketAddr, shape: &Shape) -> Vec<u8> {
     let from_guest = u32::from(segment.direction) == consts::FROM_GUEST;
     let (source, destination) = if from_guest {

@@ -1,4 +1,4 @@
-//! A host of a test's own: interfaces, and a store of pins.
+//! A host for one test: interfaces, and a store of pins.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,13 +10,13 @@ use uc_port::{AttachVia, Programs, Store};
 
 use super::policy;
 
-/// Gone with the thread: network, and BPF file system.
+/// A network namespace and a BPF file system, which end with the thread.
 pub struct Host {
     pub store: Store,
     pub folder: PathBuf,
 }
 
-/// `ip` there, with words that are parted by single spaces.
+/// Runs `ip` in the namespace; `arguments` are separated by single spaces.
 pub fn ip(arguments: &str) {
     let output = Command::new("ip")
         .args(arguments.split(' '))
@@ -27,7 +27,7 @@ pub fn ip(arguments: &str) {
 
 impl Host {
     pub fn new() -> Option<Host> {
-        // says why if the machine can't load the programs at all
+        // Prints the reason if the machine can't load the programs at all.
         super::programs(1)?;
         let folder = super::own_bpffs(CloneFlags::CLONE_NEWNET);
         let store = Store::at(&folder);
@@ -50,14 +50,14 @@ impl Host {
         attached.iter().map(|port| port.ifindex).collect()
     }
 
-    /// Names of what is pinned beside links.
+    /// Returns the names of pins other than links.
     pub fn versions(&self) -> BTreeSet<String> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| !name.starts_with("port-")).collect()
     }
 
-    /// What is pinned is as if a build with other maps had left it.
+    /// Renames the pins as if a build with another map layout had left them.
     pub fn relay(&self) {
         for name in self.versions() {
             let mut parts: Vec<&str> = name.split('-').collect();
@@ -69,7 +69,7 @@ impl Host {
     }
 }
 
-/// How many clsact filters of ours an interface has, as `tc` sees it.
+/// Returns the number of our clsact filters on an interface, as `tc` shows them.
 pub fn clsact_filters(name: &str) -> usize {
     let filters = |hook: &str| {
         let output = Command::new("tc")

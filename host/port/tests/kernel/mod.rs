@@ -1,5 +1,5 @@
-//! What the tests of the port programs share: the programs in the kernel, frames, and a reading of
-//! frames that owes nothing to the programs' own.
+//! Common parts of the tests of the port programs: the programs in the kernel, frames, and a parser
+//! of frames independent of the programs' own.
 #![allow(
     dead_code,
     missing_docs,
@@ -17,8 +17,8 @@ use nix::sched::{CloneFlags, unshare};
 use uc_core::{Policy, Reason, consts};
 use uc_port::{PacketContext, Programs};
 
-/// A BPF file system of the calling thread's own, and whatever else `unshared` names; the folder
-/// for a store in it.
+/// Gives the calling thread a BPF file system of its own, and whatever else `unshared` names;
+/// returns the folder for a store in it.
 pub fn own_bpffs(unshared: CloneFlags) -> PathBuf {
     unshare(CloneFlags::CLONE_NEWNS | unshared).unwrap();
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
@@ -28,10 +28,10 @@ pub fn own_bpffs(unshared: CloneFlags) -> PathBuf {
     Path::new(bpffs).join("undercurrent")
 }
 
-/// Loopback of whatever network namespace this is; nothing is attached to it.
+/// Index of the loopback interface in any network namespace; nothing is attached to it.
 pub const IFINDEX: u32 = 1;
 
-/// The programs, freshly loaded, where this machine can.
+/// Loads the programs; `None` if this machine can't.
 pub fn programs(flows_max: u32) -> Option<Programs> {
     uc_live::or_skip(Programs::load(flows_max))
 }
@@ -49,14 +49,14 @@ pub fn context() -> PacketContext {
     }
 }
 
-/// The reason with this label.
+/// Returns the reason with this label.
 pub fn reason(label: &str) -> Reason {
     Reason::all()
         .find(|reason| reason.label() == label)
         .expect("a label of the core's list")
 }
 
-/// The clock that the programs read.
+/// Returns the time by the clock that the programs read.
 pub fn now_ns() -> u64 {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64

@@ -1,5 +1,5 @@
-//! What a frame says, read with etherparse; and which reason the programs must count where it says
-//! nothing that the core can use.
+//! Parses a frame with etherparse, or names the reason that the programs must count for a frame
+//! that the core can't use.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ use uc_core::{Edit, Segment, consts};
 
 use super::frame::ETHERNET;
 
-/// A segment, between whom, and where its headers stand in the frame.
+/// A segment, its ends, and the positions of its headers in the frame.
 #[derive(Clone, Debug)]
 pub struct Reading {
     pub segment: Segment,
@@ -69,7 +69,7 @@ fn ipv6(bytes: &[u8]) -> Result<Network, &'static str> {
     })
 }
 
-/// The options of a SYN or SYN-ACK.
+/// Parses the options of a SYN or SYN-ACK.
 fn read_options(mut rest: &[u8], segment: &mut Segment) -> Result<(), &'static str> {
     while let [kind, tail @ ..] = rest {
         match kind {
@@ -109,7 +109,7 @@ fn read_option(kind: u8, value: &[u8], segment: &mut Segment) -> Result<(), &'st
     Ok(())
 }
 
-/// Reads a frame, or names the reason why there is nothing to read.
+/// Parses a frame, or returns the reason why it has no usable segment.
 pub fn read(frame: &[u8], gso_size: u32, from_guest: bool) -> Result<Reading, &'static str> {
     let ethernet = Ethernet2Slice::from_slice_without_fcs(frame).map_err(|_| "malformed")?;
     let bytes = &frame[ETHERNET..];
@@ -168,7 +168,7 @@ pub fn read(frame: &[u8], gso_size: u32, from_guest: bool) -> Result<Reading, &'
 }
 
 impl Reading {
-    /// The frame with the edit in it, checksums left as they were.
+    /// Returns the frame with the edit applied, and unchanged checksums.
     pub fn edited(&self, frame: &[u8], edit: &Edit) -> Vec<u8> {
         let mut bytes = frame.to_vec();
         if self.ipv6 {
@@ -181,7 +181,7 @@ impl Reading {
         bytes
     }
 
-    /// The same frame with zeroes for checksums, to compare the rest.
+    /// Returns the frame with zero checksums, to compare the rest.
     pub fn without_checksums(&self, frame: &[u8]) -> Vec<u8> {
         let mut bytes = frame.to_vec();
         if !self.ipv6 {
@@ -191,8 +191,8 @@ impl Reading {
         bytes
     }
 
-    /// IPv4's header checksum and TCP's over the pseudo-header (RFC 9293 §3.1): a sum over
-    /// everything, the checksum too, comes to zero.
+    /// Checks IPv4's header checksum and TCP's over the pseudo-header (RFC 9293 §3.1): a sum over
+    /// everything, including the checksum, is zero.
     pub fn checksums_hold(&self, frame: &[u8]) -> bool {
         let header = &frame[ETHERNET..self.tcp_at];
         let tcp = &frame[self.tcp_at..self.end];
