@@ -1,10 +1,9 @@
 //! Compares the programs in the kernel with the same core compiled natively: for the same frames,
 //! edits and state must be equal.
 //!
-//! Time: the programs read the kernel's clock, the native side
-//! reads the same clock just before them. Only a pause of 200 ms (a retransmission timeout) could
-//! make them differ, so a flow during which the machine paused that long isn't compared to its end,
-//! and RTTs and times are ignored.
+//! Time: the programs read the kernel's clock, the native side reads the same clock just before
+//! them. Only a pause of 200 ms (a retransmission timeout) could make them differ, so a flow during
+//! which the machine paused that long isn't compared to its end, and RTTs and times are ignored.
 
 #[path = "../../../base/core/tests/flows/mod.rs"]
 mod flows;

@@ -1,7 +1,7 @@
-//! What a packet costs in the watch programs, in nanoseconds, side by side in one run: a packet
-//! that is not TCP, one of a flow that nobody watches, both directions of a flow that has started
-//! and of one whose windows are set. `cargo run --release -p uc-watch --example watch_cost`; needs
-//! root. The port's own programs: the example `cost` of `host/port`.
+//! Measures the cost of a packet in the watch programs, in nanoseconds, side by side in one run: a
+//! packet that is not TCP, one of an unwatched flow, both directions of a started flow and of one
+//! whose windows are set. `cargo run --release -p uc-watch --example watch_cost`; needs root. For
+//! the port's own programs: the example `cost` of `host/port`.
 
 use std::error::Error;
 
@@ -12,14 +12,14 @@ use uc_port::cost::{Case, Costs};
 use uc_port::{AttachVia, Direction, PacketContext, run_packet};
 use uc_watch::{ProbeKey, Programs, Settings};
 
-/// The loopback interface of a network namespace of this process's own.
+/// Index of the loopback interface in a network namespace of this process's own.
 const IFINDEX: u32 = 1;
-/// Runs of one packet that a time is the mean of.
+/// Number of runs of one packet whose mean is one time.
 const REPEAT: u32 = 200_000;
 
 const GUEST: [u8; 4] = [10, 77, 0, 1];
 const REMOTE: [u8; 4] = [10, 77, 0, 2];
-/// The remote ports: of a flow that nobody watches, of one that has started, of one that starts.
+/// Remote ports: of an unwatched flow, of a started one, of a starting one.
 const UNKNOWN: u16 = 9;
 const STARTED: u16 = 5001;
 const STARTING: u16 = 5002;
@@ -42,13 +42,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A flow whose start is over, and one whose start goes on.
+/// Prepares a flow whose start is over, and one that is starting.
 fn prepare(programs: &Programs) -> Result<(), Box<dyn Error>> {
     for port in [STARTED, STARTING] {
         run(programs, Direction::ToGuest, &syn(port)?)?;
         run(programs, Direction::FromGuest, &syn_ack(port)?)?;
     }
-    // Two rounds without a mark: its start is over.
+    // Two rounds without a mark end its start.
     for number in 0..64 {
         run(programs, Direction::ToGuest, &data(STARTED, number)?)?;
         run(programs, Direction::FromGuest, &ack(STARTED, number + 1)?)?;
@@ -60,12 +60,12 @@ fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
     use Direction::{FromGuest, ToGuest};
     Ok(vec![
         Case::new("UDP: parsed, passed", FromGuest, udp()?),
-        Case::new("nobody's ACK from the guest", FromGuest, ack(UNKNOWN, 0)?),
-        Case::new("nobody's data to the guest", ToGuest, data(UNKNOWN, 0)?),
+        Case::new("ACK of an unwatched flow", FromGuest, ack(UNKNOWN, 0)?),
+        Case::new("data of an unwatched flow", ToGuest, data(UNKNOWN, 0)?),
         Case::new("ACK of a started flow", FromGuest, ack(STARTED, 64)?),
         Case::new("data of a started flow", ToGuest, data(STARTED, 64)?),
         Case::new("ACK whose window is set", FromGuest, ack(STARTING, 0)?),
-        Case::new("data of a flow that starts", ToGuest, data(STARTING, 0)?),
+        Case::new("data of a starting flow", ToGuest, data(STARTING, 0)?),
     ])
 }
 
@@ -82,7 +82,7 @@ fn run(programs: &Programs, direction: Direction, packet: &[u8]) -> Result<(), B
 
 type Step = etherparse::PacketBuilderStep<etherparse::TcpHeader>;
 
-/// The peer has sent so many segments of 1,448 bytes.
+/// Builds the peer's segment after this number of segments of 1,448 bytes.
 fn to_guest(port: u16, segments: u32) -> Step {
     PacketBuilder::ethernet2([4; 6], [2; 6])
         .ipv4(REMOTE, GUEST, 64)

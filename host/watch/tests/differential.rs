@@ -1,9 +1,9 @@
-//! The programs in the kernel against the same core compiled natively: the same probes, marks and
-//! segments, the same windows.
+//! Compares the programs in the kernel with the same core compiled natively: for the same probes,
+//! marks and segments, windows must be equal.
 //!
-//! Nothing here hangs on time: paths' records stand for an hour, and there are no turns. What is
-//! drawn at random, the middle one of an odd number of marks, may come out either way; then the
-//! native side follows.
+//! Nothing here depends on time: path records last an hour, and there are no pacing slots. The
+//! random choice, the middle one of an odd number of marks, may come out either way; the native
+//! side then follows.
 
 mod kernel;
 
@@ -36,7 +36,7 @@ enum Step {
         bytes: u16,
         ecn: u8,
     },
-    /// Of all that has arrived.
+    /// An ACK of all data that has arrived.
     Ack {
         window: u16,
     },
@@ -105,13 +105,13 @@ struct Arms<'a> {
     path: Path,
     guest: SocketAddr,
     remote: SocketAddr,
-    /// What the guest has, and what it has acknowledged.
+    /// The guest's next sequence number, and what it has acknowledged.
     next: u32,
     ack: u32,
     window: u16,
 }
 
-/// One TCP segment as both sides get it.
+/// One TCP segment, as both sides get it.
 struct Sent {
     to_guest: bool,
     flags: u32,
@@ -216,7 +216,7 @@ impl Arms<'_> {
         Ok(())
     }
 
-    /// The window that the kernel wrote is one that the native core would write.
+    /// Checks that the kernel wrote a window that the native core would write.
     fn leaves(&mut self, sent: &Sent) -> Result<(), TestCaseError> {
         let frame = self.frame(sent);
         let run = run(self.programs, Direction::FromGuest, &frame);
@@ -296,7 +296,7 @@ fn settings() -> Settings {
 }
 
 fn compare(programs: &Programs, case: u32, opening: &Opening) -> Result<u8, TestCaseError> {
-    // a remote of its own: a path of its own
+    // Each case has a remote, and so a path, of its own.
     let address = Ipv4Addr::from(0x0a4e_0000 + case);
     let (guest, remote) = if opening.ipv6 {
         let remote = format!("[fd78::{case:x}]:40000").parse().unwrap();
@@ -352,7 +352,7 @@ fn compare(programs: &Programs, case: u32, opening: &Opening) -> Result<u8, Test
 }
 
 #[test]
-fn live_windows_of_the_programs_are_those_of_the_native_core() {
+fn live_programs_and_native_core_give_equal_windows() {
     let Some((programs, _watched)) = watched(&settings()) else {
         return;
     };

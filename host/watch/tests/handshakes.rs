@@ -1,4 +1,4 @@
-//! Which handshakes wait, and which pass: whatever stands in the way, they pass as they are.
+//! Which handshakes wait and which pass: whatever prevents waiting, they pass unmodified.
 
 mod kernel;
 
@@ -10,7 +10,8 @@ use uc_watch::{Data, Event, Programs, Settings};
 
 const FOREVER_NS: u64 = 3_600_000_000_000;
 
-/// Every path is probed before every flow, and nothing has turns.
+/// Settings with which every path is probed before every flow, and no handshake waits for a pacing
+/// slot.
 fn settings(sends: Data) -> Settings {
     Settings {
         policy: StartPolicy {
@@ -27,7 +28,7 @@ fn settings(sends: Data) -> Settings {
     }
 }
 
-/// A SYN of 10.77.0.1, or with `ack` the SYN-ACK that answers one.
+/// Returns a SYN of 10.77.0.1, or with `ack` the SYN-ACK that answers one.
 fn opening(remote: [u8; 4], port: u16, ack: bool) -> Vec<u8> {
     let packet = PacketBuilder::ethernet2([2; 6], [4; 6])
         .ipv4([10, 77, 0, 1], remote, 64)
@@ -45,7 +46,7 @@ fn syn(port: u16) -> Vec<u8> {
     opening([10, 77, 0, 2], port, false)
 }
 
-/// What became of a frame of the guest; one that does not wait has not changed.
+/// Returns the event of a guest's frame; a frame that does not wait must be unmodified.
 fn event(programs: &Programs, frame: &[u8]) -> Option<Event> {
     let before = programs.events().unwrap();
     let run = run(programs, FromGuest, frame);
@@ -69,7 +70,7 @@ fn with_programs(settings: &Settings, test: impl FnOnce(&Programs)) {
 }
 
 #[test]
-fn live_the_handshake_of_who_sends_waits_and_its_copies_pass() {
+fn live_the_senders_handshake_waits_and_its_copies_pass() {
     with_programs(&settings(Data::FromClient), |programs| {
         assert_eq!(event(programs, &syn(1)), Some(Event::HELD));
         assert_eq!(event(programs, &syn(1)), Some(Event::REPEATED));
@@ -84,7 +85,7 @@ fn live_the_handshake_of_who_sends_waits_and_its_copies_pass() {
 }
 
 #[test]
-fn live_nothing_waits_without_a_holder_or_for_a_host_that_is_no_peer() {
+fn live_handshakes_pass_without_a_holder_or_with_an_unknown_host() {
     with_programs(&settings(Data::FromBoth), |programs| {
         let stranger = opening([10, 78, 0, 2], 1, false);
         assert_eq!(event(programs, &stranger), Some(Event::NOT_A_PEER));
@@ -98,7 +99,7 @@ fn live_nothing_waits_without_a_holder_or_for_a_host_that_is_no_peer() {
 }
 
 #[test]
-fn live_a_guest_that_opens_too_many_has_the_rest_of_them_pass() {
+fn live_handshakes_above_a_guests_rate_pass() {
     let settings = Settings {
         per_second: 1,
         burst: 5,
@@ -112,13 +113,13 @@ fn live_a_guest_that_opens_too_many_has_the_rest_of_them_pass() {
             .filter(|event| **event == Some(Event::OVER_RATE));
         let (held, over) = (held.count(), over.count());
         assert_eq!(held + over, 50);
-        // the bucket, and what a second more or less of this machine's adds to it
+        // The bucket's capacity, and what a second more or less of this machine's time adds.
         assert!((5..20).contains(&held), "{held}");
     });
 }
 
 #[test]
-fn live_a_guest_that_opens_too_many_makes_no_records_of_where_to() {
+fn live_handshakes_above_a_guests_rate_make_no_path_records() {
     let settings = Settings {
         per_second: 1,
         burst: 1,
@@ -128,13 +129,13 @@ fn live_a_guest_that_opens_too_many_makes_no_records_of_where_to() {
         for host in 2..52 {
             event(programs, &opening([10, 77, 0, host], 1, false));
         }
-        // another may be allowed while this runs
+        // One more may be allowed while this runs.
         assert!(programs.paths().len() <= 2, "{}", programs.paths().len());
     });
 }
 
 #[test]
-fn live_a_path_that_is_probed_is_not_probed_for_the_next_flow() {
+fn live_a_path_under_measurement_is_not_probed_again() {
     let mut settings = settings(Data::FromClient);
     settings.policy.fresh_us = 3_600_000_000;
     with_programs(&settings, |programs| {
@@ -146,7 +147,7 @@ fn live_a_path_that_is_probed_is_not_probed_for_the_next_flow() {
 }
 
 #[test]
-fn live_a_full_table_and_a_frame_too_long_for_it_pass() {
+fn live_handshakes_beyond_a_full_table_and_too_long_frames_pass() {
     with_programs(&settings(Data::FromClient), |programs| {
         let mut long = syn(1);
         long.resize(145, 0);
@@ -160,7 +161,7 @@ fn live_a_full_table_and_a_frame_too_long_for_it_pass() {
 }
 
 #[test]
-fn live_what_the_network_opens_never_waits() {
+fn live_a_handshake_from_the_network_never_waits() {
     with_programs(&settings(Data::FromBoth), |programs| {
         let before = programs.events().unwrap();
         for frame in [syn(1), opening([10, 77, 0, 2], 2, true)] {

@@ -1,5 +1,4 @@
-//! Probes that reach a port, good and bad ones: counted, dropped, and nothing left behind by what
-//! is not a host's own.
+//! Probes that reach a port: valid ones are counted, invalid ones dropped without any state.
 
 mod kernel;
 
@@ -12,7 +11,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use uc_port::Direction::{FromGuest, ToGuest};
 use uc_watch::{Event, Programs, Settings};
 
-/// Tells the programs the time, as a holder does.
+/// Runs a test with programs that have the time, which a holder would write.
 fn with_programs(test: impl FnOnce(&Programs)) {
     let Some((programs, _watched)) = watched(&Settings::default()) else {
         return;
@@ -21,7 +20,7 @@ fn with_programs(test: impl FnOnce(&Programs)) {
     test(&programs);
 }
 
-/// What the programs made of the frame; whatever it was, a probe does not go on.
+/// Returns the event of a probe; the probe must not pass.
 fn event(programs: &Programs, probe: &Probe) -> Event {
     let before = programs.events().unwrap();
     let verdict = run(programs, ToGuest, &probe.frame()).verdict;
@@ -33,7 +32,7 @@ fn event(programs: &Programs, probe: &Probe) -> Event {
 }
 
 #[test]
-fn siphash_of_the_tests_is_that_of_its_authors() {
+fn siphash_of_the_tests_matches_its_authors_vector() {
     let key = std::array::from_fn(|at| at as u8);
     let text: Vec<u8> = (0..15).collect();
     assert_eq!(siphash_2_4(&key, &text), 0xa129_ca61_49be_45e5);
@@ -59,7 +58,7 @@ fn live_a_probe_fills_the_minimum_frame_and_is_counted_by_its_mark() {
 }
 
 #[test]
-fn live_a_probe_that_is_forged_replayed_or_cut_short_is_counted_and_leaves_nothing() {
+fn live_a_forged_replayed_or_truncated_probe_is_counted_and_makes_no_start() {
     with_programs(|programs| {
         for ipv6 in [false, true] {
             let good = Probe::new(ipv6);
@@ -97,11 +96,11 @@ fn live_a_probe_that_is_forged_replayed_or_cut_short_is_counted_and_leaves_nothi
 }
 
 #[test]
-fn live_a_probe_of_another_connection_does_not_reset_a_start_that_lives() {
+fn live_a_probe_of_another_connection_does_not_reset_a_live_start() {
     with_programs(|programs| {
         let first = Probe::new(false);
         assert_eq!(event(programs, &first), Event::PROBE);
-        // the guest's SYN-ACK gives its first window
+        // The guest's SYN-ACK has its first window.
         let guest =
             |change: &dyn Fn(PacketBuilderStep<TcpHeader>) -> PacketBuilderStep<TcpHeader>| {
                 let step = PacketBuilder::ethernet2([2; 6], [4; 6])
@@ -118,7 +117,7 @@ fn live_a_probe_of_another_connection_does_not_reset_a_start_that_lives() {
             ..first.clone()
         };
         assert_eq!(event(programs, &other), Event::REPLAYED);
-        // and it is there still: a copy of its own probe is one
+        // The start still exists: a copy of its own probe is a replay.
         assert_eq!(event(programs, &first), Event::REPLAYED);
         guest(&|step| step.fin());
         assert_eq!(
@@ -130,11 +129,11 @@ fn live_a_probe_of_another_connection_does_not_reset_a_start_that_lives() {
 }
 
 #[test]
-fn live_every_bit_of_a_probe_is_signed_but_the_ports_of_its_way_are_not_ours() {
+fn live_a_flip_of_any_signed_bit_of_a_probe_is_detected() {
     with_programs(|programs| {
         let good = Probe::new(false).frame();
         let before = programs.events().unwrap();
-        // addresses, and what stands behind the IP header without the magic
+        // The addresses, and the bytes after the IP header except the magic number.
         for at in (26..38).chain(40..60) {
             for bit in 0..8 {
                 let mut frame = good.clone();
@@ -153,8 +152,9 @@ fn live_every_bit_of_a_probe_is_signed_but_the_ports_of_its_way_are_not_ours() {
     });
 }
 
-/// What becomes of five probes of one connection: the second says that it left 20 ms before the
-/// first, the third 20 ms after it, the others when it did. `None`: the machine paused meanwhile.
+/// Returns the events of five probes of one connection. The second's sending time is 20 ms before
+/// the first's, the third's 20 ms after it, the others' are equal to it. `None`: the machine paused
+/// meanwhile.
 fn timed(programs: &Programs, start: u16, connection: u32) -> Option<[Event; 5]> {
     const TWENTY_MS: u16 = 19_531; // of 1,024 ns
     let began = std::time::Instant::now();
@@ -179,7 +179,7 @@ fn timed(programs: &Programs, start: u16, connection: u32) -> Option<[Event; 5]>
 }
 
 #[test]
-fn live_a_probe_that_fell_behind_another_counts_as_marked_where_policy_says_so() {
+fn live_a_delayed_probe_counts_as_marked_if_the_policy_sets_a_bound() {
     for (late_ns, behind) in [(10_000_000, Event::PROBE_SLOW), (0, Event::PROBE)] {
         let mut settings = Settings::default();
         settings.policy.late_ns = late_ns;
@@ -188,7 +188,7 @@ fn live_a_probe_that_fell_behind_another_counts_as_marked_where_policy_says_so()
         };
         programs.be_alive(0).unwrap();
         let mut connection = 0;
-        // wherever the clock stands as it comes round
+        // Wherever the clock is when it wraps.
         for start in [0, 20_000, 40_000, 60_000] {
             let seen = std::iter::repeat_with(|| {
                 connection += 1;
@@ -199,7 +199,7 @@ fn live_a_probe_that_fell_behind_another_counts_as_marked_where_policy_says_so()
                 .flatten()
                 .next()
                 .expect("5 ms without a pause");
-            // the third was the quickest, and the fourth is behind it
+            // The third was the fastest, and the fourth is delayed relative to it.
             let expected = [Event::PROBE, behind, Event::PROBE, behind, Event::PROBE_CE];
             assert_eq!(seen, expected, "{late_ns} {start}");
         }
@@ -207,7 +207,7 @@ fn live_a_probe_that_fell_behind_another_counts_as_marked_where_policy_says_so()
 }
 
 #[test]
-fn live_what_else_uses_the_protocol_goes_on_and_so_does_what_a_guest_sends() {
+fn live_other_packets_of_the_protocol_and_a_guests_own_pass() {
     with_programs(|programs| {
         let before = programs.events().unwrap();
         let mut other = Probe::new(false).frame();
@@ -230,10 +230,10 @@ fn live_what_else_uses_the_protocol_goes_on_and_so_does_what_a_guest_sends() {
     });
 }
 
-/// As a pointer shows it that another CPU looked up, when the flow was then cleared away and its
-/// element given to the next one.
+/// A pointer shows such a start if another CPU cleared the flow after the lookup and its element
+/// was reused.
 #[test]
-fn live_a_start_that_has_become_another_flows_is_none_and_is_left_alone() {
+fn live_a_start_reused_by_another_flow_is_ignored_and_unchanged() {
     with_programs(|programs| {
         let mut probe = Probe::new(false);
         probe.destination.set_port(54_321);
@@ -256,7 +256,7 @@ fn live_a_start_that_has_become_another_flows_is_none_and_is_left_alone() {
 }
 
 #[test]
-fn live_what_is_known_of_a_port_that_is_gone_is_cleared_away() {
+fn live_state_of_a_deleted_port_is_removed() {
     with_programs(|programs| {
         let mut probe = Probe::new(false);
         probe.destination.set_port(54_322);
@@ -264,7 +264,7 @@ fn live_what_is_known_of_a_port_that_is_gone_is_cleared_away() {
         let there = programs.starts();
         let starts = map_with("starts", &there[0]);
         let start = starts.lookup(&there[0], MapFlags::ANY).unwrap().unwrap();
-        // a number that no interface of this namespace has
+        // An index that no interface of this namespace has.
         let gone = [&4_000_000u32.to_ne_bytes(), &there[0][4..]].concat();
         starts.update(&gone, &start, MapFlags::ANY).unwrap();
         assert_eq!(programs.starts().len(), 2);
@@ -274,14 +274,14 @@ fn live_what_is_known_of_a_port_that_is_gone_is_cleared_away() {
 }
 
 #[test]
-fn live_a_probe_counts_while_no_holder_is_there_to_say_what_time_it_is() {
+fn live_a_probe_counts_without_a_holder() {
     if let Some((programs, _watched)) = watched(&Settings::default()) {
         assert_eq!(event(&programs, &Probe::new(false)), Event::PROBE);
     }
 }
 
 #[test]
-fn live_a_flood_of_probes_fills_no_more_than_the_table() {
+fn live_a_flood_of_probes_is_limited_by_the_table() {
     with_programs(|programs| {
         let room = programs.starts_max() as usize;
         let mut counts = (0, 0);
@@ -298,6 +298,10 @@ fn live_a_flood_of_probes_fills_no_more_than_the_table() {
         }
         assert_eq!(counts, (room, 500), "{} flows", programs.starts().len());
         programs.sweep(u64::MAX);
-        assert_eq!(programs.starts().len(), 0, "what is over is cleared away");
+        assert_eq!(
+            programs.starts().len(),
+            0,
+            "finished starts must be removed"
+        );
     });
 }

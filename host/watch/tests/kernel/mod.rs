@@ -1,5 +1,5 @@
-//! What the tests of the watch programs share: the programs in the kernel, and probes made by a
-//! reading of their format that owes nothing to the programs' own.
+//! Common parts of the tests of the watch programs: the programs in the kernel, and probes built
+//! independently of the programs' own code.
 #![allow(
     dead_code,
     missing_docs,
@@ -16,20 +16,21 @@ use nix::time::{ClockId, clock_gettime};
 use uc_port::{AttachVia, Direction, PacketContext, PacketRun, run_packet};
 use uc_watch::{Event, ProbeKey, Programs, Settings, Watched};
 
-/// Loopback of the test's own network namespace.
+/// Index of the loopback interface in the test's own network namespace.
 pub const IFINDEX: u32 = 1;
-/// The verdicts of linux/pkt_cls.h.
+/// Verdicts of linux/pkt_cls.h.
 pub const NEXT: i32 = -1;
 pub const SHOT: i32 = 2;
 pub const REDIRECT: i32 = 7;
-/// The key that the programs have.
+/// The key of the programs.
 pub const KEY: [u8; 16] = *b"sixteen bytes ok";
 pub const ECT0: u8 = 2;
 pub const CE: u8 = 3;
 
-/// The programs, freshly loaded, watching a port, where this machine can.
+/// Loads the programs and watches a port; `None` if this machine can't.
 pub fn watched(settings: &Settings) -> Option<(Programs, Watched)> {
-    // Programs attached to loopback would see other tests' packets: a namespace of its own.
+    // Programs on the shared loopback interface would see other tests' packets, hence the
+    // namespace.
     let loaded = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
         .map_err(|errno| errno.to_string())
         .and_then(|()| Programs::load(ProbeKey::from_bytes(KEY)).map_err(|error| error.to_string()))
@@ -45,7 +46,7 @@ pub fn watched(settings: &Settings) -> Option<(Programs, Watched)> {
     Some((programs, watched))
 }
 
-/// One frame through one of the programs.
+/// Runs one frame through one of the programs.
 pub fn run(programs: &Programs, direction: Direction, frame: &[u8]) -> PacketRun {
     let context = PacketContext {
         ifindex: IFINDEX,
@@ -56,7 +57,7 @@ pub fn run(programs: &Programs, direction: Direction, frame: &[u8]) -> PacketRun
     run_packet(programs.program(direction), frame, context, 0).unwrap()
 }
 
-/// What was counted since, besides zeroes.
+/// Returns the events counted since `before`, without zeros.
 pub fn since(programs: &Programs, before: &uc_watch::Events) -> Vec<(Event, u64)> {
     let now = programs.events().unwrap();
     now.iter()
@@ -65,8 +66,7 @@ pub fn since(programs: &Programs, before: &uc_watch::Events) -> Vec<(Event, u64)
         .collect()
 }
 
-/// The programs' map of this name that has this key: of all tests that run beside this one, too,
-/// only one has the key.
+/// Returns the programs' map of this name that contains this key, which no other test uses.
 pub fn map_with(name: &str, key: &[u8]) -> MapHandle {
     MapInfoIter::default()
         .filter(|map| map.name == name)
@@ -78,7 +78,7 @@ pub fn map_with(name: &str, key: &[u8]) -> MapHandle {
         .unwrap_or_else(|| panic!("no map {name} has the key"))
 }
 
-/// The slot of the moment, as both ends' wall clocks have it.
+/// Returns the current time slot, as both ends' wall clocks give it.
 pub fn slot() -> u32 {
     let now = clock_gettime(ClockId::CLOCK_REALTIME).unwrap();
     let now_ns = now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64;
@@ -98,12 +98,12 @@ pub struct Probe {
     pub left: u16,
     pub ecn: u8,
     pub key: [u8; 16],
-    /// Bytes behind the IP header.
+    /// Bytes after the IP header.
     pub bytes: u16,
 }
 
 impl Probe {
-    /// The first of ten, right in every way.
+    /// Creates the first of ten probes, correct in every field.
     pub fn new(ipv6: bool) -> Self {
         let (source, destination) = if ipv6 {
             ("[fd77::1]:40000", "[fd77::2]:80")

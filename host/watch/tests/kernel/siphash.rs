@@ -1,4 +1,4 @@
-//! SipHash-2-4 as its paper has it, for tests: any number of bytes.
+//! SipHash-2-4 as in its paper, for tests: any number of bytes.
 
 fn round(v: &mut [u64; 4]) {
     v[0] = v[0].wrapping_add(v[1]);
