@@ -163,7 +163,7 @@ fn live_port_detached_by_an_operator_stays_detached_until_it_is_given_back() {
     assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
     refusal(
         here.uc(&["detach", "w1"]),
-        &["'w1' is no port of its policy"],
+        &["'w1' is not a port of the policy"],
     );
     // an end in order is the end of that, too
     agent.end();

@@ -1,9 +1,8 @@
-//! What an agent costs on a large host: 1,000 ports and 1,000,000 flows.
+//! Measures what an agent costs on a large host: 1,000 ports and 1,000,000 flows.
 //!
-//! `cargo run --release -p uc-agent --example scale -- target/release/uc`, as root. It makes network
-//! and mount namespaces of its own, a thousand pairs of interfaces in them, and prints how long an
-//! agent takes to attach them all, what it uses of a processor when nothing happens, and its memory
-//! with the flow table full.
+//! `cargo run --release -p uc-agent --example scale -- target/release/uc`, as root. It creates
+//! network and mount namespaces of its own with a thousand pairs of interfaces, and prints how long
+//! an agent takes to attach them all, its CPU use when idle, and its memory with a full flow table.
 
 use std::fs;
 use std::io::Write;
@@ -86,7 +85,7 @@ fn main() -> Result<(), Error> {
     end(&mut agent)
 }
 
-/// Namespaces of this process's own.
+/// Creates namespaces of this process's own.
 fn isolate() -> Result<(), Error> {
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)?;
     let none = None::<&str>;
@@ -156,7 +155,7 @@ fn wait(client: &Client) -> Result<(), Error> {
     Err("not attached after five minutes".into())
 }
 
-/// Processor time in clock ticks, and resident memory in kB.
+/// Returns the CPU time in clock ticks, and the resident memory in kB.
 fn usage(agent: &Child) -> Result<(u64, u64), Error> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", agent.id()))?;
     let after = stat.rsplit_once(") ").ok_or("no stat")?.1;
@@ -175,7 +174,7 @@ fn idle(agent: &Child, when: &str) -> Result<(), Error> {
     let (before, _) = usage(agent)?;
     std::thread::sleep(IDLE);
     let (after, kilobytes) = usage(agent)?;
-    // USER_HZ is 100 on every architecture that Debian has.
+    // USER_HZ is 100 on every architecture of Debian.
     let percent = (after - before) as f64 / IDLE.as_secs_f64();
     println!(
         "{when}: {percent:.2} % of a processor when idle, at most {} MB",
@@ -203,7 +202,7 @@ fn fill() -> Result<(), Error> {
     Ok(())
 }
 
-/// The folder of the maps' pins.
+/// Returns the folder of the maps' pins.
 fn maps() -> Result<PathBuf, Error> {
     for entry in fs::read_dir("/sys/fs/bpf/undercurrent")? {
         let entry = entry?;
@@ -214,7 +213,7 @@ fn maps() -> Result<PathBuf, Error> {
     Err("no maps are pinned".into())
 }
 
-/// What the kernel says of all maps that are pinned.
+/// Returns the memory of all pinned maps, in bytes, as the kernel accounts for it.
 fn maps_bytes() -> Result<u64, Error> {
     use std::os::fd::{AsFd, AsRawFd};
     let mut bytes = 0;

@@ -1,5 +1,5 @@
-//! Listeners whose peers can't take all of the agent's descriptors: so many connections at once, and
-//! none that lasts for long, whatever its peer sends or doesn't take.
+//! Listeners whose peers can't use up the agent's descriptors: the number and the duration of
+//! connections are limited, whatever a peer sends or doesn't read.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -13,15 +13,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 
-/// So many connections at once; further ones wait.
+/// Maximum number of connections at once; further ones wait.
 pub(crate) const CONNECTIONS_MAX: usize = 64;
-/// Whoever scrapes says what it wants at once, and comes again by another connection.
+/// Maximum duration of a connection. A scraper sends its request at once, and uses a new connection
+/// for the next.
 const LASTS_MOST: Duration = Duration::from_secs(10);
-/// Out of descriptors, for instance: that may end.
+/// Pause after a failed accept, for instance for lack of descriptors, which may end.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A connection, its place among those that may be there, and its end. A peer that sends a byte now
-/// and then, or takes one, has no more time than others.
+/// A connection, its permit, and its deadline. A peer that sends or reads one byte now and then has
+/// no more time than others.
 #[derive(Debug)]
 pub struct Held<S> {
     stream: S,
@@ -40,7 +41,7 @@ impl<S> Held<S> {
 }
 
 impl<S: Unpin> Held<S> {
-    /// The stream, until its end.
+    /// Returns the stream until its deadline.
     fn stream(self: Pin<&mut Self>, context: &mut Context<'_>) -> io::Result<Pin<&mut S>> {
         let held = self.get_mut();
         match held.end.as_mut().poll(context) {
@@ -90,7 +91,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Held<S> {
     }
 }
 
-/// Places for connections, of which one is taken for each.
+/// Permits for connections; each connection takes one.
 #[derive(Clone, Debug)]
 pub(crate) struct Places(Arc<Semaphore>);
 
@@ -108,13 +109,13 @@ impl Places {
     }
 }
 
-/// A connection could not be accepted: says so, and waits.
+/// Logs that a connection could not be accepted, and pauses.
 pub(crate) async fn wait_after(error: &io::Error) {
     tracing::warn!(%error, "could not accept");
     tokio::time::sleep(AGAIN).await;
 }
 
-/// A TCP listener so bounded.
+/// A TCP listener with these limits.
 #[derive(Debug)]
 pub struct Bounded {
     listener: TcpListener,
@@ -123,7 +124,7 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    /// Of one that listens already.
+    /// Limits a socket that listens already.
     pub fn new(listener: TcpListener) -> Bounded {
         Bounded {
             listener,
@@ -164,11 +165,12 @@ mod tests {
 
     use super::*;
 
-    /// Longer than the listener below allows, and shorter than anybody waits.
+    /// A time longer than the deadline of the listener below.
     const WHILE: Duration = Duration::from_secs(20);
 
-    /// So many as there is place for, and some more, send the beginning of a request and then what
-    /// `more` is; what somebody else is answered meanwhile, and whether the first was hung up on.
+    /// Opens more connections than there are permits, each of which sends the beginning of a
+    /// request and then `more`. Returns the answer to a proper request meanwhile, and whether the
+    /// first connection was closed.
     fn answer_beside(more: &'static [u8]) -> (String, bool) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -196,7 +198,7 @@ mod tests {
                     let begun = std::time::Instant::now();
                     while !until.load(Ordering::Relaxed) && begun.elapsed() < WHILE {
                         for stream in &mut slow {
-                            // Those that were hung up on say so.
+                            // A write to a closed connection fails.
                             let _hung_up = stream.write(more);
                         }
                         std::thread::sleep(Duration::from_millis(10));
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_say_nothing_or_hardly_anything_are_hung_up_on_and_others_are_answered() {
+    fn silent_and_slow_peers_are_disconnected_and_others_are_answered() {
         for more in [&b""[..], b"x"] {
             let (answer, hung_up) = answer_beside(more);
             assert!(answer.ends_with("here") && hung_up, "{more:?}: {answer}");

@@ -1,11 +1,11 @@
-//! The agent's socket: JSON over HTTP, for root alone. What it knows can be read, and ports can be
-//! detached (held) and given back. Nothing that is sent here is run, loaded or opened.
+//! The agent's socket: JSON over HTTP, for root alone. Clients read its state, detach ports
+//! (hold) and give them back (release). No part of a request is run, loaded or opened.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `GET /status` | [`AgentState`] |
-//! | `POST /hold` `{"ports": ["vnet3"]}` | takes these ports' programs off, and keeps them off |
-//! | `POST /release` `{"ports": ["vnet3"]}` | ends that |
+//! | `POST /hold` `{"ports": ["vnet3"]}` | detaches these ports and keeps them detached |
+//! | `POST /release` `{"ports": ["vnet3"]}` | gives these ports back to the agent |
 //! | `POST /reload` | reads the policy again, like SIGHUP |
 //!
 //! `{"all": true}` means all ports. A change is answered when it has been made.
@@ -27,14 +27,14 @@ use crate::engine::Event;
 use crate::publish::Shared;
 use crate::wish::Wish;
 
-/// Longer than any change takes.
+/// Maximum duration of a connection, longer than any change takes.
 const LASTS_MOST: Duration = Duration::from_secs(120);
-/// A list of ports isn't longer.
+/// Maximum length of a request's list of ports.
 const BODY_MAX_BYTES: usize = 1 << 20;
 
 type Refused = (StatusCode, Json<Refusal>);
 
-/// The socket's requests. What others add to them must be as harmless.
+/// Returns the router for the socket's requests. Any further request must be as harmless as these.
 pub fn router(shared: Shared) -> Router {
     Router::new()
         .route("/status", get(status))
@@ -78,7 +78,7 @@ async fn wish(shared: &Shared, wish: Wish) -> Result<Json<Done>, Refused> {
     }
 }
 
-/// Returns the names of the ports that are meant, none for all of them.
+/// Returns the names of the requested ports; an empty list means all.
 fn named(ports: Ports) -> Result<Vec<String>, Refused> {
     if ports.all == ports.ports.is_empty() {
         return Ok(ports.ports);
@@ -87,21 +87,25 @@ fn named(ports: Ports) -> Result<Vec<String>, Refused> {
     Err((StatusCode::BAD_REQUEST, Json(Refusal { error })))
 }
 
-/// Listens there: for root and the agent's own user.
+/// Listens on a socket at `path`, for root and the agent's own user.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub fn listen(path: &Path) -> Result<RootOnly, AgentError> {
     let failed = |error| AgentError::io(format!("listen on {}", path.display()), error);
-    // One that an agent left that was killed: this one holds the lock.
+    // A socket of a killed agent may be removed: this agent holds the lock.
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {
             std::fs::remove_file(path).map_err(failed)?;
         }
-        Ok(_) => return Err(failed(std::io::Error::other("there is another file"))),
+        Ok(_) => {
+            return Err(failed(std::io::Error::other(
+                "another file has this path; remove it",
+            )));
+        }
         Err(_) => {}
     }
-    // Nobody else may connect between the socket's birth and its mode.
+    // The mask keeps others from connecting before the socket's mode is set.
     let before = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o177));
     let bound = UnixListener::bind(path);
     nix::sys::stat::umask(before);
@@ -113,8 +117,7 @@ pub fn listen(path: &Path) -> Result<RootOnly, AgentError> {
     })
 }
 
-/// A listener that hangs up on everybody but root and the agent's own user, whatever became of the
-/// socket's mode.
+/// A listener that disconnects every user but root and the agent's own, whatever the socket's mode.
 #[derive(Debug)]
 pub struct RootOnly {
     listener: UnixListener,
@@ -130,7 +133,7 @@ impl RootOnly {
             .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own);
         if !may {
             let uid = peer.map(|peer| peer.uid());
-            tracing::warn!(?uid, "somebody else tried the agent's socket");
+            tracing::warn!(?uid, "another user tried the agent's socket");
         }
         may
     }

@@ -1,5 +1,5 @@
-//! What is desired: by the policy, of the interfaces that there are, but for those that an operator
-//! wants left alone.
+//! The desired state of ports: the interfaces that the policy names, except those held by an
+//! operator.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ use crate::links::Link;
 /// A port that the policy names.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The interface's name.
+    /// Name of the interface.
     pub name: String,
     /// The name that the policy's pattern matched.
     pub matched: String,
-    /// Whose it is.
+    /// Name of the tenant that owns it, if any.
     pub tenant: Option<String>,
-    /// How many rules of the policy are about it.
+    /// Number of the policy's rules for it.
     pub rules: usize,
-    /// What the programs on it are told.
+    /// The plan for its programs.
     pub plan: PortPlan,
-    /// How its flows start, where that is watched.
+    /// Settings of watched flow starts; `None`: not watched.
     pub start: Option<uc_watch::Settings>,
-    /// Whether an operator wants it left alone.
+    /// Whether an operator holds it: it stays detached.
     pub held: bool,
 }
 
-/// Every interface that the policy names, and how.
+/// Returns every interface that the policy names, with its settings, by index.
 pub fn desired(
     policy: &Policy,
     links: &[Link],

@@ -1,6 +1,6 @@
-//! The agent's one decider: hears of interfaces, policies and wishes, compares what is desired with
-//! what is there, and acts. It runs on a thread of its own and blocks as it likes; nothing else in
-//! the agent touches the kernel's side of ports.
+//! The agent's only decider: receives events about interfaces, policies and requests, compares the
+//! desired with the actual state, and acts. It runs on a thread of its own and may block; no other
+//! part of the agent touches ports in the kernel.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -23,36 +23,37 @@ use crate::source::Source;
 use crate::watches::Watches;
 use crate::wish::{Reply, Waiting, Wish};
 
-/// What nobody tells, for instance a filter that somebody removed, is found after so long.
+/// Interval of comparisons without an event, which find for instance a filter that was removed by
+/// hand.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// After a failure, desired and actual are compared again so soon, then after twice as long.
+/// First pause after a failure before the next comparison; each further pause is twice as long.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MOST: Duration = Duration::from_secs(60);
-/// So many news are taken in before acting on them.
+/// Maximum number of events that are received before acting on them.
 const NEWS_MAX: usize = 1024;
 
-/// What the engine hears.
+/// An event for the engine.
 #[derive(Debug)]
 pub enum Event {
-    /// There is a new list of all interfaces ([`Shared::take_links`]).
+    /// A new list of all interfaces is available ([`Shared::take_links`]).
     Links,
-    /// News of interfaces were lost; all of them follow.
+    /// Notifications about interfaces were lost; a list of all follows.
     Overrun,
     /// The configuration's folder has changed.
     Files,
-    /// Guests have other names, or there are others.
+    /// Names of guests have changed.
     Names,
-    /// From etcd.
+    /// An event from etcd.
     Etcd(Heard),
-    /// From the operator; the answer names the ports that changed.
+    /// A request of an operator; the reply names the ports that changed.
     Wish(Wish, Reply),
-    /// Read the policy again, whether or not it is another.
+    /// A request to read the policy again, even if it is unchanged.
     Reload,
-    /// End; ports stay as they are.
+    /// A request to end; ports stay attached.
     Stop,
 }
 
-/// See the head of this file.
+/// The agent's decider: desired and actual state, and the steps between them.
 pub struct Engine {
     settings: Settings,
     shared: Shared,
@@ -63,10 +64,10 @@ pub struct Engine {
     links: Option<Vec<Link>>,
     ports: Ports,
     watches: Watches,
-    /// Desired and actual may differ.
+    /// Whether desired and actual state may differ.
     dirty: bool,
     ready: bool,
-    /// The generation of the policy that the log has as being in force.
+    /// Generation of the last policy that the log reported as in force.
     said_in_force: u64,
     look_at: Instant,
     pause: Duration,
@@ -74,7 +75,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// One that has read its first policy.
+    /// Creates an engine that has read its first policy.
     pub fn new(settings: Settings, mut source: Source, shared: Shared) -> Self {
         let mut state = AgentState {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -102,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// Works until it is told to stop.
+    /// Runs until [`Event::Stop`].
     pub fn run(&mut self, events: &Receiver<Event>) {
         self.publish();
         loop {
@@ -120,7 +121,7 @@ impl Engine {
             }
             let looks = Instant::now() >= self.look_at;
             if looks {
-                // What is written behind a link elsewhere rings no bell.
+                // A file behind a link into another folder changes without notification.
                 self.read_file(false);
             }
             if self.dirty || looks {
@@ -133,7 +134,7 @@ impl Engine {
         self.end();
     }
 
-    /// Compares and acts once; whether everything desired is in force now.
+    /// Compares and acts once; returns whether everything desired is in force.
     pub fn once(&mut self, links: Vec<Link>) -> bool {
         self.links = Some(links);
         self.watches.disable();
@@ -145,7 +146,7 @@ impl Engine {
     fn end(&mut self) {
         self.notify.stopping();
         self.watches.end();
-        // An operator who starts the agent again wants it to do its work.
+        // An operator who restarts the agent wants it to manage all ports.
         self.hold.forget();
         tracing::info!("ends; ports stay as they are");
     }
@@ -156,7 +157,7 @@ impl Engine {
         until.min(alive).min(self.watches.interval())
     }
 
-    /// Whether the agent is to end.
+    /// Processes an event; returns whether the agent must end.
     pub fn hear(&mut self, event: Event) -> bool {
         match event {
             Event::Links => {
@@ -166,7 +167,9 @@ impl Engine {
                 }
             }
             Event::Overrun => {
-                tracing::warn!("news of interfaces were lost; all are read anew");
+                tracing::warn!(
+                    "notifications about interfaces were lost; reading all of them again"
+                );
                 self.state.counts.netlink_overruns += 1;
             }
             Event::Files => self.read_file(false),
@@ -197,7 +200,7 @@ impl Engine {
                 self.read_file(true);
                 let refused =
                     (!self.state.reload.accepted).then(|| self.state.reload.errors.join("; "));
-                // Whoever asked may have gone.
+                // The requester may be gone.
                 let _gone = reply.send(refused.map_or(Ok(Vec::new()), Err));
                 return;
             }
@@ -210,7 +213,7 @@ impl Engine {
             Wish::Hold(names) | Wish::Release(names) if !names.iter().all(known) => {
                 let unknown = names.iter().find(|name| !known(name));
                 let name = unknown.map_or("", String::as_str);
-                let text = format!("'{name}' is no port of its policy; `uc status` lists them");
+                let text = format!("'{name}' is not a port of the policy; `uc status` lists those");
                 let _gone = reply.send(Err(text));
                 return;
             }
@@ -241,8 +244,8 @@ impl Engine {
     }
 
     fn reconcile(&mut self) {
-        // Without a policy nothing is desired, not even that nothing be attached: but for who wants
-        // it so.
+        // Without a policy there is no desired state, not even that no port is attached; unless an
+        // operator holds all ports.
         let nothing = self.source.policy().is_none() && !self.hold.holds_all();
         if nothing || self.links.is_none() {
             self.look_at = Instant::now() + LOOK_EVERY;
@@ -280,7 +283,7 @@ impl Engine {
         self.be_ready();
     }
 
-    /// The programs have been told of the policy, where there are any.
+    /// Notes and logs that the programs have the policy, if programs are loaded.
     fn say_in_force(&mut self, plan: Option<u32>) {
         let policy = &mut self.state.policy;
         policy.plan = plan;
@@ -296,7 +299,7 @@ impl Engine {
         );
     }
 
-    /// The first look is over, whatever came of it.
+    /// Reports that the first comparison is done, whatever its result.
     fn be_ready(&mut self) {
         if !self.ready {
             self.ready = true;
@@ -317,7 +320,7 @@ impl Engine {
     }
 }
 
-/// The clock that systemd compares reloads by.
+/// Returns the time by which systemd orders reloads: CLOCK_MONOTONIC, in microseconds.
 fn monotonic_us() -> u64 {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
     now.map_or(0, |now| Duration::from(now).as_micros() as u64)

@@ -1,8 +1,8 @@
 //! The fleet's policy: one key in etcd, followed from the revision at which it was read.
 //!
 //! Losing etcd changes nothing in force. A follower connects again after a pause that doubles up to
-//! [`PAUSE_MOST`]; then it reads the key anew, so it needs no revision that etcd may have compacted
-//! away meanwhile.
+//! [`PAUSE_MOST`]; then it reads the key again, so it needs no revision that etcd may have
+//! compacted away meanwhile.
 
 use std::time::Duration;
 
@@ -13,30 +13,30 @@ use etcd_client::{
 use uc_policy::trusted::TEXT_MAX_BYTES;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
-/// The longest pause between two attempts.
+/// Maximum pause between two attempts.
 const PAUSE_MOST: Duration = Duration::from_secs(15);
 const CONNECT_MOST: Duration = Duration::from_secs(3);
 const ANSWER_MOST: Duration = Duration::from_secs(5);
-/// A connection on which nothing comes is asked whether it still is one.
+/// Interval of keep-alives on a silent connection.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
-/// Where the policy is.
+/// Location of the policy in etcd, and credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EtcdSettings {
-    /// Addresses of the cluster's members, `http://10.0.0.1:2379`.
+    /// Addresses of the cluster's members, such as `http://10.0.0.1:2379`.
     pub endpoints: Vec<String>,
-    /// The key.
+    /// The key of the policy.
     pub key: String,
-    /// PEM: what signs the members' certificates.
+    /// Certificate of the authority that signs the members' certificates, PEM.
     pub ca_pem: Option<String>,
-    /// PEM: this host's certificate and its key.
+    /// This host's certificate and its private key, PEM.
     pub identity_pem: Option<(String, String)>,
 }
 
-/// What a follower hears.
+/// An event for a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The key's value, as of that revision.
+    /// The key's value.
     Policy {
         /// A TOML document.
         text: String,
@@ -45,22 +45,22 @@ pub enum Heard {
     },
     /// The key has no value.
     Missing {
-        /// As of this revision.
+        /// The revision at which that was found.
         revision: i64,
     },
-    /// A value that is no text or too long for one.
+    /// The value is not text, or too long.
     NoText {
-        /// As of this revision.
+        /// The revision in which it was written.
         revision: i64,
     },
-    /// The cluster is there; its newest revision that is known here.
+    /// The cluster answers.
     Connected {
-        /// Of the whole store, not of the key.
+        /// Newest known revision of the whole store, not of the key.
         revision: i64,
     },
-    /// The cluster is not there.
+    /// The cluster does not answer.
     Lost {
-        /// Why not.
+        /// The reason.
         error: String,
     },
 }
@@ -87,7 +87,7 @@ impl EtcdSettings {
     }
 }
 
-/// Follows the key until `tell` answers that nobody listens.
+/// Follows the key until `tell` returns false.
 pub async fn follow(settings: EtcdSettings, mut tell: impl FnMut(Heard) -> bool) {
     let mut pause = PAUSE_FIRST;
     loop {
@@ -120,7 +120,7 @@ pub async fn follow(settings: EtcdSettings, mut tell: impl FnMut(Heard) -> bool)
 /// Reads the key once.
 ///
 /// # Errors
-/// What etcd or the way there says, in words.
+/// The error of etcd or of the connection, as text.
 pub async fn read(settings: &EtcdSettings) -> Result<Heard, String> {
     let connect = Client::connect(&settings.endpoints, Some(settings.options()));
     let mut client = connect.await.map_err(|error| error.to_string())?;
@@ -146,7 +146,7 @@ async fn get(
     Ok((heard, revision))
 }
 
-/// One connection's life: the value now, then each change of it.
+/// Serves one connection: reports the value now, then each change.
 async fn attend(
     settings: &EtcdSettings,
     tell: &mut impl FnMut(Heard) -> bool,
@@ -156,14 +156,14 @@ async fn attend(
     if !tell(Heard::Connected { revision }) || !tell(heard) {
         return Ok(());
     }
-    // From the next one on: nothing is missed between the two.
+    // The watch begins at the next revision, so no change is missed.
     let options = WatchOptions::new()
         .with_start_revision(revision + 1)
         .with_progress_notify();
     let mut changes = client.watch(settings.key.as_str(), Some(options)).await?;
     while let Some(message) = changes.message().await? {
         if message.canceled() {
-            // Compacted, or without a leader: the next connection reads the key anew.
+            // Compacted, or without a leader: the next connection reads the key again.
             let reason = message.cancel_reason().to_owned();
             return Err(etcd_client::Error::WatchError(reason));
         }

@@ -1,7 +1,7 @@
-//! When the configuration file changes. Editors and Kubernetes replace a file, or a link above it,
-//! rather than write into it; so it is the folder that is watched, and what counts is whether the
-//! text is another one: that the engine sees for itself. What changes in another folder, where a link
-//! leads to, it finds when it looks at everything.
+//! Notifications about changes of the configuration file. Editors and Kubernetes replace a file, or
+//! a link above it, rather than write into it. So the folder is watched, and the engine compares
+//! texts itself. Changes in another folder, to which a link leads, are found by the engine's
+//! periodic comparison.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -10,23 +10,23 @@ use std::time::Duration;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
 use uc_client::AgentError;
 
-/// Who replaces a file does several things to its folder.
+/// Time to wait for further changes: replacing a file changes its folder several times.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// A folder that is watched.
 pub struct Folder {
     inotify: Inotify,
-    /// The file that counts; none: all.
+    /// The file whose changes count; `None`: all files.
     file: Option<OsString>,
     name: String,
 }
 
 impl Folder {
-    /// Watches the folder that this file is in, from now on. What is written into others there
-    /// doesn't count; but any name that is moved may be a link above it.
+    /// Watches the folder of this file, from now on. Writes to other files in it don't count; but
+    /// any renamed entry may be a link above the file.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The kernel's refusal.
     pub fn of(path: &Path) -> Result<Self, AgentError> {
         let absolute = std::path::absolute(path)
             .map_err(|error| AgentError::io(format!("find {}", path.display()), error))?;
@@ -37,7 +37,7 @@ impl Folder {
     /// Watches all files of this folder, from now on.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The kernel's refusal.
     pub fn all(folder: &Path) -> Result<Self, AgentError> {
         Self::open(folder, None)
     }
@@ -45,7 +45,7 @@ impl Folder {
     fn open(folder: &Path, file: Option<OsString>) -> Result<Self, AgentError> {
         let failed = |errno| AgentError::io(format!("watch {}", folder.display()), errno);
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC).map_err(failed)?;
-        // Not what is created: it is empty still.
+        // A created file is still empty, so its creation doesn't count.
         let flags = AddWatchFlags::IN_CLOSE_WRITE
             | AddWatchFlags::IN_MOVED_TO
             | AddWatchFlags::IN_DELETE
@@ -64,11 +64,11 @@ impl Folder {
         self.file.is_none() || self.file == event.name || event.mask.intersects(any)
     }
 
-    /// Tells of each change until `tell` answers that nobody listens: on a thread of its own, which
-    /// ends with the process at the latest.
+    /// Calls `tell` for each change until it returns false, on a thread of its own, which ends with
+    /// the process at the latest.
     ///
     /// # Errors
-    /// Where there can be no thread.
+    /// If no thread can be started.
     pub fn follow(self, tell: impl Fn() -> bool + Send + 'static) -> Result<(), AgentError> {
         let body = move || {
             loop {
@@ -81,7 +81,7 @@ impl Folder {
                         return;
                     }
                 }
-                // What comes meanwhile is told together.
+                // Changes meanwhile are reported together.
                 std::thread::sleep(SETTLE);
                 if !tell() {
                     return;

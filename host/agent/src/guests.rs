@@ -1,11 +1,11 @@
-//! What libvirt and CNI call the guest behind an interface. A policy that names ports as `vnet3`
-//! names whoever happens to get that number; these names stay a guest's own.
+//! Names that libvirt and CNI give to the guest behind an interface. A name such as `vnet3` belongs
+//! to whichever guest gets that number; these names belong to one guest.
 //!
-//! | name | whose |
+//! | name | interfaces |
 //! |---|---|
 //! | `libvirt:<domain>` | each tap of that running domain |
 //! | `cni:<namespace>/<pod>` | the host's side of that pod's interfaces |
-//! | `cni:<container>` | the same where CNI was told of no pod |
+//! | `cni:<container>` | the host's side of that container's interfaces, if CNI has no pod's name |
 //! | `alias:<text>` | the interface with that alias |
 
 use std::collections::BTreeMap;
@@ -18,20 +18,20 @@ use serde::Deserialize;
 
 use crate::links::Link;
 
-/// Where libvirt's QEMU driver keeps what it knows of running domains.
+/// Folder in which libvirt's QEMU driver stores the state of running domains.
 const LIBVIRT: &str = "/run/libvirt/qemu";
-/// Where CNI's library keeps the results of its plugins.
+/// Folder in which CNI's library stores the results of its plugins.
 const CNI: &str = "/var/lib/cni/results";
-/// Neither a host's domains nor its pods are more, nor is a description of one longer.
+/// Maximum number of files that are read, above any host's number of domains or pods.
 const FILES_MAX: usize = 16_384;
 const FILE_MAX_BYTES: u64 = 1 << 20;
 
-/// The folders to look in.
+/// The folders that are searched.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Libvirt's.
+    /// Folder of libvirt's domains.
     pub libvirt: PathBuf,
-    /// CNI's.
+    /// Folder of CNI's results.
     pub cni: PathBuf,
 }
 
@@ -44,12 +44,12 @@ impl Default for Places {
     }
 }
 
-/// Guests' names by the interface's.
+/// Names of guests, by interface name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guests(BTreeMap<String, Vec<String>>);
 
 impl Guests {
-    /// As libvirt and CNI say it now. What is missing or can't be read names nobody.
+    /// Reads the names that libvirt and CNI give now. Missing or unreadable files give none.
     pub fn read(places: &Places) -> Self {
         let mut guests = Self::default();
         for path in files(&places.libvirt) {
@@ -72,7 +72,8 @@ impl Guests {
         }
     }
 
-    /// All names that a policy may call this interface by, its own first. A bridge has no guest.
+    /// Returns all names of this interface for a policy, its own first. A bridge gets no guest's
+    /// name.
     pub fn names(&self, link: &Link) -> Vec<String> {
         let mut names = vec![link.name.clone()];
         names.extend(link.altnames.iter().cloned());
@@ -84,7 +85,8 @@ impl Guests {
     }
 }
 
-/// In the order of their names: what two files say of one interface must not hang on chance.
+/// Returns the files of a folder sorted by name, so that the result does not depend on chance if
+/// two files name one interface.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
@@ -103,7 +105,7 @@ fn text(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// A running domain's name and its taps, from libvirt's `<domstatus>`.
+/// Parses a running domain's name and its taps from libvirt's `<domstatus>`.
 fn domain(text: &str) -> Option<(String, Vec<String>)> {
     let mut reader = quick_xml::Reader::from_str(text);
     let mut path: Vec<Vec<u8>> = Vec::new();
@@ -144,7 +146,7 @@ fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
     Some(attribute.unescape_value().ok()?.into_owned())
 }
 
-/// What CNI's library keeps of a plugin's result.
+/// A plugin's result, as CNI's library stores it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Kept {
@@ -163,12 +165,12 @@ struct PluginResult {
 #[derive(Deserialize)]
 struct Interface {
     name: String,
-    /// The guest's side has one.
+    /// Non-empty for the guest's side of the interface.
     #[serde(default)]
     sandbox: String,
 }
 
-/// A pod's name and the host's sides of its interfaces. A bridge may be among them.
+/// Parses a pod's name and the host's sides of its interfaces, which may include a bridge.
 fn attachment(text: &str) -> Option<(String, Vec<String>)> {
     let kept: Kept = serde_json::from_str(text).ok()?;
     let argument = |name: &str| {
@@ -189,7 +191,7 @@ fn attachment(text: &str) -> Option<(String, Vec<String>)> {
 mod tests {
     use super::*;
 
-    /// As libvirt 9 writes it, shortened.
+    /// A domain as libvirt 9 writes it, shortened.
     const DOMAIN: &str = r#"<!--
 WARNING: THIS IS AN AUTO-GENERATED FILE.
 -->
@@ -218,7 +220,7 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
   </domain>
 </domstatus>"#;
 
-    /// As libcni 1.1 writes it.
+    /// A result as libcni 1.1 writes it.
     const ATTACHMENT: &str = r#"{"kind":"cniCacheV1","containerId":"3f5c","config":"e30=",
         "ifName":"eth0","networkName":"pods","cniArgs":[["IgnoreUnknown","1"],
         ["K8S_POD_NAMESPACE","shop"],["K8S_POD_NAME","cart-0"]],
@@ -246,7 +248,7 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
     }
 
     #[test]
-    fn where_kubernetes_runs_the_agent_it_sees_cnis_names() {
+    fn the_kubernetes_manifest_mounts_cnis_folder() {
         let manifest = include_str!("../../../packaging/daemonset.yaml");
         let cni = Places::default().cni;
         for key in ["mountPath", "path"] {
@@ -255,7 +257,7 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
     }
 
     #[test]
-    fn a_domains_taps_bear_its_name_and_its_disks_do_not() {
+    fn a_domains_taps_and_not_its_disks_get_its_name() {
         let (_folder, places) = places();
         fs::write(places.libvirt.join("web.xml"), DOMAIN).unwrap();
         fs::write(places.libvirt.join("web.pid"), "4242").unwrap();
@@ -268,7 +270,7 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
     }
 
     #[test]
-    fn a_pods_interface_bears_its_name_and_the_bridge_does_not() {
+    fn a_pods_interface_and_not_the_bridge_gets_its_name() {
         let (_folder, places) = places();
         fs::write(places.cni.join("pods-3f5c-eth0"), ATTACHMENT).unwrap();
         let anonymous = ATTACHMENT.replace("K8S_POD_NAME\"", "OTHER\"");
@@ -292,7 +294,7 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
     }
 
     #[test]
-    fn an_interface_has_its_own_name_then_its_others() {
+    fn an_interfaces_own_name_precedes_its_alternative_names() {
         let named = Link {
             altnames: vec!["web-in".to_owned()],
             alias: Some("rack 3".to_owned()),
@@ -303,7 +305,7 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
     }
 
     #[test]
-    fn what_is_half_written_or_of_another_kind_names_nobody() {
+    fn truncated_and_unknown_files_give_no_names() {
         let (_folder, places) = places();
         for (number, cut) in [0, 10, 300, DOMAIN.len() - 20].into_iter().enumerate() {
             let half = places.libvirt.join(format!("{number}.xml"));

@@ -1,6 +1,6 @@
-//! Ports that an operator took off the agent's hands. It must not fight for them: neither now nor
-//! after a crash, so they are written down beside the socket. An agent that was ended in order and
-//! is started again has them all back.
+//! Ports that an operator has detached from the agent (held). The agent must not attach them again,
+//! not even after a crash, so their names are stored beside the socket. An agent that was ended in
+//! order manages all ports again at its next start.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,13 @@ use uc_client::state::PortState;
 use uc_client::{AgentError, guarded};
 use uc_policy::trusted;
 
-/// Every port there is and will be.
+/// Stands for every port, present and future.
 const ALL: &str = "*";
-/// Begins a line about one of all that isn't held; no interface's name has a slash.
+/// Prefix of a line that names a port given back while all are held; an interface's name has no
+/// slash.
 const BUT: &str = "but/";
 
-/// Which ports.
+/// The ports that are held.
 #[derive(Debug)]
 pub struct Hold {
     path: PathBuf,
@@ -23,14 +24,14 @@ pub struct Hold {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Which {
-    /// These.
+    /// Only the listed ports.
     Only(BTreeSet<String>),
-    /// All but these.
+    /// All ports but the listed ones.
     AllBut(BTreeSet<String>),
 }
 
 impl Hold {
-    /// As it was written down beside this socket.
+    /// Reads the names that were stored beside this socket.
     pub fn read(socket: &Path) -> Self {
         let path = guarded::beside(socket, "held");
         let text = trusted::read(&path).unwrap_or_default();
@@ -42,7 +43,7 @@ impl Hold {
         Self { path, which }
     }
 
-    /// Whether the port of this name is held.
+    /// Returns whether the port of this name is held.
     pub fn holds(&self, name: &str) -> bool {
         match &self.which {
             Which::Only(names) => names.contains(name),
@@ -50,12 +51,12 @@ impl Hold {
         }
     }
 
-    /// Whether every port is, whatever a policy names.
+    /// Returns whether every port is held, present and future.
     pub fn holds_all(&self) -> bool {
         matches!(&self.which, Which::AllBut(free) if free.is_empty())
     }
 
-    /// Them; `*` for all.
+    /// Returns the names of the held ports; `*` for all.
     pub fn names(&self) -> Vec<String> {
         match &self.which {
             Which::Only(names) => names.iter().cloned().collect(),
@@ -63,7 +64,7 @@ impl Hold {
         }
     }
 
-    /// Where all are held: those that aren't.
+    /// Returns the ports that were given back while all others are held.
     pub fn given_back(&self) -> Vec<String> {
         match &self.which {
             Which::Only(_) => Vec::new(),
@@ -71,10 +72,11 @@ impl Hold {
         }
     }
 
-    /// Holds these too, or all where none is named. Returns those among `ports` that this is about.
+    /// Holds these ports too, or all if `names` is empty. Returns those among `ports` that the
+    /// request concerns.
     ///
     /// # Errors
-    /// Where it can't be written down; then it isn't so.
+    /// If the names can't be stored; then nothing changes.
     pub fn take(
         &mut self,
         names: Vec<String>,
@@ -90,10 +92,11 @@ impl Hold {
         self.write(wanted).map(|()| about)
     }
 
-    /// Holds these no more, or none where none is named.
+    /// Gives these ports back, or all if `names` is empty. Returns those among `ports` that the
+    /// request concerns.
     ///
     /// # Errors
-    /// Where it can't be written down; then it isn't so.
+    /// If the names can't be stored; then nothing changes.
     pub fn release(
         &mut self,
         names: Vec<String>,
@@ -103,7 +106,7 @@ impl Hold {
         match &mut wanted {
             which if names.is_empty() => *which = Which::Only(BTreeSet::new()),
             Which::Only(held) => held.retain(|name| !names.contains(name)),
-            // Ports to come stay held.
+            // Future ports stay held.
             Which::AllBut(free) => free.extend(names.iter().cloned()),
         }
         let about = about(&names, ports, |port| port.held);
@@ -123,10 +126,10 @@ impl Hold {
         Ok(())
     }
 
-    /// Nothing is held any more.
+    /// Gives all ports back and removes the stored names.
     pub fn forget(&mut self) {
         self.which = Which::Only(BTreeSet::new());
-        // Usually there is none.
+        // Usually the file does not exist.
         let _missing = std::fs::remove_file(&self.path);
     }
 }
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_held_after_a_crash_and_not_after_an_end_in_order() {
+    fn held_ports_stay_held_after_a_crash_and_not_after_an_orderly_end() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("agent.sock");
         let mut hold = Hold::read(&socket);
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn of_all_ports_that_are_held_one_can_be_given_back_and_those_to_come_stay_held() {
+    fn if_all_ports_are_held_one_can_be_given_back_and_future_ones_stay_held() {
         let folder = tempfile::tempdir().unwrap();
         let mut hold = Hold::read(&folder.path().join("agent.sock"));
         assert_eq!(hold.take(Vec::new(), &ports()).unwrap(), ["a", "b", "c"]);

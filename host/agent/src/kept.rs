@@ -1,4 +1,4 @@
-//! The last good policy of the fleet, kept for the time when the agent starts and etcd is away.
+//! The fleet's last valid policy, stored for a start of the agent without etcd.
 
 use std::path::Path;
 
@@ -6,22 +6,24 @@ use serde::{Deserialize, Serialize};
 use uc_client::{AgentError, guarded};
 use uc_policy::trusted;
 
-/// Of a policy of whatever length, for JSON takes up to six bytes for one; and of its key.
+/// Maximum length of the file: JSON may take six bytes for one of the policy, and the key adds
+/// some.
 const KEPT_MAX_BYTES: u64 = 8 * trusted::TEXT_MAX_BYTES;
 
 /// A policy that was in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The key that it came from. Another key's is no use.
+    /// The etcd key that it came from; it is not used for another key.
     pub key: String,
-    /// Etcd's revision of it.
+    /// Revision of the key in etcd.
     pub revision: i64,
-    /// The document.
+    /// The TOML document.
     pub text: String,
 }
 
 impl Kept {
-    /// What was kept of this key; none where that can't be had or trusted, and why.
+    /// Reads the stored policy of this key; `None` if there is none or it can't be trusted, with
+    /// the reason in the second case.
     pub fn read(path: &Path, key: &str) -> (Option<Self>, Option<String>) {
         if !path.exists() {
             return (None, None);
@@ -37,10 +39,10 @@ impl Kept {
         }
     }
 
-    /// Keeps it.
+    /// Stores the policy.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's.
     pub fn write(&self, path: &Path) -> Result<(), AgentError> {
         let text = serde_json::to_string(self)
             .map_err(|error| AgentError::io("write the policy down", error))?;
@@ -53,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_kept_is_found_again_by_its_own_key_only() {
+    fn a_stored_policy_is_found_by_its_own_key_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.json");
         assert_eq!(Kept::read(&path, "/a"), (None, None));
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_read_from_etcd_may_be_read_again_whatever_json_makes_of_it() {
+    fn the_longest_policy_can_be_stored_whatever_its_characters() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.json");
         for character in ["#", "\"", "\n", "\u{1}"] {

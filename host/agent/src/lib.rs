@@ -1,15 +1,16 @@
-//! The host's agent: finds ports, attaches them, keeps policy in force, and says what it knows.
+//! The host's agent: finds ports, attaches them, keeps the policy in force, and reports its state.
 //!
 //! Read in this order:
-//! - [`run()`]: an agent's life, and who runs on which thread.
-//! - `engine.rs`: the one decider; `desired.rs`: of what; `reconcile.rs`: what it does, as a pure
-//!   function; `ports.rs`: the kernel's side of that; `account.rs`: what is told of it.
-//! - Whom it hears: `links.rs` (interfaces over netlink), `file.rs` and `etcd.rs` (policy), signals,
-//!   and `control.rs` (the operator, through a socket for root alone) with `wish.rs`; `bounded.rs`:
-//!   how much of its descriptors those who connect can take.
-//! - `source.rs`: the policy in force; `kept.rs`: a fleet's last one on disk; `guests.rs`: what
-//!   libvirt and CNI call the guest behind an interface; `hold.rs`: ports that are off its hands.
-//! - `publish.rs`: the state that those who ask are told ([`uc_client::AgentState`]).
+//! - [`run()`]: an agent's life, and its threads.
+//! - `engine.rs`: the only decider; `desired.rs`: the desired state; `reconcile.rs`: the steps to
+//!   it, as a pure function; `ports.rs`: those steps in the kernel; `account.rs`: state and log.
+//! - Sources of events: `links.rs` (interfaces over netlink), `file.rs` and `etcd.rs` (policy),
+//!   signals, and `control.rs` (the operator, through a socket for root alone) with `wish.rs`;
+//!   `bounded.rs`: limits on the connections of clients.
+//! - `source.rs`: the policy in force; `kept.rs`: a fleet's last one on disk; `guests.rs`: names
+//!   that libvirt and CNI give to the guest behind an interface; `hold.rs`: ports held by an
+//!   operator.
+//! - `publish.rs`: the state that clients read ([`uc_client::AgentState`]).
 
 mod account;
 mod bounded;

@@ -1,7 +1,7 @@
-//! The host's interfaces, and when they change.
+//! The host's interfaces and their changes.
 //!
-//! News are a doorbell only: whatever they say, all interfaces are read again. So nothing hangs on
-//! their order or on none of them being lost, and after an overrun there is nothing to make up for.
+//! Notifications only trigger: whatever they contain, all interfaces are read again. So neither
+//! their order nor the loss of one matters, and an overrun needs no recovery.
 
 use std::time::Duration;
 
@@ -16,32 +16,33 @@ use rtnetlink::packet_route::link::{
 use rtnetlink::{Handle, MulticastGroup};
 use uc_client::AgentError;
 
-/// News come in bursts: it is worth to wait so long for more.
+/// Notifications come in bursts: time to wait for the next one.
 const SETTLE: Duration = Duration::from_millis(10);
-/// But no longer than this in all.
+/// Longest time to collect one burst of notifications.
 const SETTLE_MOST: Duration = Duration::from_millis(100);
-/// What the kernel tells nobody is found after so long.
+/// Interval of reading without a notification, for changes that the kernel does not report.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// More interfaces than this are not looked at.
+/// Maximum number of interfaces that are read.
 pub const LINKS_MAX: usize = 65_536;
 
-/// So often are they read where they change meanwhile: for a thousand it takes some 10 ms.
+/// Maximum number of attempts if interfaces change while they are read: reading a thousand takes
+/// about 10 ms.
 const READS_MAX: usize = 16;
 
 type Answer = NetlinkMessage<RouteNetlinkMessage>;
 
-/// One interface.
+/// An interface of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Its index in this network namespace.
+    /// Index in this network namespace.
     pub ifindex: u32,
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Its alternative names (`ip link property add altname`).
+    /// Alternative names (`ip link property add altname`).
     pub altnames: Vec<String>,
-    /// What an administrator noted of it (`ip link set alias`).
+    /// Alias, any text set by an administrator (`ip link set alias`).
     pub alias: Option<String>,
-    /// Whether it is a bridge: it has ports, and is none.
+    /// Whether it is a bridge, which has ports and is none.
     pub is_bridge: bool,
 }
 
@@ -72,15 +73,15 @@ impl From<LinkMessage> for Link {
     }
 }
 
-/// Reads them until nothing came or went meanwhile: the kernel doesn't tell all at once, and one
-/// that is there could be missing.
+/// Reads the interfaces until none changed meanwhile: the kernel does not return all at once, so an
+/// existing one could be missing.
 async fn read(handle: &Handle) -> Result<Vec<Link>, AgentError> {
     for _ in 0..READS_MAX {
         if let Some(links) = whole(&dump(handle).await?)? {
             return Ok(links);
         }
     }
-    Err(failed("they come and go faster than they can be read"))
+    Err(failed("interfaces change faster than they can be read"))
 }
 
 fn failed(why: impl ToString) -> AgentError {
@@ -90,20 +91,20 @@ fn failed(why: impl ToString) -> AgentError {
     )
 }
 
-/// All that the kernel answers, to its end mark.
+/// Returns all messages of the kernel's answer, including its end mark.
 async fn dump(handle: &Handle) -> Result<Vec<Answer>, AgentError> {
     let mut message = LinkMessage::default();
-    // Counters of a thousand interfaces are most of what the kernel would write.
+    // Statistics of a thousand interfaces would be most of the answer.
     let mask = vec![LinkExtentMask::SkipStats];
     message.attributes.push(LinkAttribute::ExtMask(mask));
     let mut request = Answer::from(RouteNetlinkMessage::GetLink(message));
     request.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
     let answers = handle.clone().request(request).map_err(failed)?;
-    // And the end mark.
+    // The connection forwards the end mark too.
     Ok(answers.take(LINKS_MAX + 1).collect().await)
 }
 
-/// The interfaces of an answer; none if any of it says that it was interrupted.
+/// Returns the interfaces of an answer; `None` if a message says that the dump was interrupted.
 fn whole(answers: &[Answer]) -> Result<Option<Vec<Link>>, AgentError> {
     let mut links = Vec::new();
     let mut ended = answers.len() > LINKS_MAX;
@@ -130,10 +131,10 @@ fn whole(answers: &[Answer]) -> Result<Option<Vec<Link>>, AgentError> {
     Ok(Some(links))
 }
 
-/// The interfaces, once.
+/// Returns the interfaces, read once.
 ///
 /// # Errors
-/// What the kernel refused.
+/// The kernel's refusal.
 pub async fn all() -> Result<Vec<Link>, AgentError> {
     let (mut connection, handle, _news) =
         rtnetlink::new_connection().map_err(|error| AgentError::io("open netlink", error))?;
@@ -144,26 +145,26 @@ pub async fn all() -> Result<Vec<Link>, AgentError> {
     links
 }
 
-/// What a follower is told.
+/// A notification for a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// These are all the interfaces.
+    /// A complete list of the interfaces.
     Links(Vec<Link>),
-    /// The kernel had more to say than there was room for.
+    /// The socket's buffer overflowed: notifications were lost.
     Overrun,
 }
 
-/// Tells all interfaces now and after each change, until `tell` answers that nobody listens.
+/// Calls `tell` with all interfaces now and after each change, until it returns false.
 ///
 /// # Errors
-/// What the kernel refused; follow again.
+/// The kernel's refusal; the caller may follow again.
 pub async fn follow(mut tell: impl FnMut(News) -> bool) -> Result<(), AgentError> {
     let failed = |error| AgentError::io("open netlink", error);
     let (mut connection, handle, mut news) =
         rtnetlink::new_multicast_connection(&[MulticastGroup::Link]).map_err(failed)?;
     connection.set_forward_done(true);
     let connection = tokio::spawn(connection);
-    // Whoever leaves here closes the socket.
+    // Leaving this function in any way closes the socket.
     let _closes = scopeguard(move || connection.abort());
     loop {
         if !tell(News::Links(read(&handle).await?)) {
@@ -173,7 +174,7 @@ pub async fn follow(mut tell: impl FnMut(News) -> bool) -> Result<(), AgentError
         let first = match tokio::time::timeout(LOOK_EVERY, news.next()).await {
             Ok(Some((first, _))) => first,
             Ok(None) => return Err(failed(std::io::Error::other("the kernel closed it"))),
-            // Of an interface that is down, the kernel tells no new alternative names.
+            // The kernel does not report new alternative names of an interface that is down.
             Err(_) => continue,
         };
         overrun |= matches!(first.payload, NetlinkPayload::Overrun(_));
@@ -195,7 +196,7 @@ pub async fn follow(mut tell: impl FnMut(News) -> bool) -> Result<(), AgentError
     }
 }
 
-/// Calls it at the end of the scope, whichever way that is left.
+/// Returns a guard that calls `call` at the end of its scope.
 fn scopeguard(call: impl FnMut()) -> impl Drop {
     struct Guard<F: FnMut()>(F);
     impl<F: FnMut()> Drop for Guard<F> {
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_during_which_an_interface_came_or_went_is_none() {
+    fn an_interrupted_answer_is_ignored() {
         let mut done = answer(0, 0);
         done.payload = NetlinkPayload::Done(DoneMessage::default());
         let read = |answers: &[Answer]| whole(answers).unwrap();

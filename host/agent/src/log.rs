@@ -6,17 +6,17 @@ use tracing_subscriber::filter::EnvFilter;
 use uc_client::AgentError;
 use uc_policy::{LogFormat, check_log_filter};
 
-/// Begins to log what the filter lets through.
+/// Begins to log what the filter accepts.
 ///
 /// # Errors
-/// Where the filter is none.
+/// If the filter is invalid.
 pub fn begin(filter: &str, format: LogFormat) -> Result<(), AgentError> {
     let filter = parsed(filter).map_err(AgentError::NoFilter)?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false);
-    // Where there is a log already, for instance a test's, that one goes on.
+    // An existing log, for instance a test's, stays in use.
     let _there_is_one = match format {
         LogFormat::Text => builder
             .with_ansi(std::io::stderr().is_terminal())

@@ -1,6 +1,6 @@
-//! What Prometheus is told. Nothing is kept for it: a scrape reads the agent's state and the
+//! Metrics for Prometheus. No data is stored for them: a scrape reads the agent's state and the
 //! programs' counters, never the flows, of which there may be a million. Labels are ports, tenants
-//! and reasons, so a tenant's traffic can't make series.
+//! and reasons, so a tenant's traffic can't create series.
 
 mod serve;
 mod table;
@@ -19,27 +19,27 @@ use uc_port::{Counters, PortError, PortView, Programs, Store};
 pub use serve::router;
 pub use table::{Kind, METRICS, Metric, Row};
 
-/// All that a scrape reads.
+/// The data of one scrape.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// What the agent knows.
+    /// State of the agent.
     pub state: AgentState,
-    /// What the programs know, where they are loaded and can be read.
+    /// State of the programs; `None` if they are not loaded or can't be read.
     pub kernel: Option<Kernel>,
-    /// Whether reading it failed.
+    /// Whether reading the programs' state failed.
     pub failed: bool,
 }
 
-/// What the programs know.
+/// The state of the programs.
 #[derive(Clone, Debug, Default)]
 pub struct Kernel {
-    /// Packets of all ports, those that have gone too.
+    /// Packets of all ports, including former ones.
     pub counters: Counters,
     /// The ports that have a plan.
     pub ports: Vec<PortView>,
-    /// Flows that the table has room for.
+    /// Capacity of the flow table.
     pub flows_max: u32,
-    /// Memory that the maps take.
+    /// Memory of the maps, in bytes.
     pub memory_bytes: u64,
 }
 
@@ -55,7 +55,7 @@ impl Kernel {
 }
 
 impl Reading {
-    /// Now.
+    /// Reads the programs' state now.
     pub fn of(state: AgentState, store: &Store) -> Reading {
         let opened = store.open();
         let read = opened.and_then(|programs| programs.as_ref().map(Kernel::read).transpose());
@@ -69,10 +69,10 @@ impl Reading {
         }
     }
 
-    /// In the form that OpenMetrics 1.0 has.
+    /// Formats the metrics as OpenMetrics 1.0.
     ///
     /// # Errors
-    /// None that a string could make.
+    /// None: formatting into a string does not fail.
     pub fn open_metrics(&self) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));
@@ -81,11 +81,11 @@ impl Reading {
         Ok(text)
     }
 
-    /// In the older form of Prometheus, 0.0.4: there a counter is called by its whole name, and
-    /// there is no end mark.
+    /// Formats the metrics in Prometheus's older format 0.0.4, in which a counter's name includes
+    /// its suffix and there is no end mark.
     ///
     /// # Errors
-    /// None that a string could make.
+    /// None: formatting into a string does not fail.
     pub fn plain(&self) -> Result<String, fmt::Error> {
         let mut plain = String::new();
         for line in self.open_metrics()?.lines().filter(|line| *line != "# EOF") {
@@ -96,7 +96,7 @@ impl Reading {
     }
 }
 
-/// A line about a counter with the suffix that its samples have.
+/// Adds to a line about a counter the suffix of its samples.
 fn whole_name(line: &str) -> String {
     let mut words = line.splitn(4, ' ');
     let (Some("#"), Some(what), Some(name), Some(rest)) =
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_the_older_form_a_counter_is_called_by_its_whole_name() {
+    fn in_the_older_format_a_counters_name_includes_its_suffix() {
         let reading = Reading::default();
         let (open, plain) = (reading.open_metrics().unwrap(), reading.plain().unwrap());
         assert!(open.contains("# TYPE uc_reconciles counter\n"), "{open}");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_with_a_hostile_name_makes_no_line_of_its_own() {
+    fn a_hostile_port_name_adds_no_line() {
         let mut reading = Reading::default();
         reading.state.ports.push(uc_client::state::PortState {
             name: "a\"} 1\nuc_in_force 1\n#\\".to_owned(),

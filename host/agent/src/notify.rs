@@ -1,20 +1,20 @@
-//! What systemd wants to hear of a service (`sd_notify(3)`), where it asks.
+//! Notifications to systemd about the service (`sd_notify(3)`), if it asks for them.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Where to say it.
+/// The service manager's socket.
 #[derive(Debug, Default)]
 pub struct Notify {
     socket: Option<UnixDatagram>,
-    /// How often the service has to say that it lives.
+    /// Interval in which the service must report that it is alive.
     watchdog: Option<Duration>,
 }
 
 impl Notify {
-    /// As the environment says. Somebody who doesn't ask is told nothing.
+    /// Reads the socket and the interval from the environment; without them nothing is sent.
     pub fn from_environment() -> Self {
         let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
             return Self::default();
@@ -27,7 +27,7 @@ impl Notify {
         let socket = address.and_then(|address| {
             let socket = UnixDatagram::unbound()?;
             socket.connect_addr(&address)?;
-            // The service has better to do than to wait for its supervisor.
+            // The service must not block on its manager.
             socket.set_nonblocking(true)?;
             Ok(socket)
         });
@@ -41,36 +41,36 @@ impl Notify {
         }
     }
 
-    /// The longest that may pass between two [`Notify::alive`]: half of what systemd waits.
+    /// Returns the longest time between two calls of [`Notify::alive`]: half of systemd's limit.
     pub fn interval(&self) -> Option<Duration> {
         self.watchdog.map(|most| most / 2)
     }
 
-    /// The ports are as the policy wants them, as far as they can be.
+    /// Reports that the ports are as the policy wants them, as far as possible.
     pub fn ready(&self, status: &str) {
         self.say(&format!("READY=1\nSTATUS={}", status.replace('\n', " ")));
     }
 
-    /// A policy is being read.
+    /// Reports that a policy is being read.
     pub fn reloading(&self, now_us: u64) {
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"));
     }
 
-    /// The service does its work.
+    /// Reports that the service is alive.
     pub fn alive(&self) {
         if self.watchdog.is_some() {
             self.say("WATCHDOG=1");
         }
     }
 
-    /// It ends.
+    /// Reports that the service ends.
     pub fn stopping(&self) {
         self.say("STOPPING=1");
     }
 
     fn say(&self, text: &str) {
         if let Some(socket) = &self.socket {
-            // A supervisor that doesn't listen is no reason not to work.
+            // A manager that doesn't listen must not stop the service.
             let _unheard = socket.send(text.as_bytes());
         }
     }

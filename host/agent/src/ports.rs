@@ -1,6 +1,6 @@
-//! The kernel's side: does the steps of `reconcile.rs`, through what is pinned. The pins are the
-//! only memory: they are opened anew each time, so whatever another process or an earlier agent has
-//! done to them, whole or half, is seen.
+//! Ports in the kernel: executes the steps of `reconcile.rs` through the pins. The pins are the
+//! only memory: they are opened again each time, so any change by another process or an earlier
+//! agent, complete or not, is seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,44 +12,44 @@ use crate::desired::Wanted;
 use crate::reconcile::{Action, Actual, steps};
 use crate::settings::Settings;
 
-/// How often flows that are over are looked for; it takes microseconds for a thousand places.
+/// Interval at which stale flows are searched; it takes microseconds for a thousand table entries.
 const COLLECT_EVERY: Duration = Duration::from_secs(30);
 
-/// What came of it.
+/// The result of a reconciliation.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Interfaces with the programs on them.
+    /// Interfaces that have the programs.
     pub attached: BTreeSet<u32>,
-    /// Those that have just got them.
+    /// Interfaces that were attached in this reconciliation.
     pub newly_attached: Vec<u32>,
-    /// Those that have just lost them.
+    /// Interfaces that were detached in this reconciliation.
     pub newly_detached: Vec<u32>,
-    /// What failed, by interface.
+    /// Errors by interface.
     pub errors: BTreeMap<u32, String>,
-    /// What failed first that concerns no port alone; what could be done beside it was.
+    /// First error that concerns no single port; the other steps were done all the same.
     pub error: Option<PortError>,
-    /// The plan that is in force, as the programs count; none without programs.
+    /// Generation of the plan in force, as the programs count; `None` without programs.
     pub plan: Option<u32>,
 }
 
-/// See the head of this file.
+/// Executes reconciliations on this host's ports.
 #[derive(Debug)]
 pub struct Ports {
     store: Store,
-    /// For flows, and for the events of flows.
+    /// Capacity of the flow table, and number of flows with events.
     room: (u32, u32),
-    /// The programs are to be replaced whatever their version.
+    /// Whether to replace the programs whatever their version.
     swap: bool,
-    /// Whether they are this build's: nobody puts older ones there while this agent runs.
+    /// Whether the programs are this build's: no older ones are loaded while this agent runs.
     upgraded: bool,
-    /// What this process has told the programs, and the number of that telling: as long as that is
-    /// in force, nobody else has told them anything.
+    /// The plans that this process has set last, with their generation: while that is in force, no
+    /// other process has set any.
     told: Option<(u32, BTreeMap<u32, PortPlan>)>,
     collect_at: Instant,
 }
 
 impl Ports {
-    /// Those of this host's store.
+    /// Uses this host's store.
     pub fn new(settings: &Settings) -> Self {
         Self {
             store: Store::default(),
@@ -61,11 +61,11 @@ impl Ports {
         }
     }
 
-    /// Makes what is there what is desired, as far as can be. A port whose plan is too long keeps the
-    /// one that it has.
+    /// Brings the actual to the desired state, as far as possible. A port whose plan is too long
+    /// keeps its old plan.
     ///
     /// # Errors
-    /// What concerns no port alone, for instance a missing BPF file system.
+    /// An error that concerns no single port, for instance a missing BPF file system.
     pub fn reconcile(&mut self, desired: &BTreeMap<u32, Wanted>) -> Result<Outcome, AgentError> {
         let wanted = desired.iter().filter(|(_, wanted)| !wanted.held);
         let mut wanted: BTreeMap<u32, PortPlan> = wanted
@@ -106,8 +106,8 @@ impl Ports {
         Ok(outcome)
     }
 
-    /// Flows that are over count among their port's until somebody looks: each new flow does for a
-    /// few, and this for all.
+    /// Deletes stale flows, which count against their port's quota: a new flow deletes a few, this
+    /// all.
     fn collect(&mut self, programs: &Programs, attached: &BTreeSet<u32>) -> Result<(), AgentError> {
         if attached.is_empty() || self.collect_at > Instant::now() {
             return Ok(());
@@ -116,7 +116,7 @@ impl Ports {
         Ok(programs.collect_idle()?)
     }
 
-    /// What is pinned, with this build's programs.
+    /// Opens the pins, with this build's programs.
     fn open(&mut self, wanted: &BTreeMap<u32, PortPlan>) -> Result<Programs, AgentError> {
         if self.upgraded
             && let Some(programs) = self.store.open()?
@@ -132,7 +132,7 @@ impl Ports {
                 "ports have new programs and new maps: flows under way pass untouched"
             ),
         }
-        // What an attach left that was killed halfway.
+        // Removes what a killed process left of an attachment.
         self.store.tidy(&programs)?;
         (self.upgraded, self.swap) = (true, false);
         Ok(programs)
@@ -155,7 +155,7 @@ impl Ports {
         Ok(actual)
     }
 
-    /// What is known of interfaces that have gone; and all, when nothing is attached.
+    /// Deletes the state of interfaces that are gone, or all state if no port is attached.
     fn forget(&self, programs: &Programs, attached: &BTreeSet<u32>) -> Result<(), AgentError> {
         if attached.is_empty() {
             self.store.open_tidy()?;

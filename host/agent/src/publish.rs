@@ -1,4 +1,4 @@
-//! What the engine's thread and the others have in common: its state, to read, and its ear.
+//! State that the engine's thread shares with others: its published state, and its queue of events.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use uc_client::AgentState;
 use crate::engine::Event;
 use crate::links::Link;
 
-/// Cheap to copy; every copy is the same.
+/// Handle to the shared state; copies are cheap and share it.
 #[derive(Clone, Debug)]
 pub struct Shared {
     state: Arc<Mutex<AgentState>>,
@@ -18,7 +18,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// An engine that listens at the other end of `events` and knows nothing yet.
+    /// Creates the handle of an engine that reads from the other end of `events`; its state is
+    /// empty.
     pub fn new(events: Sender<Event>) -> Self {
         Self {
             state: Arc::default(),
@@ -27,32 +28,32 @@ impl Shared {
         }
     }
 
-    /// The state as it was published last.
+    /// Returns the state as last published.
     pub fn state(&self) -> AgentState {
         let state = self.state.lock();
-        // It is replaced whole: nobody can have left half of one.
+        // It is replaced as a whole, so a panic can't leave half of one.
         state.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on this is the state.
+    /// Publishes a new state.
     pub fn publish(&self, state: &AgentState) {
         let mut shared = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         shared.clone_from(state);
     }
 
-    /// Tells the engine; false when it has ended.
+    /// Sends the engine an event; returns false if the engine has ended.
     pub fn tell(&self, event: Event) -> bool {
         self.events.send(event).is_ok()
     }
 
-    /// Tells it all interfaces; false when it has ended. One that is busy for a while finds the
-    /// newest list, and no others in a queue: each may be long.
+    /// Passes all interfaces to the engine; returns false if it has ended. A busy engine finds only
+    /// the newest list, not a queue of long ones.
     pub fn tell_links(&self, links: Vec<Link>) -> bool {
         let mut newest = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         newest.replace(links).is_some() || self.tell(Event::Links)
     }
 
-    /// The newest list of interfaces, once.
+    /// Takes the newest list of interfaces, once.
     pub fn take_links(&self) -> Option<Vec<Link>> {
         let mut newest = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         newest.take()
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_lists_the_newest_is_found_and_the_bell_rings_once_for_it() {
+    fn only_the_newest_of_many_lists_is_kept_with_one_event_for_all() {
         let (events, heard) = mpsc::channel();
         let shared = Shared::new(events);
         let list = |ifindex| {

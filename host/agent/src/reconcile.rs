@@ -1,28 +1,27 @@
-//! From what is desired and what is there to what is to be done: a pure function.
+//! Computes the steps from the actual to the desired state, as a pure function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is there: the interfaces with the programs on them, and what these were told of each. One
-/// that nothing is known of was told something else.
+/// The actual state: the interfaces that have the programs, and the plan of each. An unknown plan
+/// (`None`) differs from any desired one.
 pub type Actual<P> = BTreeMap<u32, Option<P>>;
 
-/// One step. The steps are done in their order; one that fails keeps none of the others from being
-/// done.
+/// One step. Steps are done in order; a failed step does not prevent the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action<P> {
-    /// Take the programs off these interfaces.
+    /// Detach these interfaces.
     Detach(BTreeSet<u32>),
-    /// Tell the programs on these interfaces all of this at once, and nothing else is true any more.
+    /// Set exactly these plans for the whole host, all at once.
     Tell(BTreeMap<u32, P>),
-    /// Put the programs on these interfaces, which know then what to do there.
+    /// Attach these interfaces with these plans.
     Attach(BTreeMap<u32, P>),
 }
 
-/// The steps from `actual` to `desired`, a plan for each interface.
+/// Returns the steps from `actual` to `desired`, which has a plan for each interface.
 ///
-/// What changes changes at one moment everywhere, so a change of one interface is told for all that
-/// stay. What isn't wanted goes last: with the last port the programs would go, and with the next
-/// one come anew.
+/// All plans change at one moment, so a change of one interface sets the plans of all that stay.
+/// Detaching comes last: detaching the last port would unload the programs, and the next attachment
+/// would load them again.
 pub fn steps<P: Clone + PartialEq>(
     desired: &BTreeMap<u32, P>,
     actual: &Actual<P>,
@@ -55,7 +54,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What the kernel does with a step.
+    /// Applies a step as the kernel does.
     fn act(actual: &mut Actual<u8>, step: Action<u8>) {
         match step {
             Action::Detach(ports) => {
@@ -96,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_steps_lead_from_anywhere_to_what_is_desired_and_then_there_are_none(
+        fn steps_lead_from_any_state_to_the_desired_one_and_then_end(
             desired in plans(),
             mut actual in actuals(),
         ) {
@@ -123,7 +122,7 @@ mod tests {
         }
 
         #[test]
-        fn whoever_dies_between_two_steps_leaves_what_the_next_can_finish(
+        fn after_a_kill_between_two_steps_the_next_run_finishes(
             desired in plans(),
             mut actual in actuals(),
             died_after in 0usize..4,

@@ -1,4 +1,4 @@
-//! An agent's life.
+//! Runs an agent: its threads, sources of events and servers.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -23,14 +23,14 @@ use crate::publish::Shared;
 use crate::settings::{Options, Settings};
 use crate::source::Source;
 
-/// A source of news that failed is opened again after so long.
+/// Pause before a failed source of events is opened again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Runs an agent until it is told to end; `false`: something desired is not in force (only with
-/// [`Options::once`], of which it is the answer).
+/// Runs an agent until it is told to end. Returns false if something desired is not in force (only
+/// with [`Options::once`]).
 ///
 /// # Errors
-/// What keeps it from starting.
+/// Whatever prevents the start.
 pub fn run(options: &Options) -> Result<bool, AgentError> {
     let source = Source::open(options.config.clone())?;
     let own = source.own().clone();
@@ -64,7 +64,7 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
         })?;
         return Ok(engine.once(links));
     }
-    // In this order: whoever finds the socket finds somebody who answers.
+    // In this order, so that any client that finds the socket gets an answer.
     let listener = runtime.block_on(async { control::listen(&own.socket) })?;
     guarded::say_socket(&mut alone, Some(&own.socket))?;
     let metrics = match own.metrics {
@@ -80,7 +80,7 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
     let signals = runtime.block_on(async { Signals::new() })?;
     let (ended, ends) = oneshot::channel::<()>();
     follow_files(&options.config, &shared)?;
-    // What was written after it was read and before it was watched.
+    // Finds what was written after the file was read and before it was watched.
     shared.tell(Event::Files);
     let others = std::thread::Builder::new()
         .name("agent-io".to_owned())
@@ -95,23 +95,23 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
                     }));
                 }
                 tokio::spawn(signals.follow(shared));
-                // An error only says that the engine has ended.
+                // An error only means that the engine has ended.
                 let _ended = ends.await;
             });
         })
         .map_err(|error| AgentError::io("start a thread", error))?;
     engine.run(&heard);
     drop(ended);
-    // The thread has nothing left to do; whether it panicked meanwhile is of no consequence now.
+    // The thread has no work left; a panic of it no longer matters.
     let _joined = others.join();
     guarded::say_socket(&mut alone, None)?;
-    // Who comes next removes one that is left.
+    // The next agent removes a socket that is left.
     let _missing = std::fs::remove_file(&own.socket);
     Ok(true)
 }
 
-/// Who hangs up while an answer is on its way is an error of that write, and no signal. Threads that
-/// are started from here on have that too; processes don't.
+/// Blocks SIGPIPE, so that a peer that closes its connection during an answer causes a write error
+/// and no signal. Threads started from here on inherit this; processes don't.
 fn keep_from_dying_of_others_ends() -> Result<(), AgentError> {
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGPIPE);
@@ -129,7 +129,7 @@ fn serve(control: control::RootOnly, metrics: Option<Bounded>, shared: Shared) {
     }
 }
 
-/// The configuration, and where guests' names are, as far as the folders are there.
+/// Watches the folders of the configuration and of guests' names, as far as they exist.
 fn follow_files(config: &Path, shared: &Shared) -> Result<(), AgentError> {
     let ear = shared.clone();
     Folder::of(config)?.follow(move || ear.tell(Event::Files))?;
@@ -154,12 +154,12 @@ async fn follow_links(shared: Shared) {
         let Err(error) = followed.await else {
             return;
         };
-        tracing::warn!(%error, "interfaces can't be followed; trying again");
+        tracing::warn!(%error, "interfaces can't be followed; retrying");
         tokio::time::sleep(AGAIN).await;
     }
 }
 
-/// The signals that mean something to an agent.
+/// The signals that an agent handles.
 struct Signals {
     end: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
@@ -192,7 +192,7 @@ impl Signals {
 }
 
 impl Engine {
-    /// Etcd's answer to a single question.
+    /// Processes the answer to a single read of etcd.
     fn hear_once(&mut self, answer: Result<Heard, String>) {
         let heard = answer.unwrap_or_else(|error| Heard::Lost { error });
         self.hear(Event::Etcd(heard));

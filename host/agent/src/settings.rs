@@ -1,4 +1,4 @@
-//! What an agent is told when it starts.
+//! Settings of an agent when it starts.
 
 use std::path::PathBuf;
 
@@ -8,38 +8,38 @@ use uc_policy::trusted;
 use crate::etcd::EtcdSettings;
 use crate::guests::Places;
 
-/// The command line's part.
+/// Settings from the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The policy file.
+    /// Path of the policy file.
     pub config: PathBuf,
-    /// Attach and detach what has to be, and end.
+    /// Whether to attach and detach once, then end.
     pub once: bool,
-    /// A filter for the log, instead of the file's.
+    /// Log filter that replaces the file's.
     pub log: Option<String>,
-    /// Put new programs on the ports even where those pinned are this version's.
+    /// Whether to replace the programs even if those pinned are this version's.
     pub swap: bool,
 }
 
-/// All of it.
+/// All settings of an agent but the policy.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The control socket.
+    /// Path of the control socket.
     pub socket: PathBuf,
-    /// Room in the flow table, when it is made.
+    /// Capacity of the flow table when it is created.
     pub flows_max: u32,
-    /// Flows whose events are remembered, likewise.
+    /// Number of flows whose events are recorded, when the tables are created.
     pub events: u32,
-    /// See [`Options::swap`].
+    /// Whether to replace the programs, as in [`Options::swap`].
     pub swap: bool,
-    /// What the start `watch` needs.
+    /// Host settings of the start `watch`.
     pub watch: Option<uc_policy::WatchHost>,
-    /// Where guests' names are.
+    /// Folders of guests' names.
     pub places: Places,
 }
 
 impl Settings {
-    /// From the file's `[agent]` and the command line.
+    /// Combines the file's `[agent]` and the command line.
     pub fn new(own: &uc_policy::Agent, options: &Options) -> Self {
         Self {
             socket: own.socket.clone(),
@@ -53,10 +53,10 @@ impl Settings {
 }
 
 impl EtcdSettings {
-    /// From the file's `[agent.etcd]`, with the files that it names.
+    /// Reads the file's `[agent.etcd]` and the files that it names.
     ///
     /// # Errors
-    /// What keeps one of them from being read.
+    /// The error of reading one of them.
     pub fn new(etcd: &uc_policy::Etcd) -> Result<Self, AgentError> {
         let read = |path: &PathBuf| trusted::read(path);
         let identity_pem = match &etcd.identity {

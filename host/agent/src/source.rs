@@ -1,8 +1,8 @@
-//! The policy in force, and where it comes from. A new one replaces it only when it is valid:
-//! otherwise it stays, and the state says what is wrong with the new one.
+//! The source of the policy in force. A new policy replaces it only if it is valid; otherwise the
+//! old one stays, and the state has the new one's errors.
 //!
-//! Where the configuration names etcd, the key's value is the policy, and until etcd has answered
-//! what was kept of its last one.
+//! If the configuration names etcd, the policy is the key's value; until etcd has answered, it is
+//! the last stored one.
 
 use std::path::PathBuf;
 
@@ -14,13 +14,13 @@ use uc_words::fnv::fnv1a;
 use crate::etcd::Heard;
 use crate::kept::Kept;
 
-/// See the head of this file.
+/// The source of the policy: the configuration file, or etcd with its stored copy.
 #[derive(Debug)]
 pub struct Source {
     config: PathBuf,
-    /// Where etcd's last good policy is kept, and its key.
+    /// Path of the stored copy of etcd's last valid policy, and its key.
     kept: Option<(PathBuf, String)>,
-    /// The configuration as it was read last, and its settings for the agent itself.
+    /// Text of the configuration as last read, and its settings for the agent itself.
     text: String,
     own: uc_policy::Agent,
     /// The policy in force and its text.
@@ -28,10 +28,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads the configuration: it must be valid.
+    /// Reads the configuration, which must be valid.
     ///
     /// # Errors
-    /// All that is wrong with it, or what keeps it from being read.
+    /// All errors of the text, or the error of reading it.
     pub fn open(config: PathBuf) -> Result<Self, AgentError> {
         let (policy, text) = Policy::load(&config)?;
         let own = policy.agent.clone();
@@ -45,8 +45,8 @@ impl Source {
         })
     }
 
-    /// The first policy: the configuration's, or what was kept of etcd's. With etcd and nothing kept
-    /// there is none yet, and ports stay as an earlier agent left them.
+    /// Puts the first policy into force: the configuration's, or the stored copy of etcd's. With
+    /// etcd and no copy there is none yet, and ports stay as an earlier agent left them.
     pub fn begin(&mut self, state: &mut AgentState) {
         let Some((path, key)) = &self.kept else {
             if let Some((policy, text)) = self.in_force.take() {
@@ -72,7 +72,7 @@ impl Source {
         });
         let (kept, why) = Kept::read(path, key);
         if let Some(why) = why {
-            tracing::warn!(why, "what was kept of etcd's policy is of no use");
+            tracing::warn!(why, "the stored copy of etcd's policy can't be used");
         }
         if let Some(kept) = kept {
             let origin = Origin {
@@ -84,28 +84,28 @@ impl Source {
         }
     }
 
-    /// What the agent is told about itself.
+    /// Returns the file's settings for the agent itself.
     pub fn own(&self) -> &uc_policy::Agent {
         &self.own
     }
 
-    /// The policy in force.
+    /// Returns the policy in force.
     pub fn policy(&self) -> Option<&Policy> {
         self.in_force.as_ref().map(|(policy, _)| policy)
     }
 
-    /// Whether it may name ports by what libvirt or CNI calls their guests.
+    /// Returns whether the policy may name ports by guests' names of libvirt or CNI.
     pub fn names_guests(&self) -> bool {
         let text = self.in_force.as_ref().map_or("", |(_, text)| text);
         text.contains("libvirt:") || text.contains("cni:")
     }
 
-    /// Reads the configuration again. Whether another policy is in force now.
+    /// Reads the configuration again. Returns whether another policy is in force now.
     pub fn read_file(&mut self, asked: bool, state: &mut AgentState) -> bool {
         let place = self.config.display().to_string();
         let text = match trusted::read(&self.config) {
             Ok(text) => text,
-            // An editor may be between two steps; and who asks again gets the answer again.
+            // An editor may be between two steps; the next change or request reads the file again.
             Err(error) => {
                 refuse(PolicySource::File, place, vec![error.to_string()], state);
                 return false;
@@ -123,10 +123,10 @@ impl Source {
             }
         };
         if policy.agent != self.own {
-            tracing::warn!("[agent] is another one: it is read when the agent starts");
+            tracing::warn!("[agent] has changed: restart the agent to apply it");
         }
         if self.kept.is_some() || policy.agent.etcd.is_some() {
-            // Which of the two the policy comes from was settled at the start.
+            // Whether the policy comes from the file or from etcd was decided at the start.
             accept(PolicySource::File, place, state);
             return false;
         }
@@ -144,7 +144,7 @@ impl Source {
         differs
     }
 
-    /// News from etcd. Whether another policy is in force now.
+    /// Processes an event of etcd. Returns whether another policy is in force now.
     pub fn hear(&mut self, heard: Heard, state: &mut AgentState) -> bool {
         let Some((path, key)) = self.kept.clone() else {
             return false;
@@ -153,7 +153,7 @@ impl Source {
         match heard {
             Heard::Connected { revision } => {
                 if !etcd.connected {
-                    tracing::info!(revision, "etcd is there");
+                    tracing::info!(revision, "etcd is connected");
                 }
                 etcd.connected = true;
                 etcd.error = None;
@@ -162,7 +162,10 @@ impl Source {
             }
             Heard::Lost { error } => {
                 if etcd.connected || etcd.error.is_none() {
-                    tracing::warn!(error, "etcd is not there; the last policy stays");
+                    tracing::warn!(
+                        error,
+                        "etcd is not connected; the last policy stays in force"
+                    );
                 }
                 etcd.connected = false;
                 etcd.error = Some(error);
@@ -177,7 +180,7 @@ impl Source {
             }
             Heard::NoText { revision } => {
                 etcd.revision = etcd.revision.max(revision);
-                let text = format!("{key} is no text at revision {revision}, or too long");
+                let text = format!("{key} is not text at revision {revision}, or too long");
                 refuse(PolicySource::Etcd, key, vec![text], state);
                 false
             }
@@ -197,14 +200,14 @@ impl Source {
                 if reload_of(PolicySource::Etcd, state).accepted
                     && let Err(error) = kept.write(&path)
                 {
-                    tracing::warn!(%error, "etcd's policy is in force, but couldn't be kept");
+                    tracing::warn!(%error, "etcd's policy is in force, but couldn't be stored");
                 }
                 changed
             }
         }
     }
 
-    /// Puts a text into force if it is valid. Whether another policy is in force now.
+    /// Puts a text into force if it is valid. Returns whether another policy is in force now.
     fn take(&mut self, origin: Origin, text: String, state: &mut AgentState) -> bool {
         let name = match origin.revision {
             Some(revision) => format!("{}@{revision}", origin.place),
@@ -220,7 +223,7 @@ impl Source {
                 if differs {
                     self.put_in_force(origin, policy, text, state);
                 } else {
-                    // The same words under a new revision.
+                    // An unchanged text with a new revision.
                     state.policy.source = origin.source;
                     state.policy.revision = origin.revision;
                     accept(origin.source, name, state);
@@ -253,14 +256,14 @@ impl Source {
             generation,
             place,
             revision = origin.revision,
-            "a policy is valid; ports are told of it"
+            "a policy is valid; it is applied to the ports"
         );
         accept(origin.source, origin.place, state);
         self.in_force = Some((policy, text));
     }
 }
 
-/// By number: that of the defaults, which come last, is 0.
+/// Returns the lines of the rules by number: `[defaults]`, which come last, are number 0.
 fn rule_lines(policy: &Policy) -> Vec<usize> {
     let (last, rules) = (policy.rules.last(), &policy.rules);
     let named = rules.iter().filter(|rule| rule.number > 0);
@@ -276,7 +279,7 @@ struct Origin {
     revision: Option<i64>,
 }
 
-/// One line each.
+/// Returns the errors, one line each.
 fn faults(error: &PolicyError) -> Vec<String> {
     match error.faults() {
         [] => vec![error.to_string()],
@@ -284,7 +287,7 @@ fn faults(error: &PolicyError) -> Vec<String> {
     }
 }
 
-/// Where it is said what came of reading a policy from there.
+/// Returns the part of the state that has the result of reading a policy from this source.
 fn reload_of(source: PolicySource, state: &mut AgentState) -> &mut ReloadState {
     match (source, &mut state.etcd) {
         (PolicySource::Etcd | PolicySource::Kept, Some(etcd)) => &mut etcd.reload,
@@ -326,7 +329,7 @@ mod tests {
     const BAD: &str = "[[tenant]]\nnmae = \"acme\"\n";
 
     #[test]
-    fn a_file_that_is_read_again_says_nothing_of_etcds_policy_nor_the_other_way_round() {
+    fn reading_the_file_leaves_etcds_result_and_the_other_way_round() {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("undercurrent.toml");
         let own = format!(

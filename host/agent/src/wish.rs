@@ -1,41 +1,41 @@
-//! What an operator may ask of the agent, and the answer when it is so.
+//! An operator's requests to the agent, and their replies.
 
 use tokio::sync::oneshot;
 use uc_client::AgentState;
 use uc_client::state::PortState;
 
-/// What an operator may ask for.
+/// An operator's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Take these ports off, or all; and keep them off.
+    /// Detach these ports, or all if the list is empty, and keep them detached.
     Hold(Vec<String>),
-    /// Give these back, or all.
+    /// Give these ports back to the agent, or all if the list is empty.
     Release(Vec<String>),
-    /// As SIGHUP does it.
+    /// Read the policy again, like SIGHUP.
     Reload,
 }
 
-/// Where the answer goes: the ports that changed, or why none did.
+/// The channel of the reply: the ports that changed, or the reason why none did.
 pub type Reply = oneshot::Sender<Result<Vec<String>, String>>;
 
-/// Who wished for something that is not known to be so yet, and the ports that it is about.
+/// Requests that are not known to be done yet, with the ports that they concern.
 #[derive(Debug, Default)]
 pub struct Waiting(Vec<(Vec<String>, Reply)>);
 
 impl Waiting {
-    /// One more.
+    /// Adds a request.
     pub fn take(&mut self, names: Vec<String>, reply: Reply) {
         self.0.push((names, reply));
     }
 
-    /// Tells all of them what came of it; `failed`: something did.
+    /// Replies to all requests; `failed`: the reconciliation failed as a whole.
     pub fn answer(&mut self, state: &AgentState, failed: bool) {
         for (names, reply) in std::mem::take(&mut self.0) {
             let of = |port: &&PortState| names.contains(&port.name) && port.error.is_some();
             let error = state.ports.iter().find(of);
             let error = error.and_then(|port| port.error.clone());
             let error = error.or_else(|| state.error.clone().filter(|_| failed));
-            // Whoever asked may have gone.
+            // The requester may be gone.
             let _gone = reply.send(error.map_or(Ok(names), Err));
         }
     }

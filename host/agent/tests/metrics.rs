@@ -1,4 +1,4 @@
-//! The metrics against whoever reads them: Prometheus's own tool, the documentation, the dashboard.
+//! The metrics agree with their readers: Prometheus's own tool, the documentation, the dashboard.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -20,7 +20,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Seven packets under each.
+/// Returns counters with seven packets under each reason.
 fn every_reason() -> Counters {
     Reason::all().map(|reason| (reason, 7)).collect()
 }
@@ -37,7 +37,7 @@ fn view(ifindex: u32) -> PortView {
     }
 }
 
-/// A reading in which every metric has a sample.
+/// Returns a reading in which every metric has a sample.
 fn full() -> Reading {
     let port = |ifindex, name: &str| PortState {
         ifindex,
@@ -63,7 +63,7 @@ fn full() -> Reading {
     }
 }
 
-/// As Prometheus stores it.
+/// Returns the name under which Prometheus stores the metric.
 fn stored_name(metric: &Metric) -> String {
     match metric.kind {
         Kind::Counter => format!("{}_total", metric.name),
@@ -89,7 +89,7 @@ fn promtool() -> Option<PathBuf> {
 }
 
 #[test]
-fn promtool_finds_nothing_wrong_with_an_exposition() {
+fn promtool_accepts_an_exposition() {
     let Some(promtool) = promtool() else { return };
     let mut check = Command::new(promtool)
         .args(["check", "metrics"])
@@ -115,7 +115,7 @@ fn promtool_finds_nothing_wrong_with_an_exposition() {
 }
 
 #[test]
-fn every_metric_has_samples_with_the_labels_that_it_says() {
+fn every_metrics_samples_have_its_labels() {
     let reading = full();
     let text = reading.plain().unwrap();
     for metric in METRICS {
@@ -131,7 +131,7 @@ fn every_metric_has_samples_with_the_labels_that_it_says() {
 }
 
 #[test]
-fn the_documents_table_of_metrics_is_the_list_itself() {
+fn the_documented_metrics_are_those_of_the_table() {
     let document = read("docs/seeing.md");
     let expected: Vec<String> = METRICS
         .iter()
@@ -150,7 +150,7 @@ fn the_documents_table_of_metrics_is_the_list_itself() {
     assert_eq!(found, expected, "\n{}\n", expected.join("\n"));
 }
 
-/// All strings under this key, anywhere in the value.
+/// Collects all strings under this key, anywhere in the value.
 fn strings(value: &serde_json::Value, key: &str, into: &mut Vec<String>) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -168,7 +168,7 @@ fn strings(value: &serde_json::Value, key: &str, into: &mut Vec<String>) {
     }
 }
 
-/// The names of metrics in a query.
+/// Returns the names of metrics in a query.
 fn names(query: &str) -> BTreeSet<String> {
     let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
     let words = query.split(word).filter(|word| word.starts_with("uc_"));
@@ -176,7 +176,7 @@ fn names(query: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_dashboard_asks_for_metrics_that_there_are_and_leaves_none_out() {
+fn the_dashboard_uses_every_metric_and_no_unknown_one() {
     let text = read("packaging/grafana/undercurrent.json");
     let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
@@ -197,16 +197,16 @@ fn the_dashboard_asks_for_metrics_that_there_are_and_leaves_none_out() {
     let unknown: Vec<_> = asked.difference(&there).collect();
     assert!(unknown.is_empty(), "no such metrics: {unknown:?}");
     let unseen: Vec<_> = there.difference(&asked).collect();
-    assert!(unseen.is_empty(), "nobody looks at {unseen:?}");
+    assert!(unseen.is_empty(), "no panel shows {unseen:?}");
 }
 
 #[test]
-fn promtool_understands_every_query_of_the_dashboard() {
+fn promtool_accepts_every_query_of_the_dashboard() {
     let Some(promtool) = promtool() else { return };
     let text = read("packaging/grafana/undercurrent.json");
     let mut queries = Vec::new();
     strings(&serde_json::from_str(&text).unwrap(), "expr", &mut queries);
-    // as recording rules: that is what promtool checks without a server
+    // As recording rules, which promtool checks without a server.
     let rules: String = queries
         .iter()
         .enumerate()

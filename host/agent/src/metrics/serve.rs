@@ -1,4 +1,4 @@
-//! `GET /metrics` over HTTP: what Prometheus asks for.
+//! Serves `GET /metrics` over HTTP, for Prometheus.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 struct Source {
     read: Box<dyn Fn() -> Reading + Send + Sync>,
-    /// One scrape at a time: each reads maps.
+    /// Permit of the only scrape at a time: each reads maps.
     turn: Semaphore,
 }
 
-/// Metrics that are read at each request.
+/// Returns a router that calls `read` for each request.
 pub fn router(read: impl Fn() -> Reading + Send + Sync + 'static) -> Router {
     let source = Source {
         read: Box::new(read),
@@ -50,7 +50,8 @@ async fn scrape(State(source): State<Arc<Source>>, headers: HeaderMap) -> Respon
     let kind = if open { OPEN_METRICS } else { PLAIN };
     match text {
         Some(text) => {
-            // A connection has an end, which is not to come between a question and its answer.
+            // The connection closes after each answer, so its time limit never falls between a
+            // request and its answer.
             let head = [(header::CONTENT_TYPE, kind), (header::CONNECTION, "close")];
             (head, text).into_response()
         }
@@ -65,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// A request over a real connection; the answer's head and body.
+    /// Sends a request over a real connection; returns the answer's head and body.
     fn ask(address: SocketAddr, request: &str) -> (String, String) {
         let mut stream = std::net::TcpStream::connect(address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scrape_gets_the_form_that_it_asks_for_and_other_paths_get_nothing() {
+    fn a_scrape_gets_the_requested_format_and_other_paths_are_not_found() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

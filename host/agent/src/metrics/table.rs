@@ -1,4 +1,4 @@
-//! The metrics: one list, with which docs/seeing.md, the dashboard and the exposition agree.
+//! The table of metrics, with which docs/seeing.md, the dashboard and the exposition agree.
 
 use uc_client::state::{EtcdState, PolicySource, PortState};
 use uc_core::Reason;
@@ -6,35 +6,36 @@ use uc_port::PortView;
 
 use super::{Kernel, Reading};
 
-/// How a metric moves.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only up, until what counts begins anew. Its samples end in `_total`.
+    /// A counter, which only increases until its source restarts. Its samples' names end in
+    /// `_total`.
     Counter,
-    /// Up and down.
+    /// A gauge, which increases and decreases.
     Gauge,
 }
 
-/// A sample.
+/// A sample of a metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Names and values.
+    /// Names and values of the labels.
     pub labels: Vec<(&'static str, String)>,
-    /// What it counts.
+    /// Value of the sample.
     pub value: u64,
 }
 
-/// A metric.
+/// A metric and the function that computes its samples.
 pub struct Metric {
-    /// Without a counter's suffix.
+    /// Name, without a counter's suffix.
     pub name: &'static str,
-    /// One sentence without its full stop.
+    /// Description: one sentence without its full stop.
     pub help: &'static str,
-    /// How it moves.
+    /// Type of the metric.
     pub kind: Kind,
-    /// The names of its labels.
+    /// Names of the labels.
     pub labels: &'static [&'static str],
-    /// Its samples.
+    /// Computes the samples from a reading.
     pub rows: fn(&Reading) -> Vec<Row>,
 }
 
@@ -52,7 +53,7 @@ fn labelled(label: &'static str, of: &str, value: u64) -> Row {
     }
 }
 
-/// A sample for each port of the policy.
+/// Returns a sample for each port of the policy.
 fn by_port(reading: &Reading, value: fn(&PortState) -> u64) -> Vec<Row> {
     let row = |port: &PortState| Row {
         labels: vec![
@@ -64,7 +65,7 @@ fn by_port(reading: &Reading, value: fn(&PortState) -> u64) -> Vec<Row> {
     reading.state.ports.iter().map(row).collect()
 }
 
-/// A sample for each port that has a plan, by the name and tenant that the agent knows of it.
+/// Returns a sample for each port that has a plan, labelled by the agent's name and tenant of it.
 fn by_plan(reading: &Reading, value: fn(&PortView) -> u64) -> Vec<Row> {
     let ports = reading.kernel.iter().flat_map(|kernel| &kernel.ports);
     ports
@@ -86,7 +87,7 @@ fn whose(reading: &Reading, ifindex: u32) -> Vec<(&'static str, String)> {
     vec![("port", name), ("tenant", tenant.unwrap_or_default())]
 }
 
-/// What became of a packet that was counted under this reason.
+/// Returns the outcome of packets that were counted under this reason.
 fn outcome(reason: Reason) -> &'static str {
     match reason {
         Reason::TRANSLATED => "translated",
@@ -169,7 +170,7 @@ fn changes(reading: &Reading) -> Vec<Row> {
 
 const PORT: &[&str] = &["port", "tenant"];
 
-/// All of them, in the order of the exposition.
+/// All metrics, in the order of the exposition.
 pub const METRICS: &[Metric] = &[
     Metric {
         name: "uc_agent_info",
