@@ -2,7 +2,7 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-// First: the other modules print by its macros.
+// First, because the other modules print by its macros.
 #[macro_use]
 pub mod out;
 
@@ -41,16 +41,16 @@ enum Command {
     Watch(watch::Watch),
     #[command(hide = true)]
     Manual(manual::Manual),
-    /// What runs inside a guest of `uc run --on vm`, as its first process
+    /// The first process inside a guest of `uc run --on vm`
     #[command(hide = true)]
     Machine,
 }
 
 impl Arguments {
-    /// Does what they say; the answer may be negative.
+    /// Executes the command; returns false for a negative answer.
     ///
     /// # Errors
-    /// In one line when printed with `{:#}`.
+    /// One line when printed with `{:#}`.
     pub fn execute(self) -> anyhow::Result<bool> {
         match self.command {
             Command::Agent(agent) => agent.execute(),

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and the version, which are answers; or what is wrong with the command line.
+/// Prints help, the version, or an error of the command line; returns the exit status.
 fn say(said: &clap::Error) -> ExitCode {
     let code = u8::try_from(said.exit_code()).unwrap_or(out::ERROR);
     match said.print() {
@@ -36,7 +36,8 @@ fn say(said: &clap::Error) -> ExitCode {
     }
 }
 
-/// The error and its causes, none of them twice: many errors tell their cause themselves.
+/// Formats the error and its causes in one line without repetition: many errors include their
+/// cause.
 fn in_one_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -51,7 +52,8 @@ fn in_one_line(error: &anyhow::Error) -> String {
     text.replace('\n', " ")
 }
 
-/// `uc flows | head` ends quietly: Rust ignores SIGPIPE and would panic on the failed write.
+/// Restores SIGPIPE's default action, so that `uc flows | head` ends quietly: Rust ignores the
+/// signal and would panic on the failed write.
 fn restore_broken_pipe() {
     // SAFETY: called before any thread exists; installs the default action for one signal.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };

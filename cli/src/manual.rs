@@ -10,12 +10,12 @@ use clap_complete::Shell;
 /// Write the manual's pages and the shells' completions into a folder
 #[derive(Args)]
 pub struct Manual {
-    /// The folder; it is made if it isn't there
+    /// The folder; it is created if it does not exist
     folder: PathBuf,
 }
 
 impl Manual {
-    /// A page for each command, and a file for each shell.
+    /// Writes a page for each command, and a file for each shell.
     pub fn execute(self) -> Result<bool> {
         let folder = &self.folder;
         fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
@@ -35,7 +35,7 @@ impl Manual {
     }
 }
 
-/// The command and all below it that people are told of.
+/// Returns the command and all its visible subcommands.
 fn pages(command: &Command) -> Vec<Command> {
     let below = command
         .get_subcommands()
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_that_people_are_told_of_has_a_page_and_no_other() {
+    fn exactly_the_visible_commands_have_a_page() {
         let mut command = crate::Arguments::command();
         command.build();
         let names: Vec<String> = pages(&command)

@@ -1,13 +1,13 @@
-//! Standard output and standard error. The standard library's `println!` panics where nothing can be
-//! written, for instance into a pipe that nobody reads any more; `out!` and `outln!` end the process
-//! with a status instead, `errln!` goes on, and clippy refuses the standard library's.
+//! Standard output and standard error. The standard library's `println!` panics if nothing can be
+//! written, for instance into a closed pipe. `out!` and `outln!` end the process with a status
+//! instead, `errln!` goes on, and clippy refuses the standard library's macros.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 
 /// Exit status after an error.
 pub const ERROR: u8 = 2;
-/// As a shell reports who was ended by SIGPIPE, which may be blocked.
+/// Exit status that a shell reports for a process ended by SIGPIPE, which may be blocked here.
 const NOBODY_READS: u8 = 128 + 13;
 
 /// Prints a line on standard output.
@@ -32,17 +32,17 @@ macro_rules! errln {
     };
 }
 
-/// Prints, or ends the process: whoever wants the output can't have it.
+/// Prints, or ends the process if that fails: its output is lost anyway.
 pub fn print(text: Arguments<'_>) {
     end_unless(io::stdout().lock().write_fmt(text));
 }
 
-/// Nothing is left in a buffer, where its loss would be no error.
+/// Flushes standard output, so that a loss of buffered output is an error.
 pub fn flush() {
     end_unless(io::stdout().lock().flush());
 }
 
-/// A line on standard error. Where that can't be written to, there is nobody to be told.
+/// Prints a line on standard error; a failure can't be reported and is ignored.
 pub fn complain(text: Arguments<'_>) {
     let _unheard = writeln!(io::stderr().lock(), "{text}");
 }

@@ -1,5 +1,5 @@
-//! `uc agent`: the host's daemon in the foreground, and how `uc attach` and `uc detach` get along
-//! with one.
+//! `uc agent`: the host's daemon in the foreground; and how `uc attach` and `uc detach` cooperate
+//! with a running one.
 
 use std::path::PathBuf;
 
@@ -11,57 +11,58 @@ use crate::host::full;
 
 /// Keep every port of this host as the policy wants it.
 ///
-/// Finds the ports that the policy names, attaches them, and follows interfaces that come and go
-/// and policies that change, until a signal comes. However it ends, ports stay attached and flows
-/// translated; the next agent goes on from there. SIGHUP has it read the policy again, which it also
-/// does when the file changes; an invalid one leaves the old one in force.
+/// Finds the ports that the policy names, attaches them, and follows changes of interfaces and of
+/// the policy until a signal arrives. However it ends, ports stay attached and flows translated;
+/// the next agent continues from there. SIGHUP makes it read the policy again, as does a change of
+/// the file; an invalid policy leaves the old one in force.
 #[derive(Args)]
 pub struct Agent {
-    /// The policy file; nobody but its owner may write it
+    /// The policy file; only its owner may have write permission
     #[arg(
         long,
         value_name = "FILE",
         default_value = "/etc/undercurrent/undercurrent.toml"
     )]
     pub(super) config: PathBuf,
-    /// Attach and detach what has to be, and end
+    /// Attach and detach what the policy wants, then end
     ///
     /// Exit status 1: something that the policy wants is not in force.
     #[arg(long)]
     pub(super) once: bool,
-    /// What is logged, instead of what the file says: a level, or a filter as info,uc_agent=debug
+    /// Log filter that replaces the file's: a level, or a filter such as info,uc_agent=debug
     #[arg(long, value_name = "FILTER")]
     pub(super) log: Option<String>,
-    /// Put new programs on the ports even where those on them are this version's
+    /// Replace the programs of all ports even if they are this version's
     #[arg(long)]
     pub(super) swap: bool,
 }
 
 impl Agent {
-    /// Runs it until it is told to end.
+    /// Runs the agent until it is told to end.
     ///
     /// # Errors
-    /// In a build without `uc agent`; or what keeps it from starting.
+    /// In a build without `uc agent`; or whatever prevents the start.
     pub fn execute(self) -> Result<bool> {
         full::agent(self)
     }
 }
 
-/// The agent of this host, if one runs.
+/// Returns a client of this host's agent, if one runs.
 fn running() -> Option<Client> {
     let client = Client::of_host();
     client.is_there().then_some(client)
 }
 
-/// The agent that is asked: the one that listens there, or this host's.
+/// Returns a client of the agent that listens at `socket`, or of this host's.
 pub fn asked(socket: Option<PathBuf>) -> Client {
     socket.map_or_else(Client::of_host, Client::at)
 }
 
-/// Has the agent give these ports up, or all where none is named. `None`: there is no agent.
+/// Makes the agent detach these ports, or all if none is named, and keep them detached. `None`: no
+/// agent runs.
 ///
 /// # Errors
-/// What it says.
+/// The agent's refusal.
 pub fn hold(ports: &[String]) -> Result<Option<Vec<String>>> {
     let Some(agent) = running() else {
         return Ok(None);
@@ -69,11 +70,11 @@ pub fn hold(ports: &[String]) -> Result<Option<Vec<String>>> {
     Ok(Some(agent.hold(ports)?.ports))
 }
 
-/// Has the agent take these ports back, where there is one.
+/// Gives these ports back to the agent, if one runs.
 ///
 /// # Errors
-/// Where they are none of its policy's: it would take the programs off again; or where something
-/// was to be different from its policy.
+/// If they aren't ports of its policy, which it would detach again; or if options contradict its
+/// policy.
 pub fn release(ports: &[String], options: &[String]) -> Result<Option<Vec<String>>> {
     let Some(agent) = running() else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! `uc check`: whether a policy is one, and what it says of a port.
+//! `uc check`: whether a policy is valid, and what it means for a port.
 
 use std::path::PathBuf;
 
@@ -11,23 +11,24 @@ use uc_policy::range::PortRange;
 use uc_policy::{Fault, Planned, Policy, PolicyError, Rule, Treatment};
 use uc_port::{Match, PortCoupling, Prefix};
 
-/// Say what is wrong with a policy file, or what it means for a port.
+/// Check a policy file, or show what it means for a port.
 ///
-/// Everything that is wrong is listed, each with its line and column and what would be right, and
-/// the exit status is 1. An agent refuses the same, for the same reasons. Nothing on this host is
-/// read or changed but the file and, as the agent does, the rights of the folders that lead to it.
+/// Every error is listed with its line and column and its remedy, and the exit status is 1. An
+/// agent refuses the same files for the same reasons. The command reads only the file and, as the
+/// agent does, the permissions of the folders that lead to it; it changes nothing.
 #[derive(Args)]
 pub struct Check {
     /// The policy: an undercurrent.toml
     #[arg(required_unless_present = "schema", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Print what it says of the port of that name; given again, it is another name of that port
+    /// Print what the policy means for the port of that name; repeat it for other names of the same
+    /// port
     #[arg(long, value_name = "NAME")]
     port: Vec<String>,
-    /// The file is a fleet's policy, as it is put into etcd
+    /// The file is a fleet's policy, as stored in etcd
     #[arg(long)]
     fleet: bool,
-    /// The file is a draft: it doesn't matter who else could write it
+    /// The file is a draft: ignore who else could have written it
     #[arg(long, conflicts_with = "fleet")]
     draft: bool,
     /// Print the answer as one JSON object
@@ -42,18 +43,18 @@ pub struct Check {
 struct Answer<'a> {
     valid: bool,
     faults: &'a [Fault],
-    /// Why the file isn't read.
+    /// Why the file can't be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     port: Option<PortAnswer>,
 }
 
-/// What the policy says of a port.
+/// What the policy means for a port.
 #[derive(Serialize)]
 struct PortAnswer {
     name: String,
-    /// Whether the policy names it; everything else is absent if not.
+    /// Whether the policy names it; if not, everything else is absent.
     managed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
@@ -66,7 +67,7 @@ struct PortAnswer {
 
 #[derive(Serialize)]
 struct RuleAnswer {
-    /// The file's, from 1; 0: the defaults.
+    /// Number of the file's rule, from 1; 0: the defaults.
     rule: usize,
     line: usize,
     flows: Vec<MatchAnswer>,
@@ -87,7 +88,7 @@ struct MatchAnswer {
     remote: String,
     local_port: String,
     remote_port: String,
-    /// Names; empty: any.
+    /// Names of the codepoints; empty: any.
     dscp: Vec<String>,
 }
 
@@ -101,7 +102,7 @@ struct CouplingAnswer {
 }
 
 impl Check {
-    /// False if the file is no policy.
+    /// Checks the file and prints the answer; returns false if the policy is invalid.
     pub fn execute(self) -> Result<bool> {
         if self.schema {
             outln!("{}", serde_json::to_string_pretty(&uc_policy::schema())?);
@@ -141,7 +142,7 @@ impl Check {
         }
     }
 
-    /// Programs that asked for an object get one, whatever the exit status.
+    /// Prints why the file can't be read: an object with --json, whatever the exit status.
     fn say_unread(&self, error: &PolicyError) -> Result<()> {
         if self.json {
             let answer = Answer {
@@ -220,7 +221,7 @@ impl Check {
 
 fn rule_answer(rule: &Rule, planned: &Planned<'_>) -> RuleAnswer {
     let treatment = &rule.treatment;
-    // The tenant's, where the rule names none.
+    // The tenant's coupling, if the rule names none.
     let group = planned.port.coupling.as_ref();
     let group = group.map_or(0, |coupling| coupling.group);
     RuleAnswer {
@@ -280,7 +281,7 @@ fn print_port(name: &str, planned: &Planned<'_>) {
     }
 }
 
-/// The flows of a match, in words; what it doesn't ask for is left out.
+/// Describes the flows of a match; conditions that accept anything are omitted.
 fn flows_of(matches: &Match) -> String {
     let mut words = Vec::new();
     let range = |(first, last)| PortRange { first, last }.to_string();

@@ -1,5 +1,5 @@
-//! `uc couple`: the host's controller of guests that couple their own connections; and
-//! `uc guest couple`, their part of it.
+//! `uc couple`: the host's controller of guests that couple their own connections; and `uc guest
+//! couple`, the guests' end.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -19,86 +19,90 @@ use uc_guest::{Across, CoupleEvent, Ctrltcp, Store, cookie_at, couple};
 use crate::host::coupling::netns_path;
 use crate::research::batch::cancel_on_signal;
 
-/// Guests of one host: their sockets must fit into what a process may open.
+/// Maximum number of guests: their sockets must not exceed the descriptors that a process may have.
 const GUESTS_MAX: usize = 512;
 
-/// Couple guests that run `uc guest couple`: together they are as one TCP, in which each has its
-/// weight's share, however many connections it opens.
+/// Couple guests that run `uc guest couple`: together they compete like one TCP, of which each gets
+/// a share by its weight, however many connections it opens.
 ///
-/// Runs until it is stopped; from then on each guest is coupled by itself.
+/// Runs until it is stopped; from then on each guest is coupled on its own.
 #[derive(Args)]
 pub struct Couple {
-    /// A guest: what to call it, QEMU's socket of its virtio-serial port, its weight (1 to 255, 1
-    /// by default), and `listen` where the socket is to be made here, for containers
+    /// A guest: its name, QEMU's socket of its virtio-serial port, its weight (1 to 255, 1 by
+    /// default), and `listen` to create the socket here, for containers
     #[arg(long = "guest", value_name = "NAME=SOCKET[,weight=N][,listen]", required = true,
           value_parser = guest_setup)]
     guests: Vec<GuestSetup>,
-    /// Bits of an IPv4 remote address that name a group: what guests send to addresses that agree
-    /// in them shares one window. 0: all of IPv4 does, and all of IPv6 with it if both are 0. Not
-    /// more than the guests' own
+    /// Bits of an IPv4 remote address that identify a group: traffic to addresses that agree in
+    /// them shares one window. 0: one group for all of IPv4, and for IPv6 too if both are 0. At
+    /// most the guests' own prefix length
     #[arg(long, value_name = "BITS", default_value_t = 32,
           value_parser = clap::value_parser!(u8).range(0..=32))]
     prefix4: u8,
-    /// Bits of the remote IPv6 address that name a group; 128: each remote host
+    /// Bits of an IPv6 remote address that identify a group; 128: one group per remote host
     #[arg(long, value_name = "BITS", default_value_t = 128,
           value_parser = clap::value_parser!(u8).range(0..=128))]
     prefix6: u8,
-    /// How aggressive a group of n is: 0 as one TCP, 100 as n TCPs
+    /// Aggressiveness of a group of n: 0 like one TCP, 100 like n TCPs
     #[arg(long, value_name = "PERCENT", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=100))]
     aggressiveness: u8,
-    /// Divide the rate, not the window: a longer path makes no smaller share
+    /// Divide the rate, not the window: a longer round trip does not mean a smaller share
     #[arg(long)]
     by_rate: bool,
-    /// The most that a group may have in flight, whatever guests claim; 0: 1 GiB
+    /// Maximum bytes in flight of a group, whatever guests report; 0: 1 GiB
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     window_max: u32,
-    /// Print every guest's share so often; 0: only what happens to guests
+    /// Interval at which every guest's share is printed; 0: only events are printed
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     every: u64,
-    /// Print JSON objects, one in a line
+    /// Print JSON objects, one per line
     #[arg(long)]
     json: bool,
 }
 
 /// Let a host couple this guest's groups with those of its other guests.
 ///
-/// Runs until it is stopped. Without it, or without an answer for a retransmission timeout, the
-/// groups are their own, as after `uc guest load ctrltcp` alone.
+/// Runs until it is stopped. Without it, or one retransmission timeout after the last answer, the
+/// groups are uncoupled from other guests, as after `uc guest load ctrltcp` alone.
 #[derive(Args)]
 pub struct GuestCouple {
-    /// The virtio-serial port or socket at whose other end `uc couple` is
+    /// The virtio-serial port or socket whose other end is `uc couple`
     #[arg(long, value_name = "PATH", default_value = "/dev/virtio-ports/uc.ccc")]
     channel: PathBuf,
     /// Only the groups of this network namespace (`load ctrltcp --apart`): a name of `ip netns`, a
     /// process id, or a path
     #[arg(long, value_name = "NETNS")]
     netns: Option<String>,
-    /// The name that `load ctrltcp` was given
+    /// The name that was given to `load ctrltcp`
     #[arg(long, value_name = "NAME", default_value = Ctrltcp::NAME)]
     name: String,
 }
 
-/// `NAME=SOCKET[,weight=N][,listen]`.
+/// Parses `NAME=SOCKET[,weight=N][,listen]`.
 fn guest_setup(text: &str) -> Result<GuestSetup, String> {
     let (name, rest) = text.split_once('=').unwrap_or(("", text));
     let mut parts = rest.split(',');
     let path = PathBuf::from(parts.next().unwrap_or_default());
     if name.is_empty() || path.as_os_str().is_empty() {
-        return Err("it has the form NAME=SOCKET[,weight=N][,listen]".into());
+        return Err("write NAME=SOCKET[,weight=N][,listen]".into());
     }
     let (mut given, mut listens) = (None, false);
     for part in parts {
         match part.split_once('=') {
             Some(("weight", weight)) => {
                 let weight: Option<u8> = weight.parse().ok().filter(|&weight| weight > 0);
-                let weight = weight.ok_or("a weight is a number from 1 to 255")?;
+                let weight = weight.ok_or("the weight is not a number from 1 to 255")?;
                 if given.replace(weight).is_some() {
-                    return Err("it has two weights: leave one of them".into());
+                    return Err("the weight is given twice; remove one".into());
                 }
             }
             None if part == "listen" => listens = true,
-            _ => return Err(format!("'{part}' is neither weight=N nor listen")),
+            _ => {
+                return Err(format!(
+                    "'{part}' is neither weight=N nor listen; write one of them"
+                ));
+            }
         }
     }
     Ok(GuestSetup {
@@ -112,7 +116,8 @@ fn guest_setup(text: &str) -> Result<GuestSetup, String> {
     })
 }
 
-/// Two of one name could not be told apart, and two of one socket would be one guest.
+/// Checks that names and sockets are unique: equal names could not be told apart, and one socket is
+/// one guest.
 fn check_guests(guests: &[GuestSetup]) -> Result<()> {
     let path = |guest: &GuestSetup| match &guest.place {
         Place::Connect(path) | Place::Listen(path) => path.clone(),
@@ -132,7 +137,7 @@ fn check_guests(guests: &[GuestSetup]) -> Result<()> {
     Ok(())
 }
 
-/// A line of `uc couple`.
+/// A line of `uc couple`'s output.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Line<'a> {
@@ -147,7 +152,7 @@ enum Line<'a> {
         remote: String,
         window_bytes: u32,
         share_bytes: u64,
-        /// How often its losses have cut the window.
+        /// Number of window reductions that its losses caused.
         cuts: u64,
     },
 }
@@ -161,7 +166,7 @@ impl<'a> Line<'a> {
                  there",
                 path.display()
             )),
-            Event::Gone => Some("nobody is at the other end of its channel".into()),
+            Event::Gone => Some("the other end of its channel is closed".into()),
             Event::LeftOut(refusal) => Some(refusal.to_string()),
         };
         Self::Event {
@@ -181,7 +186,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Whoever reads them can go away; the coupling goes on.
+    /// Prints the line; goes on if standard output is closed.
     fn print(&self, json: bool) {
         let text = match self {
             _ if json => serde_json::json!(self).to_string(),
@@ -209,7 +214,7 @@ impl<'a> Line<'a> {
 }
 
 impl Couple {
-    /// Until it is stopped.
+    /// Runs until it is stopped.
     pub fn execute(self) -> Result<bool> {
         if self.guests.len() > GUESTS_MAX {
             bail!(
@@ -251,7 +256,7 @@ impl Couple {
 }
 
 impl GuestCouple {
-    /// Until it is stopped.
+    /// Runs until it is stopped.
     pub fn execute(self, store: &Store) -> Result<bool> {
         let groups = store.groups(&self.name)?;
         let netns = self.netns.as_deref().map(netns_path);
@@ -299,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_that_are_given_twice_are_refused_by_name_or_socket() {
+    fn duplicate_names_or_sockets_of_guests_are_refused() {
         let guests = |texts: [&str; 2]| texts.map(|text| guest_setup(text).unwrap());
         assert!(check_guests(&guests(["red=a", "blue=b"])).is_ok());
         let error = check_guests(&guests(["red=a", "red=b"])).unwrap_err();

@@ -1,4 +1,4 @@
-//! `uc guest`, as far as coupled connections are concerned: their policy, groups and priorities.
+//! `uc guest` for coupled connections: their policy, groups and priorities.
 
 use std::path::{Path, PathBuf};
 
@@ -7,29 +7,31 @@ use clap::Args;
 use serde::Serialize;
 use uc_guest::{CouplingPolicy, Ctrltcp, GroupState, Store, cookie, cookie_at};
 
-/// What `load ctrltcp` is told of its groups.
+/// Options of `load ctrltcp` for its groups.
 #[derive(Args)]
 pub struct CouplingOptions {
-    /// Bits of an IPv4 remote address that name a group: connections that agree in them share one
-    /// window; 32 by default. 0: all of IPv4 do, and all of IPv6 with them if both are 0
+    /// Bits of an IPv4 remote address that identify a group: connections to addresses that agree in
+    /// them share one window; 32 by default. 0: one group for all of IPv4, and for IPv6 too if both
+    /// are 0
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=32))]
     prefix4: Option<u8>,
-    /// Bits of the remote IPv6 address that name a group; 128 by default: each remote host
+    /// Bits of an IPv6 remote address that identify a group; 128 by default: one group per remote
+    /// host
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=128))]
     prefix6: Option<u8>,
-    /// Give each network namespace groups of its own, instead of making it a guest of one group
+    /// Give each network namespace groups of its own, instead of making it a guest of common groups
     #[arg(long)]
     apart: bool,
-    /// How aggressive a group of n is: 0, the default, as one TCP; 100 as n TCPs
+    /// Aggressiveness of a group of n: 0, the default, like one TCP; 100 like n TCPs
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     aggressiveness: Option<u8>,
-    /// Divide the rate, not the window: a longer path makes no smaller share
+    /// Divide the rate, not the window: a longer round trip does not mean a smaller share
     #[arg(long)]
     by_rate: bool,
 }
 
 impl CouplingOptions {
-    /// As the programs take it.
+    /// Returns the policy for the programs.
     pub fn policy(&self) -> CouplingPolicy {
         let usual = CouplingPolicy::default();
         CouplingPolicy {
@@ -42,7 +44,7 @@ impl CouplingOptions {
         }
     }
 
-    /// The first of them that was given.
+    /// Returns the name of the first option that was given.
     pub fn given(&self) -> Option<&'static str> {
         let all = [
             ("prefix4", self.prefix4.is_some()),
@@ -55,22 +57,23 @@ impl CouplingOptions {
     }
 }
 
-/// Give a network namespace a weight in its groups, or flows of it a priority among its own.
+/// Give a network namespace a weight in its groups, or its flows with a TCP port a priority.
 ///
-/// Connections that there are follow with their next ACK. Who was given none has 1.
+/// Existing connections follow at their next ACK. The default weight and priority is 1.
 #[derive(Args)]
 pub struct Priority {
     /// 1 to 255; twice the number is twice the share
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     priority: u8,
-    /// Set the weight of the flows with this TCP port at either end, instead of the whole
-    /// namespace's
+    /// Set the priority of flows with this TCP port at either end, instead of the namespace's
+    /// weight
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// A network namespace: a name of `ip netns`, a process id, or a path; this one by default
+    /// A network namespace: a name of `ip netns`, a process id, or a path; by default the current
+    /// one
     #[arg(long, value_name = "NETNS")]
     netns: Option<String>,
-    /// The name that `load ctrltcp` was given
+    /// The name that was given to `load ctrltcp`
     #[arg(long, value_name = "NAME", default_value = Ctrltcp::NAME)]
     name: String,
 }
@@ -97,7 +100,7 @@ impl Priority {
     }
 }
 
-/// As ip-netns(8) and ip-link(8) read it.
+/// Returns the path of a network namespace, named as in ip-netns(8) and ip-link(8).
 pub fn netns_path(name: &str) -> PathBuf {
     if name.contains('/') {
         PathBuf::from(name)
@@ -108,7 +111,7 @@ pub fn netns_path(name: &str) -> PathBuf {
     }
 }
 
-/// The groups of one `ctrltcp`, for `list`.
+/// The groups of one `ctrltcp`, as `list` shows them.
 #[derive(Serialize)]
 pub struct CouplingRow {
     name: String,
@@ -121,7 +124,7 @@ struct GroupRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     netns: Option<u64>,
     window_bytes: u32,
-    /// Whether the window is this guest's part of one that the host divides among guests.
+    /// Whether the window is this guest's share of one that the host divides among guests.
     by_host: bool,
     connections: u32,
     /// Flows that reported in this epoch or the last.
@@ -162,7 +165,7 @@ impl From<GroupState> for GroupRow {
 }
 
 impl CouplingRow {
-    /// Everything that is coupled by what was loaded.
+    /// Reads the groups of everything that is loaded.
     pub fn all(store: &Store) -> Result<Vec<Self>> {
         let row = |name: String| {
             let groups = store.groups(&name)?.list()?;
@@ -172,7 +175,7 @@ impl CouplingRow {
         store.couplings()?.into_iter().map(row).collect()
     }
 
-    /// For people: a line for each group, and below it one for each guest.
+    /// Prints a line for each group, and below it one for each guest.
     pub fn print(&self) {
         for group in &self.groups {
             outln!(

@@ -21,44 +21,43 @@ use crate::host::status::report;
 use find::Found;
 use story::Story;
 
-/// Tell what the law did to a flow, and why.
+/// Show what the law did to a flow, and why.
 ///
-/// FLOW is a line of `uc flows`, or so much of it that it fits one flow only: port, guest and
-/// remote, or parts of these in that order. Exit status 1: it fits none, or several, which are
-/// listed.
+/// FLOW is a line of `uc flows`, or enough of it to match one flow only: port, guest and remote, or
+/// parts of these in that order. Exit status 1: no flow matches, or several, which are listed.
 #[derive(Args)]
 pub struct Explain {
     /// Port, guest and remote, or parts of them
     #[arg(required = true, value_name = "FLOW")]
     flow: Vec<String>,
-    /// Go on telling what happens, until the flow is gone or Ctrl-C
+    /// Print further events until the flow is gone or Ctrl-C
     #[arg(long)]
     follow: bool,
-    /// The agent's socket, instead of this host's: it knows where a rule stands
+    /// The agent's socket, instead of this host's; the agent knows the line of a rule
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Print one JSON object; with --follow, one on a line for each event
+    /// Print one JSON object; with --follow, one line per event
     #[arg(long)]
     json: bool,
 }
 
-/// Why nothing is told, for programs.
+/// The answer for programs if no single flow matches.
 #[derive(Serialize)]
 struct Nothing<'a> {
-    /// What was looked for.
+    /// The words that were searched for.
     words: &'a [String],
-    /// The names of flows that fit; several, or none.
+    /// Names of the flows that match; several, or none.
     fits: &'a [String],
 }
 
-/// Looks at a flow, to see what holds it back, and the time between two.
+/// Number of samples that determine the flow's limit, and the time between two.
 const LOOKS: u32 = 10;
 const LOOKS_APART: Duration = Duration::from_millis(10);
-/// Between two looks for news.
+/// Time between two polls for events.
 const FOLLOW_APART: Duration = Duration::from_millis(200);
 
 impl Explain {
-    /// Tells; exit status 1 if there is no one flow to tell of.
+    /// Prints the history; exit status 1 unless exactly one flow matches.
     pub fn execute(self) -> Result<bool> {
         let store = Store::default();
         let words = find::words(&self.flow);
@@ -99,8 +98,7 @@ impl Explain {
         }
     }
 
-    /// The object of which programs are told where there is no one flow to tell of; whether it was
-    /// asked for.
+    /// Prints the JSON object for no single match; returns whether JSON was requested.
     fn tell_nothing(&self, words: &[String], fits: &[String]) -> Result<bool> {
         if self.json {
             outln!("{}", serde_json::to_string(&Nothing { words, fits })?);
@@ -108,7 +106,7 @@ impl Explain {
         Ok(self.json)
     }
 
-    /// The whole story; the number of the last event, or none if there is no such flow any more.
+    /// Prints the whole history; returns the number of the last event, `None` if the flow is gone.
     fn tell(
         &self,
         store: &Store,
@@ -118,7 +116,7 @@ impl Explain {
         let Some(mut story) = story_of(store, programs, &flow.0)? else {
             return Ok(None);
         };
-        // Whoever can't ask it, or finds none, is told the rest.
+        // Without an agent, or permission to ask it, the rest is printed all the same.
         let agent = report::ask(&agent::asked(self.socket.clone())).unwrap_or_default();
         story.place_rule(agent.state.as_ref());
         if self.json && self.follow {

@@ -1,4 +1,4 @@
-//! `uc flows`: what the attached ports know.
+//! `uc flows`: the state of the attached ports and their flows.
 
 use std::time::{Duration, Instant};
 
@@ -8,21 +8,21 @@ use uc_port::Store;
 
 use crate::host::seen::{Filter, FlowRow, GroupRow, Order, Seen, rates};
 
-/// Show the ports, their translated flows and what was counted.
+/// Show ports, translated flows and packet counters.
 #[derive(Args)]
 pub struct Flows {
-    /// What the flows are sorted by
+    /// Column by which flows are sorted
     #[arg(long, value_enum, default_value = "name")]
     sort: Order,
-    /// Show only some: law=dctcp, port=vnet*, stage=translating, limit=law (handshake, closed,
-    /// repair, receiver, guest), guest= and remote= an address, prefix, ADDRESS:PORT or :PORT;
-    /// several: all must hold
+    /// Show only matching flows: law=dctcp, port=vnet*, stage=translating, limit=law (handshake,
+    /// closed, repair, receiver, guest), guest= and remote= an address, prefix, ADDRESS:PORT or
+    /// :PORT; several conditions: all must hold
     #[arg(long, value_name = "CONDITIONS")]
     filter: Vec<Filter>,
-    /// Show at most so many flows
+    /// Maximum number of flows shown
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Measure goodput: look twice, so long apart
+    /// Measure goodput over this time, by reading the table twice
     #[arg(long, value_name = "MILLISECONDS", num_args = 0..=1, default_missing_value = "1000",
           value_parser = clap::value_parser!(u64).range(10..=60_000))]
     rates: Option<u64>,
@@ -31,11 +31,11 @@ pub struct Flows {
     json: bool,
 }
 
-/// Between two looks where goodput is to be sorted by and nothing was said of it.
+/// Time between two reads if sorting needs goodput and --rates is not given.
 const RATES_MS: u64 = 1000;
 
 impl Flows {
-    /// Prints; exit status 1 if nothing is attached.
+    /// Prints the state; exit status 1 if nothing is attached.
     pub fn execute(self) -> Result<bool> {
         let store = Store::default();
         let by_rate = self.sort.needs_rates().then_some(RATES_MS);

@@ -1,7 +1,7 @@
 //! The commands of the cargo feature `agent`, which is on by default: `uc agent` and `uc top`. A build
 //! without the feature, such as that of `make demo`, leaves out more than half of all crates.
 //!
-//! No other file asks for the feature.
+//! No other file tests for the feature.
 
 #[cfg(feature = "agent")]
 mod daemon;

@@ -1,14 +1,14 @@
-//! Which options were given, whatever their values: where they can't have an effect, silence would
-//! be wrong.
+//! Finds which options were given, whatever their values, so that options without effect can be
+//! refused.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// Arguments, and the options among them that stood on the command line.
+/// Arguments, and the names of the options that were on the command line.
 pub struct Given<T> {
-    /// What they say.
+    /// The parsed arguments.
     pub arguments: T,
-    /// As `--law`, in the order in which help tells them.
+    /// Names such as `--law`, in the order of the help text.
     pub options: Vec<String>,
 }
 

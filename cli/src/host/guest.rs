@@ -1,4 +1,4 @@
-//! `uc guest`: what a cooperating guest loads, by hand.
+//! `uc guest`: congestion controls that a cooperating guest loads, by hand.
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -8,9 +8,9 @@ use crate::host::couple::GuestCouple;
 use crate::host::coupling::{CouplingOptions, CouplingRow, Priority};
 use crate::host::least_timeout::{LeastTimeoutOptions, LeastTimeoutRow};
 
-/// Load what a cooperating guest can use: congestion controls that its kernel lacks.
+/// Load congestion controls that this guest's kernel lacks.
 ///
-/// A congestion control is the machine's: every network namespace can choose it then, by its
+/// A congestion control belongs to the whole machine: every network namespace can choose it by its
 /// sysctl net.ipv4.tcp_congestion_control or by a socket's TCP_CONGESTION.
 #[derive(Args)]
 pub struct Guest {
@@ -27,16 +27,16 @@ enum Command {
     Unload(Unload),
 }
 
-/// Load one of them until it is unloaded or the machine restarts.
+/// Load one congestion control until it is unloaded or the machine restarts.
 ///
 /// A congestion control needs Linux 6.4 or newer with BTF, `pvtcp` 5.10 with BTF.
 #[derive(Args)]
 struct Load {
-    /// Which one
+    /// The congestion control to load
     #[arg(value_enum)]
     control: ControlName,
-    /// The name that the kernel gets, of at most 15 characters; of `ctrltcp` the beginning of its
-    /// two names, of at most 10
+    /// The name in the kernel, at most 15 characters; for `ctrltcp` the beginning of its two names,
+    /// at most 10
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten, next_help_heading = "For ctrltcp")]
@@ -47,17 +47,17 @@ struct Load {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ControlName {
-    /// DCTCP (RFC 8257); it asks for ECN whatever tcp_ecn says
+    /// DCTCP (RFC 8257); it asks for ECN whatever tcp_ecn is
     Dctcp,
     /// Reno and CUBIC whose connections to one host share a window (ctrlTCP): uc_ctrltcp and
     /// uc_ctrlcubic
     Ctrltcp,
-    /// A minimum RTO for connections that begin from now on: small, and raised while the host
-    /// stalls the guest's processors (PVTCP without its kernel module)
+    /// A minimum RTO for new connections: small, and raised while the host stalls the guest's CPUs
+    /// (PVTCP without its kernel module)
     Pvtcp,
 }
 
-/// Show what was loaded, and who shares which window.
+/// Show what is loaded, and the groups that share windows.
 #[derive(Args)]
 struct List {
     /// Print one JSON object
@@ -65,11 +65,10 @@ struct List {
     json: bool,
 }
 
-/// Take congestion controls off the kernel's list, or pvtcp away. Connections that have one keep
-/// it.
+/// Unregister congestion controls, or remove pvtcp. Existing connections keep them.
 #[derive(Args)]
 struct Unload {
-    /// The names that were given
+    /// The names that were loaded
     #[arg(required_unless_present = "all", value_name = "NAME")]
     names: Vec<String>,
     /// Everything that was loaded
@@ -116,7 +115,7 @@ impl Load {
         Ok(true)
     }
 
-    /// Options of something else are no wishes that are silently forgotten.
+    /// Refuses options that the chosen congestion control does not use.
     fn check_options(&self) -> Result<()> {
         let is = |control: ControlName| self.control == control;
         let wrong = [
@@ -125,11 +124,11 @@ impl Load {
         ];
         for (whose, is_it, given) in wrong {
             if let Some(option) = given.filter(|_| !is_it) {
-                bail!("--{option} is for {whose}: leave it out, or load that");
+                bail!("--{option} is for {whose}: remove it, or load {whose}");
             }
         }
         if is(ControlName::Pvtcp) && self.name.is_some() {
-            bail!("--name is for congestion controls, and pvtcp is none: leave it out");
+            bail!("--name is for congestion controls, and pvtcp is none: remove it");
         }
         Ok(())
     }
@@ -176,11 +175,11 @@ impl Unload {
         for name in names {
             if name == Pvtcp::NAME {
                 store.unload_pvtcp()?;
-                outln!("{name}: unloaded; connections keep the least timeout that they have");
+                outln!("{name}: unloaded; existing connections keep their minimum RTO");
                 continue;
             }
             store.unload(name)?;
-            outln!("{name}: unloaded; connections that have it keep it");
+            outln!("{name}: unloaded; existing connections keep it");
         }
         Ok(true)
     }

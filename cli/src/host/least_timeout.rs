@@ -1,4 +1,4 @@
-//! `uc guest`, as far as PVTCP's form without a module is concerned.
+//! `uc guest` for PVTCP without a kernel module.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use uc_guest::{LeastTimeout, LeastTimeoutState, Pvtcp, Store};
 
-/// What `load pvtcp` is told.
+/// Options of `load pvtcp`.
 #[derive(Args)]
 pub struct LeastTimeoutOptions {
     /// Minimum RTO while there are no stalls, in milliseconds, at least two of the kernel's ticks;
@@ -38,7 +38,7 @@ impl LeastTimeoutOptions {
         Ok(store.load_pvtcp(&policy, self.cgroup.as_deref())?)
     }
 
-    /// The first of them that was given.
+    /// Returns the name of the first option that was given.
     pub fn given(&self) -> Option<&'static str> {
         let all = [
             ("rto-min", self.rto_min.is_some()),
@@ -49,7 +49,7 @@ impl LeastTimeoutOptions {
     }
 }
 
-/// How it does, as `uc guest list` shows it.
+/// The state of PVTCP, as `uc guest list` shows it.
 #[derive(Serialize)]
 pub struct LeastTimeoutRow {
     rto_min_ms: u64,
@@ -70,7 +70,7 @@ impl LeastTimeoutRow {
         Ok(store.pvtcp()?.as_ref().map(Self::from))
     }
 
-    /// A line for people.
+    /// Prints a line for people.
     pub fn print(&self) {
         outln!(
             "{}: least timeout {} ms, raised for {} s; {} stalls, the longest of late {} ms; {} \

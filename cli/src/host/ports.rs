@@ -1,4 +1,4 @@
-//! `uc attach`, `uc detach`: by hand, on any interface.
+//! `uc attach`, `uc detach`: attach and detach ports by hand, on any interface.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,18 @@ use crate::host::agent;
 use crate::host::options;
 use crate::host::parameters::{CoupledArguments, ParameterArguments};
 
-/// Room for this many flows takes 2.8 GB of the kernel's memory; more is a slip of the finger.
+/// Maximum capacity of the flow table: it takes 2.8 GB of kernel memory; more is probably a
+/// mistake.
 const FLOWS_MAX_LIMIT: i64 = 1 << 24;
 
-/// Translate the flows of these ports from now on.
+/// Translate the new flows of these ports from now on.
 ///
 /// PORT is the host's side of a guest's interface: a VM's tap, a container's veth. Flows that are
-/// under way pass untouched; new ones are translated. The programs are pinned: they stay when this
+/// under way pass unmodified; new ones are translated. The programs are pinned: they stay when this
 /// command has ended, until `uc detach`.
 ///
-/// Where an agent runs this gives a port back to it that `uc detach` took away, and the agent
-/// attaches it as its policy says; options are refused then.
+/// If an agent runs, this gives it back a port that `uc detach` removed, and the agent attaches it
+/// as its policy says; options are then refused.
 #[derive(Args)]
 pub struct Attach {
     /// Interfaces of this host
@@ -37,11 +38,11 @@ pub struct Attach {
     /// How many SYNs of a flow ask for ECN before one goes without (RFC 3168 §6.1.1.1); 255: all
     #[arg(long, value_name = "N", default_value_t = 2)]
     ecn_syns: u8,
-    /// Flows that the table has room for; settled when the first port is attached
+    /// Capacity of the host's flow table; fixed when the first port is attached
     #[arg(long, value_name = "N", default_value_t = DEFAULT_FLOWS_MAX,
           value_parser = clap::value_parser!(u32).range(1..=FLOWS_MAX_LIMIT))]
     flows_max: u32,
-    /// How to attach
+    /// Mechanism of attaching
     #[arg(long, value_enum, default_value = "auto")]
     via: Via,
     #[command(flatten)]
@@ -53,7 +54,7 @@ pub struct Attach {
 /// How programs are put on a port.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Via {
-    /// TCX where the kernel has it (6.6 on), else clsact
+    /// TCX if the kernel has it (6.6 and later), otherwise clsact
     Auto,
     /// TCX only
     Tcx,
@@ -107,7 +108,7 @@ impl Attach {
     }
 }
 
-/// The names without those that came before.
+/// Returns the names without duplicates, in the same order.
 pub fn distinct(names: Vec<String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     names
@@ -116,13 +117,13 @@ pub fn distinct(names: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// Take the programs off these ports. Every connection lives on.
+/// Detach the programs from these ports. Every connection lives on.
 #[derive(Args)]
 pub struct Detach {
     /// Interfaces of this host
     #[arg(required_unless_present = "all", value_name = "PORT")]
     ports: Vec<String>,
-    /// Every port that is attached, those whose interface has gone too
+    /// Every attached port, including those whose interface is gone
     #[arg(long, conflicts_with = "ports")]
     all: bool,
 }

@@ -1,5 +1,5 @@
-//! What the programs on this host's ports know, at one moment: what `uc flows` lists, `uc status`
-//! sums up, `uc top` draws and `uc explain` tells.
+//! The state of the programs on this host's ports at one moment, which `uc flows` lists, `uc
+//! status` sums up, `uc top` draws and `uc explain` details.
 
 pub mod clock;
 pub mod filter;
@@ -18,14 +18,14 @@ pub use filter::Filter;
 pub use flow::{FlowRow, Limit};
 pub use order::Order;
 
-/// Everything; a stable form: fields are added, none is renamed or removed.
+/// The whole state, in a stable form: fields are added, none is renamed or removed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Seen {
     /// The ports that are attached.
     pub ports: Vec<PortRow>,
     /// The flows of these ports.
     pub flows: Vec<FlowRow>,
-    /// Law `coupled`: who shares which window.
+    /// Law `coupled`: the groups that share windows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupRow>,
     /// Packets since the programs were loaded, by reason.
@@ -78,17 +78,17 @@ pub struct GuestRow {
 pub struct PacketRow {
     /// The reason, as metrics call it.
     pub reason: &'static str,
-    /// All ports and processors together.
+    /// Number of packets, summed over all ports and CPUs.
     pub packets: u64,
     /// The reason in words.
     pub meaning: &'static str,
 }
 
 impl Seen {
-    /// Reads everything that is pinned there; nothing if nothing is.
+    /// Reads everything that is pinned in the store; empty if nothing is.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel's refusal.
     pub fn read(store: &Store) -> Result<Seen> {
         let Some(programs) = store.open()? else {
             return Ok(Seen::default());
@@ -99,7 +99,7 @@ impl Seen {
     /// Reads ports and flows through programs that are open already.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel's refusal.
     pub fn read_programs(store: &Store, programs: &Programs) -> Result<Seen> {
         let attached = store.attached(programs)?;
         let flows: Vec<FlowRow> = programs
@@ -123,10 +123,10 @@ impl Seen {
     }
 }
 
-/// A flow's row, with its share where it has one.
+/// Returns a flow's row, with its share of a group's window if it has one.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's refusal.
 pub fn flow_row(programs: &Programs, flow: &FlowView, ports: &[Attached]) -> Result<FlowRow> {
     // a group's weight makes a flow of any law a member (uc_is_coupled() in core/laws/coupled.h)
     let coupled = Law::of(&flow.state.policy).has(Trait::GROUPED) || flow.state.share != 0;

@@ -1,4 +1,4 @@
-//! `uc status`: is what the operator wants in force, and if not, what isn't?
+//! `uc status`: whether what the operator wants is in force, and each problem.
 
 pub mod report;
 
@@ -14,10 +14,10 @@ use crate::host::agent;
 use crate::host::seen::clock::time_of_day;
 use report::{PortLine, Report};
 
-/// Show the agent, its policy, the ports and what was counted.
+/// Show the agent, its policy, the ports and packet counters.
 ///
 /// Exit status 1: something that the policy wants is not in force; or there is neither an agent nor
-/// a port that is attached.
+/// an attached port.
 #[derive(Args)]
 pub struct Status {
     /// The agent's socket, instead of this host's
@@ -29,7 +29,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Prints; exit status 1 if something isn't in force.
+    /// Prints the report; exit status 1 if something is not in force.
     pub fn execute(self) -> Result<bool> {
         let report = Report::read(&Store::default(), &agent::asked(self.socket))?;
         if self.json {

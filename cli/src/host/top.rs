@@ -1,4 +1,4 @@
-//! The options of `uc top`, which shows ports and flows as they go in the terminal.
+//! Options of `uc top`, which shows ports and flows live in the terminal.
 
 use std::path::PathBuf;
 
@@ -10,17 +10,17 @@ use crate::host::seen::{Filter, Order};
 
 /// Watch ports and flows with their rates.
 ///
-/// Keys: up and down choose a flow, Enter tells its story, s sorts by the next column, q ends.
+/// Keys: up and down choose a flow, Enter shows its history, s sorts by the next column, q quits.
 #[derive(Args)]
 pub struct Top {
-    /// Between two looks
+    /// Time between two samples
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 1000,
           value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub(super) interval: u64,
-    /// What the flows are sorted by
+    /// Column by which flows are sorted
     #[arg(long, value_enum, default_value = "goodput")]
     pub(super) sort: Order,
-    /// Show only some, as `uc flows` does
+    /// Show only matching flows, as in `uc flows`
     #[arg(long, value_name = "CONDITIONS")]
     pub(super) filter: Vec<Filter>,
     /// The agent's socket, instead of this host's
@@ -29,7 +29,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// Shows them until q is pressed or a signal comes.
+    /// Shows them until q is pressed or a signal arrives.
     ///
     /// # Errors
     /// In a build without `uc top`; without a terminal; if the kernel or the agent can't be asked.

@@ -1,4 +1,4 @@
-//! All repetitions of all cases at all points, several at a time.
+//! Runs all repetitions of all cases at all points, several at a time.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,17 +13,17 @@ use uc_vm::Templates;
 use crate::research::arms::{self, Task, Watch};
 use crate::research::memory;
 
-/// How a batch is run.
+/// Parameters of a batch.
 pub struct Batch {
-    /// What it runs on.
+    /// The backend.
     pub arm: Arm,
     /// Repetitions of every case at every point.
     pub repeat: u32,
-    /// Runs that go on at once.
+    /// Number of concurrent runs.
     pub jobs: usize,
     /// Seed of the first repetition; the others count up from it.
     pub seed: u64,
-    /// Set when everything shall end; see [`cancel_on_signal`].
+    /// Set to cancel all runs; see [`cancel_on_signal`].
     pub cancel: Arc<AtomicBool>,
 }
 
@@ -38,8 +38,7 @@ impl Batch {
         arms::check(self.arm, points)
     }
 
-    /// Runs everything; the records come in the order of points, then of cases, then of
-    /// repetitions, whichever ended first.
+    /// Runs everything. Records are ordered by point, case and repetition, whichever ended first.
     pub fn run(&self, points: &[Point]) -> Result<Vec<RunRecord>> {
         let tasks = self.tasks(points);
         let cancel = &*self.cancel;
@@ -57,7 +56,8 @@ impl Batch {
                         match self.run_one(&tasks[index].1, &bar, &templates, cancel) {
                             Ok(record) => *lock(&records[index]) = Some(record),
                             Err(error) => {
-                                // before the others stop for it and say that they were cancelled
+                                // Before the others stop because of it and report that they were
+                                // cancelled.
                                 lock(&failed).get_or_insert(error);
                                 cancel.store(true, Ordering::Relaxed);
                                 return;
@@ -80,8 +80,8 @@ impl Batch {
         Ok(placed.into_iter().map(|(_, record)| record).collect())
     }
 
-    /// Repetition by repetition, so that what disturbs a live batch for a while disturbs all cases
-    /// alike.
+    /// Returns the tasks repetition by repetition, so that a temporary disturbance of a live batch
+    /// affects all cases alike.
     fn tasks<'a>(&self, points: &'a [Point]) -> Vec<(Place, Task<'a>)> {
         let mut tasks = Vec::new();
         for run in 0..self.repeat {
@@ -126,8 +126,8 @@ impl Batch {
     }
 }
 
-/// Returns the path of the running program, which VMs run inside; valid also where its file has
-/// been replaced.
+/// Returns the path of the running program, which VMs run inside; valid even if its file was
+/// replaced.
 fn this_program() -> PathBuf {
     PathBuf::from(format!("/proc/{}/exe", std::process::id()))
 }
@@ -135,7 +135,8 @@ fn this_program() -> PathBuf {
 /// A record's place among the others: point, case, repetition.
 type Place = (u32, usize, u32);
 
-/// A poisoned lock means that another thread panicked, which ends the process anyway.
+/// Locks the mutex. A poisoned lock means that another thread panicked, which ends the process
+/// anyway.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()
@@ -147,12 +148,12 @@ fn claim(next: &AtomicUsize, count: usize) -> Option<usize> {
     (index < count).then_some(index)
 }
 
-/// A flag that Ctrl-C or SIGTERM sets. Everything that a run makes is anonymous and goes with the
-/// process even so; the flag makes the end orderly, and takes the folder for results with it: so it
-/// comes before the folder.
+/// Returns a flag that Ctrl-C or SIGTERM sets. Everything that a run creates is anonymous and ends
+/// with the process; the flag also lets the results' folder be removed, so it must be set up before
+/// the folder.
 ///
 /// # Errors
-/// The signals are taken already.
+/// The signals have another handler already.
 pub fn cancel_on_signal() -> Result<Arc<AtomicBool>> {
     let cancel = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&cancel);

@@ -1,4 +1,4 @@
-//! `uc demo`: the problem and the cure, in a minute.
+//! `uc demo`: shows the problem and the cure in a minute.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use crate::research::run::On;
 
 /// Show one legacy guest starved by nine ECN neighbours, then the same guest translated.
 ///
-/// As root with real Linux TCP in network namespaces and our BPF programs in this kernel, in under
+/// As root with real Linux TCP in network namespaces and the BPF programs in this kernel, in under
 /// two minutes; without root in the simulator, in seconds. Leaves nothing behind but the report.
 #[derive(Args)]
 pub struct Demo {
-    /// What it runs on [default: live for root, sim for others]
+    /// Backend [default: live for root, sim for others]
     #[arg(long, value_enum)]
     on: Option<On>,
     /// Seed of the order in which flows start and of the switch's random numbers
@@ -30,14 +30,14 @@ pub struct Demo {
     out: PathBuf,
 }
 
-/// The experiment travels inside the program.
+/// The experiment, included in the program.
 const EXPERIMENT: &str = include_str!("../../../experiments/demo.toml");
 
-/// Cells of a bar.
+/// Number of cells of a full bar.
 const BAR_CELLS: usize = 30;
 
 impl Demo {
-    /// Runs both cases side by side, prints, writes the report.
+    /// Runs both cases side by side, prints the result, and writes the report.
     pub fn execute(self) -> Result<bool> {
         let experiment = Experiment::from_str("demo.toml", EXPERIMENT)?;
         let arm = On::arm(self.on, &experiment)?;
@@ -166,7 +166,7 @@ fn goodput_bps(experiment: &Experiment, flow: &FlowRecord) -> f64 {
     series.map_or(0.0, |series| series.goodput_bps())
 }
 
-/// `share` of a bar that is full at 1.5 times the fair share.
+/// Returns the bar of a share; it is full at 1.5 times the fair share.
 fn bar(share: f64) -> String {
     let cells = (share / 1.5 * BAR_CELLS as f64).round() as usize;
     "█".repeat(cells.min(BAR_CELLS))

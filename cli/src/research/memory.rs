@@ -1,27 +1,27 @@
-//! How much a batch will have to remember, which is known before its first run.
+//! Computes the memory that a batch's records will need, before its first run.
 
 use anyhow::{Result, bail};
 use uc_experiment::{Case, Experiment, Point};
 
-/// All records stay in memory until the report is written. What is above this is a mistake more
-/// often than a plan, and it ends when the machine has no more, hours later and without a word.
+/// Maximum size of all records, which stay in memory until the report is written. A larger batch is
+/// probably a mistake, and would end hours later when the machine runs out of memory.
 const BYTES_MAX: u128 = 6 * GIGABYTE;
 const GIGABYTE: u128 = 1_000_000_000;
-/// One sample of a flow or of a queue, with what a growing list holds ready for the next ones.
+/// Bytes per sample of a flow or of a queue, including the spare capacity of a growing list.
 const SAMPLE_BYTES: u128 = 140;
-/// What else is kept of a flow: its name, its links' totals, the gaps between its ACKs, and the
-/// round trips of its packets, most of which are within three powers of two: 128 bins each.
+/// Bytes per flow besides samples: its name, its links' totals, the gaps between its ACKs, and the
+/// round-trip times of its packets, most of which are within three powers of two: 128 bins each.
 const FLOW_BYTES: u128 = 3_000;
-/// A message that begins at a fixed time, with what a growing list holds ready for the next ones
-/// and its place among those that have not arrived.
+/// Bytes per message that begins at a fixed time, including the spare capacity of a growing list
+/// and its entry among those that have not arrived.
 const MESSAGE_BYTES: u128 = 128;
-/// What else is kept of a run: counters by name, the links that all flows share.
+/// Bytes per run besides flows: counters by name, and the links that all flows share.
 const RUN_BYTES: u128 = 4_000;
 
 /// Checks that the records of these points fit into memory, each case run `repeat` times.
 ///
 /// # Errors
-/// How much they would be, and what makes them fewer.
+/// Their size, and which settings reduce it.
 pub fn check(points: &[Point], repeat: u32) -> Result<()> {
     let mut size = Size::default();
     for point in points {
@@ -52,7 +52,7 @@ pub fn check(points: &[Point], repeat: u32) -> Result<()> {
     )
 }
 
-/// What a batch keeps. No product of what a file can say is too large for 128 bits.
+/// Numbers of stored items of a batch. No product of numbers from a file overflows 128 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Size {
     runs: u128,
@@ -62,8 +62,8 @@ struct Size {
 }
 
 impl Size {
-    /// `repeat` runs of `case`: a sample of every flow and of the queue at every multiple of the
-    /// interval from 0 on, and one at the end.
+    /// Adds `repeat` runs of `case`: a sample of every flow and of the queue at every multiple of
+    /// the interval from 0 on, and one at the end.
     fn add(&mut self, experiment: &Experiment, case: &Case, repeat: u128) {
         let groups = case.guests.iter();
         let flows: u128 = groups.map(|group| u128::from(group.total_flows())).sum();
@@ -154,7 +154,7 @@ guests = [{{ name = "g", stack = "s" }}]
     }
 
     #[test]
-    fn messages_at_fixed_times_are_counted_with_the_repetitions() {
+    fn messages_at_fixed_times_count_once_per_repetition() {
         let mut points = points("5s", 1);
         for point in &mut points {
             let messages = "{ messages = { sizes = \"1kB\", every = \"10us\" } }";

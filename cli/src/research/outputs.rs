@@ -1,4 +1,4 @@
-//! What a batch leaves on disk: the page, the object, the tables and the records.
+//! Files that a batch writes: the page, the object, the tables and the records.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use uc_report::Report;
 
-/// The commit that this program was built from.
+/// The commit from which this program was built.
 pub const COMMIT: &str = env!("UC_COMMIT");
 
-/// The names of all files that a batch leaves.
+/// Names of all files that a batch writes.
 pub const FILES: [&str; 5] = [
     "report.html",
     "results.json",
@@ -19,37 +19,37 @@ pub const FILES: [&str; 5] = [
     "records.json",
 ];
 
-/// A folder for results, made before the hours that they may take, not after. Unless something is
-/// written, what was made of it goes again.
+/// A folder for results, created before the runs, which may take hours. Dropping it removes the
+/// created folders unless something was written.
 pub struct Folder {
     path: PathBuf,
-    /// The folders that were not there, the innermost first.
+    /// The folders that were created, the innermost first.
     made: Vec<PathBuf>,
 }
 
 impl Folder {
-    /// Makes it, where it is not there.
+    /// Creates the folder unless it exists.
     ///
     /// # Errors
-    /// With its path.
+    /// The error with the folder's path.
     pub fn make(path: PathBuf) -> Result<Self> {
         let made = path
             .ancestors()
             .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
             .map(Path::to_path_buf)
             .collect();
-        // Even when only some of them could be made, those go again.
+        // If only some of them could be created, those are removed again.
         let folder = Self { path, made };
         fs::create_dir_all(&folder.path)
             .with_context(|| format!("could not make the folder {}", folder.path.display()))?;
         Ok(folder)
     }
 
-    /// Writes all [`FILES`], each under another name until all of them are there. Returns the
+    /// Writes all [`FILES`], under temporary names until all of them are complete. Returns the
     /// page's path.
     ///
     /// # Errors
-    /// With the file's path; the folder is then as it was.
+    /// The error with the file's path; the folder is then as it was.
     pub fn write(self, report: &Report<'_>) -> Result<PathBuf> {
         let written = self.write_parts(report);
         if written.is_err() {
@@ -68,7 +68,7 @@ impl Folder {
 
     fn write_parts(&self, report: &Report<'_>) -> Result<()> {
         let [page, object, flows, verdicts, records] = FILES;
-        // What can fail for the sake of the numbers comes before the first file.
+        // Computations that can fail come before the first file.
         let page_text = uc_report::html::html(report)?;
         let object_text = uc_report::json::json(report)?;
         self.put(page, |file| Ok(file.write_all(page_text.as_bytes())?))?;
@@ -113,7 +113,7 @@ pub fn default_folder(experiment: &str) -> PathBuf {
     Path::new("out").join(experiment.replace('/', "-"))
 }
 
-/// The command that was given, for the report.
+/// Returns the command line for the report.
 pub fn command_line() -> String {
     let quote = |word: String| {
         let plain = !word.is_empty()

@@ -1,13 +1,13 @@
-//! `--point ecn=9`: some points of a sweep only.
+//! `--point ecn=9`: selects some points of a sweep.
 
 use anyhow::{Result, bail};
 use uc_experiment::{Expectation, Experiment, Labels, Sweep};
 
-/// Keeps of every axis that is named the settings with the labels that are named, and the
-/// expectations that need no other.
+/// Keeps, for every named axis, the settings with the named labels, and the expectations that need
+/// no others.
 ///
 /// # Errors
-/// An axis or a label that is not there; the experiment is then as it was.
+/// An unknown axis or label; the experiment is then unchanged.
 pub fn keep_points(experiment: &mut Experiment, choices: &[String]) -> Result<()> {
     let mut kept: Vec<Vec<String>> = vec![Vec::new(); experiment.sweeps.len()];
     for choice in choices {
@@ -33,12 +33,12 @@ pub fn keep_points(experiment: &mut Experiment, choices: &[String]) -> Result<()
     Ok(())
 }
 
-/// The axis' number and the label.
+/// Finds the axis and returns its number and the label.
 fn find(experiment: &Experiment, choice: &str) -> Result<(usize, String)> {
     let sweeps = &experiment.sweeps;
     if sweeps.is_empty() {
         bail!(
-            "--point {choice}: {} has no [[sweep]]; leave it out",
+            "--point {choice}: {} has no [[sweep]]; remove the option",
             experiment.name
         );
     }
@@ -86,8 +86,8 @@ fn is_mean_over(expect: &Expectation, axis: &str, gone: &[&String]) -> bool {
     expect.over.as_deref() == Some(axis) && gone.iter().any(|label| is_wanted(label))
 }
 
-/// Removes the labels that have gone from the expectation. Returns `true` if it still has a point,
-/// and a trend two of them.
+/// Removes the labels without settings from the expectation. Returns `true` if it still has a
+/// point, and a trend two of them.
 fn has_points(expect: &mut Expectation, sweeps: &[Sweep]) -> bool {
     let axis = |name: &str| sweeps.iter().find(|sweep| sweep.name == name);
     for (name, labels) in &mut expect.at {

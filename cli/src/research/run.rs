@@ -12,17 +12,17 @@ use crate::research::batch::{Batch, cancel_on_signal};
 use crate::research::outputs::{self, Folder};
 use crate::research::{arms, points};
 
-/// Run an experiment and hold it against what the paper measured.
+/// Run an experiment and compare it with what the paper measured.
 ///
-/// Exit status 0 if everything that the file expects holds, 1 if something doesn't.
+/// Exit status 0 if all expectations of the file hold, 1 if one fails.
 ///
-/// Every point of the file's sweeps is run, every case of it, `repeat` times each. In the
-/// simulator the same command gives the same bytes, whatever --jobs says.
+/// Runs every case at every point of the file's sweeps, `repeat` times each. In the simulator the
+/// same command gives the same bytes, whatever --jobs is.
 #[derive(Args)]
 pub struct Run {
     /// The experiment's TOML file
     experiment: PathBuf,
-    /// What it runs on [default: live for root, sim for others, or the one that the file allows]
+    /// Backend [default: live for root, sim for others, or the only one that the file allows]
     #[arg(long, value_enum)]
     on: Option<On>,
     /// Seed of the first repetition; the others count up from it
@@ -41,7 +41,8 @@ pub struct Run {
     /// that need others are left out); may be repeated
     #[arg(long, value_name = "AXIS=LABEL")]
     point: Vec<String>,
-    /// Runs that go on at once [default: sim one for each core, live 4, vm 1: fewer is truer there]
+    /// Number of concurrent runs [default: sim one per core, live 4, vm 1; fewer disturb each other
+    /// less]
     #[arg(
         long,
         value_name = "N",
@@ -69,7 +70,7 @@ pub enum On {
 }
 
 impl On {
-    /// The arm that is named, or the default for this experiment and this user.
+    /// Returns the named backend, or the default for this experiment and this user.
     ///
     /// # Errors
     /// The experiment can't be run on it.
@@ -86,7 +87,7 @@ impl On {
 }
 
 impl Run {
-    /// Runs, writes, prints.
+    /// Runs the experiment, writes the files, and prints the result.
     pub fn execute(self) -> Result<bool> {
         let experiment = self.experiment()?;
         let arm = On::arm(self.on, &experiment)?;
@@ -131,7 +132,7 @@ impl Run {
         Ok(report.holds())
     }
 
-    /// The file as the other arguments change it.
+    /// Reads the file and applies the other arguments to it.
     fn experiment(&self) -> Result<Experiment> {
         let mut experiment = Experiment::load(&self.experiment)?;
         for change in &self.set {
@@ -148,7 +149,7 @@ impl Run {
     }
 }
 
-/// Nobody asked for the simulator, so it is told.
+/// Returns why the simulator is used, for a message when no backend was named.
 fn why_simulated(experiment: &Experiment) -> String {
     let name = &experiment.name;
     if arms::is_root() {

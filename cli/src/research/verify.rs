@@ -1,4 +1,4 @@
-//! `uc verify`: does a guest under the core send what a native sender sends?
+//! `uc verify`: verifies that a guest under the core sends what a native sender sends.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -16,12 +16,12 @@ use uc_verify::{compare, lift, trace};
 
 use crate::research::batch::cancel_on_signal;
 
-/// Verify g(T(x)) = f(x): on random cases, a guest under the core must send, segment by segment,
+/// Verify g(T(x)) = f(x): in random cases, a guest under the core must send, segment by segment,
 /// what a native sender of the network's law sends.
 ///
-/// Exit status 0 if all cases are exact and every situation came up in 1 % of them (asked of 1,000
-/// cases on), 1 if not. A counter-example is made as small as it gets and printed as a file for
-/// --replay. The same seed gives the same answer, whatever --jobs says.
+/// Exit status 0 if all cases are exact and every situation occurred in 1 % of them (checked from
+/// 1,000 cases on), otherwise 1. A counter-example is minimized and printed as a file for --replay.
+/// The same seed gives the same answer, whatever --jobs is.
 #[derive(Args)]
 pub struct Verify {
     /// The network's law f
@@ -30,28 +30,28 @@ pub struct Verify {
     /// The guest's TCP g
     #[arg(long, value_enum, default_value = "newreno")]
     guest: GuestName,
-    /// How many random cases, of about 1,300 events each; with --lift, flows for each assumption
+    /// Number of random cases, of about 1,300 events each; with --lift, flows for each assumption
     /// [default: 10000; with --lift 100]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     cases: Option<u64>,
     /// Seed from which the cases are drawn
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Threads [default: one for each core]
+    /// Number of threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: Option<usize>,
     /// Print one JSON object on standard output instead of a table
     #[arg(long, conflicts_with_all = ["replay", "lift"])]
     json: bool,
-    /// Run the one case of this file and print what happens in it
+    /// Run the case in this file and print its events
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cases", "seed", "jobs", "lift"])]
     replay: Option<PathBuf>,
-    /// Lift the assumptions one by one and print how far the two are then apart
+    /// Relax the assumptions one by one and print the difference between the two senders
     #[arg(long, conflicts_with_all = ["law", "guest", "jobs"])]
     lift: bool,
 }
 
-/// `--law`.
+/// The values of `--law`.
 #[derive(Clone, Copy, ValueEnum)]
 enum LawName {
     /// NewReno that obeys RFC 3168
@@ -60,7 +60,7 @@ enum LawName {
     Dctcp,
 }
 
-/// `--guest`.
+/// The values of `--guest`.
 #[derive(Clone, Copy, ValueEnum)]
 enum GuestName {
     /// NewReno without ECN
@@ -70,15 +70,16 @@ enum GuestName {
     EcnStripped,
 }
 
-/// Fewer cases say nothing of a class that a hundredth of them should have.
+/// Minimum number of cases for coverage: fewer say nothing about a class that 1 % of them should
+/// have.
 const COVERAGE_CASES_MIN: u64 = 1_000;
-/// Cases unless --cases says otherwise.
+/// Default number of cases.
 const CASES: u64 = 10_000;
 /// Flows for each assumption of `--lift`.
 const LIFT_CASES: u64 = 100;
 
 impl Verify {
-    /// Verifies, replays or lifts; `false` is a refutation.
+    /// Verifies, replays or lifts; returns false for a refutation.
     pub fn execute(self) -> Result<bool> {
         if let Some(path) = &self.replay {
             return self.replay(path);
@@ -96,7 +97,7 @@ impl Verify {
         let report = campaign.run(&Compiled, &|cases| bar.inc(cases), &cancel);
         bar.finish_and_clear();
         let Some(report) = report else {
-            bail!("cancelled; nothing is left behind");
+            bail!("cancelled; everything was removed");
         };
         if self.json {
             outln!("{:#}", self.object(&campaign, &report));
@@ -189,7 +190,8 @@ impl Verify {
         })
     }
 
-    /// On standard error with --json, so that standard output is one object.
+    /// Prints a counter-example; on standard error with --json, so that standard output is one
+    /// object.
     fn print_counter_example(&self, campaign: &Campaign, number: u64) {
         let (law, guest) = self.names();
         let plan = campaign.shrink(&Compiled, &campaign.plan(number));
@@ -225,7 +227,7 @@ impl Verify {
     }
 }
 
-/// Classes that too few cases had; none are missed before there are enough cases to say so.
+/// Returns the classes that too few cases had; none if there are too few cases to tell.
 fn rare(report: &Report) -> Vec<Class> {
     if report.cases < COVERAGE_CASES_MIN {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Which flow is meant.
+//! Searches for the flow that the user names.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use uc_port::{Attached, FlowView, Passed, Programs, Store};
 
 use crate::host::seen::{flow, name_of};
 
-/// What fits the words.
+/// The result of a search.
 #[derive(Debug)]
 pub enum Found {
     /// One flow, and its name.
@@ -20,10 +20,10 @@ pub enum Found {
     None,
 }
 
-/// As many are listed, of those that fit.
+/// Maximum number of matching flows that are listed.
 const LISTED_MAX: usize = 20;
 
-/// The words of a line of `uc flows`, however it was quoted.
+/// Splits the arguments into the words of a line of `uc flows`, however it was quoted.
 pub fn words(arguments: &[String]) -> Vec<String> {
     let words = arguments
         .iter()
@@ -31,7 +31,7 @@ pub fn words(arguments: &[String]) -> Vec<String> {
     words.map(str::to_owned).take(3).collect()
 }
 
-/// Do the words fit the name, in its order? Every one is a part of another word of the name.
+/// Returns whether the words match the name in order: each is a part of another word of the name.
 fn fits(name: &str, words: &[String]) -> bool {
     let mut parts = name.split(' ');
     words
@@ -103,7 +103,7 @@ pub fn find(store: &Store, programs: &Programs, words: &[String]) -> Result<Foun
     let fit = fitting(passed, words);
     Ok(match fit.as_slice() {
         [] => Found::None,
-        // several connections, but the same ends
+        // Several connections with the same ends.
         [first, rest @ ..] if rest.iter().all(|other| other.1 == first.1) => Found::Passed(fit),
         _ => Found::Several(distinct(fit)),
     })
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_line_in_its_order_fit() {
+    fn parts_of_a_line_match_in_its_order_only() {
         assert_eq!(found(":443"), [2]);
         assert_eq!(found(":4000"), [0, 1], "both are parts");
         assert_eq!(found("vnet3 :80"), [0, 1]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_word_is_meant_before_a_part_of_one() {
+    fn whole_words_match_before_parts() {
         assert_eq!(found("10.0.0.1:4000"), [0]);
         assert_eq!(found("vnet3"), [0, 1]);
         for (at, name) in NAMES.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What is told of a flow that is not translated.
+//! Prints flows that are not translated.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -14,10 +14,10 @@ struct PassedRow<'a> {
     meaning: &'static str,
 }
 
-/// Tells it.
+/// Prints flows that passed, with the reason.
 ///
 /// # Errors
-/// If it can't be put into JSON.
+/// If they can't be put into JSON.
 pub fn tell(passed: &[(Passed, String)], clock: &Clock, json: bool) -> Result<()> {
     let rows: Vec<PassedRow<'_>> = passed
         .iter()

@@ -1,4 +1,4 @@
-//! The story of a flow: who it is, what governs it, what holds it back, what has happened.
+//! The history of a flow: its ends, its rule, what limits it, and its events.
 
 use std::collections::BTreeMap;
 
@@ -11,30 +11,30 @@ use super::words;
 use crate::host::seen::clock::Clock;
 use crate::host::seen::{FlowRow, Limit};
 
-/// All that is told of a flow.
+/// The history of a flow, with its state.
 #[derive(Debug, Serialize)]
 pub struct Story {
-    /// As `uc flows` lists it.
+    /// The flow's row in `uc flows`.
     pub flow: FlowRow,
     /// The law and its parameters.
     pub law: String,
     /// The plan that is in force for new flows of the port; the flow's own may be an older one.
     pub generation: u32,
-    /// Where the flow's rule stands, while its policy is in force and an agent can say it.
+    /// The place of the flow's rule, if its policy is still in force and an agent answers.
     pub rule_at: Option<RuleAt>,
     /// What the handshake agreed on.
     pub agreed: AgreedRow,
     /// What holds the guest back now.
     pub limit: LimitRow,
-    /// Since its last segment.
+    /// Time since its last segment.
     pub idle_s: f64,
-    /// Events that the ring has forgotten.
+    /// Number of events that the ring has overwritten.
     pub events_forgotten: u16,
     /// The last events, the oldest first.
     pub events: Vec<EventLine>,
 }
 
-/// Where a rule stands.
+/// The place of a rule.
 #[derive(Debug, Serialize)]
 pub struct RuleAt {
     /// The policy's file; or a key of etcd, and its revision.
@@ -43,47 +43,47 @@ pub struct RuleAt {
     pub line: usize,
 }
 
-/// What both ends agreed on.
+/// The parameters that both ends agreed on.
 #[derive(Debug, Serialize)]
 pub struct AgreedRow {
-    /// Is the flow ECN-capable on the network?
+    /// Whether the flow is ECN-capable on the network.
     pub ecn: bool,
-    /// Shift of the peer's windows.
+    /// Shift of the peer's windows (window scale).
     pub wscale: u8,
-    /// May both ends use SACK?
+    /// Whether both ends may use SACK.
     pub sack: bool,
-    /// Do segments carry timestamps?
+    /// Whether segments carry timestamps.
     pub timestamps: bool,
 }
 
-/// What holds the guest back.
+/// What limits the guest.
 #[derive(Debug, Serialize)]
 pub struct LimitRow {
-    /// Most often, of the looks.
+    /// The most frequent limit of the samples.
     pub by: Limit,
-    /// How often each was found, of all looks.
+    /// How often each limit was found, over all samples.
     pub looks: BTreeMap<Limit, u32>,
     /// The limit in words.
     pub text: &'static str,
 }
 
-/// An event in words.
+/// An event as a row and as a sentence.
 #[derive(Debug, Serialize)]
 pub struct EventLine {
-    /// In the flow's life, from 1 on.
+    /// Number of the event in the flow's life, from 1.
     pub number: u16,
-    /// In seconds of Unix time.
+    /// When it occurred, in seconds of Unix time.
     pub unix_s: f64,
-    /// What, as a name.
+    /// Name of the event's kind.
     pub kind: &'static str,
-    /// How often in a row; 255: and more.
+    /// How often it occurred in a row; 255 means 255 or more.
     pub times: u8,
-    /// The law's window before; of `below_receiver` and `returned` the receiver's.
+    /// The law's window before the event; for `below_receiver` and `returned`, the receiver's.
     pub before_bytes: u32,
     /// The law's window after the event; for `below_receiver` and `returned`, the advertised
     /// window.
     pub after_bytes: u32,
-    /// What, as a sentence.
+    /// The event as a sentence.
     pub text: String,
 }
 

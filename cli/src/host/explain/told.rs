@@ -1,4 +1,4 @@
-//! A story as people read it.
+//! Formats a flow's history for people.
 
 use std::fmt;
 use std::time::Duration;

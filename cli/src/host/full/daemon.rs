@@ -6,11 +6,11 @@ use uc_client::AgentError;
 
 use crate::host::agent::Agent;
 
-/// Runs the agent until it is told to end. `false`: its policy is invalid, or with `--once` something
-/// that the policy wants is not in force.
+/// Runs the agent until it is told to end. Returns false if its policy is invalid, or with `--once`
+/// if something that the policy wants is not in force.
 ///
 /// # Errors
-/// What keeps it from starting.
+/// Whatever prevents the start.
 pub fn agent(arguments: Agent) -> Result<bool> {
     let options = Options {
         config: arguments.config,
@@ -19,7 +19,7 @@ pub fn agent(arguments: Agent) -> Result<bool> {
         swap: arguments.swap,
     };
     match uc_agent::run(&options) {
-        // The errors of a policy are an answer, in as many lines as it needs.
+        // The errors of a policy are an answer, on as many lines as there are errors.
         Err(AgentError::Policy(error)) if !error.faults().is_empty() => {
             errln!("{error}");
             Ok(false)

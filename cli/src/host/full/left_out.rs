@@ -1,4 +1,4 @@
-//! What a build without the feature `agent` answers to the commands that it lacks.
+//! The answers of a build without the feature `agent` to the commands that it lacks.
 
 use anyhow::{Result, bail};
 
@@ -8,7 +8,7 @@ use crate::host::top::Top;
 /// Refuses to run an agent.
 ///
 /// # Errors
-/// Always: says how to build a `uc` that can.
+/// Always: names the commands that build a full `uc`.
 pub fn agent(_: Agent) -> Result<bool> {
     refuse("agent")
 }
@@ -16,7 +16,7 @@ pub fn agent(_: Agent) -> Result<bool> {
 /// Refuses to show ports and flows.
 ///
 /// # Errors
-/// Always: says how to build a `uc` that can.
+/// Always: names the commands that build a full `uc`.
 pub fn top(_: Top) -> Result<bool> {
     refuse("top")
 }

@@ -1,4 +1,4 @@
-//! `uc top`: ports and flows as they go, in the terminal.
+//! `uc top`: ports and flows with their rates, live in the terminal.
 
 mod draw;
 mod view;
@@ -22,17 +22,17 @@ use crate::host::status::report;
 use crate::host::top::Top;
 use view::View;
 
-/// A signal is noticed after so long at most.
+/// Maximum time before a signal is noticed.
 const POLL_MOST: Duration = Duration::from_millis(100);
 
-/// Shows ports and flows until q is pressed or a signal comes. Then the terminal is as before, after a
-/// panic too.
+/// Shows ports and flows until q is pressed or a signal arrives. Then the terminal is restored,
+/// after a panic too.
 ///
 /// # Errors
 /// Without a terminal; if the kernel or the agent can't be asked.
 pub fn top(arguments: Top) -> Result<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-        bail!("`uc top` needs a terminal; for programs there is `uc flows --json --rates`");
+        bail!("`uc top` needs a terminal; programs can use `uc flows --json --rates`");
     }
     let ends = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&ends);
@@ -48,7 +48,8 @@ pub fn top(arguments: Top) -> Result<bool> {
         before: None,
         agent: None,
     };
-    // What keeps it from the first look is told while the terminal is still as it was.
+    // The first sample is taken before the terminal is set up, so that its error is printed
+    // normally.
     let mut view = View::new(arguments.sort);
     source.look(&mut view)?;
     let mut terminal = ratatui::try_init().context("could not set up the terminal")?;
@@ -88,13 +89,13 @@ fn go_on(
     Ok(())
 }
 
-/// From where the view's contents come.
+/// The source of the view's contents.
 struct Source {
     store: Store,
     client: Client,
     filter: Filter,
     before: Option<(Seen, Instant)>,
-    /// What it said when it was asked last.
+    /// The agent's last answer.
     agent: Option<AgentState>,
 }
 
@@ -112,7 +113,7 @@ impl Source {
         self.tell(view)
     }
 
-    /// The story of the flow that is chosen, where it is wanted.
+    /// Writes the history of the chosen flow into the view, if it is shown.
     fn tell(&self, view: &mut View) -> Result<()> {
         let Some(row) = view.wanted() else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The programs' clock beside the calendar's.
+//! Converts times of the programs' clock to calendar time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,14 +8,14 @@ use nix::time::{ClockId, clock_gettime};
 /// Both clocks, read together.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// `CLOCK_MONOTONIC`, by which the programs write times down.
+    /// `CLOCK_MONOTONIC`, by which the programs record times.
     pub now_ns: u64,
-    /// Since 1970.
+    /// Nanoseconds since 1970.
     unix_ns: u128,
 }
 
 impl Clock {
-    /// Now.
+    /// Reads both clocks now.
     ///
     /// # Errors
     /// If the system has no such clock.
@@ -33,14 +33,14 @@ impl Clock {
         Duration::from_nanos(self.now_ns.saturating_sub(at_ns))
     }
 
-    /// In seconds of Unix time.
+    /// Converts a time of the programs' clock to seconds of Unix time.
     pub fn unix_s(&self, at_ns: u64) -> f64 {
         let unix_ns = self.unix_ns.saturating_sub(self.ago(at_ns).as_nanos());
         Duration::from_nanos(unix_ns as u64).as_secs_f64()
     }
 }
 
-/// A time that has passed, as people say it: three digits and a unit.
+/// Formats a duration for people: three digits and a unit.
 pub fn in_words(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
@@ -54,7 +54,7 @@ pub fn in_words(time: Duration) -> String {
     }
 }
 
-/// Hours, minutes, seconds and milliseconds of the day, in UTC.
+/// Formats the time of day in UTC: hours, minutes, seconds and milliseconds.
 pub fn time_of_day(unix_s: f64) -> String {
     let milliseconds = (unix_s * 1e3) as u64 % 86_400_000;
     let (seconds, milliseconds) = (milliseconds / 1000, milliseconds % 1000);
@@ -71,13 +71,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_of_day_is_told_to_the_millisecond() {
+    fn a_time_of_day_has_milliseconds() {
         assert_eq!(time_of_day(1_700_000_000.25), "22:13:20.250");
         assert_eq!(time_of_day(0.0), "00:00:00.000");
     }
 
     #[test]
-    fn a_time_is_said_in_the_unit_that_fits_it() {
+    fn a_duration_gets_a_fitting_unit() {
         let said = [40, 1_500, 250_000, 1_500_000, 600_000_000, 90_000_000_000]
             .map(|us| in_words(Duration::from_micros(us)));
         assert_eq!(
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn event_of_a_second_ago_has_the_unix_time_of_then() {
+    fn an_event_of_a_second_ago_has_the_unix_time_of_a_second_ago() {
         let clock = Clock::read().unwrap();
         let at = clock.unix_s(clock.now_ns - 1_000_000_000);
         assert!((clock.unix_s(clock.now_ns) - at - 1.0).abs() < 1e-3, "{at}");

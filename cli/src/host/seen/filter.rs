@@ -1,4 +1,4 @@
-//! Which flows are shown: `--filter 'law=dctcp port=vnet* remote=10.0.0.0/8'`.
+//! Selects the flows that are shown: `--filter 'law=dctcp port=vnet* remote=10.0.0.0/8'`.
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ enum Condition {
     Remote(End),
 }
 
-/// An end of a connection: of addresses, or also of a port number.
+/// An end of a connection: a prefix of addresses, perhaps with a TCP port.
 #[derive(Clone, Copy, Debug)]
 struct End {
     prefix: Prefix,
@@ -57,7 +57,7 @@ impl FromStr for End {
         if let Some(port) = text.strip_prefix(':') {
             let tcp_port = port
                 .parse()
-                .map_err(|_| format!("'{port}' is no TCP port"))?;
+                .map_err(|_| format!("'{port}' is not a TCP port; write 1 to 65535"))?;
             return Ok(End {
                 prefix: Prefix::ANY,
                 tcp_port: Some(tcp_port),
@@ -65,7 +65,9 @@ impl FromStr for End {
         }
         let prefix = text.parse().map_err(|error| match error {
             PrefixError::Malformed => {
-                format!("'{text}' is no address, prefix (10.0.0.0/8), end (10.0.0.1:80) or :port")
+                format!(
+                    "'{text}' is not an address, prefix (10.0.0.0/8), end (10.0.0.1:80) or :port"
+                )
             }
             other => format!("'{text}' {other}"),
         })?;
@@ -83,7 +85,7 @@ impl End {
     }
 }
 
-/// A name with `*` for any letters.
+/// Returns whether a name matches a pattern in which `*` stands for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");
@@ -107,7 +109,7 @@ impl FromStr for Condition {
 
     fn from_str(text: &str) -> Result<Condition, String> {
         let Some((key, value)) = text.split_once('=') else {
-            return Err(format!("'{text}' is no condition; write KEY=VALUE"));
+            return Err(format!("'{text}' is not a condition; write KEY=VALUE"));
         };
         Ok(match key {
             "law" => {
@@ -151,7 +153,7 @@ impl Condition {
 }
 
 impl Filter {
-    /// Is this flow shown?
+    /// Returns whether this flow is shown.
     pub fn shows(&self, flow: &FlowRow) -> bool {
         self.0.iter().all(|condition| condition.is_met(flow))
     }
@@ -212,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_the_sixth_version_are_prefixes_and_ends_too() {
+    fn ipv6_prefixes_and_ends_are_accepted() {
         let flow = row("tap0", "[fd00::1]:40000", "[fd00:1::2]:443");
         assert!(shows("remote=fd00::/16 guest=[fd00::1]:40000", &flow));
         assert!(!shows("remote=10.0.0.0/8", &flow));
     }
 
     #[test]
-    fn a_name_that_is_not_there_is_refused_with_the_one_that_was_meant() {
+    fn an_unknown_name_is_refused_with_a_suggestion() {
         let refused = |text: &str| text.parse::<Filter>().unwrap_err();
         assert!(refused("lwa=ecn").contains("did you mean `law`"));
         assert!(refused("law=dctpc").contains("did you mean `dctcp`"));

@@ -1,4 +1,4 @@
-//! A flow, as rows and stories show it.
+//! A row for a flow, in tables and histories.
 
 use std::net::SocketAddr;
 
@@ -6,25 +6,25 @@ use serde::Serialize;
 use uc_core::{Flow, consts};
 use uc_port::FlowView;
 
-/// A flow of the table. Windows count from the last byte acknowledged.
+/// A flow of the table. Windows count from the last acknowledged byte.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowRow {
-    /// What `uc explain` finds it by.
+    /// The name by which `uc explain` finds it.
     pub name: String,
     /// The port's name.
     pub port: String,
-    /// The port's interface.
+    /// Index of the port's interface.
     pub ifindex: u32,
-    /// The guest's end.
+    /// Address and port of the guest's end.
     pub guest: String,
-    /// The other end.
+    /// Address and port of the other end.
     pub remote: String,
-    /// Where the handshake stands.
+    /// Stage of the handshake.
     pub stage: &'static str,
-    /// Whether the law's state is kept and nothing written.
+    /// Whether the law's window is computed but never written.
     pub observed: bool,
-    /// Which of the policy's rules opened it, as `uc check` counts them: from 1, and 0 for the
-    /// defaults, or what was given by hand;
+    /// Number of the policy's rule that opened it, as in `uc check`: from 1; 0 for the defaults, or
+    /// a port attached by hand.
     pub rule: u16,
     /// The generation of the host's plan that had this rule.
     pub generation: u32,
@@ -35,17 +35,16 @@ pub struct FlowRow {
     /// Law `dctcp`: the marked fraction of bytes, as estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// Law `coupled`, or a window that is shared by weights: the flow's part of its group's, where
-    /// it has one.
+    /// Law `coupled`, or shared windows: the flow's share of its group's window, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_bytes: Option<u64>,
-    /// The law's window; 2³¹−1 where it throttles nothing.
+    /// The law's window; 2³¹−1 if it limits nothing.
     pub window_bytes: u32,
-    /// The window that the guest was given.
+    /// The window that was advertised to the guest.
     pub given_bytes: u32,
     /// The receiver's window.
     pub receiver_bytes: u32,
-    /// On its way.
+    /// Bytes in flight.
     pub flight_bytes: u32,
     /// Payload of a full segment.
     pub mss_bytes: u16,
@@ -57,41 +56,41 @@ pub struct FlowRow {
     pub losses: u32,
     /// CE marks cleared from data to the guest.
     pub marks: u32,
-    /// What holds the guest back at this moment.
+    /// What limits the guest at this moment.
     pub limit: Limit,
-    /// Data of the guest that was acknowledged, per second, where it was measured.
+    /// Acknowledged data of the guest, in bit/s, if measured.
     pub sent_bits_per_s: Option<u64>,
-    /// Data that the guest acknowledged, per second, where it was measured.
+    /// Data that the guest acknowledged, in bit/s, if measured.
     pub received_bits_per_s: Option<u64>,
-    /// The guest's data up to here were acknowledged.
+    /// Sequence number up to which the guest's data was acknowledged.
     #[serde(skip)]
     pub snd_una: u32,
-    /// The guest has acknowledged up to here.
+    /// Sequence number up to which the guest has acknowledged.
     #[serde(skip)]
     pub echoed_ack: u32,
-    /// The guest's end.
+    /// Address and port of the guest's end.
     #[serde(skip)]
     pub guest_at: SocketAddr,
-    /// The other end.
+    /// Address and port of the other end.
     #[serde(skip)]
     pub remote_at: SocketAddr,
 }
 
-/// What holds a guest back.
+/// What limits a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The handshake isn't over.
+    /// The handshake is not complete.
     Handshake,
-    /// The connection is.
+    /// The connection is closed.
     Closed,
-    /// A loss is being repaired, by the guest's own TCP.
+    /// Loss recovery by the guest's own TCP.
     Repair,
     /// The law's window is full.
     Law,
-    /// The receiver's window is full, which the law would let grow.
+    /// The receiver's window is full, and the law allows more.
     Receiver,
-    /// No window is: the guest's own congestion control, or its application.
+    /// No window is full: the limit is the guest's own congestion control, or its application.
     Guest,
 }
 
@@ -119,7 +118,7 @@ impl Limit {
         }
     }
 
-    /// In a word.
+    /// Returns the name in one word.
     pub fn label(self) -> &'static str {
         match self {
             Limit::Handshake => "handshake",
@@ -131,7 +130,7 @@ impl Limit {
         }
     }
 
-    /// All of them.
+    /// All limits.
     pub const ALL: [Limit; 6] = [
         Limit::Handshake,
         Limit::Closed,
@@ -142,7 +141,7 @@ impl Limit {
     ];
 }
 
-/// The name by which a flow is asked for.
+/// Returns the name by which users select a flow.
 pub fn name(port: &str, guest: SocketAddr, remote: SocketAddr) -> String {
     format!("{port} {guest} {remote}")
 }
@@ -192,7 +191,7 @@ impl FlowRow {
 mod tests {
     use super::*;
 
-    /// A flow in the middle of its life whose guest has used `flight` of `given` bytes.
+    /// Builds a flow under way whose guest has used `flight` of `given` bytes.
     fn flow(flight: u32, given: u16, receiver: u16) -> Flow {
         Flow {
             stage: consts::TRANSLATING as u8,
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_a_repair_and_an_end_are_limits_of_their_own() {
+    fn handshake_recovery_and_close_are_limits_of_their_own() {
         let mut opening = flow(0, 0, 0);
         opening.stage = consts::SYN_SENT as u8;
         assert_eq!(Limit::of(&opening), Limit::Handshake);

@@ -1,16 +1,16 @@
-//! By what flows are sorted.
+//! Orders in which flows are sorted.
 
 use clap::ValueEnum;
 
 use super::flow::FlowRow;
 
-/// A column; the largest come first, names in their order.
+/// A column to sort by: the largest values first, names ascending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Order {
     /// Port, then guest, then remote
     #[default]
     Name,
-    /// Both directions together; the table is read twice for it
+    /// Sum of both directions; the table is read twice
     Goodput,
     /// Smoothed round-trip time
     Srtt,
@@ -22,26 +22,26 @@ pub enum Order {
     Marks,
     /// The law's window
     Window,
-    /// Bytes on their way
+    /// Bytes in flight
     Flight,
     /// Law `dctcp`: the marked fraction
     Alpha,
 }
 
 impl Order {
-    /// Does it take two looks at the table?
+    /// Returns whether the table must be read twice.
     pub fn needs_rates(self) -> bool {
         self == Order::Goodput
     }
 
-    /// The next one, in `uc top`.
+    /// Returns the next order in `uc top`.
     pub fn next(self) -> Order {
         let all = Order::value_variants();
         let at = all.iter().position(|order| *order == self).unwrap_or(0);
         all[(at + 1) % all.len()]
     }
 
-    /// As the command line calls it.
+    /// Returns the name on the command line.
     pub fn label(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
@@ -59,12 +59,12 @@ impl Order {
             Order::Marks => flow.marks.into(),
             Order::Window => flow.window_bytes.into(),
             Order::Flight => flow.flight_bytes.into(),
-            // by millionths: only ever shown
+            // In millionths, since it is only shown.
             Order::Alpha => flow.alpha.map_or(0, |alpha| 1 + (alpha * 1e6) as u64),
         }
     }
 
-    /// Sorts; what is equal, by name.
+    /// Sorts the flows; equal ones by name.
     pub fn sort(self, flows: &mut [FlowRow]) {
         flows.sort_by(|a, b| {
             let descending = self.key(b).cmp(&self.key(a));

@@ -1,11 +1,11 @@
-//! Rates: what changed between two looks at the table.
+//! Computes rates from two reads of the table.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::flow::FlowRow;
 
-/// Bytes from one sequence number to a later one; what lies behind is none.
+/// Returns the bytes from one sequence number to a later one; 0 for an earlier one.
 fn moved(from: u32, to: u32) -> u64 {
     u64::try_from(to.wrapping_sub(from) as i32).unwrap_or(0)
 }
@@ -15,8 +15,8 @@ fn bits_per_s(bytes: u64, time: Duration) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000 / time_us).unwrap_or(u64::MAX)
 }
 
-/// Writes into `after` what each of its flows has carried since `before`, `time` ago. More than
-/// 2 GB between the two can't be told from going backward.
+/// Writes the goodput since `before`, `time` ago, into the flows of `after`. More than 2 GB between
+/// the two look like a step backward and count as 0.
 pub fn measure(before: &[FlowRow], after: &mut [FlowRow], time: Duration) {
     let old: BTreeMap<&str, &FlowRow> = before
         .iter()
@@ -32,7 +32,7 @@ pub fn measure(before: &[FlowRow], after: &mut [FlowRow], time: Duration) {
     }
 }
 
-/// A rate as people say it.
+/// Formats a rate for people.
 pub fn in_words(bits_per_s: u64) -> String {
     let value = bits_per_s as f64;
     match bits_per_s {
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_said_in_the_unit_that_fits_it() {
+    fn a_rate_gets_a_fitting_unit() {
         let said = [10, 1_500, 20_000_000, 3_000_000_000].map(in_words);
         assert_eq!(
             said,

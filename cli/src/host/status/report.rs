@@ -1,5 +1,4 @@
-//! Is what the operator wants in force, and if not, what isn't? Asked of the agent and of the
-//! kernel.
+//! Whether what the operator wants is in force, and each problem, by the agent and by the kernel.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -14,14 +13,14 @@ use uc_port::{PortView, Store};
 use crate::host::ports::port_name;
 use crate::host::seen::{PacketRow, packet_rows};
 
-/// All of it, in a stable form: fields are added, none is renamed or removed.
+/// The whole report, in a stable form: fields are added, none is renamed or removed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// Whether everything that is wanted is in force.
+    /// Whether everything that the policy wants is in force.
     pub in_force: bool,
-    /// What isn't, and why.
+    /// The problems, each with its cause.
     pub amiss: Vec<String>,
-    /// What the agent says; none if none runs.
+    /// The agent's state; `None` if none runs.
     pub agent: Option<AgentState>,
     /// The ports, wanted or attached.
     pub ports: Vec<PortLine>,
@@ -38,41 +37,41 @@ pub struct PortLine {
     pub name: String,
     /// The tenant's name, if the agent knows it.
     pub tenant: Option<String>,
-    /// Whether the programs are on it.
+    /// Whether it is attached.
     pub attached: bool,
-    /// Whether an operator took it off the agent's hands.
+    /// Whether an operator holds it: it stays detached.
     pub held: bool,
-    /// Rules of the policy; none without an agent.
+    /// Number of the policy's rules; `None` without an agent.
     pub rules: Option<u32>,
-    /// Rules by which the programs go.
+    /// Number of rules in the port's plan.
     pub rules_in_force: u32,
-    /// In the table.
+    /// Number of its flows in the table.
     pub flows: u64,
     /// Packets of translated flows.
     pub translated: u64,
-    /// Packets that left as they came.
+    /// Packets that passed unmodified.
     pub passed: u64,
     /// Packets that the guard dropped.
     pub dropped: u64,
-    /// Flows that it may have; 0: as many as the table has room for.
+    /// Maximum number of its flows; 0: limited by the table only.
     pub flows_max: u32,
     /// Why it isn't as the policy wants it.
     pub error: Option<String>,
 }
 
-/// What came of asking the agent; neither where there is none.
+/// The agent's answer; both fields are `None` if no agent runs.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// What it says.
+    /// The agent's state, if it answered.
     pub state: Option<AgentState>,
-    /// Why it says nothing, though it is there.
+    /// Why it does not answer, though it listens.
     pub silent: Option<String>,
 }
 
-/// Asks it.
+/// Asks the agent.
 ///
 /// # Errors
-/// If it isn't to be asked by us.
+/// If this process may not ask it.
 pub fn ask(client: &Client) -> Result<Asked> {
     let mut asked = Asked::default();
     match client.status() {
@@ -88,10 +87,10 @@ pub fn ask(client: &Client) -> Result<Asked> {
 }
 
 impl Report {
-    /// Asks the agent, and looks at the ports.
+    /// Asks the agent, and reads the ports.
     ///
     /// # Errors
-    /// If we may not ask, or the kernel refuses to tell.
+    /// If this process may not ask, or the kernel refuses.
     pub fn read(store: &Store, client: &Client) -> Result<Report> {
         let Asked {
             state: agent,
@@ -133,7 +132,7 @@ impl Report {
 }
 
 impl PortLine {
-    /// Adds what the kernel's maps hold of the port.
+    /// Adds the port's state in the kernel's maps.
     fn see(&mut self, view: &PortView) {
         let packets = |is: fn(Reason) -> bool| {
             let counted = view.counters.iter().filter(|(reason, _)| is(*reason));
@@ -161,8 +160,8 @@ fn wanted(port: &PortState) -> PortLine {
     }
 }
 
-/// Lists what differs from what the policy wants. Whether a port is attached is read from the
-/// kernel, not from the agent.
+/// Lists what differs from the policy. Whether a port is attached is read from the kernel, not from
+/// the agent.
 fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
     let Some(agent) = agent else {
         let none = ports.is_empty();
@@ -175,7 +174,7 @@ fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
     if agent.policy.generation == 0 {
         amiss.push("no policy is in force".to_owned());
     } else if agent.counts.reconciles == 0 {
-        let text = "the agent has just begun: it is at its first look at the ports";
+        let text = "the agent has just started and not yet compared the ports";
         amiss.push(text.to_owned());
     }
     for read in agent.reads() {
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_without_programs_is_amiss_whatever_the_agent_thinks() {
+    fn a_detached_port_is_a_problem_whatever_the_agent_reports() {
         assert_eq!(amiss(Some(&agent()), &[port(true)]), [] as [&str; 0]);
         let lost = amiss(Some(&agent()), &[port(false)]);
         assert_eq!(lost, ["port vnet3: the programs are not on it"]);
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_policy_is_amiss_with_its_first_error() {
+    fn a_refused_policy_is_a_problem_with_its_first_error() {
         let mut agent = agent();
         agent.reload.accepted = false;
         agent.reload.place = "/etc/a.toml".to_owned();
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_agent_nothing_is_wanted_but_something_attached() {
+    fn without_an_agent_only_the_lack_of_ports_is_a_problem() {
         assert_eq!(amiss(None, &[port(true)]).len(), 0);
         assert_eq!(amiss(None, &[]).len(), 1);
     }

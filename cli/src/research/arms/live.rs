@@ -1,4 +1,4 @@
-//! A run on real kernels, in namespaces or in machines, repeated when this machine held it up.
+//! Runs a task on real kernels, in namespaces or VMs, and repeats it if this machine delayed it.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use uc_vm::Machines;
 
 use super::{Task, Watch, cancelled};
 
-/// The emulated network may be this late before its packets' times mean nothing: about the round
-/// trip of the slowest experiments. What decides is the network's clock, never the outcome.
+/// Maximum delay of the emulated network before its packets' times mean nothing: about the
+/// round-trip time of the slowest experiments. The network's clock decides, never the outcome.
 const DISTURBED_NS: u64 = 50_000_000;
-/// How often a disturbed run is repeated before the batch gives up.
+/// Maximum number of disturbed runs before the batch fails.
 const TRIES: u32 = 4;
 
-/// Repeats a run until one was undisturbed. Another program, or a hypervisor that takes the CPU
+/// Repeats a run until one is undisturbed. Another program, or a hypervisor that takes the CPU
 /// away, can stall the emulated network for seconds; such a run says nothing about TCP.
 pub(super) fn run(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     run_in(task, watch, || Namespaces)
 }
 
-/// Repeats a run with VMs as guests until one was undisturbed.
+/// Repeats a run with VMs as guests until one is undisturbed.
 pub(super) fn run_with_machines(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     run_in(task, watch, || {
         Machines::new(watch.templates).apart_for(task.case)

@@ -1,4 +1,4 @@
-//! What experiments run on: the simulator, real kernels, or machines with kernels of their own.
+//! The backends of experiments: the simulator, real kernels, or VMs with kernels of their own.
 //! Everything else is the same for all.
 
 mod live;
@@ -13,9 +13,9 @@ use indicatif::ProgressBar;
 use uc_experiment::{Arm, Case, Experiment, Nanos, Point, RunRecord};
 use uc_vm::Templates;
 
-/// Runs that go on at once on real kernels: more would hold up one another's packets.
+/// Number of concurrent runs on real kernels: more would delay one another's packets.
 const LIVE_JOBS: usize = 4;
-/// Emulated processors leave nothing for a second run.
+/// Number of concurrent runs with VMs: emulated CPUs leave no time for a second run.
 const VM_JOBS: usize = 1;
 
 /// One run of one case at one point.
@@ -33,27 +33,27 @@ pub struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// For errors.
+    /// Returns the task's name for errors.
     fn name(&self) -> String {
         let (experiment, case) = (&self.experiment.name, &self.case.name);
         format!("{experiment}, case {case}, seed {}", self.seed)
     }
 }
 
-/// How a run tells of itself, and hears that it shall end.
+/// The connection of a run to its caller: progress and cancellation.
 pub struct Watch<'a> {
     /// Called with the time of the run that has passed.
     pub progress: &'a dyn Fn(Nanos),
-    /// Set when everything shall end.
+    /// Set to cancel all runs.
     pub cancel: &'a AtomicBool,
-    /// Where to tell what people should know.
+    /// The progress bar, by which messages for people are printed.
     pub bar: &'a ProgressBar,
-    /// What guests that are machines are copied from; shared by all runs.
+    /// Images from which VMs are copied; shared by all runs.
     pub templates: &'a Templates,
 }
 
-/// Checks that this backend can run every case at every point, as far as that shows before a run.
-/// What a real kernel can't do shows when it is asked.
+/// Checks that this backend can run every case at every point, as far as that is known before a
+/// run. What a real kernel can't do is known only when it is asked.
 ///
 /// # Errors
 /// The first case that it can't run, and why.
@@ -65,10 +65,10 @@ pub fn check(arm: Arm, points: &[Point]) -> Result<()> {
     }
 }
 
-/// Runs the task once, on this arm.
+/// Runs the task once on this backend.
 ///
 /// # Errors
-/// With the task's name; or that it was cancelled.
+/// The error with the task's name; or that it was cancelled.
 pub fn run(arm: Arm, task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     let record = match arm {
         Arm::Sim => sim::run(task, watch),
@@ -90,8 +90,8 @@ pub fn default_jobs(arm: Arm) -> usize {
     }
 }
 
-/// The arm for an experiment when nobody names one: real kernels for root, the simulator for
-/// everybody else, and another one where the experiment needs it.
+/// Returns the default backend of an experiment: real kernels for root, the simulator for other
+/// users, and another one if the experiment needs it.
 ///
 /// # Errors
 /// Why the first choice can't run it, if none can.
@@ -115,10 +115,10 @@ pub fn default_arm(experiment: &Experiment) -> Result<Arm> {
 
 /// Returns `true` if this process's effective user is root.
 pub fn is_root() -> bool {
-    // SAFETY: takes nothing, changes nothing, can't fail.
+    // SAFETY: takes no argument, changes nothing, can't fail.
     unsafe { libc::geteuid() == 0 }
 }
 
 fn cancelled() -> anyhow::Error {
-    anyhow!("cancelled; nothing is left behind")
+    anyhow!("cancelled; everything was removed")
 }

@@ -1,4 +1,4 @@
-//! A run in the simulator.
+//! Runs a task in the simulator.
 
 use anyhow::{Context, Result};
 use uc_experiment::{Point, RunRecord};
@@ -6,7 +6,7 @@ use uc_sim::{Repetition, SimError, run_case};
 
 use super::{Task, Watch, cancelled};
 
-/// Lays out every case at every point, and lets none of them begin.
+/// Prepares every case at every point without running it.
 pub(super) fn check(points: &[Point]) -> Result<()> {
     for point in points {
         let experiment = &point.experiment;

@@ -1,4 +1,4 @@
-//! Runs with machines as guests: what they need, and what they are made of.
+//! Requirements and images of runs with VMs as guests.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use uc_vm::kernel::DEFAULT_SERIES;
 /// Checks that this machine has what every guest needs: QEMU and the kernels.
 pub(super) fn check(points: &[Point]) -> Result<()> {
     uc_lab::need::check().context("guests' ports and their network are this kernel's")?;
-    // By series, whether PVTCP's module is wanted for it.
+    // Kernel series, and whether PVTCP's module is wanted for each.
     let mut series: BTreeMap<&str, bool> = BTreeMap::new();
     for point in points {
         let experiment = &point.experiment;

@@ -1,4 +1,4 @@
-//! The picture of a view.
+//! Draws a view.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState, 
 use super::view::View;
 use crate::host::seen::{FlowRow, rates};
 
-/// Ports that are shown at once; the rest are counted.
+/// Maximum number of ports that are shown; the rest are counted.
 const PORTS_SHOWN: usize = 8;
-/// Lines of a story that are shown at most.
+/// Maximum number of lines of a history that are shown.
 const STORY_LINES: u16 = 28;
 
 const KEYS: &str = " up/down choose   Enter story   s sort   q quit";
 
-/// Draws all of it.
+/// Draws the whole screen.
 pub fn draw(frame: &mut Frame<'_>, view: &View) {
     let ports = view.seen.ports.len().min(PORTS_SHOWN) as u16 + 3;
     let story = match &view.story {
@@ -75,7 +75,7 @@ fn rate(rate: Option<u64>) -> String {
     rate.map_or_else(String::new, rates::in_words)
 }
 
-/// What a port's flows come to.
+/// The sums over a port's flows.
 #[derive(Default)]
 struct Sum {
     flows: u64,
@@ -160,7 +160,7 @@ const COLUMNS: [&str; 12] = [
 fn draw_flows(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let title = format!(" flows by {}; windows in segments ", view.order.label());
     let block = Block::new().borders(Borders::TOP).title(title);
-    // Only what can be seen is made: there may be a million.
+    // Builds only the visible rows: there may be a million flows.
     let height = usize::from(area.height.saturating_sub(2)).max(1);
     let first = view.chosen.saturating_sub(height - 1);
     let shown = view.seen.flows.iter().skip(first).take(height);
@@ -242,7 +242,7 @@ mod tests {
         view
     }
 
-    /// The screen, line by line, and which line is shown reversed.
+    /// Returns the screen line by line, and the line that is shown reversed.
     fn screen(view: &View, height: u16) -> (Vec<String>, Option<u16>) {
         let mut terminal = Terminal::new(TestBackend::new(140, height)).unwrap();
         terminal.draw(|frame| draw(frame, view)).unwrap();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_story_is_shown_beneath_and_goes_again() {
+    fn a_history_is_shown_below_and_can_be_closed() {
         let mut view = view(2);
         assert!(view.wanted().is_none());
         press(&mut view, KeyCode::Enter);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_of_any_size_can_be_drawn_on() {
+    fn drawing_works_for_any_terminal_size() {
         let mut view = view(5);
         press(&mut view, KeyCode::Enter);
         for (width, height) in [(1, 1), (20, 5), (500, 2), (80, 24)] {

@@ -1,23 +1,23 @@
-//! What `uc top` shows, and what keys make of it.
+//! The contents of `uc top`, and how keys change them.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use uc_client::AgentState;
 
 use crate::host::seen::{FlowRow, Order, Seen};
 
-/// See the head of this file.
+/// The contents of the screen.
 pub struct View {
     pub(super) seen: Seen,
     pub(super) agent: Option<AgentState>,
     pub(super) order: Order,
-    /// Among the flows.
+    /// Index of the chosen flow.
     pub(super) chosen: usize,
-    /// The story of the one that is chosen, where it is shown.
+    /// The history of the chosen flow, if it is shown.
     pub(super) story: Option<String>,
     ends: bool,
 }
 
-/// Flows that a page key goes over.
+/// Number of flows that a page key skips.
 const PAGE: usize = 10;
 
 impl View {
@@ -33,7 +33,7 @@ impl View {
         }
     }
 
-    /// Was it told to end?
+    /// Returns whether the program must end.
     pub fn ends(&self) -> bool {
         self.ends
     }
@@ -54,22 +54,22 @@ impl View {
         self.chosen = found.unwrap_or(self.chosen.min(last));
     }
 
-    /// The flow that is chosen.
+    /// Returns the chosen flow.
     pub fn chosen(&self) -> Option<&FlowRow> {
         self.seen.flows.get(self.chosen)
     }
 
-    /// The flow whose story is to be shown.
+    /// Returns the flow whose history is to be shown.
     pub fn wanted(&self) -> Option<FlowRow> {
         self.story.as_ref().and_then(|_| self.chosen().cloned())
     }
 
-    /// This is it.
+    /// Sets the history of the chosen flow.
     pub fn tell(&mut self, story: String) {
         self.story = Some(story);
     }
 
-    /// A key was pressed.
+    /// Processes a key.
     pub fn press(&mut self, key: KeyEvent) {
         let last = self.seen.flows.len().saturating_sub(1);
         match key.code {
