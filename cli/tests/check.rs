@@ -1,4 +1,4 @@
-//! `uc check`: what it refuses an agent refuses, for the same reasons; and what programs are told.
+//! `uc check`: it refuses what an agent refuses, for the same reasons; and its JSON answers.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn write(path: &Path, text: &str) {
 }
 
 #[test]
-fn an_agent_refuses_what_is_refused_here_in_the_same_words() {
+fn check_and_agent_refuse_the_same_policies_in_the_same_words() {
     let folder = tempfile::tempdir().unwrap();
     let long = "n".repeat(108);
     for agent in [
@@ -55,7 +55,7 @@ fn an_agent_refuses_what_is_refused_here_in_the_same_words() {
 }
 
 #[test]
-fn a_file_that_others_could_have_written_is_refused_by_both_but_as_a_draft() {
+fn a_file_that_others_can_write_is_refused_unless_it_is_a_draft() {
     let folder = tempfile::tempdir().unwrap();
     let above = folder.path().join("above");
     let below = above.join("below");
@@ -83,7 +83,7 @@ fn a_file_that_others_could_have_written_is_refused_by_both_but_as_a_draft() {
 }
 
 #[test]
-fn programs_that_ask_for_an_object_get_one_whatever_is_wrong() {
+fn json_answers_are_objects_whatever_the_error() {
     let folder = tempfile::tempdir().unwrap();
     write(&folder.path().join("good.toml"), GOOD);
     write(&folder.path().join("bad.toml"), "[[tenant]]\nname = 3\n");
@@ -122,7 +122,7 @@ fn a_port_with_spaces_in_its_alias_is_found() {
 }
 
 #[test]
-fn whose_windows_are_shared_is_told_by_the_tenants_name_or_the_number() {
+fn shared_windows_are_shown_by_tenant_or_group_number() {
     let folder = tempfile::tempdir().unwrap();
     for (coupling, told) in [
         ("", "group of tenant acme by /32 and /128"),

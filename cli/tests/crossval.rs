@@ -1,5 +1,5 @@
-//! What docs/simulator.md says of the simulator beside its peers is what a run gives. All of the
-//! tables would take minutes in a test; one of their rows is run here, `make bench` runs all.
+//! Compares a run with what docs/simulator.md documents of the simulator and its peers. All of the
+//! tables would take minutes in a test; these tests check one row each, `make bench` checks all.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn cells(line: &str) -> Vec<&str> {
     line.trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// The cell of the column whose head ends with "ours (`case`)", in the row.
+/// Returns the cell of a row in the column whose header ends with "ours (`case`)".
 fn documented(case: &str) -> String {
     let text = std::fs::read_to_string(root().join("docs/simulator.md")).unwrap();
     let head = format!("ours (`{case}`)");
@@ -36,7 +36,7 @@ fn documented(case: &str) -> String {
     row[column].to_owned()
 }
 
-/// The means of these expectations over the file's repetitions.
+/// Returns the means of these expectations over the file's repetitions.
 fn measured(file: &str, case: &str, names: &[&str]) -> Vec<f64> {
     let folder = tempfile::tempdir().unwrap();
     let mut command = uc_unprivileged();

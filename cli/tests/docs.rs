@@ -1,4 +1,4 @@
-//! What the documents tell a reader to type is what the program takes.
+//! `uc` accepts every command in the documents.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The commands of `uc` in a document: lines of `sh` blocks, and code spans.
+/// Returns the commands of `uc` in a document: lines of `sh` blocks, and code spans.
 fn commands(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -54,7 +54,7 @@ const DOCUMENTS: [&str; 18] = [
 ];
 
 #[test]
-fn every_command_in_the_documents_is_one_that_uc_takes() {
+fn uc_accepts_every_command_in_the_documents() {
     let mut count = 0;
     for document in DOCUMENTS {
         let text = std::fs::read_to_string(root().join(document)).unwrap();
@@ -62,7 +62,7 @@ fn every_command_in_the_documents_is_one_that_uc_takes() {
             let words = command
                 .split_whitespace()
                 .map(|word| word.trim_matches('\''));
-            // a bare verb is its name, not a line to type
+            // A bare verb is a name, not a command line.
             if command.split_whitespace().count() > 2 || command == "uc flows" {
                 let parsed = Arguments::try_parse_from(words.clone());
                 assert!(
@@ -72,7 +72,7 @@ fn every_command_in_the_documents_is_one_that_uc_takes() {
                 );
                 count += 1;
             }
-            // these two name a policy of the reader's own host
+            // These two name a policy of the reader's own host.
             if command.starts_with("uc check ") || command.starts_with("uc agent ") {
                 continue;
             }
@@ -90,7 +90,7 @@ fn every_command_in_the_documents_is_one_that_uc_takes() {
 }
 
 #[test]
-fn every_experiment_named_in_the_documents_is_there() {
+fn every_experiment_named_in_the_documents_exists() {
     for document in DOCUMENTS {
         let text = std::fs::read_to_string(root().join(document)).unwrap();
         for word in text.split(|c: char| c.is_whitespace() || "`|()".contains(c)) {

@@ -13,7 +13,7 @@ use std::thread;
 
 use uc_experiment::{Arm, Experiment};
 
-/// The folders whose files are run: one for each paper.
+/// Folders with experiments: one for each paper.
 const FOLDERS: [&str; 6] = [
     "experiments/vcc",
     "experiments/acdc",
@@ -31,12 +31,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The experiments of `folder` that can be simulated, in the order of their names.
+/// Returns the experiments of `folder` that can be simulated, sorted by name.
 fn files(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(root().join(folder)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut paths: Vec<String> = names.map(|name| format!("{folder}/{name}")).collect();
-    // figure 4 before figure 10
+    // Figure 4 precedes figure 10.
     paths.sort_by_key(|path| (path.len(), path.clone()));
     paths.retain(|path| is_simulated(path));
     paths
@@ -47,7 +47,7 @@ fn is_simulated(path: &str) -> bool {
     experiment.suits(Arm::Sim).is_ok()
 }
 
-/// The table that a run prints, without what differs between machines and commits.
+/// Returns the table that a run prints, without what differs between machines and commits.
 fn table(file: &str) -> String {
     let out = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_uc"))

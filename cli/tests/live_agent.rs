@@ -1,5 +1,5 @@
-//! The agent and the host's interfaces: whatever comes, goes, or is done to it, ports are as the
-//! policy wants them, or as the operator does.
+//! The agent and the host's interfaces: whatever happens to either, ports are as the policy wants
+//! them, or as the operator does.
 
 mod common;
 
@@ -12,7 +12,7 @@ use uc_lab::netns::Namespace;
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
 
-/// An agent that has attached v1.
+/// Starts an agent that has attached v1.
 fn at_work() -> (Installation, Agent) {
     let (namespace, here) = installation(POLICY);
     pair(&namespace, "v1");
@@ -22,7 +22,7 @@ fn at_work() -> (Installation, Agent) {
 }
 
 #[test]
-fn live_an_agent_follows_interfaces_that_come_go_and_change_their_names() {
+fn live_an_agent_follows_added_removed_and_renamed_interfaces() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -38,7 +38,7 @@ fn live_an_agent_follows_interfaces_that_come_go_and_change_their_names() {
     here.wait_for(&["v1", "v2"]);
     ip(&namespace, "link set v2 name w2");
     here.wait_for(&["v1"]);
-    // the kernel tells of other names while an interface is up, and renames it while it is down
+    // The kernel reports other names while an interface is up, and renames it while it is down.
     ip(&namespace, "link set w2 up");
     ip(&namespace, "link property add dev w2 altname vm-of-acme");
     let state = here.wait_for(&["v1", "w2"]);
@@ -49,7 +49,7 @@ fn live_an_agent_follows_interfaces_that_come_go_and_change_their_names() {
     ip(&namespace, "link set w2 name v2");
     here.wait_for(&["v1", "v2"]);
 
-    // away into another namespace, and back
+    // Moves it into another namespace and back.
     let elsewhere = Namespace::new("elsewhere").unwrap();
     ip(
         &namespace,
@@ -67,7 +67,7 @@ fn live_an_agent_follows_interfaces_that_come_go_and_change_their_names() {
 }
 
 #[test]
-fn live_ports_stay_attached_when_the_agent_ends_and_the_next_one_goes_on_from_there() {
+fn live_ports_stay_attached_when_the_agent_ends_and_the_next_continues() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -76,7 +76,7 @@ fn live_ports_stay_attached_when_the_agent_ends_and_the_next_one_goes_on_from_th
     let pins = here.sandbox.pins();
     assert!(!pins.is_empty());
     assert!(here.client().status().is_err(), "nobody answers");
-    // what goes while nobody is there is noticed by the next
+    // The next agent finds an interface that was deleted while none ran.
     pair(&here.namespace, "v2");
     ip(&here.namespace, "link del v1");
     let agent = here.start(&[]);
@@ -92,7 +92,7 @@ fn live_ports_stay_attached_when_the_agent_ends_and_the_next_one_goes_on_from_th
 }
 
 #[test]
-fn live_an_agent_that_works_once_answers_whether_all_is_in_force() {
+fn live_agent_once_reports_whether_all_is_in_force() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -122,7 +122,7 @@ fn live_port_detached_by_an_operator_stays_detached_until_it_is_given_back() {
     let state = here.wait_for(&["v2"]);
     assert_eq!(state.held, ["v1"]);
     assert!(state.is_in_force(), "{state:#?}");
-    // whatever else happens, and though the agent crashes
+    // Whatever else happens, and though the agent crashes.
     pair(&namespace, "v3");
     here.wait_for(&["v2", "v3"]);
     agent.kill();
@@ -137,7 +137,7 @@ fn live_port_detached_by_an_operator_stays_detached_until_it_is_given_back() {
     let state = here.wait("v4 is held too", |state| state.ports.len() == 4);
     assert!(state.ports.iter().all(|port| port.held && !port.attached));
     assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
-    // one that is given back ends nothing for those to come
+    // Giving one back does not change future ports.
     success(here.uc(&["attach", "v2"]));
     here.wait_for(&["v2"]);
     pair(&namespace, "v5");
@@ -165,7 +165,7 @@ fn live_port_detached_by_an_operator_stays_detached_until_it_is_given_back() {
         here.uc(&["detach", "w1"]),
         &["'w1' is not a port of the policy"],
     );
-    // an end in order is the end of that, too
+    // An orderly end gives all ports back.
     agent.end();
     let agent = here.start(&[]);
     here.wait_for(&["v1", "v2", "v3", "v4", "v5"]);
@@ -175,7 +175,7 @@ fn live_port_detached_by_an_operator_stays_detached_until_it_is_given_back() {
 }
 
 #[test]
-fn live_an_invalid_policy_leaves_the_old_one_in_force_and_says_so() {
+fn live_an_invalid_policy_leaves_the_old_one_in_force_and_is_reported() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -200,13 +200,13 @@ fn live_an_invalid_policy_leaves_the_old_one_in_force_and_says_so() {
     let state = here.wait_for(&["w1"]);
     assert_eq!(state.policy.generation, 2);
     assert!(state.reload.accepted);
-    // asked for, though nothing has changed
+    // An unchanged file is read again on request.
     agent.signal(Signal::SIGHUP);
     assert!(here.client().reload().is_ok());
     assert_eq!(here.wait_for(&["w1"]).policy.generation, 2);
     agent.end();
 
-    // an agent that starts has no old one; ports are left as they are
+    // A starting agent has no old policy; ports stay as they are.
     here.write_policy("[[tenant]]\nname = 3\n");
     let begun = outcome(here.agent(&[]));
     assert_eq!(begun.status, Some(1), "{begun:?}");
@@ -216,7 +216,7 @@ fn live_an_invalid_policy_leaves_the_old_one_in_force_and_says_so() {
 }
 
 #[test]
-fn live_there_is_one_agent_and_its_socket_is_roots() {
+fn live_a_second_agent_is_refused_and_only_root_may_use_the_socket() {
     if !live_with(&TOOLS) || !live_with(&["setpriv"]) {
         return;
     }
@@ -231,7 +231,7 @@ fn live_there_is_one_agent_and_its_socket_is_roots() {
     let metadata = std::fs::metadata(&socket).unwrap();
     assert!(metadata.file_type().is_socket());
     assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
-    // somebody opened everything up: the agent still asks who it is
+    // The socket's mode is open to all: the agent still checks the peer.
     for path in [&socket, &here.sandbox.path("/run/undercurrent")] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
     }
@@ -254,7 +254,7 @@ fn live_there_is_one_agent_and_its_socket_is_roots() {
 }
 
 #[test]
-fn live_an_agent_whose_socket_is_elsewhere_is_found_and_one_that_hangs_is_told() {
+fn live_an_agent_with_another_socket_is_found_and_a_hanging_one_is_reported() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -287,7 +287,7 @@ fn live_an_agent_whose_socket_is_elsewhere_is_found_and_one_that_hangs_is_told()
     agent.signal(Signal::SIGCONT);
     common::bench::wait_until("it answers", is_attached);
     agent.kill();
-    // nobody is there any more, whatever is written
+    // No agent runs any more, whatever the lock says.
     let told = success(here.uc(&["status"]));
     assert!(told.contains("none runs; what follows is pinned"), "{told}");
     success(here.uc(&["detach", "--all"]));
@@ -295,7 +295,7 @@ fn live_an_agent_whose_socket_is_elsewhere_is_found_and_one_that_hangs_is_told()
 }
 
 #[test]
-fn live_a_policy_is_logged_as_in_force_when_it_is() {
+fn live_a_policy_is_logged_as_in_force_only_when_it_is() {
     if !live_with(&TOOLS) {
         return;
     }

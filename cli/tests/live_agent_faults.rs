@@ -1,5 +1,4 @@
-//! What goes wrong beside an agent, or with one port of many: it does what can be done, and says what
-//! can't.
+//! Failures around an agent, or of one port of many: it does what it can, and reports the rest.
 
 mod common;
 
@@ -10,7 +9,7 @@ use common::uc::{outcome, refusal, success};
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
 
 #[test]
-fn live_pins_of_a_version_with_other_maps_go_with_a_detach_or_an_empty_policy() {
+fn live_pins_of_another_map_layout_are_removed_by_detach_or_an_empty_policy() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -38,7 +37,7 @@ fn live_pins_of_a_version_with_other_maps_go_with_a_detach_or_an_empty_policy() 
     assert_eq!(told, "nothing is attached\n");
 }
 
-/// A rule that takes so many of a port's 64 places.
+/// Returns a rule that takes this number of a port's 64 combinations.
 fn rule(port: &str, places: usize) -> String {
     let remote: Vec<String> = (0..places)
         .map(|at| format!("\"10.0.{at}.0/24\""))
@@ -48,7 +47,7 @@ fn rule(port: &str, places: usize) -> String {
 }
 
 #[test]
-fn live_a_port_with_too_many_rules_keeps_what_it_has_and_the_others_get_theirs() {
+fn live_a_port_with_too_many_rules_keeps_its_old_plan_and_others_get_the_new() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -58,7 +57,7 @@ fn live_a_port_with_too_many_rules_keeps_what_it_has_and_the_others_get_theirs()
     }
     let agent = here.start(&[]);
     here.wait_for(&["v1", "v15", "v2"]);
-    // each pattern alone has room, and one port matches both
+    // Each pattern alone has room, and one port matches both.
     let head = POLICY.split("\n[[rule]]").next().unwrap();
     let both = format!("{head}{}{}", rule("v1*", 40), rule("*5", 40));
     here.write_policy(&both);
@@ -105,7 +104,7 @@ fn live_a_port_with_too_many_rules_keeps_what_it_has_and_the_others_get_theirs()
 }
 
 #[test]
-fn live_all_ports_are_detached_beside_an_agent_that_has_no_policy_yet() {
+fn live_detach_all_works_with_an_agent_without_a_policy() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -113,7 +112,7 @@ fn live_all_ports_are_detached_beside_an_agent_that_has_no_policy_yet() {
     ip(&namespace, "link set lo up");
     pair(&namespace, "v1");
     assert_eq!(outcome(here.agent(&["--once"])).status, Some(0));
-    // nobody answers there, and nothing was kept
+    // No etcd answers there, and no policy is stored.
     here.write_policy("[agent.etcd]\nendpoints = [\"http://127.0.0.1:9\"]\n");
     let agent = here.start(&[]);
     here.wait("an attempt", |state| state.counts.etcd_losses > 0);
@@ -130,7 +129,7 @@ fn live_all_ports_are_detached_beside_an_agent_that_has_no_policy_yet() {
 }
 
 #[test]
-fn live_a_policy_behind_a_link_is_found_though_its_folder_is_another() {
+fn live_changes_of_a_policy_behind_a_link_into_another_folder_are_found() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -153,7 +152,7 @@ fn live_a_policy_behind_a_link_is_found_though_its_folder_is_another() {
 }
 
 #[test]
-fn live_the_next_agent_tells_a_policy_that_is_the_same_to_nobody() {
+fn live_the_next_agent_does_not_set_an_unchanged_policy_again() {
     if !live_with(&TOOLS) {
         return;
     }

@@ -12,7 +12,7 @@ use uc_lab::netns::Namespace;
 
 const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "ip", "etcd"];
 
-/// A fleet's policy for one pattern of ports.
+/// Returns a fleet's policy for one pattern of ports.
 fn policy(ports: &str) -> String {
     format!(
         "[[tenant]]\nname = \"acme\"\nports = [\"{ports}\"]\n\n[[rule]]\ntenant = \"acme\"\n\
@@ -52,14 +52,14 @@ fn live_a_fleets_policy_arrives_changes_and_outlives_etcd_and_the_agent() {
     );
     assert!(state.is_in_force(), "{state:#?}");
 
-    // a change is watched, one that is invalid is refused, and one that goes away changes nothing
+    // A change is followed, an invalid one is refused, and removing the key changes nothing.
     let second = etcd.put(&policy("b*"));
     let state = here.wait_for(&["b1"]);
     assert_eq!(state.policy.revision, Some(second));
     let third = etcd.put("[[tenant]]\nnmae = \"acme\"\n");
     let reload = |state: &AgentState| state.etcd.clone().unwrap_or_default().reload;
     here.wait("the refusal", |state| !reload(state).accepted);
-    // that the file is sound says nothing of etcd's
+    // A valid file says nothing about etcd's policy.
     here.client().reload().unwrap();
     let state = here.client().status().unwrap();
     assert!(state.reload.accepted && !state.is_in_force(), "{state:#?}");
@@ -93,7 +93,7 @@ fn live_a_fleets_policy_arrives_changes_and_outlives_etcd_and_the_agent() {
             .any(|port| port.name == "b1" && port.attached)
     );
 
-    // without etcd the last good policy stays, also for an agent that begins without it
+    // Without etcd the last valid policy stays, also for an agent that starts without it.
     let (namespace, data) = etcd.kill();
     here.wait("the loss", |state| {
         state.etcd.as_ref().is_some_and(|etcd| !etcd.connected)
@@ -107,7 +107,7 @@ fn live_a_fleets_policy_arrives_changes_and_outlives_etcd_and_the_agent() {
     assert_eq!(state.policy.revision, Some(second));
     assert!(state.etcd.as_ref().is_some_and(|etcd| !etcd.connected));
 
-    // and when it is there again, what it says counts
+    // When etcd is back, its policy counts.
     let etcd = Etcd::start(&namespace, &data);
     let last = etcd.put(&policy("c*"));
     let state = here.wait_for(&["c1"]);
@@ -118,7 +118,7 @@ fn live_a_fleets_policy_arrives_changes_and_outlives_etcd_and_the_agent() {
 }
 
 #[test]
-fn live_a_revision_that_etcd_has_compacted_is_no_obstacle() {
+fn live_a_compacted_revision_does_not_stop_a_follower() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -132,7 +132,8 @@ fn live_a_revision_that_etcd_has_compacted_is_no_obstacle() {
     here.wait("the loss", |state| {
         state.etcd.as_ref().is_some_and(|etcd| !etcd.connected)
     });
-    // the agent knows of the first only; that and all between are gone before it finds etcd again
+    // The agent knows the first revision only; all later ones are compacted before it finds etcd
+    // again.
     let etcd = Etcd::start_aside(&namespace, &data);
     let mut last = 0;
     for _ in 0..20 {
@@ -149,7 +150,7 @@ fn live_a_revision_that_etcd_has_compacted_is_no_obstacle() {
 }
 
 #[test]
-fn live_an_agent_that_works_once_asks_etcd_once() {
+fn live_agent_once_reads_etcd_once() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -166,7 +167,7 @@ fn live_an_agent_that_works_once_asks_etcd_once() {
 }
 
 #[test]
-fn live_an_etcd_with_tls_is_believed_only_if_the_authority_signed_it_and_the_agent_as_well() {
+fn live_tls_needs_certificates_of_the_authority_at_both_ends() {
     if !live_with(&TOOLS) || !live_with(&["openssl"]) {
         return;
     }
@@ -189,7 +190,7 @@ fn live_an_etcd_with_tls_is_believed_only_if_the_authority_signed_it_and_the_age
             "[agent.etcd]\nendpoints = [\"{ENDPOINT_TLS}\"]\nca = {ca:?}\n{identity}"
         ));
     };
-    // a server that the authority of the file didn't sign, and hosts that etcd's doesn't know
+    // A server not signed by the file's authority, and hosts that etcd's authority does not know.
     for (ca, identity) in [
         (&other.certificate, Some(&host)),
         (&ca.certificate, Some(&stranger)),
@@ -214,7 +215,7 @@ fn live_an_etcd_with_tls_is_believed_only_if_the_authority_signed_it_and_the_age
 }
 
 #[test]
-fn live_a_start_that_this_hosts_file_does_not_allow_is_amiss() {
+fn live_a_start_without_host_settings_is_a_problem() {
     if !live_with(&TOOLS) {
         return;
     }

@@ -1,7 +1,7 @@
-//! Under load the agent is killed and started again, told of other policies, and replaced by one
-//! that puts new programs on the ports: connections and their shadows don't notice.
+//! Under load the agent is killed and restarted, given other policies, and replaced by one that
+//! replaces the programs: connections and their shadows continue undisturbed.
 //!
-//! Beside the port there is another one that no policy names, with as many connections.
+//! For comparison, another port without a policy has as many connections.
 
 mod common;
 mod unnoticed;
@@ -71,13 +71,13 @@ fn live_a_hundred_flows_survive_killed_agents_reloads_and_upgrades_without_notic
     );
     // Every byte arrives, intact and in order, and no connection is reset.
     for transfer in transfers.into_iter().flatten() {
-        // what is still to be sent needn't be paced
+        // The remaining data needn't be paced.
         transfer.pace(u32::MAX);
         transfer.end();
     }
     // A segment that a program drops or delays is retransmitted.
     assert_eq!(resent[0], 0, "{} beside the port", resent[1]);
-    // No flow stood still while every one beside the port got on.
+    // No flow stalled while all flows on the other port made progress.
     assert!(stalls.iter().all(|(_, stalls)| *stalls == 0), "{stalls:?}");
     success(here.uc(&["detach", "--all"]));
     assert!(here.sandbox.is_clean());

@@ -1,4 +1,4 @@
-//! The agent as a service: what it tells its supervisor, and the processes that it has.
+//! The agent as a service: its notifications to systemd, and its child processes.
 
 mod common;
 
@@ -16,7 +16,7 @@ use uc_lab::netns::Namespace;
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
 
 #[test]
-fn live_systemd_hears_when_the_agent_is_ready_lives_reads_its_policy_and_ends() {
+fn live_systemd_is_notified_of_ready_alive_reload_and_stop() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -72,7 +72,7 @@ fn is_running(pid: u32) -> bool {
 }
 
 #[test]
-fn live_starts_are_watched_by_a_process_that_is_replaced_with_its_ports_and_ends_with_the_agent() {
+fn live_the_watching_process_follows_its_ports_and_ends_with_the_agent() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -102,7 +102,7 @@ fn live_starts_are_watched_by_a_process_that_is_replaced_with_its_ports_and_ends
     let second = pid(&["v1", "v2"]);
     assert_ne!(first, second);
     assert!(!is_running(first));
-    // one that dies is started again
+    // A process that dies is restarted.
     kill(Pid::from_raw(second as i32), Signal::SIGKILL).unwrap();
     let state = here.wait("another one", |state| state.watches[0].starts == 2);
     assert!(

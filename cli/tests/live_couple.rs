@@ -1,5 +1,5 @@
-//! `uc couple` and `uc guest couple`: either is killed, and connections go on; it comes back, and
-//! they are coupled again.
+//! `uc couple` and `uc guest couple`: if either is killed, connections go on; when it is back, they
+//! are coupled again.
 
 mod common;
 
@@ -21,7 +21,7 @@ use nix::sys::socket::{
 };
 use uc_lab::Lab;
 
-/// A command that runs until it is killed, and what it prints.
+/// A command that runs until it is killed, with its output.
 struct Running {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
@@ -38,7 +38,7 @@ impl Running {
         Self { child, lines }
     }
 
-    /// The next line that has these words in it.
+    /// Waits for the next line that contains these words.
     fn says(&mut self, words: &str) {
         let mut others = Vec::new();
         for line in self.lines.by_ref() {
@@ -54,13 +54,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // SIGKILL: nobody has said goodbye
+        // SIGKILL: no orderly end.
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 }
 
-/// One coupled congestion control, its connection, and the host's socket.
+/// A coupled congestion control, its connection, and the host's socket.
 struct Bench {
     sandbox: Sandbox,
     lab: Lab,
@@ -110,7 +110,7 @@ impl Bench {
     }
 }
 
-/// A connection with that congestion control, and its other end.
+/// Opens a connection with this congestion control; returns both ends.
 fn connected(control: &str) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.61:0").unwrap();
     let flags = SockFlag::SOCK_CLOEXEC;
@@ -138,7 +138,7 @@ fn send((mut from, mut to): (TcpStream, TcpStream), stop: &AtomicBool, arrived: 
 }
 
 #[test]
-fn live_either_part_of_a_coupling_is_killed_and_connections_go_on_by_themselves() {
+fn live_killing_either_end_of_a_coupling_leaves_connections_uncoupled() {
     if !live_with_controls() {
         return;
     }

@@ -1,5 +1,5 @@
-//! Law `coupled` on real kernels' ports: namespaces stand for virtual machines, 10 Mbit/s and 100
-//! ms (ctrlTCP's figures 1 and 3). The guests' TCP is Linux's Reno, and nobody tells it anything.
+//! Law `coupled` on real kernels' ports: namespaces stand for VMs, 10 Mbit/s and 100 ms (ctrlTCP's
+//! figures 1 and 3). The guests' TCP is Linux's Reno, unchanged.
 
 mod common;
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
 
-/// One TCP can fill the link.
+/// A network whose link one TCP can fill.
 const TRUNK: &str = "rate = \"10Mbit\"\ndelay = \"25ms\"\n\
      queue = { kind = \"droptail\", limit = \"125kB\" }";
 /// The network with access links faster than the bottleneck. Where they are as fast, a sender that
@@ -28,11 +28,11 @@ const APART: &str = "rate = \"10Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"25m
 const PLAIN: &str = "[stack.legacy]\ncongestion_control = \"reno\"\n\
      [stack.server]\ncongestion_control = \"reno\"\necn = false";
 const RATE_BYTES: f64 = 10e6 / 8.0;
-/// Both have left slow start by then, and the group has found its window.
+/// Time after which both have left slow start, and the group has found its window.
 const SETTLE: Duration = Duration::from_secs(12);
 const MEASURED: Duration = Duration::from_secs(25);
 
-/// As many guests as there are names, each with a port that nothing is attached to.
+/// Creates one guest per name, each with a port that nothing is attached to.
 fn guests_behind(network: &str, names: &[&str]) -> (Plan, Lab) {
     let text: String = names.iter().map(|name| guest(name, "legacy", "")).collect();
     build(&experiment(1, network, &text, PLAIN))
@@ -42,7 +42,7 @@ fn guests(names: &[&str]) -> (Plan, Lab) {
     guests_behind(TRUNK, names)
 }
 
-/// A transfer of that guest; each number has ports of its own.
+/// Starts a transfer of a guest; each number has TCP ports of its own.
 fn start(plan: &Plan, lab: &Lab, guest: usize, number: u16) -> Transfer {
     let end = |namespace, address, port| End {
         namespace,
@@ -85,13 +85,13 @@ fn shares(transfers: &[Vec<Transfer>], during: Duration) -> Vec<f64> {
         .collect()
 }
 
-/// Jain's index.
+/// Returns Jain's index.
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
 }
 
-/// The only group of `uc flows`.
+/// Returns the only group in the output of `uc flows`.
 fn only_group(listing: &Value) -> &Value {
     let groups = listing["groups"].as_array();
     let groups = groups.unwrap_or_else(|| panic!("no groups: {listing}"));
@@ -108,7 +108,7 @@ fn finish(transfers: Vec<Vec<Transfer>>) {
 }
 
 #[test]
-fn live_a_guest_with_four_flows_has_no_more_than_one_with_one_if_their_ports_are_coupled() {
+fn live_coupled_guests_with_one_and_four_flows_share_equally() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -147,7 +147,7 @@ fn live_a_guest_with_four_flows_has_no_more_than_one_with_one_if_their_ports_are
 }
 
 #[test]
-fn live_ports_of_weights_one_two_and_three_share_by_them_whatever_their_flows_number() {
+fn live_coupled_ports_share_by_weight_whatever_their_number_of_flows() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -169,14 +169,15 @@ fn live_ports_of_weights_one_two_and_three_share_by_them_whatever_their_flows_nu
             let ratio = share / (sum * weight / 6.0);
             assert!((ratio - 1.0).abs() < 0.05, "{shares:?}; {listing}");
         }
-        // All that a link carries is 0.955. Guests repair by themselves, and their ports can't
-        // push. Some runs have a loss whose repair leaves it idle for a while (0.899 was seen).
+        // All that a link carries is 0.955. Guests recover losses themselves, which their ports
+        // can't speed up. In some runs a recovery leaves the link idle for a while (0.899 was
+        // seen).
         assert!(sum >= 0.85, "{shares:?}; {listing}");
     });
 }
 
 #[test]
-fn live_a_port_that_is_detached_leaves_its_group_and_every_connection_lives_on() {
+fn live_a_detached_port_leaves_its_group_and_every_connection_lives_on() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -206,7 +207,7 @@ fn live_a_port_that_is_detached_leaves_its_group_and_every_connection_lives_on()
                 .as_f64()
                 .unwrap()
         };
-        // the priority is among the guest's own flows, and of the one whose ports have it
+        // The priority applies among the guest's own flows, to the flow with that TCP port.
         let ratio = share(5001) / share(5002);
         assert!((2.9..3.1).contains(&ratio), "{ratio}: {seen}");
         assert!((share(5011) / share(5012) - 1.0).abs() < 0.1, "{seen}");
@@ -261,7 +262,7 @@ fn live_ports_of_different_groups_share_nothing_and_other_laws_have_no_weights()
         assert_eq!(group["group"], number, "{seen}");
         assert_eq!(group["guests"].as_array().unwrap().len(), 1, "{seen}");
     }
-    // neither waits for the other's end
+    // Neither waits for the other's end.
     for transfer in transfers.into_iter().flatten() {
         transfer.end();
     }

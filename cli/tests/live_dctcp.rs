@@ -1,5 +1,5 @@
-//! Law `dctcp` between real kernels: guests that know nothing of ECN at both ends, each behind a
-//! port; and a classic receiver that is asked packet by packet.
+//! Law `dctcp` between real kernels: guests without ECN at both ends, each behind a port; and a
+//! classic receiver whose echoes are counted packet by packet.
 
 mod common;
 
@@ -19,7 +19,7 @@ use uc_lab::wiring::Wiring;
 use uc_lab::{Plan, need};
 use uc_live::in_peace;
 
-/// A switch that marks from 20 packets on, the rest of its memory far away.
+/// A switch that marks from 20 packets on; the rest of its memory is never reached.
 const MARKS: &str = "rate = \"20Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"500us\"\n\
      queue = { kind = \"threshold\", limit = \"600kB\", mark = \"30kB\" }";
 const RATE_BYTES: u64 = 20_000_000 / 8;
@@ -34,7 +34,7 @@ fn alpha(flow: &Flow) -> f64 {
     f64::from(flow.dctcp.alpha_q30) / f64::from(1 << 30)
 }
 
-/// What the sender learnt of its marks against what was marked.
+/// The echoes that the sender received, and the marks that they report.
 #[derive(Debug, Default)]
 struct Echoed {
     data_segments: u64,
@@ -67,7 +67,7 @@ fn echoed(segments: &[Segment]) -> Echoed {
     seen
 }
 
-/// Guests know only the server; these two talk to each other.
+/// Makes two guests, which know only the server, reachable for each other.
 fn introduce(plan: &Plan, wiring: &Wiring) {
     for (namespace, other) in [(0, 1), (1, 0)] {
         let other = &plan.guests[other];
@@ -168,7 +168,7 @@ fn virtual_to_virtual(family: &str) {
         .collect();
     let mean_queue = steady.iter().sum::<u64>() / steady.len().max(1) as u64;
     println!(
-        "{family}: {:.2} of the rate, α {:.1}%, {} cuts, {resent} sent again, {} marks, \
+        "{family}: {:.2} of the rate, α {:.1}%, {} cuts, {resent} retransmitted, {} marks, \
          mean queue {mean_queue} bytes, {seen:?}",
         rate / RATE_BYTES as f64,
         100.0 * alpha(&flow),
@@ -177,8 +177,11 @@ fn virtual_to_virtual(family: &str) {
     );
     assert!(receivers.marks > 0 && flow.cuts > 4, "{family}: {seen:?}");
     assert!(alpha(&flow) < 0.5, "{family}: α stands at {}", alpha(&flow));
-    assert!(resent <= 3, "{family}: {resent} segments were sent again");
-    // Nearly all that the link holds of payload.
+    assert!(
+        resent <= 3,
+        "{family}: {resent} segments were retransmitted"
+    );
+    // Nearly all of the link's capacity for payload.
     assert!(rate > 0.85 * RATE_BYTES as f64, "{family}: {rate} bytes/s");
     assert!(
         (MARK_BYTES / 3..2 * MARK_BYTES).contains(&mean_queue),
@@ -228,12 +231,13 @@ fn live_an_attached_port_takes_the_laws_parameters_and_shows_its_estimate() {
     transfer.finish();
     let flow = &listing["flows"][0];
     assert_eq!(flow["law"], "dctcp", "{listing}");
-    // nothing marks here: it has decayed from where it began
+    // Without marks it has decayed from its initial value.
     let alpha = flow["alpha"].as_f64().unwrap();
     assert!((0.0..0.75).contains(&alpha), "{listing}");
 }
 
-/// A guest under law `dctcp` toward a classic receiver that is taken for one that echoes like that.
+/// Runs a guest under law `dctcp` toward a classic receiver; `echo` is the kind of echoes that the
+/// law expects.
 fn toward_a_classic_receiver(echo: u32) -> (Echoed, Flow, u64) {
     let text = guest("virtual", "legacy", "law = \"dctcp\"");
     let (plan, lab) = build(&experiment(1, MARKS, &text, STACKS));

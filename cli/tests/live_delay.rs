@@ -1,5 +1,5 @@
-//! Law `delay` on a real kernel's port: a guest whose queue stands where the target says, at a peer
-//! and a switch that know nothing of ECN.
+//! Law `delay` on a real kernel's port: it keeps a guest's queue at the target, with a peer and a
+//! switch without ECN.
 
 mod common;
 
@@ -20,12 +20,12 @@ const DEEP: &str = "rate = \"20Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"1ms\
 const PLAIN: &str = "[stack.legacy]\ncongestion_control = \"reno\"\n\
      [stack.server]\ncongestion_control = \"reno\"\necn = false";
 const RATE_BYTES: u64 = 20_000_000 / 8;
-/// 15 ms above the idle round trip: so much waits.
+/// A target of 15 ms above the idle round trip, which is the queueing delay.
 const TARGET: &str = "20ms";
 const TARGET_QUEUE_BYTES: u64 = RATE_BYTES * 15 / 1_000;
 const SECONDS: u64 = 4;
 
-/// What a transfer of some seconds left behind.
+/// Measurements of a transfer of some seconds.
 struct Seen {
     mean_queue_bytes: u64,
     rate: f64,
@@ -58,7 +58,7 @@ fn transfer(law: &[&str]) -> Seen {
         .filter(|segment| segment.ecn != 0 || segment.has_any(ECE | CWR));
     let ecn = signals.count();
     let queue = lab.finish().unwrap().queue;
-    // of the transfer's time, not of that which the capture takes to be read
+    // Over the time of the transfer, not the time of reading the capture.
     let busy = queue.iter().map(|sample| sample.backlog_bytes);
     let bytes: Vec<u64> = busy.filter(|bytes| *bytes > 0).collect();
     Seen {

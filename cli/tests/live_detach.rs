@@ -1,4 +1,4 @@
-//! Ports come and go: every connection lives on.
+//! Ports are attached and detached: every connection lives on.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn attach_and_detach_in_the_middle(via: &str) {
     assert!(packets(&seen, "no_handshake") > 100, "{via}: {seen}");
     assert_eq!(packets(&seen, "translated"), 0, "{via}: {seen}");
 
-    // The process that attached has gone: what it pinned translates.
+    // The process that attached has ended: its pinned programs translate.
     let later = start(&plan, &lab, 1);
     go_on(&[&earlier, &later], 1500);
     let seen = flows(&sandbox, &lab);
@@ -47,7 +47,7 @@ fn attach_and_detach_in_the_middle(via: &str) {
     go_on(&[&earlier, &later], 1500);
     let none = outcome(sandbox.uc(hosts, &["flows"]));
     assert_eq!(none.status, Some(1), "{via}: {none:?}");
-    // And once more onto the same port, in the midst of both.
+    // Attaches and detaches the same port again, in the middle of both transfers.
     success(sandbox.uc(hosts, &["attach", PORT, "--via", via]));
     go_on(&[&earlier, &later], 500);
     success(sandbox.uc(hosts, &["detach", "--all"]));
@@ -73,7 +73,7 @@ fn live_attach_and_detach_in_the_middle_of_transfers_by_clsact() {
 }
 
 #[test]
-fn live_a_pinned_port_translates_on_when_nobody_is_left() {
+fn live_a_pinned_port_translates_without_any_process() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -131,7 +131,7 @@ fn live_a_port_whose_interface_was_deleted_leaves_nothing_pinned() {
 }
 
 #[test]
-fn live_detaching_several_ports_is_all_or_none_and_a_port_named_twice_is_one() {
+fn live_detaching_several_ports_is_all_or_none_and_ignores_duplicates() {
     if !live_with(&TOOLS) || !live_with(&["ip"]) {
         return;
     }
@@ -156,7 +156,7 @@ fn live_detaching_several_ports_is_all_or_none_and_a_port_named_twice_is_one() {
 }
 
 #[test]
-fn live_a_port_that_only_counts_does_not_promise_to_translate() {
+fn live_attach_with_law_pass_reports_counting_only() {
     if !live_with(&TOOLS) {
         return;
     }

@@ -1,4 +1,4 @@
-//! A guest that sends far more flows than the table holds hurts nobody.
+//! A guest that opens far more flows than the table holds does not harm others.
 
 mod common;
 
@@ -17,7 +17,7 @@ use uc_lab::{Lab, Plan};
 const FLOOD_PACKETS: u32 = 20_000;
 const TABLE_FLOWS: u32 = 64;
 
-/// SYNs to an address that nobody has, each from a port of its own.
+/// Sends SYNs to an unused address, each from another TCP port.
 fn flood_syns(plan: &Plan, lab: &Lab) {
     let socket = frame_socket(&lab.wiring.guests[0]);
     let IpAddr::V4(source) = plan.guests[0].address else {
@@ -37,7 +37,7 @@ fn flood_syns(plan: &Plan, lab: &Lab) {
     }
 }
 
-/// Datagrams of one byte, each to a port of its own.
+/// Sends datagrams of one byte, each to another port.
 fn flood_datagrams(plan: &Plan, lab: &Lab) {
     let address = SocketAddr::new(plan.guests[0].address, 7000);
     let socket = lab.wiring.guests[0]
@@ -45,14 +45,15 @@ fn flood_datagrams(plan: &Plan, lab: &Lab) {
         .unwrap();
     for number in 0..FLOOD_PACKETS {
         let to = SocketAddr::new(IpAddr::from([10, 77, 0, 200]), 10_000 + number as u16);
-        // Nobody answers for this address, so most of them end at the guest's own neighbour table
-        // unless it is told where to send them.
+        // No host answers for this address, so most of them would end at the guest's own neighbour
+        // table without an entry.
         let _refused_or_sent = socket.send_to(&[1], to);
         pause_after_burst(number);
     }
 }
 
-/// A flood of 40 thousand packets a second leaves the machine's two processors something.
+/// Pauses so that a flood of 40 thousand packets per second leaves the machine's two CPUs some
+/// time.
 fn pause_after_burst(number: u32) {
     if number % 200 == 199 {
         std::thread::sleep(Duration::from_millis(5));
@@ -141,7 +142,7 @@ fn live_floods_of_syns_and_datagrams_fill_the_table_and_the_flow_in_it_stays_tra
     );
     transfer.finish();
 
-    // A new connection finds no place, passes and works.
+    // A new connection finds no table entry, passes and works.
     let late = Transfer::start(from(40_001), to(5002));
     std::thread::sleep(Duration::from_millis(500));
     let entered = translation.flow(&plan.guests[1].port, late.source, late.destination);

@@ -1,5 +1,5 @@
-//! The guard against a real kernel that ignores its windows: in its own namespace the guest rewrites
-//! every window that arrives.
+//! The guard against a real kernel that ignores its windows: a rule in the guest's namespace
+//! rewrites every window that arrives.
 
 mod common;
 
@@ -17,21 +17,21 @@ use uc_lab::netns::Namespace;
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
 
-/// A switch that marks from 20 packets on, the rest of its memory far away: who answers no mark
-/// takes it.
+/// A switch that marks from 20 packets on; a sender that ignores marks fills the rest of its
+/// memory.
 const MARKS: &str = "rate = \"20Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"500us\"\n\
      queue = { kind = \"threshold\", limit = \"300kB\", mark = \"30kB\" }";
 const SETTLE: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(6);
-/// What the guest makes of every window.
+/// Rules of nftables with which the guest sets every arriving window to 65535.
 const WIDE_OPEN: &str = "add table inet greed; \
      add chain inet greed in { type filter hook input priority raw; }; \
      add rule inet greed in tcp flags & (syn | ack) == ack tcp window set 65535";
 
-/// What came of two guests that share the link.
+/// Results of two guests that share the link.
 #[derive(Debug)]
 struct Shared {
-    /// The first one's part of what both got through.
+    /// The first guest's share of the delivered bytes.
     share: f64,
     /// Segments that the guard dropped.
     beyond: u64,
@@ -56,7 +56,7 @@ fn transfer(plan: &Plan, lab: &Lab, number: u16) -> Transfer {
     Transfer::start(from, to)
 }
 
-/// Two guests under a law, the first of which may ignore its windows, and each may be guarded.
+/// Runs two guests under a law; the first may ignore its windows, and both may be guarded.
 fn share(law: &str, offload: bool, ignores: bool, guard_segments: u8) -> Shared {
     let law = format!("law = \"{law}\"");
     let both = guest("first", "legacy", &law) + &guest("second", "legacy", &law);
@@ -81,7 +81,7 @@ fn share(law: &str, offload: bool, ignores: bool, guard_segments: u8) -> Shared 
     let (after, passed) = (delivered(), since.elapsed());
     let beyond = translation.count(Reason::BEYOND_EDGE);
     let counts = translation.counts();
-    // who ignores its windows loses what it sends, and waits for its timer
+    // A guest that ignores its windows loses data, and waits for its timer.
     for transfer in transfers {
         transfer.end();
     }
@@ -97,7 +97,7 @@ fn share(law: &str, offload: bool, ignores: bool, guard_segments: u8) -> Shared 
 }
 
 #[test]
-fn live_a_guest_that_keeps_to_its_windows_does_not_notice_the_guard() {
+fn live_a_guard_does_not_affect_a_guest_that_keeps_its_windows() {
     if !live_with(&["ip"]) {
         return;
     }
@@ -113,7 +113,7 @@ fn live_a_guest_that_keeps_to_its_windows_does_not_notice_the_guard() {
 }
 
 #[test]
-fn live_a_guest_that_ignores_its_windows_gains_nothing_under_a_guard_and_much_without() {
+fn live_ignoring_windows_gains_much_without_a_guard_and_nothing_with_one() {
     if !live_with(&["ip", "nft"]) {
         return;
     }
@@ -122,7 +122,7 @@ fn live_a_guest_that_ignores_its_windows_gains_nothing_under_a_guard_and_much_wi
             let free = share(law, false, true, 0);
             assert!(free.share > 0.75 && free.beyond == 0, "{law}: {free:?}");
             let guarded = share(law, false, true, 1);
-            // half is its due; runs of this length differ by a few hundredths
+            // Its fair share is a half; runs of this length differ by a few hundredths.
             assert!(guarded.share < 0.55, "{law}: {guarded:?}");
             assert!(guarded.beyond > 0, "{law}: {guarded:?}");
         }
@@ -130,7 +130,7 @@ fn live_a_guest_that_ignores_its_windows_gains_nothing_under_a_guard_and_much_wi
 }
 
 #[test]
-fn live_a_guard_and_a_dry_run_are_asked_for_by_hand() {
+fn live_attach_accepts_a_guard_and_a_dry_run() {
     if !live_with(&TOOLS) {
         return;
     }

@@ -1,4 +1,4 @@
-//! `uc guest`: a congestion control is loaded, chosen and unloaded, and nothing of it is left.
+//! `uc guest`: a congestion control is loaded, chosen and unloaded without a trace.
 
 mod common;
 
@@ -21,13 +21,13 @@ fn can_be_chosen(name: &str) -> bool {
 }
 
 #[test]
-fn live_a_congestion_control_that_is_loaded_stays_until_it_is_unloaded() {
+fn live_a_loaded_congestion_control_stays_until_it_is_unloaded() {
     if !live_with_controls() {
         return;
     }
     let (_plan, lab) = one_guest(SHARED);
     let sandbox = Sandbox::new();
-    // The names are the machine's: one that no other test takes.
+    // The names belong to the whole machine: no other test uses this one.
     let name = format!("uc_cli.{}", std::process::id());
     let uc = |words: &[&str]| sandbox.uc(&lab.wiring.hosts, &[&["guest"], words].concat());
     assert_eq!(success(uc(&["list"])), "nothing is loaded\n");
@@ -53,7 +53,7 @@ fn live_a_congestion_control_that_is_loaded_stays_until_it_is_unloaded() {
 }
 
 #[test]
-fn live_without_a_place_for_pins_nothing_is_loaded() {
+fn live_without_a_bpffs_nothing_is_loaded() {
     if !live() {
         return;
     }
@@ -75,7 +75,7 @@ fn live_coupled_congestion_controls_come_in_pairs_with_groups_and_priorities() {
     }
     let (_plan, lab) = one_guest(SHARED);
     let sandbox = Sandbox::new();
-    // at most ten characters, of which five are the process' at most
+    // At most ten characters, up to five of them the process id.
     let name = format!("uc.{}", std::process::id() % 100_000);
     let names = [format!("{name}tcp"), format!("{name}cubic")];
     let uc = |words: &[&str]| sandbox.uc(&lab.wiring.hosts, &[&["guest"], words].concat());
@@ -122,7 +122,7 @@ fn live_coupled_congestion_controls_come_in_pairs_with_groups_and_priorities() {
     assert!(sandbox.is_clean());
 }
 
-/// A connection of this process with that congestion control.
+/// Opens a connection of this process with this congestion control.
 fn coupled_to(address: std::net::SocketAddr, control: &str) -> std::net::TcpStream {
     use nix::sys::socket::{SockaddrStorage, connect};
     let family = nix::sys::socket::AddressFamily::Inet;

@@ -1,4 +1,5 @@
-//! Processes that attach are killed, or race: nothing breaks, and what they leave can be repaired.
+//! Processes that attach are killed, or race: nothing breaks, and the next command repairs what
+//! they left.
 
 mod common;
 
@@ -26,7 +27,7 @@ fn killed_while_it_attaches(via: &str) {
         child.kill().unwrap();
         child.wait().unwrap();
         println!("{via}: killed after {pause_ms} ms: {:?}", sandbox.pins());
-        // Whatever it left, the next one attaches, or says that the killed one had done it all.
+        // Whatever it left, the next one attaches, or reports that the killed one was complete.
         let next = outcome(sandbox.uc(hosts, &["attach", PORT, "--via", via]));
         let is_whole = next.status == Some(0) || next.stderr.contains("attached already");
         assert!(is_whole, "{via}, killed after {pause_ms} ms: {next:?}");
@@ -46,7 +47,7 @@ fn killed_while_it_attaches(via: &str) {
 }
 
 #[test]
-fn live_an_attach_that_is_killed_at_any_moment_breaks_nothing_and_can_be_mended() {
+fn live_an_attach_killed_at_any_moment_breaks_nothing_and_can_be_repeated() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -55,7 +56,7 @@ fn live_an_attach_that_is_killed_at_any_moment_breaks_nothing_and_can_be_mended(
 }
 
 #[test]
-fn live_an_attach_mends_what_one_that_was_killed_had_pinned_so_far() {
+fn live_an_attach_completes_the_pins_of_a_killed_one() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -63,7 +64,7 @@ fn live_an_attach_mends_what_one_that_was_killed_had_pinned_so_far() {
     let sandbox = Sandbox::new();
     let uc = |arguments: &[&str]| sandbox.uc(&lab.wiring.hosts, arguments);
     let transfer = start(&plan, &lab, 0);
-    // The moments between the pins are too short to be hit: take the last of them away.
+    // The moments between the pins are too short to be hit: the test removes the last pins instead.
     for missing in [
         &["to_guest"][..],
         &["to_guest", "from_guest"],
@@ -88,7 +89,7 @@ fn live_an_attach_mends_what_one_that_was_killed_had_pinned_so_far() {
 }
 
 #[test]
-fn live_links_whose_programs_pins_were_lost_are_removed_by_the_next_command() {
+fn live_links_without_their_programs_pins_are_removed_by_the_next_command() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -113,7 +114,7 @@ fn live_links_whose_programs_pins_were_lost_are_removed_by_the_next_command() {
 }
 
 #[test]
-fn live_ports_that_are_attached_at_the_same_time_share_one_set_of_programs() {
+fn live_concurrent_attaches_share_one_set_of_programs() {
     if !live_with(&TOOLS) {
         return;
     }

@@ -13,7 +13,7 @@ use common::transfer::{End, Transfer};
 use common::{AMPLE, STACKS, experiment, guest, live_with};
 use uc_core::Reason;
 
-/// Nothing between two guests of one host slows them down but themselves.
+/// A network in which nothing between two guests of one host limits them.
 const PACE_BYTES_PER_SECOND: u32 = 4_000_000;
 
 fn guests_of_one_host_translate_to_each_other(family: &str) {
@@ -32,7 +32,7 @@ fn guests_of_one_host_translate_to_each_other(family: &str) {
     let folder = tempfile::tempdir().unwrap();
     let ports = [0, 1].map(|guest| &plan.guests[guest].port);
     let sides = ports.map(|port| Capture::start(&lab.wiring.hosts, port, folder.path()));
-    // The bridge's own interface hears what is between the two programs.
+    // The bridge's own interface sees the traffic between the two programs.
     let between = Capture::start(&lab.wiring.hosts, "br0", folder.path());
 
     let there = Transfer::start(end(0, 40_000), end(1, 5001));
@@ -86,7 +86,7 @@ fn guests_of_one_host_translate_to_each_other(family: &str) {
         let is_to_guest = |segment: &Segment| segment.destination_port == accepts;
         assert!(assert_only_editable_fields_differ(side, &between) > 1000);
         for segment in segments(side) {
-            // A SYN to the guest is an offer, which a guest that negotiates ECN may accept.
+            // The peer's SYN may offer ECN, which a guest that negotiates ECN may accept.
             let is_offer = segment.has(SYN) && !segment.has(ACK) && is_to_guest(&segment);
             assert!(
                 is_offer || !segment.has_any(ECE | CWR | AE),
@@ -109,12 +109,13 @@ fn guests_of_one_host_translate_to_each_other(family: &str) {
         let connection: Vec<_> = between.iter().filter(is_of).cloned().collect();
         let sent = assert_rfc3168(&connection, sender);
         println!("{family}: {sent:?} between the ports");
-        // What was lost before it came between the ports is new there, and a retransmission.
+        // A segment lost before the capture between the ports appears there once, as a
+        // retransmission.
         let again = sent_again(&segments(side), sender);
         let unseen = again.saturating_sub(sent.retransmissions);
         assert!(
             sent.new_segments > 500 && sent.not_ect_segments <= unseen,
-            "{family}: {sent:?}, sent again {again}"
+            "{family}: {sent:?}, retransmitted {again}"
         );
         for ack in connection
             .iter()

@@ -1,4 +1,4 @@
-//! Super-segments and unfinished checksums: what a guest with its offloads on sends.
+//! Super-segments and partial checksums of a guest with offloads.
 
 mod common;
 
@@ -81,7 +81,7 @@ fn super_segments_are_translated(family: &str) {
     assert_eq!(dropped, 0, "{family}: {bottleneck:?}");
 }
 
-/// Packets that the guest's eth0 has sent: a super-segment counts one.
+/// Returns the packets that the guest's eth0 has sent; a super-segment counts as one.
 fn sent_packets(guest: &Namespace) -> u64 {
     let read = || std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     let text = guest.enter(read).unwrap();

@@ -1,4 +1,4 @@
-//! The Debian package: what is in it, what its service may do, and that this suffices.
+//! The Debian package: its content, its service's capabilities, and that they suffice.
 
 mod common;
 
@@ -19,7 +19,7 @@ use uc_lab::netns::Namespace;
 
 const TOOLS: [&str; 5] = ["dpkg-deb", "strip", "setpriv", "ip", "unshare"];
 
-/// The rights that the service has: none of them is too much.
+/// Capabilities of the service: each of them is needed.
 const CAPABILITIES: [&str; 3] = ["bpf", "net_admin", "perfmon"];
 
 const POLICY: &str = "[agent]\nmetrics = \"none\"\n[[rule]]\nport = \"port*\"\nlaw = \"ecn\"\n";
@@ -34,7 +34,7 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The package of this build, and all that is in it, unpacked.
+/// The package of this build, with its content unpacked.
 fn package() -> &'static Package {
     static PACKAGE: OnceLock<Package> = OnceLock::new();
     PACKAGE.get_or_init(|| {
@@ -59,7 +59,7 @@ fn package() -> &'static Package {
 }
 
 #[test]
-fn live_the_package_holds_what_an_operator_looks_for() {
+fn live_the_package_contains_program_unit_manual_and_completions() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -106,7 +106,7 @@ fn live_the_package_holds_what_an_operator_looks_for() {
 }
 
 #[test]
-fn live_the_same_program_makes_the_same_package() {
+fn live_packaging_the_same_program_twice_gives_the_same_bytes() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -122,7 +122,7 @@ fn live_the_same_program_makes_the_same_package() {
 }
 
 #[test]
-fn live_the_service_is_sound_and_exposes_little() {
+fn live_systemd_accepts_the_service_and_rates_its_exposure_low() {
     if !live_with(&[&TOOLS[..], &["systemd-analyze"]].concat()) {
         return;
     }
@@ -136,7 +136,7 @@ fn live_the_service_is_sound_and_exposes_little() {
     let bounded = format!("\nCapabilityBoundingSet={}\n", capabilities.join(" "));
     assert!(text.contains(&bounded));
     assert!(text.contains("\nRuntimeDirectoryPreserve=yes\n"), "locks");
-    // It is installed nowhere: the program is where it was unpacked.
+    // It is not installed: the program is where it was unpacked.
     let program = package.root.join("usr/bin/uc");
     let text = text.replace("/usr/bin/uc", program.to_str().unwrap());
     let folder = tempfile::tempdir().unwrap();
@@ -145,7 +145,7 @@ fn live_the_service_is_sound_and_exposes_little() {
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no"]).arg(&unit);
     success(verify);
-    // Of 100; a service that says nothing has 96.
+    // Out of 100; a service without any setting has 96.
     let mut security = Command::new("systemd-analyze");
     security
         .args(["security", "--offline=true", "--threshold=25"])
@@ -153,8 +153,8 @@ fn live_the_service_is_sound_and_exposes_little() {
     success(security);
 }
 
-/// A copy of this machine that is gone when the script ends: what is written falls on memory. Its
-/// /sys is empty, so there is no port in it; its dpkg is this machine's.
+/// Returns a copy of this machine's root that vanishes when the script ends: writes go to memory.
+/// Its /sys is empty, so there is no port in it; its dpkg is this machine's.
 const INSTALL: &str = r#"
 mount -t tmpfs tmpfs /mnt
 mkdir /mnt/upper /mnt/work /mnt/root
@@ -192,7 +192,8 @@ fn live_the_package_is_installed_upgraded_and_removed() {
     assert!(done.stdout.contains(told), "{}", done.stdout);
 }
 
-/// The unpacked `uc` in the sandbox with these rights only, as root's process that can gain none.
+/// Returns the unpacked `uc` in the sandbox with these capabilities only, as a process of root that
+/// can gain none.
 fn uc_with(
     capabilities: &[&str],
     sandbox: &Sandbox,
@@ -271,8 +272,8 @@ fn live_the_services_system_calls_suffice_for_an_agent() {
     let policy = folder.path().join("undercurrent.toml");
     fs::write(&policy, POLICY).unwrap();
     let filtered = |program: &str, arguments: &[&str]| {
-        // With root's capabilities: setpriv(1) needs a call that the filter refuses. That the three
-        // suffice is the test's above.
+        // With root's capabilities: setpriv(1) needs a call that the filter refuses. The test above
+        // checks the three capabilities.
         let mut command = sandbox.command(&namespace, program);
         command.args(arguments);
         let filter = filter.clone();
@@ -280,13 +281,13 @@ fn live_the_services_system_calls_suffice_for_an_agent() {
         unsafe { command.pre_exec(move || filter.install()) };
         command
     };
-    // The filter is in force: this one is not among the service's.
+    // The filter is in force: this call is not among the service's.
     let refused = outcome(filtered("mount", &["-t", "tmpfs", "tmpfs", "/mnt"]));
     assert_ne!(refused.status, Some(0), "{refused:?}");
     let program = package().root.join("usr/bin/uc");
     let program = program.to_str().unwrap();
     let config = policy.to_str().unwrap();
-    // As the service runs it: until a signal comes, with its socket.
+    // As the service runs it: until a signal arrives, with its socket.
     let mut agent = filtered(program, &["agent", "--config", config])
         .spawn()
         .unwrap();

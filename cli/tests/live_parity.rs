@@ -1,4 +1,4 @@
-//! Alone on the bottleneck of the paper: a legacy guest loses packets, a translated one none.
+//! One flow alone on the paper's bottleneck: a legacy guest loses packets, a translated one none.
 
 mod common;
 
@@ -10,7 +10,7 @@ use uc_lab::{LivePorts, Repetition, run_case};
 use uc_live::in_peace;
 
 const SEED: u64 = 11;
-/// Runs at once: more would be late on two processors.
+/// Number of concurrent runs: more would be delayed on two CPUs.
 const JOBS: usize = 4;
 const SECONDS: u32 = 4;
 
@@ -38,7 +38,7 @@ fn setups() -> Vec<Setup> {
             }
         }
     }
-    // 64 kB of window can't fill RED's 90 kB: nothing is lost there, with or without a law.
+    // 64 kB of window can't fill RED's 90 kB: nothing is lost then, with or without a law.
     setups.retain(|setup| setup.translated || setup.server_wscale > 0);
     setups
 }
@@ -69,7 +69,7 @@ fn assert_losses(setup: Setup) {
     let flow = &record.flows[0];
     let last = flow.samples.last().unwrap();
     println!(
-        "{setup:?}: {} bytes, {} drops, {} sent again, {} marks",
+        "{setup:?}: {} bytes, {} drops, {} retransmitted, {} marks",
         last.delivered_bytes, flow.drops, last.total_retransmits, flow.marks
     );
     let shown = || format!("{setup:?}, seed {SEED}: {} drops, {last:?}", flow.drops);
@@ -82,7 +82,7 @@ fn assert_losses(setup: Setup) {
             record.counters
         );
         assert_eq!(flow.marks > 0, setup.server_wscale > 0, "{}", shown());
-        // Nearly all that 10 Mb/s hold of payload.
+        // Nearly all of the payload capacity of 10 Mb/s.
         let most = u64::from(SECONDS) * 10_000_000 / 8;
         assert!(last.delivered_bytes > most * 8 / 10, "{}", shown());
     } else {

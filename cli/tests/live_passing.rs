@@ -1,5 +1,5 @@
-//! What is not to be translated leaves a translated port as it came, byte for byte, and is counted
-//! under its reason.
+//! Packets that must not be translated leave a translated port unmodified, byte for byte, and are
+//! counted under their reason.
 
 mod common;
 
@@ -53,7 +53,7 @@ fn set_traffic_class(socket: &UdpSocket, class: i32) {
     assert_eq!(answer, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Datagrams of every size and traffic class to the server, each of which it sends back.
+/// Exchanges datagrams of every size and traffic class with the server, which echoes them.
 fn exchange_datagrams(plan: &Plan, lab: &Lab) -> usize {
     let guest = SocketAddr::new(plan.guests[0].address, 7000);
     let server = SocketAddr::new(plan.server.address, 7001);
@@ -86,7 +86,7 @@ fn exchange_datagrams(plan: &Plan, lab: &Lab) -> usize {
     2 * TRAFFIC_CLASSES.len() * SIZES.len()
 }
 
-/// Echoes whose content `ping` compares itself.
+/// Exchanges echo requests, whose content `ping` compares itself.
 fn ping(plan: &Plan, lab: &Lab) -> usize {
     for class in TRAFFIC_CLASSES {
         for size in SIZES {
@@ -169,8 +169,8 @@ fn live_udp_icmp_and_fragments_pass_byte_for_byte_over_ipv6() {
     }
 }
 
-/// A second of transfer through a translated port that is to leave it alone: (what the guest's and
-/// the server's stack are, protocol, reason counted at the handshake).
+/// A second of transfer through a translated port that must pass it: (the guest's and the server's
+/// stack, protocol, reason counted at the handshake).
 fn passes_as(stack: &str, server: &str, protocol: i32, reason: Reason) {
     let text = guest("virtual", stack, "law = \"ecn\"");
     let stacks = format!("{STACKS}\n[stack.server]\n{server}");

@@ -1,5 +1,5 @@
-//! A SYN into a live flow, between real kernels: one that nobody answers ends no translation, and
-//! with the answer to one a new connection is translated on the ports of the old.
+//! A SYN into a live flow, between real kernels: an unanswered one ends no translation, and the
+//! answer to one starts a new translated connection on the same TCP ports.
 
 mod common;
 
@@ -50,7 +50,7 @@ fn flow(plan: &Plan, translation: &Translation, guest: End<'_>, remote: End<'_>)
         .state
 }
 
-/// Closes a socket as a crash does: the other end never hears of it.
+/// Closes a socket as a crash does: the other end never learns of it.
 fn lose(socket: TcpStream) {
     let repair: libc::c_int = 1;
     let length = size_of::<libc::c_int>() as libc::socklen_t;
@@ -61,7 +61,7 @@ fn lose(socket: TcpStream) {
     assert_eq!(answer, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// A few bytes each way, and time for the last ACK.
+/// Sends a few bytes each way, and leaves time for the last ACK.
 fn talk(one: &mut TcpStream, other: &mut TcpStream) {
     let mut buffer = [0; 4];
     one.write_all(b"ping").unwrap();
@@ -71,7 +71,7 @@ fn talk(one: &mut TcpStream, other: &mut TcpStream) {
     std::thread::sleep(Duration::from_millis(300));
 }
 
-/// The guest sends for so long as fast as it may; bytes that have arrived.
+/// Lets the guest send for `time` as fast as it may; returns the bytes that have arrived.
 fn pour(from_guest: TcpStream, mut at_remote: TcpStream, time: Duration) -> u64 {
     let (mut writer, until) = (from_guest, Instant::now() + time);
     let sender = std::thread::spawn(move || {
@@ -96,7 +96,7 @@ fn pour(from_guest: TcpStream, mut at_remote: TcpStream, time: Duration) -> u64 
 
 /// Connects again between the same TCP ports after one end has lost its connection, while the
 /// port's table still has the old flow.
-fn connects_anew(by_guest: bool) {
+fn connects_again(by_guest: bool) {
     let (plan, lab, translation) = lab();
     let (guest, remote) = ends(&plan, &lab);
     let (from, to) = if by_guest {
@@ -123,7 +123,7 @@ fn connects_anew(by_guest: bool) {
     let beyond = translation.count(Reason::BEYOND_EDGE);
     println!("{bytes} bytes, {} cuts, {beyond} beyond", after.cuts);
     println!("{}", translation.counts());
-    // 10 Mb/s for four seconds, with what cuts take at so short a path
+    // 10 Mb/s for four seconds, less what window reductions cost on so short a path.
     assert!(bytes > 3_500_000 && after.cuts > 2 && beyond == 0);
     drop(kept);
 }
@@ -131,14 +131,14 @@ fn connects_anew(by_guest: bool) {
 #[test]
 fn live_a_peer_that_lost_its_connection_and_connects_again_finds_a_translated_guest() {
     if live() {
-        in_peace(|| connects_anew(false));
+        in_peace(|| connects_again(false));
     }
 }
 
 #[test]
 fn live_a_guest_that_lost_its_connection_and_connects_again_is_translated() {
     if live() {
-        in_peace(|| connects_anew(true));
+        in_peace(|| connects_again(true));
     }
 }
 

@@ -1,4 +1,4 @@
-//! A rule has one number, wherever it is told of: in the file, of a flow, in the flow's story.
+//! A rule has one number, wherever it is shown: in the file, for a flow, in the flow's history.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::uc::{Outcome, outcome, success};
 use common::{RED1, live_with};
 use serde_json::Value;
 
-/// The second is the one for flows to other hosts' ports.
+/// A policy whose second rule is for flows to other hosts' TCP ports.
 fn policy(law: &str) -> String {
     format!(
         "[[tenant]]\nname = \"acme\"\nports = \"{PORT}\"\n\n[[rule]]\nremote_port = [1, 9]\n\
@@ -22,7 +22,7 @@ fn object(told: &Outcome) -> Value {
 }
 
 #[test]
-fn live_a_rule_has_one_number_and_its_line_is_told_while_it_is_in_force() {
+fn live_a_rule_has_one_number_and_its_line_is_shown_while_it_is_in_force() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -56,7 +56,7 @@ fn live_a_rule_has_one_number_and_its_line_is_told_while_it_is_in_force() {
     assert_eq!(story["rule_at"]["line"], line, "{story}");
     assert_eq!(story["rule_at"]["place"], config, "{story}");
 
-    // another policy: the flow's rule keeps its number, but stands there no more
+    // Another policy: the flow's rule keeps its number, but has no line any more.
     let generation = here.wait_for(&[PORT]).policy.generation;
     here.write_policy(&format!("# a line more\n{}", policy("dctcp")));
     here.wait("the next policy", |state| {
@@ -66,7 +66,7 @@ fn live_a_rule_has_one_number_and_its_line_is_told_while_it_is_in_force() {
     assert_eq!(story["flow"]["rule"], 2, "{story}");
     assert!(story["rule_at"].is_null(), "{story}");
 
-    // none and several fit: an object all the same
+    // No or several matches give an object all the same.
     let none = outcome(here.uc(&["explain", "nothing", "--json"]));
     assert_eq!(
         (none.status, &object(&none)["fits"]),
@@ -78,7 +78,7 @@ fn live_a_rule_has_one_number_and_its_line_is_told_while_it_is_in_force() {
     let fits = object(&several)["fits"].as_array().map(Vec::len);
     assert_eq!((several.status, fits), (Some(1), Some(2)), "{several:?}");
     agent.end();
-    // without one the number is told still
+    // Without an agent the number is still shown.
     let told = success(here.uc(&["explain", &source]));
     assert!(told.contains("rule 2, of plan"), "{told}");
     success(here.uc(&["detach", "--all"]));
@@ -87,7 +87,7 @@ fn live_a_rule_has_one_number_and_its_line_is_told_while_it_is_in_force() {
         (gone.status, &object(&gone)["fits"]),
         (Some(2), &serde_json::json!([]))
     );
-    // two flows of one queue: one may pause for long
+    // Two flows of one queue: one may pause for long.
     transfer.end();
     second.end();
 }

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use uc_lab::netns::Namespace;
 
 const TINY: &str = include_str!("common/tiny.toml");
-/// A hang, on a machine however busy; the run itself would take ten times as long.
+/// A timeout that only a hang reaches on a busy machine: ten times the run itself.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn folder_with(text: &str) -> TempDir {
@@ -131,8 +131,8 @@ fn namespaces_of(child: &Child) -> Vec<String> {
         .collect()
 }
 
-/// A cage with one end of a veth pair, whose other end is in the namespace at `path`: it goes when
-/// that does.
+/// Creates a namespace with one end of a veth pair whose other end is in the namespace at `path`:
+/// it vanishes with that namespace.
 fn canary(path: &str) -> Namespace {
     let cage = Namespace::new("the canary").unwrap();
     let mut command = cage.command(uc_lab::need::program("ip").unwrap());
@@ -154,7 +154,7 @@ fn transfers(paths: &[String]) -> bool {
                 return false; // the number is another file's by now
             }
             let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
-            // its fourth word is the state, 1 is ESTABLISHED
+            // The fourth word is the state, 1 is ESTABLISHED.
             table
                 .lines()
                 .any(|line| line.split_whitespace().nth(3) == Some("01"))
@@ -170,7 +170,7 @@ fn sings(cage: &Namespace) -> bool {
 }
 
 #[test]
-fn live_ctrl_c_ends_a_run_long_before_its_time_and_nothing_is_left() {
+fn live_ctrl_c_ends_a_run_early_and_leaves_nothing() {
     if !live() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What an operator is shown of real flows: `uc status`, `uc flows`, `uc explain` and `uc top`.
+//! What `uc status`, `uc flows`, `uc explain` and `uc top` show of real flows.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn kinds(story: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn live_a_flows_story_is_what_happened_to_it() {
+fn live_a_flows_history_has_its_events() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -53,7 +53,7 @@ fn live_a_flows_story_is_what_happened_to_it() {
     let name = row["name"].as_str().unwrap();
     let cuts = row["cuts"].as_u64().unwrap();
     assert!(cuts > 0, "the bottleneck marks: {row}");
-    // found by its whole line, by parts of it, and by words of that line
+    // Found by its whole line, by parts of it, and by words of that line.
     let parts = format!(":{}", first.source.port());
     for words in [vec![name], vec![PORT, &parts], name.split(' ').collect()] {
         let (status, story) = json(&sandbox, &lab, &[vec!["explain"], words].concat());
@@ -138,7 +138,7 @@ fn live_flows_are_sorted_filtered_and_measured() {
 }
 
 #[test]
-fn live_a_flow_that_passes_is_told_with_its_reason() {
+fn live_a_passing_flow_is_explained_with_its_reason() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -154,7 +154,7 @@ fn live_a_flow_that_passes_is_told_with_its_reason() {
 }
 
 #[test]
-fn live_without_an_agent_status_tells_what_is_pinned() {
+fn live_without_an_agent_status_shows_what_is_pinned() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -184,7 +184,7 @@ fn live_without_an_agent_status_tells_what_is_pinned() {
     transfer.finish();
 }
 
-/// `uc top` in a terminal of its own, whose output is read as it comes.
+/// `uc top` in a terminal of its own, whose output is read as it arrives.
 struct Terminal {
     script: Child,
     output: std::sync::mpsc::Receiver<Vec<u8>>,
@@ -194,7 +194,7 @@ struct Terminal {
 impl Terminal {
     fn new(sandbox: &Sandbox, lab: &Lab) -> Terminal {
         let uc = env!("CARGO_BIN_EXE_uc");
-        // the process's number, so that a signal can be sent to it and to nobody else
+        // The process id, for signals to this process only.
         let line = format!(
             "stty cols 160 rows 40; sh -c 'echo process $$ .; exec {uc} top --interval 300 \
              --socket /nowhere/agent.sock'; echo status $? .; stty -a"
@@ -224,7 +224,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until this was drawn.
+    /// Waits until this text was drawn.
     fn wait_for(&mut self, text: &str) {
         let until = Instant::now() + Duration::from_secs(60);
         while !self.seen.contains(text) {
@@ -242,7 +242,7 @@ impl Terminal {
         stdin.flush().unwrap();
     }
 
-    /// The number behind a word.
+    /// Returns the number after a word.
     fn number(&mut self, word: &str) -> i32 {
         self.wait_for(" .");
         let (_, rest) = self.seen.split_once(word).unwrap();
@@ -269,7 +269,7 @@ impl Terminal {
 }
 
 #[test]
-fn live_top_draws_flows_tells_a_story_and_leaves_the_terminal_as_it_was() {
+fn live_top_draws_flows_shows_a_history_and_restores_the_terminal() {
     if !live_with(&[&TOOLS[..], &["script", "stty"]].concat()) {
         return;
     }

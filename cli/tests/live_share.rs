@@ -1,6 +1,6 @@
-//! `uc attach --share` on real kernels' ports (vCC's figure 12): five flows of one virtual machine
-//! to another of the same host, three of them by TCP ports of a third of the others' weight. The
-//! guests' TCP is Linux's Reno.
+//! `uc attach --share` on real kernels' ports (vCC's figure 12): five flows from one VM to another
+//! of the same host, three of them, by TCP port, with a third of the others' weight. The guests'
+//! TCP is Linux's Reno.
 
 mod common;
 
@@ -17,14 +17,14 @@ use serde_json::Value;
 use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
 
-/// The bandwidth–delay product is 100 kB, the queue takes all of what the windows are more.
+/// The bandwidth–delay product is 100 kB; the queue holds the rest of the windows.
 const HOST: &str = "rate = \"20Mbit\"\naccess_rate = \"80Mbit\"\ndelay = \"10ms\"\n\
      queue = { kind = \"droptail\", limit = \"1MB\" }";
 const PLAIN: &str = "[stack.legacy]\ncongestion_control = \"reno\"\n\
      [stack.server]\ncongestion_control = \"reno\"\necn = true";
 const TOTAL_BYTES: f64 = 192_000.0;
 const MSS_BYTES: f64 = 1448.0;
-/// Within a second windows are as they should be (the paper's figure); then they are looked at.
+/// Time after which windows must have their shares (a second in the paper's figure).
 const SECOND: Duration = Duration::from_secs(1);
 
 fn start(plan: &Plan, lab: &Lab, number: u16) -> Transfer {
@@ -56,7 +56,7 @@ fn parts(transfers: &[Transfer], during: Duration) -> (Vec<f64>, f64) {
     (each.iter().map(|bytes| bytes / all).collect(), rate)
 }
 
-/// The shares of the port's flows by the number of their transfer.
+/// Returns the shares of the port's flows by the number of their transfer.
 fn shares(plan: &Plan, listing: &Value, count: u16) -> Vec<f64> {
     let share = |number: u16| {
         let remote = SocketAddr::new(plan.server.address, 5001 + number).to_string();
@@ -81,7 +81,7 @@ fn check_parts(found: &[f64], weights: &[f64], slack: f64, what: &str) {
 }
 
 #[test]
-fn live_three_flows_have_a_third_each_and_a_ninth_beside_two_of_three_times_their_weight() {
+fn live_three_flows_share_equally_and_get_a_ninth_each_with_two_of_triple_weight() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -122,7 +122,7 @@ fn live_three_flows_have_a_third_each_and_a_ninth_beside_two_of_three_times_thei
             );
         }
 
-        // who goes leaves its share, and detaching leaves every connection
+        // A flow that ends leaves its share to others, and detaching leaves every connection.
         for transfer in transfers.split_off(3) {
             transfer.end();
         }

@@ -1,5 +1,5 @@
-//! ctrlTCP's figure 3 between two virtual machines, 10 Mbit/s and 100 ms: each couples its own
-//! connections in its own kernel, and the host couples the machines over their virtio-serial ports.
+//! ctrlTCP's figure 3 between two VMs, 10 Mbit/s and 100 ms: each couples its own connections in
+//! its own kernel, and the host couples the VMs over their virtio-serial ports.
 
 mod common;
 
@@ -19,20 +19,20 @@ use uc_vm::message::Request;
 use uc_vm::{Machine, Machines, Templates, VmError};
 
 const SECONDS: u32 = 36;
-/// From when on it is measured: both have left slow start, and the group has found its window.
+/// Start of the measurement: both have left slow start, and the group has found its window.
 const FROM_NS: u64 = 12_000_000_000;
 const NETWORK: &str = "rate = \"10Mbit\"\ndelay = \"25ms\"\n\
      queue = { kind = \"droptail\", limit = \"125kB\" }";
 /// Debian 13's kernel: congestion controls in BPF need 6.4.
 const STACK: &str = "[stack.guest]\ncongestion_control = \"uc_ctrltcp\"\nkernel = \"6.12\"";
-/// A kernel verifies the programs in two seconds of a processor, an emulated one in thirty; and
-/// the machine may have other things to do.
+/// Timeout of loading: a kernel verifies the programs in two seconds of a real CPU, in thirty of an
+/// emulated one; and the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How often the host's shares are printed, for when the test fails.
+/// Interval at which the host's shares are printed, for a failed test's output.
 const TELL: Duration = Duration::from_secs(5);
 
-/// Loads the coupled congestion control inside, and starts the guest's part.
+/// Loads the coupled congestion control inside, and starts the guest's end of the channel.
 fn prepare(machine: &mut Machine) -> Result<(), VmError> {
     let loaded = machine.run(&["/bin/uc", "guest", "load", "ctrltcp"], LIMIT)?;
     assert_eq!(loaded.status, Some(0), "{loaded:?}");
@@ -40,7 +40,8 @@ fn prepare(machine: &mut Machine) -> Result<(), VmError> {
     machine.order(&Request::Start { arguments })
 }
 
-/// A machine with one flow and one with four, of these weights; and who was coupled.
+/// Runs a VM with one flow and one with four, of these weights; returns the record, and who was
+/// coupled.
 fn run(templates: &Templates, weights: [u8; 2]) -> (RunRecord, Vec<String>) {
     let guests = guest("one", "guest", "flows = 1") + &guest("many", "guest", "flows = 4");
     let experiment = experiment(SECONDS, NETWORK, &guests, STACK);
@@ -80,7 +81,7 @@ fn run(templates: &Templates, weights: [u8; 2]) -> (RunRecord, Vec<String>) {
     (record, events.into_inner().unwrap())
 }
 
-/// The mean of a machine's windows, all its flows together, in segments; and its goodput.
+/// Returns the mean of a VM's windows, all its flows together, in segments; and its goodput.
 fn seen(record: &RunRecord, name: &str) -> (f64, f64) {
     let end_ns = u64::from(SECONDS - 1) * 1_000_000_000;
     let flows = record.flows.iter().filter(|flow| flow.group == name);
@@ -101,7 +102,8 @@ fn live_vm_two_machines_share_by_the_host_s_weights_whatever_their_flows() {
     if !live_vm(&["6.12"]) {
         return;
     }
-    // in one kernel, or in two, they would be equal: only the host can make it three to one
+    // In one kernel, or in two uncoupled ones, they would be equal: only the host can make it three
+    // to one.
     let weights = [3, 1];
     let templates = Templates::new(Path::new(env!("CARGO_BIN_EXE_uc")).to_owned());
     let (record, events) = run(&templates, weights);
@@ -112,7 +114,7 @@ fn live_vm_two_machines_share_by_the_host_s_weights_whatever_their_flows() {
         let last = flow.samples.last().unwrap();
         println!(
             "{}[{}] at the end: window {}, in flight {} segments, receiver's window {} B, round trip \
-             {} us, sent again {}",
+             {} us, retransmitted {}",
             flow.group,
             flow.index,
             last.cwnd_segments,
@@ -126,8 +128,8 @@ fn live_vm_two_machines_share_by_the_host_s_weights_whatever_their_flows() {
     for name in ["one Coupled", "many Coupled"] {
         assert!(events.iter().any(|event| event == name), "{events:?}");
     }
-    // four flows that have seven and a half segments each send seven
+    // Four flows that have seven and a half segments each send seven.
     assert!((2.6..=3.6).contains(&windows), "seed 1: {one:?}, {many:?}");
-    // An emulated processor that has to share a real one doesn't fill the larger window.
+    // An emulated CPU that shares a real one doesn't fill the larger window.
     assert!(goodput > 1.5, "seed 1: {one:?}, {many:?}");
 }

@@ -1,4 +1,4 @@
-//! One machine by itself: it boots, runs what it is asked to, and goes with whoever made it.
+//! A single VM: it boots, executes requests, and ends with the process that created it.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::live_vm;
 use uc_vm::message::Request;
 use uc_vm::{Links, Template, VmError};
 
-/// What is inside a guest, and runs it.
+/// Programs inside a guest, and the program that runs them.
 const UC: &str = env!("CARGO_BIN_EXE_uc");
 /// Timeout of a command in the guest: more than any takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -33,7 +33,7 @@ fn live_vm_guests_of_debians_kernels_boot_and_run_this_very_program() {
         let console = machine.console();
         assert!(!console.contains("Kernel panic"), "{console}");
         machine.check_unharmed().unwrap();
-        // what the kernel itself does when it warns
+        // Text that the kernel itself prints when it warns.
         machine
             .order(&Request::Store {
                 path: "/proc/sys/kernel/tainted".into(),

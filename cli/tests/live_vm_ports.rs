@@ -1,5 +1,5 @@
-//! Ports, starts and congestion controls in real guests with kernels that are older than this
-//! machine's, or newer: their verifiers and their hooks are what counts.
+//! Ports, starts and congestion controls in real guests with older or newer kernels than this
+//! machine's, which test those kernels' verifiers and hooks.
 
 mod common;
 mod inside;
@@ -29,7 +29,7 @@ fn live_vm_ports_starts_and_congestion_controls_work_in_6_12() {
     everything_in("6.12");
 }
 
-// The tree can't answer for a kernel that is another one every few weeks.
+// The tree can't guarantee a kernel that changes every few weeks.
 #[test]
 #[ignore = "is for who asks: scripts/vm-kernels newest; cargo test newest -- --ignored"]
 fn live_vm_ports_starts_and_congestion_controls_work_in_debians_newest() {

@@ -1,5 +1,5 @@
-//! PVTCP in a guest's own kernel: guest/pvtcp is built against Debian's headers, loaded into a
-//! machine whose processor is taken away for 60 of every 90 ms, and its timeouts are counted.
+//! PVTCP in a guest's own kernel: guest/pvtcp is built against Debian's headers, loaded into a VM
+//! whose CPU is taken away for 60 of every 90 ms, and its timeouts are counted.
 
 mod common;
 
@@ -15,8 +15,8 @@ const STATS: &str = "/sys/module/uc_pvtcp/parameters/stats";
 const SECONDS: u32 = 9;
 const NETWORK: &str = "rate = \"100Mbit\"\naccess_rate = \"1Gbit\"\ndelay = \"50us\"\n\
      queue = { kind = \"droptail\", limit = \"64kB\" }";
-/// The paper's world: whatever of today's stack repairs a needless timeout, or forestalls it, is
-/// off.
+/// The paper's setup: every part of today's stack that repairs or prevents an unnecessary timeout
+/// is off.
 const STACK: &str = "[stack.old]\ncongestion_control = \"reno\"\nrack = false\n\
      early_retransmit = false\nsack = false\ntimestamps = false\nfrto = \"off\"\nrto_min = \"1ms\"";
 const STALLED: &str = "hypervisor = { vms = 3 }";
@@ -30,7 +30,7 @@ fn stat(machine: &mut Machine, name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("{name}: {text}"))
 }
 
-/// Reads how many timer interrupts the guest's processor has had.
+/// Reads the number of timer interrupts of the guest's CPUs.
 fn timer_interrupts(machine: &mut Machine) -> u64 {
     let text = read(machine, "/proc/interrupts");
     let line = text
@@ -40,7 +40,7 @@ fn timer_interrupts(machine: &mut Machine) -> u64 {
     count.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
 }
 
-/// A run of one guest; with `module` it is loaded with these parameters before its flow starts.
+/// Runs one guest; `module` is loaded with these parameters before its flow starts.
 fn run(templates: &Templates, more: &str, module: Option<(&[u8], &str)>) -> RunRecord {
     run_on(SERIES, templates, more, module)
 }
@@ -73,7 +73,7 @@ fn run_on(
 }
 
 #[test]
-fn live_vm_a_guest_that_knows_of_its_stalls_has_few_timeouts_from_them() {
+fn live_vm_pvtcp_prevents_most_timeouts_after_stalls() {
     if !can_run() {
         return;
     }
@@ -90,7 +90,7 @@ fn has_few_timeouts(series: &str) {
         count(&with, "vm_stalls"),
         count(&with, "vm_one_pvtcp_spikes"),
     );
-    // Most are seen, and a host with other things to do stalls it now and then besides.
+    // Most are seen, and a busy host stalls it now and then besides.
     assert!(10 * spikes >= 7 * stops, "seed 1: {spikes} of {stops}");
     // Each deferred timeout would have fired. Some timeouts come from losses, with or without
     // PVTCP.
@@ -115,10 +115,10 @@ fn has_few_timeouts(series: &str) {
     );
 }
 
-/// Only the first processor is taken away, so the guest goes on with the other: flow, interrupts
-/// and timers are where the kernel has them.
+/// Only the first CPU is taken away, so the guest goes on with the other: flow, interrupts and
+/// timers are where the kernel put them.
 #[test]
-fn live_vm_a_guest_with_two_processors_puts_off_what_a_stall_made_due_and_nothing_without_one() {
+fn live_vm_on_two_cpus_pvtcp_defers_timeouts_after_stalls_only() {
     if !can_run() {
         return;
     }
@@ -132,11 +132,11 @@ fn live_vm_a_guest_with_two_processors_puts_off_what_a_stall_made_due_and_nothin
     let deferred = count(&with, "vm_one_pvtcp_deferred");
     println!("two processors: {before} timeouts without, {after} with, {deferred} put off");
     assert!(deferred > 0, "seed 1: no stall was seen");
-    // The deferred timeouts are missing, but not all: a timer of the processor that runs fires
-    // while the other holds the ACK. A quarter is what two equal runs differ by.
+    // The deferred timeouts are missing, but not all: a timer of the running CPU fires while the
+    // other holds the ACK. Two equal runs differ by a quarter.
     let bound = (before + before / 4).max(10);
     assert!(after <= bound, "seed 1: {before} without, {after} with");
-    // Timeouts deferred without a stall were made late by other work of this host.
+    // Timeouts deferred without a stall were delayed by other work of this host.
     let deferred = count(&control, "vm_one_pvtcp_deferred");
     let waited_ms = count(&control, "vm_waited_max_ms");
     println!("two processors, no stops: {deferred} put off, {waited_ms} ms of waiting");
@@ -144,7 +144,7 @@ fn live_vm_a_guest_with_two_processors_puts_off_what_a_stall_made_due_and_nothin
 }
 
 #[test]
-fn live_vm_the_module_comes_and_goes_and_takes_no_idle_time_for_a_stall() {
+fn live_vm_the_module_loads_unloads_and_counts_no_idle_time_as_a_stall() {
     if !can_run() {
         return;
     }
@@ -175,7 +175,7 @@ fn comes_and_goes(series: &str) {
     println!(
         "{series}, idle: {interrupts} timer interrupts, {spikes} spikes, {waited:?} of waiting"
     );
-    // Tickless: a thousand ticks would have been. What is late, then, this host has made late.
+    // Tickless: otherwise there would be a thousand ticks. Any delay is this host's.
     assert!(interrupts < 500, "{interrupts}");
     assert!(
         4 * spikes <= interrupts + waited.as_millis() as u64,
@@ -186,7 +186,7 @@ fn comes_and_goes(series: &str) {
 }
 
 #[test]
-fn live_vm_the_module_refuses_in_words_and_leaves_nothing_hooked() {
+fn live_vm_the_module_refuses_with_a_message_and_leaves_nothing_hooked() {
     if !can_run() {
         return;
     }
@@ -200,7 +200,7 @@ fn refuses(series: &str) {
     store(&mut machine, &lost).unwrap();
     let error = machine.order(&insert("")).unwrap_err().to_string();
     assert!(error.contains("(os error 2)"), "{error}");
-    // A hook that isn't wanted isn't missed.
+    // A hook that isn't needed isn't missed.
     machine.order(&insert("filter=off")).unwrap();
     machine.order(&remove()).unwrap();
     store(&mut machine, &module).unwrap();

@@ -14,11 +14,11 @@ const SECONDS: u32 = 12;
 const NETWORK: &str = "rate = \"100Mbit\"\naccess_rate = \"1Gbit\"\ndelay = \"50us\"\n\
      queue = { kind = \"droptail\", limit = \"64kB\" }";
 const STALLED: &str = "hypervisor = { vms = 3 }";
-/// Two ticks of Debian's kernels, the least that a socket can be given.
+/// Two ticks of Debian's kernels, the minimum that a socket accepts.
 const LEAST: &str = "8";
 
-/// The paper's world: whatever of today's stack repairs a needless timeout, or forestalls it, is
-/// off.
+/// The paper's setup: every part of today's stack that repairs or prevents an unnecessary timeout
+/// is off.
 fn stack(series: &str, rto_min: &str) -> String {
     format!(
         "[stack.old]\ncongestion_control = \"reno\"\nrack = false\nearly_retransmit = false\n\
@@ -26,7 +26,7 @@ fn stack(series: &str, rto_min: &str) -> String {
     )
 }
 
-/// Before the flow begins. A second one is refused.
+/// Loads the programs before the flow begins. A second load is refused.
 fn load(machine: &mut Machine) {
     let arguments = [
         "/bin/uc",
@@ -93,7 +93,7 @@ fn median_rto_us(record: &RunRecord) -> u32 {
 }
 
 #[test]
-fn live_vm_a_least_timeout_by_bpf_is_small_and_gets_longer_than_the_stalls_that_there_are() {
+fn live_vm_minimum_rto_by_bpf_is_small_and_grows_beyond_the_stalls() {
     let series = std::env::var("UC_VM_SERIES").unwrap_or_else(|_| "6.1".into());
     if !live_vm(&[series.as_str()]) {
         return;
@@ -114,14 +114,14 @@ fn live_vm_a_least_timeout_by_bpf_is_small_and_gets_longer_than_the_stalls_that_
         2 * after <= before,
         "seed 1: {before} timeouts without, {after} with"
     );
-    // Longer than a stall of 60 ms; and without stalls far from the 200 ms that it begins with.
+    // Longer than a stall of 60 ms; and without stalls far below the initial 200 ms.
     let (raised, small) = (median_rto_us(&with), median_rto_us(&control));
     assert!(raised >= 60_000, "seed 1: {raised} us");
     assert!(small < 60_000, "seed 1: {small} us");
 }
 
 #[test]
-fn live_vm_the_programs_of_a_least_timeout_go_when_they_are_unloaded() {
+fn live_vm_unloading_removes_the_minimum_rto_programs() {
     if !live_vm(&["6.1"]) {
         return;
     }

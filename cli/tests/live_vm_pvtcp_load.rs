@@ -1,5 +1,5 @@
-//! PVTCP in machines of whole experiments, by the key `pvtcp`; and its module loaded and unloaded
-//! while the guest sends.
+//! PVTCP in VMs of whole experiments, by the key `pvtcp`; and its module loaded and unloaded during
+//! transfers.
 
 mod common;
 
@@ -21,26 +21,26 @@ use uc_vm::machine::PATIENCE;
 use uc_vm::message::{Answer, FlowEvent, Order, Request};
 use uc_vm::{Links, Machine, Shape, Template};
 
-/// How often the module comes and goes there at most.
+/// Maximum number of cycles of loading and unloading.
 const CYCLES: usize = 100;
 /// Minimum number of cycles on a machine so busy that the time is over first.
 const CYCLES_MIN: usize = 10;
 const CYCLING: Duration = Duration::from_secs(75);
 /// Longest time without any delivery before the guest counts as hung.
 const SILENCE: Duration = Duration::from_secs(60);
-/// A module's hooks go when every task has slept or run its own program (synchronize_rcu_tasks),
-/// and a kernel thread that has packets all the time does neither: the link leaves an emulated
-/// processor time for more than packets.
+/// A module's hooks are removed when every task has slept or run its own program
+/// (synchronize_rcu_tasks), and a kernel thread with a constant flow of packets does neither: so
+/// the link's rate leaves an emulated CPU some time.
 const NETWORK: &str = "rate = \"10Mbit\"\naccess_rate = \"1Gbit\"\ndelay = \"50us\"\n\
      queue = { kind = \"droptail\", limit = \"64kB\" }";
 
-/// Brings the one guest of a case, has it send, and loads and unloads the module meanwhile.
+/// Creates the only guest of a case, lets it send, and loads and unloads the module meanwhile.
 struct Cycles<'a> {
     template: &'a Template,
     module: &'a [u8],
-    /// How often it came and went.
+    /// Number of cycles.
     done: Cell<usize>,
-    /// What was delivered by the end.
+    /// Bytes delivered by the end.
     delivered_bytes: Cell<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Home for Cycles<'_> {
         Ends::Machines
     }
 
-    /// Ends the run when it is through: there is nothing to sample.
+    /// Ends the run when the cycles are done: there is nothing to sample.
     fn start<'a>(
         &'a mut self,
         plan: &'a Plan,
@@ -76,7 +76,7 @@ impl Home for Cycles<'_> {
         store(&mut machine, self.module)?;
         let begun = Instant::now();
         while reception.flows()[0].delivered_bytes() == 0 {
-            // A connection that failed is told to who asks, and to nobody else.
+            // A failed connection is reported only on request.
             let said = machine.ask(&Request::Sample, PATIENCE)?;
             let Answer::Samples { sightings, events } = &said else {
                 panic!("{said:?}");
@@ -104,7 +104,7 @@ impl Home for Cycles<'_> {
     }
 }
 
-/// Asks for something, and waits for as long as the guest's flow makes progress meanwhile.
+/// Sends a request, and waits as long as the guest's flow makes progress meanwhile.
 fn wait_for(
     machine: &mut Machine,
     request: &Request,
@@ -133,12 +133,12 @@ fn wait_for(
 }
 
 #[test]
-fn live_vm_the_module_comes_and_goes_while_a_guest_sends() {
+fn live_vm_the_module_loads_and_unloads_during_transfers() {
     come_and_go_on_all(1);
 }
 
 #[test]
-fn live_vm_the_module_comes_and_goes_while_a_guest_of_two_processors_sends() {
+fn live_vm_the_module_loads_and_unloads_during_transfers_on_two_cpus() {
     come_and_go_on_all(2);
 }
 
@@ -202,11 +202,11 @@ at_least = 20.0
 "#;
 
 #[test]
-fn live_vm_a_stack_with_pvtcp_has_its_module_and_without_one_says_how_to_build_it() {
+fn live_vm_pvtcp_loads_its_module_or_names_the_command_that_builds_it() {
     if !can_run() {
         return;
     }
-    // A cache of our own: the kernel that is there, at first without the module.
+    // Uses a cache of its own: the existing kernel, at first without the module.
     let cache = tempfile::tempdir().unwrap();
     let kernels = cache.path().join("undercurrent/kernels").join(SERIES);
     std::fs::create_dir_all(&kernels).unwrap();

@@ -21,10 +21,10 @@ const NETWORK: &str = "rate = \"100Mbit\"\naccess_rate = \"1Gbit\"\ndelay = \"50
 const STACK: &str = "[stack.old]\ncongestion_control = \"reno\"\nrack = false\n\
      early_retransmit = false\nsack = false\ntimestamps = false\nfrto = \"off\"\nrto_min = \"1ms\"";
 
-/// A control group with that quota, in the hierarchy that the machine has.
+/// A control group with this quota, in the machine's hierarchy.
 struct Quota {
     folder: PathBuf,
-    /// The file that takes threads.
+    /// The file to which threads are added.
     threads: &'static str,
 }
 
@@ -74,7 +74,7 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // Its threads have ended with their machine.
+        // Its threads have ended with their VM.
         let _ = fs::remove_dir(&self.folder);
     }
 }
@@ -98,7 +98,7 @@ fn run(templates: &Templates, quota: &Quota, module: Option<&[u8]>) -> RunRecord
 }
 
 #[test]
-fn live_vm_a_guest_that_a_quota_stops_has_few_timeouts_from_it_with_pvtcp_as_when_it_is_frozen() {
+fn live_vm_pvtcp_prevents_timeouts_after_quota_stalls_as_after_freezes() {
     if !can_run() {
         return;
     }

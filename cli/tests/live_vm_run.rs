@@ -1,4 +1,4 @@
-//! `uc run --on vm`: whole runs with machines as guests, and what is left of one that is killed.
+//! `uc run --on vm`: whole runs with VMs as guests, and that a killed run leaves nothing.
 
 mod common;
 
@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// Two guests with different kernels, one of them translated, and a third that shares its processor.
+/// Two guests with different kernels, one of them translated, and a third that shares its CPU.
 const GUESTS: &str = r#"
 name = "t/machines"
 title = "machines"
@@ -70,7 +70,7 @@ fn records(folder: &Path, experiment: &str) -> Vec<Value> {
     all.as_array().unwrap().clone()
 }
 
-/// Bytes delivered between the first and the last sample.
+/// Returns the bytes delivered between the first and the last sample.
 fn delivered(flow: &Value) -> u64 {
     let samples = flow["samples"].as_array().unwrap();
     let at = |sample: &Value| sample["delivered_bytes"].as_u64().unwrap();
@@ -78,7 +78,7 @@ fn delivered(flow: &Value) -> u64 {
 }
 
 #[test]
-fn live_vm_guests_send_through_translated_ports_and_stand_still_when_their_host_says_so() {
+fn live_vm_guests_send_through_translated_ports_and_stop_during_stalls() {
     if !live_vm(&["6.1", "6.12"]) {
         return;
     }
@@ -105,7 +105,7 @@ fn live_vm_guests_send_through_translated_ports_and_stand_still_when_their_host_
     assert!(both["counters"]["port_translated"].as_u64().unwrap() > 1000);
     let shadow = &both["flows"][0]["samples"][50]["shadow_window_bytes"];
     assert!(shadow.is_u64(), "seed 7: {shadow}");
-    // 9 s have 100 rounds of 90 ms; a host that is late misses some.
+    // 9 s have 100 rounds of 90 ms; a delayed host misses some.
     let counters = &records[1]["counters"];
     let stalls = counters["vm_stalls"].as_u64().unwrap();
     let stalled_ms = counters["vm_stalled_ms"].as_u64().unwrap();
@@ -114,7 +114,7 @@ fn live_vm_guests_send_through_translated_ports_and_stand_still_when_their_host_
     assert!(stalled_ms >= stalls * 40, "seed 7: {counters}");
 }
 
-/// The processes that this one started.
+/// Returns the child processes of this process.
 fn children_of(child: &Child) -> Vec<i32> {
     let mut all = Vec::new();
     let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", child.id())) else {
@@ -136,13 +136,13 @@ fn is_machine(pid: i32) -> bool {
 }
 
 #[test]
-fn live_vm_a_run_that_is_killed_at_any_moment_leaves_no_machine() {
+fn live_vm_a_run_killed_at_any_moment_leaves_no_vm() {
     if !live_vm(&["6.1"]) {
         return;
     }
     let long = GUESTS.replace("duration = \"9s\"", "duration = \"600s\"");
     let long = long.replace("kernel = \"6.12\"", "");
-    // While the first machine boots, and when the stalled guest stands still.
+    // While the first VM boots, and while the stalled guest is stopped.
     for (case, machines) in [("both", 1), ("stalled", 1)] {
         let folder = folder_with(&long);
         let mut command = on_vm(folder.path());
@@ -195,7 +195,7 @@ fn live_vm_a_run_that_is_killed_at_any_moment_leaves_no_machine() {
 }
 
 #[test]
-fn live_vm_without_qemu_or_with_a_kernel_that_does_not_boot_a_line_says_so() {
+fn live_vm_a_missing_qemu_or_unbootable_kernel_is_an_error_in_one_line() {
     if !live_vm(&["6.1"]) {
         return;
     }
@@ -233,7 +233,7 @@ fn live_vm_without_qemu_or_with_a_kernel_that_does_not_boot_a_line_says_so() {
 }
 
 #[test]
-fn guests_whose_processor_is_taken_away_are_not_for_the_live_arm() {
+fn stalled_guests_are_refused_on_the_live_backend() {
     let folder = folder_with(&GUESTS.replace("kernel = \"6.12\"", ""));
     let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
     command

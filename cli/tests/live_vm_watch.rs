@@ -1,4 +1,4 @@
-//! The watch programs in kernels that are older than this machine's: their verifiers take them.
+//! The watch programs on older kernels than this machine's: their verifiers accept them.
 
 mod common;
 
@@ -8,11 +8,11 @@ use std::time::Duration;
 use common::live_vm;
 use uc_vm::{Links, Template};
 
-/// What is inside a guest, and runs it.
+/// Programs inside a guest, and the program that runs them.
 const UC: &str = env!("CARGO_BIN_EXE_uc");
 /// Timeout of a command in the guest: more than any takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
-/// A watch has no end of its own: it is stopped after this.
+/// Time after which the watch is stopped, since it does not end by itself.
 const WATCHED: Duration = Duration::from_secs(20);
 
 #[test]
@@ -31,7 +31,7 @@ fn live_vm_the_watch_programs_load_in_5_10_and_6_1() {
         let with = ["--key-file", "/tmp/key", "--pace", "1Gbit"];
         let watch = machine.run(&[&watch[..], &with].concat(), WATCHED).unwrap();
         println!("{series}: {watch:?}");
-        // Programs are loaded before any is attached, which a guest without the modules for clsact
+        // Programs are loaded before any is attached, which a guest without the clsact modules
         // can't do.
         let attached = watch.stdout == "lo: watched\n";
         let loaded = watch.stderr.contains("could not attach") && watch.stderr.contains("clsact");

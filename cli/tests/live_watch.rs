@@ -1,5 +1,5 @@
 //! `uc watch` between real kernels: probes on the wire, handshakes that wait, windows that are set;
-//! and nothing that a stranger sends means anything.
+//! and no effect of anything that a stranger sends.
 
 mod common;
 
@@ -21,7 +21,7 @@ use uc_lab::{Lab, Plan};
 const TOOLS: [&str; 2] = ["tcpdump", "tshark"];
 const PORT: u16 = 5001;
 const PROBE_PROTOCOL: u8 = 253;
-/// Nobody's bottleneck, and a round trip of 4 ms.
+/// A network without a bottleneck, and with a round trip of 4 ms.
 const LONG: &str = "rate = \"100Mbit\"\ndelay = \"2ms\"\n\
      queue = { kind = \"droptail\", limit = \"1MB\" }";
 
@@ -80,7 +80,7 @@ fn first(segments: &[Segment], flags: u16) -> &Segment {
     with.next().unwrap()
 }
 
-/// The ECN bits of an IP frame.
+/// Returns the ECN bits of an IP frame.
 fn ecn(frame: &[u8]) -> u8 {
     if frame[12] == 8 {
         frame[15] & 3
@@ -89,7 +89,7 @@ fn ecn(frame: &[u8]) -> u8 {
     }
 }
 
-/// Ten of them, in the least frame that holds them, and ECN-capable.
+/// Asserts ten probes, in the smallest frame that holds them, and ECN-capable.
 fn assert_probes(family: &str, network: &Path) {
     let probes: Vec<_> = frames(network)
         .into_iter()
@@ -157,7 +157,7 @@ fn probes_go_ahead(family: &str) {
 
     let segments = segments(&network);
     assert_ahead(family, &network, first(&segments, SYN));
-    // No probe was marked: ten segments, and the receiver has more.
+    // No probe was marked: ten segments, and the receiver's window is larger.
     let syn_ack = first(&segments, SYN | ACK);
     assert_eq!(u32::from(syn_ack.window) % 10, 0, "{family}: {syn_ack:?}");
     assert!(seen.count("window") >= 2, "{family}: {}", seen.all());
@@ -168,7 +168,7 @@ fn probes_go_ahead(family: &str) {
 }
 
 #[test]
-fn live_probes_go_ahead_of_a_syn_and_only_the_other_host_hears_them() {
+fn live_probes_precede_a_syn_and_reach_only_the_other_host() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -178,7 +178,7 @@ fn live_probes_go_ahead_of_a_syn_and_only_the_other_host_hears_them() {
 }
 
 #[test]
-fn live_no_probe_goes_to_a_host_that_is_no_peer_and_nothing_waits_for_it() {
+fn live_a_host_that_is_no_peer_gets_no_probe_and_its_handshakes_pass() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -201,7 +201,7 @@ fn live_no_probe_goes_to_a_host_that_is_no_peer_and_nothing_waits_for_it() {
 /// A sending server: its SYN-ACK waits behind probes, and the client's host sets the windows of the
 /// handshake's last ACK and of the request.
 #[test]
-fn live_a_server_that_sends_is_held_to_the_window_that_its_clients_host_sets() {
+fn live_a_sending_server_keeps_the_window_that_its_clients_host_sets() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -249,7 +249,7 @@ fn live_a_server_that_sends_is_held_to_the_window_that_its_clients_host_sets() {
     }
 }
 
-/// The window scale that the guest offered.
+/// Returns the window scale that the guest offered.
 fn guest_scale(file: &Path) -> u32 {
     let mut command = Command::new("tshark");
     command
@@ -265,7 +265,7 @@ fn guest_scale(file: &Path) -> u32 {
 }
 
 #[test]
-fn live_a_port_is_watched_once_and_again_when_its_watch_has_ended_or_was_killed() {
+fn live_a_port_is_watched_once_and_again_after_its_watch_has_ended() {
     if !live() {
         return;
     }
@@ -285,7 +285,7 @@ fn live_a_port_is_watched_once_and_again_when_its_watch_has_ended_or_was_killed(
 }
 
 #[test]
-fn live_a_watch_ends_with_the_last_of_its_ports_and_says_so() {
+fn live_a_watch_ends_with_the_last_of_its_ports_and_reports_it() {
     if !live() {
         return;
     }
@@ -371,7 +371,7 @@ fn send_to(socket: &impl AsRawFd, plan: &Plan, bytes: &[u8]) {
     loop {
         match sendto(socket.as_raw_fd(), bytes, &to, MsgFlags::empty()) {
             Ok(sent) => return assert_eq!(sent, bytes.len()),
-            // a full queue is this test's own doing
+            // This test itself may fill the queue.
             Err(nix::Error::ENOBUFS | nix::Error::EAGAIN) => std::thread::yield_now(),
             Err(errno) => panic!("{errno}"),
         }

@@ -1,4 +1,4 @@
-//! The start `watch` where the server sends: pages of a real web server (nginx), fetched by real
+//! The start `watch` for sending servers: pages of a real web server (nginx), fetched by real
 //! clients, over both families.
 
 mod common;
@@ -42,7 +42,7 @@ fn pages(family: &str, law: &str, start: &str) -> RunRecord {
 }
 
 #[test]
-fn live_pages_come_whole_from_a_server_whose_host_probes_for_it() {
+fn live_pages_are_complete_from_a_server_whose_host_probes() {
     if !live_with(&["nginx"]) {
         return;
     }
@@ -53,7 +53,7 @@ fn live_pages_come_whole_from_a_server_whose_host_probes_for_it() {
         println!("{family}: {counters:?}");
         let count = |name: &str| counters.get(name).copied().unwrap_or(0);
         let arrived = count("watch_probe") + count("watch_probe-ce");
-        // a path is probed by one of the flows that begin together
+        // Of flows that begin together, one probes the path.
         assert!(
             arrived >= 10 * u64::from(GUESTS),
             "{family}: {arrived} probes"
@@ -75,7 +75,7 @@ fn live_pages_come_whole_from_a_server_whose_host_probes_for_it() {
 }
 
 #[test]
-fn live_pages_come_without_any_of_it_too() {
+fn live_pages_are_complete_without_law_and_watch() {
     if !live_with(&["nginx"]) {
         return;
     }

@@ -1,7 +1,7 @@
 //! The processes of `uc watch` are killed while handshakes wait in them: none is lost.
 //!
-//! What is unavoidable: a keeper and its holder that are killed within the same few milliseconds
-//! take what waits in them along, and those guests' kernels send their SYNs again a second later.
+//! Unavoidable: if a keeper and its holder are killed within the same few milliseconds, the waiting
+//! handshakes are lost, and those guests' kernels retransmit their SYNs a second later.
 
 mod common;
 
@@ -18,13 +18,13 @@ use uc_net::random::Stream;
 
 const PORT: u16 = 5001;
 const CONNECTIONS: u64 = 1_000;
-/// As many connections begin at one time: at every moment some of them wait for their probes.
+/// Number of concurrent connections: at every moment some of them wait for their probes.
 const AT_ONCE: usize = 32;
 const SEED: u64 = 1;
-/// Nobody's bottleneck, and a round trip of which a thirty-second is some milliseconds.
+/// A network without a bottleneck, and with a round trip of which 1/32 is some milliseconds.
 const FAR: &str = "rate = \"100Mbit\"\ndelay = \"50ms\"\n\
      queue = { kind = \"droptail\", limit = \"1MB\" }";
-/// Every SYN waits, and as long as can be; no path is known, or waited for.
+/// Settings with which every SYN waits as long as possible; no path is known or waited for.
 const ALWAYS: [&str; 14] = [
     "--data",
     "client",
@@ -47,8 +47,8 @@ fn lab() -> (Plan, Lab) {
     build(&experiment(1, FAR, &guests, STACKS))
 }
 
-/// Connections one after the other in each of some threads, until so many were made or `stop` says
-/// so; each connects. Returns how many.
+/// Opens connections one after the other in each of some threads, until this many were opened or
+/// `stop` is set; each must connect. Returns their number.
 fn connect_all(plan: &Plan, lab: &Lab, stop: &AtomicBool) -> u64 {
     let address = SocketAddr::new(plan.server.address, PORT);
     let listen = || TcpListener::bind(address).unwrap();
@@ -104,7 +104,7 @@ fn handshakes_sent(seen: &Seen) -> u64 {
 }
 
 #[test]
-fn live_a_thousand_connections_survive_their_holder_without_a_syn_sent_again() {
+fn live_a_thousand_connections_survive_killed_holders_without_a_retransmitted_syn() {
     if !live() {
         return;
     }
@@ -138,7 +138,7 @@ fn live_a_thousand_connections_survive_their_holder_without_a_syn_sent_again() {
 }
 
 #[test]
-fn live_a_keeper_that_is_killed_takes_no_connection_with_it() {
+fn live_killing_a_keeper_loses_no_connection() {
     if !live() {
         return;
     }
@@ -149,7 +149,7 @@ fn live_a_keeper_that_is_killed_takes_no_connection_with_it() {
         let connections = scope.spawn(|| connect_all(&plan, &lab, &stop));
         std::thread::sleep(Duration::from_millis(500));
         watcher.kill();
-        // and without any of it
+        // And without any watch.
         std::thread::sleep(Duration::from_millis(500));
         stop.store(true, Ordering::Relaxed);
         assert!(connections.join().unwrap() > AT_ONCE as u64);
@@ -157,10 +157,9 @@ fn live_a_keeper_that_is_killed_takes_no_connection_with_it() {
     assert_eq!(retransmissions(&lab), [0, 0]);
 }
 
-/// A holder that is stopped says nothing any more: what it holds is sent by the keeper, and nothing
-/// more is held.
+/// A stopped holder does not report: the keeper sends what it holds, and nothing more is held.
 #[test]
-fn live_a_holder_that_hangs_holds_nobody_up() {
+fn live_a_hanging_holder_delays_no_connection() {
     if !live() {
         return;
     }

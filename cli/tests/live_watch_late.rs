@@ -1,5 +1,5 @@
 //! Gaps between arrivals as a signal (HWatch §3.4) between real kernels: probes that wait behind a
-//! queue that grows while they are under way count as marked, though nobody marked them.
+//! growing queue count as marked, though no switch marked them.
 
 mod common;
 
@@ -16,10 +16,10 @@ use uc_lab::{Lab, Plan};
 use uc_live::in_peace;
 
 const PORT: u16 = 5001;
-/// No mark and no loss: the queue holds a quarter of a second.
+/// A queue without marks or losses, which holds a quarter of a second.
 const NETWORK: &str = "rate = \"10Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"1ms\"\n\
      queue = { kind = \"droptail\", limit = \"300kB\" }";
-/// Half as much again as the link takes, so that a queue grows by 25 ms while probes are sent.
+/// 1.5 times the link's rate, so that a queue grows by 25 ms while probes are sent.
 const DATAGRAM_BYTES: usize = 1_458;
 const EVERY: Duration = Duration::from_micros(800);
 
@@ -32,13 +32,13 @@ fn lab() -> (Plan, Lab) {
     (plan, lab)
 }
 
-/// Datagrams from the guest to nobody, until `stop`, on average at that rate.
+/// Sends datagrams from the guest to an unused port, until `stop`, on average at this rate.
 fn flood(socket: &UdpSocket, stop: &AtomicBool) {
     let began = std::time::Instant::now();
     let mut sent = 0;
     while !stop.load(Ordering::Relaxed) {
         while EVERY * sent <= began.elapsed() {
-            // refused by the other end, or too much at once: either is well
+            // The other end refuses them, or there are too many at once: both are fine.
             let _refused = socket.send(&[0; DATAGRAM_BYTES]);
             sent += 1;
         }

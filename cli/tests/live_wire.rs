@@ -1,5 +1,5 @@
-//! A translated connection on both sides of its port, as tshark reads it: RFC 3168's rules toward
-//! the network, not a trace of them toward the guest, and every checksum valid.
+//! A translated connection on both sides of its port, as tshark parses it: RFC 3168's rules toward
+//! the network, no ECN toward the guest, and every checksum valid.
 
 mod common;
 
@@ -22,7 +22,7 @@ const GUEST_PORT: u16 = 40_000;
 const SERVER_PORT: u16 = 5001;
 const NOT_ECT: u8 = 0;
 
-/// Both sides of a port during one transfer.
+/// Captures of both sides of a port during one transfer.
 struct Seen {
     guest_side: PathBuf,
     network_side: PathBuf,
@@ -34,8 +34,8 @@ fn watch(plan: &Plan, wiring: &Wiring, transfer: impl FnOnce()) -> Seen {
     complete_checksums(&wiring.server, "eth0");
     complete_checksums(&wiring.guests[0], "eth0");
     let folder = tempfile::tempdir().unwrap();
-    // A port is heard before the program sees what the guest sends, and after it has seen what the
-    // guest is sent: this is the guest's own view.
+    // The capture on a port is before the program for the guest's packets, and after it for packets
+    // to the guest: so it shows the guest's own view.
     let guest_side = Capture::start(&wiring.hosts, &plan.guests[0].port, folder.path());
     let network_side = Capture::start(&wiring.hosts, "up0", folder.path());
     transfer();
@@ -69,7 +69,8 @@ fn assert_guest_sees_no_ecn(file: &std::path::Path) {
     }
 }
 
-/// The handshake on the network: SYN with ECE and CWR, SYN-ACK with ECE alone (RFC 3168 §6.1.1).
+/// Checks the handshake on the network: SYN with ECE and CWR, SYN-ACK with ECE alone (RFC 3168
+/// §6.1.1).
 fn assert_handshake(segments: &[Segment]) {
     for segment in segments.iter().filter(|segment| segment.has(SYN)) {
         let expected = if segment.has(ACK) { ECE } else { ECE | CWR };
@@ -81,7 +82,7 @@ fn assert_handshake(segments: &[Segment]) {
     assert!(syns >= 2, "SYN and SYN-ACK were captured");
 }
 
-/// A legacy guest sends for `seconds` through `network`.
+/// Lets a legacy guest send for `seconds` through `network`.
 fn guest_sends(network: &str, seconds: u64) -> Sent {
     let text = guest("virtual", "legacy", "law = \"ecn\"");
     let (plan, lab) = build(&experiment(1, network, &text, STACKS));
@@ -110,7 +111,7 @@ fn guest_sends(network: &str, seconds: u64) -> Sent {
 }
 
 #[test]
-fn live_marks_are_obeyed_by_the_rules_and_hidden_from_the_guest_over_both_families() {
+fn live_marks_are_answered_by_rfc_3168_and_hidden_from_the_guest() {
     if !live_with(&["tcpdump", "tshark"]) {
         return;
     }
@@ -147,7 +148,7 @@ fn live_retransmissions_are_not_ecn_capable() {
     });
 }
 
-/// A native ECN sender in the server's place sends to a legacy guest behind a marking queue.
+/// Lets a native ECN sender in the server's place send to a legacy guest behind a marking queue.
 fn guest_receives(family: &str) {
     let text = guest("virtual", "legacy", "law = \"ecn\"");
     let network = format!("{RED1}\nfamily = \"{family}\"");
@@ -186,7 +187,7 @@ fn guest_receives(family: &str) {
     let cuts = segments.iter().filter(is_cut).count();
     let echoes = assert_echo_rules(&segments);
     println!("{family}: {marks} marks, {echoes} echoes, {cuts} cuts");
-    // An ACK covers two segments, three where one was late.
+    // An ACK covers two segments, or three if one was delayed.
     assert!(
         marks > 0 && 3 * echoes >= marks && cuts >= 2,
         "{family}: {marks} {echoes} {cuts}"

@@ -1,4 +1,4 @@
-//! Where `uc`'s output can't be written: an error in one line, and silence where nobody reads.
+//! Failures of writing `uc`'s output: an error in one line, or silence if the reader has gone.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::uc::folder_with;
 
 const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = \"vnet*\"\n";
 
-/// Commands that print, each in a way of its own; the policy is `t.toml`.
+/// Commands that print, each in a different way; the policy is `t.toml`.
 const PRINTING: [&[&str]; 7] = [
     &["check", "--draft", "t.toml"],
     &["check", "--draft", "t.toml", "--json"],
@@ -30,7 +30,7 @@ fn uc(arguments: &[&str], stdout: Stdio) -> Output {
 }
 
 #[test]
-fn a_device_that_is_full_is_an_error_in_one_line() {
+fn a_full_device_is_an_error_in_one_line() {
     for arguments in PRINTING {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let done = uc(arguments, full.into());
@@ -42,7 +42,7 @@ fn a_device_that_is_full_is_an_error_in_one_line() {
 }
 
 #[test]
-fn where_nobody_reads_it_ends_without_a_word() {
+fn a_closed_pipe_ends_the_command_silently() {
     for arguments in PRINTING {
         let (reads, writes) = std::io::pipe().unwrap();
         drop(reads);
@@ -58,7 +58,7 @@ fn where_nobody_reads_it_ends_without_a_word() {
 }
 
 #[test]
-fn a_complaint_that_nobody_hears_changes_no_status() {
+fn an_unwritable_standard_error_does_not_change_the_status() {
     let folder = folder_with("[[tenant]]\nname = 3\n");
     let full = || File::options().write(true).open("/dev/full").unwrap();
     let status = |arguments: &[&str]| {

@@ -1,4 +1,4 @@
-//! Refusals of `uc`: one line that names the thing and the remedy, exit status 2, and nothing left
+//! Refusals of `uc`: one line with the object and the remedy, exit status 2, and nothing left
 //! behind.
 
 mod common;
@@ -22,7 +22,7 @@ fn run_in(folder: &TempDir) -> Command {
     command
 }
 
-/// What is replaced in the good file, by what, and what the refusal names, in this order.
+/// Text of the good file, its replacement, and the parts of the refusal, in this order.
 const MALFORMED: [(&str, &str, &[&str]); 7] = [
     (
         "settle =",
@@ -58,7 +58,7 @@ const MALFORMED: [(&str, &str, &[&str]); 7] = [
 ];
 
 #[test]
-fn malformed_experiments_are_refused_at_the_place_with_the_mend() {
+fn malformed_experiments_are_refused_with_place_and_remedy() {
     for (from, to, parts) in MALFORMED {
         assert!(GOOD.contains(from), "{from:?}");
         let folder = folder_with(&GOOD.replacen(from, to, 1));
@@ -114,7 +114,7 @@ fn missing_files_and_senseless_overrides_are_refused() {
     );
 }
 
-/// What is put into the good file, what is asked for, and what the refusal names, in this order.
+/// Text added to the good file, arguments, and the parts of the refusal, in this order.
 const UNSUITED: [(&str, &str, &[&str], &[&str]); 6] = [
     (
         "sample = \"100ms\"",
@@ -155,7 +155,7 @@ const UNSUITED: [(&str, &str, &[&str], &[&str]); 6] = [
 ];
 
 #[test]
-fn arms_and_points_that_do_not_suit_are_refused_with_the_mend_and_leave_nothing() {
+fn unsuitable_backends_and_points_are_refused_with_the_remedy() {
     for (from, to, arguments, parts) in UNSUITED {
         assert!(GOOD.contains(from), "{from:?}");
         let folder = folder_with(&GOOD.replacen(from, to, 1));
@@ -171,8 +171,7 @@ fn arms_and_points_that_do_not_suit_are_refused_with_the_mend_and_leave_nothing(
     assert!(told.stderr.contains("sim, live, vm"), "{told:?}");
 }
 
-/// What is replaced in the good file, by what, what is asked for, and what the refusal names, in
-/// this order.
+/// Text of the good file, its replacement, arguments, and the parts of the refusal, in this order.
 const TOO_MUCH: [(&str, &str, &[&str], &[&str]); 7] = [
     (
         "sample = \"100ms\"",
@@ -236,7 +235,7 @@ fn file_that_cannot_be_simulated_is_refused_before_the_first_run_and_leaves_noth
         command
             .args(["--on", "sim", "--out", "results"])
             .args(arguments);
-        // A first run would still go on, or the folder could not be made.
+        // A first run would still be running, or the folder could not be created.
         std::fs::write(folder.path().join("results"), "in the way").unwrap();
         refusal(command, parts);
         assert_eq!(names_in(folder.path()), ["results", "t.toml"], "{to}");
@@ -286,7 +285,7 @@ fn an_unknown_interface_is_named() {
 }
 
 #[test]
-fn live_ports_without_root_a_bpffs_or_bpf_are_refused_with_the_mend() {
+fn live_attach_without_root_bpffs_or_bpf_is_refused_with_the_remedy() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -314,7 +313,7 @@ fn live_ports_without_root_a_bpffs_or_bpf_are_refused_with_the_mend() {
 }
 
 #[test]
-fn live_attaching_twice_and_detaching_what_is_not_attached_are_refused_with_the_mend() {
+fn live_repeated_attach_and_detach_are_refused_with_the_remedy() {
     if !live_with(&TOOLS) {
         return;
     }
@@ -344,7 +343,7 @@ fn live_attaching_twice_and_detaching_what_is_not_attached_are_refused_with_the_
 }
 
 #[test]
-fn live_a_run_on_a_kernel_without_bpf_names_the_port_and_the_mend() {
+fn live_a_run_on_a_kernel_without_bpf_names_the_port_and_the_remedy() {
     use std::os::unix::process::CommandExt;
     if !live_with(&TOOLS) {
         return;

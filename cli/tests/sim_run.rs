@@ -1,5 +1,5 @@
-//! `uc run --on sim` and `uc demo` as somebody without any right: the same command gives the same
-//! bytes, sweeps have a row for every point, and Ctrl-C leaves nothing.
+//! `uc run --on sim` and `uc demo` as an unprivileged user: the same command gives the same bytes,
+//! sweeps have a row for every point, and Ctrl-C leaves nothing.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn run_in(folder: &TempDir, arguments: &[&str]) -> Command {
     command
 }
 
-/// The text of a file that a run has left.
+/// Returns the text of a file that a run has written.
 fn left(folder: &TempDir, name: &str) -> String {
     std::fs::read_to_string(folder.path().join("out/t-tiny").join(name)).unwrap()
 }
@@ -37,7 +37,7 @@ fn assert_done(outcome: &Outcome) {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_of_every_file_and_another_one_others() {
+fn equal_seeds_give_equal_bytes_of_every_file_and_other_seeds_others() {
     let arguments = ["--on", "sim", "--seed", "7", "--repeat", "2"];
     let swept = format!("{TINY}{AXES}");
     let (first, again) = (folder_with(&swept), folder_with(&swept));
@@ -61,7 +61,7 @@ fn the_same_seed_gives_the_same_bytes_of_every_file_and_another_one_others() {
 }
 
 #[test]
-fn how_many_runs_go_on_at_once_changes_no_result() {
+fn the_number_of_jobs_does_not_change_results() {
     let swept = format!("{TINY}{AXES}");
     let run = |jobs: &str| {
         let folder = folder_with(&swept);
@@ -70,7 +70,7 @@ fn how_many_runs_go_on_at_once_changes_no_result() {
         folder
     };
     let (one, many) = (run("1"), run("5"));
-    // The page has the command in it, which differs.
+    // The page contains the command, which differs.
     for file in FILES.iter().filter(|file| **file != "report.html") {
         assert!(left(&one, file) == left(&many, file), "{file} differs");
     }
@@ -105,7 +105,7 @@ fn a_sweep_has_a_row_for_every_point_and_point_chooses_among_them() {
         lines[0]
     );
     assert_eq!(lines.len(), 7, "{lines:?}");
-    // Each point has as many flows as it has guests.
+    // Each point has as many flows as guests.
     assert_eq!(
         left(&folder, "flows.csv").lines().count(),
         1 + 2 * (1 + 2 + 3)
@@ -128,7 +128,7 @@ fn a_sweep_has_a_row_for_every_point_and_point_chooses_among_them() {
 }
 
 #[test]
-fn without_root_and_without_a_word_it_is_the_simulator_which_is_told() {
+fn without_root_and_on_the_simulator_is_used_and_reported() {
     let folder = folder_with(TINY);
     let told = outcome(run_in(&folder, &[]));
     assert_done(&told);
@@ -143,7 +143,7 @@ fn without_root_and_without_a_word_it_is_the_simulator_which_is_told() {
         "{told:?}"
     );
     assert!(left(&folder, "report.html").contains("simulated (sim)"));
-    // What only real kernels can do is not run elsewhere instead.
+    // Experiments that only real kernels can run are not simulated instead.
     let bbr = folder_with(&TINY.replace("\"reno\"", "\"bbr\""));
     let told = outcome(run_in(&bbr, &[]));
     assert_refusal(&told, &["CAP_NET_ADMIN is missing", "run as root"], "bbr");
@@ -170,7 +170,7 @@ fn a_negative_answer_is_status_1_with_all_files() {
 fn measure_that_cannot_be_computed_is_a_negative_answer_with_all_files() {
     let fct = "[[expect]]\nname = \"it is quick\"\nat_most = 1_000\n\
          measure = { kind = \"fct\", case = \"only\", of = \"virtual\", statistic = \"mean\" }\n";
-    // The transfers are over, if ever they began, before anything is measured.
+    // The transfers are over, if they ever began, before the measurement.
     let guests = TINY.replace(
         "count = 1\n",
         "count = 1\napplication = { transfer = { size = \"1MB\" } }\n",
@@ -201,7 +201,7 @@ fn measure_that_cannot_be_computed_is_a_negative_answer_with_all_files() {
 }
 
 #[test]
-fn the_demo_without_root_runs_in_the_simulator_and_says_so() {
+fn the_demo_without_root_runs_in_the_simulator_and_reports_it() {
     let folder = folder_with("");
     let mut command = uc_unprivileged();
     let told = outcome({
@@ -225,7 +225,7 @@ fn the_demo_without_root_runs_in_the_simulator_and_says_so() {
     );
 }
 
-/// Waits until the run has made its folder.
+/// Waits until the run has created its folder.
 fn wait_for(folder: &Path) {
     let start = Instant::now();
     while !folder.exists() {
@@ -261,7 +261,7 @@ fn ctrl_c_and_sigterm_end_a_simulation_and_leave_nothing() {
 #[test]
 fn a_file_that_cannot_be_written_leaves_none_of_the_others() {
     let folder = folder_with(TINY);
-    // What stands where the last file would be written.
+    // A folder in the place of the last file.
     let out = folder.path().join("out/t-tiny");
     std::fs::create_dir_all(out.join("records.json.part")).unwrap();
     std::fs::set_permissions(&out, Permissions::from_mode(0o777)).unwrap();

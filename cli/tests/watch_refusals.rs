@@ -20,7 +20,7 @@ fn with_key(key: &Path) -> Command {
 }
 
 #[test]
-fn a_key_that_is_none_or_no_secret_is_refused_with_the_way_to_make_one() {
+fn an_invalid_or_readable_key_is_refused_with_the_command_that_makes_one() {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key");
     refusal(with_key(&key), &["can't read the key", "--make-key"]);
@@ -41,7 +41,7 @@ fn a_key_that_is_none_or_no_secret_is_refused_with_the_way_to_make_one() {
 }
 
 #[test]
-fn a_key_is_read_from_a_regular_file_and_nothing_is_waited_for() {
+fn a_key_file_that_is_no_regular_file_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -51,7 +51,7 @@ fn a_key_is_read_from_a_regular_file_and_nothing_is_waited_for() {
 }
 
 #[test]
-fn numbers_that_make_no_sense_are_refused_by_name() {
+fn numbers_out_of_range_are_refused_by_name() {
     for (arguments, part) in [
         (&["--peer", "10.0.0/8"][..], "no prefix"),
         (&["--peer", "10.0.0.0/33"], "no prefix"),

@@ -15,7 +15,7 @@ use crate::research::memory;
 
 /// Parameters of a batch.
 pub struct Batch {
-    /// The backend.
+    /// Backend of all runs.
     pub arm: Arm,
     /// Repetitions of every case at every point.
     pub repeat: u32,

@@ -1,4 +1,4 @@
-//! `uc agent` in a network namespace, with a BPF file system and a /run/undercurrent of its own.
+//! `uc agent` in a network namespace, with its own BPF file system and /run/undercurrent.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,16 +13,16 @@ use uc_lab::netns::Namespace;
 
 use super::sandbox::Sandbox;
 
-/// How long an agent may take for anything: the machine may be loaded.
+/// Timeout of anything that an agent does: the machine may be loaded.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Ports v* are acme's.
+/// A policy in which ports v* belong to tenant acme.
 pub const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"v*\"]\n\n[[rule]]\ntenant = \"acme\"\n\
      law = \"ecn\"\n";
 
 /// An installation: pins, socket, policy file.
 pub struct Installation {
-    /// Where its pins are.
+    /// The sandbox with its pins.
     pub sandbox: Sandbox,
     /// The namespace with the host's ports.
     pub namespace: Namespace,
@@ -30,11 +30,11 @@ pub struct Installation {
     log: PathBuf,
 }
 
-/// `[agent]` of tests: metrics have one address for all namespaces' tests to agree on, so none.
+/// The table `[agent]` of tests: no metrics, whose address would be the same in all namespaces.
 const OWN: &str = "[agent]\nmetrics = \"none\"\n";
 
 impl Installation {
-    /// With this policy; `more` goes into `[agent]`.
+    /// Creates an installation with this policy; `more` is added to `[agent]`.
     pub fn new(namespace: &Namespace, policy: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let installation = Self {
@@ -47,17 +47,17 @@ impl Installation {
         installation
     }
 
-    /// The policy file.
+    /// Returns the path of the policy file.
     pub fn config(&self) -> PathBuf {
         self.folder.path().join("undercurrent.toml")
     }
 
-    /// A folder for what a test needs besides.
+    /// Returns a folder for other files of a test.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Replaces the policy as an editor does it.
+    /// Replaces the policy file as an editor does.
     pub fn write(&self, text: &str) {
         let beside = self.folder.path().join(".undercurrent.toml.new");
         fs::write(&beside, text).unwrap();
@@ -75,7 +75,7 @@ impl Installation {
         self.sandbox.uc(&self.namespace, arguments)
     }
 
-    /// `uc agent` there, with these arguments after those it needs.
+    /// Returns `uc agent` with the arguments that it needs, then these.
     pub fn agent(&self, arguments: &[&str]) -> Command {
         let config = self.config();
         let mut command = self.uc(&["agent", "--config", config.to_str().unwrap()]);
@@ -83,7 +83,7 @@ impl Installation {
         command
     }
 
-    /// Starts one, without waiting for anything.
+    /// Starts an agent without waiting for anything.
     pub fn start(&self, arguments: &[&str]) -> Agent {
         self.start_with(arguments, &[])
     }
@@ -106,7 +106,7 @@ impl Installation {
         Client::at(self.sandbox.path("/run/undercurrent/agent.sock"))
     }
 
-    /// Waits until the agent says what is looked for.
+    /// Waits until the agent's state meets a condition.
     pub fn wait(&self, what: &str, holds: impl Fn(&AgentState) -> bool) -> AgentState {
         let start = Instant::now();
         loop {
@@ -122,7 +122,7 @@ impl Installation {
         }
     }
 
-    /// Waits until these ports, and no others, are attached as the policy wants it.
+    /// Waits until these ports, and no others, are attached as the policy wants.
     pub fn wait_for(&self, ports: &[&str]) -> AgentState {
         self.wait(&format!("{ports:?} are attached"), |state| {
             let attached = state.ports.iter().filter(|port| port.attached);
@@ -138,7 +138,7 @@ impl Installation {
     }
 }
 
-/// A running one.
+/// A running agent.
 pub struct Agent {
     child: Child,
 }
@@ -149,24 +149,24 @@ impl Agent {
         Pid::from_raw(self.child.id() as i32)
     }
 
-    /// Sends it a signal.
+    /// Sends the agent a signal.
     pub fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
     }
 
-    /// Kills it like nothing else does.
+    /// Kills the agent with SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks for its end, and waits for it.
+    /// Asks the agent to end, and waits for it.
     pub fn end(mut self) {
         self.signal(Signal::SIGTERM);
         assert!(self.child.wait().unwrap().success());
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the agent ends by itself.
     pub fn status(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -174,20 +174,20 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // A test that failed meanwhile leaves no process; otherwise it has ended.
+        // Leaves no process if a test failed meanwhile; otherwise it has ended.
         let _ended_already = self.child.kill();
         let _ended_already = self.child.wait();
     }
 }
 
-/// An installation with this policy, in a namespace of its own.
+/// Creates an installation with this policy, in a namespace of its own.
 pub fn installation(policy: &str) -> (Namespace, Installation) {
     let namespace = Namespace::new("the tests").unwrap();
     let installation = Installation::new(&namespace, policy, "");
     (namespace, installation)
 }
 
-/// Makes the pair of interfaces NAME and xNAME.
+/// Creates the pair of interfaces NAME and xNAME.
 pub fn pair(namespace: &Namespace, name: &str) {
     ip(
         namespace,
@@ -195,7 +195,7 @@ pub fn pair(namespace: &Namespace, name: &str) {
     );
 }
 
-/// `ip` there, with words that are parted by single spaces.
+/// Runs `ip` in the namespace; `arguments` are separated by single spaces.
 pub fn ip(namespace: &Namespace, arguments: &str) {
     let mut command = namespace.command("ip");
     command.args(arguments.split(' '));

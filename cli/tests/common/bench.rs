@@ -14,7 +14,7 @@ use uc_lab::wiring::Wiring;
 use uc_lab::{Lab, Plan};
 use uc_port::{AttachVia, FlowView, PortLinks, Programs};
 
-/// The only case of an experiment, built; nothing is attached.
+/// Builds the only case of an experiment; nothing is attached.
 pub fn build(experiment: &Experiment) -> (Plan, Lab) {
     let plan = Plan::new(experiment, &experiment.cases[0]).unwrap();
     let lab = Lab::build(&plan, &experiment.network, 1, Duration::from_millis(10)).unwrap();
@@ -46,7 +46,7 @@ pub fn build_towards_host(experiment: &Experiment, host: usize) -> (Plan, Wiring
     (plan, wiring, Wire::start(setup).unwrap())
 }
 
-/// Programs on the ports of the guests that have a law, and nothing pinned.
+/// Programs on the ports of guests that have a law; nothing is pinned.
 pub struct Translation {
     /// The programs and their maps.
     pub programs: Programs,
@@ -90,18 +90,18 @@ impl Translation {
         }
     }
 
-    /// Packets counted under a reason.
+    /// Returns the packets counted under a reason.
     pub fn count(&self, reason: Reason) -> u64 {
         self.programs.counters().unwrap().get(reason)
     }
 
-    /// The flow of this port.
+    /// Returns the flow of this port.
     pub fn flow(&self, port: &str, guest: SocketAddr, remote: SocketAddr) -> Option<FlowView> {
         let ifindex = self.hosts.enter(|| if_nametoindex(port).unwrap()).unwrap();
         self.programs.flow(ifindex, guest, remote).unwrap()
     }
 
-    /// Every count that is not zero, for messages.
+    /// Returns every counter that is not zero, for messages.
     pub fn counts(&self) -> String {
         let counters = self.programs.counters().unwrap();
         let seen: Vec<_> = counters
@@ -111,11 +111,11 @@ impl Translation {
         format!("{seen:?}")
     }
 
-    /// Takes the programs off every port.
+    /// Detaches the programs from every port.
     pub fn detach(&mut self) {
         let links = std::mem::take(&mut self.links);
-        // A clsact filter is removed by the index of its interface, which means something here
-        // only.
+        // A clsact filter is removed by the index of its interface, which is valid in this
+        // namespace only.
         self.hosts.enter(|| drop(links)).unwrap();
     }
 }
@@ -126,14 +126,14 @@ impl Drop for Translation {
     }
 }
 
-/// The reason of that label.
+/// Returns the reason with this label.
 pub fn reason(label: &str) -> Reason {
     Reason::all()
         .find(|reason| reason.label() == label)
         .unwrap()
 }
 
-/// The number that /proc shows of a TCP counter in this namespace, for example `InCsumErrors`.
+/// Returns the value of a TCP counter of this namespace in /proc, for example `InCsumErrors`.
 pub fn tcp_counter(namespace: &Namespace, name: &str) -> u64 {
     let read = || std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
     let text = namespace.enter(read).unwrap();
@@ -148,7 +148,7 @@ pub fn tcp_counter(namespace: &Namespace, name: &str) -> u64 {
         .unwrap()
 }
 
-/// Has the interface compute its own checksums, so that captures of it hold valid ones.
+/// Makes the interface compute its own checksums, so that captures of it have valid ones.
 pub fn complete_checksums(namespace: &Namespace, interface: &str) {
     let ethtool = uc_lab::need::program("ethtool").unwrap();
     let mut command = namespace.command(ethtool);
@@ -159,7 +159,8 @@ pub fn complete_checksums(namespace: &Namespace, interface: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Waits until `holds`; panics with `what` after a minute: a hang, on a machine however busy.
+/// Waits until `holds`; panics with `what` after a minute, which only a hang takes on a busy
+/// machine.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
@@ -171,20 +172,20 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A socket of a namespace, of a kind that the standard library does not make.
+/// Creates a socket in a namespace, of a kind that the standard library does not offer.
 pub fn raw_socket(namespace: &Namespace, domain: i32, kind: i32, protocol: i32) -> OwnedFd {
     use std::os::fd::FromRawFd;
     let open = || {
-        // SAFETY: no pointers; the answer is checked below.
+        // SAFETY: no pointers; the result is checked below.
         let fd = unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) };
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-        // SAFETY: the kernel has just given us this descriptor; nobody else holds it.
+        // SAFETY: the kernel has just returned this descriptor; it has no other owner.
         unsafe { OwnedFd::from_raw_fd(fd) }
     };
     namespace.enter(open).unwrap()
 }
 
-/// A socket that sends frames on a namespace's eth0 as they are.
+/// Creates a socket that sends unmodified frames on a namespace's eth0.
 pub fn frame_socket(namespace: &Namespace) -> OwnedFd {
     let fd = raw_socket(namespace, libc::AF_PACKET, libc::SOCK_RAW, 0);
     let eth0 = namespace.enter(|| if_nametoindex("eth0").unwrap()).unwrap();
@@ -193,7 +194,7 @@ pub fn frame_socket(namespace: &Namespace) -> OwnedFd {
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_ifindex = eth0 as i32;
     let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the pointer is to a live address of the length given.
+    // SAFETY: the pointer is to a live address of the given length.
     let answer = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
     assert_eq!(answer, 0, "{}", std::io::Error::last_os_error());
     fd

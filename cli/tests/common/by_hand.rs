@@ -1,4 +1,4 @@
-//! Ports attached by hand, as an operator does it, while transfers go on.
+//! Ports attached by hand, as an operator does, during transfers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use super::transfer::{End, Transfer};
 use super::uc::success;
 use super::{STACKS, experiment, guest};
 
-/// What a sandbox needs.
+/// Programs that a sandbox needs.
 pub const TOOLS: [&str; 3] = ["unshare", "nsenter", "mount"];
-/// The first guest's port.
+/// Name of the first guest's port.
 pub const PORT: &str = "port0";
 /// A queue that drops late and marks nothing: two flows share it without starving each other.
 pub const SHARED: &str = "rate = \"20Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"1ms\"\n\
      queue = { kind = \"droptail\", limit = \"100kB\" }";
 
-/// A lab of one guest, nothing attached.
+/// Creates a lab with one guest and nothing attached.
 pub fn one_guest(network: &str) -> (Plan, Lab) {
     build(&experiment(
         1,
@@ -30,7 +30,7 @@ pub fn one_guest(network: &str) -> (Plan, Lab) {
     ))
 }
 
-/// A transfer from the guest to the server; each number has ports of its own.
+/// Starts a transfer from the guest to the server; each number has TCP ports of its own.
 pub fn start(plan: &Plan, lab: &Lab, number: u16) -> Transfer {
     let end = |namespace, address, port| End {
         namespace,
@@ -47,7 +47,7 @@ pub fn start(plan: &Plan, lab: &Lab, number: u16) -> Transfer {
     )
 }
 
-/// Lets the transfers run for a while, in which each of them gets on.
+/// Lets the transfers run for a while, in which each must make progress.
 pub fn go_on(transfers: &[&Transfer], milliseconds: u64) {
     let before: Vec<_> = transfers
         .iter()

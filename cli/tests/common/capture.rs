@@ -1,4 +1,4 @@
-//! Packets as tcpdump sees them and tshark reads them.
+//! Packets captured by tcpdump and parsed by tshark.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use uc_lab::netns::Namespace;
 
-/// TCP's flags as tshark numbers them.
+/// TCP flags as tshark numbers them.
 pub const FIN: u16 = 0x01;
 /// The SYN flag (RFC 9293).
 pub const SYN: u16 = 0x02;
@@ -21,10 +21,10 @@ pub const ACK: u16 = 0x10;
 pub const ECE: u16 = 0x40;
 /// Congestion window reduced (RFC 3168).
 pub const CWR: u16 = 0x80;
-/// Accurate ECN's third bit, once the nonce sum.
+/// AccECN's third bit, formerly the nonce sum.
 pub const AE: u16 = 0x100;
 
-/// A capture under way.
+/// A running capture.
 pub struct Capture {
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -36,14 +36,14 @@ impl Capture {
     pub fn start(namespace: &Namespace, interface: &str, folder: &Path) -> Self {
         let file = folder.join(format!("{interface}-{}.pcap", namespace.node()));
         let mut command = namespace.command("tcpdump");
-        // Not in blocks, of which the last one would be lost. The buffer is made of slots of the
-        // snapshot's length: 2 kB hold any frame here, and 16 MiB 8,000 of them.
+        // Unbuffered blocks would lose the last one. The buffer consists of slots of the snapshot
+        // length: 2 kB hold any frame here, and 16 MiB 8,000 of them.
         command.args(["--immediate-mode", "-s", "2048", "-B", "16384"]);
         command.args(["-n", "-Z", "root"]);
         command.args(["-i", interface, "-w"]);
         let child = command
             .arg(&file)
-            // the interfaces' own multicast listener reports pass one side and not the other
+            // The interfaces' own multicast listener reports pass one side and not the other.
             .arg("not (ip6 and ether multicast)")
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -62,10 +62,10 @@ impl Capture {
         }
     }
 
-    /// Ends captures of one path at one moment, when all is quiet on it; the files hold every frame
+    /// Ends captures of one path at one moment, when it is quiet; the files contain every frame
     /// that crossed their interfaces.
     pub fn finish<const N: usize>(captures: [Self; N]) -> [PathBuf; N] {
-        // The last segments of a connection, and what tcpdump has not read yet.
+        // Waits for the last segments of a connection, and for what tcpdump has not read yet.
         std::thread::sleep(Duration::from_secs(1));
         for capture in &captures {
             kill(Pid::from_raw(capture.child.id() as i32), Signal::SIGINT).unwrap();
@@ -90,7 +90,8 @@ impl Capture {
                 return;
             }
             std::thread::sleep(Duration::from_millis(500));
-            // Fails where it has ended meanwhile: it is not reaped yet, so nobody else is meant.
+            // Fails if it has ended meanwhile; it is not reaped yet, so no other process has its
+            // id.
             let _ended_already = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT);
         }
         panic!("tcpdump does not end: {}", self.file.display());
@@ -99,7 +100,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // A test that failed meanwhile does not wait for its captures. Otherwise it has ended.
+        // A test that failed meanwhile does not wait for its captures; otherwise they have ended.
         let _ended_already = self.child.kill();
         let _ended_already = self.child.wait();
     }
@@ -116,19 +117,19 @@ pub struct Segment {
     pub destination_port: u16,
     /// The TCP flags, with AE as bit 8.
     pub flags: u16,
-    /// The two bits of IP: 0 not ECT, 1 ECT(1), 2 ECT(0), 3 CE.
+    /// The two ECN bits of IP: 0 not ECT, 1 ECT(1), 2 ECT(0), 3 CE.
     pub ecn: u8,
     /// Bytes of payload.
     pub payload_bytes: u32,
-    /// Sequence number as it stands there.
+    /// Sequence number as in the header.
     pub seq: u32,
-    /// Acknowledgement number as it stands there.
+    /// Acknowledgement number as in the header.
     pub ack: u32,
-    /// Window as it stands there.
+    /// Window as in the header, unscaled.
     pub window: u16,
-    /// Whether tshark takes it for a retransmission.
+    /// Whether tshark classifies it as a retransmission.
     pub retransmission: bool,
-    /// When it was seen, since the capture began.
+    /// Time since the capture began.
     pub at_us: u64,
 }
 
@@ -163,7 +164,7 @@ const FIELDS: [&str; 16] = [
     "frame.time_relative",
 ];
 
-/// Every TCP segment of the file. Panics at the first bad checksum.
+/// Returns every TCP segment of the file. Panics at the first bad checksum.
 pub fn segments(file: &Path) -> Vec<Segment> {
     let mut command = Command::new("tshark");
     command
@@ -193,11 +194,11 @@ fn segment(line: &str, file: &Path) -> Segment {
         }
         .unwrap_or_else(|_| panic!("{} of {line} in {}", FIELDS[index], file.display()))
     };
-    // 1 or Good; IPv6 has no header checksum.
+    // Either 1 or Good; IPv6 has no header checksum.
     let good = |index: usize| matches!(fields[index], "1" | "Good");
     let is_ipv6 = fields[4].is_empty();
-    // A sum of 0 may be sent as its other form, 0xffff (RFC 1624 §3), and Linux does where it sums
-    // in software (CSUM_MANGLED_0): valid to every receiver, bad to tshark.
+    // A sum of 0 may be sent as its other form, 0xffff (RFC 1624 §3), and Linux does so when it
+    // sums in software (CSUM_MANGLED_0): valid to every receiver, bad to tshark.
     let other_zero = number(14) == 0xffff;
     assert!(
         (good(10) || other_zero) && (is_ipv6 || good(11)),

@@ -1,4 +1,4 @@
-//! A real etcd on loopback of a network namespace.
+//! A real etcd on the loopback interface of a network namespace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use uc_lab::netns::Namespace;
 
 use super::bench::wait_until;
 
-/// Where it listens, in its namespace.
+/// Usual address of the server, in its namespace.
 pub const ENDPOINT: &str = "http://127.0.0.1:2379";
-/// Where it listens when nobody but the test is to find it.
+/// Address on which only the test finds the server.
 const ASIDE: &str = "http://127.0.0.1:2377";
-/// The usual place with TLS, where it is started with certificates.
+/// Usual address with TLS, if it is started with certificates.
 pub const ENDPOINT_TLS: &str = "https://127.0.0.1:2378";
-/// The policy's key.
+/// Key of the policy.
 pub const KEY: &str = "/undercurrent/policy";
 
 /// An etcd server with a single member.
@@ -26,7 +26,7 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// Starts one in that namespace, whose loopback is up, with its data in that folder.
+    /// Starts a server in this namespace, whose loopback is up, with its data in this folder.
     pub fn start(namespace: &Namespace, folder: &Path) -> Self {
         Self::start_with(namespace, folder, ENDPOINT, &[])
     }
@@ -74,9 +74,9 @@ impl Etcd {
             .args(["--listen-peer-urls", "http://127.0.0.1:2380"])
             .args(["--initial-advertise-peer-urls", "http://127.0.0.1:2380"])
             .args(["--initial-cluster", "test=http://127.0.0.1:2380"])
-            // the disk of a test machine may be slow
+            // The disk of a test machine may be slow.
             .args(["--heartbeat-interval", "500", "--election-timeout", "5000"])
-            // of an option that is given twice the last holds
+            // If an option is given twice the last counts.
             .args(more)
             .env("ETCD_UNSUPPORTED_ARCH", std::env::consts::ARCH);
         let child = command
@@ -97,7 +97,7 @@ impl Etcd {
         etcd
     }
 
-    /// Writes the policy's value; its revision.
+    /// Writes the policy's value; returns the revision.
     pub fn put(&self, value: &str) -> i64 {
         let body = format!(
             "{{\"key\":\"{}\",\"value\":\"{}\"}}",
@@ -107,19 +107,19 @@ impl Etcd {
         revision(&self.ask("put", &body).unwrap())
     }
 
-    /// Removes it; the revision of that.
+    /// Removes the value; returns the revision.
     pub fn delete(&self) -> i64 {
         let body = format!("{{\"key\":\"{}\"}}", base64(KEY));
         revision(&self.ask("deleterange", &body).unwrap())
     }
 
-    /// Forgets everything older than that revision.
+    /// Compacts everything older than this revision.
     pub fn compact(&self, revision: i64) {
         let body = format!("{{\"revision\":\"{revision}\",\"physical\":true}}");
         self.ask("compaction", &body).unwrap();
     }
 
-    /// Kills it; its data stay.
+    /// Kills the server; its data stay.
     pub fn kill(mut self) -> (Namespace, PathBuf) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -150,7 +150,7 @@ impl Etcd {
 
 impl Drop for Etcd {
     fn drop(&mut self) {
-        // Killed already, or else a test has failed or is over.
+        // Killed already, unless a test has failed.
         let _ended_already = self.child.kill();
         let _ended_already = self.child.wait();
     }
@@ -172,7 +172,7 @@ pub struct Signed {
     pub key: PathBuf,
 }
 
-/// An authority of this name, which signs itself.
+/// An authority of this name with a self-signed certificate.
 pub fn authority(folder: &Path, name: &str) -> Signed {
     let made = signed(folder, name);
     openssl(&format!(
@@ -184,7 +184,7 @@ pub fn authority(folder: &Path, name: &str) -> Signed {
     made
 }
 
-/// A certificate for this machine that the authority signs.
+/// Returns a certificate for this machine, signed by the authority.
 pub fn sign(folder: &Path, name: &str, authority: &Signed) -> Signed {
     let made = signed(folder, name);
     let (certificate, key) = (made.certificate.display(), made.key.display());
@@ -210,7 +210,7 @@ fn openssl(arguments: &str) {
     assert!(done.status.success(), "openssl {arguments}: {done:?}");
 }
 
-/// RFC 4648 §4.
+/// Encodes in base64 (RFC 4648 §4).
 fn base64(text: &str) -> String {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
@@ -232,7 +232,7 @@ fn base64(text: &str) -> String {
 }
 
 #[test]
-fn texts_are_coded_as_the_standard_says() {
+fn base64_encodes_the_examples_of_rfc_4648() {
     for (text, code) in [
         ("", ""),
         ("f", "Zg=="),

@@ -6,11 +6,11 @@ use std::path::Path;
 const ETHERNET_BYTES: usize = 14;
 const PCAP_HEADER_BYTES: usize = 24;
 const RECORD_HEADER_BYTES: usize = 16;
-/// The file's first word, written by a machine of this byte order, with microseconds.
+/// First word of a capture file in this machine's byte order, with microseconds.
 const PCAP_MAGIC: u32 = 0xa1b2_c3d4;
 const TCP: u8 = 6;
 
-/// Every frame of a file that tcpdump wrote, whole.
+/// Returns every frame of a file that tcpdump wrote.
 pub fn frames(file: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(file).unwrap();
     let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -27,8 +27,8 @@ pub fn frames(file: &Path) -> Vec<Vec<u8>> {
     frames
 }
 
-/// IP's version and protocol, and where the transport header begins. IPv6's extensions count as
-/// protocols of their own.
+/// Returns IP's version and protocol, and the offset of the transport header. IPv6's extension
+/// headers count as protocols.
 pub fn ip(frame: &[u8]) -> Option<(u8, u8, usize)> {
     match frame.get(12..14)? {
         [0x08, 0x00] => {
@@ -40,8 +40,8 @@ pub fn ip(frame: &[u8]) -> Option<(u8, u8, usize)> {
     }
 }
 
-/// The frame with zeros where a law may write: IP's ECN bits, ECE and CWR, the window, and the two
-/// checksums over them.
+/// Returns the frame with zeros where a law may write: IP's ECN bits, ECE and CWR, the window, and
+/// the two checksums over them.
 pub fn without_editable_fields(mut frame: Vec<u8>) -> Vec<u8> {
     let Some((version, TCP, tcp)) = ip(&frame) else {
         return frame;
@@ -57,7 +57,7 @@ pub fn without_editable_fields(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Counts each distinct frame, which two captures of one path must agree on whatever the order.
+/// Counts each distinct frame, on which two captures of one path must agree in any order.
 pub fn occurrences(frames: impl IntoIterator<Item = Vec<u8>>) -> BTreeMap<Vec<u8>, usize> {
     let mut seen = BTreeMap::new();
     for frame in frames {
@@ -66,7 +66,8 @@ pub fn occurrences(frames: impl IntoIterator<Item = Vec<u8>>) -> BTreeMap<Vec<u8
     seen
 }
 
-/// Panics unless both captures hold the same frames but for what a law may write; says how many.
+/// Panics unless both captures contain the same frames except for what a law may write; returns
+/// their number.
 pub fn assert_only_editable_fields_differ(one: &Path, other: &Path) -> usize {
     let of = |file: &Path| {
         let of_ip = frames(file).into_iter().filter(|frame| ip(frame).is_some());

@@ -1,4 +1,4 @@
-//! What the tests of ports and of the command line share.
+//! Common parts of the tests of ports and of the command line.
 #![allow(dead_code, reason = "every test program uses its own part")]
 
 pub mod agent;
@@ -22,14 +22,14 @@ use uc_experiment::{Experiment, RunRecord};
 use uc_guest::{Dctcp, GuestError};
 use uc_lab::{Home, LabError, NoPorts, Ports, Repetition, run_case_in};
 
-/// The paper's bottleneck: RED1 on 10 Mb/s, fed by slightly faster links.
+/// The paper's bottleneck: RED1 at 10 Mb/s, fed by slightly faster links.
 pub const RED1: &str = "rate = \"10Mbit\"\naccess_rate = \"12Mbit\"\ndelay = \"250us\"\n\
      queue = { kind = \"red\", min = \"90000B\", max = \"90001B\", limit = \"1MB\", burst = 61, \
      probability = 1.0, packet = \"1500B\", ecn = true }";
 /// A queue that only drops, and early: the first flight already overflows it.
 pub const DROPS: &str = "rate = \"10Mbit\"\naccess_rate = \"100Mbit\"\ndelay = \"1ms\"\n\
      queue = { kind = \"droptail\", limit = \"24kB\" }";
-/// A network that is no test's bottleneck.
+/// A network without a bottleneck.
 pub const AMPLE: &str = "rate = \"1Gbit\"\ndelay = \"100us\"\n\
      queue = { kind = \"droptail\", limit = \"1MB\" }";
 /// A guest that does not negotiate ECN, and one that does; the server accepts it by default.
@@ -72,7 +72,7 @@ fn is_on_path(program: &str) -> bool {
         .any(|folder| folder.join(program).is_file())
 }
 
-/// A one-case experiment: `guests` is the text of its groups, `more` that of everything else.
+/// Builds a one-case experiment: `guests` is the text of its groups, `more` everything else.
 pub fn experiment(seconds: u32, network: &str, guests: &str, more: &str) -> Experiment {
     let text = format!(
         "name = \"live/test\"\ntitle = \"test\"\nduration = \"{seconds}s\"\n\
@@ -81,13 +81,12 @@ pub fn experiment(seconds: u32, network: &str, guests: &str, more: &str) -> Expe
     Experiment::from_str("test", &text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The text of a group of one guest.
+/// Returns the text of a group of one guest.
 pub fn guest(name: &str, stack: &str, more: &str) -> String {
     format!("[[case.guests]]\nname = \"{name}\"\nstack = \"{stack}\"\n{more}\n")
 }
 
-/// Runs the experiment's only case once: guests are where `home` brings them, and what is loaded
-/// for their ports comes from `ports`.
+/// Runs the experiment's only case once, with guests from `home` and programs from `ports`.
 pub fn try_run(
     home: &mut dyn Home,
     experiment: &Experiment,

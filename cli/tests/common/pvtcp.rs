@@ -1,4 +1,4 @@
-//! The module guest/pvtcp for guests that are machines: built, stored, loaded and unloaded.
+//! The module guest/pvtcp for guests that are VMs: built, stored, loaded and unloaded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,28 +11,28 @@ use uc_vm::{Machine, VmError};
 
 use super::live_vm;
 
-/// What is inside a guest, and runs it.
+/// Programs inside a guest, and the program that runs them.
 pub const UC: &str = env!("CARGO_BIN_EXE_uc");
-/// The kernel that guests boot, where a stack names none.
+/// The kernel that guests boot by default.
 pub const SERIES: &str = "6.1";
-/// The kernels that the module has to be right on.
+/// Kernels on which the module is tested.
 pub const KERNELS: [&str; 2] = [SERIES, "6.12"];
-/// Where the guest has its module.
+/// Path of the module in the guest.
 const INSIDE: &str = "/tmp/uc_pvtcp.ko";
-/// The function that takes samples of the round-trip time.
+/// Name of the function that takes samples of the round-trip time.
 pub const SAMPLES: &str = "tcp_ack_update_rtt";
 
 /// Returns the module for `series`, hooking `symbol` instead of the function that takes samples.
 /// Each is compiled once in a test program: tests that want the same one wait for it.
 pub fn build(series: &str, symbol: &str) -> Vec<u8> {
     static BUILT: Mutex<BTreeMap<(String, String), Vec<u8>>> = Mutex::new(BTreeMap::new());
-    // Another test's failed build leaves the table as it was.
+    // Another test's failed build leaves the table valid.
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let module = built.entry((series.to_owned(), symbol.to_owned()));
     module.or_insert_with(|| compile(series, symbol)).clone()
 }
 
-/// Compiles the module as a package of DKMS would: away from the tree.
+/// Compiles the module as a DKMS package would: outside the tree.
 fn compile(series: &str, symbol: &str) -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folder = tempfile::tempdir().unwrap();
@@ -55,7 +55,7 @@ fn compile(series: &str, symbol: &str) -> Vec<u8> {
     let headers = format!("KDIR={}", headers.display());
     run(&source, &[headers, "CC=gcc".into()]);
     let module = source.join("uc_pvtcp.ko");
-    // Debug information is most of it, and the machine's memory is small.
+    // Debug information is most of the file, and the VM's memory is small.
     let strip = Command::new("strip").arg("-g").arg(&module).status();
     assert!(strip.unwrap().success());
     std::fs::read(module).unwrap()
@@ -81,7 +81,7 @@ pub fn can_run() -> bool {
     missing.is_none()
 }
 
-/// Puts the module into a guest.
+/// Writes the module into a guest.
 pub fn store(machine: &mut Machine, module: &[u8]) -> Result<(), VmError> {
     machine.order(&Request::Store {
         path: INSIDE.into(),
@@ -89,7 +89,7 @@ pub fn store(machine: &mut Machine, module: &[u8]) -> Result<(), VmError> {
     })
 }
 
-/// The request that loads it.
+/// Returns the request that loads the module.
 pub fn insert(parameters: &str) -> Request {
     Request::Insert {
         path: INSIDE.into(),
@@ -97,14 +97,14 @@ pub fn insert(parameters: &str) -> Request {
     }
 }
 
-/// The request that unloads it.
+/// Returns the request that unloads the module.
 pub fn remove() -> Request {
     Request::Remove {
         module: "uc_pvtcp".into(),
     }
 }
 
-/// A file of the guest's that is text.
+/// Reads a text file of the guest.
 pub fn read(machine: &mut Machine, path: &str) -> String {
     let request = Request::Read { path: path.into() };
     match machine.ask(&request, PATIENCE).unwrap() {

@@ -5,10 +5,10 @@ use super::capture::{CWR, ECE, RST, SYN, Segment};
 const NOT_ECT: u8 = 0;
 const ECT0: u8 = 2;
 
-/// What a sender of data put on the network, checked against RFC 3168 segment by segment.
+/// Counts of a sender's segments, checked against RFC 3168 segment by segment.
 #[derive(Debug, Default)]
 pub struct Sent {
-    /// Segments of data that was never sent before.
+    /// Segments of new data.
     pub new_segments: u32,
     /// Segments with the codepoint not-ECT.
     pub not_ect_segments: u32,
@@ -16,7 +16,7 @@ pub struct Sent {
     pub retransmissions: u32,
     /// Segments with CWR.
     pub cuts: u32,
-    /// ACKs with ECE that came for it.
+    /// ACKs with ECE for the sender.
     pub echoes: u32,
 }
 

@@ -1,5 +1,5 @@
-//! A private mount namespace with a BPF file system of its own: what `uc` pins there is nobody
-//! else's, and goes with it.
+//! A private mount namespace with its own BPF file system: pins of `uc` in it are private and end
+//! with it.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// With an empty bpffs at /sys/fs/bpf.
+    /// Creates a sandbox with an empty bpffs at /sys/fs/bpf.
     pub fn new() -> Self {
         Self::with("mount -t bpf -o mode=1777 bpf /sys/fs/bpf")
     }
@@ -29,12 +29,12 @@ impl Sandbox {
         )
     }
 
-    /// A path inside, as one outside.
+    /// Returns the outside path of a path inside.
     pub fn path(&self, inside: &str) -> std::path::PathBuf {
         format!("/proc/{}/root{inside}", self.holder.id()).into()
     }
 
-    /// Without any bpffs.
+    /// Creates a sandbox without any bpffs.
     pub fn without_bpffs() -> Self {
         Self::with("while mountpoint -q /sys/fs/bpf; do umount /sys/fs/bpf || exit 1; done")
     }
@@ -52,14 +52,14 @@ impl Sandbox {
         Self { holder }
     }
 
-    /// A program inside, in the network namespace given.
+    /// Returns a command inside, in the given network namespace.
     pub fn command(&self, namespace: &Namespace, program: &str) -> Command {
         let mut command = namespace.command("nsenter");
         self.enter(&mut command).arg(program);
         command
     }
 
-    /// `uc` inside, in the network namespace given.
+    /// Returns `uc` inside, in the given network namespace.
     pub fn uc(&self, namespace: &Namespace, arguments: &[&str]) -> Command {
         let mut command = namespace.command("nsenter");
         self.enter(&mut command)
@@ -68,7 +68,7 @@ impl Sandbox {
         command
     }
 
-    /// `uc` inside, in the network namespace given, as somebody without any right.
+    /// Returns `uc` inside, in the given network namespace, as a user without any capability.
     pub fn uc_as_nobody(&self, namespace: &Namespace, arguments: &[&str]) -> Command {
         let mut command = namespace.command("nsenter");
         self.enter(&mut command).args(super::uc::AS_NOBODY);
@@ -76,7 +76,7 @@ impl Sandbox {
         command
     }
 
-    /// `uc` inside, where bpf(2) does not exist.
+    /// Returns `uc` inside, on a kernel that seems to lack bpf(2).
     pub fn uc_without_bpf(&self, namespace: &Namespace, arguments: &[&str]) -> Command {
         let mut command = self.uc(namespace, arguments);
         let filter = super::uc::without_bpf();
@@ -91,7 +91,7 @@ impl Sandbox {
             .arg("--")
     }
 
-    /// Names of everything in /sys/fs/bpf/undercurrent.
+    /// Returns the names of everything in /sys/fs/bpf/undercurrent.
     pub fn pins(&self) -> Vec<String> {
         let folder = format!("/proc/{}/root/sys/fs/bpf/undercurrent", self.holder.id());
         let Ok(entries) = std::fs::read_dir(folder) else {
@@ -103,7 +103,7 @@ impl Sandbox {
             .collect()
     }
 
-    /// Removes the pin of that name, in /sys/fs/bpf/undercurrent or in a folder of a version there.
+    /// Removes the pin of that name, in /sys/fs/bpf/undercurrent or in a version's folder there.
     pub fn unpin(&self, name: &str) {
         let top = format!("/proc/{}/root/sys/fs/bpf/undercurrent", self.holder.id());
         let top = std::path::Path::new(&top);
@@ -116,8 +116,8 @@ impl Sandbox {
         std::fs::remove_file(pin.expect(name)).unwrap();
     }
 
-    /// Makes the pins in /sys/fs/bpf/undercurrent look as if a version with another layout of the
-    /// maps had left them.
+    /// Renames the pins in /sys/fs/bpf/undercurrent as if a version with another map layout had
+    /// left them.
     pub fn relay(&self) {
         let folder = self.path("/sys/fs/bpf/undercurrent");
         for name in self.pins() {
@@ -132,14 +132,14 @@ impl Sandbox {
         }
     }
 
-    /// Closes /sys/fs/bpf to everybody but root, as many distributions mount it.
+    /// Makes /sys/fs/bpf accessible to root only, as many distributions mount it.
     pub fn close(&self) {
         use std::os::unix::fs::PermissionsExt;
         let folder = format!("/proc/{}/root/sys/fs/bpf", self.holder.id());
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).unwrap();
     }
 
-    /// Returns `true` if /sys/fs/bpf holds nothing of ours. Some kernels have files of their own
+    /// Returns `true` if /sys/fs/bpf has no pins of ours. Some kernels have files of their own
     /// there.
     pub fn is_clean(&self) -> bool {
         let folder = format!("/proc/{}/root/sys/fs/bpf", self.holder.id());

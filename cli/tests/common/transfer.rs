@@ -1,4 +1,4 @@
-//! One transfer between any two namespaces, whose content and pauses are checked.
+//! A transfer between any two namespaces, with checked content and pauses.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -32,13 +32,13 @@ pub fn exchange(listener: &TcpListener, connect: impl FnOnce() -> TcpStream) {
 /// One end of a transfer.
 #[derive(Clone, Copy)]
 pub struct End<'a> {
-    /// Where it is.
+    /// Network namespace of the end.
     pub namespace: &'a Namespace,
     /// The end's IP address and TCP port.
     pub address: SocketAddr,
 }
 
-/// A transfer under way.
+/// A running transfer.
 pub struct Transfer {
     /// The end that connected and sends.
     pub source: SocketAddr,
@@ -80,19 +80,19 @@ impl Transfer {
         }
     }
 
-    /// Payload that has arrived so far, all of it checked.
+    /// Returns the payload that has arrived so far, all of it checked.
     pub fn delivered_bytes(&self) -> u64 {
         self.delivered_bytes.load(Ordering::Relaxed)
     }
 
-    /// Has the sender's kernel send no faster than this.
+    /// Limits the sending rate of the sender's kernel.
     pub fn pace(&self, bytes_per_second: u32) {
         let length = size_of::<u32>() as libc::socklen_t;
         let (fd, value) = (
             self.socket.as_raw_fd(),
             (&raw const bytes_per_second).cast(),
         );
-        // SAFETY: the pointer is to a live integer of the length given.
+        // SAFETY: the pointer is to a live integer of the given length.
         let answer = unsafe {
             libc::setsockopt(
                 fd,
@@ -110,8 +110,8 @@ impl Transfer {
         TcpInfo::read(self.socket.as_fd()).unwrap()
     }
 
-    /// Ends it in order: everything that was written arrives. Panics unless it does, intact and
-    /// without a pause of a second. Returns the bytes.
+    /// Ends the transfer in order: everything that was written arrives. Panics unless it does,
+    /// intact and without a pause of a second. Returns the bytes.
     pub fn finish(self) -> u64 {
         let (source, destination) = (self.source, self.destination);
         let (sent, pause_ms) = self.end();
@@ -119,8 +119,8 @@ impl Transfer {
         sent
     }
 
-    /// Tells the sender to write nothing more. Call it for every transfer before waiting for one,
-    /// so that none holds up another.
+    /// Tells the sender to stop writing. Call it for every transfer before waiting for one, so that
+    /// none delays another.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }

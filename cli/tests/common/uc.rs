@@ -1,4 +1,4 @@
-//! Running the real binary, and what one may expect of its answers.
+//! Runs the real binary, and checks its answers.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::seccomp::Filter;
 
-/// The words before a command that take all rights from it.
+/// Words before a command that remove all its capabilities.
 pub const AS_NOBODY: [&str; 7] = [
     "setpriv",
     "--reuid=65534",
@@ -17,7 +17,7 @@ pub const AS_NOBODY: [&str; 7] = [
     "--",
 ];
 
-/// `uc` in a folder that everybody may enter: the build's own may be closed.
+/// Path of a copy of `uc` in a folder that every user may enter: the build's own may be closed.
 pub fn for_everybody() -> PathBuf {
     static COPY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = COPY.get_or_init(|| {
@@ -32,7 +32,7 @@ pub fn for_everybody() -> PathBuf {
     path.clone()
 }
 
-/// `uc` as somebody without any right, whoever runs the tests.
+/// Returns `uc` as a user without any capability, whoever runs the tests.
 pub fn uc_unprivileged() -> Command {
     if !nix::unistd::geteuid().is_root() {
         return Command::new(env!("CARGO_BIN_EXE_uc"));
@@ -42,7 +42,7 @@ pub fn uc_unprivileged() -> Command {
     command
 }
 
-/// A folder with an experiment in it, where everybody may read and write.
+/// Creates a folder with an experiment in it, in which every user may read and write.
 pub fn folder_with(text: &str) -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
@@ -52,7 +52,7 @@ pub fn folder_with(text: &str) -> tempfile::TempDir {
     folder
 }
 
-/// The names in a folder, sorted.
+/// Returns the names in a folder, sorted.
 pub fn names_in(folder: &std::path::Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -61,7 +61,7 @@ pub fn names_in(folder: &std::path::Path) -> Vec<String> {
     names
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Outcome {
     /// Exit status; `None` after a signal.
@@ -99,7 +99,7 @@ pub fn success(command: Command) -> String {
     outcome.stdout
 }
 
-/// Runs the command, which must be refused in one line that has these parts, in this order.
+/// Runs the command, which must be refused in one line with these parts, in this order.
 pub fn refusal(command: Command, parts: &[&str]) -> String {
     let text = format!("{command:?}");
     let outcome = outcome(command);
@@ -107,7 +107,7 @@ pub fn refusal(command: Command, parts: &[&str]) -> String {
     outcome.stderr
 }
 
-/// Status 2, nothing on standard output, one line on standard error.
+/// Checks a refusal: status 2, nothing on standard output, one line on standard error.
 pub fn assert_refusal(outcome: &Outcome, parts: &[&str], text: &str) {
     assert_eq!(outcome.status, Some(2), "{text}: {outcome:?}");
     assert_eq!(outcome.stdout, "", "{text}");
@@ -133,7 +133,7 @@ pub fn assert_refusal(outcome: &Outcome, parts: &[&str], text: &str) {
     }
 }
 
-/// From now on this process and its children get ENOSYS from bpf(2), as on a kernel without it.
+/// Makes bpf(2) fail with ENOSYS in this process and its children, as on a kernel without it.
 pub fn without_bpf() -> Filter {
     Filter::new(&[libc::SYS_bpf as u32], false, libc::ENOSYS)
 }

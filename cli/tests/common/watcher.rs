@@ -10,7 +10,7 @@ use uc_lab::netns::Namespace;
 
 use super::bench::wait_until;
 
-/// The prefixes of every lab's guests.
+/// Prefixes of every lab's guests.
 const PEERS: [&str; 4] = ["--peer", "10.77.0.0/24", "--peer", "fd77::/64"];
 
 /// A keeper and its holder, in the hosts' namespace.
@@ -58,17 +58,17 @@ impl Watcher {
             _folder: folder,
         };
         wait_until("a holder", || watcher.holder().is_some());
-        // its first beat comes within a millisecond of its start
+        // The holder's first beat comes within a millisecond of its start.
         std::thread::sleep(std::time::Duration::from_millis(50));
         watcher
     }
 
-    /// The keeper's process.
+    /// Returns the keeper's process id.
     pub fn keeper(&self) -> Pid {
         Pid::from_raw(self.keeper.id() as i32)
     }
 
-    /// The holder's, if there is one at this moment.
+    /// Returns the holder's process id, if there is one at this moment.
     pub fn holder(&self) -> Option<Pid> {
         let id = self.keeper.id();
         let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
@@ -76,7 +76,7 @@ impl Watcher {
         first.parse().ok().map(Pid::from_raw)
     }
 
-    /// Asks for its end; what it counted.
+    /// Asks the keeper to end; returns its counters.
     pub fn finish(mut self) -> Seen {
         kill(self.keeper(), Signal::SIGINT).unwrap();
         let mut text = String::new();
@@ -85,7 +85,7 @@ impl Watcher {
         Seen(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
     }
 
-    /// Kills the keeper like nothing else does, and waits until its holder has ended too.
+    /// Kills the keeper with SIGKILL, and waits until its holder has ended too.
     pub fn kill(mut self) {
         let holder = self.holder().unwrap();
         self.keeper.kill().unwrap();
@@ -102,13 +102,13 @@ fn is_running(process: Pid) -> bool {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        // A test that failed meanwhile leaves no process; otherwise it has ended.
+        // Leaves no process if a test failed meanwhile; otherwise it has ended.
         let _ended_already = self.keeper.kill();
         let _ended_already = self.keeper.wait();
     }
 }
 
-/// What a watch counted in its life.
+/// Final counters of a watch.
 #[derive(Debug)]
 pub struct Seen(Value);
 
@@ -127,7 +127,7 @@ impl Seen {
         self.0["holders"].as_u64().unwrap()
     }
 
-    /// Everything that is not zero, for messages.
+    /// Returns every counter that is not zero, for messages.
     pub fn all(&self) -> String {
         let rows = self.0["events"].as_array().unwrap();
         let rows = rows.iter().filter(|row| row["count"] != 0);

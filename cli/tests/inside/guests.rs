@@ -1,11 +1,12 @@
-//! `uc guest`: a congestion control where the kernel takes one, else a refusal in words.
+//! `uc guest`: loads a congestion control if the kernel supports it; otherwise refuses with a
+//! message.
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
 
 use super::{kernel, timed, uc};
 use crate::common::uc::{refusal, success};
 
-/// From this one on a congestion control can be a pinned link.
+/// First kernel in which a congestion control can be a pinned link.
 const FIRST: (u32, u32) = (6, 4);
 
 fn can_be_chosen(name: &str) -> bool {
@@ -14,7 +15,7 @@ fn can_be_chosen(name: &str) -> bool {
     setsockopt(&fd, sockopt::TcpCongestion, &name.into()).is_ok()
 }
 
-/// Loads one, and takes it away.
+/// Loads a congestion control, and unloads it.
 pub fn load() {
     let load = ["guest", "load", "dctcp"];
     if kernel() < FIRST {

@@ -1,5 +1,5 @@
-//! What runs inside a guest with an older kernel: this test program itself, by the name of one of
-//! its tests that is ignored everywhere else.
+//! Tests that run inside a guest with an older kernel: this test program itself, by the name of a
+//! test that is ignored everywhere else.
 
 pub mod guests;
 pub mod ports;
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use uc_vm::image::{PROGRAM, place_of};
 use uc_vm::{Links, Template};
 
-/// `uc` of this build, here and, by a link of that name, in the guest.
+/// Path of this build's `uc`, here and, by a link, in the guest.
 const UC: &str = env!("CARGO_BIN_EXE_uc");
 /// Timeout for the whole run: more than it takes on emulated processors of a busy machine.
 const LIMIT: Duration = Duration::from_secs(1200);
 
-/// Boots that kernel and runs the ignored test of this name in it. Panics with what it printed
-/// unless it succeeds.
+/// Boots a kernel and runs the ignored test of this name in it. Panics with its output unless it
+/// succeeds.
 pub fn run_in(series: &str, test: &str) {
     let started = Instant::now();
     let own = std::env::current_exe().unwrap();
@@ -41,7 +41,7 @@ pub fn run_in(series: &str, test: &str) {
     }
 }
 
-/// The kernel that this runs on: 5.10 is (5, 10).
+/// Returns the version of the running kernel: 5.10 is (5, 10).
 pub fn kernel() -> (u32, u32) {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map(str::parse);
@@ -56,7 +56,7 @@ pub fn at_home() {
     std::os::unix::fs::symlink(PROGRAM, home).unwrap();
 }
 
-/// `uc` in the guest's own namespace.
+/// Returns `uc` in the guest's own namespace.
 pub fn uc(arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(arguments);

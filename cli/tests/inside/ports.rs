@@ -1,5 +1,5 @@
-//! The port's programs: attached by hand, then kept by a policy, replaced while flows go on, killed
-//! in between, and gone.
+//! The port's programs: attached by hand, then managed by a policy, replaced during transfers,
+//! killed in between, and removed.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use crate::common::by_hand::packets;
 use crate::common::transfer::Transfer;
 use crate::common::uc::{outcome, success};
 
-/// A port whose qdisc another program has made.
+/// A port whose qdisc another program has created.
 const FOREIGN: &str = "port3";
 const EARLIER_BYTES_PER_S: u32 = 100_000;
 const PINS: &str = "/sys/fs/bpf/undercurrent";
@@ -27,12 +27,12 @@ const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"port0\", \"port1\"
      [[rule]]\ntenant = \"acme\"\nlaw = \"dctcp\"\nshare = 1\n\
      [[rule]]\ntenant = \"bolt\"\nlaw = \"delay\"\nparameters = { target = \"2ms\" }\n\
      [[rule]]\ntenant = \"corp\"\nlaw = \"coupled\"\n";
-/// A transfer that gets no further for so long has failed.
+/// A transfer without progress for this long has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What each tenant's flows have by it.
+/// Law of each tenant's flows under the policy.
 const LAWS: [&str; 5] = ["ecn", "dctcp", "delay", "coupled", "coupled"];
 
-/// The flows under way, and who has them.
+/// The transfers, and their tenants.
 pub struct Running<'a> {
     site: &'a Site,
     transfers: Vec<Transfer>,
@@ -42,7 +42,7 @@ impl<'a> Running<'a> {
     /// Starts a connection before any port is attached.
     pub fn new(site: &'a Site) -> Self {
         tc(&format!("qdisc add dev {FOREIGN} clsact"));
-        // past the link that marks, and slow enough to take little of an emulated processor
+        // Through the slow part of the link, and slow enough to take little of an emulated CPU.
         let earlier = site.start_to(0, 1, 0);
         earlier.pace(EARLIER_BYTES_PER_S);
         Self {
@@ -84,7 +84,7 @@ impl<'a> Running<'a> {
         format!("{:?}\n{queue}{seen}", transfer.info())
     }
 
-    /// Everything that was sent arrives.
+    /// Ends the transfers; everything that was sent must arrive.
     pub fn finish(self) {
         self.transfers.iter().for_each(Transfer::stop);
         for transfer in self.transfers {
@@ -92,7 +92,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// The last transfers have these laws, and each has a story.
+    /// Asserts that the last transfers have these laws, and that each has a history.
     fn assert_laws(&self, laws: &[&str]) {
         let seen = flows();
         let first = self.transfers.len() - laws.len();
@@ -121,7 +121,7 @@ fn row<'a>(flows: &'a Value, transfer: &Transfer) -> &'a Value {
     row.unwrap_or_else(|| panic!("no flow of {guest}: {flows}"))
 }
 
-/// Each law on a port of its own.
+/// Attaches each law to a port of its own.
 pub fn attach_by_hand(running: &mut Running<'_>) {
     timed("load and attach", || {
         success(uc(&["attach", "port0", "--flows-max", "256"]))
@@ -165,7 +165,7 @@ pub fn attach_by_hand(running: &mut Running<'_>) {
     }
 }
 
-/// A policy of many rules takes the same ports over.
+/// Applies a policy of many rules to the same ports.
 pub fn keep_by_policy(running: &mut Running<'_>) {
     let rule = |number| format!("[[rule]]\nremote_port = {number}\nlaw = \"ecn\"\n");
     let others: String = (0..OTHER_RULES)
@@ -207,7 +207,7 @@ fn once(more: &[&str]) {
     assert_eq!(done.status, Some(0), "{more:?}: {done:?}");
 }
 
-/// Every port gets new programs while its flows go on, though the one who gives them is killed.
+/// Replaces every port's programs during transfers, though the replacing process is killed.
 pub fn replace(running: &mut Running<'_>) {
     let (before, filters, seen) = (versions(), clsact("port1"), flows());
     timed("a swap killed", killed_while_it_swaps);
@@ -231,7 +231,8 @@ pub fn replace(running: &mut Running<'_>) {
     running.assert_laws(&["dctcp"]);
 }
 
-/// The new programs are pinned and the old ones still are: that is when ports get theirs.
+/// Kills an agent after it has pinned the new programs and before it has removed the old ones,
+/// which is when ports get theirs.
 fn killed_while_it_swaps() {
     let mut killed = agent(&["--swap"]).stderr(Stdio::null()).spawn().unwrap();
     while versions().len() < 2 && killed.try_wait().unwrap().is_none() {
@@ -241,7 +242,7 @@ fn killed_while_it_swaps() {
     println!("killed: {:?}, {:?}", killed.wait().unwrap(), versions());
 }
 
-/// The folders of programs' versions that are whole: with the last of their pins.
+/// Returns the folders of program versions that are complete: that have their last pin.
 fn versions() -> Vec<String> {
     let entries = std::fs::read_dir(PINS).unwrap().flatten();
     let whole = entries.filter(|entry| entry.path().join("to_guest").exists());
@@ -249,7 +250,7 @@ fn versions() -> Vec<String> {
     names.filter(|name| name.starts_with("programs-")).collect()
 }
 
-/// Nothing of ours is left, and what was another's is.
+/// Detaches all ports; what belongs to another program must stay.
 pub fn detach(running: &Running<'_>) {
     timed("detach", || success(uc(&["detach", "--all"])));
     for port in running.site.ports() {
@@ -262,7 +263,7 @@ pub fn detach(running: &Running<'_>) {
         }
     }
     assert!(!Path::new(PINS).exists());
-    // from now on the guests find out with losses how much the link takes
+    // From now on the guests find the link's rate by losses.
     running.site.speed_up();
     running.go_on(3000);
 }

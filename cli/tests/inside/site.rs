@@ -12,22 +12,23 @@ use uc_vm::image::MODULES;
 use crate::common::transfer::{End, Transfer};
 use crate::common::uc::success;
 
-/// What a guest's kernel has as modules, and nobody loads when it is needed.
+/// Modules of a guest's kernel that are not loaded on demand.
 const NEEDED: [&str; 5] = ["veth", "sch_ingress", "cls_bpf", "sch_tbf", "sch_fq"];
 /// The server's TCP port.
 const SERVICE: u16 = 5001;
 
-/// All of it. `port0` is the first tenant's, and the last port is the server's.
+/// The whole site. `port0` is the first tenant's, and the last port is the server's.
 pub struct Site {
-    /// Where the ports are.
+    /// The namespace with the ports.
     pub host: Namespace,
-    /// The tenants', then the server's.
+    /// The namespaces of the tenants, then the server's.
     ends: Vec<Namespace>,
 }
 
 impl Site {
-    /// With so many tenants, and a link to the server that marks instead of dropping. It is slow:
-    /// an emulated processor does little else beside the packets of a faster one.
+    /// Creates a site with this number of tenants, and a link to the server that marks instead of
+    /// dropping. The link is slow: an emulated CPU does little else beside the packets of a faster
+    /// one.
     pub fn build(tenants: usize) -> Self {
         for module in NEEDED {
             uc_vm::modules::load(Path::new(MODULES), module).unwrap();
@@ -44,8 +45,8 @@ impl Site {
             site.connect(index, end);
         }
         let port = site.server_port();
-        // What may not be marked, a SYN or a retransmission (RFC 3168, 6.1.1 and 6.1.5), must get
-        // through beside full flows: RED as a step would drop each of them.
+        // Packets that may not be marked, SYNs and retransmissions (RFC 3168, 6.1.1 and 6.1.5),
+        // must get through beside full flows: RED as a step would drop each of them.
         for words in [
             "root handle 1: tbf rate 8mbit burst 20kb limit 400kb",
             "parent 1: handle 2: fq ce_threshold 15ms flow_limit 30",
@@ -74,7 +75,7 @@ impl Site {
         wiring::ip_batch(end, &lines).unwrap();
     }
 
-    /// The server's namespace.
+    /// Returns the server's namespace.
     pub fn server(&self) -> &Namespace {
         self.ends.last().unwrap()
     }
@@ -84,12 +85,12 @@ impl Site {
         SocketAddr::new(address(self.ends.len() - 1, 2).into(), SERVICE + number)
     }
 
-    /// A tenant's namespace.
+    /// Returns a tenant's namespace.
     pub fn tenant(&self, index: usize) -> &Namespace {
         &self.ends[index]
     }
 
-    /// The server's port.
+    /// Returns the server's port.
     pub fn server_port(&self) -> String {
         port(self.ends.len() - 1)
     }
@@ -99,7 +100,7 @@ impl Site {
         (0..self.ends.len()).map(port).collect()
     }
 
-    /// A transfer from the tenant to the server; each number has ports of its own.
+    /// Starts a transfer from the tenant to the server; each number has TCP ports of its own.
     pub fn start(&self, tenant: usize, number: u16) -> Transfer {
         self.start_to(tenant, self.ends.len() - 1, number)
     }
@@ -113,15 +114,15 @@ impl Site {
         Transfer::start(end(tenant, 40_000 + number), end(to, SERVICE + number))
     }
 
-    /// The link to the server takes more: for flows that nobody marks, and to have what is queued
-    /// arrive soon.
+    /// Raises the rate of the link to the server, for unmarked flows, and so that queued data
+    /// arrives soon.
     pub fn speed_up(&self) {
         let words = "root handle 1: tbf rate 30mbit burst 20kb limit 400kb";
         tc(&format!("qdisc change dev {} {words}", self.server_port()));
     }
 }
 
-/// The host's side of an end's interface.
+/// Returns the host's side of an end's interface.
 pub fn port(index: usize) -> String {
     format!("port{index}")
 }
@@ -130,7 +131,7 @@ fn address(index: usize, last: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, u8::try_from(index).unwrap(), last)
 }
 
-/// `tc` in the guest's own namespace, with words that are parted by spaces.
+/// Runs `tc` in the guest's own namespace; `arguments` are separated by spaces.
 pub fn tc(arguments: &str) -> String {
     let mut command = Command::new("tc");
     command.args(arguments.split_whitespace());

@@ -1,4 +1,4 @@
-//! The start `watch`: probes, a SYN that waits for them, and the window that they earn.
+//! The start `watch`: probes, a SYN that waits for them, and the resulting window.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -7,15 +7,17 @@ use super::timed;
 use crate::common::transfer::exchange;
 use crate::common::watcher::Watcher;
 
-/// Handshakes pass while the holder is late, as it may be on an emulated processor.
+/// Number of connections that are opened: some handshakes pass if the holder is delayed, as it may
+/// be on an emulated CPU.
 const CONNECTIONS: usize = 20;
 
-/// Watches both ends' ports beside whatever they have.
+/// Watches both ends' ports in addition to their programs.
 pub fn watch(site: &Site) {
     let port = site.server_port();
     let ports = ["port0", port.as_str()];
     let before = ports.map(clsact);
-    // An emulated processor takes longer for a connection than a path with marks stays known.
+    // An emulated CPU takes longer for a connection than the lifetime of a path's measurement with
+    // marks.
     let records = ["--fresh", "3600s", "--idle", "3600s"];
     let arguments = [&["--data", "client", "--span", "20ms"][..], &records].concat();
     let peers = ["--peer", "10.0.0.0/16"];

@@ -1,4 +1,4 @@
-//! How it shows whether connections through a port notice what is done to the agent.
+//! Measures whether connections through a port are affected by what is done to the agent.
 
 pub mod network;
 pub mod pauses;

@@ -1,4 +1,4 @@
-//! Two guests that send to a server, one of them through the port that the test is about.
+//! Two guests that send to a server, one of them through the port under test.
 
 use std::net::SocketAddr;
 
@@ -41,11 +41,11 @@ impl Network {
                 &format!("link set peer0 netns {}", end.path().display()),
             );
             ip(end, &format!("addr add {address} dev peer0"));
-            // otherwise a guest sends what is due within a second at once, and pauses by itself
+            // Otherwise a guest sends the data of a second at once, and pauses by itself.
             ip(end, "link set peer0 gso_max_segs 2");
             ip(end, "link set peer0 up");
             ip(end, "link set lo up");
-            // no probe of a tail: on a loaded machine ACKs are later than those wait
+            // No tail loss probe: on a loaded machine ACKs are delayed by more than its timeout.
             let mut no_probes = end.command("sh");
             no_probes.args(["-c", "echo 0 > /proc/sys/net/ipv4/tcp_early_retrans"]);
             success(no_probes);

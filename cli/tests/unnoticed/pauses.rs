@@ -1,5 +1,5 @@
-//! The pauses of transfers. Those through the port are counted against those beside it, and the
-//! other way round, not by a clock: what pauses on both is the machine's doing.
+//! The pauses of transfers. Those through the port are measured by the progress of those through
+//! the other port, and the other way round, not by a clock: a pause of both is the machine's.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use super::network::PACE_BYTES_PER_S;
 use crate::common::transfer::Transfer;
 
-/// What a flow sends in 200 ms: a pause that somebody would notice.
+/// Bytes that a flow sends in 200 ms: a pause that a user would notice.
 const STALL_BYTES: u64 = PACE_BYTES_PER_S as u64 / 5;
 
-/// The pauses of some transfers in one span.
+/// The pauses of some transfers in one period.
 #[derive(Clone, Debug, Default)]
 pub struct Pauses {
-    /// Bytes that each of the other transfers has sent at least during this transfer's longest
-    /// pause.
+    /// Minimum of the bytes that each of the other transfers has sent during this transfer's
+    /// longest pause.
     longest_bytes: u64,
-    /// Longer than a stall.
+    /// Number of pauses of at least `STALL_BYTES`.
     pub stalls: u32,
-    /// By the clock, to be read by people.
+    /// By the clock, for people.
     longest: Duration,
 }
 
-/// One transfer, as it was seen last when it had got on.
+/// The last progress of one transfer.
 struct Seen {
     acked_bytes: u64,
     others: Vec<u64>,

@@ -1,5 +1,5 @@
-//! The shadows of the port's flows: their sequence numbers, windows and events go on from one look
-//! to the next, whoever has been killed or replaced meanwhile.
+//! The shadows of the port's flows: their sequence numbers, windows and events continue from one
+//! sample to the next, whatever process was killed or replaced meanwhile.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,20 +9,20 @@ use uc_port::{Event, FlowView, Programs, Store};
 use super::network::FLOWS;
 use crate::common::agent::Installation;
 
-/// The shadows of all flows, which only ever go on.
+/// The shadows of all flows at one moment.
 pub struct Shadows<'a> {
     here: &'a Installation,
     last: BTreeMap<SocketAddr, Shadow>,
 }
 
-/// A flow's shadow and its history: a flow that was opened again has another history.
+/// A flow's shadow and its history; a reopened flow has another history.
 struct Shadow {
     flow: FlowView,
     events: Vec<Event>,
 }
 
 impl Shadow {
-    /// Panics unless this is the one that it was, further on.
+    /// Panics unless this shadow continues `then`.
     fn goes_on_from(&self, then: &Shadow, when: &str) {
         let (now, before) = (&self.flow.state, &then.flow.state);
         let who = format!("{when}: {}", self.flow.guest);
@@ -48,7 +48,7 @@ impl Shadow {
                 "{who}: {what} went back: {now} after {before}"
             );
         }
-        // What the handshake settled, and the slot that it was entered in.
+        // Parameters of the handshake, and the slot of the entry.
         let settled = |shadow: &Shadow| {
             let (flow, state) = (&shadow.flow, &shadow.flow.state);
             let agreed = (
@@ -74,8 +74,9 @@ impl Shadow {
         if now.cuts + now.losses > before.cuts + before.losses {
             return;
         }
-        // Cut by nothing, cwnd falls where a flow leaves it unused (RFC 2861), and to no less than
-        // the restart window: here its policy's initial one. ssthresh remembers three quarters.
+        // Without a reduction, cwnd falls only where a flow leaves it unused (RFC 2861), and not
+        // below the restart window: here its policy's initial one. ssthresh remembers three
+        // quarters.
         let restart: u32 = now.policy.initial_window_segments.into();
         let (cwnd, least) = (now.reno.cwnd, before.reno.cwnd.min(restart));
         assert!(
@@ -88,7 +89,7 @@ impl Shadow {
             ssthresh >= least,
             "{who}: ssthresh {ssthresh} after {least}"
         );
-        // It begins at 1, and without a mark only falls (RFC 8257 §3.3): none begins again.
+        // It begins at 1, and without a mark only falls (RFC 8257 §3.3): it must never restart.
         let (alpha, most) = (now.dctcp.alpha_q30, before.dctcp.alpha_q30);
         assert!(alpha <= most, "{who}: alpha {alpha} after {most}, of 2^30");
     }
@@ -103,7 +104,7 @@ impl Shadow {
             "{who}: {count} events after {}",
             last.number
         );
-        // 16 are kept; here it is a few: the same SYN, at the same nanosecond.
+        // The ring holds 16; here it has a few: the same SYN, at the same nanosecond.
         assert_eq!(self.events.first(), Some(first), "{who}");
     }
 }
@@ -122,7 +123,7 @@ impl<'a> Shadows<'a> {
         Store::at(pins).open().unwrap().unwrap()
     }
 
-    /// Panics unless each is the one that it was, further on.
+    /// Panics unless each shadow continues the former one.
     pub fn go_on(&mut self, when: &str) {
         let programs = self.programs();
         let now = programs.flows().unwrap();

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn live_what_waits_leaves_once_though_its_sender_is_killed_before_it_knows() {
+    fn live_a_held_frame_leaves_once_though_its_sender_is_killed() {
         let Some((programs, _watched)) = watched() else {
             return;
         };

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_or_no_secret_is_refused_with_the_mend() {
+    fn an_invalid_or_readable_key_is_refused_with_the_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         let read = |text: &str, mode| {

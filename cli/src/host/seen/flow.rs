@@ -130,7 +130,7 @@ impl Limit {
         }
     }
 
-    /// All limits.
+    /// All limits, in order.
     pub const ALL: [Limit; 6] = [
         Limit::Handshake,
         Limit::Closed,
