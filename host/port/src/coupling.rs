@@ -205,13 +205,13 @@ impl Programs {
         Ok(of_ports)
     }
 
-    /// What members compare their weights' version with; 0 where the port has no coupling.
+    /// Returns the version of the port's weights, which members compare; 0 without a coupling.
     fn coupling_version(&self, ifindex: u32) -> Result<u32, PortError> {
         let found = self.value::<uc_port_coupling>(&self.maps.couplings, ifindex)?;
         Ok(found.map_or(0, |coupling| coupling.version))
     }
 
-    /// Forgets a flow as a member of its group.
+    /// Removes a flow from its group.
     pub(crate) fn forget_member(&self, place: u32) -> Result<(), PortError> {
         self.delete(&self.maps.members, &place.to_ne_bytes())
     }
@@ -225,7 +225,7 @@ impl Programs {
         }
     }
 
-    /// The groups that were used lately.
+    /// Returns the groups that were used within 10 seconds of the latest use of any group.
     pub fn groups(&self) -> Result<Vec<GroupView>, PortError> {
         let guests: Vec<uc_group_guest> = self.values(&self.maps.guests)?;
         let groups: Vec<uc_group> = self.values(&self.maps.groups)?;

@@ -1,4 +1,4 @@
-//! What can go wrong with the watch, and what the operator can do about it.
+//! Errors of the watch, and their remedies.
 
 use std::path::PathBuf;
 
@@ -10,48 +10,48 @@ pub enum WatchError {
     /// A port could not be attached to.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The key's file cannot be read.
+    /// The key file cannot be read.
     #[error("can't read the key in {path} ({source}); make one: uc watch --make-key {path}")]
     KeyUnreadable {
-        /// As the user wrote it.
+        /// Path that the user gave.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: std::io::Error,
     },
-    /// The key's file holds no key.
+    /// The key file has no valid key.
     #[error("{path} holds no key: 32 hexadecimal digits; make one: uc watch --make-key {path}")]
     NoKey {
-        /// As the user wrote it.
+        /// Path that the user gave.
         path: PathBuf,
     },
-    /// Anybody guesses that key.
+    /// The key repeats one byte and can be guessed.
     #[error(
-        "the key in {path} is one byte again and again, which anybody guesses; make one: \
+        "the key in {path} repeats one byte, so anybody can guess it; make another: \
              uc watch --make-key FILE"
     )]
     KeyGuessed {
-        /// As the user wrote it.
+        /// Path that the user gave.
         path: PathBuf,
     },
-    /// What a key is read from is a device, a pipe or a folder.
-    #[error("{path} is no regular file, so it holds no key; make one: uc watch --make-key FILE")]
+    /// The key file is a device, a pipe or a folder.
+    #[error("{path} is not a regular file, so it holds no key; make one: uc watch --make-key FILE")]
     KeyNotAFile {
-        /// As the user wrote it.
+        /// Path that the user gave.
         path: PathBuf,
     },
-    /// A key is never replaced: other hosts may have it.
+    /// The new key's file exists; a key is never replaced, since other hosts may have it.
     #[error(
-        "{path} is there already, and a key is never replaced: give it to --key-file, or name \
+        "{path} exists, and a key is never replaced: use it with --key-file, or name \
              another file"
     )]
     KeyThere {
-        /// As the user wrote it.
+        /// Path that the user gave.
         path: PathBuf,
     },
-    /// Others may read the key.
-    #[error("others may read the key in {path}, and make probes with it: chmod 600 {path}")]
+    /// Users other than the owner may read the key.
+    #[error("others may read the key in {path}, and forge probes with it; run chmod 600 {path}")]
     KeyExposed {
-        /// As the user wrote it.
+        /// Path that the user gave.
         path: PathBuf,
     },
     /// The port is watched by another process.
@@ -60,18 +60,18 @@ pub enum WatchError {
         /// The port's name, or its index if the interface is gone.
         name: String,
     },
-    /// Anything else that the kernel refused.
+    /// Any other error of the kernel.
     #[error("could not {action}: {source}")]
     Kernel {
-        /// What was tried, and on what.
+        /// The operation that failed, and its object.
         action: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: std::io::Error,
     },
 }
 
 impl WatchError {
-    /// The kernel's refusal of `action`.
+    /// Creates an error from the kernel's refusal of `action`.
     pub(crate) fn kernel(action: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
         WatchError::Kernel {
             action: action.into(),
@@ -79,7 +79,7 @@ impl WatchError {
         }
     }
 
-    /// Makes an error of one of libbpf-rs.
+    /// Creates an error from one of libbpf-rs.
     pub(crate) fn libbpf(action: impl Into<String>, source: &libbpf_rs::Error) -> Self {
         WatchError::kernel(action, std::io::Error::other(format!("{source:#}")))
     }

@@ -1,5 +1,5 @@
-//! A frame that waits: what its probes need of it, and its checksum, which the guest's kernel may
-//! have left to hardware that never sees it.
+//! Parses a waiting frame for its probes, and completes its checksum, which the guest's kernel may
+//! have left to hardware that never processes it.
 
 use crate::layout::uc_held;
 
@@ -10,16 +10,16 @@ const TCP_PROTOCOL: u8 = 6;
 const SYN_AND_ACK: u8 = 0x12;
 const ACK: u8 = 0x10;
 
-/// Which IP a frame carries, and what of its header its probes share.
+/// The IP version of a frame, and the header fields that its probes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
-    /// With its type of service, whose ECN bits mean nothing here, and its time to live.
+    /// IPv4: type of service, whose ECN bits are ignored here, and time to live.
     V4 { tos: u8, ttl: u8 },
-    /// With version, traffic class and flow label, and its hop limit.
+    /// IPv6: version, traffic class and flow label, and hop limit.
     V6 { first_word: u32, hops: u8 },
 }
 
-/// What a handshake's frame says of its flow, from the guest that sent it.
+/// A handshake's frame, as sent by the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handshake {
     /// Destination and source of the link, and the EtherType.
@@ -28,13 +28,13 @@ pub(crate) struct Handshake {
     /// IPv4 as `::ffff:a.b.c.d`.
     pub source: [u8; 16],
     pub destination: [u8; 16],
-    /// Source and destination, as they stand there.
+    /// Source and destination port, in network byte order.
     pub ports: [u8; 4],
-    /// The sequence number of the connection's SYN, which is this frame or the one it answers.
+    /// Sequence number of the connection's SYN, which is this frame or the one that it answers.
     pub connection: u32,
 }
 
-/// Where a frame's TCP segment stands.
+/// Position of a frame's TCP segment.
 struct Place {
     family: Family,
     tcp: usize,
@@ -74,7 +74,7 @@ fn place(frame: &[u8]) -> Option<Place> {
     (bytes >= TCP_BYTES && end <= frame.len()).then_some(Place { family, tcp, end })
 }
 
-/// ::ffff:a.b.c.d.
+/// Returns the IPv4-mapped address ::ffff:a.b.c.d.
 pub(crate) fn mapped(address: [u8; 4]) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[10] = 0xff;
@@ -111,7 +111,7 @@ pub(crate) fn handshake(frame: &[u8]) -> Option<Handshake> {
     })
 }
 
-/// The part of a held entry that is its frame.
+/// Returns the frame in a held entry.
 pub(crate) fn frame_of(held: &uc_held) -> &[u8] {
     let bytes = usize::from(held.frame_bytes).min(held.frame.len());
     &held.frame[..bytes]
@@ -132,14 +132,14 @@ fn sum(parts: &[&[u8]]) -> u16 {
     sum as u16
 }
 
-/// The checksum of an IPv4 header whose field is zero.
+/// Returns the checksum of an IPv4 header whose checksum field is zero.
 pub(crate) fn ipv4_checksum(header: &[u8]) -> [u8; 2] {
     (!sum(&[header])).to_be_bytes()
 }
 
-/// A segment that leaves a guest's stack carries the sum of the pseudo-header in its checksum and
-/// leaves the rest to the hardware (`CHECKSUM_PARTIAL`). A copy of it has lost that note: completes
-/// the checksum. One that is complete, or wrong, stays what it is.
+/// Completes a partial checksum. A segment that leaves a guest's stack has the sum of the
+/// pseudo-header in its checksum field, and leaves the rest to the hardware (`CHECKSUM_PARTIAL`); a
+/// copy of the frame lacks that flag. A complete or wrong checksum stays unchanged.
 pub(crate) fn complete_checksum(frame: &mut [u8]) {
     let Some(place) = place(frame) else { return };
     let ip = &frame[ETHERNET_BYTES..];
@@ -153,7 +153,7 @@ pub(crate) fn complete_checksum(frame: &mut [u8]) {
     if frame[field..field + 2] != pseudo.to_be_bytes() {
         return;
     }
-    // The field holds the pseudo-header's part already.
+    // The field contains the pseudo-header's part already.
     let whole = !sum(&[&frame[place.tcp..place.end]]);
     frame[field..field + 2].copy_from_slice(&whole.to_be_bytes());
 }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_syn_says_its_own_number_and_a_syn_ack_that_of_the_syn_it_answers() {
+    fn a_handshakes_connection_is_the_sequence_number_of_its_syn() {
         for ipv6 in [false, true] {
             let mut frame = syn(ipv6);
             let said = handshake(&frame).unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_left_to_hardware_is_completed_and_no_other_is_touched() {
+    fn only_a_partial_checksum_is_completed() {
         for ipv6 in [false, true] {
             let whole = syn(ipv6);
             let at = checksum_at(&whole);
@@ -209,7 +209,8 @@ mod tests {
             frame[at..at + 2].copy_from_slice(&wrong);
             complete_checksum(&mut frame);
             assert_eq!(frame[at..at + 2], wrong, "a wrong one");
-            // the sum of the segment without the field, out of the complete sum
+            // Subtracts the segment's sum, without the field, from the complete sum: the
+            // pseudo-header's part remains.
             let tcp = &whole[at - 16..];
             let segment = sum(&[&tcp[..16], &tcp[18..]]);
             let complete = u16::from_be_bytes([whole[at], whole[at + 1]]);
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_cut_short_anywhere_says_nothing() {
+    fn a_truncated_frame_is_no_handshake() {
         for whole in [syn(false), syn(true)] {
             for length in 0..whole.len() {
                 let mut frame = whole[..length].to_vec();

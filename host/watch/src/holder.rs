@@ -1,10 +1,10 @@
-//! The process, or thread, that handshakes wait in: it hears of each, sends its probes, and then
-//! the handshake itself.
+//! The process, or thread, that holds handshakes: it is notified of each, sends its probes, and
+//! then the handshake itself.
 //!
-//! It keeps nothing that would be lost with it. What waits stands in the kernel's table until it
-//! enters its port: the port's program takes it out and lets it pass in one step. So whoever comes
-//! next sends what is still there, and what two send, one of them killed in the middle, leaves
-//! once: a server answers the copy of a SYN by sending its SYN-ACK again.
+//! It stores nothing that would be lost with it. A waiting handshake is in the kernel's table until
+//! it enters its port, whose program removes it from the table and passes it in one step. So the
+//! next holder sends what is still there, and a handshake that two processes send, one of them
+//! killed in between, leaves once: a server answers the copy of a SYN with another SYN-ACK.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,9 +24,9 @@ use crate::probe::probe_frame;
 use crate::programs::{Programs, port_of};
 use crate::schedule::{Key, Schedule, Task};
 
-/// How often the holder says that it is alive.
+/// Interval at which the holder reports that it is alive.
 const BEAT_NS: u64 = 1_000_000;
-/// For how long that holds: after this, handshakes pass.
+/// Time for which such a report is valid: afterwards handshakes pass.
 const ALIVE_NS: u64 = 8_000_000;
 /// How often a frame that has not reached its port is sent once more: first after [`ATTEMPT_NS`],
 /// then after twice as long each time, a fifth of a second in all. The frame may only be late, on a
@@ -34,10 +34,10 @@ const ALIVE_NS: u64 = 8_000_000;
 const ATTEMPTS_MAX: u8 = 10;
 const ATTEMPT_NS: u64 = 200_000;
 
-/// Whether somebody wants the holder to end; asked about every millisecond.
+/// Returns whether the holder must end; called about every millisecond.
 pub type Stop<'a> = dyn Fn() -> bool + 'a;
 
-/// Sends probes and what waited for them.
+/// Sends probes, and the handshakes that waited for them.
 #[derive(Debug)]
 pub struct Holder<'a> {
     programs: &'a Programs,
@@ -45,15 +45,16 @@ pub struct Holder<'a> {
 }
 
 impl<'a> Holder<'a> {
-    /// A holder for these programs, whose frames leave by `injector`.
+    /// Creates a holder for these programs, whose frames leave by `injector`.
     pub fn new(programs: &'a Programs, injector: &'a Injector) -> Self {
         Self { programs, injector }
     }
 
-    /// Works until `stop` says so. Then nothing more is held, and what waits has been sent.
+    /// Runs until `stop` returns true. Then nothing more is held, and every waiting handshake has
+    /// been sent.
     ///
     /// # Errors
-    /// What the kernel refused; what waits then is the next holder's.
+    /// The kernel's refusal; waiting handshakes are left to the next holder.
     pub fn run(&self, stop: &Stop<'_>) -> Result<(), WatchError> {
         let heard = Rc::new(RefCell::new(Vec::new()));
         let notices = self.notices(&heard)?;
@@ -61,7 +62,7 @@ impl<'a> Holder<'a> {
         let ready = unsafe { BorrowedFd::borrow_raw(notices.epoll_fd()) };
         sharpen_timers();
         let mut schedule = Schedule::default();
-        // What an earlier holder left.
+        // Handshakes that an earlier holder left.
         heard.borrow_mut().extend(self.programs.maps.held.keys());
         let mut beat_at_ns = 0;
         while !stop() {
@@ -99,7 +100,7 @@ impl<'a> Holder<'a> {
         builder.build().map_err(failed)
     }
 
-    /// Whatever is due.
+    /// Does everything that is due.
     fn work(&self, schedule: &mut Schedule) {
         while let Some(task) = schedule.due(now_ns()) {
             match task {
@@ -132,12 +133,12 @@ impl<'a> Holder<'a> {
         };
         let wall_ns = clock_ns(ClockId::CLOCK_REALTIME);
         let frame = probe_frame(&of, index, held.probes, wall_ns, &self.programs.key);
-        // One that is not sent is one that was lost: the other host takes it for a mark.
+        // A probe that is not sent counts as lost, and the other host takes it for a mark.
         let _lost = self.injector.inject(port_of(key), &frame);
     }
 
-    /// Sends what waits under the key; true when nothing waits there any more. Where it does, the
-    /// frame may be on its way to the port all the same: to send it once more does no harm.
+    /// Sends the handshake that waits under the key; returns true if none waits there any more.
+    /// Otherwise the frame may still be on its way to the port: sending it once more is harmless.
     pub(crate) fn release(&self, key: &[u8]) -> bool {
         let Some(held) = self.programs.held(key) else {
             return true;
@@ -145,7 +146,7 @@ impl<'a> Holder<'a> {
         let mut frame = frame_of(&held).to_vec();
         complete_checksum(&mut frame);
         let sent = self.injector.inject(port_of(key), &frame);
-        // A port that has gone takes no frame, and has no guest.
+        // A deleted port accepts no frame, and has no guest.
         let gone = sent
             .as_ref()
             .is_err_and(|error| error.raw_os_error() == Some(libc::ENXIO));
@@ -155,7 +156,7 @@ impl<'a> Holder<'a> {
         gone || sent.is_ok() && self.programs.held(key).is_none()
     }
 
-    /// Sends everything that waits, now.
+    /// Sends every waiting handshake now.
     pub(crate) fn release_all(&self) {
         let keys: Vec<Key> = self.programs.maps.held.keys().collect();
         for key in keys {
@@ -163,28 +164,27 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Nothing more is held from here on, and nothing stays.
+    /// Makes handshakes pass from now on, and sends those that wait.
     pub(crate) fn end(&self) -> Result<(), WatchError> {
         self.programs.be_alive(0)?;
         self.release_all();
-        // A program on another CPU may have read the old word just before.
+        // A program on another CPU may have read the old state just before.
         std::thread::sleep(Duration::from_nanos(BEAT_NS));
         self.release_all();
         Ok(())
     }
 }
 
-/// Until the programs have said something, or so much time is over.
+/// Waits until the programs report something, or the time is over.
 fn wait(ready: BorrowedFd<'_>, most_ns: u64) {
     let mut poll = [PollFd::new(ready.as_fd(), PollFlags::POLLIN)];
     let most = TimeSpec::from_duration(Duration::from_nanos(most_ns.min(BEAT_NS)));
-    // Interrupted by a signal: the caller looks at everything anyway.
+    // A signal interrupts the wait: the caller checks everything anyway.
     let _woken = ppoll(&mut poll, Some(most), None);
 }
 
-/// The kernel may wake a sleeper 50 µs late unless told otherwise, and whoever is in a queue of
-/// equals waits for them: probes are worth the more the nearer they keep to their times. Without
-/// the right to it, it goes on as it is.
+/// Reduces the kernel's timer slack, normally 50 µs, and requests real-time scheduling: probes are
+/// the more useful the more exact their times are. Without the permission, nothing changes.
 fn sharpen_timers() {
     let first = libc::sched_param { sched_priority: 1 };
     // SAFETY: numbers, and a pointer that lives through the call; both are of the calling thread.
@@ -200,10 +200,11 @@ mod tests {
     use crate::{Data, Event, ProbeKey, Settings, Watched};
     use uc_port::{AttachVia, Direction, PacketContext, run_packet};
 
-    /// Loopback of a network namespace of the test's own: what is sent out of it enters it.
+    /// Index of the loopback interface of the test's own network namespace: what is sent out of it
+    /// enters it.
     const PORT: u32 = 1;
 
-    /// A SYN from 10.77.0.1 to 10.77.0.2, without options.
+    /// Returns a SYN from 10.77.0.1 to 10.77.0.2, without options.
     fn syn() -> Vec<u8> {
         let mut frame = vec![2; 12];
         frame.extend([8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0]);
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!(keys.len(), 1);
         let count = |event| programs.events().unwrap().get(event);
 
-        // one reads it, and is about to send it; another sends it; then the first does
+        // One process reads it and is about to send it; another sends it; then the first does.
         let held = programs.held(&keys[0]).unwrap();
         while !holder.release(&keys[0]) {
             std::thread::yield_now();

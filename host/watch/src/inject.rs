@@ -1,8 +1,9 @@
-//! Frames that enter a port as if its guest had sent them.
+//! Sends frames that enter a port as if its guest had sent them.
 //!
 //! User space can only send a frame *out of* an interface, here toward the guest. So it marks the
-//! frame, and the port's program turns what has that mark around (`bpf/watch/watch.bpf.c`). From there it
-//! goes the way of the guest's own frames: through the port's programs, bridge and uplink.
+//! frame, and the port's program redirects frames with that mark (`bpf/watch/watch.bpf.c`). From
+//! there the frame takes the path of the guest's own frames: through the port's programs, bridge
+//! and uplink.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,20 +15,21 @@ use nix::sys::socket::{
 use crate::error::WatchError;
 use crate::programs::Programs;
 
-/// A packet socket of the network namespace in which it was made.
+/// A packet socket of the network namespace in which it was created.
 #[derive(Debug)]
 pub struct Injector {
     socket: OwnedFd,
 }
 
 impl Injector {
-    /// For the ports of these programs in the calling thread's network namespace.
+    /// Creates an injector for the ports of these programs in the calling thread's network
+    /// namespace.
     ///
     /// # Errors
     /// [`WatchError::Kernel`]: without CAP_NET_RAW and CAP_NET_ADMIN.
     pub fn new(programs: &Programs) -> Result<Self, WatchError> {
         let failed = |errno| WatchError::kernel("open a packet socket", io::Error::from(errno));
-        // Protocol 0: it hears nothing.
+        // Protocol 0: the socket receives nothing.
         let socket = socket(
             AddressFamily::Packet,
             SockType::Raw,
@@ -39,7 +41,7 @@ impl Injector {
         Ok(Self { socket })
     }
 
-    /// The frame enters the port with this index.
+    /// Sends the frame into the port with this index.
     pub(crate) fn inject(&self, ifindex: u32, frame: &[u8]) -> io::Result<()> {
         let protocol = frame
             .get(12..14)
@@ -53,7 +55,7 @@ impl Injector {
             sll_halen: 6,
             sll_addr: [0; 8],
         };
-        // SAFETY: the frame and the address live through the call and have the lengths given.
+        // SAFETY: the frame and the address outlive the call and have the given lengths.
         let sent = unsafe {
             libc::sendto(
                 self.socket.as_raw_fd(),

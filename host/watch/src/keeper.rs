@@ -1,11 +1,11 @@
-//! Two processes: the keeper, and the holder as its child. Whichever of them is killed, what waits
-//! is sent at once by the other.
+//! Two processes: the keeper, and the holder as its child. If either is killed, the other sends the
+//! waiting handshakes at once.
 //!
-//! Both have the programs, the ports' links and the socket as descriptors of their own, and what
-//! waits is in the kernel. So when the holder dies, however, the keeper sends everything and starts
-//! another; when the keeper dies, the kernel tells the holder, which sends everything and ends, and
-//! the ports are detached. Only if both are killed within the same few milliseconds does nobody
-//! send what waited: the guests retransmit those handshakes after a second.
+//! Both have descriptors of the programs, the ports' links and the socket, and waiting handshakes
+//! are in the kernel. So when the holder dies, for any reason, the keeper sends everything and
+//! starts another. When the keeper dies, the kernel signals the holder, which sends everything and
+//! ends, and the ports are detached. Only if both are killed within the same few milliseconds are
+//! waiting handshakes lost: the guests retransmit them after a second.
 
 use std::io;
 use std::time::Duration;
@@ -24,22 +24,23 @@ use crate::holder::Holder;
 use crate::inject::Injector;
 use crate::programs::Programs;
 
-/// How often the keeper looks after a holder that lives.
+/// Interval at which the keeper checks a living holder.
 const LOOK_MS: u16 = 4;
-/// What waits although its holder is silent for so long is the keeper's to send.
+/// Time after which the keeper sends what a silent holder holds.
 const SILENT_NS: u64 = 20_000_000;
-/// How often what is over is cleared away.
+/// Interval at which finished entries are removed.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// A holder that dies younger than this is not started again at once, lest it does nothing else.
+/// Minimum age of a holder: if it dies earlier, the next one starts after a pause, so that the
+/// keeper does more than restart holders.
 const YOUNG_NS: u64 = 100_000_000;
 
-/// What is done every second, and when next.
+/// Work that is done every second, and its next time.
 struct EverySecond<'a> {
     at_ns: u64,
     is_over: &'a mut dyn FnMut() -> bool,
 }
 
-/// Looks after a holder.
+/// Supervises a holder.
 #[derive(Debug)]
 pub struct Keeper<'a> {
     programs: &'a Programs,
@@ -48,10 +49,10 @@ pub struct Keeper<'a> {
 }
 
 impl<'a> Keeper<'a> {
-    /// From here on the calling process takes SIGINT and SIGTERM as a wish to end.
+    /// Creates a keeper. From here on SIGINT and SIGTERM ask the calling process to end.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The kernel's refusal.
     pub fn new(programs: &'a Programs, injector: &'a Injector) -> Result<Self, WatchError> {
         let mut mask = SigSet::empty();
         for signal in [
@@ -73,12 +74,12 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// Keeps a holder running until somebody wants an end: a signal, or `is_over`, which is asked
-    /// every second. The calling process must have no other thread. Returns how many holders there
-    /// were; when it returns, nothing waits any more.
+    /// Keeps a holder running until a signal asks for the end, or `is_over` returns true, which is
+    /// called every second. The calling process must have no other thread. Returns how many holders
+    /// there were; when it returns, no handshake waits any more.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The kernel's refusal.
     pub fn run(&self, is_over: &mut dyn FnMut() -> bool) -> Result<u32, WatchError> {
         let holder = Holder::new(self.programs, self.injector);
         let mut holders = 0;
@@ -88,7 +89,7 @@ impl<'a> Keeper<'a> {
             let child = self.start(&holder)?;
             holders += 1;
             let ended = self.look_after(child, &holder, &mut every_second);
-            // It may have been killed: what it had begun is nobody's now.
+            // The holder may have been killed: the keeper completes its work.
             holder.release_all();
             if ended {
                 holder.end()?;
@@ -103,7 +104,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// The child never returns from here.
+    /// Starts a holder in a child process; the child never returns from here.
     fn start(&self, holder: &Holder<'_>) -> Result<Pid, WatchError> {
         let keeper = nix::unistd::getpid();
         // SAFETY: this process has one thread, so the child's memory is whole.
@@ -118,13 +119,14 @@ impl<'a> Keeper<'a> {
                         1
                     }
                 };
-                // SAFETY: ends the process without what the keeper has registered for its own end.
+                // SAFETY: ends the process without the exit handlers that the keeper has
+                // registered.
                 unsafe { libc::_exit(code) }
             }
         }
     }
 
-    /// The child's life.
+    /// Runs the holder in the child.
     fn hold(&self, holder: &Holder<'_>, keeper: Pid) -> Result<(), WatchError> {
         prctl::set_pdeathsig(Signal::SIGTERM)
             .map_err(|errno| WatchError::kernel("outlive the keeper", io::Error::from(errno)))?;
@@ -140,7 +142,8 @@ impl<'a> Keeper<'a> {
         wants
     }
 
-    /// Until the child has died (false), or an end is wanted and the child has ended (true).
+    /// Waits until the child has died (returns false), or until the end is requested and the child
+    /// has ended (returns true).
     fn look_after(
         &self,
         child: Pid,
@@ -151,7 +154,7 @@ impl<'a> Keeper<'a> {
         loop {
             if (self.wants_end() || over) && !ending {
                 ending = true;
-                // It has ended already where this fails.
+                // Fails if it has ended already.
                 let _gone = nix::sys::signal::kill(child, Signal::SIGTERM);
             }
             match waitpid(child, Some(WaitPidFlag::WNOHANG)) {

@@ -9,12 +9,12 @@ use std::path::Path;
 use crate::error::WatchError;
 use crate::layout::{uc_probe_key, uc_probe_signed, uc_shim_watch_tag};
 
-/// The key of the probes' tags. All hosts that probe one another have the same.
+/// The key of the probes' tags, the same on all hosts that probe one another.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ProbeKey(pub(crate) uc_probe_key);
 
 impl ProbeKey {
-    /// Sixteen bytes, the lowest of each half first, as SipHash numbers them.
+    /// Creates a key from sixteen bytes, the lowest of each half first, as SipHash numbers them.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let half = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
         Self(uc_probe_key {
@@ -23,14 +23,14 @@ impl ProbeKey {
         })
     }
 
-    /// Reads a key's file: 32 hexadecimal digits, white space around them.
+    /// Reads a key file: 32 hexadecimal digits, perhaps surrounded by white space.
     ///
     /// # Errors
-    /// [`WatchError::KeyUnreadable`]; [`WatchError::KeyNotAFile`]; [`WatchError::KeyExposed`] where
+    /// [`WatchError::KeyUnreadable`]; [`WatchError::KeyNotAFile`]; [`WatchError::KeyExposed`] if
     /// others may read it; [`WatchError::NoKey`]; [`WatchError::KeyGuessed`].
     pub fn read(path: &Path) -> Result<Self, WatchError> {
         let path = path.to_owned();
-        // Of a pipe nobody writes to, opening it would wait for ever.
+        // Opening a pipe without a writer would block.
         let opened = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
@@ -47,7 +47,7 @@ impl ProbeKey {
             return Err(WatchError::KeyExposed { path });
         }
         let mut text = String::new();
-        // A key with much white space; a file that is longer is none.
+        // Room for a key with much white space; a longer file is not a key.
         let read = file.take(256).read_to_string(&mut text);
         let bytes = match read.ok().and_then(|_| from_hexadecimal(text.trim())) {
             Some(bytes) => bytes,
@@ -59,10 +59,10 @@ impl ProbeKey {
         Ok(Self::from_bytes(bytes))
     }
 
-    /// Writes a new key, drawn by the kernel, into a file that must not be there yet.
+    /// Writes a new random key into a file that must not exist yet.
     ///
     /// # Errors
-    /// [`WatchError::KeyThere`]; [`WatchError::Kernel`] with what the kernel refused.
+    /// [`WatchError::KeyThere`]; [`WatchError::Kernel`] with the kernel's error.
     pub fn make(path: &Path) -> Result<(), WatchError> {
         let failed = |source| WatchError::kernel(format!("make {}", path.display()), source);
         let mut bytes = [0; 16];
@@ -83,20 +83,20 @@ impl ProbeKey {
             })?;
         let written = writeln!(file, "{text}");
         if written.is_err() {
-            // Half a key would be in the way of the next attempt.
+            // Half a key would block the next attempt.
             let _gone = fs::remove_file(path);
         }
         written.map_err(failed)
     }
 
-    /// SipHash-2-4 of what a tag is over.
+    /// Returns the SipHash-2-4 of a tag's text.
     pub(crate) fn tag(&self, text: &uc_probe_signed) -> u64 {
-        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        // SAFETY: both pointers are valid for the call, and the C side stores neither.
         unsafe { uc_shim_watch_tag(&self.0, text) }
     }
 }
 
-/// A key does not show in messages.
+/// Hides the key in messages.
 impl fmt::Debug for ProbeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ProbeKey(…)")
@@ -124,7 +124,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_key_that_was_made_is_read_again_and_no_other_is_the_same() {
+    fn a_new_key_is_read_back_and_differs_from_others() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ["one", "two"].map(|name| folder.path().join(name));
         let keys = paths.each_ref().map(|path| {

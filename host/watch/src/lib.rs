@@ -1,13 +1,13 @@
-//! HWatch live: the watch programs of tenant ports, and the process that holds handshakes back for
-//! them while probes measure the path.
+//! HWatch live: the watch programs of tenant ports, and the process that holds their handshakes
+//! while probes measure the path.
 //!
 //! Read in this order:
-//! - `bpf/watch/probe.h`: what a probe looks like, and who can make one; [`ProbeKey`] is the secret.
-//! - `bpf/watch/watch.bpf.c`: what a port does with handshakes, probes and windows.
-//! - [`Programs`], [`Settings`]: the same in the kernel, and what the operator wants of them.
-//! - [`Holder`]: sends probes, then what waited for them. [`Keeper`]: two processes, of which
-//!   either may be killed and nothing is lost.
-//! - [`Events`]: what became of handshakes and probes.
+//! - `bpf/watch/probe.h`: the format of probes; [`ProbeKey`] is the secret that authenticates them.
+//! - `bpf/watch/watch.bpf.c`: handshakes, probes and windows on a port.
+//! - [`Programs`], [`Settings`]: the programs in the kernel, and the operator's settings of them.
+//! - [`Holder`]: sends probes, then the handshakes that waited for them. [`Keeper`]: two processes,
+//!   either of which may be killed without loss.
+//! - [`Events`]: counters of handshakes and probes.
 
 mod clock;
 mod error;
@@ -32,7 +32,7 @@ pub use key::ProbeKey;
 pub use programs::{Programs, Watched};
 pub use uc_law::{Data, StartSettings as Settings};
 
-/// What bindgen makes of `bpf/watch/layout.h`.
+/// Types that bindgen generates from `bpf/watch/layout.h`.
 mod layout {
     #![allow(non_camel_case_types, missing_docs, dead_code)]
     #![allow(clippy::all, clippy::undocumented_unsafe_blocks)]

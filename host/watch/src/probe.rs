@@ -1,4 +1,4 @@
-//! Probes as frames: `bpf/watch/probe.h` says what stands in them.
+//! Builds probes as frames, in the format of `bpf/watch/probe.h`.
 
 use crate::frame::{Family, Handshake, ipv4_checksum};
 use crate::key::ProbeKey;
@@ -12,7 +12,7 @@ const SIGNED_BYTES: usize = UC_PROBE_SIGNED_BYTES as usize;
 /// ECN-capable, ECT(0) (RFC 3168 §5).
 const ECT0: u8 = 2;
 const ECN_MASK: u8 = 3;
-/// IPv4: don't fragment.
+/// IPv4's flag "don't fragment".
 const DONT_FRAGMENT: u8 = 0x40;
 
 /// Makes one probe of a handshake, as a frame that leaves the guest's port: 60 bytes with IPv4, the
@@ -36,7 +36,7 @@ pub(crate) fn probe_frame(
 fn ipv4_header(of: &Handshake, tos: u8, ttl: u8) -> [u8; 20] {
     let mut header = [0; 20];
     header[0] = 0x45;
-    // the flow's own class of service, so that it waits in the flow's own queues
+    // The flow's own class of service, so that the probe waits in the flow's own queues.
     header[1] = tos & !ECN_MASK | ECT0;
     header[2..4].copy_from_slice(&((20 + PROBE_BYTES) as u16).to_be_bytes());
     header[6] = DONT_FRAGMENT;
@@ -51,7 +51,7 @@ fn ipv4_header(of: &Handshake, tos: u8, ttl: u8) -> [u8; 20] {
 
 fn ipv6_header(of: &Handshake, first_word: u32, hops: u8) -> [u8; 40] {
     let mut header = [0; 40];
-    // the flow's class and label, by which switches choose its path
+    // The flow's class and label, by which switches choose its path.
     let ecn_bits = u32::from(ECN_MASK) << 20;
     let first_word = first_word & !ecn_bits | u32::from(ECT0) << 20;
     header[..4].copy_from_slice(&first_word.to_be_bytes());
@@ -103,8 +103,8 @@ mod tests {
 
     const CE: u8 = 3;
 
-    /// By which codepoint an unmarked probe counts that left at `wall_ns` of one clock and came at
-    /// `now_ns` of another.
+    /// Returns the codepoint as which an unmarked probe counts that left at `wall_ns` of one clock
+    /// and arrived at `now_ns` of another.
     fn timed(start: &mut Start, late_ns: u32, wall_ns: u64, now_ns: u64) -> u8 {
         let policy = StartPolicy {
             late_ns,
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_fell_behind_is_told_whatever_clocks_the_hosts_have() {
+    fn a_delayed_probe_is_detected_whatever_the_hosts_clocks() {
         for wall_ns in [
             0,
             1,
@@ -134,18 +134,18 @@ mod tests {
                     let (left_ns, came_ns) = (wall_ns + 400_000, now_ns + 400_000 + later_ns);
                     let counts = timed(&mut start, 10_000, left_ns, came_ns);
                     assert_eq!(counts == CE, late, "{wall_ns} {now_ns} {later_ns}");
-                    // and 20 ms are not taken for 47 the other way
+                    // A difference of 20 ms is not taken for 47 ms in the other direction.
                     let counts = timed(&mut start, 10_000, left_ns, came_ns + 20_000_000);
                     assert_eq!(counts, CE, "{wall_ns} {now_ns} {later_ns}");
                     let counts = timed(&mut start, 10_000, left_ns + 30_000_000, now_ns);
-                    assert_eq!(counts, ECT0, "one ahead is the quickest");
+                    assert_eq!(counts, ECT0, "an early probe becomes the fastest");
                 }
             }
         }
     }
 
     #[test]
-    fn no_probe_counts_as_late_where_policy_says_nothing_of_it() {
+    fn no_probe_counts_as_delayed_without_a_bound_in_the_policy() {
         let mut start = Start::default();
         assert_eq!(timed(&mut start, 0, 1_000_000, 5_000_000), ECT0);
         assert_eq!(timed(&mut start, 0, 1_000_000, 30_000_000), ECT0);

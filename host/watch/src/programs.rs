@@ -39,18 +39,19 @@ pub(crate) struct Maps {
     pub events: MapHandle,
 }
 
-/// The programs and maps, held by file descriptor. While any of them or a link lives, so do they.
+/// The programs and maps, held by file descriptor. They live while any descriptor or link of them
+/// does.
 #[derive(Debug)]
 pub struct Programs {
     from_guest: OwnedFd,
     to_guest: OwnedFd,
     pub(crate) maps: Maps,
-    /// skb->mark of frames that user space sends; never 0.
+    /// Mark (`skb->mark`) of frames that user space sends; never 0.
     pub(crate) mark: u32,
     pub(crate) key: ProbeKey,
 }
 
-/// A port with both programs on it. Dropping it takes them off.
+/// A port with both programs attached. Dropping it detaches them.
 #[derive(Debug)]
 pub struct Watched {
     ifindex: u32,
@@ -67,11 +68,11 @@ impl Watched {
 }
 
 impl Programs {
-    /// Loads both programs. Nothing is probed or changed before a port is watched, and nothing held
-    /// before a holder runs.
+    /// Loads both programs. Nothing is probed or changed before a port is watched, and nothing is
+    /// held before a holder runs.
     ///
     /// # Errors
-    /// What the kernel refused; [`uc_port::PortError`] has the usual reasons.
+    /// The kernel's refusal; [`uc_port::PortError`] has the usual reasons.
     pub fn load(key: ProbeKey) -> Result<Programs, WatchError> {
         uc_port::silence_libbpf();
         let failed = |error| WatchError::libbpf("load the watch programs", &error);
@@ -102,10 +103,11 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Hosts with these addresses run us: handshakes with them are watched, with others never.
+    /// Adds addresses of guests whose hosts watch too: only handshakes with such addresses are
+    /// watched.
     ///
     /// # Errors
-    /// [`WatchError::Kernel`]: the kernel has room for 1,024.
+    /// [`WatchError::Kernel`]: the kernel has room for 1,024 prefixes.
     pub fn add_peer(&self, prefix: Prefix) -> Result<(), WatchError> {
         let (address, bits) = prefix.mapped();
         let key = uc_watch_prefix {
@@ -121,7 +123,7 @@ impl Programs {
     /// Watches the interface with this index in the calling thread's network namespace.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// The kernel's refusal.
     pub fn watch(
         &self,
         ifindex: u32,
@@ -163,12 +165,12 @@ impl Programs {
         })
     }
 
-    /// Says once that a holder is there, for so long, and what time it is: [`crate::Holder`] does
-    /// so all the time. 0: from now on no handshake is held; the time is said all the same, since
-    /// probes come from other hosts whether a holder is here or not.
+    /// Tells the programs once that a holder is alive for `for_ns`, and the wall-clock time;
+    /// [`crate::Holder`] repeats this. 0: no handshake is held from now on. The time is written all
+    /// the same, since other hosts' probes arrive with or without a holder.
     ///
     /// # Errors
-    /// [`WatchError::Kernel`] with the kernel's answer.
+    /// [`WatchError::Kernel`] with the kernel's error.
     pub fn be_alive(&self, for_ns: u64) -> Result<(), WatchError> {
         let now_ns = now_ns();
         let wall_ns = clock_ns(ClockId::CLOCK_REALTIME);
@@ -185,7 +187,7 @@ impl Programs {
             .map_err(|error| WatchError::libbpf("tell the watch programs", &error))
     }
 
-    /// The last that was said of that.
+    /// Returns the time until which a holder was last reported alive.
     pub(crate) fn alive_until_ns(&self) -> u64 {
         let control = self
             .maps
@@ -193,7 +195,7 @@ impl Programs {
             .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
             .ok()
             .flatten();
-        // the first field of the struct
+        // The first field of the struct.
         control
             .and_then(|bytes| bytes.get(..8)?.try_into().ok())
             .map_or(0, u64::from_ne_bytes)
@@ -207,7 +209,7 @@ impl Programs {
 
     /// Removes the handshake that waits under this key.
     pub(crate) fn forget_held(&self, key: &[u8]) {
-        // Another process may have been first.
+        // Another process may have removed it first.
         let _gone_already = self.maps.held.delete(key);
     }
 
@@ -221,12 +223,12 @@ impl Programs {
         self.maps.paths.keys().collect()
     }
 
-    /// Returns how many flows can be starting at one time.
+    /// Returns the maximum number of flows that can be starting at one time.
     pub fn starts_max(&self) -> u32 {
         self.maps.starts.max_entries()
     }
 
-    /// The program for one direction.
+    /// Returns the program for one direction.
     pub fn program(&self, direction: Direction) -> BorrowedFd<'_> {
         match direction {
             Direction::FromGuest => self.from_guest.as_fd(),
@@ -235,7 +237,7 @@ impl Programs {
     }
 }
 
-/// The port of a key of the table of what waits.
+/// Returns the port in a key of the table of waiting handshakes.
 pub(crate) fn port_of(key: &[u8]) -> u32 {
     let at = std::mem::offset_of!(uc_key, ifindex);
     key.get(at..at + 4)
@@ -264,8 +266,8 @@ fn program(object: &Object, name: &str) -> Result<OwnedFd, WatchError> {
         .map_err(|source| WatchError::kernel("load the watch programs", source))
 }
 
-/// A port is watched once: two holders would hold it twice. The name is the network namespace's,
-/// and free again when no process has the socket any more, however they ended.
+/// Claims a port, which must have one holder only. The claim is an abstract socket name of the
+/// network namespace, free again when no process has the socket any more, however it ended.
 fn claim(ifindex: u32) -> Result<UnixDatagram, WatchError> {
     let name = format!("undercurrent-watch-{ifindex}");
     let bound =
@@ -278,7 +280,7 @@ fn claim(ifindex: u32) -> Result<UnixDatagram, WatchError> {
     })
 }
 
-/// An interface as messages call it.
+/// Returns an interface's name for messages.
 pub(crate) fn name_of(ifindex: u32) -> String {
     name_if_there(ifindex).unwrap_or_else(|| format!("interface {ifindex}"))
 }
@@ -290,7 +292,7 @@ pub(crate) fn name_if_there(ifindex: u32) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Any number but 0, which every packet has.
+/// Draws a random mark; never 0, which every packet has.
 fn draw_mark() -> Result<u32, WatchError> {
     let mut bytes = [0; 4];
     File::open("/dev/urandom")

@@ -1,4 +1,4 @@
-//! What leaves when: the probes of every handshake that waits, then the handshake.
+//! The schedule of sending: the probes of every waiting handshake, then the handshake.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,10 +7,10 @@ use uc_core::watch::offset_ns;
 
 use crate::layout::uc_held;
 
-/// The key of a flow, as the programs made it.
+/// The key of a flow, as in the programs' maps.
 pub(crate) type Key = Vec<u8>;
 
-/// What is to be sent at some moment.
+/// A task at some moment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Task {
     /// A probe of the handshake that waits under this key.
@@ -29,7 +29,7 @@ pub(crate) enum Task {
     },
 }
 
-/// Tasks by their time, on the monotonic clock.
+/// Tasks by their time (CLOCK_MONOTONIC).
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     tasks: BinaryHeap<Reverse<(u64, Task)>>,
@@ -66,7 +66,7 @@ impl Schedule {
         self.tasks.peek().map(|Reverse((at_ns, _))| *at_ns)
     }
 
-    /// The earliest task, if its time has come.
+    /// Returns the earliest task, if it is due.
     pub fn due(&mut self, now_ns: u64) -> Option<Task> {
         if self.next_ns()? > now_ns {
             return None;
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_leave_in_order_with_uneven_gaps_and_the_handshake_behind_them() {
+    fn probes_leave_in_order_with_uneven_gaps_before_the_handshake() {
         let seen = times(&held(10, 500_000, 0));
         assert_eq!(seen.len(), 11);
         let gaps: Vec<u64> = seen[..10]
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_waits_for_its_turn_even_when_its_probes_are_gone() {
+    fn a_handshake_waits_for_its_pacing_slot_after_its_probes() {
         assert_eq!(
             times(&held(10, 500_000, 700_000)).last().unwrap().0,
             1_700_000

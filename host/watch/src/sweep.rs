@@ -1,4 +1,4 @@
-//! Clears the programs' tables of what is over.
+//! Removes finished and stale entries from the programs' tables.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,14 @@ use crate::layout::{uc_path_slot, uc_watch_slot};
 use crate::programs::{Programs, name_if_there};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// A start that is over stays until no probe of it can be told from a replay by its time.
+/// Time for which a finished start stays: until its probes' times alone identify a replay.
 const OVER_NS: u64 = 5 * SECOND_NS;
-/// A handshake that goes no further, all retransmissions of its SYN included.
+/// Time after which an incomplete handshake is removed, longer than all retransmissions of its SYN.
 const HANDSHAKE_NS: u64 = 30 * SECOND_NS;
-/// A start in the middle: its windows are the guest's own again.
+/// Time after which a silent start is removed; its windows are the guest's own again.
 const SILENT_NS: u64 = 60 * SECOND_NS;
-/// A path that nobody asked for in so long is probed again anyway: no record stands for an hour.
+/// Time after which an unused path record is removed; no record is valid for an hour, so the path
+/// would be probed again anyway.
 const PATH_NS: u64 = 3_600 * SECOND_NS;
 
 /// Returns whether a start's entry may be removed.
@@ -32,9 +33,9 @@ fn is_over(slot: &uc_watch_slot, now_ns: u64) -> bool {
 }
 
 impl Programs {
-    /// Forgets flows that have started, paths that were not used, and everything of ports that are
-    /// no longer there, in the network namespace of the calling thread. What waits of theirs is the
-    /// holder's to send.
+    /// Removes flows that have started, paths that were not used, and everything of deleted ports,
+    /// in the network namespace of the calling thread. The holder sends the handshakes that wait on
+    /// such ports.
     pub fn sweep(&self, now_ns: u64) {
         let mut ports = Ports::default();
         clear(&self.maps.starts, &mut ports, |slot: &uc_watch_slot| {
@@ -50,7 +51,7 @@ impl Programs {
     }
 }
 
-/// Which ports are there, each asked for once in a sweep.
+/// Which ports exist, each queried once in a sweep.
 #[derive(Default)]
 struct Ports(BTreeMap<u32, bool>);
 
@@ -65,9 +66,9 @@ impl Ports {
         !*there.or_insert_with(|| name_if_there(ifindex).is_some())
     }
 
-    /// Forgets what a table has of ports that are there no more, and returns the other keys.
+    /// Removes a table's entries of deleted ports, and returns the other keys.
     fn clear_gone(&mut self, map: &MapHandle) -> Vec<Vec<u8>> {
-        // reads all keys first: a walk starts again if the key that it has reached is deleted
+        // Reads all keys first: a walk restarts if its current key is deleted.
         let keys: Vec<_> = map.keys().collect();
         let (gone, there): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| self.is_gone(key));
         for key in gone {
