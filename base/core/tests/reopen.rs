@@ -366,3 +366,21 @@ fn a_syn_on_the_ports_of_a_stale_flow_opens_one_at_once() {
     host.pass(&syn_to_guest(70_000));
     assert_eq!(u32::from(host.flow.stage), consts::SYN_RECEIVED);
 }
+
+#[test]
+fn syn_with_fin_and_without_ack_passes_unmodified_and_changes_nothing() {
+    let mut host = Host::new();
+    host.pass(&syn_from_guest(ISS));
+    for mut host in [host, Host::connected(), Host::accepted()] {
+        for direction in [FROM_GUEST, TO_GUEST] {
+            let before = host.flow;
+            let flags = SYN | consts::FIN as u8 | ECE | CWR;
+            let odd = segment(direction, flags, IRS, ISS + 1);
+            let (reason, edit) = host.pass(&odd);
+            assert_eq!(reason, Reason::NO_HANDSHAKE);
+            assert_eq!(edit, uc_core::no_edit(&odd));
+            let seen_ns = host.flow.seen_ns;
+            assert_eq!(host.flow, Flow { seen_ns, ..before });
+        }
+    }
+}
