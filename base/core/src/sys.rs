@@ -4,6 +4,7 @@
     non_camel_case_types,
     non_upper_case_globals,
     clippy::all,
+    clippy::undocumented_unsafe_blocks,
     dead_code
 )]
 

@@ -9,8 +9,6 @@ mod model;
 #[path = "rules/naive.rs"]
 mod naive;
 mod peers;
-#[path = "flows/seeded.rs"]
-mod seeded;
 mod sender;
 mod swift;
 mod watch;

@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
+use crate::flows::seeded::for_all;
 use crate::home::{Home, report};
 use crate::model::Model;
-use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::test_runner::TestCaseError;

@@ -1,8 +1,8 @@
 //! LISA and the Congestion Manager on ctrlTCP's interface.
 
+use crate::flows::seeded::for_all;
 use crate::home::{MSS, ROUND_NS, report};
 use crate::peers::{Lisa, LisaMember, Manager, ManagerMember};
-use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::prop_assert_eq;

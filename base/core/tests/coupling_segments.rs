@@ -1,6 +1,6 @@
 //! A window in whole segments whose mean is the window that was given.
 
-use crate::seeded::for_all;
+use crate::flows::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::{prop_assert, prop_assert_eq};

@@ -1,8 +1,8 @@
 //! The sums: whatever is said to the controller, in whatever order, they are what a count of the
 //! members gives, and the shares make the window.
 
+use crate::flows::seeded::for_all;
 use crate::home::{Home, MSS, ROUND_NS, report};
-use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::prop_oneof;

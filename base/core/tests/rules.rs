@@ -5,8 +5,8 @@ use crate::naive;
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::flows::seeded::for_all;
 use crate::naive::{flows_near, naive_rules};
-use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::{prop_assert, prop_assert_eq};

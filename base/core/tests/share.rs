@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::flows::seeded::for_all;
 use crate::home::{Home, MSS, ROUND_NS, report};
-use crate::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_assert, prop_assert_eq, prop_oneof};

@@ -1,7 +1,7 @@
 //! PVTCP against a model that remembers everything that ever happened and looks through all of it,
 //! and what the paper promises of it.
 
-use crate::seeded::for_all;
+use crate::flows::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_assert, prop_assert_eq, prop_oneof};

@@ -1,7 +1,7 @@
 //! After the first window: each segment that arrives earns the next, and every start ends. Held
 //! against a model that keeps lists instead of sums.
 
-use crate::seeded::for_all;
+use crate::flows::seeded::for_all;
 use crate::watch::{BEGIN, Home, MSS, paper};
 use proptest::collection::vec;
 use proptest::prelude::any;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::seeded::for_all;
+use crate::flows::seeded::for_all;
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::prop_assert;

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-use uc_core::consts;
 use uc_law::{PortCoupling, PortPlan};
 use uc_port::{AttachVia, PortLinks, Programs};
 
