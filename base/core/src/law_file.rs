@@ -1,10 +1,11 @@
 //! How files write a law: its name.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::LazyLock;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::{Serialize, Serializer};
 
 use crate::Law;
@@ -17,9 +18,23 @@ impl Serialize for Law {
 
 impl<'de> Deserialize<'de> for Law {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Law, D::Error> {
+        deserializer.deserialize_str(Name)
+    }
+}
+
+/// Reads the name of a law.
+struct Name;
+
+impl Visitor<'_> for Name {
+    type Value = Law;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a law, in quotes")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Law, E> {
         static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| Law::all().map(Law::name).collect());
-        let name = Cow::<str>::deserialize(deserializer)?;
-        Law::named(&name).ok_or_else(|| D::Error::unknown_variant(&name, &NAMES))
+        Law::named(name).ok_or_else(|| E::unknown_variant(name, &NAMES))
     }
 }
 

@@ -1,5 +1,5 @@
-//! docs/experiments.md compared with the schema: its examples are valid, and its tables name
-//! exactly the schema's keys.
+//! docs/experiments.md and docs/laws.md compared with the schema: their examples are valid, and their
+//! tables name exactly the schema's keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,8 +11,9 @@ use uc_experiment::Experiment;
 const NOTHING: &str = "qqqqqqqqqqqqqqqqqqqqqqqq";
 
 fn document() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/experiments.md");
-    std::fs::read_to_string(path).expect("docs/experiments.md is there")
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = |name| std::fs::read_to_string(docs.join(name)).expect("the page is there");
+    page("experiments.md") + &page("laws.md")
 }
 
 /// Returns the rows of the tables under each heading, cell by cell.
@@ -64,12 +65,17 @@ const TABLES: [(&str, &str, &str, &str); 14] = [
     ("[[case]]", GOOD, "name = \"mixed\"", "NOTHING = 1"),
     ("[[case.guests]]", GOOD, "count = 9", "NOTHING = 1"),
     (
-        "Parameters",
+        "Parameters of laws",
         GOOD,
         "count = 9",
         "parameters = { NOTHING = 1 }",
     ),
-    ("Watch", GOOD, "count = 9", "watch = { NOTHING = 1 }"),
+    (
+        "Settings of the start watch",
+        GOOD,
+        "count = 9",
+        "watch = { NOTHING = 1 }",
+    ),
     (
         "Hypervisor",
         GOOD,

@@ -248,7 +248,7 @@ mod tests {
         assert!(dctcp.contains("beta 1, gain 4, alpha 1,"), "{dctcp}");
         assert!(!dctcp.contains("target"));
         let delay = law(&flow(consts::LAW_DELAY));
-        assert!(delay.contains(": target 1ms, target_range 0s"), "{delay}");
+        assert!(delay.contains(": target 1ms, target_range 0ns"), "{delay}");
         assert!(!delay.contains("alpha"));
     }
 }

@@ -21,7 +21,10 @@ fn refusal(text: &str) -> String {
 
 /// Each row: a rule's keys, from line 9 on, and the refusal from the column on.
 const RULES: [(&str, &str); 38] = [
-    ("law = 3", "9:7: law: no name; give one, in quotes"),
+    (
+        "law = 3",
+        "9:7: law: invalid type: integer `3`, expected the name of a law, in quotes",
+    ),
     (
         "lawe = \"ecn\"",
         "9:1: lawe: unknown key `lawe`; did you mean `law`?",
