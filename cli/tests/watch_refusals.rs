@@ -29,7 +29,7 @@ fn an_invalid_or_readable_key_is_refused_with_the_command_that_makes_one() {
     assert_eq!(mode & 0o777, 0o600);
     refusal(
         watch(&["--make-key", key.to_str().unwrap()]),
-        &["there already", "--key-file", "another file"],
+        &["exists", "--key-file", "another file"],
     );
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     refusal(with_key(&key), &["others may read", "chmod 600"]);
@@ -46,7 +46,7 @@ fn a_key_file_that_is_no_regular_file_is_refused_at_once() {
     let pipe = folder.path().join("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     for path in [pipe.as_path(), folder.path(), Path::new("/dev/zero")] {
-        refusal(with_key(path), &["no regular file", "--make-key"]);
+        refusal(with_key(path), &["not a regular file", "--make-key"]);
     }
 }
 
@@ -54,7 +54,7 @@ fn a_key_file_that_is_no_regular_file_is_refused_at_once() {
 fn numbers_out_of_range_are_refused_by_name() {
     for (arguments, part) in [
         (&["--peer", "10.0.0/8"][..], "no prefix"),
-        (&["--peer", "10.0.0.0/33"], "no prefix"),
+        (&["--peer", "10.0.0.0/33"], "has 32 bits"),
         (&["--peer", "10.0.0.1/8"], "10.0.0.0/8"),
         (&["--span", "51ms"], "--span"),
         (&["--span", "0s"], "below 1us"),
