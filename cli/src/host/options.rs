@@ -19,6 +19,8 @@ pub fn option<Of: Table>(row: &'static Row<Of>, heading: &str) -> Arg {
                 .iter()
                 .map(|word| PossibleValue::new(word.word).help(sentence(word.what)));
             let words = PossibleValuesParser::new(words);
+            let name = row.key.to_uppercase();
+            let option = option.value_name(name);
             option.value_parser(words.try_map(|word| Value::parse(row, &word)))
         }
         kind => option
