@@ -85,8 +85,9 @@ impl<C: Core> Slot<C> {
         }
         let (reason, mut edit) = self.core.translate(flow, segment, now_ns);
         if let Some(awaits) = crate::awaits(flow) {
-            let report = (!crate::is_closed(flow)).then(|| crate::report(flow, now_ns));
-            let answer = share(report.as_ref());
+            // Also on a closed flow, as in bpf/port/share.h: reporting moves the flow's state.
+            let report = crate::report(flow, now_ns);
+            let answer = share(Some(&report).filter(|_| !crate::is_closed(flow)));
             crate::tell_share(flow, segment, awaits, answer.as_ref(), &mut edit);
         }
         if reason.forgets() {
