@@ -59,13 +59,16 @@ static __always_inline int uc_hold_ends(const struct uc_key *key)
 static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const struct uc_key *key,
 						   const struct uc_hold *hold, __u64 now_ns)
 {
-	__u32 bytes = skb->len;
 	struct uc_held *copy = uc_only_entry(&scratch);
+	__u32 bytes;
 
 	/* the copy would lose metadata: a VLAN tag, or how to cut the packet into segments */
 	if (!copy || skb->vlan_present || skb->gso_size)
 		return UC_WATCH_NO_ROOM;
-	/* so that the compiler checks the bounds on the register that it passes on */
+	bytes = skb->len;
+	copy->frame_bytes = bytes;
+	/* The verifier of Linux 5.10 forgets the bounds of a value on the stack. So the length is in
+	 * no use before its bounds are checked, nor after the load: it stays in one register. */
 	asm volatile("" : "+r"(bytes));
 	if (bytes < ETH_HLEN || bytes > UC_HELD_FRAME_BYTES)
 		return UC_WATCH_NO_ROOM;
@@ -76,7 +79,6 @@ static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const 
 	copy->span_ns = hold->span_ns;
 	copy->random = bpf_get_prandom_u32();
 	copy->probes = hold->probes;
-	copy->frame_bytes = bytes;
 	if (bpf_map_update_elem(&held, key, copy, BPF_NOEXIST))
 		return UC_WATCH_NO_ROOM;
 	if (bpf_ringbuf_output(&notices, (void *)key, sizeof(*key), 0)) {
