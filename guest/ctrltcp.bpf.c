@@ -176,7 +176,8 @@ void BPF_PROG(uc_ctrlcubic_pkts_acked, struct sock *sk, const struct ack_sample 
 	cubictcp_acked(sk, sample);
 }
 
-/* The two congestion controls; the loader may rename them. */
+/* The coupled congestion controls: over Reno and over CUBIC. The loader may rename them, and leaves
+ * out the second if the kernel has no CUBIC. */
 SEC(".struct_ops.link")
 struct tcp_congestion_ops uc_ctrltcp = {
 	.init = (void *)uc_ctrltcp_init,

@@ -106,7 +106,8 @@ static __always_inline void write_answer(struct tcp_sock *tp, struct uc_ctrl *ow
 	tp->snd_cwnd = uc_max64(cwnd / mss, 1);
 }
 
-/* Removes a group that was made for this connection, because there is no room for its guest. */
+/* Closes the group if it has no members. Called when the table of guests is full, so that the
+ * connection cannot join. */
 static __always_inline void abandon(struct uc_ctrl *own, struct uc_ctrl_group *group)
 {
 	__u32 none;

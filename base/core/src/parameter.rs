@@ -109,7 +109,7 @@ impl<Of> Row<Of> {
         self.laws >> law.number() & 1 != 0
     }
 
-    /// Returns the laws that have the parameter, in the order of their table.
+    /// Returns the laws that have this parameter, in the order of [`Law::all`].
     pub fn laws(&self) -> impl Iterator<Item = Law> {
         let laws = self.laws;
         Law::all().filter(move |law| laws >> law.number() & 1 != 0)

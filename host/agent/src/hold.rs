@@ -43,7 +43,8 @@ impl Hold {
         Self { path, which }
     }
 
-    /// Returns whether the port of this name is held.
+    /// Returns whether an operator has detached the port of this name, so that the agent must not
+    /// attach it.
     pub fn holds(&self, name: &str) -> bool {
         match &self.which {
             Which::Only(names) => names.contains(name),

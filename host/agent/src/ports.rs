@@ -40,7 +40,8 @@ pub struct Ports {
     room: (u32, u32),
     /// Whether to replace the programs whatever their version.
     swap: bool,
-    /// Whether the programs are this build's: no older ones are loaded while this agent runs.
+    /// Whether this process has brought the pinned programs to its own build already; if so,
+    /// opening them skips the upgrade.
     upgraded: bool,
     /// The plans that this process has set last, with their generation: while that is in force, no
     /// other process has set any.

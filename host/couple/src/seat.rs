@@ -41,7 +41,7 @@ pub struct GuestSetup {
 /// Why a guest is excluded.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The guest's bytes are no frame.
+    /// The guest sent bytes that cannot be decoded as a frame of the coupling protocol.
     #[error("{0}")]
     Wire(#[from] WireError),
     /// The guest's report is impossible.

@@ -19,7 +19,7 @@ const BATCH_MAX: u32 = 1 << 20;
 type Position = u32;
 
 /// Calls `see` with the key and the value of every entry. Entries added or removed meanwhile may be
-/// missed.
+/// missed; on kernels without batch look-up, an entry may then be seen twice.
 pub(crate) fn for_each(
     map: &MapHandle,
     action: &str,

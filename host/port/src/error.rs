@@ -62,7 +62,7 @@ pub enum PortError {
         /// Name of the interface.
         name: String,
     },
-    /// The pins are another version's, whose maps this version can't read.
+    /// The pinned maps have the layout of another version, which this version can't read.
     #[error(
         "the pins in {path} are another version's; run `uc agent --once`, or `uc attach` for any \
          port, to move the ports to this version (flows under way then pass unmodified), or \

@@ -164,7 +164,7 @@ impl Pinned {
         MapHandle::from_pinned_path(maps.join("flows")).unwrap()
     }
 
-    /// Returns a flow's key and slot as they are in the table.
+    /// Returns the bytes of the key and the slot of the flow with this guest port.
     fn slot(&self, port: u16) -> (Vec<u8>, Vec<u8>) {
         let flows = self.flows();
         let key = flows

@@ -60,7 +60,7 @@ pub enum MeasureError {
         which: Which,
         /// Name of the group.
         group: String,
-        /// Number of the flow in its group.
+        /// Index of the flow in its group, from 0.
         index: u32,
         /// Description of the missing data.
         lacks: String,

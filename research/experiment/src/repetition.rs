@@ -56,10 +56,11 @@ impl<'a> Repetition<'a> {
         }
     }
 
-    /// Computes a measure, in its own unit.
+    /// Computes a measure. The result is in that measure's unit.
     ///
     /// # Errors
-    /// A record, a group or the samples that it needs are missing, or it divides by 0.
+    /// A record, flow, transfer or sample that the measure needs is missing, or the denominator of
+    /// its ratio is 0.
     pub fn measure(&self, measure: &Measure) -> Result<f64, MeasureError> {
         match measure {
             Measure::Share {

@@ -51,7 +51,7 @@ pub struct Running {
     pub guest: usize,
     /// Name of the flow's group.
     pub group: String,
-    /// Number of the flow in its group.
+    /// Index of the flow in its group, from 0.
     pub index: u32,
     /// Connection in the guest's direction.
     pub tuple: FiveTuple,

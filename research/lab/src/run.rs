@@ -54,15 +54,16 @@ pub struct Repetition {
     pub seed: u64,
 }
 
-/// Runs `case` once. The clock of the run starts when every flow is connected; each flow sends from
-/// its own connection on. Runs share nothing: many can run at once in one process.
+/// Runs `case` once. The run's clock starts when every flow with start time 0 is connected. A flow
+/// sends as soon as it is connected. Runs share nothing, so many can run at once in one process.
 ///
-/// `progress` is called on the calling thread, about ten times a second.
+/// Calls `progress` on the calling thread: before building, before connecting, and then at most ten
+/// times a second.
 ///
 /// # Errors
 /// [`LabError::Experiment`] or [`LabError::Need`] before anything is built; [`LabError::Cancelled`]
-/// within about 50 ms of `cancel` being set; otherwise the failure. Everything that was built is
-/// gone on return.
+/// if `cancel` was set, which is looked at about every 50 ms while flows run; otherwise the
+/// failure. Everything that was built is gone on return.
 pub fn run_case(
     experiment: &Experiment,
     case: &Case,

@@ -75,7 +75,7 @@ pub struct TcpInfo {
     pub bytes_acked: u64,
     /// Bytes received from the peer.
     pub bytes_received: u64,
-    /// Segments sent, including those without data.
+    /// Number of segments sent, including retransmissions and segments without data.
     pub segs_out: u32,
     /// Number of segments received.
     pub segs_in: u32,

@@ -6,7 +6,7 @@ use crate::scene::Scene;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Unit {
     pub name: &'static str,
-    /// Size in SI units.
+    /// Size of one of this unit, in seconds or bit/s: 1e-3 for milliseconds.
     pub size: f64,
 }
 

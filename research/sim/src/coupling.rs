@@ -73,8 +73,8 @@ impl Coupled {
         }
     }
 
-    /// Sets the window from the controller's answer: outside recovery in whole segments, which are
-    /// all that the connection sends.
+    /// Sets cwnd and ssthresh from the controller's answer. Outside recovery cwnd is a whole number
+    /// of segments, since the connection sends nothing smaller.
     fn obey(&mut self, tcp: &mut Connection, answer: &Answer, acked_bytes: u32) {
         let mut cwnd_bytes = answer.cwnd_bytes;
         if u32::from(answer.state) < consts::RECOVERY {

@@ -32,7 +32,8 @@ pub struct Scenario {
     pub consolidation: Consolidation,
 }
 
-/// One flow: a guest, its receivers, and its traffic. The guest sends the data.
+/// One flow: the guest that sends, the hosts that receive (several for transfers, messages and web
+/// traffic), and its traffic.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
     /// Name in messages; seeds its random streams.

@@ -44,7 +44,7 @@ impl Frto {
         }
     }
 
-    /// Counts a segment sent.
+    /// Counts a sent segment against those that step 2b still allows; does nothing in other steps.
     pub(crate) fn sent(&mut self) {
         if let Step::Second { left } = &mut self.step {
             *left = left.saturating_sub(1);

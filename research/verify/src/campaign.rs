@@ -45,7 +45,7 @@ pub struct Report {
     pub probe_taken: u64,
     /// Events that were compared.
     pub events: u64,
-    /// Cases that had each class, in the order of [`Class::ALL`].
+    /// For each class, the number of cases in which it occurred, in the order of [`Class::ALL`].
     pub coverage: [u64; Class::ALL.len()],
     /// The first case in which a transmission differed.
     pub failure: Option<u64>,

@@ -182,7 +182,8 @@ impl Observer for Checker<'_> {
     }
 }
 
-/// Returns f and its receiver: no host delay, RFC 5681 and 6582 to the letter, §2 (e) too.
+/// Returns the hosts that run the law f natively: no host delay, and a sender that follows RFC 5681
+/// and RFC 6582 exactly, so an ACK with a changed window is no duplicate (RFC 5681 §2 (e)).
 pub fn native_hosts(law: Law) -> Hosts {
     let mut hosts = guest_hosts(law, true);
     hosts.sender.congestion_control = law.congestion_control();

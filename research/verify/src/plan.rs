@@ -83,7 +83,7 @@ pub enum After {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Stall {
-    /// Number of arrived packets at which the stall begins.
+    /// The stall begins when this many packets, SYN included, have arrived at the receiver.
     pub arrivals: u32,
     /// Time from the sender's stop to the end of the stall, in microseconds.
     pub pause_us: u32,

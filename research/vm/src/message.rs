@@ -147,7 +147,7 @@ pub struct Ran {
 pub enum FlowEvent {
     /// The connection is established.
     Connected {
-        /// Number of retransmissions of its SYN.
+        /// Number of times that the connection's SYN was retransmitted.
         retransmits: u32,
     },
     /// The connection failed, for this reason.

@@ -45,7 +45,7 @@ pub enum Move {
         odd: u16,
         gso: bool,
     },
-    /// Bytes beyond any window.
+    /// The guest sends this much without regard to its window.
     Overrun {
         segments: u8,
         odd: u16,

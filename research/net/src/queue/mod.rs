@@ -90,11 +90,12 @@ pub enum QueueSpec {
 pub enum DropReason {
     /// The queue was at its limit.
     Full,
-    /// RED dropped at random between min and max; the packet could not be marked.
+    /// RED dropped at random between min and max; the packet was not ECN-capable.
     Early,
-    /// RED's average was at or above max; the packet could not be marked.
+    /// RED's average was at or above max; the packet was not ECN-capable, or RED drops there.
     Forced,
-    /// The queue was above the threshold K; the packet could not be marked.
+    /// The queue was above the threshold K, and the packet was not ECN-capable (`drop_not_ect`
+    /// only).
     AboveThreshold,
     /// A loss rule of the link matched.
     Fault,

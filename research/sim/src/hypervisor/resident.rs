@@ -17,7 +17,8 @@ pub struct Resident {
     counts: Counts,
 }
 
-/// Effects of stalls on an end.
+/// Counts how often an end was affected by times in which its VM did not run, and how often PVTCP
+/// reacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Timeouts at which the ACK that they waited for was already in the driver domain.

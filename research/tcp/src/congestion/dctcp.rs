@@ -16,7 +16,7 @@ const ONE_Q30: u64 = 1 << ALPHA_BITS;
 pub struct Dctcp {
     /// Growth and the response to loss, which are conventional (RFC 8257 §3.3, §3.5).
     conventional: NewReno,
-    /// Exponent of the estimation gain g = 2^−shift (§3.3 step 6, §4.2).
+    /// Exponent of the estimation gain g = 2^−gain_shift (RFC 8257 §3.3 step 6, §4.2).
     gain_shift: u8,
     alpha_q30: u64,
     /// End of the observation window; `None`: the first ACK ends one, as with an end at SND.UNA.
@@ -72,7 +72,8 @@ impl Control for Dctcp {
         self.conventional.undone();
     }
 
-    /// Updates α by RFC 8257 §3.3 steps 1 to 8.
+    /// Counts the acknowledged and the marked bytes of one ACK, and updates α at the end of each
+    /// observation window (RFC 8257 §3.3 steps 1 to 8).
     fn observed(&mut self, observed: &Observed) {
         self.acked_bytes += u64::from(observed.bytes);
         if observed.ece {
