@@ -11,19 +11,19 @@
  *   X_M/2          one round later, with the first ACK of data (lemma 4.3).
  *
  * Half of X_M is right if probes are as large as data and fill the queue that they measure. A mark
- * on a small probe shows that the queue was long before any flow started, so policy sets a divisor N:
- * X_M/N segments at once, and as many one round later.
+ * on a small probe shows that the queue was long before any flow started, so policy sets a divisor
+ * N: X_M/N segments at once, and as many one round later.
  *
  * The half that waits leaves room for other flows that start into the same queue. If that queue is
  * at the receiving host's own link, the host sees all of these flows and paces them; then waiting
  * gains nothing, and the whole window is granted at once.
  *
  * After that, data take the place of probes: each unmarked segment that arrives allows one more at
- * once; a marked one allows half a segment at once and the other half one round later. So no more is
- * in flight than was measured to fit.
+ * once; a marked one allows half a segment at once and the other half one round later. So no more
+ * is in flight than was measured to fit.
  *
- * This rule never enlarges the window, so the start phase must end; the paper doesn't say when. Here
- * it ends
+ * This rule never enlarges the window, so the start phase must end; the paper doesn't say when.
+ * Here it ends
  *
  *   with the first ACK of data, if no probe was marked or the whole was granted at once: only the
  *   first window is written;

@@ -67,8 +67,8 @@ static __always_inline enum uc_watch_event uc_hold(struct __sk_buff *skb, const 
 		return UC_WATCH_NO_ROOM;
 	bytes = skb->len;
 	copy->frame_bytes = bytes;
-	/* The verifier of Linux 5.10 forgets the bounds of a value on the stack. So the length is in
-	 * no use before its bounds are checked, nor after the load: it stays in one register. */
+	/* The verifier of Linux 5.10 forgets the bounds of a value on the stack. So the length is
+	 * in no use before its bounds are checked, nor after the load: it stays in one register. */
 	asm volatile("" : "+r"(bytes));
 	if (bytes < ETH_HLEN || bytes > UC_HELD_FRAME_BYTES)
 		return UC_WATCH_NO_ROOM;
