@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use uc_core::Core;
 
-use crate::compare::{Comparison, Guest, Law, Limit, Outcome, Workspace, compare};
+use crate::compare::{Comparison, Limit, Outcome, Workspace, compare};
 use crate::coverage::Class;
 use crate::draw::draw;
+use crate::law::{Guest, Law};
 use crate::plan::Plan;
 use crate::shrink::shrink;
 

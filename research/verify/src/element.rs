@@ -5,7 +5,7 @@ use uc_net::Nanos;
 use uc_sim::Port;
 use uc_tcp::Segment;
 
-use crate::compare::Law;
+use crate::law::Law;
 
 /// An element that sees every segment of the connection, and may edit it.
 pub trait Element {

@@ -10,8 +10,9 @@
 //! The native sender is `uc-tcp`'s, which shares no code with `core/`.
 //!
 //! Read in this order: [`plan`] (a case as data), [`draw`] (random cases), [`way`] and [`world`]
-//! (how a case runs), [`element`] (T), [`compare`], [`coverage`], [`campaign`], then [`shrink`] and
-//! [`trace`] for what happens when a case fails, and [`lift`] for the assumptions.
+//! (how a case runs), [`element`] (T), [`law`] (f and g),
+//! [`compare`], [`coverage`], [`campaign`], then [`shrink`] and [`trace`] for what happens when a case
+//! fails, and [`lift`] for the assumptions.
 
 pub mod campaign;
 pub mod compare;
@@ -19,6 +20,7 @@ pub mod coverage;
 pub mod draw;
 pub mod element;
 pub mod error;
+pub mod law;
 pub mod lift;
 pub mod plan;
 pub mod shrink;
@@ -27,7 +29,8 @@ pub mod way;
 pub mod world;
 
 pub use campaign::{Campaign, Report};
-pub use compare::{Guest, Law, Limit, Outcome, Workspace, compare};
+pub use compare::{Limit, Outcome, Workspace, compare};
 pub use coverage::Class;
 pub use error::VerifyError;
+pub use law::{Guest, Law};
 pub use plan::Plan;

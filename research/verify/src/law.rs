@@ -1,0 +1,64 @@
+//! The laws f that have a native twin in `uc-tcp`, the guests' laws g, and the hosts that run them.
+
+use uc_net::Nanos;
+use uc_tcp::{Config, CongestionControl};
+
+use crate::world::Hosts;
+
+/// The guest whose TCP is g.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guest {
+    /// NewReno without ECN, the guest of vCC's theorems.
+    NewReno,
+    /// NewReno with ECN, from which the concatenation of vCC §2.4 strips ECN.
+    EcnStripped,
+}
+
+/// The network's law f. A further law is a variant here, its native endpoint and its policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// NewReno that obeys RFC 3168: vCC's theorem 1.
+    Ecn,
+    /// RFC 8257, toward a DCTCP receiver: vCC's theorem 2.
+    Dctcp,
+}
+
+impl Law {
+    /// Returns the congestion control of the native endpoint.
+    fn congestion_control(self) -> CongestionControl {
+        match self {
+            Law::Ecn => CongestionControl::NewReno,
+            Law::Dctcp => CongestionControl::Dctcp {
+                gain_shift: 4,
+                initial_alpha_q10: 1024,
+            },
+        }
+    }
+}
+
+/// Returns the hosts that run the law f natively: no host delay, and a sender that follows RFC 5681
+/// and RFC 6582 exactly, so an ACK with a changed window is no duplicate (RFC 5681 §2 (e)).
+pub fn native_hosts(law: Law) -> Hosts {
+    let mut hosts = guest_hosts(law, true);
+    hosts.sender.congestion_control = law.congestion_control();
+    hosts.sender.any_window_duplicates = false;
+    hosts
+}
+
+/// Returns g and its receiver. It counts duplicates by number, since T changes windows; `ecn`:
+/// whether it requests ECN.
+pub fn guest_hosts(law: Law, ecn: bool) -> Hosts {
+    Hosts {
+        sender: Config {
+            ecn,
+            ..Config::textbook()
+        },
+        receiver: Config {
+            ecn: true,
+            congestion_control: law.congestion_control(),
+            ..Config::textbook()
+        },
+        host_delay: Nanos::ZERO,
+        until: Nanos::MAX,
+    }
+}
