@@ -105,7 +105,7 @@ fn live_law_delay_is_refused_without_a_target_and_a_target_without_law_delay() {
         let words = [&["attach", PORT, "--law"], law].concat();
         sandbox.uc(&lab.wiring.hosts, &words)
     };
-    refusal(attach(&["delay"]), &["law delay", "--target"]);
+    refusal(attach(&["delay"]), &["--target", "law delay"]);
     refusal(attach(&["delay", "--target", "0s"]), &["--target"]);
     let dctcp = attach(&["dctcp", "--target", "1ms"]);
     refusal(dctcp, &["--target", "--law delay"]);
