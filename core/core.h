@@ -177,9 +177,6 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 		edit->flags &= ~(UC_ECE | UC_CWR);
 		return UC_TRANSLATED;
 	}
-	/* SYN with FIN and without ACK is neither a SYN nor a SYN-ACK */
-	if ((segment->flags & (UC_SYN | UC_ACK)) == UC_SYN)
-		return UC_NO_HANDSHAKE;
 	if (segment->flags & UC_SYN)
 		return uc_answer(flow, segment, now_ns, edit);
 	if (flow->stage != UC_TRANSLATING)

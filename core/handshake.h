@@ -265,6 +265,9 @@ static __always_inline enum uc_reason uc_answer(struct uc_flow *flow,
 {
 	*edit = uc_edit_none(segment);
 	flow->seen_ns = now_ns;
+	/* SYN with FIN and without ACK is neither a SYN nor a SYN-ACK */
+	if (!(segment->flags & UC_ACK))
+		return UC_NO_HANDSHAKE;
 	return segment->direction == UC_FROM_GUEST ? uc_answer_from_guest(flow, segment, edit)
 						   : uc_answer_to_guest(flow, segment, edit);
 }
