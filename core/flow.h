@@ -51,11 +51,11 @@ enum uc_ca_state {
 #define UC_FLOW_PEER_DCTCP  0x20000 /* the peer sends segments without data as ECT: echo.h */
 #define UC_FLOW_ECN         0x40000 /* both ends negotiated ECN: ECE means a mark */
 #define UC_FLOW_GIVEN       0x80000 /* a window was advertised: furthest_edge is valid */
-/* of flows that share a window: laws/coupled.h */
+/* Bits of flows that share a window: laws/coupled.h. */
 #define UC_FLOW_STALLED   0x100000 /* a timeout that was not reported to the group yet */
 #define UC_FLOW_AWAITS    0x200000 /* the last segment's window waits for the group's answer */
 #define UC_FLOW_DUPLICATE 0x400000 /* the last segment is a duplicate ACK */
-/* of the handshake, and of a later one: reopen.h */
+/* Bits of the handshake, and of a SYN into a live flow: reopen.h. */
 #define UC_FLOW_ANSWERED    0x800000  /* the peer has acknowledged the guest's SYN or SYN-ACK */
 #define UC_FLOW_GUEST_ASKED 0x1000000 /* an unanswered SYN of the guest is stored */
 #define UC_FLOW_PEER_ASKED  0x2000000 /* an unanswered SYN of the peer is stored */

@@ -6,12 +6,12 @@
  * knows: one that still has the old connection answers with an ACK and goes on (RFC 9293
  * §3.10.7.4, RFC 5961 §4), one that begins the new one answers with a SYN-ACK that acknowledges it.
  *
- * So until that answer the SYN changes nothing in the flow. It is only kept; and with the answer
- * the flow begins anew (handshake.h), as if the SYN had come into an empty place. Nobody else can
- * bring that about: an answer to the guest's SYN has to know the number of it, and answers of the
- * guest are its own.
+ * So until that answer the SYN changes nothing in the flow and is only stored. At the answer the
+ * flow starts again (handshake.h), as if the SYN had come into an empty entry. Nobody else can
+ * cause that: who answers the guest's SYN must know its sequence number, and only the guest
+ * answers for itself.
  *
- * It is kept in the room for a law's own state that the flow's law leaves (flow.h).
+ * The SYN is stored in the room for a law's own state that the flow's law does not use (flow.h).
  */
 #ifndef UC_REOPEN_H
 #define UC_REOPEN_H

@@ -9,7 +9,7 @@
 #include "dctcp.h"
 #include "half.h"
 
-/* below; machines of more/law.h may call them */
+/* Declared before the machines of more/law.h, which may call them; defined below. */
 static __always_inline __u32 uc_cut_remains(const struct uc_flow *flow, __u32 window);
 static __always_inline __u32 uc_cut_least(const struct uc_flow *flow);
 
@@ -17,7 +17,7 @@ static __always_inline __u32 uc_cut_least(const struct uc_flow *flow);
 #include "delay.h"
 #include "reno_linux.h"
 #include "reno_rfc.h"
-/* last, so that it may use all of these */
+/* Included last, so that it may use all headers above. */
 #include "more/law.h"
 #endif
 

@@ -24,7 +24,7 @@ pub struct CouplingRules {
 }
 
 impl CouplingRules {
-    /// Whether nothing was chosen.
+    /// Returns whether no rule was chosen: all have their default.
     pub fn are_default(&self) -> bool {
         *self == CouplingRules::default()
     }
@@ -78,9 +78,9 @@ pub fn group_policy(rules: &CouplingRules, is_sum: bool) -> GroupPolicy {
     }
 }
 
-/// Whose window a port's flows share: with law `coupled`, that of one controller; beside any other
-/// law, the sum of their own (`rules.size` is [`consts::SIZE_LAWS`]). The port is one guest in each
-/// of its groups.
+/// What a port's flows share: with law `coupled`, the window of one controller; with any other law,
+/// the sum of the windows of the flows' own laws (`rules.size` is then [`consts::SIZE_LAWS`]). The
+/// port is one guest in each of its groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortCoupling {
     /// Ports of different numbers share nothing: below 2^31, a tenant's
@@ -88,7 +88,7 @@ pub struct PortCoupling {
     pub group: u32,
     /// Bits of an IPv4 remote address that name a group, 0 to 32.
     pub prefix4: u8,
-    /// The same for IPv6, 0 to 128.
+    /// Bits of an IPv6 remote address that name a group, 0 to 128.
     pub prefix6: u8,
     /// The guest's weight among those of its groups, 1 to 255.
     pub weight: u8,
@@ -101,14 +101,15 @@ pub struct PortCoupling {
 }
 
 impl PortCoupling {
-    /// As a group's number: each port has one to itself, apart from those that an operator numbers.
+    /// Group number that gives each port a group of its own. Operators' numbers are below it.
     pub const OWN: u32 = 1 << 31;
 
-    /// The same of all ports of a tenant, here of tenant 0, who is nobody. No interface has an index
-    /// of 2^30 or more, so none of a port's own is among them.
+    /// Group number that the ports of a tenant share: this constant plus the low 30 bits of the
+    /// tenant's number; tenant 0 is no tenant. A port's own group is [`PortCoupling::OWN`] plus its
+    /// interface index, which is below 2^30, so the two ranges are disjoint.
     pub const TENANT: u32 = 3 << 30;
 
-    /// A tenant's, by the low 30 bits of its number.
+    /// Returns the group number that all ports of this tenant share.
     pub fn of_tenant(number: u32) -> u32 {
         PortCoupling::TENANT | number
     }
@@ -135,7 +136,7 @@ impl PortCoupling {
 }
 
 impl Default for PortCoupling {
-    /// One group for each remote host, and everybody equal in it.
+    /// Returns one group for each remote host; all guests and flows in it have weight 1.
     fn default() -> PortCoupling {
         PortCoupling {
             group: 0,

@@ -18,18 +18,19 @@ pub struct PortPlan {
     /// Tried in their order at a flow's SYN: the first that matches says its policy. Where none
     /// does, the flow passes. At most [`uc_core::rule::RULES_MAX`].
     pub rules: Vec<Rule>,
-    /// Whose window the port's flows share: those of law `coupled`, or, of a sum of windows, those
-    /// whose rule gives them a share. Without it each flow has its own.
+    /// What the port's flows share: one window (flows of law `coupled`), or the sum of their
+    /// windows (flows whose rule has a share). `None`: each flow has its own window.
     pub coupling: Option<PortCoupling>,
-    /// So many flows may be translated at once, further ones pass; 0: as many as the table holds.
+    /// Maximum number of flows that are translated at once; further flows pass. 0: the flow table's
+    /// capacity is the limit.
     pub flows_max: u32,
-    /// Whose port it is: a number of the operator's.
+    /// The number of the tenant that owns the port, chosen by the operator; 0: none.
     pub tenant: u32,
 }
 
 impl PortPlan {
-    /// One policy for every flow, and whose window they share: in a sum each has the coupling's
-    /// priority, where its TCP ports have none.
+    /// Returns a plan with one policy for every flow. If `coupling` divides a sum of windows, its
+    /// priority is the weight of each flow whose TCP ports have no priority of their own.
     pub fn of_all(policy: Policy, coupling: Option<PortCoupling>) -> PortPlan {
         let sum = coupling.as_ref().filter(|coupling| coupling.is_sum());
         let share = sum.map_or(0, |coupling| coupling.priority);
@@ -45,7 +46,7 @@ impl PortPlan {
 }
 
 impl From<Policy> for PortPlan {
-    /// One policy for every flow.
+    /// Returns a plan with one policy for every flow, in which no flows share a window.
     fn from(policy: Policy) -> PortPlan {
         PortPlan::of_all(policy, None)
     }

@@ -61,17 +61,17 @@ pub fn watch_policy(watch: &Watch, usual: &StartPolicy) -> StartPolicy {
     policy
 }
 
-/// Data by the end that sends it.
+/// The ends of a flow that send data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Data {
-    /// None.
+    /// Neither end: no flow's data.
     Nobodys,
-    /// The one that opens the connection: uploads, remote procedure calls with large arguments.
+    /// The end that opens the connection: uploads, remote procedure calls with large arguments.
     FromClient,
-    /// The one that is called: web pages, storage.
+    /// The end that accepts it: web pages, storage.
     FromServer,
-    /// Either.
+    /// Either end.
     #[default]
     FromBoth,
 }

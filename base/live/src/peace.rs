@@ -12,8 +12,8 @@ use nix::unistd::Pid;
 
 /// How often each processor is asked whether it lets threads run.
 const TICK: Duration = Duration::from_millis(1);
-/// It does not where a thread wakes up this much too late: as long as twenty packets take on the
-/// links of the tests, which is a queue of theirs.
+/// Delay of a thread's wake-up from which a measurement is void: twenty packets take as long on the
+/// links of the tests, which is as much as their queues hold.
 const HELD_UP: Duration = Duration::from_millis(20);
 const TRIES: u32 = 4;
 
@@ -71,7 +71,7 @@ impl Machine {
         Self { stop, threads }
     }
 
-    /// How late a thread was at worst. What can't be told was late without end.
+    /// Stops the threads and returns their longest delay; [`Duration::MAX`] if it is unknown.
     fn held_up(self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
         let each = self.threads.into_iter();
@@ -80,7 +80,7 @@ impl Machine {
     }
 }
 
-/// How late this thread woke up at worst, on that processor, until it is told to stop.
+/// Sleeps on one processor until `stop` is set. Returns this thread's longest delay after a tick.
 fn latest_tick(cpu: usize, stop: &AtomicBool) -> Duration {
     let mut only = CpuSet::new();
     if only.set(cpu).is_ok() {

@@ -192,17 +192,17 @@ impl Nanos {
     /// Later than every event.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// `micros` microseconds.
+    /// Returns the time span of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Nanos {
         Nanos(micros * 1_000)
     }
 
-    /// `millis` milliseconds.
+    /// Returns the time span of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Nanos {
         Nanos(millis * 1_000_000)
     }
 
-    /// `secs` seconds.
+    /// Returns the time span of `secs` seconds.
     pub const fn from_secs(secs: u64) -> Nanos {
         Nanos(secs * 1_000_000_000)
     }

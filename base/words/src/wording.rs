@@ -1,4 +1,4 @@
-//! Messages of the parsing libraries in the words of this crate, each with a mend.
+//! Messages of the parsing libraries in this project's words, each with a remedy.
 
 /// What the libraries call a type, and what people do.
 const TYPES: [(&str, &str); 8] = [

@@ -18,7 +18,7 @@ use super::options::{chosen, long, option};
 /// Before a flow of a guest starts, this host sends probes to see how full the path is; the other
 /// host, which runs `uc watch` too, sets the flow's first windows by how many arrive marked.
 /// Handshakes wait for their probes in this process. It stays in the foreground; when it ends,
-/// however, the ports are left alone and every connection goes on.
+/// its programs leave the ports and every connection goes on.
 #[derive(Args)]
 pub struct Watch {
     /// Interfaces of this host: the host's sides of guests' interfaces
@@ -178,7 +178,7 @@ impl Watch {
         })
     }
 
-    /// All of the ports, or none.
+    /// Attaches to all ports, or, if one fails, to none.
     fn attach(&self, programs: &Programs, settings: &Settings) -> Result<Vec<(String, Watched)>> {
         let via = AttachVia::from(self.via);
         let mut watched = Vec::new();

@@ -54,7 +54,7 @@ struct Watch {
 }
 
 impl Watches {
-    /// None yet.
+    /// Returns the watches of a host, none of which has started.
     pub fn new(settings: &Settings) -> Self {
         Self {
             host: settings.watch.clone(),
@@ -69,7 +69,7 @@ impl Watches {
         self.enabled = false;
     }
 
-    /// How long they can do without [`Watches::look_after`].
+    /// Returns the longest time between two calls of [`Watches::look_after`].
     pub fn interval(&self) -> Duration {
         if self.watches.is_empty() {
             Duration::MAX
@@ -141,7 +141,7 @@ impl Watches {
         self.watches.clear();
     }
 
-    /// What there is to say of them.
+    /// Returns the state of each watch, and the ports that cannot be watched, with the reason.
     pub fn states(&self) -> Vec<WatchState> {
         let state = |watch: &Watch| WatchState {
             ports: watch.ports.clone(),

@@ -38,7 +38,7 @@ pub struct CoupledArguments {
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=32),
           help_heading = COUPLED)]
     group_prefix4: Option<u8>,
-    /// The same for IPv6; 128: each remote host
+    /// Bits of an IPv6 remote address that name a group: 128, each remote host; 0, all of them
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(0..=128),
           help_heading = COUPLED)]
     group_prefix6: Option<u8>,
@@ -52,10 +52,11 @@ pub struct CoupledArguments {
 }
 
 impl CoupledArguments {
-    /// Whose window the flows of a port with this law share; nobody's if not law `coupled`.
+    /// Returns how the flows of a port with this law share windows. `None`: each has its own, as
+    /// without law `coupled` and without `--share`.
     ///
     /// # Errors
-    /// If something was given that the law has no use for.
+    /// Names the options that were given, but have no meaning under this law.
     pub fn coupling(&self, law: Law) -> Result<Option<PortCoupling>> {
         let given = [
             ("weight", self.weight.is_some()),
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_is_the_ports_and_other_laws_refuse_it() {
+    fn coupled_options_apply_to_the_port_and_other_laws_refuse_them() {
         let arguments = CoupledArguments {
             weight: Some(3),
             group_prefix4: Some(0),
