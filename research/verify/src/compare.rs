@@ -5,8 +5,8 @@ use uc_net::Nanos;
 use uc_tcp::Segment;
 
 use crate::coverage::{Coverage, Seen};
-use crate::element::{Element, Translator, Wire, rfc_policy};
-use crate::law::{Guest, Law, guest_hosts, native_hosts};
+use crate::element::{Element, Translator, Wire};
+use crate::law::{Guest, Law, guest_hosts, native_hosts, rfc_policy};
 use crate::plan::Plan;
 use crate::world::{Cause, Hosts, Observer, State, Summary, World};
 

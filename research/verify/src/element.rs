@@ -5,8 +5,6 @@ use uc_net::Nanos;
 use uc_sim::Port;
 use uc_tcp::Segment;
 
-use crate::law::Law;
-
 /// An element that sees every segment of the connection, and may edit it.
 pub trait Element {
     /// Passes a segment of the sender to the network.
@@ -66,17 +64,5 @@ impl<C: Core> Element for Translator<C> {
 
     fn shadow_bytes(&self) -> Option<u32> {
         self.port.flow().map(uc_core::window_bytes)
-    }
-}
-
-/// Returns the policy of the theorems: a law, by the RFCs to the letter.
-pub fn rfc_policy(law: Law, initial_window_segments: u8) -> Policy {
-    let law = match law {
-        Law::Ecn => consts::LAW_ECN,
-        Law::Dctcp => consts::LAW_DCTCP,
-    };
-    Policy {
-        initial_window_segments,
-        ..Policy::new(law, consts::PROFILE_RFC)
     }
 }

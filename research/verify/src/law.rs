@@ -1,5 +1,7 @@
-//! The laws f that have a native twin in `uc-tcp`, the guests' laws g, and the hosts that run them.
+//! The laws f that have a native twin in `uc-tcp`, the guests' laws g, the hosts that run them, and
+//! the policies of ports.
 
+use uc_core::{Policy, consts};
 use uc_net::Nanos;
 use uc_tcp::{Config, CongestionControl};
 
@@ -60,5 +62,17 @@ pub fn guest_hosts(law: Law, ecn: bool) -> Hosts {
         },
         host_delay: Nanos::ZERO,
         until: Nanos::MAX,
+    }
+}
+
+/// Returns the policy of the theorems: a law, by the RFCs to the letter.
+pub fn rfc_policy(law: Law, initial_window_segments: u8) -> Policy {
+    let law = match law {
+        Law::Ecn => consts::LAW_ECN,
+        Law::Dctcp => consts::LAW_DCTCP,
+    };
+    Policy {
+        initial_window_segments,
+        ..Policy::new(law, consts::PROFILE_RFC)
     }
 }

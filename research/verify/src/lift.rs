@@ -13,8 +13,8 @@ use uc_net::Nanos;
 use uc_net::random::Stream;
 use uc_tcp::{Config, CongestionControl, Segment};
 
-use crate::element::{Element, Translator, Wire, rfc_policy};
-use crate::law::{Law, guest_hosts, native_hosts};
+use crate::element::{Element, Translator, Wire};
+use crate::law::{Law, guest_hosts, native_hosts, rfc_policy};
 use crate::plan::{After, Burst, Plan, Way};
 use crate::world::{Cause, Hosts, Observer, State, World};
 

@@ -6,8 +6,8 @@ use uc_core::Core;
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Segment, flags};
 
-use crate::element::{Element, Translator, Wire, rfc_policy};
-use crate::law::{Guest, Law, guest_hosts, native_hosts};
+use crate::element::{Element, Translator, Wire};
+use crate::law::{Guest, Law, guest_hosts, native_hosts, rfc_policy};
 use crate::plan::Plan;
 use crate::world::{Cause, Hosts, Observer, State, World};
 
