@@ -9,6 +9,7 @@ use plotters::prelude::{
 
 use crate::Error;
 use crate::axis::Axis;
+use crate::escape::escape;
 use crate::ink::Ink;
 
 /// Size of a panel; the page scales it.
@@ -101,7 +102,7 @@ impl Panel {
         })?;
         // Inside a page the element needs neither a namespace nor a size of its own.
         let body = text.split_once('>').map_or("", |(_, body)| body);
-        let label = crate::html::escape(&self.title);
+        let label = escape(&self.title);
         let (width, height) = SIZE;
         Ok(format!(
             "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">{body}"

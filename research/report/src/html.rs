@@ -2,6 +2,7 @@
 
 use uc_experiment::{Evaluation, Verdict};
 
+use crate::escape::escape;
 use crate::figures::{Figure, figures};
 use crate::numbers::{found, number};
 use crate::{Error, Report, group_table, scene, setup, unit, words};
@@ -35,22 +36,6 @@ pub fn html(report: &Report<'_>) -> Result<String, Error> {
     again(&mut page, report);
     page.push_str("</main>\n</body>\n</html>\n");
     Ok(page)
-}
-
-/// Escapes text for use in an element or in a quoted attribute.
-pub(crate) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other => safe.push(other),
-        }
-    }
-    safe
 }
 
 fn head(page: &mut String, report: &Report<'_>) {

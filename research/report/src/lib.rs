@@ -13,6 +13,7 @@ mod chart;
 pub mod csv;
 mod curves;
 mod distribution;
+mod escape;
 mod figures;
 mod group_table;
 pub mod html;

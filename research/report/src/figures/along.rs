@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use uc_experiment::{Estimate, Measure, Point, Repetition, Sweep};
 
-use super::Figure;
+use super::figure::Figure;
 use crate::axis::Axis;
 use crate::chart::{Mark, Mean};
 use crate::ink::Ink;

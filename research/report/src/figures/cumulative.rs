@@ -2,7 +2,7 @@
 
 use uc_experiment::Guests;
 
-use super::{Figure, Stage};
+use super::figure::{Figure, Stage};
 use crate::Error;
 use crate::axis::Axis;
 use crate::chart::Mark;

@@ -3,7 +3,7 @@
 use uc_experiment::Guests;
 use uc_experiment::record::ACK_GAP_BIN;
 
-use super::{Figure, Stage};
+use super::figure::{Figure, Stage};
 use crate::Error;
 use crate::axis::Axis;
 use crate::chart::Mark;

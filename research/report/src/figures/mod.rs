@@ -4,6 +4,7 @@
 
 mod along;
 mod cumulative;
+mod figure;
 mod gaps;
 mod goodput;
 mod round_trips;
@@ -11,42 +12,11 @@ mod time;
 mod tracking;
 mod transfers;
 
+pub(crate) use figure::Figure;
+use figure::Stage;
+
 use crate::cast::Cast;
-use crate::ink::Ink;
-use crate::panels::Drawn;
-use crate::scene::{self, Scene};
-use crate::unit::{self, Unit};
-use crate::{Error, Report};
-
-/// A figure: its panels as SVG, and the description of its inks.
-pub(crate) struct Figure {
-    pub title: String,
-    pub caption: String,
-    pub panels: Vec<Drawn>,
-    pub legend: Vec<(Ink, String)>,
-}
-
-/// The input of all figures of cases.
-struct Stage<'b, 'a> {
-    /// All cases at all points.
-    all: &'b [Scene<'a>],
-    /// Scenes that get a panel.
-    shown: Vec<&'b Scene<'a>>,
-    cast: Cast,
-    rate: Unit,
-    runs: u32,
-}
-
-impl Stage<'_, '_> {
-    fn figure(&self, title: &str, caption: &str, panels: Vec<Drawn>) -> Figure {
-        Figure {
-            title: title.into(),
-            caption: format!("{caption}{}", scene::left_out(self.all)),
-            panels,
-            legend: self.cast.legend(self.all),
-        }
-    }
-}
+use crate::{Error, Report, scene, unit};
 
 /// Draws all figures that the records allow.
 ///

@@ -3,7 +3,7 @@
 use uc_experiment::{Guests, Histogram};
 
 use super::cumulative::{self, Words};
-use super::{Figure, Stage};
+use super::figure::{Figure, Stage};
 use crate::Error;
 use crate::distribution;
 use crate::scene::Scene;

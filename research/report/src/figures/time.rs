@@ -2,7 +2,7 @@
 
 use uc_experiment::{FlowRecord, Nanos};
 
-use super::{Figure, Stage};
+use super::figure::{Figure, Stage};
 use crate::cast::{flows, is_special, representative};
 use crate::chart::Mark;
 use crate::curves::{self, Points};

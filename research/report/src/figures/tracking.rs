@@ -2,7 +2,7 @@
 
 use uc_experiment::{Alpha, FlowRecord, Nanos};
 
-use super::{Figure, Stage};
+use super::figure::{Figure, Stage};
 use crate::Error;
 use crate::axis::Axis;
 use crate::cast::flows;

@@ -3,7 +3,7 @@
 use uc_experiment::{Completion, Guests};
 
 use super::cumulative::{self, Words};
-use super::{Figure, Stage};
+use super::figure::{Figure, Stage};
 use crate::Error;
 use crate::distribution;
 use crate::scene::Scene;
