@@ -5,6 +5,7 @@ mod arms;
 mod case;
 mod coupling;
 mod expect;
+mod fault;
 mod hypervisor;
 mod measure;
 mod network;
@@ -16,24 +17,19 @@ mod sweep;
 
 use std::collections::BTreeSet;
 
-use uc_law::Faults;
-
 use crate::arm::Arm;
 use crate::error::Error;
 use crate::schema::Experiment;
 use arms::check_arms;
 use case::check_case;
 use expect::check_expect;
+use fault::{Check, Fault, check_name, ensure};
 use network::check_network;
 use stack::check_stack;
 use sweep::check_sweeps;
 
 /// Maximum number of repetitions; further ones tell no more, and the records of all stay in memory.
 const REPEAT_MAX: u32 = 100_000;
-
-/// The path of a key, and the problem with its value.
-type Fault = (String, String);
-type Check = Result<(), Fault>;
 
 impl Experiment {
     /// Checks that the experiment can be run and judged.
@@ -60,18 +56,6 @@ impl Experiment {
     }
 }
 
-fn fault(key: impl Into<String>, message: impl Into<String>) -> Check {
-    Err((key.into(), message.into()))
-}
-
-fn ensure(holds: bool, key: &str, message: impl FnOnce() -> String) -> Check {
-    if holds {
-        Ok(())
-    } else {
-        Err((key.into(), message()))
-    }
-}
-
 fn check(experiment: &Experiment) -> Check {
     check_set_up(experiment)?;
     check_sweeps(experiment)?;
@@ -79,14 +63,6 @@ fn check(experiment: &Experiment) -> Check {
         check_expect(&format!("expect.{i}"), expect, experiment)?;
     }
     Ok(())
-}
-
-/// Returns the first of a table's faults.
-fn first(table: &str, faults: Faults) -> Check {
-    match faults.into_iter().next() {
-        Some((key, message)) => fault(format!("{table}.{key}"), message),
-        None => Ok(()),
-    }
 }
 
 /// Checks everything but the sweep and the expectations: what must hold at every point.
@@ -111,15 +87,6 @@ fn check_set_up(experiment: &Experiment) -> Check {
         check_case(&key, case, experiment)?;
     }
     check_arms(experiment)
-}
-
-/// Checks a name, which becomes part of file names, of overrides (`case.NAME.…`) and of interface
-/// names.
-fn check_name(key: &str, name: &str) -> Check {
-    let good = |c: char| c.is_ascii_alphanumeric() || "-_/".contains(c);
-    ensure(!name.is_empty() && name.chars().all(good), key, || {
-        format!("`{name}` is no name; use letters, digits, `-` and `_`")
-    })
 }
 
 fn check_times(experiment: &Experiment) -> Check {

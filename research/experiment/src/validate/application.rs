@@ -1,6 +1,6 @@
 //! Checks of applications: payloads, rates and numbers of rounds.
 
-use super::{Check, ensure};
+use super::fault::{Check, ensure};
 use crate::application::{Application, Sizes};
 use crate::units::Bytes;
 

@@ -1,6 +1,6 @@
 //! Checks of what each backend can run: the keys that only some of them support.
 
-use super::{Check, fault};
+use super::fault::{Check, fault};
 use crate::Law;
 use crate::application::Application;
 use crate::arm::Arm;

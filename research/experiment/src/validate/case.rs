@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::application::check_application;
 use super::coupling::check_coupling;
+use super::fault::{Check, check_name, ensure, fault};
 use super::hypervisor::check_hypervisors;
 use super::network::check_queue;
 use super::parameters::check_parameters;
 use super::pattern::check_pattern;
 use super::start_law::{check_start_law, check_starts};
-use super::{Check, check_name, ensure, fault};
 use crate::Law;
 use crate::application::Application;
 use crate::case::{Case, Guests};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Check, check_name, ensure};
+use super::fault::{Check, check_name, ensure};
 use crate::Law;
 use crate::case::{Case, Guests};
 use crate::coupling::Coupling;

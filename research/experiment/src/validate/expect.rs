@@ -1,7 +1,7 @@
 //! Checks of expectations: their bounds, and the cases and groups that they name.
 
+use super::fault::{Check, Fault, ensure, fault};
 use super::measure::check_measure;
-use super::{Check, Fault, ensure, fault};
 use crate::expect::Expectation;
 use crate::schema::Experiment;
 use crate::sweep::Sweep;

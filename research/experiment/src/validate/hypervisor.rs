@@ -1,6 +1,6 @@
 //! Checks of hypervisors.
 
-use super::{Check, ensure, fault};
+use super::fault::{Check, ensure, fault};
 use crate::case::Case;
 use crate::hypervisor::Hypervisor;
 use crate::network::Topology;

@@ -1,6 +1,6 @@
 //! Checks of measures: the cases and groups that they name, and what these have.
 
-use super::{Check, ensure, fault};
+use super::fault::{Check, ensure, fault};
 use crate::Law;
 use crate::application::Application;
 use crate::case::{Case, Guests};

@@ -1,6 +1,6 @@
 //! Checks of links and queues.
 
-use super::{Check, ensure};
+use super::fault::{Check, ensure};
 use crate::network::{Network, Queue, Topology};
 
 pub(super) fn check_network(network: &Network) -> Check {

@@ -2,7 +2,7 @@
 
 use uc_law::keys;
 
-use super::{Check, ensure, first};
+use super::fault::{Check, ensure, first};
 use crate::case::Guests;
 
 pub(super) fn check_parameters(key: &str, guests: &Guests) -> Check {

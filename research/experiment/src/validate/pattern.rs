@@ -1,6 +1,6 @@
 //! Checks of the patterns of a single switch.
 
-use super::{Check, ensure, fault};
+use super::fault::{Check, ensure, fault};
 use crate::application::Application;
 use crate::case::Guests;
 use crate::network::Topology;

@@ -1,6 +1,6 @@
 //! Checks of stacks.
 
-use super::{Check, ensure};
+use super::fault::{Check, ensure};
 use crate::stack::Stack;
 use crate::units::Nanos;
 

@@ -2,7 +2,7 @@
 
 use uc_law::{Value, Watch, start_keys};
 
-use super::{Check, ensure, first};
+use super::fault::{Check, ensure, first};
 use crate::case::{Case, Guests};
 use crate::network::{Network, Topology};
 use crate::units::Nanos;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use toml::Value;
 use uc_words::place::parts;
 
-use super::{Check, check_name, ensure, fault};
+use super::fault::{Check, check_name, ensure, fault};
 use crate::place::Changed;
 use crate::schema::Experiment;
 use crate::sweep::Sweep;
