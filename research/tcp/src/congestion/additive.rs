@@ -1,6 +1,6 @@
 //! Additive increase by a given number of segments for each window of bytes acknowledged.
 
-use super::{MAX_CWND_BYTES, Window};
+use super::control::{MAX_CWND_BYTES, Window};
 
 /// An increase of one segment for each window of bytes, as in NewReno.
 pub(super) const ONE_SEGMENT_Q16: u32 = 1 << 16;

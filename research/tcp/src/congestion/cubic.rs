@@ -5,7 +5,8 @@
 
 use uc_net::Nanos;
 
-use super::{Acked, Control, MAX_CWND_BYTES, NewReno, Window};
+use super::control::{Acked, Control, MAX_CWND_BYTES, Window};
+use super::newreno::NewReno;
 
 /// β_cubic = 7/10 (RFC 9438 §4.6).
 const BETA: (u64, u64) = (7, 10);

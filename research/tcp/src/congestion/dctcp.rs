@@ -6,7 +6,8 @@
 
 use uc_net::Nanos;
 
-use super::{Acked, Control, NewReno, Observed, Window};
+use super::control::{Acked, Control, Observed, Window};
+use super::newreno::NewReno;
 
 const ALPHA_BITS: u32 = 30;
 const ONE_Q30: u64 = 1 << ALPHA_BITS;

@@ -4,7 +4,8 @@
 use uc_net::Nanos;
 
 use super::additive::{Additive, ONE_SEGMENT_Q16, reduced};
-use super::{Acked, Control, NewReno, Window};
+use super::control::{Acked, Control, Window};
+use super::newreno::NewReno;
 
 /// Windows of RFC 3649 appendix B, w in segments: entry i is the smallest window that grows by i+1
 /// segments in a round trip.

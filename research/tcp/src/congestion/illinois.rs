@@ -8,8 +8,9 @@
 use uc_net::Nanos;
 
 use super::additive::{Additive, ONE_SEGMENT_Q16, reduced};
+use super::control::{Acked, Control, Observed, Window};
+use super::newreno::NewReno;
 use super::round::{Round, Turn};
-use super::{Acked, Control, NewReno, Observed, Window};
 
 /// The paper's parameters: α between 0.3 and 10 segments for each round trip, β between 1/8 and
 /// 1/2.

@@ -2,7 +2,7 @@
 
 use uc_net::Nanos;
 
-use super::{Acked, Control, MAX_CWND_BYTES, Window};
+use super::control::{Acked, Control, MAX_CWND_BYTES, Window};
 
 /// The NewReno state of a connection (RFC 5681).
 #[derive(Clone, Debug, Default)]

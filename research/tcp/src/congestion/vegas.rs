@@ -8,8 +8,9 @@
 
 use uc_net::Nanos;
 
+use super::control::{Acked, Control, MAX_CWND_BYTES, Observed, Window};
+use super::newreno::NewReno;
 use super::round::{Round, Turn};
-use super::{Acked, Control, MAX_CWND_BYTES, NewReno, Observed, Window};
 
 /// α and β (§III-B): with fewer than α segments queued the window grows, with more than β it
 /// shrinks.
