@@ -4,7 +4,7 @@ use uc_net::Nanos;
 
 use crate::config::{Config, CongestionControl};
 use crate::info::{Info, Totals};
-use crate::overrule::Overruled;
+use crate::overruled::Overruled;
 use crate::receiver::Receiver;
 use crate::segment::Segment;
 use crate::sender::{Phase, Sender};

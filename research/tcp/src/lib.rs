@@ -21,6 +21,7 @@ pub mod info;
 mod intervals;
 mod output;
 pub mod overrule;
+mod overruled;
 mod prr;
 mod reassembly;
 mod receiver;

@@ -51,31 +51,6 @@ pub struct Computed {
     pub limited: bool,
 }
 
-/// The state of an overruled connection between two reports.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Overruled {
-    /// SND.UNA at the last report; 0 before the first.
-    una: u64,
-    /// The round trip ends when this is acknowledged; `None` until its first segments have left.
-    round_end: Option<u64>,
-    used_bytes: u32,
-    used_before_bytes: u32,
-    timeouts: u64,
-}
-
-impl Overruled {
-    /// Returns the bytes acknowledged since the last report, and starts the next report.
-    fn hear(&mut self, sender: &Sender) -> u32 {
-        let before = if self.una == 0 { sender.una } else { self.una };
-        self.una = sender.una;
-        if self.round_end.is_some_and(|end| sender.una >= end) {
-            self.round_end = None;
-            self.used_before_bytes = std::mem::take(&mut self.used_bytes);
-        }
-        (sender.una - before) as u32
-    }
-}
-
 impl Connection {
     /// Hands the window over to a controller. The connection then sends nothing by itself but
     /// handshakes and ACKs that can't wait: after each call that may have changed something, the
