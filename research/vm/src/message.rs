@@ -12,6 +12,9 @@ pub const LINE_BYTES_MAX: usize = 16 << 20;
 /// Maximum number of bytes that are returned of each output stream of a program in a guest.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
+/// The result of a request. Errors travel as text, since the host treats them all alike.
+pub type Done<T> = Result<T, String>;
+
 /// A request from the host to a guest's agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Request {

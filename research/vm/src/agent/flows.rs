@@ -15,8 +15,8 @@ use uc_lab::sender::Bulk;
 use uc_lab::tcp_info::TcpInfo;
 use uc_lab::{CongestionControls, sampler, socket};
 
-use super::{Done, stack};
-use crate::message::{FlowEvent, Order, SetUp, Sighting};
+use super::stack;
+use crate::message::{Done, FlowEvent, Order, SetUp, Sighting};
 
 /// Name of this guest in messages; the host prefixes the name that it knows.
 const GUEST: &str = "this guest";

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::error::VmError;
-use crate::message::{Answer, LINE_BYTES_MAX, Request};
+use crate::message::{Answer, Done, LINE_BYTES_MAX, Request};
 use crate::modules;
 use flows::Flows;
 
@@ -111,9 +111,6 @@ impl Agent {
         answered.unwrap_or_else(Answer::Failed)
     }
 }
-
-/// The result of a request. Errors travel as text, since the host treats them all alike.
-type Done<T> = Result<T, String>;
 
 fn ready() -> Done<Answer> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");

@@ -8,9 +8,8 @@ use uc_lab::CongestionControls;
 use uc_lab::netns::Namespace;
 use uc_lab::wiring;
 
-use super::Done;
 use crate::image::MODULES;
-use crate::message::SetUp;
+use crate::message::{Done, SetUp};
 use crate::modules;
 
 /// Name of the guest's interface.
