@@ -13,19 +13,16 @@ use std::collections::VecDeque;
 
 use uc_core::consts::FROM_GUEST;
 use uc_core::watch::{Bucket, Start, StartPolicy};
-use uc_net::{HostId, Nanos};
+use uc_net::Nanos;
 use uc_tcp::{Segment, flags};
 
 use crate::packet::{Packet, Probe};
 use crate::port::parse;
 use crate::timers::TimerId;
 
-pub use known::{StartCounts, Starts};
+pub use known::{Ends, StartCounts, Starts};
 pub use policy::start_policy;
 use probing::Probing;
-
-/// The end's own host and its peer's.
-pub type Ends = (HostId, HostId);
 
 /// The state of a flow's start at one end.
 #[derive(Clone, Debug)]

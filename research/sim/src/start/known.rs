@@ -9,10 +9,13 @@ use uc_net::{HostId, Nanos};
 use crate::scenario::Scenario;
 use crate::timers::TimerId;
 
+/// The end's own host and its peer's.
+pub type Ends = (HostId, HostId);
+
 /// All hosts' knowledge of their paths, and the counters.
 #[derive(Debug)]
 pub struct Starts {
-    pub(super) paths: BTreeMap<(HostId, HostId), Path>,
+    pub(super) paths: BTreeMap<Ends, Path>,
     /// Token bucket of the link to each host that receives flows with a start, and its policy.
     pub(super) links: BTreeMap<HostId, (Bucket, StartPolicy)>,
     /// Timers of ends that ever had a start, by index.

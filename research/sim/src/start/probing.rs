@@ -4,7 +4,7 @@ use uc_core::watch::{self, Path, StartPolicy};
 use uc_net::Nanos;
 use uc_tcp::{Segment, flags};
 
-use super::{Ends, Starts};
+use super::known::{Ends, Starts};
 
 /// The state of the sending host.
 #[derive(Clone, Debug, Default)]
