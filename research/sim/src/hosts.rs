@@ -5,8 +5,10 @@
 //! answer enters the network at the time of the packet that it answers: hosts take no time.
 
 mod connections;
+mod cores;
 mod coupled;
 mod machines;
+mod owner;
 mod starting;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,7 +26,8 @@ use crate::scenario::Scenario;
 use crate::start::Starts;
 use crate::timers::{TimerId, Timers};
 
-use machines::Machines;
+use cores::Machines;
+use owner::Owner;
 
 /// Maximum number of events at one time; with more, time counts as standing still. 256 for each of
 /// the possible connections.
@@ -60,17 +63,6 @@ pub enum Notice {
     Closed(Slot),
     /// The time of [`Hosts::wake`] for this flow has come.
     Wake(usize),
-}
-
-/// The owner of a timer.
-#[derive(Clone, Copy, Debug)]
-enum Owner {
-    End(usize),
-    Flow(usize),
-    Start(usize),
-    Core(usize),
-    /// A virtual machine's number, and whether its migration begins or ends.
-    Migration(usize, bool),
 }
 
 /// The network, the ends of all connections, and the timers.

@@ -7,7 +7,8 @@ use uc_experiment::Histogram;
 use uc_net::{HostId, LinkId, LinkReport, Nanos};
 use uc_tcp::{Config, Connection};
 
-use super::{Hosts, Owner, Side, Slot};
+use super::owner::Owner;
+use super::{Hosts, Side, Slot};
 use crate::consolidation::Virtual;
 use crate::coupling::Coupled;
 use crate::end::{End, Route, Stage};

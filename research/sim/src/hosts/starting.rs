@@ -2,7 +2,8 @@
 
 use uc_net::Nanos;
 
-use super::{Hosts, Owner};
+use super::Hosts;
+use super::owner::Owner;
 use crate::packet::Packet;
 use crate::start::{Leaving, StartEnd};
 use crate::timers::TimerId;
