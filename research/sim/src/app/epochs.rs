@@ -1,7 +1,8 @@
 //! Transfers at given times, each over a connection of its own: sent by the guest, or requested by
 //! a receiver that connects to it, as a client does to a web server.
 
-use super::{Applications, State};
+use super::Applications;
+use super::progress::State;
 use crate::error::SimError;
 use crate::hosts::{Hosts, Side, Slot};
 use crate::scenario::{Application, Epochs};

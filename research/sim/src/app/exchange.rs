@@ -1,26 +1,10 @@
 //! Requests and responses over one connection: each flow independently, or all flows of a group at
 //! once behind a barrier (incast).
 
-use super::{Applications, State};
+use super::Applications;
+use super::progress::{Dialogue, State};
 use crate::hosts::{Hosts, Side, Slot};
 use crate::scenario::{Application, Exchange};
-
-/// The progress of a flow's requests and responses.
-#[derive(Debug, Default)]
-pub(super) struct Dialogue {
-    /// Number of requests sent.
-    asked: u32,
-    /// Responses received.
-    answered: u32,
-}
-
-/// Flows that send their requests together.
-#[derive(Debug, Default)]
-pub(super) struct Barrier {
-    pub(super) members: Vec<usize>,
-    /// Number of members that are ready for the next round.
-    ready: usize,
-}
 
 impl Applications {
     fn exchange(&self, number: usize) -> Option<&Exchange> {

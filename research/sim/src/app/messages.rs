@@ -3,41 +3,11 @@
 
 use std::collections::VecDeque;
 
-use uc_net::random::Stream;
-
-use super::{Applications, State};
+use super::Applications;
+use super::progress::{Channel, State};
 use crate::error::SimError;
 use crate::hosts::{Hosts, Side, Slot};
 use crate::scenario::Application;
-
-/// The connections of one flow and its random streams: one stream for sizes and one for receivers,
-/// so that a different distribution of sizes leaves the choice of receivers unchanged.
-#[derive(Debug)]
-pub(super) struct Channels {
-    sizes: Stream,
-    receivers: Stream,
-    channels: Vec<Channel>,
-}
-
-/// A connection to one receiver.
-#[derive(Debug)]
-struct Channel {
-    slot: Slot,
-    written_bytes: u64,
-    /// Messages in flight: the number of each one's completion, and the total bytes delivered once
-    /// it has arrived.
-    waiting: VecDeque<(usize, u64)>,
-}
-
-impl Channels {
-    pub(super) fn new(seed: u64, name: &str) -> Channels {
-        Channels {
-            sizes: Stream::new(seed, &format!("{name}/sizes")),
-            receivers: Stream::new(seed, &format!("{name}/receivers")),
-            channels: Vec::new(),
-        }
-    }
-}
 
 impl Applications {
     /// Opens the connections, and sends the first message.

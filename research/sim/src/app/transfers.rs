@@ -1,7 +1,8 @@
 //! Transfers over connections of their own: without end, or of a size; one to each of a flow's
 //! receivers, a few at a time.
 
-use super::{Applications, State};
+use super::Applications;
+use super::progress::State;
 use crate::error::SimError;
 use crate::hosts::{Hosts, Side, Slot};
 use crate::scenario::Application;

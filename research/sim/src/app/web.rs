@@ -1,31 +1,11 @@
 //! Web-like traffic: short flows that arrive as a Poisson process.
 
-use uc_net::random::Stream;
-
-use super::{Applications, State};
+use super::Applications;
+use super::progress::State;
 use crate::draw::exponential;
 use crate::error::SimError;
 use crate::hosts::Hosts;
 use crate::scenario::Application;
-
-/// The random streams of one flow's arrivals: times, sizes and receivers, so that a different
-/// distribution of sizes leaves the rest unchanged.
-#[derive(Debug)]
-pub(super) struct Arrivals {
-    times: Stream,
-    sizes: Stream,
-    receivers: Stream,
-}
-
-impl Arrivals {
-    pub(super) fn new(seed: u64, name: &str) -> Arrivals {
-        Arrivals {
-            times: Stream::new(seed, &format!("{name}/arrivals")),
-            sizes: Stream::new(seed, &format!("{name}/sizes")),
-            receivers: Stream::new(seed, &format!("{name}/receivers")),
-        }
-    }
-}
 
 impl Applications {
     /// Starts the transfer that arrives now, and draws the time of the next. At the flow's start no
