@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use uc_client::{AgentError, AgentState, Done, Ports, Refusal};
 
 use crate::bounded::{Held, Places, wait_after};
-use crate::engine::Event;
+use crate::event::Event;
 use crate::publish::Shared;
 use crate::wish::Wish;
 

@@ -11,7 +11,7 @@ use uc_client::state::unix_s;
 
 use crate::account;
 use crate::desired::{Wanted, desired};
-use crate::etcd::Heard;
+use crate::event::Event;
 use crate::guests::Guests;
 use crate::hold::Hold;
 use crate::links::Link;
@@ -31,27 +31,6 @@ const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MOST: Duration = Duration::from_secs(60);
 /// Maximum number of events that are received before acting on them.
 const NEWS_MAX: usize = 1024;
-
-/// An event for the engine.
-#[derive(Debug)]
-pub enum Event {
-    /// A new list of all interfaces is available ([`Shared::take_links`]).
-    Links,
-    /// Notifications about interfaces were lost; a list of all follows.
-    Overrun,
-    /// The configuration's folder has changed.
-    Files,
-    /// Names of guests have changed.
-    Names,
-    /// An event from etcd.
-    Etcd(Heard),
-    /// A request of an operator; the reply names the ports that changed.
-    Wish(Wish, Reply),
-    /// A request to read the policy again, even if it is unchanged.
-    Reload,
-    /// A request to end; ports stay attached.
-    Stop,
-}
 
 /// The agent's decider: desired and actual state, and the steps between them.
 pub struct Engine {

@@ -18,6 +18,7 @@ mod control;
 mod desired;
 mod engine;
 mod etcd;
+mod event;
 mod file;
 mod guests;
 mod hold;

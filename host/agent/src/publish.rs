@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use uc_client::AgentState;
 
-use crate::engine::Event;
+use crate::event::Event;
 use crate::links::Link;
 
 /// Handle to the shared state; copies are cheap and share it.

@@ -12,8 +12,9 @@ use uc_port::Store;
 
 use crate::bounded::Bounded;
 use crate::control;
-use crate::engine::{Engine, Event};
+use crate::engine::Engine;
 use crate::etcd::{self, EtcdSettings, Heard};
+use crate::event::Event;
 use crate::file::Folder;
 use crate::guests::Places;
 use crate::links::{self, News};

@@ -1,0 +1,25 @@
+//! What the engine learns of.
+
+use crate::etcd::Heard;
+use crate::wish::{Reply, Wish};
+
+/// An event for the engine.
+#[derive(Debug)]
+pub enum Event {
+    /// A new list of all interfaces is available ([`take_links`](crate::publish::Shared::take_links)).
+    Links,
+    /// Notifications about interfaces were lost; a list of all follows.
+    Overrun,
+    /// The configuration's folder has changed.
+    Files,
+    /// Names of guests have changed.
+    Names,
+    /// An event from etcd.
+    Etcd(Heard),
+    /// A request of an operator; the reply names the ports that changed.
+    Wish(Wish, Reply),
+    /// A request to read the policy again, even if it is unchanged.
+    Reload,
+    /// A request to end; ports stay attached.
+    Stop,
+}
