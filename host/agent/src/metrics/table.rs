@@ -4,7 +4,7 @@ use uc_client::state::{EtcdState, PolicySource, PortState};
 use uc_core::Reason;
 use uc_port::PortView;
 
-use super::{Kernel, Reading};
+use super::reading::{Kernel, Reading};
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
