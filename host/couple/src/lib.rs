@@ -13,6 +13,7 @@
 pub mod account;
 pub mod belief;
 pub mod channel;
+mod error;
 pub mod frames;
 pub mod guest;
 pub mod host;

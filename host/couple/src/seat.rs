@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::belief::Impossible;
 use crate::channel::{Channel, Received};
+use crate::error::ServeError;
 use crate::frames::Frames;
-use crate::serve::ServeError;
 use crate::wire::{FRAME_BYTES_MAX, GroupReport, Parts, WireError};
 
 /// Maximum rate of a guest's reports per second; a guest that exceeds it by more than two hundred

@@ -1,13 +1,14 @@
 //! The host's loop over its guests' channels, on one thread.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+pub use crate::error::ServeError;
 use crate::host::{GuestId, Host, Policy, Share};
 use crate::seat::{Came, GuestSetup, Refusal, Seat};
 use crate::wire::{Frame, Parts};
@@ -33,22 +34,6 @@ pub enum Event<'a> {
     Gone,
     /// The guest goes on uncoupled, and may connect again after a second.
     LeftOut(&'a Refusal),
-}
-
-/// Why the loop can't run.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// A socket can't be created.
-    #[error("can't listen at {path} ({source}); does another process, or is its folder missing?")]
-    Listen {
-        /// Path of the socket.
-        path: PathBuf,
-        /// Error of the kernel.
-        source: io::Error,
-    },
-    /// Polling the channels failed.
-    #[error("can't wait for the guests' channels: {0}")]
-    Wait(io::Error),
 }
 
 /// The guests of one host, and its controller.

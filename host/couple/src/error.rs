@@ -1,0 +1,20 @@
+//! Errors of the host's loop.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the loop can't run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A socket can't be created.
+    #[error("can't listen at {path} ({source}); does another process, or is its folder missing?")]
+    Listen {
+        /// Path of the socket.
+        path: PathBuf,
+        /// Error of the kernel.
+        source: io::Error,
+    },
+    /// Polling the channels failed.
+    #[error("can't wait for the guests' channels: {0}")]
+    Wait(io::Error),
+}
