@@ -10,10 +10,10 @@ use uc_law::{DEFAULT_FLOWS_MAX, RINGS_MAX};
 
 use crate::absolute::{PATH_MAX_BYTES, SOCKET_MAX_BYTES, absolute};
 use crate::fault::Faults;
-use crate::file::needs;
 use crate::list::List;
 use crate::log::{LogFormat, check_log_filter};
 use crate::number::in_range;
+use crate::required::needs;
 
 /// Default path of the agent's control socket.
 pub const DEFAULT_SOCKET: &str = "/run/undercurrent/agent.sock";

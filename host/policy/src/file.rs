@@ -13,6 +13,7 @@ use crate::dscp::Dscp;
 use crate::list::List;
 use crate::pattern::Pattern;
 use crate::range::PortRange;
+use crate::required::needs;
 
 /// An operator's policy for the ports of a host: an `undercurrent.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -89,11 +90,6 @@ pub struct TenantTable {
     /// Settings of each of its ports.
     #[serde(flatten)]
     pub port: PortTable,
-}
-
-/// Marks these keys as required in a schema, although reading goes on without them.
-pub(crate) fn needs(schema: &mut Schema, keys: &[&str]) {
-    schema.insert("required".to_owned(), keys.into());
 }
 
 /// The keys that identify a tenant.

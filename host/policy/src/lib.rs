@@ -25,6 +25,7 @@ mod policy;
 mod prefix;
 pub mod range;
 mod read;
+mod required;
 mod rule;
 mod tenant;
 mod treatment;
