@@ -19,6 +19,7 @@ pub mod file;
 pub mod list;
 mod log;
 mod number;
+mod parse;
 pub mod pattern;
 mod plan;
 mod policy;
