@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::layout::UC_PORTS_MAX;
+
 /// Errors of this crate. Each names the object, the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
@@ -85,7 +87,7 @@ pub enum PortError {
         rules: usize,
     },
     /// The programs' tables of ports are full.
-    #[error("{max} ports have a plan, which is the limit; detach some", max = crate::PORTS_MAX)]
+    #[error("{max} ports have a plan, which is the limit; detach some", max = UC_PORTS_MAX)]
     TooManyPorts,
     /// Any other error of the kernel.
     #[error("could not {action}: {source}")]
