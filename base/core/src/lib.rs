@@ -4,6 +4,7 @@
 //! and [`translate`]. What the core decides here, the tenant-port programs decide in the kernel: it
 //! is the same source.
 
+mod contract;
 pub mod coupling;
 mod entry;
 pub mod law;
@@ -17,21 +18,12 @@ pub mod steal;
 mod sys;
 pub mod watch;
 
+pub use contract::{Edit, Flow, Policy, Segment};
 #[cfg(feature = "loaded")]
 pub use entry::Loaded;
 pub use entry::{Compiled, Core};
 pub use law::Law;
 pub use reason::Reason;
-
-/// A parsed TCP segment: host byte order, window unscaled, payload in bytes.
-pub type Segment = sys::uc_segment;
-/// New values of the three fields that the light path may change.
-pub type Edit = sys::uc_edit;
-/// What the operator wants of a port.
-pub type Policy = sys::uc_policy;
-/// All that the host knows of one flow; at most 256 bytes, the last for law `delay` and law
-/// `coupled` alone.
-pub type Flow = sys::uc_flow;
 
 /// Constants of the contract under their C names without the prefix.
 pub mod consts {

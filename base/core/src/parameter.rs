@@ -103,6 +103,18 @@ pub fn start_settings() -> &'static [Row<StartPolicy>] {
     &ROWS
 }
 
+impl StartPolicy {
+    /// The paper's ten probes, within less than its half of a round trip (`docs/hwatch.md` has the
+    /// measurements). No turns: only the operator knows the rate of a link.
+    pub fn usual() -> StartPolicy {
+        let mut policy = StartPolicy::default();
+        for row in start_settings() {
+            row.set(&mut policy, row.usual.unwrap_or_default());
+        }
+        policy
+    }
+}
+
 impl<Of> Row<Of> {
     /// Tells whether this law has the parameter.
     pub fn is_of(&self, law: Law) -> bool {

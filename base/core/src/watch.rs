@@ -25,16 +25,6 @@ pub mod consts {
 }
 
 impl StartPolicy {
-    /// The paper's ten probes, within less than its half of a round trip (`docs/hwatch.md` has the
-    /// measurements). No turns: only the operator knows the rate of a link.
-    pub fn usual() -> StartPolicy {
-        let mut policy = StartPolicy::default();
-        for row in crate::parameter::start_settings() {
-            row.set(&mut policy, row.usual.unwrap_or_default());
-        }
-        policy
-    }
-
     /// Returns how many probes to send before a flow on this path; 0: its first packet passes. The
     /// path counts as measured from now on.
     pub fn probes(&self, path: &mut Path, now_ns: u64) -> u32 {
