@@ -5,9 +5,7 @@ use uc_core::parameter::{Row, keys};
 use uc_core::{Policy, parameter};
 
 use crate::parameters::Parameters;
-
-/// What is wrong with the keys of one table: each key's name, and what is wrong with it.
-pub type Faults = Vec<(&'static str, String)>;
+use crate::table::Faults;
 
 impl Parameters {
     /// Lists what is wrong with them under this law; no law: there is no program on the port.

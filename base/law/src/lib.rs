@@ -15,12 +15,12 @@ mod table;
 mod table_file;
 
 pub use coupling::{CouplingRules, GroupSize, PortCoupling, Shares, group_policy};
-pub use faults::{Faults, owner};
+pub use faults::owner;
 pub use parameters::{Parameters, policy};
 pub use plan::{DEFAULT_FLOWS_MAX, PortPlan, RINGS_MAX};
 pub use profile::Profile;
 pub use start::{Data, StartLaw, StartSettings, Watch, watch_policy};
-pub use table::{Chosen, Table, Value, words};
+pub use table::{Chosen, Faults, Table, Value, words};
 pub use uc_core::Law;
 pub use uc_core::law::Trait;
 pub use uc_core::parameter::{Kind, Row, keys, start_keys};

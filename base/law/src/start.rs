@@ -8,8 +8,7 @@ use uc_core::parameter::{Row, start_keys, start_settings};
 use uc_core::watch::StartPolicy;
 use uc_words::BitsPerSec;
 
-use crate::faults::Faults;
-use crate::table::{Chosen, Table, Value};
+use crate::table::{Chosen, Faults, Table, Value};
 
 /// The law of a flow's first round trips, on both ends' hosts.
 #[derive(schemars::JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

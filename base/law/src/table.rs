@@ -9,7 +9,8 @@ use std::str::FromStr;
 use uc_core::parameter::{Kind, Row};
 use uc_words::{BitsPerSec, Bytes, Nanos};
 
-use crate::faults::Faults;
+/// What is wrong with the keys of one table: each key's name, and what is wrong with it.
+pub type Faults = Vec<(&'static str, String)>;
 
 /// A struct of the core whose fields an operator chooses by the rows of a table.
 pub trait Table: Sized + 'static {
