@@ -6,7 +6,7 @@ pub mod couple;
 pub mod coupling;
 pub mod explain;
 pub mod flows;
-mod full;
+pub mod full;
 pub mod given;
 pub mod guest;
 mod least_timeout;

@@ -12,7 +12,9 @@ pub mod research;
 
 use clap::{Parser, Subcommand};
 
-use crate::host::{agent, check, couple, explain, flows, given, guest, ports, status, top, watch};
+use crate::host::{
+    agent, check, couple, explain, flows, full, given, guest, ports, status, top, watch,
+};
 use crate::research::{demo, run, verify};
 
 /// Virtualized congestion control for Linux hosts: one law on the network under every guest's TCP.
@@ -53,7 +55,7 @@ impl Arguments {
     /// One line when printed with `{:#}`.
     pub fn execute(self) -> anyhow::Result<bool> {
         match self.command {
-            Command::Agent(agent) => agent.execute(),
+            Command::Agent(agent) => full::agent(agent),
             Command::Demo(demo) => demo.execute(),
             Command::Run(run) => run.execute(),
             Command::Verify(verify) => verify.execute(),
@@ -63,7 +65,7 @@ impl Arguments {
             Command::Flows(flows) => flows.execute(),
             Command::Status(status) => status.execute(),
             Command::Explain(explain) => explain.execute(),
-            Command::Top(top) => top.execute(),
+            Command::Top(top) => full::top(top),
             Command::Guest(guest) => guest.execute(),
             Command::Couple(couple) => couple.execute(),
             Command::Watch(watch) => watch.execute(),

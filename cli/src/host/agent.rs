@@ -7,8 +7,6 @@ use anyhow::{Result, bail};
 use clap::Args;
 use uc_client::Client;
 
-use crate::host::full;
-
 /// Keep every port of this host as the policy wants it.
 ///
 /// Finds the ports that the policy names, attaches them, and follows changes of interfaces and of
@@ -35,16 +33,6 @@ pub struct Agent {
     /// Replace the programs of all ports even if they are this version's
     #[arg(long)]
     pub(super) swap: bool,
-}
-
-impl Agent {
-    /// Runs the agent until it is told to end.
-    ///
-    /// # Errors
-    /// In a build without `uc agent`; or whatever prevents the start.
-    pub fn execute(self) -> Result<bool> {
-        full::agent(self)
-    }
 }
 
 /// Returns a client of this host's agent, if one runs.

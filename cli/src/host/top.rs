@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
 use clap::Args;
 
-use crate::host::full;
 use crate::host::seen::{Filter, Order};
 
 /// Watch ports and flows with their rates.
@@ -26,14 +24,4 @@ pub struct Top {
     /// The agent's socket, instead of this host's
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
-}
-
-impl Top {
-    /// Shows them until q is pressed or a signal arrives.
-    ///
-    /// # Errors
-    /// In a build without `uc top`; without a terminal; if the kernel or the agent can't be asked.
-    pub fn execute(self) -> Result<bool> {
-        full::top(self)
-    }
 }
