@@ -10,7 +10,7 @@ pub mod host;
 pub mod manual;
 pub mod research;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::host::{
     agent, check, couple, explain, flows, full, given, guest, ports, status, top, watch,
@@ -69,7 +69,7 @@ impl Arguments {
             Command::Guest(guest) => guest.execute(),
             Command::Couple(couple) => couple.execute(),
             Command::Watch(watch) => watch.execute(),
-            Command::Manual(manual) => manual.execute(),
+            Command::Manual(manual) => manual.execute(Arguments::command()),
             Command::Machine => Ok(uc_vm::agent::main().map(|()| true)?),
         }
     }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 /// Write the manual's pages and the shells' completions into a folder
@@ -15,20 +15,19 @@ pub struct Manual {
 }
 
 impl Manual {
-    /// Writes a page for each command, and a file for each shell.
-    pub fn execute(self) -> Result<bool> {
+    /// Writes a page for each command of `uc`, and a file for each shell.
+    pub fn execute(self, mut uc: Command) -> Result<bool> {
         let folder = &self.folder;
         fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-        let mut command = crate::Arguments::command();
-        command.build();
-        for page in pages(&command) {
+        uc.build();
+        for page in pages(&uc) {
             let name = page.get_display_name().unwrap_or("uc").to_owned();
             write(folder, &format!("{name}.1"), |file| {
                 clap_mangen::Man::new(page).render(file)
             })?;
         }
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            clap_complete::generate_to(shell, &mut command, "uc", folder)
+            clap_complete::generate_to(shell, &mut uc, "uc", folder)
                 .with_context(|| format!("write the completions for {shell}"))?;
         }
         Ok(true)
@@ -56,6 +55,8 @@ fn write(
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     #[test]
