@@ -7,7 +7,7 @@ use uc_experiment::{Nanos, RunRecord};
 use uc_lab::{Home, LabError, LivePorts, Namespaces, Progress, Repetition, run_case_in};
 use uc_vm::Machines;
 
-use super::{Task, Watch, cancelled};
+use super::task::{Task, Watch, cancelled};
 
 /// Maximum delay of the emulated network before its packets' times mean nothing: about the
 /// round-trip time of the slowest experiments. The network's clock decides, never the outcome.

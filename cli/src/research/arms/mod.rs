@@ -3,54 +3,20 @@
 
 mod live;
 mod sim;
+mod task;
 mod vm;
 
 use std::num::NonZero;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, anyhow};
-use indicatif::ProgressBar;
-use uc_experiment::{Arm, Case, Experiment, Nanos, Point, RunRecord};
-use uc_vm::Templates;
+use uc_experiment::{Arm, Experiment, Point, RunRecord};
+
+pub use task::{Task, Watch};
 
 /// Number of concurrent runs on real kernels: more would delay one another's packets.
 const LIVE_JOBS: usize = 4;
 /// Number of concurrent runs with VMs: emulated CPUs leave no time for a second run.
 const VM_JOBS: usize = 1;
-
-/// One run of one case at one point.
-pub struct Task<'a> {
-    /// The experiment at this point.
-    pub experiment: &'a Experiment,
-    /// The point's number.
-    pub point: u32,
-    /// The case to run.
-    pub case: &'a Case,
-    /// Which repetition, from 0.
-    pub run: u32,
-    /// The seed of all random numbers of the run.
-    pub seed: u64,
-}
-
-impl Task<'_> {
-    /// Returns the task's name for errors.
-    fn name(&self) -> String {
-        let (experiment, case) = (&self.experiment.name, &self.case.name);
-        format!("{experiment}, case {case}, seed {}", self.seed)
-    }
-}
-
-/// The connection of a run to its caller: progress and cancellation.
-pub struct Watch<'a> {
-    /// Called with the time of the run that has passed.
-    pub progress: &'a dyn Fn(Nanos),
-    /// Set to cancel all runs.
-    pub cancel: &'a AtomicBool,
-    /// The progress bar, by which messages for people are printed.
-    pub bar: &'a ProgressBar,
-    /// Images from which VMs are copied; shared by all runs.
-    pub templates: &'a Templates,
-}
 
 /// Checks that this backend can run every case at every point, as far as that is known before a
 /// run. What a real kernel can't do is known only when it is asked.
@@ -117,8 +83,4 @@ pub fn default_arm(experiment: &Experiment) -> Result<Arm> {
 pub fn is_root() -> bool {
     // SAFETY: takes no argument, changes nothing, can't fail.
     unsafe { libc::geteuid() == 0 }
-}
-
-fn cancelled() -> anyhow::Error {
-    anyhow!("cancelled; everything was removed")
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use uc_experiment::{Point, RunRecord};
 use uc_sim::{Repetition, SimError, run_case};
 
-use super::{Task, Watch, cancelled};
+use super::task::{Task, Watch, cancelled};
 
 /// Prepares every case at every point without running it.
 pub(super) fn check(points: &[Point]) -> Result<()> {
