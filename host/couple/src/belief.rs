@@ -17,7 +17,8 @@ pub(crate) const BURST_SEGMENTS: u64 = 10;
 const BROUGHT_SEGMENTS: u64 = 100;
 /// Maximum number of loss events in one report, at a hundred reports per second.
 const CUTS_MAX: u32 = 1 << 16;
-const MSS_MIN_BYTES: u16 = 48;
+/// The smallest MSS that the core divides by.
+const MSS_MIN_BYTES: u16 = uc_core::consts::MSS_MIN_BYTES as u16;
 
 /// A report that no guest can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
