@@ -67,8 +67,9 @@ pub enum PortError {
     /// The pinned maps have the layout of another version, which this version can't read.
     #[error(
         "the pins in {path} are another version's; run `uc agent --once`, or `uc attach` for any \
-         port, to move the ports to this version (flows under way then pass unmodified), or \
-         `uc detach --all` to remove them"
+         port, to move the ports to this version (flows under way then pass unmodified; a port that \
+         was attached by hand has no law until it is detached and attached again), or `uc detach \
+         --all` to remove them"
     )]
     OtherVersion {
         /// Path of the store.
