@@ -9,7 +9,7 @@ use std::fmt::Display;
 
 mod peace;
 
-pub use peace::in_peace;
+pub use peace::{Machine, in_peace};
 
 /// Returns what a live test needs; if there is none, prints why the test is skipped and returns
 /// `None`.

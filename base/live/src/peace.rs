@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use nix::unistd::Pid;
 
 /// How often each processor is asked whether it lets threads run.
 const TICK: Duration = Duration::from_millis(1);
-/// Delay of a thread's wake-up from which a measurement is void: twenty packets take as long on the
-/// links of the tests, which is as much as their queues hold.
+/// It does not where a thread wakes up this much too late: as long as twenty packets take on the
+/// links of the tests, which is a queue of theirs.
 const HELD_UP: Duration = Duration::from_millis(20);
 const TRIES: u32 = 4;
 
@@ -28,6 +28,7 @@ pub fn in_peace(body: impl Fn()) {
         let machine = Machine::watch();
         let result = catch_unwind(AssertUnwindSafe(&body));
         let held_up = machine.held_up();
+        drop(machine);
         let Err(failure) = result else { return };
         if held_up < HELD_UP || attempt == TRIES {
             println!("repeat with: {}", command());
@@ -51,49 +52,103 @@ fn command() -> String {
     format!("cargo test --test {target}{}", test.unwrap_or_default())
 }
 
-/// A thread on each processor that would wake up at each tick: one processor may be held up while
-/// the others run.
-struct Machine {
+/// A watch over how long this machine holds threads up: a thread on each processor that wakes up at
+/// each tick. One processor may be held up while the others run.
+#[derive(Debug)]
+pub struct Machine {
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<Duration>>,
+    threads: Vec<(Arc<Ticks>, JoinHandle<()>)>,
+}
+
+/// The ticks of one thread.
+#[derive(Debug)]
+struct Ticks {
+    began: Instant,
+    /// Time of the last tick since `began`, in nanoseconds.
+    last_ns: AtomicU64,
+    /// Maximum delay of a tick, in nanoseconds.
+    late_ns: AtomicU64,
 }
 
 impl Machine {
-    fn watch() -> Self {
+    /// Starts a watch.
+    pub fn watch() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let own = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
         let processors = (0..CpuSet::count()).filter(|cpu| own.is_set(*cpu) == Ok(true));
         let on = |cpu| {
-            let stop = Arc::clone(&stop);
-            thread::spawn(move || latest_tick(cpu, &stop))
+            let ticks = Arc::new(Ticks::new());
+            let (stop, own) = (Arc::clone(&stop), Arc::clone(&ticks));
+            (ticks, thread::spawn(move || own.tick(cpu, &stop)))
         };
         let threads = processors.map(on).collect();
         Self { stop, threads }
     }
 
-    /// Stops the threads and returns their longest delay; [`Duration::MAX`] if it is unknown.
-    fn held_up(self) -> Duration {
-        self.stop.store(true, Ordering::Relaxed);
-        let each = self.threads.into_iter();
-        let each = each.map(|thread| thread.join().unwrap_or(Duration::MAX));
+    /// Returns the watch that all who ask for it share; it ends with the last of them.
+    pub fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<Machine>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let machine = Arc::new(Self::watch());
+            *shared = Arc::downgrade(&machine);
+            machine
+        })
+    }
+
+    /// Returns by how much a tick was late at worst since the watch began, a tick that is due now
+    /// included.
+    pub fn held_up(&self) -> Duration {
+        let each = self.threads.iter().map(|(ticks, _)| ticks.late());
         each.max().unwrap_or(Duration::MAX)
     }
 }
 
-/// Sleeps on one processor until `stop` is set. Returns this thread's longest delay after a tick.
-fn latest_tick(cpu: usize, stop: &AtomicBool) -> Duration {
-    let mut only = CpuSet::new();
-    if only.set(cpu).is_ok() {
-        // A processor that was taken away meanwhile leaves the thread on any other.
-        let _ = sched_setaffinity(Pid::from_raw(0), &only);
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for (_, thread) in self.threads.drain(..) {
+            // A tick that panicked has been late since.
+            let _ended = thread.join();
+        }
     }
-    let mut latest = Duration::ZERO;
-    while !stop.load(Ordering::Relaxed) {
-        let since = Instant::now();
-        thread::sleep(TICK);
-        latest = latest.max(since.elapsed().saturating_sub(TICK));
+}
+
+impl Ticks {
+    fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            last_ns: AtomicU64::new(0),
+            late_ns: AtomicU64::new(0),
+        }
     }
-    latest
+
+    fn now_ns(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    fn late(&self) -> Duration {
+        let since_ns = self
+            .now_ns()
+            .saturating_sub(self.last_ns.load(Ordering::Relaxed));
+        let due_ns = since_ns.saturating_sub(TICK.as_nanos() as u64);
+        Duration::from_nanos(due_ns.max(self.late_ns.load(Ordering::Relaxed)))
+    }
+
+    /// Ticks on that processor until it is told to stop.
+    fn tick(&self, cpu: usize, stop: &AtomicBool) {
+        let mut only = CpuSet::new();
+        if only.set(cpu).is_ok() {
+            // A processor that was taken away meanwhile leaves the thread on any other.
+            let _ = sched_setaffinity(Pid::from_raw(0), &only);
+        }
+        while !stop.load(Ordering::Relaxed) {
+            thread::sleep(TICK);
+            let late_ns = self.late().as_nanos() as u64;
+            self.late_ns.store(late_ns, Ordering::Relaxed);
+            self.last_ns.store(self.now_ns(), Ordering::Relaxed);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -114,6 +169,25 @@ mod tests {
         };
         assert!(catch_unwind(AssertUnwindSafe(|| in_peace(failing))).is_err());
         assert!((1..=TRIES).contains(&runs.get()), "{} runs", runs.get());
+    }
+
+    #[test]
+    fn a_tick_that_does_not_come_is_late() {
+        let ticks = Ticks::new();
+        thread::sleep(Duration::from_millis(30));
+        assert!(ticks.late() >= Duration::from_millis(29), "{ticks:?}");
+    }
+
+    #[test]
+    fn all_share_one_watch_that_ends_with_the_last_of_them() {
+        let first = Machine::shared();
+        let second = Machine::shared();
+        assert!(Arc::ptr_eq(&first, &second));
+        let stop = Arc::clone(&first.stop);
+        drop(first);
+        assert!(!stop.load(Ordering::Relaxed));
+        drop(second);
+        assert!(stop.load(Ordering::Relaxed));
     }
 
     #[test]

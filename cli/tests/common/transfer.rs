@@ -12,8 +12,9 @@ use nix::sys::socket::{Backlog, SockaddrStorage, bind, connect, listen, setsocko
 use uc_lab::netns::Namespace;
 use uc_lab::pattern::{CHUNK_BYTES, Pattern};
 use uc_lab::tcp_info::TcpInfo;
+use uc_live::Machine;
 
-use super::bench::raw_socket;
+use super::bench::{raw_socket, wait_until};
 
 /// A transfer that makes no progress for this long has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -49,6 +50,7 @@ pub struct Transfer {
     stop: Arc<AtomicBool>,
     delivered_bytes: Arc<AtomicU64>,
     longest_pause_ms: Arc<AtomicU64>,
+    machine: Arc<Machine>,
     sender: JoinHandle<io::Result<u64>>,
     receiver: JoinHandle<Result<u64, String>>,
 }
@@ -75,6 +77,7 @@ impl Transfer {
             stop,
             delivered_bytes,
             longest_pause_ms,
+            machine: Machine::shared(),
             sender: std::thread::spawn(move || send(stream, &stopping)),
             receiver: std::thread::spawn(move || receive(accepted, &delivered, &pause)),
         }
@@ -83,6 +86,12 @@ impl Transfer {
     /// Returns the payload that has arrived so far, all of it checked.
     pub fn delivered_bytes(&self) -> u64 {
         self.delivered_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Waits until more payload than this has arrived, however slow the machine is.
+    pub fn reach(&self, bytes: u64) {
+        let what = format!("{} sends {bytes} bytes", self.source);
+        wait_until(&what, || self.delivered_bytes() > bytes);
     }
 
     /// Limits the sending rate of the sender's kernel.
@@ -111,11 +120,18 @@ impl Transfer {
     }
 
     /// Ends the transfer in order: everything that was written arrives. Panics unless it does,
-    /// intact and without a pause of a second. Returns the bytes.
+    /// intact and without a pause of a second beyond the longest time for which this machine held
+    /// threads up. Returns the bytes.
     pub fn finish(self) -> u64 {
         let (source, destination) = (self.source, self.destination);
+        let machine = Arc::clone(&self.machine);
         let (sent, pause_ms) = self.end();
-        assert!(pause_ms < 1000, "{source} to {destination}: {pause_ms} ms");
+        let held_up_ms = machine.held_up().as_millis() as u64;
+        assert!(
+            pause_ms < 1000 + held_up_ms,
+            "{source} to {destination}: {pause_ms} ms, and the machine held threads up for \
+             {held_up_ms} ms"
+        );
         sent
     }
 
