@@ -82,3 +82,14 @@ pub fn resent(transfers: &[Vec<Transfer>; 2]) -> [u32; 2] {
     let resent = |transfer: &Transfer| transfer.info().total_retrans;
     [0, 1].map(|side| transfers[side].iter().map(resent).sum())
 }
+
+/// Returns the segments of a guest that were lost: retransmitted, and not reported as a duplicate by
+/// their receiver (RFC 2883). A machine that stands still makes TCP retransmit what then arrives
+/// twice.
+pub fn lost(transfers: &[Transfer]) -> u32 {
+    let lost = |transfer: &Transfer| {
+        let info = transfer.info();
+        info.total_retrans.saturating_sub(info.dsack_dups)
+    };
+    transfers.iter().map(lost).sum()
+}

@@ -96,7 +96,8 @@ pub struct TcpInfo {
     pub bytes_sent: u64,
     /// Payload bytes retransmitted.
     pub bytes_retrans: u64,
-    dsack_dups: u32,
+    /// Segments that the peer reported as duplicates (RFC 2883).
+    pub dsack_dups: u32,
     reord_seen: u32,
     rcv_ooopack: u32,
     /// Peer's window as last received, scaled, in bytes.
