@@ -9,6 +9,7 @@ use common::uc::{outcome, refusal, success};
 use common::{RED1, live_with};
 use serde_json::Value;
 use uc_lab::netns::Namespace;
+use uc_live::in_peace;
 
 fn attach_and_detach_in_the_middle(via: &str) {
     let (plan, lab) = one_guest(SHARED);
@@ -19,6 +20,9 @@ fn attach_and_detach_in_the_middle(via: &str) {
 
     success(sandbox.uc(hosts, &["attach", PORT, "--via", via]));
     go_on(&[&earlier], 500);
+    wait_until("packets are counted", || {
+        packets(&flows(&sandbox, &lab), "no_handshake") > 100
+    });
     let seen = flows(&sandbox, &lab);
     assert_eq!(seen["ports"][0]["name"], PORT, "{via}: {seen}");
     assert_eq!(
@@ -26,7 +30,6 @@ fn attach_and_detach_in_the_middle(via: &str) {
         Value::Array(Vec::new()),
         "{via}: passes untouched"
     );
-    assert!(packets(&seen, "no_handshake") > 100, "{via}: {seen}");
     assert_eq!(packets(&seen, "translated"), 0, "{via}: {seen}");
 
     // The process that attached has ended: its pinned programs translate.
@@ -40,7 +43,9 @@ fn attach_and_detach_in_the_middle(via: &str) {
         "{via}: {seen}"
     );
     assert_eq!(seen["flows"][0]["stage"], "translating", "{via}: {seen}");
-    assert!(packets(&seen, "translated") > 500, "{via}: {seen}");
+    wait_until("packets are translated", || {
+        packets(&flows(&sandbox, &lab), "translated") > 500
+    });
 
     success(sandbox.uc(hosts, &["detach", PORT]));
     assert!(sandbox.is_clean(), "{via}: {:?}", sandbox.pins());
@@ -77,17 +82,19 @@ fn live_a_pinned_port_translates_without_any_process() {
     if !live_with(&TOOLS) {
         return;
     }
-    let (plan, lab) = one_guest(RED1);
-    let sandbox = Sandbox::new();
-    success(sandbox.uc(&lab.wiring.hosts, &["attach", PORT]));
-    let transfer = start(&plan, &lab, 0);
-    let cuts = || flows(&sandbox, &lab)["flows"][0]["cuts"].as_u64().unwrap();
-    wait_until("the shadow has been cut twice", || cuts() >= 2);
-    go_on(&[&transfer], 1000);
-    assert_eq!(transfer.info().total_retrans, 0);
-    assert!(transfer.finish() > 500_000);
-    success(sandbox.uc(&lab.wiring.hosts, &["detach", "--all"]));
-    assert!(sandbox.is_clean());
+    in_peace(|| {
+        let (plan, lab) = one_guest(RED1);
+        let sandbox = Sandbox::new();
+        success(sandbox.uc(&lab.wiring.hosts, &["attach", PORT]));
+        let transfer = start(&plan, &lab, 0);
+        let cuts = || flows(&sandbox, &lab)["flows"][0]["cuts"].as_u64().unwrap();
+        wait_until("the shadow has been cut twice", || cuts() >= 2);
+        go_on(&[&transfer], 1000);
+        assert_eq!(transfer.info().total_retrans, 0);
+        assert!(transfer.finish() > 500_000);
+        success(sandbox.uc(&lab.wiring.hosts, &["detach", "--all"]));
+        assert!(sandbox.is_clean());
+    });
 }
 
 fn ip(namespace: &Namespace, arguments: &str) {

@@ -42,6 +42,7 @@ fn guests_of_one_host_translate_to_each_other(family: &str) {
     }
     std::thread::sleep(Duration::from_millis(1000));
     for transfer in [&there, &back] {
+        transfer.reach(1_000_000);
         assert!(!transfer.info().negotiated_ecn());
     }
     let flows = translation.programs.flows().unwrap();
@@ -64,7 +65,7 @@ fn guests_of_one_host_translate_to_each_other(family: &str) {
         );
     }
     for transfer in [there, back] {
-        assert!(transfer.finish() > 1_000_000, "{family}");
+        transfer.finish();
     }
     for refused in [
         Reason::NO_HANDSHAKE,

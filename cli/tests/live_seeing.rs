@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use common::bench::wait_until;
 use common::by_hand::{PORT, TOOLS, flows, go_on, one_guest, start};
 use common::sandbox::Sandbox;
 use common::uc::{outcome, success};
@@ -48,11 +49,12 @@ fn live_a_flows_history_has_its_events() {
     assert_eq!(kinds(&early)[..2], ["opened", "agreed"], "{early}");
     assert_eq!(early["agreed"]["ecn"], true, "{early}");
     go_on(&[&first], 3000);
+    wait_until("the bottleneck marks", || {
+        flows(&sandbox, &lab)["flows"][0]["cuts"].as_u64() > Some(0)
+    });
 
     let row = &flows(&sandbox, &lab)["flows"][0];
     let name = row["name"].as_str().unwrap();
-    let cuts = row["cuts"].as_u64().unwrap();
-    assert!(cuts > 0, "the bottleneck marks: {row}");
     // Found by its whole line, by parts of it, and by words of that line.
     let parts = format!(":{}", first.source.port());
     for words in [vec![name], vec![PORT, &parts], name.split(' ').collect()] {
