@@ -13,6 +13,7 @@ use etherparse::PacketBuilder;
 use nix::sys::socket::{MsgFlags, send};
 use uc_core::Reason;
 use uc_lab::{Lab, Plan};
+use uc_live::in_peace;
 
 const FLOOD_PACKETS: u32 = 20_000;
 const TABLE_FLOWS: u32 = 64;
@@ -86,66 +87,69 @@ fn live_floods_of_syns_and_datagrams_fill_the_table_and_the_flow_in_it_stays_tra
     if !live() {
         return;
     }
-    // The flooding guest and its neighbour have a host each, and links of their own.
-    let text = guest("virtual", "legacy", "law = \"ecn\"\ncount = 2");
-    let network = RED1.replace("access_rate = \"12Mbit\"", "access_rate = \"100Mbit\"");
-    let (plan, lab) = build(&experiment(1, &network, &text, STACKS));
-    let translation = Translation::attach(&plan, &lab.wiring.hosts, TABLE_FLOWS);
-    add_neighbour(&plan, &lab);
-    let end = |namespace, address, port| End {
-        namespace,
-        address: SocketAddr::new(address, port),
-    };
-    let from = |port| end(&lab.wiring.guests[1], plan.guests[1].address, port);
-    let to = |port| end(&lab.wiring.server, plan.server.address, port);
-    let (source, destination) = (from(40_000).address, to(5001).address);
-    let transfer = Transfer::start(from(40_000), to(5001));
-    std::thread::sleep(Duration::from_millis(500));
-    let before = translation
-        .flow(&plan.guests[1].port, source, destination)
-        .unwrap()
-        .state;
+    in_peace(|| {
+        // The flooding guest and its neighbour have a host each, and links of their own.
+        let text = guest("virtual", "legacy", "law = \"ecn\"\ncount = 2");
+        let network = RED1.replace("access_rate = \"12Mbit\"", "access_rate = \"100Mbit\"");
+        let (plan, lab) = build(&experiment(1, &network, &text, STACKS));
+        let translation = Translation::attach(&plan, &lab.wiring.hosts, TABLE_FLOWS);
+        add_neighbour(&plan, &lab);
+        let end = |namespace, address, port| End {
+            namespace,
+            address: SocketAddr::new(address, port),
+        };
+        let from = |port| end(&lab.wiring.guests[1], plan.guests[1].address, port);
+        let to = |port| end(&lab.wiring.server, plan.server.address, port);
+        let (source, destination) = (from(40_000).address, to(5001).address);
+        let transfer = Transfer::start(from(40_000), to(5001));
+        std::thread::sleep(Duration::from_millis(500));
+        let before = translation
+            .flow(&plan.guests[1].port, source, destination)
+            .unwrap()
+            .state;
 
-    flood_datagrams(&plan, &lab);
-    let flows = translation.programs.flows().unwrap().len();
-    assert_eq!(
-        flows,
-        1,
-        "datagrams enter no flow: {}",
-        translation.counts()
-    );
-    assert!(translation.count(Reason::NOT_TCP) >= u64::from(FLOOD_PACKETS) / 2);
-    flood_syns(&plan, &lab);
+        flood_datagrams(&plan, &lab);
+        let flows = translation.programs.flows().unwrap().len();
+        assert_eq!(
+            flows,
+            1,
+            "datagrams enter no flow: {}",
+            translation.counts()
+        );
+        assert!(translation.count(Reason::NOT_TCP) >= u64::from(FLOOD_PACKETS) / 2);
+        flood_syns(&plan, &lab);
 
-    let flows = translation.programs.flows().unwrap().len();
-    let full = translation.count(Reason::TABLE_FULL);
-    println!("{flows} flows, {}", translation.counts());
-    assert!(flows <= TABLE_FLOWS as usize, "{flows} flows");
-    assert!(
-        full >= u64::from(FLOOD_PACKETS - TABLE_FLOWS),
-        "{}",
-        translation.counts()
-    );
-    let after = translation
-        .flow(&plan.guests[1].port, source, destination)
-        .unwrap()
-        .state;
-    let advanced = after.snd_una.wrapping_sub(before.snd_una);
-    println!(
-        "{advanced} bytes acknowledged during the floods, {} cuts",
-        after.cuts
-    );
-    assert!(
-        advanced > 100_000 && after.cuts > before.cuts,
-        "{advanced} {}",
-        after.cuts
-    );
-    transfer.finish();
+        let flows = translation.programs.flows().unwrap().len();
+        let full = translation.count(Reason::TABLE_FULL);
+        println!("{flows} flows, {}", translation.counts());
+        assert!(flows <= TABLE_FLOWS as usize, "{flows} flows");
+        assert!(
+            full >= u64::from(FLOOD_PACKETS - TABLE_FLOWS),
+            "{}",
+            translation.counts()
+        );
+        let after = translation
+            .flow(&plan.guests[1].port, source, destination)
+            .unwrap()
+            .state;
+        let advanced = after.snd_una.wrapping_sub(before.snd_una);
+        println!(
+            "{advanced} bytes acknowledged during the floods, {} cuts",
+            after.cuts
+        );
+        assert!(
+            advanced > 100_000 && after.cuts > before.cuts,
+            "{advanced} {}",
+            after.cuts
+        );
+        transfer.finish();
 
-    // A new connection finds no table entry, passes and works.
-    let late = Transfer::start(from(40_001), to(5002));
-    std::thread::sleep(Duration::from_millis(500));
-    let entered = translation.flow(&plan.guests[1].port, late.source, late.destination);
-    assert!(entered.is_none(), "{}", translation.counts());
-    assert!(late.finish() > 100_000);
+        // A new connection finds no table entry, passes and works.
+        let late = Transfer::start(from(40_001), to(5002));
+        std::thread::sleep(Duration::from_millis(500));
+        let entered = translation.flow(&plan.guests[1].port, late.source, late.destination);
+        assert!(entered.is_none(), "{}", translation.counts());
+        late.reach(100_000);
+        late.finish();
+    });
 }

@@ -11,6 +11,7 @@ use common::uc::{assert_refusal, folder_with, outcome};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use uc_live::in_peace;
 
 /// Two guests with different kernels, one of them translated, and a third that shares its CPU.
 const GUESTS: &str = r#"
@@ -82,36 +83,38 @@ fn live_vm_guests_send_through_translated_ports_and_stop_during_stalls() {
     if !live_vm(&["6.1", "6.12"]) {
         return;
     }
-    let folder = folder_with(GUESTS);
-    let ended = outcome(on_vm(folder.path()));
-    assert_eq!(
-        (ended.status, &ended.stderr[..]),
-        (Some(0), ""),
-        "{ended:?}"
-    );
-    let records = records(folder.path(), "t-machines");
-    let both = &records[0];
-    for flow in both["flows"].as_array().unwrap() {
-        assert!(
-            delivered(flow) > 500_000,
-            "seed 7: {} {}",
-            flow["group"],
-            delivered(flow)
+    in_peace(|| {
+        let folder = folder_with(GUESTS);
+        let ended = outcome(on_vm(folder.path()));
+        assert_eq!(
+            (ended.status, &ended.stderr[..]),
+            (Some(0), ""),
+            "{ended:?}"
         );
-        assert!(flow["timeouts"].is_u64(), "seed 7: {}", flow["group"]);
-        let last = flow["samples"].as_array().unwrap().last().unwrap();
-        assert_eq!(last["mss_bytes"], 1448, "seed 7: {last}");
-    }
-    assert!(both["counters"]["port_translated"].as_u64().unwrap() > 1000);
-    let shadow = &both["flows"][0]["samples"][50]["shadow_window_bytes"];
-    assert!(shadow.is_u64(), "seed 7: {shadow}");
-    // 9 s have 100 rounds of 90 ms; a delayed host misses some.
-    let counters = &records[1]["counters"];
-    let stalls = counters["vm_stalls"].as_u64().unwrap();
-    let stalled_ms = counters["vm_stalled_ms"].as_u64().unwrap();
-    println!("{counters}");
-    assert!(stalls >= 50, "seed 7: {counters}");
-    assert!(stalled_ms >= stalls * 40, "seed 7: {counters}");
+        let records = records(folder.path(), "t-machines");
+        let both = &records[0];
+        for flow in both["flows"].as_array().unwrap() {
+            assert!(
+                delivered(flow) > 500_000,
+                "seed 7: {} {}",
+                flow["group"],
+                delivered(flow)
+            );
+            assert!(flow["timeouts"].is_u64(), "seed 7: {}", flow["group"]);
+            let last = flow["samples"].as_array().unwrap().last().unwrap();
+            assert_eq!(last["mss_bytes"], 1448, "seed 7: {last}");
+        }
+        assert!(both["counters"]["port_translated"].as_u64().unwrap() > 1000);
+        let shadow = &both["flows"][0]["samples"][50]["shadow_window_bytes"];
+        assert!(shadow.is_u64(), "seed 7: {shadow}");
+        // 9 s have 100 rounds of 90 ms; a delayed host misses some.
+        let counters = &records[1]["counters"];
+        let stalls = counters["vm_stalls"].as_u64().unwrap();
+        let stalled_ms = counters["vm_stalled_ms"].as_u64().unwrap();
+        println!("{counters}");
+        assert!(stalls >= 50, "seed 7: {counters}");
+        assert!(stalled_ms >= stalls * 40, "seed 7: {counters}");
+    });
 }
 
 /// Returns the child processes of this process.

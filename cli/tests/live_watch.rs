@@ -17,6 +17,7 @@ use common::watcher::Watcher;
 use common::{STACKS, experiment, guest, live, live_with, transfer};
 use uc_lab::netns::Namespace;
 use uc_lab::{Lab, Plan};
+use uc_live::in_peace;
 
 const TOOLS: [&str; 2] = ["tcpdump", "tshark"];
 const PORT: u16 = 5001;
@@ -173,7 +174,7 @@ fn live_probes_precede_a_syn_and_reach_only_the_other_host() {
         return;
     }
     for family in ["ipv4", "ipv6"] {
-        probes_go_ahead(family);
+        in_peace(|| probes_go_ahead(family));
     }
 }
 
@@ -205,48 +206,50 @@ fn live_a_sending_server_keeps_the_window_that_its_clients_host_sets() {
     if !live_with(&TOOLS) {
         return;
     }
-    let (plan, lab) = lab(LONG);
-    let listener = listener(&plan, &lab);
-    let hosts = &lab.wiring.hosts;
-    let folder = tempfile::tempdir().unwrap();
-    let capture = Capture::start(hosts, "up0", folder.path());
-    let arguments = ["--data", "server", "--span", "10ms", "--least", "3"];
-    let watcher = Watcher::start(hosts, &["port0", "port1"], &arguments);
-    let mut stream = connect(&plan, &lab.wiring.guests[0]);
-    let (mut accepted, _) = listener.accept().unwrap();
-    stream.write_all(b"page, please").unwrap();
-    let mut request = [0; 12];
-    accepted.read_exact(&mut request).unwrap();
-    let page = vec![7; 200_000];
-    accepted.write_all(&page).unwrap();
-    drop(accepted);
-    let mut found = Vec::new();
-    stream.read_to_end(&mut found).unwrap();
-    assert!(found == page);
-    let seen = watcher.finish();
-    let [network] = Capture::finish([capture]);
-    println!("{}", seen.all());
-    assert_eq!(seen.count("probe"), 10, "{}", seen.all());
-    assert_eq!(seen.count("held"), 1, "{}", seen.all());
-    let probe = frames(&network).into_iter().find(|frame| is_probe(frame));
-    let source_port = u16::from_be_bytes(probe.unwrap()[34..36].try_into().unwrap());
-    assert_eq!(source_port, PORT, "from the server's host");
-    let segments = segments(&network);
-    let of_guest: Vec<_> = segments
-        .iter()
-        .filter(|s| s.destination_port == PORT)
-        .collect();
-    let scale = 1u32 << guest_scale(&network);
-    for segment in &of_guest[1..3] {
-        let window_bytes = u32::from(segment.window) * scale;
-        assert!(
-            (9 * 1_448..=10 * 1_460).contains(&window_bytes),
-            "{segment:?} × {scale}"
-        );
-    }
-    for namespace in [&lab.wiring.guests[0], &lab.wiring.server] {
-        assert_eq!(tcp_counter(namespace, "RetransSegs"), 0);
-    }
+    in_peace(|| {
+        let (plan, lab) = lab(LONG);
+        let listener = listener(&plan, &lab);
+        let hosts = &lab.wiring.hosts;
+        let folder = tempfile::tempdir().unwrap();
+        let capture = Capture::start(hosts, "up0", folder.path());
+        let arguments = ["--data", "server", "--span", "10ms", "--least", "3"];
+        let watcher = Watcher::start(hosts, &["port0", "port1"], &arguments);
+        let mut stream = connect(&plan, &lab.wiring.guests[0]);
+        let (mut accepted, _) = listener.accept().unwrap();
+        stream.write_all(b"page, please").unwrap();
+        let mut request = [0; 12];
+        accepted.read_exact(&mut request).unwrap();
+        let page = vec![7; 200_000];
+        accepted.write_all(&page).unwrap();
+        drop(accepted);
+        let mut found = Vec::new();
+        stream.read_to_end(&mut found).unwrap();
+        assert!(found == page);
+        let seen = watcher.finish();
+        let [network] = Capture::finish([capture]);
+        println!("{}", seen.all());
+        assert_eq!(seen.count("probe"), 10, "{}", seen.all());
+        assert_eq!(seen.count("held"), 1, "{}", seen.all());
+        let probe = frames(&network).into_iter().find(|frame| is_probe(frame));
+        let source_port = u16::from_be_bytes(probe.unwrap()[34..36].try_into().unwrap());
+        assert_eq!(source_port, PORT, "from the server's host");
+        let segments = segments(&network);
+        let of_guest: Vec<_> = segments
+            .iter()
+            .filter(|s| s.destination_port == PORT)
+            .collect();
+        let scale = 1u32 << guest_scale(&network);
+        for segment in &of_guest[1..3] {
+            let window_bytes = u32::from(segment.window) * scale;
+            assert!(
+                (9 * 1_448..=10 * 1_460).contains(&window_bytes),
+                "{segment:?} × {scale}"
+            );
+        }
+        for namespace in [&lab.wiring.guests[0], &lab.wiring.server] {
+            assert_eq!(tcp_counter(namespace, "RetransSegs"), 0);
+        }
+    });
 }
 
 /// Returns the window scale that the guest offered.
@@ -328,41 +331,43 @@ fn live_probes_forged_by_a_guest_are_counted_and_change_nothing() {
     if !live_with(&TOOLS) {
         return;
     }
-    let (plan, lab) = lab(LONG);
-    let listener = listener(&plan, &lab);
-    let hosts = &lab.wiring.hosts;
-    let folder = tempfile::tempdir().unwrap();
-    let capture = Capture::start(&lab.wiring.server, "eth0", folder.path());
-    let watcher = Watcher::start(hosts, &["port0", "port1"], &["--data", "client"]);
-    let forger = raw_socket(&lab.wiring.guests[0], libc::AF_INET, libc::SOCK_RAW, 253);
-    let mut forged = vec![
-        0x9c, 0x40, 0x13, 0x89, b'u', b'c', 1, 0, 1, 2, 3, 4, 10, 0, 0, 0,
-    ];
-    forged.extend([0; 10]);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let slot = (now.unwrap().as_nanos() >> 30) as u16;
-    forged[14..16].copy_from_slice(&slot.to_be_bytes());
-    const FLOOD: u64 = 2_000;
-    for number in 0..FLOOD {
-        forged[8..16][..4].copy_from_slice(&(number as u32).to_be_bytes());
-        send_to(&forger, &plan, &forged);
-        send_to(&forger, &plan, &forged[..20]);
-    }
-    exchange(&plan, &lab, &listener);
-    let seen = watcher.finish();
-    let [server] = Capture::finish([capture]);
-    println!("{}", seen.all());
-    assert_eq!(seen.count("probe-forged"), FLOOD, "{}", seen.all());
-    assert_eq!(seen.count("probe-truncated"), FLOOD, "{}", seen.all());
-    assert_eq!(
-        seen.count("probe") + seen.count("probe-ce"),
-        10,
-        "{}",
-        seen.all()
-    );
-    assert_eq!(seen.count("table-full"), 0, "{}", seen.all());
-    assert!(!frames(&server).iter().any(|frame| is_probe(frame)));
-    assert_eq!(tcp_counter(&lab.wiring.guests[0], "RetransSegs"), 0);
+    in_peace(|| {
+        let (plan, lab) = lab(LONG);
+        let listener = listener(&plan, &lab);
+        let hosts = &lab.wiring.hosts;
+        let folder = tempfile::tempdir().unwrap();
+        let capture = Capture::start(&lab.wiring.server, "eth0", folder.path());
+        let watcher = Watcher::start(hosts, &["port0", "port1"], &["--data", "client"]);
+        let forger = raw_socket(&lab.wiring.guests[0], libc::AF_INET, libc::SOCK_RAW, 253);
+        let mut forged = vec![
+            0x9c, 0x40, 0x13, 0x89, b'u', b'c', 1, 0, 1, 2, 3, 4, 10, 0, 0, 0,
+        ];
+        forged.extend([0; 10]);
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let slot = (now.unwrap().as_nanos() >> 30) as u16;
+        forged[14..16].copy_from_slice(&slot.to_be_bytes());
+        const FLOOD: u64 = 2_000;
+        for number in 0..FLOOD {
+            forged[8..16][..4].copy_from_slice(&(number as u32).to_be_bytes());
+            send_to(&forger, &plan, &forged);
+            send_to(&forger, &plan, &forged[..20]);
+        }
+        exchange(&plan, &lab, &listener);
+        let seen = watcher.finish();
+        let [server] = Capture::finish([capture]);
+        println!("{}", seen.all());
+        assert_eq!(seen.count("probe-forged"), FLOOD, "{}", seen.all());
+        assert_eq!(seen.count("probe-truncated"), FLOOD, "{}", seen.all());
+        assert_eq!(
+            seen.count("probe") + seen.count("probe-ce"),
+            10,
+            "{}",
+            seen.all()
+        );
+        assert_eq!(seen.count("table-full"), 0, "{}", seen.all());
+        assert!(!frames(&server).iter().any(|frame| is_probe(frame)));
+        assert_eq!(tcp_counter(&lab.wiring.guests[0], "RetransSegs"), 0);
+    });
 }
 
 fn send_to(socket: &impl AsRawFd, plan: &Plan, bytes: &[u8]) {

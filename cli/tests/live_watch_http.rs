@@ -6,6 +6,7 @@ mod common;
 use common::{experiment, live_with, try_run};
 use uc_experiment::RunRecord;
 use uc_lab::{LivePorts, Namespaces};
+use uc_live::in_peace;
 
 const GUESTS: u32 = 2;
 const FLOWS: u32 = 6;
@@ -46,32 +47,34 @@ fn live_pages_are_complete_from_a_server_whose_host_probes() {
     if !live_with(&["nginx"]) {
         return;
     }
-    for family in ["ipv4", "ipv6"] {
-        let start = "start_law = \"watch\"\nwatch = { pace = \"20Mbit\", idle = \"1ms\" }";
-        let record = pages(family, "dctcp", start);
-        let counters = record.counters;
-        println!("{family}: {counters:?}");
-        let count = |name: &str| counters.get(name).copied().unwrap_or(0);
-        let arrived = count("watch_probe") + count("watch_probe-ce");
-        // Of flows that begin together, one probes the path.
-        assert!(
-            arrived >= 10 * u64::from(GUESTS),
-            "{family}: {arrived} probes"
-        );
-        assert!(
-            count("watch_held") > u64::from(GUESTS),
-            "{family}: requests wait their turn"
-        );
-        assert!(count("watch_window") > 0, "{family}");
-        for bad in ["forged", "late", "replayed", "unknown", "truncated"] {
-            assert_eq!(count(&format!("watch_probe-{bad}")), 0, "{family}: {bad}");
+    in_peace(|| {
+        for family in ["ipv4", "ipv6"] {
+            let start = "start_law = \"watch\"\nwatch = { pace = \"20Mbit\", idle = \"1ms\" }";
+            let record = pages(family, "dctcp", start);
+            let counters = record.counters;
+            println!("{family}: {counters:?}");
+            let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+            let arrived = count("watch_probe") + count("watch_probe-ce");
+            // Of flows that begin together, one probes the path.
+            assert!(
+                arrived >= 10 * u64::from(GUESTS),
+                "{family}: {arrived} probes"
+            );
+            assert!(
+                count("watch_held") > u64::from(GUESTS),
+                "{family}: requests wait their turn"
+            );
+            assert!(count("watch_window") > 0, "{family}");
+            for bad in ["forged", "late", "replayed", "unknown", "truncated"] {
+                assert_eq!(count(&format!("watch_probe-{bad}")), 0, "{family}: {bad}");
+            }
+            assert_eq!(
+                count("watch_edit-failed") + count("watch_no-room"),
+                0,
+                "{family}"
+            );
         }
-        assert_eq!(
-            count("watch_edit-failed") + count("watch_no-room"),
-            0,
-            "{family}"
-        );
-    }
+    });
 }
 
 #[test]
@@ -79,10 +82,12 @@ fn live_pages_are_complete_without_law_and_watch() {
     if !live_with(&["nginx"]) {
         return;
     }
-    let record = pages("ipv4", "pass", "");
-    let watched = record
-        .counters
-        .keys()
-        .find(|name| name.starts_with("watch_"));
-    assert_eq!(watched, None);
+    in_peace(|| {
+        let record = pages("ipv4", "pass", "");
+        let watched = record
+            .counters
+            .keys()
+            .find(|name| name.starts_with("watch_"));
+        assert_eq!(watched, None);
+    });
 }

@@ -14,6 +14,7 @@ use common::watcher::{Seen, Watcher};
 use common::{STACKS, experiment, guest, live};
 use nix::sys::signal::{Signal, kill};
 use uc_lab::{Lab, Plan};
+use uc_live::in_peace;
 use uc_net::random::Stream;
 
 const PORT: u16 = 5001;
@@ -108,33 +109,35 @@ fn live_a_thousand_connections_survive_killed_holders_without_a_retransmitted_sy
     if !live() {
         return;
     }
-    let (plan, lab) = lab();
-    let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &ALWAYS);
-    let stop = AtomicBool::new(false);
-    let mut random = Stream::new(SEED, "kills");
-    let killed = std::thread::scope(|scope| {
-        let killer = scope.spawn(|| {
-            let mut killed = 0;
-            while !stop.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_micros(110_000 + random.below(150_000)));
-                if let Some(holder) = watcher.holder() {
-                    kill(holder, Signal::SIGKILL).unwrap();
-                    killed += 1;
+    in_peace(|| {
+        let (plan, lab) = lab();
+        let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &ALWAYS);
+        let stop = AtomicBool::new(false);
+        let mut random = Stream::new(SEED, "kills");
+        let killed = std::thread::scope(|scope| {
+            let killer = scope.spawn(|| {
+                let mut killed = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_micros(110_000 + random.below(150_000)));
+                    if let Some(holder) = watcher.holder() {
+                        kill(holder, Signal::SIGKILL).unwrap();
+                        killed += 1;
+                    }
                 }
-            }
-            killed
+                killed
+            });
+            assert_eq!(connect_all(&plan, &lab, &stop) / CONNECTIONS, 1);
+            stop.store(true, Ordering::Relaxed);
+            killer.join().unwrap()
         });
-        assert_eq!(connect_all(&plan, &lab, &stop) / CONNECTIONS, 1);
-        stop.store(true, Ordering::Relaxed);
-        killer.join().unwrap()
+        let seen = watcher.finish();
+        let text = format!("{killed} kills, {} holders, {}", seen.holders(), seen.all());
+        println!("seed {SEED}: {text}");
+        assert!(killed >= 10, "{text}");
+        assert!(seen.count("held") > CONNECTIONS / 2, "{text}");
+        assert_eq!(handshakes_sent(&seen), seen.count("held"), "{text}");
+        assert_eq!(retransmissions(&lab), [0, 0], "{text}");
     });
-    let seen = watcher.finish();
-    let text = format!("{killed} kills, {} holders, {}", seen.holders(), seen.all());
-    println!("seed {SEED}: {text}");
-    assert!(killed >= 10, "{text}");
-    assert!(seen.count("held") > CONNECTIONS / 2, "{text}");
-    assert_eq!(handshakes_sent(&seen), seen.count("held"), "{text}");
-    assert_eq!(retransmissions(&lab), [0, 0], "{text}");
 }
 
 #[test]
@@ -142,19 +145,21 @@ fn live_killing_a_keeper_loses_no_connection() {
     if !live() {
         return;
     }
-    let (plan, lab) = lab();
-    let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &ALWAYS);
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let connections = scope.spawn(|| connect_all(&plan, &lab, &stop));
-        std::thread::sleep(Duration::from_millis(500));
-        watcher.kill();
-        // And without any watch.
-        std::thread::sleep(Duration::from_millis(500));
-        stop.store(true, Ordering::Relaxed);
-        assert!(connections.join().unwrap() > AT_ONCE as u64);
+    in_peace(|| {
+        let (plan, lab) = lab();
+        let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &ALWAYS);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let connections = scope.spawn(|| connect_all(&plan, &lab, &stop));
+            std::thread::sleep(Duration::from_millis(500));
+            watcher.kill();
+            // And without any watch.
+            std::thread::sleep(Duration::from_millis(500));
+            stop.store(true, Ordering::Relaxed);
+            assert!(connections.join().unwrap() > AT_ONCE as u64);
+        });
+        assert_eq!(retransmissions(&lab), [0, 0]);
     });
-    assert_eq!(retransmissions(&lab), [0, 0]);
 }
 
 /// A stopped holder does not report: the keeper sends what it holds, and nothing more is held.
@@ -163,22 +168,24 @@ fn live_a_hanging_holder_delays_no_connection() {
     if !live() {
         return;
     }
-    let (plan, lab) = lab();
-    let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &ALWAYS);
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let connections = scope.spawn(|| connect_all(&plan, &lab, &stop));
-        std::thread::sleep(Duration::from_millis(300));
-        let holder = watcher.holder().unwrap();
-        kill(holder, Signal::SIGSTOP).unwrap();
-        std::thread::sleep(Duration::from_millis(1_500));
-        kill(holder, Signal::SIGCONT).unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-        stop.store(true, Ordering::Relaxed);
-        assert!(connections.join().unwrap() > 0);
+    in_peace(|| {
+        let (plan, lab) = lab();
+        let watcher = Watcher::start(&lab.wiring.hosts, &["port0", "port1"], &ALWAYS);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let connections = scope.spawn(|| connect_all(&plan, &lab, &stop));
+            std::thread::sleep(Duration::from_millis(300));
+            let holder = watcher.holder().unwrap();
+            kill(holder, Signal::SIGSTOP).unwrap();
+            std::thread::sleep(Duration::from_millis(1_500));
+            kill(holder, Signal::SIGCONT).unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+            assert!(connections.join().unwrap() > 0);
+        });
+        let seen = watcher.finish();
+        println!("{}", seen.all());
+        assert!(seen.count("nobody") > 0, "{}", seen.all());
+        assert_eq!(retransmissions(&lab), [0, 0], "{}", seen.all());
     });
-    let seen = watcher.finish();
-    println!("{}", seen.all());
-    assert!(seen.count("nobody") > 0, "{}", seen.all());
-    assert_eq!(retransmissions(&lab), [0, 0], "{}", seen.all());
 }
