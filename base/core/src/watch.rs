@@ -25,8 +25,8 @@ pub mod consts {
 }
 
 impl StartPolicy {
-    /// Returns how many probes to send before a flow on this path; 0: its first packet passes. The
-    /// path counts as measured from now on.
+    /// Returns how many probes to send before a flow on this path; 0: its first packet passes at
+    /// once. More: the measurement has begun at `now_ns`, so the next flow doesn't start another.
     pub fn probes(&self, path: &mut Path, now_ns: u64) -> u32 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_probes(self, path, now_ns) }

@@ -12,8 +12,8 @@ use nix::unistd::Pid;
 
 /// How often each processor is asked whether it lets threads run.
 const TICK: Duration = Duration::from_millis(1);
-/// It does not where a thread wakes up this much too late: as long as twenty packets take on the
-/// links of the tests, which is a queue of theirs.
+/// A processor that wakes a thread this much too late was taken away. On the tests' links twenty
+/// packets, a whole queue, take as long.
 const HELD_UP: Duration = Duration::from_millis(20);
 const TRIES: u32 = 4;
 

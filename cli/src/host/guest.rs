@@ -65,7 +65,8 @@ struct List {
     json: bool,
 }
 
-/// Unregister congestion controls, or remove pvtcp. Existing connections keep them.
+/// Unregister congestion controls, or remove the kernel module pvtcp. Existing connections keep
+/// their congestion control.
 #[derive(Args)]
 struct Unload {
     /// The names that were loaded

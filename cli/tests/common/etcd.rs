@@ -12,7 +12,7 @@ use super::bench::wait_until;
 pub const ENDPOINT: &str = "http://127.0.0.1:2379";
 /// Address on which only the test finds the server.
 const ASIDE: &str = "http://127.0.0.1:2377";
-/// Usual address with TLS, if it is started with certificates.
+/// Address of a server that was started with certificates, in its namespace.
 pub const ENDPOINT_TLS: &str = "https://127.0.0.1:2378";
 /// Key of the policy.
 pub const KEY: &str = "/undercurrent/policy";

@@ -122,7 +122,7 @@ impl Seen {
             .unwrap()
     }
 
-    /// Returns how many holders have been started.
+    /// Returns how many processes that hold packets (`uc watch`'s children) have been started.
     pub fn holders(&self) -> u64 {
         self.0["holders"].as_u64().unwrap()
     }

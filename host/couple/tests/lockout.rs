@@ -70,8 +70,8 @@ impl Pair {
         }
     }
 
-    /// Fires the light guest's timer: the first time its kernel reduces to one segment, then it
-    /// counts.
+    /// Fires the retransmission timer of the guest with less weight: its kernel reduces the window
+    /// to one segment, and counts one more reduction.
     fn time_out(&mut self) {
         self.light.cuts += 1;
         (self.light.cut_from_bytes, self.light.cut_to_bytes) = (self.light.window_bytes, MSS);

@@ -33,7 +33,8 @@ const LATE_LEAST: Duration = Duration::from_millis(1);
 /// The minimum RTO of a guest's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastTimeout {
-    /// Minimum RTO while there are no stalls; at least two ticks of the kernel, at most 200 ms.
+    /// Minimum RTO while the hypervisor doesn't stall the guest, from two ticks of the guest's
+    /// kernel to 200 ms.
     pub least: Duration,
     /// Time for which it stays raised after a stall.
     pub hold: Duration,

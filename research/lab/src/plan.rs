@@ -41,7 +41,7 @@ pub struct Guest {
     pub law: Option<Law>,
     /// Parameters of the law.
     pub parameters: Parameters,
-    /// Profile of the law: the TCP sender that its shadow imitates.
+    /// Profile of the law: which TCP sender the port's estimate of the guest's window follows.
     pub profile: Profile,
     /// Hypervisor that takes the guest's CPU away at times; `None`: it always runs.
     pub hypervisor: Option<Hypervisor>,

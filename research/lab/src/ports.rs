@@ -28,7 +28,7 @@ pub struct Port<'a> {
     pub law: Law,
     /// Parameters of the law.
     pub parameters: Parameters,
-    /// Profile of the law: the TCP sender that its shadow imitates.
+    /// Profile of the law: which TCP sender the port's estimate of the guest's window follows.
     pub profile: Profile,
     /// Start law `watch` with its settings, if flows start by it.
     pub start: Option<Watch>,

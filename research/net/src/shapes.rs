@@ -135,11 +135,11 @@ pub struct ParkingLot {
 }
 
 impl ParkingLot {
-    /// Builds a parking lot with a switch for every number of hosts in `hosts_at`; `access` and
-    /// `trunk` as in [`Dumbbell::new`].
+    /// Builds a parking lot: switches in a row, the first with `hosts_at[0]` hosts, and so on;
+    /// `access` and `trunk` are the links' parameters, as in [`Dumbbell::new`].
     ///
     /// # Errors
-    /// [`NetError::TooSmall`] without two switches.
+    /// [`NetError::TooSmall`] with fewer than two switches.
     pub fn new(
         hosts_at: &[u32],
         access: LinkSpec,

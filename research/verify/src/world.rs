@@ -363,8 +363,9 @@ impl<'a, E: Element, O: Observer> World<'a, E, O> {
         }
     }
 
-    /// Resumes reading, unless an earlier window update has reached the sender since: then the
-    /// sender must stop again first.
+    /// Lets the receiver's application read again, if the sender is still blocked by a closed
+    /// window. If a window update has unblocked it meanwhile, the application goes on pausing
+    /// until the sender is blocked again.
     fn read(&mut self, pause: Nanos) {
         if !self.is_blocked() {
             self.stalled = Some(pause);

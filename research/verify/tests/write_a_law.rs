@@ -11,9 +11,9 @@ use uc_core::{Core, Edit, Flow, Loaded, Policy, Reason, Segment, consts};
 const MSS: u32 = 1_000;
 const ISS: u32 = 0xffff_f000; // wraps within a few segments
 const WINDOW_SEGMENTS: u32 = 20;
-/// The law's number in a folder of its own (`UC_LAW_OUTSIDE`).
+/// Number of the page's law where it is compiled from its own folder (`UC_LAW_OUTSIDE`).
 const OUTSIDE: u32 = 12;
-/// The law's number in the tree: the next of its laws.
+/// Number of the page's law where it stands in the source tree, after all others.
 const INSIDE: u32 = consts::LAW_COUPLED + 1;
 /// A number that no law has.
 const NONE: u32 = 13;

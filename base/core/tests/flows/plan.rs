@@ -37,7 +37,7 @@ pub enum Oddity {
     MissingSyn,
 }
 
-/// The law under the flow, and its parameters.
+/// The congestion control law of the flow's port, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     Ecn,

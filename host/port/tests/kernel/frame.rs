@@ -51,7 +51,7 @@ pub struct Shape {
     pub oddity: Oddity,
 }
 
-/// The segment alone.
+/// A frame without DSCP, IP options, padding and oddity: Ethernet, IP, TCP.
 pub const PLAIN: Shape = Shape {
     dscp: 0,
     ip_option_words: 0,

@@ -39,9 +39,9 @@ pub struct StartCounts {
     pub marked: u64,
     /// Unmarked probes that counted as marked because they were delayed.
     pub late: u64,
-    /// First windows that waited for their pacing slot.
+    /// Flows whose initial window was held until its pacing slot.
     pub waited: u64,
-    /// Total waiting time of first windows, in nanoseconds.
+    /// Time in nanoseconds for which initial windows were held, summed over these flows.
     pub waited_ns: u64,
 }
 
