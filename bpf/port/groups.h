@@ -173,7 +173,8 @@ static __always_inline int uc_find_group(const struct uc_group_key *key,
 	return taken;
 }
 
-/* Finds the guest's entry in the group, or takes a free one. Returns 0 if there is none. */
+/* Finds the guest's entry in the group, or takes a free one. Returns 0 if the group has neither.
+ */
 static __always_inline int uc_find_guest(const struct uc_group_key *key, __u32 ifindex,
 					 __u64 now_ns, __u32 *index)
 {

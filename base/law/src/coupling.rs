@@ -18,7 +18,7 @@ pub struct CouplingRules {
     /// 65535 (all of it). Default 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u16>,
-    /// The most that a group's windows make together; 1 GiB where absent.
+    /// Upper limit of the sum of a group's windows; 1 GiB where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<Bytes>,
 }

@@ -16,7 +16,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Joins the table that was read from `text` with it.
+    /// Keeps a document's text together with the table that was read from it; `name` is for errors.
     pub fn new(name: &'a str, text: &'a str, table: Spanned<DeTable<'a>>) -> Document<'a> {
         Document { name, text, table }
     }

@@ -94,7 +94,7 @@ impl Watcher {
     }
 }
 
-/// Returns `true` if the process exists and has not exited; a zombie has.
+/// Returns whether the process exists and runs; a zombie doesn't.
 fn is_running(process: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z "))

@@ -12,7 +12,7 @@ use crate::wire::{GROUPS_MAX, GroupAnswer, GroupName, GroupReport};
 /// The host's coupling policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Policy {
-    /// Policy of each group.
+    /// Policy that applies to every group.
     pub group: GroupPolicy,
     /// Length of the IPv4 prefix of remote addresses that identifies a group of the host's, 0 to
     /// 32. Where this and `prefix6` are 0, all of the guests' groups share one window. The prefixes

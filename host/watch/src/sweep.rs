@@ -20,7 +20,7 @@ const SILENT_NS: u64 = 60 * SECOND_NS;
 /// would be probed again anyway.
 const PATH_NS: u64 = 3_600 * SECOND_NS;
 
-/// Returns whether a start's entry may be removed.
+/// Returns whether a flow's entry may be removed: the flow has closed, or has been idle too long.
 fn is_over(slot: &uc_watch_slot, now_ns: u64) -> bool {
     let idle_ns = now_ns.saturating_sub(slot.seen_ns);
     let keep_ns = match u32::from(slot.flow.stage) {

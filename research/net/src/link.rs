@@ -22,8 +22,8 @@ pub struct LinkSpec {
     pub rate: BitsPerSec,
     /// Propagation delay, one way.
     pub delay: Nanos,
-    /// Time between the starts of two packets in addition to serialization: the CPU time of the
-    /// host at one end.
+    /// CPU time that the sending or receiving host spends on each packet. A packet's transmission
+    /// starts no earlier than this plus serialization after that of the packet before.
     pub processing: Nanos,
     /// The queue before the transmitter.
     pub queue: QueueSpec,

@@ -40,8 +40,8 @@ pub struct FlowPlan {
     pub name: String,
     /// Host of the guest.
     pub guest: HostId,
-    /// Hosts of its receivers: one; several for transfers, of which each gets one in this order,
-    /// and for messages and web transfers, each of which goes to one of them at random.
+    /// Hosts that receive the guest's flows, one or more. Transfers take them in this order;
+    /// messages and web transfers go to one of them at random.
     pub receivers: Vec<HostId>,
     /// TCP settings of the guest.
     pub guest_config: Arc<Config>,

@@ -134,8 +134,9 @@ pub enum SpuriousTimeout {
     Ignored,
     /// Retransmission stops and the reduction stays (RFC 5682 §3.4 leaves the response open).
     Halve,
-    /// The threshold returns to its value before the timeout, the window to the data in flight (RFC
-    /// 4015).
+    /// A timeout that proves spurious is undone: ssthresh returns to its value before it, and cwnd
+    /// becomes the data in flight plus what the ACK acknowledged, of that at most an initial
+    /// window (RFC 4015 §3.2).
     Undo,
 }
 

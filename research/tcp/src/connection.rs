@@ -40,7 +40,8 @@ pub struct Connection {
     /// Whether every segment is ECN-capable, as with DCTCP in Linux (RFC 8311 §4.3 allows it).
     pub(crate) all_ect: bool,
     pub(crate) config: Box<Config>,
-    /// The state of a connection whose window another controller overrules.
+    /// State of a connection whose window a coupled group sets instead of its own congestion
+    /// control; `None`: its own does.
     pub(crate) overruled: Option<Box<Overruled>>,
 }
 

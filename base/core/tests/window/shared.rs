@@ -46,7 +46,7 @@ pub struct Network {
     sack: bool,
     /// From the link to the peer and back to the guest.
     delay_ticks: u64,
-    /// Where it begins to mark.
+    /// Length of the queue from which the link marks.
     mark_segments: usize,
 }
 
