@@ -62,10 +62,20 @@ fn count(state: &mut AgentState, desired: &BTreeMap<u32, Wanted>, outcome: &Outc
         tracing::info!(port, ifindex, "attached");
     }
     for ifindex in &outcome.newly_detached {
-        let known = state.ports.iter().find(|port| port.ifindex == *ifindex);
-        let port = known.map_or("", |port| port.name.as_str());
+        let port = name(state, *ifindex);
         tracing::info!(port, ifindex, "detached");
     }
+}
+
+/// Returns the name by which the agent knows a port; that of its interface where another agent
+/// attached it; nothing if the interface is gone, too.
+fn name(state: &AgentState, ifindex: u32) -> String {
+    let known = state.ports.iter().find(|port| port.ifindex == ifindex);
+    known.map(|port| port.name.clone()).unwrap_or_else(|| {
+        let name = nix::net::if_::if_indextoname(ifindex);
+        name.map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    })
 }
 
 /// Lists the ports that are desired, as they are now.
@@ -95,4 +105,22 @@ fn list(state: &mut AgentState, desired: &BTreeMap<u32, Wanted>, outcome: &Outco
     state.ports = desired.iter().map(port).collect();
     state.held = hold.names();
     state.given_back = hold.given_back();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_of_an_earlier_agent_is_called_as_its_interface() {
+        let mut state = AgentState::default();
+        assert_eq!(name(&state, 1), "lo");
+        assert_eq!(name(&state, u32::MAX), "");
+        state.ports.push(PortState {
+            name: "web".to_owned(),
+            ifindex: 1,
+            ..PortState::default()
+        });
+        assert_eq!(name(&state, 1), "web");
+    }
 }
