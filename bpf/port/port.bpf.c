@@ -13,6 +13,7 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 
+#include "about.h"
 #include "events.h"
 #include "maps.h"
 #include "open.h"
@@ -153,5 +154,16 @@ int uc_note_port(struct __sk_buff *skb)
 	uc_note_news(skb);
 	return uc_write_pending(skb, now);
 }
+
+const struct uc_about uc_about_port SEC("about") = {
+	.mark = UC_ABOUT_MARK,
+	.layout = UC_LAYOUT,
+	.laws = {
+#define UC_ABOUT_LAW(NAME, name, machine, cut, traits, what, why)                                  \
+	{#name, #machine, #cut, what, why, traits, UC_LAW_##NAME},
+		UC_LAWS_MORE(UC_ABOUT_LAW)
+#undef UC_ABOUT_LAW
+	},
+};
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

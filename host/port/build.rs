@@ -21,24 +21,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for folder in ["bpf", "core"] {
         println!("cargo:rerun-if-changed={}", root.join(folder).display());
     }
+    let header = |name: &str| root.join("bpf/port").join(name).display().to_string();
+    let layout = layout_number(&header("layout.h"))?;
     uc_clang::bpf(
         &root.join("bpf/port/port.bpf.c"),
         &out.join("port.bpf.o"),
-        &[],
+        &[&format!("-DUC_LAYOUT={layout:#x}ULL")],
     )?;
+    write_numbers(layout, &out)?;
 
-    let header = root
-        .join("bpf/port/layout.h")
-        .to_string_lossy()
-        .into_owned();
     bindgen::Builder::default()
-        .header(&header)
+        .headers([header("layout.h"), header("about.h")])
         .allowlist_type("uc_key|uc_slot|uc_cursor|uc_place|__sk_buff")
         .allowlist_type("uc_port_coupling|uc_priority_key|uc_group|uc_group_guest|uc_member")
         .allowlist_type("uc_ring|uc_event|uc_event_kind|uc_agreed|uc_closing|uc_passed")
         .allowlist_var("UC_EVENTS_KEPT|UC_PASSED_KEPT")
-        .allowlist_type("uc_port_state|uc_counts|uc_page_key|uc_page")
-        .allowlist_var("UC_PORTS_MAX|UC_NUMBER_.*|UC_PAGE_RULES|UC_PLACES_SWEPT")
+        .allowlist_type("uc_port_state|uc_counts|uc_page_key|uc_page|uc_about")
+        .allowlist_var("UC_PORTS_MAX|UC_NUMBER_.*|UC_PAGE_RULES|UC_PLACES_SWEPT|UC_ABOUT_MARK")
         .blocklist_type("uc_rule|uc_match|uc_policy")
         .blocklist_type("uc_flow|uc_ccc|uc_ccc_policy|uc_ccc_guest|uc_ccc_flow")
         .raw_line("use uc_core::Flow as uc_flow;")
@@ -53,11 +52,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .generate_comments(false)
         .generate()?
         .write_to_file(out.join("layout.rs"))?;
-    write_numbers(&header, &out)
+    Ok(())
 }
 
-/// Numbers that tell one layout of the maps, and one build of the programs, from any other.
-fn write_numbers(header: &str, out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+/// Returns a number that tells this layout of the maps from any other.
+fn layout_number(header: &str) -> Result<u64, Box<dyn std::error::Error>> {
     // with all that lies in a value, and the constants that say what it means
     let layout = bindgen::Builder::default()
         .header(header)
@@ -67,11 +66,16 @@ fn write_numbers(header: &str, out: &Path) -> Result<(), Box<dyn std::error::Err
         .generate_comments(false)
         .generate()?
         .to_string();
-    let object = std::fs::read(out.join("port.bpf.o"))?;
+    Ok(fnv1a(layout.as_bytes()))
+}
+
+/// Writes the numbers of the layout and of this build's object.
+fn write_numbers(layout: u64, out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let build = fnv1a(&std::fs::read(out.join("port.bpf.o"))?);
     let numbers = format!(
-        "pub(crate) const LAYOUT: u64 = {:#x};\npub(crate) const BUILD: u64 = {:#x};\n",
-        fnv1a(layout.as_bytes()),
-        fnv1a(&object)
+        "/// Number of the layout of the maps; programs of another layout cannot use them.\n\
+         pub const LAYOUT: u64 = {layout:#x};\n\
+         pub(crate) const BUILD: u64 = {build:#x};\n",
     );
     std::fs::write(out.join("numbers.rs"), numbers)?;
     Ok(())

@@ -7,41 +7,7 @@ use std::process::Command;
 use libbpf_rs::{Linker, libbpf_sys};
 
 use crate::WARNINGS;
-
-/// Reasons why a program for the kernel was not compiled.
-#[derive(Debug, thiserror::Error)]
-pub enum ClangError {
-    /// A file or folder beside the object could not be written.
-    #[error("could not write {}: {source}", path.display())]
-    Write {
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// The compiler could not be started.
-    #[error("could not run clang: {source}; install it (Debian's package is `clang`)")]
-    NoClang {
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// The compiler refused the source.
-    #[error("clang refused {}:\n{messages}", path.display())]
-    Refused {
-        /// The source.
-        path: PathBuf,
-        /// The compiler's messages, one a line.
-        messages: String,
-    },
-    /// The linker failed.
-    #[error("libbpf could not link {}: {source}", path.display())]
-    Link {
-        /// The object.
-        path: PathBuf,
-        /// The linker's error.
-        source: libbpf_rs::Error,
-    },
-}
+use crate::run::{ClangError, run};
 
 /// Compiles `source` into the object file `object`, which libbpf loads. `more` are further
 /// arguments of clang, such as `-DNAME` or `-IFOLDER`.
@@ -58,21 +24,13 @@ pub fn bpf(source: &Path, object: &Path, more: &[&str]) -> Result<(), ClangError
     made.and(removed)
 }
 
-impl ClangError {
-    fn write(path: &Path, source: std::io::Error) -> Self {
-        Self::Write {
-            path: path.to_owned(),
-            source,
-        }
-    }
-}
-
 /// Runs clang in `work` and returns the path of the object, which still has debug information.
 fn compile(source: &Path, work: &Path, more: &[&str]) -> Result<PathBuf, ClangError> {
     write_headers(&work.join("bpf"))?;
     let compiled = work.join("program.o");
     let arch = target_arch();
-    let output = Command::new("clang")
+    let mut clang = Command::new("clang");
+    clang
         // Debian keeps <asm/types.h> in a folder of the architecture, which `-target bpf` omits.
         .arg(format!("-I/usr/include/{arch}-linux-gnu"))
         .arg(format!("-D__TARGET_ARCH_{}", kernel_arch(&arch)))
@@ -86,15 +44,8 @@ fn compile(source: &Path, work: &Path, more: &[&str]) -> Result<PathBuf, ClangEr
         .arg("-c")
         .arg(source)
         .arg("-o")
-        .arg(&compiled)
-        .output()
-        .map_err(|source| ClangError::NoClang { source })?;
-    if !output.status.success() {
-        return Err(ClangError::Refused {
-            path: source.to_owned(),
-            messages: String::from_utf8_lossy(&output.stderr).into_owned(),
-        });
-    }
+        .arg(&compiled);
+    run(&mut clang, source)?;
     Ok(compiled)
 }
 

@@ -1,18 +1,26 @@
 //! Compiles the project's C with clang, natively and for the kernel. The same warnings are errors
 //! wherever the core runs.
 //!
-//! Build scripts use both compilers. [`bpf()`] runs outside build scripts as well.
+//! Build scripts use both compilers. All but [`native()`] runs outside build scripts as well.
 
 #[cfg(feature = "bindgen")]
 mod in_maps;
 
 #[cfg(feature = "bpf")]
 mod bpf;
+#[cfg(feature = "bpf")]
+mod library;
+#[cfg(feature = "bpf")]
+mod run;
 
 #[cfg(feature = "bpf")]
-pub use bpf::{ClangError, bpf};
+pub use bpf::bpf;
 #[cfg(feature = "bindgen")]
 pub use in_maps::InMaps;
+#[cfg(feature = "bpf")]
+pub use library::{library, preprocess};
+#[cfg(feature = "bpf")]
+pub use run::ClangError;
 
 /// Warnings of every compilation. The core's headers hold functions that not every program calls.
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"];

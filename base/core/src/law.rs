@@ -1,7 +1,9 @@
-//! The core's table of laws (`core/laws/table.h`).
+//! The core's table of laws (`core/laws/table.h`), and the laws from outside the tree that this
+//! process was told of.
 
 use std::ffi::{CStr, c_char};
 use std::fmt;
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 use crate::{Flow, sys};
 
@@ -33,6 +35,47 @@ impl Trait {
     pub const BYTES: Trait = Trait(sys::UC_BYTES);
     /// A flow's window is always its share of a group's.
     pub const GROUPED: Trait = Trait(sys::UC_GROUPED);
+
+    /// Every trait with its name in `core/laws/table.h`.
+    const NAMES: [(u32, &str); 8] = [
+        (sys::UC_WANTS_ECN, "UC_WANTS_ECN"),
+        (sys::UC_NEEDS_ECN, "UC_NEEDS_ECN"),
+        (sys::UC_EXACT, "UC_EXACT"),
+        (sys::UC_SHALLOW, "UC_SHALLOW"),
+        (sys::UC_BYTES, "UC_BYTES"),
+        (sys::UC_TIMED, "UC_TIMED"),
+        (sys::UC_FAR, "UC_FAR"),
+        (sys::UC_GROUPED, "UC_GROUPED"),
+    ];
+}
+
+/// One row of the table of laws.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LawRow {
+    /// The law's number in a policy.
+    pub number: u8,
+    /// The law's name in files and on the command line.
+    pub name: String,
+    /// Description of the law in a few words.
+    pub what: String,
+    /// Why the law cuts a window ([`Law::why_it_cuts`]).
+    pub why_it_cuts: String,
+    /// What grows the window, and reduces it on a loss.
+    pub machine: String,
+    /// What says how much of the window a mark leaves.
+    pub cut: String,
+    /// The bits of the law's traits.
+    pub traits: u32,
+}
+
+impl LawRow {
+    /// Returns the names of the law's traits, as `core/laws/table.h` writes them.
+    pub fn trait_names(&self) -> Vec<&'static str> {
+        let own = Trait::NAMES
+            .iter()
+            .filter(|(bit, _)| self.traits & bit != 0);
+        own.map(|(_, name)| *name).collect()
+    }
 }
 
 impl Law {
@@ -47,9 +90,30 @@ impl Law {
     /// NewReno whose window is a share of its group's.
     pub const COUPLED: Law = Law(sys::UC_LAW_COUPLED as u8);
 
-    /// Returns the laws of the table, in its order.
+    /// Returns the laws of the table, in its order, and those from outside that this process was told
+    /// of.
     pub fn all() -> impl Iterator<Item = Law> {
-        rows().iter().map(|row| Law(row.number))
+        let outside = outside().into_iter().map(|row| Law(row.number));
+        Law::inside().chain(outside)
+    }
+
+    /// Returns the tree's laws, in the order of the table.
+    pub fn inside() -> impl Iterator<Item = Law> {
+        ROWS.iter().map(|row| Law(row.number))
+    }
+
+    /// Tells this process which laws from outside the tree have which numbers; a later law of a number
+    /// takes the place of an earlier one. The rows stay in memory until the process ends.
+    pub fn tell_outside(laws: &[LawRow]) {
+        let mut told = OUTSIDE.write().unwrap_or_else(PoisonError::into_inner);
+        for law in laws {
+            if told.contains(&law) {
+                continue;
+            }
+            told.retain(|row| row.number != law.number);
+            told.push(Box::leak(Box::new(law.clone())));
+        }
+        told.sort_by_key(|row| row.number);
     }
 
     /// Returns the law of this name; `None` if the table has none.
@@ -67,20 +131,26 @@ impl Law {
         self.0
     }
 
-    /// Returns the law's name in files and on the command line; `unknown` if the table lacks it.
+    /// Returns the law's name in files and on the command line; its number if no law that this process
+    /// knows has it.
     pub fn name(self) -> &'static str {
-        self.row().map_or("unknown", |row| text(row.name))
+        match self.row() {
+            Some(row) => &row.name,
+            None => NUMBERS.get(usize::from(self.0)).unwrap_or(&"unknown"),
+        }
     }
 
     /// Describes the law in a few words.
     pub fn what(self) -> &'static str {
-        self.row().map_or("not in this table", |row| text(row.what))
+        self.row()
+            .map_or("a law that is not in the tree", |row| &row.what)
     }
 
     /// Says why the law cuts a window: `{target}` stands for the policy's target in microseconds, `{us}` and
     /// `{q30}` for the event's signal, in microseconds or as a fraction of 2^30.
     pub fn why_it_cuts(self) -> &'static str {
-        self.row().map_or("", |row| text(row.why_it_cuts))
+        self.row()
+            .map_or("the law's own reason", |row| &row.why_it_cuts)
     }
 
     /// Tells whether the law has a trait.
@@ -88,8 +158,9 @@ impl Law {
         self.row().is_some_and(|row| row.traits & of.0 != 0)
     }
 
-    fn row(self) -> Option<&'static sys::law_row> {
-        rows().iter().find(|row| row.number == self.0)
+    fn row(self) -> Option<&'static LawRow> {
+        let inside = ROWS.iter().find(|row| row.number == self.0);
+        inside.or_else(|| outside().iter().copied().find(|row| row.number == self.0))
     }
 }
 
@@ -122,10 +193,42 @@ pub fn alpha_q30(flow: &Flow) -> Option<u32> {
     has_one.then_some(alpha_q30)
 }
 
-fn rows() -> &'static [sys::law_row] {
+/// Maximum number of laws from outside the tree.
+pub const OUTSIDE_MAX: usize = (sys::UC_LAW_NUMBERS - sys::UC_LAW_OUTSIDE) as usize;
+
+/// The names of laws that are known by number alone.
+const NUMBERS: [&str; sys::UC_LAW_NUMBERS as usize] = [
+    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15",
+];
+
+/// The rows of the tree's laws.
+static ROWS: LazyLock<Vec<LawRow>> = LazyLock::new(|| {
     let mut count = 0;
     // SAFETY: the C side writes the count and returns an array of so many rows that stays.
-    unsafe { std::slice::from_raw_parts(sys::uc_shim_laws(&mut count), count as usize) }
+    let rows = unsafe { std::slice::from_raw_parts(sys::uc_shim_laws(&mut count), count as usize) };
+    rows.iter().map(row).collect()
+});
+
+/// The laws from outside the tree that this process was told of.
+static OUTSIDE: RwLock<Vec<&'static LawRow>> = RwLock::new(Vec::new());
+
+fn outside() -> Vec<&'static LawRow> {
+    OUTSIDE
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+fn row(row: &sys::law_row) -> LawRow {
+    LawRow {
+        number: row.number,
+        name: text(row.name).to_owned(),
+        what: text(row.what).to_owned(),
+        why_it_cuts: text(row.why_it_cuts).to_owned(),
+        machine: text(row.machine).to_owned(),
+        cut: text(row.cut).to_owned(),
+        traits: row.traits,
+    }
 }
 
 pub(crate) fn word(row: &sys::word_row) -> Word {

@@ -22,7 +22,7 @@ pub use contract::{Edit, Flow, Policy, Segment};
 #[cfg(feature = "loaded")]
 pub use entry::Loaded;
 pub use entry::{Compiled, Core};
-pub use law::Law;
+pub use law::{Law, LawRow};
 pub use reason::Reason;
 
 /// Constants of the contract under their C names without the prefix.

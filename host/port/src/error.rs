@@ -75,6 +75,26 @@ pub enum PortError {
         /// Path of the store.
         path: PathBuf,
     },
+    /// A file has no port programs that this build can load.
+    #[error("could not use {}: {why}; make it with `uc law build`", path.display())]
+    NoObject {
+        /// The file.
+        path: PathBuf,
+        /// Why it is of no use.
+        why: String,
+    },
+    /// The programs in force have a law from outside the tree that those to be loaded lack.
+    #[error(
+        "ports of this host run programs with laws from outside ({in_force}), and those to be loaded \
+         have others ({offered}), so flows under them would pass unmodified; give --laws with the \
+         folder of laws that begin with these, or run `uc detach --all` first"
+    )]
+    OtherLaws {
+        /// Names of the laws in force.
+        in_force: String,
+        /// Names of the laws of the programs to be loaded.
+        offered: String,
+    },
     /// A port's plan has too many rules.
     #[error(
         "port {ifindex}: {rules} rules, the limit is {max}; merge some into wider prefixes or port \

@@ -3,6 +3,7 @@
 //!
 //! - [`Programs`]: the programs and maps in the kernel, as file descriptors, either freshly loaded
 //!   or reopened from their pins;
+//! - [`ProgramObject`]: the file that they are loaded from, perhaps with laws from outside the tree;
 //! - [`Link`]: one program on one port, by TCX or by a clsact filter where the kernel has no TCX;
 //! - [`Store`]: the pins in bpffs, with which ports stay attached when no process is left;
 //! - [`PortPlan`]: an operator's settings of a port, by [`Rule`]s; [`PortView`]: the port's state;
@@ -25,6 +26,7 @@ mod flows;
 mod interfaces;
 mod links;
 mod maps;
+mod object;
 mod plans;
 mod ports;
 mod programs;
@@ -44,6 +46,8 @@ pub use error::PortError;
 pub use events::{Agreed, Closing, Event, EventKind, Passed};
 pub use flows::FlowView;
 pub use interfaces::interface_index;
+pub use numbers::LAYOUT;
+pub use object::ProgramObject;
 pub use plans::check_plan;
 pub use ports::{PORTS_MAX, PortView};
 pub use programs::Programs;

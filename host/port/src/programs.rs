@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
+use uc_core::LawRow;
 use uc_law::RINGS_MAX;
 use zerocopy::IntoBytes;
 
@@ -13,10 +14,8 @@ use crate::error::PortError;
 use crate::layout::uc_cursor;
 use crate::maps::Maps;
 use crate::numbers::LAYOUT;
+use crate::object::{ProgramObject, laws_of};
 use crate::refusal::silence_libbpf;
-
-/// The object that clang compiled from `bpf/port/port.bpf.c`.
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 
 /// Maps with an entry for each flow.
 const PER_FLOW: [&str; 3] = ["flows", "places", "members"];
@@ -44,6 +43,8 @@ pub(crate) struct Code {
     collect: OwnedFd,
     /// Empties itself when nobody holds it, neither a process nor a pin.
     pub(crate) tail_calls: MapHandle,
+    /// What the object says of its laws from outside the tree; `None` if it has none.
+    laws: Option<MapHandle>,
 }
 
 impl Programs {
@@ -56,7 +57,16 @@ impl Programs {
     /// Loads the programs with a flow table of this capacity; events are recorded for the first
     /// `rings_max` flows, 0: for none.
     pub fn load_with(flows_max: u32, rings_max: u32) -> Result<Programs, PortError> {
-        let object = load_object(|map| {
+        Self::load_object(&ProgramObject::default(), flows_max, rings_max)
+    }
+
+    /// Loads the programs of an object like [`Programs::load_with`].
+    pub fn load_object(
+        file: &ProgramObject,
+        flows_max: u32,
+        rings_max: u32,
+    ) -> Result<Programs, PortError> {
+        let object = load(file.bytes(), |map| {
             if PER_FLOW.map(OsStr::new).contains(&map.name()) {
                 map.set_max_entries(flows_max.max(1))?;
             }
@@ -67,20 +77,20 @@ impl Programs {
         })?;
         let programs = Programs {
             maps: Maps::from_each(|name| map_of(&object, name))?,
-            code: Code::of(&object, rings_max > 0)?,
+            code: Code::of(&object, file, rings_max > 0)?,
         };
         programs.set_up(flows_max.max(1))?;
         Ok(programs)
     }
 
-    /// Loads the programs again, for existing maps.
-    pub(crate) fn load_for(maps: Maps) -> Result<Programs, PortError> {
+    /// Loads the programs of an object for existing maps.
+    pub(crate) fn load_for(file: &ProgramObject, maps: Maps) -> Result<Programs, PortError> {
         let held = maps.each();
-        let object = load_object(|map| {
+        let object = load(file.bytes(), |map| {
             let own = held.iter().find(|(name, _)| map.name() == OsStr::new(name));
             own.map_or(Ok(()), |(_, own)| map.reuse_fd(own.as_fd()))
         })?;
-        let code = Code::of(&object, maps.events.max_entries() > 1)?;
+        let code = Code::of(&object, file, maps.events.max_entries() > 1)?;
         Ok(Programs { code, maps })
     }
 
@@ -101,6 +111,11 @@ impl Programs {
     /// Returns the program for one direction.
     pub fn program(&self, direction: Direction) -> BorrowedFd<'_> {
         self.code.program(direction)
+    }
+
+    /// Returns the programs' laws from outside the tree.
+    pub fn laws(&self) -> Vec<LawRow> {
+        self.code.laws.as_ref().map(laws_in).unwrap_or_default()
     }
 
     /// Returns the capacity of the flow table.
@@ -129,7 +144,7 @@ impl Programs {
 }
 
 impl Code {
-    fn of(object: &Object, notes: bool) -> Result<Code, PortError> {
+    fn of(object: &Object, file: &ProgramObject, notes: bool) -> Result<Code, PortError> {
         let tail_calls = map_of(object, "tail_calls")?;
         for (index, name) in (0u32..).zip(TAIL_CALLS) {
             if name == NOTE && !notes {
@@ -146,6 +161,7 @@ impl Code {
             to_guest: program_of(object, "uc_to_guest_port")?,
             collect: program_of(object, "uc_collect_idle")?,
             tail_calls,
+            laws: keep_laws(file.about())?,
         })
     }
 
@@ -154,12 +170,14 @@ impl Code {
     pub(crate) fn from_parts(
         mut program: impl FnMut(&str) -> Result<OwnedFd, PortError>,
         tail_calls: MapHandle,
+        laws: Option<MapHandle>,
     ) -> Result<Code, PortError> {
         Ok(Code {
             from_guest: program(Direction::FromGuest.label())?,
             to_guest: program(Direction::ToGuest.label())?,
             collect: program("collect")?,
             tail_calls,
+            laws,
         })
     }
 
@@ -171,26 +189,60 @@ impl Code {
     }
 
     /// Returns the parts to pin, with their names.
-    pub(crate) fn each(&self) -> [(&'static str, BorrowedFd<'_>); 4] {
-        [
+    pub(crate) fn each(&self) -> Vec<(&'static str, BorrowedFd<'_>)> {
+        let laws = self.laws.iter().map(|laws| (LAWS, laws.as_fd()));
+        let parts = [
             ("tail_calls", self.tail_calls.as_fd()),
             ("collect", self.collect.as_fd()),
             (Direction::FromGuest.label(), self.from_guest.as_fd()),
             (Direction::ToGuest.label(), self.to_guest.as_fd()),
-        ]
+        ];
+        laws.chain(parts).collect()
     }
 }
 
+/// Makes a map that keeps what an object says of its laws from outside; `None` if it has none. The
+/// programs do not read it: with them it is pinned, and processes that come later find the laws' names.
+fn keep_laws(about: &[u8]) -> Result<Option<MapHandle>, PortError> {
+    if about.is_empty() {
+        return Ok(None);
+    }
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    let bytes = about.len() as u32;
+    let made = MapHandle::create(MapType::Array, Some("uc_laws"), 4, bytes, 1, &options);
+    let kept = made.and_then(|map| {
+        map.update(&0u32.to_ne_bytes(), about, MapFlags::ANY)?;
+        Ok(Some(map))
+    });
+    kept.map_err(|error| PortError::from_libbpf(LOAD, &error))
+}
+
+/// Returns the laws that a map of [`keep_laws`] keeps.
+pub(crate) fn laws_in(map: &MapHandle) -> Vec<LawRow> {
+    let about = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+    about
+        .ok()
+        .flatten()
+        .map_or_else(Vec::new, |about| laws_of(&about))
+}
+
+/// Name of the pin of [`keep_laws`]'s map.
+pub(crate) const LAWS: &str = "laws";
+
 const LOAD: &str = "load the port programs";
 
-/// Loads the object, after `prepare` was called with each of its maps.
-fn load_object(
+/// Loads an object, after `prepare` was called with each of its maps.
+fn load(
+    object: &[u8],
     mut prepare: impl FnMut(&mut libbpf_rs::OpenMapMut<'_>) -> libbpf_rs::Result<()>,
 ) -> Result<Object, PortError> {
     silence_libbpf();
     let failed = |error| PortError::from_libbpf(LOAD, &error);
     let mut open = ObjectBuilder::default()
-        .open_memory(OBJECT)
+        .open_memory(object)
         .map_err(failed)?;
     for mut map in open.maps_mut() {
         prepare(&mut map).map_err(failed)?;
@@ -258,9 +310,11 @@ mod tests {
         if uc_live::or_skip(Programs::load(1)).is_none() {
             return;
         }
-        let refused = load_object(|map| match map.name() == OsStr::new("counts") {
-            true => map.set_value_size(8),
-            false => Ok(()),
+        let refused = load(ProgramObject::default().bytes(), |map| {
+            match map.name() == OsStr::new("counts") {
+                true => map.set_value_size(8),
+                false => Ok(()),
+            }
         });
         let error = refused
             .map(drop)

@@ -22,15 +22,19 @@ use crate::error::PortError;
 use crate::expedite::Expedited;
 use crate::interfaces::{interface_index, interfaces};
 use crate::links::Whereabouts;
+use crate::object::ProgramObject;
 use crate::plans::check_plan;
 use crate::ports::PORTS_MAX;
 use crate::programs::Programs;
+use uc_core::LawRow;
 use uc_law::PortPlan;
 
 /// The folder of one installation's pins.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) folder: PathBuf,
+    /// The object that programs are loaded from.
+    pub(crate) object: ProgramObject,
 }
 
 /// A port that is attached.
@@ -46,6 +50,7 @@ impl Default for Store {
     fn default() -> Store {
         Store {
             folder: PathBuf::from("/sys/fs/bpf/undercurrent"),
+            object: ProgramObject::default(),
         }
     }
 }
@@ -60,7 +65,22 @@ impl Store {
     pub fn at(folder: impl Into<PathBuf>) -> Store {
         Store {
             folder: folder.into(),
+            ..Store::default()
         }
+    }
+
+    /// Returns the store with another object to load programs from, in place of this build's own.
+    pub fn with_object(self, object: ProgramObject) -> Store {
+        Store { object, ..self }
+    }
+
+    /// Returns the laws from outside the tree that the pinned programs have; none if nothing is pinned.
+    ///
+    /// # Errors
+    /// The kernel's refusal to list the pins.
+    pub fn laws(&self) -> Result<Vec<LawRow>, PortError> {
+        let version = self.version()?;
+        Ok(version.map_or_else(Vec::new, |version| self.laws_of(&version)))
     }
 
     /// Waits until no other process attaches or detaches; hold the answer from [`Store::open`] on
@@ -86,12 +106,14 @@ impl Store {
     }
 
     /// Reopens what is pinned and of use to a port, or loads and pins it. Ports of a version whose
-    /// maps can't be read are taken over. Under [`Store::lock`].
+    /// maps can't be read are taken over, and all ports if the store's object has laws from outside
+    /// that come from another file. Under [`Store::lock`].
     pub fn open_or_load(&self, flows_max: u32) -> Result<Programs, PortError> {
         self.check_bpffs()?;
-        let is_other = self
-            .version()?
-            .is_some_and(|version| !version.is_own_layout());
+        let has_laws = !self.object.laws().is_empty();
+        let is_other = self.version()?.is_some_and(|version| {
+            !version.is_own_layout() || has_laws && !version.is_of(&self.object)
+        });
         if !is_other && let Some(programs) = self.open_tidy()? {
             return Ok(programs);
         }

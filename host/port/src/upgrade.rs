@@ -7,8 +7,10 @@ use crate::direction::Direction;
 use crate::error::PortError;
 use crate::interfaces::interfaces;
 use crate::links::PinnedLink;
+use crate::object::check_laws;
 use crate::programs::Programs;
 use crate::store::Store;
+use uc_core::Law;
 use uc_law::{PortPlan, RINGS_MAX};
 
 /// What [`Store::upgrade`] had to do.
@@ -16,7 +18,7 @@ use uc_law::{PortPlan, RINGS_MAX};
 pub enum Upgrade {
     /// Nothing was pinned; now new programs and maps are.
     Fresh,
-    /// The programs of this build were in force already.
+    /// The programs of the store's object were in force already.
     Current,
     /// Every port has the new programs, and they have the old ones' maps: flows go on, and plans
     /// are in force as they were.
@@ -27,13 +29,14 @@ pub enum Upgrade {
 }
 
 impl Store {
-    /// Makes every port of the store run the programs of this build, and reopens them. No packet
+    /// Makes every port of the store run the programs of the store's object, and reopens them. No packet
     /// passes a port without one version or the other. `force`: loads them even if they are in
     /// force. The plans are used if the old ones can't be read, and only those of ports that have
     /// programs. To be called under [`Store::lock`].
     ///
     /// # Errors
-    /// What the kernel refused; ports then have the old version, or some the new one, and flows go
+    /// [`PortError::OtherLaws`] if the object lacks a law from outside that the programs in force have,
+    /// and nothing has changed. Or what the kernel refused; ports then have the old version, or some the new one, and flows go
     /// on under both.
     pub fn upgrade(
         &self,
@@ -59,21 +62,22 @@ impl Store {
         let Some(old) = self.version()? else {
             // Maps without programs, of one who was killed, are not those of the programs to come.
             self.keep_version(None)?;
-            let programs = Programs::load_with(flows_max, rings_max)?;
+            let programs = Programs::load_object(&self.object, flows_max, rings_max)?;
             return self.take_over(programs, plans, Upgrade::Fresh);
         };
+        check_laws(&self.laws_of(&old), &self.object)?;
         if !old.is_own_layout() {
-            let programs = Programs::load_with(flows_max, rings_max)?;
+            let programs = Programs::load_object(&self.object, flows_max, rings_max)?;
             return self.take_over(programs, plans, Upgrade::Replaced);
         }
         let programs = self.open_version(&old)?;
-        if old.is_own_build() && !force {
+        if old.is_of(&self.object) && !force {
             // somebody may have been killed before every port had them
             self.swap_all(&programs)?;
             self.keep_version(Some(&old))?;
             return Ok((programs, Upgrade::Current));
         }
-        let programs = Programs::load_for(programs.maps)?;
+        let programs = Programs::load_for(&self.object, programs.maps)?;
         self.take_over(programs, plans, Upgrade::Swapped)
     }
 
@@ -89,6 +93,7 @@ impl Store {
             plans.retain(|ifindex, _| ports.iter().any(|ports| ports.contains(ifindex)));
             programs.set_plans(&plans)?;
         }
+        Law::tell_outside(&programs.laws());
         let version = self.pin_version(&programs)?;
         self.swap_all(&programs)?;
         self.keep_version(Some(&version))?;

@@ -7,12 +7,14 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use libbpf_rs::{MapHandle, Program};
+use uc_core::{Law, LawRow};
 
 use crate::direction::Direction;
 use crate::error::PortError;
 use crate::maps::Maps;
-use crate::numbers::{BUILD, LAYOUT};
-use crate::programs::{Code, Programs, is_own_layout};
+use crate::numbers::LAYOUT;
+use crate::object::ProgramObject;
+use crate::programs::{Code, LAWS, Programs, is_own_layout, laws_in};
 use crate::refusal::silence_libbpf;
 use crate::store::Store;
 
@@ -28,11 +30,11 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    fn own(number: u32) -> Version {
+    fn own(number: u32, object: &ProgramObject) -> Version {
         Version {
             number,
             layout: LAYOUT,
-            build: BUILD,
+            build: object.build,
         }
     }
 
@@ -65,9 +67,9 @@ impl Version {
         self.layout == LAYOUT
     }
 
-    /// Returns whether these are the programs of this build.
-    pub(crate) fn is_own_build(&self) -> bool {
-        self.is_own_layout() && self.build == BUILD
+    /// Returns whether these programs were loaded from this object.
+    pub(crate) fn is_of(&self, object: &ProgramObject) -> bool {
+        self.is_own_layout() && self.build == object.build
     }
 }
 
@@ -113,17 +115,31 @@ impl Store {
         }
         let tail_calls = MapHandle::from_pinned_path(code.join("tail_calls")).map_err(failed)?;
         let program = |name: &str| Program::fd_from_pinned_path(code.join(name)).map_err(failed);
-        Ok(Programs {
-            code: Code::from_parts(program, tail_calls)?,
+        let programs = Programs {
+            code: Code::from_parts(program, tail_calls, self.laws_pin(version))?,
             maps,
-        })
+        };
+        Law::tell_outside(&programs.laws());
+        Ok(programs)
     }
 
-    /// Pins this build's programs, and their maps unless they are pinned. On success they are the
+    /// Returns the laws from outside the tree that a version has, whatever its layout.
+    pub(crate) fn laws_of(&self, version: &Version) -> Vec<LawRow> {
+        self.laws_pin(version)
+            .as_ref()
+            .map(laws_in)
+            .unwrap_or_default()
+    }
+
+    fn laws_pin(&self, version: &Version) -> Option<MapHandle> {
+        MapHandle::from_pinned_path(self.folder.join(version.folder()).join(LAWS)).ok()
+    }
+
+    /// Pins the programs of the store's object, and their maps unless they are pinned. On success they are the
     /// version in force; after an error nothing has changed.
     pub(crate) fn pin_version(&self, programs: &Programs) -> Result<Version, PortError> {
         let number = self.version()?.map_or(1, |version| version.number + 1);
-        let version = Version::own(number);
+        let version = Version::own(number, &self.object);
         let (state, code) = (version.state(), version.folder());
         // Removes what a process left that was killed before the version was complete.
         self.remove_folder(&code);

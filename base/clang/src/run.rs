@@ -1,0 +1,62 @@
+//! Runs clang.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Reasons why something was not compiled.
+#[derive(Debug, thiserror::Error)]
+pub enum ClangError {
+    /// A file or folder beside the object could not be written.
+    #[error("could not write {}: {source}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The compiler could not be started.
+    #[error("could not run clang: {source}; install it (Debian's package is `clang`)")]
+    NoClang {
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The compiler refused the source.
+    #[error("clang refused {}:\n{messages}", path.display())]
+    Refused {
+        /// The source.
+        path: PathBuf,
+        /// The compiler's messages, one a line.
+        messages: String,
+    },
+    /// The linker failed.
+    #[error("libbpf could not link {}: {source}", path.display())]
+    Link {
+        /// The object.
+        path: PathBuf,
+        /// The linker's error.
+        source: libbpf_rs::Error,
+    },
+}
+
+impl ClangError {
+    pub(crate) fn write(path: &Path, source: std::io::Error) -> Self {
+        Self::Write {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+/// Runs the compiler on `source` and returns what it prints.
+pub(crate) fn run(clang: &mut Command, source: &Path) -> Result<String, ClangError> {
+    let output = clang
+        .output()
+        .map_err(|source| ClangError::NoClang { source })?;
+    if !output.status.success() {
+        return Err(ClangError::Refused {
+            path: source.to_owned(),
+            messages: String::from_utf8_lossy(&output.stderr).into_owned(),
+        });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
