@@ -9,6 +9,8 @@ pub mod flows;
 pub mod full;
 pub mod given;
 pub mod guest;
+pub mod law;
+pub mod laws;
 mod least_timeout;
 pub mod options;
 pub mod parameters;

@@ -13,7 +13,7 @@ pub mod research;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::host::{
-    agent, check, couple, explain, flows, full, given, guest, ports, status, top, watch,
+    agent, check, couple, explain, flows, full, given, guest, law, ports, status, top, watch,
 };
 use crate::research::{demo, run, verify};
 
@@ -32,6 +32,7 @@ enum Command {
     Run(run::Run),
     Verify(verify::Verify),
     Check(check::Check),
+    Law(law::Law),
     Attach(given::Given<ports::Attach>),
     Detach(ports::Detach),
     Flows(flows::Flows),
@@ -60,6 +61,7 @@ impl Arguments {
             Command::Run(run) => run.execute(),
             Command::Verify(verify) => verify.execute(),
             Command::Check(check) => check.execute(),
+            Command::Law(law) => law.execute(),
             Command::Attach(attach) => attach.arguments.execute(&attach.options),
             Command::Detach(detach) => detach.execute(),
             Command::Flows(flows) => flows.execute(),

@@ -32,7 +32,7 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-const DOCUMENTS: [&str; 18] = [
+const DOCUMENTS: [&str; 19] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/vcc.md",
@@ -51,6 +51,7 @@ const DOCUMENTS: [&str; 18] = [
     "docs/install.md",
     "docs/theorems.md",
     "docs/results.md",
+    "docs/write-a-law.md",
 ];
 
 #[test]

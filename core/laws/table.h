@@ -8,7 +8,7 @@
  * much of the window a mark leaves. Laws share machines and cuts, so that each is compiled once.
  *
  * A law from outside the tree adds rows with more/table.h and functions with more/law.h, both
- * compiled in with -DUC_MORE_LAWS (docs/write-a-law.md).
+ * compiled in with -DUC_MORE_LAWS by `uc law build` (docs/write-a-law.md).
  */
 #ifndef UC_LAWS_TABLE_H
 #define UC_LAWS_TABLE_H

@@ -1,8 +1,10 @@
 //! Options made of the core's rows: one for each parameter or setting, with its range, words and
 //! description.
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Arg, ArgAction, ArgMatches};
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::{Arg, ArgAction, ArgMatches, Command, Error};
 use uc_law::{Chosen, Kind, Law, Profile, Row, Table, Value};
 
 /// Makes the option of a row; it takes what can be read, also beyond the range.
@@ -56,11 +58,27 @@ pub fn long(key: &str) -> String {
     key.replace('_', "-")
 }
 
-/// Reads the name of a law.
-pub fn law() -> impl TypedValueParser<Value = Law> {
-    let names = Law::all().map(|law| PossibleValue::new(law.name()).help(sentence(law.what())));
-    PossibleValuesParser::new(names)
-        .try_map(|name| Law::named(&name).ok_or_else(|| format!("no law {name}")))
+/// Reads the name of a law. Help lists the tree's laws; whether there is a law of the name is known
+/// when those from outside are ([`super::laws::named`]).
+#[derive(Clone)]
+pub struct LawName;
+
+impl TypedValueParser for LawName {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        option: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, option, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let law = |law: Law| PossibleValue::new(law.name()).help(sentence(law.what()));
+        Some(Box::new(Law::inside().map(law)))
+    }
 }
 
 /// Reads the name of a profile.

@@ -1,6 +1,7 @@
 //! `uc attach`, `uc detach`: attach and detach ports by hand, on any interface.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -9,6 +10,7 @@ use uc_law::{Law, Profile, keys};
 use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPlan, Store};
 
 use crate::host::agent;
+use crate::host::laws;
 use crate::host::options;
 use crate::host::parameters::{CoupledArguments, ParameterArguments};
 
@@ -30,8 +32,15 @@ pub struct Attach {
     #[arg(required = true, value_name = "PORT")]
     ports: Vec<String>,
     /// The congestion control law that the network sees
-    #[arg(long, value_parser = options::law(), default_value = "ecn")]
-    law: Law,
+    #[arg(long, value_parser = options::LawName, default_value = "ecn")]
+    law: String,
+    /// Run the programs that `uc law build` made in this folder on all ports of this host; --law can
+    /// then name its laws
+    ///
+    /// Flows under way go on. The programs stay in force until no port is left. Refused if ports run
+    /// laws from outside that the folder's do not begin with.
+    #[arg(long, value_name = "DIR")]
+    laws: Option<PathBuf>,
     /// Which TCP sender the law's shadow imitates
     #[arg(long, value_parser = options::profile(), default_value = "linux")]
     profile: Profile,
@@ -75,7 +84,8 @@ impl From<Via> for AttachVia {
 impl Attach {
     /// Attaches all of the ports, or none. `given`: the options on the command line.
     pub fn execute(self, given: &[String]) -> Result<bool> {
-        let (law, profile) = (self.law, self.profile);
+        let store = laws::store(self.laws.as_deref())?;
+        let (law, profile) = (laws::named(&self.law)?, self.profile);
         let via = AttachVia::from(self.via);
         let parameters = self.parameters.parameters(law)?;
         let coupling = self.coupled.coupling(law)?;
@@ -87,7 +97,6 @@ impl Attach {
             ..uc_law::policy(law, profile, &parameters)
         };
         let plan = PortPlan::of_all(policy, coupling);
-        let store = Store::default();
         let ports = distinct(self.ports);
         if let Some(released) = agent::release(&ports, given)? {
             for port in &released {

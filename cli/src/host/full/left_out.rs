@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::host::agent::Agent;
+use crate::host::law::Build;
 use crate::host::top::Top;
 
 /// Refuses to run an agent.
@@ -11,6 +12,14 @@ use crate::host::top::Top;
 /// Always: names the commands that build a full `uc`.
 pub fn agent(_: Agent) -> Result<bool> {
     refuse("agent")
+}
+
+/// Refuses to build laws.
+///
+/// # Errors
+/// Always: names the commands that build a full `uc`.
+pub fn law(_: Build) -> Result<bool> {
+    refuse("law")
 }
 
 /// Refuses to show ports and flows.
@@ -36,18 +45,21 @@ mod tests {
     use crate::Arguments;
 
     /// Parses the options of a command of `uc`.
-    fn options<T: FromArgMatches>(command: &str) -> T {
-        let matches = Arguments::command().get_matches_from(["uc", command]);
-        let (name, matches) = matches.subcommand().unwrap();
-        assert_eq!(name, command);
-        T::from_arg_matches(matches).unwrap()
+    fn options<T: FromArgMatches>(words: &[&str]) -> T {
+        let words = ["uc"].iter().chain(words);
+        let mut matches = Arguments::command().get_matches_from(words);
+        while let Some((_, within)) = matches.remove_subcommand() {
+            matches = within;
+        }
+        T::from_arg_matches(&matches).unwrap()
     }
 
     #[test]
     fn a_command_that_is_left_out_says_in_one_line_how_to_build_it() {
         let refused = [
-            ("agent", agent(options("agent"))),
-            ("top", top(options("top"))),
+            ("agent", agent(options(&["agent"]))),
+            ("law", law(options(&["law", "build", "abe"]))),
+            ("top", top(options(&["top"]))),
         ];
         for (command, refused) in refused {
             let text = refused.unwrap_err().to_string();

@@ -8,6 +8,7 @@ use uc_core::rule::{Prefix, PrefixError};
 use uc_words::wording::suggest;
 
 use super::flow::{FlowRow, Limit};
+use crate::host::laws;
 
 /// Conditions, all of which a flow must meet.
 #[derive(Clone, Debug, Default)]
@@ -113,6 +114,8 @@ impl FromStr for Condition {
         };
         Ok(match key {
             "law" => {
+                // those from outside become known before the names are listed
+                let _known = laws::known(value);
                 let laws: Vec<_> = Law::all().map(Law::name).collect();
                 Condition::Law(one_of("law", value, &laws)?)
             }

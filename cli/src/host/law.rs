@@ -1,0 +1,49 @@
+//! `uc law`: laws from outside the tree.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::host::full;
+
+/// Build congestion control laws from outside the tree.
+#[derive(Args)]
+pub struct Law {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Build(Build),
+}
+
+/// Compile the laws of a folder for ports (`uc attach --laws DIR`) and for tests.
+///
+/// DIR has more/table.h, the laws' rows, and perhaps more/law.h, their functions
+/// (docs/write-a-law.md). Two files are made: port.bpf.o, the programs of ports with these laws, and
+/// core.so, the same core as a native library. Where this process may, the kernel then loads the
+/// programs once, on no port, to show that its verifier accepts them.
+///
+/// The command needs clang. Exit status 1: clang or the kernel refuses the laws.
+#[derive(Args)]
+pub struct Build {
+    /// Folder of the laws
+    #[arg(value_name = "DIR")]
+    pub(super) folder: PathBuf,
+    /// Folder for what is made, instead of DIR
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+}
+
+impl Law {
+    /// Executes the command; returns false if the laws are refused.
+    ///
+    /// # Errors
+    /// In a build without `uc law`; or if the laws cannot be read, or what is made not written.
+    pub fn execute(self) -> Result<bool> {
+        let Command::Build(build) = self.command;
+        full::law(build)
+    }
+}
