@@ -33,6 +33,10 @@ pub struct Agent {
     /// Replace the programs of all ports even if they are this version's
     #[arg(long)]
     pub(super) swap: bool,
+    /// Run the programs that `uc law build` made in this folder on all ports; the policy can then name
+    /// its laws
+    #[arg(long, value_name = "DIR")]
+    pub(super) laws: Option<PathBuf>,
 }
 
 /// Returns a client of this host's agent, if one runs.

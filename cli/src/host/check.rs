@@ -11,6 +11,8 @@ use uc_policy::range::PortRange;
 use uc_policy::{Fault, Planned, Policy, PolicyError, Rule, Treatment};
 use uc_port::{Match, PortCoupling, Prefix};
 
+use crate::host::laws;
+
 /// Check a policy file, or show what it means for a port.
 ///
 /// Every error is listed with its line and column and its remedy, and the exit status is 1. An
@@ -31,6 +33,9 @@ pub struct Check {
     /// The file is a draft: ignore who else could have written it
     #[arg(long, conflicts_with = "fleet")]
     draft: bool,
+    /// The policy may name laws that `uc law build` built in this folder
+    #[arg(long, value_name = "DIR")]
+    laws: Option<PathBuf>,
     /// Print the answer as one JSON object
     #[arg(long)]
     json: bool,
@@ -108,6 +113,7 @@ impl Check {
             outln!("{}", serde_json::to_string_pretty(&uc_policy::schema())?);
             return Ok(true);
         }
+        self.laws.as_deref().map(laws::read).transpose()?;
         let path = self.file.clone().unwrap_or_default();
         let policy = match self.read(&path) {
             Ok(policy) => policy,

@@ -53,7 +53,7 @@ impl Ports {
     /// Uses this host's store.
     pub fn new(settings: &Settings) -> Self {
         Self {
-            store: Store::default(),
+            store: Store::default().with_object(settings.object.clone()),
             room: (settings.flows_max, settings.events),
             swap: settings.swap,
             upgraded: false,

@@ -8,7 +8,8 @@ use nix::sys::signal::{SigSet, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use uc_client::{AgentError, guarded};
-use uc_port::Store;
+use uc_core::Law;
+use uc_port::{ProgramObject, Store};
 
 use crate::bounded::Bounded;
 use crate::control;
@@ -33,6 +34,12 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// # Errors
 /// Whatever prevents the start.
 pub fn run(options: &Options) -> Result<bool, AgentError> {
+    // before the policy is read, which may name their laws
+    let object = match &options.laws {
+        Some(folder) => ProgramObject::read(&folder.join(ProgramObject::FILE_NAME))?,
+        None => ProgramObject::default(),
+    };
+    Law::tell_outside(object.laws());
     let source = Source::open(options.config.clone())?;
     let own = source.own().clone();
     log::begin(options.log.as_deref().unwrap_or(&own.log), own.log_format)?;
@@ -47,7 +54,7 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
     let mut alone = guarded::only_one(&guarded::of_store(Store::default().folder())?)?;
     guarded::say_socket(&mut alone, None)?;
     keep_from_dying_of_others_ends()?;
-    let settings = Settings::new(&own, options);
+    let settings = Settings::new(&own, options, object);
     let etcd = own.etcd.as_ref().map(EtcdSettings::new).transpose()?;
     let (events, heard) = mpsc::channel();
     let shared = Shared::new(events);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use uc_client::AgentError;
 use uc_policy::trusted;
+use uc_port::ProgramObject;
 
 use crate::etcd::EtcdSettings;
 use crate::guests::Places;
@@ -19,6 +20,8 @@ pub struct Options {
     pub log: Option<String>,
     /// Whether to replace the programs even if those pinned are this version's.
     pub swap: bool,
+    /// Folder of laws from outside the tree, which `uc law build` made.
+    pub laws: Option<PathBuf>,
 }
 
 /// All settings of an agent but the policy.
@@ -32,6 +35,8 @@ pub struct Settings {
     pub events: u32,
     /// Whether to replace the programs, as in [`Options::swap`].
     pub swap: bool,
+    /// The programs of ports, perhaps with laws from outside the tree.
+    pub object: ProgramObject,
     /// Host settings of the start `watch`.
     pub watch: Option<uc_policy::WatchHost>,
     /// Folders of guests' names.
@@ -40,12 +45,13 @@ pub struct Settings {
 
 impl Settings {
     /// Combines the file's `[agent]` and the command line.
-    pub fn new(own: &uc_policy::Agent, options: &Options) -> Self {
+    pub fn new(own: &uc_policy::Agent, options: &Options, object: ProgramObject) -> Self {
         Self {
             socket: own.socket.clone(),
             flows_max: own.flows_max,
             events: own.events,
             swap: options.swap,
+            object,
             watch: own.watch.clone(),
             places: Places::default(),
         }

@@ -17,6 +17,7 @@ pub fn agent(arguments: Agent) -> Result<bool> {
         once: arguments.once,
         log: arguments.log,
         swap: arguments.swap,
+        laws: arguments.laws,
     };
     match uc_agent::run(&options) {
         // The errors of a policy are an answer, on as many lines as there are errors.
