@@ -158,6 +158,17 @@ impl Law {
         self.row().is_some_and(|row| row.traits & of.0 != 0)
     }
 
+    /// Returns a law of the tree that keeps its window as this one does: the law itself if it is one of
+    /// the tree's. `None` if the law has a machine of its own, or is not known.
+    pub fn of_same_window(self) -> Option<Law> {
+        let own = self.row()?;
+        let counts = |row: &LawRow| row.traits & Trait::BYTES.0;
+        let alike = |row: &&LawRow| row.machine == own.machine && counts(row) == counts(own);
+        let is_inside = Law::inside().any(|law| law == self);
+        let other = || ROWS.iter().find(alike).map(|row| Law(row.number));
+        Some(self).filter(|_| is_inside).or_else(other)
+    }
+
     fn row(self) -> Option<&'static LawRow> {
         let inside = ROWS.iter().find(|row| row.number == self.0);
         inside.or_else(|| outside().iter().copied().find(|row| row.number == self.0))

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use serde::Serialize;
-use uc_core::{Flow, consts};
+use uc_core::{Flow, Law, Policy, consts};
 use uc_port::FlowView;
 
 /// A flow of the table. Windows count from the last acknowledged byte.
@@ -38,7 +38,8 @@ pub struct FlowRow {
     /// Law `coupled`, or shared windows: the flow's share of its group's window, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_bytes: Option<u64>,
-    /// The law's window; 2³¹−1 if it limits nothing.
+    /// The law's window; 2³¹−1 if it limits nothing. Of a law from outside the tree whose machine is
+    /// its own: the window that was advertised to the guest.
     pub window_bytes: u32,
     /// The window that was advertised to the guest.
     pub given_bytes: u32,
@@ -146,11 +147,22 @@ pub fn name(port: &str, guest: SocketAddr, remote: SocketAddr) -> String {
     format!("{port} {guest} {remote}")
 }
 
+/// Returns the law's window in bytes; `None` if only the law itself, from outside the tree, can read it.
+fn window_bytes(flow: &Flow) -> Option<u32> {
+    let law = Law::of(&flow.policy).of_same_window()?;
+    let policy = Policy {
+        law: law.number(),
+        ..flow.policy
+    };
+    Some(uc_core::window_bytes(&Flow { policy, ..*flow }))
+}
+
 impl FlowRow {
     /// Makes the row of a flow on the port `port`; `share_bytes` is its share of a group's window.
     pub fn new(flow: &FlowView, port: String, share_bytes: Option<u64>) -> FlowRow {
         let state = &flow.state;
         let policy = &state.policy;
+        let given_bytes = u32::from(state.given_window) << state.wscale.min(14);
         let is_rfc = u32::from(policy.profile) == consts::PROFILE_RFC;
         FlowRow {
             name: name(&port, flow.guest, flow.remote),
@@ -162,13 +174,13 @@ impl FlowRow {
             observed: policy.observe != 0,
             rule: flow.rule_number,
             generation: flow.generation,
-            law: uc_core::Law::of(&state.policy).name(),
+            law: Law::of(&state.policy).name(),
             profile: if is_rfc { "rfc" } else { "linux" },
             alpha: uc_core::law::alpha_q30(state)
                 .map(|alpha| f64::from(alpha) / f64::from(1 << 30)),
             share_bytes,
-            window_bytes: uc_core::window_bytes(state),
-            given_bytes: u32::from(state.given_window) << state.wscale.min(14),
+            window_bytes: window_bytes(state).unwrap_or(given_bytes),
+            given_bytes,
             receiver_bytes: u32::from(state.peer_window) << state.wscale.min(14),
             flight_bytes: state.snd_nxt.wrapping_sub(state.snd_una),
             mss_bytes: state.mss_bytes,
@@ -203,6 +215,20 @@ mod tests {
             mss_bytes: 1000,
             ..Flow::default()
         }
+    }
+
+    #[test]
+    fn law_that_is_not_in_the_tree_is_shown_by_its_number_with_the_given_window() {
+        let mut state = flow(10_000, 10_000, 60_000);
+        state.policy.law = 15;
+        let ends = ["10.0.0.1:1", "10.0.0.2:2"].map(|end| end.parse().unwrap());
+        let view = FlowView::of(1, ends[0], ends[1], state);
+        let row = FlowRow::new(&view, "tap0".to_owned(), None);
+        assert_eq!((row.law, row.window_bytes), ("15", row.given_bytes));
+        let policy = Policy::new(consts::LAW_DELAY, consts::PROFILE_RFC);
+        state.policy = policy;
+        let known = window_bytes(&state);
+        assert_eq!(known, Some(uc_core::window_bytes(&state)));
     }
 
     #[test]
