@@ -34,7 +34,9 @@ fn rows<Of: Table>(usual: &Of, has_laws: bool) -> String {
             true => format!("| {} ", laws.join(", ")),
             false => String::new(),
         };
-        let number = row.get(usual);
+        // laws may share a field of the policy
+        let own = row.usual.filter(|_| has_laws);
+        let number = own.unwrap_or_else(|| row.get(usual));
         let usual = if row.usual.is_none() {
             "none: give one".to_owned()
         } else if row.range.contains(&number) {
