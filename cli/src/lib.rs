@@ -61,7 +61,7 @@ impl Arguments {
             Command::Run(run) => run.execute(),
             Command::Verify(verify) => verify.execute(),
             Command::Check(check) => check.execute(),
-            Command::Law(law) => law.execute(),
+            Command::Law(law) => full::law(law.build()),
             Command::Attach(attach) => attach.arguments.execute(&attach.options),
             Command::Detach(detach) => detach.execute(),
             Command::Flows(flows) => flows.execute(),

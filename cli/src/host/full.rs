@@ -1,5 +1,6 @@
-//! The commands of the cargo feature `agent`, which is on by default: `uc agent`, `uc law` and `uc top`. A build
-//! without the feature, such as that of `make demo`, leaves out more than half of all crates.
+//! The commands of the cargo feature `agent`, which is on by default: `uc agent`, `uc law` and
+//! `uc top`. A build without the feature, such as that of `make demo`, leaves out more than half of
+//! all crates.
 //!
 //! No other file tests for the feature.
 

@@ -2,10 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
 use clap::{Args, Subcommand};
-
-use crate::host::full;
 
 /// Build congestion control laws from outside the tree.
 #[derive(Args)]
@@ -38,12 +35,10 @@ pub struct Build {
 }
 
 impl Law {
-    /// Executes the command; returns false if the laws are refused.
-    ///
-    /// # Errors
-    /// In a build without `uc law`; or if the laws cannot be read, or what is made not written.
-    pub fn execute(self) -> Result<bool> {
+    /// Returns the law to build.
+    #[must_use]
+    pub fn build(self) -> Build {
         let Command::Build(build) = self.command;
-        full::law(build)
+        build
     }
 }
