@@ -82,10 +82,10 @@ impl Capture {
 }
 
 impl Capture {
-    /// Waits for tcpdump to exit; repeats the signal, since tcpdump loses one that comes just
-    /// before it begins to wait.
+    /// Waits for tcpdump to exit, two minutes at most: a busy disk may hold it up. Repeats the
+    /// signal, since tcpdump loses one that comes just before it begins to wait.
     fn end(&mut self) {
-        for _ in 0..20 {
+        for _ in 0..240 {
             if self.child.try_wait().unwrap().is_some() {
                 return;
             }
