@@ -30,8 +30,9 @@ use crate::tap::Tap;
 /// Frames that a tap holds for the emulator: far above any window, so that only emulated queues
 /// drop.
 const TAP_QUEUE_FRAMES: u32 = 20_000;
-/// Time limit for interfaces to run; it takes some milliseconds.
-const RUNNING_DEADLINE: Duration = Duration::from_secs(5);
+/// Time limit for interfaces to run. It takes some milliseconds, and seconds while other namespaces
+/// are removed.
+const RUNNING_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The kind of the guests' ends of their links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +151,7 @@ impl Wiring {
 /// bridge's port is disabled and an interface has no queue, and frames are lost without a count.
 ///
 /// # Errors
-/// [`LabError::NotRunning`] with the first that doesn't in five seconds.
+/// [`LabError::NotRunning`] with the first that doesn't in half a minute.
 pub fn wait_running(namespace: &Namespace) -> Result<(), LabError> {
     namespace.enter(|| {
         let start = Instant::now();
