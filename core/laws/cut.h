@@ -18,7 +18,9 @@ static __always_inline __u32 uc_cut_least(const struct uc_flow *flow);
 #include "reno_linux.h"
 #include "reno_rfc.h"
 /* Included last, so that it may use all headers above. */
+#if __has_include("more/law.h")
 #include "more/law.h"
+#endif
 #endif
 
 /* Starts the cut's state: both ends have agreed, and no data was sent yet. */

@@ -204,6 +204,9 @@ pub fn alpha_q30(flow: &Flow) -> Option<u32> {
     has_one.then_some(alpha_q30)
 }
 
+/// The numbers of laws from outside the tree.
+pub const OUTSIDE_NUMBERS: std::ops::Range<u32> = sys::UC_LAW_OUTSIDE..sys::UC_LAW_NUMBERS;
+
 /// Maximum number of laws from outside the tree.
 pub const OUTSIDE_MAX: usize = (sys::UC_LAW_NUMBERS - sys::UC_LAW_OUTSIDE) as usize;
 
