@@ -95,6 +95,15 @@ pub enum PortError {
         /// Names of the laws of the programs to be loaded.
         offered: String,
     },
+    /// The programs in force lack a law from outside the tree that a plan names.
+    #[error(
+        "the programs of this host's ports have no law '{law}'; give --laws with the folder that \
+         `uc law build` made it in"
+    )]
+    LawNotLoaded {
+        /// Name of the law.
+        law: String,
+    },
     /// A port's plan has too many rules.
     #[error(
         "port {ifindex}: {rules} rules, the limit is {max}; merge some into wider prefixes or port \

@@ -3,9 +3,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use uc_core::LawRow;
+use uc_core::law::OUTSIDE_NUMBERS;
+use uc_core::{Law, LawRow};
+use uc_law::PortPlan;
 use uc_words::fnv::fnv1a;
 use zerocopy::FromBytes;
 
@@ -49,6 +54,8 @@ impl fmt::Debug for ProgramObject {
 impl ProgramObject {
     /// Name of the file in a folder that `uc law build` built into.
     pub const FILE_NAME: &str = "port.bpf.o";
+    /// Upper limit of the file's size; it has some hundred kilobytes.
+    pub const BYTES_MAX: u64 = 16 << 20;
 
     /// Reads an object file that `uc law build` made.
     ///
@@ -59,7 +66,7 @@ impl ProgramObject {
             path: path.to_owned(),
             why,
         };
-        let bytes = std::fs::read(path).map_err(|error| refused(error.to_string()))?;
+        let bytes = read(path).map_err(|error| refused(error.to_string()))?;
         Self::from_bytes(bytes).map_err(|why| refused(why.to_owned()))
     }
 
@@ -76,6 +83,9 @@ impl ProgramObject {
         match uc_about::read_from_prefix(&about) {
             Ok((about, _)) if about.layout == LAYOUT => {}
             _ => return Err("its programs are for the maps of another version of uc"),
+        }
+        if laws.is_empty() {
+            return Err("its programs have no law from outside the tree");
         }
         Ok(Self {
             build: fnv1a(&bytes),
@@ -106,11 +116,32 @@ impl ProgramObject {
     }
 }
 
+/// Reads a regular file; a pipe without a writer would block.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(ProgramObject::BYTES_MAX + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > ProgramObject::BYTES_MAX {
+        return Err(io::Error::other("it is too large"));
+    }
+    Ok(bytes)
+}
+
 /// Returns the laws of which [`ProgramObject::about`] speaks.
 pub(crate) fn laws_of(about: &[u8]) -> Vec<LawRow> {
     let about = uc_about::read_from_prefix(about);
     let rows = about.map_or_else(|_| Default::default(), |(about, _)| about.laws);
-    rows.iter().filter(|row| row.number != 0).map(law).collect()
+    let rows = rows
+        .iter()
+        .filter(|row| OUTSIDE_NUMBERS.contains(&row.number));
+    rows.map(law).collect()
 }
 
 fn law(row: &uc_about_law) -> LawRow {
@@ -125,17 +156,23 @@ fn law(row: &uc_about_law) -> LawRow {
     }
 }
 
-/// Returns the text of a field, which zeros follow.
+/// Returns the text of a field, which zeros follow, without control characters.
 fn text(field: &[u8]) -> String {
     let end = field.iter().position(|byte| *byte == 0);
-    String::from_utf8_lossy(&field[..end.unwrap_or(field.len())]).into_owned()
+    let text = String::from_utf8_lossy(&field[..end.unwrap_or(field.len())]);
+    text.chars().filter(|char| !char.is_control()).collect()
 }
 
-/// The laws from outside that programs in force have, and those of an object that replaces them.
+/// Checks that an object may replace programs: it has their laws from outside first, in the same
+/// order, each with the same machine, cut and traits, which flows under way rely on.
 pub(crate) fn check_laws(old: &[LawRow], new: &ProgramObject) -> Result<(), PortError> {
     let names = |laws: &[LawRow]| laws.iter().map(|law| law.name.clone()).collect::<Vec<_>>();
     let (in_force, offered) = (names(old), names(&new.laws));
-    if offered.starts_with(&in_force) {
+    let is_same = |(old, new): (&LawRow, &LawRow)| {
+        old.name == new.name
+            && (&old.machine, &old.cut, old.traits) == (&new.machine, &new.cut, new.traits)
+    };
+    if old.len() <= new.laws.len() && old.iter().zip(&new.laws).all(is_same) {
         return Ok(());
     }
     Err(PortError::OtherLaws {
@@ -146,4 +183,18 @@ pub(crate) fn check_laws(old: &[LawRow], new: &ProgramObject) -> Result<(), Port
             offered.join(", ")
         },
     })
+}
+
+/// Checks that the programs have the laws from outside that the plan's rules name.
+pub(crate) fn check_plan_laws(plan: &PortPlan, laws: &[LawRow]) -> Result<(), PortError> {
+    for rule in &plan.rules {
+        let law = Law::of(&rule.policy);
+        let is_had = |row: &LawRow| row.number == law.number() && row.name == law.name();
+        if OUTSIDE_NUMBERS.contains(&law.number().into()) && !laws.iter().any(is_had) {
+            return Err(PortError::LawNotLoaded {
+                law: law.name().to_owned(),
+            });
+        }
+    }
+    Ok(())
 }

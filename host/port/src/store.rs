@@ -22,7 +22,7 @@ use crate::error::PortError;
 use crate::expedite::Expedited;
 use crate::interfaces::{interface_index, interfaces};
 use crate::links::Whereabouts;
-use crate::object::ProgramObject;
+use crate::object::{ProgramObject, check_plan_laws};
 use crate::plans::check_plan;
 use crate::ports::PORTS_MAX;
 use crate::programs::Programs;
@@ -134,7 +134,19 @@ impl Store {
         }
         self.check_bpffs()?;
         let _turn = self.lock()?;
+        // before the ports of others are given other programs
+        for name in names.iter().filter(|_| !self.object.laws().is_empty()) {
+            if self.is_attached(interface_index(name)?) {
+                return Err(PortError::AlreadyAttached { name: name.clone() });
+            }
+        }
         let programs = self.open_or_load(flows_max)?;
+        if let Err(error) = check_plan_laws(plan, &programs.laws()) {
+            if self.attached(&programs)?.is_empty() {
+                self.keep_version(None)?;
+            }
+            return Err(error);
+        }
         for (done, name) in names.iter().enumerate() {
             if let Err(error) = self.attach(&programs, name, plan, via) {
                 self.detach_all(&programs, &names[..done])?;

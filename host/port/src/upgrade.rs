@@ -7,6 +7,7 @@ use crate::direction::Direction;
 use crate::error::PortError;
 use crate::interfaces::interfaces;
 use crate::links::PinnedLink;
+use crate::links::Whereabouts;
 use crate::object::check_laws;
 use crate::programs::Programs;
 use crate::store::Store;
@@ -59,6 +60,11 @@ impl Store {
         force: bool,
     ) -> Result<(Programs, Upgrade), PortError> {
         self.check_bpffs()?;
+        if !self.laws()?.is_empty() && !self.has_port()? {
+            // no port runs the laws from outside any more
+            self.keep_version(None)?;
+            self.open_tidy()?;
+        }
         let Some(old) = self.version()? else {
             // Maps without programs, of one who was killed, are not those of the programs to come.
             self.keep_version(None)?;
@@ -125,5 +131,12 @@ impl Store {
         let is_filtered = |ifindex: &u32| !linked.contains(ifindex) && clsact_filters(*ifindex) > 0;
         let by_clsact = interfaces().into_keys().filter(is_filtered).collect();
         Ok([linked, by_clsact])
+    }
+
+    /// Returns whether an interface that still exists has programs of ours.
+    fn has_port(&self) -> Result<bool, PortError> {
+        let [linked, by_clsact] = self.ports_by_hook()?;
+        let is_there = |ifindex: &u32| self.whereabouts(*ifindex) != Whereabouts::Gone;
+        Ok(!by_clsact.is_empty() || linked.iter().any(is_there))
     }
 }
