@@ -9,7 +9,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use uc_client::{AgentError, guarded};
 use uc_core::Law;
-use uc_port::{ProgramObject, Store};
+use uc_policy::trusted;
+use uc_port::{PortError, ProgramObject, Store};
 
 use crate::bounded::Bounded;
 use crate::control;
@@ -28,6 +29,17 @@ use crate::source::Source;
 /// Pause before a failed source of events is opened again.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Reads the programs that `uc law build` left in a folder, if only root can have written them.
+fn laws_of(folder: &Path) -> Result<ProgramObject, AgentError> {
+    let path = folder.join(ProgramObject::FILE_NAME);
+    let bytes = trusted::read_bytes(&path, ProgramObject::BYTES_MAX)?;
+    let object = ProgramObject::from_bytes(bytes).map_err(|why| PortError::NoObject {
+        path,
+        why: why.to_owned(),
+    })?;
+    Ok(object)
+}
+
 /// Runs an agent until it is told to end. Returns false if something desired is not in force (only
 /// with [`Options::once`]).
 ///
@@ -36,7 +48,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub fn run(options: &Options) -> Result<bool, AgentError> {
     // before the policy is read, which may name their laws
     let object = match &options.laws {
-        Some(folder) => ProgramObject::read(&folder.join(ProgramObject::FILE_NAME))?,
+        Some(folder) => laws_of(folder)?,
         None => ProgramObject::default(),
     };
     Law::tell_outside(object.laws());

@@ -55,6 +55,14 @@ pub fn read(path: &Path) -> Result<String, Untrusted> {
 /// # Errors
 /// [`Untrusted`].
 pub fn read_most(path: &Path, most_bytes: u64) -> Result<String, Untrusted> {
+    text(path, read_bytes(path, most_bytes)?)
+}
+
+/// Reads a file like [`read_most`], whatever its bytes mean.
+///
+/// # Errors
+/// [`Untrusted`].
+pub fn read_bytes(path: &Path, most_bytes: u64) -> Result<Vec<u8>, Untrusted> {
     read_if(path, most_bytes, |metadata| {
         check(path, metadata)?;
         check_way(path)
@@ -66,14 +74,14 @@ pub fn read_most(path: &Path, most_bytes: u64) -> Result<String, Untrusted> {
 /// # Errors
 /// [`Untrusted::Read`].
 pub fn read_any(path: &Path) -> Result<String, Untrusted> {
-    read_if(path, TEXT_MAX_BYTES, |_| Ok(()))
+    text(path, read_if(path, TEXT_MAX_BYTES, |_| Ok(()))?)
 }
 
 fn read_if(
     path: &Path,
     most_bytes: u64,
     may: impl FnOnce(&Metadata) -> Result<(), Untrusted>,
-) -> Result<String, Untrusted> {
+) -> Result<Vec<u8>, Untrusted> {
     let failed = |source| failed(path, source);
     // A pipe without a writer would block.
     let file = File::options()
@@ -86,16 +94,21 @@ fn read_if(
         return Err(failed(io::Error::other("it is not a regular file")));
     }
     may(&metadata)?;
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     // The file may grow meanwhile.
     file.take(most_bytes + 1)
-        .read_to_string(&mut text)
+        .read_to_end(&mut bytes)
         .map_err(failed)?;
-    if text.len() as u64 > most_bytes {
+    if bytes.len() as u64 > most_bytes {
         let most = format!("it has more than {most_bytes} bytes");
         return Err(failed(io::Error::other(most)));
     }
-    Ok(text)
+    Ok(bytes)
+}
+
+fn text(path: &Path, bytes: Vec<u8>) -> Result<String, Untrusted> {
+    let refused = |_| failed(path, io::Error::other("it is not UTF-8 text"));
+    String::from_utf8(bytes).map_err(refused)
 }
 
 fn failed(path: &Path, source: io::Error) -> Untrusted {
