@@ -351,15 +351,15 @@ fn page_makes_the_law_work_in_a_folder_of_its_own_and_in_the_tree() {
 /// A namespace with the interfaces tap0 and tap1.
 fn taps() -> Namespace {
     let namespace = Namespace::new("the tests").unwrap();
-    for arguments in [
-        "link add tap0 type veth peer name guest0",
-        "link add tap1 type veth peer name guest1",
-    ] {
-        let mut command = namespace.command("ip");
-        command.args(arguments.split(' '));
-        success(command);
-    }
+    ip(&namespace, "link add tap0 type veth peer name guest0");
+    ip(&namespace, "link add tap1 type veth peer name guest1");
     namespace
+}
+
+fn ip(namespace: &Namespace, arguments: &str) {
+    let mut command = namespace.command("ip");
+    command.args(arguments.split(' '));
+    success(command);
 }
 
 #[test]
@@ -425,6 +425,29 @@ fn live_page_attaches_the_law_and_the_kernel_takes_15_percent_on_a_mark() {
     done("uc detach --all");
     done("uc attach tap1 --laws others --law other");
     done("uc detach --all");
+
+    // a machine whose interface is gone leaves no law behind, and none in the way of others
+    done("uc attach tap1 --laws abe --law abe; ip link del tap1");
+    let refused = ["no law 'abe'", "--laws"];
+    refusal(within(root.path(), "uc attach tap0 --law abe"), &refused);
+    done("uc attach tap0 --laws abe --law abe; ip link del tap0");
+    ip(&namespace, "link add tap2 type veth peer name guest2");
+    done("uc attach tap2 --laws others --law other");
+
+    // another machine or cut under the same name is another law
+    copy_law(
+        &root.path().join("others"),
+        &root.path().join("cut"),
+        |text| text.replace("UC_SHALLOW", "UC_BYTES"),
+    );
+    done("uc law build cut");
+    ip(&namespace, "link add tap3 type veth peer name guest3");
+    let refused = ["laws from outside (other)", "uc detach --all"];
+    refusal(
+        within(root.path(), "uc attach tap3 --laws cut --law other"),
+        &refused,
+    );
+    done("uc detach --all");
     assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
 }
 
@@ -468,10 +491,33 @@ fn error_in_a_law_is_told_with_its_file_and_line_and_leaves_nothing() {
         "{told}"
     );
     assert!(
-        told.contains("'widow'") && !told.contains("law.work"),
+        told.contains("'widow'") && !told.contains(".uc-law-"),
         "{told}"
     );
     assert_eq!(common::uc::names_in(&root.path().join("abe")), ["more"]);
+}
+
+#[test]
+fn build_needs_no_functions_and_touches_nothing_but_its_results() {
+    let root = written(|text| {
+        text.replace("reno, abe,", "reno, half,")
+            .replace("X(abe)", "")
+    });
+    fs::remove_file(root.path().join("abe/more/law.h")).expect("a file");
+    fs::create_dir(root.path().join("abe/law.work")).expect("room for a folder");
+    let builds = [build(root.path()), build(root.path())].map(|mut build| build.spawn().unwrap());
+    for mut build in builds {
+        assert!(build.wait().expect("it ends").success(), "two at once");
+    }
+    let made = ["core.so", "law.work", "more", "port.bpf.o"];
+    assert_eq!(common::uc::names_in(&root.path().join("abe")), made);
+
+    let object = fs::read(root.path().join("abe/port.bpf.o")).expect("the programs");
+    fs::remove_file(root.path().join("abe/core.so")).expect("a file");
+    fs::create_dir(root.path().join("abe/core.so")).expect("room for a folder");
+    refusal(build(root.path()), &["abe/core.so", "--out"]);
+    let after = fs::read(root.path().join("abe/port.bpf.o")).expect("the programs");
+    assert_eq!(after, object);
 }
 
 #[test]

@@ -35,10 +35,10 @@ pub struct Attach {
     #[arg(long, value_parser = options::LawName, default_value = "ecn")]
     law: String,
     /// Run the programs that `uc law build` made in this folder on all ports of this host; --law can
-    /// then name its laws
+    /// then name a law of the folder
     ///
     /// Flows under way go on. The programs stay in force until no port is left. Refused if ports run
-    /// laws from outside that the folder's do not begin with.
+    /// laws from outside that are not the folder's first ones.
     #[arg(long, value_name = "DIR")]
     laws: Option<PathBuf>,
     /// Which TCP sender the law's shadow imitates

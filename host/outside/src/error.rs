@@ -30,6 +30,15 @@ pub enum LawError {
         /// Name of the law in the row's second column.
         name: String,
     },
+    /// Commands and files can't hold the name.
+    #[error(
+        "more/table.h: '{name}' is no name for a law; take up to 23 small letters, digits, '-' and \
+         '_', a letter first"
+    )]
+    BadName {
+        /// Name of the law in the row's second column.
+        name: String,
+    },
     /// Two rows have one name.
     #[error("more/table.h: two rows have the name '{name}'; rename one")]
     Twice {

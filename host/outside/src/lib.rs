@@ -9,6 +9,7 @@ mod sources;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
 use uc_port::{LAYOUT, ProgramObject};
 
 pub use error::LawError;
@@ -29,13 +30,22 @@ pub struct Built {
     pub library_bytes: u64,
 }
 
-/// Compiles the laws of `folder`, which has `more/table.h` and perhaps `more/law.h`, into [`ProgramObject::FILE_NAME`]
-/// and [`LIBRARY`] in `out`. Both are replaced together, and stay as they are after an error.
+/// Laws that were compiled, in a folder that disappears with this value unless they are kept.
+#[derive(Debug)]
+pub struct Compiled {
+    work: Work,
+    out: PathBuf,
+    /// The object with the port programs and the laws' rows.
+    pub object: ProgramObject,
+}
+
+/// Compiles the laws of `folder`, which has `more/table.h` and perhaps `more/law.h`. The results are
+/// for `out`.
 ///
 /// # Errors
 /// [`LawError`]; the compiler's messages name files as the caller named `folder`, and files of the
 /// core as the repository does.
-pub fn build(folder: &Path, out: &Path) -> Result<Built, LawError> {
+pub fn compile(folder: &Path, out: &Path) -> Result<Compiled, LawError> {
     let table = folder.join("more/table.h");
     if !table.is_file() {
         return Err(LawError::NoTable { path: table });
@@ -44,50 +54,73 @@ pub fn build(folder: &Path, out: &Path) -> Result<Built, LawError> {
     let include = format!("-I{}", folder.display());
     names::check(&work.compiled(uc_clang::preprocess(&work.names()?, &[&include]))?)?;
 
-    let object = work.folder.join(ProgramObject::FILE_NAME);
+    let object = work.object();
     let layout = format!("-DUC_LAYOUT={LAYOUT:#x}ULL");
-    let program = work.folder.join("bpf/port/port.bpf.c");
+    let program = work.folder().join("bpf/port/port.bpf.c");
     let options = ["-DUC_MORE_LAWS", &include, &layout];
     work.compiled(uc_clang::bpf(&program, &object, &options))?;
-    let library = work.folder.join(LIBRARY);
-    let core = format!("-I{}", work.folder.join("core").display());
+    let core = format!("-I{}", work.folder().join("core").display());
     let options = ["-DUC_MORE_LAWS", &include, &core];
-    work.compiled(uc_clang::library(&work.shims(), &library, &options))?;
-
-    let library_bytes = fs::metadata(&library).map_or(0, |file| file.len());
-    let built = Built {
+    work.compiled(uc_clang::library(&work.shims(), &work.library(), &options))?;
+    Ok(Compiled {
         object: ProgramObject::read(&object)?,
-        object_path: out.join(ProgramObject::FILE_NAME),
-        library_path: out.join(LIBRARY),
-        library_bytes,
-    };
-    move_to(&object, &built.object_path)?;
-    move_to(&library, &built.library_path)?;
-    Ok(built)
+        work,
+        out: out.to_owned(),
+    })
+}
+
+impl Compiled {
+    /// Moves the results to where they were wanted, as [`ProgramObject::FILE_NAME`] and [`LIBRARY`],
+    /// in place of earlier ones.
+    ///
+    /// # Errors
+    /// [`LawError::Write`]: the programs there are still the earlier ones.
+    pub fn keep(self) -> Result<Built, LawError> {
+        let library = self.work.library();
+        let built = Built {
+            library_bytes: fs::metadata(&library).map_or(0, |file| file.len()),
+            object_path: self.out.join(ProgramObject::FILE_NAME),
+            library_path: self.out.join(LIBRARY),
+            object: self.object,
+        };
+        move_to(&library, &built.library_path)?;
+        move_to(&self.work.object(), &built.object_path)?;
+        Ok(built)
+    }
 }
 
 fn move_to(from: &Path, to: &Path) -> Result<(), LawError> {
     fs::rename(from, to).map_err(|error| LawError::write(to, error))
 }
 
-/// A folder beside the results with the sources; dropping it removes it.
-struct Work {
-    folder: PathBuf,
-}
+/// A folder of its own beside the results, with the sources; dropping it removes it.
+#[derive(Debug)]
+struct Work(TempDir);
 
 impl Work {
     fn begin(out: &Path) -> Result<Work, LawError> {
-        let folder = out.join("law.work");
-        // of a build that was killed
-        let _mostly_missing = fs::remove_dir_all(&folder);
-        let work = Work { folder };
-        sources::unpack(&work.folder)?;
+        fs::create_dir_all(out).map_err(|error| LawError::write(out, error))?;
+        let folder = tempfile::Builder::new().prefix(".uc-law-").tempdir_in(out);
+        let work = Work(folder.map_err(|error| LawError::write(out, error))?);
+        sources::unpack(work.folder())?;
         Ok(work)
+    }
+
+    fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn object(&self) -> PathBuf {
+        self.folder().join(ProgramObject::FILE_NAME)
+    }
+
+    fn library(&self) -> PathBuf {
+        self.folder().join(LIBRARY)
     }
 
     /// Writes a source that the preprocessor makes the laws' names of.
     fn names(&self) -> Result<PathBuf, LawError> {
-        let path = self.folder.join("names.c");
+        let path = self.folder().join("names.c");
         fs::write(&path, names::SOURCE).map_err(|error| LawError::write(&path, error))?;
         Ok(path)
     }
@@ -95,7 +128,7 @@ impl Work {
     /// Returns the sources of the native library.
     fn shims(&self) -> Vec<PathBuf> {
         sources::shims()
-            .map(|name| self.folder.join(name))
+            .map(|name| self.folder().join(name))
             .collect()
     }
 
@@ -103,7 +136,7 @@ impl Work {
     fn compiled<T>(&self, done: Result<T, uc_clang::ClangError>) -> Result<T, LawError> {
         done.map_err(|error| match error {
             uc_clang::ClangError::Refused { messages, .. } => {
-                let own = format!("{}/", self.folder.display());
+                let own = format!("{}/", self.folder().display());
                 let included = format!("In file included from {own}");
                 let lines = messages.lines();
                 let lines = lines.filter(|line| !line.starts_with(&included));
@@ -113,11 +146,5 @@ impl Work {
             }
             other => LawError::Clang(other),
         })
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        let _left_if_undeletable = fs::remove_dir_all(&self.folder);
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use uc_core::LawRow;
-use uc_outside::{Built, LawError};
+use uc_outside::{Compiled, LawError};
 use uc_port::{PortError, Programs};
 
 use crate::host::law::Build;
@@ -13,8 +13,8 @@ use crate::host::law::Build;
 /// Whatever prevents an answer.
 pub fn law(arguments: Build) -> Result<bool> {
     let out = arguments.out.as_ref().unwrap_or(&arguments.folder);
-    match uc_outside::build(&arguments.folder, out) {
-        Ok(built) => say(&built),
+    match uc_outside::compile(&arguments.folder, out) {
+        Ok(compiled) => judge(compiled),
         // The compiler's words are an answer, on as many lines as they have.
         Err(error @ LawError::Refused { .. }) => {
             errln!("{}", error.to_string().trim_end());
@@ -24,22 +24,26 @@ pub fn law(arguments: Build) -> Result<bool> {
     }
 }
 
-fn say(built: &Built) -> Result<bool> {
-    built.object.laws().iter().for_each(say_law);
-    let (accepted, kernel) = match Programs::load_object(&built.object, 1, 1) {
-        Ok(_) => (true, "this kernel accepts its programs".to_owned()),
-        Err(PortError::NotPermitted { .. }) => (true, "not loaded: that needs root".to_owned()),
-        Err(PortError::Refused { program, said, .. }) => (
-            false,
-            format!("this kernel's verifier rejects program '{program}' ({said})"),
-        ),
+/// Has the kernel check the programs where this process may, and keeps them unless it refuses.
+fn judge(compiled: Compiled) -> Result<bool> {
+    let kernel = match Programs::load_object(&compiled.object, 1, 1) {
+        Ok(_) => "this kernel accepts its programs",
+        Err(PortError::NotPermitted { .. }) => "not loaded: that needs root",
+        Err(PortError::Refused { program, said, .. }) => {
+            errln!(
+                "this kernel's verifier rejects program '{program}' ({said}); nothing is written"
+            );
+            return Ok(false);
+        }
         Err(error) => return Err(error.into()),
     };
+    let built = compiled.keep()?;
+    built.object.laws().iter().for_each(say_law);
     let bytes = built.object.bytes().len();
     outln!("{}: {bytes} bytes; {kernel}", built.object_path.display());
     let (path, bytes) = (built.library_path.display(), built.library_bytes);
     outln!("{path}: {bytes} bytes");
-    Ok(accepted)
+    Ok(true)
 }
 
 fn say_law(law: &LawRow) {
