@@ -7,13 +7,14 @@ mod common;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use common::by_hand::TOOLS;
+use common::law_page::{blocks, repository};
 use common::live_with;
 use common::sandbox::Sandbox;
-use common::uc::{outcome, refusal, success};
+use common::uc::{refusal, success};
 use etherparse::{PacketBuilder, TcpOptionElement};
 use uc_core::{Core, Edit, Flow, Law, Loaded, Policy, Reason, Segment, consts};
 use uc_lab::netns::Namespace;
@@ -33,10 +34,6 @@ const ACK: u8 = consts::ACK as u8;
 const CWR: u8 = consts::CWR as u8;
 const ECE: u8 = consts::ECE as u8;
 const SYN: u8 = consts::SYN as u8;
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
 
 /// Copies a folder and those in it.
 fn copy(from: &Path, to: &Path) {
@@ -59,22 +56,6 @@ fn run(command: &mut Command, root: &Path, what: &str) {
     assert!(output.status.success(), "{what}\n{text}");
 }
 
-/// The page's blocks in order: language, the file that the sentence before names, text.
-fn blocks(page: &str) -> Vec<(String, Option<String>, String)> {
-    let mut blocks = Vec::new();
-    let mut file = None;
-    let mut lines = page.lines();
-    while let Some(line) = lines.next() {
-        if let Some(language) = line.strip_prefix("```") {
-            let text: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-            blocks.push((language.to_owned(), file.take(), text.join("\n") + "\n"));
-        } else if let Some(begin) = line.strip_suffix("`:") {
-            file = begin.rsplit('`').next().map(str::to_owned);
-        }
-    }
-    blocks
-}
-
 /// Returns a command of a shell in which `uc` is the one that is tested.
 fn shell(mut command: Command, text: &str) -> Command {
     let uc = Path::new(env!("CARGO_BIN_EXE_uc"))
@@ -92,9 +73,8 @@ fn followed(attach: impl Fn(&Path, &str)) -> tempfile::TempDir {
     copy(&repository().join("core"), &root.path().join("core"));
     let base = repository().join("base").canonicalize().expect("a path");
     symlink(base, root.path().join("base")).expect("room for a link");
-    let page = fs::read_to_string(repository().join("docs/write-a-law.md")).expect("the page");
     let mut seen = Vec::new();
-    for (language, file, text) in blocks(&page) {
+    for (language, file, text) in blocks() {
         match (language.as_str(), file) {
             ("c", Some(file)) => {
                 let path = root.path().join(file);
@@ -458,86 +438,4 @@ fn copy_law(from: &Path, to: &Path, change: impl Fn(String) -> String) {
         let text = fs::read_to_string(from.join(name)).expect("a source of the law");
         fs::write(to.join(name), change(text)).expect("room for a file");
     }
-}
-
-/// Writes a law's sources into a folder named `abe` and returns the folder around it.
-fn written(change: impl Fn(String) -> String) -> tempfile::TempDir {
-    let root = tempfile::tempdir().expect("a folder");
-    let page = fs::read_to_string(repository().join("docs/write-a-law.md")).expect("the page");
-    for (_, file, text) in blocks(&page) {
-        if let Some(file) = file.filter(|file| file.starts_with("abe/")) {
-            let path = root.path().join(file);
-            fs::create_dir_all(path.parent().expect("a folder")).expect("room for a folder");
-            fs::write(path, change(text)).expect("room for a file");
-        }
-    }
-    root
-}
-
-fn build(root: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
-    command.args(["law", "build", "abe"]).current_dir(root);
-    command
-}
-
-#[test]
-fn error_in_a_law_is_told_with_its_file_and_line_and_leaves_nothing() {
-    let root = written(|text| text.replace("(__u64)window * 85", "(__u64)widow * 85"));
-    let outcome = outcome(build(root.path()));
-    assert_eq!(outcome.status, Some(1), "{outcome:?}");
-    let told = &outcome.stderr;
-    assert!(
-        told.starts_with("clang refuses the laws:\nabe/more/law.h:11:"),
-        "{told}"
-    );
-    assert!(
-        told.contains("'widow'") && !told.contains(".uc-law-"),
-        "{told}"
-    );
-    assert_eq!(common::uc::names_in(&root.path().join("abe")), ["more"]);
-}
-
-#[test]
-fn build_needs_no_functions_and_touches_nothing_but_its_results() {
-    let root = written(|text| {
-        text.replace("reno, abe,", "reno, half,")
-            .replace("X(abe)", "")
-    });
-    fs::remove_file(root.path().join("abe/more/law.h")).expect("a file");
-    fs::create_dir(root.path().join("abe/law.work")).expect("room for a folder");
-    let builds = [build(root.path()), build(root.path())].map(|mut build| build.spawn().unwrap());
-    for mut build in builds {
-        assert!(build.wait().expect("it ends").success(), "two at once");
-    }
-    let made = ["core.so", "law.work", "more", "port.bpf.o"];
-    assert_eq!(common::uc::names_in(&root.path().join("abe")), made);
-
-    let object = fs::read(root.path().join("abe/port.bpf.o")).expect("the programs");
-    fs::remove_file(root.path().join("abe/core.so")).expect("a file");
-    fs::create_dir(root.path().join("abe/core.so")).expect("room for a folder");
-    refusal(build(root.path()), &["abe/core.so", "--out"]);
-    let after = fs::read(root.path().join("abe/port.bpf.o")).expect("the programs");
-    assert_eq!(after, object);
-}
-
-#[test]
-fn laws_that_cannot_be_are_refused_with_a_remedy() {
-    let root = written(|text| text.replace("X(ABE, abe,", "X(ABE, dctcp,"));
-    refusal(build(root.path()), &["the tree has a law", "'dctcp'"]);
-    let root = written(|text| text.replace("#define UC_LAWS_MORE", "#define UC_LAWS_MANY"));
-    refusal(
-        build(root.path()),
-        &["more/table.h", "no law", "UC_LAWS_MORE"],
-    );
-    fs::remove_file(root.path().join("abe/more/table.h")).expect("a file");
-    refusal(build(root.path()), &["no file abe/more/table.h"]);
-    let root = written(|text| text);
-    let mut command = build(root.path());
-    command.env("PATH", "/nonexistent");
-    refusal(command, &["clang", "install it"]);
-    let mut object = Command::new(env!("CARGO_BIN_EXE_uc"));
-    object
-        .args(["attach", "lo", "--laws", "abe"])
-        .current_dir(root.path());
-    refusal(object, &["abe/port.bpf.o", "uc law build"]);
 }

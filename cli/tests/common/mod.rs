@@ -7,6 +7,7 @@ pub mod by_hand;
 pub mod capture;
 pub mod etcd;
 pub mod frames;
+pub mod law_page;
 pub mod pvtcp;
 pub mod rules;
 pub mod sandbox;

@@ -1,0 +1,78 @@
+//! `uc law build`: what it refuses, and what it leaves of earlier results.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::law_page::written;
+use common::uc::{outcome, refusal};
+
+fn build(root: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    command.args(["law", "build", "abe"]).current_dir(root);
+    command
+}
+
+#[test]
+fn error_in_a_law_is_told_with_its_file_and_line_and_leaves_nothing() {
+    let root = written(|text| text.replace("(__u64)window * 85", "(__u64)widow * 85"));
+    let outcome = outcome(build(root.path()));
+    assert_eq!(outcome.status, Some(1), "{outcome:?}");
+    let told = &outcome.stderr;
+    assert!(
+        told.starts_with("clang refuses the laws:\nabe/more/law.h:11:"),
+        "{told}"
+    );
+    assert!(
+        told.contains("'widow'") && !told.contains(".uc-law-"),
+        "{told}"
+    );
+    assert_eq!(common::uc::names_in(&root.path().join("abe")), ["more"]);
+}
+
+#[test]
+fn build_needs_no_functions_and_touches_nothing_but_its_results() {
+    let root = written(|text| {
+        text.replace("reno, abe,", "reno, half,")
+            .replace("X(abe)", "")
+    });
+    fs::remove_file(root.path().join("abe/more/law.h")).expect("a file");
+    fs::create_dir(root.path().join("abe/law.work")).expect("room for a folder");
+    let builds = [build(root.path()), build(root.path())].map(|mut build| build.spawn().unwrap());
+    for mut build in builds {
+        assert!(build.wait().expect("it ends").success(), "two at once");
+    }
+    let made = ["core.so", "law.work", "more", "port.bpf.o"];
+    assert_eq!(common::uc::names_in(&root.path().join("abe")), made);
+
+    let object = fs::read(root.path().join("abe/port.bpf.o")).expect("the programs");
+    fs::remove_file(root.path().join("abe/core.so")).expect("a file");
+    fs::create_dir(root.path().join("abe/core.so")).expect("room for a folder");
+    refusal(build(root.path()), &["abe/core.so", "--out"]);
+    let after = fs::read(root.path().join("abe/port.bpf.o")).expect("the programs");
+    assert_eq!(after, object);
+}
+
+#[test]
+fn laws_that_cannot_be_are_refused_with_a_remedy() {
+    let root = written(|text| text.replace("X(ABE, abe,", "X(ABE, dctcp,"));
+    refusal(build(root.path()), &["the tree has a law", "'dctcp'"]);
+    let root = written(|text| text.replace("#define UC_LAWS_MORE", "#define UC_LAWS_MANY"));
+    refusal(
+        build(root.path()),
+        &["more/table.h", "no law", "UC_LAWS_MORE"],
+    );
+    fs::remove_file(root.path().join("abe/more/table.h")).expect("a file");
+    refusal(build(root.path()), &["no file abe/more/table.h"]);
+    let root = written(|text| text);
+    let mut command = build(root.path());
+    command.env("PATH", "/nonexistent");
+    refusal(command, &["clang", "install it"]);
+    let mut object = Command::new(env!("CARGO_BIN_EXE_uc"));
+    object
+        .args(["attach", "lo", "--laws", "abe"])
+        .current_dir(root.path());
+    refusal(object, &["abe/port.bpf.o", "uc law build"]);
+}
