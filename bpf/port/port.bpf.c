@@ -155,15 +155,13 @@ int uc_note_port(struct __sk_buff *skb)
 	return uc_write_pending(skb, now);
 }
 
+#define UC_ABOUT_LAW(NAME, name, machine, cut, traits, what, why)                                  \
+	{#name, #machine, #cut, what, why, traits, UC_LAW_##NAME},
 const struct uc_about uc_about_port SEC("about") = {
 	.mark = UC_ABOUT_MARK,
 	.layout = UC_LAYOUT,
-	.laws = {
-#define UC_ABOUT_LAW(NAME, name, machine, cut, traits, what, why)                                  \
-	{#name, #machine, #cut, what, why, traits, UC_LAW_##NAME},
-		UC_LAWS_MORE(UC_ABOUT_LAW)
-#undef UC_ABOUT_LAW
-	},
+	.laws = {UC_LAWS_MORE(UC_ABOUT_LAW)},
 };
+#undef UC_ABOUT_LAW
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
