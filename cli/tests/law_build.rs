@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::law_page::written;
+use common::live;
 use common::uc::{outcome, refusal};
 
 fn build(root: &Path) -> Command {
@@ -75,4 +76,31 @@ fn laws_that_cannot_be_are_refused_with_a_remedy() {
         .args(["attach", "lo", "--laws", "abe"])
         .current_dir(root.path());
     refusal(object, &["abe/port.bpf.o", "uc law build"]);
+}
+
+#[test]
+fn live_law_that_never_ends_is_refused_with_its_place() {
+    if !live() {
+        return;
+    }
+    for (body, place) in [
+        ("for (;;) window = (window * 7) ^ flow->cuts;", "@ law.h:"),
+        (
+            "volatile __u32 x = window;\nwhile (x)\nx = x | 1;",
+            "@ law.h:",
+        ),
+    ] {
+        let root = written(|text| text.replace("(void)flow;", &format!("(void)flow;\n{body}")));
+        let told = outcome(build(root.path()));
+        assert_eq!(told.status, Some(1), "{told:?}");
+        let stderr = &told.stderr;
+        assert!(
+            stderr.contains("program 'uc_to_guest_port' at `"),
+            "{stderr}"
+        );
+        assert!(stderr.contains(place), "{stderr}");
+        assert!(stderr.contains("nothing is written"), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert_eq!(common::uc::names_in(&root.path().join("abe")), ["more"]);
+    }
 }

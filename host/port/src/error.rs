@@ -35,8 +35,9 @@ pub enum PortError {
     },
     /// The kernel's verifier rejected a program.
     #[error(
-        "kernel {kernel}: verifier rejected program '{program}' ({said}); permissions suffice: use \
-         another kernel or release"
+        "kernel {kernel}: verifier rejected program '{program}' ({said}{}{place}); permissions suffice: \
+         use another kernel or release",
+        if place.is_empty() { "" } else { ", at: " }
     )]
     Refused {
         /// Name of the program in bpf/port/.
@@ -45,6 +46,8 @@ pub enum PortError {
         kernel: String,
         /// The last line of the verifier's log.
         said: String,
+        /// The line of the source that the log names last; empty if it names none.
+        place: String,
     },
     /// No bpffs is mounted where pins belong.
     #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf")]

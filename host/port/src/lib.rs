@@ -51,7 +51,7 @@ pub use object::ProgramObject;
 pub use plans::check_plan;
 pub use ports::{PORTS_MAX, PortView};
 pub use programs::Programs;
-pub use refusal::silence_libbpf;
+pub use refusal::{load, silence_libbpf};
 pub use store::{Attached, Store};
 pub use test_run::{PacketContext, PacketRun, run_packet};
 pub use uc_core::rule::{Match, Prefix, PrefixError, RULES_MAX, Rule};

@@ -15,7 +15,7 @@ use crate::layout::uc_cursor;
 use crate::maps::Maps;
 use crate::numbers::LAYOUT;
 use crate::object::{ProgramObject, laws_of};
-use crate::refusal::silence_libbpf;
+use crate::refusal::{self, silence_libbpf};
 
 /// Maps with an entry for each flow.
 const PER_FLOW: [&str; 3] = ["flows", "places", "members"];
@@ -247,8 +247,7 @@ fn load(
     for mut map in open.maps_mut() {
         prepare(&mut map).map_err(failed)?;
     }
-    open.load()
-        .map_err(|error| PortError::from_loading(LOAD, &error))
+    refusal::load(LOAD, open)
 }
 
 fn missing(name: &str) -> PortError {

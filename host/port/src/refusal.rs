@@ -3,21 +3,17 @@
 
 use std::cell::RefCell;
 
-use libbpf_rs::PrintLevel;
+use libbpf_rs::{AsRawLibbpf, Object, OpenObject, PrintLevel};
 
 use crate::error::PortError;
 
-/// A rejection by the verifier.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Refusal {
-    program: String,
-    /// The last line of its log that is not statistics.
-    said: String,
-}
+/// Size of the buffer for the verifier's log, in bytes. Linux 6.4 and later keep the end of a longer log,
+/// earlier ones its beginning.
+const LOG_BYTES: usize = 16 << 20;
 
 thread_local! {
-    /// The latest rejection; libbpf prints in the thread that loads.
-    static LAST: RefCell<Option<Refusal>> = const { RefCell::new(None) };
+    /// The program that was rejected last; libbpf prints in the thread that loads.
+    static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Suppresses libbpf's own messages on standard error: they repeat the returned error at length,
@@ -28,41 +24,79 @@ pub fn silence_libbpf() {
 }
 
 fn listen(_level: PrintLevel, message: String) {
-    if let Some(refusal) = refusal_in(&message) {
-        LAST.set(Some(refusal));
+    if let Some(program) = rejected_in(&message) {
+        LAST.set(Some(program.to_owned()));
     }
 }
 
-/// Parses the message of libbpf 1.7: the program's name, and the verifier's log between two lines.
-fn refusal_in(message: &str) -> Option<Refusal> {
-    let (_, rest) = message.split_once("prog '")?;
-    let (program, rest) = rest.split_once('\'')?;
-    let (_, log) = rest.split_once("-- BEGIN PROG LOAD LOG --\n")?;
-    let (log, _) = log.split_once("-- END PROG LOAD LOG --")?;
-    let mut lines = log.lines().map(str::trim);
-    let said = lines
-        .rfind(|line| !line.is_empty() && !line.starts_with("processed "))
-        .unwrap_or("nothing");
-    Some(Refusal {
-        program: program.to_owned(),
-        said: said.to_owned(),
+/// Returns the rejected program's name from a message of libbpf 1.7.
+fn rejected_in(message: &str) -> Option<&str> {
+    let (program, rest) = message.split_once("prog '")?.1.split_once('\'')?;
+    rest.starts_with(": BPF program load failed")
+        .then_some(program)
+}
+
+/// Loads an object; [`silence_libbpf`] must have been called before in the same thread. A rejected
+/// program is loaded once more with a log of limited size: with libbpf's own buffer, which grows, the log
+/// of an endless loop takes minutes.
+///
+/// # Errors
+/// The kernel's refusal; [`PortError::Refused`] names the program and the place.
+pub fn load(action: &str, mut open: OpenObject) -> Result<Object, PortError> {
+    let mut log = vec![0u8; LOG_BYTES];
+    for program in open.progs_mut() {
+        let program = program.as_libbpf_object().as_ptr();
+        // SAFETY: libbpf uses the buffer only while it loads, and `log` lives longer.
+        let code = unsafe {
+            libbpf_sys::bpf_program__set_log_buf(program, log.as_mut_ptr().cast(), log.len() as _)
+        };
+        debug_assert_eq!(code, 0, "the object is not loaded yet");
+    }
+    let error = match open.load() {
+        Ok(object) => return Ok(object),
+        Err(error) => error,
+    };
+    let end = log.iter().position(|byte| *byte == 0).unwrap_or(0);
+    let log = String::from_utf8_lossy(&log[..end]);
+    // Without that capability the verifier rejects programs that could leak kernel memory.
+    let rejected = LAST.take().filter(|_| !log.is_empty() && may_be_trusted());
+    Err(match rejected {
+        Some(program) => {
+            let (said, place) = reason_in(&log);
+            PortError::Refused {
+                program,
+                kernel: kernel(),
+                said,
+                place,
+            }
+        }
+        None => PortError::from_libbpf(action, &error),
     })
 }
 
-impl PortError {
-    /// Classifies the kernel's refusal to load programs; [`silence_libbpf`] must have been called
-    /// before in the same thread.
-    pub fn from_loading(action: impl Into<String>, source: &libbpf_rs::Error) -> PortError {
-        match LAST.take() {
-            // Without that capability the verifier rejects programs that could leak kernel memory.
-            Some(refusal) if may_be_trusted() => PortError::Refused {
-                program: refusal.program,
-                kernel: kernel(),
-                said: refusal.said,
-            },
-            _ => PortError::from_libbpf(action, source),
-        }
-    }
+/// Beginnings of lines that may follow the verifier's reason in its log.
+const AFTERWORDS: [&str; 5] = [
+    "processed ",
+    "verification time ",
+    "stack depth ",
+    "cur state:",
+    "old state:",
+];
+
+/// Returns the verifier's reason from its log, and the line of the source before it: empty if the log
+/// names none.
+fn reason_in(log: &str) -> (String, String) {
+    let lines: Vec<&str> = log.lines().map(str::trim).collect();
+    let is_afterword = |line: &str| AFTERWORDS.iter().any(|begin| line.starts_with(begin));
+    let is_said = |line: &&&str| !line.is_empty() && !is_afterword(line);
+    let is_cut = log.len() + 1 >= LOG_BYTES && !log.contains("\nprocessed ");
+    let said = match lines.iter().rfind(is_said) {
+        _ if is_cut => "its log exceeds 16 MiB; a loop may have no small bound",
+        Some(said) => said,
+        None => "nothing",
+    };
+    let place = lines.iter().rev().find_map(|line| line.strip_prefix("; "));
+    (said.to_owned(), place.unwrap_or_default().to_owned())
 }
 
 fn kernel() -> String {
@@ -85,14 +119,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_names_the_program_and_its_last_line_the_reason() {
-        let message = "libbpf: prog 'uc_open_port': -- BEGIN PROG LOAD LOG --\n\
-                       0: R1=ctx()\ninvalid stack off=-520 size=8\n\
-                       processed 7 insns (limit 1000000)\n-- END PROG LOAD LOG --\n";
-        let refusal = refusal_in(message).unwrap();
-        assert_eq!(refusal.program, "uc_open_port");
-        assert_eq!(refusal.said, "invalid stack off=-520 size=8");
+    fn message_about_a_rejected_program_has_its_name() {
         let failed = "libbpf: prog 'uc_open_port': BPF program load failed: Permission denied\n";
-        assert_eq!(refusal_in(failed), None);
+        assert_eq!(rejected_in(failed), Some("uc_open_port"));
+        let other = "libbpf: prog 'uc_open_port': failed to find kernel BTF type\n";
+        assert_eq!(rejected_in(other), None);
+    }
+
+    #[test]
+    fn reason_is_the_last_line_of_the_log_and_the_place_the_last_line_of_source() {
+        let reason = |log: &str| reason_in(log);
+        let told = |said: &str, place: &str| (said.to_owned(), place.to_owned());
+        let log = "0: R1=ctx()\n; first(); @ law.h:3\n1: r0 = 0\n; while (x) @ law.h:4\n2: r0 = 1\n\
+                   invalid stack off=-520 size=8\nprocessed 7 insns (limit 1000000)\n";
+        let place = "while (x) @ law.h:4";
+        assert_eq!(reason(log), told("invalid stack off=-520 size=8", place));
+        let log = "infinite loop detected at insn 3\ncur state: R0=0\nold state: R0=0\nprocessed 7 insns\n";
+        assert_eq!(reason(log), told("infinite loop detected at insn 3", ""));
+        assert_eq!(reason(""), told("nothing", ""));
+        // an older kernel's, which keeps the beginning
+        let (said, at) = reason(&"; while (x) @ law.h:4\n2: r0 = 1\n".repeat(LOG_BYTES / 32));
+        assert!(said.contains("16 MiB"), "{said}");
+        assert_eq!(at, place);
     }
 }

@@ -11,7 +11,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use nix::time::ClockId;
 use uc_core::rule::Prefix;
 use uc_law::StartSettings;
-use uc_port::{AttachVia, Direction, Link, Order, PortError, attach_program};
+use uc_port::{AttachVia, Direction, Link, Order, attach_program};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::clock::{clock_ns, now_ns};
@@ -76,11 +76,10 @@ impl Programs {
     pub fn load(key: ProbeKey) -> Result<Programs, WatchError> {
         uc_port::silence_libbpf();
         let failed = |error| WatchError::libbpf("load the watch programs", &error);
-        let object = ObjectBuilder::default()
+        let open = ObjectBuilder::default()
             .open_memory(OBJECT)
-            .map_err(failed)?
-            .load()
-            .map_err(|error| PortError::from_loading("load the watch programs", &error))?;
+            .map_err(failed)?;
+        let object = uc_port::load("load the watch programs", open)?;
         let map = |name| map(&object, name);
         let programs = Programs {
             from_guest: program(&object, "uc_watch_from_guest_port")?,

@@ -29,9 +29,19 @@ fn judge(compiled: Compiled) -> Result<bool> {
     let kernel = match Programs::load_object(&compiled.object, 1, 1) {
         Ok(_) => "this kernel accepts its programs",
         Err(PortError::NotPermitted { .. }) => "not loaded: that needs root",
-        Err(PortError::Refused { program, said, .. }) => {
+        Err(PortError::Refused {
+            program,
+            said,
+            place,
+            ..
+        }) => {
+            let place = if place.is_empty() {
+                ""
+            } else {
+                &format!(" at `{place}`")
+            };
             errln!(
-                "this kernel's verifier rejects program '{program}' ({said}); nothing is written"
+                "this kernel's verifier rejects program '{program}'{place} ({said}); nothing is written"
             );
             return Ok(false);
         }
