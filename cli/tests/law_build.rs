@@ -2,17 +2,26 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
 use common::law_page::written;
 use common::live;
-use common::uc::{outcome, refusal};
+use common::uc::{outcome, refusal, success};
 
 fn build(root: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
     command.args(["law", "build", "abe"]).current_dir(root);
+    command
+}
+
+/// Returns `uc` in a folder.
+fn uc(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
+    command.args(arguments).current_dir(root);
     command
 }
 
@@ -76,6 +85,37 @@ fn laws_that_cannot_be_are_refused_with_a_remedy() {
         .args(["attach", "lo", "--laws", "abe"])
         .current_dir(root.path());
     refusal(object, &["abe/port.bpf.o", "uc law build"]);
+}
+
+#[test]
+fn same_law_is_built_to_the_same_bytes_in_folders_of_any_name() {
+    let (first, second) = (written(|text| text), written(|text| text));
+    let dashed = first.path().join("-abe");
+    fs::rename(first.path().join("abe"), &dashed).expect("a new name");
+    refused_as_an_option(first.path());
+    success(uc(first.path(), &["law", "build", "--", "-abe"]));
+
+    let odd = OsStr::from_bytes(b"ab\xff");
+    fs::rename(second.path().join("abe"), second.path().join(odd)).expect("a new name");
+    let mut command = uc(second.path(), &["law", "build"]);
+    command.arg(odd);
+    refusal(command, &["no UTF-8", "--out"]);
+    let mut command = uc(second.path(), &["law", "build", "--out", "made"]);
+    command.arg(odd);
+    success(command);
+
+    for name in ["port.bpf.o", "core.so"] {
+        let bytes = |folder: &Path| fs::read(folder.join(name)).expect("what was made");
+        let made = bytes(&second.path().join("made"));
+        assert!(bytes(&dashed) == made, "{name} differs");
+    }
+}
+
+/// Checks that a folder that looks like an option is refused with the remedy.
+fn refused_as_an_option(root: &Path) {
+    let told = outcome(uc(root, &["law", "build", "-abe"]));
+    assert_eq!(told.status, Some(2), "{told:?}");
+    assert!(told.stderr.contains("use '-- -a"), "{told:?}");
 }
 
 #[test]

@@ -43,7 +43,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn compile(guest: &Path, out: &Path, name: &str) -> Result<(), Box<dyn std::error::Error>> {
     uc_clang::bpf(
-        &guest.join(format!("{name}.bpf.c")),
+        guest,
+        Path::new(&format!("{name}.bpf.c")),
         &out.join(format!("{name}.bpf.o")),
         // the context that BPF_PROG takes the arguments from
         &["-Wno-unused-parameter"],

@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let header = |name: &str| root.join("bpf/port").join(name).display().to_string();
     let layout = layout_number(&header("layout.h"))?;
     uc_clang::bpf(
-        &root.join("bpf/port/port.bpf.c"),
+        &root,
+        Path::new("bpf/port/port.bpf.c"),
         &out.join("port.bpf.o"),
         &[&format!("-DUC_LAYOUT={layout:#x}ULL")],
     )?;

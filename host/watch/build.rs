@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("cargo:rerun-if-changed={}", shim.display());
     uc_clang::bpf(
-        &root.join("bpf/watch/watch.bpf.c"),
+        &root,
+        Path::new("bpf/watch/watch.bpf.c"),
         &out.join("watch.bpf.o"),
         &[],
     )?;

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use libbpf_rs::{Linker, libbpf_sys};
 
 use crate::WARNINGS;
-use crate::run::{ClangError, run};
+use crate::run::{ClangError, clang, run};
 
-/// Compiles `source` into the object file `object`, which libbpf loads. `more` are further
+/// Compiles `source` into the object file `object`, which libbpf loads. Clang runs in `folder`, from
+/// which it finds relative paths; the object names its sources as they were given. `more` are further
 /// arguments of clang, such as `-DNAME` or `-IFOLDER`.
 ///
 /// `#include <bpf/…>` finds the headers of the libbpf that the project links. While it runs, a folder
@@ -17,24 +17,33 @@ use crate::run::{ClangError, run};
 ///
 /// # Errors
 /// [`ClangError`].
-pub fn bpf(source: &Path, object: &Path, more: &[&str]) -> Result<(), ClangError> {
+pub fn bpf(folder: &Path, source: &Path, object: &Path, more: &[&str]) -> Result<(), ClangError> {
     let work = object.with_added_extension("work");
-    let made = compile(source, &work, more).and_then(|compiled| link(&compiled, object));
+    let made = compile(folder, source, &work, more)
+        .and_then(|compiled| link(&folder.join(compiled), &folder.join(object)));
+    let work = folder.join(work);
     let removed = fs::remove_dir_all(&work).map_err(|error| ClangError::write(&work, error));
     made.and(removed)
 }
 
-/// Runs clang in `work` and returns the path of the object, which still has debug information.
-fn compile(source: &Path, work: &Path, more: &[&str]) -> Result<PathBuf, ClangError> {
-    write_headers(&work.join("bpf"))?;
+/// Runs clang and returns the path of the object in `work`, which still has debug information.
+fn compile(
+    folder: &Path,
+    source: &Path,
+    work: &Path,
+    more: &[&str],
+) -> Result<PathBuf, ClangError> {
+    write_headers(&folder.join(work).join("bpf"))?;
     let compiled = work.join("program.o");
     let arch = target_arch();
-    let mut clang = Command::new("clang");
+    let mut clang = clang(folder);
     clang
         // Debian keeps <asm/types.h> in a folder of the architecture, which `-target bpf` omits.
         .arg(format!("-I/usr/include/{arch}-linux-gnu"))
         .arg(format!("-D__TARGET_ARCH_{}", kernel_arch(&arch)))
         .args(["-target", "bpf", "-mcpu=v3", "-g", "-O2"])
+        // BTF names sources by path.
+        .arg("-ffile-compilation-dir=.")
         // BPF has no stack protector; some distributions' clang turns it on.
         .arg("-fno-stack-protector")
         .args(WARNINGS)
@@ -49,7 +58,7 @@ fn compile(source: &Path, work: &Path, more: &[&str]) -> Result<PathBuf, ClangEr
     Ok(compiled)
 }
 
-/// Links one object into another, which drops the debug information: it names paths of the machine that builds.
+/// Links one object into another, which has no debug information but BTF.
 fn link(compiled: &Path, object: &Path) -> Result<(), ClangError> {
     let linked = Linker::new(object).and_then(|mut linker| {
         linker.add_file(compiled)?;

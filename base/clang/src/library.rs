@@ -1,18 +1,22 @@
 //! Compiles native libraries outside build scripts.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::WARNINGS;
-use crate::run::{ClangError, run};
+use crate::run::{ClangError, clang, run};
 
-/// Compiles `sources` into the shared library `library`. `more` are further arguments of clang, such as
-/// `-DNAME` or `-IFOLDER`.
+/// Compiles `sources` into the shared library `library`. Clang runs in `folder`, from which it finds
+/// relative paths. `more` are further arguments of clang, such as `-DNAME` or `-IFOLDER`.
 ///
 /// # Errors
 /// [`ClangError`].
-pub fn library(sources: &[PathBuf], library: &Path, more: &[&str]) -> Result<(), ClangError> {
-    let mut clang = Command::new("clang");
+pub fn library(
+    folder: &Path,
+    sources: &[PathBuf],
+    library: &Path,
+    more: &[&str],
+) -> Result<(), ClangError> {
+    let mut clang = clang(folder);
     clang
         .args(["-shared", "-fPIC", "-O2", "-std=gnu11"])
         .args(WARNINGS)
@@ -23,12 +27,13 @@ pub fn library(sources: &[PathBuf], library: &Path, more: &[&str]) -> Result<(),
     run(&mut clang, library).map(drop)
 }
 
-/// Returns what the preprocessor makes of a C source.
+/// Returns what the preprocessor makes of a C source. Clang runs in `folder`, from which it finds
+/// relative paths.
 ///
 /// # Errors
 /// [`ClangError`].
-pub fn preprocess(source: &Path, more: &[&str]) -> Result<String, ClangError> {
-    let mut clang = Command::new("clang");
+pub fn preprocess(folder: &Path, source: &Path, more: &[&str]) -> Result<String, ClangError> {
+    let mut clang = clang(folder);
     clang
         .args(["-E", "-P", "-std=gnu11"])
         .args(more)

@@ -47,6 +47,13 @@ impl ClangError {
     }
 }
 
+/// Returns the compiler's command, to run in a folder.
+pub(crate) fn clang(folder: &Path) -> Command {
+    let mut clang = Command::new("clang");
+    clang.current_dir(folder);
+    clang
+}
+
 /// Runs the compiler on `source` and returns what it prints.
 pub(crate) fn run(clang: &mut Command, source: &Path) -> Result<String, ClangError> {
     let output = clang

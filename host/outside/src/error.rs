@@ -54,6 +54,16 @@ pub enum LawError {
     /// The compiler did not run, or its results could not be kept.
     #[error(transparent)]
     Clang(ClangError),
+    /// The folder's name is no UTF-8, so libbpf links no file in it.
+    #[error(
+        "the name of the folder {} is no UTF-8, which libbpf needs where it writes; --out names another \
+         folder",
+        path.display()
+    )]
+    NotUtf8 {
+        /// The folder for the results.
+        path: PathBuf,
+    },
     /// A file could not be written.
     #[error("could not write {}: {source}; --out names another folder", path.display())]
     Write {

@@ -7,9 +7,11 @@ mod names;
 mod sources;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf, absolute};
 
 use tempfile::TempDir;
+use uc_clang::ClangError;
 use uc_port::{LAYOUT, ProgramObject};
 
 pub use error::LawError;
@@ -40,7 +42,7 @@ pub struct Compiled {
 }
 
 /// Compiles the laws of `folder`, which has `more/table.h` and perhaps `more/law.h`. The results are
-/// for `out`.
+/// for `out`; they do not depend on where either folder is.
 ///
 /// # Errors
 /// [`LawError`]; the compiler's messages name files as the caller named `folder`, and files of the
@@ -50,20 +52,10 @@ pub fn compile(folder: &Path, out: &Path) -> Result<Compiled, LawError> {
     if !table.is_file() {
         return Err(LawError::NoTable { path: table });
     }
-    let work = Work::begin(out)?;
-    let include = format!("-I{}", folder.display());
-    names::check(&work.compiled(uc_clang::preprocess(&work.names()?, &[&include]))?)?;
-
-    let object = work.object();
-    let layout = format!("-DUC_LAYOUT={LAYOUT:#x}ULL");
-    let program = work.folder().join("bpf/port/port.bpf.c");
-    let options = ["-DUC_MORE_LAWS", &include, &layout];
-    work.compiled(uc_clang::bpf(&program, &object, &options))?;
-    let core = format!("-I{}", work.folder().join("core").display());
-    let options = ["-DUC_MORE_LAWS", &include, &core];
-    work.compiled(uc_clang::library(&work.shims(), &work.library(), &options))?;
+    let work = Work::begin(folder, out)?;
+    work.run_clang(folder)?;
     Ok(Compiled {
-        object: ProgramObject::read(&object)?,
+        object: ProgramObject::read(&work.object())?,
         work,
         out: out.to_owned(),
     })
@@ -93,17 +85,53 @@ fn move_to(from: &Path, to: &Path) -> Result<(), LawError> {
     fs::rename(from, to).map_err(|error| LawError::write(to, error))
 }
 
-/// A folder of its own beside the results, with the sources; dropping it removes it.
+/// Name of the link to the laws in [`Work`].
+const LAWS: &str = "laws";
+
+/// A folder of its own beside the results, with the sources and a link to the laws; dropping it removes
+/// it. Clang runs in it, so that no name outside it reaches clang or the results.
 #[derive(Debug)]
 struct Work(TempDir);
 
 impl Work {
-    fn begin(out: &Path) -> Result<Work, LawError> {
+    fn begin(folder: &Path, out: &Path) -> Result<Work, LawError> {
+        let path = absolute(out).map_err(|error| LawError::write(out, error))?;
+        if path.to_str().is_none() {
+            return Err(LawError::NotUtf8 { path });
+        }
         fs::create_dir_all(out).map_err(|error| LawError::write(out, error))?;
-        let folder = tempfile::Builder::new().prefix(".uc-law-").tempdir_in(out);
-        let work = Work(folder.map_err(|error| LawError::write(out, error))?);
+        let work = tempfile::Builder::new().prefix(".uc-law-").tempdir_in(out);
+        let work = Work(work.map_err(|error| LawError::write(out, error))?);
         sources::unpack(work.folder())?;
+        let link = work.folder().join(LAWS);
+        let linked = absolute(folder).and_then(|laws| symlink(laws, &link));
+        linked.map_err(|error| LawError::write(&link, error))?;
         Ok(work)
+    }
+
+    /// Makes the object and the library of the laws, which the caller named `folder`.
+    fn run_clang(&self, folder: &Path) -> Result<(), LawError> {
+        let refused = |error| told(error, folder);
+        let laws = format!("-I{LAWS}");
+        let names = Path::new("names.c");
+        let path = self.folder().join(names);
+        fs::write(&path, names::SOURCE).map_err(|error| LawError::write(&path, error))?;
+        let expanded = uc_clang::preprocess(self.folder(), names, &[&laws]).map_err(refused)?;
+        names::check(&expanded)?;
+
+        let layout = format!("-DUC_LAYOUT={LAYOUT:#x}ULL");
+        let (program, object) = ("bpf/port/port.bpf.c", ProgramObject::FILE_NAME);
+        let options = ["-DUC_MORE_LAWS", &laws, &layout];
+        uc_clang::bpf(
+            self.folder(),
+            Path::new(program),
+            Path::new(object),
+            &options,
+        )
+        .map_err(refused)?;
+        let shims: Vec<PathBuf> = sources::shims().map(PathBuf::from).collect();
+        let options = ["-DUC_MORE_LAWS", &laws, "-Icore"];
+        uc_clang::library(self.folder(), &shims, Path::new(LIBRARY), &options).map_err(refused)
     }
 
     fn folder(&self) -> &Path {
@@ -117,34 +145,31 @@ impl Work {
     fn library(&self) -> PathBuf {
         self.folder().join(LIBRARY)
     }
+}
 
-    /// Writes a source that the preprocessor makes the laws' names of.
-    fn names(&self) -> Result<PathBuf, LawError> {
-        let path = self.folder().join("names.c");
-        fs::write(&path, names::SOURCE).map_err(|error| LawError::write(&path, error))?;
-        Ok(path)
-    }
-
-    /// Returns the sources of the native library.
-    fn shims(&self) -> Vec<PathBuf> {
-        sources::shims()
-            .map(|name| self.folder().join(name))
-            .collect()
-    }
-
-    /// Takes this folder out of the compiler's messages.
-    fn compiled<T>(&self, done: Result<T, uc_clang::ClangError>) -> Result<T, LawError> {
-        done.map_err(|error| match error {
-            uc_clang::ClangError::Refused { messages, .. } => {
-                let own = format!("{}/", self.folder().display());
-                let included = format!("In file included from {own}");
-                let lines = messages.lines();
-                let lines = lines.filter(|line| !line.starts_with(&included));
-                LawError::Refused {
-                    messages: lines.collect::<Vec<_>>().join("\n").replace(&own, ""),
-                }
-            }
-            other => LawError::Clang(other),
-        })
+/// Names the files in the compiler's messages: the laws' as the caller named their folder, the core's as
+/// the repository does.
+fn told(error: ClangError, folder: &Path) -> LawError {
+    let ClangError::Refused { messages, .. } = error else {
+        return LawError::Clang(error);
+    };
+    let own = format!("{LAWS}/");
+    let is_within_core = |line: &&str| {
+        line.strip_prefix("In file included from ")
+            .is_some_and(|by| !by.starts_with(&own))
+    };
+    let named = |line: &str| {
+        let (before, rest) = match line.strip_prefix("In file included from ") {
+            Some(rest) => ("In file included from ", rest),
+            None => ("", line),
+        };
+        match rest.strip_prefix(&own) {
+            Some(rest) => format!("{before}{}", folder.join(rest).display()),
+            None => line.to_owned(),
+        }
+    };
+    let lines = messages.lines().filter(|line| !is_within_core(line));
+    LawError::Refused {
+        messages: lines.map(named).collect::<Vec<_>>().join("\n"),
     }
 }

@@ -38,9 +38,9 @@ const ASK: u32 = 3;
 
 /// Compiles the program as the port's own are; each test into a file of its own.
 fn compiled(name: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/coupling/coupling.bpf.c");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/coupling");
     let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("coupling-{name}.bpf.o"));
-    uc_clang::bpf(&source, &object, &[]).unwrap();
+    uc_clang::bpf(&folder, Path::new("coupling.bpf.c"), &object, &[]).unwrap();
     object
 }
 
