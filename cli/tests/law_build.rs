@@ -88,6 +88,24 @@ fn laws_that_cannot_be_are_refused_with_a_remedy() {
 }
 
 #[test]
+fn compiler_that_a_signal_ends_is_told_with_the_signal_and_a_remedy() {
+    let root = written(|text| text);
+    for (script, how) in [("kill -9 $$", "SIGKILL"), ("exit 3", "exit status: 3")] {
+        let script = format!("#!/bin/sh\n{script}\n");
+        fs::write(root.path().join("script"), script).expect("room for a file");
+        // copied by another process: a child of another thread may still hold files of this one open
+        let mut copy = Command::new("sh");
+        copy.args(["-ec", "cp script clang; chmod 755 clang"])
+            .current_dir(root.path());
+        success(copy);
+        let mut command = build(root.path());
+        command.env("PATH", root.path());
+        refusal(command, &["clang ended", how, "dmesg", "install"]);
+        assert_eq!(common::uc::names_in(&root.path().join("abe")), ["more"]);
+    }
+}
+
+#[test]
 fn same_law_is_built_to_the_same_bytes_in_folders_of_any_name() {
     let (first, second) = (written(|text| text), written(|text| text));
     let dashed = first.path().join("-abe");

@@ -1,7 +1,8 @@
 //! Runs clang.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 /// Reasons why something was not compiled.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +20,15 @@ pub enum ClangError {
     NoClang {
         /// The system's error.
         source: std::io::Error,
+    },
+    /// A signal ended the compiler, or it failed without a message.
+    #[error(
+        "clang ended without an answer ({status}); run it again with more memory (`dmesg` names \
+         programs that the kernel ended for lack of it), or install another version of clang"
+    )]
+    NoAnswer {
+        /// How it ended.
+        status: ExitStatus,
     },
     /// The compiler refused the source.
     #[error("clang refused {}:\n{messages}", path.display())]
@@ -59,7 +69,11 @@ pub(crate) fn run(clang: &mut Command, source: &Path) -> Result<String, ClangErr
     let output = clang
         .output()
         .map_err(|source| ClangError::NoClang { source })?;
-    if !output.status.success() {
+    let status = output.status;
+    if status.signal().is_some() || (!status.success() && output.stderr.is_empty()) {
+        return Err(ClangError::NoAnswer { status });
+    }
+    if !status.success() {
         return Err(ClangError::Refused {
             path: source.to_owned(),
             messages: String::from_utf8_lossy(&output.stderr).into_owned(),
