@@ -1,16 +1,18 @@
-//! `uc law build`: what it refuses, and what it leaves of earlier results.
+//! `uc law build`: what it refuses, and what it leaves of earlier results; and who takes its folder.
 
 mod common;
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use common::agent::{POLICY, installation, pair};
 use common::law_page::written;
-use common::live;
-use common::uc::{outcome, refusal, success};
+use common::uc::{AS_NOBODY, outcome, refusal, success};
+use common::{live, live_with};
 
 fn build(root: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
@@ -136,6 +138,60 @@ fn refused_as_an_option(root: &Path) {
     assert!(told.stderr.contains("use '-- -a"), "{told:?}");
 }
 
+/// A policy whose ports run a law.
+fn policy(law: &str) -> String {
+    POLICY.replace("\"ecn\"", &format!("\"{law}\""))
+}
+
+#[test]
+fn check_and_agent_take_the_laws_of_a_folder_and_refuse_others() {
+    let root = written(|text| text);
+    let (root, abe) = (root.path(), root.path().join("abe"));
+    success(build(root));
+    let checked = |law: &str, more: &[&str]| {
+        fs::write(root.join("p.toml"), policy(law)).expect("room for a file");
+        fs::set_permissions(root.join("p.toml"), Permissions::from_mode(0o644)).expect("own file");
+        let mut command = uc(root, &["check", "p.toml"]);
+        command.args(more);
+        outcome(command)
+    };
+    let begun = |laws: &str| {
+        let arguments = ["agent", "--once", "--config", "p.toml", "--laws", laws];
+        uc(root, &arguments)
+    };
+    let valid = checked("abe", &["--laws", "abe"]);
+    assert_eq!(valid.status, Some(0), "{valid:?}");
+    for more in [&[][..], &["--laws", "abe"]] {
+        let law = if more.is_empty() { "abe" } else { "abd" };
+        let faulty = checked(law, more);
+        assert_eq!(faulty.status, Some(1), "{faulty:?}");
+        assert!(faulty.stdout.starts_with("p.toml:7:"), "{faulty:?}");
+        assert!(faulty.stdout.contains(law), "{faulty:?}");
+    }
+    let faulty = outcome(begun("abe"));
+    assert_eq!(faulty.status, Some(1), "{faulty:?}");
+    assert!(faulty.stderr.contains("`abd`"), "{faulty:?}");
+
+    let missing = "nosuch/port.bpf.o";
+    refusal(
+        uc(root, &["check", "p.toml", "--laws", "nosuch"]),
+        &[missing],
+    );
+    refusal(begun("nosuch"), &[missing]);
+    fs::set_permissions(&abe, Permissions::from_mode(0o777)).expect("own folder");
+    let check = |more: &[&str]| {
+        let arguments = ["check", "p.toml", "--laws", "abe"];
+        uc(root, &[&arguments[..], more].concat())
+    };
+    for exposed in [begun("abe"), check(&[])] {
+        refusal(
+            exposed,
+            &["abe may be written by users other", "chmod go-w"],
+        );
+    }
+    assert_eq!(outcome(check(&["--draft"])).status, Some(1), "law abd");
+}
+
 #[test]
 fn live_law_that_never_ends_is_refused_with_its_place() {
     if !live() {
@@ -161,4 +217,47 @@ fn live_law_that_never_ends_is_refused_with_its_place() {
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
         assert_eq!(common::uc::names_in(&root.path().join("abe")), ["more"]);
     }
+}
+
+#[test]
+fn live_agent_runs_the_laws_of_a_folder_and_keeps_them_when_a_policy_names_others() {
+    if !live_with(&["unshare", "nsenter", "mount", "ip", AS_NOBODY[0]]) {
+        return;
+    }
+    let root = written(|text| text);
+    success(build(root.path()));
+    let laws = root.path().join("abe");
+    let laws = laws.to_str().expect("a name in UTF-8");
+    let (namespace, here) = installation(&policy("abe"));
+    pair(&namespace, "v1");
+    let agent = here.start(&["--laws", laws]);
+    here.wait_for(&["v1"]);
+    success(here.uc(&["flows", "--filter", "law=abe"]));
+    refusal(
+        here.uc(&["attach", "v1", "--laws", laws, "--law", "abe"]),
+        &["an agent keeps", "--laws", "uc agent --laws DIR"],
+    );
+    here.write_policy(&policy("abd"));
+    let state = here.wait("the refusal", |state| !state.reload.accepted);
+    assert!(state.reload.errors[0].contains("abd"), "{state:#?}");
+    assert_eq!(state.policy.generation, 1);
+    here.write_policy(&policy("ecn"));
+    here.wait("law ecn", |state| state.policy.generation == 2);
+    here.write_policy(&policy("abe"));
+    let state = here.wait("law abe", |state| state.policy.generation == 3);
+    assert!(state.reload.accepted && state.error.is_none(), "{state:#?}");
+    agent.end();
+
+    // who may not open the pins learns that, not that there is no such law
+    for arguments in [
+        &["attach", "v1", "--law", "abe"][..],
+        &["flows", "--filter", "law=abe"],
+    ] {
+        let told = outcome(here.sandbox.uc_as_nobody(&namespace, arguments));
+        assert_eq!(told.status, Some(2), "{told:?}");
+        assert!(told.stderr.contains("is unknown: may not"), "{told:?}");
+        assert!(told.stderr.contains("needs root"), "{told:?}");
+    }
+    success(here.uc(&["detach", "--all"]));
+    assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
 }

@@ -73,9 +73,13 @@ pub fn release(ports: &[String], options: &[String]) -> Result<Option<Vec<String
     };
     let status = agent.status()?;
     if !options.is_empty() {
+        let laws = match options.iter().any(|option| option == "--laws") {
+            true => " (laws from outside come with `uc agent --laws DIR`)",
+            false => "",
+        };
         bail!(
             "an agent keeps this host's ports (process {}) as its policy says, so {} would have no \
-             effect: say it in the policy, {}; without options `uc attach` gives ports back to it",
+             effect: say it in the policy, {}{laws}; without options `uc attach` gives ports back to it",
             status.pid,
             options.join(", "),
             status.policy.place

@@ -1,6 +1,6 @@
 //! `uc check`: whether a policy is valid, and what it means for a port.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
@@ -8,8 +8,9 @@ use serde::Serialize;
 use uc_law::{Chosen, Law, Parameters, Profile, Row, Table, Value, Watch};
 use uc_policy::dscp::{self, Dscp};
 use uc_policy::range::PortRange;
+use uc_policy::trusted;
 use uc_policy::{Fault, Planned, Policy, PolicyError, Rule, Treatment};
-use uc_port::{Match, PortCoupling, Prefix};
+use uc_port::{Match, PortCoupling, Prefix, ProgramObject};
 
 use crate::host::laws;
 
@@ -113,7 +114,9 @@ impl Check {
             outln!("{}", serde_json::to_string_pretty(&uc_policy::schema())?);
             return Ok(true);
         }
-        self.laws.as_deref().map(laws::read).transpose()?;
+        if let Some(folder) = &self.laws {
+            self.know_laws(folder)?;
+        }
         let path = self.file.clone().unwrap_or_default();
         let policy = match self.read(&path) {
             Ok(policy) => policy,
@@ -140,7 +143,18 @@ impl Check {
         Ok(true)
     }
 
-    fn read(&self, path: &std::path::Path) -> Result<Policy, PolicyError> {
+    /// Makes the laws of a folder known by name, if an agent would take them or the file is a draft.
+    fn know_laws(&self, folder: &Path) -> Result<()> {
+        if !self.draft {
+            trusted::read_bytes(
+                &folder.join(ProgramObject::FILE_NAME),
+                ProgramObject::BYTES_MAX,
+            )?;
+        }
+        laws::read(folder).map(drop)
+    }
+
+    fn read(&self, path: &Path) -> Result<Policy, PolicyError> {
         match (self.fleet, self.draft) {
             (true, _) => Policy::load_fleet(path),
             (false, true) => Policy::load_draft(path),

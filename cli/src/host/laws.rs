@@ -32,23 +32,22 @@ pub fn store(folder: Option<&Path>) -> Result<Store> {
 /// Returns the law of this name, also if only the pinned programs have it.
 ///
 /// # Errors
-/// If there is none: names those that there are.
+/// If there is none: names those that there are, and why the pins could not be read.
 pub fn named(name: &str) -> Result<Law> {
-    if let Some(law) = known(name) {
+    if let Some(law) = Law::named(name) {
+        return Ok(law);
+    }
+    let pinned = Store::default().laws();
+    if let Ok(laws) = &pinned {
+        Law::tell_outside(laws);
+    }
+    if let Some(law) = Law::named(name) {
         return Ok(law);
     }
     let names: Vec<_> = Law::all().map(Law::name).collect();
-    bail!(
-        "no law '{name}'; {}; a law from outside is known with --laws, or while ports run it",
-        suggest(name, &names)
-    )
-}
-
-/// Returns the law of this name, also if only the pinned programs have it; `None` if there is none, or
-/// it is unknown because the pins may not be read.
-pub fn known(name: &str) -> Option<Law> {
-    Law::named(name).or_else(|| {
-        Law::tell_outside(&Store::default().laws().unwrap_or_default());
-        Law::named(name)
-    })
+    let outside = match pinned {
+        Ok(_) => "a law from outside is known while ports run it, or with --laws".to_owned(),
+        Err(error) => format!("whether ports run a law of that name is unknown: {error}"),
+    };
+    bail!("no law '{name}'; {}; {outside}", suggest(name, &names))
 }

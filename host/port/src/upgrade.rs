@@ -71,7 +71,7 @@ impl Store {
             let programs = Programs::load_object(&self.object, flows_max, rings_max)?;
             return self.take_over(programs, plans, Upgrade::Fresh);
         };
-        check_laws(&self.laws_of(&old), &self.object)?;
+        check_laws(&self.laws_of(&old)?, &self.object)?;
         if !old.is_own_layout() {
             let programs = Programs::load_object(&self.object, flows_max, rings_max)?;
             return self.take_over(programs, plans, Upgrade::Replaced);

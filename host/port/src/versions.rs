@@ -116,7 +116,7 @@ impl Store {
         let tail_calls = MapHandle::from_pinned_path(code.join("tail_calls")).map_err(failed)?;
         let program = |name: &str| Program::fd_from_pinned_path(code.join(name)).map_err(failed);
         let programs = Programs {
-            code: Code::from_parts(program, tail_calls, self.laws_pin(version))?,
+            code: Code::from_parts(program, tail_calls, self.laws_pin(version)?)?,
             maps,
         };
         Law::tell_outside(&programs.laws());
@@ -124,15 +124,20 @@ impl Store {
     }
 
     /// Returns the laws from outside the tree that a version has, whatever its layout.
-    pub(crate) fn laws_of(&self, version: &Version) -> Vec<LawRow> {
-        self.laws_pin(version)
-            .as_ref()
-            .map(laws_in)
-            .unwrap_or_default()
+    pub(crate) fn laws_of(&self, version: &Version) -> Result<Vec<LawRow>, PortError> {
+        let pin = self.laws_pin(version)?;
+        Ok(pin.as_ref().map(laws_in).unwrap_or_default())
     }
 
-    fn laws_pin(&self, version: &Version) -> Option<MapHandle> {
-        MapHandle::from_pinned_path(self.folder.join(version.folder()).join(LAWS)).ok()
+    /// Opens the pin of a version's laws; `None` if it has none.
+    fn laws_pin(&self, version: &Version) -> Result<Option<MapHandle>, PortError> {
+        let path = self.folder.join(version.folder()).join(LAWS);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let pin = MapHandle::from_pinned_path(path);
+        pin.map(Some)
+            .map_err(|error| PortError::from_libbpf(self.action("open the laws' pin in"), &error))
     }
 
     /// Pins the programs of the store's object, and their maps unless they are pinned. On success they are the

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use uc_core::Law;
 use uc_core::rule::{Prefix, PrefixError};
 use uc_words::wording::suggest;
 
@@ -114,10 +113,8 @@ impl FromStr for Condition {
         };
         Ok(match key {
             "law" => {
-                // those from outside become known before the names are listed
-                let _known = laws::known(value);
-                let laws: Vec<_> = Law::all().map(Law::name).collect();
-                Condition::Law(one_of("law", value, &laws)?)
+                let law = laws::named(value).map_err(|error| error.to_string())?;
+                Condition::Law(law.name().to_owned())
             }
             "port" => Condition::Port(value.to_owned()),
             "stage" => Condition::Stage(one_of("stage", value, &STAGES)?),
