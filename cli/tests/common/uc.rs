@@ -1,5 +1,7 @@
 //! Runs the real binary, and checks its answers.
 
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -17,19 +19,19 @@ pub const AS_NOBODY: [&str; 7] = [
     "--",
 ];
 
-/// Path of a copy of `uc` in a folder that every user may enter: the build's own may be closed.
+/// Path under which every user may run `uc`, though the build's folder may be closed: an open file of
+/// this process, which its children inherit.
+///
+/// A copy would be in danger: a child that another thread starts meanwhile holds it open for writing until
+/// it runs its own program, and the kernel runs no file that is open for writing (ETXTBSY).
 pub fn for_everybody() -> PathBuf {
-    static COPY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = COPY.get_or_init(|| {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let open = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(folder.path(), open).unwrap();
-        let path = folder.path().join("uc");
-        std::fs::copy(env!("CARGO_BIN_EXE_uc"), &path).unwrap();
-        (folder, path)
+    static OPEN: OnceLock<OwnedFd> = OnceLock::new();
+    let open = OPEN.get_or_init(|| {
+        let file = File::open(env!("CARGO_BIN_EXE_uc")).unwrap();
+        // unlike `file`, a duplicate stays open in children
+        nix::unistd::dup(&file).unwrap()
     });
-    path.clone()
+    format!("/proc/self/fd/{}", open.as_raw_fd()).into()
 }
 
 /// Returns `uc` as a user without any capability, whoever runs the tests.
