@@ -145,13 +145,13 @@ impl Check {
 
     /// Makes the laws of a folder known by name, if an agent would take them or the file is a draft.
     fn know_laws(&self, folder: &Path) -> Result<()> {
-        if !self.draft {
-            trusted::read_bytes(
-                &folder.join(ProgramObject::FILE_NAME),
-                ProgramObject::BYTES_MAX,
-            )?;
+        if self.draft {
+            return laws::read(folder).map(drop);
         }
-        laws::read(folder).map(drop)
+        let path = folder.join(ProgramObject::FILE_NAME);
+        let bytes = trusted::read_bytes(&path, ProgramObject::BYTES_MAX)?;
+        Law::tell_outside(ProgramObject::parse(&path, bytes)?.laws());
+        Ok(())
     }
 
     fn read(&self, path: &Path) -> Result<Policy, PolicyError> {

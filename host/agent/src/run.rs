@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use uc_client::{AgentError, guarded};
 use uc_core::Law;
 use uc_policy::trusted;
-use uc_port::{PortError, ProgramObject, Store};
+use uc_port::{ProgramObject, Store};
 
 use crate::bounded::Bounded;
 use crate::control;
@@ -33,11 +33,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 fn laws_of(folder: &Path) -> Result<ProgramObject, AgentError> {
     let path = folder.join(ProgramObject::FILE_NAME);
     let bytes = trusted::read_bytes(&path, ProgramObject::BYTES_MAX)?;
-    let object = ProgramObject::from_bytes(bytes).map_err(|why| PortError::NoObject {
-        path,
-        why: why.to_owned(),
-    })?;
-    Ok(object)
+    Ok(ProgramObject::parse(&path, bytes)?)
 }
 
 /// Runs an agent until it is told to end. Returns false if something desired is not in force (only

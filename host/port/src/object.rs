@@ -62,19 +62,23 @@ impl ProgramObject {
     /// # Errors
     /// If the file cannot be read, is another file, or was made for another layout of the maps.
     pub fn read(path: &Path) -> Result<Self, PortError> {
-        let refused = |why: String| PortError::NoObject {
-            path: path.to_owned(),
-            why,
-        };
-        let bytes = read(path).map_err(|error| refused(error.to_string()))?;
-        Self::from_bytes(bytes).map_err(|why| refused(why.to_owned()))
+        let bytes = read(path).map_err(|error| refused(path, &error.to_string()))?;
+        Self::parse(path, bytes)
+    }
+
+    /// Takes the bytes of an object file that `uc law build` made. `path` names it in errors.
+    ///
+    /// # Errors
+    /// [`PortError::NoObject`] with the reason.
+    pub fn parse(path: &Path, bytes: Vec<u8>) -> Result<Self, PortError> {
+        Self::from_bytes(bytes).map_err(|why| refused(path, why))
     }
 
     /// Checks an object file that was read already.
     ///
     /// # Errors
     /// Why its programs cannot be used.
-    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, &'static str> {
+    fn from_bytes(bytes: Vec<u8>) -> Result<Self, &'static str> {
         let mark = &UC_ABOUT_MARK[..16];
         let at = bytes.windows(mark.len()).position(|text| text == mark);
         let about = at.and_then(|at| bytes.get(at..at + size_of::<uc_about>()));
@@ -113,6 +117,13 @@ impl ProgramObject {
         } else {
             &self.about
         }
+    }
+}
+
+fn refused(path: &Path, why: &str) -> PortError {
+    PortError::NoObject {
+        path: path.to_owned(),
+        why: why.to_owned(),
     }
 }
 
