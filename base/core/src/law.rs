@@ -208,7 +208,7 @@ pub fn alpha_q30(flow: &Flow) -> Option<u32> {
 pub const OUTSIDE_NUMBERS: std::ops::Range<u32> = sys::UC_LAW_OUTSIDE..sys::UC_LAW_NUMBERS;
 
 /// Maximum number of laws from outside the tree.
-pub const OUTSIDE_MAX: usize = (sys::UC_LAW_NUMBERS - sys::UC_LAW_OUTSIDE) as usize;
+pub const OUTSIDE_MAX: usize = (OUTSIDE_NUMBERS.end - OUTSIDE_NUMBERS.start) as usize;
 
 /// The names of laws that are known by number alone.
 const NUMBERS: [&str; sys::UC_LAW_NUMBERS as usize] = [

@@ -147,6 +147,9 @@ impl Work {
     }
 }
 
+/// How clang begins a line that names the file that includes another.
+const INCLUDED: &str = "In file included from ";
+
 /// Names the files in the compiler's messages: the laws' as the caller named their folder, the core's as
 /// the repository does.
 fn told(error: ClangError, folder: &Path) -> LawError {
@@ -154,22 +157,20 @@ fn told(error: ClangError, folder: &Path) -> LawError {
         return LawError::Clang(error);
     };
     let own = format!("{LAWS}/");
-    let is_within_core = |line: &&str| {
-        line.strip_prefix("In file included from ")
-            .is_some_and(|by| !by.starts_with(&own))
-    };
     let named = |line: &str| {
-        let (before, rest) = match line.strip_prefix("In file included from ") {
-            Some(rest) => ("In file included from ", rest),
+        let (before, name) = match line.strip_prefix(INCLUDED) {
+            Some(name) => (INCLUDED, name),
             None => ("", line),
         };
-        match rest.strip_prefix(&own) {
-            Some(rest) => format!("{before}{}", folder.join(rest).display()),
-            None => line.to_owned(),
+        match name.strip_prefix(&own) {
+            Some(name) => Some(format!("{before}{}", folder.join(name).display())),
+            // how one file of the core includes another
+            None if before == INCLUDED => None,
+            None => Some(line.to_owned()),
         }
     };
-    let lines = messages.lines().filter(|line| !is_within_core(line));
+    let lines: Vec<_> = messages.lines().filter_map(named).collect();
     LawError::Refused {
-        messages: lines.map(named).collect::<Vec<_>>().join("\n"),
+        messages: lines.join("\n"),
     }
 }
