@@ -15,9 +15,7 @@ use common::uc::{AS_NOBODY, outcome, refusal, success};
 use common::{live, live_with};
 
 fn build(root: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uc"));
-    command.args(["law", "build", "abe"]).current_dir(root);
-    command
+    uc(root, &["law", "build", "abe"])
 }
 
 /// Returns `uc` in a folder.
@@ -82,11 +80,8 @@ fn laws_that_cannot_be_are_refused_with_a_remedy() {
     let mut command = build(root.path());
     command.env("PATH", "/nonexistent");
     refusal(command, &["clang", "install it"]);
-    let mut object = Command::new(env!("CARGO_BIN_EXE_uc"));
-    object
-        .args(["attach", "lo", "--laws", "abe"])
-        .current_dir(root.path());
-    refusal(object, &["abe/port.bpf.o", "uc law build"]);
+    let attach = uc(root.path(), &["attach", "lo", "--laws", "abe"]);
+    refusal(attach, &["abe/port.bpf.o", "uc law build"]);
 }
 
 #[test]

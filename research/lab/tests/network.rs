@@ -128,18 +128,16 @@ fn udp_of_every_length_comes_back(family: &str) {
     guest.connect((plan.server.address, 7)).unwrap();
     let mut buffer = [0; 2048];
     for length in (0..=1452).step_by(11) {
-        let lost =
-            |to: &str, error: std::io::Error| format!("{family}: {length} bytes to {to}: {error}");
         let sent: Vec<u8> = (0..length).map(|at| (at * 31 + length) as u8).collect();
         guest.send(&sent).unwrap();
         let (count, from) = server
             .recv_from(&mut buffer)
-            .unwrap_or_else(|error| panic!("{}", lost("the server", error)));
+            .unwrap_or_else(|error| panic!("{family}: {length} bytes to the server: {error}"));
         assert_eq!((&buffer[..count], from.ip()), (&sent[..], address));
         server.send_to(&buffer[..count], from).unwrap();
         let count = guest
             .recv(&mut buffer)
-            .unwrap_or_else(|error| panic!("{}", lost("the guest", error)));
+            .unwrap_or_else(|error| panic!("{family}: {length} bytes to the guest: {error}"));
         assert_eq!(&buffer[..count], &sent[..], "{family}");
     }
 }
