@@ -36,7 +36,7 @@ static __always_inline __u8 uc_is_syn(const struct uc_segment *segment)
 static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 						     const struct uc_segment *segment, __u64 now_ns)
 {
-	__u32 wire_bytes = segment->wire_payload_bytes | !segment->wire_payload_bytes;
+	__u32 wire_bytes = uc_wire_bytes(flow, segment);
 	__u32 segments = (segment->payload_bytes + wire_bytes - 1) / wire_bytes;
 	__u64 idle_us = 0;
 	enum uc_sent sent;

@@ -121,7 +121,6 @@ struct uc_flow {
 	__u32 snd_nxt;
 	__u32 edge;              /* the right edge that the guest was last given */
 	__u32 furthest_edge;     /* the furthest right edge so far: guard.h */
-	__u32 acked_bytes;       /* acknowledged, not yet counted as a whole segment */
 	__u32 timed_seq;         /* UC_FLOW_TIMED: the end of the segment that is timed */
 	__u32 srtt_us;           /* ×8, RFC 6298 */
 	__u32 rttvar_us;         /* ×4 */
@@ -145,7 +144,9 @@ struct uc_flow {
 	__u32 bits; /* UC_FLOW_* */
 
 	__u16 mss_bytes;           /* payload of a full segment of the guest, as observed; not 0 */
+	__u16 mss_agreed_bytes;    /* the most that it may be, by the options of both ends */
 	__u16 mss_candidate_bytes; /* a smaller payload that may be the new MSS */
+	__u16 acked_bytes;         /* acknowledged, not yet counted as a whole segment */
 	__u16 peer_window;         /* window field of the last ACK to the guest, before the edit */
 	__u16 given_window;        /* the same field after the edit */
 	__u16 runt_short_bytes;    /* what the segment at runt_seq lacked to a full one */

@@ -149,6 +149,7 @@ static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segme
 	if (flow->bits & UC_FLOW_TIMESTAMPS)
 		mss_bytes -= UC_TIMESTAMPS_BYTES;
 	flow->mss_bytes = mss_bytes;
+	flow->mss_agreed_bytes = mss_bytes;
 	/* The host agrees in the guest's name. The peer, or either end of an observed flow, may
 	 * have refused ECN, which not every law needs. */
 	if ((!uc_agrees_to_ecn(answer) || answer->options & UC_OPT_AE) &&

@@ -6,6 +6,7 @@
 #define UC_TRACK_H
 
 #include "flow.h"
+#include "minmax.h"
 #include "segment.h"
 #include "since.h"
 
@@ -83,18 +84,46 @@ static __always_inline void uc_remember_resent(struct uc_flow *flow, enum uc_sen
 		flow->resent_end = end;
 }
 
-/* Learns the guest's segment size from new data. */
+/* Returns the payload of one of the guest's segments on the wire, at most the agreed MSS; not 0. */
+static __always_inline __u32 uc_wire_bytes(const struct uc_flow *flow,
+					   const struct uc_segment *segment)
+{
+	return uc_max(uc_min(segment->wire_payload_bytes, flow->mss_agreed_bytes), 1);
+}
+
+/*
+ * Sets the segment size. Under a guard, larger segments make no larger window: a window that counts
+ * segments is converted. Otherwise a guest could collect a window of small segments, and use it for
+ * large ones.
+ */
+static __always_inline void uc_set_mss(struct uc_flow *flow, __u16 mss_bytes)
+{
+	__u64 old_bytes = flow->mss_bytes;
+	struct uc_reno *reno = &flow->reno;
+	__u32 new_bytes = mss_bytes | !mss_bytes;
+
+	flow->mss_bytes = mss_bytes;
+	flow->mss_candidate_seen = 0;
+	if (!flow->policy.guard_segments || new_bytes <= old_bytes || !uc_counts_segments(flow))
+		return;
+	reno->cwnd = uc_max((__u32)(reno->cwnd * old_bytes / new_bytes), 1);
+	if (reno->ssthresh != UC_INFINITE_SSTHRESH)
+		reno->ssthresh = uc_max((__u32)(reno->ssthresh * old_bytes / new_bytes), 2);
+}
+
+/* Learns the guest's segment size from new data. A segment larger than both ends have agreed on
+ * teaches nothing: the size is the law's unit, so it would enlarge every window and the guard's
+ * slack. */
 static __always_inline void uc_learn_mss(struct uc_flow *flow, const struct uc_segment *segment)
 {
 	__u16 wire_bytes = segment->wire_payload_bytes;
 
-	if (wire_bytes < UC_MSS_MIN_BYTES)
+	if (wire_bytes < UC_MSS_MIN_BYTES || wire_bytes > flow->mss_agreed_bytes)
 		return;
 
 	if (wire_bytes >= flow->mss_bytes || segment->payload_bytes > wire_bytes) {
 		/* at least as large as before, or cut by the guest's TSO: certain */
-		flow->mss_bytes = wire_bytes;
-		flow->mss_candidate_seen = 0;
+		uc_set_mss(flow, wire_bytes);
 		return;
 	}
 	if (wire_bytes != flow->mss_candidate_bytes || segment->flags & UC_PSH) {
@@ -102,10 +131,8 @@ static __always_inline void uc_learn_mss(struct uc_flow *flow, const struct uc_s
 		flow->mss_candidate_seen = 0;
 		return;
 	}
-	if (++flow->mss_candidate_seen >= UC_MSS_CONFIRMATIONS) {
-		flow->mss_bytes = wire_bytes;
-		flow->mss_candidate_seen = 0;
-	}
+	if (++flow->mss_candidate_seen >= UC_MSS_CONFIRMATIONS)
+		uc_set_mss(flow, wire_bytes);
 }
 
 /* Learns from a sub-MSS segment how the guest fills windows, and whether it follows Nagle's rule:
@@ -338,7 +365,7 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 	flow->bits &= ~UC_FLOW_TIMED_OUT;
 	/* Linux counts packets: a sub-MSS segment counts as a full one when acknowledged */
 	if (uc_after(flow->runt_seq, flow->snd_una) && !uc_after(flow->runt_seq, segment->ack))
-		flow->acked_bytes += flow->runt_short_bytes;
+		flow->acked_bytes = uc_min(flow->acked_bytes + flow->runt_short_bytes, 0xffff);
 	flow->snd_una = segment->ack;
 	/* both follow SND.UNA, so that circular comparisons stay right */
 	if (!uc_after(flow->runt_seq, flow->snd_una))
@@ -361,9 +388,9 @@ static __always_inline __u32 uc_acked_segments(struct uc_flow *flow, __u32 acked
 	__u32 mss_bytes = flow->mss_bytes | !flow->mss_bytes;
 	__u32 segments;
 
-	flow->acked_bytes += acked_bytes;
-	segments = flow->acked_bytes / mss_bytes;
-	flow->acked_bytes -= segments * mss_bytes;
+	acked_bytes += flow->acked_bytes;
+	segments = acked_bytes / mss_bytes;
+	flow->acked_bytes = acked_bytes - segments * mss_bytes;
 	return segments;
 }
 

@@ -41,6 +41,7 @@ mod rows;
 mod rules;
 mod share;
 mod share_shadow;
+mod sizes;
 mod steal;
 mod watch_first;
 mod watch_rounds;

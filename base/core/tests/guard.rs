@@ -47,6 +47,7 @@ fn exactly_what_ends_beyond_every_window_and_the_slack_is_dropped_and_leaves_no_
             let bytes = segment.payload_bytes + fin;
             let end = segment.seq.wrapping_add(bytes);
             let before = passed.before.as_ref().expect("the handshake was seen");
+            prop_assert!(before.mss_bytes <= setup.mss, "{:?}", before);
             let slack = u32::from(setup.guard_segments) * u32::from(before.mss_bytes);
             let beyond = furthest.is_some_and(|edge| {
                 bytes > 0 && end.wrapping_sub(edge.wrapping_add(slack)) as i32 > 0
@@ -71,7 +72,11 @@ fn guest_ignoring_windows_takes_an_unguarded_link_and_shares_a_guarded_one() {
     for_all(100, &networks(), |network| {
         let honest = [Manners::Keeps, Manners::Keeps];
         prop_assert_eq!(network.share(honest, 1), network.share(honest, 0));
-        for manners in [Manners::Overruns, Manners::FeignsLosses] {
+        for manners in [
+            Manners::Overruns,
+            Manners::FeignsLosses,
+            Manners::LiesAboutSizes,
+        ] {
             let guarded = network.share([manners, Manners::Keeps], 1);
             let free = network.share([manners, Manners::Keeps], 0);
             prop_assert!(guarded < 0.75, "{:?}, {}", manners, guarded);

@@ -104,7 +104,8 @@ impl Guest {
         self.pass(&self.data(self.nxt.wrapping_sub(MSS)))
     }
 
-    fn data(&self, seq: u32) -> Segment {
+    /// A full segment.
+    pub fn data(&self, seq: u32) -> Segment {
         Segment {
             seq,
             ack: IRS + 1,

@@ -51,6 +51,11 @@ pub enum Move {
         odd: u16,
         gso: bool,
     },
+    /// One frame as far as the window allows, with a lie about its segments: none can carry it, so
+    /// it is lost behind the port, and the guest sends the same bytes again.
+    Lie {
+        wire: u16,
+    },
     /// A segment again, the `skip`-th in flight.
     Again {
         skip: u8,
@@ -132,6 +137,7 @@ pub fn moves(overruns: bool) -> impl Strategy<Value = Move> {
         80 => keeping,
         20 * u32::from(overruns) => (1u8..60, odd(), any::<bool>())
             .prop_map(|(segments, odd, gso)| Move::Overrun { segments, odd, gso }),
+        5 * u32::from(overruns) => any::<u16>().prop_map(|wire| Move::Lie { wire }),
     ]
 }
 
@@ -246,7 +252,12 @@ impl World<'_> {
     }
 
     fn sends(&mut self, seq: u32, bytes: u32, flags: u8) {
-        self.to_port.push_back(Segment {
+        let segment = self.segment(seq, bytes, flags);
+        self.to_port.push_back(segment);
+    }
+
+    fn segment(&self, seq: u32, bytes: u32, flags: u8) -> Segment {
+        Segment {
             seq,
             ack: IRS + 1,
             payload_bytes: bytes,
@@ -255,7 +266,7 @@ impl World<'_> {
             flags: flag::ACK | flags,
             direction: FROM_GUEST,
             ..Segment::default()
-        });
+        }
     }
 
     fn send(&mut self, mut bytes: u32, gso: bool) {
@@ -276,6 +287,7 @@ impl World<'_> {
         match *step {
             Move::Send { segments, odd, gso } => self.send(wanted(segments, odd).min(room), gso),
             Move::Overrun { segments, odd, gso } => self.send(wanted(segments, odd), gso),
+            Move::Lie { wire } => self.lie(room, wire),
             Move::Again { skip } => self.again(u32::from(skip) * mss),
             Move::Probe if room == 0 && self.una == self.nxt && !self.finished => {
                 self.sends(self.nxt, 1, 0);
@@ -303,6 +315,21 @@ impl World<'_> {
             }
             Move::Wait { ms } => self.now_ns += u64::from(ms) * 1_000_000,
         }
+    }
+
+    /// The frame itself arrives nowhere: no bridge carries it.
+    fn lie(&mut self, room: u32, wire: u16) {
+        let bytes = room.min(65_495);
+        if bytes == 0 || self.finished {
+            return;
+        }
+        let claimed = Segment {
+            wire_payload_bytes: wire.clamp(1, bytes as u16),
+            ..self.segment(self.nxt, bytes, 0)
+        };
+        let furthest = self.furthest;
+        let passed = self.pass(&claimed);
+        self.passed.push((claimed, passed, furthest));
     }
 
     fn again(&mut self, skip: u32) {

@@ -19,6 +19,9 @@ pub enum Manners {
     /// The guest also repeats its oldest segment now and then as if it had been lost, because the
     /// law doesn't limit loss recovery.
     FeignsLosses,
+    /// The guest sends far more than its windows allow, and frames of a whole window, by turns as one
+    /// segment and as very many, whose data it sends again.
+    LiesAboutSizes,
 }
 
 const MSS: u32 = 1000;
@@ -179,9 +182,12 @@ impl Guest {
     fn send(&mut self, now_ns: u64) -> Vec<(u32, Edit)> {
         let end = match self.manners {
             Manners::Keeps => self.edge,
-            Manners::Overruns | Manners::FeignsLosses => self.una + OVERRUN_SEGMENTS * MSS,
+            _ => self.una + OVERRUN_SEGMENTS * MSS,
         };
         let mut out = Vec::new();
+        if self.manners == Manners::LiesAboutSizes && self.heard.is_multiple_of(FEIGNED) {
+            self.lie(now_ns);
+        }
         if std::mem::take(&mut self.feigns) && self.nxt > self.una {
             out.extend(self.pass(now_ns, self.una));
         }
@@ -195,18 +201,35 @@ impl Guest {
         out
     }
 
-    fn pass(&mut self, now_ns: u64, seq: u32) -> Option<(u32, Edit)> {
-        let segment = Segment {
-            seq,
-            ack: IRS + 1,
-            payload_bytes: MSS,
-            wire_payload_bytes: MSS as u16,
-            window: 500,
-            flags: flag::ACK,
-            direction: FROM_GUEST,
-            ..Segment::default()
+    /// A frame up to the edge that no link carries.
+    fn lie(&mut self, now_ns: u64) {
+        let bytes = self.edge.saturating_sub(self.nxt).min(65_495);
+        let segments = if self.heard.is_multiple_of(2 * FEIGNED) {
+            1
+        } else {
+            20
         };
+        let wire_payload_bytes = (bytes / segments).max(1) as u16;
+        self.home
+            .pass(&data(self.nxt, bytes, wire_payload_bytes), now_ns);
+    }
+
+    fn pass(&mut self, now_ns: u64, seq: u32) -> Option<(u32, Edit)> {
+        let segment = data(seq, MSS, MSS as u16);
         let passed = self.home.pass(&segment, now_ns);
         (!passed.reason.drops()).then_some((seq, passed.edit))
+    }
+}
+
+fn data(seq: u32, payload_bytes: u32, wire_payload_bytes: u16) -> Segment {
+    Segment {
+        seq,
+        ack: IRS + 1,
+        payload_bytes,
+        wire_payload_bytes,
+        window: 500,
+        flags: flag::ACK,
+        direction: FROM_GUEST,
+        ..Segment::default()
     }
 }
