@@ -14,6 +14,9 @@
 
 #include "maps.h"
 
+/* The largest window of a SYN, which is not scaled (RFC 7323 §2.2). */
+#define UC_HANDSHAKE_WINDOW_MAX 65535
+
 /* Returns the flow's entry, a new one if there is none; NULL if the table is full. */
 static __always_inline struct uc_watch_slot *uc_start_for(const struct uc_key *key)
 {
@@ -64,6 +67,15 @@ uc_start_syn(const struct uc_key *key, const struct uc_segment *segment, __u64 n
 	return UC_WATCH_NOTHING;
 }
 
+/* Returns whether a segment to the guest may belong to the entry's connection: a SYN-ACK must
+ * answer the guest's SYN, with at most a window of data in it (RFC 7413). */
+static __always_inline int uc_start_knows(const struct uc_watch_slot *slot,
+					  const struct uc_segment *segment)
+{
+	return !(segment->flags & UC_SYN) ||
+	       segment->ack - slot->connection - 1 <= UC_HANDSHAKE_WINDOW_MAX;
+}
+
 /* Counts a segment to the guest that is no SYN. Returns whether its flow is past its start, or
  * isn't watched. */
 static __always_inline __u8 uc_start_to_guest(const struct uc_key *key,
@@ -76,9 +88,10 @@ static __always_inline __u8 uc_start_to_guest(const struct uc_key *key,
 	if (!uc_lock_start(slot, tag))
 		return 1;
 	steady = uc_watch_is_steady(&slot->flow, segment);
-	uc_watch_to_guest(&slot->flow, segment);
-	slot->seen_ns = now_ns;
-	slot->closed |= !!(segment->flags & (UC_FIN | UC_RST));
+	if (uc_start_knows(slot, segment) && uc_watch_to_guest(&slot->flow, segment)) {
+		slot->seen_ns = now_ns;
+		slot->closed |= !!(segment->flags & (UC_FIN | UC_RST));
+	}
 	bpf_spin_unlock(&slot->lock);
 	return steady;
 }

@@ -135,6 +135,22 @@ static __always_inline __u8 uc_watch_is_steady(const struct uc_watch_flow *flow,
 	return !uc_before(segment->seq, flow->start + flow->first_bytes);
 }
 
+/*
+ * Returns whether the guest accepts a segment of the peer by its sequence number (RFC 9293
+ * §3.10.7.4): it ends at or after the guest's last ACK and begins within the largest window that
+ * the guest's scale can express. Before the guest's first ACK every segment is accepted.
+ */
+static __always_inline __u8 uc_watch_accepts(const struct uc_watch_flow *flow,
+					     const struct uc_segment *segment)
+{
+	__u32 window_bytes = 65535U << (flow->wscale & 15);
+
+	if (flow->stage == UC_WATCH_COUNTING)
+		return 1;
+	return !uc_before(uc_segment_end(segment), flow->una) &&
+	       !uc_after(segment->seq, flow->una + window_bytes);
+}
+
 /* Returns how many segments on the wire a super-segment has, 64 at most. */
 static __always_inline __u32 uc_watch_segments(const struct uc_segment *segment)
 {
@@ -147,26 +163,30 @@ static __always_inline __u32 uc_watch_segments(const struct uc_segment *segment)
 
 /*
  * Counts a segment to the guest, if it is ECN-capable or has data. Each data segment earns another
- * one: an unmarked one at once, a marked one half at once and half in the next round.
+ * one: an unmarked one at once, a marked one half at once and half in the next round. Returns 0 for
+ * a segment that the guest doesn't accept, which changes nothing.
  */
-static __always_inline void uc_watch_to_guest(struct uc_watch_flow *flow,
+static __always_inline __u8 uc_watch_to_guest(struct uc_watch_flow *flow,
 					      const struct uc_segment *segment)
 {
 	__u32 segments = uc_watch_segments(segment), marked, earned, owed;
 
+	if (!uc_watch_accepts(flow, segment))
+		return 0;
 	if (flow->stage == UC_WATCH_COUNTING && segment->flags & UC_SYN)
 		uc_watch_learn(flow, segment);
 	if (flow->stage == UC_WATCH_LEFT || (segment->ecn == UC_NOT_ECT && !segment->payload_bytes))
-		return;
+		return 1;
 	marked = segment->ecn == UC_CE ? segments : 0;
 	flow->marked = uc_min(flow->marked + marked, UC_WATCH_HALVES_MAX);
 	flow->unmarked = uc_min(flow->unmarked + segments - marked, UC_WATCH_HALVES_MAX);
 	if (!segment->payload_bytes)
-		return;
+		return 1;
 	earned = flow->earned_halves + 2 * segments - marked;
 	owed = flow->owed_halves + marked;
 	flow->earned_halves = uc_min(earned, UC_WATCH_HALVES_MAX);
 	flow->owed_halves = uc_min(owed, UC_WATCH_HALVES_MAX);
+	return 1;
 }
 
 #endif

@@ -15,7 +15,7 @@ __u8 uc_shim_watch_timed(struct uc_watch_flow *flow, const struct uc_watch_polic
 			 __u32 sent_ns, __u64 now_ns);
 void uc_shim_watch_settle(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
 			  __s32 bytes);
-void uc_shim_watch_to_guest(struct uc_watch_flow *flow, const struct uc_segment *segment);
+__u8 uc_shim_watch_to_guest(struct uc_watch_flow *flow, const struct uc_segment *segment);
 void uc_shim_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
 			      struct uc_watch_path *path, const struct uc_watch_bucket *bucket,
 			      const struct uc_segment *segment, __u64 now_ns, __u32 random,
@@ -57,9 +57,9 @@ __u8 uc_shim_watch_probe(struct uc_watch_flow *flow, __u8 index, __u8 probes, __
 	return uc_watch_probe(flow, index, probes, ecn);
 }
 
-void uc_shim_watch_to_guest(struct uc_watch_flow *flow, const struct uc_segment *segment)
+__u8 uc_shim_watch_to_guest(struct uc_watch_flow *flow, const struct uc_segment *segment)
 {
-	uc_watch_to_guest(flow, segment);
+	return uc_watch_to_guest(flow, segment);
 }
 
 void uc_shim_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,

@@ -83,9 +83,9 @@ impl Start {
     }
 
     /// Counts a segment to the receiving guest, with the ECN codepoint that the network left on it.
-    pub fn arrives(&mut self, segment: &Segment) {
+    pub fn arrives(&mut self, segment: &Segment) -> bool {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
-        unsafe { sys::uc_shim_watch_to_guest(self, segment) }
+        unsafe { sys::uc_shim_watch_to_guest(self, segment) != 0 }
     }
 
     /// Returns whether a segment to the guest lies beyond the flow's first window; then it is

@@ -46,4 +46,5 @@ mod steal;
 mod watch_first;
 mod watch_rounds;
 mod watch_sending;
+mod watch_strangers;
 mod watch_turns;
