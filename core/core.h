@@ -60,7 +60,13 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 					  __u64 now_ns, struct uc_edit *edit)
 {
 	enum uc_sent sent = uc_sent_by_guest(flow, segment, now_ns);
+	__u8 owed = 0;
 
+	if (segment->flags & UC_ACK) {
+		uc_learn_guest_window(flow, segment->window);
+		/* also for a sender that looks classic: it may turn out to be a DCTCP sender */
+		owed = uc_echo_owed(flow, segment->ack);
+	}
 	if (flow->policy.observe)
 		return;
 	edit->flags &= ~(UC_ECE | UC_CWR);
@@ -78,7 +84,7 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 	}
 	if (uc_law_marks_all(flow))
 		edit->ecn = UC_ECT0;
-	edit->flags = uc_echo_flags(flow, segment, edit->flags);
+	edit->flags = uc_echo_flags(flow, owed, edit->flags);
 }
 
 /* Writes the law's window into an ACK to the guest, and records it as advertised. */
@@ -97,6 +103,18 @@ static __always_inline void uc_tell(struct uc_flow *flow, const struct uc_segmen
 	uc_give(flow, segment->ack + ((__u32)edit->window << (flow->wscale & 15)));
 }
 
+/* Writes the window of an ACK that a later one has overtaken: the right edge stays, since the guest
+ * may receive this ACK first. */
+static __always_inline void uc_tell_edge(const struct uc_flow *flow,
+					 const struct uc_segment *segment, struct uc_edit *edit)
+{
+	__u32 edge = uc_after(flow->snd_nxt, flow->edge) ? flow->snd_nxt : flow->edge;
+
+	if (flow->bits & UC_FLOW_GIVEN && uc_before(segment->ack, edge))
+		edit->window = uc_min(uc_units_up(edge - segment->ack, flow->wscale & 15),
+				      segment->window);
+}
+
 /*
  * Completes an ACK for which uc_awaits() returned `awaits`: writes the window by the group's
  * answer, or the shadow's own if `answer` is NULL because the platform found no group. Another CPU
@@ -107,15 +125,12 @@ static __always_inline void uc_tell_share(struct uc_flow *flow, const struct uc_
 					  __u8 awaits, const struct uc_ccc_answer *answer,
 					  struct uc_edit *edit)
 {
-	__u32 edge = uc_after(flow->snd_nxt, flow->edge) ? flow->snd_nxt : flow->edge;
-
 	if (answer)
 		uc_coupled_obey(flow, answer);
 	if (segment->ack == flow->snd_una)
 		uc_tell(flow, segment, awaits & UC_AWAITS_DUPLICATE, edit);
-	else if (uc_before(segment->ack, edge))
-		edit->window = uc_min(uc_units_up(edge - segment->ack, flow->wscale & 15),
-				      segment->window);
+	else
+		uc_tell_edge(flow, segment, edit);
 }
 
 /* Translates a segment to the guest in an established flow. */
@@ -125,27 +140,30 @@ static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_se
 	__u8 observe = flow->policy.observe;
 	struct uc_ack ack;
 
-	uc_echo_received(flow, segment);
-	if (segment->flags & UC_FIN)
-		flow->bits |= UC_FLOW_FIN_PEER;
 	if (!observe) {
 		edit->ecn = UC_NOT_ECT;
 		edit->flags &= ~(UC_ECE | UC_CWR);
 	}
-	if (!(segment->flags & UC_ACK))
+	if (!uc_is_acceptable(flow, segment))
 		return;
+	flow->seen_ns = now_ns;
+	uc_echo_received(flow, segment);
+	uc_accept(flow, segment);
+	if (segment->flags & UC_FIN)
+		flow->bits |= UC_FLOW_FIN_PEER;
 
 	ack = uc_track_ack(flow, segment, now_ns);
-	/* RFC 9293 §3.10.7.4: the guest takes no window from such an ACK */
-	if (ack.old)
+	if (ack.old) {
+		if (!observe)
+			uc_tell_edge(flow, segment, edit);
 		return;
+	}
 	/* An acceptable ACK proves that the peer got the SYN or SYN-ACK: an off-path attacker
 	 * cannot guess the ISN (RFC 9293 §3.4.1). */
 	flow->bits |= UC_FLOW_ANSWERED;
 	uc_law_ack(flow, &ack);
-	if (uc_is_coupled(flow) && uc_coupled_ack(flow, &ack))
-		return;
-	uc_tell(flow, segment, ack.duplicate, edit);
+	if (!uc_is_coupled(flow) || !uc_coupled_ack(flow, &ack))
+		uc_tell(flow, segment, ack.duplicate, edit);
 }
 
 /*
@@ -164,10 +182,14 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 	if (from_guest && flow->stage == UC_TRANSLATING && !(segment->flags & (UC_SYN | UC_RST)) &&
 	    uc_is_beyond(flow, segment))
 		return UC_BEYOND_EDGE;
-	flow->seen_ns = now_ns;
+	if (from_guest)
+		flow->seen_ns = now_ns;
 	if (segment->flags & UC_RST) {
-		/* It may be forged: the flow stays, and is collected sooner. */
-		flow->bits |= UC_FLOW_RESET;
+		/* Its receiver may still refuse it: the flow stays, and is collected sooner. */
+		if (uc_resets(flow, segment)) {
+			flow->seen_ns = now_ns;
+			flow->bits |= UC_FLOW_RESET;
+		}
 		if (flow->stage != UC_TRANSLATING)
 			return UC_NO_HANDSHAKE;
 		if (flow->policy.observe)

@@ -19,9 +19,11 @@
 #ifndef UC_ECHO_H
 #define UC_ECHO_H
 
+#include "acceptable.h"
 #include "flow.h"
 #include "segment.h"
 
+/* No window is larger (RFC 7323 §2.3). */
 #define UC_WINDOW_MAX (1 << 30)
 
 /* Returns whether the flow's peer gets the exact echo. */
@@ -43,15 +45,16 @@ static __always_inline void uc_echo_owe(struct uc_flow *flow, const struct uc_se
 	__u32 bytes = segment->payload_bytes,
 	      uncovered = uc_segment_end(segment) - flow->echoed_ack;
 
-	/* a copy of acknowledged data, which no further ACK covers; or invalid: no window is larger
-	 * (RFC 7323 §2.3) */
+	if (!uc_knows_ack(flow))
+		uncovered = bytes;
+	/* a copy of acknowledged data, which no further ACK covers; or invalid */
 	if (uncovered - 1 >= UC_WINDOW_MAX || flow->echo_owed_bytes >= UC_WINDOW_MAX / 2)
 		return;
 	flow->echo_owed_bytes += bytes < uncovered ? bytes : uncovered;
 }
 
-/* Records marks on data to the guest. CWR ends the classic echo; a mark on the same packet starts
- * it again. */
+/* Records marks on data that the guest accepts (RFC 3168 §6.1.5). CWR ends the classic echo; a mark
+ * on the same packet starts it again. */
 static __always_inline void uc_echo_received(struct uc_flow *flow, const struct uc_segment *segment)
 {
 	uc_echo_learn(flow, segment);
@@ -66,12 +69,19 @@ static __always_inline void uc_echo_received(struct uc_flow *flow, const struct 
 	}
 }
 
-/* Returns whether an ACK of the guest covers bytes while marked bytes are still to be echoed. */
+/*
+ * Takes in an ACK of the guest. Returns whether it covers bytes while marked bytes are still to be
+ * echoed. Only bytes that passed the port count as covered. If the last ACK was of others, any ACK
+ * takes its place.
+ */
 static __always_inline __u8 uc_echo_owed(struct uc_flow *flow, __u32 ack)
 {
-	__u32 acked_bytes = ack - flow->echoed_ack;
+	__u32 seen_bytes = flow->peer_nxt - flow->echoed_ack;
+	__u32 acked_bytes = uc_min(ack - flow->echoed_ack, seen_bytes);
 
-	if (acked_bytes - 1 >= UC_WINDOW_MAX)
+	if (!uc_knows_ack(flow))
+		acked_bytes = 0;
+	else if (!uc_after(ack, flow->echoed_ack))
 		return 0;
 	flow->echoed_ack = ack;
 	if (flow->echo_owed_bytes <= 0)
@@ -80,16 +90,14 @@ static __always_inline __u8 uc_echo_owed(struct uc_flow *flow, __u32 ack)
 	return 1;
 }
 
-/* Returns the TCP flags of the guest's segment, with ECE if it must echo a mark. */
-static __always_inline __u8 uc_echo_flags(struct uc_flow *flow, const struct uc_segment *segment,
-					  __u8 flags)
+/* Returns the TCP flags of the guest's segment, with ECE if it must echo a mark. `owed`: what
+ * uc_echo_owed() returned for it. */
+static __always_inline __u8 uc_echo_flags(const struct uc_flow *flow, __u8 owed, __u8 flags)
 {
-	__u8 echo = !!(flow->bits & UC_FLOW_ECE_LATCHED), owed;
+	__u8 echo = !!(flow->bits & UC_FLOW_ECE_LATCHED);
 
-	if (!(flags & UC_ACK) || flags & UC_RST)
+	if (!(flags & UC_ACK))
 		return flags;
-	/* also for a sender that looks classic: it may turn out to be a DCTCP sender */
-	owed = uc_echo_owed(flow, segment->ack);
 	if (uc_echoes_exactly(flow))
 		echo = owed;
 	return echo ? flags | UC_ECE : flags;

@@ -59,6 +59,7 @@ enum uc_ca_state {
 #define UC_FLOW_ANSWERED    0x800000  /* the peer has acknowledged the guest's SYN or SYN-ACK */
 #define UC_FLOW_GUEST_ASKED 0x1000000 /* an unanswered SYN of the guest is stored */
 #define UC_FLOW_PEER_ASKED  0x2000000 /* an unanswered SYN of the peer is stored */
+#define UC_FLOW_RESENT      0x4000000 /* the guest has retransmitted at snd_una */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
@@ -119,21 +120,21 @@ struct uc_flow {
 	/* the guest's data, as the host sees it pass */
 	__u32 snd_una;
 	__u32 snd_nxt;
-	__u32 edge;              /* the right edge that the guest was last given */
-	__u32 furthest_edge;     /* the furthest right edge so far: guard.h */
-	__u32 timed_seq;         /* UC_FLOW_TIMED: the end of the segment that is timed */
-	__u32 srtt_us;           /* ×8, RFC 6298 */
-	__u32 rttvar_us;         /* ×4 */
-	__u32 runt_seq;          /* the end of the last new sub-MSS segment */
-	__u32 hole_seq;          /* UC_FLOW_HOLE: where that segment begins */
-	__u32 retransmitted_seq; /* the snd_una that the guest last retransmitted */
-	__u32 resent_end;        /* the end of what it retransmitted since its timer fired */
+	__u32 edge;          /* the right edge that the guest was last given */
+	__u32 furthest_edge; /* the furthest right edge so far: guard.h */
+	__u32 timed_seq;     /* UC_FLOW_TIMED: the end of the segment that is timed */
+	__u32 srtt_us;       /* ×8, RFC 6298 */
+	__u32 rttvar_us;     /* ×4 */
+	__u32 runt_seq;      /* the end of the last new sub-MSS segment */
+	__u32 hole_seq;      /* UC_FLOW_HOLE: where that segment begins */
+	__u32 resent_end;    /* the end of what it retransmitted since its timer fired */
 
 	struct uc_reno reno;
 	struct uc_dctcp dctcp; /* the near room: of law `dctcp`, or of any law without UC_FAR */
 
 	/* the receiving side: echo.h */
 	__u32 echoed_ack;      /* the guest's last ACK */
+	__u32 peer_nxt;        /* the end of the peer's data and FIN that passed: acceptable.h */
 	__s32 echo_owed_bytes; /* marked bytes not echoed yet; below 0: echoed in advance */
 
 	/* counts that `uc flows` shows */
@@ -156,10 +157,11 @@ struct uc_flow {
 	__u8 stage;                /* enum uc_stage */
 	__u8 ca;                   /* enum uc_ca_state */
 	__u8 dup_acks;
-	__u8 syns;     /* SYNs of the guest so far, ≤ 255 */
-	__u8 backoffs; /* profile `rfc`: timeouts since the last round-trip time was measured */
-	__u8 share;    /* the flow's weight in a sum of windows, 1 to 255, which the platform sets
-			* after uc_open(); 0: the law alone decides (laws/coupled.h) */
+	__u8 syns;         /* SYNs of the guest so far, ≤ 255 */
+	__u8 backoffs;     /* profile `rfc`: timeouts since the last round-trip time was measured */
+	__u8 guest_window; /* the largest that the guest has advertised: acceptable.h */
+	__u8 share; /* the flow's weight in a sum of windows, 1 to 255, which the platform sets
+		     * after uc_open(); 0: the law alone decides (laws/coupled.h) */
 	struct uc_policy policy;
 
 	/* Last: a law that uses neither never touches their cache line. */

@@ -58,6 +58,7 @@ static __always_inline void uc_begin(struct uc_flow *flow, const struct uc_polic
 		uc_echo_learn(flow, syn);
 		flow->edge = syn->window; /* relative, until the guest's answer */
 		flow->echoed_ack = syn->seq + 1;
+		flow->peer_nxt = uc_segment_end(syn);
 	}
 }
 
@@ -131,15 +132,19 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
 static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segment *answer)
 {
 	__u16 mss_bytes = uc_offered_mss_bytes(answer);
+	__u8 guest_wscale = answer->wscale;
 
 	if (mss_bytes > flow->mss_bytes)
 		mss_bytes = flow->mss_bytes;
-	/* RFC 7323 §2.2: windows are scaled only if both ends offer it; the core reads the peer's
-	 */
-	if (!(answer->options & UC_OPT_WSCALE) || !(flow->bits & UC_FLOW_WSCALE))
+	/* RFC 7323 §2.2: windows are scaled only if both ends offer it */
+	if (!(answer->options & UC_OPT_WSCALE) || !(flow->bits & UC_FLOW_WSCALE)) {
 		flow->wscale = 0;
-	else if (answer->direction == UC_TO_GUEST)
+		guest_wscale = 0;
+	} else if (answer->direction == UC_TO_GUEST) {
+		guest_wscale = flow->wscale;
 		flow->wscale = answer->wscale;
+	}
+	uc_scale_guest_window(flow, guest_wscale);
 	if (flow->wscale > UC_WSCALE_MAX)
 		flow->wscale = UC_WSCALE_MAX;
 	if (!(answer->options & UC_OPT_SACK))
@@ -156,8 +161,6 @@ static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segme
 	    (flow->policy.observe || answer->direction == UC_TO_GUEST))
 		flow->bits &= ~UC_FLOW_ECN;
 	flow->stage = UC_TRANSLATING;
-	/* a sequence number that no retransmission can have: SYN or SYN-ACK had it */
-	flow->retransmitted_seq = flow->snd_una - 1;
 	flow->resent_end = flow->snd_una;
 	flow->runt_seq = flow->snd_una;
 	uc_law_open(flow);
@@ -173,8 +176,9 @@ static __always_inline __u8 uc_is_coarse(const struct uc_flow *flow)
 
 /* Handles a SYN-ACK from the network. Any return but UC_TRANSLATED and UC_NO_HANDSHAKE: remove the
  * flow. */
-static __always_inline enum uc_reason
-uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struct uc_edit *edit)
+static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
+							 const struct uc_segment *segment,
+							 __u64 now_ns, struct uc_edit *edit)
 {
 	enum uc_reason reason = uc_forbidden(segment);
 	__u8 observe = flow->policy.observe;
@@ -185,6 +189,7 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		/* it doesn't answer this SYN: the guest will reset it and try again */
 		if (segment->ack - flow->snd_una - 1 > uc_flight_bytes(flow) - 1)
 			return UC_NO_HANDSHAKE;
+		flow->seen_ns = now_ns;
 		/* Invariant "no false signal": the guest never asked for ECN, so it sees no answer,
 		 * whether the peer agreed or not. */
 		if (!observe)
@@ -198,22 +203,24 @@ uc_answer_to_guest(struct uc_flow *flow, const struct uc_segment *segment, struc
 		flow->snd_una = segment->ack;
 		flow->snd_nxt = segment->ack;
 		flow->echoed_ack = uc_segment_end(segment);
+		flow->peer_nxt = flow->echoed_ack;
 		flow->bits |= UC_FLOW_ANSWERED;
+		uc_echo_learn(flow, segment);
 		uc_agree(flow, segment);
 		/* the first round-trip time; not of a SYN that was sent twice (RFC 6298 §3) */
 		if (flow->syns == 1)
-			uc_sample_rtt(flow, uc_since_ns(flow->seen_ns, flow->timed_ns));
+			uc_sample_rtt(flow, uc_since_ns(now_ns, flow->timed_ns));
 		if (uc_is_coarse(flow) && !observe)
 			return UC_COARSE_WINDOW;
 	}
-	uc_echo_learn(flow, segment);
 	if (!observe) {
 		edit->flags &= ~(UC_ECE | UC_CWR);
 		edit->ecn = UC_NOT_ECT;
 		edit->window = uc_first_window(flow, segment);
 	}
 	/* a repeated or forged SYN-ACK of an established flow advertises no window */
-	if (flow->snd_una != segment->ack || flow->snd_nxt != segment->ack)
+	if (flow->snd_una != segment->ack || flow->snd_nxt != segment->ack ||
+	    flow->echoed_ack != uc_segment_end(segment))
 		return UC_TRANSLATED;
 	/* stored in the scale of the ACKs that are compared with them */
 	flow->peer_window = uc_units_up(segment->window, flow->wscale);
@@ -265,12 +272,14 @@ static __always_inline enum uc_reason uc_answer(struct uc_flow *flow,
 						struct uc_edit *edit)
 {
 	*edit = uc_edit_none(segment);
-	flow->seen_ns = now_ns;
+	if (segment->direction == UC_FROM_GUEST)
+		flow->seen_ns = now_ns;
 	/* SYN with FIN and without ACK is neither a SYN nor a SYN-ACK */
 	if (!(segment->flags & UC_ACK))
 		return UC_NO_HANDSHAKE;
-	return segment->direction == UC_FROM_GUEST ? uc_answer_from_guest(flow, segment, edit)
-						   : uc_answer_to_guest(flow, segment, edit);
+	return segment->direction == UC_FROM_GUEST
+		       ? uc_answer_from_guest(flow, segment, edit)
+		       : uc_answer_to_guest(flow, segment, now_ns, edit);
 }
 
 #endif

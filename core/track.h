@@ -56,7 +56,7 @@ static __always_inline enum uc_sent uc_classify_retransmission(const struct uc_f
 	/* retransmitted twice: after a timeout the guest retransmits all in flight once, in order
 	 * (RFC 5681 §3.1 with SND.NXT set back), and repeats a segment only after another
 	 * timeout */
-	if (flow->retransmitted_seq == seq ||
+	if (flow->bits & UC_FLOW_RESENT ||
 	    (flow->ca == UC_CA_LOSS && uc_before(seq, flow->resent_end)))
 		return UC_SENT_TIMEOUT;
 	/* RFC 6582 §3.2 step 5: after a partial ACK the next hole goes out without a new signal */
@@ -77,7 +77,7 @@ static __always_inline void uc_remember_resent(struct uc_flow *flow, enum uc_sen
 					       __u32 end)
 {
 	if (seq == flow->snd_una)
-		flow->retransmitted_seq = seq;
+		flow->bits |= UC_FLOW_RESENT;
 	else if (flow->bits & UC_FLOW_SACK)
 		return;
 	if (sent == UC_SENT_TIMEOUT || uc_after(end, flow->resent_end))
@@ -363,6 +363,7 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 
 	flow->dup_acks = 0;
 	flow->bits &= ~UC_FLOW_TIMED_OUT;
+	flow->bits &= ~UC_FLOW_RESENT;
 	/* Linux counts packets: a sub-MSS segment counts as a full one when acknowledged */
 	if (uc_after(flow->runt_seq, flow->snd_una) && !uc_after(flow->runt_seq, segment->ack))
 		flow->acked_bytes = uc_min(flow->acked_bytes + flow->runt_short_bytes, 0xffff);

@@ -14,6 +14,7 @@ mod swift;
 mod watch;
 mod window;
 
+mod acceptable;
 mod clocks;
 mod coupled;
 mod coupling;

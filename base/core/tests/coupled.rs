@@ -190,6 +190,7 @@ fn receiver_awaits_no_share_and_closed_flow_awaits_one() {
         ..fin
     });
     guest.pass(&Segment {
+        seq: IRS + 1 + MSS,
         flags: fin.flags,
         ack: guest.nxt.wrapping_add(1),
         ..to_guest()

@@ -118,6 +118,8 @@ fn exact_echo_sums_to_the_marked_bytes_within_one_ack() {
         for step in &steps {
             let open = receiver.sent - receiver.acked;
             match *step {
+                // no peer sends more than the guest's window, which isn't scaled
+                Step::Data { bytes, .. } if open + bytes > 65_535 => {}
                 Step::Data { bytes, marked: is } => {
                     receiver.data(bytes, is);
                     marked += if is { bytes } else { 0 };

@@ -45,6 +45,7 @@ fn carry(flow: &mut Flow, now_ns: u64, ece: bool) {
         seq: flow.snd_nxt,
         payload_bytes: PIECE_BYTES,
         wire_payload_bytes: 1448,
+        ack: 1000,
         window: 65535,
         flags: consts::ACK as u8,
         direction: consts::FROM_GUEST as u8,
@@ -52,6 +53,7 @@ fn carry(flow: &mut Flow, now_ns: u64, ece: bool) {
     };
     uc_core::translate(flow, &data, now_ns);
     let ack = Segment {
+        seq: 1000,
         ack: flow.snd_nxt,
         window: 65535,
         flags: (consts::ACK | if ece { consts::ECE } else { 0 }) as u8,

@@ -13,9 +13,10 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
+use flows::forge::{Ends, KINDS, Noise, victims};
 use flows::plan::{Law, Step, treatments};
-use flows::{Home, Passed, Plan, for_all, plans, walk};
-use kernel::frame::{PAYLOAD_MAX, Shape, frame, make_odd, shapes};
+use flows::{Home, Passed, Plan, case_count, for_all, plans, walk};
+use kernel::frame::{PAYLOAD_MAX, PLAIN, Shape, frame, make_odd, shapes};
 use kernel::reading::{Reading, read};
 use kernel::{IFINDEX, context, now_ns, programs, reason};
 use proptest::collection::vec;
@@ -236,6 +237,22 @@ struct Case {
     shapes: Vec<Shape>,
 }
 
+/// Changes a plan so that its frames fit into test_run and both clocks come to the same decisions.
+fn fit(plan: &mut Plan) {
+    // Small segments, so that super-segments fit.
+    for offer in [&mut plan.setup.guest, &mut plan.setup.peer] {
+        offer.mss = offer.mss.map(|mss| mss % 700);
+    }
+    // Targets that every round trip exceeds so far that a decrease is a half, or that none
+    // reaches.
+    if let Law::Delay { target_us, .. } = plan.setup.law {
+        plan.setup.law = Law::Delay {
+            target_us: if target_us % 2 == 0 { 1 } else { u32::MAX },
+            target_range_us: 0,
+        };
+    }
+}
+
 fn cases() -> impl Strategy<Value = Case> {
     let anew = vec((any::<(usize, bool, bool)>(), 1u32..=u32::MAX), 0..3);
     let plans = (plans(60, true), treatments(), anew);
@@ -250,18 +267,7 @@ fn cases() -> impl Strategy<Value = Case> {
                 };
                 plan.steps.insert(place % (plan.steps.len() + 1), step);
             }
-            // Small segments, so that super-segments fit into test_run.
-            for offer in [&mut plan.setup.guest, &mut plan.setup.peer] {
-                offer.mss = offer.mss.map(|mss| mss % 700);
-            }
-            // Targets that every round trip exceeds so far that a decrease is a half, or that none
-            // reaches: both clocks agree on that.
-            if let Law::Delay { target_us, .. } = plan.setup.law {
-                plan.setup.law = Law::Delay {
-                    target_us: if target_us % 2 == 0 { 1 } else { u32::MAX },
-                    target_range_us: 0,
-                };
-            }
+            fit(&mut plan);
             Case { plan, ipv6, shapes }
         },
     )
@@ -357,6 +363,65 @@ fn live_programs_and_native_core_give_equal_edits_and_state() {
         "{} flows were late",
         late.get()
     );
+}
+
+#[test]
+fn live_segments_that_their_receiver_discards_change_no_field_in_the_kernel() {
+    let Some(programs) = programs(4096) else {
+        return;
+    };
+    let struck = Cell::new(0u64);
+    for_all(case_count(20), &victims(), |(mut plan, noise)| {
+        fit(&mut plan);
+        let (guest, remote) = ends(false);
+        let mut arms = Arms::new(&programs, plan.setup.policy(), plan.setup.share);
+        let (mut known, mut noise) = (Ends::new(&plan), Noise(noise | 1));
+        let state = || {
+            let view = programs.flow(IFINDEX, guest, remote).unwrap();
+            view.map(|view| view.state)
+        };
+        let mut failed = Ok(());
+        walk(&plan, &mut |segment, now_ns| {
+            let mut pass = |segment: &Segment| {
+                let bytes = frame(segment, guest, remote, &PLAIN);
+                let direction = if u32::from(segment.direction) == consts::FROM_GUEST {
+                    Direction::FromGuest
+                } else {
+                    Direction::ToGuest
+                };
+                let passed = arms.pass(&bytes, direction, gso(segment, &PLAIN));
+                passed.map(|passed| passed.expect("a whole frame"))
+            };
+            let passed = match pass(segment) {
+                Ok(passed) => passed,
+                Err(error) => {
+                    failed = Err(error);
+                    return Home::new(Policy::default()).pass(segment, now_ns);
+                }
+            };
+            if !passed.reason.drops() {
+                known.note(segment, passed.edit.window);
+            }
+            for turn in 0..KINDS {
+                let Some(before) = state() else { break };
+                let strike = known.strike(&before, turn, &mut noise);
+                let Some((_, forged)) = strike.filter(|_| failed.is_ok()) else {
+                    continue;
+                };
+                failed = pass(&forged).map(|_| ());
+                if failed.is_ok() && state() != Some(before) {
+                    failed = Err(TestCaseError::fail(format!(
+                        "{forged:?} changed {before:?}"
+                    )));
+                }
+                struck.set(struck.get() + 1);
+            }
+            passed
+        });
+        failed
+    });
+    println!("{} forged segments", struck.get());
+    assert!(struck.get() >= 1_000, "only {}", struck.get());
 }
 
 /// Generates frames of random bytes after a plausible beginning.

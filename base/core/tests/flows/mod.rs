@@ -7,6 +7,7 @@
     reason = "every test program uses its own part"
 )]
 
+pub mod forge;
 pub mod group;
 pub mod home;
 pub mod plan;
@@ -33,3 +34,11 @@ pub mod flag {
 
 pub const FROM_GUEST: u8 = uc_core::consts::FROM_GUEST as u8;
 pub const TO_GUEST: u8 = uc_core::consts::TO_GUEST as u8;
+
+/// The number of cases of a test that long runs by hand repeat more often: `UC_CASES`, or `usual`.
+pub fn case_count(usual: u32) -> u32 {
+    match std::env::var("UC_CASES") {
+        Ok(text) => text.parse().expect("UC_CASES is a decimal number"),
+        Err(_) => usual,
+    }
+}

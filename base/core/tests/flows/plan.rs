@@ -193,6 +193,14 @@ impl Setup {
         }
     }
 
+    /// The scale of the guest's windows.
+    pub fn guest_scale(&self) -> u8 {
+        match (self.guest.wscale, self.peer.wscale) {
+            (Some(scale), Some(_)) => scale.min(14),
+            _ => 0,
+        }
+    }
+
     /// Is a unit of the peer's window more than a segment?
     pub fn is_coarse(&self) -> bool {
         let mss = |offer: &Offer| u32::from(offer.mss.unwrap_or(536).max(48));

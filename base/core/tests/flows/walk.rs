@@ -44,6 +44,8 @@ struct Walk<'a> {
     una: u32,
     nxt: u32,
     peer_nxt: u32,
+    /// The furthest edge of the guest's windows, which the peer keeps to.
+    guest_edge: u32,
     /// The peer's window field and what the guest was given of it, in bytes.
     peer_window: u16,
     given_bytes: u32,
@@ -70,6 +72,7 @@ pub fn walk(plan: &Plan, pass: &mut dyn FnMut(&Segment, u64) -> Passed) -> Vec<E
         una: setup.iss,
         nxt: setup.iss,
         peer_nxt: setup.irs,
+        guest_edge: setup.irs,
         peer_window: setup.peer.window,
         given_bytes: 0,
         wscale: setup.scale(),
@@ -108,6 +111,10 @@ impl Walk<'_> {
             };
             self.given_bytes = u32::from(passed.edit.window) << scale;
         }
+        let advertises = segment.direction == FROM_GUEST && segment.flags & flag::SYN == 0;
+        if advertises && segment.ack == self.peer_nxt && !passed.reason.drops() {
+            self.advertise(u32::from(segment.window) << self.setup.guest_scale());
+        }
         self.events.push(Event {
             segment,
             passed,
@@ -115,6 +122,13 @@ impl Walk<'_> {
             nxt: self.nxt,
             orderly: self.orderly,
         });
+    }
+
+    fn advertise(&mut self, window_bytes: u32) {
+        let edge = self.peer_nxt.wrapping_add(window_bytes);
+        if edge.wrapping_sub(self.guest_edge) as i32 > 0 {
+            self.guest_edge = edge;
+        }
     }
 
     fn offered(&self, guest: bool) -> Segment {
@@ -207,6 +221,8 @@ impl Walk<'_> {
         self.una = self.iss.wrapping_add(1);
         self.nxt = self.una;
         self.peer_nxt = self.irs.wrapping_add(1);
+        self.guest_edge = self.peer_nxt;
+        self.advertise(self.setup.guest.window.into());
         if self.setup.steady_window {
             self.peer_window = self.peer_window.div_ceil(1 << self.wscale);
         }
@@ -373,7 +389,12 @@ impl Walk<'_> {
         }
         let wanted = u32::from(*segments) * u32::from(self.mss) + u32::from(*bytes);
         let acked = wanted.min(self.flight());
-        let payload = if self.peer_fin { 0 } else { *payload };
+        let room = self.guest_edge.wrapping_sub(self.peer_nxt);
+        let payload = if self.peer_fin {
+            0
+        } else {
+            room.min((*payload).into()) as u16
+        };
         let mut segment = self.ack_segment(acked);
         segment.payload_bytes = u32::from(payload);
         segment.wire_payload_bytes = payload;

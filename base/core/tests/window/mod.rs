@@ -157,6 +157,8 @@ pub struct World<'a> {
     finished: bool,
     to_port: VecDeque<Segment>,
     to_guest: VecDeque<(u32, u32)>,
+    /// The peer's next sequence number: it sends no data but in its SYN.
+    peer_nxt: u32,
     /// The peer: all below has arrived.
     pub received: u32,
     /// The furthest edge that any window to the guest had, as the port let it go.
@@ -182,6 +184,7 @@ impl World<'_> {
             finished: false,
             to_port: VecDeque::new(),
             to_guest: VecDeque::new(),
+            peer_nxt: IRS + 1,
             received: setup.iss.wrapping_add(1),
             furthest: None,
             passed: Vec::new(),
@@ -229,6 +232,7 @@ impl World<'_> {
             self.give(acked.wrapping_add(window.into()));
             self.to_guest.push_back((acked, self.furthest.unwrap()));
         } else if early > 0 {
+            self.peer_nxt = acked;
             // it may send before it hears of a window for its data, into that of the SYN
             self.edge = self.una.wrapping_add(self.setup.first_window.into());
             self.give(self.edge);
@@ -259,7 +263,7 @@ impl World<'_> {
     fn segment(&self, seq: u32, bytes: u32, flags: u8) -> Segment {
         Segment {
             seq,
-            ack: IRS + 1,
+            ack: self.peer_nxt,
             payload_bytes: bytes,
             wire_payload_bytes: bytes.min(self.setup.mss.into()) as u16,
             window: 500,
@@ -360,7 +364,7 @@ impl World<'_> {
 
     fn answer(&mut self, ack: u32, window: u16, ece: bool) {
         let passed = self.pass(&Segment {
-            seq: IRS + 1,
+            seq: self.peer_nxt,
             ack,
             window,
             flags: flag::ACK | if ece { flag::ECE } else { 0 },

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Which segments of the peer the guest accepts (RFC 9293 §3.10.7.4, RFC 5961). Any other changes
+ * nothing in the flow (invariant "out-of-window segments"): an attacker who is not on the path has
+ * to guess sequence and ACK number.
+ *
+ * The port does not know RCV.NXT, only the guest's last ACK, which may lag behind. So a segment is
+ * acceptable if it ends at or after that ACK and begins within the window. The window is the
+ * largest that the guest has ever advertised, because one taken back may still be in use; to save
+ * room it is rounded up to a power of two. Of the peer's window the largest that its scale can
+ * express is taken.
+ *
+ * A guest must not get rid of the peer's marks by acknowledging data that the peer has not sent. So
+ * where the guest's ACK is of data that never passed the port, segments around the end of those
+ * that did stay acceptable. If the guest does not lie, the port has missed data of the peer; then
+ * the peer's next data follow the guest's ACK, and the port goes on from there.
+ */
+#ifndef UC_ACCEPTABLE_H
+#define UC_ACCEPTABLE_H
+
+#include "flow.h"
+#include "minmax.h"
+
+/* uc_flow.guest_window: the guest's window scale, and the number of bits of the window's field less
+ * one. */
+#define UC_GUEST_SCALE(guest_window) ((guest_window)&15)
+#define UC_GUEST_BITS(guest_window)  ((guest_window) >> 4)
+
+/* Returns the largest window that the guest has advertised, rounded up to a power of two: 2^16
+ * to 2^30 bytes. */
+static __always_inline __u32 uc_guest_window_bytes(const struct uc_flow *flow)
+{
+	return 2U << (UC_GUEST_BITS(flow->guest_window) + UC_GUEST_SCALE(flow->guest_window));
+}
+
+/* Sets the guest's window scale, when both ends have agreed. The windows of SYN and SYN-ACK are not
+ * scaled (RFC 7323 §2.2); any is taken for the largest. */
+static __always_inline void uc_scale_guest_window(struct uc_flow *flow, __u8 wscale)
+{
+	wscale = uc_min(wscale, UC_WSCALE_MAX);
+	flow->guest_window = (15 - wscale) << 4 | wscale;
+}
+
+/* Takes in a window field of the guest. A larger one takes effect within a few segments, of
+ * which each doubles the window at most. */
+static __always_inline void uc_learn_guest_window(struct uc_flow *flow, __u16 window)
+{
+	if (window >> UC_GUEST_BITS(flow->guest_window) >= 2)
+		flow->guest_window += 1 << 4;
+}
+
+/* Returns whether the guest's last ACK is of data that passed the port. */
+static __always_inline __u8 uc_knows_ack(const struct uc_flow *flow)
+{
+	return flow->peer_nxt - flow->echoed_ack <= uc_guest_window_bytes(flow);
+}
+
+/* Returns whether a segment of the peer lies in the guest's receive window. */
+static __always_inline __u8 uc_is_in_window(const struct uc_flow *flow,
+					    const struct uc_segment *segment)
+{
+	__u32 window_bytes = uc_guest_window_bytes(flow);
+
+	if (!uc_before(uc_segment_end(segment), flow->echoed_ack) &&
+	    !uc_after(segment->seq, flow->echoed_ack + window_bytes))
+		return 1;
+	return !uc_knows_ack(flow) &&
+	       segment->seq - (flow->peer_nxt - window_bytes) <= 2 * window_bytes;
+}
+
+/* Returns whether an ACK number of the peer is acceptable: RFC 5961 §5, or, as long as the peer has
+ * not shown that it got the guest's SYN-ACK, RFC 9293 §3.10.7.4. */
+static __always_inline __u8 uc_may_acknowledge(const struct uc_flow *flow, __u32 ack)
+{
+	if (!(flow->bits & UC_FLOW_ANSWERED))
+		return ack - flow->snd_una <=
+		       uc_flight_bytes(flow) + !!(flow->bits & UC_FLOW_PROBED);
+	return !uc_before(ack, flow->snd_una - (65535U << (flow->wscale & 15))) &&
+	       !uc_after(ack, flow->snd_nxt + !!(flow->bits & UC_FLOW_PROBED));
+}
+
+/* Returns whether the guest accepts a segment of the peer, in an established flow. */
+static __always_inline __u8 uc_is_acceptable(const struct uc_flow *flow,
+					     const struct uc_segment *segment)
+{
+	return segment->flags & UC_ACK && uc_is_in_window(flow, segment) &&
+	       uc_may_acknowledge(flow, segment->ack);
+}
+
+/* Takes in how far an acceptable segment of the peer reaches. */
+static __always_inline void uc_accept(struct uc_flow *flow, const struct uc_segment *segment)
+{
+	__u32 end = uc_segment_end(segment);
+
+	if (uc_after(end, flow->peer_nxt) || !uc_knows_ack(flow))
+		flow->peer_nxt = end;
+}
+
+/*
+ * Returns whether a RST ends the connection. One of the peer must have exactly the sequence number
+ * that the guest expects (RFC 5961 §3): its last ACK number, or the end of the data that passed
+ * since. In answer to a SYN it must acknowledge that SYN (RFC 9293 §3.10.7.3).
+ */
+static __always_inline __u8 uc_resets(const struct uc_flow *flow, const struct uc_segment *segment)
+{
+	if (segment->direction == UC_FROM_GUEST)
+		return 1;
+	if (flow->stage == UC_SYN_SENT)
+		return segment->flags & UC_ACK &&
+		       segment->ack - flow->snd_una - 1 < uc_flight_bytes(flow);
+	return segment->seq == flow->echoed_ack || segment->seq == flow->peer_nxt;
+}
+
+#endif
