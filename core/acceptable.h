@@ -19,6 +19,7 @@
 #define UC_ACCEPTABLE_H
 
 #include "flow.h"
+#include "guard.h"
 #include "minmax.h"
 
 /* uc_flow.guest_window: the guest's window scale, and the number of bits of the window's field less
@@ -68,6 +69,16 @@ static __always_inline __u8 uc_is_in_window(const struct uc_flow *flow,
 	       segment->seq - (flow->peer_nxt - window_bytes) <= 2 * window_bytes;
 }
 
+/* Returns the furthest ACK number that the peer may send: SND.NXT, or the end of what the guest may
+ * have sent where the port did not see it (missed.h). */
+static __always_inline __u32 uc_ack_end(const struct uc_flow *flow)
+{
+	__u32 end = flow->snd_nxt + !!(flow->bits & UC_FLOW_PROBED);
+	__u32 edge = flow->furthest_edge + uc_slack_bytes(flow);
+
+	return flow->bits & UC_FLOW_GIVEN && uc_after(edge, end) ? edge : end;
+}
+
 /* Returns whether an ACK number of the peer is acceptable: RFC 5961 §5, or, as long as the peer has
  * not shown that it got the guest's SYN-ACK, RFC 9293 §3.10.7.4. */
 static __always_inline __u8 uc_may_acknowledge(const struct uc_flow *flow, __u32 ack)
@@ -76,7 +87,7 @@ static __always_inline __u8 uc_may_acknowledge(const struct uc_flow *flow, __u32
 		return ack - flow->snd_una <=
 		       uc_flight_bytes(flow) + !!(flow->bits & UC_FLOW_PROBED);
 	return !uc_before(ack, flow->snd_una - (65535U << (flow->wscale & 15))) &&
-	       !uc_after(ack, flow->snd_nxt + !!(flow->bits & UC_FLOW_PROBED));
+	       !uc_after(ack, uc_ack_end(flow));
 }
 
 /* Returns whether the guest accepts a segment of the peer, in an established flow. */

@@ -24,6 +24,7 @@
 #include "echo.h"
 #include "guard.h"
 #include "handshake.h"
+#include "missed.h"
 
 /* Returns whether the segment is a SYN without ACK, RST or FIN. */
 static __always_inline __u8 uc_is_syn(const struct uc_segment *segment)
@@ -133,11 +134,14 @@ static __always_inline void uc_tell_share(struct uc_flow *flow, const struct uc_
 		uc_tell_edge(flow, segment, edit);
 }
 
-/* Translates a segment to the guest in an established flow. */
-static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_segment *segment,
-					__u64 now_ns, struct uc_edit *edit)
+/* Translates a segment to the guest in an established flow. Returns UC_TRANSLATED or UC_RESYNCED.
+ */
+static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow,
+						  const struct uc_segment *segment, __u64 now_ns,
+						  struct uc_edit *edit)
 {
 	__u8 observe = flow->policy.observe;
+	enum uc_reason reason;
 	struct uc_ack ack;
 
 	if (!observe) {
@@ -145,18 +149,20 @@ static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_se
 		edit->flags &= ~(UC_ECE | UC_CWR);
 	}
 	if (!uc_is_acceptable(flow, segment))
-		return;
+		return UC_TRANSLATED;
 	flow->seen_ns = now_ns;
+	flow->bits &= ~UC_FLOW_BLIND;
 	uc_echo_received(flow, segment);
 	uc_accept(flow, segment);
 	if (segment->flags & UC_FIN)
 		flow->bits |= UC_FLOW_FIN_PEER;
 
+	reason = uc_catch_up(flow, segment->ack) ? UC_RESYNCED : UC_TRANSLATED;
 	ack = uc_track_ack(flow, segment, now_ns);
 	if (ack.old) {
 		if (!observe)
 			uc_tell_edge(flow, segment, edit);
-		return;
+		return reason;
 	}
 	/* An acceptable ACK proves that the peer got the SYN or SYN-ACK: an off-path attacker
 	 * cannot guess the ISN (RFC 9293 §3.4.1). */
@@ -164,24 +170,30 @@ static __always_inline void uc_to_guest(struct uc_flow *flow, const struct uc_se
 	uc_law_ack(flow, &ack);
 	if (!uc_is_coupled(flow) || !uc_coupled_ack(flow, &ack))
 		uc_tell(flow, segment, ack.duplicate, edit);
+	return reason;
 }
 
 /*
  * Translates any segment but a SYN of a known flow. Returns what the platform must do:
- * UC_TRANSLATED: write the edit. UC_NO_HANDSHAKE: pass the segment, keep the flow. UC_BEYOND_EDGE:
- * drop the segment, which has changed nothing in the flow. Any other reason: write the edit, remove
- * the flow.
+ * UC_TRANSLATED, UC_RESYNCED: write the edit. UC_NO_HANDSHAKE: pass the segment, keep the flow.
+ * UC_BEYOND_EDGE: drop the segment, which has changed nothing in the flow. Any other reason: write
+ * the edit, remove the flow.
  */
 static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 						   const struct uc_segment *segment, __u64 now_ns,
 						   struct uc_edit *edit)
 {
 	__u8 from_guest = segment->direction == UC_FROM_GUEST;
+	enum uc_reason reason = UC_TRANSLATED;
 
 	*edit = uc_edit_none(segment);
 	if (from_guest && flow->stage == UC_TRANSLATING && !(segment->flags & (UC_SYN | UC_RST)) &&
-	    uc_is_beyond(flow, segment))
-		return UC_BEYOND_EDGE;
+	    uc_is_beyond(flow, segment)) {
+		if (!uc_may_go_on(flow, segment, now_ns))
+			return UC_BEYOND_EDGE;
+		uc_go_on(flow, segment->seq);
+		reason = UC_RESYNCED;
+	}
 	if (from_guest)
 		flow->seen_ns = now_ns;
 	if (segment->flags & UC_RST) {
@@ -203,11 +215,10 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 		return uc_answer(flow, segment, now_ns, edit);
 	if (flow->stage != UC_TRANSLATING)
 		return UC_NO_HANDSHAKE;
-	if (from_guest)
-		uc_from_guest(flow, segment, now_ns, edit);
-	else
-		uc_to_guest(flow, segment, now_ns, edit);
-	return UC_TRANSLATED;
+	if (!from_guest)
+		return uc_to_guest(flow, segment, now_ns, edit);
+	uc_from_guest(flow, segment, now_ns, edit);
+	return reason;
 }
 
 #endif

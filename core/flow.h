@@ -60,6 +60,7 @@ enum uc_ca_state {
 #define UC_FLOW_GUEST_ASKED 0x1000000 /* an unanswered SYN of the guest is stored */
 #define UC_FLOW_PEER_ASKED  0x2000000 /* an unanswered SYN of the peer is stored */
 #define UC_FLOW_RESENT      0x4000000 /* the guest has retransmitted at snd_una */
+#define UC_FLOW_BLIND       0x8000000 /* missed.h: data has passed without an ACK of the peer */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 

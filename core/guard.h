@@ -19,6 +19,7 @@
 #define UC_GUARD_H
 
 #include "flow.h"
+#include "minmax.h"
 #include "segment.h"
 
 /*
@@ -43,11 +44,17 @@ static __always_inline void uc_give(struct uc_flow *flow, __u32 edge)
 		flow->furthest_edge = edge;
 }
 
+/* Returns how far beyond the furthest edge an honest guest may have sent: policy's slack, and
+ * without a guard one segment, for the byte of a window probe and the FIN. */
+static __always_inline __u32 uc_slack_bytes(const struct uc_flow *flow)
+{
+	return uc_max(flow->policy.guard_segments, 1) * flow->mss_bytes;
+}
+
 /* Returns whether a segment of the guest ends beyond the furthest edge plus policy's slack. */
 static __always_inline __u8 uc_is_beyond(const struct uc_flow *flow,
 					 const struct uc_segment *segment)
 {
-	__u32 slack_bytes = (__u32)flow->policy.guard_segments * flow->mss_bytes;
 	__u32 end = uc_segment_end(segment);
 
 	if (!flow->policy.guard_segments || flow->policy.observe)
@@ -55,7 +62,7 @@ static __always_inline __u8 uc_is_beyond(const struct uc_flow *flow,
 	/* pure ACKs carry SND.NXT, which may be beyond what passed the guard */
 	if (!(flow->bits & UC_FLOW_GIVEN) || end == segment->seq)
 		return 0;
-	return uc_after(end, flow->furthest_edge + slack_bytes);
+	return uc_after(end, flow->furthest_edge + uc_slack_bytes(flow));
 }
 
 #endif

@@ -2,9 +2,10 @@
 /*
  * Why a segment was treated as it was: one list, from which the counters' names and the docs come.
  *
- * Invariant "fail open": with any reason but UC_TRANSLATED and UC_BEYOND_EDGE the packet passes
- * unmodified. Two exceptions: the answer to an ECN offer that the guest didn't make is cleared in a
- * SYN-ACK, and a packet that the kernel refused to write (UC_EDIT_FAILED) may be half written.
+ * Invariant "fail open": with any reason but UC_TRANSLATED, UC_RESYNCED and UC_BEYOND_EDGE the
+ * packet passes unmodified. Two exceptions: the answer to an ECN offer that the guest didn't make
+ * is cleared in a SYN-ACK, and a packet that the kernel refused to write (UC_EDIT_FAILED) may be
+ * half written.
  */
 #ifndef UC_REASON_H
 #define UC_REASON_H
@@ -30,6 +31,8 @@
 	X(QUOTA_FULL, "quota_full", "the port had as many flows as its quota allows")              \
 	X(BEYOND_EDGE, "beyond_edge",                                                              \
 	  "dropped: data beyond the window given, which policy forbids")                           \
+	X(RESYNCED, "resynced",                                                                    \
+	  "translated, and shows that the port has missed segments: the flow goes on from there")  \
 	X(EDIT_FAILED, "edit_failed", "the kernel refused to write the packet")
 
 enum uc_reason {
@@ -42,7 +45,8 @@ enum uc_reason {
 /* Returns whether a known flow must be removed from the table. */
 static __always_inline int uc_forgets(enum uc_reason reason)
 {
-	return reason != UC_TRANSLATED && reason != UC_NO_HANDSHAKE && reason != UC_BEYOND_EDGE;
+	return reason != UC_TRANSLATED && reason != UC_RESYNCED && reason != UC_NO_HANDSHAKE &&
+	       reason != UC_BEYOND_EDGE;
 }
 
 /* Returns whether the packet must be dropped: only data of the guest itself, by policy's guard. */

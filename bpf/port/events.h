@@ -37,11 +37,11 @@ struct {
 	__type(value, __u32);
 } passed_count SEC(".maps");
 
-/* Returns whether a packet's reason is an event: each reason but UC_TRANSLATED and
+/* Returns whether a packet's reason is an event: each but UC_TRANSLATED, UC_RESYNCED and
  * UC_NO_HANDSHAKE. */
 static __always_inline __u8 uc_is_news(enum uc_reason reason)
 {
-	return reason != UC_TRANSLATED && reason != UC_NO_HANDSHAKE;
+	return reason != UC_TRANSLATED && reason != UC_RESYNCED && reason != UC_NO_HANDSHAKE;
 }
 
 /*

@@ -71,7 +71,7 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 						   &number);
 		}
 		if (follow_up & UC_AWAITS_SHARE)
-			uc_tail_call_share(skb, &key, &segment, &at, &edit,
+			uc_tail_call_share(skb, &key, &segment, &at, &edit, reason,
 					   follow_up & ~UC_HAS_NEWS, now_ns);
 		if (follow_up & UC_HAS_NEWS || uc_is_news(reason))
 			uc_tail_call(skb, UC_CALL_NOTE, &key, &segment, &at, &edit, reason, now_ns);

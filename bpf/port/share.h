@@ -17,8 +17,8 @@
 static __always_inline void uc_tail_call_share(struct __sk_buff *skb, const struct uc_key *key,
 					       const struct uc_segment *segment,
 					       const struct uc_offsets *at,
-					       const struct uc_edit *edit, __u8 awaits,
-					       __u64 now_ns)
+					       const struct uc_edit *edit, enum uc_reason reason,
+					       __u8 awaits, __u64 now_ns)
 {
 	struct uc_pending *now = uc_pending_now();
 
@@ -28,7 +28,7 @@ static __always_inline void uc_tail_call_share(struct __sk_buff *skb, const stru
 	now->has_news = 0;
 	now->heard = 0;
 	now->answered = 0;
-	uc_tail_call(skb, UC_CALL_SHARE, key, segment, at, edit, UC_TRANSLATED, now_ns);
+	uc_tail_call(skb, UC_CALL_SHARE, key, segment, at, edit, reason, now_ns);
 }
 
 static __always_inline struct uc_member *uc_member_at(__u32 place)
@@ -262,7 +262,7 @@ static __always_inline enum uc_reason uc_share(struct __sk_buff *skb, struct uc_
 	}
 	if (uc_write(skb, &now->at, &now->segment, &now->edit))
 		return UC_EDIT_FAILED;
-	return UC_TRANSLATED;
+	return now->reason;
 }
 
 #endif

@@ -32,6 +32,8 @@ impl Reason {
     pub const TABLE_FULL: Reason = Reason(sys::UC_TABLE_FULL);
     /// The port's guard drops data beyond the advertised window.
     pub const BEYOND_EDGE: Reason = Reason(sys::UC_BEYOND_EDGE);
+    /// The segment is translated; the port had missed others of its flow.
+    pub const RESYNCED: Reason = Reason(sys::UC_RESYNCED);
     /// The packet is not TCP.
     pub const NOT_TCP: Reason = Reason(sys::UC_NOT_TCP);
 

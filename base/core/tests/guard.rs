@@ -4,8 +4,9 @@ use std::cell::Cell;
 
 use crate::flows::{flag, for_all};
 use crate::window::shared::{Manners, networks};
-use crate::window::{World, lives};
+use crate::window::{Crossing, World, half_seen_lives, lives};
 use proptest::{prop_assert, prop_assert_eq};
+use uc_core::{Flow, Reason, consts};
 
 #[test]
 fn a_guest_that_keeps_to_its_windows_never_loses_a_segment_to_the_guard() {
@@ -15,7 +16,10 @@ fn a_guest_that_keeps_to_its_windows_never_loses_a_segment_to_the_guard() {
         for step in &moves {
             world.step(step);
         }
-        for (segment, passed, _) in &world.passed {
+        for Crossing {
+            segment, passed, ..
+        } in &world.passed
+        {
             prop_assert!(!passed.reason.drops(), "{:?} of {:?}", segment, passed);
             let flow = passed.after.as_ref();
             let end = segment.seq.wrapping_add(segment.payload_bytes);
@@ -42,7 +46,13 @@ fn exactly_what_ends_beyond_every_window_and_the_slack_is_dropped_and_leaves_no_
         for step in &moves {
             world.step(step);
         }
-        for (segment, passed, furthest) in &world.passed {
+        for Crossing {
+            segment,
+            passed,
+            furthest,
+            now_ns,
+        } in &world.passed
+        {
             let fin = u32::from(segment.flags & flag::FIN != 0);
             let bytes = segment.payload_bytes + fin;
             let end = segment.seq.wrapping_add(bytes);
@@ -52,6 +62,12 @@ fn exactly_what_ends_beyond_every_window_and_the_slack_is_dropped_and_leaves_no_
             let beyond = furthest.is_some_and(|edge| {
                 bytes > 0 && end.wrapping_sub(edge.wrapping_add(slack)) as i32 > 0
             });
+            // two segments after a pause: the port may have missed what would allow them
+            let goes_on = beyond
+                && bytes <= 2 * u32::from(before.mss_bytes)
+                && paused_us(before, *now_ns) > pause_us(before);
+            prop_assert_eq!(passed.reason == Reason::RESYNCED, goes_on, "{:?}", passed);
+            let beyond = beyond && !goes_on;
             prop_assert_eq!(passed.reason.drops(), beyond, "{:?} {:?}", segment, passed);
             if beyond {
                 prop_assert_eq!(&passed.before, &passed.after, "{:?}", segment);
@@ -76,6 +92,7 @@ fn guest_ignoring_windows_takes_an_unguarded_link_and_shares_a_guarded_one() {
             Manners::Overruns,
             Manners::FeignsLosses,
             Manners::LiesAboutSizes,
+            Manners::LiesAboutAcks,
         ] {
             let guarded = network.share([manners, Manners::Keeps], 1);
             let free = network.share([manners, Manners::Keeps], 0);
@@ -91,4 +108,64 @@ fn guest_ignoring_windows_takes_an_unguarded_link_and_shares_a_guarded_one() {
     let mean = sum.get() / f64::from(count.get());
     println!("guarded: {mean:.3} on the mean, {:.3} at most", worst.get());
     assert!(mean < 0.53, "{mean}");
+}
+
+/// The time since data of the guest last passed the port.
+fn paused_us(flow: &Flow, now_ns: u64) -> u64 {
+    let since_ns = if flow.sent_ns == 0 {
+        flow.seen_ns
+    } else {
+        flow.sent_ns
+    };
+    now_ns.saturating_sub(since_ns) / 1_000
+}
+
+/// The pause after which the port takes it that it has missed ACKs: RFC 6298's timeout with Linux's
+/// minimum, and a round trip while it has seen no ACK since the last such pause.
+fn pause_us(flow: &Flow) -> u64 {
+    let srtt_us = u64::from(flow.srtt_us >> 3);
+    match (flow.srtt_us, flow.bits & consts::FLOW_BLIND) {
+        (0, _) => 1_000_000,
+        (_, 0) => srtt_us + u64::from(flow.rttvar_us).max(200_000),
+        _ => srtt_us,
+    }
+}
+
+#[test]
+fn honest_guest_whose_port_misses_its_data_loses_no_segment_and_goes_on() {
+    let (missed, seen) = (Cell::new(0u32), Cell::new(0u32));
+    for_all(3000, &half_seen_lives(false), |(setup, moves)| {
+        let mut world = World::new(&setup);
+        for step in &moves {
+            world.step(step);
+        }
+        for crossing in &world.passed {
+            let passed = &crossing.passed;
+            prop_assert!(!passed.reason.drops(), "{:?}", passed);
+            seen.set(seen.get() + 1);
+        }
+        missed.set(missed.get() + world.resyncs);
+        prop_assert_eq!(world.go_on(20, true), 20);
+        Ok(())
+    });
+    println!(
+        "{} segments, {} ACKs ahead of them",
+        seen.get(),
+        missed.get()
+    );
+    assert!(missed.get() > 1_000 && seen.get() > 20_000);
+}
+
+#[test]
+fn honest_guest_whose_port_misses_data_and_acks_goes_on() {
+    for_all(3000, &half_seen_lives(true), |(setup, moves)| {
+        for seen in [true, false] {
+            let mut world = World::new(&setup);
+            for step in &moves {
+                world.step(step);
+            }
+            prop_assert_eq!(world.go_on(20, seen), 20, "answers seen: {}", seen);
+        }
+        Ok(())
+    });
 }

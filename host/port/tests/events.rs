@@ -4,6 +4,7 @@
 mod kernel;
 
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use kernel::frame::{PLAIN, frame};
 use kernel::{IFINDEX, context, now_ns, policy, programs, reason};
@@ -271,6 +272,40 @@ fn live_consecutive_guard_drops_are_one_counted_event() {
     assert_eq!((drops.kind, drops.times), (kind, 7));
     let dropped = programs.counters().unwrap().get(reason("beyond_edge"));
     assert_eq!(dropped, 7, "and each is counted, once");
+}
+
+#[test]
+fn live_guarded_flow_goes_on_where_the_port_has_missed_data_and_acks() {
+    let Some(programs) = programs(4) else { return };
+    let guarded = Policy {
+        guard_segments: 1,
+        ..policy()
+    };
+    let mut connection = Connection::new(&programs, &guarded);
+    connection.open();
+    connection.send(2);
+    let counted = |label| programs.counters().unwrap().get(reason(label));
+    let numbers = || {
+        let view = programs.flow(IFINDEX, guest(), remote()).unwrap();
+        let state = view.expect("the flow").state;
+        (state.snd_una, state.snd_nxt)
+    };
+    // an ACK of three segments that went past the port
+    connection.ack(5, 0, 65535);
+    assert_eq!(counted("resynced"), 1);
+    assert_eq!(numbers(), (1000 + 5 * MSS, 1000 + 5 * MSS));
+    // answers that the port does not see have let the guest go on for a thousand segments
+    let far = 1000 + 1000 * MSS;
+    connection.data_at(1000 + 5 * MSS, 0, MSS);
+    connection.data_at(far, 0, MSS);
+    assert_eq!(counted("beyond_edge"), 1);
+    let since = Instant::now();
+    while counted("resynced") == 1 && since.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(50));
+        connection.data_at(far, 0, MSS);
+    }
+    assert_eq!(counted("resynced"), 2);
+    assert_eq!(numbers(), (far, far + MSS));
 }
 
 #[test]

@@ -19,9 +19,13 @@ pub struct Event {
 }
 
 impl Event {
+    pub fn is_translated(&self) -> bool {
+        [Reason::TRANSLATED, Reason::RESYNCED].contains(&self.passed.reason)
+    }
+
     pub fn translated(&self) -> Option<&Flow> {
         let middle = |flow: &&Flow| u32::from(flow.stage) == consts::TRANSLATING;
-        (self.passed.reason == Reason::TRANSLATED)
+        self.is_translated()
             .then_some(self.passed.after.as_ref())
             .flatten()
             .filter(middle)

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any};
 use proptest::prop_oneof;
-use uc_core::{Policy, Segment, consts};
+use uc_core::{Policy, Reason, Segment, consts};
 
 use crate::flows::plan::{Law, laws};
 use crate::flows::{FROM_GUEST, Home, Passed, TO_GUEST, flag};
@@ -67,6 +67,14 @@ pub enum Move {
     Leave {
         segments: u8,
         lost: bool,
+    },
+    /// The guest's next segments go past the port, and arrive.
+    Miss {
+        segments: u8,
+    },
+    /// The peer's answer goes past the port.
+    MissAnswer {
+        window: u16,
     },
     /// The peer answers with this much room in its buffer.
     Answer {
@@ -145,6 +153,23 @@ pub fn lives(overruns: bool) -> impl Strategy<Value = (Setup, Vec<Move>)> {
     (setups(), vec(moves(overruns), 0..150))
 }
 
+/// Lives in which the port misses data of the guest, and answers to it.
+pub fn half_seen_lives(answers: bool) -> impl Strategy<Value = (Setup, Vec<Move>)> {
+    let missed = prop_oneof![
+        10 => (1u8..60).prop_map(|segments| Move::Miss { segments }),
+        10 * u32::from(answers) =>
+            (2000u16..=65535).prop_map(|window| Move::MissAnswer { window }),
+    ];
+    let moves = vec(prop_oneof![9 => moves(false), 1 => missed], 0..150);
+    (setups(), moves).prop_map(|(setup, mut moves)| {
+        // the handshake is whole: the peer has answered
+        let (window, ece) = (60_000, false);
+        moves.insert(0, Move::Answer { window, ece });
+        moves.insert(1, Move::Hear { acks: 9 });
+        (setup, moves)
+    })
+}
+
 /// All three, and what lies between them.
 pub struct World<'a> {
     setup: &'a Setup,
@@ -163,8 +188,19 @@ pub struct World<'a> {
     pub received: u32,
     /// The furthest edge that any window to the guest had, as the port let it go.
     pub furthest: Option<u32>,
+    /// ACKs that showed the port that it had missed data.
+    pub resyncs: u32,
     /// Everything that went from guest to port.
-    pub passed: Vec<(Segment, Passed, Option<u32>)>,
+    pub passed: Vec<Crossing>,
+}
+
+/// A segment of the guest at its port.
+pub struct Crossing {
+    pub segment: Segment,
+    pub passed: Passed,
+    /// The furthest edge before.
+    pub furthest: Option<u32>,
+    pub now_ns: u64,
 }
 
 impl World<'_> {
@@ -187,6 +223,7 @@ impl World<'_> {
             peer_nxt: IRS + 1,
             received: setup.iss.wrapping_add(1),
             furthest: None,
+            resyncs: 0,
             passed: Vec::new(),
         };
         world.handshake();
@@ -308,6 +345,14 @@ impl World<'_> {
                     self.leave(lost);
                 }
             }
+            Move::Miss { segments } => {
+                for _ in 0..segments {
+                    if let Some(segment) = self.to_port.pop_front() {
+                        self.arrive(&segment);
+                    }
+                }
+            }
+            Move::MissAnswer { window } => self.answer_past_the_port(window),
             Move::Answer { window, ece } => self.answer(self.received, window, ece),
             Move::Late { bytes_back, window } => {
                 self.answer(self.received.wrapping_sub(bytes_back), window, false);
@@ -331,9 +376,7 @@ impl World<'_> {
             wire_payload_bytes: wire.clamp(1, bytes as u16),
             ..self.segment(self.nxt, bytes, 0)
         };
-        let furthest = self.furthest;
-        let passed = self.pass(&claimed);
-        self.passed.push((claimed, passed, furthest));
+        self.cross(&claimed);
     }
 
     fn again(&mut self, skip: u32) {
@@ -349,17 +392,70 @@ impl World<'_> {
         let Some(segment) = self.to_port.pop_front() else {
             return;
         };
-        let furthest = self.furthest;
-        let passed = self.pass(&segment);
-        if !passed.reason.drops() && !lost {
-            let end = segment.seq.wrapping_add(segment.payload_bytes);
-            let fin = u32::from(segment.flags & flag::FIN != 0);
-            let from = self.received.wrapping_sub(segment.seq);
-            if from <= segment.payload_bytes {
-                self.received = end.wrapping_add(fin);
-            }
+        if !self.cross(&segment).drops() && !lost {
+            self.arrive(&segment);
         }
-        self.passed.push((segment, passed, furthest));
+    }
+
+    /// Takes a segment of the guest through the port.
+    fn cross(&mut self, segment: &Segment) -> Reason {
+        let furthest = self.furthest;
+        let passed = self.pass(segment);
+        let reason = passed.reason;
+        if reason == Reason::RESYNCED {
+            let before = passed.before.as_ref().expect("a flow that goes on");
+            let segments = 2 * u32::from(before.mss_bytes);
+            self.furthest = Some(segment.seq.wrapping_add(segments));
+        }
+        self.passed.push(Crossing {
+            segment: *segment,
+            passed,
+            furthest,
+            now_ns: self.now_ns,
+        });
+        reason
+    }
+
+    /// The peer gets a segment.
+    fn arrive(&mut self, segment: &Segment) {
+        let end = segment.seq.wrapping_add(segment.payload_bytes);
+        let fin = u32::from(segment.flags & flag::FIN != 0);
+        let from = self.received.wrapping_sub(segment.seq);
+        if from <= segment.payload_bytes {
+            self.received = end.wrapping_add(fin);
+        }
+    }
+
+    fn answer_past_the_port(&mut self, window: u16) {
+        let window_bytes = u32::from(window) << self.setup.wscale;
+        self.to_guest
+            .push_back((self.received, self.received.wrapping_add(window_bytes)));
+    }
+
+    /// Everything under way is lost. From then on the guest sends one segment at a time, again when
+    /// its timer fires, and the answers pass the port or not. Returns how many of `segments` arrive.
+    pub fn go_on(&mut self, segments: u32, seen: bool) -> u32 {
+        self.to_port.clear();
+        self.to_guest.clear();
+        self.nxt = self.received;
+        self.una = self.received;
+        let mut arrived = 0;
+        for _ in 0..segments {
+            // longer than any timeout that the port may have estimated
+            self.now_ns += 300_000_000_000;
+            let before = self.received;
+            self.sends(self.nxt, self.setup.mss.into(), 0);
+            self.leave(false);
+            if seen {
+                self.answer(self.received, 60_000, false);
+            } else {
+                self.answer_past_the_port(60_000);
+            }
+            self.nxt = self.received;
+            self.una = self.received;
+            arrived += u32::from(self.received != before);
+        }
+        arrived
     }
 
     fn answer(&mut self, ack: u32, window: u16, ece: bool) {
@@ -371,6 +467,7 @@ impl World<'_> {
             direction: TO_GUEST,
             ..Segment::default()
         });
+        self.resyncs += u32::from(passed.reason == Reason::RESYNCED);
         let edge = ack.wrapping_add(u32::from(passed.edit.window) << self.setup.wscale);
         // RFC 9293 §3.10.7.4: of an ACK below what is acknowledged already, nobody takes a window
         let flow = self.home.flow().copied().unwrap_or_default();

@@ -20,8 +20,11 @@ pub enum Manners {
     /// law doesn't limit loss recovery.
     FeignsLosses,
     /// The guest sends far more than its windows allow, and frames of a whole window, by turns as one
-    /// segment and as very many, whose data it sends again.
+    /// segment and as very many; it then retransmits their data.
     LiesAboutSizes,
+    /// The guest sends far more than its windows allow, and acknowledges, by turns, data that its
+    /// peer has not sent.
+    LiesAboutAcks,
 }
 
 const MSS: u32 = 1000;
@@ -215,7 +218,10 @@ impl Guest {
     }
 
     fn pass(&mut self, now_ns: u64, seq: u32) -> Option<(u32, Edit)> {
-        let segment = data(seq, MSS, MSS as u16);
+        let mut segment = data(seq, MSS, MSS as u16);
+        if self.manners == Manners::LiesAboutAcks && !self.heard.is_multiple_of(FEIGNED) {
+            segment.ack = segment.ack.wrapping_add(1 << 29);
+        }
         let passed = self.home.pass(&segment, now_ns);
         (!passed.reason.drops()).then_some((seq, passed.edit))
     }

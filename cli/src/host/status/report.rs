@@ -141,10 +141,14 @@ impl PortLine {
         self.flows = view.flows.into();
         self.rules_in_force = view.rules;
         self.flows_max = view.flows_max;
-        self.translated = packets(|reason| reason == Reason::TRANSLATED);
+        self.translated = packets(is_translated);
         self.dropped = packets(Reason::drops);
-        self.passed = packets(|reason| reason != Reason::TRANSLATED && !reason.drops());
+        self.passed = packets(|reason| !is_translated(reason) && !reason.drops());
     }
+}
+
+fn is_translated(reason: Reason) -> bool {
+    matches!(reason, Reason::TRANSLATED | Reason::RESYNCED)
 }
 
 fn wanted(port: &PortState) -> PortLine {
