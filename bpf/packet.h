@@ -124,6 +124,48 @@ static __always_inline enum uc_reason uc_parse_ip(struct __sk_buff *skb, __u8 pr
 	return UC_NOT_TCP;
 }
 
+/* The most extension headers that uc_hides_tcp() follows. */
+#define UC_EXTENSIONS_MAX 8
+
+/*
+ * Returns whether a packet that uc_parse() could not read may carry TCP: a fragment of it, or TCP
+ * behind IPv6 extension headers (RFC 8200 §4.1). A chain that is too long or cut short may, too. A
+ * global function, for the verifier (see uc_parse_options()).
+ */
+__attribute__((noinline)) int uc_hides_tcp(struct __sk_buff *skb)
+{
+	__u32 at = ETH_HLEN + sizeof(struct ipv6hdr);
+	__u8 next;
+
+	if (skb->protocol != bpf_htons(ETH_P_IPV6))
+		return 1;
+	if (bpf_skb_load_bytes(skb, ETH_HLEN + offsetof(struct ipv6hdr, nexthdr), &next, 1))
+		return 1;
+	for (int i = 0; i < UC_EXTENSIONS_MAX; i++) {
+		/* next header, length, and of a fragment its offset in the upper 13 bits */
+		__u8 header[4];
+
+		if (next == IPPROTO_TCP)
+			return 1;
+		if (next != IPPROTO_HOPOPTS && next != IPPROTO_ROUTING && next != IPPROTO_DSTOPTS &&
+		    next != IPPROTO_AH && next != IPPROTO_FRAGMENT)
+			return 0;
+		if (bpf_skb_load_bytes(skb, at, header, sizeof(header)))
+			return 1;
+		/* what the first fragment carries decides */
+		if (next == IPPROTO_FRAGMENT && (header[2] || header[3] & 0xf8))
+			return header[0] == IPPROTO_TCP;
+		if (next == IPPROTO_FRAGMENT)
+			at += 8;
+		else if (next == IPPROTO_AH)
+			at += (header[1] + 2) * 4;
+		else
+			at += (header[1] + 1) * 8;
+		next = header[0];
+	}
+	return 1;
+}
+
 /* uc_parse_options() returns mss_bytes << 16 | wscale << 8 | UC_OPT_*, or this bit. */
 #define UC_BAD_OPTIONS (1ULL << 63)
 
@@ -272,6 +314,71 @@ static __always_inline int uc_write_tcp(struct __sk_buff *skb, const struct uc_o
 	if (bpf_l4_csum_replace(skb, at->tcp + offsetof(struct tcphdr, check), old, new, 2))
 		return -1;
 	return bpf_skb_store_bytes(skb, at->tcp + offset, &new, 2, 0);
+}
+
+/* Returns which bytes of a SYN's options belong to MPTCP, bit n for byte n. The options were parsed
+ * by uc_parse_options(). */
+__attribute__((noinline)) __u64 uc_find_mptcp(struct __sk_buff *skb, __u32 at, __u32 bytes)
+{
+	__u64 found = 0;
+	__u32 offset = 0;
+
+	for (int i = 0; i < UC_OPTIONS_MAX; i++) {
+		__u8 option[2] = {};
+
+		if (offset >= bytes || bpf_skb_load_bytes(skb, at + offset, option, 1) ||
+		    option[0] == UC_KIND_END)
+			break;
+		if (option[0] == UC_KIND_NOP) {
+			offset++;
+			continue;
+		}
+		if (bpf_skb_load_bytes(skb, at + offset, option, 2) || option[1] < 2)
+			break;
+		if (option[0] == UC_KIND_MPTCP)
+			found |= ((1ULL << (option[1] & 63)) - 1) << (offset & 63);
+		offset += option[1];
+	}
+	return found;
+}
+
+/* Writes NOPs over the MPTCP options of a SYN or SYN-ACK. Returns 0, or a negative error. */
+static __always_inline int uc_remove_mptcp(struct __sk_buff *skb, const struct uc_offsets *at)
+{
+	__u32 options_at = at->tcp + UC_TCP_HEADER;
+	__u64 found = uc_find_mptcp(skb, options_at, at->header_bytes - UC_TCP_HEADER);
+
+	for (__u32 word_at = 0; word_at < UC_OPTIONS_MAX; word_at += 4, found >>= 4) {
+		__u8 old[4], new[4];
+
+		if (!(found & 15))
+			continue;
+		if (bpf_skb_load_bytes(skb, options_at + word_at, old, 4))
+			return -1;
+		for (int i = 0; i < 4; i++)
+			new[i] = found >> i & 1 ? UC_KIND_NOP : old[i];
+		if (bpf_l4_csum_replace(skb, at->tcp + offsetof(struct tcphdr, check),
+					*(__u32 *)old, *(__u32 *)new, 4) ||
+		    bpf_skb_store_bytes(skb, options_at + word_at, new, 4, 0))
+			return -1;
+	}
+	return 0;
+}
+
+/* Removes offers from a SYN or SYN-ACK (uc_edit.removed). Returns 0, or a negative error. */
+static __always_inline int uc_remove(struct __sk_buff *skb, const struct uc_offsets *at,
+				     __u8 removed)
+{
+	__be16 old, new;
+
+	if (removed & UC_OPT_MPTCP && uc_remove_mptcp(skb, at))
+		return -1;
+	if (!(removed & UC_OPT_AE))
+		return 0;
+	if (bpf_skb_load_bytes(skb, at->tcp + 12, &old, 2))
+		return -1;
+	new = old & ~bpf_htons(0x0100);
+	return uc_write_tcp(skb, at, 12, old, new);
 }
 
 /* Writes the edit into the packet, only the fields that differ. Returns 0, or a negative error. */

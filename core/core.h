@@ -8,6 +8,7 @@
  *   uc_open()       for a SYN, with the port's policy: is the flow to be translated?
  *   uc_reopen()     for a SYN-ACK of a known flow, first: does it begin another connection?
  *   uc_translate()  for any other segment of a known flow
+ *   uc_adopt()      for a segment of an unknown flow, at a strict port (strict.h)
  *
  * (and, where flows may share windows, uc_tell_share(): laws/coupled.h) and writes the uc_edit into
  * the packet. The core reads no packet, calls no helper, has no global variables, reads no clock
@@ -30,6 +31,12 @@
 static __always_inline __u8 uc_is_syn(const struct uc_segment *segment)
 {
 	return (segment->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == UC_SYN;
+}
+
+/* Returns whether the host negotiated for the guest, and so writes the flow's segments. */
+static __always_inline __u8 uc_writes(const struct uc_flow *flow)
+{
+	return !uc_observes(&flow->policy) && !(flow->bits & UC_FLOW_ADOPTED);
 }
 
 /* Updates the shadow for a segment of the guest in an established flow. Returns what the segment
@@ -68,7 +75,7 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 		/* also for a sender that looks classic: it may turn out to be a DCTCP sender */
 		owed = uc_echo_owed(flow, segment->ack);
 	}
-	if (flow->policy.observe)
+	if (!uc_writes(flow))
 		return;
 	edit->flags &= ~(UC_ECE | UC_CWR);
 	edit->ecn = UC_NOT_ECT;
@@ -88,12 +95,24 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 	edit->flags = uc_echo_flags(flow, owed, edit->flags);
 }
 
+/* Holds a flow whose windows can't be written: the guard measures its data against the law's own
+ * window. */
+static __always_inline void uc_hold_flow(struct uc_flow *flow, __u32 ack)
+{
+	flow->given_window = flow->peer_window;
+	uc_give(flow, ack + uc_law_window_bytes(flow));
+}
+
 /* Writes the law's window into an ACK to the guest, and records it as advertised. */
 static __always_inline void uc_tell(struct uc_flow *flow, const struct uc_segment *segment,
 				    __u8 duplicate, struct uc_edit *edit)
 {
-	__u8 observe = flow->policy.observe;
+	__u8 observe = uc_observes(&flow->policy);
 
+	if (flow->bits & UC_FLOW_HELD) {
+		uc_hold_flow(flow, segment->ack);
+		return;
+	}
 	if (!observe)
 		edit->window = uc_window(flow, segment);
 	if (!observe && duplicate && uc_law_holds_duplicates(flow) &&
@@ -140,11 +159,10 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow,
 						  const struct uc_segment *segment, __u64 now_ns,
 						  struct uc_edit *edit)
 {
-	__u8 observe = flow->policy.observe;
 	enum uc_reason reason;
 	struct uc_ack ack;
 
-	if (!observe) {
+	if (uc_writes(flow)) {
 		edit->ecn = UC_NOT_ECT;
 		edit->flags &= ~(UC_ECE | UC_CWR);
 	}
@@ -157,10 +175,12 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow,
 	if (segment->flags & UC_FIN)
 		flow->bits |= UC_FLOW_FIN_PEER;
 
+	if (flow->bits & UC_FLOW_UNSURE)
+		uc_make_sure(flow, segment->ack);
 	reason = uc_catch_up(flow, segment->ack) ? UC_RESYNCED : UC_TRANSLATED;
 	ack = uc_track_ack(flow, segment, now_ns);
 	if (ack.old) {
-		if (!observe)
+		if (uc_writes(flow))
 			uc_tell_edge(flow, segment, edit);
 		return reason;
 	}
@@ -173,11 +193,19 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow,
 	return reason;
 }
 
+/* Returns what becomes of a segment before the handshake is done: strict mode drops data. */
+static __always_inline enum uc_reason uc_too_early(const struct uc_flow *flow,
+						   const struct uc_segment *segment)
+{
+	return uc_verdict_of(uc_is_strict(&flow->policy) && segment->payload_bytes,
+			     segment->direction, UC_NO_HANDSHAKE);
+}
+
 /*
  * Translates any segment but a SYN of a known flow. Returns what the platform must do:
- * UC_TRANSLATED, UC_RESYNCED: write the edit. UC_NO_HANDSHAKE: pass the segment, keep the flow.
- * UC_BEYOND_EDGE: drop the segment, which has changed nothing in the flow. Any other reason: write
- * the edit, remove the flow.
+ * UC_TRANSLATED, UC_RESYNCED or UC_HELD: write the edit. UC_NO_HANDSHAKE: pass the segment, keep
+ * the flow. A reason of uc_drops(): drop the segment, which has changed nothing in the flow. Any
+ * other reason: write the edit, remove the flow.
  */
 static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 						   const struct uc_segment *segment, __u64 now_ns,
@@ -204,7 +232,7 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 		}
 		if (flow->stage != UC_TRANSLATING)
 			return UC_NO_HANDSHAKE;
-		if (flow->policy.observe)
+		if (!uc_writes(flow))
 			return UC_TRANSLATED;
 		/* RFC 3168 §6.1.1: a RST is not ECT; nor may the guest see a signal on one */
 		edit->ecn = UC_NOT_ECT;
@@ -214,11 +242,47 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 	if (segment->flags & UC_SYN)
 		return uc_answer(flow, segment, now_ns, edit);
 	if (flow->stage != UC_TRANSLATING)
+		return uc_too_early(flow, segment);
+	if (from_guest)
+		uc_from_guest(flow, segment, now_ns, edit);
+	else
+		reason = uc_to_guest(flow, segment, now_ns, edit);
+	return reason == UC_TRANSLATED && flow->bits & UC_FLOW_HELD ? UC_HELD : reason;
+}
+
+/*
+ * Handles a segment of the guest that is no SYN and belongs to no known flow: its handshake was not
+ * seen whole. By a strict policy the flow of a data segment is held (strict.h), from the first ACK
+ * on at the number that the peer acknowledges. Returns UC_HELD: enter the flow. A reason of
+ * uc_drops(): drop the segment. UC_NO_HANDSHAKE: pass it.
+ */
+static __always_inline enum uc_reason uc_adopt(struct uc_flow *flow, const struct uc_policy *policy,
+					       const struct uc_segment *segment, __u64 now_ns,
+					       struct uc_edit *edit)
+{
+	*edit = uc_edit_none(segment);
+	if (!uc_is_strict(policy) || segment->direction != UC_FROM_GUEST || segment->flags & UC_RST)
 		return UC_NO_HANDSHAKE;
-	if (!from_guest)
-		return uc_to_guest(flow, segment, now_ns, edit);
-	uc_from_guest(flow, segment, now_ns, edit);
-	return reason;
+	if (segment->flags & UC_SYN)
+		return UC_STRICT_NO_HANDSHAKE;
+	if (!segment->payload_bytes)
+		return UC_NO_HANDSHAKE;
+	uc_begin(flow, policy, segment, 1, 0, now_ns);
+	flow->bits = UC_FLOW_UNSURE | UC_FLOW_HELD | UC_FLOW_ADOPTED;
+	flow->mss_agreed_bytes = UC_MSS_ADOPTED_BYTES;
+	flow->mss_bytes = uc_max(uc_wire_bytes(flow, segment), UC_MSS_MIN_BYTES);
+	uc_scale_guest_window(flow, UC_WSCALE_MAX);
+	flow->snd_nxt = flow->snd_una;
+	flow->echoed_ack = segment->ack;
+	flow->peer_nxt = segment->ack;
+	flow->peer_window = UC_UNSCALED_MAX;
+	uc_start(flow);
+	uc_hold_flow(flow, flow->snd_una);
+	if (uc_is_beyond(flow, segment))
+		return UC_BEYOND_EDGE;
+	flow->snd_nxt = uc_segment_end(segment);
+	flow->sent_ns = now_ns;
+	return UC_HELD;
 }
 
 #endif

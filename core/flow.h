@@ -56,11 +56,14 @@ enum uc_ca_state {
 #define UC_FLOW_AWAITS    0x200000 /* the last segment's window waits for the group's answer */
 #define UC_FLOW_DUPLICATE 0x400000 /* the last segment is a duplicate ACK */
 /* Bits of the handshake, and of a SYN into a live flow: reopen.h. */
-#define UC_FLOW_ANSWERED    0x800000  /* the peer has acknowledged the guest's SYN or SYN-ACK */
-#define UC_FLOW_GUEST_ASKED 0x1000000 /* an unanswered SYN of the guest is stored */
-#define UC_FLOW_PEER_ASKED  0x2000000 /* an unanswered SYN of the peer is stored */
-#define UC_FLOW_RESENT      0x4000000 /* the guest has retransmitted at snd_una */
-#define UC_FLOW_BLIND       0x8000000 /* missed.h: data has passed without an ACK of the peer */
+#define UC_FLOW_ANSWERED    0x800000   /* the peer has acknowledged the guest's SYN or SYN-ACK */
+#define UC_FLOW_GUEST_ASKED 0x1000000  /* an unanswered SYN of the guest is stored */
+#define UC_FLOW_PEER_ASKED  0x2000000  /* an unanswered SYN of the peer is stored */
+#define UC_FLOW_RESENT      0x4000000  /* the guest has retransmitted at snd_una */
+#define UC_FLOW_BLIND       0x8000000  /* missed.h: data has passed without an ACK of the peer */
+#define UC_FLOW_UNSURE      0x10000000 /* the next ACK number of the peer decides: handshake.h */
+#define UC_FLOW_HELD        0x20000000 /* held by drops, not by windows: strict.h */
+#define UC_FLOW_ADOPTED     0x40000000 /* its handshake was not seen: nothing is written */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
@@ -248,6 +251,12 @@ static __always_inline __u8 uc_is_stale(const struct uc_flow *flow, __u64 now_ns
 	if (flow->stage != UC_TRANSLATING || !(flow->bits & UC_FLOW_ANSWERED))
 		return idle_ns > UC_IDLE_HANDSHAKE_NS;
 	return idle_ns > UC_IDLE_TRANSLATED_NS;
+}
+
+/* Returns 1 if one end has sent a SYN and waits for the other's answer. */
+static __always_inline __u8 uc_waits(const struct uc_flow *flow, __u64 now_ns)
+{
+	return flow->syns && flow->stage != UC_TRANSLATING && !uc_is_stale(flow, now_ns);
 }
 
 /* Returns 1 if both ends have agreed on the connection and may still have it. */

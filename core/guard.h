@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The guard: a guest that sends beyond its windows gains nothing by it. Data that ends beyond the
- * furthest edge ever advertised to the guest, plus policy's slack of segments, never leaves the
- * port. This covers translated flows, and only segments that the platform can parse: not fragments,
- * nor TCP behind an IPv6 extension header.
+ * The guard: data that ends beyond the furthest edge ever advertised to the guest, plus policy's
+ * slack of segments, never leaves the port. So in a translated flow a guest gains nothing by
+ * ignoring its windows. The guard covers nothing else: not flows that pass, not data before the
+ * first window, not segments that the platform can't parse. Strict mode lets none of these go
+ * (strict.h). Neither limits what the peer gives away: its ACK numbers and echoes are trusted.
  *
  * The furthest edge counts, not the last: if a later window is smaller, the guest may have sent
  * before it arrived. A guest that fills its windows leaves nothing to take back, so this gives a
@@ -11,6 +12,8 @@
  * and scaled (RFC 7323 §2.3), so neither rounding nor a shrunken window makes an honest guest lose
  * a segment. The slack is at least one segment, which covers the byte of a window probe and the FIN
  * after a full window.
+ *
+ * In a held flow (UC_FLOW_HELD) the edge is the law's window, of which the guest isn't told.
  *
  * A super-segment that begins inside and ends beyond is dropped whole: the port can't cut it, and a
  * guest that sends one ignores windows.
@@ -48,7 +51,7 @@ static __always_inline void uc_give(struct uc_flow *flow, __u32 edge)
  * without a guard one segment, for the byte of a window probe and the FIN. */
 static __always_inline __u32 uc_slack_bytes(const struct uc_flow *flow)
 {
-	return uc_max(flow->policy.guard_segments, 1) * flow->mss_bytes;
+	return uc_max(uc_guard_segments(&flow->policy), 1) * flow->mss_bytes;
 }
 
 /* Returns whether a segment of the guest ends beyond the furthest edge plus policy's slack. */
@@ -57,11 +60,14 @@ static __always_inline __u8 uc_is_beyond(const struct uc_flow *flow,
 {
 	__u32 end = uc_segment_end(segment);
 
-	if (!flow->policy.guard_segments || flow->policy.observe)
-		return 0;
 	/* pure ACKs carry SND.NXT, which may be beyond what passed the guard */
-	if (!(flow->bits & UC_FLOW_GIVEN) || end == segment->seq)
+	if (!uc_guard_segments(&flow->policy) || end == segment->seq)
 		return 0;
+	if (!(flow->bits & UC_FLOW_GIVEN))
+		return uc_is_strict(&flow->policy) && segment->payload_bytes;
+	/* before the peer has confirmed where the guest's data is, none from further back */
+	if (flow->bits & UC_FLOW_UNSURE && uc_before(segment->seq, flow->snd_una))
+		return 1;
 	return uc_after(end, flow->furthest_edge + uc_slack_bytes(flow));
 }
 

@@ -8,6 +8,11 @@
  *
  * A guest that negotiates ECN itself (ECE in its own SYN or SYN-ACK) passes unmodified, unless
  * policy says otherwise (offer.h).
+ *
+ * The guest's own word ends no translation, because its SYNs and SYN-ACKs may never reach the peer.
+ * If it sends several with different numbers, the peer's answer decides which one counts
+ * (UC_FLOW_UNSURE). A simultaneous open (RFC 9293 §3.5) is the connection that the peer's SYN-ACK
+ * confirms.
  */
 #ifndef UC_HANDSHAKE_H
 #define UC_HANDSHAKE_H
@@ -46,7 +51,7 @@ static __always_inline void uc_begin(struct uc_flow *flow, const struct uc_polic
 	if (syn->options & UC_OPT_TIMESTAMPS)
 		flow->bits |= UC_FLOW_TIMESTAMPS;
 	/* the host asks by policy; an observed guest asks itself, in one of its SYNs */
-	offered = from_guest && !policy->observe ? 1 : uc_asks_for_ecn(syn);
+	offered = from_guest && !uc_observes(policy) ? 1 : uc_asks_for_ecn(syn);
 	if (uc_law_has(policy->law, UC_WANTS_ECN) && (offered || asked) &&
 	    !(syn->options & UC_OPT_AE))
 		flow->bits |= UC_FLOW_ECN;
@@ -62,40 +67,61 @@ static __always_inline void uc_begin(struct uc_flow *flow, const struct uc_polic
 	}
 }
 
+/* Handles a SYN of the guest while its earlier SYN waits for an answer. Returns as uc_open(). */
+static __always_inline enum uc_reason uc_open_more(struct uc_flow *flow,
+						   const struct uc_policy *policy,
+						   const struct uc_segment *syn, __u64 now_ns,
+						   struct uc_edit *edit)
+{
+	__u8 asked = !!(flow->bits & UC_FLOW_ECN), again = flow->snd_una == syn->seq;
+	__u8 syns = again ? flow->syns + (flow->syns < 255) : 1;
+	__u32 unsure = again ? flow->bits & UC_FLOW_UNSURE : UC_FLOW_UNSURE;
+
+	if (uc_unwanted(policy, syn) != UC_TRANSLATED) {
+		flow->bits |= unsure;
+		return UC_NO_HANDSHAKE;
+	}
+	uc_begin(flow, policy, syn, syns, asked, now_ns);
+	flow->bits |= unsure;
+	uc_edit_syn(policy, syns, syn, edit);
+	return UC_TRANSLATED;
+}
+
 /*
  * Handles a SYN from either end. `flow` is zeroed, or the flow known for these addresses and ports.
  * Returns UC_TRANSLATED: enter the flow, or keep it. UC_NO_HANDSHAKE: pass the segment, keep the
- * flow. Any other reason: there is no flow to keep.
+ * flow. A reason of uc_drops(): drop the segment, keep the flow if it was known. Any other reason:
+ * there is no flow to keep.
  */
 static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct uc_policy *policy,
 					      const struct uc_segment *segment, __u64 now_ns,
 					      struct uc_edit *edit)
 {
 	__u8 from_guest = segment->direction == UC_FROM_GUEST;
-	__u8 again = flow->syns && flow->stage == UC_SYN_SENT && flow->snd_una == segment->seq;
-	__u8 syns = again ? flow->syns + (flow->syns < 255) : 1;
-	__u8 asked = again && flow->bits & UC_FLOW_ECN;
+	struct uc_segment syn = *segment;
 	enum uc_reason reason;
 
 	*edit = uc_edit_none(segment);
-	if (uc_is_live(flow, now_ns))
-		return uc_syn_into_live(flow, policy, segment, now_ns, edit);
-	/* a simultaneous open has two SYNs and two SYN-ACKs: too rare for a state of its own */
-	if (flow->stage == UC_SYN_SENT && flow->syns && !from_guest)
-		return UC_SIMULTANEOUS_OPEN;
-	reason = uc_unwanted(policy, segment);
+	edit->removed = uc_downgrade(policy, &syn);
+	if (from_guest && uc_is_strict(policy) && uc_forbidden(&syn) != UC_TRANSLATED)
+		return uc_strict_reason(uc_forbidden(&syn));
+	if (uc_stays(flow, &syn, now_ns))
+		return uc_syn_into_live(flow, policy, &syn, now_ns, edit);
+	if (from_guest && uc_waits(flow, now_ns) && uc_law_acts(policy->law))
+		return uc_open_more(flow, policy, &syn, now_ns, edit);
+	reason = uc_unwanted(policy, &syn);
 	if (reason != UC_TRANSLATED)
 		return reason;
-	uc_begin(flow, policy, segment, syns, asked, now_ns);
-	uc_edit_syn(policy, syns, segment, edit);
+	uc_begin(flow, policy, &syn, 1, 0, now_ns);
+	uc_edit_syn(policy, 1, &syn, edit);
 	return UC_TRANSLATED;
 }
 
 /*
  * Checks whether a SYN-ACK of a known flow answers a later SYN, before uc_answer(). Returns
  * UC_NO_HANDSHAKE: it doesn't, and the flow goes on. UC_TRANSLATED: it answers the stored SYN; the
- * flow has started again with that SYN, and the platform must do what it does after uc_open(). Any
- * other reason: write the edit, remove the flow.
+ * flow has started again with that SYN, and the platform must do what it does after uc_open(). A
+ * reason of uc_drops(): drop it, keep the flow. Any other reason: write the edit, remove the flow.
  */
 static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
 						const struct uc_policy *policy,
@@ -111,21 +137,52 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
 	if (!uc_answers_kept(flow, answer))
 		return UC_NO_HANDSHAKE;
 	syn = uc_kept_segment(flow);
+	uc_downgrade(policy, &syn);
 	reason = uc_unwanted(policy, &syn);
 	if (reason != UC_TRANSLATED) {
 		/* Invariant "no false signal": the host asked for ECN in the guest's name, before
 		 * policy changed. */
-		if (syn.direction == UC_FROM_GUEST && !uc_asks_for_ecn(&syn) && !policy->observe)
+		if (syn.direction == UC_FROM_GUEST && !uc_asks_for_ecn(&syn) &&
+		    !uc_observes(policy))
 			edit->flags &= ~(UC_ECE | UC_CWR);
-		return reason;
+		return uc_verdict_of(uc_is_strict(policy), answer->direction, reason);
 	}
 	since_us = (__u32)(now_ns / 1000) - uc_kept(flow)->at_us;
 	syns = syn.direction == UC_FROM_GUEST ? syn.window : 1;
 	uc_begin(flow, policy, &syn, syns, 0, now_ns);
+	/* whether the guest's answer has reached the peer is still open */
+	if (syn.direction == UC_TO_GUEST)
+		flow->bits |= UC_FLOW_UNSURE;
 	/* clocks of two CPUs may differ a little */
 	if (syn.direction == UC_FROM_GUEST && (__s32)since_us > 0)
 		flow->timed_ns = now_ns - (__u64)since_us * 1000;
 	return UC_TRANSLATED;
+}
+
+/* Starts the law at SND.UNA. */
+static __always_inline void uc_start(struct uc_flow *flow)
+{
+	flow->stage = UC_TRANSLATING;
+	flow->bits &= ~UC_FLOW_RESENT;
+	flow->resent_end = flow->snd_una;
+	flow->runt_seq = flow->snd_una;
+	uc_law_open(flow);
+}
+
+/* Moves an unsure flow to the number that the peer acknowledges, and starts the law again if the
+ * guest's data turn out to be elsewhere. */
+static __always_inline void uc_make_sure(struct uc_flow *flow, __u32 ack)
+{
+	__u32 moved = ack - flow->snd_una;
+
+	flow->bits &= ~UC_FLOW_UNSURE;
+	if (moved <= uc_flight_bytes(flow))
+		return;
+	flow->snd_una = ack;
+	flow->snd_nxt = ack;
+	flow->edge += moved;
+	flow->furthest_edge += moved;
+	uc_start(flow);
 }
 
 /* Settles the flow's options from SYN and SYN-ACK, and starts the law. */
@@ -158,12 +215,9 @@ static __always_inline void uc_agree(struct uc_flow *flow, const struct uc_segme
 	/* The host agrees in the guest's name. The peer, or either end of an observed flow, may
 	 * have refused ECN, which not every law needs. */
 	if ((!uc_agrees_to_ecn(answer) || answer->options & UC_OPT_AE) &&
-	    (flow->policy.observe || answer->direction == UC_TO_GUEST))
+	    (uc_observes(&flow->policy) || answer->direction == UC_TO_GUEST))
 		flow->bits &= ~UC_FLOW_ECN;
-	flow->stage = UC_TRANSLATING;
-	flow->resent_end = flow->snd_una;
-	flow->runt_seq = flow->snd_una;
-	uc_law_open(flow);
+	uc_start(flow);
 }
 
 /* Returns whether one unit of the scaled window is more than a segment. Then no window can limit
@@ -174,6 +228,30 @@ static __always_inline __u8 uc_is_coarse(const struct uc_flow *flow)
 	return 1U << (flow->wscale & 15) > flow->mss_bytes;
 }
 
+/* Returns UC_COARSE_WINDOW if no window can limit the guest; in strict mode drops will. */
+static __always_inline enum uc_reason uc_hold_coarse(struct uc_flow *flow)
+{
+	if (uc_observes(&flow->policy) || !uc_is_coarse(flow))
+		return UC_TRANSLATED;
+	if (!uc_is_strict(&flow->policy))
+		return UC_COARSE_WINDOW;
+	flow->bits |= UC_FLOW_HELD;
+	return UC_TRANSLATED;
+}
+
+/* Returns whether a SYN-ACK to the guest answers the guest's SYN. In an established flow strict
+ * mode asks whether it repeats the answer that the flow has begun with. */
+static __always_inline __u8 uc_is_answered_by(const struct uc_flow *flow,
+					      const struct uc_segment *answer)
+{
+	if (flow->stage == UC_SYN_SENT)
+		return flow->bits & UC_FLOW_UNSURE ||
+		       answer->ack - flow->snd_una - 1 <= uc_flight_bytes(flow) - 1;
+	return flow->stage == UC_TRANSLATING &&
+	       (!uc_is_strict(&flow->policy) ||
+		(answer->ack == flow->snd_una && uc_segment_end(answer) == flow->echoed_ack));
+}
+
 /* Handles a SYN-ACK from the network. Any return but UC_TRANSLATED and UC_NO_HANDSHAKE: remove the
  * flow. */
 static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
@@ -181,14 +259,12 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 							 __u64 now_ns, struct uc_edit *edit)
 {
 	enum uc_reason reason = uc_forbidden(segment);
-	__u8 observe = flow->policy.observe;
+	__u8 observe = uc_observes(&flow->policy);
 
-	if (flow->stage == UC_SYN_RECEIVED)
-		return UC_SIMULTANEOUS_OPEN;
+	/* it answers no SYN that was seen: the guest will reset it and try again */
+	if (!uc_is_answered_by(flow, segment))
+		return uc_is_strict(&flow->policy) ? UC_STRICT_NO_HANDSHAKE : UC_NO_HANDSHAKE;
 	if (flow->stage == UC_SYN_SENT) {
-		/* it doesn't answer this SYN: the guest will reset it and try again */
-		if (segment->ack - flow->snd_una - 1 > uc_flight_bytes(flow) - 1)
-			return UC_NO_HANDSHAKE;
 		flow->seen_ns = now_ns;
 		/* Invariant "no false signal": the guest never asked for ECN, so it sees no answer,
 		 * whether the peer agreed or not. */
@@ -196,7 +272,7 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 			edit->flags &= ~(UC_ECE | UC_CWR);
 		if (reason != UC_TRANSLATED)
 			return reason;
-		if (uc_law_has(flow->policy.law, UC_NEEDS_ECN) &&
+		if (uc_needs_ecn(&flow->policy) &&
 		    ((!uc_agrees_to_ecn(segment) && !observe) || segment->options & UC_OPT_AE))
 			return UC_PEER_REFUSED_ECN;
 		/* data in the SYN that the peer didn't accept will be sent as new data */
@@ -208,10 +284,12 @@ static __always_inline enum uc_reason uc_answer_to_guest(struct uc_flow *flow,
 		uc_echo_learn(flow, segment);
 		uc_agree(flow, segment);
 		/* the first round-trip time; not of a SYN that was sent twice (RFC 6298 §3) */
-		if (flow->syns == 1)
+		if (flow->syns == 1 && !(flow->bits & UC_FLOW_UNSURE))
 			uc_sample_rtt(flow, uc_since_ns(now_ns, flow->timed_ns));
-		if (uc_is_coarse(flow) && !observe)
-			return UC_COARSE_WINDOW;
+		flow->bits &= ~UC_FLOW_UNSURE;
+		reason = uc_hold_coarse(flow);
+		if (reason != UC_TRANSLATED)
+			return reason;
 	}
 	if (!observe) {
 		edit->flags &= ~(UC_ECE | UC_CWR);
@@ -234,15 +312,28 @@ static __always_inline enum uc_reason
 uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, struct uc_edit *edit)
 {
 	enum uc_reason reason = uc_forbidden(segment);
-	__u8 observe = flow->policy.observe;
+	__u8 observe = uc_observes(&flow->policy), strict = uc_is_strict(&flow->policy);
 
-	if (flow->stage == UC_SYN_SENT || flow->bits & UC_FLOW_GUEST_ASKED)
-		return UC_SIMULTANEOUS_OPEN;
+	/* half of a simultaneous open, which the peer's SYN-ACK confirms */
+	if (flow->stage == UC_SYN_SENT)
+		return UC_NO_HANDSHAKE;
+	if (flow->stage == UC_TRANSLATING && segment->seq + 1 != flow->snd_una) {
+		if (!(flow->bits & UC_FLOW_ANSWERED))
+			flow->bits |= UC_FLOW_UNSURE;
+		else if (strict)
+			return UC_STRICT_NO_HANDSHAKE;
+		else if (flow->bits & UC_FLOW_GUEST_ASKED)
+			return UC_NO_HANDSHAKE;
+	}
+	if (strict) {
+		if (reason != UC_TRANSLATED)
+			return uc_strict_reason(reason);
+		edit->flags &= ~(UC_ECE | UC_CWR);
+	}
 	if (flow->stage == UC_SYN_RECEIVED) {
 		if (reason != UC_TRANSLATED)
 			return reason;
-		if ((segment->flags & (UC_ECE | UC_CWR) && !observe) ||
-		    segment->options & UC_OPT_AE)
+		if ((edit->flags & (UC_ECE | UC_CWR) && !observe) || segment->options & UC_OPT_AE)
 			return UC_GUEST_SPEAKS_ECN;
 		flow->snd_una = segment->seq + 1;
 		flow->snd_nxt = uc_segment_end(segment);
@@ -253,8 +344,9 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 			uc_give(flow, flow->edge);
 		flow->echoed_ack = segment->ack;
 		uc_agree(flow, segment);
-		if (uc_is_coarse(flow) && !observe)
-			return UC_COARSE_WINDOW;
+		reason = uc_hold_coarse(flow);
+		if (reason != UC_TRANSLATED)
+			return reason;
 	}
 	if (observe || !(flow->bits & UC_FLOW_ECN))
 		return UC_TRANSLATED;
@@ -271,15 +363,18 @@ static __always_inline enum uc_reason uc_answer(struct uc_flow *flow,
 						const struct uc_segment *segment, __u64 now_ns,
 						struct uc_edit *edit)
 {
+	struct uc_segment answer = *segment;
+
 	*edit = uc_edit_none(segment);
 	if (segment->direction == UC_FROM_GUEST)
 		flow->seen_ns = now_ns;
 	/* SYN with FIN and without ACK is neither a SYN nor a SYN-ACK */
 	if (!(segment->flags & UC_ACK))
-		return UC_NO_HANDSHAKE;
-	return segment->direction == UC_FROM_GUEST
-		       ? uc_answer_from_guest(flow, segment, edit)
-		       : uc_answer_to_guest(flow, segment, now_ns, edit);
+		return uc_verdict_of(uc_is_strict(&flow->policy), segment->direction,
+				     UC_NO_HANDSHAKE);
+	edit->removed = uc_downgrade(&flow->policy, &answer);
+	return answer.direction == UC_FROM_GUEST ? uc_answer_from_guest(flow, &answer, edit)
+						 : uc_answer_to_guest(flow, &answer, now_ns, edit);
 }
 
 #endif

@@ -11,6 +11,8 @@
 /* The MSS of a peer that sends no MSS option (RFC 9293 §3.7.1). This is the value for IPv4; the one
  * for IPv6 is larger, and too small a unit errs to the safe side. */
 #define UC_MSS_DEFAULT_BYTES 536
+/* The largest segment size of a flow whose handshake was not seen: Ethernet's. */
+#define UC_MSS_ADOPTED_BYTES 1460
 /* Timestamps with their padding: each data segment carries that much less (RFC 7323 appendix A). */
 #define UC_TIMESTAMPS_BYTES 12
 

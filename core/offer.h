@@ -6,7 +6,8 @@
  * guest is treated as one without ECN (translations concatenate: vCC §2.4): its own offer leaves as
  * the host's would, ECE is cleared in the answer, and the peer's offer is cleared in the SYN, so
  * that the guest answers without ECN. Accurate ECN passes unmodified under either policy, because
- * its three bits have another meaning (RFC 9768 §3.1).
+ * its three bits have another meaning (RFC 9768 §3.1). Strict mode removes AE first (strict.h), and
+ * then does as with `translate`.
  *
  * An observed flow keeps what its ends agree on, with or without ECN. A law that doesn't use marks
  * offers no ECN and requires none. Law `coupled` offers it, and works without if the peer doesn't
@@ -19,6 +20,7 @@
 #include "flow.h"
 #include "reason.h"
 #include "segment.h"
+#include "strict.h"
 
 /* Returns whether a SYN offers ECN (RFC 3168 §6.1.1). */
 static __always_inline __u8 uc_asks_for_ecn(const struct uc_segment *syn)
@@ -35,7 +37,8 @@ static __always_inline __u8 uc_agrees_to_ecn(const struct uc_segment *syn_ack)
 /* Returns whether guests that negotiate ECN are treated as guests without it. */
 static __always_inline __u8 uc_translates_guest_ecn(const struct uc_policy *policy)
 {
-	return policy->guest_ecn == UC_GUEST_ECN_TRANSLATE && !policy->observe;
+	return (policy->guest_ecn == UC_GUEST_ECN_TRANSLATE || uc_is_strict(policy)) &&
+	       !uc_observes(policy);
 }
 
 /* Returns why a flow can't be translated by the ECN bits of its SYN; UC_TRANSLATED if it can. */
@@ -43,16 +46,16 @@ static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
 					       const struct uc_segment *syn)
 {
 	if (syn->direction != UC_FROM_GUEST) {
-		if (!uc_law_has(policy->law, UC_NEEDS_ECN))
+		if (!uc_needs_ecn(policy))
 			return UC_TRANSLATED;
 		if (syn->options & UC_OPT_AE)
 			return UC_PEER_REFUSED_ECN;
-		return uc_asks_for_ecn(syn) || policy->observe ? UC_TRANSLATED
-							       : UC_PEER_REFUSED_ECN;
+		return uc_asks_for_ecn(syn) || uc_observes(policy) ? UC_TRANSLATED
+								   : UC_PEER_REFUSED_ECN;
 	}
 	if (syn->options & UC_OPT_AE)
 		return UC_GUEST_SPEAKS_ECN;
-	if (!uc_asks_for_ecn(syn) || policy->observe || uc_translates_guest_ecn(policy))
+	if (!uc_asks_for_ecn(syn) || uc_observes(policy) || uc_translates_guest_ecn(policy))
 		return UC_TRANSLATED;
 	return UC_GUEST_SPEAKS_ECN;
 }
@@ -84,7 +87,7 @@ static __always_inline void uc_edit_syn(const struct uc_policy *policy, __u16 sy
 					const struct uc_segment *syn, struct uc_edit *edit)
 {
 	/* clearing two of accurate ECN's three bits would offer something else */
-	if (policy->observe || syn->options & UC_OPT_AE)
+	if (uc_observes(policy) || syn->options & UC_OPT_AE)
 		return;
 	if (uc_translates_guest_ecn(policy))
 		edit->flags &= ~(UC_ECE | UC_CWR);

@@ -11,7 +11,7 @@
  * laws   which laws have it: UC_OF(DCTCP), several joined by |, or UC_OF_ANY
  * kind   UC_KIND_*: how the field's number is written
  * field  of the struct that the list is about
- * least, most   of the field, in its own unit
+ * least, most   of the field, in its own unit; of kind FLAG: 0, and the bit that stands for true
  * usual  the field's value where none is given; UC_NEEDED: one must be given. A usual value outside
  *        least to most switches off what the parameter is about, and nothing but leaving it out
  *        does
@@ -27,7 +27,7 @@
 	X(NUMBER, "number", "a whole number")                                                      \
 	X(SEGMENTS, "segments", "a whole number of segments")                                      \
 	X(WORD, "word", "one of some words; the field has its number")                             \
-	X(FLAG, "flag", "true or false; the field is 1 or 0")                                      \
+	X(FLAG, "flag", "true or false; a bit of the field")                                       \
 	X(US, "us", "a time, rounded up to whole microseconds")                                    \
 	X(NS, "ns", "a time in nanoseconds")                                                       \
 	X(BYTES, "bytes", "a size; the field counts bytes")                                        \

@@ -46,6 +46,10 @@ enum uc_guest_ecn {
 #undef UC_WORD_ENUM
 };
 
+/* uc_policy.modes: at most one of them. */
+#define UC_MODE_OBSERVE 1 /* keep the shadow and write nothing */
+#define UC_MODE_STRICT  2 /* let no flow go untranslated: strict.h */
+
 struct uc_policy {
 	__u8 law;     /* enum uc_law */
 	__u8 profile; /* enum uc_profile */
@@ -65,13 +69,33 @@ struct uc_policy {
 	__u8 guest_ecn;      /* enum uc_guest_ecn */
 	__u8 guard_segments; /* drop data ending more than this many segments beyond the furthest
 			      * advertised edge; 0: never */
-	__u8 observe;        /* 1: keep the shadow and write nothing */
+	__u8 modes;          /* UC_MODE_* */
 	/* law `delay` only */
 	__u32 target_us;       /* the round-trip time to keep to at a window of 100 segments */
 	__u32 target_range_us; /* added to it at a window of one segment; 0: one target for all */
 };
 
 #define UC_ECN_SYNS_ALWAYS 255
+
+/* Returns whether the port keeps the shadow and writes nothing. */
+static __always_inline __u8 uc_observes(const struct uc_policy *policy)
+{
+	return policy->modes & UC_MODE_OBSERVE;
+}
+
+/* Returns whether no flow may go untranslated: strict.h. Flows that policy passes may. */
+static __always_inline __u8 uc_is_strict(const struct uc_policy *policy)
+{
+	return policy->modes & UC_MODE_STRICT && uc_law_acts(policy->law);
+}
+
+/* Returns the guard's slack in segments; 0: no guard. */
+static __always_inline __u8 uc_guard_segments(const struct uc_policy *policy)
+{
+	if (uc_observes(policy))
+		return 0;
+	return policy->guard_segments ? policy->guard_segments : uc_is_strict(policy);
+}
 
 /* Rows as parameter.h has them, of the fields of uc_policy that an operator chooses for a law. */
 #define UC_PARAMETERS_INSIDE(X)                                                                    \
@@ -95,7 +119,11 @@ struct uc_policy {
 	X(guard, UC_OF_ANY, SEGMENTS, guard_segments, 1, 255, 0, UC_NO_WORDS,                      \
 	  "drops data that ends more than this many segments beyond the furthest advertised "      \
 	  "window; without it none is dropped")                                                    \
-	X(observe, UC_OF_ANY, FLAG, observe, 0, 1, 0, UC_NO_WORDS,                                 \
+	X(strict, UC_OF_ANY, FLAG, modes, 0, UC_MODE_STRICT, 0, UC_NO_WORDS,                       \
+	  "lets no flow go untranslated: takes offers that can't be translated off its SYN, "      \
+	  "holds "                                                                                 \
+	  "it by drops, or drops it; implies guard = 1")                                           \
+	X(observe, UC_OF_ANY, FLAG, modes, 0, UC_MODE_OBSERVE, 0, UC_NO_WORDS,                     \
 	  "keeps the law's state for each flow and writes nothing: a dry run")
 
 #ifndef UC_PARAMETERS_MORE

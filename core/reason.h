@@ -2,10 +2,10 @@
 /*
  * Why a segment was treated as it was: one list, from which the counters' names and the docs come.
  *
- * Invariant "fail open": with any reason but UC_TRANSLATED, UC_RESYNCED and UC_BEYOND_EDGE the
- * packet passes unmodified. Two exceptions: the answer to an ECN offer that the guest didn't make
- * is cleared in a SYN-ACK, and a packet that the kernel refused to write (UC_EDIT_FAILED) may be
- * half written.
+ * Invariant "fail open": with any reason but UC_TRANSLATED, UC_RESYNCED, UC_DOWNGRADED, UC_HELD and
+ * those of uc_drops() the packet passes unmodified. Two exceptions: the answer to an ECN offer that
+ * the guest didn't make is cleared in a SYN-ACK, and a packet that the kernel refused to write
+ * (UC_EDIT_FAILED) may be half written.
  */
 #ifndef UC_REASON_H
 #define UC_REASON_H
@@ -26,14 +26,31 @@
 	X(SIGNED, "signed", "TCP MD5 or TCP-AO signs the fields we would edit")                    \
 	X(MPTCP, "mptcp", "Multipath TCP: its windows belong to the connection, not the flow")     \
 	X(COARSE_WINDOW, "coarse_window", "the peer's window scale can't express one segment")     \
-	X(SIMULTANEOUS_OPEN, "simultaneous_open", "both ends sent a SYN")                          \
 	X(TABLE_FULL, "table_full", "the flow table had no free place")                            \
 	X(QUOTA_FULL, "quota_full", "the port had as many flows as its quota allows")              \
 	X(BEYOND_EDGE, "beyond_edge",                                                              \
 	  "dropped: data beyond the window given, which policy forbids")                           \
 	X(RESYNCED, "resynced",                                                                    \
 	  "translated, and shows that the port has missed segments: the flow goes on from there")  \
-	X(EDIT_FAILED, "edit_failed", "the kernel refused to write the packet")
+	X(EDIT_FAILED, "edit_failed", "the kernel refused to write the packet")                    \
+	X(DOWNGRADED, "downgraded",                                                                \
+	  "translated by strict mode, after AccECN or MPTCP was removed from its SYN or SYN-ACK")  \
+	X(HELD, "held",                                                                            \
+	  "held by strict mode: its windows can't be written, and data beyond the law's is "       \
+	  "dropped")                                                                               \
+	X(STRICT_FRAGMENT, "strict_fragment", "dropped by strict mode: a fragment of TCP")         \
+	X(STRICT_IP_EXTENSION, "strict_ip_extension",                                              \
+	  "dropped by strict mode: IPv6 extension headers before TCP")                             \
+	X(STRICT_MALFORMED, "strict_malformed",                                                    \
+	  "dropped by strict mode: headers that contradict their own lengths")                     \
+	X(STRICT_SIGNED, "strict_signed",                                                          \
+	  "dropped by strict mode: a SYN that TCP MD5 or AO signs")                                \
+	X(STRICT_TABLE_FULL, "strict_table_full",                                                  \
+	  "dropped by strict mode: the flow table had no free place")                              \
+	X(STRICT_QUOTA_FULL, "strict_quota_full",                                                  \
+	  "dropped by strict mode: the port had as many flows as its quota allows")                \
+	X(STRICT_NO_HANDSHAKE, "strict_no_handshake",                                              \
+	  "dropped by strict mode: it does not fit the handshake that was seen")
 
 enum uc_reason {
 #define UC_REASON_ENUM(name, label, meaning) UC_##name,
@@ -42,17 +59,17 @@ enum uc_reason {
 		UC_REASON_COUNT
 };
 
+/* Returns whether the packet must be dropped: by policy's guard, or by strict mode. */
+static __always_inline int uc_drops(enum uc_reason reason)
+{
+	return reason == UC_BEYOND_EDGE || reason >= UC_STRICT_FRAGMENT;
+}
+
 /* Returns whether a known flow must be removed from the table. */
 static __always_inline int uc_forgets(enum uc_reason reason)
 {
-	return reason != UC_TRANSLATED && reason != UC_RESYNCED && reason != UC_NO_HANDSHAKE &&
-	       reason != UC_BEYOND_EDGE;
-}
-
-/* Returns whether the packet must be dropped: only data of the guest itself, by policy's guard. */
-static __always_inline int uc_drops(enum uc_reason reason)
-{
-	return reason == UC_BEYOND_EDGE;
+	return reason != UC_TRANSLATED && reason != UC_RESYNCED && reason != UC_HELD &&
+	       reason != UC_NO_HANDSHAKE && !uc_drops(reason);
 }
 
 #endif

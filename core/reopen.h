@@ -104,7 +104,7 @@ static __always_inline __u8 uc_answers_kept(struct uc_flow *flow, const struct u
 	__u8 from_guest = answer->direction == UC_FROM_GUEST;
 	const struct uc_kept_syn *kept = uc_kept(flow);
 
-	if (flow->stage != UC_TRANSLATING || !(flow->bits & uc_asked_bit(!from_guest)))
+	if (!(flow->bits & uc_asked_bit(!from_guest)))
 		return 0;
 	if ((answer->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) != (UC_SYN | UC_ACK) ||
 	    answer->ack - kept->seq - 1 > kept->payload_bytes)
@@ -114,11 +114,23 @@ static __always_inline __u8 uc_answers_kept(struct uc_flow *flow, const struct u
 	return answer->ack != flow->snd_una || uc_segment_end(answer) != flow->echoed_ack;
 }
 
+/* Returns whether the SYN leaves the flow as it is: both ends have the connection, or one end waits
+ * for the other's answer to its own SYN. */
+static __always_inline __u8 uc_stays(const struct uc_flow *flow, const struct uc_segment *syn,
+				     __u64 now_ns)
+{
+	__u8 from_guest = syn->direction == UC_FROM_GUEST;
+
+	if (!uc_waits(flow, now_ns))
+		return uc_is_live(flow, now_ns);
+	return flow->stage == (from_guest ? UC_SYN_RECEIVED : UC_SYN_SENT);
+}
+
 /*
- * What becomes of the SYN. The guest's own asks the network for ECN, as by `policy` any would. One
- * out of the network passes, or is perhaps a repetition of the first one: a guest to which that
- * came without its offer of ECN, and which keeps no state of its answers, must see this one without
- * it, too.
+ * What becomes of a SYN that leaves the flow as it is (uc_stays()). The guest's own asks the
+ * network for ECN, as by `policy` any would. One out of the network passes, or is perhaps a
+ * repetition of the first one: a guest to which that came without its offer of ECN, and which keeps
+ * no state of its answers, must see this one without it, too.
  */
 static __always_inline enum uc_reason uc_syn_into_live(struct uc_flow *flow,
 						       const struct uc_policy *policy,

@@ -104,7 +104,8 @@ static __always_inline void uc_set_mss(struct uc_flow *flow, __u16 mss_bytes)
 
 	flow->mss_bytes = mss_bytes;
 	flow->mss_candidate_seen = 0;
-	if (!flow->policy.guard_segments || new_bytes <= old_bytes || !uc_counts_segments(flow))
+	if (!uc_guard_segments(&flow->policy) || new_bytes <= old_bytes ||
+	    !uc_counts_segments(flow))
 		return;
 	reno->cwnd = uc_max((__u32)(reno->cwnd * old_bytes / new_bytes), 1);
 	if (reno->ssthresh != UC_INFINITE_SSTHRESH)

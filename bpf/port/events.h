@@ -37,11 +37,12 @@ struct {
 	__type(value, __u32);
 } passed_count SEC(".maps");
 
-/* Returns whether a packet's reason is an event: each but UC_TRANSLATED, UC_RESYNCED and
- * UC_NO_HANDSHAKE. */
+/* Returns whether a packet's reason is an event: each reason but UC_TRANSLATED, UC_RESYNCED,
+ * UC_HELD and UC_NO_HANDSHAKE. */
 static __always_inline __u8 uc_is_news(enum uc_reason reason)
 {
-	return reason != UC_TRANSLATED && reason != UC_RESYNCED && reason != UC_NO_HANDSHAKE;
+	return reason != UC_TRANSLATED && reason != UC_RESYNCED && reason != UC_HELD &&
+	       reason != UC_NO_HANDSHAKE;
 }
 
 /*
@@ -116,7 +117,7 @@ static __always_inline void uc_tell_nobody(const struct uc_pending *now)
 	bpf_spin_unlock(&slot->lock);
 }
 
-/* Records an event of a flow that passes. */
+/* Records an event of a flow that passes, or of a segment that strict mode drops. */
 static __always_inline void uc_note_passed(const struct uc_pending *now)
 {
 	__u32 *count = uc_only_entry(&passed_count), index;
@@ -149,7 +150,7 @@ __attribute__((noinline)) int uc_note_news(struct __sk_buff *skb)
 
 	if (!skb || !now)
 		return 0;
-	if (uc_is_news(now->reason) && !uc_drops(now->reason)) {
+	if (uc_is_news(now->reason) && now->reason != UC_BEYOND_EDGE) {
 		uc_note_passed(now);
 		return 1;
 	}

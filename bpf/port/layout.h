@@ -67,7 +67,8 @@ struct uc_page_key {
 /* A part of a port's plan. The first page also has what holds for the whole port. */
 struct uc_page {
 	__u32 generation; /* of the whole host's plan */
-	__u32 rules;      /* number of the port's rules, on all pages */
+	__u16 rules;      /* number of the port's rules, on all pages */
+	__u16 strict;     /* 1: a rule of the port is strict */
 	__u32 flows_max;  /* the port's flows in the table at once; 0: no limit */
 	__u32 tenant;
 	struct uc_rule rule[UC_PAGE_RULES];

@@ -134,7 +134,7 @@ static __always_inline int uc_open_again(struct uc_pending *now, const struct uc
 
 	if (!uc_lock_slot(slot, now->tag))
 		return 0;
-	begins = !uc_is_live(&slot->flow, now->now_ns);
+	begins = !uc_stays(&slot->flow, &now->segment, now->now_ns);
 	reason = uc_open(&slot->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
 	if (!begins)
 		slot->kept_dscp = now->at.dscp;
@@ -169,7 +169,7 @@ uc_open_answered(struct uc_pending *now, const struct uc_opening *how, struct uc
 		uc_begin_slot(slot, how, slot->kept_dscp);
 		slot->noted = nothing;
 	}
-	if (!uc_forgets(reason))
+	if (begins || reason == UC_NO_HANDSHAKE)
 		reason = uc_answer(&slot->flow, &now->segment, now->now_ns, &now->edit);
 	place = slot->place;
 	coupled = uc_is_coupled(&slot->flow);
@@ -181,7 +181,30 @@ uc_open_answered(struct uc_pending *now, const struct uc_opening *how, struct uc
 	return reason;
 }
 
-/* Handles the SYN or SYN-ACK in `pending`. */
+/* Enters the flow of the segment in `pending`, which opens or adopts it. Returns the reason, or why
+ * there is no room. */
+static __always_inline enum uc_reason uc_enter_new(struct __sk_buff *skb, struct uc_pending *now,
+						   const struct uc_opening *how,
+						   struct uc_slot *fresh)
+{
+	enum uc_reason reason, room;
+
+	if (uc_is_syn(&now->segment))
+		reason =
+			uc_open(&fresh->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
+	else
+		reason = uc_adopt(&fresh->flow, &how->policy, &now->segment, now->now_ns,
+				  &now->edit);
+	if (reason != UC_TRANSLATED && reason != UC_HELD)
+		return reason;
+	room = uc_enter(skb, now, how, fresh);
+	if (room == UC_TRANSLATED)
+		return reason;
+	now->edit = uc_edit_none(&now->segment);
+	return uc_verdict_of(uc_is_strict(&how->policy), now->segment.direction, room);
+}
+
+/* Handles the SYN or SYN-ACK in `pending`, or at a strict port a segment of an unknown flow. */
 static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct uc_pending *now)
 {
 	struct uc_opening *how = uc_opening_now();
@@ -192,8 +215,6 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 
 	if (!how || !fresh)
 		return UC_TABLE_FULL;
-	if (!slot && !syn)
-		return UC_NO_HANDSHAKE;
 	/* the DSCP of the connection's SYN selects its rule */
 	if (slot && !syn)
 		now->at.dscp = slot->kept_dscp;
@@ -203,13 +224,7 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 		return uc_open_answered(now, how, slot);
 	if (slot && uc_open_again(now, how, slot, &reason))
 		return reason;
-	reason = uc_open(&fresh->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
-	if (reason != UC_TRANSLATED)
-		return reason;
-	reason = uc_enter(skb, now, how, fresh);
-	if (reason != UC_TRANSLATED)
-		now->edit = uc_edit_none(&now->segment);
-	return reason;
+	return uc_enter_new(skb, now, how, fresh);
 }
 
 #endif

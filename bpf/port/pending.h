@@ -95,9 +95,10 @@ static __always_inline int uc_verdict(const struct uc_key *key, __u32 number, en
 /* Writes the edit in `pending`, and counts: what the port's program does without a tail call. */
 static __always_inline int uc_write_pending(struct __sk_buff *skb, const struct uc_pending *now)
 {
-	enum uc_reason reason = now->reason;
+	enum uc_reason reason = uc_counted_as(now->reason, &now->edit);
 
-	if (uc_write(skb, &now->at, &now->segment, &now->edit))
+	if (uc_write(skb, &now->at, &now->segment, &now->edit) ||
+	    (now->edit.removed && uc_remove(skb, &now->at, now->edit.removed)))
 		reason = UC_EDIT_FAILED;
 	return uc_verdict(&now->key, now->number, reason);
 }

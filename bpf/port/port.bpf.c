@@ -6,7 +6,7 @@
  *
  * They use UAPI headers only, and nothing that Linux 5.10 lacks. What they don't understand passes
  * unmodified and is counted (invariant "fail open"). The verdict is "next", so other programs on
- * the port still run; only the guard of the port's policy drops packets.
+ * the port still run; only the guard and strict mode of the port's policy drop packets.
  */
 #include <stddef.h>
 #include <linux/bpf.h>
@@ -19,10 +19,12 @@
 #include "open.h"
 #include "../packet.h"
 
-/* A follow-up of uc_port_translate() in addition to UC_AWAITS_*: an event is to be recorded. */
-#define UC_HAS_NEWS 0x80
+/* Follow-ups of uc_port_translate() in addition to UC_AWAITS_*: an event is to be recorded; the
+ * flow is unknown. */
+#define UC_HAS_NEWS   0x80
+#define UC_IS_UNKNOWN 0x40
 
-/* Translates a segment of a known flow. Sets `follow_up` to UC_AWAITS_* and UC_HAS_NEWS, and
+/* Translates a segment of a known flow. Sets `follow_up` to UC_AWAITS_* and those above, and
  * `number` to the port's index in `counts`. */
 static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key,
 							const struct uc_segment *segment,
@@ -33,8 +35,10 @@ static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key
 	__u32 tag = uc_tag_of(key);
 	enum uc_reason reason;
 
-	if (!uc_lock_slot(slot, tag))
+	if (!uc_lock_slot(slot, tag)) {
+		*follow_up = UC_IS_UNKNOWN;
 		return UC_NO_HANDSHAKE;
+	}
 	*number = slot->number;
 	uc_before_segment(slot);
 	reason = uc_translate(&slot->flow, segment, now_ns, edit);
@@ -70,6 +74,9 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 			reason = uc_port_translate(&key, &segment, now_ns, &edit, &follow_up,
 						   &number);
 		}
+		if (follow_up & UC_IS_UNKNOWN && direction == UC_FROM_GUEST &&
+		    uc_is_strict_port(key.ifindex))
+			uc_tail_call(skb, UC_CALL_OPEN, &key, &segment, &at, &edit, reason, now_ns);
 		if (follow_up & UC_AWAITS_SHARE)
 			uc_tail_call_share(skb, &key, &segment, &at, &edit, reason,
 					   follow_up & ~UC_HAS_NEWS, now_ns);
@@ -77,6 +84,9 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 			uc_tail_call(skb, UC_CALL_NOTE, &key, &segment, &at, &edit, reason, now_ns);
 		if (uc_write(skb, &at, &segment, &edit))
 			reason = UC_EDIT_FAILED;
+	} else if (direction == UC_FROM_GUEST && reason != UC_NOT_TCP &&
+		   uc_is_strict_port(key.ifindex) && uc_hides_tcp(skb)) {
+		reason = uc_verdict_of(1, direction, reason);
 	}
 	return uc_verdict(&key, number, reason);
 }

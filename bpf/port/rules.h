@@ -36,6 +36,16 @@ struct {
 	__array(values, struct uc_plan_map);
 } plan SEC(".maps");
 
+/* Returns whether a rule of the port is strict. */
+static __always_inline int uc_is_strict_port(__u32 ifindex)
+{
+	struct uc_page_key key = {.ifindex = ifindex};
+	void *in_force = uc_only_entry(&plan);
+	const struct uc_page *page = in_force ? bpf_map_lookup_elem(in_force, &key) : NULL;
+
+	return page && page->strict;
+}
+
 /* What opening a flow needs of its port's plan, copied while the plan is in force. */
 struct uc_opening {
 	struct uc_ends ends;

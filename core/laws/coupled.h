@@ -38,7 +38,8 @@
 /* Returns 1 if the flow shares a window. An observed flow does not: its port writes no window. */
 static __always_inline __u8 uc_is_coupled(const struct uc_flow *flow)
 {
-	return (uc_law_has(flow->policy.law, UC_GROUPED) || flow->share) && !flow->policy.observe;
+	return (uc_law_has(flow->policy.law, UC_GROUPED) || flow->share) &&
+	       !uc_observes(&flow->policy);
 }
 
 /* Returns the bytes in one unit of cwnd. */

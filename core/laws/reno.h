@@ -89,9 +89,9 @@ static __always_inline __u32 uc_reno_window_bytes(const struct uc_flow *flow)
 	__u64 bytes = flow->reno.cwnd;
 
 	if (flow->policy.profile == UC_PROFILE_LINUX) {
-		if (!flow->policy.observe &&
+		if (!uc_observes(&flow->policy) &&
 		    (flow->ca == UC_CA_RECOVERY || flow->ca == UC_CA_LOSS)) {
-			if (!flow->policy.guard_segments)
+			if (!uc_guard_segments(&flow->policy))
 				return UC_UNLIMITED_BYTES;
 			bytes = UC_GUARDED_REPAIR_SSTHRESH * (__u64)flow->reno.ssthresh;
 		}

@@ -146,7 +146,7 @@ static __always_inline void uc_linux_reduce(struct uc_flow *flow, __u32 segments
 	reno->cwnd = flight + may_send;
 	/* a native sender's flight is within the window that it reduces; a guest that ignores
 	 * windows would enlarge its window by its flight */
-	if (flow->policy.guard_segments)
+	if (uc_guard_segments(&flow->policy))
 		reno->cwnd = uc_min(reno->cwnd, reno->prior_cwnd);
 }
 

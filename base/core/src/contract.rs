@@ -4,7 +4,8 @@ use crate::sys;
 
 /// A parsed TCP segment: host byte order, window unscaled, payload in bytes.
 pub type Segment = sys::uc_segment;
-/// New values of the three fields that the light path may change.
+/// New values of the three fields that the light path may change, and the offers that strict mode
+/// removes.
 pub type Edit = sys::uc_edit;
 /// What the operator wants of a port.
 pub type Policy = sys::uc_policy;

@@ -24,6 +24,15 @@ pub trait Core {
 
     /// [`crate::translate`] of this core.
     fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit);
+
+    /// [`crate::adopt`] of this core.
+    fn adopt(
+        &self,
+        flow: &mut Flow,
+        policy: &Policy,
+        segment: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit);
 }
 
 /// The core that this crate was built with.
@@ -54,6 +63,16 @@ impl Core for Compiled {
     fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
         crate::translate(flow, segment, now_ns)
     }
+
+    fn adopt(
+        &self,
+        flow: &mut Flow,
+        policy: &Policy,
+        segment: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit) {
+        crate::adopt(flow, policy, segment, now_ns)
+    }
 }
 
 /// A core compiled from other headers into a shared library: mutation tests ask whether a changed
@@ -64,6 +83,7 @@ pub struct Loaded {
     open: OpenFn,
     reopen: OpenFn,
     translate: TranslateFn,
+    adopt: OpenFn,
     /// Keeps those above mapped.
     _library: std::sync::Arc<libloading::Library>,
 }
@@ -92,10 +112,13 @@ impl Loaded {
         let reopen = unsafe { *library.get::<OpenFn>(b"uc_shim_reopen\0")? };
         // SAFETY: as above.
         let translate = unsafe { *library.get::<TranslateFn>(b"uc_shim_translate\0")? };
+        // SAFETY: as above.
+        let adopt = unsafe { *library.get::<OpenFn>(b"uc_shim_adopt\0")? };
         Ok(Loaded {
             open,
             reopen,
             translate,
+            adopt,
             _library: std::sync::Arc::new(library),
         })
     }
@@ -143,5 +166,14 @@ impl Core for Loaded {
         // SAFETY: as above, three pointers.
         let reason = unsafe { (self.translate)(flow, segment, now_ns, &mut edit) };
         (Reason::from_code(reason), edit)
+    }
+    fn adopt(
+        &self,
+        flow: &mut Flow,
+        policy: &Policy,
+        segment: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit) {
+        self.begin(self.adopt, flow, policy, segment, now_ns)
     }
 }

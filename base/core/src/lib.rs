@@ -41,9 +41,10 @@ pub mod consts {
         UC_IDLE_CLOSED_NS as IDLE_CLOSED_NS, UC_IDLE_HANDSHAKE_NS as IDLE_HANDSHAKE_NS,
         UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_LAW_COUPLED as LAW_COUPLED,
         UC_LAW_DCTCP as LAW_DCTCP, UC_LAW_DELAY as LAW_DELAY, UC_LAW_ECN as LAW_ECN,
-        UC_LAW_PASS as LAW_PASS, UC_MSS_MIN_BYTES as MSS_MIN_BYTES, UC_NOT_ECT as NOT_ECT,
-        UC_OPT_AE as OPT_AE, UC_OPT_MPTCP as OPT_MPTCP, UC_OPT_MSS as OPT_MSS,
-        UC_OPT_SACK as OPT_SACK, UC_OPT_SIGNED as OPT_SIGNED, UC_OPT_TIMESTAMPS as OPT_TIMESTAMPS,
+        UC_LAW_PASS as LAW_PASS, UC_MODE_OBSERVE as MODE_OBSERVE, UC_MODE_STRICT as MODE_STRICT,
+        UC_MSS_MIN_BYTES as MSS_MIN_BYTES, UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE,
+        UC_OPT_MPTCP as OPT_MPTCP, UC_OPT_MSS as OPT_MSS, UC_OPT_SACK as OPT_SACK,
+        UC_OPT_SIGNED as OPT_SIGNED, UC_OPT_TIMESTAMPS as OPT_TIMESTAMPS,
         UC_OPT_WSCALE as OPT_WSCALE, UC_PROFILE_LINUX as PROFILE_LINUX,
         UC_PROFILE_RFC as PROFILE_RFC, UC_PSH as PSH, UC_RST as RST, UC_SYN as SYN,
         UC_SYN_RECEIVED as SYN_RECEIVED, UC_SYN_SENT as SYN_SENT, UC_TO_GUEST as TO_GUEST,
@@ -84,12 +85,13 @@ pub fn no_edit(segment: &Segment) -> Edit {
         window: segment.window,
         flags: segment.flags,
         ecn: segment.ecn,
+        ..Edit::default()
     }
 }
 
 /// Handles a SYN. `flow` is the flow known for its addresses and ports, or zeroed. Returns
-/// [`Reason::TRANSLATED`] if the flow is to be translated; with any other reason there is no flow
-/// to keep.
+/// [`Reason::TRANSLATED`] if the flow is to be translated, [`Reason::NO_HANDSHAKE`] if a known flow
+/// stays; with any other reason that doesn't drop the segment there is no flow to keep.
 pub fn open(flow: &mut Flow, policy: &Policy, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
     let mut edit = Edit::default();
     // SAFETY: all four pointers are valid for the call and the C side keeps none of them.
@@ -116,6 +118,21 @@ pub fn translate(flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Ed
     // SAFETY: all three pointers are valid for the call and the C side keeps none of them.
     let reason = unsafe { sys::uc_shim_translate(flow, segment, now_ns, &mut edit) };
     (Reason::from_code(reason), edit)
+}
+
+/// Handles a segment of an unknown flow that is no SYN. Returns [`Reason::HELD`]: by a strict policy
+/// the flow, zeroed before, is entered. Any other: the flow is not to be kept.
+pub fn adopt(flow: &mut Flow, policy: &Policy, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+    let mut edit = Edit::default();
+    // SAFETY: all four pointers are valid for the call and the C side keeps none of them.
+    let reason = unsafe { sys::uc_shim_adopt(flow, policy, segment, now_ns, &mut edit) };
+    (Reason::from_code(reason), edit)
+}
+
+/// Returns whether a policy lets no flow go untranslated.
+pub fn is_strict(policy: &Policy) -> bool {
+    // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+    unsafe { sys::uc_shim_is_strict(policy) != 0 }
 }
 
 /// Shows that the group decides the window of the last segment of [`translate`]; for

@@ -20,7 +20,7 @@ pub enum Kind {
     Segments,
     /// One of [`Row::words`]; the field has its number.
     Word,
-    /// True or false; the field is 1 or 0.
+    /// True or false, as 1 or 0; a bit of the field, which others may share.
     Flag,
     /// A time; the field counts microseconds, rounded up.
     Microseconds,
@@ -49,6 +49,8 @@ pub struct Row<Of> {
     /// switches off what the parameter is about.
     pub usual: Option<u64>,
     laws: u32,
+    /// The bits of the field that are the row's: of kind [`Kind::Flag`] one, else all.
+    mask: u64,
     offset_bytes: usize,
     size_bytes: u8,
     of: PhantomData<fn(&mut Of)>,
@@ -63,10 +65,12 @@ pub mod keys {
     pub const GUEST_ECN: &str = "guest_ecn";
     /// Segments beyond the advertised window from which data is dropped.
     pub const GUARD: &str = "guard";
+    /// Whether no flow may go untranslated.
+    pub const STRICT: &str = "strict";
     /// Whether nothing is written.
     pub const OBSERVE: &str = "observe";
     /// All of these.
-    pub const ALL: [&str; 4] = [TARGET, GUEST_ECN, GUARD, OBSERVE];
+    pub const ALL: [&str; 5] = [TARGET, GUEST_ECN, GUARD, STRICT, OBSERVE];
 }
 
 /// Settings of a start that code names; each is a key of [`start_settings`].
@@ -132,19 +136,32 @@ impl<Of> Row<Of> {
         self.laws == sys::UC_OF_ANY
     }
 
-    /// Returns the field's number.
+    /// Returns the field's number; of a flag 1 or 0.
     pub fn get(&self, of: &Of) -> u64 {
-        let field = std::ptr::from_ref(of).wrapping_byte_add(self.offset_bytes);
-        // SAFETY: the field lies within `of`, and the C side reads so many bytes of it.
-        unsafe { sys::uc_shim_field(field.cast(), self.size_bytes) }
+        let number = self.field(of) & self.mask;
+        match self.kind {
+            Kind::Flag => u64::from(number != 0),
+            _ => number,
+        }
     }
 
-    /// Writes the field: of more bits than it has, the lowest.
+    /// Writes the field: of more bits than it has, the lowest. A flag writes its bit only.
     pub fn set(&self, of: &mut Of, value: u64) {
+        let value = match self.kind {
+            Kind::Flag if value != 0 => self.field(of) | self.mask,
+            Kind::Flag => self.field(of) & !self.mask,
+            _ => value,
+        };
         let field = std::ptr::from_mut(of).wrapping_byte_add(self.offset_bytes);
         // SAFETY: the field lies within `of`, and the C side writes so many bytes of it: a whole
         // number, of which every bit pattern is valid.
         unsafe { sys::uc_shim_set_field(field.cast(), self.size_bytes, value) };
+    }
+
+    fn field(&self, of: &Of) -> u64 {
+        let field = std::ptr::from_ref(of).wrapping_byte_add(self.offset_bytes);
+        // SAFETY: the field lies within `of`, and the C side reads so many bytes of it.
+        unsafe { sys::uc_shim_field(field.cast(), self.size_bytes) }
     }
 }
 
@@ -163,12 +180,18 @@ unsafe fn read<Of>(
         .map(|row| {
             // SAFETY: as the caller says, the row has so many words.
             let words = unsafe { std::slice::from_raw_parts(row.words, row.word_count as usize) };
+            let kind = kind(row.kind);
+            let (most, mask) = match kind {
+                Kind::Flag => (1, row.most),
+                _ => (row.most, u64::MAX),
+            };
             Row {
                 key: text(row.key),
                 what: text(row.what),
-                kind: kind(row.kind),
+                kind,
                 words: words.iter().map(word).collect(),
-                range: row.least..=row.most,
+                range: row.least..=most,
+                mask,
                 usual: (row.needed == 0).then_some(row.usual),
                 laws: row.laws,
                 offset_bytes: row.offset_bytes.into(),

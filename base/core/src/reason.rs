@@ -26,14 +26,16 @@ impl Reason {
     pub const MPTCP: Reason = Reason(sys::UC_MPTCP);
     /// One unit of the peer's window is more than a segment.
     pub const COARSE_WINDOW: Reason = Reason(sys::UC_COARSE_WINDOW);
-    /// Both ends sent a SYN.
-    pub const SIMULTANEOUS_OPEN: Reason = Reason(sys::UC_SIMULTANEOUS_OPEN);
     /// The flow table had no free place.
     pub const TABLE_FULL: Reason = Reason(sys::UC_TABLE_FULL);
     /// The port's guard drops data beyond the advertised window.
     pub const BEYOND_EDGE: Reason = Reason(sys::UC_BEYOND_EDGE);
     /// The segment is translated; the port had missed others of its flow.
     pub const RESYNCED: Reason = Reason(sys::UC_RESYNCED);
+    /// Strict mode removed an offer from the SYN or SYN-ACK.
+    pub const DOWNGRADED: Reason = Reason(sys::UC_DOWNGRADED);
+    /// Strict mode holds the flow by drops.
+    pub const HELD: Reason = Reason(sys::UC_HELD);
     /// The packet is not TCP.
     pub const NOT_TCP: Reason = Reason(sys::UC_NOT_TCP);
 
@@ -50,6 +52,34 @@ impl Reason {
     /// Returns the index of the reason's counter.
     pub fn code(self) -> u32 {
         self.0
+    }
+
+    /// Returns what strict mode makes of the reason to pass a segment of the guest.
+    #[must_use]
+    pub fn strict(self) -> Reason {
+        // SAFETY: takes numbers, reads nothing.
+        Reason(unsafe { sys::uc_shim_verdict_of(1, sys::UC_FROM_GUEST as u8, self.0) })
+    }
+
+    /// Returns the reason that a packet with this edit is counted by.
+    #[must_use]
+    pub fn counted(self, edit: &crate::Edit) -> Reason {
+        match edit.removed {
+            0 => self,
+            _ if self == Reason::TRANSLATED => Reason::DOWNGRADED,
+            _ => self,
+        }
+    }
+
+    /// Returns whether the law decides about the packet: it is translated, or strict mode holds it.
+    pub fn is_under_law(self) -> bool {
+        [
+            Reason::TRANSLATED,
+            Reason::RESYNCED,
+            Reason::DOWNGRADED,
+            Reason::HELD,
+        ]
+        .contains(&self)
     }
 
     /// Returns whether a known flow must be removed from the table.

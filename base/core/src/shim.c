@@ -8,6 +8,10 @@ enum uc_reason uc_shim_reopen(struct uc_flow *flow, const struct uc_policy *poli
 			      const struct uc_segment *answer, __u64 now_ns, struct uc_edit *edit);
 enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *segment,
 				 __u64 now_ns, struct uc_edit *edit);
+enum uc_reason uc_shim_adopt(struct uc_flow *flow, const struct uc_policy *policy,
+			     const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit);
+__u32 uc_shim_verdict_of(__u8 strict, __u8 direction, __u32 reason);
+__u8 uc_shim_is_strict(const struct uc_policy *policy);
 __u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns);
 __u32 uc_shim_window_bytes(const struct uc_flow *flow);
 __u8 uc_shim_is_closed(const struct uc_flow *flow);
@@ -36,6 +40,22 @@ enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *
 				 __u64 now_ns, struct uc_edit *edit)
 {
 	return uc_translate(flow, segment, now_ns, edit);
+}
+
+enum uc_reason uc_shim_adopt(struct uc_flow *flow, const struct uc_policy *policy,
+			     const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit)
+{
+	return uc_adopt(flow, policy, segment, now_ns, edit);
+}
+
+__u32 uc_shim_verdict_of(__u8 strict, __u8 direction, __u32 reason)
+{
+	return uc_verdict_of(strict, direction, reason);
+}
+
+__u8 uc_shim_is_strict(const struct uc_policy *policy)
+{
+	return uc_is_strict(policy);
 }
 
 __u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns)

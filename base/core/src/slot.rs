@@ -72,14 +72,16 @@ impl<C: Core> Slot<C> {
 
     fn translate(&mut self, segment: &Segment, now_ns: u64, share: Share<'_>) -> (Reason, Edit) {
         let Some(flow) = &mut self.flow else {
-            return (Reason::NO_HANDSHAKE, crate::no_edit(segment));
+            return self.adopt(segment, now_ns);
         };
         if crate::is_answer(segment) {
             let (reason, edit) = self.core.reopen(flow, &self.policy, segment, now_ns);
             if reason == Reason::TRANSLATED {
                 flow.share = self.share;
-            } else if reason.forgets() {
-                self.flow = None;
+            } else if reason.forgets() || reason.drops() {
+                if reason.forgets() {
+                    self.flow = None;
+                }
                 return (reason, edit);
             }
         }
@@ -92,6 +94,17 @@ impl<C: Core> Slot<C> {
         }
         if reason.forgets() {
             self.flow = None;
+        }
+        (reason, edit)
+    }
+
+    /// A segment of an unknown flow: a strict policy enters it.
+    fn adopt(&mut self, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+        let mut flow = Flow::default();
+        let (reason, edit) = self.core.adopt(&mut flow, &self.policy, segment, now_ns);
+        if reason == Reason::HELD {
+            flow.share = self.share;
+            self.flow = Some(flow);
         }
         (reason, edit)
     }

@@ -1,5 +1,6 @@
 //! The integration tests of this crate in one program, which is compiled and linked once.
 
+mod ends;
 mod flows;
 mod guest;
 #[path = "coupling/home.rs"]
@@ -32,6 +33,7 @@ mod garbage;
 mod guard;
 mod guest_ecn;
 mod laws;
+mod leaving;
 mod long_flows;
 mod observe;
 mod reference;
@@ -44,6 +46,7 @@ mod share;
 mod share_shadow;
 mod sizes;
 mod steal;
+mod strict;
 mod watch_first;
 mod watch_rounds;
 mod watch_sending;

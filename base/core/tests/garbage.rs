@@ -26,7 +26,7 @@ fn random_segments_under_random_policies_never_trap() {
                 echo,
                 guest_ecn,
                 guard,
-                observe,
+                modes,
                 share,
             ] = rest;
             let policy = Policy {
@@ -41,7 +41,7 @@ fn random_segments_under_random_policies_never_trap() {
                 echo,
                 guest_ecn,
                 guard_segments: guard,
-                observe,
+                modes,
                 target_us: words[0],
                 target_range_us: words[1],
             };

@@ -41,7 +41,7 @@ fn an_observed_flow_leaves_as_it_came_to_the_last_bit_and_is_never_dropped() {
 
 fn observing(law: u32, profile: u32) -> Policy {
     Policy {
-        observe: 1,
+        modes: consts::MODE_OBSERVE as u8,
         ..Policy::new(law, profile)
     }
 }

@@ -78,7 +78,7 @@ fn a_flow_with_a_weight_awaits_its_share_under_each_law_and_one_without_has_its_
 fn observed_flow_has_no_share_at_any_weight() {
     for law in LAWS {
         let mut guest = shared(Policy {
-            observe: 1,
+            modes: consts::MODE_OBSERVE as u8,
             ..policy(law, consts::PROFILE_LINUX)
         });
         guest.send(10);

@@ -67,6 +67,10 @@ impl Parameters {
             let message = "drops nothing on a port that only observes; leave out one of them";
             faults.push((keys::GUARD, message.to_owned()));
         }
+        if self.has(keys::STRICT) {
+            let message = "changes nothing on a port that only observes; leave out one of them";
+            faults.push((keys::STRICT, message.to_owned()));
+        }
         if law == Some(Law::COUPLED) {
             let message = "gives no windows, so law coupled has none to share; leave it out, or \
                            observe law ecn";

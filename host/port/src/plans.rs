@@ -77,7 +77,7 @@ impl Programs {
     pub fn clear_plan(&self, ifindex: u32) -> Result<(), PortError> {
         let in_force = self.plan_in_force()?;
         if let Some(first) = page(in_force, ifindex, 0)? {
-            let pages = (first.rules as usize).div_ceil(PAGE_RULES).max(1);
+            let pages = usize::from(first.rules).div_ceil(PAGE_RULES).max(1);
             for number in 0..pages as u32 {
                 remove(in_force, &key_of(ifindex, number))?;
             }
@@ -106,11 +106,11 @@ impl Programs {
             return Ok(None);
         };
         let mut rules = Vec::new();
-        for at in 0..(first.rules as usize).div_ceil(PAGE_RULES) {
+        for at in 0..usize::from(first.rules).div_ceil(PAGE_RULES) {
             let Some(page) = page(in_force, ifindex, at as u32)? else {
                 return Ok(None);
             };
-            let on_page = (first.rules as usize - at * PAGE_RULES).min(PAGE_RULES);
+            let on_page = (usize::from(first.rules) - at * PAGE_RULES).min(PAGE_RULES);
             rules.extend(page.rule[..on_page].iter().map(Rule::of_compiled));
         }
         Ok(Some(PortPlan {
@@ -262,7 +262,12 @@ fn compile(plans: &BTreeMap<u32, PortPlan>) -> Result<Pages, PortError> {
 fn pages_of(ifindex: u32, plan: &PortPlan) -> Result<Vec<uc_page>, PortError> {
     check_plan(ifindex, plan)?;
     let blank = uc_page {
-        rules: plan.rules.len() as u32,
+        rules: plan.rules.len() as u16,
+        strict: plan
+            .rules
+            .iter()
+            .any(|rule| uc_core::is_strict(&rule.policy))
+            .into(),
         flows_max: plan.flows_max,
         tenant: plan.tenant,
         ..uc_page::default()

@@ -46,7 +46,7 @@ impl Programs {
                 Ok(PortView {
                     ifindex,
                     tenant: page.tenant,
-                    rules: page.rules,
+                    rules: page.rules.into(),
                     generation: page.generation,
                     flows: state.flows,
                     flows_max: page.flows_max,

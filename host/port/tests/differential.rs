@@ -17,7 +17,7 @@ use flows::forge::{Ends, KINDS, Noise, victims};
 use flows::plan::{Law, Step, treatments};
 use flows::{Home, Passed, Plan, case_count, for_all, plans, walk};
 use kernel::frame::{PAYLOAD_MAX, PLAIN, Shape, frame, make_odd, shapes};
-use kernel::reading::{Reading, read};
+use kernel::reading::{Reading, hides_tcp, read};
 use kernel::{IFINDEX, context, now_ns, programs, reason};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any};
@@ -114,9 +114,11 @@ impl<'a> Arms<'a> {
         if self.late {
             return Ok(passed);
         }
+        let strict = from_guest && uc_core::is_strict(&self.policy);
         let expected = match (&reading, &passed) {
+            (Err(label), _) if strict && hides_tcp(bytes) => reason(label).strict(),
             (Err(label), _) => reason(label),
-            (_, Some(passed)) => passed.reason,
+            (_, Some(passed)) => passed.reason.counted(&passed.edit),
             _ => unreachable!("a reading has an answer"),
         };
         let verdict = if expected.drops() { SHOT } else { NEXT };

@@ -80,7 +80,7 @@ impl<C: Core> Port<C> {
     ) -> Reason {
         let (reason, edit) = self.slot.pass(&parse(segment, direction), now.0, share);
         write(segment, &edit);
-        if let Some(count) = self.counts.get_mut(reason.code() as usize) {
+        if let Some(count) = self.counts.get_mut(reason.counted(&edit).code() as usize) {
             *count += 1;
         }
         reason

@@ -143,7 +143,9 @@ pub struct Treatment {
     /// A guest that negotiates ECN is treated as one that doesn't.
     pub strips_ecn: bool,
     pub guard_segments: u8,
+    /// At most one of them: the host writes nothing, or lets nothing go untranslated.
     pub observe: bool,
+    pub strict: bool,
 }
 
 /// Every treatment there is.
@@ -151,13 +153,16 @@ pub fn treatments() -> impl Strategy<Value = Treatment> {
     (
         any::<bool>(),
         prop_oneof![2 => Just(0u8), 2 => 1u8..4, 1 => any::<u8>()],
-        proptest::bool::weighted(0.25),
+        prop_oneof![2 => Just((false, false)), 1 => Just((true, false)), 2 => Just((false, true))],
     )
-        .prop_map(|(strips_ecn, guard_segments, observe)| Treatment {
-            strips_ecn,
-            guard_segments,
-            observe,
-        })
+        .prop_map(
+            |(strips_ecn, guard_segments, (observe, strict))| Treatment {
+                strips_ecn,
+                guard_segments,
+                observe,
+                strict,
+            },
+        )
 }
 
 /// How the flow begins.
@@ -232,7 +237,11 @@ impl Setup {
             initial_window_segments: self.initial_window_segments,
             guest_ecn: guest_ecn as u8,
             guard_segments: self.treatment.guard_segments,
-            observe: self.treatment.observe.into(),
+            modes: match self.treatment {
+                Treatment { observe: true, .. } => consts::MODE_OBSERVE as u8,
+                Treatment { strict: true, .. } => consts::MODE_STRICT as u8,
+                _ => 0,
+            },
             ..self.law.policy(self.linux)
         }
     }

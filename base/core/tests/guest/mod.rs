@@ -38,7 +38,11 @@ impl Guest {
     /// Connects a guest under any policy; if the policy only observes, the guest asks for ECN
     /// itself.
     pub fn under(policy: Policy, sack: bool) -> Guest {
-        Guest::asking(policy, sack, policy.observe != 0)
+        Guest::asking(
+            policy,
+            sack,
+            u32::from(policy.modes) & consts::MODE_OBSERVE != 0,
+        )
     }
 
     /// Connects a guest under any policy that asks for ECN or doesn't.

@@ -1,6 +1,6 @@
 //! Events and laws in plain sentences.
 
-use uc_core::{Flow, Law, Policy};
+use uc_core::{Flow, Law, Policy, consts};
 use uc_law::{Kind, Profile, Row, Table, Value};
 use uc_port::{Agreed, Closing, Event, EventKind};
 
@@ -157,7 +157,7 @@ pub fn law(flow: &Flow) -> String {
         profile.map_or("unknown", |word| word.word),
         policy.initial_window_segments
     );
-    if policy.observe != 0 {
+    if u32::from(policy.modes) & consts::MODE_OBSERVE != 0 {
         text += "; observed only, nothing is written";
     }
     text

@@ -171,7 +171,7 @@ impl FlowRow {
             guest: flow.guest.to_string(),
             remote: flow.remote.to_string(),
             stage: uc_core::stage_label(state),
-            observed: policy.observe != 0,
+            observed: u32::from(policy.modes) & consts::MODE_OBSERVE != 0,
             rule: flow.rule_number,
             generation: flow.generation,
             law: Law::of(&state.policy).name(),

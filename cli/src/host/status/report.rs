@@ -141,14 +141,10 @@ impl PortLine {
         self.flows = view.flows.into();
         self.rules_in_force = view.rules;
         self.flows_max = view.flows_max;
-        self.translated = packets(is_translated);
+        self.translated = packets(Reason::is_under_law);
         self.dropped = packets(Reason::drops);
-        self.passed = packets(|reason| !is_translated(reason) && !reason.drops());
+        self.passed = packets(|reason| !reason.is_under_law() && !reason.drops());
     }
-}
-
-fn is_translated(reason: Reason) -> bool {
-    matches!(reason, Reason::TRANSLATED | Reason::RESYNCED)
 }
 
 fn wanted(port: &PortState) -> PortLine {

@@ -90,7 +90,7 @@ fn whose(reading: &Reading, ifindex: u32) -> Vec<(&'static str, String)> {
 /// Returns the outcome of packets that were counted under this reason.
 fn outcome(reason: Reason) -> &'static str {
     match reason {
-        Reason::TRANSLATED | Reason::RESYNCED => "translated",
+        reason if reason.is_under_law() => "translated",
         reason if reason.drops() => "dropped",
         _ => "passed",
     }

@@ -167,6 +167,56 @@ pub fn read(frame: &[u8], gso_size: u32, from_guest: bool) -> Result<Reading, &'
     })
 }
 
+/// Writes NOPs over the MPTCP options.
+fn write_nops(mut rest: &mut [u8]) {
+    while let [kind, tail @ ..] = rest {
+        let length = match kind {
+            0 => return,
+            1 => 1,
+            _ => usize::from(tail[0]),
+        };
+        let is_mptcp = *kind == 30;
+        let (option, after) = rest.split_at_mut(length);
+        if is_mptcp {
+            option.fill(1);
+        }
+        rest = after;
+    }
+}
+
+/// Returns whether a frame that [`read`] can't use may carry TCP (RFC 8200 §4.1).
+pub fn hides_tcp(frame: &[u8]) -> bool {
+    let bytes = &frame[ETHERNET..];
+    if frame[12..14] == [8, 0] {
+        return true;
+    }
+    let (Some(&first), mut at) = (bytes.get(6), 40) else {
+        return true;
+    };
+    let mut next = first;
+    for _ in 0..8 {
+        if next == 6 {
+            return true;
+        }
+        if ![0, 43, 44, 51, 60].contains(&next) {
+            return false;
+        }
+        let Some(header) = bytes.get(at..at + 4) else {
+            return true;
+        };
+        if next == 44 && u16::from_be_bytes([header[2], header[3]]) & 0xfff8 != 0 {
+            return header[0] == 6;
+        }
+        at += match next {
+            44 => 8,
+            51 => (usize::from(header[1]) + 2) * 4,
+            _ => (usize::from(header[1]) + 1) * 8,
+        };
+        next = header[0];
+    }
+    true
+}
+
 impl Reading {
     /// Returns the frame with the edit applied, and unchanged checksums.
     pub fn edited(&self, frame: &[u8], edit: &Edit) -> Vec<u8> {
@@ -177,6 +227,13 @@ impl Reading {
             bytes[ETHERNET + 1] = bytes[ETHERNET + 1] & !3 | edit.ecn;
         }
         bytes[self.tcp_at + 13] = edit.flags;
+        if u32::from(edit.removed) & consts::OPT_AE != 0 {
+            bytes[self.tcp_at + 12] &= !1;
+        }
+        if u32::from(edit.removed) & consts::OPT_MPTCP != 0 {
+            let end = self.tcp_at + usize::from(bytes[self.tcp_at + 12] >> 4) * 4;
+            write_nops(&mut bytes[self.tcp_at + 20..end]);
+        }
         bytes[self.tcp_at + 14..self.tcp_at + 16].copy_from_slice(&edit.window.to_be_bytes());
         bytes
     }
