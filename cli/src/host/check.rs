@@ -68,6 +68,8 @@ struct PortAnswer {
     weight: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     flows_max: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
     rules: Vec<RuleAnswer>,
 }
 
@@ -207,6 +209,7 @@ impl Check {
                 tenant: None,
                 weight: None,
                 flows_max: None,
+                strict: None,
                 rules: Vec::new(),
             });
         };
@@ -217,6 +220,7 @@ impl Check {
             tenant: planned.tenant.map(|tenant| tenant.name.clone()),
             weight: Some(settings.weight),
             flows_max: Some(settings.flows_max),
+            strict: Some(settings.strict),
             rules: planned
                 .rules
                 .iter()
@@ -288,7 +292,12 @@ fn print_port(name: &str, planned: &Planned<'_>) {
         most => format!("at most {most} flows"),
     };
     let weight = planned.settings.weight;
-    outln!("{name}: {owner}, weight {weight}, {flows}; the first rule that matches holds");
+    let strict = if planned.settings.strict {
+        ", strict"
+    } else {
+        ""
+    };
+    outln!("{name}: {owner}, weight {weight}, {flows}{strict}; the first rule that matches holds");
     for rule in &planned.rules {
         let place = match rule.number {
             0 => "defaults".to_owned(),

@@ -63,6 +63,10 @@ pub struct PortTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16_777_216))]
     pub flows_max: Option<i64>,
+    /// Whether none of the port's flows may go untranslated, unless its rule's law is `pass`: the
+    /// parameter `strict` of each rule that does not only observe. Default `false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strict: Option<bool>,
     /// Sum of windows that the rules' `share` divides. Default `port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum: Option<SumOf>,

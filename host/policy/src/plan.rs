@@ -61,7 +61,10 @@ impl Policy {
             settings,
             start: rules.first().and_then(|rule| rule.treatment.start()),
             port: PortPlan {
-                rules: written.clone().flat_map(Rule::kernel_rules).collect(),
+                rules: written
+                    .clone()
+                    .flat_map(|rule| rule.kernel_rules(settings.strict))
+                    .collect(),
                 coupling,
                 flows_max: settings.flows_max,
                 tenant: number,

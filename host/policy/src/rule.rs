@@ -35,9 +35,9 @@ impl Rule {
             && (self.ports.is_empty() || self.ports.iter().any(named))
     }
 
-    /// Returns the rules for the port's programs.
-    pub fn kernel_rules(&self) -> impl Iterator<Item = KernelRule> {
-        let policy = self.treatment.policy();
+    /// Returns the rules for the programs of a port, which may be strict as a whole.
+    pub fn kernel_rules(&self, strict: bool) -> impl Iterator<Item = KernelRule> {
+        let policy = self.treatment.policy_of(strict);
         let share = self.treatment.share;
         // A policy has fewer rules.
         let number = u16::try_from(self.number).unwrap_or(u16::MAX);

@@ -30,6 +30,8 @@ pub struct PortSettings {
     pub weight: u8,
     /// Maximum number of flows that are translated at once; 0: the capacity of the table.
     pub flows_max: u32,
+    /// Whether no flow may go untranslated.
+    pub strict: bool,
     /// Sum of windows that shares divide.
     pub sum: SumOf,
 }
@@ -53,6 +55,7 @@ impl PortTable {
         PortSettings {
             weight: weight.or(defaults.weight).unwrap_or(1) as u8,
             flows_max: flows.or(defaults.flows_max).unwrap_or(0) as u32,
+            strict: self.strict.or(defaults.strict).unwrap_or(false),
             sum: self.sum.or(defaults.sum).unwrap_or_default(),
         }
     }

@@ -44,6 +44,17 @@ impl Treatment {
         }
     }
 
+    /// Returns the policy for the programs of a port, which may be strict as a whole: then so is
+    /// every law that does not only observe.
+    pub fn policy_of(&self, strict: bool) -> FlowPolicy {
+        let mut policy = self.policy();
+        let writes = self.law != Law::PASS && !self.parameters.has(keys::OBSERVE);
+        if let Some(row) = FlowPolicy::row(keys::STRICT).filter(|_| strict && writes) {
+            row.set(&mut policy, 1);
+        }
+        policy
+    }
+
     /// Returns the start settings for a watched port.
     pub fn start(&self) -> Option<StartSettings> {
         let watch = self.watch.as_ref()?;
@@ -159,6 +170,7 @@ impl TreatmentTable {
         if own.has(keys::OBSERVE) || others.has(keys::OBSERVE) {
             others.remove(keys::GUEST_ECN);
             others.remove(keys::GUARD);
+            others.remove(keys::STRICT);
         }
         own.or(others)
     }

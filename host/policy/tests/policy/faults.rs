@@ -20,7 +20,7 @@ fn refusal(text: &str) -> String {
 }
 
 /// Each row: a rule's keys, from line 9 on, and the refusal from the column on.
-const RULES: [(&str, &str); 38] = [
+const RULES: [(&str, &str); 39] = [
     (
         "law = 3",
         "9:7: law: invalid type: integer `3`, expected the name of a law, in quotes",
@@ -147,6 +147,10 @@ const RULES: [(&str, &str); 38] = [
     (
         "law = \"coupled\"\nparameters = { observe = true }",
         "10:26: parameters.observe: gives no windows",
+    ),
+    (
+        "law = \"ecn\"\nparameters = { observe = true, strict = true }",
+        "10:41: parameters.strict: changes nothing on a port that only observes",
     ),
     (
         "law = \"ecn\"\nstart = \"watch\"",

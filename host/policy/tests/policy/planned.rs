@@ -187,6 +187,25 @@ fn a_port_is_found_by_its_first_known_name() {
 }
 
 #[test]
+fn strict_port_has_strict_rules_unless_they_pass_or_observe() {
+    let text = "[defaults]\nlaw = \"ecn\"\nstrict = true\n\
+                [[tenant]]\nname = \"a\"\nports = \"v\"\n\
+                [[tenant]]\nname = \"b\"\nports = \"w\"\nstrict = false\n\
+                [[rule]]\nremote_port = 1\nlaw = \"pass\"\n\
+                [[rule]]\nremote_port = 2\nparameters = { observe = true }\n\
+                [[rule]]\nremote_port = 3\nparameters = { strict = true }\n\
+                [[rule]]\nremote_port = 4\nlaw = \"delay\"\nparameters = { target = \"1ms\" }\n";
+    let policy = Policy::parse("t.toml", text).unwrap();
+    let strict = |port: &str| -> Vec<bool> {
+        let rules = policy.plan_for(&[port]).unwrap().port.rules;
+        let is_strict = |rule: &uc_core::rule::Rule| uc_core::is_strict(&rule.policy);
+        rules.iter().map(is_strict).collect()
+    };
+    assert_eq!(strict("v"), [false, false, true, true, true]);
+    assert_eq!(strict("w"), [false, false, true, false, false]);
+}
+
+#[test]
 fn rules_inherit_the_defaults_that_their_law_uses() {
     let text = "[defaults]\nlaw = \"dctcp\"\nlegacy_only = false\nshare = 2\n\
                 parameters = { beta = 0.5, guard = 3, target = \"9us\" }\n\
