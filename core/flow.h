@@ -233,24 +233,45 @@ static __always_inline __u32 uc_flight_segments(const struct uc_flow *flow)
 	return (uc_flight_bytes(flow) + mss - 1) / mss;
 }
 
-/* The time that an idle flow keeps its place in the table: after a close or reset, before the
- * handshake is done, and after it (RFC 5382 §4 asks NATs for 2 h 4 min). The handshake is done when
- * the peer has acknowledged the guest's SYN or SYN-ACK. The guest's answer to a SYN is not enough:
- * a flood of forged SYNs would then fill the table for hours. */
-#define UC_IDLE_CLOSED_NS     60000000000ULL
-#define UC_IDLE_HANDSHAKE_NS  120000000000ULL
-#define UC_IDLE_TRANSLATED_NS 7440000000000ULL
+/* Returns 1 until the peer has acknowledged the guest's SYN or SYN-ACK. The guest's answer to a SYN
+ * is not enough: forged SYNs get one, too. */
+static __always_inline __u8 uc_is_half_open(const struct uc_flow *flow)
+{
+	return flow->stage != UC_TRANSLATING || !(flow->bits & UC_FLOW_ANSWERED);
+}
+
+/*
+ * How long an idle flow keeps its place in the table. Five values are those of Linux's connection
+ * tracking (nf_conntrack_tcp_timeout_…): in order time_wait halved, syn_sent, syn_recv, fin_wait
+ * and unacknowledged. The last is what RFC 5382 §5 asks of a NAT: 2 h 4 min.
+ */
+#define UC_IDLE_CLOSED_NS     60000000000ULL   /* a RST was seen, or both FINs */
+#define UC_IDLE_HANDSHAKE_NS  120000000000ULL  /* the guest's SYN has no answer */
+#define UC_IDLE_ANSWERED_NS   60000000000ULL   /* the guest's SYN-ACK has no answer */
+#define UC_IDLE_CLOSING_NS    120000000000ULL  /* one end has sent a FIN */
+#define UC_IDLE_UNACKED_NS    300000000000ULL  /* data in flight, not retransmitted any more */
+#define UC_IDLE_TRANSLATED_NS 7440000000000ULL /* nothing in flight */
+
+/* Returns how long a flow in its present state may be idle. */
+static __always_inline __u64 uc_idle_max_ns(const struct uc_flow *flow)
+{
+	if (uc_is_closed(flow))
+		return UC_IDLE_CLOSED_NS;
+	if (flow->stage == UC_SYN_SENT)
+		return UC_IDLE_HANDSHAKE_NS;
+	if (uc_is_half_open(flow))
+		return UC_IDLE_ANSWERED_NS;
+	if (flow->bits & (UC_FLOW_FIN_GUEST | UC_FLOW_FIN_PEER))
+		return UC_IDLE_CLOSING_NS;
+	/* a sender retransmits, or probes, every 2 min at least (Linux; RFC 6298 §2.5: 60 s or
+	 * more); one that has been silent longer has given up */
+	return uc_flight_bytes(flow) ? UC_IDLE_UNACKED_NS : UC_IDLE_TRANSLATED_NS;
+}
 
 /* Returns 1 if an idle flow may lose its place in the table. */
 static __always_inline __u8 uc_is_stale(const struct uc_flow *flow, __u64 now_ns)
 {
-	__u64 idle_ns = uc_since_ns(now_ns, flow->seen_ns);
-
-	if (uc_is_closed(flow))
-		return idle_ns > UC_IDLE_CLOSED_NS;
-	if (flow->stage != UC_TRANSLATING || !(flow->bits & UC_FLOW_ANSWERED))
-		return idle_ns > UC_IDLE_HANDSHAKE_NS;
-	return idle_ns > UC_IDLE_TRANSLATED_NS;
+	return uc_since_ns(now_ns, flow->seen_ns) > uc_idle_max_ns(flow);
 }
 
 /* Returns 1 if one end has sent a SYN and waits for the other's answer. */

@@ -377,4 +377,28 @@ static __always_inline enum uc_reason uc_answer(struct uc_flow *flow,
 						 : uc_answer_to_guest(flow, &answer, now_ns, edit);
 }
 
+/*
+ * Opens a flow of the peer at the guest's SYN-ACK, for a platform that stored the peer's SYN
+ * outside the flow table: a SYN that the guest doesn't answer then costs no place there. `flow` is
+ * zeroed. Returns as uc_open() and uc_answer() would have, one after the other; UC_NO_HANDSHAKE:
+ * this SYN wasn't answered.
+ */
+static __always_inline enum uc_reason
+uc_open_asked(struct uc_flow *flow, const struct uc_policy *policy, const struct uc_kept_syn *kept,
+	      const struct uc_segment *answer, __u64 now_ns, struct uc_edit *edit)
+{
+	struct uc_segment syn = uc_unpack_syn(kept, UC_TO_GUEST);
+	enum uc_reason reason;
+
+	*edit = uc_edit_none(answer);
+	if (!uc_acknowledges_syn(kept, answer))
+		return UC_NO_HANDSHAKE;
+	uc_downgrade(policy, &syn);
+	reason = uc_unwanted(policy, &syn);
+	if (reason != UC_TRANSLATED)
+		return uc_verdict_of(uc_is_strict(policy), answer->direction, reason);
+	uc_begin(flow, policy, &syn, 1, 0, now_ns);
+	return uc_answer(flow, answer, now_ns, edit);
+}
+
 #endif

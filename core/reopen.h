@@ -47,36 +47,23 @@ static __always_inline __u32 uc_asked_bit(__u8 from_guest)
 	return from_guest ? UC_FLOW_GUEST_ASKED : UC_FLOW_PEER_ASKED;
 }
 
-/* Instead of any other. How often the guest's has come, with this one. */
-static __always_inline __u16 uc_keep_syn(struct uc_flow *flow, const struct uc_segment *syn,
-					 __u64 now_ns)
+/* Stores what matters of a SYN, apart from `at_us`. */
+static __always_inline void uc_pack_syn(struct uc_kept_syn *kept, const struct uc_segment *syn)
 {
-	__u8 from_guest = syn->direction == UC_FROM_GUEST;
-	struct uc_kept_syn *kept = uc_kept(flow);
-	__u8 again = flow->bits & uc_asked_bit(from_guest) && kept->seq == syn->seq;
-	__u8 offer = syn->flags & (UC_ECE | UC_CWR), wscale = syn->wscale < 15 ? syn->wscale : 15;
-	__u16 syns = again ? kept->window + (kept->window < 255) : 1;
+	__u8 wscale = syn->wscale < 15 ? syn->wscale : 15;
 
 	kept->seq = syn->seq;
-	if (!again)
-		kept->at_us = (__u32)(now_ns / 1000);
 	kept->mss_bytes = syn->mss_bytes;
 	kept->payload_bytes = syn->payload_bytes < 0xffff ? syn->payload_bytes : 0xffff;
-	kept->window = from_guest ? syns : syn->window;
+	kept->window = syn->window;
 	kept->options = syn->options;
-	/* of the guest's, the answer may be to any: one that made an offer was enough */
-	if (from_guest && again)
-		offer |= kept->rest & (UC_ECE | UC_CWR);
-	kept->rest = offer | wscale << 2 | (syn->ecn & 3);
-	flow->bits &= ~(UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED);
-	flow->bits |= uc_asked_bit(from_guest);
-	return syns;
+	kept->rest = (syn->flags & (UC_ECE | UC_CWR)) | wscale << 2 | (syn->ecn & 3);
 }
 
-/* As it came, as far as it matters. */
-static __always_inline struct uc_segment uc_kept_segment(struct uc_flow *flow)
+/* Returns a stored SYN as it came, as far as it matters. */
+static __always_inline struct uc_segment uc_unpack_syn(const struct uc_kept_syn *kept,
+						       enum uc_direction direction)
 {
-	const struct uc_kept_syn *kept = uc_kept(flow);
 	struct uc_segment syn = {
 		.seq = kept->seq,
 		.payload_bytes = kept->payload_bytes,
@@ -87,10 +74,48 @@ static __always_inline struct uc_segment uc_kept_segment(struct uc_flow *flow)
 		.options = kept->options,
 		.flags = UC_SYN | (kept->rest & (UC_ECE | UC_CWR)),
 		.ecn = kept->rest & 3,
-		.direction = flow->bits & UC_FLOW_GUEST_ASKED ? UC_FROM_GUEST : UC_TO_GUEST,
+		.direction = direction,
 	};
 
 	return syn;
+}
+
+/* Returns whether a SYN-ACK acknowledges a stored SYN, and of data in it (RFC 7413) any part. */
+static __always_inline __u8 uc_acknowledges_syn(const struct uc_kept_syn *kept,
+						const struct uc_segment *answer)
+{
+	return (answer->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) == (UC_SYN | UC_ACK) &&
+	       answer->ack - kept->seq - 1 <= kept->payload_bytes;
+}
+
+/* Stores the SYN in the flow, replacing any other. Returns how often the guest sent it, 1 to 255;
+ * meaningless for the peer's. */
+static __always_inline __u16 uc_keep_syn(struct uc_flow *flow, const struct uc_segment *syn,
+					 __u64 now_ns)
+{
+	__u8 from_guest = syn->direction == UC_FROM_GUEST;
+	struct uc_kept_syn *kept = uc_kept(flow);
+	__u8 again = flow->bits & uc_asked_bit(from_guest) && kept->seq == syn->seq;
+	/* of the guest's, the answer may be to any: one that made an offer was enough */
+	__u8 offered = from_guest && again ? kept->rest & (UC_ECE | UC_CWR) : 0;
+	__u16 syns = again ? kept->window + (kept->window < 255) : 1;
+
+	uc_pack_syn(kept, syn);
+	kept->rest |= offered;
+	if (!again)
+		kept->at_us = (__u32)(now_ns / 1000);
+	if (from_guest)
+		kept->window = syns;
+	flow->bits &= ~(UC_FLOW_GUEST_ASKED | UC_FLOW_PEER_ASKED);
+	flow->bits |= uc_asked_bit(from_guest);
+	return syns;
+}
+
+/* Returns the SYN that the flow stores. */
+static __always_inline struct uc_segment uc_kept_segment(struct uc_flow *flow)
+{
+	return uc_unpack_syn(uc_kept(flow),
+			     flow->bits & UC_FLOW_GUEST_ASKED ? UC_FROM_GUEST : UC_TO_GUEST);
 }
 
 /*
@@ -106,8 +131,7 @@ static __always_inline __u8 uc_answers_kept(struct uc_flow *flow, const struct u
 
 	if (!(flow->bits & uc_asked_bit(!from_guest)))
 		return 0;
-	if ((answer->flags & (UC_SYN | UC_ACK | UC_RST | UC_FIN)) != (UC_SYN | UC_ACK) ||
-	    answer->ack - kept->seq - 1 > kept->payload_bytes)
+	if (!uc_acknowledges_syn(kept, answer))
 		return 0;
 	if (from_guest)
 		return answer->seq + 1 != flow->snd_una || answer->ack != flow->echoed_ack;

@@ -22,6 +22,16 @@ pub trait Core {
         now_ns: u64,
     ) -> (Reason, Edit);
 
+    /// [`crate::open_asked`] of this core.
+    fn open_asked(
+        &self,
+        flow: &mut Flow,
+        policy: &Policy,
+        syn: &Segment,
+        answer: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit);
+
     /// [`crate::translate`] of this core.
     fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit);
 
@@ -60,6 +70,17 @@ impl Core for Compiled {
         crate::reopen(flow, policy, answer, now_ns)
     }
 
+    fn open_asked(
+        &self,
+        flow: &mut Flow,
+        policy: &Policy,
+        syn: &Segment,
+        answer: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit) {
+        crate::open_asked(flow, policy, syn, answer, now_ns)
+    }
+
     fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
         crate::translate(flow, segment, now_ns)
     }
@@ -82,6 +103,7 @@ impl Core for Compiled {
 pub struct Loaded {
     open: OpenFn,
     reopen: OpenFn,
+    open_asked: OpenAskedFn,
     translate: TranslateFn,
     adopt: OpenFn,
     /// Keeps those above mapped.
@@ -90,6 +112,15 @@ pub struct Loaded {
 
 #[cfg(feature = "loaded")]
 type OpenFn = unsafe extern "C" fn(*mut Flow, *const Policy, *const Segment, u64, *mut Edit) -> u32;
+#[cfg(feature = "loaded")]
+type OpenAskedFn = unsafe extern "C" fn(
+    *mut Flow,
+    *const Policy,
+    *const Segment,
+    *const Segment,
+    u64,
+    *mut Edit,
+) -> u32;
 #[cfg(feature = "loaded")]
 type TranslateFn = unsafe extern "C" fn(*mut Flow, *const Segment, u64, *mut Edit) -> u32;
 
@@ -111,12 +142,15 @@ impl Loaded {
         // SAFETY: as above.
         let reopen = unsafe { *library.get::<OpenFn>(b"uc_shim_reopen\0")? };
         // SAFETY: as above.
+        let open_asked = unsafe { *library.get::<OpenAskedFn>(b"uc_shim_open_asked\0")? };
+        // SAFETY: as above.
         let translate = unsafe { *library.get::<TranslateFn>(b"uc_shim_translate\0")? };
         // SAFETY: as above.
         let adopt = unsafe { *library.get::<OpenFn>(b"uc_shim_adopt\0")? };
         Ok(Loaded {
             open,
             reopen,
+            open_asked,
             translate,
             adopt,
             _library: std::sync::Arc::new(library),
@@ -159,6 +193,20 @@ impl Core for Loaded {
         now_ns: u64,
     ) -> (Reason, Edit) {
         self.begin(self.reopen, flow, policy, answer, now_ns)
+    }
+
+    fn open_asked(
+        &self,
+        flow: &mut Flow,
+        policy: &Policy,
+        syn: &Segment,
+        answer: &Segment,
+        now_ns: u64,
+    ) -> (Reason, Edit) {
+        let mut edit = Edit::default();
+        // SAFETY: as above, five pointers.
+        let reason = unsafe { (self.open_asked)(flow, policy, syn, answer, now_ns, &mut edit) };
+        (Reason::from_code(reason), edit)
     }
 
     fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {

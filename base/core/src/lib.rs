@@ -38,17 +38,18 @@ pub mod consts {
         UC_FLOW_RUNTS as FLOW_RUNTS, UC_FLOW_SACK as FLOW_SACK,
         UC_FLOW_TIMESTAMPS as FLOW_TIMESTAMPS, UC_FROM_GUEST as FROM_GUEST,
         UC_GUEST_ECN_PASS as GUEST_ECN_PASS, UC_GUEST_ECN_TRANSLATE as GUEST_ECN_TRANSLATE,
-        UC_IDLE_CLOSED_NS as IDLE_CLOSED_NS, UC_IDLE_HANDSHAKE_NS as IDLE_HANDSHAKE_NS,
-        UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_LAW_COUPLED as LAW_COUPLED,
-        UC_LAW_DCTCP as LAW_DCTCP, UC_LAW_DELAY as LAW_DELAY, UC_LAW_ECN as LAW_ECN,
-        UC_LAW_PASS as LAW_PASS, UC_MODE_OBSERVE as MODE_OBSERVE, UC_MODE_STRICT as MODE_STRICT,
-        UC_MSS_MIN_BYTES as MSS_MIN_BYTES, UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE,
-        UC_OPT_MPTCP as OPT_MPTCP, UC_OPT_MSS as OPT_MSS, UC_OPT_SACK as OPT_SACK,
-        UC_OPT_SIGNED as OPT_SIGNED, UC_OPT_TIMESTAMPS as OPT_TIMESTAMPS,
-        UC_OPT_WSCALE as OPT_WSCALE, UC_PROFILE_LINUX as PROFILE_LINUX,
-        UC_PROFILE_RFC as PROFILE_RFC, UC_PSH as PSH, UC_RST as RST, UC_SYN as SYN,
-        UC_SYN_RECEIVED as SYN_RECEIVED, UC_SYN_SENT as SYN_SENT, UC_TO_GUEST as TO_GUEST,
-        UC_TRANSLATING as TRANSLATING,
+        UC_IDLE_ANSWERED_NS as IDLE_ANSWERED_NS, UC_IDLE_CLOSED_NS as IDLE_CLOSED_NS,
+        UC_IDLE_CLOSING_NS as IDLE_CLOSING_NS, UC_IDLE_HANDSHAKE_NS as IDLE_HANDSHAKE_NS,
+        UC_IDLE_TRANSLATED_NS as IDLE_TRANSLATED_NS, UC_IDLE_UNACKED_NS as IDLE_UNACKED_NS,
+        UC_LAW_COUPLED as LAW_COUPLED, UC_LAW_DCTCP as LAW_DCTCP, UC_LAW_DELAY as LAW_DELAY,
+        UC_LAW_ECN as LAW_ECN, UC_LAW_PASS as LAW_PASS, UC_MODE_OBSERVE as MODE_OBSERVE, UC_MODE_STRICT as MODE_STRICT,
+        UC_MSS_MIN_BYTES as MSS_MIN_BYTES,
+        UC_NOT_ECT as NOT_ECT, UC_OPT_AE as OPT_AE, UC_OPT_MPTCP as OPT_MPTCP,
+        UC_OPT_MSS as OPT_MSS, UC_OPT_SACK as OPT_SACK, UC_OPT_SIGNED as OPT_SIGNED,
+        UC_OPT_TIMESTAMPS as OPT_TIMESTAMPS, UC_OPT_WSCALE as OPT_WSCALE,
+        UC_PROFILE_LINUX as PROFILE_LINUX, UC_PROFILE_RFC as PROFILE_RFC, UC_PSH as PSH,
+        UC_RST as RST, UC_SYN as SYN, UC_SYN_RECEIVED as SYN_RECEIVED, UC_SYN_SENT as SYN_SENT,
+        UC_TO_GUEST as TO_GUEST, UC_TRANSLATING as TRANSLATING,
     };
 }
 
@@ -110,6 +111,22 @@ pub fn reopen(flow: &mut Flow, policy: &Policy, answer: &Segment, now_ns: u64) -
     (Reason::from_code(reason), edit)
 }
 
+/// Opens a flow of the peer at the guest's SYN-ACK, with the peer's SYN as it came; `flow` is zeroed.
+/// [`Reason::TRANSLATED`]: write the edit, enter the flow. [`Reason::NO_HANDSHAKE`]: the SYN-ACK does
+/// not answer this SYN. Any other: write the edit; there is no flow.
+pub fn open_asked(
+    flow: &mut Flow,
+    policy: &Policy,
+    syn: &Segment,
+    answer: &Segment,
+    now_ns: u64,
+) -> (Reason, Edit) {
+    let mut edit = Edit::default();
+    // SAFETY: all five pointers are valid for the call and the C side keeps none of them.
+    let reason = unsafe { sys::uc_shim_open_asked(flow, policy, syn, answer, now_ns, &mut edit) };
+    (Reason::from_code(reason), edit)
+}
+
 /// Translates any segment but a SYN of a known flow. Returns [`Reason::TRANSLATED`]: write the
 /// edit; [`Reason::NO_HANDSHAKE`]: pass it, keep the flow; [`Reason::BEYOND_EDGE`]: drop it, keep
 /// the flow; any other: write the edit, remove the flow.
@@ -167,6 +184,12 @@ pub fn tell_share(
     let answer = answer.map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the pointers are valid for the call, `answer` may be null, and the C side keeps none.
     unsafe { sys::uc_shim_tell_share(flow, segment, awaits.0, answer, edit) };
+}
+
+/// Returns whether the peer has not acknowledged the guest's SYN or SYN-ACK yet.
+pub fn is_half_open(flow: &Flow) -> bool {
+    // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+    unsafe { sys::uc_shim_is_half_open(flow) != 0 }
 }
 
 /// Returns whether a flow has been idle for so long that its place may be reused.

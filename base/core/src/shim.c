@@ -6,12 +6,16 @@ enum uc_reason uc_shim_open(struct uc_flow *flow, const struct uc_policy *policy
 			    const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit);
 enum uc_reason uc_shim_reopen(struct uc_flow *flow, const struct uc_policy *policy,
 			      const struct uc_segment *answer, __u64 now_ns, struct uc_edit *edit);
+enum uc_reason uc_shim_open_asked(struct uc_flow *flow, const struct uc_policy *policy,
+				     const struct uc_segment *syn, const struct uc_segment *answer,
+				     __u64 now_ns, struct uc_edit *edit);
 enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *segment,
 				 __u64 now_ns, struct uc_edit *edit);
 enum uc_reason uc_shim_adopt(struct uc_flow *flow, const struct uc_policy *policy,
 			     const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit);
 __u32 uc_shim_verdict_of(__u8 strict, __u8 direction, __u32 reason);
 __u8 uc_shim_is_strict(const struct uc_policy *policy);
+__u8 uc_shim_is_half_open(const struct uc_flow *flow);
 __u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns);
 __u32 uc_shim_window_bytes(const struct uc_flow *flow);
 __u8 uc_shim_is_closed(const struct uc_flow *flow);
@@ -36,6 +40,16 @@ enum uc_reason uc_shim_reopen(struct uc_flow *flow, const struct uc_policy *poli
 	return uc_reopen(flow, policy, answer, now_ns, edit);
 }
 
+enum uc_reason uc_shim_open_asked(struct uc_flow *flow, const struct uc_policy *policy,
+				     const struct uc_segment *syn, const struct uc_segment *answer,
+				     __u64 now_ns, struct uc_edit *edit)
+{
+	struct uc_kept_syn kept = {};
+
+	uc_pack_syn(&kept, syn);
+	return uc_open_asked(flow, policy, &kept, answer, now_ns, edit);
+}
+
 enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *segment,
 				 __u64 now_ns, struct uc_edit *edit)
 {
@@ -56,6 +70,11 @@ __u32 uc_shim_verdict_of(__u8 strict, __u8 direction, __u32 reason)
 __u8 uc_shim_is_strict(const struct uc_policy *policy)
 {
 	return uc_is_strict(policy);
+}
+
+__u8 uc_shim_is_half_open(const struct uc_flow *flow)
+{
+	return uc_is_half_open(flow);
 }
 
 __u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns)

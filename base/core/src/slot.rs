@@ -16,6 +16,8 @@ pub struct Slot<C = Compiled> {
     /// The flow's weight in the windows of a group; 0: in none.
     share: u8,
     flow: Option<Flow>,
+    /// The peer's SYN that the guest has not answered: it opens no flow before that.
+    asked: Option<Segment>,
 }
 
 impl Slot {
@@ -33,6 +35,7 @@ impl<C: Core> Slot<C> {
             policy,
             share: 0,
             flow: None,
+            asked: None,
         }
     }
 
@@ -57,12 +60,20 @@ impl<C: Core> Slot<C> {
         }
     }
 
-    /// A SYN: enters the flow, if there is to be one.
+    /// A SYN: enters the flow, if there is to be one; the peer's is stored for the guest's answer.
     fn open(&mut self, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
+        let agreed = |flow: &Flow| u32::from(flow.stage) == crate::consts::TRANSLATING;
+        self.flow
+            .take_if(|flow| agreed(flow) && crate::is_stale(flow, now_ns));
         let was_there = self.flow.is_some();
+        let is_peers = u32::from(segment.direction) == crate::consts::TO_GUEST;
         let flow = self.flow.get_or_insert_default();
         let (reason, edit) = self.core.open(flow, &self.policy, segment, now_ns);
-        if reason == Reason::TRANSLATED {
+        self.asked = None;
+        if reason == Reason::TRANSLATED && is_peers && !was_there {
+            self.flow = None;
+            self.asked = Some(*segment);
+        } else if reason == Reason::TRANSLATED {
             flow.share = self.share;
         } else if reason.forgets() || !was_there {
             self.flow = None;
@@ -70,9 +81,33 @@ impl<C: Core> Slot<C> {
         (reason, edit)
     }
 
+    /// A SYN-ACK of the guest, of no known flow: enters the flow that the peer's SYN asked for.
+    fn answered(&mut self, answer: &Segment, now_ns: u64) -> (Reason, Edit) {
+        let nothing = (Reason::NO_HANDSHAKE, crate::no_edit(answer));
+        let is_guests = u32::from(answer.direction) == crate::consts::FROM_GUEST;
+        let Some(syn) = self.asked.filter(|_| is_guests && crate::is_answer(answer)) else {
+            return nothing;
+        };
+        let mut flow = Flow::default();
+        let (reason, edit) = self
+            .core
+            .open_asked(&mut flow, &self.policy, &syn, answer, now_ns);
+        if reason != Reason::NO_HANDSHAKE {
+            self.asked = None;
+        }
+        if reason == Reason::TRANSLATED {
+            flow.share = self.share;
+            self.flow = Some(flow);
+        }
+        (reason, edit)
+    }
+
     fn translate(&mut self, segment: &Segment, now_ns: u64, share: Share<'_>) -> (Reason, Edit) {
         let Some(flow) = &mut self.flow else {
-            return self.adopt(segment, now_ns);
+            return match self.answered(segment, now_ns) {
+                (Reason::NO_HANDSHAKE, _) => self.adopt(segment, now_ns),
+                answered => answered,
+            };
         };
         if crate::is_answer(segment) {
             let (reason, edit) = self.core.reopen(flow, &self.policy, segment, now_ns);

@@ -5,6 +5,7 @@ use uc_core::{Edit, Flow, Policy, Reason, Segment, consts};
 const SYN: u8 = consts::SYN as u8;
 const ACK: u8 = consts::ACK as u8;
 const RST: u8 = consts::RST as u8;
+const FIN: u8 = consts::FIN as u8;
 const ECE: u8 = consts::ECE as u8;
 const CWR: u8 = consts::CWR as u8;
 const FROM_GUEST: u8 = consts::FROM_GUEST as u8;
@@ -131,14 +132,14 @@ fn data(seq: u32, ack: u32) -> Segment {
 }
 
 #[test]
-fn a_flow_whose_peer_has_not_shown_that_it_is_there_goes_stale_like_an_unanswered_syn() {
+fn a_flow_whose_peer_has_not_shown_that_it_is_there_goes_stale_after_a_minute() {
     let mut host = Host::new();
     host.pass(&syn_to_guest(IRS));
     host.pass(&answer_from_guest(ISS, IRS));
     assert_eq!(u32::from(host.flow.stage), consts::TRANSLATING);
-    let seconds = consts::IDLE_HANDSHAKE_NS / SECOND_NS;
+    let seconds = consts::IDLE_ANSWERED_NS / SECOND_NS;
     assert!(!host.is_stale_after(seconds));
-    assert!(host.is_stale_after(seconds + 1), "two minutes, not hours");
+    assert!(host.is_stale_after(seconds + 1), "a minute, not hours");
     // who forges a SYN doesn't see the guest's number
     for guess in [0, ISS, ISS + 2, ISS.wrapping_sub(70_000)] {
         host.pass(&segment(TO_GUEST, ACK, IRS + 1, guess));
@@ -148,6 +149,48 @@ fn a_flow_whose_peer_has_not_shown_that_it_is_there_goes_stale_like_an_unanswere
     assert!(!host.is_stale_after(seconds + 1));
     let seconds = consts::IDLE_TRANSLATED_NS / SECOND_NS;
     assert!(!host.is_stale_after(seconds) && host.is_stale_after(seconds + 1));
+}
+
+#[test]
+fn a_half_closed_flow_is_stale_after_two_silent_minutes_whoever_closed() {
+    for direction in [FROM_GUEST, TO_GUEST] {
+        let mut host = Host::connected();
+        host.pass(&match direction {
+            FROM_GUEST => segment(FROM_GUEST, ACK | FIN, ISS + 1_001, IRS + 1),
+            _ => segment(TO_GUEST, ACK | FIN, IRS + 1, ISS + 1_001),
+        });
+        let seconds = consts::IDLE_CLOSING_NS / SECOND_NS;
+        assert!(!host.is_stale_after(seconds), "{direction}");
+        assert!(host.is_stale_after(seconds + 1), "{direction}");
+    }
+}
+
+#[test]
+fn a_flow_with_data_in_flight_is_stale_when_its_sender_stopped_retransmitting() {
+    let mut host = Host::connected();
+    host.pass(&data(ISS + 1_001, IRS + 1));
+    let seconds = consts::IDLE_UNACKED_NS / SECOND_NS;
+    assert!(!host.is_stale_after(seconds) && host.is_stale_after(seconds + 1));
+    host.pass(&ack_to_guest(ISS + 2_000, IRS));
+    assert!(!host.is_stale_after(seconds + 1), "all is acknowledged");
+}
+
+#[test]
+fn a_flow_opened_at_the_guests_answer_is_the_one_opened_at_the_peers_syn() {
+    let policy = Host::new().policy;
+    let (syn, answer) = (syn_to_guest(IRS), answer_from_guest(ISS, IRS));
+    let (mut early, mut late) = (Flow::default(), Flow::default());
+    assert_eq!(
+        uc_core::open(&mut early, &policy, &syn, 1_000).0,
+        Reason::TRANSLATED
+    );
+    let expected = uc_core::translate(&mut early, &answer, 2_000);
+    let got = uc_core::open_asked(&mut late, &policy, &syn, &answer, 2_000);
+    assert_eq!((got, late), (expected, early));
+    let other = answer_from_guest(ISS, IRS + 1);
+    let mut none = Flow::default();
+    let refused = uc_core::open_asked(&mut none, &policy, &syn, &other, 2_000);
+    assert_eq!((refused.0, none), (Reason::NO_HANDSHAKE, Flow::default()));
 }
 
 #[test]
