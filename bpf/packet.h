@@ -366,8 +366,8 @@ static __always_inline int uc_remove_mptcp(struct __sk_buff *skb, const struct u
 }
 
 /* Removes offers from a SYN or SYN-ACK (uc_edit.removed). Returns 0, or a negative error. */
-static __always_inline int uc_remove(struct __sk_buff *skb, const struct uc_offsets *at,
-				     __u8 removed)
+static __always_inline int uc_remove_offers(struct __sk_buff *skb, const struct uc_offsets *at,
+					    __u8 removed)
 {
 	__be16 old, new;
 

@@ -10,13 +10,14 @@
 #include "../../core/coupling/group.h"
 #include "../../core/flow.h"
 #include "../../core/reason.h"
+#include "../../core/reopen.h"
 #include "../../core/rule.h"
 #include "../key.h"
 #include "event.h"
 
 struct uc_slot {
 	struct bpf_spin_lock lock;
-	__u32 tag;        /* uc_tag_of() its key */
+	__u32 tag;        /* uc_tag_of() its key; 0: removed, and deleted at once */
 	__u32 place;      /* in `places` */
 	__u32 generation; /* of the plan that opened the flow */
 	__u8 rule;        /* index of the port's rule that opened it, from 0 */
@@ -25,8 +26,17 @@ struct uc_slot {
 	struct uc_noted noted;
 	__u16 rule_number; /* of the rule, as the operator sees it */
 	__u8 kept_dscp;    /* of the SYN that the flow stores (core/reopen.h) */
-	__u8 pad[5];
+	__u8 half_open;    /* 1: its port counts it as half-open */
+	__u8 pad[4];
 	struct uc_flow flow;
+};
+
+/* A peer's SYN that the guest has not answered, by the key of its connection. */
+struct uc_asking {
+	__u32 tag; /* uc_tag_of() the key */
+	__u8 dscp;
+	__u8 pad[3];
+	struct uc_kept_syn syn;
 };
 
 /* An event of a flow that passes: why it passes. */
@@ -46,8 +56,21 @@ struct uc_passed {
 /* State of a port with a plan, by ifindex. */
 struct uc_port_state {
 	struct bpf_spin_lock lock;
-	__u32 flows;  /* its flows in the table */
-	__u32 number; /* its index in `counts` */
+	__u32 flows;     /* its flows in the table */
+	__u32 number;    /* its index in `counts` */
+	__u32 half_open; /* of its flows, those that the peer has not confirmed */
+	__u32 turns[2];  /* half-open flows so far: opened by the guest, by peers */
+	__u64 displaced; /* half-open flows so far that lost their places to newer ones */
+	__u64 swept_ns;  /* when the port last searched the table for stale flows */
+};
+
+/* The half-open flows of the host have at most one of so many places. */
+#define UC_HALF_OPEN_PART 4
+
+/* Which flow took a turn among the half-open ones of its port. */
+struct uc_turn {
+	__u32 place; /* in `places`, plus 1; 0: none */
+	__u32 tag;
 };
 
 /* Packets of a port by reason. */
@@ -77,18 +100,20 @@ struct uc_page {
 /* A place for a flow. The lock keeps two CPUs from taking the same place for two flows. */
 struct uc_place {
 	struct bpf_spin_lock lock;
-	struct uc_key key; /* ifindex 0: never taken */
+	struct uc_key key; /* ifindex 0: free */
 };
 
 /* How many places one call of uc_collect() checks for stale flows: when a port has reached its
  * quota, and when user space asks. */
 #define UC_PLACES_SWEPT 32
 
-/* The cursor of the ring of places. User space sets `places` and `layout`. */
+/* The table as a whole. User space sets `places` and `layout`. */
 struct uc_cursor {
 	__u32 next;   /* place that the next new flow tries first; a lost increment is harmless */
 	__u32 places; /* number of places */
 	__u64 layout; /* hash of the maps' layout, by which a build knows its own */
+	__u32 used;   /* places that are taken */
+	__u32 ports;  /* the highest `number` of a port that has opened a flow */
 };
 
 /* With which flows those of a port share windows, by ifindex. It covers flows of law `coupled`, and

@@ -13,9 +13,6 @@
 #include "../lookup.h"
 #include "layout.h"
 
-/* How many places a new flow tries before it is passed as TABLE_FULL. */
-#define UC_PLACES_TRIED 8
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -33,6 +30,26 @@ struct {
 	__type(key, __u32);
 	__type(value, struct uc_place);
 } places SEC(".maps");
+
+/*
+ * The peers' SYNs that guests have not answered: a flow is entered when its guest answers. The map
+ * forgets the SYN that was used longest ago when it is full, so a flood of SYNs that nobody answers
+ * takes no place from a flow.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct uc_key);
+	__type(value, struct uc_asking);
+} asked SEC(".maps");
+
+/* Turns of half-open flows: table.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct uc_turn);
+} turns SEC(".maps");
 
 /* The ports that have a plan, by ifindex. */
 struct {
@@ -87,8 +104,8 @@ static __always_inline __u32 uc_number_of(const __u32 *ifindex)
 	return state ? state->number : UC_NUMBER_NONE;
 }
 
-/* Locks the slot of the flow with this tag. Returns 0, with nothing locked, if the slot is NULL or
- * was reused for another flow since the lookup. */
+/* Locks the slot of the flow with this tag. Returns 0, with nothing locked, if the slot is NULL, or
+ * if the flow was removed since the lookup and the slot perhaps reused for another. */
 static __always_inline int uc_lock_slot(struct uc_slot *slot, __u32 tag)
 {
 	if (!slot)
@@ -107,52 +124,6 @@ static __always_inline void uc_count(__u32 number, enum uc_reason reason)
 
 	if (of_port && reason < UC_REASON_COUNT)
 		of_port->packets[reason]++;
-}
-
-/* Counts one more flow of the port. Returns 0 if it has `flows_max` already (0: no limit). */
-static __always_inline int uc_admit(struct uc_port_state *state, __u32 flows_max)
-{
-	int admitted;
-
-	bpf_spin_lock(&state->lock);
-	admitted = !flows_max || state->flows < flows_max;
-	if (admitted)
-		state->flows++;
-	bpf_spin_unlock(&state->lock);
-	return admitted;
-}
-
-/* Counts one flow of the port less. */
-static __always_inline void uc_release(const __u32 *ifindex)
-{
-	struct uc_port_state *state = bpf_map_lookup_elem(&ports, ifindex);
-
-	if (!state)
-		return;
-	bpf_spin_lock(&state->lock);
-	if (state->flows)
-		state->flows--;
-	bpf_spin_unlock(&state->lock);
-}
-
-/* Deletes the flow and decrements its port's flow count; of several CPUs exactly one does. */
-static __always_inline void uc_forget(const struct uc_key *key)
-{
-	if (!bpf_map_delete_elem(&flows, key))
-		uc_release(&key->ifindex);
-}
-
-/* Returns whether a place is free: its flow is gone, or stale and is removed here. */
-static __always_inline int uc_is_free(const struct uc_key *held, __u32 index, __u64 now_ns)
-{
-	struct uc_slot *slot = held->ifindex ? bpf_map_lookup_elem(&flows, held) : NULL;
-
-	if (!slot || slot->place != index)
-		return 1;
-	if (!uc_is_stale(&slot->flow, now_ns))
-		return 0;
-	uc_forget(held);
-	return 1;
 }
 
 #endif

@@ -9,79 +9,7 @@
 
 #include "rules.h"
 #include "share.h"
-
-/*
- * Takes a free place for the key in `pending`, and stores its index there. Returns 0 if none of the
- * places tried is free. A global function, for the verifier (see uc_join_group()).
- */
-__attribute__((noinline)) int uc_take_place(struct __sk_buff *skb)
-{
-	struct uc_pending *now = uc_pending_now();
-	struct uc_cursor *cursor = uc_only_entry(&cursors);
-
-	/* `skb` is unused, but a global function needs an argument */
-	if (!skb || !now || !cursor || !cursor->places)
-		return 0;
-	for (int i = 0; i < UC_PLACES_TRIED; i++) {
-		__u32 index = cursor->next++ % cursor->places;
-		struct uc_place *place = bpf_map_lookup_elem(&places, &index);
-		struct uc_key held;
-		int taken = 0;
-
-		if (!place)
-			return 0;
-		bpf_spin_lock(&place->lock);
-		held = place->key;
-		bpf_spin_unlock(&place->lock);
-		if (!uc_is_free(&held, index, now->now_ns))
-			continue;
-		bpf_spin_lock(&place->lock);
-		/* unless another CPU was faster; to compare the ports is enough in practice */
-		if (place->key.ifindex == held.ifindex &&
-		    place->key.guest_port == held.guest_port &&
-		    place->key.remote_port == held.remote_port) {
-			place->key = now->key;
-			taken = 1;
-		}
-		bpf_spin_unlock(&place->lock);
-		if (taken) {
-			now->place = index;
-			return 1;
-		}
-	}
-	return 0;
-}
-
-/* Removes stale flows from the next few places. Returns how many it removed. */
-__attribute__((noinline)) int uc_collect(struct __sk_buff *skb)
-{
-	__u64 now_ns = bpf_ktime_get_ns();
-	struct uc_cursor *cursor = uc_only_entry(&cursors);
-	int collected = 0;
-
-	if (!skb || !cursor || !cursor->places)
-		return 0;
-	for (int i = 0; i < UC_PLACES_SWEPT; i++) {
-		__u32 index = cursor->next++ % cursor->places;
-		struct uc_place *place = bpf_map_lookup_elem(&places, &index);
-		struct uc_slot *slot;
-		struct uc_key held;
-
-		if (!place)
-			return collected;
-		bpf_spin_lock(&place->lock);
-		held = place->key;
-		bpf_spin_unlock(&place->lock);
-		if (!held.ifindex)
-			continue;
-		slot = bpf_map_lookup_elem(&flows, &held);
-		if (!slot || slot->place != index || !uc_is_stale(&slot->flow, now_ns))
-			continue;
-		uc_forget(&held);
-		collected++;
-	}
-	return collected;
-}
+#include "table.h"
 
 /* Records in the slot which rule has opened the flow. */
 static __always_inline void uc_begin_slot(struct uc_slot *slot, const struct uc_opening *how,
@@ -94,59 +22,67 @@ static __always_inline void uc_begin_slot(struct uc_slot *slot, const struct uc_
 	slot->flow.share = how->share;
 }
 
-/* Enters the flow. Returns UC_TRANSLATED, or why there is no room. */
+/* Enters a half-open flow. Returns UC_TRANSLATED, or why there is no room; the edit is then none.
+ */
 static __always_inline enum uc_reason uc_enter(struct __sk_buff *skb, struct uc_pending *now,
 					       const struct uc_opening *how, struct uc_slot *fresh)
 {
 	struct uc_port_state *state = bpf_map_lookup_elem(&ports, &now->key.ifindex);
+	enum uc_reason reason = UC_NO_POLICY;
 
-	if (!state)
-		return UC_NO_POLICY;
-	fresh->tag = now->tag;
-	uc_begin_slot(fresh, how, now->at.dscp);
-	fresh->number = state->number;
-	/* If a later step fails, no flow refers to the place and uc_is_free() finds it free. */
-	if (!uc_take_place(skb))
-		return UC_TABLE_FULL;
-	fresh->place = now->place;
-	if (!uc_admit(state, how->flows_max)) {
-		uc_collect(skb);
-		if (!uc_admit(state, how->flows_max))
-			return UC_QUOTA_FULL;
+	if (state)
+		reason = uc_make_room(skb, now, state, how->flows_max);
+	if (state && reason == UC_TRANSLATED) {
+		fresh->tag = now->tag;
+		uc_begin_slot(fresh, how, now->at.dscp);
+		fresh->number = state->number;
+		fresh->half_open = 1;
+		fresh->place = now->place;
+		if (bpf_map_update_elem(&flows, &now->key, fresh, BPF_NOEXIST)) {
+			uc_release(&now->key.ifindex, 1, 0);
+			uc_vacate(now->place, &now->key);
+			reason = UC_TABLE_FULL;
+		} else if (uc_is_coupled(&fresh->flow)) {
+			uc_forget_member(fresh->place);
+		}
 	}
-	if (bpf_map_update_elem(&flows, &now->key, fresh, BPF_NOEXIST)) {
-		uc_release(&now->key.ifindex);
-		return UC_TABLE_FULL;
-	}
-	if (uc_is_coupled(&fresh->flow))
-		uc_forget_member(fresh->place);
-	return UC_TRANSLATED;
+	if (reason != UC_TRANSLATED)
+		now->edit = uc_edit_none(&now->segment);
+	return reason;
 }
 
-/* Handles a SYN on the ports of a known flow, and sets `answer`. Returns 0 if the flow has been
- * removed meanwhile. */
+/* Handles a SYN on the ports of a known flow, and sets `answer`. Returns 0 if the flow is gone: it
+ * was removed meanwhile, or was stale. */
 static __always_inline int uc_open_again(struct uc_pending *now, const struct uc_opening *how,
 					 struct uc_slot *slot, enum uc_reason *answer)
 {
+	struct uc_removed removed = {};
 	enum uc_reason reason;
 	__u8 begins, coupled;
-	__u32 place;
 
 	if (!uc_lock_slot(slot, now->tag))
 		return 0;
 	begins = !uc_stays(&slot->flow, &now->segment, now->now_ns);
+	if (begins && slot->flow.stage == UC_TRANSLATING) {
+		removed = uc_remove(slot);
+		bpf_spin_unlock(&slot->lock);
+		uc_forget(&now->key, &removed);
+		return 0;
+	}
 	reason = uc_open(&slot->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
 	if (!begins)
 		slot->kept_dscp = now->at.dscp;
 	else if (reason == UC_TRANSLATED)
 		uc_begin_slot(slot, how, now->at.dscp);
-	place = slot->place;
+	removed.place = slot->place;
 	coupled = uc_is_coupled(&slot->flow);
+	if (uc_forgets(reason))
+		removed = uc_remove(slot);
 	bpf_spin_unlock(&slot->lock);
 	if (uc_forgets(reason))
-		uc_forget(&now->key);
+		uc_forget(&now->key, &removed);
 	else if (begins && reason == UC_TRANSLATED && coupled)
-		uc_forget_member(place);
+		uc_forget_member(removed.place);
 	*answer = reason;
 	return 1;
 }
@@ -156,9 +92,9 @@ static __always_inline enum uc_reason
 uc_open_answered(struct uc_pending *now, const struct uc_opening *how, struct uc_slot *slot)
 {
 	const struct uc_noted nothing = {};
+	struct uc_removed removed = {};
 	enum uc_reason reason;
-	__u8 begins, coupled;
-	__u32 place;
+	__u8 begins, coupled, settled;
 
 	if (!uc_lock_slot(slot, now->tag))
 		return UC_NO_HANDSHAKE;
@@ -171,37 +107,82 @@ uc_open_answered(struct uc_pending *now, const struct uc_opening *how, struct uc
 	}
 	if (begins || reason == UC_NO_HANDSHAKE)
 		reason = uc_answer(&slot->flow, &now->segment, now->now_ns, &now->edit);
-	place = slot->place;
+	removed.place = slot->place;
 	coupled = uc_is_coupled(&slot->flow);
-	bpf_spin_unlock(&slot->lock);
+	settled = !uc_forgets(reason) && uc_has_settled(slot);
 	if (uc_forgets(reason))
-		uc_forget(&now->key);
+		removed = uc_remove(slot);
+	bpf_spin_unlock(&slot->lock);
+	if (settled)
+		uc_settle(&now->key.ifindex);
+	if (uc_forgets(reason))
+		uc_forget(&now->key, &removed);
 	else if (begins && coupled)
-		uc_forget_member(place);
+		uc_forget_member(removed.place);
 	return reason;
 }
 
-/* Enters the flow of the segment in `pending`, which opens or adopts it. Returns the reason, or why
- * there is no room. */
+/* Enters the flow that `reason` has opened or adopted. Returns the reason, or why there is no room.
+ */
 static __always_inline enum uc_reason uc_enter_new(struct __sk_buff *skb, struct uc_pending *now,
 						   const struct uc_opening *how,
-						   struct uc_slot *fresh)
+						   struct uc_slot *fresh, enum uc_reason reason)
 {
-	enum uc_reason reason, room;
+	enum uc_reason room;
 
-	if (uc_is_syn(&now->segment))
-		reason =
-			uc_open(&fresh->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
-	else
-		reason = uc_adopt(&fresh->flow, &how->policy, &now->segment, now->now_ns,
-				  &now->edit);
 	if (reason != UC_TRANSLATED && reason != UC_HELD)
 		return reason;
 	room = uc_enter(skb, now, how, fresh);
 	if (room == UC_TRANSLATED)
 		return reason;
-	now->edit = uc_edit_none(&now->segment);
 	return uc_verdict_of(uc_is_strict(&how->policy), now->segment.direction, room);
+}
+
+/* Stores a peer's SYN of no known flow until the guest answers it. `reason`: of uc_open(). Returns
+ * what becomes of the SYN. */
+static __always_inline enum uc_reason uc_ask_guest(struct uc_pending *now, enum uc_reason reason)
+{
+	struct uc_asking asking = {.tag = now->tag, .dscp = now->at.dscp};
+
+	if (reason != UC_TRANSLATED) {
+		bpf_map_delete_elem(&asked, &now->key);
+		return reason;
+	}
+	uc_pack_syn(&asking.syn, &now->segment);
+	if (!bpf_map_update_elem(&asked, &now->key, &asking, BPF_ANY))
+		return UC_TRANSLATED;
+	now->edit = uc_edit_none(&now->segment);
+	return UC_TABLE_FULL;
+}
+
+/* Handles a segment of no known flow that is no SYN. The guest's SYN-ACK may answer a stored SYN,
+ * which opens the flow; of other segments strict mode adopts the flow. */
+static __always_inline enum uc_reason uc_open_late(struct __sk_buff *skb, struct uc_pending *now,
+						   const struct uc_opening *how,
+						   struct uc_slot *fresh)
+{
+	const struct uc_asking *asking = bpf_map_lookup_elem(&asked, &now->key);
+	enum uc_reason reason = UC_NO_HANDSHAKE;
+	struct uc_kept_syn syn = {};
+	/* another tag: the kernel has reused the element meanwhile */
+	__u8 stored = asking && asking->tag == now->tag &&
+		      now->segment.direction == UC_FROM_GUEST && now->segment.flags & UC_SYN;
+
+	if (stored) {
+		syn = asking->syn;
+		/* the DSCP of the connection's SYN selects its rule */
+		now->at.dscp = asking->dscp;
+	}
+	uc_find_rule(skb);
+	if (stored)
+		reason = uc_open_asked(&fresh->flow, &how->policy, &syn, &now->segment, now->now_ns,
+				       &now->edit);
+	if (reason != UC_NO_HANDSHAKE)
+		bpf_map_delete_elem(&asked, &now->key);
+	else
+		reason = uc_adopt(&fresh->flow, &how->policy, &now->segment, now->now_ns,
+				  &now->edit);
+	return uc_enter_new(skb, now, how, fresh, reason);
 }
 
 /* Handles the SYN or SYN-ACK in `pending`, or at a strict port a segment of an unknown flow. */
@@ -215,6 +196,8 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 
 	if (!how || !fresh)
 		return UC_TABLE_FULL;
+	if (!slot && !syn)
+		return uc_open_late(skb, now, how, fresh);
 	/* the DSCP of the connection's SYN selects its rule */
 	if (slot && !syn)
 		now->at.dscp = slot->kept_dscp;
@@ -224,7 +207,13 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 		return uc_open_answered(now, how, slot);
 	if (slot && uc_open_again(now, how, slot, &reason))
 		return reason;
-	return uc_enter_new(skb, now, how, fresh);
+	reason = uc_open(&fresh->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
+	if (now->segment.direction != UC_FROM_GUEST)
+		return uc_ask_guest(now, reason);
+	/* a SYN of the peer that the guest answers with its own is not answered (core/handshake.h)
+	 */
+	bpf_map_delete_elem(&asked, &now->key);
+	return uc_enter_new(skb, now, how, fresh, reason);
 }
 
 #endif

@@ -98,7 +98,7 @@ static __always_inline int uc_write_pending(struct __sk_buff *skb, const struct 
 	enum uc_reason reason = uc_counted_as(now->reason, &now->edit);
 
 	if (uc_write(skb, &now->at, &now->segment, &now->edit) ||
-	    (now->edit.removed && uc_remove(skb, &now->at, now->edit.removed)))
+	    (now->edit.removed && uc_remove_offers(skb, &now->at, now->edit.removed)))
 		reason = UC_EDIT_FAILED;
 	return uc_verdict(&now->key, now->number, reason);
 }

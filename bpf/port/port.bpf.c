@@ -33,7 +33,9 @@ static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
 	__u32 tag = uc_tag_of(key);
+	struct uc_removed removed = {};
 	enum uc_reason reason;
+	__u8 settled;
 
 	if (!uc_lock_slot(slot, tag)) {
 		*follow_up = UC_IS_UNKNOWN;
@@ -46,9 +48,14 @@ static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key
 		*follow_up = uc_awaits(&slot->flow);
 	if (uc_has_news(slot))
 		*follow_up |= UC_HAS_NEWS;
-	bpf_spin_unlock(&slot->lock);
+	settled = uc_has_settled(slot);
 	if (uc_forgets(reason))
-		uc_forget(key);
+		removed = uc_remove(slot);
+	bpf_spin_unlock(&slot->lock);
+	if (settled)
+		uc_settle(&key->ifindex);
+	if (uc_forgets(reason))
+		uc_forget(key, &removed);
 	return reason;
 }
 

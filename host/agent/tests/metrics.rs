@@ -32,6 +32,8 @@ fn view(ifindex: u32) -> PortView {
         rules: 2,
         generation: 3,
         flows: 4,
+        half_open: 3,
+        displaced: 2,
         flows_max: 5,
         counters: every_reason(),
     }

@@ -151,6 +151,7 @@ impl Programs {
     /// Deletes the flows of many ports, in one walk through the table.
     pub(crate) fn forget_flows_of(&self, ports: &BTreeSet<u32>) -> Result<(), PortError> {
         let is_theirs = |key: &Vec<u8>| port_of(key).is_some_and(|port| ports.contains(&port));
+        let mut deleted = false;
         // Collects all keys first: a walk restarts if its current key is deleted.
         let keys: Vec<Vec<u8>> = self.maps.flows.keys().filter(is_theirs).collect();
         for key in keys {
@@ -159,7 +160,7 @@ impl Programs {
                 Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
                     return Err(PortError::from_libbpf("empty the flow table", &error));
                 }
-                _ => {}
+                _ => deleted = true,
             }
             let slot = value
                 .ok()
@@ -169,7 +170,12 @@ impl Programs {
                 self.forget_member(slot.place)?;
             }
         }
-        ports.iter().try_for_each(|&port| self.set_flows(port, 0))
+        ports.iter().try_for_each(|&port| self.set_flows(port, 0))?;
+        // frees the places of the deleted flows
+        if deleted {
+            self.collect_idle()?;
+        }
+        Ok(())
     }
 
     /// Returns the ports that have flows.

@@ -33,6 +33,8 @@ maps!(
     flows,
     places,
     cursors,
+    asked,
+    turns,
     ports,
     counts,
     plan,

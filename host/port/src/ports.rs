@@ -27,10 +27,25 @@ pub struct PortView {
     pub generation: u32,
     /// Number of its flows in the table.
     pub flows: u32,
-    /// Maximum number of its flows; 0: limited by the table only.
+    /// Number of its flows whose peer has not acknowledged the guest's SYN or SYN-ACK yet; `flows`
+    /// counts them, too.
+    pub half_open: u32,
+    /// Half-open flows so far that lost their places to newer ones.
+    pub displaced: u64,
+    /// Maximum number of its flows that are not half-open; 0: as many as the table has free places.
     pub flows_max: u32,
     /// Packets of the port by reason.
     pub counters: Counters,
+}
+
+impl PortView {
+    /// Returns how many new flows passed because the port's quota or the table was full.
+    pub fn refused(&self) -> u64 {
+        let counts = self.counters.iter();
+        let full =
+            counts.filter(|(reason, _)| ["quota_full", "table_full"].contains(&reason.label()));
+        full.map(|(_, packets)| packets).sum()
+    }
 }
 
 impl Programs {
@@ -49,6 +64,8 @@ impl Programs {
                     rules: page.rules.into(),
                     generation: page.generation,
                     flows: state.flows,
+                    half_open: state.half_open,
+                    displaced: state.displaced,
                     flows_max: page.flows_max,
                     counters: self.counted(&[state.number])?,
                 })
@@ -126,7 +143,11 @@ impl Programs {
         let Some(state) = self.port_state(&key).map_err(failed)? else {
             return Ok(());
         };
-        let state = uc_port_state { flows, ..state };
+        let state = uc_port_state {
+            flows,
+            half_open: 0,
+            ..state
+        };
         let flags = MapFlags::EXIST | MapFlags::LOCK;
         self.maps
             .ports

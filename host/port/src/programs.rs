@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 use crate::bytes::read;
 use crate::direction::Direction;
 use crate::error::PortError;
-use crate::layout::uc_cursor;
+use crate::layout::{UC_HALF_OPEN_PART, uc_cursor};
 use crate::maps::Maps;
 use crate::numbers::LAYOUT;
 use crate::object::{ProgramObject, laws_of};
@@ -19,6 +19,13 @@ use crate::refusal::{self, silence_libbpf};
 
 /// Maps with an entry for each flow.
 const PER_FLOW: [&str; 3] = ["flows", "places", "members"];
+
+/// The peers' SYNs that wait for the guests' answers have room for the flow table's capacity divided
+/// by this.
+const ASKED_PART: u32 = 4;
+
+/// Minimum room for the peers' SYNs: each CPU holds up to 128 entries of such a map for itself.
+const ASKED_LEAST: u32 = 1024;
 
 /// Programs that a port's two may tail-call, in the order of `enum uc_callee`.
 const TAIL_CALLS: [&str; 4] = ["uc_share_port", "uc_open_port", NOTE, "uc_join_port"];
@@ -70,6 +77,12 @@ impl Programs {
             if PER_FLOW.map(OsStr::new).contains(&map.name()) {
                 map.set_max_entries(flows_max.max(1))?;
             }
+            if map.name() == OsStr::new("turns") {
+                map.set_max_entries((flows_max / UC_HALF_OPEN_PART).max(1))?;
+            }
+            if map.name() == OsStr::new("asked") {
+                map.set_max_entries((flows_max / ASKED_PART).max(ASKED_LEAST))?;
+            }
             if map.name() == OsStr::new("events") {
                 map.set_max_entries(rings_max.min(flows_max).max(1))?;
             }
@@ -97,9 +110,9 @@ impl Programs {
     /// Writes the capacity of the flow table and the layout of the maps into the maps.
     fn set_up(&self, places: u32) -> Result<(), PortError> {
         let cursor = uc_cursor {
-            next: 0,
             places,
             layout: LAYOUT,
+            ..uc_cursor::default()
         };
         self.maps
             .cursors

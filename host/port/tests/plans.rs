@@ -13,7 +13,7 @@ use kernel::frame::{PLAIN, Shape, frame};
 use kernel::{IFINDEX, context, policy, programs, reason};
 use naive::{NaiveFlow, flows_near, naive_rules};
 use proptest::collection::vec;
-use proptest::prop_assert_eq;
+use proptest::{prop_assert, prop_assert_eq};
 use seeded::for_all;
 use uc_core::{Reason, Segment, consts};
 use uc_port::{Direction, Match, PortCoupling, PortError, PortPlan, Programs, RULES_MAX, Rule};
@@ -37,6 +37,26 @@ fn syn(direction: u32) -> Segment {
         flags: (consts::SYN | asks) as u8,
         direction: direction as u8,
         ..Segment::default()
+    }
+}
+
+/// Returns the guest's answer to the peer's SYN.
+fn answer_from_guest() -> Segment {
+    Segment {
+        seq: 9000,
+        ack: 1001,
+        flags: (consts::SYN | consts::ACK) as u8,
+        ..syn(consts::FROM_GUEST)
+    }
+}
+
+/// Returns the peer's answer to the guest's SYN; it agrees to ECN.
+fn answer_to_guest() -> Segment {
+    Segment {
+        seq: 9000,
+        ack: 1001,
+        flags: (consts::SYN | consts::ACK | consts::ECE) as u8,
+        ..syn(consts::TO_GUEST)
     }
 }
 
@@ -97,6 +117,11 @@ fn live_a_syn_of_either_end_gets_the_rule_that_a_naive_search_finds() {
             let direction = [consts::FROM_GUEST, consts::TO_GUEST][at % 2];
             let expected = rules.iter().position(|rule| rule.holds(flow));
             let counted = pass(&programs, flow, &syn(direction));
+            if direction == consts::TO_GUEST {
+                let none = programs.flow(IFINDEX, flow.local, flow.remote).unwrap();
+                prop_assert!(none.is_none(), "before the guest has answered");
+                pass(&programs, flow, &answer_from_guest());
+            }
             let view = programs.flow(IFINDEX, flow.local, flow.remote).unwrap();
             let found = view.as_ref().map(|view| usize::from(view.rule));
             prop_assert_eq!(found, expected, "{:?}", flow);
@@ -198,47 +223,46 @@ fn live_a_port_at_its_quota_passes_new_flows_until_flows_end() {
     };
     programs.set_plan(IFINDEX, &plan).unwrap();
     let flows = || programs.ports().unwrap()[0].flows;
+    let connect = |port| {
+        let opened = pass(&programs, &flow(port), &syn(consts::FROM_GUEST));
+        if opened == Reason::TRANSLATED {
+            pass(&programs, &flow(port), &answer_to_guest());
+        }
+        opened
+    };
     for port in 1..=3 {
-        assert_eq!(
-            pass(&programs, &flow(port), &syn(consts::FROM_GUEST)),
-            Reason::TRANSLATED
-        );
+        assert_eq!(connect(port), Reason::TRANSLATED);
         assert_eq!(flows(), u32::from(port));
     }
     let full = reason("quota_full");
-    assert_eq!(pass(&programs, &flow(4), &syn(consts::FROM_GUEST)), full);
-    assert_eq!(
-        pass(&programs, &flow(2), &syn(consts::FROM_GUEST)),
-        Reason::TRANSLATED,
-        "again"
-    );
+    assert_eq!(connect(4), full);
+    let again = pass(&programs, &flow(2), &syn(consts::FROM_GUEST));
+    assert_eq!(again, Reason::TRANSLATED, "again");
     assert_eq!(flows(), 3);
-    // The peer refuses ECN, so the flow is deleted.
+    // The guest's new connection on the same ports; its peer refuses ECN, so the flow is deleted.
+    let anew = Segment {
+        seq: 50_000,
+        ..syn(consts::FROM_GUEST)
+    };
+    pass(&programs, &flow(2), &anew);
     let refusal = Segment {
-        seq: 9000,
-        ack: 1001,
+        ack: 50_001,
         flags: (consts::SYN | consts::ACK) as u8,
-        ..syn(consts::TO_GUEST)
+        ..answer_to_guest()
     };
     assert_eq!(
         pass(&programs, &flow(2), &refusal),
         Reason::PEER_REFUSED_ECN
     );
     assert_eq!(flows(), 2);
-    assert_eq!(
-        pass(&programs, &flow(4), &syn(consts::FROM_GUEST)),
-        Reason::TRANSLATED
-    );
-    assert_eq!(pass(&programs, &flow(5), &syn(consts::FROM_GUEST)), full);
+    assert_eq!(connect(4), Reason::TRANSLATED);
+    assert_eq!(connect(5), full);
     let wider = PortPlan {
         flows_max: 4,
         ..plan
     };
     programs.set_plan(IFINDEX, &wider).unwrap();
-    assert_eq!(
-        pass(&programs, &flow(5), &syn(consts::FROM_GUEST)),
-        Reason::TRANSLATED
-    );
+    assert_eq!(connect(5), Reason::TRANSLATED);
     programs.forget_flows(IFINDEX).unwrap();
     assert_eq!(flows(), 0);
 }

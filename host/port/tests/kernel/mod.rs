@@ -9,6 +9,7 @@
 pub mod frame;
 pub mod host;
 pub mod reading;
+pub mod table;
 
 use std::path::{Path, PathBuf};
 
