@@ -71,7 +71,7 @@ struct uc_noted {
 	__u8 pad[3];
 };
 
-/* Size of the host's ring for flows that pass, which are in no table. */
-#define UC_PASSED_KEPT 256
+/* Size of a port's ring for flows that pass, which are in no table. */
+#define UC_PASSED_KEPT 32
 
 #endif

@@ -22,17 +22,18 @@ struct {
 	__type(value, struct uc_ring);
 } events SEC(".maps");
 
+/* Rings of flows that passed, by the port's index in `counts`: no port displaces another's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, UC_PASSED_KEPT);
+	__uint(max_entries, UC_NUMBER_PAST *UC_PASSED_KEPT);
 	__type(key, __u32);
 	__type(value, struct uc_passed);
 } passed SEC(".maps");
 
-/* Number of events in `passed` so far; a lost increment is harmless. */
+/* Number of events in each ring of `passed` so far; a lost increment is harmless. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, UC_NUMBER_PAST);
 	__type(key, __u32);
 	__type(value, __u32);
 } passed_count SEC(".maps");
@@ -120,12 +121,13 @@ static __always_inline void uc_tell_nobody(const struct uc_pending *now)
 /* Records an event of a flow that passes, or of a segment that strict mode drops. */
 static __always_inline void uc_note_passed(const struct uc_pending *now)
 {
-	__u32 *count = uc_only_entry(&passed_count), index;
+	__u32 number = uc_number_of(&now->key.ifindex), index;
+	__u32 *count = bpf_map_lookup_elem(&passed_count, &number);
 	struct uc_passed *entry;
 
 	if (!count)
 		return;
-	index = (*count)++ % UC_PASSED_KEPT;
+	index = number * UC_PASSED_KEPT + (*count)++ % UC_PASSED_KEPT;
 	entry = bpf_map_lookup_elem(&passed, &index);
 	if (!entry)
 		return;

@@ -230,28 +230,42 @@ impl Programs {
         Ok(slots.filter_map(|raw| event(&raw)).collect())
     }
 
-    /// Returns the last flows that passed, the latest first: at most 256, of all ports.
+    /// Returns the last flows that passed, the latest first: at most 32 of each port, and 32 of all
+    /// ports without a plan.
     pub fn passed(&self) -> Result<Vec<Passed>, PortError> {
         let failed = |error| PortError::from_libbpf("read which flows passed", &error);
+        let states = self.port_states()?;
+        let number_of = |ifindex: u32| {
+            let state = states.get(&ifindex);
+            state.map_or(layout::UC_NUMBER_NONE, |state| state.number)
+        };
+        let planned = states.values().map(|state| state.number);
         let mut passed = Vec::new();
-        for index in 0..layout::UC_PASSED_KEPT {
-            let bytes = self
-                .maps
-                .passed
-                .lookup(&index.to_ne_bytes(), MapFlags::LOCK)
-                .map_err(failed)?;
-            let entry = bytes.and_then(|bytes| read::<layout::uc_passed>(&bytes));
-            let Some(entry) = entry.filter(|entry| entry.at_ns > 0) else {
-                continue;
-            };
-            let (guest, remote) = ends(&entry.key);
-            passed.push(Passed {
-                ifindex: entry.key.ifindex,
-                guest,
-                remote,
-                reason: Reason::from_code(entry.reason),
-                at_ns: entry.at_ns,
-            });
+        for number in std::iter::once(layout::UC_NUMBER_NONE).chain(planned) {
+            let first = number * layout::UC_PASSED_KEPT;
+            for index in first..first + layout::UC_PASSED_KEPT {
+                let bytes = self
+                    .maps
+                    .passed
+                    .lookup(&index.to_ne_bytes(), MapFlags::LOCK)
+                    .map_err(failed)?;
+                let entry = bytes.and_then(|bytes| read::<layout::uc_passed>(&bytes));
+                // a port that is gone may have had the ring before
+                let is_own = |entry: &layout::uc_passed| {
+                    entry.at_ns > 0 && number_of(entry.key.ifindex) == number
+                };
+                let Some(entry) = entry.filter(is_own) else {
+                    continue;
+                };
+                let (guest, remote) = ends(&entry.key);
+                passed.push(Passed {
+                    ifindex: entry.key.ifindex,
+                    guest,
+                    remote,
+                    reason: Reason::from_code(entry.reason),
+                    at_ns: entry.at_ns,
+                });
+            }
         }
         passed.sort_by_key(|entry| std::cmp::Reverse(entry.at_ns));
         Ok(passed)

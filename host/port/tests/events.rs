@@ -379,6 +379,26 @@ fn live_a_passing_flow_is_recorded_with_its_reason() {
 }
 
 #[test]
+fn live_flows_of_one_port_that_pass_displace_no_other_ports() {
+    let Some(programs) = programs(4) else { return };
+    let connection = Connection::new(&programs, &policy());
+    connection.syn();
+    connection.answer(0);
+    // The same connection, at a port without a plan.
+    programs.clear_plan(IFINDEX).unwrap();
+    (0..100).for_each(|_| connection.syn());
+    assert_eq!(
+        programs.passed().unwrap().len(),
+        32,
+        "of ports without a plan"
+    );
+    programs.set_plan(IFINDEX, &policy().into()).unwrap();
+    let passed = programs.passed().unwrap();
+    assert_eq!(passed.len(), 1, "{passed:?}");
+    assert_eq!(passed[0].reason, reason("peer_refused_ecn"));
+}
+
+#[test]
 fn live_without_rings_nothing_is_recorded_and_flows_are_translated_alike() {
     let Some(_) = programs(4) else { return };
     let run = |programs: &Programs| {
