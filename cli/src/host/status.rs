@@ -122,6 +122,9 @@ fn print_report(report: &Report) {
         outln!("{:>12}  {}: {}", row.packets, row.reason, row.meaning);
     }
     outln!();
+    for line in report.ports.iter().filter_map(PortLine::pressure) {
+        outln!("pressure: {line}");
+    }
     for line in &report.amiss {
         outln!("amiss: {line}");
     }
@@ -134,7 +137,7 @@ fn print_report(report: &Report) {
 
 fn print_port(port: &PortLine) {
     let quota = match port.flows_max {
-        0 => "none".to_owned(),
+        0 => "free".to_owned(),
         most => most.to_string(),
     };
     let state = match (port.held, port.attached, &port.error) {

@@ -47,13 +47,19 @@ pub struct PortLine {
     pub rules_in_force: u32,
     /// Number of its flows in the table.
     pub flows: u64,
+    /// Flows whose peer has not acknowledged the guest's SYN or SYN-ACK; `flows` counts them, too.
+    pub half_open: u64,
+    /// Half-open flows so far that lost their places to newer ones.
+    pub displaced: u64,
+    /// New flows so far that passed because the port's quota or the table was full.
+    pub refused: u64,
     /// Packets of translated flows.
     pub translated: u64,
     /// Packets that passed unmodified.
     pub passed: u64,
     /// Packets that the guard dropped.
     pub dropped: u64,
-    /// Maximum number of its flows; 0: limited by the table only.
+    /// Maximum number of its flows that are not half-open; 0: as many as the table has free places.
     pub flows_max: u32,
     /// Why it isn't as the policy wants it.
     pub error: Option<String>,
@@ -132,6 +138,25 @@ impl Report {
 }
 
 impl PortLine {
+    /// Returns what shows that the port's flows lack room; `None` if nothing does.
+    pub fn pressure(&self) -> Option<String> {
+        let signs = [
+            (
+                self.refused,
+                "new flows passed because its quota or the table was full",
+            ),
+            (
+                self.displaced,
+                "half-open flows lost their places to newer ones",
+            ),
+        ];
+        let signs = signs.into_iter().filter(|(flows, _)| *flows > 0);
+        let signs: Vec<String> = signs
+            .map(|(flows, what)| format!("{flows} {what}"))
+            .collect();
+        (!signs.is_empty()).then(|| format!("port {}: {}", self.name, signs.join("; ")))
+    }
+
     /// Adds the port's state in the kernel's maps.
     fn see(&mut self, view: &PortView) {
         let packets = |is: fn(Reason) -> bool| {
@@ -139,6 +164,9 @@ impl PortLine {
             counted.map(|(_, packets)| packets).sum()
         };
         self.flows = view.flows.into();
+        self.half_open = view.half_open.into();
+        self.displaced = view.displaced;
+        self.refused = view.refused();
         self.rules_in_force = view.rules;
         self.flows_max = view.flows_max;
         self.translated = packets(Reason::is_under_law);
@@ -233,6 +261,19 @@ mod tests {
         let mut held = port(false);
         held.held = true;
         assert_eq!(amiss(Some(&agent()), &[held]), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_port_whose_flows_lack_room_is_under_pressure() {
+        let mut line = port(true);
+        assert_eq!(line.pressure(), None);
+        (line.refused, line.displaced) = (3, 40);
+        let text = line.pressure().unwrap();
+        let parts = [
+            "port vnet3: 3 new flows passed",
+            "; 40 half-open flows lost",
+        ];
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     }
 
     #[test]

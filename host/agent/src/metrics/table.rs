@@ -283,7 +283,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "uc_port_flows_max",
-        help: "Flows that the port may have; 0: as many as the table has room for",
+        help: "Flows that the port may have, half-open ones apart; 0: as many as the table has free places",
         kind: Kind::Gauge,
         labels: PORT,
         rows: |reading| by_port(reading, |port| port.flows_max.into()),
@@ -294,6 +294,27 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         labels: PORT,
         rows: |reading| by_plan(reading, |port| port.flows.into()),
+    },
+    Metric {
+        name: "uc_port_flows_half_open",
+        help: "Of the port's flows those whose peer has not acknowledged the guest's SYN or SYN-ACK",
+        kind: Kind::Gauge,
+        labels: PORT,
+        rows: |reading| by_plan(reading, |port| port.half_open.into()),
+    },
+    Metric {
+        name: "uc_port_flows_displaced",
+        help: "Half-open flows of the port that lost their places to newer ones",
+        kind: Kind::Counter,
+        labels: PORT,
+        rows: |reading| by_plan(reading, |port| port.displaced),
+    },
+    Metric {
+        name: "uc_port_flows_refused",
+        help: "New flows of the port that passed because its quota or the table was full",
+        kind: Kind::Counter,
+        labels: PORT,
+        rows: |reading| by_plan(reading, PortView::refused),
     },
     Metric {
         name: "uc_port_packets",
