@@ -64,7 +64,7 @@ struct uc_port_state {
 	__u64 swept_ns;  /* when the port last searched the table for stale flows */
 };
 
-/* The half-open flows of the host have at most one of so many places. */
+/* The rings of half-open flows have one entry for so many places of the table. */
 #define UC_HALF_OPEN_PART 4
 
 /* Which flow took a turn among the half-open ones of its port. */
@@ -92,7 +92,7 @@ struct uc_page {
 	__u32 generation; /* of the whole host's plan */
 	__u16 rules;      /* number of the port's rules, on all pages */
 	__u16 strict;     /* 1: a rule of the port is strict */
-	__u32 flows_max;  /* the port's flows in the table at once; 0: no limit */
+	__u32 flows_max;  /* the port's flows, half-open ones apart; 0: as many as free places */
 	__u32 tenant;
 	struct uc_rule rule[UC_PAGE_RULES];
 };

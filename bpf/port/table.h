@@ -5,9 +5,10 @@
  * A flow is *half-open* until the peer has acknowledged the guest's SYN or SYN-ACK
  * (uc_is_half_open()). What strangers and guests can make without a partner is half-open, so:
  *
- * - Half-open flows have a quota of their own: a quarter of the table, in even parts for all ports,
- *   half of each part for the guest's SYNs and half for the peers'. A port takes turns in its parts
- *   as in a ring: its next half-open flow displaces the oldest one, if that is still half-open.
+ * - Half-open flows have a quota of their own. A port keeps a ring of those that it opened last:
+ *   all rings together have a quarter of the table, in equal parts for all ports, and each part has
+ *   a half for the guest's SYNs and one for the peers'. While a port has more half-open flows than
+ *   a sixteenth of the free places, each new one displaces the oldest one in its ring.
  * - The other flows of a port are at most as many as its rule's `flows_max`, or by default as many
  *   as the table has free places: a dynamic threshold (Choudhury and Hahne, 1998). So a port alone
  *   gets half of the table, two busy ones a third each, and some of it stays free for others.
@@ -23,6 +24,9 @@
  * takes the place of a half-open flow, too. */
 #define UC_PLACES_TRIED       8
 #define UC_PLACES_TRIED_FIRST 4
+
+/* A port displaces no half-open flow while it has at most one for so many free places. */
+#define UC_HALF_OPEN_SPARE 16
 
 /* The shortest time between two searches of a port for stale flows: it bounds the cost of SYNs. */
 #define UC_SWEEP_NS 10000000
@@ -182,6 +186,12 @@ static __always_inline void uc_read_place(struct uc_place *place, struct uc_key 
 	bpf_spin_unlock(&place->lock);
 }
 
+/* Returns how many places are free. */
+static __always_inline __u32 uc_free_places(const struct uc_cursor *cursor)
+{
+	return cursor->used < cursor->places ? cursor->places - cursor->used : 0;
+}
+
 /*
  * Takes a free place for the key in `pending`, and stores its index there. Returns 0 if none of the
  * places tried is free. A global function, for the verifier (see uc_join_group()).
@@ -232,9 +242,9 @@ static __always_inline __u32 uc_next_turn(struct uc_cursor *cursor, struct uc_po
 }
 
 /*
- * Takes a turn among the half-open flows of the port for the key in `pending`. Returns 1 if the
- * oldest of them was still half-open and has lost its place, whose index is then in `pending`; or
- * if another place was free. A global function, for the verifier.
+ * Takes a turn in the port's ring of half-open flows for the key in `pending`, and a place: that of
+ * the flow whose turn it was, if it is to be displaced, or a free one. Returns 0 if there is none.
+ * The place's index is then in `pending`. A global function, for the verifier.
  */
 __attribute__((noinline)) int uc_take_turn(struct __sk_buff *skb)
 {
@@ -259,7 +269,8 @@ __attribute__((noinline)) int uc_take_turn(struct __sk_buff *skb)
 	place = bpf_map_lookup_elem(&places, &index);
 	if (place)
 		uc_read_place(place, &held);
-	if (place && held.ifindex == now->key.ifindex && uc_tag_of(&held) == turn->tag &&
+	if (state->half_open > uc_free_places(cursor) / UC_HALF_OPEN_SPARE && place &&
+	    held.ifindex == now->key.ifindex && uc_tag_of(&held) == turn->tag &&
 	    uc_give_up(&held, index, now->now_ns, 1) && uc_hand_over(place, &held, &now->key))
 		now->place = index;
 	else if (!uc_take_place(skb))
@@ -292,15 +303,13 @@ __attribute__((noinline)) int uc_collect(struct __sk_buff *skb)
 	return collected;
 }
 
-/* Returns how many flows a port may have, half-open ones apart; `flows_max`: by its rule, 0: by
+/* Returns how many flows a port may have, half-open ones apart. `flows_max`: by its rule; 0: by
  * default. */
 static __always_inline __u32 uc_quota(__u32 flows_max)
 {
 	const struct uc_cursor *cursor = uc_only_entry(&cursors);
 
-	if (flows_max || !cursor)
-		return flows_max;
-	return cursor->used < cursor->places ? cursor->places - cursor->used : 0;
+	return flows_max || !cursor ? flows_max : uc_free_places(cursor);
 }
 
 /* Admits a half-open flow of the port, and takes a place for the key in `pending`. Returns

@@ -21,8 +21,8 @@ pub struct PortPlan {
     /// What the port's flows share: one window (flows of law `coupled`), or the sum of their
     /// windows (flows whose rule has a share). `None`: each flow has its own window.
     pub coupling: Option<PortCoupling>,
-    /// Maximum number of flows that are translated at once; further flows pass. 0: the flow table's
-    /// capacity is the limit.
+    /// Maximum number of flows that are translated at once, half-open ones apart; further flows pass.
+    /// 0: as many as the flow table has free places.
     pub flows_max: u32,
     /// The number of the tenant that owns the port, chosen by the operator; 0: none.
     pub tenant: u32,

@@ -122,7 +122,7 @@ pub struct PortState {
     pub held: bool,
     /// How many rules of the policy are about it, `[defaults]` among them.
     pub rules: u32,
-    /// Flows that it may have; 0: as many as the table has room for.
+    /// Flows that it may have, half-open ones apart; 0: as many as the table has free places.
     pub flows_max: u32,
     /// Why it isn't as the policy wants it.
     pub error: Option<String>,

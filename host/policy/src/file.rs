@@ -58,8 +58,8 @@ pub struct PortTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 255))]
     pub weight: Option<i64>,
-    /// Maximum number of flows of each port that are translated at once; further flows pass. If
-    /// absent, the capacity of the host's flow table.
+    /// Maximum number of flows of each port that are translated at once, half-open ones apart; further
+    /// flows pass. If absent, as many as the host's flow table has free places.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16_777_216))]
     pub flows_max: Option<i64>,

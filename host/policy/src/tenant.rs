@@ -28,7 +28,7 @@ pub struct Tenant {
 pub struct PortSettings {
     /// Weight in the groups that the port is in.
     pub weight: u8,
-    /// Maximum number of flows that are translated at once; 0: the capacity of the table.
+    /// Maximum number of flows that are translated at once; 0: the free places of the table.
     pub flows_max: u32,
     /// Whether no flow may go untranslated.
     pub strict: bool,
