@@ -25,6 +25,7 @@
 #include "echo.h"
 #include "guard.h"
 #include "handshake.h"
+#include "hooks.h"
 #include "missed.h"
 
 /* Returns whether the segment is a SYN without ACK, RST or FIN. */
@@ -81,6 +82,13 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 	edit->ecn = UC_NOT_ECT;
 	if (!(flow->bits & UC_FLOW_ECN))
 		return;
+	if (segment->blind) {
+		/* Nobody would answer a mark. The receiver still echoes earlier ones, to the guest,
+		 * until CWR. */
+		if (sent == UC_SENT_NEW && segment->payload_bytes)
+			edit->flags |= UC_CWR;
+		return;
+	}
 	/* RFC 3168 §6.1.4 to §6.1.6: ECT on new data only, not on retransmissions, pure ACKs or
 	 * window probes */
 	if (sent == UC_SENT_NEW && segment->payload_bytes && flow->peer_window) {
@@ -201,6 +209,22 @@ static __always_inline enum uc_reason uc_too_early(const struct uc_flow *flow,
 			     segment->direction, UC_NO_HANDSHAKE);
 }
 
+/* Returns whether a segment to the guest carries a mark that nobody would echo. */
+static __always_inline __u8 uc_is_unechoed(const struct uc_flow *flow,
+					   const struct uc_segment *segment)
+{
+	return segment->blind && segment->ecn == UC_CE && segment->payload_bytes &&
+	       flow->bits & UC_FLOW_ECN && !uc_observes(&flow->policy);
+}
+
+/* Returns whether the guard is off: without ACKs the port does not know what the guest may send. In
+ * strict mode it stays. */
+static __always_inline __u8 uc_is_unguarded(const struct uc_flow *flow,
+					    const struct uc_segment *segment)
+{
+	return segment->blind && !uc_is_strict(&flow->policy);
+}
+
 /*
  * Translates any segment but a SYN of a known flow. Returns what the platform must do:
  * UC_TRANSLATED, UC_RESYNCED or UC_HELD: write the edit. UC_NO_HANDSHAKE: pass the segment, keep
@@ -215,12 +239,15 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 	enum uc_reason reason = UC_TRANSLATED;
 
 	*edit = uc_edit_none(segment);
-	if (from_guest && flow->stage == UC_TRANSLATING && !(segment->flags & (UC_SYN | UC_RST)) &&
-	    uc_is_beyond(flow, segment)) {
-		if (!uc_may_go_on(flow, segment, now_ns))
-			return UC_BEYOND_EDGE;
-		uc_go_on(flow, segment->seq);
-		reason = UC_RESYNCED;
+	if (flow->stage == UC_TRANSLATING && !(segment->flags & (UC_SYN | UC_RST))) {
+		if (from_guest && !uc_is_unguarded(flow, segment) && uc_is_beyond(flow, segment)) {
+			if (!uc_may_go_on(flow, segment, now_ns))
+				return UC_BEYOND_EDGE;
+			uc_go_on(flow, segment->seq);
+			reason = UC_RESYNCED;
+		}
+		if (!from_guest && uc_is_unechoed(flow, segment))
+			return UC_UNECHOED;
 	}
 	if (from_guest)
 		flow->seen_ns = now_ns;

@@ -111,7 +111,7 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 		return uc_open_more(flow, policy, &syn, now_ns, edit);
 	reason = uc_unwanted(policy, &syn);
 	if (reason != UC_TRANSLATED)
-		return reason;
+		return uc_verdict_of(uc_is_strict(policy), segment->direction, reason);
 	uc_begin(flow, policy, &syn, 1, 0, now_ns);
 	uc_edit_syn(policy, 1, &syn, edit);
 	return UC_TRANSLATED;
@@ -137,6 +137,7 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
 	if (!uc_answers_kept(flow, answer))
 		return UC_NO_HANDSHAKE;
 	syn = uc_kept_segment(flow);
+	syn.blind = answer->blind;
 	uc_downgrade(policy, &syn);
 	reason = uc_unwanted(policy, &syn);
 	if (reason != UC_TRANSLATED) {
@@ -393,6 +394,7 @@ uc_open_asked(struct uc_flow *flow, const struct uc_policy *policy, const struct
 	*edit = uc_edit_none(answer);
 	if (!uc_acknowledges_syn(kept, answer))
 		return UC_NO_HANDSHAKE;
+	syn.blind = answer->blind;
 	uc_downgrade(policy, &syn);
 	reason = uc_unwanted(policy, &syn);
 	if (reason != UC_TRANSLATED)

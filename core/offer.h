@@ -55,9 +55,12 @@ static __always_inline enum uc_reason uc_unfit(const struct uc_policy *policy,
 	}
 	if (syn->options & UC_OPT_AE)
 		return UC_GUEST_SPEAKS_ECN;
-	if (!uc_asks_for_ecn(syn) || uc_observes(policy) || uc_translates_guest_ecn(policy))
-		return UC_TRANSLATED;
-	return UC_GUEST_SPEAKS_ECN;
+	if (uc_asks_for_ecn(syn) && !uc_observes(policy) && !uc_translates_guest_ecn(policy))
+		return UC_GUEST_SPEAKS_ECN;
+	/* invariant "no false signal": nobody would clear the answer or echo the peer's marks */
+	if (syn->blind && !uc_observes(policy) && uc_law_has(policy->law, UC_WANTS_ECN))
+		return UC_HALF_BLIND;
+	return UC_TRANSLATED;
 }
 
 /* Returns why the options of a SYN or SYN-ACK forbid translation; UC_TRANSLATED if they don't. */

@@ -13,7 +13,8 @@
 /* X(name, label, what it means) */
 #define UC_REASONS(X)                                                                              \
 	X(TRANSLATED, "translated", "the segment belongs to a translated flow")                    \
-	X(NOT_TCP, "not_tcp", "not TCP over IPv4 or IPv6: UDP, ICMP, ARP, anything else")          \
+	X(NOT_TCP, "not_tcp",                                                                      \
+	  "not TCP over IPv4 or IPv6: UDP, ICMP, ARP, in a VLAN, anything else")                   \
 	X(FRAGMENT, "fragment", "an IP fragment: its TCP header may be elsewhere")                 \
 	X(IP_EXTENSION, "ip_extension", "IPv6 extension headers before TCP")                       \
 	X(MALFORMED, "malformed", "headers that contradict their own lengths")                     \
@@ -32,6 +33,10 @@
 	  "dropped: data beyond the window given, which policy forbids")                           \
 	X(RESYNCED, "resynced",                                                                    \
 	  "translated, and shows that the port has missed segments: the flow goes on from there")  \
+	X(HALF_BLIND, "half_blind",                                                                \
+	  "one of the port's two programs does not see its packets: no ECN is asked for")          \
+	X(UNECHOED, "unechoed",                                                                    \
+	  "dropped: a mark that the port could not echo, as it sees no packet of the guest")       \
 	X(EDIT_FAILED, "edit_failed", "the kernel refused to write the packet")                    \
 	X(DOWNGRADED, "downgraded",                                                                \
 	  "translated by strict mode, after AccECN or MPTCP was removed from its SYN or SYN-ACK")  \
@@ -49,6 +54,8 @@
 	  "dropped by strict mode: the flow table had no free place")                              \
 	X(STRICT_QUOTA_FULL, "strict_quota_full",                                                  \
 	  "dropped by strict mode: the port had as many flows as its quota allows")                \
+	X(STRICT_HALF_BLIND, "strict_half_blind",                                                  \
+	  "dropped by strict mode: one of the port's two programs does not see its packets")       \
 	X(STRICT_NO_HANDSHAKE, "strict_no_handshake",                                              \
 	  "dropped by strict mode: it does not fit the handshake that was seen")
 
@@ -62,7 +69,7 @@ enum uc_reason {
 /* Returns whether the packet must be dropped: by policy's guard, or by strict mode. */
 static __always_inline int uc_drops(enum uc_reason reason)
 {
-	return reason == UC_BEYOND_EDGE || reason >= UC_STRICT_FRAGMENT;
+	return reason == UC_BEYOND_EDGE || reason == UC_UNECHOED || reason >= UC_STRICT_FRAGMENT;
 }
 
 /* Returns whether a known flow must be removed from the table. */

@@ -55,7 +55,7 @@ struct uc_segment {
 	__u8 flags;               /* UC_FIN … UC_CWR */
 	__u8 ecn;                 /* UC_NOT_ECT … UC_CE */
 	__u8 direction;           /* enum uc_direction */
-	__u8 pad;
+	__u8 blind;               /* 1: the port sees no answer to it (hooks.h) */
 };
 
 /* Compares sequence numbers, which wrap (RFC 9293 §3.4). */

@@ -27,7 +27,8 @@
 /* The reasons to pass a segment of the guest that strict mode makes reasons to drop it. */
 #define UC_STRICT_REASONS(X)                                                                       \
 	X(FRAGMENT)                                                                                \
-	X(IP_EXTENSION) X(MALFORMED) X(SIGNED) X(TABLE_FULL) X(QUOTA_FULL) X(NO_HANDSHAKE)
+	X(IP_EXTENSION)                                                                            \
+	X(MALFORMED) X(SIGNED) X(TABLE_FULL) X(QUOTA_FULL) X(HALF_BLIND) X(NO_HANDSHAKE)
 
 /* Returns why a segment of a strict port's guest is dropped, instead of passed for `reason`. Any
  * other reason is returned as it is. */

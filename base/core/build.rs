@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 /// What user space writes into maps: policies and rules, and a host's answer to a guest's group; and
 /// the reports that tests send to programs.
-const WRITTEN: [&str; 8] = [
+const WRITTEN: [&str; 9] = [
     "uc_policy",
+    "uc_hooks",
     "uc_match",
     "uc_rule",
     "uc_watch_policy",
@@ -20,6 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let shims = [
         "shim",
         "shim_coupling",
+        "shim_hooks",
         "shim_law",
         "shim_rule",
         "shim_watch",

@@ -7,6 +7,7 @@
 mod contract;
 pub mod coupling;
 mod entry;
+pub mod hooks;
 pub mod law;
 #[cfg(feature = "serde")]
 mod law_file;
@@ -128,8 +129,8 @@ pub fn open_asked(
 }
 
 /// Translates any segment but a SYN of a known flow. Returns [`Reason::TRANSLATED`]: write the
-/// edit; [`Reason::NO_HANDSHAKE`]: pass it, keep the flow; [`Reason::BEYOND_EDGE`]: drop it, keep
-/// the flow; any other: write the edit, remove the flow.
+/// edit; [`Reason::NO_HANDSHAKE`]: pass it, keep the flow; [`Reason::BEYOND_EDGE`],
+/// [`Reason::UNECHOED`]: drop it, keep the flow; any other: write the edit, remove the flow.
 pub fn translate(flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
     let mut edit = Edit::default();
     // SAFETY: all three pointers are valid for the call and the C side keeps none of them.

@@ -36,6 +36,10 @@ impl Reason {
     pub const DOWNGRADED: Reason = Reason(sys::UC_DOWNGRADED);
     /// Strict mode holds the flow by drops.
     pub const HELD: Reason = Reason(sys::UC_HELD);
+    /// The port sees no packet of one direction, so it asks for no ECN.
+    pub const HALF_BLIND: Reason = Reason(sys::UC_HALF_BLIND);
+    /// The port sees no packet of the guest, so it drops a marked packet instead of echoing the mark.
+    pub const UNECHOED: Reason = Reason(sys::UC_UNECHOED);
     /// The packet is not TCP.
     pub const NOT_TCP: Reason = Reason(sys::UC_NOT_TCP);
 

@@ -32,6 +32,7 @@ mod echo;
 mod garbage;
 mod guard;
 mod guest_ecn;
+mod hooks;
 mod laws;
 mod leaving;
 mod long_flows;

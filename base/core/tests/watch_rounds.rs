@@ -199,7 +199,7 @@ fn garbage(words: [u32; 4], small: [u8; 6]) -> Segment {
         flags: small[3],
         ecn: small[4] & 3,
         direction: small[5] & 1,
-        pad: 0,
+        blind: 0,
     }
 }
 

@@ -448,7 +448,7 @@ pub fn segments() -> impl Strategy<Value = Segment> {
             flags: bytes.2,
             ecn: bytes.3,
             direction: bytes.4,
-            pad: 0,
+            blind: u8::from(words.1.is_multiple_of(8)),
         })
 }
 
