@@ -117,6 +117,10 @@ static __always_inline enum uc_reason uc_parse_ip(struct __sk_buff *skb, __u8 pr
 						  struct uc_ip *at, __u8 source[16],
 						  __u8 destination[16])
 {
+	/* The kernel takes the tag off the frame before a guest's reaches the port, and has not put
+	 * it on one for the guest. Two VLANs may have the same addresses. */
+	if (skb->vlan_present)
+		return UC_NOT_TCP;
 	if (skb->protocol == bpf_htons(ETH_P_IP))
 		return uc_parse_ipv4(skb, protocol, at, source, destination);
 	if (skb->protocol == bpf_htons(ETH_P_IPV6))
