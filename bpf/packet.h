@@ -242,6 +242,7 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 	struct uc_ip ip = {};
 	__u32 payload_at;
 
+	segment->direction = direction;
 	reason = uc_parse_ip(skb, IPPROTO_TCP, &ip, from_guest ? key->guest : key->remote,
 			     from_guest ? key->remote : key->guest);
 	if (reason != UC_TRANSLATED)
@@ -269,7 +270,6 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 	segment->ack = (__u32)tcp[8] << 24 | tcp[9] << 16 | tcp[10] << 8 | tcp[11];
 	segment->flags = tcp[13];
 	segment->window = tcp[14] << 8 | tcp[15];
-	segment->direction = direction;
 	if (tcp[12] & 1)
 		segment->options |= UC_OPT_AE;
 	segment->payload_bytes = ip.end_at - payload_at;

@@ -9,6 +9,7 @@
 
 #include "../../core/coupling/group.h"
 #include "../../core/flow.h"
+#include "../../core/hooks.h"
 #include "../../core/reason.h"
 #include "../../core/reopen.h"
 #include "../../core/rule.h"
@@ -73,9 +74,9 @@ struct uc_turn {
 	__u32 tag;
 };
 
-/* Packets of a port by reason. */
+/* Packets of a port, by enum uc_direction and reason. */
 struct uc_counts {
-	__u64 packets[UC_REASON_COUNT];
+	__u64 packets[2][UC_REASON_COUNT];
 };
 
 /* Rules on a page, and the largest number of pages of a port's plan. */
@@ -94,6 +95,8 @@ struct uc_page {
 	__u16 strict;     /* 1: a rule of the port is strict */
 	__u32 flows_max;  /* the port's flows, half-open ones apart; 0: as many as free places */
 	__u32 tenant;
+	__u32 after_others; /* 1: user space attaches the programs after those of others */
+	__u32 pad;
 	struct uc_rule rule[UC_PAGE_RULES];
 };
 

@@ -59,7 +59,15 @@ struct {
 	__type(value, struct uc_port_state);
 } ports SEC(".maps");
 
-/* Packets by reason, by the port's index (uc_port_state.number). */
+/* What the two hooks of a port have seen, by the port's index (uc_port_state.number). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, UC_NUMBER_PAST + 1);
+	__type(key, __u32);
+	__type(value, struct uc_hooks);
+} hooks SEC(".maps");
+
+/* Packets by direction and reason, by the port's index. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, UC_NUMBER_PAST + 1);
@@ -117,13 +125,19 @@ static __always_inline int uc_lock_slot(struct uc_slot *slot, __u32 tag)
 	return 0;
 }
 
-/* Counts a packet by its reason. */
-static __always_inline void uc_count(__u32 number, enum uc_reason reason)
+/* Returns what the hooks of the port with this index have seen; NULL without a plan. */
+static __always_inline struct uc_hooks *uc_hooks_of(__u32 number)
+{
+	return number == UC_NUMBER_NONE ? NULL : bpf_map_lookup_elem(&hooks, &number);
+}
+
+/* Counts a packet by its direction and reason. */
+static __always_inline void uc_count(__u32 number, __u8 direction, enum uc_reason reason)
 {
 	struct uc_counts *of_port = bpf_map_lookup_elem(&counts, &number);
 
 	if (of_port && reason < UC_REASON_COUNT)
-		of_port->packets[reason]++;
+		of_port->packets[direction == UC_TO_GUEST][reason]++;
 }
 
 #endif

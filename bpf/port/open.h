@@ -122,6 +122,15 @@ uc_open_answered(struct uc_pending *now, const struct uc_opening *how, struct uc
 	return reason;
 }
 
+/* Notes in the guest's SYN in `pending` whether its port may ask for ECN. */
+static __always_inline void uc_look_at_hooks(struct uc_pending *now)
+{
+	struct uc_hooks *seen = uc_hooks_of(uc_number_of(&now->key.ifindex));
+
+	if (seen && now->segment.direction == UC_FROM_GUEST)
+		now->segment.blind = !uc_hooks_ask(seen, now->now_ns);
+}
+
 /* Enters the flow that `reason` has opened or adopted. Returns the reason, or why there is no room.
  */
 static __always_inline enum uc_reason uc_enter_new(struct __sk_buff *skb, struct uc_pending *now,
@@ -201,6 +210,8 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 	/* the DSCP of the connection's SYN selects its rule */
 	if (slot && !syn)
 		now->at.dscp = slot->kept_dscp;
+	if (syn)
+		uc_look_at_hooks(now);
 	/* even without a rule an older flow of the same ports must be removed below */
 	uc_find_rule(skb);
 	if (slot && !syn)

@@ -27,21 +27,29 @@
 /* Translates a segment of a known flow. Sets `follow_up` to UC_AWAITS_* and those above, and
  * `number` to the port's index in `counts`. */
 static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key,
-							const struct uc_segment *segment,
-							__u64 now_ns, struct uc_edit *edit,
-							__u8 *follow_up, __u32 *number)
+							struct uc_segment *segment, __u64 now_ns,
+							struct uc_edit *edit, __u8 *follow_up,
+							__u32 *number)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
 	__u32 tag = uc_tag_of(key);
+	struct uc_hooks *seen = slot ? uc_hooks_of(slot->number) : NULL;
 	struct uc_removed removed = {};
 	enum uc_reason reason;
 	__u8 settled;
 
+	/* where the slot was reused meanwhile, of the other flow's port: for one packet */
+	if (seen) {
+		uc_hook_saw(seen, segment, now_ns);
+		segment->blind = uc_is_blind(seen, !segment->direction);
+	}
 	if (!uc_lock_slot(slot, tag)) {
 		*follow_up = UC_IS_UNKNOWN;
 		return UC_NO_HANDSHAKE;
 	}
 	*number = slot->number;
+	if (seen && uc_is_missed(&slot->flow, segment))
+		seen->missed_ns = now_ns;
 	uc_before_segment(slot);
 	reason = uc_translate(&slot->flow, segment, now_ns, edit);
 	if (segment->direction == UC_TO_GUEST)
@@ -95,7 +103,7 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 		   uc_is_strict_port(key.ifindex) && uc_hides_tcp(skb)) {
 		reason = uc_verdict_of(1, direction, reason);
 	}
-	return uc_verdict(&key, number, reason);
+	return uc_verdict(&key, &segment, now_ns, number, reason);
 }
 
 SEC("tc")
@@ -123,7 +131,7 @@ int uc_share_port(struct __sk_buff *skb)
 	reason = uc_share(skb, now);
 	if (now->has_news)
 		uc_note_news(skb);
-	return uc_verdict(&now->key, now->number, reason);
+	return uc_verdict(&now->key, &now->segment, now->now_ns, now->number, reason);
 }
 
 /* Joins a flow to its group, or updates its weights. Tail-called by uc_share_port, which it

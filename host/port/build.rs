@@ -40,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_type("uc_port_state|uc_counts|uc_page_key|uc_page|uc_about")
         .allowlist_var("UC_PORTS_MAX|UC_NUMBER_.*|UC_PAGE_RULES|UC_PLACES_SWEPT|UC_HALF_OPEN_PART|UC_ABOUT_MARK")
         .blocklist_type("uc_rule|uc_match|uc_policy")
+        .blocklist_type("uc_hooks")
         .blocklist_type("uc_flow|uc_ccc|uc_ccc_policy|uc_ccc_guest|uc_ccc_flow")
         .raw_line("use uc_core::Flow as uc_flow;")
         .raw_line("use uc_core::rule::CompiledRule as uc_rule;")

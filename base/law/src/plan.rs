@@ -26,6 +26,8 @@ pub struct PortPlan {
     pub flows_max: u32,
     /// The number of the tenant that owns the port, chosen by the operator; 0: none.
     pub tenant: u32,
+    /// Whether the port's programs run after those that others have attached; otherwise before.
+    pub after_others: bool,
 }
 
 impl PortPlan {

@@ -54,6 +54,9 @@ pub struct Attach {
     /// Mechanism of attaching
     #[arg(long, value_enum, default_value = "auto")]
     via: Via,
+    /// Position among the programs that others attach to the port
+    #[arg(long, value_enum, default_value = "before")]
+    order: Order,
     #[command(flatten)]
     parameters: ParameterArguments,
     #[command(flatten)]
@@ -69,6 +72,15 @@ pub enum Via {
     Tcx,
     /// A filter on a clsact qdisc
     Clsact,
+}
+
+/// Where a port's programs run among those of others.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    /// Before others, which can then hide no packet from ours
+    Before,
+    /// After others: ours see what those let through
+    After,
 }
 
 impl From<Via> for AttachVia {
@@ -96,7 +108,10 @@ impl Attach {
             ecn_syns: self.ecn_syns,
             ..uc_law::policy(law, profile, &parameters)
         };
-        let plan = PortPlan::of_all(policy, coupling);
+        let plan = PortPlan {
+            after_others: self.order == Order::After,
+            ..PortPlan::of_all(policy, coupling)
+        };
         let ports = distinct(self.ports);
         if let Some(released) = agent::release(&ports, given)? {
             for port in &released {

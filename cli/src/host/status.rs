@@ -16,8 +16,8 @@ use report::{PortLine, Report};
 
 /// Show the agent, its policy, the ports and packet counters.
 ///
-/// Exit status 1: something that the policy wants is not in force; or there is neither an agent nor
-/// an attached port.
+/// Exit status 1: something that the policy wants is not in force; a port sees the packets of one
+/// direction only; or there is neither an agent nor an attached port.
 #[derive(Args)]
 pub struct Status {
     /// The agent's socket, instead of this host's

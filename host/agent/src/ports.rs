@@ -186,7 +186,11 @@ impl Ports {
             }
             Action::Tell(plans) => {
                 self.told = None;
+                let moved = moved(programs, &plans)?;
                 programs.set_plans(&plans)?;
+                for ifindex in moved {
+                    self.store.replace(programs, ifindex, &plans[&ifindex])?;
+                }
                 self.told = Some((programs.plan_generation()?, plans));
             }
             Action::Attach(plans) => self.attach(programs, plans, outcome)?,
@@ -219,4 +223,16 @@ impl Ports {
         }
         Ok(())
     }
+}
+
+/// Returns the ports whose plans want another order among the programs of others than they have.
+fn moved(programs: &Programs, plans: &BTreeMap<u32, PortPlan>) -> Result<Vec<u32>, PortError> {
+    let mut moved = Vec::new();
+    for (&ifindex, plan) in plans {
+        let had = programs.plan(ifindex)?;
+        if had.is_some_and(|had| had.after_others != plan.after_others) {
+            moved.push(ifindex);
+        }
+    }
+    Ok(moved)
 }

@@ -9,7 +9,8 @@ use uc_agent::metrics::{Kernel, Kind, METRICS, Metric, Reading};
 use uc_client::AgentState;
 use uc_client::state::{EtcdState, PortState};
 use uc_core::Reason;
-use uc_port::{Counters, PortView};
+use uc_core::hooks::Hooks;
+use uc_port::{Counters, Direction, PortView};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -22,7 +23,9 @@ fn read(path: &str) -> String {
 
 /// Returns counters with seven packets under each reason.
 fn every_reason() -> Counters {
-    Reason::all().map(|reason| (reason, 7)).collect()
+    Reason::all()
+        .map(|reason| (Direction::ToGuest, reason, 7))
+        .collect()
 }
 
 fn view(ifindex: u32) -> PortView {
@@ -36,6 +39,7 @@ fn view(ifindex: u32) -> PortView {
         displaced: 2,
         flows_max: 5,
         counters: every_reason(),
+        hooks: Hooks::default(),
     }
 }
 

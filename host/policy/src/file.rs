@@ -70,6 +70,20 @@ pub struct PortTable {
     /// Sum of windows that the rules' `share` divides. Default `port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum: Option<SumOf>,
+    /// Position of the port's programs among those that others attach. Default `before`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+}
+
+/// The position of a port's programs among those that others attach to its interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Before others, which can then hide no packet from them.
+    #[default]
+    Before,
+    /// After others.
+    After,
 }
 
 /// The windows that make one sum.

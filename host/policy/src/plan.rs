@@ -3,7 +3,7 @@
 use uc_law::{PortCoupling, PortPlan, StartSettings};
 
 use crate::check::{coupling, is_written};
-use crate::file::SumOf;
+use crate::file::{Order, SumOf};
 use crate::policy::Policy;
 use crate::rule::Rule;
 use crate::tenant::{PortSettings, Tenant};
@@ -68,6 +68,7 @@ impl Policy {
                 coupling,
                 flows_max: settings.flows_max,
                 tenant: number,
+                after_others: settings.order == Order::After,
             },
             origins: written
                 .flat_map(|rule| rule.matches.iter().map(|_| rule.number))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use uc_law::PortCoupling;
 
 use crate::fault::Faults;
-use crate::file::{IdentityTable, PortTable, SumOf, TenantTable};
+use crate::file::{IdentityTable, Order, PortTable, SumOf, TenantTable};
 use crate::number::in_range;
 use crate::pattern::Pattern;
 
@@ -34,6 +34,8 @@ pub struct PortSettings {
     pub strict: bool,
     /// Sum of windows that shares divide.
     pub sum: SumOf,
+    /// Position of its programs among those of others.
+    pub order: Order,
 }
 
 impl PortTable {
@@ -57,6 +59,7 @@ impl PortTable {
             flows_max: flows.or(defaults.flows_max).unwrap_or(0) as u32,
             strict: self.strict.or(defaults.strict).unwrap_or(false),
             sum: self.sum.or(defaults.sum).unwrap_or_default(),
+            order: self.order.or(defaults.order).unwrap_or_default(),
         }
     }
 }

@@ -7,6 +7,7 @@ use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
 use crate::direction::Direction;
 use crate::error::PortError;
+use crate::links::{is_watch_name, program_info, programs_on};
 use crate::programs::Programs;
 use crate::qdisc;
 use crate::refusal::silence_libbpf;
@@ -23,35 +24,43 @@ pub enum AttachVia {
     Clsact,
 }
 
-/// Position of a program relative to the port's own programs.
+/// Position of a program among those at a port's hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The port's own programs: after all programs that are attached already.
-    Port,
     /// A program that processes a packet before the port's own do, whichever is attached first.
     BeforePort,
+    /// The port's own programs: before all that others have attached. A program that ends the
+    /// hook's chain then hides nothing from ours, which always let the next one run.
+    Port,
+    /// The port's own programs: after all that others have attached.
+    PortLast,
 }
+
+/// Priority and handle of a clsact filter. Both are fixed, so that a later process can find each
+/// filter and replace it in place.
+type Place = (u32, u32);
+
+/// Places of the port's filters. The first two are before others, as far as priorities go; the
+/// second is for a hook where another kind of filter has the first one's priority. The last is after
+/// others, whose priorities are small or, if the kernel chooses them, above 0xc000.
+const PORT_PLACES: [Place; 3] = [(2, 0x7563), (3, 0x7563), (0x7563, 1)];
+const BEFORE_PLACES: [Place; 2] = [(1, 0x7562), (2, 0x7562)];
 
 impl Order {
-    /// Returns the priority of the clsact filter; a lower one runs first.
-    fn clsact_priority(self) -> u32 {
+    /// Returns the places of the clsact filter, of which the first that is to be had is taken.
+    fn places(self) -> &'static [Place] {
         match self {
-            Order::Port => 0x7563,
-            Order::BeforePort => 0x7562,
-        }
-    }
-
-    fn tcx_flags(self) -> u32 {
-        match self {
-            Order::Port => 0,
-            Order::BeforePort => libbpf_sys::BPF_F_BEFORE,
+            Order::BeforePort => &BEFORE_PLACES,
+            Order::Port => &PORT_PLACES,
+            Order::PortLast => &PORT_PLACES[2..],
         }
     }
 }
 
-/// Handle of our clsact filters. Like their priorities it is fixed, so that a later process can
-/// find each filter and replace it in place.
-const CLSACT_HANDLE: u32 = 1;
+/// Returns whether a filter is a port's own.
+pub(crate) fn is_own_filter(filter: &qdisc::Filter) -> bool {
+    filter.kind == "bpf" && PORT_PLACES.contains(&(filter.priority, filter.handle))
+}
 
 /// Maximum number of attempts to add a filter if its qdisc disappears each time.
 const TRIES: usize = 3;
@@ -76,36 +85,41 @@ pub struct PortLinks {
 
 impl Programs {
     /// Attaches both programs to the interface with this index in the calling thread's network
-    /// namespace. A failure leaves nothing attached.
+    /// namespace, before the programs of others. A failure leaves nothing attached.
     pub fn attach(&self, ifindex: u32, via: AttachVia) -> Result<PortLinks, PortError> {
-        Ok(PortLinks {
-            from_guest: self.attach_one(ifindex, Direction::FromGuest, via)?,
-            to_guest: self.attach_one(ifindex, Direction::ToGuest, via)?,
-        })
+        self.attach_in(ifindex, via, Order::Port)
     }
 
-    fn attach_one(
+    pub(crate) fn attach_in(
         &self,
         ifindex: u32,
-        direction: Direction,
         via: AttachVia,
-    ) -> Result<Link, PortError> {
-        attach_program(
-            self.program(direction),
-            ifindex,
-            direction,
-            via,
-            Order::Port,
-        )
+        order: Order,
+    ) -> Result<PortLinks, PortError> {
+        let one =
+            |direction| attach_program(self.program(direction), ifindex, direction, via, order);
+        // the answer to the first SYN that is seen must be seen, too
+        let to_guest = one(Direction::ToGuest)?;
+        Ok(PortLinks {
+            from_guest: one(Direction::FromGuest)?,
+            to_guest,
+        })
     }
 
     /// Replaces the programs of the port's clsact filters by these: every packet passes one or the
     /// other.
     pub(crate) fn swap_clsact(&self, ifindex: u32) -> Result<(), PortError> {
         for direction in Direction::BOTH {
-            match self.attach_one(ifindex, direction, AttachVia::Clsact)? {
-                Link::Clsact(mut filter) => filter.keep(),
-                Link::Tcx(_) => {}
+            for place in places_taken(ifindex, direction) {
+                let program = self.program(direction);
+                clsact_hook(program, ifindex, direction, place)
+                    .attach()
+                    .map_err(|error| {
+                        PortError::from_libbpf(
+                            format!("attach to port {ifindex} by clsact"),
+                            &error,
+                        )
+                    })?;
             }
         }
         Ok(())
@@ -115,9 +129,11 @@ impl Programs {
 /// Removes this port's clsact filters, whichever process added them, and the qdisc if it is ours
 /// and has no other filter; succeeds if there are none.
 pub(crate) fn detach_clsact(ifindex: u32) {
+    // libbpf removes by place alone: this descriptor replaces a program's.
+    let nothing = io::stdin();
     for direction in Direction::BOTH {
-        let mut hook = clsact_place(ifindex, direction);
-        if hook.query().is_ok() {
+        for place in places_taken(ifindex, direction) {
+            let mut hook = clsact_hook(nothing.as_fd(), ifindex, direction, place);
             let _gone_already = hook.detach();
         }
     }
@@ -126,16 +142,20 @@ pub(crate) fn detach_clsact(ifindex: u32) {
 
 /// Returns how many of our two clsact filters this port has, of any version.
 pub(crate) fn clsact_filters(ifindex: u32) -> usize {
-    let has = |direction: &&Direction| clsact_place(ifindex, **direction).query().is_ok();
+    let has = |direction: &&Direction| !places_taken(ifindex, **direction).is_empty();
     Direction::BOTH.iter().filter(has).count()
 }
 
-/// Returns the place of a port's own filter, to query or remove it.
-fn clsact_place(ifindex: u32, direction: Direction) -> TcHook {
+/// Returns the places where this hook has a filter of the port's own.
+fn places_taken(ifindex: u32, direction: Direction) -> Vec<Place> {
     silence_libbpf();
-    // libbpf queries and removes by place alone: this descriptor replaces a program's.
+    // libbpf queries by place alone: this descriptor replaces a program's.
     let nothing = io::stdin();
-    clsact_hook(nothing.as_fd(), ifindex, direction, Order::Port)
+    let is_taken = |place: &Place| {
+        let mut hook = clsact_hook(nothing.as_fd(), ifindex, direction, *place);
+        hook.query().is_ok()
+    };
+    PORT_PLACES.into_iter().filter(is_taken).collect()
 }
 
 /// Attaches a program other than the port's own two to the interface with this index in the calling
@@ -172,10 +192,21 @@ fn attach_tcx(
     direction: Direction,
     order: Order,
 ) -> io::Result<OwnedFd> {
-    let options = libbpf_sys::bpf_link_create_opts {
+    let mut options = libbpf_sys::bpf_link_create_opts {
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as libbpf_sys::size_t,
-        flags: order.tcx_flags(),
         ..Default::default()
+    };
+    let watch = match order {
+        Order::Port => watch_on(ifindex, direction)?,
+        _ => None,
+    };
+    options.flags = match (order, watch) {
+        (Order::PortLast, _) => 0,
+        (_, None) => libbpf_sys::BPF_F_BEFORE,
+        (_, Some(id)) => {
+            options.__bindgen_anon_1.tcx.relative_id = id;
+            libbpf_sys::BPF_F_AFTER | libbpf_sys::BPF_F_ID
+        }
     };
     // SAFETY: a plain system call on a descriptor that outlives it, as do the options.
     let fd = unsafe {
@@ -193,6 +224,15 @@ fn attach_tcx(
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Returns the last of the programs of `uc watch` that are the first ones at a hook.
+fn watch_on(ifindex: u32, direction: Direction) -> io::Result<Option<u32>> {
+    let placed = programs_on(ifindex, direction)?.into_iter();
+    let is_watch =
+        |program: &u32| program_info(*program).is_some_and(|(name, _)| is_watch_name(&name));
+    let first = placed.map(|placed| placed.program);
+    Ok(first.take_while(is_watch).last())
+}
+
 fn attach_clsact(
     program: BorrowedFd<'_>,
     ifindex: u32,
@@ -203,23 +243,23 @@ fn attach_clsact(
     let program = program
         .try_clone_to_owned()
         .map_err(|error| PortError::from_kernel(action(), error))?;
-    let mut tries = 0..TRIES;
-    loop {
-        tries.next();
+    let mut tries = (0..TRIES).flat_map(|_| order.places()).peekable();
+    let place = loop {
+        let place = *tries.next().unwrap_or(&PORT_PLACES[2]);
         qdisc::ensure(ifindex).map_err(|error| PortError::from_kernel(action(), error))?;
-        match clsact_hook(program.as_fd(), ifindex, direction, order).attach() {
-            Ok(_) => break,
-            // Another process may have removed the last of its filters meanwhile, and the qdisc
-            // with it.
-            Err(error) if is_invalid(&error) && !tries.is_empty() => {}
+        match clsact_hook(program.as_fd(), ifindex, direction, place).attach() {
+            Ok(_) => break place,
+            // Another kind of filter has this priority. Or another process has removed the last of
+            // its filters meanwhile, and the qdisc with it.
+            Err(error) if is_invalid(&error) && tries.peek().is_some() => {}
             Err(error) => return Err(PortError::from_libbpf(action(), &error)),
         }
-    }
+    };
     Ok(Link::Clsact(ClsactFilter {
         program,
         ifindex,
         direction,
-        order,
+        place,
         detach_on_drop: true,
     }))
 }
@@ -232,7 +272,7 @@ fn clsact_hook(
     program: BorrowedFd<'_>,
     ifindex: u32,
     direction: Direction,
-    order: Order,
+    (priority, handle): Place,
 ) -> TcHook {
     let point = match direction {
         Direction::FromGuest => TC_INGRESS,
@@ -241,8 +281,8 @@ fn clsact_hook(
     TcHookBuilder::new(program)
         .ifindex(ifindex as i32)
         .replace(true)
-        .handle(CLSACT_HANDLE)
-        .priority(order.clsact_priority())
+        .handle(handle)
+        .priority(priority)
         .hook(point)
 }
 
@@ -253,7 +293,7 @@ pub struct ClsactFilter {
     program: OwnedFd,
     ifindex: u32,
     direction: Direction,
-    order: Order,
+    place: Place,
     detach_on_drop: bool,
 }
 
@@ -269,7 +309,7 @@ impl Drop for ClsactFilter {
         if self.detach_on_drop {
             // Removal fails only if the interface is gone, and the filter with it.
             let program = self.program.as_fd();
-            let mut hook = clsact_hook(program, self.ifindex, self.direction, self.order);
+            let mut hook = clsact_hook(program, self.ifindex, self.direction, self.place);
             let _gone_already = hook.detach();
             let _gone_already = qdisc::remove_if_ours_and_empty(self.ifindex);
         }

@@ -1,37 +1,50 @@
-//! Packets counted by reason.
+//! Packets counted by direction and reason.
 
 use std::collections::BTreeMap;
 
 use libbpf_rs::{MapCore, MapFlags};
 use uc_core::Reason;
 
+use crate::direction::Direction;
 use crate::error::PortError;
 use crate::layout::{UC_NUMBER_PAST, uc_counts};
 use crate::programs::Programs;
 
-/// Number of packets that the programs processed, by reason, summed over all CPUs.
+/// Number of packets that the programs processed, by direction and reason, summed over all CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters(BTreeMap<Reason, u64>);
+pub struct Counters([BTreeMap<Reason, u64>; 2]);
 
 impl Counters {
-    /// Returns the packets counted under this reason.
+    /// Returns the packets counted under this reason, of both directions.
     pub fn get(&self, reason: Reason) -> u64 {
-        self.0.get(&reason).copied().unwrap_or(0)
+        let packets = self.0.iter().map(|counted| counted.get(&reason).copied());
+        packets.map(Option::unwrap_or_default).sum()
     }
 
-    /// Returns all reasons with their packets, including zeros.
+    /// Returns all reasons with their packets of both directions, including zeros.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
-        self.0.iter().map(|(reason, packets)| (*reason, *packets))
+        self.0[0].keys().map(|&reason| (reason, self.get(reason)))
+    }
+
+    /// Returns the packets that the hook of this direction saw, whatever their reason.
+    pub fn seen(&self, direction: Direction) -> u64 {
+        self.0[direction.index()].values().sum()
     }
 }
 
-impl FromIterator<(Reason, u64)> for Counters {
-    fn from_iter<T: IntoIterator<Item = (Reason, u64)>>(packets: T) -> Counters {
-        Counters(packets.into_iter().collect())
+impl FromIterator<(Direction, Reason, u64)> for Counters {
+    fn from_iter<T: IntoIterator<Item = (Direction, Reason, u64)>>(packets: T) -> Counters {
+        let none = || Reason::all().map(|reason| (reason, 0)).collect();
+        let mut counters = Counters([none(), none()]);
+        for (direction, reason, packets) in packets {
+            *counters.0[direction.index()].entry(reason).or_default() += packets;
+        }
+        counters
     }
 }
 
-/// One CPU's packets under one counter index, in the order of the reasons.
+/// One CPU's packets under one counter index: those from the guest, then those to the guest, each in
+/// the order of the reasons.
 type Counts = Vec<u64>;
 
 fn counts_of(bytes: &[u8]) -> Counts {
@@ -46,15 +59,17 @@ const COUNTS_BYTES: usize = size_of::<uc_counts>();
 impl Programs {
     /// Returns the sum of what was counted under these counter indices.
     pub(crate) fn counted(&self, numbers: &[u32]) -> Result<Counters, PortError> {
-        let mut counters: BTreeMap<Reason, u64> = Reason::all().map(|reason| (reason, 0)).collect();
+        let mut counted = Vec::new();
         for &number in numbers {
             for counts in self.counts(number)? {
-                for (sum, packets) in counters.values_mut().zip(counts) {
-                    *sum += packets;
-                }
+                let reasons = Direction::BOTH
+                    .into_iter()
+                    .flat_map(|direction| Reason::all().map(move |reason| (direction, reason)));
+                let rows = reasons.zip(counts);
+                counted.extend(rows.map(|((of, reason), packets)| (of, reason, packets)));
             }
         }
-        Ok(Counters(counters))
+        Ok(counted.into_iter().collect())
     }
 
     fn counts(&self, number: u32) -> Result<Vec<Counts>, PortError> {

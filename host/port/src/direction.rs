@@ -1,5 +1,7 @@
 //! The two directions of a port's segments.
 
+use uc_core::consts;
+
 /// Which way the segments go that a program sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -13,8 +15,24 @@ impl Direction {
     /// Both, in the order in which they are attached.
     pub const BOTH: [Direction; 2] = [Direction::FromGuest, Direction::ToGuest];
 
-    /// File name of the pins.
-    pub(crate) fn label(self) -> &'static str {
+    /// Returns the other direction.
+    pub fn other(self) -> Direction {
+        match self {
+            Direction::FromGuest => Direction::ToGuest,
+            Direction::ToGuest => Direction::FromGuest,
+        }
+    }
+
+    /// Returns its number in the core, which is its index in arrays.
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Direction::FromGuest => consts::FROM_GUEST as usize,
+            Direction::ToGuest => consts::TO_GUEST as usize,
+        }
+    }
+
+    /// Returns its name in pins, JSON and metrics.
+    pub fn label(self) -> &'static str {
         match self {
             Direction::FromGuest => "from_guest",
             Direction::ToGuest => "to_guest",

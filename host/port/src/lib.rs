@@ -11,6 +11,7 @@
 //! - [`Event`], [`Passed`]: a flow's history, and the flows that pass;
 //! - [`FlowView`], [`Counters`]: the flow table and the packet counters.
 
+mod ahead;
 mod attach;
 mod batch;
 mod bpffs;
@@ -23,6 +24,7 @@ mod error;
 mod events;
 mod expedite;
 mod flows;
+mod hooks;
 mod interfaces;
 mod links;
 mod maps;
@@ -38,6 +40,7 @@ mod tidy;
 mod upgrade;
 mod versions;
 
+pub use ahead::Ahead;
 pub use attach::{AttachVia, Link, Order, PortLinks, attach_program};
 pub use counters::Counters;
 pub use coupling::{GroupView, GuestView, MemberView};

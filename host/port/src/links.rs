@@ -62,10 +62,15 @@ impl PinnedLink {
         if self.ifindex != ifindex {
             return Whereabouts::Gone;
         }
-        match links_on(ifindex, direction) {
-            Ok(ids) if ids.contains(&self.id) => Whereabouts::Here,
+        match programs_on(ifindex, direction) {
+            Ok(placed) if placed.iter().any(|placed| placed.link == self.id) => Whereabouts::Here,
             _ => Whereabouts::Elsewhere,
         }
+    }
+
+    /// Returns the link's number in the kernel.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
     }
 
     /// Detaches the program now; removing the pin alone would do so some time later.
@@ -109,24 +114,66 @@ fn program_id(program: BorrowedFd<'_>) -> Result<u32, PortError> {
     }
 }
 
-/// Returns the ids of the links on an interface of the calling thread's network namespace.
-fn links_on(ifindex: u32, direction: Direction) -> io::Result<Vec<u32>> {
-    let mut ids = vec![0u32; PROGRAMS_MAX];
+/// A program at one hook of an interface, attached through TCX.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed {
+    /// Number of the program.
+    pub(crate) program: u32,
+    /// Number of its link; 0 if it was attached without one.
+    pub(crate) link: u32,
+}
+
+/// Returns the programs on an interface of the calling thread's network namespace, in the order in
+/// which they run; none where the kernel has no TCX.
+pub(crate) fn programs_on(ifindex: u32, direction: Direction) -> io::Result<Vec<Placed>> {
+    let mut links = vec![0u32; PROGRAMS_MAX];
     let mut programs = vec![0u32; PROGRAMS_MAX];
     let mut options = libbpf_sys::bpf_prog_query_opts {
         sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as libbpf_sys::size_t,
         prog_ids: programs.as_mut_ptr(),
-        link_ids: ids.as_mut_ptr(),
+        link_ids: links.as_mut_ptr(),
         ..Default::default()
     };
     options.__bindgen_anon_1.count = PROGRAMS_MAX as u32;
     // SAFETY: both lists have room for the stated number of ids, and outlive the call.
     let code =
         unsafe { libbpf_sys::bpf_prog_query_opts(ifindex as i32, direction.tcx(), &mut options) };
-    if code < 0 {
-        return Err(io::Error::from_raw_os_error(-code));
+    match -code {
+        libc::EINVAL => return Ok(Vec::new()),
+        errno if errno > 0 => return Err(io::Error::from_raw_os_error(errno)),
+        _ => {}
     }
     // SAFETY: the member is a plain integer, which the kernel has written.
-    ids.truncate(unsafe { options.__bindgen_anon_1.count } as usize);
-    Ok(ids)
+    let count = unsafe { options.__bindgen_anon_1.count } as usize;
+    let both = programs.into_iter().zip(links).take(count);
+    Ok(both
+        .map(|(program, link)| Placed { program, link })
+        .collect())
+}
+
+/// Returns a program's name, and when it was loaded, in nanoseconds since the host's start; `None` if
+/// the kernel does not tell this process, or the program is gone.
+pub(crate) fn program_info(id: u32) -> Option<(String, u64)> {
+    // SAFETY: a plain system call.
+    let fd = unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) };
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: the kernel has just returned this descriptor; it has no other owner.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut bytes = size_of_val(&info) as u32;
+    // SAFETY: the kernel writes at most `bytes` bytes to `info`, which has that size.
+    let code =
+        unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd.as_raw_fd(), &mut info, &mut bytes) };
+    let name = info.name.iter().map(|&byte| byte as u8);
+    let name: Vec<u8> = name.take_while(|&byte| byte != 0).collect();
+    let name = String::from_utf8_lossy(&name).into_owned();
+    (code == 0).then_some((name, info.load_time))
+}
+
+/// Returns whether a program of this name is one of `uc watch`, which run before a port's own on
+/// purpose.
+pub(crate) fn is_watch_name(name: &str) -> bool {
+    name.starts_with("uc_watch_")
 }

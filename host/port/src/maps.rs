@@ -37,6 +37,7 @@ maps!(
     turns,
     ports,
     counts,
+    hooks,
     plan,
     plan_a,
     plan_b,

@@ -118,6 +118,7 @@ impl Programs {
             coupling: self.coupling(ifindex)?,
             flows_max: first.flows_max,
             tenant: first.tenant,
+            after_others: first.after_others != 0,
         }))
     }
 
@@ -270,6 +271,7 @@ fn pages_of(ifindex: u32, plan: &PortPlan) -> Result<Vec<uc_page>, PortError> {
             .into(),
         flows_max: plan.flows_max,
         tenant: plan.tenant,
+        after_others: plan.after_others.into(),
         ..uc_page::default()
     };
     let mut pages: Vec<uc_page> = plan

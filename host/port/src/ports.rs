@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use libbpf_rs::{MapCore, MapFlags};
+use uc_core::hooks::Hooks;
 use zerocopy::IntoBytes;
 
 use crate::bytes::{number, read};
 use crate::counters::Counters;
 use crate::error::PortError;
+use crate::hooks::now_ns;
 use crate::layout::{UC_NUMBER_NONE, UC_NUMBER_PAST, UC_PORTS_MAX, uc_port_state};
 use crate::programs::Programs;
 
@@ -34,8 +36,10 @@ pub struct PortView {
     pub displaced: u64,
     /// Maximum number of its flows that are not half-open; 0: as many as the table has free places.
     pub flows_max: u32,
-    /// Packets of the port by reason.
+    /// Packets of the port by direction and reason.
     pub counters: Counters,
+    /// What its two hooks have seen.
+    pub hooks: Hooks,
 }
 
 impl PortView {
@@ -68,6 +72,7 @@ impl Programs {
                     displaced: state.displaced,
                     flows_max: page.flows_max,
                     counters: self.counted(&[state.number])?,
+                    hooks: self.hooks(state.number)?,
                 })
             })
             .collect()
@@ -106,6 +111,7 @@ impl Programs {
         for ifindex in ports.into_iter().filter(|port| !states.contains_key(port)) {
             let number = free.next().ok_or(PortError::TooManyPorts)?;
             self.clear_counts(number)?;
+            self.write_hooks(number, &Hooks::trusted(now_ns()))?;
             let state = uc_port_state {
                 number,
                 ..uc_port_state::default()

@@ -10,11 +10,15 @@ use netlink_packet_core::{
     NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcHeader, TcMessage};
+use netlink_packet_route::tc::{
+    TcAttribute, TcFilterBpfOption, TcHandle, TcHeader, TcMessage, TcOption,
+};
 use netlink_sys::Socket;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeVal;
+
+use crate::direction::Direction;
 
 /// Number of our chain; filters outside any chain have 0.
 const MARK: u32 = 0x7563;
@@ -70,6 +74,63 @@ pub(crate) fn remove_if_ours_and_empty(ifindex: u32) -> io::Result<()> {
     let gone = about(ifindex, CLSACT_HANDLE, TcHandle::CLSACT);
     netlink.ask(RouteNetlinkMessage::DelQueueDiscipline(gone), NLM_F_ACK)?;
     Ok(())
+}
+
+/// A filter at one hook of a clsact qdisc.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Filter {
+    /// Priority; a lower one runs first.
+    pub(crate) priority: u32,
+    /// Handle, by which filters of the same priority differ.
+    pub(crate) handle: u32,
+    /// Kind: `bpf`, `flower`, `matchall` and others.
+    pub(crate) kind: String,
+    /// Number of the BPF program, if it is one.
+    pub(crate) program: Option<u32>,
+}
+
+/// Returns the filters at a hook in the order in which they run; none if there is no qdisc.
+pub(crate) fn filters(ifindex: u32, direction: Direction) -> io::Result<Vec<Filter>> {
+    let hook = match direction {
+        Direction::FromGuest => INGRESS,
+        Direction::ToGuest => EGRESS,
+    };
+    let dump = about(ifindex, TcHandle::UNSPEC, hook);
+    let netlink = Netlink::open()?;
+    let answers = match netlink.ask(RouteNetlinkMessage::GetTrafficFilter(dump), NLM_F_DUMP) {
+        // older kernels say so where there is no qdisc
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Vec::new(),
+        answers => answers?,
+    };
+    Ok(answers.iter().filter_map(filter_of).collect())
+}
+
+/// Returns the filter in an answer; `None` for the head of a priority, which has no handle.
+fn filter_of(answer: &RouteNetlinkMessage) -> Option<Filter> {
+    let RouteNetlinkMessage::NewTrafficFilter(message) = answer else {
+        return None;
+    };
+    let handle = u32::from(message.header.handle);
+    let mut filter = Filter {
+        priority: message.header.info >> 16,
+        handle,
+        kind: String::new(),
+        program: None,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            TcAttribute::Kind(kind) => filter.kind.clone_from(kind),
+            TcAttribute::Options(options) => {
+                let id = options.iter().find_map(|option| match option {
+                    TcOption::Bpf(TcFilterBpfOption::ProgId(id)) => Some(*id),
+                    _ => None,
+                });
+                filter.program = id.or(filter.program);
+            }
+            _ => {}
+        }
+    }
+    (handle != 0).then_some(filter)
 }
 
 /// Returns the numbers of a hook's chains: every filter is in one. Empty if there is no qdisc.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::attach::{AttachVia, Link, clsact_filters};
+use crate::attach::{AttachVia, Link, Order, clsact_filters, detach_clsact};
 use crate::direction::Direction;
 use crate::error::PortError;
 use crate::expedite::Expedited;
@@ -220,7 +220,7 @@ impl Store {
         programs.add_plans(&plans)?;
         let _short = Expedited::for_ports(missing.len());
         for ifindex in missing {
-            if let Err(error) = self.link(programs, ifindex, via) {
+            if let Err(error) = self.link(programs, ifindex, via, order_of(&plans[&ifindex])) {
                 failed.insert(ifindex, error);
             }
         }
@@ -228,8 +228,44 @@ impl Store {
         Ok(failed)
     }
 
-    fn link(&self, programs: &Programs, ifindex: u32, via: AttachVia) -> Result<(), PortError> {
-        let mut links = programs.attach(ifindex, via)?;
+    /// Puts a port's programs before or after those of others, as its plan says. Flows stay; packets
+    /// that pass meanwhile are not translated. Under [`Store::lock`].
+    ///
+    /// # Errors
+    /// The kernel's refusal; the port is detached then.
+    pub fn replace(
+        &self,
+        programs: &Programs,
+        ifindex: u32,
+        plan: &PortPlan,
+    ) -> Result<(), PortError> {
+        let via = match self.linked()?.contains(&ifindex) {
+            true => AttachVia::Tcx,
+            false => AttachVia::Clsact,
+        };
+        self.remove_links(ifindex);
+        detach_clsact(ifindex);
+        self.link(programs, ifindex, via, order_of(plan))
+    }
+
+    /// Writes which hooks of a port are in doubt: those at which others' programs run before ours,
+    /// or where the kernel does not tell.
+    pub(crate) fn begin_hooks(&self, programs: &Programs, ifindex: u32) -> Result<(), PortError> {
+        programs.reset_hooks(ifindex, |direction| {
+            let ahead = self.ahead(ifindex, direction);
+            ahead.is_ok_and(|ahead| ahead.is_empty())
+        })
+    }
+
+    fn link(
+        &self,
+        programs: &Programs,
+        ifindex: u32,
+        via: AttachVia,
+        order: Order,
+    ) -> Result<(), PortError> {
+        programs.reset_hooks(ifindex, |_| false)?;
+        let mut links = programs.attach_in(ifindex, via, order)?;
         for (direction, link) in [
             (Direction::FromGuest, &links.from_guest),
             (Direction::ToGuest, &links.to_guest),
@@ -243,7 +279,7 @@ impl Store {
                 filter.keep();
             }
         }
-        Ok(())
+        self.begin_hooks(programs, ifindex)
     }
 
     /// Detaches these ports, or none if one of them is not attached. When they were the last, the
@@ -309,5 +345,12 @@ impl Store {
 
     pub(crate) fn action(&self, verb: &str) -> String {
         format!("{verb} {}", self.folder.display())
+    }
+}
+
+fn order_of(plan: &PortPlan) -> Order {
+    match plan.after_others {
+        true => Order::PortLast,
+        false => Order::Port,
     }
 }

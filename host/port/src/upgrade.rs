@@ -97,10 +97,17 @@ impl Store {
             let mut plans = plans.clone();
             plans.retain(|ifindex, _| ports.iter().any(|ports| ports.contains(ifindex)));
             programs.set_plans(&plans)?;
+            // no flow asks for ECN while a port has the new programs at one hook only
+            let mut new = plans.keys();
+            new.try_for_each(|&ifindex| programs.reset_hooks(ifindex, |_| false))?;
         }
         Law::tell_outside(&programs.laws());
         let version = self.pin_version(&programs)?;
         self.swap_all(&programs)?;
+        if what != Upgrade::Swapped {
+            let mut new = programs.port_states()?.into_keys();
+            new.try_for_each(|ifindex| self.begin_hooks(&programs, ifindex))?;
+        }
         self.keep_version(Some(&version))?;
         Ok((programs, what))
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use uc_client::state::PortState;
 use uc_client::{AgentError, AgentState, Client};
 use uc_core::Reason;
-use uc_port::{PortView, Store};
+use uc_port::{Ahead, Direction, PortError, PortView, Store};
 
 use crate::host::ports::port_name;
 use crate::host::seen::{PacketRow, packet_rows};
@@ -59,10 +59,31 @@ pub struct PortLine {
     pub passed: u64,
     /// Packets that the guard dropped.
     pub dropped: u64,
+    /// Packets that its program for those from the guest saw.
+    pub seen_from_guest: u64,
+    /// Packets that its program for those to the guest saw.
+    pub seen_to_guest: u64,
+    /// The direction whose packets its program does not see, `from_guest` or `to_guest`.
+    pub half_blind: Option<&'static str>,
+    /// Programs of others that run before ours.
+    pub ahead: Vec<AheadLine>,
     /// Maximum number of its flows that are not half-open; 0: as many as the table has free places.
     pub flows_max: u32,
     /// Why it isn't as the policy wants it.
     pub error: Option<String>,
+}
+
+/// A program of another that runs before ours at one of a port's hooks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct AheadLine {
+    /// The hook: `from_guest` or `to_guest`.
+    pub direction: &'static str,
+    /// Name of the program, or kind of the filter.
+    pub name: String,
+    /// Number of the program in the kernel; `None` for a filter that is no BPF program.
+    pub id: Option<u32>,
+    /// Priority of the clsact filter; `None` for a program attached through TCX.
+    pub priority: Option<u32>,
 }
 
 /// The agent's answer; both fields are `None` if no agent runs.
@@ -119,6 +140,12 @@ impl Report {
                 line.attached = true;
                 if let Some(view) = views.get(&port.ifindex) {
                     line.see(view);
+                    // the kernel lists the programs of this network namespace only
+                    let here = port.name.is_some();
+                    line.look_ahead(view, |direction| match here {
+                        true => store.ahead(port.ifindex, direction),
+                        false => Ok(Vec::new()),
+                    })?;
                 }
             }
         }
@@ -169,9 +196,60 @@ impl PortLine {
         self.refused = view.refused();
         self.rules_in_force = view.rules;
         self.flows_max = view.flows_max;
+        self.seen_from_guest = view.counters.seen(Direction::FromGuest);
+        self.seen_to_guest = view.counters.seen(Direction::ToGuest);
         self.translated = packets(Reason::is_under_law);
         self.dropped = packets(Reason::drops);
         self.passed = packets(|reason| !reason.is_under_law() && !reason.drops());
+    }
+}
+
+impl PortLine {
+    /// Adds which programs run before the port's own, and whether one of its hooks is blind.
+    fn look_ahead(
+        &mut self,
+        view: &PortView,
+        ahead: impl Fn(Direction) -> Result<Vec<Ahead>, PortError>,
+    ) -> Result<()> {
+        let [from_guest, to_guest] = Direction::BOTH.map(ahead);
+        let (from_guest, to_guest) = (from_guest?, to_guest?);
+        let at = |direction| match direction {
+            Direction::FromGuest => &from_guest,
+            Direction::ToGuest => &to_guest,
+        };
+        let lines = Direction::BOTH.into_iter().flat_map(|direction| {
+            at(direction).iter().map(move |program| AheadLine {
+                direction: direction.label(),
+                name: program.name.clone(),
+                id: program.id,
+                priority: program.priority,
+            })
+        });
+        self.ahead = lines.collect();
+        let Some(blind) = view.half_blind_behind(|direction| at(direction).clone()) else {
+            return Ok(());
+        };
+        self.half_blind = Some(blind.label());
+        let which = match blind {
+            Direction::FromGuest => "from the guest",
+            Direction::ToGuest => "to the guest",
+        };
+        let others: Vec<String> = at(blind).iter().map(Ahead::to_string).collect();
+        let why = match others.is_empty() {
+            true => {
+                "no other program runs before it, so packets go past its hook, by a redirection \
+                     or another port"
+                    .to_owned()
+            }
+            false => format!(
+                "before it runs {}; let that return TCX_NEXT (TC_ACT_UNSPEC), or place ours first \
+                 (`order`)",
+                others.join(", ")
+            ),
+        };
+        let text = format!("its program sees no packets {which}: {why}");
+        self.error.get_or_insert(text);
+        Ok(())
     }
 }
 
@@ -193,9 +271,12 @@ fn wanted(port: &PortState) -> PortLine {
 fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
     let Some(agent) = agent else {
         let none = ports.is_empty();
-        return Vec::from_iter(
-            none.then(|| "there is no agent and no port is attached".to_owned()),
-        );
+        let none = none.then(|| "there is no agent and no port is attached".to_owned());
+        let error = |port: &PortLine| Some(format!("port {}: {}", port.name, port.error.as_ref()?));
+        return none
+            .into_iter()
+            .chain(ports.iter().filter_map(error))
+            .collect();
     };
     let mut amiss = Vec::new();
     amiss.extend(agent.error.clone());

@@ -2,7 +2,7 @@
 
 use uc_client::state::{EtcdState, PolicySource, PortState};
 use uc_core::Reason;
-use uc_port::PortView;
+use uc_port::{Direction, PortView};
 
 use super::reading::{Kernel, Reading};
 
@@ -111,6 +111,21 @@ fn port_packets(reading: &Reading) -> Vec<Row> {
         }
     }
     rows
+}
+
+fn port_seen(reading: &Reading) -> Vec<Row> {
+    let ports = reading.kernel.iter().flat_map(|kernel| &kernel.ports);
+    let row = |port: &PortView, direction: Direction| {
+        let mut labels = whose(reading, port.ifindex);
+        labels.push(("direction", direction.label().to_owned()));
+        Row {
+            labels,
+            value: port.counters.seen(direction),
+        }
+    };
+    ports
+        .flat_map(|port| Direction::BOTH.map(|direction| row(port, direction)))
+        .collect()
 }
 
 fn by_kernel(reading: &Reading, value: fn(&Kernel) -> u64) -> Vec<Row> {
@@ -322,6 +337,20 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         labels: &["port", "tenant", "outcome"],
         rows: port_packets,
+    },
+    Metric {
+        name: "uc_port_seen_packets",
+        help: "Packets that the port's two programs saw, by direction: from_guest, to_guest",
+        kind: Kind::Counter,
+        labels: &["port", "tenant", "direction"],
+        rows: port_seen,
+    },
+    Metric {
+        name: "uc_port_half_blind",
+        help: "1 if one of the port's two programs does not see its packets",
+        kind: Kind::Gauge,
+        labels: PORT,
+        rows: |reading| by_plan(reading, |port| port.half_blind().is_some().into()),
     },
     Metric {
         name: "uc_flows_max",

@@ -77,7 +77,11 @@ pub fn clsact_filters(name: &str) -> usize {
             .output()
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        text.matches("handle 0x1").count()
+        let handles = ["handle 0x1 ", "handle 0x7563 "];
+        handles
+            .map(|handle| text.matches(handle).count())
+            .iter()
+            .sum::<usize>()
     };
     filters("ingress") + filters("egress")
 }
