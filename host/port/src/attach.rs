@@ -7,6 +7,7 @@ use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
 use crate::direction::Direction;
 use crate::error::PortError;
+use crate::interfaces::check_ethernet;
 use crate::links::{is_watch_name, program_info, programs_on};
 use crate::programs::Programs;
 use crate::qdisc;
@@ -170,6 +171,7 @@ pub fn attach_program(
     via: AttachVia,
     order: Order,
 ) -> Result<Link, PortError> {
+    check_ethernet(ifindex)?;
     if via == AttachVia::Clsact {
         return attach_clsact(program, ifindex, direction, order);
     }

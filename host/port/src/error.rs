@@ -13,6 +13,17 @@ pub enum PortError {
         /// Name that the user gave.
         name: String,
     },
+    /// The interface's frames have no Ethernet header.
+    #[error(
+        "port {name}: its frames have no Ethernet header (link type {link_type}), so the programs \
+         would misread them; attach to a tap or veth"
+    )]
+    NotEthernet {
+        /// Name of the interface.
+        name: String,
+        /// Type of its link (`ARPHRD_…` of linux/if_arp.h).
+        link_type: u16,
+    },
     /// The process may not load BPF programs.
     #[error(
         "may not {action}: this needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; \

@@ -367,3 +367,23 @@ fn live_frame_whose_vlan_tag_the_kernel_took_off_passes_and_opens_no_flow() {
     send(2, Oddity::None);
     assert_eq!((seen().0, site.host.open().flows().unwrap().len()), (1, 1));
 }
+
+#[test]
+fn live_interface_without_ethernet_headers_is_refused() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    ip("tuntap add dev t0 mode tun");
+    let names = ["t0".to_owned()];
+    let store = &host.store;
+    let refused = store.attach_all(&names, &policy().into(), AttachVia::Auto, 64);
+    let text = refused
+        .expect_err("a tun has no Ethernet header")
+        .to_string();
+    assert!(
+        text.contains("port t0: its frames have no Ethernet header"),
+        "{text}"
+    );
+    ip("tuntap add dev t1 mode tap");
+    host.attach(&["t1"], AttachVia::Auto);
+}
