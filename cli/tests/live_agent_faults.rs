@@ -2,9 +2,14 @@
 
 mod common;
 
-use common::agent::{POLICY, installation, ip, pair};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use common::agent::{Installation, POLICY, installation, ip, pair};
+use common::bench::wait_until;
 use common::live_with;
 use common::uc::{outcome, refusal, success};
+use uc_lab::netns::Namespace;
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
 
@@ -173,5 +178,81 @@ fn live_the_next_agent_does_not_set_an_unchanged_policy_again() {
         plans[0].is_some() && plans.iter().all(|plan| *plan == plans[0]),
         "{plans:?}"
     );
+    success(here.uc(&["detach", "--all"]));
+}
+
+/// The address of the metrics in the namespaces of these tests.
+const METRICS: &str = "127.0.0.1:9464";
+
+/// Creates an installation that serves metrics, in a namespace of its own with a loopback.
+fn with_metrics(policy: &str) -> (Namespace, Installation) {
+    let (namespace, here) = installation(policy);
+    ip(&namespace, "link set lo up");
+    here.write(&format!("[agent]\nmetrics = \"{METRICS}\"\n\n{policy}"));
+    (namespace, here)
+}
+
+fn scrape(namespace: &Namespace) -> Option<String> {
+    let read = || {
+        let mut stream = TcpStream::connect(METRICS)?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    namespace.enter(read).unwrap().ok()
+}
+
+#[test]
+fn live_a_taken_metrics_address_is_reported_and_used_once_it_is_free() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = with_metrics(POLICY);
+    pair(&namespace, "v1");
+    let other = namespace.enter(|| TcpListener::bind(METRICS)).unwrap();
+    let other = other.unwrap();
+    let agent = here.start(&[]);
+    here.wait_for(&["v1"]);
+    here.wait("the failure", |state| state.metrics_error.is_some());
+    let told = outcome(here.uc(&["status"]));
+    assert_eq!(told.status, Some(1), "{told:?}");
+    let line = format!("amiss: metrics can't be served on {METRICS}");
+    assert!(told.stdout.contains(&line), "{}", told.stdout);
+    drop(other);
+    here.wait("metrics", |state| state.metrics_error.is_none());
+    wait_until("a scrape", || {
+        scrape(&namespace).is_some_and(|text| text.contains("uc_in_force 1"))
+    });
+    success(here.uc(&["status"]));
+    agent.end();
+    success(here.uc(&["detach", "--all"]));
+}
+
+#[test]
+fn live_an_agent_is_found_alive_beside_many_slow_metrics_connections() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = with_metrics(POLICY);
+    pair(&namespace, "v1");
+    refusal(here.uc(&["status", "--alive"]), &["no agent answers"]);
+    let agent = here.start(&[]);
+    here.wait_for(&["v1"]);
+    let slow = || {
+        let connect = |_| {
+            let mut stream = TcpStream::connect(METRICS).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nx: ").unwrap();
+            stream
+        };
+        (0..500).map(connect).collect::<Vec<_>>()
+    };
+    wait_until("metrics", || scrape(&namespace).is_some());
+    let slow = namespace.enter(slow).unwrap();
+    for _ in 0..5 {
+        assert_eq!(success(here.uc(&["status", "--alive"])), "");
+    }
+    drop(slow);
+    agent.end();
     success(here.uc(&["detach", "--all"]));
 }

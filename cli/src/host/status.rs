@@ -26,12 +26,22 @@ pub struct Status {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Check only that the agent is alive, whatever is in force: for liveness probes
+    ///
+    /// Prints nothing and reads no port. Exit status 2: no agent answers, or it hangs.
+    #[arg(long, conflicts_with = "json")]
+    alive: bool,
 }
 
 impl Status {
     /// Prints the report; exit status 1 if something is not in force.
     pub fn execute(self) -> Result<bool> {
-        let report = Report::read(&Store::default(), &agent::asked(self.socket))?;
+        let client = agent::asked(self.socket);
+        if self.alive {
+            client.alive()?;
+            return Ok(true);
+        }
+        let report = Report::read(&Store::default(), &client)?;
         if self.json {
             outln!("{}", serde_json::to_string_pretty(&report)?);
         } else {

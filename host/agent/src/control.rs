@@ -3,6 +3,7 @@
 //!
 //! | request | answer |
 //! |---|---|
+//! | `GET /alive` | nothing, or status 503 if the engine hangs; reads no port |
 //! | `GET /status` | [`AgentState`] |
 //! | `POST /hold` `{"ports": ["vnet3"]}` | detaches these ports and keeps them detached |
 //! | `POST /release` `{"ports": ["vnet3"]}` | gives these ports back to the agent |
@@ -29,6 +30,8 @@ use crate::wish::Wish;
 
 /// Maximum duration of a connection, longer than any change takes.
 const LASTS_MOST: Duration = Duration::from_secs(120);
+/// Longest time for which a working engine publishes no state: it attaches or detaches many ports.
+const SILENCE_MOST: Duration = Duration::from_secs(180);
 /// Maximum length of a request's list of ports.
 const BODY_MAX_BYTES: usize = 1 << 20;
 
@@ -37,12 +40,22 @@ type Refused = (StatusCode, Json<Refusal>);
 /// Returns the router for the socket's requests. Any further request must be as harmless as these.
 pub fn router(shared: Shared) -> Router {
     Router::new()
+        .route("/alive", get(alive))
         .route("/status", get(status))
         .route("/hold", post(hold))
         .route("/release", post(release))
         .route("/reload", post(reload))
         .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
         .with_state(shared)
+}
+
+async fn alive(State(shared): State<Shared>) -> Result<Json<Done>, Refused> {
+    let silence = shared.silence();
+    if silence <= SILENCE_MOST {
+        return Ok(Json(Done::default()));
+    }
+    let error = format!("it hangs: for {} s it has done nothing", silence.as_secs());
+    Err((StatusCode::SERVICE_UNAVAILABLE, Json(Refusal { error })))
 }
 
 async fn status(State(shared): State<Shared>) -> Json<AgentState> {

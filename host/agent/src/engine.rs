@@ -154,6 +154,14 @@ impl Engine {
             Event::Files => self.read_file(false),
             Event::Names => self.dirty |= self.source.names_guests(),
             Event::Reload => self.read_file(true),
+            Event::Metrics(failure) => {
+                if let Some(error) = &failure
+                    && self.state.metrics_error.is_none()
+                {
+                    tracing::error!(error, "metrics are not served; trying again");
+                }
+                self.state.metrics_error = failure;
+            }
             Event::Etcd(heard) => self.dirty |= self.source.hear(heard, &mut self.state),
             Event::Wish(wish, reply) => self.hear_wish(wish, reply),
             Event::Stop => return true,

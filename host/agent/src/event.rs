@@ -14,6 +14,8 @@ pub enum Event {
     Files,
     /// Names of guests have changed.
     Names,
+    /// Metrics are served from now on; or the reason why they are not, which is retried.
+    Metrics(Option<String>),
     /// An event from etcd.
     Etcd(Heard),
     /// A request of an operator; the reply names the ports that changed.

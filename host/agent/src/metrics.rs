@@ -2,6 +2,7 @@
 //! programs' counters, never the flows, of which there may be a million. Labels are ports, tenants
 //! and reasons, so a tenant's traffic can't create series.
 
+mod listen;
 mod reading;
 mod serve;
 mod table;
@@ -15,6 +16,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
+pub(crate) use listen::listen;
 pub use reading::{Kernel, Reading};
 pub use serve::router;
 pub use table::{Kind, METRICS, Metric, Row};

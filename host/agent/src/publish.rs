@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use uc_client::AgentState;
 
@@ -11,7 +12,8 @@ use crate::links::Link;
 /// Handle to the shared state; copies are cheap and share it.
 #[derive(Clone, Debug)]
 pub struct Shared {
-    state: Arc<Mutex<AgentState>>,
+    /// The state, and when it was published.
+    state: Arc<Mutex<(AgentState, Instant)>>,
     events: Sender<Event>,
     /// The newest list of interfaces, until the engine takes it.
     links: Arc<Mutex<Option<Vec<Link>>>>,
@@ -22,7 +24,7 @@ impl Shared {
     /// empty.
     pub fn new(events: Sender<Event>) -> Self {
         Self {
-            state: Arc::default(),
+            state: Arc::new(Mutex::new((AgentState::default(), Instant::now()))),
             events,
             links: Arc::default(),
         }
@@ -32,13 +34,21 @@ impl Shared {
     pub fn state(&self) -> AgentState {
         let state = self.state.lock();
         // It is replaced as a whole, so a panic can't leave half of one.
-        state.unwrap_or_else(PoisonError::into_inner).clone()
+        state.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Returns how long ago the engine published its state last. It does so at least
+    /// every minute, unless it hangs.
+    pub fn silence(&self) -> Duration {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.1.elapsed()
     }
 
     /// Publishes a new state.
     pub fn publish(&self, state: &AgentState) {
         let mut shared = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.clone_from(state);
+        shared.0.clone_from(state);
+        shared.1 = Instant::now();
     }
 
     /// Sends the engine an event; returns false if the engine has ended.

@@ -1,5 +1,6 @@
 //! Runs an agent: its threads, sources of events and servers.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::file::Folder;
 use crate::guests::Places;
 use crate::links::{self, News};
 use crate::log;
+use crate::metrics;
 use crate::metrics::Reading;
 use crate::publish::Shared;
 use crate::settings::{Options, Settings};
@@ -83,16 +85,6 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
     // In this order, so that any client that finds the socket gets an answer.
     let listener = runtime.block_on(async { control::listen(&own.socket) })?;
     guarded::say_socket(&mut alone, Some(&own.socket))?;
-    let metrics = match own.metrics {
-        Some(address) => {
-            let bound = runtime.block_on(tokio::net::TcpListener::bind(address));
-            let action = || format!("serve metrics on {address}");
-            Some(Bounded::new(
-                bound.map_err(|error| AgentError::io(action(), error))?,
-            ))
-        }
-        None => None,
-    };
     let signals = runtime.block_on(async { Signals::new() })?;
     let (ended, ends) = oneshot::channel::<()>();
     follow_files(&options.config, &shared)?;
@@ -102,7 +94,11 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
         .name("agent-io".to_owned())
         .spawn(move || {
             runtime.block_on(async {
-                serve(listener, metrics, shared.clone());
+                let router = control::router(shared.clone());
+                tokio::spawn(async move { axum::serve(listener, router).await });
+                if let Some(address) = own.metrics {
+                    tokio::spawn(serve_metrics(address, shared.clone()));
+                }
                 tokio::spawn(follow_links(shared.clone()));
                 if let Some(etcd) = etcd {
                     let shared = shared.clone();
@@ -135,14 +131,15 @@ fn keep_from_dying_of_others_ends() -> Result<(), AgentError> {
         .map_err(|errno| AgentError::io("block a signal", errno))
 }
 
-fn serve(control: control::RootOnly, metrics: Option<Bounded>, shared: Shared) {
-    let router = control::router(shared.clone());
-    tokio::spawn(async move { axum::serve(control, router).await });
-    if let Some(listener) = metrics {
-        let read = move || Reading::of(shared.state(), &Store::default());
-        let router = crate::metrics::router(read);
-        tokio::spawn(async move { axum::serve(listener, router).await });
-    }
+/// Serves metrics, as soon as their address is free.
+async fn serve_metrics(address: SocketAddr, shared: Shared) {
+    let listener = metrics::listen(address, |failure| {
+        shared.tell(Event::Metrics(failure));
+    });
+    let listener = Bounded::new(listener.await);
+    let read = move || Reading::of(shared.state(), &Store::default());
+    // It returns no error: a failed accept is retried.
+    let _never = axum::serve(listener, metrics::router(read)).await;
 }
 
 /// Watches the folders of the configuration and of guests' names, as far as they exist.

@@ -66,6 +66,14 @@ impl Client {
         self.ask("GET", "/status", "", STATUS_MOST)
     }
 
+    /// Returns if the agent is alive: it answers, and its engine works. Reads no port.
+    ///
+    /// # Errors
+    /// As [`Client::status`]; [`AgentError::Refused`] if its engine hangs.
+    pub fn alive(&self) -> Result<(), AgentError> {
+        self.ask("GET", "/alive", "", STATUS_MOST).map(|_: Done| ())
+    }
+
     /// Has the agent detach ports and keep off them, or all ports if none is named.
     ///
     /// # Errors

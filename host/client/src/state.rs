@@ -29,6 +29,9 @@ pub struct AgentState {
     pub given_back: Vec<String>,
     /// Why the agent can attach no port at all, for instance a missing BPF file system.
     pub error: Option<String>,
+    /// Why metrics are not served though the configuration has an address for them.
+    #[serde(default)]
+    pub metrics_error: Option<String>,
     /// The processes of `uc watch`, one for each setting that rules with `start = "watch"` ask for.
     pub watches: Vec<WatchState>,
     /// How often things happened in this agent's life.

@@ -306,6 +306,7 @@ fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
             amiss.push(format!("port {}: the programs are not on it", port.name));
         }
     }
+    amiss.extend(agent.metrics_error.clone());
     for watch in agent.watches.iter().filter(|watch| watch.pid.is_none()) {
         let why = watch.error.as_deref().unwrap_or("it does not run");
         amiss.push(format!("watching {}: {why}", watch.ports.join(", ")));

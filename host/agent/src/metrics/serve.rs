@@ -17,14 +17,14 @@ const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 struct Source {
     read: Box<dyn Fn() -> Reading + Send + Sync>,
     /// Permit of the only scrape at a time: each reads maps.
-    turn: Semaphore,
+    turn: Arc<Semaphore>,
 }
 
 /// Returns a router that calls `read` for each request.
 pub fn router(read: impl Fn() -> Reading + Send + Sync + 'static) -> Router {
     let source = Source {
         read: Box::new(read),
-        turn: Semaphore::new(1),
+        turn: Arc::new(Semaphore::new(1)),
     };
     Router::new()
         .route("/metrics", get(scrape))
@@ -37,11 +37,15 @@ async fn scrape(State(source): State<Arc<Source>>, headers: HeaderMap) -> Respon
         String::from_utf8_lossy(accept).contains("application/openmetrics-text")
     });
     let own = Arc::clone(&source);
-    let Ok(turn) = source.turn.acquire().await else {
+    let Ok(turn) = Arc::clone(&source.turn).acquire_owned().await else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
-    let read = tokio::task::spawn_blocking(move || (own.read)()).await;
-    drop(turn);
+    // A client that disconnects ends this future, not the reading, which keeps the permit.
+    let read = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        (own.read)()
+    })
+    .await;
     let text = match &read {
         Ok(reading) if open => reading.open_metrics().ok(),
         Ok(reading) => reading.plain().ok(),
@@ -115,5 +119,45 @@ mod tests {
         assert!(open.0.contains(OPEN_METRICS) && open.1.ends_with("# EOF\n"));
         assert!(nothing.0.starts_with("HTTP/1.0 404"), "{nothing:?}");
         assert!(posted.0.starts_with("HTTP/1.0 405"), "{posted:?}");
+    }
+
+    #[test]
+    fn a_client_that_disconnects_lets_no_second_reading_begin() {
+        use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+        static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+        static BEGUN: AtomicUsize = AtomicUsize::new(0);
+        let read = || {
+            BEGUN.fetch_add(1, SeqCst);
+            MOST.fetch_max(AT_ONCE.fetch_add(1, SeqCst) + 1, SeqCst);
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            AT_ONCE.fetch_sub(1, SeqCst);
+            Reading::default()
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let router = router(read);
+            tokio::spawn(async move { axum::serve(listener, router).await });
+            let asked = tokio::task::spawn_blocking(move || {
+                for round in 1..=4 {
+                    let mut stream = std::net::TcpStream::connect(address).unwrap();
+                    let request = get("/metrics", "*/*");
+                    stream.write_all(request.as_bytes()).unwrap();
+                    // The first one's reading has begun; the others wait for their turn.
+                    while round == 1 && BEGUN.load(SeqCst) == 0 {
+                        std::thread::sleep(std::time::Duration::from_millis(1));
+                    }
+                }
+                ask(address, &get("/metrics", "*/*"))
+            });
+            let (head, _) = asked.await.unwrap();
+            assert!(head.starts_with("HTTP/1.0 200"), "{head}");
+        });
+        assert_eq!(MOST.load(SeqCst), 1);
     }
 }

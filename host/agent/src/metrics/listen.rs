@@ -1,0 +1,32 @@
+//! Binds the address of the metrics. Another process may have it, by chance or on purpose, and that
+//! must not keep the agent from its ports.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+
+/// First pause before the next attempt; each further pause is twice as long.
+const PAUSE_FIRST: Duration = Duration::from_millis(250);
+/// Maximum pause between two attempts.
+const PAUSE_MOST: Duration = Duration::from_secs(15);
+
+/// Listens on `address` as soon as that is possible. Calls `tell` with the reason of each failed
+/// attempt, and with `None` when it listens.
+pub async fn listen(address: SocketAddr, tell: impl Fn(Option<String>)) -> TcpListener {
+    let mut pause = PAUSE_FIRST;
+    loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => {
+                tell(None);
+                return listener;
+            }
+            Err(error) => tell(Some(format!(
+                "metrics can't be served on {address} ({error}); end the process that has this \
+                 address (`ss -ltnp`), or name another in agent.metrics"
+            ))),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MOST);
+    }
+}
