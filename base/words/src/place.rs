@@ -11,6 +11,8 @@ pub struct Document<'a> {
     /// The file's name, or how else the text is called.
     pub name: &'a str,
     text: &'a str,
+    /// Offsets at which lines begin, in order; the first is 0.
+    lines: Vec<usize>,
     /// The text as a table.
     pub table: Spanned<DeTable<'a>>,
 }
@@ -18,12 +20,24 @@ pub struct Document<'a> {
 impl<'a> Document<'a> {
     /// Keeps a document's text together with the table that was read from it; `name` is for errors.
     pub fn new(name: &'a str, text: &'a str, table: Spanned<DeTable<'a>>) -> Document<'a> {
-        Document { name, text, table }
+        let behind = text.match_indices('\n').map(|(at, _)| at + 1);
+        Document {
+            name,
+            text,
+            lines: std::iter::once(0).chain(behind).collect(),
+            table,
+        }
     }
 
     /// Returns the line and the column of a byte's offset, as [`line_and_column`].
     pub fn line_and_column(&self, offset: usize) -> (usize, usize) {
-        line_and_column(self.text, offset)
+        if !self.text.is_char_boundary(offset) {
+            return line_and_column(self.text, offset);
+        }
+        let line = self.lines.partition_point(|begin| *begin <= offset);
+        let begin = line.checked_sub(1).and_then(|at| self.lines.get(at));
+        let before = self.text.get(*begin.unwrap_or(&0)..offset);
+        (line, before.unwrap_or_default().chars().count() + 1)
     }
 
     /// Returns where the value of a key begins, or that of the nearest table above it; 0 without one.
@@ -111,6 +125,10 @@ mod tests {
         let text = "top = 1\n[[rule]]\n[[rule]]\nodd = { \"ä.b\" = [7, 8] }\n";
         let table = DeTable::parse(text).expect("TOML");
         let document = Document::new("t.toml", text, table);
+        for offset in 0..=text.len() + 1 {
+            let found = document.line_and_column(offset);
+            assert_eq!(found, line_and_column(text, offset), "{offset}");
+        }
         let place = |key| document.line_and_column(document.offset(key));
         assert_eq!(place("top"), (1, 7));
         assert_eq!(place("rule.1.odd.\"ä.b\".1"), (4, 21));

@@ -5,14 +5,18 @@ use std::collections::BTreeSet;
 use uc_core::rule::{Match, RULES_MAX};
 use uc_law::{Law, PortCoupling, Watch};
 
+use crate::effort::Effort;
 use crate::fault::Faults;
 use crate::pattern::Pattern;
 use crate::policy::Policy;
 use crate::rule::Rule;
 
+/// Maximum number of a tenant's patterns that one message lists.
+const NAMED_MAX: usize = 8;
+
 /// Checks each rule against the others. `has_host`: the policy is in the host's own file, which
 /// also has the settings of the start `watch`.
-pub(crate) fn check(policy: &Policy, has_host: bool, faults: &mut Faults<'_>) {
+pub(crate) fn check(policy: &Policy, has_host: bool, effort: &Effort, faults: &mut Faults<'_>) {
     if faults.is_full() {
         return;
     }
@@ -24,15 +28,15 @@ pub(crate) fn check(policy: &Policy, has_host: bool, faults: &mut Faults<'_>) {
         let earlier: Vec<&Rule> = sound[..at]
             .iter()
             .copied()
-            .filter(|other| other.meets_ports_of(rule, &policy.tenants))
+            .filter(|other| other.meets_ports_of(rule, &policy.tenants, effort))
             .collect();
         if rule.number > 0 {
-            check_ports(rule, policy, faults);
-            check_reached(rule, &earlier, policy, faults);
+            check_ports(rule, policy, effort, faults);
+            check_reached(rule, &earlier, policy, effort, faults);
         }
-        check_agreement(rule, &earlier, faults);
+        check_agreement(rule, &earlier, effort, faults);
     }
-    check_room(policy, faults);
+    check_room(policy, effort, faults);
     if has_host {
         check_watch_host(policy, faults);
     }
@@ -64,19 +68,26 @@ fn check_managed(policy: &Policy, faults: &mut Faults<'_>) {
 }
 
 /// Checks that a tenant's rule names ports of the tenant.
-fn check_ports(rule: &Rule, policy: &Policy, faults: &mut Faults<'_>) {
+fn check_ports(rule: &Rule, policy: &Policy, effort: &Effort, faults: &mut Faults<'_>) {
     let Some(tenant) = rule.tenant.map(|at| &policy.tenants[at]) else {
         return;
     };
     for (i, pattern) in rule.ports.iter().enumerate() {
-        if tenant.ports.iter().any(|owned| owned.meets(pattern)) || tenant.ports.is_empty() {
+        // Where no effort is left, nothing is known.
+        let meets = |owned: &Pattern| !effort.spend(owned.steps(pattern)) || owned.meets(pattern);
+        if tenant.ports.iter().any(meets) || tenant.ports.is_empty() {
             continue;
         }
-        let owned: Vec<String> = tenant.ports.iter().map(ToString::to_string).collect();
+        let owned = tenant.ports.iter().take(NAMED_MAX);
+        let owned: Vec<String> = owned.map(ToString::to_string).collect();
         let message = format!(
-            "can never match: `{pattern}` is no port of `{}`, which has {}",
+            "can never match: `{pattern}` is no port of `{}`, which has {}{}",
             tenant.name,
-            owned.join(", ")
+            owned.join(", "),
+            match tenant.ports.len().saturating_sub(NAMED_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            }
         );
         let list = format!("{}.port.{i}", key(rule));
         let at = match faults.is_given(&list) {
@@ -88,16 +99,23 @@ fn check_ports(rule: &Rule, policy: &Policy, faults: &mut Faults<'_>) {
 }
 
 /// Checks that some flow reaches this rule.
-fn check_reached(rule: &Rule, earlier: &[&Rule], policy: &Policy, faults: &mut Faults<'_>) {
+fn check_reached(
+    rule: &Rule,
+    earlier: &[&Rule],
+    policy: &Policy,
+    effort: &Effort,
+    faults: &mut Faults<'_>,
+) {
     let covering: Vec<&Rule> = earlier
         .iter()
         .copied()
-        .filter(|other| other.covers_ports_of(rule, &policy.tenants))
+        .filter(|other| other.covers_ports_of(rule, &policy.tenants, effort))
         .collect();
+    let covers = |wide: &Match, narrow: &Match| effort.spend(1) && wide.covers(narrow);
     let takes = |matches: &Match| {
         covering
             .iter()
-            .find(|other| other.matches.iter().any(|wide| wide.covers(matches)))
+            .find(|other| other.matches.iter().any(|wide| covers(wide, matches)))
     };
     let takers: Option<Vec<&&Rule>> = rule.matches.iter().map(takes).collect();
     let Some(mut takers) = takers.filter(|takers| !takers.is_empty()) else {
@@ -118,12 +136,18 @@ fn check_reached(rule: &Rule, earlier: &[&Rule], policy: &Policy, faults: &mut F
 }
 
 /// Checks what a port can have only once: the group whose window its flows share, and the start.
-fn check_agreement(rule: &Rule, earlier: &[&Rule], faults: &mut Faults<'_>) {
+fn check_agreement(rule: &Rule, earlier: &[&Rule], effort: &Effort, faults: &mut Faults<'_>) {
     // Rules after a rule for all flows are not reached on the ports of both.
     let both = earlier.iter().filter(|other| !other.takes_all_flows());
     let (mut coupled, mut started) = (false, false);
     for other in both {
-        let coupling = |rule: &Rule| rule.treatment.coupling.clone();
+        fn coupling(rule: &Rule) -> Option<&PortCoupling> {
+            rule.treatment.coupling.as_ref()
+        }
+        let has = coupling(rule).map_or(0, |coupling| coupling.priorities.len());
+        if !effort.spend(1 + has / 8) {
+            return;
+        }
         if let (Some(own), Some(before)) = (coupling(rule), coupling(other))
             && own != before
             && !coupled
@@ -175,7 +199,7 @@ fn start(watch: Option<&Watch>) -> &'static str {
 
 /// Checks that every port's rules fit into the kernel's maps. Counts for each pattern of the file;
 /// ports that two patterns match partly are counted when they are attached.
-fn check_room(policy: &Policy, faults: &mut Faults<'_>) {
+fn check_room(policy: &Policy, effort: &Effort, faults: &mut Faults<'_>) {
     let owned = policy.tenants.iter().enumerate();
     let owned = owned.flat_map(|(at, tenant)| tenant.ports.iter().map(move |p| (Some(at), p)));
     let named = policy.rules.iter().filter(|rule| rule.tenant.is_none());
@@ -186,7 +210,7 @@ fn check_room(policy: &Policy, faults: &mut Faults<'_>) {
         for rule in policy
             .rules
             .iter()
-            .filter(|rule| holds(rule, tenant, pattern))
+            .filter(|rule| holds(rule, tenant, pattern, effort))
         {
             needed += rule.matches.len() * usize::from(is_written(rule));
             if needed <= RULES_MAX {
@@ -206,9 +230,11 @@ fn check_room(policy: &Policy, faults: &mut Faults<'_>) {
 }
 
 /// Returns whether the rule is about all ports of the pattern.
-fn holds(rule: &Rule, tenant: Option<usize>, pattern: &Pattern) -> bool {
+fn holds(rule: &Rule, tenant: Option<usize>, pattern: &Pattern, effort: &Effort) -> bool {
+    let covers = |wide: &Pattern| effort.spend(wide.steps(pattern)) && wide.covers(pattern);
     (rule.tenant.is_none() || rule.tenant == tenant)
-        && (rule.ports.is_empty() || rule.ports.iter().any(|wide| wide.covers(pattern)))
+        && effort.spend(1)
+        && (rule.ports.is_empty() || rule.ports.iter().any(covers))
 }
 
 /// Returns whether the rule needs an entry: flows that no rule matches pass, so a last rule `pass`

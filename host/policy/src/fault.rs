@@ -130,6 +130,11 @@ impl<'a> Faults<'a> {
         self.found.push((offset, fault));
     }
 
+    /// Counts a fault beyond those that are reported, whose message nobody will read.
+    pub(crate) fn add_unsaid(&mut self) {
+        self.left_off += 1;
+    }
+
     /// Returns the line of a key, for references from elsewhere.
     pub(crate) fn line(&self, key: &str) -> usize {
         self.document.line_and_column(self.document.offset(key)).0

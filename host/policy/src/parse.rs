@@ -8,6 +8,7 @@ use uc_words::place::Document;
 use uc_words::wording::{suggest, tidy};
 
 use crate::agent::AgentTable;
+use crate::effort::{self, Effort};
 use crate::fault::{Faults, PolicyError};
 use crate::file::{
     DefaultsTable, IdentityTable, PolicyFile, PortTable, RuleTable, SelectionTable, TenantTable,
@@ -17,10 +18,13 @@ use crate::policy::Policy;
 use crate::read::{join, keys_of, known_only, read_table, split};
 use crate::rule::Rule;
 use crate::tenant::{self, Tenant};
-use crate::{check, defaults, trusted};
+use crate::{check, defaults, size, trusted};
 
 /// Maximum number of tenants, and of rules.
 const TABLES_MAX: usize = 4096;
+
+/// Maximum length of a text whose syntax errors are all reported; of a longer one only the first is.
+const RECOVERED_MAX_BYTES: usize = 1 << 16;
 
 /// The origin of a policy, which determines its allowed content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +81,12 @@ impl Policy {
 }
 
 fn read(name: &str, text: &str, home: Home) -> Result<Policy, PolicyError> {
-    let (table, errors) = DeTable::parse_recoverable(text);
+    // A long text that is no TOML may have an error in each of a million lines.
+    let (table, errors) = match DeTable::parse(text) {
+        Ok(table) => (table, Vec::new()),
+        Err(_) if text.len() <= RECOVERED_MAX_BYTES => DeTable::parse_recoverable(text),
+        Err(first) => (Spanned::new(0..0, DeTable::new()), vec![first]),
+    };
     let document = Document::new(name, text, table);
     let mut faults = Faults::new(&document);
     for error in &errors {
@@ -86,6 +95,10 @@ fn read(name: &str, text: &str, home: Home) -> Result<Policy, PolicyError> {
         faults.add_at(offset, "", message);
     }
     if !errors.is_empty() {
+        faults.into_result()?;
+    }
+    let mut faults = Faults::new(&document);
+    if !size::check(document.table.get_ref(), &mut faults) {
         faults.into_result()?;
     }
     let mut faults = Faults::new(&document);
@@ -185,7 +198,8 @@ fn many<'i>(table: &DeTable<'i>, key: &str, faults: &mut Faults<'_>) -> Vec<(Str
 fn resolve(file: PolicyFile, home: Home, faults: &mut Faults<'_>) -> Policy {
     check_home(&file, home, faults);
     defaults::check(&file, faults);
-    let tenants = tenant::resolve(&file.tenants, &file.defaults.port, faults);
+    let effort = Effort::new();
+    let tenants = tenant::resolve(&file.tenants, &file.defaults.port, &effort, faults);
     let mut rules = Vec::with_capacity(file.rules.len() + 1);
     for (i, table) in file.rules.iter().enumerate() {
         let key = format!("rule.{i}");
@@ -215,7 +229,10 @@ fn resolve(file: PolicyFile, home: Home, faults: &mut Faults<'_>) -> Policy {
         port,
         agent,
     };
-    check::check(&policy, home == Home::File, faults);
+    check::check(&policy, home == Home::File, &effort, faults);
+    if effort.is_spent() {
+        faults.add("", effort::too_much());
+    }
     policy
 }
 
@@ -241,11 +258,13 @@ fn check_home(file: &PolicyFile, home: Home, faults: &mut Faults<'_>) {
 /// Returns the index of the tenant of that name.
 fn owner(name: &str, tenants: &[Tenant], key: &str, faults: &mut Faults<'_>) -> Option<usize> {
     let at = tenants.iter().position(|tenant| tenant.name == name);
-    if at.is_none() {
+    if at.is_none() && !faults.is_full() {
         let known: Vec<&str> = tenants.iter().map(|tenant| &*tenant.name).collect();
         let mend = suggest(name, &known);
         let message = format!("no [[tenant]] is called `{name}`; {mend}");
         faults.add(&format!("{key}.tenant"), message);
+    } else if at.is_none() {
+        faults.add_unsaid();
     }
     at
 }

@@ -30,37 +30,66 @@ fn is_allowed(c: char, text: &str) -> bool {
 }
 
 /// A pattern of ports' names, such as `vnet3` or `tap1*`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pattern(String);
 
 impl Pattern {
     /// Returns whether the name matches the pattern.
     pub fn matches(&self, name: &str) -> bool {
-        walk(self.0.as_bytes(), name.as_bytes(), false)
+        match self.has_star() {
+            true => glob(self.0.as_bytes(), name.as_bytes()),
+            false => self.0 == name,
+        }
     }
 
     /// Returns whether this matches every name that the other matches. Returns false where stars
     /// alternate with characters so that only a search could decide.
     pub fn covers(&self, other: &Pattern) -> bool {
-        walk(self.0.as_bytes(), other.0.as_bytes(), false)
+        match self.has_star() {
+            true => glob(self.0.as_bytes(), other.0.as_bytes()),
+            false => self.0 == other.0,
+        }
     }
 
     /// Returns whether there is a name that both match.
     pub fn meets(&self, other: &Pattern) -> bool {
-        // Most pairs differ before any star.
-        let (a, b) = (self.beginning(), other.beginning());
-        let shared = a.len().min(b.len());
-        if a[..shared] != b[..shared] {
-            return false;
+        match (self.has_star(), other.has_star()) {
+            (false, _) => other.matches(&self.0),
+            (true, false) => self.matches(&other.0),
+            // A name for both: the longer beginning, what each has between stars, the longer ending.
+            (true, true) => {
+                let (a, b) = (self.beginning(), other.beginning());
+                let shared = a.len().min(b.len());
+                let (y, z) = (self.ending(), other.ending());
+                let last = y.len().min(z.len());
+                a[..shared] == b[..shared] && y[y.len() - last..] == z[z.len() - last..]
+            }
         }
-        walk(self.0.as_bytes(), other.0.as_bytes(), true)
+    }
+
+    /// Returns the number of comparisons of [`Pattern::meets`] and [`Pattern::covers`], about.
+    pub(crate) fn steps(&self, other: &Pattern) -> usize {
+        match (self.has_star(), other.has_star()) {
+            (false, false) => 1,
+            _ => 1 + self.0.len() * other.0.len() / 32,
+        }
+    }
+
+    /// Returns whether the pattern matches more than one name.
+    pub(crate) fn has_star(&self) -> bool {
+        self.0.contains('*')
     }
 
     /// Returns the text before the first star.
     fn beginning(&self) -> &[u8] {
-        let text = self.0.as_bytes();
-        let end = text.iter().position(|c| *c == b'*');
-        &text[..end.unwrap_or(text.len())]
+        let end = self.0.find('*').unwrap_or(self.0.len());
+        &self.0.as_bytes()[..end]
+    }
+
+    /// Returns the text behind the last star.
+    fn ending(&self) -> &[u8] {
+        let begin = self.0.rfind('*').map_or(0, |star| star + 1);
+        &self.0.as_bytes()[begin..]
     }
 
     /// Returns the pattern as it is written.
@@ -69,28 +98,28 @@ impl Pattern {
     }
 }
 
-/// Returns whether `pattern` matches `text`, character by character. A star in the text is a
-/// character that only a star matches; or, with `both`, stands for any characters too.
+/// Returns whether `pattern` matches `text`, in which a star is a character that only a star matches.
 ///
-/// Computes one row of the table of all pairs of beginnings at a time, so its time is the product
-/// of the lengths.
-fn walk(pattern: &[u8], text: &[u8], both: bool) -> bool {
-    let mut row = vec![false; text.len() + 1];
-    row[0] = true;
-    for j in 0..text.len() {
-        row[j + 1] = both && row[j] && text[j] == b'*';
-    }
-    for &p in pattern {
-        let mut next = vec![false; text.len() + 1];
-        next[0] = p == b'*' && row[0];
-        for (j, &t) in text.iter().enumerate() {
-            let by_star = p == b'*' && (row[j + 1] || next[j]);
-            let by_texts_star = both && t == b'*' && (row[j + 1] || next[j]);
-            next[j + 1] = by_star || by_texts_star || (p == t && row[j]);
+/// Text between two stars is matched where it comes first: if any choice leads to a match, that one
+/// does. So the search goes back to the last star only.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    // Position behind the last star, and the first character that it does not take.
+    let mut retry = None;
+    while t < text.len() {
+        if pattern.get(p) == Some(&b'*') {
+            p += 1;
+            retry = Some((p, t));
+        } else if pattern.get(p) == Some(&text[t]) {
+            (p, t) = (p + 1, t + 1);
+        } else if let Some((behind, taken)) = retry {
+            (p, t) = (behind, taken + 1);
+            retry = Some((behind, taken + 1));
+        } else {
+            return false;
         }
-        row = next;
     }
-    row[text.len()]
+    pattern[p..].iter().all(|&c| c == b'*')
 }
 
 impl fmt::Display for Pattern {

@@ -28,6 +28,10 @@ where
             Ok(read) => return read,
             Err(error) => error,
         };
+        if faults.is_full() {
+            faults.add_unsaid();
+            return T::default();
+        }
         let message = tidy(error.message());
         let Some((key, offset)) = error.span().and_then(|span| take_out(&mut rest, &span)) else {
             faults.add(path, message);
@@ -51,9 +55,13 @@ pub(crate) fn known_only<'i>(
         if known.contains(&name) {
             continue;
         }
+        rest.remove(name);
+        if faults.is_full() {
+            faults.add_unsaid();
+            continue;
+        }
         let message = format!("unknown key `{name}`; {}", suggest(name, known));
         faults.add_at(key.span().start, &join(path, name), message);
-        rest.remove(name);
     }
     rest
 }

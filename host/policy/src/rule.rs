@@ -3,6 +3,7 @@
 use uc_core::rule::{Match, Prefix, RULES_MAX, Rule as KernelRule};
 
 use crate::dscp::Dscp;
+use crate::effort::Effort;
 use crate::fault::Faults;
 use crate::file::SelectionTable;
 use crate::pattern::Pattern;
@@ -56,12 +57,20 @@ impl Rule {
 
     /// Returns whether the rule is about every port that the other is about; false where this is
     /// hard to decide.
-    pub(crate) fn covers_ports_of(&self, other: &Rule, tenants: &[Tenant]) -> bool {
+    pub(crate) fn covers_ports_of(
+        &self,
+        other: &Rule,
+        tenants: &[Tenant],
+        effort: &Effort,
+    ) -> bool {
+        let covers = |wide: &Pattern, narrow: &Pattern| {
+            effort.spend(wide.steps(narrow)) && wide.covers(narrow)
+        };
         let all = |wide: &[Pattern], narrow: &[Pattern]| {
             !narrow.is_empty()
                 && narrow
                     .iter()
-                    .all(|narrow| wide.iter().any(|wide| wide.covers(narrow)))
+                    .all(|narrow| wide.iter().any(|wide| covers(wide, narrow)))
         };
         let of_tenant = |rule: &Rule| rule.tenant.map_or(&[][..], |at| &tenants[at].ports);
         let (named, owned) = (&other.ports[..], of_tenant(other));
@@ -73,15 +82,17 @@ impl Rule {
     }
 
     /// Returns whether there may be a port that both are about.
-    pub(crate) fn meets_ports_of(&self, other: &Rule, tenants: &[Tenant]) -> bool {
+    pub(crate) fn meets_ports_of(&self, other: &Rule, tenants: &[Tenant], effort: &Effort) -> bool {
+        let meets = |a: &Pattern, b: &Pattern| effort.spend(a.steps(b)) && a.meets(b);
         let meet = |a: &[Pattern], b: &[Pattern]| {
-            a.is_empty() || b.is_empty() || a.iter().any(|a| b.iter().any(|b| a.meets(b)))
+            a.is_empty() || b.is_empty() || a.iter().any(|a| b.iter().any(|b| meets(a, b)))
         };
         let of_tenant = |rule: &Rule| rule.tenant.map_or(&[][..], |at| &tenants[at].ports);
         let foreign = |a: &Rule, b: &Rule| {
             a.tenant.is_some() && b.tenant.is_some_and(|b| a.tenant != Some(b))
         };
         !foreign(self, other)
+            && effort.spend(1)
             && meet(&self.ports, &other.ports)
             && meet(of_tenant(self), &other.ports)
             && meet(&self.ports, of_tenant(other))
@@ -119,17 +130,13 @@ impl SelectionTable {
             .map(|list| list.read(&format!("{key}.dscp"), faults));
         let dscps = Dscp::mask(&dscps.unwrap_or_default());
 
-        let pairs: Vec<(Prefix, Prefix)> = local
-            .iter()
-            .flat_map(|local| remote.iter().map(|remote| (*local, *remote)))
-            .filter(|(local, remote)| can_talk(*local, *remote))
-            .collect();
-        if pairs.is_empty() && !local.is_empty() && !remote.is_empty() {
+        let pairs = pairs_of(&local, &remote);
+        if pairs == 0 && !local.is_empty() && !remote.is_empty() {
             let message = "can never match: local and remote are of different families; give both \
                            in IPv4 or both in IPv6";
             faults.add(&format!("{key}.remote"), message);
         }
-        let needed = [pairs.len(), local_ports.len(), remote_ports.len()]
+        let needed = [pairs, local_ports.len(), remote_ports.len()]
             .into_iter()
             .fold(1, usize::saturating_mul);
         if needed > RULES_MAX {
@@ -141,6 +148,11 @@ impl SelectionTable {
             return Vec::new();
         }
         let mut matches = Vec::with_capacity(needed);
+        let pairs = local
+            .iter()
+            .filter(|_| pairs > 0)
+            .flat_map(|local| remote.iter().map(|remote| (*local, *remote)))
+            .filter(|(local, remote)| can_talk(*local, *remote));
         for (local, remote) in pairs {
             for own in &local_ports {
                 for other in &remote_ports {
@@ -161,4 +173,18 @@ impl SelectionTable {
 /// Returns whether both prefixes have addresses of one family.
 fn can_talk(local: Prefix, remote: Prefix) -> bool {
     local == Prefix::ANY || remote == Prefix::ANY || local.is_ipv4() == remote.is_ipv4()
+}
+
+/// Returns the number of pairs that have addresses of one family, without making them: lists may be
+/// long.
+fn pairs_of(local: &[Prefix], remote: &[Prefix]) -> usize {
+    // Prefixes of any family, of IPv4, of IPv6.
+    let count = |list: &[Prefix]| {
+        let any = list.iter().filter(|one| **one == Prefix::ANY).count();
+        let ipv4 = list.iter().filter(|one| one.is_ipv4()).count();
+        (any, ipv4, list.len() - any - ipv4)
+    };
+    let (local, remote) = (count(local), count(remote));
+    let with_any = local.0 * (remote.0 + remote.1 + remote.2) + remote.0 * (local.1 + local.2);
+    with_any + local.1 * remote.1 + local.2 * remote.2
 }

@@ -1,9 +1,10 @@
 //! Tenants with defaults applied: numbers, ports, and settings of each port.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use uc_law::PortCoupling;
 
+use crate::effort::Effort;
 use crate::fault::Faults;
 use crate::file::{IdentityTable, Order, PortTable, SumOf, TenantTable};
 use crate::number::in_range;
@@ -76,6 +77,7 @@ fn number_of(name: &str) -> u32 {
 pub(crate) fn resolve(
     tables: &[TenantTable],
     defaults: &PortTable,
+    effort: &Effort,
     faults: &mut Faults<'_>,
 ) -> Vec<Tenant> {
     let tenants: Vec<Tenant> = tables
@@ -93,7 +95,7 @@ pub(crate) fn resolve(
         })
         .collect();
     check_names(&tenants, faults);
-    check_claims(&tenants, faults);
+    check_claims(&tenants, effort, faults);
     tenants
 }
 
@@ -153,40 +155,79 @@ fn check_names(tenants: &[Tenant], faults: &mut Faults<'_>) {
     }
 }
 
+/// A tenant's pattern: indices of the tenant and of the pattern in its list.
+type Claim<'a> = (usize, usize, &'a Pattern);
+
 /// Checks that a port has one owner.
-fn check_claims(tenants: &[Tenant], faults: &mut Faults<'_>) {
-    let claims: Vec<(usize, usize, &Pattern)> = tenants
-        .iter()
-        .enumerate()
-        .flat_map(|(i, tenant)| {
-            tenant
-                .ports
-                .iter()
-                .enumerate()
-                .map(move |(j, pattern)| (i, j, pattern))
-        })
-        .collect();
-    for (at, (i, j, pattern)) in claims.iter().enumerate() {
-        let other = claims[..at]
-            .iter()
-            .find(|(other, _, claimed)| other != i && claimed.meets(pattern));
-        let Some((other, _, claimed)) = other else {
-            continue;
-        };
-        let line = faults.line(&format!("tenant.{other}.ports"));
-        let owner = &tenants[*other].name;
-        let message = match claimed == pattern {
-            true => format!("`{pattern}` is claimed by `{owner}` already, in line {line}"),
-            false => format!(
-                "a port could match both `{pattern}` and `{claimed}` of `{owner}` in line {line}"
-            ),
-        };
-        let message = format!("{message}; a port has one tenant: make them differ");
-        let list = format!("tenant.{i}.ports.{j}");
-        let key = match faults.is_given(&list) {
-            true => list,
-            false => format!("tenant.{i}.ports"),
-        };
-        faults.add(&key, message);
+fn check_claims(tenants: &[Tenant], effort: &Effort, faults: &mut Faults<'_>) {
+    let mut exact: HashMap<&Pattern, Claim<'_>> = HashMap::new();
+    let (mut names, mut starred): (Vec<Claim<'_>>, Vec<Claim<'_>>) = (Vec::new(), Vec::new());
+    for (i, tenant) in tenants.iter().enumerate() {
+        for (j, pattern) in tenant.ports.iter().enumerate() {
+            let claim = (i, j, pattern);
+            let meets = |other: &&Claim<'_>| other.0 != i && pattern.meets(other.2);
+            let other = match pattern.has_star() {
+                // Names are compared with the stars before them, and stars with both.
+                false => {
+                    let same = exact.get(pattern).filter(|other| other.0 != i);
+                    let wide = find(&starred, pattern, effort, meets);
+                    same.into_iter()
+                        .chain(wide)
+                        .min_by_key(|other| (other.0, other.1))
+                }
+                true => {
+                    let name = find(&names, pattern, effort, meets);
+                    let wide = find(&starred, pattern, effort, meets);
+                    name.into_iter()
+                        .chain(wide)
+                        .min_by_key(|other| (other.0, other.1))
+                }
+            };
+            if let Some(&other) = other {
+                add_claim(claim, other, tenants, faults);
+            }
+            if pattern.has_star() {
+                starred.push(claim);
+            } else {
+                exact.entry(pattern).or_insert(claim);
+                names.push(claim);
+            }
+        }
     }
+}
+
+/// Returns the first of the claims that meets a pattern; none if no effort is left.
+fn find<'c, 'a>(
+    claims: &'c [Claim<'a>],
+    pattern: &Pattern,
+    effort: &Effort,
+    meets: impl Fn(&&'c Claim<'a>) -> bool,
+) -> Option<&'c Claim<'a>> {
+    let mut affordable = claims
+        .iter()
+        .take_while(|(_, _, claimed)| effort.spend(pattern.steps(claimed)));
+    affordable.find(meets)
+}
+
+fn add_claim(
+    (i, j, pattern): Claim<'_>,
+    (other, _, claimed): Claim<'_>,
+    tenants: &[Tenant],
+    faults: &mut Faults<'_>,
+) {
+    let line = faults.line(&format!("tenant.{other}.ports"));
+    let owner = &tenants[other].name;
+    let message = match claimed == pattern {
+        true => format!("`{pattern}` is claimed by `{owner}` already, in line {line}"),
+        false => format!(
+            "a port could match both `{pattern}` and `{claimed}` of `{owner}` in line {line}"
+        ),
+    };
+    let message = format!("{message}; a port has one tenant: make them differ");
+    let list = format!("tenant.{i}.ports.{j}");
+    let key = match faults.is_given(&list) {
+        true => list,
+        false => format!("tenant.{i}.ports"),
+    };
+    faults.add(&key, message);
 }

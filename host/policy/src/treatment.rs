@@ -8,6 +8,7 @@ use uc_law::{
     CouplingRules, Law, Parameters, PortCoupling, Profile, StartSettings, Table, Value, Watch, keys,
 };
 
+use crate::effort::PRIORITIES_MAX;
 use crate::fault::Faults;
 use crate::file::{CouplingTable, Start, TreatmentTable};
 use crate::number::in_range;
@@ -176,9 +177,12 @@ impl TreatmentTable {
     }
 
     fn couple(&self, law: Law, defaults: &TreatmentTable) -> Option<PortCoupling> {
+        if law != Law::COUPLED {
+            return None;
+        }
         let table = self.coupling.as_ref().or(defaults.coupling.as_ref());
-        let coupling = table.cloned().unwrap_or_default().resolve();
-        Some(coupling).filter(|_| law == Law::COUPLED)
+        let usual = CouplingTable::default();
+        Some(table.unwrap_or(&usual).resolve())
     }
 
     fn watch(
@@ -215,6 +219,12 @@ impl CouplingTable {
         check("prefix6", self.prefix6, 0, 128);
         check("priority", self.priority, 1, 255);
         check("burst", self.burst, 1, 65_535);
+        if self.priorities.len() > PRIORITIES_MAX {
+            let count = self.priorities.len();
+            let message = format!("{count} priorities; a table has at most {PRIORITIES_MAX}");
+            faults.add(&format!("{key}.priorities"), message);
+            return;
+        }
         for (port, priority) in &self.priorities {
             let key = format!("{key}.priorities.{port}");
             if !port.parse::<u16>().is_ok_and(|port| port > 0) {
@@ -247,6 +257,7 @@ impl CouplingTable {
         let priorities: BTreeMap<u16, u8> = self
             .priorities
             .iter()
+            .take(PRIORITIES_MAX)
             .filter_map(|(port, priority)| Some((port.parse().ok()?, *priority as u8)))
             .collect();
         PortCoupling {

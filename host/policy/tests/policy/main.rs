@@ -4,4 +4,5 @@ mod documented;
 mod faults;
 mod own;
 mod planned;
+mod size;
 mod written;
