@@ -306,7 +306,7 @@ fn live_attach_without_root_bpffs_or_bpf_is_refused_with_the_remedy() {
         bare.uc(&namespace, &["attach", "lo"]),
         &[
             "no BPF file system at /sys/fs/bpf",
-            "mount -t bpf bpf /sys/fs/bpf",
+            "mount -t bpf bpf /sys/fs/bpf -o mode=700",
         ],
     );
     assert_eq!(bare.pins(), Vec::<String>::new());

@@ -15,13 +15,13 @@ pub struct Sandbox {
 impl Sandbox {
     /// Creates a sandbox with an empty bpffs at /sys/fs/bpf.
     pub fn new() -> Self {
-        Self::with("mount -t bpf -o mode=1777 bpf /sys/fs/bpf")
+        Self::with("mount -t bpf -o mode=755 bpf /sys/fs/bpf")
     }
 
     /// Creates a sandbox with an empty /run/undercurrent and an empty /var/lib/undercurrent.
     pub fn with_run() -> Self {
         Self::with(
-            "mount -t bpf -o mode=1777 bpf /sys/fs/bpf\n\
+            "mount -t bpf -o mode=755 bpf /sys/fs/bpf\n\
              for folder in /run /var/lib; do\n\
              mkdir -p $folder/undercurrent\n\
              mount -t tmpfs -o mode=700 tmpfs $folder/undercurrent\n\

@@ -95,7 +95,7 @@ fn isolate() -> Result<(), Error> {
         "/sys/fs/bpf",
         Some("bpf"),
         MsFlags::empty(),
-        none,
+        Some("mode=700"),
     )?;
     fs::create_dir_all("/run/undercurrent")?;
     let mode = Some("mode=700");

@@ -13,9 +13,10 @@ use uc_policy::trusted;
 use crate::error::AgentError;
 
 /// The folder of locks that do not depend on the socket's path.
-pub const FOLDER: &str = "/run/undercurrent";
+pub const FOLDER: &str = uc_port::LOCKS_FOLDER;
 
-/// Writes a file that only its owner can read, whole or not at all, whenever the process dies.
+/// Writes a file that only its owner can read, whole or not at all, whenever the process dies or the
+/// power fails. When it returns, the new text is on the disk.
 ///
 /// # Errors
 /// What the system says.
@@ -32,7 +33,11 @@ pub fn write(path: &Path, text: &str) -> Result<(), AgentError> {
         .map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     file.sync_all().map_err(failed)?;
-    fs::rename(&beside, path).map_err(failed)
+    fs::rename(&beside, path).map_err(failed)?;
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    File::open(folder.unwrap_or(Path::new(".")))
+        .and_then(|folder| folder.sync_all())
+        .map_err(failed)
 }
 
 /// Makes a folder that only its owner can enter, unless it exists.

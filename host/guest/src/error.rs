@@ -49,7 +49,7 @@ pub enum GuestError {
         most: usize,
     },
     /// No bpffs is mounted where pins belong.
-    #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf")]
+    #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf -o mode=700")]
     NoBpffs {
         /// Path where it was expected.
         path: PathBuf,

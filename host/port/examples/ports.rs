@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "/sys/fs/bpf",
         Some("bpf"),
         MsFlags::empty(),
-        None::<&str>,
+        Some("mode=700"),
     )?;
     make_interfaces(ports)?;
     let indices = (0..ports).map(|at| interface_index(&format!("p{at}")));

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::error::PortError;
+use crate::locks::check_owner;
 use crate::store::Store;
 
 /// The `f_type` of a BPF file system (linux/magic.h).
@@ -29,12 +30,21 @@ impl Store {
         Ok(())
     }
 
-    pub(crate) fn check_bpffs(&self) -> Result<(), PortError> {
-        let status = nix::sys::statfs::statfs(self.parent()?).map_err(|_| self.no_bpffs())?;
-        if status.filesystem_type().0 == BPF_FS_MAGIC {
-            Ok(())
-        } else {
-            Err(self.no_bpffs())
+    /// Checks that there is a BPF file system for the pins, and that only root can write it: whoever
+    /// removes a pin takes its programs off the port.
+    ///
+    /// # Errors
+    /// [`PortError::NoBpffs`]; [`PortError::Exposed`].
+    pub fn check_bpffs(&self) -> Result<(), PortError> {
+        let parent = self.parent()?;
+        let status = nix::sys::statfs::statfs(parent).map_err(|_| self.no_bpffs())?;
+        if status.filesystem_type().0 != BPF_FS_MAGIC {
+            return Err(self.no_bpffs());
+        }
+        check_owner(parent)?;
+        match self.folder.symlink_metadata() {
+            Ok(_) => check_owner(&self.folder),
+            Err(_) => Ok(()),
         }
     }
 

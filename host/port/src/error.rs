@@ -1,6 +1,7 @@
 //! Errors at a port, and their remedies.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::layout::UC_PORTS_MAX;
 
@@ -61,10 +62,34 @@ pub enum PortError {
         place: String,
     },
     /// No bpffs is mounted where pins belong.
-    #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf")]
+    #[error("no BPF file system at {path}; mount one: mount -t bpf bpf /sys/fs/bpf -o mode=700")]
     NoBpffs {
         /// Path where it was expected.
         path: PathBuf,
+    },
+    /// Others than root may write a folder of pins or locks.
+    #[error(
+        "{} may be written by users other than root (mode {mode:o}), who could take programs off \
+         ports; run chown root and chmod go-w on it",
+        path.display()
+    )]
+    Exposed {
+        /// Path of the folder.
+        path: PathBuf,
+        /// Mode of the folder.
+        mode: u32,
+    },
+    /// The lock on the pins stays with a process that attaches or detaches ports.
+    #[error(
+        "another process has been attaching or detaching ports for {} s (it holds {path}); \
+         `fuser {path}` names it: wait for it, or end it",
+        most.as_secs()
+    )]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+        /// Time for which it was waited for.
+        most: Duration,
     },
     /// The port is attached already.
     #[error("'{name}' is attached already; run `uc detach {name}` first")]

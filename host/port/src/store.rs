@@ -12,9 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::Flock;
 
 use crate::attach::{AttachVia, Link, Order, clsact_filters, detach_clsact};
 use crate::direction::Direction;
@@ -22,12 +24,17 @@ use crate::error::PortError;
 use crate::expedite::Expedited;
 use crate::interfaces::{interface_index, interfaces};
 use crate::links::Whereabouts;
+use crate::locks;
 use crate::object::{ProgramObject, check_plan_laws};
 use crate::plans::check_plan;
 use crate::ports::PORTS_MAX;
 use crate::programs::Programs;
 use uc_core::LawRow;
 use uc_law::PortPlan;
+
+/// Longest wait for the lock, less than the agent's watchdog allows between two of its beats. Attaching
+/// a thousand ports takes seconds.
+const LOCK_MOST: Duration = Duration::from_secs(10);
 
 /// The folder of one installation's pins.
 #[derive(Clone, Debug)]
@@ -83,17 +90,19 @@ impl Store {
         version.map_or_else(|| Ok(Vec::new()), |version| self.laws_of(&version))
     }
 
-    /// Waits until no other process attaches or detaches; hold the answer from [`Store::open`] on
-    /// while doing either. Two that pin at once would take each other's pins for their own.
+    /// Waits until no other process attaches or detaches, for 10 s at most; hold the answer from
+    /// [`Store::open`] on while doing either. Two that pin at once would take each other's pins for
+    /// their own.
+    ///
+    /// # Errors
+    /// [`PortError::Busy`] if another process holds the lock all that time; the system's.
     pub fn lock(&self) -> Result<Flock<File>, PortError> {
         let parent = self.parent()?;
-        let opened = File::open(parent).map_err(|error| match error.kind() {
+        let found = parent.metadata().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.no_bpffs(),
-            _ => PortError::from_kernel(format!("open {}", parent.display()), error),
+            _ => PortError::from_kernel(format!("look at {}", parent.display()), error),
         })?;
-        Flock::lock(opened, FlockArg::LockExclusive).map_err(|(_, errno)| {
-            PortError::from_kernel(format!("lock {}", parent.display()), errno.into())
-        })
+        locks::take(&format!("pins-{:x}.lock", found.dev()), LOCK_MOST)
     }
 
     /// Reopens what is pinned; `None` if nothing is.

@@ -25,7 +25,8 @@ pub fn own_bpffs(unshared: CloneFlags) -> PathBuf {
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     mount(None::<&str>, "/", None::<&str>, private, None::<&str>).unwrap();
     let (bpf, bpffs) = (Some("bpf"), "/sys/fs/bpf");
-    mount(bpf, bpffs, bpf, MsFlags::empty(), None::<&str>).unwrap();
+    let mode = Some("mode=700");
+    mount(bpf, bpffs, bpf, MsFlags::empty(), mode).unwrap();
     Path::new(bpffs).join("undercurrent")
 }
 

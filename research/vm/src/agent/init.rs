@@ -32,8 +32,9 @@ const PORTS: &str = "/dev/virtio-ports";
 /// Mounts file systems, loads drivers, names the ports, and returns the control channel's path.
 pub fn init() -> Result<PathBuf, VmError> {
     for (kind, place) in MOUNTS {
-        let none: Option<&str> = None;
-        mount(Some(kind), place, Some(kind), MsFlags::empty(), none)
+        // Pins belong in a file system that only root can write.
+        let data = (kind == "bpf").then_some("mode=700");
+        mount(Some(kind), place, Some(kind), MsFlags::empty(), data)
             .map_err(|errno| failed(place, errno.into()))?;
     }
     // SAFETY: this is the VM's first process, and it has no other thread yet.
