@@ -14,6 +14,19 @@
 #include "../packet.h"
 #include "start.h"
 
+/* Returns whether a probe's tag was made with this host's key, or with the other one that it
+ * accepts. */
+static __always_inline __u8 uc_probe_is_authentic(const struct uc_probe *probe,
+						  const struct uc_probe_signed *text,
+						  const struct uc_watch_control *say)
+{
+	__u64 tag = uc_sip_load(probe->tag);
+
+	if (uc_probe_tag(&say->key, text) == tag)
+		return 1;
+	return (say->also.k0 | say->also.k1) && uc_probe_tag(&say->also, text) == tag;
+}
+
 /* Checks a probe's version, numbers, time and tag. Returns UC_WATCH_PROBE, or what is wrong with
  * it. */
 static __always_inline enum uc_watch_event uc_probe_check(const struct uc_probe *probe,
@@ -32,7 +45,7 @@ static __always_inline enum uc_watch_event uc_probe_check(const struct uc_probe 
 	__builtin_memcpy(text->probe, probe, UC_PROBE_SIGNED_BYTES);
 	uc_probe_set_slot(text, slot);
 	text->left = probe->left;
-	if (uc_probe_tag(&say->key, text) != uc_sip_load(probe->tag))
+	if (!uc_probe_is_authentic(probe, text, say))
 		return UC_WATCH_FORGED;
 	return UC_WATCH_PROBE;
 }

@@ -41,6 +41,8 @@ struct uc_watch_control {
 	/* The hosts' common wall clock minus CLOCK_MONOTONIC. */
 	__u64 wall_offset_ns;
 	struct uc_probe_key key;
+	/* Another key that probes may have while the hosts change to a new one; zeros: none. */
+	struct uc_probe_key also;
 	/* skb->mark of frames that user space sends out of a port to enter it instead, as if the
 	 * guest had sent them. A random number, so that no other mark equals it; 0: none. */
 	__u32 mark;

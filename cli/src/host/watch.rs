@@ -9,7 +9,7 @@ use uc_core::rule::Prefix;
 use uc_core::watch::StartPolicy;
 use uc_law::{Chosen, Kind, Table, Value, watch_policy};
 use uc_port::AttachVia;
-use uc_watch::{Data, Events, Injector, Keeper, ProbeKey, Programs, Settings, Watched};
+use uc_watch::{Data, Events, Injector, Keeper, ProbeKey, ProbeKeys, Programs, Settings, Watched};
 
 use super::options::{chosen, long, option};
 
@@ -129,7 +129,7 @@ impl Watch {
         let Some(key_file) = &self.key_file else {
             bail!("give --key-file; make one: uc watch --make-key FILE");
         };
-        let programs = Programs::load(ProbeKey::read(key_file)?)?;
+        let programs = Programs::load(ProbeKeys::read(key_file)?)?;
         for peer in &self.peers {
             programs.add_peer(*peer)?;
         }

@@ -54,6 +54,9 @@ pub enum WatchError {
         /// Path that the user gave.
         path: PathBuf,
     },
+    /// Users other than the owner may have written the key.
+    #[error(transparent)]
+    KeyForeign(#[from] uc_policy::trusted::Untrusted),
     /// The port is watched by another process.
     #[error("{name} is watched already; end that `uc watch` first")]
     AlreadyWatched {

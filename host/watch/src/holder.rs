@@ -132,7 +132,7 @@ impl<'a> Holder<'a> {
             return;
         };
         let wall_ns = clock_ns(ClockId::CLOCK_REALTIME);
-        let frame = probe_frame(&of, index, held.probes, wall_ns, &self.programs.key);
+        let frame = probe_frame(&of, index, held.probes, wall_ns, &self.programs.keys.own);
         // A probe that is not sent counts as lost, and the other host takes it for a mark.
         let _lost = self.injector.inject(port_of(key), &frame);
     }

@@ -6,8 +6,85 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use uc_policy::trusted::{self, Untrusted};
+
 use crate::error::WatchError;
 use crate::layout::{uc_probe_key, uc_probe_signed, uc_shim_watch_tag};
+
+/// Room for two keys with much white space, in bytes; a longer file holds no key.
+const KEYS_MAX_BYTES: u64 = 256;
+
+/// The keys of a host: they differ from the other hosts' only while the fleet changes to a new key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeKeys {
+    /// The key of the probes that this host sends, and of those that it accepts.
+    pub own: ProbeKey,
+    /// The second key whose probes it accepts.
+    pub also: Option<ProbeKey>,
+}
+
+impl From<ProbeKey> for ProbeKeys {
+    fn from(own: ProbeKey) -> Self {
+        Self { own, also: None }
+    }
+}
+
+impl ProbeKeys {
+    /// Reads a key file: 32 hexadecimal digits, and, separated by white space, perhaps as many of the
+    /// other key.
+    ///
+    /// # Errors
+    /// [`WatchError::KeyUnreadable`]; [`WatchError::KeyNotAFile`]; [`WatchError::KeyExposed`] if
+    /// others may read it; [`WatchError::KeyForeign`] if others may have written it;
+    /// [`WatchError::NoKey`]; [`WatchError::KeyGuessed`].
+    pub fn read(path: &Path) -> Result<Self, WatchError> {
+        let path = path.to_owned();
+        // Opening a pipe without a writer would block.
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path);
+        let found = opened.and_then(|file| file.metadata());
+        let about = match found {
+            Ok(found) => found,
+            Err(source) => return Err(WatchError::KeyUnreadable { path, source }),
+        };
+        if !about.is_file() {
+            return Err(WatchError::KeyNotAFile { path });
+        }
+        if about.mode() & 0o077 != 0 {
+            return Err(WatchError::KeyExposed { path });
+        }
+        let text = match trusted::read_most(&path, KEYS_MAX_BYTES) {
+            Ok(text) => text,
+            Err(foreign @ Untrusted::Exposed { .. }) => return Err(foreign.into()),
+            Err(_) => return Err(WatchError::NoKey { path }),
+        };
+        keys_in(&text, &path)
+    }
+}
+
+/// Reads the keys in the text of a key file.
+fn keys_in(text: &str, path: &Path) -> Result<ProbeKeys, WatchError> {
+    let key = |word: &str| match from_hexadecimal(word) {
+        None => Err(WatchError::NoKey {
+            path: path.to_owned(),
+        }),
+        Some(bytes) if bytes.iter().all(|&byte| byte == bytes[0]) => Err(WatchError::KeyGuessed {
+            path: path.to_owned(),
+        }),
+        Some(bytes) => Ok(ProbeKey::from_bytes(bytes)),
+    };
+    let mut words = text.split_whitespace();
+    let own = key(words.next().unwrap_or_default())?;
+    let also = words.next().map(key).transpose()?;
+    match words.next() {
+        None => Ok(ProbeKeys { own, also }),
+        Some(_) => Err(WatchError::NoKey {
+            path: path.to_owned(),
+        }),
+    }
+}
 
 /// The key of the probes' tags, the same on all hosts that probe one another.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,42 +98,6 @@ impl ProbeKey {
             k0: half(0),
             k1: half(8),
         })
-    }
-
-    /// Reads a key file: 32 hexadecimal digits, perhaps surrounded by white space.
-    ///
-    /// # Errors
-    /// [`WatchError::KeyUnreadable`]; [`WatchError::KeyNotAFile`]; [`WatchError::KeyExposed`] if
-    /// others may read it; [`WatchError::NoKey`]; [`WatchError::KeyGuessed`].
-    pub fn read(path: &Path) -> Result<Self, WatchError> {
-        let path = path.to_owned();
-        // Opening a pipe without a writer would block.
-        let opened = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(&path);
-        let found = opened.and_then(|file| file.metadata().map(|about| (file, about)));
-        let (file, about) = match found {
-            Ok(found) => found,
-            Err(source) => return Err(WatchError::KeyUnreadable { path, source }),
-        };
-        if !about.is_file() {
-            return Err(WatchError::KeyNotAFile { path });
-        }
-        if about.mode() & 0o077 != 0 {
-            return Err(WatchError::KeyExposed { path });
-        }
-        let mut text = String::new();
-        // Room for a key with much white space; a longer file is not a key.
-        let read = file.take(256).read_to_string(&mut text);
-        let bytes = match read.ok().and_then(|_| from_hexadecimal(text.trim())) {
-            Some(bytes) => bytes,
-            None => return Err(WatchError::NoKey { path }),
-        };
-        if bytes.iter().all(|&byte| byte == bytes[0]) {
-            return Err(WatchError::KeyGuessed { path });
-        }
-        Ok(Self::from_bytes(bytes))
     }
 
     /// Writes a new random key into a file that must not exist yet.
@@ -129,10 +170,10 @@ mod tests {
         let paths = ["one", "two"].map(|name| folder.path().join(name));
         let keys = paths.each_ref().map(|path| {
             ProbeKey::make(path).unwrap();
-            ProbeKey::read(path).unwrap()
+            ProbeKeys::read(path).unwrap()
         });
         assert_ne!(keys[0], keys[1]);
-        assert_eq!(ProbeKey::read(&paths[0]).unwrap(), keys[0]);
+        assert_eq!(ProbeKeys::read(&paths[0]).unwrap(), keys[0]);
         assert!(
             ProbeKey::make(&paths[0]).is_err(),
             "a key is never replaced"
@@ -146,7 +187,7 @@ mod tests {
         let read = |text: &str, mode| {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            ProbeKey::read(&path).map_err(|error| error.to_string())
+            ProbeKeys::read(&path).map_err(|error| error.to_string())
         };
         let good = "000102030405060708090a0b0c0d0e0f";
         assert!(read(good, 0o600).is_ok());
@@ -163,6 +204,43 @@ mod tests {
             let error = read(text, 0o600).unwrap_err();
             assert!(error.contains("--make-key"), "{text:?}: {error}");
         }
+    }
+
+    #[test]
+    fn a_file_may_hold_a_second_key_which_is_accepted_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let [one, two] = [
+            "000102030405060708090a0b0c0d0e0f",
+            "0f0e0d0c0b0a09080706050403020100",
+        ];
+        let read = |text: &str| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            ProbeKeys::read(&path)
+        };
+        let (first, second) = (read(one).unwrap().own, read(two).unwrap().own);
+        let both = read(&format!("{one}\n{two}\n")).unwrap();
+        assert_eq!((both.own, both.also), (first, Some(second)));
+        assert!(read(&format!("{one}\n{two}\n{one}\n")).is_err(), "a third");
+        assert!(
+            read(&format!("{one}\n{}\n", "0".repeat(32))).is_err(),
+            "guessed"
+        );
+    }
+
+    #[test]
+    fn a_key_that_others_may_have_written_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        ProbeKey::make(&path).unwrap();
+        let allow =
+            |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+        allow(0o777);
+        let refused = ProbeKeys::read(&path).unwrap_err().to_string();
+        assert!(refused.contains("chmod go-w"), "{refused}");
+        allow(0o700);
+        ProbeKeys::read(&path).unwrap();
     }
 
     /// A test vector of SipHash's authors: key 00 01 … 0f, and the 56 bytes 00 01 … 37, which is

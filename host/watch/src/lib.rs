@@ -9,6 +9,7 @@
 //!   either of which may be killed without loss.
 //! - [`Events`]: counters of handshakes and probes.
 
+mod claim;
 mod clock;
 mod error;
 mod events;
@@ -17,6 +18,7 @@ mod holder;
 mod inject;
 mod keeper;
 mod key;
+mod names;
 mod probe;
 mod programs;
 mod schedule;
@@ -28,7 +30,7 @@ pub use events::{Event, Events};
 pub use holder::{Holder, Stop};
 pub use inject::Injector;
 pub use keeper::Keeper;
-pub use key::ProbeKey;
+pub use key::{ProbeKey, ProbeKeys};
 pub use programs::{Programs, Watched};
 pub use uc_law::{Data, StartSettings as Settings};
 

@@ -4,8 +4,6 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use nix::time::ClockId;
@@ -14,12 +12,14 @@ use uc_law::StartSettings;
 use uc_port::{AttachVia, Direction, Link, Order, attach_program};
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::claim::claim;
 use crate::clock::{clock_ns, now_ns};
 use crate::error::WatchError;
-use crate::key::ProbeKey;
+use crate::key::ProbeKeys;
 use crate::layout::{
     uc_held, uc_key, uc_watch_allowance, uc_watch_control, uc_watch_port, uc_watch_prefix,
 };
+use crate::names::{name_if_there, name_of};
 use crate::settings::bits;
 
 /// The object that clang made of `bpf/watch/watch.bpf.c`.
@@ -48,14 +48,14 @@ pub struct Programs {
     pub(crate) maps: Maps,
     /// Mark (`skb->mark`) of frames that user space sends; never 0.
     pub(crate) mark: u32,
-    pub(crate) key: ProbeKey,
+    pub(crate) keys: ProbeKeys,
 }
 
 /// A port with both programs attached. Dropping it detaches them.
 #[derive(Debug)]
 pub struct Watched {
     ifindex: u32,
-    _claim: UnixDatagram,
+    _claim: File,
     _from_guest: Link,
     _to_guest: Link,
 }
@@ -73,7 +73,7 @@ impl Programs {
     ///
     /// # Errors
     /// The kernel's refusal; [`uc_port::PortError`] has the usual reasons.
-    pub fn load(key: ProbeKey) -> Result<Programs, WatchError> {
+    pub fn load(keys: impl Into<ProbeKeys>) -> Result<Programs, WatchError> {
         uc_port::silence_libbpf();
         let failed = |error| WatchError::libbpf("load the watch programs", &error);
         let open = ObjectBuilder::default()
@@ -96,7 +96,7 @@ impl Programs {
                 events: map("watch_events")?,
             },
             mark: draw_mark()?,
-            key,
+            keys: keys.into(),
         };
         programs.be_alive(0)?;
         Ok(programs)
@@ -176,7 +176,8 @@ impl Programs {
         let control = uc_watch_control {
             alive_until_ns: if for_ns == 0 { 0 } else { now_ns + for_ns },
             wall_offset_ns: wall_ns.wrapping_sub(now_ns),
-            key: self.key.0,
+            key: self.keys.own.0,
+            also: self.keys.also.map_or_else(Default::default, |key| key.0),
             mark: self.mark,
             pad: 0,
         };
@@ -263,32 +264,6 @@ fn program(object: &Object, name: &str) -> Result<OwnedFd, WatchError> {
         .as_fd()
         .try_clone_to_owned()
         .map_err(|source| WatchError::kernel("load the watch programs", source))
-}
-
-/// Claims a port, which must have one holder only. The claim is an abstract socket name of the
-/// network namespace, free again when no process has the socket any more, however it ended.
-fn claim(ifindex: u32) -> Result<UnixDatagram, WatchError> {
-    let name = format!("undercurrent-watch-{ifindex}");
-    let bound =
-        SocketAddr::from_abstract_name(name).and_then(|address| UnixDatagram::bind_addr(&address));
-    bound.map_err(|source| match source.kind() {
-        io::ErrorKind::AddrInUse => WatchError::AlreadyWatched {
-            name: name_of(ifindex),
-        },
-        _ => WatchError::kernel(format!("claim {}", name_of(ifindex)), source),
-    })
-}
-
-/// Returns an interface's name for messages.
-pub(crate) fn name_of(ifindex: u32) -> String {
-    name_if_there(ifindex).unwrap_or_else(|| format!("interface {ifindex}"))
-}
-
-/// Returns the interface's name; `None` if it is gone, for which nix returns an empty name.
-pub(crate) fn name_if_there(ifindex: u32) -> Option<String> {
-    let name = nix::net::if_::if_indextoname(ifindex).ok()?;
-    let name = name.to_string_lossy().into_owned();
-    (!name.is_empty()).then_some(name)
 }
 
 /// Draws a random mark; never 0, which every packet has.

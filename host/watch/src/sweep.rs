@@ -7,7 +7,8 @@ use uc_core::watch::consts;
 use zerocopy::FromBytes;
 
 use crate::layout::{uc_path_slot, uc_watch_slot};
-use crate::programs::{Programs, name_if_there};
+use crate::names::name_if_there;
+use crate::programs::Programs;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Time for which a finished start stays: until its probes' times alone identify a replay.

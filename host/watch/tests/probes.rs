@@ -96,6 +96,26 @@ fn live_a_forged_replayed_or_truncated_probe_is_counted_and_makes_no_start() {
 }
 
 #[test]
+fn live_probes_with_either_of_two_keys_are_counted() {
+    with_programs(|programs| {
+        let own = Probe::new(false);
+        let also = Probe {
+            index: 1,
+            key: kernel::ALSO,
+            ..own.clone()
+        };
+        let neither = Probe {
+            index: 2,
+            key: [0; 16],
+            ..own.clone()
+        };
+        assert_eq!(event(programs, &own), Event::PROBE);
+        assert_eq!(event(programs, &also), Event::PROBE);
+        assert_eq!(event(programs, &neither), Event::FORGED);
+    });
+}
+
+#[test]
 fn live_a_probe_of_another_connection_does_not_reset_a_live_start() {
     with_programs(|programs| {
         let first = Probe::new(false);

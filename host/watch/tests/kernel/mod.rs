@@ -14,7 +14,7 @@ use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::time::{ClockId, clock_gettime};
 use uc_port::{AttachVia, Direction, PacketContext, PacketRun, run_packet};
-use uc_watch::{Event, ProbeKey, Programs, Settings, Watched};
+use uc_watch::{Event, ProbeKey, ProbeKeys, Programs, Settings, Watched};
 
 /// Index of the loopback interface in the test's own network namespace.
 pub const IFINDEX: u32 = 1;
@@ -24,6 +24,8 @@ pub const SHOT: i32 = 2;
 pub const REDIRECT: i32 = 7;
 /// The key of the programs.
 pub const KEY: [u8; 16] = *b"sixteen bytes ok";
+/// The second key whose probes they accept.
+pub const ALSO: [u8; 16] = *b"the next key: 16";
 pub const ECT0: u8 = 2;
 pub const CE: u8 = 3;
 
@@ -31,9 +33,13 @@ pub const CE: u8 = 3;
 pub fn watched(settings: &Settings) -> Option<(Programs, Watched)> {
     // Programs on the shared loopback interface would see other tests' packets, hence the
     // namespace.
+    let keys = ProbeKeys {
+        own: ProbeKey::from_bytes(KEY),
+        also: Some(ProbeKey::from_bytes(ALSO)),
+    };
     let loaded = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
         .map_err(|errno| errno.to_string())
-        .and_then(|()| Programs::load(ProbeKey::from_bytes(KEY)).map_err(|error| error.to_string()))
+        .and_then(|()| Programs::load(keys).map_err(|error| error.to_string()))
         .and_then(|programs| {
             let watched = programs.watch(IFINDEX, settings, AttachVia::Auto);
             watched
