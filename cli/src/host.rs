@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod check;
+pub mod confirm;
 pub mod couple;
 pub mod coupling;
 pub mod explain;

@@ -13,7 +13,8 @@ pub mod research;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::host::{
-    agent, check, couple, explain, flows, full, given, guest, law, ports, status, top, watch,
+    agent, check, confirm, couple, explain, flows, full, given, guest, law, ports, status, top,
+    watch,
 };
 use crate::research::{demo, run, verify};
 
@@ -37,6 +38,7 @@ enum Command {
     Detach(ports::Detach),
     Flows(flows::Flows),
     Status(status::Status),
+    Confirm(confirm::Confirm),
     Explain(explain::Explain),
     Top(top::Top),
     Guest(guest::Guest),
@@ -66,6 +68,7 @@ impl Arguments {
             Command::Detach(detach) => detach.execute(),
             Command::Flows(flows) => flows.execute(),
             Command::Status(status) => status.execute(),
+            Command::Confirm(confirm) => confirm.execute(),
             Command::Explain(explain) => explain.execute(),
             Command::Top(top) => full::top(top),
             Command::Guest(guest) => guest.execute(),

@@ -135,6 +135,9 @@ fn print_report(report: &Report) {
     for line in report.ports.iter().filter_map(PortLine::pressure) {
         outln!("pressure: {line}");
     }
+    for line in report.agent.iter().flat_map(|agent| &agent.warnings) {
+        outln!("warning: {line}");
+    }
     for line in &report.amiss {
         outln!("amiss: {line}");
     }

@@ -7,6 +7,7 @@
 //! | `GET /status` | [`AgentState`] |
 //! | `POST /hold` `{"ports": ["vnet3"]}` | detaches these ports and keeps them detached |
 //! | `POST /release` `{"ports": ["vnet3"]}` | gives these ports back to the agent |
+//! | `POST /confirm` `{"policy": "CHECKSUM"}` | puts a policy into force that waits for it |
 //! | `POST /reload` | reads the policy again, like SIGHUP |
 //!
 //! `{"all": true}` means all ports. A change is answered when it has been made.
@@ -21,7 +22,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
-use uc_client::{AgentError, AgentState, Done, Ports, Refusal};
+use uc_client::{AgentError, AgentState, Confirmation, Done, Ports, Refusal};
 
 use crate::bounded::{Held, Places, wait_after};
 use crate::event::Event;
@@ -44,6 +45,7 @@ pub fn router(shared: Shared) -> Router {
         .route("/status", get(status))
         .route("/hold", post(hold))
         .route("/release", post(release))
+        .route("/confirm", post(confirm))
         .route("/reload", post(reload))
         .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
         .with_state(shared)
@@ -68,6 +70,13 @@ async fn hold(State(shared): State<Shared>, ports: Json<Ports>) -> Result<Json<D
 
 async fn release(State(shared): State<Shared>, ports: Json<Ports>) -> Result<Json<Done>, Refused> {
     wish(&shared, Wish::Release(named(ports.0)?)).await
+}
+
+async fn confirm(
+    State(shared): State<Shared>,
+    policy: Json<Confirmation>,
+) -> Result<Json<Done>, Refused> {
+    wish(&shared, Wish::Confirm(policy.0.policy)).await
 }
 
 async fn reload(State(shared): State<Shared>) -> Result<Json<Done>, Refused> {

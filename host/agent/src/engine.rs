@@ -11,15 +11,17 @@ use uc_client::state::unix_s;
 
 use crate::account;
 use crate::desired::{Wanted, desired};
+use crate::etcd;
 use crate::event::Event;
 use crate::guests::Guests;
 use crate::hold::Hold;
+use crate::judge::Judge;
 use crate::links::Link;
 use crate::notify::Notify;
 use crate::ports::Ports;
 use crate::publish::Shared;
 use crate::settings::Settings;
-use crate::source::Source;
+use crate::source::{Reader, Source};
 use crate::watches::Watches;
 use crate::wish::{Reply, Waiting, Wish};
 
@@ -54,16 +56,21 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Creates an engine that has read its first policy.
-    pub fn new(settings: Settings, mut source: Source, shared: Shared) -> Self {
-        let mut state = AgentState {
+    /// Creates an engine that has read its first policy, on a host with these interfaces.
+    pub fn new(settings: Settings, source: Source, links: Vec<Link>, shared: Shared) -> Self {
+        let state = AgentState {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started_unix_s: unix_s(),
+            warnings: source
+                .own()
+                .etcd
+                .iter()
+                .filter_map(etcd::complaint)
+                .collect(),
             ..AgentState::default()
         };
-        source.begin(&mut state);
-        Self {
+        let mut engine = Self {
             hold: Hold::read(&settings.socket),
             ports: Ports::new(&settings),
             watches: Watches::new(&settings),
@@ -72,14 +79,38 @@ impl Engine {
             notify: Notify::from_environment(),
             state,
             source,
-            links: None,
+            links: Some(links),
             dirty: true,
             ready: false,
             said_in_force: 0,
             look_at: Instant::now(),
             pause: RETRY_FIRST,
             waiting: Waiting::default(),
+        };
+        for warning in &engine.state.warnings {
+            tracing::warn!("{warning}");
         }
+        engine.with_source(Source::begin);
+        engine
+    }
+
+    /// Has the source read a policy.
+    fn with_source<T>(
+        &mut self,
+        read: impl FnOnce(&mut Source, &mut AgentState, &Reader<'_>) -> T,
+    ) -> T {
+        let judge = Judge {
+            links: self.links.as_deref(),
+            hold: &self.hold,
+            places: &self.settings.places,
+            attached: &|| self.ports.attached(),
+            at_most: self.settings.at_most_detached,
+        };
+        let reader = Reader {
+            notify: &self.notify,
+            judge: &|policy, text| judge.check(policy, text),
+        };
+        read(&mut self.source, &mut self.state, &reader)
     }
 
     /// Runs until [`Event::Stop`].
@@ -114,8 +145,7 @@ impl Engine {
     }
 
     /// Compares and acts once; returns whether everything desired is in force.
-    pub fn once(&mut self, links: Vec<Link>) -> bool {
-        self.links = Some(links);
+    pub fn once(&mut self) -> bool {
         self.watches.disable();
         self.reconcile();
         self.publish();
@@ -162,7 +192,12 @@ impl Engine {
                 }
                 self.state.metrics_error = failure;
             }
-            Event::Etcd(heard) => self.dirty |= self.source.hear(heard, &mut self.state),
+            Event::Etcd(heard) => {
+                let hear = |source: &mut Source, state: &mut AgentState, reader: &Reader<'_>| {
+                    source.hear(heard, state, reader)
+                };
+                self.dirty |= self.with_source(hear);
+            }
             Event::Wish(wish, reply) => self.hear_wish(wish, reply),
             Event::Stop => return true,
         }
@@ -173,7 +208,8 @@ impl Engine {
         if asked {
             self.notify.reloading(monotonic_us());
         }
-        self.dirty |= self.source.read_file(asked, &mut self.state);
+        self.dirty |=
+            self.with_source(|source, state, reader| source.read_file(asked, state, reader));
         if asked {
             self.say_ready();
         }
@@ -189,6 +225,13 @@ impl Engine {
                     (!self.state.reload.accepted).then(|| self.state.reload.errors.join("; "));
                 // The requester may be gone.
                 let _gone = reply.send(refused.map_or(Ok(Vec::new()), Err));
+                return;
+            }
+            Wish::Confirm(hash) => {
+                let confirmed = self.source.confirm(&hash, &mut self.state);
+                self.dirty |= confirmed.is_ok();
+                // The requester may be gone.
+                let _gone = reply.send(confirmed.map(|()| Vec::new()));
                 return;
             }
             wish if self.source.policy().is_none() && !is_all(&wish) => {

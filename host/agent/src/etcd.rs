@@ -10,7 +10,8 @@ use etcd_client::{
     Certificate, Client, ConnectOptions, EventType, GetOptions, Identity, TlsOptions, WatchOptions,
 };
 
-use uc_policy::trusted::TEXT_MAX_BYTES;
+use uc_policy::Etcd;
+use uc_policy::trusted::{self, TEXT_MAX_BYTES, Untrusted};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
 /// Maximum pause between two attempts.
@@ -20,17 +21,16 @@ const ANSWER_MOST: Duration = Duration::from_secs(5);
 /// Interval of keep-alives on a silent connection.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
-/// Location of the policy in etcd, and credentials.
+/// Interval at which the files of the credentials are read again while etcd is connected.
+const RENEW_EVERY: Duration = Duration::from_secs(30);
+
+/// The texts that prove who etcd's servers are and who this host is, PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EtcdSettings {
-    /// Addresses of the cluster's members, such as `http://10.0.0.1:2379`.
-    pub endpoints: Vec<String>,
-    /// The key of the policy.
-    pub key: String,
-    /// Certificate of the authority that signs the members' certificates, PEM.
-    pub ca_pem: Option<String>,
-    /// This host's certificate and its private key, PEM.
-    pub identity_pem: Option<(String, String)>,
+struct Credentials {
+    /// Certificate of the authority that signs the servers' certificates.
+    ca: Option<String>,
+    /// This host's certificate and its private key.
+    identity: Option<(String, String)>,
 }
 
 /// An event for a follower.
@@ -65,7 +65,20 @@ pub enum Heard {
     },
 }
 
-impl EtcdSettings {
+impl Credentials {
+    /// Reads the files that the settings name. They are read for each connection, so certificates can
+    /// be renewed, and a file that is missing for a while does no lasting harm.
+    fn read(etcd: &Etcd) -> Result<Self, Untrusted> {
+        let identity = match &etcd.identity {
+            Some((certificate, key)) => {
+                Some((trusted::read(certificate)?, trusted::read_secret(key)?))
+            }
+            None => None,
+        };
+        let ca = etcd.ca.as_ref().map(|ca| trusted::read(ca)).transpose()?;
+        Ok(Self { ca, identity })
+    }
+
     fn options(&self) -> ConnectOptions {
         let mut options = ConnectOptions::new()
             .with_connect_timeout(CONNECT_MOST)
@@ -73,12 +86,12 @@ impl EtcdSettings {
             .with_keep_alive(ASK_EVERY, CONNECT_MOST)
             .with_keep_alive_while_idle(true)
             .with_require_leader(true);
-        if self.ca_pem.is_some() || self.identity_pem.is_some() {
+        if self.ca.is_some() || self.identity.is_some() {
             let mut tls = TlsOptions::new();
-            if let Some(ca) = &self.ca_pem {
+            if let Some(ca) = &self.ca {
                 tls = tls.ca_certificate(Certificate::from_pem(ca));
             }
-            if let Some((certificate, key)) = &self.identity_pem {
+            if let Some((certificate, key)) = &self.identity {
                 tls = tls.identity(Identity::from_pem(certificate, key));
             }
             options = options.with_tls(tls);
@@ -87,8 +100,19 @@ impl EtcdSettings {
     }
 }
 
+/// Returns a complaint about endpoints without TLS: whoever can answer in a server's place, for
+/// instance on its port while it is down, sets the policy of this host.
+pub fn complaint(etcd: &Etcd) -> Option<String> {
+    let plain = |endpoint: &&String| endpoint.starts_with("http://");
+    let endpoint = etcd.endpoints.iter().find(plain)?;
+    Some(format!(
+        "etcd at {endpoint} is used without TLS: whoever can answer in its place sets the policy of \
+         this host; use https:// and agent.etcd.ca"
+    ))
+}
+
 /// Follows the key until `tell` returns false.
-pub async fn follow(settings: EtcdSettings, mut tell: impl FnMut(Heard) -> bool) {
+pub async fn follow(settings: Etcd, mut tell: impl FnMut(Heard) -> bool) {
     let mut pause = PAUSE_FIRST;
     loop {
         let mut heard_any = false;
@@ -104,7 +128,7 @@ pub async fn follow(settings: EtcdSettings, mut tell: impl FnMut(Heard) -> bool)
         }
         let error = match lost {
             Ok(()) => "the watch was cancelled".to_owned(),
-            Err(error) => error.to_string(),
+            Err(error) => error,
         };
         if !tell(Heard::Lost { error }) {
             return;
@@ -120,20 +144,25 @@ pub async fn follow(settings: EtcdSettings, mut tell: impl FnMut(Heard) -> bool)
 /// Reads the key once.
 ///
 /// # Errors
-/// The error of etcd or of the connection, as text.
-pub async fn read(settings: &EtcdSettings) -> Result<Heard, String> {
-    let connect = Client::connect(&settings.endpoints, Some(settings.options()));
-    let mut client = connect.await.map_err(|error| error.to_string())?;
-    let (heard, _) = get(&mut client, settings)
-        .await
-        .map_err(|error| error.to_string())?;
+/// The error of etcd, of the connection or of the credentials, as text.
+pub async fn read(settings: &Etcd) -> Result<Heard, String> {
+    let (mut client, _) = connect(settings).await?;
+    let (heard, _) = get(&mut client, settings).await.map_err(text)?;
     Ok(heard)
 }
 
-async fn get(
-    client: &mut Client,
-    settings: &EtcdSettings,
-) -> Result<(Heard, i64), etcd_client::Error> {
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+/// Connects with the credentials as they are now.
+async fn connect(settings: &Etcd) -> Result<(Client, Credentials), String> {
+    let credentials = Credentials::read(settings).map_err(text)?;
+    let connected = Client::connect(&settings.endpoints, Some(credentials.options()));
+    Ok((connected.await.map_err(text)?, credentials))
+}
+
+async fn get(client: &mut Client, settings: &Etcd) -> Result<(Heard, i64), etcd_client::Error> {
     let options = GetOptions::new().with_limit(1);
     let answer = client.get(settings.key.as_str(), Some(options)).await?;
     let revision = answer
@@ -147,12 +176,9 @@ async fn get(
 }
 
 /// Serves one connection: reports the value now, then each change.
-async fn attend(
-    settings: &EtcdSettings,
-    tell: &mut impl FnMut(Heard) -> bool,
-) -> Result<(), etcd_client::Error> {
-    let mut client = Client::connect(&settings.endpoints, Some(settings.options())).await?;
-    let (heard, revision) = get(&mut client, settings).await?;
+async fn attend(settings: &Etcd, tell: &mut impl FnMut(Heard) -> bool) -> Result<(), String> {
+    let (mut client, credentials) = connect(settings).await?;
+    let (heard, revision) = get(&mut client, settings).await.map_err(text)?;
     if !tell(Heard::Connected { revision }) || !tell(heard) {
         return Ok(());
     }
@@ -160,12 +186,25 @@ async fn attend(
     let options = WatchOptions::new()
         .with_start_revision(revision + 1)
         .with_progress_notify();
-    let mut changes = client.watch(settings.key.as_str(), Some(options)).await?;
-    while let Some(message) = changes.message().await? {
+    let changes = client.watch(settings.key.as_str(), Some(options)).await;
+    let mut changes = changes.map_err(text)?;
+    let mut renew = tokio::time::interval(RENEW_EVERY);
+    loop {
+        let message = tokio::select! {
+            message = changes.message() => message.map_err(text)?,
+            _ = renew.tick() => {
+                if Credentials::read(settings).is_ok_and(|now| now != credentials) {
+                    return Err("its certificates have changed; connecting again".to_owned());
+                }
+                continue;
+            }
+        };
+        let Some(message) = message else {
+            return Ok(());
+        };
         if message.canceled() {
             // Compacted, or without a leader: the next connection reads the key again.
-            let reason = message.cancel_reason().to_owned();
-            return Err(etcd_client::Error::WatchError(reason));
+            return Err(message.cancel_reason().to_owned());
         }
         if let Some(header) = message.header()
             && !tell(Heard::Connected {
@@ -193,7 +232,6 @@ async fn attend(
             return Ok(());
         }
     }
-    Ok(())
 }
 
 fn value(bytes: &[u8], revision: i64) -> Heard {
@@ -204,5 +242,48 @@ fn value(bytes: &[u8], revision: i64) -> Heard {
             revision,
         },
         None => Heard::NoText { revision },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn credentials_are_read_again_and_a_readable_private_key_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let write = |name: &str, text: &str, mode| {
+            fs::write(path(name), text).unwrap();
+            fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let etcd = Etcd {
+            endpoints: vec!["https://10.0.0.1:2379".to_owned()],
+            key: "/a".to_owned(),
+            ca: Some(path("ca")),
+            identity: Some((path("host"), path("key"))),
+        };
+        assert!(Credentials::read(&etcd).is_err(), "there is no file");
+        write("ca", "one", 0o644);
+        write("host", "two", 0o644);
+        write("key", "three", 0o644);
+        let refused = Credentials::read(&etcd).unwrap_err().to_string();
+        assert!(refused.contains("chmod 600"), "{refused}");
+        write("key", "three", 0o600);
+        let first = Credentials::read(&etcd).unwrap();
+        assert_eq!(Credentials::read(&etcd).unwrap(), first);
+        write("host", "renewed", 0o644);
+        assert_ne!(Credentials::read(&etcd).unwrap(), first);
+        assert_eq!(complaint(&etcd), None);
+        let plain = Etcd {
+            endpoints: vec!["http://127.0.0.1:2379".to_owned()],
+            ca: None,
+            identity: None,
+            ..etcd
+        };
+        assert!(complaint(&plain).unwrap().contains("https://"));
     }
 }

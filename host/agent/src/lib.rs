@@ -7,7 +7,7 @@
 //! - Sources of events: `links.rs` (interfaces over netlink), `file.rs` and `etcd.rs` (policy),
 //!   signals, and `control.rs` (the operator, through a socket for root alone) with `wish.rs`;
 //!   `bounded.rs`: limits on the connections of clients.
-//! - `source.rs`: the policy in force; `kept.rs`: a fleet's last one on disk; `guests.rs`: names
+//! - `source.rs`: the policy in force; `judge.rs`: policies to be confirmed; `kept.rs`: a fleet's last one on disk; `guests.rs`: names
 //!   that libvirt and CNI give to the guest behind an interface; `hold.rs`: ports held by an
 //!   operator.
 //! - `publish.rs`: the state that clients read ([`uc_client::AgentState`]).
@@ -22,14 +22,17 @@ mod event;
 mod file;
 mod guests;
 mod hold;
+mod judge;
 mod kept;
 mod links;
 mod log;
+mod memory;
 pub mod metrics;
 mod notify;
 mod ports;
 mod publish;
 mod reconcile;
+mod reload;
 mod run;
 mod settings;
 mod source;

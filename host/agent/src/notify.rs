@@ -3,7 +3,11 @@
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::time::Duration;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Longest time of work during which the service counts as alive.
+const WORK_MOST: Duration = Duration::from_secs(120);
 
 /// The service manager's socket.
 #[derive(Debug, Default)]
@@ -63,6 +67,33 @@ impl Notify {
         }
     }
 
+    /// Does work that may take long on a thread of its own, and reports meanwhile that the service is
+    /// alive, for [`WORK_MOST`] at most.
+    pub fn meanwhile<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let Some(interval) = self.interval() else {
+            return work();
+        };
+        std::thread::scope(|scope| {
+            let (done, ended) = mpsc::channel::<()>();
+            let worker = scope.spawn(move || {
+                let answer = work();
+                drop(done);
+                answer
+            });
+            let until = Instant::now() + WORK_MOST;
+            self.alive();
+            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                if Instant::now() < until {
+                    self.alive();
+                }
+            }
+            match worker.join() {
+                Ok(answer) => answer,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
     /// Reports that the service ends.
     pub fn stopping(&self) {
         self.say("STOPPING=1");
@@ -73,5 +104,35 @@ impl Notify {
             // A manager that doesn't listen must not stop the service.
             let _unheard = socket.send(text.as_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_work_does_not_stop_the_watchdogs_beats() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        manager
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let socket = UnixDatagram::unbound().unwrap();
+        socket.connect(&path).unwrap();
+        let notify = Notify {
+            socket: Some(socket),
+            watchdog: Some(Duration::from_millis(20)),
+        };
+        let answer = notify.meanwhile(|| {
+            for _ in 0..3 {
+                let mut beat = [0; 32];
+                let length = manager.recv(&mut beat).unwrap();
+                assert_eq!(&beat[..length], b"WATCHDOG=1");
+            }
+            7
+        });
+        assert_eq!(answer, 7);
     }
 }

@@ -9,6 +9,7 @@ use uc_client::AgentError;
 use uc_port::{AttachVia, PortError, PortPlan, Programs, Store, Upgrade};
 
 use crate::desired::Wanted;
+use crate::memory;
 use crate::reconcile::{Action, Actual, steps};
 use crate::settings::Settings;
 
@@ -60,6 +61,15 @@ impl Ports {
             told: None,
             collect_at: Instant::now() + COLLECT_EVERY,
         }
+    }
+
+    /// Returns the interfaces that have the programs; none if the pins can't be read, for instance those
+    /// of another version with other maps.
+    pub fn attached(&self) -> BTreeSet<u32> {
+        let programs = self.store.open().ok().flatten();
+        let attached = programs.and_then(|programs| self.store.attached(&programs).ok());
+        let attached = attached.unwrap_or_default().into_iter();
+        attached.map(|port| port.ifindex).collect()
     }
 
     /// Brings the actual to the desired state, as far as possible. A port whose plan is too long
@@ -125,6 +135,9 @@ impl Ports {
             return Ok(programs);
         }
         self.told = None;
+        if !matches!(self.store.open(), Ok(Some(_))) {
+            memory::check(self.room)?;
+        }
         let (programs, upgrade) = self.store.upgrade_with(wanted, self.room, self.swap)?;
         match upgrade {
             Upgrade::Fresh | Upgrade::Current => {}

@@ -16,7 +16,7 @@ use uc_port::{ProgramObject, Store};
 use crate::bounded::Bounded;
 use crate::control;
 use crate::engine::Engine;
-use crate::etcd::{self, EtcdSettings, Heard};
+use crate::etcd::{self, Heard};
 use crate::event::Event;
 use crate::file::Folder;
 use crate::guests::Places;
@@ -61,26 +61,25 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
     }
     let _only = guarded::only_one(&own.socket)?;
     guarded::make_folder(Path::new(guarded::FOLDER))?;
+    Store::default().check_bpffs()?;
     let mut alone = guarded::only_one(&guarded::of_store(Store::default().folder())?)?;
     guarded::say_socket(&mut alone, None)?;
     keep_from_dying_of_others_ends()?;
     let settings = Settings::new(&own, options, object);
-    let etcd = own.etcd.as_ref().map(EtcdSettings::new).transpose()?;
+    let etcd = own.etcd.clone();
     let (events, heard) = mpsc::channel();
     let shared = Shared::new(events);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| AgentError::io("start", error))?;
-    let mut engine = Engine::new(settings, source, shared.clone());
+    let links = runtime.block_on(links::all())?;
+    let mut engine = Engine::new(settings, source, links, shared.clone());
     if options.once {
-        let links = runtime.block_on(async {
-            if let Some(etcd) = &etcd {
-                engine.hear_once(etcd::read(etcd).await);
-            }
-            links::all().await
-        })?;
-        return Ok(engine.once(links));
+        if let Some(etcd) = &etcd {
+            engine.hear_once(runtime.block_on(etcd::read(etcd)));
+        }
+        return Ok(engine.once());
     }
     // In this order, so that any client that finds the socket gets an answer.
     let listener = runtime.block_on(async { control::listen(&own.socket) })?;

@@ -2,11 +2,8 @@
 
 use std::path::PathBuf;
 
-use uc_client::AgentError;
-use uc_policy::trusted;
 use uc_port::ProgramObject;
 
-use crate::etcd::EtcdSettings;
 use crate::guests::Places;
 
 /// Settings from the command line.
@@ -33,6 +30,8 @@ pub struct Settings {
     pub flows_max: u32,
     /// Number of flows whose events are recorded, when the tables are created.
     pub events: u32,
+    /// Part of the attached ports that a new policy may detach without confirmation.
+    pub at_most_detached: f64,
     /// Whether to replace the programs, as in [`Options::swap`].
     pub swap: bool,
     /// The programs of ports, perhaps with laws from outside the tree.
@@ -50,30 +49,11 @@ impl Settings {
             socket: own.socket.clone(),
             flows_max: own.flows_max,
             events: own.events,
+            at_most_detached: own.at_most_detached,
             swap: options.swap,
             object,
             watch: own.watch.clone(),
             places: Places::default(),
         }
-    }
-}
-
-impl EtcdSettings {
-    /// Reads the file's `[agent.etcd]` and the files that it names.
-    ///
-    /// # Errors
-    /// The error of reading one of them.
-    pub fn new(etcd: &uc_policy::Etcd) -> Result<Self, AgentError> {
-        let read = |path: &PathBuf| trusted::read(path);
-        let identity_pem = match &etcd.identity {
-            Some((certificate, key)) => Some((read(certificate)?, read(key)?)),
-            None => None,
-        };
-        Ok(Self {
-            endpoints: etcd.endpoints.clone(),
-            key: etcd.key.clone(),
-            ca_pem: etcd.ca.as_ref().map(read).transpose()?,
-            identity_pem,
-        })
     }
 }

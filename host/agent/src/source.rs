@@ -6,13 +6,24 @@
 
 use std::path::PathBuf;
 
-use uc_client::state::{EtcdState, PolicySource, PolicyState, ReloadState, unix_s};
+use uc_client::state::{EtcdState, PolicySource, PolicyState, unix_s};
 use uc_client::{AgentError, AgentState};
-use uc_policy::{Policy, PolicyError, trusted};
+use uc_policy::{Policy, trusted};
 use uc_words::fnv::fnv1a;
 
 use crate::etcd::Heard;
 use crate::kept::Kept;
+use crate::notify::Notify;
+use crate::reload::{accept, faults, refuse, rule_lines};
+
+/// What reading a policy needs of its surroundings.
+pub struct Reader<'a> {
+    /// Learns that the service is alive while a policy is read.
+    pub notify: &'a Notify,
+    /// Returns why a valid policy, with its text, must not be put into force unless an operator
+    /// confirms it.
+    pub judge: &'a dyn Fn(&Policy, &str) -> Result<(), String>,
+}
 
 /// The source of the policy: the configuration file, or etcd with its stored copy.
 #[derive(Debug)]
@@ -25,6 +36,8 @@ pub struct Source {
     own: uc_policy::Agent,
     /// The policy in force and its text.
     in_force: Option<(Policy, String)>,
+    /// The last valid policy that was refused until an operator confirms it.
+    unconfirmed: Option<(Origin, Policy, String)>,
 }
 
 impl Source {
@@ -41,13 +54,14 @@ impl Source {
             kept: own.etcd.as_ref().map(kept),
             text: text.clone(),
             in_force: own.etcd.is_none().then_some((policy, text)),
+            unconfirmed: None,
             own,
         })
     }
 
     /// Puts the first policy into force: the configuration's, or the stored copy of etcd's. With
     /// etcd and no copy there is none yet, and ports stay as an earlier agent left them.
-    pub fn begin(&mut self, state: &mut AgentState) {
+    pub fn begin(&mut self, state: &mut AgentState, reader: &Reader<'_>) {
         let Some((path, key)) = &self.kept else {
             if let Some((policy, text)) = self.in_force.take() {
                 let place = self.config.display().to_string();
@@ -56,7 +70,7 @@ impl Source {
                     place,
                     revision: None,
                 };
-                self.put_in_force(origin, policy, text, state);
+                self.admit(origin, policy, text, state, reader);
             }
             return;
         };
@@ -80,7 +94,7 @@ impl Source {
                 place: kept.key,
                 revision: Some(kept.revision),
             };
-            self.take(origin, kept.text, state);
+            self.take(origin, kept.text, state, reader);
         }
     }
 
@@ -97,11 +111,31 @@ impl Source {
     /// Returns whether the policy may name ports by guests' names of libvirt or CNI.
     pub fn names_guests(&self) -> bool {
         let text = self.in_force.as_ref().map_or("", |(_, text)| text);
-        text.contains("libvirt:") || text.contains("cni:")
+        has_guests_names(text)
+    }
+
+    /// Puts the policy with this checksum into force, which was refused until an operator confirms
+    /// it.
+    ///
+    /// # Errors
+    /// If no such policy waits.
+    pub fn confirm(&mut self, hash: &str, state: &mut AgentState) -> Result<(), String> {
+        match self.unconfirmed.take() {
+            Some((origin, policy, text)) if hash_of(&text) == hash => {
+                self.put_in_force(origin, policy, text, state);
+                Ok(())
+            }
+            Some(other) => {
+                let text = format!("the policy that waits has checksum {}", hash_of(&other.2));
+                self.unconfirmed = Some(other);
+                Err(text)
+            }
+            None => Err("no policy waits for a confirmation".to_owned()),
+        }
     }
 
     /// Reads the configuration again. Returns whether another policy is in force now.
-    pub fn read_file(&mut self, asked: bool, state: &mut AgentState) -> bool {
+    pub fn read_file(&mut self, asked: bool, state: &mut AgentState, reader: &Reader<'_>) -> bool {
         let place = self.config.display().to_string();
         let text = match trusted::read(&self.config) {
             Ok(text) => text,
@@ -115,9 +149,11 @@ impl Source {
             return false;
         }
         self.text.clone_from(&text);
-        let policy = match Policy::parse(&place, &text) {
+        let parsed = reader.notify.meanwhile(|| Policy::parse(&place, &text));
+        let policy = match parsed {
             Ok(policy) => policy,
             Err(error) => {
+                self.unconfirmed = None;
                 refuse(PolicySource::File, place, faults(&error), state);
                 return false;
             }
@@ -137,16 +173,16 @@ impl Source {
         };
         let differs = self.in_force.as_ref().is_none_or(|(_, old)| *old != text);
         if differs {
-            self.put_in_force(origin, policy, text, state);
-        } else {
-            accept(origin.source, origin.place, state);
+            return self.admit(origin, policy, text, state, reader);
         }
-        differs
+        self.unconfirmed = None;
+        accept(origin.source, origin.place, state);
+        false
     }
 
     /// Processes an event of etcd. Returns whether another policy is in force now.
-    pub fn hear(&mut self, heard: Heard, state: &mut AgentState) -> bool {
-        let Some((path, key)) = self.kept.clone() else {
+    pub fn hear(&mut self, heard: Heard, state: &mut AgentState, reader: &Reader<'_>) -> bool {
+        let Some((_, key)) = self.kept.clone() else {
             return false;
         };
         let etcd = state.etcd.get_or_insert_default();
@@ -188,32 +224,28 @@ impl Source {
                 etcd.revision = etcd.revision.max(revision);
                 let origin = Origin {
                     source: PolicySource::Etcd,
-                    place: key.clone(),
+                    place: key,
                     revision: Some(revision),
                 };
-                let changed = self.take(origin, text.clone(), state);
-                let kept = Kept {
-                    key,
-                    revision,
-                    text,
-                };
-                if reload_of(PolicySource::Etcd, state).accepted
-                    && let Err(error) = kept.write(&path)
-                {
-                    tracing::warn!(%error, "etcd's policy is in force, but couldn't be stored");
-                }
-                changed
+                self.take(origin, text, state, reader)
             }
         }
     }
 
     /// Puts a text into force if it is valid. Returns whether another policy is in force now.
-    fn take(&mut self, origin: Origin, text: String, state: &mut AgentState) -> bool {
-        let name = match origin.revision {
-            Some(revision) => format!("{}@{revision}", origin.place),
-            None => origin.place.clone(),
-        };
-        match Policy::parse_fleet(&name, &text) {
+    fn take(
+        &mut self,
+        origin: Origin,
+        text: String,
+        state: &mut AgentState,
+        reader: &Reader<'_>,
+    ) -> bool {
+        let name = origin.name();
+        self.unconfirmed = None;
+        let parsed = reader
+            .notify
+            .meanwhile(|| Policy::parse_fleet(&name, &text));
+        match parsed {
             Err(error) => {
                 refuse(origin.source, name, faults(&error), state);
                 false
@@ -221,15 +253,52 @@ impl Source {
             Ok(policy) => {
                 let differs = self.in_force.as_ref().is_none_or(|(_, old)| *old != text);
                 if differs {
-                    self.put_in_force(origin, policy, text, state);
-                } else {
-                    // An unchanged text with a new revision.
-                    state.policy.source = origin.source;
-                    state.policy.revision = origin.revision;
-                    accept(origin.source, name, state);
+                    return self.admit(origin, policy, text, state, reader);
                 }
-                differs
+                // An unchanged text with a new revision.
+                state.policy.source = origin.source;
+                state.policy.revision = origin.revision;
+                self.keep(&origin, &text);
+                accept(origin.source, name, state);
+                false
             }
+        }
+    }
+
+    /// Puts a valid policy into force unless an operator must confirm it. Returns whether it is in
+    /// force now.
+    fn admit(
+        &mut self,
+        origin: Origin,
+        policy: Policy,
+        text: String,
+        state: &mut AgentState,
+        reader: &Reader<'_>,
+    ) -> bool {
+        self.unconfirmed = None;
+        if let Err(why) = (reader.judge)(&policy, &text) {
+            let hash = hash_of(&text);
+            let error = format!("{why}; if that is meant, run `uc confirm {hash}`");
+            refuse(origin.source, origin.name(), vec![error], state);
+            self.unconfirmed = Some((origin, policy, text));
+            return false;
+        }
+        self.put_in_force(origin, policy, text, state);
+        true
+    }
+
+    /// Stores a policy of etcd, for a start of the agent without etcd.
+    fn keep(&self, origin: &Origin, text: &str) {
+        let (Some((path, key)), PolicySource::Etcd) = (&self.kept, origin.source) else {
+            return;
+        };
+        let kept = Kept {
+            key: key.clone(),
+            revision: origin.revision.unwrap_or_default(),
+            text: text.to_owned(),
+        };
+        if let Err(error) = kept.write(path) {
+            tracing::warn!(%error, "etcd's policy is in force, but couldn't be stored");
         }
     }
 
@@ -244,7 +313,7 @@ impl Source {
             source: origin.source,
             place: origin.place.clone(),
             revision: origin.revision,
-            hash: format!("{:016x}", fnv1a(text.as_bytes())),
+            hash: hash_of(&text),
             generation: state.policy.generation + 1,
             since_unix_s: unix_s(),
             plan: None,
@@ -258,67 +327,37 @@ impl Source {
             revision = origin.revision,
             "a policy is valid; it is applied to the ports"
         );
+        self.keep(&origin, &text);
         accept(origin.source, origin.place, state);
         self.in_force = Some((policy, text));
     }
 }
 
-/// Returns the lines of the rules by number: `[defaults]`, which come last, are number 0.
-fn rule_lines(policy: &Policy) -> Vec<usize> {
-    let (last, rules) = (policy.rules.last(), &policy.rules);
-    let named = rules.iter().filter(|rule| rule.number > 0);
-    last.into_iter()
-        .chain(named)
-        .map(|rule| rule.line)
-        .collect()
+/// Returns the checksum by which the hosts of a fleet compare their policies.
+fn hash_of(text: &str) -> String {
+    format!("{:016x}", fnv1a(text.as_bytes()))
 }
 
+/// Returns whether a policy's text may name ports by guests' names of libvirt or CNI.
+pub fn has_guests_names(text: &str) -> bool {
+    text.contains("libvirt:") || text.contains("cni:")
+}
+
+#[derive(Debug)]
 struct Origin {
     source: PolicySource,
     place: String,
     revision: Option<i64>,
 }
 
-/// Returns the errors, one line each.
-fn faults(error: &PolicyError) -> Vec<String> {
-    match error.faults() {
-        [] => vec![error.to_string()],
-        faults => faults.iter().map(ToString::to_string).collect(),
-    }
-}
-
-/// Returns the part of the state that has the result of reading a policy from this source.
-fn reload_of(source: PolicySource, state: &mut AgentState) -> &mut ReloadState {
-    match (source, &mut state.etcd) {
-        (PolicySource::Etcd | PolicySource::Kept, Some(etcd)) => &mut etcd.reload,
-        _ => &mut state.reload,
-    }
-}
-
-fn accept(source: PolicySource, place: String, state: &mut AgentState) {
-    *reload_of(source, state) = ReloadState {
-        at_unix_s: unix_s(),
-        place,
-        accepted: true,
-        errors: Vec::new(),
-    };
-}
-
-fn refuse(source: PolicySource, place: String, errors: Vec<String>, state: &mut AgentState) {
-    let reload = reload_of(source, state);
-    let is_news = reload.errors != errors;
-    if is_news {
-        for error in &errors {
-            tracing::error!(place, error, "a policy is refused; the one in force stays");
+impl Origin {
+    /// Returns the place, and the revision if there is one, as messages name them.
+    fn name(&self) -> String {
+        match self.revision {
+            Some(revision) => format!("{}@{revision}", self.place),
+            None => self.place.clone(),
         }
     }
-    *reload = ReloadState {
-        at_unix_s: unix_s(),
-        place,
-        accepted: false,
-        errors,
-    };
-    state.counts.reloads_refused += u64::from(is_news);
 }
 
 #[cfg(test)]
@@ -339,8 +378,12 @@ mod tests {
         let write = |text: &str| std::fs::write(&config, text).unwrap();
         write(&own);
         let mut source = Source::open(config.clone()).unwrap();
+        let reader = Reader {
+            notify: &Notify::default(),
+            judge: &|_, _| Ok(()),
+        };
         let mut state = AgentState::default();
-        source.begin(&mut state);
+        source.begin(&mut state, &reader);
         let accepted = |state: &AgentState| state.reads().map(|read| read.accepted).collect();
         let said: Vec<bool> = accepted(&state);
         assert_eq!(said, [true, false], "of etcd's nothing is known yet");
@@ -350,19 +393,70 @@ mod tests {
             revision,
         };
         for (news, expected) in [(GOOD, true), (BAD, false)] {
-            source.hear(put(1, news), &mut state);
-            source.read_file(true, &mut state);
+            source.hear(put(1, news), &mut state, &reader);
+            source.read_file(true, &mut state, &reader);
             let said: Vec<bool> = accepted(&state);
             assert_eq!(said, [true, expected]);
         }
         write("[agent]\nsokcet = \"\"\n");
-        source.read_file(false, &mut state);
-        source.hear(put(2, GOOD), &mut state);
+        source.read_file(false, &mut state, &reader);
+        source.hear(put(2, GOOD), &mut state, &reader);
         let said: Vec<bool> = accepted(&state);
         assert_eq!(said, [false, true], "the file is refused still");
         write(&own);
-        source.read_file(false, &mut state);
+        source.read_file(false, &mut state, &reader);
         let said: Vec<bool> = accepted(&state);
         assert_eq!(said, [true, true]);
+    }
+
+    #[test]
+    fn a_policy_that_must_be_confirmed_is_in_force_after_that_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("undercurrent.toml");
+        let write = |text: &str| std::fs::write(&config, text).unwrap();
+        write(GOOD);
+        let mut source = Source::open(config.clone()).unwrap();
+        let mut state = AgentState::default();
+        let notify = Notify::default();
+        let lenient = Reader {
+            notify: &notify,
+            judge: &|_, _| Ok(()),
+        };
+        source.begin(&mut state, &lenient);
+        let new = GOOD.replace("v*", "w*");
+        write(&new);
+        let strict = Reader {
+            notify: &notify,
+            judge: &|_, text| match text.contains("w*") {
+                true => Err("would detach 4 of 4 ports".to_owned()),
+                false => Ok(()),
+            },
+        };
+        for _ in 0..2 {
+            assert!(!source.read_file(false, &mut state, &strict));
+            let told = format!(
+                "would detach 4 of 4 ports; if that is meant, run `uc confirm {}`",
+                hash_of(&new)
+            );
+            assert_eq!(state.reload.errors, [told]);
+        }
+        assert_eq!(state.policy.hash, hash_of(GOOD));
+        assert!(source.confirm("0", &mut state).is_err());
+        source.confirm(&hash_of(&new), &mut state).unwrap();
+        assert_eq!(
+            (state.policy.hash, state.reload.accepted),
+            (hash_of(&new), true)
+        );
+        assert_eq!(source.policy().unwrap().tenants[0].ports[0].as_str(), "w*");
+        let mut again = AgentState::default();
+        assert!(source.confirm(&hash_of(&new), &mut again).is_err(), "once");
+        // One that replaces it makes it void.
+        write(GOOD);
+        source.read_file(false, &mut again, &strict);
+        write(&new);
+        source.read_file(false, &mut again, &strict);
+        write(GOOD);
+        source.read_file(true, &mut again, &strict);
+        assert!(source.confirm(&hash_of(&new), &mut again).is_err());
     }
 }

@@ -11,6 +11,8 @@ pub enum Wish {
     Hold(Vec<String>),
     /// Give these ports back to the agent, or all if the list is empty.
     Release(Vec<String>),
+    /// Put the policy with this checksum into force, which was refused until an operator confirms it.
+    Confirm(String),
     /// Read the policy again, like SIGHUP.
     Reload,
 }

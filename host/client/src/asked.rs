@@ -15,6 +15,14 @@ pub struct Ports {
     pub all: bool,
 }
 
+/// A request to put a policy into force that was refused until an operator confirms it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Confirmation {
+    /// The policy's checksum, as the refusal names it.
+    pub policy: String,
+}
+
 /// The answer to a change that was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {

@@ -13,7 +13,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use serde::de::DeserializeOwned;
 use uc_port::Store;
 
-use crate::asked::{Done, Ports, Refusal};
+use crate::asked::{Confirmation, Done, Ports, Refusal};
 use crate::error::AgentError;
 use crate::guarded;
 use crate::state::AgentState;
@@ -88,6 +88,20 @@ impl Client {
     /// [`AgentError::Refused`] with the agent's reason.
     pub fn release(&self, ports: &[String]) -> Result<Done, AgentError> {
         self.change("/release", &body(ports)?)
+    }
+
+    /// Has the agent put the policy with this checksum into force, which it refused until an operator
+    /// confirms it.
+    ///
+    /// # Errors
+    /// [`AgentError::Refused`] with the agent's reason.
+    pub fn confirm(&self, policy: &str) -> Result<Done, AgentError> {
+        let confirmation = Confirmation {
+            policy: policy.to_owned(),
+        };
+        let body = serde_json::to_string(&confirmation);
+        let body = body.map_err(|error| AgentError::io("ask the agent", error))?;
+        self.change("/confirm", &body)
     }
 
     /// Has the agent read its policy again.

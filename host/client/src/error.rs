@@ -29,6 +29,18 @@ pub enum AgentError {
     /// The log's filter can't be understood.
     #[error("--log {0}")]
     NoFilter(String),
+    /// The maps would take more memory than there is.
+    #[error(
+        "the tables of flows and events would take {needed_mb} MB of kernel memory, and {available_mb} \
+         MB are left to this process; lower agent.flows_max and agent.events, or raise MemoryMax of its \
+         unit"
+    )]
+    NoMemory {
+        /// Memory that the maps would take, in MB.
+        needed_mb: u64,
+        /// Memory that is left, in MB.
+        available_mb: u64,
+    },
     /// No agent listens on the socket.
     #[error("no agent answers on {path}: {source}")]
     NoAgent {

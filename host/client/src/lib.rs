@@ -11,7 +11,7 @@ mod error;
 pub mod guarded;
 pub mod state;
 
-pub use asked::{Done, Ports, Refusal};
+pub use asked::{Confirmation, Done, Ports, Refusal};
 pub use client::Client;
 pub use error::AgentError;
 pub use state::AgentState;

@@ -29,6 +29,9 @@ pub struct AgentState {
     pub given_back: Vec<String>,
     /// Why the agent can attach no port at all, for instance a missing BPF file system.
     pub error: Option<String>,
+    /// What works, but should not be left so, each with its remedy.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Why metrics are not served though the configuration has an address for them.
     #[serde(default)]
     pub metrics_error: Option<String>,

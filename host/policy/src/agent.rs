@@ -21,6 +21,10 @@ pub const DEFAULT_SOCKET: &str = "/run/undercurrent/agent.sock";
 pub const DEFAULT_METRICS: &str = "127.0.0.1:9464";
 /// Default folder for state that must outlive the agent.
 pub const DEFAULT_STATE: &str = "/var/lib/undercurrent";
+/// Default part of the attached ports that a new policy may detach without confirmation. Removing a
+/// tenant or a guest concerns some of a host's ports; a mistyped pattern, or the policy of another
+/// fleet, concerns all or nearly all.
+pub const DEFAULT_AT_MOST_DETACHED: f64 = 0.5;
 /// Default key of a fleet's policy.
 pub const DEFAULT_ETCD_KEY: &str = "/undercurrent/policy";
 
@@ -57,6 +61,11 @@ pub struct AgentTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 16_777_216))]
     pub events: Option<i64>,
+    /// Part of the attached ports that a new policy may detach without the operator's confirmation, 0
+    /// to 1; one port always. Default 0.5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub at_most_detached: Option<f64>,
     /// Location of the fleet's policy; if absent, the policy is in this file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd: Option<EtcdTable>,
@@ -105,7 +114,7 @@ pub struct WatchHostTable {
 }
 
 /// The agent's settings, with defaults filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
     /// Path of the control socket.
     pub socket: PathBuf,
@@ -121,6 +130,8 @@ pub struct Agent {
     pub flows_max: u32,
     /// Number of flows whose events are stored; 0: none.
     pub events: u32,
+    /// Part of the attached ports that a new policy may detach without confirmation.
+    pub at_most_detached: f64,
     /// Location of the fleet's policy; `None`: the policy is in the file.
     pub etcd: Option<Etcd>,
     /// Settings for the start `watch`, if given.
@@ -159,6 +170,7 @@ impl Default for Agent {
             state: DEFAULT_STATE.into(),
             flows_max: DEFAULT_FLOWS_MAX,
             events: RINGS_MAX,
+            at_most_detached: DEFAULT_AT_MOST_DETACHED,
             etcd: None,
             watch: None,
         }
@@ -196,8 +208,14 @@ impl AgentTable {
         {
             faults.add("agent.log", message);
         }
+        let part = self.at_most_detached.unwrap_or(usual.at_most_detached);
+        if !(0.0..=1.0).contains(&part) {
+            let message = format!("is {part}; give 0 to 1");
+            faults.add("agent.at_most_detached", message);
+        }
         Agent {
             socket,
+            at_most_detached: part,
             metrics: match &self.metrics {
                 Some(text) => metrics(text, faults),
                 None => usual.metrics,

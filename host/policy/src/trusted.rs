@@ -12,6 +12,9 @@ pub const TEXT_MAX_BYTES: u64 = 1 << 20;
 
 /// Mode bits that let the group or everybody write.
 const OTHERS_WRITE: u32 = 0o022;
+/// Mode bits that let everybody, or the group, read.
+const OTHERS_READ: u32 = 0o004;
+const GROUP_READS: u32 = 0o040;
 /// Mode bit of a folder in which nobody can replace another's file.
 const STICKY: u32 = 0o1000;
 /// Maximum number of links that the kernel follows in one path (`path_resolution(7)`).
@@ -27,6 +30,17 @@ pub enum Untrusted {
         path: PathBuf,
         /// Error of the kernel.
         source: io::Error,
+    },
+    /// The file is a secret that other users may read.
+    #[error(
+        "{} is a secret that other users may read (mode {mode:o}); run chmod 600 on it",
+        path.display()
+    )]
+    Readable {
+        /// Path of the file.
+        path: PathBuf,
+        /// Mode of the file.
+        mode: u32,
     },
     /// The file could have been written by another user.
     #[error(
@@ -67,6 +81,26 @@ pub fn read_bytes(path: &Path, most_bytes: u64) -> Result<Vec<u8>, Untrusted> {
         check(path, metadata)?;
         check_way(path)
     })
+}
+
+/// Reads a file like [`read`] that holds a secret: nobody but its owner may read it, and the group of a
+/// file of root's.
+///
+/// # Errors
+/// [`Untrusted`].
+pub fn read_secret(path: &Path) -> Result<String, Untrusted> {
+    let bytes = read_if(path, TEXT_MAX_BYTES, |metadata| {
+        check(path, metadata)?;
+        let group_too = if metadata.uid() == 0 { 0 } else { GROUP_READS };
+        if metadata.mode() & (OTHERS_READ | group_too) != 0 {
+            return Err(Untrusted::Readable {
+                path: path.to_owned(),
+                mode: metadata.mode() & 0o7777,
+            });
+        }
+        check_way(path)
+    })?;
+    text(path, bytes)
 }
 
 /// Reads a file, whoever has written it.
@@ -239,6 +273,25 @@ mod tests {
             let refused = read(&path).unwrap_err().to_string();
             assert!(refused.contains("chmod go-w"), "{mode:o}: {refused}");
         }
+    }
+
+    #[test]
+    fn secrets_readable_by_others_are_refused_with_the_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key.pem");
+        fs::write(&path, "secret").unwrap();
+        allow(&path, 0o644);
+        read(&path).unwrap();
+        let refused = read_secret(&path).unwrap_err().to_string();
+        assert!(
+            refused.contains("mode 644") && refused.contains("chmod 600"),
+            "{refused}"
+        );
+        allow(&path, 0o600);
+        assert_eq!(read_secret(&path).unwrap(), "secret");
+        allow(&path, 0o640);
+        let is_roots = nix::unistd::geteuid().is_root();
+        assert_eq!(read_secret(&path).is_ok(), is_roots, "of root's group");
     }
 
     #[test]

@@ -1,0 +1,114 @@
+//! Policies that an operator must confirm: a valid text can still be the wrong one, for instance with a
+//! mistyped pattern, or of another fleet, and would take the programs off most ports of a host at once.
+
+use std::collections::BTreeSet;
+
+use uc_policy::Policy;
+
+use crate::desired::desired;
+use crate::guests::{Guests, Places};
+use crate::hold::Hold;
+use crate::links::Link;
+use crate::source::has_guests_names;
+
+/// The ports that a new policy is compared with.
+pub struct Judge<'a> {
+    /// The host's interfaces; `None`: not known yet.
+    pub links: Option<&'a [Link]>,
+    /// Ports held by an operator: the policy does not detach them.
+    pub hold: &'a Hold,
+    /// Folders of guests' names.
+    pub places: &'a Places,
+    /// Returns the interfaces that have the programs.
+    pub attached: &'a dyn Fn() -> BTreeSet<u32>,
+    /// Part of those that a policy may detach.
+    pub at_most: f64,
+}
+
+impl Judge<'_> {
+    /// Checks that a policy detaches few enough ports.
+    ///
+    /// # Errors
+    /// The numbers, in words.
+    pub fn check(&self, policy: &Policy, text: &str) -> Result<(), String> {
+        let Some(links) = self.links else {
+            return Ok(());
+        };
+        let guests = match has_guests_names(text) {
+            true => Guests::read(self.places),
+            false => Guests::default(),
+        };
+        let wanted = desired(policy, links, &guests, self.hold);
+        let attached = (self.attached)();
+        let here = links.iter().map(|link| link.ifindex);
+        let here: Vec<u32> = here.filter(|index| attached.contains(index)).collect();
+        let lost = here
+            .iter()
+            .filter(|index| !wanted.contains_key(index))
+            .count();
+        let most = ((here.len() as f64 * self.at_most) as usize).max(1);
+        if lost <= most {
+            return Ok(());
+        }
+        Err(format!(
+            "would detach {lost} of the {} attached ports, and agent.at_most_detached allows {most}",
+            here.len()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(names: &[&str]) -> Vec<Link> {
+        let link = |(at, name): (usize, &&str)| Link {
+            ifindex: at as u32 + 1,
+            name: (*name).to_owned(),
+            ..Link::default()
+        };
+        names.iter().enumerate().map(link).collect()
+    }
+
+    /// Returns the refusal of a policy for ports `pattern` where these ports are attached.
+    fn refusal(names: &[&str], attached: &[u32], pattern: &str, at_most: f64) -> Option<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("[[tenant]]\nname = \"a\"\nports = [\"{pattern}\"]\n");
+        let judge = Judge {
+            links: Some(&links(names)),
+            hold: &Hold::read(&folder.path().join("agent.sock")),
+            places: &Places::default(),
+            attached: &|| attached.iter().copied().collect(),
+            at_most,
+        };
+        judge
+            .check(&Policy::parse("t.toml", &text).unwrap(), &text)
+            .err()
+    }
+
+    #[test]
+    fn a_policy_may_detach_a_part_of_the_ports_and_one_always() {
+        let names = ["v1", "v2", "w1", "w2", "w3", "eth0"];
+        let all = [1, 2, 3, 4, 5];
+        assert_eq!(refusal(&names, &all, "w*", 0.5), None, "2 of 5");
+        let told = refusal(&names, &all, "v*", 0.5).unwrap();
+        assert!(
+            told.starts_with("would detach 3 of the 5 attached ports"),
+            "{told}"
+        );
+        assert!(told.ends_with("agent.at_most_detached allows 2"), "{told}");
+        assert_eq!(
+            refusal(&names, &all, "x*", 1.0),
+            None,
+            "the operator allows all"
+        );
+        assert!(refusal(&names, &all, "w*", 0.0).is_some(), "2 of 5");
+        assert_eq!(refusal(&names, &[1, 3, 4], "w*", 0.0), None, "1 of 3");
+        assert_eq!(
+            refusal(&names, &[1, 9], "w*", 0.5),
+            None,
+            "an interface that is gone"
+        );
+        assert_eq!(refusal(&names, &[], "x*", 0.5), None);
+    }
+}

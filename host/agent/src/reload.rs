@@ -1,0 +1,59 @@
+//! The result of reading a policy, in the agent's state and its log.
+
+use uc_client::AgentState;
+use uc_client::state::{PolicySource, ReloadState, unix_s};
+use uc_policy::{Policy, PolicyError};
+
+/// Returns the errors, one line each.
+pub fn faults(error: &PolicyError) -> Vec<String> {
+    match error.faults() {
+        [] => vec![error.to_string()],
+        faults => faults.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// Returns the part of the state that has the result of reading a policy from this source.
+fn reload_of(source: PolicySource, state: &mut AgentState) -> &mut ReloadState {
+    match (source, &mut state.etcd) {
+        (PolicySource::Etcd | PolicySource::Kept, Some(etcd)) => &mut etcd.reload,
+        _ => &mut state.reload,
+    }
+}
+
+/// Notes that a policy was read and is valid.
+pub fn accept(source: PolicySource, place: String, state: &mut AgentState) {
+    *reload_of(source, state) = ReloadState {
+        at_unix_s: unix_s(),
+        place,
+        accepted: true,
+        errors: Vec::new(),
+    };
+}
+
+/// Notes that a policy was refused, and logs it unless that is known.
+pub fn refuse(source: PolicySource, place: String, errors: Vec<String>, state: &mut AgentState) {
+    let reload = reload_of(source, state);
+    let is_news = reload.errors != errors;
+    if is_news {
+        for error in &errors {
+            tracing::error!(place, error, "a policy is refused; the one in force stays");
+        }
+    }
+    *reload = ReloadState {
+        at_unix_s: unix_s(),
+        place,
+        accepted: false,
+        errors,
+    };
+    state.counts.reloads_refused += u64::from(is_news);
+}
+
+/// Returns the lines of the rules by number: `[defaults]`, which come last, are number 0.
+pub fn rule_lines(policy: &Policy) -> Vec<usize> {
+    let (last, rules) = (policy.rules.last(), &policy.rules);
+    let named = rules.iter().filter(|rule| rule.number > 0);
+    last.into_iter()
+        .chain(named)
+        .map(|rule| rule.line)
+        .collect()
+}
