@@ -379,6 +379,23 @@ static __always_inline enum uc_reason uc_answer(struct uc_flow *flow,
 }
 
 /*
+ * Begins a flow of the peer with its stored SYN, before uc_open() for a SYN of the guest on the
+ * same ports: a simultaneous open, or a decoy. `flow` is zeroed. Returns 1 if it has begun, 0 if
+ * policy forbids it; then it is still zeroed.
+ */
+static __always_inline __u8 uc_begin_asked(struct uc_flow *flow, const struct uc_policy *policy,
+					   const struct uc_kept_syn *kept, __u64 now_ns)
+{
+	struct uc_segment syn = uc_unpack_syn(kept, UC_TO_GUEST);
+
+	uc_downgrade(policy, &syn);
+	if (uc_unwanted(policy, &syn) != UC_TRANSLATED)
+		return 0;
+	uc_begin(flow, policy, &syn, 1, 0, now_ns);
+	return 1;
+}
+
+/*
  * Opens a flow of the peer at the guest's SYN-ACK, for a platform that stored the peer's SYN
  * outside the flow table: a SYN that the guest doesn't answer then costs no place there. `flow` is
  * zeroed. Returns as uc_open() and uc_answer() would have, one after the other; UC_NO_HANDSHAKE:

@@ -131,15 +131,30 @@ static __always_inline void uc_look_at_hooks(struct uc_pending *now)
 		now->segment.blind = !uc_hooks_ask(seen, now->now_ns);
 }
 
-/* Enters the flow that `reason` has opened or adopted. Returns the reason, or why there is no room.
- */
+/* Begins a flow with the peer's stored SYN, if there is one, before a SYN of the guest. Returns
+ * whether it has begun. */
+static __always_inline __u8 uc_meet_stored(const struct uc_pending *now,
+					   const struct uc_opening *how, struct uc_slot *fresh)
+{
+	const struct uc_asking *asking = bpf_map_lookup_elem(&asked, &now->key);
+	struct uc_kept_syn syn;
+
+	if (!asking || asking->tag != now->tag)
+		return 0;
+	syn = asking->syn;
+	return uc_begin_asked(&fresh->flow, &how->policy, &syn, now->now_ns);
+}
+
+/* Enters the flow that `reason` has opened or adopted, or that has `begun` before. Returns the
+ * reason, or why there is no room. */
 static __always_inline enum uc_reason uc_enter_new(struct __sk_buff *skb, struct uc_pending *now,
 						   const struct uc_opening *how,
-						   struct uc_slot *fresh, enum uc_reason reason)
+						   struct uc_slot *fresh, enum uc_reason reason,
+						   __u8 begun)
 {
 	enum uc_reason room;
 
-	if (reason != UC_TRANSLATED && reason != UC_HELD)
+	if (reason != UC_TRANSLATED && reason != UC_HELD && !(begun && reason == UC_NO_HANDSHAKE))
 		return reason;
 	room = uc_enter(skb, now, how, fresh);
 	if (room == UC_TRANSLATED)
@@ -191,7 +206,7 @@ static __always_inline enum uc_reason uc_open_late(struct __sk_buff *skb, struct
 	else
 		reason = uc_adopt(&fresh->flow, &how->policy, &now->segment, now->now_ns,
 				  &now->edit);
-	return uc_enter_new(skb, now, how, fresh, reason);
+	return uc_enter_new(skb, now, how, fresh, reason, 0);
 }
 
 /* Handles the SYN or SYN-ACK in `pending`, or at a strict port a segment of an unknown flow. */
@@ -200,7 +215,7 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 	struct uc_opening *how = uc_opening_now();
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, &now->key);
 	struct uc_slot *fresh = uc_scratch_slot();
-	__u8 syn = uc_is_syn(&now->segment);
+	__u8 syn = uc_is_syn(&now->segment), begun = 0;
 	enum uc_reason reason;
 
 	if (!how || !fresh)
@@ -218,13 +233,14 @@ static __always_inline enum uc_reason uc_open_flow(struct __sk_buff *skb, struct
 		return uc_open_answered(now, how, slot);
 	if (slot && uc_open_again(now, how, slot, &reason))
 		return reason;
+	if (now->segment.direction == UC_FROM_GUEST)
+		begun = uc_meet_stored(now, how, fresh);
 	reason = uc_open(&fresh->flow, &how->policy, &now->segment, now->now_ns, &now->edit);
 	if (now->segment.direction != UC_FROM_GUEST)
 		return uc_ask_guest(now, reason);
-	/* a SYN of the peer that the guest answers with its own is not answered (core/handshake.h)
-	 */
-	bpf_map_delete_elem(&asked, &now->key);
-	return uc_enter_new(skb, now, how, fresh, reason);
+	if (!uc_drops(reason))
+		bpf_map_delete_elem(&asked, &now->key);
+	return uc_enter_new(skb, now, how, fresh, reason, begun);
 }
 
 #endif

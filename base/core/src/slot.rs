@@ -65,18 +65,26 @@ impl<C: Core> Slot<C> {
         let agreed = |flow: &Flow| u32::from(flow.stage) == crate::consts::TRANSLATING;
         self.flow
             .take_if(|flow| agreed(flow) && crate::is_stale(flow, now_ns));
-        let was_there = self.flow.is_some();
         let is_peers = u32::from(segment.direction) == crate::consts::TO_GUEST;
-        let flow = self.flow.get_or_insert_default();
-        let (reason, edit) = self.core.open(flow, &self.policy, segment, now_ns);
-        self.asked = None;
+        let was_there = self.flow.is_some();
+        let mut flow = self.flow.take().unwrap_or_default();
+        // the guest's own SYN, behind one of the peer that it has not answered
+        let asked = self.asked.filter(|_| !is_peers && !was_there);
+        let met = asked.is_some_and(|syn| {
+            let begun = self.core.open(&mut flow, &self.policy, &syn, now_ns);
+            begun.0 == Reason::TRANSLATED
+        });
+        let (reason, edit) = self.core.open(&mut flow, &self.policy, segment, now_ns);
+        if !reason.drops() {
+            self.asked = None;
+        }
         if reason == Reason::TRANSLATED && is_peers && !was_there {
-            self.flow = None;
             self.asked = Some(*segment);
-        } else if reason == Reason::TRANSLATED {
+        } else if reason == Reason::TRANSLATED || met && reason == Reason::NO_HANDSHAKE {
             flow.share = self.share;
-        } else if reason.forgets() || !was_there {
-            self.flow = None;
+            self.flow = Some(flow);
+        } else if was_there && !reason.forgets() {
+            self.flow = Some(flow);
         }
         (reason, edit)
     }

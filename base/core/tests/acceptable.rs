@@ -34,7 +34,8 @@ impl Attack {
             let after = passed.after.as_ref();
             prop_assert_eq!(after, Some(&flow), "{:?} by {:?}", segment, self.ends);
             prop_assert!(!passed.reason.drops(), "{:?}", segment);
-            if kind < usize::from(KINDS) && flow.policy.observe == 0 {
+            if kind < usize::from(KINDS) && u32::from(flow.policy.modes) & consts::MODE_OBSERVE == 0
+            {
                 let edit = passed.edit;
                 prop_assert_eq!(edit.flags & (flag::ECE | flag::CWR), 0);
                 prop_assert_eq!(u32::from(edit.ecn), consts::NOT_ECT);

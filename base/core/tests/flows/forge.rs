@@ -37,9 +37,10 @@ fn after(a: u32, b: u32) -> bool {
 /// Flows to attack, whose ends keep to the RFCs, and the seed of what is forged.
 pub fn victims() -> impl Strategy<Value = (Plan, u64)> {
     (plans(40, false), treatments(), any::<u64>()).prop_map(|(mut plan, treatment, noise)| {
-        // the plans' peers acknowledge also what a guard drops, which no peer can
+        // the plans' peers acknowledge also what a guard drops, which no peer can; strict mode guards
         plan.setup.treatment = Treatment {
             guard_segments: 0,
+            strict: false,
             ..treatment
         };
         plan.setup.oddity = Oddity::None;
