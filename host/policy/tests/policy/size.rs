@@ -100,7 +100,7 @@ fn policies() -> Vec<(&'static str, String)> {
     };
     let many = |at: usize| {
         let remote = list(8, |bit| ipv4(at * 8 + bit));
-        let local = list(8, |bit| ipv4(bit));
+        let local = list(8, ipv4);
         format!("[[rule]]\nport=\"p{at}\"\nlocal={local}\nremote={remote}\n")
     };
     let ports = |at: usize| {
