@@ -16,13 +16,16 @@ pub fn guest(port: u16) -> SocketAddr {
     SocketAddr::new("10.77.0.1".parse().unwrap(), port)
 }
 
+/// Returns a segment of the handshake, or without SYN one that follows it without data.
 pub fn segment(direction: u32, flags: u32) -> Segment {
+    let after_syn = u32::from(flags & consts::SYN == 0);
     Segment {
-        seq: if direction == consts::FROM_GUEST {
-            1000
-        } else {
-            9000
-        },
+        seq: after_syn
+            + if direction == consts::FROM_GUEST {
+                1000
+            } else {
+                9000
+            },
         ack: if direction == consts::FROM_GUEST {
             9001
         } else {
