@@ -153,8 +153,8 @@ const MUTANTS: [Mutant; 24] = [
     mutant(
         "ECT on retransmissions",
         "core.h",
-        "if (sent == UC_SENT_NEW && segment->payload_bytes",
-        "if (segment->payload_bytes",
+        "if (sent == UC_SENT_NEW && segment->payload_bytes && flow->peer_window)",
+        "if (segment->payload_bytes && flow->peer_window)",
     ),
     mutant(
         "no restart after idle",
