@@ -3,7 +3,8 @@
 
 use crate::flows;
 
-use crate::flows::plan::{Law, Oddity};
+use crate::flows::law::Law;
+use crate::flows::plan::Oddity;
 use crate::flows::{Event, Home, Plan, for_all, plans, walk};
 use crate::guest::{Guest, IRS, MSS};
 use proptest::{prop_assert, prop_assert_eq};

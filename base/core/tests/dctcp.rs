@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use crate::flows::for_all;
-use crate::flows::plan::Law;
+use crate::flows::law::Law;
 use crate::guest::{Guest, MSS};
 use crate::sender::{Dctcp, Move, Sender, moves, play};
 use proptest::collection::vec;

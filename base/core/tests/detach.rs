@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::flows::plan::{Law, laws};
+use crate::flows::law::{Law, laws};
 use crate::flows::{FROM_GUEST, Home, TO_GUEST, flag, for_all};
 use proptest::collection::vec;
 use proptest::prelude::any;

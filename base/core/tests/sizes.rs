@@ -1,7 +1,7 @@
 //! The law's unit is the guest's segment, and the guest says how large that is: a lie about it must
 //! gain nothing.
 
-use crate::flows::plan::laws;
+use crate::flows::law::laws;
 use crate::flows::{FROM_GUEST, Home, TO_GUEST, flag, for_all};
 use crate::guest::{Guest, MSS};
 use proptest::collection::vec;

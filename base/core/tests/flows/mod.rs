@@ -10,6 +10,7 @@
 pub mod forge;
 pub mod group;
 pub mod home;
+pub mod law;
 pub mod plan;
 pub mod seeded;
 pub mod walk;

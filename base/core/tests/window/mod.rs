@@ -15,7 +15,7 @@ use proptest::prelude::{Strategy, any};
 use proptest::prop_oneof;
 use uc_core::{Policy, Reason, Segment, consts};
 
-use crate::flows::plan::{Law, laws};
+use crate::flows::law::{Law, laws};
 use crate::flows::{FROM_GUEST, Home, Passed, TO_GUEST, flag};
 
 pub const IRS: u32 = 77;

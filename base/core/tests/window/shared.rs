@@ -6,7 +6,7 @@ use proptest::prelude::{Strategy, any};
 use uc_core::{Edit, Policy, Segment, consts};
 
 use super::IRS;
-use crate::flows::plan::Law;
+use crate::flows::law::Law;
 use crate::flows::{FROM_GUEST, Home, TO_GUEST, flag};
 
 /// How a guest treats its windows.
