@@ -71,6 +71,7 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 	enum uc_sent sent = uc_sent_by_guest(flow, segment, now_ns);
 	__u8 owed = 0;
 
+	flow->seen_ns = now_ns;
 	if (segment->flags & UC_ACK) {
 		uc_learn_guest_window(flow, segment->window);
 		/* also for a sender that looks classic: it may turn out to be a DCTCP sender */
@@ -202,11 +203,14 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow,
 }
 
 /* Returns what becomes of a segment before the handshake is done: strict mode drops data. */
-static __always_inline enum uc_reason uc_too_early(const struct uc_flow *flow,
-						   const struct uc_segment *segment)
+static __always_inline enum uc_reason uc_too_early(struct uc_flow *flow,
+						   const struct uc_segment *segment, __u64 now_ns)
 {
-	return uc_verdict_of(uc_is_strict(&flow->policy) && segment->payload_bytes,
-			     segment->direction, UC_NO_HANDSHAKE);
+	__u8 drops = uc_is_strict(&flow->policy) && segment->payload_bytes;
+
+	if (segment->direction == UC_FROM_GUEST && !drops)
+		flow->seen_ns = now_ns;
+	return uc_verdict_of(drops, segment->direction, UC_NO_HANDSHAKE);
 }
 
 /* Returns whether a segment to the guest carries a mark that nobody would echo. */
@@ -249,8 +253,6 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 		if (!from_guest && uc_is_unechoed(flow, segment))
 			return UC_UNECHOED;
 	}
-	if (from_guest)
-		flow->seen_ns = now_ns;
 	if (segment->flags & UC_RST) {
 		/* Its receiver may still refuse it: the flow stays, and is collected sooner. */
 		if (uc_resets(flow, segment)) {
@@ -269,7 +271,7 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 	if (segment->flags & UC_SYN)
 		return uc_answer(flow, segment, now_ns, edit);
 	if (flow->stage != UC_TRANSLATING)
-		return uc_too_early(flow, segment);
+		return uc_too_early(flow, segment, now_ns);
 	if (from_guest)
 		uc_from_guest(flow, segment, now_ns, edit);
 	else

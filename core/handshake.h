@@ -318,6 +318,8 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 	/* half of a simultaneous open, which the peer's SYN-ACK confirms */
 	if (flow->stage == UC_SYN_SENT)
 		return UC_NO_HANDSHAKE;
+	if (strict && reason != UC_TRANSLATED)
+		return uc_strict_reason(reason);
 	if (flow->stage == UC_TRANSLATING && segment->seq + 1 != flow->snd_una) {
 		if (!(flow->bits & UC_FLOW_ANSWERED))
 			flow->bits |= UC_FLOW_UNSURE;
@@ -326,11 +328,8 @@ uc_answer_from_guest(struct uc_flow *flow, const struct uc_segment *segment, str
 		else if (flow->bits & UC_FLOW_GUEST_ASKED)
 			return UC_NO_HANDSHAKE;
 	}
-	if (strict) {
-		if (reason != UC_TRANSLATED)
-			return uc_strict_reason(reason);
+	if (strict)
 		edit->flags &= ~(UC_ECE | UC_CWR);
-	}
 	if (flow->stage == UC_SYN_RECEIVED) {
 		if (reason != UC_TRANSLATED)
 			return reason;
@@ -364,18 +363,23 @@ static __always_inline enum uc_reason uc_answer(struct uc_flow *flow,
 						const struct uc_segment *segment, __u64 now_ns,
 						struct uc_edit *edit)
 {
+	__u8 from_guest = segment->direction == UC_FROM_GUEST;
 	struct uc_segment answer = *segment;
+	enum uc_reason reason;
 
 	*edit = uc_edit_none(segment);
-	if (segment->direction == UC_FROM_GUEST)
-		flow->seen_ns = now_ns;
 	/* SYN with FIN and without ACK is neither a SYN nor a SYN-ACK */
-	if (!(segment->flags & UC_ACK))
-		return uc_verdict_of(uc_is_strict(&flow->policy), segment->direction,
-				     UC_NO_HANDSHAKE);
-	edit->removed = uc_downgrade(&flow->policy, &answer);
-	return answer.direction == UC_FROM_GUEST ? uc_answer_from_guest(flow, &answer, edit)
-						 : uc_answer_to_guest(flow, &answer, now_ns, edit);
+	if (!(segment->flags & UC_ACK)) {
+		reason = uc_verdict_of(uc_is_strict(&flow->policy), segment->direction,
+				       UC_NO_HANDSHAKE);
+	} else {
+		edit->removed = uc_downgrade(&flow->policy, &answer);
+		reason = from_guest ? uc_answer_from_guest(flow, &answer, edit)
+				    : uc_answer_to_guest(flow, &answer, now_ns, edit);
+	}
+	if (from_guest && !uc_drops(reason))
+		flow->seen_ns = now_ns;
+	return reason;
 }
 
 /*

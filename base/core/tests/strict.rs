@@ -224,3 +224,23 @@ fn each_reason_to_drop_is_the_strict_form_of_a_reason_to_pass() {
         .count();
     assert_eq!(dropped, strict + 2, "those, beyond_edge and unechoed");
 }
+
+#[test]
+fn segments_that_strict_mode_drops_leave_the_flow_as_it_was() {
+    let mut port = Port::new(strict());
+    port.pass(&syn(FROM_GUEST, ISS));
+    let open = *port.flow().unwrap();
+    // data before any answer
+    assert_eq!(label(&mut port, &data(ISS + 1)), "strict_no_handshake");
+    assert_eq!(port.flow(), Some(&open));
+    // SYN and FIN, which no handshake has; a signed answer with another number; both too late
+    let mut port = Port::new(strict());
+    port.pass(&syn(TO_GUEST, IRS));
+    port.pass(&answer(FROM_GUEST, ISS, IRS));
+    let answered = *port.flow().unwrap();
+    let fin = segment(FROM_GUEST, SYN | consts::FIN as u8, ISS + 1, 0);
+    assert_eq!(label(&mut port, &fin), "strict_no_handshake");
+    let signed = with(answer(FROM_GUEST, ISS + 7, IRS), consts::OPT_SIGNED);
+    assert_eq!(label(&mut port, &signed), "strict_signed");
+    assert_eq!(port.flow(), Some(&answered));
+}
