@@ -298,6 +298,7 @@ static __always_inline enum uc_reason uc_adopt(struct uc_flow *flow, const struc
 		return UC_NO_HANDSHAKE;
 	uc_begin(flow, policy, segment, 1, 0, now_ns);
 	flow->bits = UC_FLOW_UNSURE | UC_FLOW_HELD | UC_FLOW_ADOPTED;
+	flow->wscale = 0; /* unknown: options are those of SYNs */
 	flow->mss_agreed_bytes = UC_MSS_ADOPTED_BYTES;
 	flow->mss_bytes = uc_max(uc_wire_bytes(flow, segment), UC_MSS_MIN_BYTES);
 	uc_scale_guest_window(flow, UC_WSCALE_MAX);

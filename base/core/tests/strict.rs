@@ -244,3 +244,14 @@ fn segments_that_strict_mode_drops_leave_the_flow_as_it_was() {
     assert_eq!(label(&mut port, &signed), "strict_signed");
     assert_eq!(port.flow(), Some(&answered));
 }
+
+#[test]
+fn scale_of_a_segment_without_the_option_is_not_read() {
+    let mut port = Port::new(strict());
+    let odd = Segment {
+        wscale: 15,
+        ..data(ISS + 1)
+    };
+    assert_eq!(port.reason(&odd), Reason::HELD);
+    assert_eq!(port.flow().unwrap().wscale, 0);
+}
