@@ -178,7 +178,6 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow,
 	if (!uc_is_acceptable(flow, segment))
 		return UC_TRANSLATED;
 	flow->seen_ns = now_ns;
-	flow->bits &= ~UC_FLOW_BLIND;
 	uc_echo_received(flow, segment);
 	uc_accept(flow, segment);
 	if (segment->flags & UC_FIN)
@@ -187,6 +186,8 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow,
 	if (flow->bits & UC_FLOW_UNSURE)
 		uc_make_sure(flow, segment->ack);
 	reason = uc_catch_up(flow, segment->ack) ? UC_RESYNCED : UC_TRANSLATED;
+	if (flow->bits & UC_FLOW_BLIND && uc_go_back(flow, segment->ack))
+		reason = UC_RESYNCED;
 	ack = uc_track_ack(flow, segment, now_ns);
 	if (ack.old) {
 		if (uc_writes(flow))

@@ -66,7 +66,7 @@ static __always_inline __u8 uc_is_beyond(const struct uc_flow *flow,
 	if (!(flow->bits & UC_FLOW_GIVEN))
 		return uc_is_strict(&flow->policy) && segment->payload_bytes;
 	/* before the peer has confirmed where the guest's data is, none from further back */
-	if (flow->bits & UC_FLOW_UNSURE && uc_before(segment->seq, flow->snd_una))
+	if (flow->bits & (UC_FLOW_UNSURE | UC_FLOW_BLIND) && uc_before(segment->seq, flow->snd_una))
 		return 1;
 	return uc_after(end, flow->furthest_edge + uc_slack_bytes(flow));
 }

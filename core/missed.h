@@ -12,8 +12,9 @@
  * no ACK comes for data that the guard drops. So after a pause as long as a retransmission timeout,
  * in which nothing of the guest has passed, the flow goes on from the guest's own sequence number,
  * with two segments (uc_go_on). Until an ACK passes again, a smoothed round-trip time takes the
- * place of the timeout. A guest that feigns this gains nothing: two segments in a round trip are
- * what the law grants at the worst.
+ * place of the timeout, and the guard drops what lies further back. If that ACK is of less, the
+ * flow goes back to it (uc_go_back): the segment was none that the peer takes. A guest that feigns
+ * this gains nothing: two segments in a round trip are what the law grants at the worst.
  */
 #ifndef UC_MISSED_H
 #define UC_MISSED_H
@@ -73,6 +74,18 @@ static __always_inline void uc_go_on(struct uc_flow *flow, __u32 seq)
 	flow->reno.cwnd = uc_min(flow->reno.cwnd, was.cwnd);
 	flow->reno.ssthresh = was.ssthresh;
 	flow->reno.acked = 0;
+}
+
+/* Ends the time without ACKs. An ACK of less than where the flow has gone on returns it to that
+ * ACK. Returns 1 if the ACK is one. */
+static __always_inline __u8 uc_go_back(struct uc_flow *flow, __u32 ack)
+{
+	__u8 less = uc_before(ack, flow->snd_una);
+
+	if (less)
+		uc_go_on(flow, ack);
+	flow->bits &= ~UC_FLOW_BLIND;
+	return less;
 }
 
 #endif

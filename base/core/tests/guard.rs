@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 
+use crate::ends::{self, FROM_GUEST, IRS, ISS, Port, TO_GUEST, guarded, with};
 use crate::flows::{flag, for_all};
 use crate::window::shared::{Manners, networks};
 use crate::window::{Crossing, World, half_seen_lives, lives};
 use proptest::{prop_assert, prop_assert_eq};
-use uc_core::{Flow, Reason, consts};
+use uc_core::{Flow, Reason, Segment, consts};
 
 #[test]
 fn a_guest_that_keeps_to_its_windows_never_loses_a_segment_to_the_guard() {
@@ -62,6 +63,9 @@ fn exactly_what_ends_beyond_every_window_and_the_slack_is_dropped_and_leaves_no_
             let beyond = furthest.is_some_and(|edge| {
                 bytes > 0 && end.wrapping_sub(edge.wrapping_add(slack)) as i32 > 0
             });
+            // after a pause without ACKs none from further back, until an ACK confirms the place
+            let behind = segment.seq.wrapping_sub(before.snd_una) as i32;
+            let beyond = beyond || before.bits & consts::FLOW_BLIND != 0 && bytes > 0 && behind < 0;
             // two segments after a pause: the port may have missed what would allow them
             let goes_on = beyond
                 && bytes <= 2 * u32::from(before.mss_bytes)
@@ -168,4 +172,37 @@ fn honest_guest_whose_port_misses_data_and_acks_goes_on() {
         }
         Ok(())
     });
+}
+
+#[test]
+fn decoy_far_ahead_after_a_pause_opens_no_room_in_front_of_it() {
+    // the peer discards the decoy, and acknowledges again what it has
+    for ahead in [
+        5_000,
+        1 << 17,
+        1 << 19,
+        1 << 20,
+        1 << 29,
+        (1u32 << 31) - 4_000,
+    ] {
+        let mut port = Port::new(guarded());
+        let scaled = |segment: Segment| Segment {
+            wscale: 4,
+            ..with(segment, consts::OPT_WSCALE)
+        };
+        port.pass(&scaled(ends::syn(FROM_GUEST, ISS)));
+        port.pass(&scaled(ends::answer(TO_GUEST, IRS, ISS)));
+        let una = ISS + 1 + ends::MSS;
+        port.pass(&ends::data(ISS + 1));
+        let window = port.pass(&ends::ack(una)).1.window;
+        assert!(window < 2_000, "the law's");
+        let mut sent = 0;
+        for round in 0..20 {
+            port.wait_ms(400);
+            port.pass(&ends::data(una + ahead + round * ends::MSS));
+            port.pass(&ends::ack(una));
+            sent += port.blast(una);
+        }
+        assert!(sent <= 20 * 12, "{ahead}: {sent} segments");
+    }
 }

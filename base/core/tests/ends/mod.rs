@@ -53,6 +53,10 @@ impl Port {
         self.pass(segment).0
     }
 
+    pub fn wait_ms(&mut self, ms: u64) {
+        self.now_ns += ms * 1_000_000;
+    }
+
     pub fn flow(&self) -> Option<&Flow> {
         self.slot.flow()
     }

@@ -6,6 +6,7 @@
     reason = "every test program uses its own part"
 )]
 
+mod edges;
 pub mod shared;
 
 use std::collections::VecDeque;
@@ -276,13 +277,6 @@ impl World<'_> {
         }
     }
 
-    fn give(&mut self, edge: u32) {
-        let further = |known: u32| edge.wrapping_sub(known) as i32 > 0;
-        if self.furthest.is_none_or(further) {
-            self.furthest = Some(edge);
-        }
-    }
-
     fn pass(&mut self, segment: &Segment) -> Passed {
         self.now_ns += 10_000;
         self.home.pass(segment, self.now_ns)
@@ -468,6 +462,7 @@ impl World<'_> {
             ..Segment::default()
         });
         self.resyncs += u32::from(passed.reason == Reason::RESYNCED);
+        self.go_back(&passed, ack);
         let edge = ack.wrapping_add(u32::from(passed.edit.window) << self.setup.wscale);
         // RFC 9293 §3.10.7.4: of an ACK below what is acknowledged already, nobody takes a window
         let flow = self.home.flow().copied().unwrap_or_default();
