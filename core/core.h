@@ -50,6 +50,11 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 	__u64 idle_us = 0;
 	enum uc_sent sent;
 
+	if (uc_is_far(flow, segment)) {
+		if (!uc_may_go_on(flow, segment, now_ns))
+			return UC_SENT_NOTHING;
+		uc_go_on(flow, segment->seq);
+	}
 	if (!uc_flight_bytes(flow) && flow->sent_ns)
 		idle_us = uc_since_ns(now_ns, flow->sent_ns) / 1000;
 	sent = uc_track_sent(flow, segment, now_ns);

@@ -15,6 +15,9 @@
  * place of the timeout, and the guard drops what lies further back. If that ACK is of less, the
  * flow goes back to it (uc_go_back): the segment was none that the peer takes. A guest that feigns
  * this gains nothing: two segments in a round trip are what the law grants at the worst.
+ *
+ * No peer takes data that end a largest window beyond SND.UNA (RFC 7323 §2.3). Without a guard they
+ * pass, and the flow stays where it is, unless the guest has paused: so sequence numbers compare.
  */
 #ifndef UC_MISSED_H
 #define UC_MISSED_H
@@ -39,6 +42,14 @@ static __always_inline __u8 uc_catch_up(struct uc_flow *flow, __u32 ack)
 	flow->snd_nxt += missed_bytes;
 	flow->bits &= ~(UC_FLOW_PROBED | UC_FLOW_RESENT);
 	return 1;
+}
+
+/* Returns whether a segment of the guest ends further beyond SND.UNA than any window reaches. */
+static __always_inline __u8 uc_is_far(const struct uc_flow *flow, const struct uc_segment *segment)
+{
+	__u32 end = uc_segment_end(segment);
+
+	return end != segment->seq && uc_after(end, flow->snd_una + (1U << 30));
 }
 
 /* Returns whether data beyond every edge may pass, because the guest has paused. */

@@ -7,7 +7,7 @@ use crate::flows::{flag, for_all};
 use crate::window::shared::{Manners, networks};
 use crate::window::{Crossing, World, half_seen_lives, lives};
 use proptest::{prop_assert, prop_assert_eq};
-use uc_core::{Flow, Reason, Segment, consts};
+use uc_core::{Flow, Policy, Reason, Segment, consts};
 
 #[test]
 fn a_guest_that_keeps_to_its_windows_never_loses_a_segment_to_the_guard() {
@@ -204,5 +204,23 @@ fn decoy_far_ahead_after_a_pause_opens_no_room_in_front_of_it() {
             sent += port.blast(una);
         }
         assert!(sent <= 20 * 12, "{ahead}: {sent} segments");
+    }
+}
+
+#[test]
+fn leap_of_two_gibibytes_leaves_the_flow_where_it_is() {
+    let mut port = Port::connected(Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX));
+    let una = ISS + 1 + ends::MSS;
+    for leap in [(1u32 << 30) - 9_000, 2 << 30, 3 << 30] {
+        assert_eq!(
+            port.reason(&ends::data(una.wrapping_add(leap))),
+            Reason::TRANSLATED
+        );
+        let (reason, edit) = port.pass(&ends::ack(una));
+        assert_eq!(reason, Reason::TRANSLATED, "{leap}");
+        assert!(edit.window <= 60_000);
+        let flow = port.flow().unwrap();
+        assert_eq!(flow.snd_una, una, "{leap}");
+        assert!(flow.snd_nxt.wrapping_sub(una) <= 1 << 30, "{leap}");
     }
 }
