@@ -114,7 +114,8 @@ static __always_inline void uc_from_guest(struct uc_flow *flow, const struct uc_
 static __always_inline void uc_hold_flow(struct uc_flow *flow, __u32 ack)
 {
 	flow->given_window = flow->peer_window;
-	uc_give(flow, ack + uc_law_window_bytes(flow));
+	/* the largest window (RFC 7323 §2.3), so that circular comparisons stay right */
+	uc_give(flow, ack + uc_min(uc_law_window_bytes(flow), 1U << 30));
 }
 
 /* Writes the law's window into an ACK to the guest, and records it as advertised. */
