@@ -1,6 +1,6 @@
 # What one does here. How it is done stands in scripts/; Rust and C are built by cargo.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench deb
+.PHONY: help demo test fuzz lint bench deb
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\): ## /make \1\t/p' Makefile | expand -t 12
@@ -10,6 +10,10 @@ demo: ## set everything up and show a legacy guest's share without and with Unde
 
 test: ## set everything up and run all tests; the live ones among them need root
 	@scripts/test
+
+fuzz: ## fuzz with coverage, SECONDS=600 a target, and print the number of runs
+	@scripts/bootstrap test
+	@scripts/fuzz --seconds $(or $(SECONDS),600)
 
 lint: ## check format, lints and the rules of the house
 	@scripts/lint

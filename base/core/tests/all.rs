@@ -29,6 +29,7 @@ mod dctcp;
 mod delay;
 mod detach;
 mod echo;
+mod fuzz;
 mod garbage;
 mod guard;
 mod guest_ecn;
