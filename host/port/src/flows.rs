@@ -170,10 +170,31 @@ impl Programs {
                 self.forget_member(slot.place)?;
             }
         }
+        self.forget_asked_of(&is_theirs)?;
         ports.iter().try_for_each(|&port| self.set_flows(port, 0))?;
         // frees the places of the deleted flows
         if deleted {
             self.collect_idle()?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the peers' SYNs that guests have not answered, by their key.
+    fn forget_asked_of(&self, is_theirs: &dyn Fn(&Vec<u8>) -> bool) -> Result<(), PortError> {
+        let keys: Vec<Vec<u8>> = self
+            .maps
+            .asked
+            .keys()
+            .filter(|key| is_theirs(key))
+            .collect();
+        for key in keys {
+            match self.maps.asked.delete(&key) {
+                // the programs have deleted it meanwhile
+                Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                    return Err(PortError::from_libbpf("forget the SYNs of peers", &error));
+                }
+                _ => {}
+            }
         }
         Ok(())
     }

@@ -95,3 +95,14 @@ fn live_a_full_table_takes_the_place_of_a_half_open_flow_and_of_no_other() {
         assert!(flow(&programs, port).is_some(), "port {port}");
     }
 }
+
+#[test]
+fn live_forgotten_port_has_no_syns_that_wait_for_an_answer() {
+    let Some(programs) = programs(FLOWS_MAX) else {
+        return;
+    };
+    programs.set_plan(IFINDEX, &policy().into()).unwrap();
+    assert_eq!(syn_of_peer(&programs, 500), Reason::TRANSLATED);
+    programs.forget_flows(IFINDEX).unwrap();
+    assert_eq!(accept(&programs, 500), (Reason::NO_HANDSHAKE, false));
+}
