@@ -43,7 +43,7 @@ static __always_inline void uc_begin(struct uc_flow *flow, const struct uc_polic
 	flow->stage = from_guest ? UC_SYN_SENT : UC_SYN_RECEIVED;
 	flow->syns = syns;
 	flow->mss_bytes = uc_offered_mss_bytes(syn);
-	flow->wscale = syn->wscale;
+	flow->wscale = uc_min(syn->wscale, UC_WSCALE_MAX);
 	if (syn->options & UC_OPT_WSCALE)
 		flow->bits |= UC_FLOW_WSCALE;
 	if (syn->options & UC_OPT_SACK)

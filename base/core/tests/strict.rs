@@ -255,3 +255,13 @@ fn scale_of_a_segment_without_the_option_is_not_read() {
     assert_eq!(port.reason(&odd), Reason::HELD);
     assert_eq!(port.flow().unwrap().wscale, 0);
 }
+
+#[test]
+fn scale_above_the_largest_counts_as_the_largest_from_the_syn_on() {
+    let mut port = Port::new(strict());
+    port.pass(&Segment {
+        wscale: 16,
+        ..with(syn(FROM_GUEST, ISS), consts::OPT_WSCALE)
+    });
+    assert_eq!(port.flow().unwrap().wscale, 14);
+}
