@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use etherparse::checksum::Sum16BitWords;
 use etherparse::{
     EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, Ipv4Options, Ipv6Header,
     TcpHeader,
@@ -34,6 +35,8 @@ pub enum Oddity {
         xor: u8,
     },
     WrongChecksum(u16),
+    /// The IP header gives no length, as of super-segments above 64 KiB (BIG TCP).
+    NoLength,
 }
 
 /// How a segment becomes a frame.
@@ -48,6 +51,8 @@ pub struct Shape {
     pub padding: u8,
     /// Whether the number of segments is known; for a super-segment from a tap it isn't yet.
     pub gso_segs_known: bool,
+    /// The payload is cut to this many bytes.
+    pub payload_max: u32,
     pub oddity: Oddity,
 }
 
@@ -58,6 +63,7 @@ pub const PLAIN: Shape = Shape {
     options: Vec::new(),
     padding: 0,
     gso_segs_known: true,
+    payload_max: PAYLOAD_MAX,
     oddity: Oddity::None,
 };
 
@@ -72,6 +78,7 @@ fn oddities() -> impl Strategy<Value = Oddity> {
         1 => (14u16..120).prop_map(Oddity::Truncate),
         2 => (any::<u8>(), 1u8..=255).prop_map(|(at, xor)| Oddity::Flip { at, xor }),
         1 => (1u16..=0xffff).prop_map(Oddity::WrongChecksum),
+        2 => Just(Oddity::NoLength),
     ]
 }
 
@@ -89,6 +96,7 @@ pub fn shapes() -> impl Strategy<Value = Shape> {
             options,
             padding,
             gso_segs_known,
+            payload_max: PAYLOAD_MAX,
             oddity,
         })
 }
@@ -158,7 +166,7 @@ fn tcp_header(segment: &Segment, source: u16, destination: u16, shape: &Shape) -
     tcp
 }
 
-/// Builds the frame of a segment between these ends. Its payload is cut to what test_run accepts.
+/// Builds the frame of a segment between these ends. Its payload is cut to what the shape allows.
 pub fn frame(segment: &Segment, guest: SocketAddr, remote: SocketAddr, shape: &Shape) -> Vec<u8> {
     let from_guest = u32::from(segment.direction) == consts::FROM_GUEST;
     let (source, destination) = if from_guest {
@@ -166,7 +174,7 @@ pub fn frame(segment: &Segment, guest: SocketAddr, remote: SocketAddr, shape: &S
     } else {
         (remote, guest)
     };
-    let payload = vec![0x5a; segment.payload_bytes.min(PAYLOAD_MAX) as usize];
+    let payload = vec![0x5a; segment.payload_bytes.min(shape.payload_max) as usize];
     let mut tcp = tcp_header(segment, source.port(), destination.port(), shape);
     let ip_payload = tcp.header_len() + payload.len();
     let ecn = IpEcn::try_new(segment.ecn).unwrap();
@@ -214,11 +222,29 @@ pub fn frame(segment: &Segment, guest: SocketAddr, remote: SocketAddr, shape: &S
     bytes
 }
 
+/// Writes a length of 0 into the IP header, and IPv4's checksum of that header.
+fn write_no_length(bytes: &mut [u8], ipv4: bool) {
+    if !ipv4 {
+        bytes[ETHERNET + 4..ETHERNET + 6].fill(0);
+        return;
+    }
+    let end = ETHERNET + usize::from(bytes[ETHERNET] & 15) * 4;
+    bytes[ETHERNET + 2..ETHERNET + 4].fill(0);
+    bytes[ETHERNET + 10..ETHERNET + 12].fill(0);
+    let sum = Sum16BitWords::new().add_slice(&bytes[ETHERNET..end]);
+    let checksum = sum.ones_complement().to_ne_bytes();
+    bytes[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&checksum);
+}
+
 /// Makes the frame odd. Returns whether its checksums still hold.
 pub fn make_odd(bytes: &mut Vec<u8>, oddity: &Oddity) -> bool {
     let ipv4 = bytes[12..14] == [8, 0];
     match *oddity {
         Oddity::None => return true,
+        Oddity::NoLength => {
+            write_no_length(bytes, ipv4);
+            return true;
+        }
         Oddity::Vlan => {
             bytes.splice(12..12, [0x81, 0, 0, 7]);
         }

@@ -10,6 +10,7 @@ pub mod frame;
 pub mod host;
 pub mod reading;
 pub mod table;
+pub mod tap;
 
 use std::path::{Path, PathBuf};
 
