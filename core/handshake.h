@@ -136,6 +136,10 @@ static __always_inline enum uc_reason uc_reopen(struct uc_flow *flow,
 	*edit = uc_edit_none(answer);
 	if (!uc_answers_kept(flow, answer))
 		return UC_NO_HANDSHAKE;
+	/* strict mode will drop it */
+	if (uc_is_strict(policy) && answer->direction == UC_FROM_GUEST &&
+	    answer->options & UC_OPT_SIGNED)
+		return uc_strict_reason(UC_SIGNED);
 	syn = uc_kept_segment(flow);
 	syn.blind = answer->blind;
 	uc_downgrade(policy, &syn);

@@ -265,3 +265,16 @@ fn scale_above_the_largest_counts_as_the_largest_from_the_syn_on() {
     });
     assert_eq!(port.flow().unwrap().wscale, 14);
 }
+
+#[test]
+fn signed_answer_to_a_syn_into_a_live_flow_leaves_the_flow_as_it_was() {
+    let mut port = Port::connected(strict());
+    port.pass(&syn(TO_GUEST, IRS + 77_777));
+    let live = *port.flow().unwrap();
+    let signed = with(
+        answer(FROM_GUEST, ISS + 77_777, IRS + 77_777),
+        consts::OPT_SIGNED,
+    );
+    assert_eq!(label(&mut port, &signed), "strict_signed");
+    assert_eq!(port.flow(), Some(&live));
+}
