@@ -23,9 +23,6 @@
 #include "flow.h"
 #include "segment.h"
 
-/* No window is larger (RFC 7323 §2.3). */
-#define UC_WINDOW_MAX (1 << 30)
-
 /* Returns whether the flow's peer gets the exact echo. */
 static __always_inline __u8 uc_echoes_exactly(const struct uc_flow *flow)
 {

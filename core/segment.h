@@ -40,6 +40,8 @@
 
 /* The largest window scale; a larger one counts as this (RFC 7323 §2.3). */
 #define UC_WSCALE_MAX 14
+/* No window is larger, in bytes (RFC 7323 §2.3). */
+#define UC_WINDOW_MAX (1 << 30)
 
 enum uc_direction { UC_FROM_GUEST, UC_TO_GUEST };
 

@@ -38,10 +38,12 @@ static __always_inline void uc_dctcp_observe(struct uc_flow *flow, const struct 
 	dctcp->acked_bytes += ack->acked_bytes;
 	if (ack->ece)
 		dctcp->marked_bytes += ack->acked_bytes;
-	if (!uc_after(flow->snd_una, dctcp->window_end))
+	/* No window is larger. SND.UNA may have gone past window_end and half of the sequence
+	 * numbers beyond it where the port has missed data (missed.h); without this limit the sums
+	 * would wrap, and the divisor could be 0. */
+	if (!uc_after(flow->snd_una, dctcp->window_end) && dctcp->acked_bytes < UC_WINDOW_MAX)
 		return;
-	/* M, the fraction of bytes that were marked. The sums cannot wrap: window_end was less than
-	 * 2^31 ahead of snd_una, and no ACK goes further beyond it */
+	/* M, the fraction of bytes that were marked */
 	fraction_q30 = (__u32)(((__u64)dctcp->marked_bytes << 30) / dctcp->acked_bytes);
 	/* DCTCP.Alpha = DCTCP.Alpha * (1 - g) + g * M; stays within 0 to 1 */
 	dctcp->alpha_q30 = dctcp->alpha_q30 - (dctcp->alpha_q30 >> shift) + (fraction_q30 >> shift);

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use crate::ends::{self, FROM_GUEST, IRS, ISS, Port, TO_GUEST, with};
 use crate::flows::for_all;
 use crate::flows::law::Law;
 use crate::guest::{Guest, MSS};
@@ -9,7 +10,7 @@ use crate::sender::{Dctcp, Move, Sender, moves, play};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_assert, prop_assert_eq};
-use uc_core::{Policy, consts};
+use uc_core::{Policy, Segment, consts};
 
 const ONE_Q30: u32 = 1 << 30;
 
@@ -338,4 +339,43 @@ fn toward_a_classic_receiver_every_new_segment_carries_cwr_and_no_retransmission
         assert_eq!(again.flags & cwr, 0);
         assert_eq!(u32::from(again.ecn), consts::ECT0, "RFC 8257 §3.6");
     }
+}
+
+/// The port misses so much that the end of the observation window seems to lie ahead again; then
+/// the sum of acknowledged bytes would be 2^32, which is 0, when the window ends.
+#[test]
+fn sums_stay_within_a_window_when_missed_data_exceed_half_of_the_sequence_numbers() {
+    let policy = Policy {
+        modes: consts::MODE_OBSERVE as u8,
+        ..Policy::new(consts::LAW_DCTCP, consts::PROFILE_LINUX)
+    };
+    let scaled = |syn| Segment {
+        wscale: 14,
+        ..with(syn, consts::OPT_WSCALE)
+    };
+    let mut port = Port::new(policy);
+    port.pass(&scaled(ends::syn(FROM_GUEST, ISS)));
+    port.pass(&scaled(ends::answer(TO_GUEST, IRS, ISS)));
+    // the guest sends the last segment of `bytes`, and each of `acked` is acknowledged in turn
+    let mut una = ISS + 1;
+    let mut send = |bytes: u32, acked: &[u32]| {
+        if bytes > 0 {
+            port.pass(&ends::data(una.wrapping_add(bytes - ends::MSS)));
+        }
+        for acked in acked {
+            una = una.wrapping_add(*acked);
+            port.pass(&ends::ack(una));
+            let dctcp = &port.flow().expect("the flow stays").dctcp;
+            assert!(dctcp.alpha_q30 <= ONE_Q30 && dctcp.acked_bytes < 1 << 30);
+        }
+    };
+    send(ends::MSS, &[]);
+    send(
+        (1 << 31) - ends::MSS,
+        &[ends::MSS, 1 << 30, (1 << 30) - 2 * ends::MSS],
+    );
+    let window_bytes = 60_000 << 14;
+    send(0, &[window_bytes; 3]);
+    send(1_345_000_000, &[1_000_000_000, 345_000_000]);
+    send(802_485_648, &[802_485_648]);
 }
