@@ -139,12 +139,14 @@ static __always_inline void uc_tell(struct uc_flow *flow, const struct uc_segmen
 }
 
 /* Writes the window of an ACK that a later one has overtaken: the right edge stays, since the guest
- * may receive this ACK first. */
+ * may receive this ACK first. That of a held flow is not written. */
 static __always_inline void uc_tell_edge(const struct uc_flow *flow,
 					 const struct uc_segment *segment, struct uc_edit *edit)
 {
 	__u32 edge = uc_after(flow->snd_nxt, flow->edge) ? flow->snd_nxt : flow->edge;
 
+	if (flow->bits & UC_FLOW_HELD)
+		return;
 	if (flow->bits & UC_FLOW_GIVEN && uc_before(segment->ack, edge))
 		edit->window = uc_min(uc_units_up(edge - segment->ack, flow->wscale & 15),
 				      segment->window);

@@ -163,6 +163,8 @@ fn coarse_window_is_not_written_and_data_beyond_the_laws_own_is_dropped() {
     port.pass(&ack(ISS + 1 + 11 * MSS));
     let more = port.blast(ISS + 1 + 11 * MSS);
     assert!((12..=23).contains(&more), "{more}");
+    let (reason, edit) = port.pass(&ack(ISS + 1));
+    assert_eq!((reason, edit.window), (Reason::HELD, 60_000), "overtaken");
 }
 
 #[test]
