@@ -1,35 +1,51 @@
 //! The coupled congestion controller once more, as its description has it and as slowly as can be:
-//! lists that are looped over at every question, and real numbers.
+//! lists that are looped over at every question.
+//!
+//! Its numbers are those of the description, each rounded down to its unit: bytes, weights, 1/2^16
+//! of a byte for the window, 1/2^16 for a cut, 1/2^32 for a share of growth. Where a share is
+//! divided by, or a window compared with two segments, a rounding of its own would differ by more
+//! than a unit.
 
 use std::collections::BTreeMap;
 
 use uc_core::coupling::{GroupPolicy, Report, consts};
 
-const INFINITE: f64 = consts::INFINITE_SSTHRESH as f64;
+const INFINITE: u64 = consts::INFINITE_SSTHRESH as u64;
+/// 1 in units of 1/2^16.
+const ONE_Q16: u64 = 1 << 16;
+/// The largest window in bytes.
+const WINDOW_MAX: u64 = 1 << 30;
+/// The longest round-trip time, in µs × 8.
+const SRTT_MAX: u64 = 1 << 23;
+
+/// Returns whole · part ÷ parts, rounded down.
+fn scaled(whole: u64, part: u64, parts: u64) -> u64 {
+    (u128::from(whole) * u128::from(part) / u128::from(parts)) as u64
+}
 
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
     pub guest: u32,
-    priority: f64,
+    priority: u64,
     heard: Option<u64>,
-    weight: f64,
-    claim: f64,
-    flight: f64,
-    used: f64,
+    weight: u64,
+    claim: u64,
+    flight: u64,
+    used: u64,
     hungry: bool,
     state: u32,
-    pub given: f64,
-    pub given_ssthresh: f64,
-    mss: f64,
+    pub given: u64,
+    pub given_ssthresh: u64,
+    mss: u64,
 }
 
 /// What a guest had when it was heard last.
 #[derive(Clone, Debug, Default)]
 struct Held {
-    weight: f64,
-    claim: f64,
-    priority: f64,
-    flight: f64,
+    weight: u64,
+    claim: u64,
+    priority: u64,
+    flight: u64,
     flows: u32,
     hungry: u32,
     stalled: u32,
@@ -45,15 +61,16 @@ pub struct Guest {
 #[derive(Clone, Debug)]
 pub struct Model {
     policy: GroupPolicy,
-    pub window: f64,
-    pub ssthresh: f64,
+    /// Bytes × 2^16.
+    window_q16: u64,
+    pub ssthresh: u64,
     epoch: u64,
     began_ns: u64,
     cut_ns: Option<u64>,
-    /// TCPs that haven't answered the last loss event.
-    spare: f64,
+    /// TCPs × 2^16 that haven't answered the last loss event.
+    spare_q16: u64,
     /// The window before the last event's first cut.
-    before: f64,
+    before: u64,
     srtt_us: [u32; 2],
     pub guests: BTreeMap<u32, Guest>,
     pub flows: BTreeMap<u32, Flow>,
@@ -63,13 +80,13 @@ impl Model {
     pub fn new(policy: GroupPolicy, now_ns: u64) -> Model {
         Model {
             policy,
-            window: 0.0,
+            window_q16: 0,
             ssthresh: INFINITE,
             epoch: 10,
             began_ns: now_ns,
             cut_ns: None,
-            spare: 0.0,
-            before: 0.0,
+            spare_q16: 0,
+            before: 0,
             srtt_us: [0; 2],
             guests: BTreeMap::new(),
             flows: BTreeMap::new(),
@@ -98,30 +115,38 @@ impl Model {
             .is_some_and(|flow| self.is_awake(flow.heard))
     }
 
-    fn guest_share(&self, id: u32, whole: f64) -> f64 {
-        let weights: f64 = self
-            .awake_guests()
-            .map(|(_, guest)| guest.held.weight)
-            .sum();
+    /// Returns the group's window in bytes.
+    pub fn window(&self) -> u64 {
+        self.window_q16 >> 16
+    }
+
+    fn set_window(&mut self, window_q16: u64) {
+        self.window_q16 = window_q16.clamp(ONE_Q16, WINDOW_MAX << 16);
+    }
+
+    fn guest_share(&self, id: u32, whole: u64) -> u64 {
+        let weights = self.sum_of(|held| held.weight);
         let own = &self.guests[&id];
-        if self.is_awake(own.heard) {
-            (whole * own.held.weight / weights).floor()
-        } else {
-            0.0
+        match self.is_awake(own.heard) {
+            true => scaled(whole, own.held.weight, weights),
+            false => 0,
         }
     }
 
+    /// Returns the sum over the guests that count.
+    fn sum_of(&self, of: fn(&Held) -> u64) -> u64 {
+        self.awake_guests().map(|(_, guest)| of(&guest.held)).sum()
+    }
+
     /// In whole bytes; the remainders are nobody's.
-    pub fn share(&self, id: u32, whole: f64) -> f64 {
+    pub fn share(&self, id: u32, whole: u64) -> u64 {
         let flow = &self.flows[&id];
         if !self.is_awake(flow.heard) {
-            return 0.0;
+            return 0;
         }
-        let weights: f64 = self
-            .awake_flows(flow.guest)
-            .map(|(_, flow)| flow.weight)
-            .sum();
-        (self.guest_share(flow.guest, whole) * flow.weight / weights).floor()
+        let flows = self.awake_flows(flow.guest);
+        let weights = flows.map(|(_, flow)| flow.weight).sum();
+        scaled(self.guest_share(flow.guest, whole), flow.weight, weights)
     }
 
     /// Time goes on: an epoch lasts two of the longest round trips, or what policy says.
@@ -140,20 +165,16 @@ impl Model {
         }
     }
 
-    fn tcps(&self) -> f64 {
-        let by_guests = u32::from(self.policy.size) == consts::SIZE_GUESTS;
-        let size: u32 = self
-            .awake_guests()
-            .map(|(_, guest)| match by_guests {
-                true => u32::from(guest.held.hungry > 0),
-                false => guest.held.hungry,
-            })
-            .sum();
-        let each = match self.is_sum() {
-            true => 1.0,
-            false => f64::from(self.policy.aggressiveness_q16) / 65536.0,
+    fn tcps_q16(&self) -> u64 {
+        let size = match u32::from(self.policy.size) == consts::SIZE_GUESTS {
+            true => self.sum_of(|held| u64::from(held.hungry > 0)),
+            false => self.sum_of(|held| held.hungry.into()),
         };
-        1.0 + each * f64::from(size.max(1) - 1)
+        let each_q16 = match self.is_sum() {
+            true => ONE_Q16,
+            false => self.policy.aggressiveness_q16.into(),
+        };
+        ONE_Q16 + each_q16 * (size.max(1) - 1)
     }
 
     /// Each flow's own law answers for it.
@@ -178,58 +199,81 @@ impl Model {
     }
 
     fn all_stalled(&self) -> bool {
-        let sum = |of: fn(&Held) -> u32| -> u32 {
-            self.awake_guests().map(|(_, guest)| of(&guest.held)).sum()
-        };
-        sum(|held| held.flows) > 0 && sum(|held| held.stalled) >= sum(|held| held.flows)
+        let flows = self.sum_of(|held| held.flows.into());
+        flows > 0 && self.sum_of(|held| held.stalled.into()) >= flows
     }
 
-    fn grow(&mut self, share: f64, bytes: f64) {
-        if self.window.floor() < self.ssthresh {
-            self.window = (self.window + bytes).min(self.ssthresh);
+    /// In congestion avoidance a flow's growth (1/2^8 of a byte) times the group's TCPs counts by
+    /// the flow's part (1/2^32) of the window.
+    fn grow(&mut self, share: u64, bytes: u64) {
+        let (window, ssthresh_q16) = (self.window().max(1), self.ssthresh << 16);
+        let grown_q16 = bytes << 16;
+        if self.window_q16 < ssthresh_q16 {
+            self.set_window((self.window_q16 + grown_q16).min(ssthresh_q16));
         } else if self.is_sum() {
-            self.window += bytes;
+            self.set_window(self.window_q16 + grown_q16);
         } else {
-            self.window += bytes * self.tcps() * (share / self.window).min(1.0);
+            let part_q32 = scaled(share.min(window), 1 << 32, window);
+            let grown_q8 = scaled(bytes, self.tcps_q16(), 1 << 8);
+            self.set_window(self.window_q16 + scaled(grown_q8, part_q32, 1 << 24));
         }
     }
 
-    fn lose(&mut self, report: &Report, had: f64, share: f64, now_ns: u64) {
-        if self.is_news(report, report.lost_age_us, now_ns) {
-            self.spare = self.tcps();
-            self.cut_ns = Some(now_ns);
-            self.before = self.window.floor();
+    /// A smaller window than `least` stays.
+    fn reduce(&mut self, by_q16: u64, least: u64) {
+        let least_q16 = self.window_q16.min(least << 16);
+        self.set_window(self.window_q16.saturating_sub(by_q16).max(least_q16));
+    }
+
+    /// Returns which part of the window a loss takes, if the group acts as one TCP and this one
+    /// answers: 1 less what the flow's law keeps.
+    fn cut_q16(&self, report: &Report, had: u64) -> u64 {
+        let (ssthresh, mss) = (
+            u64::from(report.ssthresh_bytes),
+            u64::from(report.mss_bytes),
+        );
+        let kept_q16 = scaled(ssthresh, ONE_Q16, had.max(mss));
+        if !self.is_sum() && ssthresh <= 2 * mss {
+            return ONE_Q16 / 2;
         }
-        let answering = if self.is_sum() {
-            1.0
-        } else {
-            self.spare.min(1.0)
+        ONE_Q16 - kept_q16.clamp(ONE_Q16 / 2, ONE_Q16)
+    }
+
+    /// Returns the least that a cut leaves: two segments for the group, and after a mark or fast
+    /// retransmit for the flow's share, rounded down at both levels; in a sum for each flow.
+    fn least(&self, report: &Report, share: u64) -> u64 {
+        let (two, window) = (2 * u64::from(report.mss_bytes), self.window());
+        if self.is_sum() {
+            return scaled(two, self.tcps_q16(), ONE_Q16);
+        }
+        if u32::from(report.state) != consts::RECOVERY || share == 0 {
+            return two;
+        }
+        two.max(scaled(window, two + 2, share).min(window))
+    }
+
+    fn lose(&mut self, report: &Report, had: u64, share: u64, now_ns: u64) {
+        if self.is_news(report, report.lost_age_us, now_ns) {
+            self.spare_q16 = self.tcps_q16();
+            self.cut_ns = Some(now_ns);
+            self.before = self.window();
+        }
+        let answering_q16 = match self.is_sum() {
+            true => ONE_Q16,
+            false => self.spare_q16.min(ONE_Q16),
         };
-        if answering <= 0.0 {
+        if answering_q16 == 0 {
             return;
         }
-        self.spare = (self.spare - answering).max(0.0);
-        let mss = f64::from(report.mss_bytes);
-        let mut left = f64::from(report.ssthresh_bytes) / had.max(mss);
-        if !self.is_sum() && f64::from(report.ssthresh_bytes) <= 2.0 * mss {
-            left = 0.5;
-        }
-        let mut least = 2.0 * mss;
-        if self.is_sum() {
-            least *= self.tcps();
-        } else if u32::from(report.state) == consts::RECOVERY && share > 0.0 {
-            let window = self.window.floor();
-            least = least.max((window * (2.0 * mss + 2.0) / share).floor().min(window));
-        }
-        let least = self.window.min(least);
-        let of = if self.is_sum() {
-            self.before
-        } else {
-            self.window
+        self.spare_q16 = self.spare_q16.saturating_sub(answering_q16);
+        let each_q16 = scaled(self.cut_q16(report, had), ONE_Q16, self.tcps_q16());
+        let cut_q16 = scaled(each_q16, answering_q16, ONE_Q16);
+        let by_q16 = match self.is_sum() {
+            true => self.before * cut_q16,
+            false => scaled(self.window_q16, cut_q16, ONE_Q16),
         };
-        self.window -= of * answering * (1.0 - left.clamp(0.5, 1.0)) / self.tcps();
-        self.window = self.window.max(least);
-        self.ssthresh = self.window.floor().max(2.0 * mss);
+        self.reduce(by_q16, self.least(report, share));
+        self.ssthresh = self.window().max(2 * u64::from(report.mss_bytes));
     }
 
     /// A timer that has fired once more is an event while somebody else sends.
@@ -239,10 +283,7 @@ impl Model {
             return report;
         }
         report.state = consts::LOSS as u8;
-        let others: u32 = self
-            .awake_guests()
-            .map(|(_, guest)| guest.held.flows - guest.held.stalled)
-            .sum();
+        let others = self.sum_of(|held| u64::from(held.flows - held.stalled));
         let news = self.is_news(said, said.lost_age_us, now_ns);
         let is_sum = self.is_sum();
         let flow = self.flows.get_mut(&id).expect("it is asked for");
@@ -253,80 +294,77 @@ impl Model {
             flow.state = consts::AVOIDANCE;
             report.ssthresh_bytes = 0;
         } else {
-            self.window = f64::from(said.mss_bytes);
+            self.set_window(u64::from(said.mss_bytes) << 16);
             if news {
-                (self.cut_ns, self.spare) = (Some(now_ns), 0.0);
+                (self.cut_ns, self.spare_q16) = (Some(now_ns), 0);
             }
         }
         report
     }
 
-    fn compare(&mut self, flow: &Flow, report: &Report, moved: f64, now_ns: u64, share: f64) {
-        let mss = f64::from(report.mss_bytes);
+    fn compare(&mut self, flow: &Flow, report: &Report, now_ns: u64, share: u64) {
+        let (cwnd, mss) = (u64::from(report.cwnd_bytes), u64::from(report.mss_bytes));
         if report.limited != 0 {
             return;
         }
-        let ssthresh = f64::from(report.ssthresh_bytes);
+        let ssthresh = u64::from(report.ssthresh_bytes);
         let own_end =
             u32::from(report.state) == consts::AVOIDANCE && ssthresh + mss <= flow.given_ssthresh;
-        if self.window.floor() < self.ssthresh && own_end {
-            self.ssthresh = self.window.floor();
+        if self.window() < self.ssthresh && own_end {
+            self.ssthresh = self.window();
         }
-        if -moved >= mss {
-            let least = self.window.min(mss);
-            self.window = (self.window + moved).max(least);
+        if cwnd + mss <= flow.given {
+            self.reduce((flow.given - cwnd) << 16, mss);
         }
-        let acked = f64::from(report.acked_bytes);
+        let acked = u64::from(report.acked_bytes);
         let mut most = acked.max(mss);
         let starts = u32::from(report.state) == consts::SLOW_START;
-        if self.is_sum() && starts && self.window.floor() >= self.ssthresh {
-            most = most.min((acked * mss / flow.given.max(mss)).floor());
+        if self.is_sum() && starts && self.window() >= self.ssthresh {
+            most = most.min(scaled(acked, mss, flow.given.max(mss)));
         }
         let may_grow = self.is_sum() || self.is_news(report, 0, now_ns);
-        if moved > 0.0 && report.acked_bytes > 0 && may_grow {
-            self.grow(share, moved.min(most));
+        if cwnd > flow.given && acked > 0 && may_grow {
+            self.grow(share, most.min(cwnd - flow.given));
         }
     }
 
-    fn released(weight: f64, claim: f64, used: f64, share: f64) -> f64 {
-        if share < 1.0 {
+    /// Returns the weight of which a share is twice what is used, at least a 64th of the claim.
+    fn released(weight: u64, claim: u64, used: u64, share: u64) -> u64 {
+        if share == 0 {
             return claim;
         }
-        (weight * 2.0 * used / share).clamp(claim / 64.0, claim)
+        scaled(weight, 2 * used, share)
+            .max(1)
+            .clamp(claim / 64, claim)
     }
 
-    fn unit(&self, report: &Report) -> f64 {
+    fn unit(&self, report: &Report) -> u64 {
         if u32::from(self.policy.shares) != consts::BY_RATE {
-            return 65536.0;
+            return ONE_Q16;
         }
         if report.srtt_us > 0 {
-            return f64::from(report.srtt_us);
+            return report.srtt_us.into();
         }
-        let claims: f64 = self.awake_guests().map(|(_, guest)| guest.held.claim).sum();
-        let weights: f64 = self
-            .awake_guests()
-            .map(|(_, guest)| guest.held.priority)
-            .sum();
-        if weights > 0.0 {
-            (claims / weights).floor()
-        } else {
-            8192.0
+        let weights = self.sum_of(|held| held.priority);
+        match self.sum_of(|held| held.claim).checked_div(weights) {
+            Some(unit) => unit.clamp(1, SRTT_MAX),
+            None => 8192,
         }
     }
 
     fn settle(&mut self, id: u32) {
         let flows: Vec<Flow> = self.awake_flows(id).map(|(_, flow)| flow.clone()).collect();
-        let share = self.guest_share(id, self.window.floor());
+        let share = self.guest_share(id, self.window());
         let was_awake = self.is_awake(self.guests[&id].heard);
         let guest = self.guests.get_mut(&id).expect("a guest of the flow's");
         guest.heard = flows.iter().filter_map(|flow| flow.heard).max();
         if flows.is_empty() {
             return;
         }
-        let sum = |of: fn(&Flow) -> f64| -> f64 { flows.iter().map(of).sum() };
+        let sum = |of: fn(&Flow) -> u64| -> u64 { flows.iter().map(of).sum() };
         let count = |of: fn(&Flow) -> bool| flows.iter().filter(|flow| of(flow)).count() as u32;
-        let unit = (sum(|flow| flow.claim) / sum(|flow| flow.priority)).floor();
-        let claim = f64::from(guest.weight.clamp(1, 255)) * unit;
+        let unit = sum(|flow| flow.claim) / sum(|flow| flow.priority);
+        let claim = u64::from(guest.weight.clamp(1, 255)) * unit.clamp(1, SRTT_MAX);
         let hungry = count(|flow| flow.hungry);
         let weight = if hungry == 0 && was_awake {
             Model::released(guest.held.weight, claim, sum(|flow| flow.used), share)
@@ -336,7 +374,7 @@ impl Model {
         guest.held = Held {
             weight,
             claim,
-            priority: f64::from(guest.weight.clamp(1, 255)),
+            priority: guest.weight.clamp(1, 255).into(),
             flight: sum(|flow| flow.flight),
             flows: flows.len() as u32,
             hungry,
@@ -344,25 +382,22 @@ impl Model {
         };
     }
 
-    fn answer(&mut self, id: u32, own: f64, had: f64) {
-        let share = self.share(id, self.window.floor());
+    fn answer(&mut self, id: u32, own: u64, had: u64) {
+        let share = self.share(id, self.window());
         let ssthresh = self.share(id, self.ssthresh);
-        let flights: f64 = self
-            .awake_guests()
-            .map(|(_, guest)| guest.held.flight)
-            .sum();
+        let flights = self.sum_of(|held| held.flight);
         let burst = match self.policy.burst_segments {
             0 => 2,
             segments => segments,
         };
         let flow = self.flows.get_mut(&id).expect("it is asked for");
-        let room = self.window.floor() - (flights - flow.flight);
+        let room = (self.window_q16 >> 16).saturating_sub(flights.saturating_sub(flow.flight));
         flow.given = match flow.state {
             consts::RECOVERY => own,
             consts::LOSS => own.min(share.max(flow.mss)),
             _ if burst == u16::MAX => share.max(flow.mss),
             _ => {
-                let clocked = had.max(room).max(f64::from(burst) * flow.mss);
+                let clocked = had.max(room).max(u64::from(burst) * flow.mss);
                 share.min(clocked).max(flow.mss)
             }
         };
@@ -373,56 +408,56 @@ impl Model {
         };
     }
 
-    fn hear(&mut self, id: u32, report: &Report, moved: Option<f64>, now_ns: u64) {
+    fn hear(&mut self, id: u32, report: &Report, registered: bool, now_ns: u64) {
         let was = self.flows[&id].clone();
-        let known = moved.is_some() && self.counts(id);
-        let moved = moved.unwrap_or(0.0);
+        let known = registered && self.counts(id);
         self.srtt_us[0] = self.srtt_us[0].max(report.srtt_us);
-        let share = self.share(id, self.window.floor());
+        let share = self.share(id, self.window());
+        let (cwnd, acked) = (report.cwnd_bytes.into(), report.acked_bytes.into());
         let state = u32::from(report.state);
         let fell = state == consts::LOSS && was.state != consts::LOSS;
         let recovers = state == consts::RECOVERY && was.state < consts::RECOVERY;
         if fell || recovers {
             self.lose(report, was.given, share, now_ns);
         } else if known && report.again > 0 && state == was.state && state == consts::RECOVERY {
-            self.lose(report, f64::from(report.cwnd_bytes), share, now_ns);
+            self.lose(report, cwnd, share, now_ns);
         } else if known && state < consts::RECOVERY && was.state < consts::RECOVERY {
-            self.compare(&was, report, moved, now_ns, share);
+            self.compare(&was, report, now_ns, share);
         } else if known && state == consts::LOSS && self.all_stalled() {
-            self.grow(share, moved.clamp(0.0, f64::from(report.acked_bytes)));
+            self.grow(share, cwnd.saturating_sub(was.given).min(acked));
         }
         let claim = was.priority * self.unit(report);
         let hungry = report.limited == 0 || state >= consts::RECOVERY;
         let weight = if hungry || !known {
             claim
         } else {
-            Model::released(was.weight, claim, f64::from(report.used_bytes), share)
+            Model::released(was.weight, claim, report.used_bytes.into(), share)
         };
         let flow = Flow {
             heard: Some(self.epoch),
             weight,
             claim,
-            flight: f64::from(report.flight_bytes),
-            used: f64::from(report.used_bytes),
+            flight: report.flight_bytes.into(),
+            used: report.used_bytes.into(),
             hungry,
             state,
-            mss: f64::from(report.mss_bytes),
+            mss: report.mss_bytes.into(),
             ..was
         };
-        let (guest, had) = (flow.guest, if known { flow.given } else { 0.0 });
+        let (guest, had) = (flow.guest, if known { flow.given } else { 0 });
         self.flows.insert(id, flow);
         self.settle(guest);
         if fell && self.all_stalled() {
-            self.window = f64::from(report.mss_bytes);
+            self.set_window(u64::from(report.mss_bytes) << 16);
         }
-        self.answer(id, f64::from(report.cwnd_bytes), had);
+        self.answer(id, cwnd, had);
     }
 
     pub fn register(&mut self, guest: u32, id: u32, priority: u8, report: &Report, now_ns: u64) {
         self.advance(now_ns);
         if self.awake_guests().next().is_none() {
-            self.window = f64::from(report.cwnd_bytes);
-            self.ssthresh = f64::from(report.ssthresh_bytes);
+            self.set_window(u64::from(report.cwnd_bytes) << 16);
+            self.ssthresh = report.ssthresh_bytes.into();
             self.cut_ns = None;
         }
         self.guests.entry(guest).or_default();
@@ -430,13 +465,12 @@ impl Model {
         if flow.heard.is_none() {
             flow.guest = guest;
         }
-        flow.priority = f64::from(priority.max(1));
+        flow.priority = priority.max(1).into();
         flow.state = u32::from(report.state);
-        self.hear(id, report, None, now_ns);
+        self.hear(id, report, false, now_ns);
     }
 
-    /// `moved`: by how much the flow's own law has changed the window that it was given.
-    pub fn update(&mut self, id: u32, report: &Report, moved: f64, now_ns: u64) {
+    pub fn update(&mut self, id: u32, report: &Report, now_ns: u64) {
         if !self.flows.contains_key(&id) {
             return;
         }
@@ -444,11 +478,12 @@ impl Model {
         let report = &self.lose_again(id, report, now_ns);
         if self.awake_guests().next().is_none() && u32::from(report.state) < consts::RECOVERY {
             if self.ssthresh < INFINITE {
-                self.ssthresh = self.ssthresh.max((self.window.floor() / 4.0).floor() * 3.0);
+                self.ssthresh = self.ssthresh.max(self.window() / 4 * 3);
             }
-            self.window = self.window.min(10.0 * f64::from(report.mss_bytes));
+            let most_q16 = (10 * u64::from(report.mss_bytes)) << 16;
+            self.set_window(self.window_q16.min(most_q16));
         }
-        self.hear(id, report, Some(moved), now_ns);
+        self.hear(id, report, true, now_ns);
     }
 
     pub fn leave(&mut self, id: u32, now_ns: u64) {
