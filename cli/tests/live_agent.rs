@@ -232,7 +232,8 @@ fn live_a_second_agent_is_refused_and_only_root_may_use_the_socket() {
     assert!(metadata.file_type().is_socket());
     assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     // The socket's mode is open to all: the agent still checks the peer.
-    for path in [&socket, &here.sandbox.path("/run/undercurrent")] {
+    let folder = here.sandbox.path("/run/undercurrent");
+    for path in [&socket, &folder] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
     }
     let stolen = outcome(
@@ -241,6 +242,8 @@ fn live_a_second_agent_is_refused_and_only_root_may_use_the_socket() {
     );
     assert_eq!(stolen.status, Some(2), "{stolen:?}");
     assert!(stolen.stderr.contains("only root may ask"), "{stolen:?}");
+    // as the agent made it: others would trust no lock in it
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert!(here.wait_for(&["v1"]).held.is_empty());
     agent.end();
 

@@ -107,7 +107,9 @@ fn live_a_fleets_policy_arrives_changes_and_outlives_etcd_and_the_agent() {
     assert_eq!(state.policy.revision, Some(second));
     assert!(state.etcd.as_ref().is_some_and(|etcd| !etcd.connected));
 
-    // When etcd is back, its policy counts.
+    // When etcd is back, its policy counts. One that detached two ports would have to be confirmed.
+    ip(&namespace, "link delete b2");
+    here.wait_for(&["b1"]);
     let etcd = Etcd::start(&namespace, &data);
     let last = etcd.put(&policy("c*"));
     let state = here.wait_for(&["c1"]);

@@ -94,10 +94,7 @@ fn live_interfaces_without_an_ethernet_header_are_refused() {
     }
     let (namespace, here) = installation(POLICY);
     ip(&namespace, "tuntap add dev t1 mode tun");
-    refusal(
-        here.uc(&["attach", "t1"]),
-        &["'t1' is no Ethernet interface"],
-    );
+    refusal(here.uc(&["attach", "t1"]), &["t1", "no Ethernet header"]);
     assert!(here.sandbox.is_clean(), "{:?}", here.sandbox.pins());
 }
 
