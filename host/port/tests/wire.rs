@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use fit::{ends, fit};
+use fit::{ends, fit_clocks};
 use flows::{Home, Passed, case_count, for_all, plans, walk};
 use kernel::frame::{Oddity, Shape, frame, make_odd};
 use kernel::host::{Host, ip};
@@ -136,7 +136,7 @@ fn live_frames_of_many_pages_arrive_as_the_native_core_edits_them() {
     let counts = Cell::new([0u64; 5]);
     let cases = (plans(60, false), any::<bool>(), vec(ways(), 1..20));
     for_all(case_count(60), &cases, |(mut plan, ipv6, ways)| {
-        fit(&mut plan);
+        fit_clocks(&mut plan);
         programs.forget_flows(wire.guest.index()).unwrap();
         let (guest, remote) = ends(ipv6);
         let mut native = Native {

@@ -20,6 +20,11 @@ pub fn fit(plan: &mut Plan) {
     for offer in [&mut plan.setup.guest, &mut plan.setup.peer] {
         offer.mss = offer.mss.map(|mss| mss % 700);
     }
+    fit_clocks(plan);
+}
+
+/// Changes a plan so that both clocks come to the same decisions.
+pub fn fit_clocks(plan: &mut Plan) {
     // Targets that every round trip exceeds so far that a decrease is a half, or that none
     // reaches.
     if let Law::Delay { target_us, .. } = plan.setup.law {
