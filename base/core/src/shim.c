@@ -7,8 +7,8 @@ enum uc_reason uc_shim_open(struct uc_flow *flow, const struct uc_policy *policy
 enum uc_reason uc_shim_reopen(struct uc_flow *flow, const struct uc_policy *policy,
 			      const struct uc_segment *answer, __u64 now_ns, struct uc_edit *edit);
 enum uc_reason uc_shim_open_asked(struct uc_flow *flow, const struct uc_policy *policy,
-				     const struct uc_segment *syn, const struct uc_segment *answer,
-				     __u64 now_ns, struct uc_edit *edit);
+				  const struct uc_segment *syn, const struct uc_segment *answer,
+				  __u64 now_ns, struct uc_edit *edit);
 enum uc_reason uc_shim_translate(struct uc_flow *flow, const struct uc_segment *segment,
 				 __u64 now_ns, struct uc_edit *edit);
 enum uc_reason uc_shim_adopt(struct uc_flow *flow, const struct uc_policy *policy,
@@ -41,8 +41,8 @@ enum uc_reason uc_shim_reopen(struct uc_flow *flow, const struct uc_policy *poli
 }
 
 enum uc_reason uc_shim_open_asked(struct uc_flow *flow, const struct uc_policy *policy,
-				     const struct uc_segment *syn, const struct uc_segment *answer,
-				     __u64 now_ns, struct uc_edit *edit)
+				  const struct uc_segment *syn, const struct uc_segment *answer,
+				  __u64 now_ns, struct uc_edit *edit)
 {
 	struct uc_kept_syn kept = {};
 
