@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use fit::{ends, fit, gso};
+use fit::{ends, fit, fit_frames, gso};
 use flows::forge::{Ends, KINDS, Noise, victims};
 use flows::plan::{Step, treatments};
 use flows::{Home, Passed, Plan, case_count, for_all, plans, walk};
@@ -339,6 +339,8 @@ fn live_segments_that_their_receiver_discards_change_no_field_in_the_kernel() {
     let struck = Cell::new(0u64);
     for_all(case_count(20), &victims(), |(mut plan, noise)| {
         fit(&mut plan);
+        // or the test knew data that the port has not seen
+        fit_frames(&mut plan);
         let (guest, remote) = ends(false);
         let mut arms = Arms::new(&programs, plan.setup.policy(), plan.setup.share);
         let (mut known, mut noise) = (Ends::new(&plan), Noise(noise | 1));

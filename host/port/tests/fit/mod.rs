@@ -12,7 +12,8 @@ use uc_core::Segment;
 
 use crate::flows::Plan;
 use crate::flows::law::Law;
-use crate::kernel::frame::Shape;
+use crate::flows::plan::Step;
+use crate::kernel::frame::{PAYLOAD_MAX, Shape};
 
 /// Changes a plan so that its frames fit into test_run and both clocks come to the same decisions.
 pub fn fit(plan: &mut Plan) {
@@ -32,6 +33,19 @@ pub fn fit_clocks(plan: &mut Plan) {
             target_us: if target_us % 2 == 0 { 1 } else { u32::MAX },
             target_range_us: 0,
         };
+    }
+}
+
+/// Changes a plan that [`fit`] has changed so that each frame holds the whole of its segment.
+pub fn fit_frames(plan: &mut Plan) {
+    for step in &mut plan.steps {
+        match step {
+            // with a runt at most three segments of at most 699 bytes
+            Step::Send { segments, gso, .. } if *gso => *segments = (*segments).min(2),
+            Step::Retransmit { segments, .. } => *segments = (*segments).min(3),
+            Step::Ack { payload, .. } => *payload = (*payload).min(PAYLOAD_MAX as u16),
+            _ => {}
+        }
     }
 }
 
