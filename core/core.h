@@ -57,6 +57,7 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 	}
 	if (!uc_flight_bytes(flow) && flow->sent_ns)
 		idle_us = uc_since_ns(now_ns, flow->sent_ns) / 1000;
+	uc_note_overrun(flow, segment);
 	sent = uc_track_sent(flow, segment, now_ns);
 	if (sent != UC_SENT_NOTHING)
 		uc_law_sent(flow, sent, segments, idle_us);
@@ -115,7 +116,7 @@ static __always_inline void uc_hold_flow(struct uc_flow *flow, __u32 ack)
 {
 	flow->given_window = flow->peer_window;
 	/* the largest window (RFC 7323 §2.3), so that circular comparisons stay right */
-	uc_give(flow, ack + uc_min(uc_law_window_bytes(flow), 1U << 30));
+	uc_give(flow, ack + uc_min(uc_allowed_bytes(flow), 1U << 30));
 }
 
 /* Writes the law's window into an ACK to the guest, and records it as advertised. */

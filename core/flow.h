@@ -64,6 +64,7 @@ enum uc_ca_state {
 #define UC_FLOW_UNSURE      0x10000000 /* the next ACK number of the peer decides: handshake.h */
 #define UC_FLOW_HELD        0x20000000 /* held by drops, not by windows: strict.h */
 #define UC_FLOW_ADOPTED     0x40000000 /* its handshake was not seen: nothing is written */
+#define UC_FLOW_OVERRAN     0x80000000 /* guard.h: data went beyond the furthest edge */
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 

@@ -13,6 +13,10 @@
  * a segment. The slack is at least one segment, which covers the byte of a window probe and the FIN
  * after a full window.
  *
+ * Nor does the slack enlarge the window of a guest that sends into it: from then on the flow's
+ * windows are smaller by the slack (window.h). An honest guest whose port has missed an ACK may be
+ * taken for one. That costs it no more than the slack.
+ *
  * In a held flow (UC_FLOW_HELD) the edge is the law's window, of which the guest isn't told.
  *
  * A super-segment that begins inside and ends beyond is dropped whole: the port can't cut it, and a
@@ -52,6 +56,14 @@ static __always_inline void uc_give(struct uc_flow *flow, __u32 edge)
 static __always_inline __u32 uc_slack_bytes(const struct uc_flow *flow)
 {
 	return uc_max(uc_guard_segments(&flow->policy), 1) * flow->mss_bytes;
+}
+
+/* Notes data beyond the furthest edge, more than the byte of a window probe and the FIN. */
+static __always_inline void uc_note_overrun(struct uc_flow *flow, const struct uc_segment *segment)
+{
+	if (uc_guard_segments(&flow->policy) && flow->bits & UC_FLOW_GIVEN &&
+	    uc_after(uc_segment_end(segment), flow->furthest_edge + 2) && segment->payload_bytes)
+		flow->bits |= UC_FLOW_OVERRAN;
 }
 
 /* Returns whether a segment of the guest ends beyond the furthest edge plus policy's slack. */

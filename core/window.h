@@ -39,6 +39,18 @@
  * good. */
 #define UC_FIRST_WINDOW_SEGMENTS 2
 
+/* Returns the law's window in bytes, without the guard's slack if the guest uses that: so it has no
+ * more in flight than the law's window, too. */
+static __always_inline __u32 uc_allowed_bytes(const struct uc_flow *flow)
+{
+	__u32 law_bytes = uc_law_window_bytes(flow);
+	__u32 slack_bytes = uc_guard_segments(&flow->policy) * flow->mss_bytes;
+
+	if (!(flow->bits & UC_FLOW_OVERRAN))
+		return law_bytes;
+	return law_bytes > slack_bytes ? law_bytes - slack_bytes : 0;
+}
+
 /* Returns how many units of 2^wscale bytes hold `bytes`, rounded up. */
 static __always_inline __u32 uc_units_up(__u32 bytes, __u8 wscale)
 {
@@ -63,7 +75,7 @@ static __always_inline void uc_learn_pairs(struct uc_flow *flow, __u32 grain_byt
 static __always_inline __u32 uc_target_bytes(struct uc_flow *flow, __u32 grain_bytes, __u8 *up)
 {
 	__u32 mss_bytes = flow->mss_bytes | !flow->mss_bytes;
-	__u32 law_bytes = uc_law_window_bytes(flow);
+	__u32 law_bytes = uc_allowed_bytes(flow);
 	__u32 flight_bytes = uc_flight_bytes(flow);
 	__u32 segments = law_bytes > flight_bytes ? (law_bytes - flight_bytes) / mss_bytes : 0;
 

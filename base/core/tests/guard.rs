@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use crate::ends::{self, FROM_GUEST, IRS, ISS, Port, TO_GUEST, guarded, with};
 use crate::flows::{flag, for_all};
+use crate::guest::{Guest, MSS};
 use crate::window::shared::{Manners, networks};
 use crate::window::{Crossing, World, half_seen_lives, lives};
 use proptest::{prop_assert, prop_assert_eq};
@@ -112,6 +113,51 @@ fn guest_ignoring_windows_takes_an_unguarded_link_and_shares_a_guarded_one() {
     let mean = sum.get() / f64::from(count.get());
     println!("guarded: {mean:.3} on the mean, {:.3} at most", worst.get());
     assert!(mean < 0.53, "{mean}");
+}
+
+/// Returns by how many segments the guest's data in flight exceed the law's window at most, in the
+/// second half of 400 ACKs; the guest sends as many segments beyond its windows as pass.
+fn beyond_the_law(policy: Policy, overrun_segments: u32) -> i64 {
+    let mut guest = Guest::under(policy, false);
+    guest.flow.reno.ssthresh = 10;
+    let mut edit = guest.ack(0);
+    let mut most = i64::MIN;
+    for nth in 0..400 {
+        let told = guest.una.wrapping_add(edit.window.into());
+        let limit = told.wrapping_add(overrun_segments * MSS);
+        while limit.wrapping_sub(guest.nxt) as i32 >= MSS as i32 {
+            let data = guest.data(guest.nxt);
+            if uc_core::translate(&mut guest.flow, &data, guest.now_ns)
+                .0
+                .drops()
+            {
+                break;
+            }
+            guest.nxt = guest.nxt.wrapping_add(MSS);
+        }
+        let beyond = i64::from(guest.flight()) - i64::from(guest.window() / MSS);
+        most = if nth < 200 { most } else { most.max(beyond) };
+        edit = guest.ack(1);
+    }
+    most
+}
+
+#[test]
+fn guest_that_uses_the_slack_has_no_more_in_flight_than_the_laws_window() {
+    for profile in [consts::PROFILE_LINUX, consts::PROFILE_RFC] {
+        for guard_segments in [1, 2] {
+            let policy = Policy {
+                guard_segments,
+                ..Policy::new(consts::LAW_ECN, profile)
+            };
+            assert_eq!(
+                beyond_the_law(policy, 0),
+                0,
+                "an honest guest fills its windows"
+            );
+            assert_eq!(beyond_the_law(policy, 20), 0, "guard {guard_segments}");
+        }
+    }
 }
 
 /// The time since data of the guest last passed the port.
