@@ -245,6 +245,7 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 						  const struct uc_segment *segment, __u64 now_ns)
 {
 	__u32 end = uc_segment_end(segment);
+	__u8 guarded = !!uc_guard_segments(&flow->policy);
 	enum uc_sent sent;
 
 	if (segment->flags & UC_FIN)
@@ -265,12 +266,17 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 	if (uc_before(segment->seq, flow->snd_nxt)) {
 		sent = uc_classify_retransmission(flow, segment->seq, end);
 		uc_remember_resent(flow, sent, segment->seq, end);
-		/* Karn's rule (RFC 6298 §3): the ACK of data sent twice is no sample */
+		/* Karn's rule (RFC 6298 §3): the ACK of data sent twice is no sample. Under a guard
+		 * it is one of the first time, and new data behind old is timed, too: a guest must
+		 * not be rid of samples by sending twice */
 		flow->bits &= ~UC_FLOW_TIMED;
-		if (uc_has_timers(flow))
+		if (uc_has_timers(flow) && !guarded)
 			uc_stop_timers(flow);
-		if (uc_after(end, flow->snd_nxt))
+		if (uc_after(end, flow->snd_nxt)) {
 			flow->snd_nxt = end;
+			if (uc_has_timers(flow) && guarded)
+				uc_start_timer(flow, now_ns);
+		}
 		flow->sent_ns = now_ns;
 		return sent;
 	}

@@ -456,3 +456,59 @@ fn a_flow_of_another_law_has_no_timers() {
         Ok(())
     });
 }
+
+/// Returns the window in segments after ten round trips of five times the target in which the guest
+/// sends most of its data twice: first without the peer getting them, or as a retransmission.
+fn window_after_double_sending(guard_segments: u8) -> u32 {
+    let policy = Policy {
+        guard_segments,
+        ..policy(true, TARGET)
+    };
+    let mut guest = Guest::under(policy, false);
+    guest.flow.reno.cwnd = 20 * MSS;
+    guest.flow.reno.ssthresh = 20 * MSS;
+    guest.ack(0);
+    for _ in 0..10 {
+        let window = guest.window() / MSS;
+        guest.send(window);
+        for nth in 1..window {
+            let again = guest.data(guest.una.wrapping_add(nth * MSS));
+            guest.pass(&again);
+        }
+        guest.now_ns += 5 * u64::from(TARGET.base_us) * 1_000;
+        while guest.flight() > 0 {
+            guest.ack(guest.flight().min(2));
+        }
+    }
+    guest.window() / MSS
+}
+
+#[test]
+fn guarded_guest_that_sends_its_data_twice_is_timed_from_the_first_time() {
+    // Karn's rule (RFC 6298 §3): such data give no sample
+    assert!(window_after_double_sending(0) >= 20);
+    assert_eq!(window_after_double_sending(1), 2);
+}
+
+#[test]
+fn guarded_guest_whose_new_data_begins_with_old_is_timed() {
+    let policy = Policy {
+        guard_segments: 1,
+        ..policy(true, TARGET)
+    };
+    let mut guest = Guest::under(policy, false);
+    guest.flow.reno.cwnd = 20 * MSS;
+    guest.flow.reno.ssthresh = 20 * MSS;
+    guest.ack(0);
+    guest.send(1);
+    for _ in 0..60 {
+        guest.now_ns += u64::from(TARGET.base_us) * 1_000;
+        // each segment begins with the last byte of the one before
+        while guest.nxt.wrapping_sub(guest.una) + MSS <= guest.window() {
+            guest.nxt = guest.nxt.wrapping_sub(1);
+            guest.send(1);
+        }
+        guest.ack(1);
+    }
+    assert!(guest.cuts() > 5, "{} cuts", guest.cuts());
+}
