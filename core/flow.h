@@ -213,6 +213,17 @@ static __always_inline __u8 uc_is_closed(const struct uc_flow *flow)
 	return flow->bits & UC_FLOW_RESET || (flow->bits & both) == both;
 }
 
+/*
+ * Returns 1 if the flow leaves its group: the connection has ended. Under a guard a flow never
+ * leaves. A guest can send a RST that its peer never gets; at each it would leave the group and
+ * come back with the window of a new flow. The group does not count a flow that has been silent for
+ * an epoch, so a closed one holds its share no longer than that.
+ */
+static __always_inline __u8 uc_leaves_group(const struct uc_flow *flow)
+{
+	return uc_is_closed(flow) && !uc_guard_segments(&flow->policy);
+}
+
 /* Returns 1 if the flow's cwnd and ssthresh count whole segments, 0 if bytes. */
 static __always_inline __u8 uc_counts_segments(const struct uc_flow *flow)
 {

@@ -224,7 +224,7 @@ static __always_inline void uc_report_share(struct uc_slot *slot, struct uc_pend
 {
 	now->place = slot->place;
 	now->number = slot->number;
-	now->closed = uc_is_closed(&slot->flow);
+	now->closed = uc_leaves_group(&slot->flow);
 	now->was = slot->flow.share;
 	now->share = now->was;
 	now->dscp = slot->dscp;

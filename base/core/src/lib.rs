@@ -199,11 +199,17 @@ pub fn is_stale(flow: &Flow, now_ns: u64) -> bool {
     unsafe { sys::uc_shim_is_stale(flow, now_ns) != 0 }
 }
 
-/// Returns whether the connection has ended, as far as the host can see. Then a coupled flow leaves
-/// its group.
+/// Returns whether the connection has ended, as far as the host can see.
 pub fn is_closed(flow: &Flow) -> bool {
     // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
     unsafe { sys::uc_shim_is_closed(flow) != 0 }
+}
+
+/// Returns whether a coupled flow leaves its group: its connection has ended. Under a guard a flow never
+/// leaves.
+pub fn leaves_group(flow: &Flow) -> bool {
+    // SAFETY: the pointer is valid for the call and the C side doesn't keep it.
+    unsafe { sys::uc_shim_leaves_group(flow) != 0 }
 }
 
 /// Returns the law's window in bytes from `snd_una`; 2³¹−1: the law doesn't limit the flow.

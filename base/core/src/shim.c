@@ -19,6 +19,11 @@ __u8 uc_shim_is_half_open(const struct uc_flow *flow);
 __u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns);
 __u32 uc_shim_window_bytes(const struct uc_flow *flow);
 __u8 uc_shim_is_closed(const struct uc_flow *flow);
+__u8 uc_shim_leaves_group(const struct uc_flow *flow)
+{
+	return uc_leaves_group(flow);
+}
+
 __u8 uc_shim_awaits(struct uc_flow *flow);
 void uc_shim_report(struct uc_flow *flow, __u64 now_ns, struct uc_ccc_report *report);
 void uc_shim_tell_share(struct uc_flow *flow, const struct uc_segment *segment, __u8 awaits,

@@ -132,7 +132,7 @@ impl<C: Core> Slot<C> {
         if let Some(awaits) = crate::awaits(flow) {
             // Also on a closed flow, as in bpf/port/share.h: reporting moves the flow's state.
             let report = crate::report(flow, now_ns);
-            let answer = share(Some(&report).filter(|_| !crate::is_closed(flow)));
+            let answer = share(Some(&report).filter(|_| !crate::leaves_group(flow)));
             crate::tell_share(flow, segment, awaits, answer.as_ref(), &mut edit);
         }
         if reason.forgets() {

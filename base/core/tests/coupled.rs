@@ -202,6 +202,25 @@ fn receiver_awaits_no_share_and_closed_flow_awaits_one() {
 
 /// Two CPUs: the later ACK's answer is there first.
 #[test]
+fn guarded_guest_stays_in_its_group_whatever_rst_it_sends() {
+    for (guard_segments, leaves) in [(0, true), (1, false)] {
+        let policy = Policy {
+            guard_segments,
+            ..Policy::new(consts::LAW_COUPLED, consts::PROFILE_LINUX)
+        };
+        let mut guest = Guest::under(policy, true);
+        guest.send(5);
+        guest.pass(&Segment {
+            flags: (consts::RST | consts::ACK) as u8,
+            ..guest.data(guest.nxt)
+        });
+        guest.ack(1);
+        assert!(uc_core::is_closed(&guest.flow));
+        assert_eq!(uc_core::leaves_group(&guest.flow), leaves);
+    }
+}
+
+#[test]
 fn an_older_acks_window_repeats_the_edge_that_a_newer_one_gave() {
     for profile in PROFILES {
         let mut guest = coupled(profile);
