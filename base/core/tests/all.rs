@@ -27,6 +27,7 @@ mod coupling_segments;
 mod coupling_storm;
 mod dctcp;
 mod delay;
+mod delay_guarded;
 mod detach;
 mod echo;
 mod fuzz;
