@@ -89,30 +89,35 @@ fn exactly_what_ends_beyond_every_window_and_the_slack_is_dropped_and_leaves_no_
 
 #[test]
 fn guest_ignoring_windows_takes_an_unguarded_link_and_shares_a_guarded_one() {
-    let (sum, worst, count) = (Cell::new(0.0), Cell::new(0.0f64), Cell::new(0u32));
+    const ALL: [Manners; 4] = [
+        Manners::Overruns,
+        Manners::FeignsLosses,
+        Manners::LiesAboutSizes,
+        Manners::LiesAboutAcks,
+    ];
+    let sums = Cell::new([0.0; ALL.len()]);
+    let (worst, count) = (Cell::new(0.0f64), Cell::new(0u32));
     for_all(100, &networks(), |network| {
         let honest = [Manners::Keeps, Manners::Keeps];
         prop_assert_eq!(network.share(honest, 1), network.share(honest, 0));
-        for manners in [
-            Manners::Overruns,
-            Manners::FeignsLosses,
-            Manners::LiesAboutSizes,
-            Manners::LiesAboutAcks,
-        ] {
+        let mut now = sums.get();
+        for (sum, manners) in now.iter_mut().zip(ALL) {
             let guarded = network.share([manners, Manners::Keeps], 1);
             let free = network.share([manners, Manners::Keeps], 0);
-            prop_assert!(guarded < 0.75, "{:?}, {}", manners, guarded);
+            // of two honest guests one has up to 0.63
+            prop_assert!(guarded < 0.7, "{:?}, {}", manners, guarded);
             prop_assert!(free > 0.9, "{:?}, {}", manners, free);
-            sum.set(sum.get() + guarded);
+            *sum += guarded;
             worst.set(worst.get().max(guarded));
-            count.set(count.get() + 1);
         }
+        sums.set(now);
+        count.set(count.get() + 1);
         Ok(())
     });
-    // half is its due, and its slack is worth a segment of the twenty or so that are on their way
-    let mean = sum.get() / f64::from(count.get());
-    println!("guarded: {mean:.3} on the mean, {:.3} at most", worst.get());
-    assert!(mean < 0.53, "{mean}");
+    let means = sums.get().map(|sum| sum / f64::from(count.get()));
+    println!("guarded: {means:.3?}, {:.3} at most", worst.get());
+    // half is an honest guest's
+    assert!(means.iter().all(|mean| *mean <= 1.05 * 0.5), "{means:?}");
 }
 
 /// Returns by how many segments the guest's data in flight exceed the law's window at most, in the

@@ -6,6 +6,7 @@ use proptest::prelude::{Strategy, any};
 use uc_core::{Edit, Policy, Segment, consts};
 
 use super::IRS;
+use crate::flows::forge::Noise;
 use crate::flows::law::Law;
 use crate::flows::{FROM_GUEST, Home, TO_GUEST, flag};
 
@@ -85,10 +86,15 @@ impl Network {
         let mut guests = manners.map(|manners| Guest::new(policy, manners, self.sack));
         let mut link: VecDeque<(usize, u32, bool)> = VecDeque::new();
         let mut acks: VecDeque<(u64, usize, u32, bool)> = VecDeque::new();
+        let mut noise = Noise(self.delay_ticks << 32 | self.mark_segments as u64);
+        let mut heard_at = 0;
         for tick in 0..TICKS {
             if let Some((of, seq, marked)) = link.pop_front() {
                 let ack = guests[of].arrived(seq);
-                acks.push_back((tick + self.delay_ticks, of, ack, marked));
+                // an uneven delay, or the guests' turns would lock into each other's
+                let late = u64::from(noise.below(self.delay_ticks as u32));
+                heard_at = heard_at.max(tick + self.delay_ticks / 2 + late);
+                acks.push_back((heard_at, of, ack, marked));
             }
             while acks.front().is_some_and(|ack| ack.0 <= tick) {
                 let (_, of, ack, ece) = acks.pop_front().unwrap();
