@@ -277,7 +277,9 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 			if (uc_has_timers(flow) && guarded)
 				uc_start_timer(flow, now_ns);
 		}
-		flow->sent_ns = now_ns;
+		/* what the peer has is no use of the window: it must not hide a pause */
+		if (!guarded || uc_after(end, flow->snd_una))
+			flow->sent_ns = now_ns;
 		return sent;
 	}
 	if (segment->seq != flow->snd_nxt) {

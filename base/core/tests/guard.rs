@@ -275,3 +275,40 @@ fn leap_of_two_gibibytes_leaves_the_flow_where_it_is() {
         assert!(flow.snd_nxt.wrapping_sub(una) <= 1 << 30, "{leap}");
     }
 }
+
+/// Returns the law's window in segments after a pause of five timeouts, in which the guest sends
+/// acknowledged data or a FIN of before again, or nothing.
+fn window_after_pause(guard_segments: u8, again: Option<u8>) -> u32 {
+    let policy = Policy {
+        guard_segments,
+        ..Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX)
+    };
+    let mut guest = Guest::under(policy, false);
+    for _ in 0..3 {
+        let window = guest.window() / MSS;
+        guest.send(window);
+        guest.ack(window);
+    }
+    for _ in 0..10 {
+        guest.wait_ms(100);
+        if let Some(flags) = again {
+            let old = guest.data(guest.una.wrapping_sub(2 * MSS));
+            guest.pass(&Segment {
+                flags: old.flags | flags,
+                ..old
+            });
+        }
+    }
+    guest.send(1);
+    guest.window() / MSS
+}
+
+#[test]
+fn guarded_guest_does_not_hide_a_pause_by_sending_old_data() {
+    let idle = window_after_pause(1, None);
+    assert_eq!(idle, 10, "the restart window");
+    for flags in [0, flag::FIN] {
+        assert!(window_after_pause(0, Some(flags)) > 4 * idle);
+        assert_eq!(window_after_pause(1, Some(flags)), idle);
+    }
+}
