@@ -1,6 +1,6 @@
 # What one does here. How it is done stands in scripts/; Rust and C are built by cargo.
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz lint bench deb
+.PHONY: help demo test fuzz games lint bench deb
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\): ## /make \1\t/p' Makefile | expand -t 12
@@ -20,6 +20,9 @@ lint: ## check format, lints and the rules of the house
 
 bench: ## measure what a packet costs, in the simulator and on a port, and the simulator beside others
 	@scripts/bench
+
+games: ## play 10,000 random plans of a guest without manners against the ports of each law
+	@scripts/games
 
 deb: ## build the Debian package: out/undercurrent_VERSION_ARCHITECTURE.deb
 	@scripts/deb

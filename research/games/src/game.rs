@@ -1,0 +1,142 @@
+//! One game: guests, their ports, the link and their peers for a fixed time.
+
+use std::collections::VecDeque;
+
+use uc_core::Segment;
+use uc_net::random::Stream;
+
+use crate::guest::Guest;
+use crate::network::{Link, Network};
+use crate::peer::Peer;
+use crate::plan::Plan;
+use crate::port::{Guard, Ports};
+use crate::{TICK_NS, TICKS};
+
+/// The port's clock at the first tick.
+const START_NS: u64 = 1_000_000_000;
+/// A guest acts at a tick with a probability of all but one in so many, so that no two games have
+/// guests in step.
+const IDLE_ONE_IN: u64 = 8;
+/// Answers take up to a part of one in so many longer than the path's delay. On a path without any
+/// noise the guests' turns lock into each other's, and a window smaller by a segment gains 9 %.
+const UNEVEN: u64 = 4;
+
+/// What the guests of a game got through, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Goodput {
+    /// The first guest, which may be the adversary.
+    pub first: u64,
+    /// All others together.
+    pub neighbours: u64,
+}
+
+/// Plays one game; the first guest has the plan, its neighbours are honest. `seed` decides about
+/// start times and the order of events.
+#[must_use]
+pub fn play(plan: &Plan, network: &Network, guard: Guard, seed: u64) -> Goodput {
+    let mut table = Table::new(plan, network, guard, seed);
+    for tick in 0..TICKS {
+        table.tick(tick);
+    }
+    let got = |peer: &Peer| peer.received_bytes();
+    Goodput {
+        first: got(&table.peers[0]),
+        neighbours: table.peers[1..].iter().map(got).sum(),
+    }
+}
+
+struct Table<'a> {
+    network: &'a Network,
+    random: Stream,
+    guests: Vec<Guest>,
+    peers: Vec<Peer>,
+    ports: Ports,
+    link: Link,
+    /// The latest tick at which an answer arrives; none overtakes another.
+    arrival: u64,
+    /// Answers on their way: the tick of their arrival, guest and segment.
+    answers: VecDeque<(u64, usize, Segment)>,
+}
+
+impl Table<'_> {
+    fn new<'a>(plan: &Plan, network: &'a Network, guard: Guard, seed: u64) -> Table<'a> {
+        let mut random = Stream::new(seed, "game");
+        let count = 1 + network.neighbours;
+        let guests = (0..count).map(|of| {
+            let plan = if of == 0 {
+                plan.clone()
+            } else {
+                Plan::honest()
+            };
+            Guest::new(plan, random.bits32(), random.below(2 * network.delay_ticks))
+        });
+        let guests = guests.collect();
+        let peers = (0..count).map(|_| {
+            Peer::new(
+                network.echoes_exactly(),
+                network.delayed_acks,
+                random.bits32(),
+            )
+        });
+        let peers = peers.collect();
+        Table {
+            network,
+            guests,
+            peers,
+            ports: Ports::new(count, guard.on(network.policy())),
+            link: Link::default(),
+            arrival: 0,
+            answers: VecDeque::new(),
+            random,
+        }
+    }
+
+    fn tick(&mut self, tick: u64) {
+        let now_ns = START_NS + tick * TICK_NS;
+        let late = self.random.below(self.network.delay_ticks / UNEVEN + 1);
+        self.arrival = self.arrival.max(tick + self.network.delay_ticks + late);
+        let arrival = self.arrival;
+        self.link.tick();
+        while let Some((of, segment)) = self.link.carry() {
+            let answer = self.peers[of].hear(&segment, tick);
+            self.answers
+                .extend(answer.map(|answer| (arrival, of, answer)));
+        }
+        for (of, peer) in self.peers.iter_mut().enumerate() {
+            self.answers
+                .extend(peer.wake(tick).map(|answer| (arrival, of, answer)));
+        }
+        while self.answers.front().is_some_and(|answer| answer.0 <= tick) {
+            let Some((_, of, answer)) = self.answers.pop_front() else {
+                break;
+            };
+            if let Some(segment) = self.ports.to_guest(of, &answer, now_ns) {
+                self.guests[of].hear(&segment, tick);
+            }
+        }
+        let count = self.guests.len();
+        let first = self.random.below(count as u64) as usize;
+        for turn in 0..count {
+            if self.random.below(IDLE_ONE_IN) > 0 {
+                self.act((first + turn) % count, tick, now_ns);
+            }
+        }
+    }
+
+    fn act(&mut self, of: usize, tick: u64, now_ns: u64) {
+        let Table {
+            network,
+            guests,
+            ports,
+            link,
+            ..
+        } = self;
+        guests[of].act(tick, &mut |frame| {
+            let passed = ports.from_guest(of, &frame, now_ns);
+            if let (Some(segment), false) = (passed, frame.dies) {
+                link.enqueue(network, of, segment);
+            }
+            passed.is_some()
+        });
+    }
+}

@@ -1,0 +1,183 @@
+//! A guest: it opens its connection, sends by TCP, and does what its plan says.
+
+use uc_core::{Segment, consts};
+
+use crate::manners::{Frame, Manners, Send, dying, plain};
+use crate::plan::Plan;
+use crate::sender::{Sender, WSCALE};
+use crate::trick::{Greeting, Trick};
+use crate::{MSS, after};
+
+const FIN: u8 = consts::FIN as u8;
+const SYN: u8 = consts::SYN as u8;
+const RST: u8 = consts::RST as u8;
+const ACK: u8 = consts::ACK as u8;
+const ECE: u8 = consts::ECE as u8;
+const CWR: u8 = consts::CWR as u8;
+
+/// Frames of a guest have at most this many bytes of payload.
+const PAYLOAD_MAX: u32 = 65_000;
+
+/// A guest with its plan.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    plan: Plan,
+    tcp: Sender,
+}
+
+impl Guest {
+    /// Creates a guest that opens its connection with the number `iss` at the tick `start`.
+    #[must_use]
+    pub fn new(plan: Plan, iss: u32, start: u64) -> Guest {
+        Guest {
+            plan,
+            tcp: Sender::new(iss, start),
+        }
+    }
+
+    /// Takes a segment from the port.
+    pub fn hear(&mut self, segment: &Segment, tick: u64) {
+        self.tcp.hear(segment, tick);
+    }
+
+    /// Sends what is due at this tick.
+    pub fn act(&mut self, tick: u64, send: Send<'_>) {
+        if !self.tcp.is_open {
+            if tick >= self.tcp.timer {
+                self.greet(send);
+                self.tcp.greeted(tick);
+            }
+            return;
+        }
+        let manners = Manners::at(&self.plan, tick);
+        self.tcp.answer(&manners, send);
+        for place in 0..self.plan.tricks.len() {
+            let timed = self.plan.tricks[place];
+            if timed.trick.is_repeated() && timed.is_due(tick) {
+                self.play(timed.trick, &manners, send);
+            }
+        }
+        if !manners.silent {
+            self.tcp.transmit(tick, &manners, send);
+        }
+    }
+
+    fn greet(&mut self, send: Send<'_>) {
+        // a guest whose SYN stays without an answer falls back to a plain one
+        let greeting = match self.tcp.backoffs {
+            0 | 1 => self.plan.greeting,
+            _ => Greeting::Plain,
+        };
+        if let Greeting::Decoys(count) = greeting {
+            let odd = [0, consts::OPT_MPTCP, consts::OPT_AE, consts::OPT_SIGNED];
+            for nth in 0..u32::from(count) {
+                let mut decoy = self.syn(self.tcp.iss.wrapping_add(77 + nth));
+                decoy.options |= odd[nth as usize % odd.len()] as u8;
+                send(dying(decoy));
+            }
+        }
+        let mut syn = self.syn(self.tcp.iss);
+        match greeting {
+            Greeting::Plain | Greeting::Decoys(_) => {}
+            Greeting::Ecn => syn.flags |= ECE | CWR,
+            Greeting::Accurate => {
+                syn.flags |= ECE | CWR;
+                syn.options |= consts::OPT_AE as u8;
+            }
+            Greeting::Multipath => syn.options |= consts::OPT_MPTCP as u8,
+            Greeting::Unscaled => {
+                syn.options &= !(consts::OPT_WSCALE as u8);
+                syn.wscale = 0;
+            }
+        }
+        send(plain(syn));
+    }
+
+    fn syn(&self, seq: u32) -> Segment {
+        Segment {
+            seq,
+            ack: 0,
+            flags: SYN,
+            mss_bytes: MSS as u16,
+            wscale: WSCALE,
+            options: (consts::OPT_MSS | consts::OPT_WSCALE | consts::OPT_SACK) as u8,
+            ..self.tcp.segment(seq, 0)
+        }
+    }
+
+    /// Does a trick once.
+    fn play(&mut self, trick: Trick, manners: &Manners, send: Send<'_>) {
+        let base = self.tcp.segment(self.tcp.nxt, 0);
+        match trick {
+            Trick::Repeat(segments) => {
+                let sent = self.tcp.end.wrapping_sub(self.tcp.una);
+                let skip = u32::from(segments) * MSS;
+                if skip < sent {
+                    let seq = self.tcp.una.wrapping_add(skip);
+                    let again = self.tcp.segment(seq, MSS.min(sent - skip));
+                    send(manners.dress(again));
+                }
+            }
+            Trick::Giant(bytes, wire) => {
+                let room = self.tcp.edge.wrapping_sub(self.tcp.nxt) as i32;
+                let bytes = u32::from(bytes).min(room.max(1) as u32).min(PAYLOAD_MAX);
+                let mut giant = self.tcp.segment(self.tcp.nxt, bytes);
+                giant.wire_payload_bytes = wire.min(bytes as u16).max(1);
+                send(dying(giant));
+            }
+            Trick::Ghosts(segments) => {
+                for nth in 0..u32::from(segments) {
+                    let seq = self.tcp.nxt.wrapping_add(nth * MSS);
+                    send(dying(self.tcp.segment(seq, MSS)));
+                }
+            }
+            Trick::Jump(segments, gap) => {
+                for nth in 0..u32::from(segments) {
+                    let seq = self.tcp.edge.wrapping_add((nth + u32::from(gap)) * MSS);
+                    let data = self.tcp.segment(seq, MSS);
+                    let arrives = send(manners.dress(data));
+                    let end = seq.wrapping_add(MSS);
+                    if arrives && after(end, self.tcp.end) {
+                        self.tcp.end = end;
+                    }
+                }
+            }
+            Trick::Syn(distance, dies) => {
+                let segment = self.syn(self.tcp.nxt.wrapping_add(distance));
+                send(Frame {
+                    dies,
+                    ..plain(segment)
+                });
+            }
+            Trick::SynAck(distance, ack, dies) => {
+                let mut segment = self.syn(self.tcp.nxt.wrapping_add(distance));
+                segment.flags |= ACK;
+                segment.ack = self.tcp.ack.wrapping_add(ack);
+                send(Frame {
+                    dies,
+                    ..plain(segment)
+                });
+            }
+            Trick::Reset(distance) => {
+                let seq = self.tcp.nxt.wrapping_add(distance);
+                let flags = RST | ACK;
+                send(dying(Segment { seq, flags, ..base }));
+            }
+            Trick::Fin(distance) => {
+                let seq = self.tcp.nxt.wrapping_add(distance);
+                let flags = FIN | ACK;
+                send(dying(Segment { seq, flags, ..base }));
+            }
+            Trick::Ack(distance, ack, window) => {
+                let segment = Segment {
+                    seq: self.tcp.nxt.wrapping_add(distance),
+                    ack: self.tcp.ack.wrapping_add(ack),
+                    window,
+                    ..base
+                };
+                send(plain(segment));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Frames of a guest, and what its manners do to each.
+
+use uc_core::Segment;
+
+use crate::MSS;
+use crate::plan::Plan;
+use crate::trick::{Disguise, Trick};
+
+/// A frame of the guest.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// The TCP segment in it.
+    pub segment: Segment,
+    /// What hides the segment from the port.
+    pub disguise: Disguise,
+    /// Whether the frame ends behind the port: its TTL is 1, or it is too large for any link.
+    pub dies: bool,
+}
+
+/// Carries a frame of the guest to its port; returns whether the port has let it go.
+pub type Send<'a> = &'a mut dyn FnMut(Frame) -> bool;
+
+/// The tricks that are done always at a tick.
+#[derive(Clone, Copy, Debug)]
+pub struct Manners {
+    /// How many bytes beyond its windows the guest sends.
+    pub overrun: u32,
+    /// How many bytes the guest keeps in flight, whatever its windows.
+    pub flood: u32,
+    /// Whether the guest ignores its own congestion control during loss recovery.
+    pub reckless: bool,
+    /// The payload of a full segment.
+    pub segment_bytes: u32,
+    /// The distance from the right ACK number to the one that the guest sets.
+    pub false_ack: u32,
+    /// TCP flags that the guest sets.
+    pub flags: u8,
+    /// The ECN codepoint that the guest sets.
+    pub ecn: u8,
+    /// What hides the guest's frames from the port.
+    pub disguise: Disguise,
+    /// Whether the guest sends no data.
+    pub silent: bool,
+}
+
+impl Manners {
+    /// Returns the manners of a plan at a tick.
+    #[must_use]
+    pub fn at(plan: &Plan, tick: u64) -> Manners {
+        let mut manners = Manners {
+            overrun: 0,
+            flood: 0,
+            reckless: false,
+            segment_bytes: MSS,
+            false_ack: 0,
+            flags: 0,
+            ecn: 0,
+            disguise: Disguise::None,
+            silent: false,
+        };
+        for timed in plan.tricks.iter().filter(|timed| timed.is_due(tick)) {
+            match timed.trick {
+                Trick::Overrun(segments) => manners.overrun = u32::from(segments) * MSS,
+                Trick::Flood(segments) => manners.flood = u32::from(segments) * MSS,
+                Trick::Reckless => manners.reckless = true,
+                Trick::Small(bytes) => manners.segment_bytes = u32::from(bytes).clamp(1, MSS),
+                Trick::FalseAcks(distance) => manners.false_ack = distance,
+                Trick::Signals(flags, ecn) => (manners.flags, manners.ecn) = (flags, ecn),
+                Trick::Hidden(disguise) => manners.disguise = disguise,
+                Trick::Silent => manners.silent = true,
+                _ => {}
+            }
+        }
+        manners
+    }
+
+    /// Returns the frame of a segment.
+    #[must_use]
+    pub fn dress(&self, segment: Segment) -> Frame {
+        Frame {
+            segment: Segment {
+                ack: segment.ack.wrapping_add(self.false_ack),
+                flags: segment.flags | self.flags,
+                ecn: self.ecn,
+                ..segment
+            },
+            disguise: self.disguise,
+            dies: false,
+        }
+    }
+}
+
+/// Returns the frame of a segment without any trick.
+#[must_use]
+pub fn plain(segment: Segment) -> Frame {
+    Frame {
+        segment,
+        disguise: Disguise::None,
+        dies: false,
+    }
+}
+
+/// Returns a frame that ends behind the port.
+#[must_use]
+pub fn dying(segment: Segment) -> Frame {
+    Frame {
+        dies: true,
+        ..plain(segment)
+    }
+}

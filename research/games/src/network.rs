@@ -1,0 +1,124 @@
+//! The networks of games: one link that all guests share, which marks.
+
+use std::collections::VecDeque;
+
+use uc_core::{Law, Policy, Segment, consts, law};
+use uc_net::random::Stream;
+
+use crate::{MSS, TICK_NS};
+
+/// Ethernet, IPv4 and TCP headers without options, of each segment on the link.
+const HEADER_BYTES: u64 = 54;
+/// A full segment on the link.
+const FULL_BYTES: u64 = MSS as u64 + HEADER_BYTES;
+
+/// What a game is played in.
+#[derive(Clone, Copy, Debug)]
+pub struct Network {
+    /// The seed that it was drawn from.
+    pub seed: u64,
+    /// From the link to the peer and back to the guest.
+    pub delay_ticks: u64,
+    /// Length of the queue in full segments from which the link marks what is ECT, and drops the rest;
+    /// 0: it does neither.
+    pub mark_segments: usize,
+    /// Length of the queue from which the link drops all.
+    pub limit_segments: usize,
+    /// The number of honest guests beside the first.
+    pub neighbours: usize,
+    /// Whether peers acknowledge every second segment only.
+    pub delayed_acks: bool,
+    policy: Policy,
+}
+
+impl Network {
+    /// Draws a network for a law.
+    #[must_use]
+    pub fn draw(law: Law, seed: u64) -> Network {
+        let random = &mut Stream::new(seed, "network");
+        let delay_ticks = 20 + random.below(80);
+        let threshold = 10 + random.below(40) as usize;
+        let neighbours = 1 + random.below(2) as usize;
+        let profile = match random.below(2) {
+            0 => consts::PROFILE_LINUX,
+            _ => consts::PROFILE_RFC,
+        };
+        let marks = law.has(law::Trait::WANTS_ECN);
+        let base_us = delay_ticks * TICK_NS / 1_000;
+        let queue_us = threshold as u64 * TICK_NS / 1_000;
+        Network {
+            seed,
+            delay_ticks,
+            mark_segments: if marks { threshold } else { 0 },
+            limit_segments: 4 * threshold + 100,
+            neighbours,
+            delayed_acks: random.below(2) == 0,
+            policy: Policy {
+                // a target that rises as the window falls: flows converge to equal shares
+                target_us: (base_us + queue_us / 2) as u32,
+                target_range_us: (8 * queue_us) as u32,
+                ..Policy::new(law.number().into(), profile)
+            },
+        }
+    }
+
+    /// Returns the policy of its ports, without a guard.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Returns whether its peers echo marks exactly.
+    #[must_use]
+    pub fn echoes_exactly(&self) -> bool {
+        Law::of(&self.policy).has(law::Trait::EXACT)
+    }
+}
+
+/// The link's queue; each entry is a guest's number and its segment.
+#[derive(Clone, Debug, Default)]
+pub struct Link {
+    queue: VecDeque<(usize, Segment)>,
+    queued_bytes: u64,
+    /// Bytes that the link has had time for, and has not carried.
+    credit_bytes: u64,
+}
+
+fn wire_bytes(segment: &Segment) -> u64 {
+    u64::from(segment.payload_bytes) + HEADER_BYTES
+}
+
+impl Link {
+    /// Puts a segment into the queue, marks or drops it.
+    pub fn enqueue(&mut self, network: &Network, of: usize, mut segment: Segment) {
+        let length = (self.queued_bytes / FULL_BYTES) as usize;
+        if length >= network.limit_segments {
+            return;
+        }
+        if network.mark_segments > 0 && length >= network.mark_segments {
+            if u32::from(segment.ecn) == consts::NOT_ECT {
+                return;
+            }
+            segment.ecn = consts::CE as u8;
+        }
+        self.queued_bytes += wire_bytes(&segment);
+        self.queue.push_back((of, segment));
+    }
+
+    /// Gives the link one more tick of time.
+    pub fn tick(&mut self) {
+        self.credit_bytes = match self.queue.is_empty() {
+            true => FULL_BYTES,
+            false => self.credit_bytes + FULL_BYTES,
+        };
+    }
+
+    /// Returns the next segment that the link has had time to carry.
+    pub fn carry(&mut self) -> Option<(usize, Segment)> {
+        let (_, segment) = self.queue.front()?;
+        let bytes = wire_bytes(segment);
+        self.credit_bytes = self.credit_bytes.checked_sub(bytes)?;
+        self.queued_bytes -= bytes;
+        self.queue.pop_front()
+    }
+}

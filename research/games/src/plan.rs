@@ -1,0 +1,155 @@
+//! What the adversary does in a game, and when.
+
+use uc_net::random::Stream;
+
+use crate::TICKS;
+use crate::trick::{Greeting, Trick};
+
+/// The most tricks of a plan.
+const TRICKS_MAX: usize = 6;
+/// The shortest time between two times of a trick that takes room on the link: together they take at
+/// most a few percent of it, as an honest guest's retransmissions may.
+const VOLUME_TICKS: u64 = 256;
+
+/// A trick with the time at which it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Timed {
+    /// What is done.
+    pub trick: Trick,
+    /// The first tick.
+    pub from: u64,
+    /// The tick after the last one.
+    pub until: u64,
+    /// The distance in ticks from one time to the next, of a trick that is repeated.
+    pub every: u64,
+}
+
+/// All that the adversary does; the default is an honest guest.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Plan {
+    /// How it opens its connection.
+    pub greeting: Greeting,
+    /// What it does then.
+    pub tricks: Vec<Timed>,
+}
+
+impl Timed {
+    /// Draws a trick and its time.
+    pub fn draw(random: &mut Stream) -> Timed {
+        Timed::at_random_times(Trick::draw(random), random)
+    }
+
+    /// Draws the times of a trick.
+    pub fn at_random_times(trick: Trick, random: &mut Stream) -> Timed {
+        let (from, until) = match random.below(3) {
+            0 => {
+                let (a, b) = (random.below(TICKS), random.below(TICKS));
+                (a.min(b), a.max(b))
+            }
+            _ => (0, TICKS),
+        };
+        let until = match trick {
+            // a guest that is silent for the whole game has no reward
+            Trick::Silent => until.min(from + 1 + random.below(6_000)),
+            _ => until,
+        };
+        let every = 1 + crate::of_any_size(random, 12);
+        let every = match trick.takes_volume() {
+            true => every.max(VOLUME_TICKS),
+            false => every,
+        };
+        Timed {
+            trick,
+            from,
+            until,
+            every,
+        }
+    }
+
+    /// Returns whether the trick is done at this tick.
+    #[must_use]
+    pub fn is_due(&self, tick: u64) -> bool {
+        let lasts = (self.from..self.until).contains(&tick);
+        lasts && (!self.trick.is_repeated() || (tick - self.from).is_multiple_of(self.every))
+    }
+}
+
+impl Plan {
+    /// Returns the plan of an honest guest.
+    #[must_use]
+    pub fn honest() -> Plan {
+        Plan {
+            greeting: Greeting::Plain,
+            tricks: Vec::new(),
+        }
+    }
+
+    /// Returns the plans of honest guests to compare with. No rule forbids silence or small segments,
+    /// and who starts late may gain by it: so all are silent at the same times, and one has segments as
+    /// small if the plan's are for the whole game.
+    #[must_use]
+    pub fn without_tricks(&self) -> Vec<Plan> {
+        let is_silent = |timed: &Timed| timed.trick == Trick::Silent;
+        let is_small = |timed: &Timed| {
+            matches!(timed.trick, Trick::Small(_)) && timed.from == 0 && timed.until == TICKS
+        };
+        let only = |is_kept: &dyn Fn(&Timed) -> bool| Plan {
+            tricks: self
+                .tricks
+                .iter()
+                .filter(|timed| is_kept(timed))
+                .copied()
+                .collect(),
+            ..Plan::honest()
+        };
+        let mut plans = vec![only(&is_silent)];
+        if self.tricks.iter().any(is_small) {
+            plans.push(only(&|timed| is_silent(timed) || is_small(timed)));
+        }
+        plans
+    }
+
+    /// Draws a plan of one to four tricks.
+    pub fn draw(random: &mut Stream) -> Plan {
+        let greeting = Greeting::draw(random);
+        let tricks = (0..1 + random.below(4)).map(|_| Timed::draw(random));
+        Plan {
+            greeting,
+            tricks: tricks.collect(),
+        }
+    }
+
+    /// Draws a plan with a trick more, less or changed.
+    #[must_use]
+    pub fn changed(&self, random: &mut Stream) -> Plan {
+        let mut plan = self.clone();
+        let count = plan.tricks.len();
+        let place = random.below(count.max(1) as u64) as usize;
+        match random.below(8) {
+            0 => plan.greeting = Greeting::draw(random),
+            1 | 2 if count < TRICKS_MAX => plan.tricks.push(Timed::draw(random)),
+            3 if count > 1 => {
+                plan.tricks.remove(place);
+            }
+            4 | 5 if count > 0 => {
+                plan.tricks[place] = Timed::at_random_times(plan.tricks[place].trick, random);
+            }
+            _ if count > 0 => plan.tricks[place] = Timed::draw(random),
+            _ => plan.tricks.push(Timed::draw(random)),
+        }
+        plan
+    }
+}
+
+impl std::fmt::Display for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.greeting)?;
+        for timed in &self.tricks {
+            write!(f, "; {:?} {}..{}", timed.trick, timed.from, timed.until)?;
+            if timed.trick.is_repeated() {
+                write!(f, " every {}", timed.every)?;
+            }
+        }
+        Ok(())
+    }
+}

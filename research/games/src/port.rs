@@ -1,0 +1,135 @@
+//! A guest's port: what `bpf/port/port.bpf.c` does around the core, for frames of any kind.
+
+use uc_core::coupling::{Group, GroupPolicy, Guest as Tenant, Member};
+use uc_core::slot::Slot;
+use uc_core::{Policy, Reason, Segment, consts};
+
+use crate::manners::Frame;
+use crate::trick::Disguise;
+
+/// What the operator has set against guests without manners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// Nothing.
+    None,
+    /// `guard = 1`.
+    One,
+    /// `guard = 1` and `strict = true`.
+    Strict,
+}
+
+impl Guard {
+    /// Returns the policy with this guard.
+    #[must_use]
+    pub fn on(self, policy: Policy) -> Policy {
+        let (guard_segments, modes) = match self {
+            Guard::None => (0, 0),
+            Guard::One => (1, 0),
+            Guard::Strict => (1, consts::MODE_STRICT),
+        };
+        Policy {
+            guard_segments,
+            modes: modes as u8,
+            ..policy
+        }
+    }
+}
+
+/// The ports of a game. Each guest is a tenant: if the law is a group's, each has a group of its own.
+#[derive(Clone, Debug)]
+pub struct Ports {
+    ports: Vec<Port>,
+    strict: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Port {
+    slot: Slot,
+    group: Group,
+    tenant: Tenant,
+    member: Member,
+    /// Frames by the code of their reason.
+    counts: Vec<u64>,
+}
+
+impl Ports {
+    /// Creates so many ports with a policy.
+    #[must_use]
+    pub fn new(count: usize, policy: Policy) -> Ports {
+        let port = Port {
+            slot: Slot::new(policy),
+            group: Group::open(&GroupPolicy::default(), 0),
+            tenant: Tenant::default(),
+            member: Member::default(),
+            counts: vec![0; Reason::all().count()],
+        };
+        Ports {
+            ports: vec![port; count],
+            strict: uc_core::is_strict(&policy),
+        }
+    }
+
+    /// Passes a frame of a guest; returns the segment that leaves the port.
+    pub fn from_guest(&mut self, of: usize, frame: &Frame, now_ns: u64) -> Option<Segment> {
+        if let Some(reason) = unparsed(frame.disguise) {
+            let reason = if self.strict { reason.strict() } else { reason };
+            self.ports[of].counts[reason.code() as usize] += 1;
+            return (!reason.drops()).then_some(frame.segment);
+        }
+        self.pass(of, &frame.segment, now_ns)
+    }
+
+    /// Passes a segment to a guest; returns it as the guest gets it.
+    pub fn to_guest(&mut self, of: usize, segment: &Segment, now_ns: u64) -> Option<Segment> {
+        self.pass(of, segment, now_ns)
+    }
+
+    /// Returns how many frames each reason was given for at a port, without those of zero.
+    #[must_use]
+    pub fn counts(&self, of: usize) -> Vec<(Reason, u64)> {
+        let counts = self.ports[of].counts.iter().copied();
+        Reason::all().zip(counts).filter(|(_, n)| *n > 0).collect()
+    }
+
+    fn pass(&mut self, of: usize, segment: &Segment, now_ns: u64) -> Option<Segment> {
+        let Port {
+            slot,
+            group,
+            tenant,
+            member,
+            counts,
+        } = &mut self.ports[of];
+        let (reason, edit) = slot.pass(segment, now_ns, &mut |report| {
+            let Some(report) = report else {
+                if member.priority != 0 {
+                    group.leave(tenant, member, now_ns);
+                }
+                return None;
+            };
+            if member.priority == 0 {
+                return Some(group.register(tenant, member, 1, report, now_ns));
+            }
+            Some(group.update(tenant, member, report, now_ns))
+        });
+        counts[reason.counted(&edit).code() as usize] += 1;
+        let edited = Segment {
+            window: edit.window,
+            flags: edit.flags,
+            ecn: edit.ecn,
+            options: segment.options & !edit.removed,
+            ..*segment
+        };
+        (!reason.drops()).then_some(edited)
+    }
+}
+
+/// Returns why a port cannot parse a frame in this disguise.
+fn unparsed(disguise: Disguise) -> Option<Reason> {
+    let label = match disguise {
+        Disguise::None => return None,
+        Disguise::Fragment => "fragment",
+        Disguise::Extension => "ip_extension",
+        Disguise::Malformed => "malformed",
+    };
+    Reason::all().find(|reason| reason.label() == label)
+}
