@@ -40,7 +40,7 @@ pub fn fit_clocks(plan: &mut Plan) {
 pub fn fit_frames(plan: &mut Plan) {
     for step in &mut plan.steps {
         match step {
-            // with a runt at most three segments of at most 699 bytes
+            // with what is left over at most three segments of at most 699 bytes
             Step::Send { segments, gso, .. } if *gso => *segments = (*segments).min(2),
             Step::Retransmit { segments, .. } => *segments = (*segments).min(3),
             Step::Ack { payload, .. } => *payload = (*payload).min(PAYLOAD_MAX as u16),
