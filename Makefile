@@ -1,6 +1,6 @@
 # What one does here. How it is done stands in scripts/; Rust and C are built by cargo.
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz games lint bench deb
+.PHONY: help demo test fuzz games lint prove bench deb
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\): ## /make \1\t/p' Makefile | expand -t 12
@@ -17,6 +17,9 @@ fuzz: ## fuzz with coverage, SECONDS=600 a target, and print the number of runs
 
 lint: ## check format, lints and the rules of the house
 	@scripts/lint
+
+prove: ## prove properties of the core with CBMC, for all inputs, laws and profiles
+	@scripts/prove
 
 bench: ## measure what a packet costs, in the simulator and on a port, and the simulator beside others
 	@scripts/bench

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* DCTCP's estimate of the marked fraction is at most 1: apart, because of its division of 64 bits.
+ */
+#include "state.h"
+
+int main(void)
+{
+	struct uc_flow flow = any_flow();
+	struct uc_dctcp *dctcp = &flow.dctcp;
+	struct uc_ack ack = {.acked_bytes = any_word(), .ece = any_byte()};
+
+	/* an ACK moves SND.UNA by less than 2^31 bytes, or it is old (track.h) */
+	set_law(&flow.policy);
+	assume(is_fraction(dctcp) && is_counted(dctcp));
+	assume(ack.acked_bytes <= 0x7fffffff);
+	if (any_byte())
+		uc_dctcp_observe(&flow, &ack);
+	else
+		uc_dctcp_open(&flow);
+	prove("alpha is at most 1", is_fraction(dctcp));
+	prove("the sums do not wrap", is_counted(dctcp));
+	return 0;
+}
