@@ -117,31 +117,39 @@ impl Engine {
     pub fn run(&mut self, events: &Receiver<Event>) {
         self.publish();
         loop {
-            let mut stop = false;
-            match events.recv_timeout(self.wait()) {
-                Ok(event) => stop |= self.hear(event),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => stop = true,
-            }
-            for event in events.try_iter().take(NEWS_MAX) {
-                stop |= self.hear(event);
-            }
-            if stop {
+            let first = match events.recv_timeout(self.wait()) {
+                Err(RecvTimeoutError::Disconnected) => Some(Event::Stop),
+                first => first.ok(),
+            };
+            let more = events.try_iter().take(NEWS_MAX);
+            if self.turn(first.into_iter().chain(more)) {
                 break;
             }
-            let looks = Instant::now() >= self.look_at;
-            if looks {
-                // A file behind a link into another folder changes without notification.
-                self.read_file(false);
-            }
-            if self.dirty || looks {
-                self.reconcile();
-            }
-            self.watches.look_after();
-            self.notify.alive();
-            self.publish();
         }
         self.end();
+    }
+
+    /// Processes these events, then compares and acts if need be; returns whether the agent must end.
+    pub fn turn(&mut self, events: impl Iterator<Item = Event>) -> bool {
+        let mut stop = false;
+        for event in events {
+            stop |= self.hear(event);
+        }
+        if stop {
+            return true;
+        }
+        let looks = Instant::now() >= self.look_at;
+        if looks {
+            // A file behind a link into another folder changes without notification.
+            self.read_file(false);
+        }
+        if self.dirty || looks {
+            self.reconcile();
+        }
+        self.watches.look_after();
+        self.notify.alive();
+        self.publish();
+        false
     }
 
     /// Compares and acts once; returns whether everything desired is in force.
@@ -152,7 +160,8 @@ impl Engine {
         self.state.is_in_force()
     }
 
-    fn end(&mut self) {
+    /// Ends in order.
+    pub fn end(&mut self) {
         self.notify.stopping();
         self.watches.end();
         // An operator who restarts the agent wants it to manage all ports.
@@ -160,7 +169,8 @@ impl Engine {
         tracing::info!("ends; ports stay as they are");
     }
 
-    fn wait(&self) -> Duration {
+    /// Returns the longest time until the next turn.
+    pub fn wait(&self) -> Duration {
         let until = self.look_at.saturating_duration_since(Instant::now());
         let alive = self.notify.interval().unwrap_or(LOOK_EVERY);
         until.min(alive).min(self.watches.interval())

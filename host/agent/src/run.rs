@@ -1,10 +1,12 @@
 //! Runs an agent: its threads, sources of events and servers.
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use nix::fcntl::Flock;
 use nix::sys::signal::{SigSet, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -38,6 +40,26 @@ fn laws_of(folder: &Path) -> Result<ProgramObject, AgentError> {
     Ok(ProgramObject::parse(&path, bytes)?)
 }
 
+/// Makes the agent's folders, and takes the locks of its socket and of the store, which one agent holds
+/// at a time.
+///
+/// # Errors
+/// Another agent runs, there is no BPF file system, or what the system says.
+pub fn claim(own: &uc_policy::Agent) -> Result<[Flock<File>; 2], AgentError> {
+    if let Some(folder) = own.socket.parent() {
+        guarded::make_folder(folder)?;
+    }
+    if own.etcd.is_some() {
+        guarded::make_folder(&own.state)?;
+    }
+    let only = guarded::only_one(&own.socket)?;
+    guarded::make_folder(Path::new(guarded::FOLDER))?;
+    Store::default().check_bpffs()?;
+    let mut alone = guarded::only_one(&guarded::of_store(Store::default().folder())?)?;
+    guarded::say_socket(&mut alone, None)?;
+    Ok([only, alone])
+}
+
 /// Runs an agent until it is told to end. Returns false if something desired is not in force (only
 /// with [`Options::once`]).
 ///
@@ -53,17 +75,7 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
     let source = Source::open(options.config.clone())?;
     let own = source.own().clone();
     log::begin(options.log.as_deref().unwrap_or(&own.log), own.log_format)?;
-    if let Some(folder) = own.socket.parent() {
-        guarded::make_folder(folder)?;
-    }
-    if own.etcd.is_some() {
-        guarded::make_folder(&own.state)?;
-    }
-    let _only = guarded::only_one(&own.socket)?;
-    guarded::make_folder(Path::new(guarded::FOLDER))?;
-    Store::default().check_bpffs()?;
-    let mut alone = guarded::only_one(&guarded::of_store(Store::default().folder())?)?;
-    guarded::say_socket(&mut alone, None)?;
+    let [_only, mut alone] = claim(&own)?;
     keep_from_dying_of_others_ends()?;
     let settings = Settings::new(&own, options, object);
     let etcd = own.etcd.clone();
