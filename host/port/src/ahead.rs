@@ -48,7 +48,7 @@ impl Store {
     pub fn ahead(&self, ifindex: u32, direction: Direction) -> Result<Vec<Ahead>, PortError> {
         let failed =
             |error| PortError::from_kernel(format!("list the programs on port {ifindex}"), error);
-        let ours = PinnedLink::open(&self.link_path(ifindex, direction)).map(|link| link.id());
+        let ours = PinnedLink::open(&self.link_path(ifindex, direction))?.map(|link| link.id());
         let by_tcx = programs_on(ifindex, direction).map_err(failed)?;
         let at = by_tcx.iter().position(|placed| Some(placed.link) == ours);
         let tcx = by_tcx[..at.unwrap_or(by_tcx.len())].iter();

@@ -111,7 +111,7 @@ impl Programs {
     /// other.
     pub(crate) fn swap_clsact(&self, ifindex: u32) -> Result<(), PortError> {
         for direction in Direction::BOTH {
-            for place in places_taken(ifindex, direction) {
+            for place in places_taken(ifindex, direction)? {
                 let program = self.program(direction);
                 clsact_hook(program, ifindex, direction, place)
                     .attach()
@@ -129,34 +129,48 @@ impl Programs {
 
 /// Removes this port's clsact filters, whichever process added them, and the qdisc if it is ours
 /// and has no other filter; succeeds if there are none.
-pub(crate) fn detach_clsact(ifindex: u32) {
+///
+/// # Errors
+/// The kernel's refusal to list or to remove a filter, which is attached still.
+pub(crate) fn detach_clsact(ifindex: u32) -> Result<(), PortError> {
+    silence_libbpf();
     // libbpf removes by place alone: this descriptor replaces a program's.
     let nothing = io::stdin();
     for direction in Direction::BOTH {
-        for place in places_taken(ifindex, direction) {
+        for place in places_taken(ifindex, direction)? {
             let mut hook = clsact_hook(nothing.as_fd(), ifindex, direction, place);
-            let _gone_already = hook.detach();
+            if let Err(error) = hook.detach()
+                && places_taken(ifindex, direction)?.contains(&place)
+            {
+                let action = format!("detach from port {ifindex} by clsact");
+                return Err(PortError::from_libbpf(action, &error));
+            }
         }
     }
+    // The qdisc harms nobody if it stays.
     let _gone_already = qdisc::remove_if_ours_and_empty(ifindex);
+    Ok(())
 }
 
-/// Returns how many of our two clsact filters this port has, of any version.
-pub(crate) fn clsact_filters(ifindex: u32) -> usize {
-    let has = |direction: &&Direction| !places_taken(ifindex, **direction).is_empty();
-    Direction::BOTH.iter().filter(has).count()
+/// Returns how many of our two clsact filters this port has, of any version; 0 if it is gone.
+///
+/// # Errors
+/// The kernel's refusal to list them.
+pub(crate) fn clsact_filters(ifindex: u32) -> Result<usize, PortError> {
+    let mut found = 0;
+    for direction in Direction::BOTH {
+        found += usize::from(!places_taken(ifindex, direction)?.is_empty());
+    }
+    Ok(found)
 }
 
 /// Returns the places where this hook has a filter of the port's own.
-fn places_taken(ifindex: u32, direction: Direction) -> Vec<Place> {
-    silence_libbpf();
-    // libbpf queries by place alone: this descriptor replaces a program's.
-    let nothing = io::stdin();
-    let is_taken = |place: &Place| {
-        let mut hook = clsact_hook(nothing.as_fd(), ifindex, direction, *place);
-        hook.query().is_ok()
-    };
-    PORT_PLACES.into_iter().filter(is_taken).collect()
+fn places_taken(ifindex: u32, direction: Direction) -> Result<Vec<Place>, PortError> {
+    let failed =
+        |error| PortError::from_kernel(format!("list the filters of port {ifindex}"), error);
+    let filters = qdisc::filters(ifindex, direction).map_err(failed)?;
+    let own = filters.iter().filter(|filter| is_own_filter(filter));
+    Ok(own.map(|filter| (filter.priority, filter.handle)).collect())
 }
 
 /// Attaches a program other than the port's own two to the interface with this index in the calling

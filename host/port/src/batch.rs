@@ -32,6 +32,32 @@ pub(crate) fn for_each(
     }
 }
 
+/// Returns all keys. Unlike libbpf-rs's iterator it does not take an error for the end. Entries added or
+/// removed meanwhile may be missed.
+pub(crate) fn keys(map: &MapHandle, action: &str) -> Result<Vec<Vec<u8>>, PortError> {
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    loop {
+        let last = keys.last().map_or(std::ptr::null(), Vec::as_ptr);
+        let mut next = vec![0; map.key_size() as usize];
+        // SAFETY: both keys have the map's key size and outlive the call; there may be no last one.
+        let code = unsafe {
+            libbpf_sys::bpf_map_get_next_key(
+                map.as_fd().as_raw_fd(),
+                last.cast(),
+                next.as_mut_ptr().cast(),
+            )
+        };
+        match -code {
+            0 => keys.push(next),
+            libc::ENOENT => return Ok(keys),
+            errno => {
+                let error = io::Error::from_raw_os_error(errno);
+                return Err(PortError::from_kernel(action, error));
+            }
+        }
+    }
+}
+
 /// Returns whether the error means that the kernel lacks the command, or lacks it for such a map;
 /// it occurs at the first batch.
 fn is_unknown(error: &io::Error) -> bool {
@@ -51,7 +77,7 @@ fn one_by_one(
     action: &str,
     see: &mut impl FnMut(&[u8], &[u8]),
 ) -> Result<(), PortError> {
-    for key in map.keys() {
+    for key in keys(map, action)? {
         let value = map
             .lookup(&key, MapFlags::ANY)
             .map_err(|error| PortError::from_libbpf(action, &error))?;

@@ -8,6 +8,7 @@ use uc_core::coupling::{Answer, GroupPolicy};
 use uc_law::{PortCoupling, PortPlan};
 use zerocopy::FromBytes;
 
+use crate::batch::keys;
 use crate::bytes::{number, read};
 use crate::error::PortError;
 use crate::flows::FlowView;
@@ -194,7 +195,7 @@ impl Programs {
     /// TCP ports that have a priority, by interface index.
     fn priorities(&self) -> Result<BTreeMap<u32, BTreeSet<u16>>, PortError> {
         let mut of_ports: BTreeMap<u32, BTreeSet<u16>> = BTreeMap::new();
-        for key in self.maps.priorities.keys() {
+        for key in keys(&self.maps.priorities, "read the priorities")? {
             let (Some(ifindex), Some(tcp_port)) =
                 (key.get(..4).and_then(number), key.get(4..).and_then(number))
             else {

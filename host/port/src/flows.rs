@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use libbpf_rs::{MapCore, MapFlags};
 use uc_core::Flow;
 
-use crate::batch::for_each;
+use crate::batch::{for_each, keys};
 use crate::bytes::{number, read};
 use crate::error::PortError;
 use crate::layout::{uc_key, uc_slot};
@@ -153,21 +153,18 @@ impl Programs {
         let is_theirs = |key: &Vec<u8>| port_of(key).is_some_and(|port| ports.contains(&port));
         let mut deleted = false;
         // Collects all keys first: a walk restarts if its current key is deleted.
-        let keys: Vec<Vec<u8>> = self.maps.flows.keys().filter(is_theirs).collect();
-        for key in keys {
+        let keys = keys(&self.maps.flows, "empty the flow table")?;
+        for key in keys.into_iter().filter(is_theirs) {
             let value = self.maps.flows.lookup(&key, MapFlags::ANY);
+            let value = value.map_err(|error| PortError::from_libbpf(READ, &error))?;
+            if let Some(slot) = value.and_then(|value| read::<uc_slot>(&value)) {
+                self.forget_member(slot.place)?;
+            }
             match self.maps.flows.delete(&key) {
                 Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
                     return Err(PortError::from_libbpf("empty the flow table", &error));
                 }
                 _ => deleted = true,
-            }
-            let slot = value
-                .ok()
-                .flatten()
-                .and_then(|value| read::<uc_slot>(&value));
-            if let Some(slot) = slot {
-                self.forget_member(slot.place)?;
             }
         }
         self.forget_asked_of(&is_theirs)?;
@@ -181,13 +178,8 @@ impl Programs {
 
     /// Deletes the peers' SYNs that guests have not answered, by their key.
     fn forget_asked_of(&self, is_theirs: &dyn Fn(&Vec<u8>) -> bool) -> Result<(), PortError> {
-        let keys: Vec<Vec<u8>> = self
-            .maps
-            .asked
-            .keys()
-            .filter(|key| is_theirs(key))
-            .collect();
-        for key in keys {
+        let keys = keys(&self.maps.asked, "forget the SYNs of peers")?;
+        for key in keys.into_iter().filter(is_theirs) {
             match self.maps.asked.delete(&key) {
                 // the programs have deleted it meanwhile
                 Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
@@ -200,9 +192,12 @@ impl Programs {
     }
 
     /// Returns the ports that have flows.
-    pub(crate) fn ports_of_flows(&self) -> BTreeSet<u32> {
-        let keys = self.maps.flows.keys();
-        keys.filter_map(|key| port_of(&key)).collect()
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) fn ports_of_flows(&self) -> Result<BTreeSet<u32>, PortError> {
+        let keys = keys(&self.maps.flows, READ)?;
+        Ok(keys.iter().filter_map(|key| port_of(key)).collect())
     }
 }
 

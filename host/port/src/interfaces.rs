@@ -19,13 +19,17 @@ pub fn interface_index(name: &str) -> Result<u32, PortError> {
 }
 
 /// Returns the names of the calling thread's network namespace, by index.
-pub(crate) fn interfaces() -> BTreeMap<u32, String> {
-    let Ok(list) = nix::net::if_::if_nameindex() else {
-        return BTreeMap::new();
-    };
-    list.iter()
-        .map(|entry| (entry.index(), entry.name().to_string_lossy().into_owned()))
-        .collect()
+///
+/// # Errors
+/// The kernel's refusal.
+pub(crate) fn interfaces() -> Result<BTreeMap<u32, String>, PortError> {
+    let list = nix::net::if_::if_nameindex()
+        .map_err(|errno| PortError::from_kernel("list the interfaces", errno.into()))?;
+    let name = |entry: &nix::net::if_::Interface| entry.name().to_string_lossy().into_owned();
+    Ok(list
+        .iter()
+        .map(|entry| (entry.index(), name(entry)))
+        .collect())
 }
 
 /// Refuses an interface of the calling thread's network namespace whose frames have no Ethernet

@@ -33,13 +33,24 @@ pub(crate) enum Whereabouts {
 }
 
 impl PinnedLink {
-    /// Opens a pinned link; `None` if the pin does not exist or is not a link.
-    pub(crate) fn open(path: &Path) -> Option<PinnedLink> {
-        let text = CString::new(path.as_os_str().as_bytes()).ok()?;
+    /// Opens a pinned link; `None` if the pin does not exist.
+    ///
+    /// # Errors
+    /// The kernel's refusal, which does not mean that there is no link.
+    pub(crate) fn open(path: &Path) -> Result<Option<PinnedLink>, PortError> {
+        let failed = |errno: i32| {
+            let error = io::Error::from_raw_os_error(errno);
+            PortError::from_kernel(format!("open {}", path.display()), error)
+        };
+        let Ok(text) = CString::new(path.as_os_str().as_bytes()) else {
+            return Ok(None);
+        };
         // SAFETY: a plain system call with a NUL-terminated path.
         let fd = unsafe { libbpf_sys::bpf_obj_get(text.as_ptr()) };
-        if fd < 0 {
-            return None;
+        match -fd {
+            libc::ENOENT => return Ok(None),
+            errno if errno > 0 => return Err(failed(errno)),
+            _ => {}
         }
         // SAFETY: the kernel has just returned this descriptor; it has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -50,21 +61,34 @@ impl PinnedLink {
             unsafe { libbpf_sys::bpf_link_get_info_by_fd(fd.as_raw_fd(), &mut info, &mut bytes) };
         // SAFETY: all of the union's members are plain integers.
         let ifindex = unsafe { info.__bindgen_anon_1.tcx.ifindex };
-        (code == 0).then_some(PinnedLink {
-            fd,
-            id: info.id,
-            program: info.prog_id,
-            ifindex,
-        })
+        match code {
+            0 => Ok(Some(PinnedLink {
+                fd,
+                id: info.id,
+                program: info.prog_id,
+                ifindex,
+            })),
+            _ => Err(failed(-code)),
+        }
     }
 
-    pub(crate) fn whereabouts(&self, ifindex: u32, direction: Direction) -> Whereabouts {
+    pub(crate) fn whereabouts(
+        &self,
+        ifindex: u32,
+        direction: Direction,
+    ) -> Result<Whereabouts, PortError> {
         if self.ifindex != ifindex {
-            return Whereabouts::Gone;
+            return Ok(Whereabouts::Gone);
         }
         match programs_on(ifindex, direction) {
-            Ok(placed) if placed.iter().any(|placed| placed.link == self.id) => Whereabouts::Here,
-            _ => Whereabouts::Elsewhere,
+            Ok(placed) if placed.iter().any(|placed| placed.link == self.id) => {
+                Ok(Whereabouts::Here)
+            }
+            Err(error) if error.raw_os_error() != Some(libc::ENODEV) => {
+                let action = format!("list the programs on port {ifindex}");
+                Err(PortError::from_kernel(action, error))
+            }
+            _ => Ok(Whereabouts::Elsewhere),
         }
     }
 

@@ -13,6 +13,7 @@ use uc_core::rule::{RULES_MAX, Rule};
 use uc_law::PortPlan;
 use zerocopy::IntoBytes;
 
+use crate::batch::keys;
 use crate::bytes::{number, read};
 use crate::error::PortError;
 use crate::layout::{UC_PAGE_RULES, uc_page, uc_page_key};
@@ -136,8 +137,7 @@ impl Programs {
     fn put_in_force(&self, pages: &Pages) -> Result<(), PortError> {
         let generation = self.plan_generation()?.wrapping_add(1);
         let next = self.plan_not_in_force()?;
-        let leftovers: Vec<Vec<u8>> = next.keys().collect();
-        for key in leftovers {
+        for key in keys(next, "clear a plan")? {
             remove(next, &key)?;
         }
         for (&ifindex, pages) in pages {
@@ -195,8 +195,8 @@ impl Programs {
 
     /// Indices of the ports that have a plan in force.
     fn planned(&self) -> Result<Vec<u32>, PortError> {
-        let keys = self.plan_in_force()?.keys();
-        let keys = keys.filter_map(|key| read::<uc_page_key>(&key));
+        let keys = keys(self.plan_in_force()?, "read the plans")?;
+        let keys = keys.iter().filter_map(|key| read::<uc_page_key>(key));
         let first = keys.filter(|key| key.ifindex != WHOLE && key.page == 0);
         Ok(first.map(|key| key.ifindex).collect())
     }

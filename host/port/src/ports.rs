@@ -6,6 +6,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use uc_core::hooks::Hooks;
 use zerocopy::IntoBytes;
 
+use crate::batch::keys;
 use crate::bytes::{number, read};
 use crate::counters::Counters;
 use crate::error::PortError;
@@ -91,7 +92,7 @@ impl Programs {
 
     pub(crate) fn port_states(&self) -> Result<BTreeMap<u32, uc_port_state>, PortError> {
         let mut states = BTreeMap::new();
-        for key in self.maps.ports.keys() {
+        for key in keys(&self.maps.ports, "read the ports")? {
             let state = self
                 .port_state(&key)
                 .map_err(|error| PortError::from_libbpf("read the ports", &error))?;

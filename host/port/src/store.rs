@@ -145,7 +145,7 @@ impl Store {
         let _turn = self.lock()?;
         // before the ports of others are given other programs
         for name in names.iter().filter(|_| !self.object.laws().is_empty()) {
-            if self.is_attached(interface_index(name)?) {
+            if self.is_attached(interface_index(name)?)? {
                 return Err(PortError::AlreadyAttached { name: name.clone() });
             }
         }
@@ -177,7 +177,7 @@ impl Store {
         via: AttachVia,
     ) -> Result<u32, PortError> {
         let ifindex = interface_index(name)?;
-        if self.is_attached(ifindex) {
+        if self.is_attached(ifindex)? {
             return Err(PortError::AlreadyAttached {
                 name: name.to_owned(),
             });
@@ -212,11 +212,12 @@ impl Store {
             );
         }
         plans.retain(|ifindex, _| !failed.contains_key(ifindex));
-        let mut missing: BTreeSet<u32> = plans
-            .keys()
-            .copied()
-            .filter(|&ifindex| !self.is_attached(ifindex))
-            .collect();
+        let mut missing = BTreeSet::new();
+        for &ifindex in plans.keys() {
+            if !self.is_attached(ifindex)? {
+                missing.insert(ifindex);
+            }
+        }
         // Of an older port of the same index, which was deleted or is in another namespace now.
         self.let_go(programs, &missing)?;
         let room = PORTS_MAX.saturating_sub(programs.port_states()?.len());
@@ -252,8 +253,8 @@ impl Store {
             true => AttachVia::Tcx,
             false => AttachVia::Clsact,
         };
-        self.remove_links(ifindex);
-        detach_clsact(ifindex);
+        self.remove_links(ifindex)?;
+        detach_clsact(ifindex)?;
         self.link(programs, ifindex, via, order_of(plan))
     }
 
@@ -296,7 +297,7 @@ impl Store {
     pub fn detach_all(&self, programs: &Programs, names: &[String]) -> Result<(), PortError> {
         let attached_index = |name: &String| {
             let ifindex = interface_index(name)?;
-            if self.is_attached(ifindex) {
+            if self.is_attached(ifindex)? {
                 Ok(ifindex)
             } else {
                 Err(PortError::NotAttached { name: name.clone() })
@@ -321,30 +322,34 @@ impl Store {
 
     /// The ports that are attached.
     pub fn attached(&self, programs: &Programs) -> Result<Vec<Attached>, PortError> {
-        let names = interfaces();
+        let names = interfaces()?;
         let mut known = self.linked()?;
         known.extend(programs.port_states()?.into_keys());
-        let port = |ifindex| self.port(ifindex, &names);
-        Ok(known.into_iter().filter_map(port).collect())
+        let ports = known.into_iter().map(|ifindex| self.port(ifindex, &names));
+        ports.filter_map(Result::transpose).collect()
     }
 
     /// The interface as a port, if it is one.
-    pub(crate) fn port(&self, ifindex: u32, names: &BTreeMap<u32, String>) -> Option<Attached> {
-        let is_here = match self.whereabouts(ifindex) {
+    pub(crate) fn port(
+        &self,
+        ifindex: u32,
+        names: &BTreeMap<u32, String>,
+    ) -> Result<Option<Attached>, PortError> {
+        let is_here = match self.whereabouts(ifindex)? {
             Whereabouts::Here => true,
             Whereabouts::Elsewhere => false,
-            Whereabouts::Gone if clsact_filters(ifindex) == 2 => true,
-            Whereabouts::Gone => return None,
+            Whereabouts::Gone if clsact_filters(ifindex)? == 2 => true,
+            Whereabouts::Gone => return Ok(None),
         };
-        Some(Attached {
+        Ok(Some(Attached {
             ifindex,
             name: names.get(&ifindex).filter(|_| is_here).cloned(),
-        })
+        }))
     }
 
     /// Is the interface of this index, in this network namespace, a port?
-    fn is_attached(&self, ifindex: u32) -> bool {
-        self.whereabouts(ifindex) == Whereabouts::Here || clsact_filters(ifindex) == 2
+    fn is_attached(&self, ifindex: u32) -> Result<bool, PortError> {
+        Ok(self.whereabouts(ifindex)? == Whereabouts::Here || clsact_filters(ifindex)? == 2)
     }
 
     pub(crate) fn link_path(&self, ifindex: u32, direction: Direction) -> PathBuf {

@@ -24,10 +24,9 @@ impl Store {
     pub fn open_tidy(&self) -> Result<Option<Programs>, PortError> {
         let Some(programs) = self.open()? else {
             // Links without their programs' pins: no process could list or update them.
-            let linked = self.linked()?;
-            linked
-                .into_iter()
-                .for_each(|ifindex| self.remove_links(ifindex));
+            for ifindex in self.linked()? {
+                self.remove_links(ifindex)?;
+            }
             self.keep_version(None)?;
             return Ok(None);
         };
@@ -50,7 +49,7 @@ impl Store {
             .map(|port| port.ifindex)
             .collect();
         let mut known = self.linked()?;
-        known.extend(programs.ports_of_flows());
+        known.extend(programs.ports_of_flows()?);
         known.extend(programs.port_states()?.into_keys());
         let gone: BTreeSet<u32> = known.difference(&attached).copied().collect();
         self.let_go(programs, &gone)?;
@@ -67,24 +66,26 @@ impl Store {
         if self.folders()?.is_empty() {
             return Ok(Vec::new());
         }
-        let names = interfaces();
+        let names = interfaces()?;
         let mut known = self.linked()?;
-        let has_filters = |ifindex: &u32| clsact_filters(*ifindex) > 0;
-        known.extend(names.keys().copied().filter(has_filters));
-        let port = |ifindex: &u32| self.port(*ifindex, &names);
-        let ports = known.iter().filter_map(port).collect();
+        for &ifindex in names.keys() {
+            if clsact_filters(ifindex)? > 0 {
+                known.insert(ifindex);
+            }
+        }
+        let mut ports = Vec::new();
+        for &ifindex in &known {
+            ports.extend(self.port(ifindex, &names)?);
+        }
         let _short = Expedited::for_ports(known.len());
         for ifindex in known {
-            self.remove_links(ifindex);
-            detach_clsact(ifindex);
+            self.remove_links(ifindex)?;
+            detach_clsact(ifindex)?;
         }
         self.keep_version(None)?;
-        match fs::remove_dir(&self.folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(PortError::from_kernel(self.action("remove"), error))
-            }
-            _ => Ok(ports),
-        }
+        unless_missing(fs::remove_dir(&self.folder))
+            .map_err(|error| PortError::from_kernel(self.action("remove"), error))?;
+        Ok(ports)
     }
 
     /// Detaches the programs of these ports and deletes all state of the ports.
@@ -95,8 +96,8 @@ impl Store {
     ) -> Result<(), PortError> {
         let _short = Expedited::for_ports(ports.len());
         for &ifindex in ports {
-            self.remove_links(ifindex);
-            detach_clsact(ifindex);
+            self.remove_links(ifindex)?;
+            detach_clsact(ifindex)?;
             programs.clear_plan(ifindex)?;
         }
         if ports.is_empty() {
@@ -117,24 +118,46 @@ impl Store {
 
     /// Returns the location of the interface whose links are pinned under this index; if the two
     /// differ, they belong to no port.
-    pub(crate) fn whereabouts(&self, ifindex: u32) -> Whereabouts {
-        let mut both = Direction::BOTH.map(|direction| {
-            PinnedLink::open(&self.link_path(ifindex, direction))
-                .map_or(Whereabouts::Gone, |link| {
-                    link.whereabouts(ifindex, direction)
-                })
-        });
-        both.sort_by_key(|whereabouts| *whereabouts != Whereabouts::Gone);
-        both[0]
+    ///
+    /// # Errors
+    /// The kernel's refusal to open them, or to list the programs on the interface.
+    pub(crate) fn whereabouts(&self, ifindex: u32) -> Result<Whereabouts, PortError> {
+        let mut found = Whereabouts::Gone;
+        for direction in Direction::BOTH {
+            let link = PinnedLink::open(&self.link_path(ifindex, direction))?;
+            found = match link {
+                Some(link) => link.whereabouts(ifindex, direction)?,
+                None => Whereabouts::Gone,
+            };
+            if found == Whereabouts::Gone {
+                break;
+            }
+        }
+        Ok(found)
     }
 
-    pub(crate) fn remove_links(&self, ifindex: u32) {
+    /// Detaches a port's pinned links and removes their pins.
+    ///
+    /// # Errors
+    /// The kernel's refusal; what is left can be removed again.
+    pub(crate) fn remove_links(&self, ifindex: u32) -> Result<(), PortError> {
         for direction in Direction::BOTH {
             let path = self.link_path(ifindex, direction);
-            if let Some(link) = PinnedLink::open(&path) {
+            if let Some(link) = PinnedLink::open(&path)? {
                 link.detach();
             }
-            let _gone_already = fs::remove_file(path);
+            unless_missing(fs::remove_file(&path)).map_err(|error| {
+                PortError::from_kernel(format!("remove {}", path.display()), error)
+            })?;
         }
+        Ok(())
+    }
+}
+
+/// Passes on the result of a removal; an entry that does not exist is removed, too.
+pub(crate) fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }

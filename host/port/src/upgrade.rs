@@ -118,7 +118,7 @@ impl Store {
         for ifindex in linked {
             for direction in Direction::BOTH {
                 // a pin without its link, or its interface, is tidied away later
-                if let Some(link) = PinnedLink::open(&self.link_path(ifindex, direction)) {
+                if let Some(link) = PinnedLink::open(&self.link_path(ifindex, direction))? {
                     link.swap(programs.program(direction))?;
                 }
             }
@@ -134,15 +134,23 @@ impl Store {
     /// filters.
     fn ports_by_hook(&self) -> Result<[BTreeSet<u32>; 2], PortError> {
         let linked = self.linked()?;
-        let is_filtered = |ifindex: &u32| !linked.contains(ifindex) && clsact_filters(*ifindex) > 0;
-        let by_clsact = interfaces().into_keys().filter(is_filtered).collect();
+        let mut by_clsact = BTreeSet::new();
+        for ifindex in interfaces()?.into_keys() {
+            if !linked.contains(&ifindex) && clsact_filters(ifindex)? > 0 {
+                by_clsact.insert(ifindex);
+            }
+        }
         Ok([linked, by_clsact])
     }
 
     /// Returns whether an interface that still exists has programs of ours.
     fn has_port(&self) -> Result<bool, PortError> {
         let [linked, by_clsact] = self.ports_by_hook()?;
-        let is_there = |ifindex: &u32| self.whereabouts(*ifindex) != Whereabouts::Gone;
-        Ok(!by_clsact.is_empty() || linked.iter().any(is_there))
+        for ifindex in linked {
+            if self.whereabouts(ifindex)? != Whereabouts::Gone {
+                return Ok(true);
+            }
+        }
+        Ok(!by_clsact.is_empty())
     }
 }

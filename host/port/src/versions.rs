@@ -3,6 +3,7 @@
 //! in between, ports of both versions work, and the next upgrade finishes.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ use crate::object::ProgramObject;
 use crate::programs::{Code, LAWS, Programs, is_own_layout, laws_in};
 use crate::refusal::silence_libbpf;
 use crate::store::Store;
+use crate::tidy::unless_missing;
 
 /// The pins of one version of the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,28 +80,40 @@ impl Store {
     pub(crate) fn version(&self) -> Result<Option<Version>, PortError> {
         let names = self.folders()?;
         let versions = names.iter().filter_map(|name| Version::parse(name));
-        let whole = versions.filter(|version| {
-            self.is_whole(&version.folder(), Direction::ToGuest.label())
-                && self.is_whole(&version.state(), LAST_MAP)
-        });
-        Ok(whole.max_by_key(|version| version.number))
+        let mut highest: Option<Version> = None;
+        for version in versions {
+            let is_whole = self.is_whole(&version.folder(), Direction::ToGuest.label())?
+                && self.is_whole(&version.state(), LAST_MAP)?;
+            if is_whole
+                && highest
+                    .as_ref()
+                    .is_none_or(|other| other.number < version.number)
+            {
+                highest = Some(version);
+            }
+        }
+        Ok(highest)
     }
 
-    fn is_whole(&self, folder: &str, last: &str) -> bool {
-        self.folder.join(folder).join(last).exists()
+    /// Returns whether a folder has the pin that is made last.
+    fn is_whole(&self, folder: &str, last: &str) -> Result<bool, PortError> {
+        let exists = self.folder.join(folder).join(last).try_exists();
+        exists.map_err(|error| PortError::from_kernel(self.action("look into"), error))
     }
 
     /// Returns the names of all entries of the store; none if it does not exist.
     pub(crate) fn folders(&self) -> Result<Vec<String>, PortError> {
+        // The file system, or the folder, may be readable by root only.
+        let failed = |error| PortError::from_kernel(self.action("look into"), error);
         let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            // The file system, or the folder, may be readable by root only.
-            Err(error) => return Err(PortError::from_kernel(self.action("look into"), error)),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
         };
-        Ok(entries
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .collect())
+        let mut names = Vec::new();
+        for entry in entries {
+            names.extend(entry.map_err(failed)?.file_name().into_string().ok());
+        }
+        Ok(names)
     }
 
     /// Reopens a version, whose maps must have this build's layout.
@@ -132,7 +146,7 @@ impl Store {
     /// Opens the pin of a version's laws; `None` if it has none.
     fn laws_pin(&self, version: &Version) -> Result<Option<MapHandle>, PortError> {
         let path = self.folder.join(version.folder()).join(LAWS);
-        if !path.exists() {
+        if !self.is_whole(&version.folder(), LAWS)? {
             return Ok(None);
         }
         let pin = MapHandle::from_pinned_path(path);
@@ -147,9 +161,9 @@ impl Store {
         let version = Version::own(number, &self.object);
         let (state, code) = (version.state(), version.folder());
         // Removes what a process left that was killed before the version was complete.
-        self.remove_folder(&code);
-        if !self.is_whole(&state, LAST_MAP) {
-            self.remove_folder(&state);
+        self.remove_folder(&code)?;
+        if !self.is_whole(&state, LAST_MAP)? {
+            self.remove_folder(&state)?;
             self.pin_maps(&state, programs)?;
         }
         let pinned = self.make_folder(&code).and_then(|folder| {
@@ -157,7 +171,7 @@ impl Store {
             each.try_for_each(|(name, fd)| self.pin(fd, &folder.join(name)))
         });
         if pinned.is_err() {
-            self.remove_folder(&code);
+            let _removed_later = self.remove_folder(&code);
         }
         pinned.map(|()| version)
     }
@@ -168,7 +182,7 @@ impl Store {
             each.try_for_each(|(name, map)| self.pin(map.as_fd(), &folder.join(name)))
         });
         if pinned.is_err() {
-            self.remove_folder(folder);
+            let _removed_later = self.remove_folder(folder);
         }
         pinned
     }
@@ -187,7 +201,7 @@ impl Store {
         for name in self.folders()? {
             let is_kept = kept.iter().flatten().any(|kept| *kept == name);
             if !is_kept && !name.starts_with("port-") {
-                self.remove_folder(&name);
+                self.remove_folder(&name)?;
             }
         }
         let _not_empty = fs::remove_dir(&self.folder);
@@ -195,14 +209,20 @@ impl Store {
     }
 
     /// Removes a folder with its pins, or another file of that name.
-    fn remove_folder(&self, name: &str) {
+    ///
+    /// # Errors
+    /// The kernel's refusal; what is left can be removed again.
+    fn remove_folder(&self, name: &str) -> Result<(), PortError> {
         let path = self.folder.join(name);
-        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
-            let _gone_already = fs::remove_file(entry.path());
-        }
-        if fs::remove_dir(&path).is_err() {
-            let _gone_already = fs::remove_file(&path);
-        }
+        let removed = match fs::read_dir(&path) {
+            Err(error) if error.kind() == ErrorKind::NotADirectory => fs::remove_file(&path),
+            Err(error) => Err(error),
+            Ok(mut entries) => entries
+                .try_for_each(|entry| unless_missing(fs::remove_file(entry?.path())))
+                .and_then(|()| fs::remove_dir(&path)),
+        };
+        unless_missing(removed)
+            .map_err(|error| PortError::from_kernel(format!("remove {}", path.display()), error))
     }
 
     pub(crate) fn other_version(&self) -> PortError {
