@@ -32,7 +32,7 @@ impl Direction {
     }
 
     /// Returns its name in pins, JSON and metrics.
-    pub fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Direction::FromGuest => "from_guest",
             Direction::ToGuest => "to_guest",

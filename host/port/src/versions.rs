@@ -82,7 +82,7 @@ impl Store {
         let versions = names.iter().filter_map(|name| Version::parse(name));
         let mut highest: Option<Version> = None;
         for version in versions {
-            let is_whole = self.is_whole(&version.folder(), Direction::ToGuest.label())?
+            let is_whole = self.is_whole(&version.folder(), LAST_PROGRAM)?
                 && self.is_whole(&version.state(), LAST_MAP)?;
             if is_whole
                 && highest
@@ -208,17 +208,21 @@ impl Store {
         Ok(())
     }
 
-    /// Removes a folder with its pins, or another file of that name.
+    /// Removes a folder with its pins, or another file of that name. The first pins to go are those by
+    /// which the folder is complete: what is left of it is no version.
     ///
     /// # Errors
     /// The kernel's refusal; what is left can be removed again.
     fn remove_folder(&self, name: &str) -> Result<(), PortError> {
         let path = self.folder.join(name);
+        let remove = |pin: PathBuf| unless_missing(fs::remove_file(pin));
         let removed = match fs::read_dir(&path) {
             Err(error) if error.kind() == ErrorKind::NotADirectory => fs::remove_file(&path),
             Err(error) => Err(error),
-            Ok(mut entries) => entries
-                .try_for_each(|entry| unless_missing(fs::remove_file(entry?.path())))
+            Ok(mut entries) => [LAST_PROGRAM, LAST_MAP]
+                .into_iter()
+                .try_for_each(|last| remove(path.join(last)))
+                .and_then(|()| entries.try_for_each(|entry| remove(entry?.path())))
                 .and_then(|()| fs::remove_dir(&path)),
         };
         unless_missing(removed)
@@ -232,5 +236,7 @@ impl Store {
     }
 }
 
+/// The program that is pinned last: if it exists, all do.
+const LAST_PROGRAM: &str = Direction::ToGuest.label();
 /// The map that is pinned last: if it exists, all do.
 const LAST_MAP: &str = Maps::NAMES[Maps::NAMES.len() - 1];
