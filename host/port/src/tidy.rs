@@ -98,12 +98,14 @@ impl Store {
         for &ifindex in ports {
             self.remove_links(ifindex)?;
             detach_clsact(ifindex)?;
-            programs.clear_plan(ifindex)?;
         }
-        if ports.is_empty() {
-            return Ok(());
+        if !ports.is_empty() {
+            programs.forget_flows_of(ports)?;
         }
-        programs.forget_flows_of(ports)
+        // last the entries of the ports, by which another attempt finds what is left
+        ports
+            .iter()
+            .try_for_each(|&ifindex| programs.clear_plan(ifindex))
     }
 
     /// Returns the indices of interfaces with a pinned link.
