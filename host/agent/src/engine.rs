@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use uc_client::AgentState;
 use uc_client::state::unix_s;
+use uc_client::{AgentError, AgentState};
 
 use crate::account;
 use crate::desired::{Wanted, desired};
@@ -57,7 +57,15 @@ pub struct Engine {
 
 impl Engine {
     /// Creates an engine that has read its first policy, on a host with these interfaces.
-    pub fn new(settings: Settings, source: Source, links: Vec<Link>, shared: Shared) -> Self {
+    ///
+    /// # Errors
+    /// The names of held ports can't be read.
+    pub fn new(
+        settings: Settings,
+        source: Source,
+        links: Vec<Link>,
+        shared: Shared,
+    ) -> Result<Self, AgentError> {
         let state = AgentState {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -71,7 +79,7 @@ impl Engine {
             ..AgentState::default()
         };
         let mut engine = Self {
-            hold: Hold::read(&settings.socket),
+            hold: Hold::read(&settings.socket)?,
             ports: Ports::new(&settings),
             watches: Watches::new(&settings),
             settings,
@@ -91,7 +99,7 @@ impl Engine {
             tracing::warn!("{warning}");
         }
         engine.with_source(Source::begin);
-        engine
+        Ok(engine)
     }
 
     /// Has the source read a policy.

@@ -3,11 +3,12 @@
 //! order manages all ports again at its next start.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use uc_client::state::PortState;
 use uc_client::{AgentError, guarded};
-use uc_policy::trusted;
+use uc_policy::trusted::{self, Untrusted};
 
 /// Stands for every port, present and future.
 const ALL: &str = "*";
@@ -32,15 +33,23 @@ enum Which {
 
 impl Hold {
     /// Reads the names that were stored beside this socket.
-    pub fn read(socket: &Path) -> Self {
+    ///
+    /// # Errors
+    /// There is a file, but it can't be read, or others may write it: then nobody knows what is held.
+    pub fn read(socket: &Path) -> Result<Self, AgentError> {
         let path = guarded::beside(socket, "held");
-        let text = trusted::read(&path).unwrap_or_default();
+        let text = match trusted::read(&path) {
+            Err(Untrusted::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                String::new()
+            }
+            text => text?,
+        };
         let but = text.lines().filter_map(|line| line.strip_prefix(BUT));
         let which = match text.lines().any(|line| line == ALL) {
             true => Which::AllBut(but.map(str::to_owned).collect()),
             false => Which::Only(text.lines().map(str::to_owned).collect()),
         };
-        Self { path, which }
+        Ok(Self { path, which })
     }
 
     /// Returns whether an operator has detached the port of this name, so that the agent must not
@@ -165,23 +174,32 @@ mod tests {
     fn held_ports_stay_held_after_a_crash_and_not_after_an_orderly_end() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("agent.sock");
-        let mut hold = Hold::read(&socket);
+        let mut hold = Hold::read(&socket).unwrap();
         assert!(!hold.holds("a"));
         assert_eq!(hold.take(list(&["a"]), &ports()).unwrap(), ["a"]);
-        let mut next = Hold::read(&socket);
+        let mut next = Hold::read(&socket).unwrap();
         assert!(next.holds("a") && !next.holds("b"));
         next.forget();
-        assert!(!Hold::read(&socket).holds("a"));
+        assert!(!Hold::read(&socket).unwrap().holds("a"));
+    }
+
+    #[test]
+    fn names_that_cannot_be_read_are_an_error_and_hold_no_fewer_ports() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("agent.sock");
+        std::fs::create_dir(folder.path().join("agent.sock.held")).unwrap();
+        let error = Hold::read(&socket).unwrap_err().to_string();
+        assert!(error.contains("agent.sock.held"), "{error}");
     }
 
     #[test]
     fn if_all_ports_are_held_one_can_be_given_back_and_future_ones_stay_held() {
         let folder = tempfile::tempdir().unwrap();
-        let mut hold = Hold::read(&folder.path().join("agent.sock"));
+        let mut hold = Hold::read(&folder.path().join("agent.sock")).unwrap();
         assert_eq!(hold.take(Vec::new(), &ports()).unwrap(), ["a", "b", "c"]);
         assert!(hold.holds("a") && hold.holds("of tomorrow"));
         hold.release(list(&["b"]), &ports()).unwrap();
-        let mut hold = Hold::read(&folder.path().join("agent.sock"));
+        let mut hold = Hold::read(&folder.path().join("agent.sock")).unwrap();
         assert!(!hold.holds("b") && hold.holds("c") && hold.holds("of tomorrow"));
         assert_eq!(
             (hold.names(), hold.given_back()),

@@ -76,7 +76,7 @@ mod tests {
         let text = format!("[[tenant]]\nname = \"a\"\nports = [\"{pattern}\"]\n");
         let judge = Judge {
             links: Some(&links(names)),
-            hold: &Hold::read(&folder.path().join("agent.sock")),
+            hold: &Hold::read(&folder.path().join("agent.sock")).unwrap(),
             places: &Places::default(),
             attached: &|| attached.iter().copied().collect(),
             at_most,

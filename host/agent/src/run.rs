@@ -86,7 +86,7 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
         .build()
         .map_err(|error| AgentError::io("start", error))?;
     let links = runtime.block_on(links::all())?;
-    let mut engine = Engine::new(settings, source, links, shared.clone());
+    let mut engine = Engine::new(settings, source, links, shared.clone())?;
     if options.once {
         if let Some(etcd) = &etcd {
             engine.hear_once(runtime.block_on(etcd::read(etcd)));
