@@ -150,6 +150,7 @@ impl Engine {
         if looks {
             // A file behind a link into another folder changes without notification.
             self.read_file(false);
+            self.dirty |= self.with_source(Source::judge_again);
         }
         if self.dirty || looks {
             self.reconcile();

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use uc_policy::Policy;
+use uc_port::PortError;
 
 use crate::desired::desired;
 use crate::guests::{Guests, Places};
@@ -19,8 +20,8 @@ pub struct Judge<'a> {
     pub hold: &'a Hold,
     /// Folders of guests' names.
     pub places: &'a Places,
-    /// Returns the interfaces that have the programs.
-    pub attached: &'a dyn Fn() -> BTreeSet<u32>,
+    /// Returns the interfaces that have the programs, or why they can't be listed.
+    pub attached: &'a dyn Fn() -> Result<BTreeSet<u32>, PortError>,
     /// Part of those that a policy may detach.
     pub at_most: f64,
 }
@@ -29,7 +30,7 @@ impl Judge<'_> {
     /// Checks that a policy detaches few enough ports.
     ///
     /// # Errors
-    /// The numbers, in words.
+    /// The numbers, in words; or that they can't be had.
     pub fn check(&self, policy: &Policy, text: &str) -> Result<(), String> {
         let Some(links) = self.links else {
             return Ok(());
@@ -39,7 +40,9 @@ impl Judge<'_> {
             false => Guests::default(),
         };
         let wanted = desired(policy, links, &guests, self.hold);
-        let attached = (self.attached)();
+        let attached = (self.attached)().map_err(|error| {
+            format!("would detach an unknown number of ports: {error}; it is tried again")
+        })?;
         let here = links.iter().map(|link| link.ifindex);
         let here: Vec<u32> = here.filter(|index| attached.contains(index)).collect();
         let lost = here
@@ -78,12 +81,28 @@ mod tests {
             links: Some(&links(names)),
             hold: &Hold::read(&folder.path().join("agent.sock")).unwrap(),
             places: &Places::default(),
-            attached: &|| attached.iter().copied().collect(),
+            attached: &|| Ok(attached.iter().copied().collect()),
             at_most,
         };
         judge
             .check(&Policy::parse("t.toml", &text).unwrap(), &text)
             .err()
+    }
+
+    #[test]
+    fn a_policy_is_refused_while_the_attached_ports_cannot_be_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "[[tenant]]\nname = \"a\"\nports = [\"v*\"]\n";
+        let judge = Judge {
+            links: Some(&links(&["v1"])),
+            hold: &Hold::read(&folder.path().join("agent.sock")).unwrap(),
+            places: &Places::default(),
+            attached: &|| Err(PortError::TooManyPorts),
+            at_most: 0.5,
+        };
+        let policy = Policy::parse("t.toml", text).unwrap();
+        let told = judge.check(&policy, text).unwrap_err();
+        assert!(told.contains("unknown number of ports"), "{told}");
     }
 
     #[test]

@@ -63,13 +63,13 @@ impl Ports {
         }
     }
 
-    /// Returns the interfaces that have the programs; none if the pins can't be read, for instance those
-    /// of another version with other maps.
-    pub fn attached(&self) -> BTreeSet<u32> {
-        let programs = self.store.open().ok().flatten();
-        let attached = programs.and_then(|programs| self.store.attached(&programs).ok());
-        let attached = attached.unwrap_or_default().into_iter();
-        attached.map(|port| port.ifindex).collect()
+    /// Returns the interfaces that have programs, also those of another version with other maps.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn attached(&self) -> Result<BTreeSet<u32>, PortError> {
+        let ports = self.store.ports()?.into_iter();
+        Ok(ports.map(|port| port.ifindex).collect())
     }
 
     /// Brings the actual to the desired state, as far as possible. A port whose plan is too long

@@ -134,6 +134,15 @@ impl Source {
         }
     }
 
+    /// Judges etcd's policy that waits for a confirmation again: the ports may be others now, or be known
+    /// now. Returns whether it is in force. (A file is read again instead.)
+    pub fn judge_again(&mut self, state: &mut AgentState, reader: &Reader<'_>) -> bool {
+        match self.unconfirmed.take_if(|_| self.kept.is_some()) {
+            Some((origin, policy, text)) => self.admit(origin, policy, text, state, reader),
+            None => false,
+        }
+    }
+
     /// Reads the configuration again. Returns whether another policy is in force now.
     pub fn read_file(&mut self, asked: bool, state: &mut AgentState, reader: &Reader<'_>) -> bool {
         let place = self.config.display().to_string();
@@ -458,5 +467,33 @@ mod tests {
         write(GOOD);
         source.read_file(true, &mut again, &strict);
         assert!(source.confirm(&hash_of(&new), &mut again).is_err());
+    }
+
+    #[test]
+    fn a_policy_of_etcd_that_waits_is_judged_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("undercurrent.toml");
+        let own = format!(
+            "[agent]\nstate = {:?}\n[agent.etcd]\nendpoints = [\"http://127.0.0.1:9\"]\n",
+            folder.path()
+        );
+        std::fs::write(&config, own).unwrap();
+        let mut source = Source::open(config).unwrap();
+        let mut state = AgentState::default();
+        let notify = Notify::default();
+        let reader = |judge| Reader {
+            notify: &notify,
+            judge,
+        };
+        let refuses = reader(&|_, _| Err("could not list the ports".to_owned()));
+        source.begin(&mut state, &refuses);
+        let text = GOOD.to_owned();
+        assert!(!source.hear(Heard::Policy { text, revision: 3 }, &mut state, &refuses));
+        assert!(!source.judge_again(&mut state, &refuses));
+        assert!(source.policy().is_none());
+        let accepts = reader(&|_, _| Ok(()));
+        assert!(source.judge_again(&mut state, &accepts));
+        assert_eq!(state.policy.hash, hash_of(GOOD));
+        assert!(!source.judge_again(&mut state, &accepts), "once");
     }
 }

@@ -2,7 +2,7 @@
 //! without notice; a killed process leaves half of its work; a pin can be removed by hand. The next
 //! process that attaches or detaches finds and removes what they left.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
@@ -67,16 +67,8 @@ impl Store {
             return Ok(Vec::new());
         }
         let names = interfaces()?;
-        let mut known = self.linked()?;
-        for &ifindex in names.keys() {
-            if clsact_filters(ifindex)? > 0 {
-                known.insert(ifindex);
-            }
-        }
-        let mut ports = Vec::new();
-        for &ifindex in &known {
-            ports.extend(self.port(ifindex, &names)?);
-        }
+        let known = self.hooked(&names)?;
+        let ports = self.ports_of(&known, &names)?;
         let _short = Expedited::for_ports(known.len());
         for ifindex in known {
             self.remove_links(ifindex)?;
@@ -86,6 +78,39 @@ impl Store {
         unless_missing(fs::remove_dir(&self.folder))
             .map_err(|error| PortError::from_kernel(self.action("remove"), error))?;
         Ok(ports)
+    }
+
+    /// Returns the ports that have programs of ours, of whichever version.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn ports(&self) -> Result<Vec<Attached>, PortError> {
+        if self.folders()?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names = interfaces()?;
+        self.ports_of(&self.hooked(&names)?, &names)
+    }
+
+    /// Returns the indices of interfaces that have a pinned link, and of those among `names` that have a
+    /// clsact filter of ours.
+    fn hooked(&self, names: &BTreeMap<u32, String>) -> Result<BTreeSet<u32>, PortError> {
+        let mut hooked = self.linked()?;
+        for &ifindex in names.keys() {
+            if clsact_filters(ifindex)? > 0 {
+                hooked.insert(ifindex);
+            }
+        }
+        Ok(hooked)
+    }
+
+    fn ports_of(
+        &self,
+        interfaces: &BTreeSet<u32>,
+        names: &BTreeMap<u32, String>,
+    ) -> Result<Vec<Attached>, PortError> {
+        let ports = interfaces.iter().map(|&ifindex| self.port(ifindex, names));
+        ports.filter_map(Result::transpose).collect()
     }
 
     /// Detaches the programs of these ports and deletes all state of the ports.
