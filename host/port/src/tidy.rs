@@ -64,7 +64,7 @@ impl Store {
     /// The kernel's refusal.
     pub fn remove_all(&self) -> Result<Vec<Attached>, PortError> {
         if self.folders()?.is_empty() {
-            return Ok(Vec::new());
+            return self.remove_empty().map(|()| Vec::new());
         }
         let names = interfaces()?;
         let known = self.hooked(&names)?;
@@ -75,9 +75,14 @@ impl Store {
             detach_clsact(ifindex)?;
         }
         self.keep_version(None)?;
-        unless_missing(fs::remove_dir(&self.folder))
-            .map_err(|error| PortError::from_kernel(self.action("remove"), error))?;
+        self.remove_empty()?;
         Ok(ports)
+    }
+
+    /// Removes the store's own folder, which is empty.
+    fn remove_empty(&self) -> Result<(), PortError> {
+        unless_missing(fs::remove_dir(&self.folder))
+            .map_err(|error| PortError::from_kernel(self.action("remove"), error))
     }
 
     /// Returns the ports that have programs of ours, of whichever version.
