@@ -19,6 +19,8 @@ mod desired;
 mod engine;
 mod etcd;
 mod event;
+#[cfg(test)]
+mod faults;
 mod file;
 mod guests;
 mod hold;

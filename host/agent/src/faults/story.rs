@@ -1,0 +1,384 @@
+//! One seed's story: an operator, a fleet's etcd and the host's interfaces change what is wanted while
+//! system calls fail and processes end. Then all goes well, and the host must come to what is wanted.
+
+use std::collections::BTreeSet;
+
+use uc_faults::{End, World};
+use uc_port::ProgramObject;
+
+use super::agent::{Agent, CONFIG};
+use super::policy::{Intent, NAMES, own};
+use super::wanted::is_as_wanted;
+use crate::etcd::Heard;
+use crate::event::Event;
+use crate::wish::Wish;
+
+/// Maximum number of turns until the host is as the policy wants it, without mishaps.
+const TURNS_MAX: usize = 8;
+/// Attempts to start an agent among mishaps.
+const STARTS_MAX: usize = 10;
+
+/// The key of a fleet in etcd.
+#[derive(Debug)]
+struct Etcd {
+    revision: i64,
+    is_cut_off: bool,
+    /// Revision that this agent was told; `None`: it is not connected.
+    told: Option<i64>,
+}
+
+/// The operator, the fleet and the host.
+pub struct Story<'a> {
+    pub world: World,
+    objects: &'a [ProgramObject],
+    /// Place among `objects` of those that are installed.
+    installed: usize,
+    agent: Option<Agent>,
+    intent: Intent,
+    /// Every policy so far; a host may go back to a stored one.
+    intents: Vec<Intent>,
+    etcd: Option<Etcd>,
+    /// Part of the ports that a policy may detach without the operator's confirmation.
+    at_most: &'static str,
+    /// Names of the ports that were held by an operator at any time.
+    held: BTreeSet<String>,
+    /// Names that the agent has reported as held, until it ends in order or is told to release them.
+    reported_held: BTreeSet<String>,
+}
+
+impl<'a> Story<'a> {
+    /// Begins on a host with interfaces, where nothing is attached.
+    pub fn new(seed: u64, objects: &'a [ProgramObject], is_logged: bool) -> Self {
+        let mut world = World::new(seed, &NAMES, is_logged);
+        for name in &NAMES[..4] {
+            world.add_interface((*name).to_owned());
+        }
+        let intent = Intent::draw(&mut world.dice);
+        let etcd = world.dice.once_in(2).then_some(Etcd {
+            revision: 1,
+            is_cut_off: false,
+            told: None,
+        });
+        let is_strict = world.dice.once_in(2);
+        let mut story = Self {
+            world,
+            objects,
+            installed: 0,
+            agent: None,
+            intents: Vec::new(),
+            intent: intent.clone(),
+            at_most: if is_strict { "0.5" } else { "1.0" },
+            etcd,
+            held: BTreeSet::new(),
+            reported_held: BTreeSet::new(),
+        };
+        story.write(intent);
+        story
+    }
+
+    /// Plays the story; returns what is wrong with its end.
+    pub fn play(&mut self) -> Result<(), String> {
+        if !self.world.dice.once_in(3) {
+            self.settle()?;
+        }
+        for _ in 0..1 + self.world.dice.below(5) {
+            self.change();
+            let (most, rarity) = (self.world.dice.below(5), self.world.dice.below(10));
+            self.world.arm(most as u32, rarity as u32);
+            for _ in 0..1 + self.world.dice.below(3) {
+                self.turn();
+            }
+            self.world.disarm();
+            self.promise();
+            self.is_kept()?;
+        }
+        self.settle()?;
+        self.finish()
+    }
+
+    /// Follows one policy, then another on which the call after so many others goes wrong, then a third;
+    /// `installed`: the programs from the second on. Returns whether the call was reached.
+    pub fn change_once(
+        &mut self,
+        [before, new, last]: [Intent; 3],
+        installed: usize,
+        (after, end): (u64, Option<End>),
+    ) -> Result<bool, String> {
+        self.at_most = "1.0";
+        self.intents.clear();
+        self.write(before);
+        self.settle()?;
+        self.open_flows();
+        if installed != self.installed {
+            self.installed = installed;
+            self.stop();
+        }
+        self.write(new);
+        let first = self.world.calls();
+        self.world.arm_at(after, end);
+        self.turn();
+        let is_reached = self.world.calls() > first + after;
+        self.world.disarm();
+        self.write(last);
+        self.settle()?;
+        self.finish().map(|()| is_reached)
+    }
+
+    /// Changes something outside the agent.
+    fn change(&mut self) {
+        match self.world.dice.below(12) {
+            0..4 => {
+                let intent = Intent::draw(&mut self.world.dice);
+                self.write(intent);
+            }
+            4..6 => self.world.change_interfaces(),
+            6..8 => self.end_agent(),
+            8 => self.open_flows(),
+            9 => {
+                if let Some(etcd) = &mut self.etcd {
+                    etcd.is_cut_off = !etcd.is_cut_off;
+                }
+            }
+            10 => self.hold(),
+            _ => {
+                if let Some(agent) = &self.agent {
+                    agent.tell(Event::Reload);
+                }
+            }
+        }
+    }
+
+    /// Writes the policy where the agent reads it.
+    fn write(&mut self, intent: Intent) {
+        self.world.note(|| format!("{intent:?}"));
+        let mut text = own(self.etcd.is_some(), self.at_most);
+        match &mut self.etcd {
+            Some(etcd) => etcd.revision += 1,
+            None => text += &intent.text(),
+        }
+        self.world.files.save(CONFIG, &text);
+        if let Some(agent) = &self.agent {
+            agent.tell(Event::Files);
+        }
+        self.intents.push(intent.clone());
+        self.intent = intent;
+        self.withdraw();
+    }
+
+    /// Takes back promises for ports that not every policy wants.
+    fn withdraw(&mut self) {
+        let wanted = self.wanted_by_all();
+        for port in self.world.promised.clone().difference(&wanted) {
+            self.world.withdraw(*port);
+        }
+    }
+
+    /// Returns the interfaces that every policy so far wants, and nobody ever held.
+    fn wanted_by_all(&self) -> BTreeSet<u32> {
+        let is_wanted = |name: &String| {
+            !self.held.contains(name)
+                && self
+                    .intents
+                    .iter()
+                    .all(|intent| intent.ports.contains(name))
+        };
+        let each = self.world.interfaces.iter();
+        let wanted = each.filter(|(_, own)| is_wanted(&own.name));
+        wanted.map(|(index, _)| *index).collect()
+    }
+
+    /// Promises the ports that are attached now, and wanted by every policy.
+    fn promise(&mut self) {
+        let (whole, _) = self.world.bpf.attached();
+        self.world.promised = self.wanted_by_all().intersection(&whole).copied().collect();
+        let promised = &self.world.promised;
+        self.world.flows.retain(|(port, _)| promised.contains(port));
+    }
+
+    /// Checks that no promise is broken, and that an agent still holds what one has reported as held.
+    fn is_kept(&mut self) -> Result<(), String> {
+        let state = self.agent.as_ref().map(Agent::state);
+        if let Some(state) = state.filter(|state| state.counts.reconciles > 0) {
+            let held: BTreeSet<String> = state.held.into_iter().collect();
+            let lost: Vec<_> = self.reported_held.difference(&held).collect();
+            if !lost.is_empty() {
+                return Err(format!("ports {lost:?} are held no more"));
+            }
+            self.reported_held = held;
+        }
+        self.world.check();
+        self.world.broken.clone().map_or(Ok(()), Err)
+    }
+
+    /// Opens a few flows of attached ports.
+    fn open_flows(&mut self) {
+        for port in self.world.promised.clone() {
+            let number = self.world.dice.draw();
+            let key = self.world.bpf.open_flow(port, number);
+            self.world.flows.extend(key.map(|key| (port, key)));
+        }
+    }
+
+    /// An operator holds one of the ports.
+    fn hold(&mut self) {
+        let Some(agent) = &self.agent else {
+            return;
+        };
+        let ports = agent.state().ports;
+        if let Some(port) = self.world.dice.one_of(&ports) {
+            self.held.insert(port.name.clone());
+            agent.wish(Wish::Hold(vec![port.name.clone()]));
+            self.withdraw();
+        }
+    }
+
+    /// Ends the agent, in order, by a kill or by a power cut.
+    fn end_agent(&mut self) {
+        match self.world.dice.below(5) {
+            0..3 => return self.stop(),
+            3 => self.world.end = Some(End::Kill),
+            _ => self.world.end = Some(End::PowerCut),
+        }
+        self.bury_the_dead();
+    }
+
+    /// Ends the agent in order.
+    fn stop(&mut self) {
+        if let Some(agent) = self.agent.take() {
+            self.reported_held.clear();
+            agent.end(&mut self.world);
+            // the kernel closes what a process leaves open
+            self.world.bury();
+        }
+    }
+
+    /// Lets the agent take a turn; starts one if there is none.
+    fn turn(&mut self) {
+        for _ in 0..STARTS_MAX {
+            if self.agent.is_some() {
+                break;
+            }
+            self.start();
+        }
+        self.tell_etcd();
+        let Some(agent) = &mut self.agent else {
+            return;
+        };
+        agent.turn(&mut self.world);
+        self.bury_the_dead();
+    }
+
+    fn start(&mut self) {
+        if self.world.dice.once_in(6) {
+            self.installed = self.world.dice.below(self.objects.len() as u64) as usize;
+        }
+        let object = &self.objects[self.installed];
+        let swap = self.world.dice.once_in(8);
+        self.world.note(|| "an agent starts".to_owned());
+        if let Some(etcd) = &mut self.etcd {
+            etcd.told = None;
+        }
+        match Agent::start(&mut self.world, object, swap) {
+            Ok(agent) => {
+                self.agent = Some(agent);
+                self.bury_the_dead();
+            }
+            Err(error) => {
+                self.world.note(|| error.to_string());
+                self.bury_the_dead();
+                // the kernel closes what a process leaves open
+                self.world.bury();
+            }
+        }
+    }
+
+    /// Drops what is left of a process that was ended.
+    fn bury_the_dead(&mut self) {
+        match self.world.end {
+            None => return,
+            Some(End::PowerCut) => self.reported_held.clear(),
+            Some(End::Kill) => {}
+        }
+        match self.agent.take() {
+            Some(agent) => agent.bury(&mut self.world),
+            None => self.world.bury(),
+        }
+    }
+
+    /// Tells the agent what its follower of etcd hears.
+    fn tell_etcd(&mut self) {
+        let (Some(etcd), Some(agent)) = (&mut self.etcd, &self.agent) else {
+            return;
+        };
+        if etcd.is_cut_off {
+            if etcd.told.take().is_some() {
+                let error = "no answer".to_owned();
+                agent.tell(Event::Etcd(Heard::Lost { error }));
+            }
+            return;
+        }
+        let revision = etcd.revision;
+        if etcd.told.replace(revision) != Some(revision) {
+            let text = self.intent.text();
+            agent.tell(Event::Etcd(Heard::Policy { text, revision }));
+            agent.tell(Event::Etcd(Heard::Connected { revision }));
+        }
+    }
+
+    /// Lets all go well until the host is as it is wanted.
+    pub fn settle(&mut self) -> Result<(), String> {
+        self.world.note(|| "all goes well".to_owned());
+        self.world.locked_until_ns = 0;
+        if let Some(etcd) = &mut self.etcd {
+            etcd.is_cut_off = false;
+        }
+        for turn in 0..TURNS_MAX {
+            self.turn();
+            self.is_kept()?;
+            let Some(agent) = &self.agent else {
+                continue;
+            };
+            let state = agent.state();
+            if turn > 1 && state.is_in_force() && state.held.is_empty() {
+                break;
+            }
+            // the operator gives back all ports, which an agent without a policy refuses
+            self.reported_held.clear();
+            agent.wish(Wish::Release(Vec::new()));
+            if let Some(hash) = agent.asks_to_confirm() {
+                agent.wish(Wish::Confirm(hash));
+            }
+        }
+        let agent = self.agent.as_ref().ok_or("no agent starts")?;
+        let state = agent.state();
+        if !state.is_in_force() {
+            return Err(format!("the policy is not in force: {state:#?}"));
+        }
+        is_as_wanted(&mut self.world, &self.intent)?;
+        self.promise();
+        self.is_kept()
+    }
+
+    /// Ends the agent in order, and checks that it leaves the ports and no lock.
+    fn finish(&mut self) -> Result<(), String> {
+        if let Some(agent) = self.agent.take() {
+            agent.end(&mut self.world);
+        }
+        if self.world.open_fds() > 0 || self.world.files.is_any_locked() {
+            return Err(format!(
+                "the agent leaves {} descriptors open",
+                self.world.open_fds()
+            ));
+        }
+        is_as_wanted(&mut self.world, &self.intent)
+    }
+}
+
+impl Drop for Story<'_> {
+    fn drop(&mut self) {
+        if let Some(agent) = self.agent.take() {
+            self.world.end = Some(End::Kill);
+            agent.bury(&mut self.world);
+        }
+    }
+}
