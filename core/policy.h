@@ -86,15 +86,17 @@ static __always_inline __u8 uc_observes(const struct uc_policy *policy)
 /* Returns whether no flow may go untranslated: strict.h. Flows that policy passes may. */
 static __always_inline __u8 uc_is_strict(const struct uc_policy *policy)
 {
-	return policy->modes & UC_MODE_STRICT && uc_law_acts(policy->law);
+	return policy->modes / UC_MODE_STRICT & uc_law_acts(policy->law);
 }
 
-/* Returns the guard's slack in segments; 0: no guard. */
+/* Returns the guard's slack in segments; 0: no guard. It is asked often, and by its branches the
+ * verifier of BPF took twice as long: it has none. */
 static __always_inline __u8 uc_guard_segments(const struct uc_policy *policy)
 {
-	if (uc_observes(policy))
-		return 0;
-	return policy->guard_segments ? policy->guard_segments : uc_is_strict(policy);
+	__u32 segments = policy->guard_segments;
+
+	segments += (segments - 1U) >> 31 & uc_is_strict(policy);
+	return segments * (1U - uc_observes(policy));
 }
 
 /* Rows as parameter.h has them, of the fields of uc_policy that an operator chooses for a law. */

@@ -44,14 +44,14 @@ struct uc_rule {
 	__u16 number; /* shown to the operator; decides nothing */
 };
 
-/* Returns whether a port number is outside a range. */
+/* Returns whether a port number is outside a range: a difference is negative then. */
 static __always_inline __u8 uc_is_outside(__u16 number, const __u16 range[2])
 {
-	return number < range[0] || number > range[1];
+	return (((__u32)number - range[0]) | (range[1] - (__u32)number)) >> 31;
 }
 
-/* Returns whether the ends match. It has no branch for each field, because the verifier walks it
- * once for each rule of a page. */
+/* Returns whether the ends match. It has no branch, because BPF's verifier walks it once for each
+ * rule of a page, and would do so for each outcome. */
 static __always_inline __u8 uc_matches(const struct uc_match *match, const struct uc_ends *ends)
 {
 	__u32 differs = 0;
@@ -62,8 +62,8 @@ static __always_inline __u8 uc_matches(const struct uc_match *match, const struc
 	}
 	differs |= uc_is_outside(ends->local_port, match->local_ports);
 	differs |= uc_is_outside(ends->remote_port, match->remote_ports);
-	differs |= !(match->dscps >> (ends->dscp & 63) & 1);
-	return !differs;
+	differs |= ~match->dscps >> (ends->dscp & 63) & 1;
+	return ((differs | -differs) >> 31) ^ 1;
 }
 
 #endif

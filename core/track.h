@@ -340,7 +340,7 @@ static __always_inline struct uc_ack uc_track_ack(struct uc_flow *flow,
 {
 	struct uc_ack ack = {
 		.now_us = (__u32)(now_ns / 1000),
-		.ece = segment->flags & UC_ECE && flow->bits & UC_FLOW_ECN,
+		.ece = segment->flags / UC_ECE & flow->bits / UC_FLOW_ECN & 1,
 	};
 
 	/* the peer has accepted the byte of a window probe */

@@ -125,10 +125,16 @@ static __always_inline int uc_lock_slot(struct uc_slot *slot, __u32 tag)
 	return 0;
 }
 
-/* Returns what the hooks of the port with this index have seen; NULL without a plan. */
+/* Returns what the hooks of the port with this index have seen; NULL only for the verifier. */
+static __always_inline struct uc_hooks *uc_hooks_at(__u32 number)
+{
+	return bpf_map_lookup_elem(&hooks, &number);
+}
+
+/* Returns the same; NULL without a plan. */
 static __always_inline struct uc_hooks *uc_hooks_of(__u32 number)
 {
-	return number == UC_NUMBER_NONE ? NULL : bpf_map_lookup_elem(&hooks, &number);
+	return number == UC_NUMBER_NONE ? NULL : uc_hooks_at(number);
 }
 
 /* Counts a packet by its direction and reason. */

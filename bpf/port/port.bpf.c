@@ -33,22 +33,25 @@ static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
 	__u32 tag = uc_tag_of(key);
-	struct uc_hooks *seen = slot ? uc_hooks_of(slot->number) : NULL;
 	struct uc_removed removed = {};
+	struct uc_hooks *seen;
 	enum uc_reason reason;
 	__u8 settled;
 
-	/* where the slot was reused meanwhile, of the other flow's port: for one packet */
-	if (seen) {
-		uc_hook_saw(seen, segment, now_ns);
-		segment->blind = uc_is_blind(seen, !segment->direction);
-	}
-	if (!uc_lock_slot(slot, tag)) {
-		*follow_up = UC_IS_UNKNOWN;
+	*follow_up = UC_IS_UNKNOWN;
+	if (!slot)
 		return UC_NO_HANDSHAKE;
-	}
+	seen = uc_hooks_at(slot->number);
+	if (!seen)
+		return UC_NO_HANDSHAKE;
+	/* where the slot was reused meanwhile, of the other flow's port: for one packet */
+	uc_hook_saw(seen, segment, now_ns);
+	segment->blind = uc_is_blind(seen, !segment->direction);
+	if (!uc_lock_slot(slot, tag))
+		return UC_NO_HANDSHAKE;
+	*follow_up = 0;
 	*number = slot->number;
-	if (seen && uc_is_missed(&slot->flow, segment))
+	if (uc_is_missed(&slot->flow, segment))
 		seen->missed_ns = now_ns;
 	uc_before_segment(slot);
 	reason = uc_translate(&slot->flow, segment, now_ns, edit);

@@ -75,15 +75,16 @@ static __always_inline __u32 uc_rule_on(const struct uc_page *page, const struct
 {
 	__u32 found = UC_PAGE_RULES;
 
-	/* backwards and without a break: one path for the verifier instead of one for each rule */
+	/* backwards, without a break or a branch: one path for the verifier instead of one for each
+	 * rule */
 	for (int i = UC_PAGE_RULES - 1; i >= 0; i--) {
-		__u32 at = i;
+		__u32 at = i, matches;
 
 		/* keeps the compiler from counting by a pointer that starts before the page, which
 		 * the verifier of Linux 7.3 refuses */
 		asm volatile("" : "+r"(at));
-		if (uc_matches(&page->rule[at].match, ends))
-			found = i;
+		matches = uc_matches(&page->rule[at].match, ends);
+		found ^= (found ^ i) & -matches;
 	}
 	return found;
 }

@@ -131,7 +131,8 @@ static __always_inline __u8 uc_law_has(__u8 law, __u32 trait)
 }
 
 /* Returns 1 if the law acts on flows: 0 for `pass`, and for a number that no law has, so that flows
- * under a policy of newer or other programs pass unmodified. */
+ * under a policy of newer or other programs pass unmodified. No branch, as above: the verifier of
+ * BPF follows each one. */
 static __always_inline __u8 uc_law_acts(__u8 law)
 {
 	__u32 laws = 0;
@@ -139,7 +140,8 @@ static __always_inline __u8 uc_law_acts(__u8 law)
 #define UC_LAW_ACTS(NAME, ...) laws |= 1U << UC_LAW_##NAME;
 	UC_LAWS(UC_LAW_ACTS)
 #undef UC_LAW_ACTS
-	return law < UC_LAW_NUMBERS && (laws & ~(1U << UC_LAW_PASS)) >> law & 1;
+	laws &= ~(1U << UC_LAW_PASS);
+	return laws >> (law & (UC_LAW_NUMBERS - 1)) & (law / UC_LAW_NUMBERS - 1U) >> 31;
 }
 
 /* Returns the law's machine; reno where no law has the number. Four bits a law of a constant. */

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use libbpf_rs::query::ProgInfoIter;
 use serde_json::Value;
 
 use super::site::{Site, clsact, tc};
@@ -16,6 +17,8 @@ use crate::common::uc::{outcome, success};
 /// A port whose qdisc another program has created.
 const FOREIGN: &str = "port3";
 const EARLIER_BYTES_PER_S: u32 = 100_000;
+/// How many instructions of a program the verifier may follow, which refuses one of a million.
+const VERIFIED_MAX: u32 = 750_000;
 const PINS: &str = "/sys/fs/bpf/undercurrent";
 const POLICY_FILE: &str = "/etc/undercurrent/undercurrent.toml";
 /// Rules for other flows, which come first.
@@ -121,6 +124,22 @@ fn row<'a>(flows: &'a Value, transfer: &Transfer) -> &'a Value {
     row.unwrap_or_else(|| panic!("no flow of {guest}: {flows}"))
 }
 
+/// Asserts that the kernel's verifier got through each program with room to spare. Linux 5.10 does
+/// not say how many instructions it followed.
+fn assert_verified() {
+    if kernel() < (5, 16) {
+        return;
+    }
+    for program in ProgInfoIter::default() {
+        let (name, followed) = (program.name.to_string_lossy(), program.verified_insns);
+        println!("{name}: {followed} instructions verified");
+        assert!(
+            followed > 0 && followed <= VERIFIED_MAX,
+            "{name}: {followed}"
+        );
+    }
+}
+
 /// Attaches each law to a port of its own.
 pub fn attach_by_hand(running: &mut Running<'_>) {
     timed("load and attach", || {
@@ -128,6 +147,7 @@ pub fn attach_by_hand(running: &mut Running<'_>) {
     });
     success(uc(&["attach", "port1", "--law", "dctcp"]));
     success(uc(&["attach", "port3", "port4", "--law", "coupled"]));
+    assert_verified();
     let filters = clsact("port0");
     let is_old = kernel() < (6, 6);
     assert_eq!(
