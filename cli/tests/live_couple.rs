@@ -3,62 +3,24 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use common::by_hand::{SHARED, one_guest};
 use common::live_with_controls;
+use common::process::Process;
 use common::sandbox::Sandbox;
 use common::uc::{refusal, success};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
 };
 use uc_lab::Lab;
-
-/// A command that runs until it is killed, with its output.
-struct Running {
-    child: Child,
-    lines: std::io::Lines<BufReader<ChildStdout>>,
-}
-
-impl Running {
-    fn start(mut command: Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
-    }
-
-    /// Waits for the next line that contains these words.
-    fn says(&mut self, words: &str) {
-        let mut others = Vec::new();
-        for line in self.lines.by_ref() {
-            let line = line.unwrap();
-            if line.contains(words) {
-                return;
-            }
-            others.push(line);
-        }
-        panic!("no {words:?} in {others:?}");
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // SIGKILL: no orderly end.
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
 
 /// A coupled congestion control, its connection, and the host's socket.
 struct Bench {
@@ -77,12 +39,12 @@ impl Bench {
         self.folder.path().join("red")
     }
 
-    fn host(&self) -> Running {
+    fn host(&self) -> Process {
         let guest = format!("red={},weight=2,listen", self.socket().display());
-        Running::start(self.uc(&["couple", "--guest", &guest, "--prefix4", "0"]))
+        Process::start(self.uc(&["couple", "--guest", &guest, "--prefix4", "0"]))
     }
 
-    fn guest(&self) -> Running {
+    fn guest(&self) -> Process {
         let channel = self.socket();
         let channel = channel.to_str().unwrap();
         let words = [
@@ -93,7 +55,7 @@ impl Bench {
             "--channel",
             channel,
         ];
-        Running::start(self.uc(&words))
+        Process::start(self.uc(&words))
     }
 
     /// Waits until the group's window is the host's, or its own.

@@ -3,14 +3,18 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use nix::poll::{PollFd, PollFlags, poll};
 use serde::Serialize;
+use uc_confine::Confined;
 use uc_core::coupling::GroupPolicy;
+use uc_couple::doors::{Asked, Doors};
 use uc_couple::host::{Policy, Share};
 use uc_couple::seat::{GuestSetup, Place};
 use uc_couple::serve::{Event, Server};
@@ -21,6 +25,8 @@ use crate::research::batch::cancel_on_signal;
 
 /// Maximum number of guests: their sockets must not exceed the descriptors that a process may have.
 const GUESTS_MAX: usize = 512;
+/// Interval at which the process that opens sockets looks whether it is to end.
+const LOOK_EVERY_MS: u16 = 200;
 
 /// Couple guests that run `uc guest couple`: together they compete like one TCP, of which each gets
 /// a share by its weight, however many connections it opens.
@@ -59,6 +65,9 @@ pub struct Couple {
     /// Print JSON objects, one per line
     #[arg(long)]
     json: bool,
+    /// Couple without rights, and have the process at the other end of standard input open the sockets
+    #[arg(long, hide = true)]
+    confined: bool,
 }
 
 /// Let a host couple this guest's groups with those of its other guests.
@@ -223,13 +232,45 @@ impl Couple {
             );
         }
         check_guests(&self.guests)?;
-        let policy = self.policy();
+        if self.confined {
+            self.couple()
+        } else {
+            self.open()
+        }
+    }
+
+    /// Opens the guests' sockets, and passes them to a process without rights, which reads them.
+    fn open(self) -> Result<bool> {
         let stop = cancel_on_signal()?;
+        let mut doors = Doors::new(&self.guests)?;
+        let own = std::env::args_os().skip(1);
+        let confined = Confined::start(own.chain(["--confined".into()]))?;
+        while !stop.load(Ordering::Relaxed) {
+            let mut asked = [PollFd::new(confined.as_fd(), PollFlags::POLLIN)];
+            // Nothing to read within that time, or a signal.
+            if !matches!(poll(&mut asked, LOOK_EVERY_MS), Ok(1..)) {
+                continue;
+            }
+            let answered = doors.answer(&confined);
+            if !answered.context("the process that reads the guests' reports breaks its rules")? {
+                let status = confined.status()?;
+                bail!("the process that reads the guests' reports has ended ({status})");
+            }
+        }
+        Ok(true)
+    }
+
+    /// Couples the guests, without rights.
+    fn couple(self) -> Result<bool> {
+        uc_confine::enter()?;
+        let doors = Asked(uc_confine::parent()?);
+        let policy = self.policy();
         let json = self.json;
-        let mut server = Server::new(policy, self.guests)?;
+        let mut server = Server::through(policy, self.guests, doors);
         let every = Duration::from_secs(self.every);
         let mut printed = Instant::now();
-        while !stop.load(Ordering::Relaxed) {
+        loop {
+            uc_confine::gets_on()?;
             server.turn(&mut |guest, event| Line::of_event(guest, &event).print(json))?;
             if !every.is_zero() && printed.elapsed() >= every {
                 printed = Instant::now();
@@ -238,7 +279,6 @@ impl Couple {
                 }
             }
         }
-        Ok(true)
     }
 
     fn policy(&self) -> Policy {

@@ -3,12 +3,13 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send};
 
 /// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +89,12 @@ impl Channel {
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match nix::unistd::write(&self.fd, bytes) {
+        // Without SIGPIPE, which would end the process, if the other end of a socket has gone.
+        let written = match send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL) {
+            Err(Errno::ENOTSOCK) => nix::unistd::write(&self.fd, bytes),
+            sent => sent,
+        };
+        match written {
             Ok(taken) => Ok(taken),
             Err(Errno::EAGAIN | Errno::EINTR) => Ok(0),
             Err(errno) => Err(errno.into()),

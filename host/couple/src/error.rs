@@ -14,6 +14,9 @@ pub enum ServeError {
         /// Error of the kernel.
         source: io::Error,
     },
+    /// The process that opens the guests' sockets has ended.
+    #[error("the process that opens the guests' sockets has ended")]
+    Ended,
     /// Polling the channels failed.
     #[error("can't wait for the guests' channels: {0}")]
     Wait(io::Error),

@@ -2,41 +2,27 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::belief::Impossible;
 use crate::channel::{Channel, Received};
-use crate::error::ServeError;
+use crate::doors::Open;
 use crate::frames::Frames;
+use crate::host::GuestId;
+pub use crate::setup::{GuestSetup, Place};
 use crate::wire::{FRAME_BYTES_MAX, GroupReport, Parts, WireError};
 
 /// Maximum rate of a guest's reports per second; a guest that exceeds it by more than two hundred
 /// reports is refused.
 pub const REPORTS_PER_SECOND: u64 = 1000;
 const REPORTS_AT_ONCE: u64 = 200;
-
-/// The place of a guest's channel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// Socket to connect to, where another process listens, as QEMU does for a virtio-serial port.
-    Connect(PathBuf),
-    /// Socket to create, for guests that connect themselves: containers.
-    Listen(PathBuf),
-}
-
-/// The configuration of a guest.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GuestSetup {
-    /// Name of the guest, as the operator calls it.
-    pub name: String,
-    /// Place of its channel.
-    pub place: Place,
-    /// Weight among the guests.
-    pub weight: u8,
-}
+/// Interval of connection attempts.
+pub(crate) const RETRY: Duration = Duration::from_millis(200);
+/// Minimum time between two reads of a guest's channel: a guest that sends byte by byte wakes the host
+/// at most this often. Honest guests send a frame at a time, at most every 2 ms.
+const READ_EVERY: Duration = Duration::from_micros(500);
 
 /// Why a guest is excluded.
 #[derive(Debug, thiserror::Error)]
@@ -75,54 +61,72 @@ pub(crate) struct Seat {
     pub setup: GuestSetup,
     /// Whether its reports are answered.
     pub coupled: bool,
-    listener: Option<Socket>,
+    listener: Option<UnixListener>,
     channel: Option<Channel>,
     frames: Frames,
     /// Earliest time of the next connection attempt; next line, why the last one failed.
     not_before: Instant,
     refused: Option<io::ErrorKind>,
+    /// Earliest time of the next read.
+    read_at: Instant,
     /// Number of reports that it may send now; next line, the time of that count.
     allowed: u64,
     counted: Instant,
 }
 
 impl Seat {
-    pub fn new(setup: GuestSetup, now: Instant) -> Result<Self, ServeError> {
-        let listener = match &setup.place {
-            Place::Connect(_) => None,
-            Place::Listen(path) => Some(Socket::listen(path)?),
-        };
-        Ok(Self {
+    pub fn new(setup: GuestSetup, now: Instant) -> Self {
+        Self {
             setup,
-            listener,
+            listener: None,
             coupled: false,
             channel: None,
             frames: Frames::default(),
             not_before: now,
             refused: None,
+            read_at: now,
             allowed: REPORTS_AT_ONCE,
             counted: now,
-        })
+        }
     }
 
-    /// Tries to connect to the other end. Returns the error that prevents it, when the error is
-    /// new.
-    pub fn connect(&mut self, now: Instant, retry: Duration) -> Option<(PathBuf, io::Error)> {
-        if self.channel.is_some() || now < self.not_before {
+    pub fn is_connected(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    /// Tries to connect to the other end, or accepts its connection if the descriptor to poll is
+    /// ready. Returns the error that prevents it, when the error is new.
+    pub fn connect(
+        &mut self,
+        id: GuestId,
+        now: Instant,
+        is_ready: bool,
+        doors: &mut dyn Open,
+    ) -> Option<(PathBuf, io::Error)> {
+        if now < self.not_before || self.listener.is_some() && !is_ready {
             return None;
         }
         self.frames = Frames::default();
-        let (Place::Connect(path), None) = (&self.setup.place, &self.listener) else {
-            self.channel = self.listener.as_ref().and_then(Socket::accept);
+        if let Some(listener) = &self.listener {
+            let accepted = listener.accept().ok();
+            self.channel = accepted.and_then(|(stream, _)| Channel::of(stream).ok());
             return None;
-        };
-        match Channel::open(path) {
-            Ok(channel) => {
-                (self.channel, self.refused) = (Some(channel), None);
+        }
+        let (Place::Connect(path) | Place::Listen(path)) = &self.setup.place;
+        let opened = doors.open(id).and_then(|opened| {
+            match self.setup.place {
+                Place::Connect(_) => self.channel = Some(Channel::of(opened.into())?),
+                Place::Listen(_) => self.listener = Some(opened.into()),
+            }
+            Ok(())
+        });
+        match opened {
+            Ok(()) => {
+                self.refused = None;
                 None
             }
             Err(error) => {
-                self.not_before = now + retry;
+                self.not_before = now + RETRY;
                 let before = self.refused.replace(error.kind());
                 (before != Some(error.kind())).then(|| (path.clone(), error))
             }
@@ -132,10 +136,16 @@ impl Seat {
     /// Returns the descriptor to poll for reading, if there is something to wait for.
     pub fn waits_for(&self, now: Instant) -> Option<BorrowedFd<'_>> {
         if let Some(channel) = &self.channel {
-            return Some(channel.as_fd());
+            return (now >= self.read_at).then(|| channel.as_fd());
         }
-        let socket = self.listener.as_ref()?;
-        (now >= self.not_before).then(|| socket.0.as_fd())
+        let listener = self.listener.as_ref()?;
+        (now >= self.not_before).then(|| listener.as_fd())
+    }
+
+    /// Returns how long its channel is not to be read.
+    pub fn rests(&self, now: Instant) -> Option<Duration> {
+        let rest = self.read_at.saturating_duration_since(now);
+        (self.channel.is_some() && !rest.is_zero()).then_some(rest)
     }
 
     /// Reads what is available, at most one frame's length.
@@ -143,6 +153,7 @@ impl Seat {
         let Some(channel) = &mut self.channel else {
             return Ok(Came::Nothing);
         };
+        self.read_at = now + READ_EVERY;
         let mut bytes = [0; FRAME_BYTES_MAX];
         match channel.receive(&mut bytes)? {
             Received::Nothing => return Ok(Came::Nothing),
@@ -187,40 +198,5 @@ impl Seat {
         let may = self.allowed > 0;
         self.allowed -= u64::from(may);
         may
-    }
-}
-
-/// A listening socket, whose file is removed with it.
-#[derive(Debug)]
-struct Socket(UnixListener, PathBuf);
-
-impl Socket {
-    fn listen(path: &Path) -> Result<Self, ServeError> {
-        let failed = |source| ServeError::Listen {
-            path: path.to_owned(),
-            source,
-        };
-        // The file may be left by a killed process; a living one listens on it. Only sockets are
-        // ever removed: connecting to a plain file is refused too.
-        let left = std::os::unix::net::UnixStream::connect(path);
-        let is_socket =
-            std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
-        if is_socket && left.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
-            std::fs::remove_file(path).map_err(failed)?;
-        }
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        Ok(Self(listener, path.to_owned()))
-    }
-
-    fn accept(&self) -> Option<Channel> {
-        let (stream, _) = self.0.accept().ok()?;
-        Channel::of(stream).ok()
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        let _it_may_be_gone = std::fs::remove_file(&self.1);
     }
 }

@@ -6,15 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 
+use crate::doors::{Doors, Open};
 pub use crate::error::ServeError;
 use crate::host::{GuestId, Host, Policy, Share};
-use crate::seat::{Came, GuestSetup, Refusal, Seat};
+use crate::seat::{Came, GuestSetup, RETRY, Refusal, Seat};
 use crate::wire::{Frame, Parts};
 
-/// Interval of connection attempts, and maximum sleep of the loop.
-const RETRY: Duration = Duration::from_millis(200);
+/// Maximum sleep of the loop.
+const SLEEP_MOST: Duration = RETRY;
 /// Time for which a refused guest is excluded.
 const PENALTY: Duration = Duration::from_secs(1);
 
@@ -41,6 +43,7 @@ pub enum Event<'a> {
 pub struct Server {
     host: Host,
     guests: Vec<Seat>,
+    doors: Box<dyn Open>,
     began: Instant,
 }
 
@@ -50,25 +53,31 @@ impl Server {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn new(policy: Policy, guests: Vec<GuestSetup>) -> Result<Self, ServeError> {
+        let doors = Doors::new(&guests)?;
+        Ok(Self::through(policy, guests, doors))
+    }
+
+    /// Creates a server that has its guests' sockets opened through `doors`.
+    pub fn through(policy: Policy, guests: Vec<GuestSetup>, doors: impl Open + 'static) -> Self {
         let mut host = Host::new(policy);
         let began = Instant::now();
         let seat = |setup: GuestSetup| {
             host.add(setup.weight);
             Seat::new(setup, began)
         };
-        let guests = guests.into_iter().map(seat).collect::<Result<_, _>>()?;
-        Ok(Self {
+        Self {
+            guests: guests.into_iter().map(seat).collect(),
             host,
-            guests,
+            doors: Box::new(doors),
             began,
-        })
+        }
     }
 
     /// Answers until `stop` is set, which is checked five times a second. Calls `event` with the
     /// guest's name and its events.
     ///
     /// # Errors
-    /// [`ServeError::Wait`].
+    /// [`ServeError::Wait`], [`ServeError::Ended`].
     pub fn run(
         &mut self,
         stop: &AtomicBool,
@@ -83,17 +92,23 @@ impl Server {
     /// Waits for the next thing to do, at most 200 ms, and does it.
     ///
     /// # Errors
-    /// [`ServeError::Wait`].
+    /// [`ServeError::Wait`], [`ServeError::Ended`].
     pub fn turn(&mut self, event: &mut dyn FnMut(&str, Event<'_>)) -> Result<(), ServeError> {
-        self.wait()?;
+        let ready = self.wait()?;
         let now = Instant::now();
-        for id in 0..self.guests.len() {
-            if let Some((path, source)) = self.guests[id].connect(now, RETRY) {
+        for (id, is_ready) in ready.into_iter().enumerate() {
+            if self.guests[id].is_connected() {
+                if is_ready {
+                    self.attend(id, now, event);
+                }
+                continue;
+            }
+            let refused = self.guests[id].connect(id, now, is_ready, &mut *self.doors);
+            if let Some((path, source)) = refused {
                 let (path, source) = (path.as_path(), &source);
                 let name = self.guests[id].setup.name.as_str();
                 event(name, Event::Waiting { path, source });
             }
-            self.attend(id, now, event);
         }
         Ok(())
     }
@@ -104,13 +119,28 @@ impl Server {
         self.host.shares().into_iter().map(named).collect()
     }
 
-    fn wait(&self) -> Result<(), ServeError> {
+    /// Waits; returns for each guest whether there is something to read or to accept.
+    fn wait(&self) -> Result<Vec<bool>, ServeError> {
         let now = Instant::now();
-        let fds = self.guests.iter().filter_map(|guest| guest.waits_for(now));
+        let mut ready = vec![false; self.guests.len()];
+        let waits = |(id, guest)| Some((id, Seat::waits_for(guest, now)?));
+        let (ids, fds): (Vec<_>, Vec<_>) = self.guests.iter().enumerate().filter_map(waits).unzip();
+        let fds = fds.into_iter().chain(self.doors.ends());
         let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        match poll(&mut fds, PollTimeout::from(RETRY.as_millis() as u16)) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(errno) => Err(ServeError::Wait(errno.into())),
+        let rests = self.guests.iter().filter_map(|guest| guest.rests(now));
+        let most = TimeSpec::from_duration(rests.fold(SLEEP_MOST, Duration::min));
+        match ppoll(&mut fds, Some(most), None) {
+            Ok(_) => {}
+            Err(Errno::EINTR) => return Ok(ready),
+            Err(errno) => return Err(ServeError::Wait(errno.into())),
+        }
+        let mut is_ready = fds.iter().map(|fd| fd.any().unwrap_or(true));
+        for id in ids {
+            ready[id] = is_ready.next().unwrap_or_default();
+        }
+        match is_ready.next() {
+            Some(true) => Err(ServeError::Ended),
+            _ => Ok(ready),
         }
     }
 

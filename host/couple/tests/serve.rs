@@ -1,17 +1,21 @@
 //! The host's loop on real sockets: guests that misbehave are excluded, the others go on.
 
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use uc_couple::channel::Channel;
+use uc_couple::doors::{Asked, Doors, Open};
 use uc_couple::host::Policy;
 use uc_couple::seat::{GuestSetup, Place};
-use uc_couple::serve::{Event, Server};
+use uc_couple::serve::{Event, ServeError, Server};
 use uc_couple::wire::{Frame, GroupAnswer, GroupName, GroupReport, Parts};
 
 /// Time limit of every wait.
@@ -285,6 +289,130 @@ fn a_plain_file_is_neither_removed_for_a_socket_nor_overwritten_as_a_channel() {
     let error = Channel::open(&path).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}
+
+/// Creates a server whose one guest is at the other end of the returned socket.
+fn one_guest(folder: &Path) -> (Server, UnixStream) {
+    let guest = GuestSetup {
+        name: "red".into(),
+        place: Place::Connect(folder.join("red")),
+        weight: 1,
+    };
+    let listener = UnixListener::bind(folder.join("red")).unwrap();
+    let mut server = Server::new(Policy::default(), vec![guest]).unwrap();
+    server.turn(&mut |_, _| {}).unwrap();
+    (server, listener.accept().unwrap().0)
+}
+
+#[test]
+fn a_guest_that_sends_byte_by_byte_is_read_at_most_2000_times_a_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut server, mut red) = one_guest(folder.path());
+    let mut tell =
+        |_: &str, event: Event<'_>| assert!(matches!(event, Event::Coupled), "{event:?}");
+    let begun = Instant::now();
+    // Of two turns one only waits until the channel may be read again.
+    for _ in 0..200 {
+        red.write_all(&[0x55]).unwrap();
+        server.turn(&mut tell).unwrap();
+    }
+    let least = Duration::from_micros(99 * 500);
+    assert!(begun.elapsed() >= least, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_machine_that_accepts_no_connection_delays_no_other() {
+    use nix::sys::socket::{Backlog, UnixAddr, bind, listen, socket};
+    let folder = tempfile::tempdir().unwrap();
+    let (stopped, red) = (folder.path().join("stopped"), folder.path().join("red"));
+    let kind = (AddressFamily::Unix, SockType::Stream);
+    let full = socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    bind(full.as_raw_fd(), &UnixAddr::new(&stopped).unwrap()).unwrap();
+    listen(&full, Backlog::new(0).unwrap()).unwrap();
+    let _waits = UnixStream::connect(&stopped).unwrap();
+    let listener = UnixListener::bind(&red).unwrap();
+    let guest = |path: &Path| GuestSetup {
+        name: path.file_name().unwrap().to_str().unwrap().into(),
+        place: Place::Connect(path.to_owned()),
+        weight: 1,
+    };
+    let (sender, told) = channel();
+    thread::spawn(move || {
+        let guests = vec![guest(&stopped), guest(&red)];
+        let mut server = Server::new(Policy::default(), guests).unwrap();
+        let mut waits = 0;
+        let mut tell = |_: &str, event: Event<'_>| {
+            waits += u32::from(matches!(event, Event::Waiting { .. }));
+        };
+        server.turn(&mut tell).unwrap();
+        sender.send(waits).unwrap();
+    });
+    assert_eq!(told.recv_timeout(LIMIT), Ok(1));
+    assert!(listener.accept().is_ok());
+}
+
+#[test]
+fn links_and_files_that_are_no_sockets_are_not_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let _listener = UnixListener::bind(path("socket")).unwrap();
+    std::os::unix::fs::symlink(path("socket"), path("link")).unwrap();
+    std::fs::write(path("file"), "").unwrap();
+    for (place, errno) in [
+        (path("link"), Errno::ELOOP),
+        (path("file"), Errno::ENOTSOCK),
+        ("/dev/null".into(), Errno::ENOTSOCK),
+    ] {
+        let guest = GuestSetup {
+            name: "red".into(),
+            place: Place::Connect(place),
+            weight: 1,
+        };
+        let error = Doors::new(&[guest]).unwrap().open(0).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(errno as i32));
+    }
+}
+
+#[test]
+fn sockets_are_opened_by_another_process_until_that_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = |name: &str, place: fn(PathBuf) -> Place| GuestSetup {
+        name: name.into(),
+        place: place(folder.path().join(name)),
+        weight: 1,
+    };
+    let guests = vec![setup("red", Place::Listen), setup("blue", Place::Connect)];
+    let mut doors = Doors::new(&guests).unwrap();
+    let kind = (AddressFamily::Unix, SockType::SeqPacket);
+    let (opens, asks) = socketpair(kind.0, kind.1, None, SockFlag::SOCK_CLOEXEC).unwrap();
+    let opener = thread::spawn(move || {
+        while doors.answer(&opens)? {}
+        std::io::Result::Ok(())
+    });
+    let watched = asks.try_clone().unwrap();
+    let mut server = Server::through(Policy::default(), guests, Asked(asks));
+    let mut refused = Vec::new();
+    let mut tell = |name: &str, event: Event<'_>| {
+        if let Event::Waiting { source, .. } = event {
+            refused.push((name.to_owned(), source.kind()));
+        }
+    };
+    server.turn(&mut tell).unwrap();
+    let mut red = connect(&folder.path().join("red"));
+    red.write_all(&report(1).encode()).unwrap();
+    while server.shares().is_empty() {
+        server.turn(&mut tell).unwrap();
+    }
+    assert_eq!(answer(&mut red).0, 1);
+    assert_eq!(refused, [("blue".to_owned(), std::io::ErrorKind::NotFound)]);
+    uc_confine::send(&watched, &9_u32.to_le_bytes(), None).unwrap();
+    assert!(opener.join().unwrap().is_err(), "there is no such guest");
+    let ended = loop {
+        if let Err(error) = server.turn(&mut |_, _| {}) {
+            break error;
+        }
+    };
+    assert!(matches!(ended, ServeError::Ended), "{ended}");
 }
 
 #[test]

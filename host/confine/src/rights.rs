@@ -1,0 +1,161 @@
+//! What a confined process gives up.
+
+use std::io;
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+
+use crate::calls::filter;
+
+/// User and group `nobody`.
+const NOBODY: u32 = 65_534;
+/// Version 3 of `struct __user_cap_header_struct`, which has two words for each set.
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
+const KILL: u32 = 5;
+const SETGID: u32 = 6;
+const SETUID: u32 = 7;
+/// First descriptor after the standard ones.
+const FIRST_OTHER: libc::c_uint = 3;
+/// Maximum number of descriptors.
+const DESCRIPTORS_MAX: libc::rlim_t = 2048;
+/// Maximum size of the heap and other private memory.
+const MEMORY_MAX_BYTES: libc::rlim_t = 256 << 20;
+/// CPU time, in seconds, within which the process must get on.
+const STUCK_S: libc::time_t = 2;
+
+#[repr(C)]
+struct CapabilityHeader {
+    version: u32,
+    pid: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Capabilities {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// Gives up the rights of this process, which must have no second thread yet: its user, as far as it
+/// may change that, all capabilities, all descriptors but the standard ones, and all system calls but
+/// those that use descriptors it gets later. None can be regained. The process is killed when the one
+/// that started it ends. It does not end by the signals of a terminal or a service manager, which that
+/// one handles, nor by SIGPIPE, when whoever is to get an answer has gone. Its memory, its descriptors
+/// and its CPU time ([`gets_on`]) are limited.
+///
+/// A root without CAP_SETUID and CAP_SETGID stays user 0, as under systemd, and so does one without
+/// CAP_KILL: the process that started it could not end it otherwise. Without capabilities and those
+/// system calls it can reach nothing by that.
+///
+/// # Errors
+/// The kernel's. The process must end then.
+pub fn enter() -> io::Result<()> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        let why = "a process gives its rights up before it starts threads";
+        return Err(io::Error::other(why));
+    }
+    let filter = filter()?;
+    close_others()?;
+    limit(libc::RLIMIT_NOFILE, DESCRIPTORS_MAX)?;
+    limit(libc::RLIMIT_DATA, MEMORY_MAX_BYTES)?;
+    let ends = [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGPIPE,
+    ];
+    SigSet::from_iter(ends).thread_block()?;
+    if may_change_user()? {
+        setgroups(&[])?;
+        let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+        setresgid(gid, gid, gid)?;
+        setresuid(uid, uid, uid)?;
+    }
+    // After the change of the user, which resets both.
+    prctl(libc::PR_SET_DUMPABLE, 0)?;
+    prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong)?;
+    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    drop_capabilities()?;
+    gets_on()?;
+    seccompiler::apply_filter(&filter).map_err(io::Error::other)
+}
+
+/// Grants the process two more seconds of CPU time, after which the kernel kills it: a parser that
+/// loops for ever is replaced. A process that waits needs no grant.
+///
+/// # Errors
+/// The kernel's.
+pub fn gets_on() -> io::Result<()> {
+    let none = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
+    let once = libc::itimerval {
+        it_interval: none,
+        it_value: libc::timeval {
+            tv_sec: STUCK_S,
+            tv_usec: 0,
+        },
+    };
+    // SAFETY: reads the structure; the old value is not asked for.
+    checked(unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const once, std::ptr::null_mut()) })
+}
+
+/// Closes what a careless starter of the first process has left open.
+fn close_others() -> io::Result<()> {
+    let flags: libc::c_uint = 0;
+    // SAFETY: numbers only; nothing of this program has opened a descriptor that it will use.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, FIRST_OTHER, u32::MAX, flags) };
+    checked(done as libc::c_int)
+}
+
+/// Sets both limits of a resource, the second of which is lowered only.
+fn limit(resource: libc::__rlimit_resource_t, most: libc::rlim_t) -> io::Result<()> {
+    let mut limits = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the structure outlives both calls.
+    checked(unsafe { libc::getrlimit(resource, &raw mut limits) })?;
+    let most = most.min(limits.rlim_max);
+    (limits.rlim_cur, limits.rlim_max) = (most, most);
+    // SAFETY: as above.
+    checked(unsafe { libc::setrlimit(resource, &raw const limits) })
+}
+
+fn checked(returned: libc::c_int) -> io::Result<()> {
+    match returned {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn prctl(option: libc::c_int, value: libc::c_ulong) -> io::Result<()> {
+    let none: libc::c_ulong = 0;
+    // SAFETY: numbers only; affects the calling process.
+    checked(unsafe { libc::prctl(option, value, none, none, none) })
+}
+
+/// Returns whether the process may change its user and its groups, and the one that started it may
+/// still kill it then.
+fn may_change_user() -> io::Result<bool> {
+    let mut held = [Capabilities::default(); 2];
+    capabilities(libc::SYS_capget, &mut held)?;
+    let wanted = (1 << KILL) | (1 << SETGID) | (1 << SETUID);
+    Ok(held[0].effective & wanted == wanted)
+}
+
+/// Empties the effective, permitted and inheritable set, and with them the ambient one.
+fn drop_capabilities() -> io::Result<()> {
+    capabilities(libc::SYS_capset, &mut [Capabilities::default(); 2])
+}
+
+fn capabilities(call: i64, sets: &mut [Capabilities; 2]) -> io::Result<()> {
+    let mut header = CapabilityHeader {
+        version: CAPABILITY_VERSION,
+        pid: 0,
+    };
+    // SAFETY: both structures have the layout of this version and outlive the call.
+    checked(unsafe { libc::syscall(call, &raw mut header, sets.as_mut_ptr()) } as libc::c_int)
+}
