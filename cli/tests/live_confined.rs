@@ -4,21 +4,24 @@ mod common;
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use common::agent::{Installation, ip, pair};
 use common::bench::wait_until;
 use common::confined::{NOBODY, confined_child, runs};
 use common::live_with;
 use common::process::Process;
-use common::uc::uc_unprivileged;
+use common::uc::{success, uc_unprivileged};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use uc_couple::wire::{Frame, GroupName, GroupReport, Parts};
+use uc_lab::netns::Namespace;
 
 /// `uc couple` with the guests `red` and `blue`, which connect to its sockets.
 struct Couple {
@@ -205,4 +208,96 @@ fn live_coupling_ends_without_the_right_to_signal_other_users() {
     let worker = confined_child(couple.process.id(), &["couple", "--confined"], 0);
     couple.process.end();
     assert!(!runs(worker));
+}
+
+const TOOLS: [&str; 4] = ["unshare", "nsenter", "mount", "ip"];
+const METRICS: &str = "127.0.0.1:9464";
+
+/// Sends bytes to the metrics, and then perhaps the end; returns the answer.
+fn asked(namespace: &Namespace, bytes: &[u8], ends: bool) -> String {
+    let exchange = || {
+        let mut stream = TcpStream::connect(METRICS).ok()?;
+        stream.write_all(bytes).ok()?;
+        if ends {
+            stream.shutdown(std::net::Shutdown::Write).ok()?;
+        }
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).ok()?;
+        Some(String::from_utf8_lossy(&answer).into_owned())
+    };
+    namespace.enter(exchange).unwrap().unwrap_or_default()
+}
+
+/// Sends bytes to the metrics, and has gone when the answer comes.
+fn leave(bytes: &[u8]) {
+    // It may be refused, as more than 64 are.
+    let stream = TcpStream::connect(METRICS);
+    let _sent = stream.and_then(|mut stream| stream.write_all(bytes));
+}
+
+/// Writes CNI's result for the pod `shop/NAME` behind the interface `NAME`.
+fn add_pod(here: &Installation, name: &str) {
+    let text = format!(
+        r#"{{"kind":"cniCacheV1","containerId":"{name}","ifName":"eth0",
+            "cniArgs":[["K8S_POD_NAMESPACE","shop"],["K8S_POD_NAME","{name}"]],
+            "result":{{"cniVersion":"1.0.0","interfaces":[{{"name":"{name}"}}]}}}}"#
+    );
+    let path = here.sandbox.path("/var/lib/cni/results");
+    std::fs::write(path.join(name), text).unwrap();
+}
+
+#[test]
+fn live_the_agents_parsers_have_no_rights_and_are_replaced_when_they_die() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let namespace = Namespace::new("the tests").unwrap();
+    let policy = "[[tenant]]\nname = \"shop\"\nports = [\"cni:shop/*\"]\n";
+    let here = Installation::new(&namespace, policy, "");
+    here.write(&format!("[agent]\nmetrics = \"{METRICS}\"\n{policy}"));
+    let mut folders = here.sandbox.command(&namespace, "sh");
+    let script =
+        "mkdir -p /var/lib/cni && mount -t tmpfs tmpfs /var/lib/cni && mkdir /var/lib/cni/results";
+    folders.args(["-ec", script]);
+    success(folders);
+    ip(&namespace, "link set lo up");
+    for name in ["v1", "v2", "v3"] {
+        pair(&namespace, name);
+    }
+    add_pod(&here, "v1");
+    let junk = here.sandbox.path("/var/lib/cni/results/junk");
+    std::fs::write(junk, random(7, 10_000)).unwrap();
+    let agent = here.start(&[]);
+    here.wait_for(&["v1"]);
+    let own = agent.pid().as_raw() as u32;
+    let names = confined_child(own, &["agent", "--confined", "names"], NOBODY);
+    let metrics = confined_child(own, &["agent", "--confined", "metrics"], NOBODY);
+    let request = b"GET /metrics HTTP/1.0\r\n\r\n";
+    let is_served = || asked(&namespace, request, false).contains("uc_port_attached{port=\"v1\"");
+    wait_until("metrics", is_served);
+
+    for seed in 0..20 {
+        asked(&namespace, &random(seed, 4000), true);
+        let mut begun = request.to_vec();
+        begun.splice(10.., random(seed, 4000));
+        asked(&namespace, &begun, true);
+        namespace.enter(|| leave(request)).unwrap();
+    }
+    assert!(is_served());
+    assert!(runs(metrics), "the same process");
+    add_pod(&here, "v2");
+    here.wait_for(&["v1", "v2"]);
+    assert!(runs(names), "the same process");
+
+    for pid in [names, metrics] {
+        kill(Pid::from_raw(pid as i32), Signal::SIGKILL).unwrap();
+    }
+    add_pod(&here, "v3");
+    let state = here.wait_for(&["v1", "v2", "v3"]);
+    assert_eq!(state.counts.detached, 0);
+    wait_until("metrics", is_served);
+    let names = confined_child(own, &["agent", "--confined", "names"], NOBODY);
+    agent.kill();
+    wait_until("its parts have ended", || !runs(names));
+    success(here.uc(&["detach", "--all"]));
 }

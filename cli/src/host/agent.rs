@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use uc_client::Client;
 
 /// Keep every port of this host as the policy wants it.
@@ -37,6 +37,18 @@ pub struct Agent {
     /// its laws
     #[arg(long, value_name = "DIR")]
     pub(super) laws: Option<PathBuf>,
+    /// Run this part of the agent that is at the other end of standard input, without rights
+    #[arg(long, hide = true)]
+    pub(super) confined: Option<Part>,
+}
+
+/// A part of an agent that parses what others wrote.
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Part {
+    /// Names of guests
+    Names,
+    /// Requests of scrapers
+    Metrics,
 }
 
 /// Returns a client of this host's agent, if one runs.

@@ -13,7 +13,7 @@ use crate::account;
 use crate::desired::{Wanted, desired};
 use crate::etcd;
 use crate::event::Event;
-use crate::guests::Guests;
+use crate::guests::{Guests, Known};
 use crate::hold::Hold;
 use crate::judge::Judge;
 use crate::links::Link;
@@ -43,6 +43,7 @@ pub struct Engine {
     source: Source,
     hold: Hold,
     links: Option<Vec<Link>>,
+    guests: Known,
     ports: Ports,
     watches: Watches,
     /// Whether desired and actual state may differ.
@@ -80,6 +81,7 @@ impl Engine {
         };
         let mut engine = Self {
             hold: Hold::read(&settings.socket)?,
+            guests: Known::new(settings.places.clone()),
             ports: Ports::new(&settings),
             watches: Watches::new(&settings),
             settings,
@@ -110,7 +112,7 @@ impl Engine {
         let judge = Judge {
             links: self.links.as_deref(),
             hold: &self.hold,
-            places: &self.settings.places,
+            guests: &|| self.guests.now(),
             attached: &|| self.ports.attached(),
             at_most: self.settings.at_most_detached,
         };
@@ -284,10 +286,9 @@ impl Engine {
         let (Some(policy), Some(links)) = (self.source.policy(), &self.links) else {
             return BTreeMap::new();
         };
-        let guests = if self.source.names_guests() {
-            Guests::read(&self.settings.places)
-        } else {
-            Guests::default()
+        let guests = match self.source.names_guests() {
+            true => self.guests.now(),
+            false => Guests::default(),
         };
         desired(policy, links, &guests, &self.hold)
     }

@@ -8,23 +8,28 @@
 //! | `cni:<container>` | the host's side of that container's interfaces, if CNI has no pod's name |
 //! | `alias:<text>` | the interface with that alias |
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use quick_xml::escape::resolve_predefined_entity;
-use quick_xml::events::{BytesStart, Event};
-use serde::Deserialize;
+use nix::fcntl::OFlag;
 
 use crate::links::Link;
+use crate::names::{FILE_MAX_BYTES, Kind, Named, Parser};
 
 /// Folder in which libvirt's QEMU driver stores the state of running domains.
 const LIBVIRT: &str = "/run/libvirt/qemu";
 /// Folder in which CNI's library stores the results of its plugins.
 const CNI: &str = "/var/lib/cni/results";
-/// Maximum number of files that are read, above any host's number of domains or pods.
+/// Maximum number of files that are read, and of interfaces with a guest's name, above any host's number
+/// of domains or pods: a parser that an attacker has taken over may name more.
 const FILES_MAX: usize = 16_384;
-const FILE_MAX_BYTES: u64 = 1 << 20;
+/// Maximum time for all files, of which a process parses thousands in a second.
+const READ_MOST: Duration = Duration::from_secs(5);
 
 /// The folders that are searched.
 #[derive(Clone, Debug)]
@@ -49,27 +54,44 @@ impl Default for Places {
 pub struct Guests(BTreeMap<String, Vec<String>>);
 
 impl Guests {
-    /// Reads the names that libvirt and CNI give now. Missing or unreadable files give none.
-    pub fn read(places: &Places) -> Self {
-        let mut guests = Self::default();
-        for path in files(&places.libvirt) {
-            if path.extension().is_some_and(|extension| extension == "xml") {
-                guests.add(text(&path).as_deref().and_then(domain));
+    /// Reads the names that libvirt and CNI give now. Missing or unreadable files give none. `parse`
+    /// gets each file, unread: its content is not to be trusted.
+    ///
+    /// # Errors
+    /// Those of `parse`, that files are left at the time `until`, or that there are too many names: none
+    /// is known.
+    pub fn read(
+        places: &Places,
+        until: Instant,
+        parse: &dyn Fn(Kind, File) -> io::Result<Option<Named>>,
+    ) -> io::Result<Self> {
+        let (mut guests, mut count) = (Self::default(), 0);
+        let domains = files(&places.libvirt);
+        let domains = domains
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|extension| extension == "xml"))
+            .map(|path| (Kind::Domain, path));
+        let attachments = files(&places.cni).into_iter();
+        for (kind, path) in domains.chain(attachments.map(|path| (Kind::Attachment, path))) {
+            let Some(file) = opened(&path) else {
+                continue;
+            };
+            if Instant::now() >= until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let Some((name, interfaces)) = parse(kind, file)? else {
+                continue;
+            };
+            count += interfaces.len();
+            if count > FILES_MAX {
+                let why = format!("more than {FILES_MAX} interfaces have names");
+                return Err(io::Error::other(why));
+            }
+            for interface in interfaces {
+                guests.0.entry(interface).or_default().push(name.clone());
             }
         }
-        for path in files(&places.cni) {
-            guests.add(text(&path).as_deref().and_then(attachment));
-        }
-        guests
-    }
-
-    fn add(&mut self, found: Option<(String, Vec<String>)>) {
-        let Some((name, interfaces)) = found else {
-            return;
-        };
-        for interface in interfaces {
-            self.0.entry(interface).or_default().push(name.clone());
-        }
+        Ok(guests)
     }
 
     /// Returns all names of this interface for a policy, its own first. A bridge gets no guest's
@@ -85,6 +107,38 @@ impl Guests {
     }
 }
 
+/// The names of guests, read again and again.
+#[derive(Debug)]
+pub struct Known {
+    places: Places,
+    parser: Parser,
+    last: RefCell<Guests>,
+}
+
+impl Known {
+    /// Knows no names yet.
+    pub fn new(places: Places) -> Self {
+        Self {
+            places,
+            parser: Parser::default(),
+            last: RefCell::default(),
+        }
+    }
+
+    /// Returns the names that libvirt and CNI give now. If they can't be parsed now, the last ones
+    /// stay, and so do guests' ports.
+    pub fn now(&self) -> Guests {
+        let parse = |kind, file| self.parser.parse(kind, file);
+        match Guests::read(&self.places, Instant::now() + READ_MOST, &parse) {
+            Ok(guests) => *self.last.borrow_mut() = guests,
+            Err(error) => {
+                tracing::error!(%error, "guests' names can't be read; the last ones stay");
+            }
+        }
+        self.last.borrow().clone()
+    }
+}
+
 /// Returns the files of a folder sorted by name, so that the result does not depend on chance if
 /// two files name one interface.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -97,94 +151,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn text(path: &Path) -> Option<String> {
-    let metadata = fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > FILE_MAX_BYTES {
-        return None;
-    }
-    fs::read_to_string(path).ok()
-}
-
-/// Parses a running domain's name and its taps from libvirt's `<domstatus>`.
-fn domain(text: &str) -> Option<(String, Vec<String>)> {
-    let mut reader = quick_xml::Reader::from_str(text);
-    let mut path: Vec<Vec<u8>> = Vec::new();
-    let (mut name, mut taps) = (String::new(), Vec::new());
-    let is = |path: &[Vec<u8>], end: &[&str]| {
-        let end = end.iter().map(|part| part.as_bytes());
-        path.len() >= end.len()
-            && path[path.len() - end.len()..]
-                .iter()
-                .map(Vec::as_slice)
-                .eq(end)
-    };
-    loop {
-        match reader.read_event().ok()? {
-            Event::Start(element) => path.push(element.name().as_ref().to_vec()),
-            Event::End(_) => {
-                path.pop()?;
-            }
-            Event::Empty(element)
-                if element.name().as_ref() == b"target" && is(&path, &["devices", "interface"]) =>
-            {
-                taps.extend(attribute(&element, "dev"));
-            }
-            Event::Text(text) if is(&path, &["domain", "name"]) => name += &text.decode().ok()?,
-            Event::GeneralRef(reference) if is(&path, &["domain", "name"]) => {
-                name += resolve_predefined_entity(&reference.decode().ok()?)?;
-            }
-            Event::Eof => break,
-            _ => {}
-        }
-    }
-    let name = name.trim();
-    (!name.is_empty()).then(|| (format!("libvirt:{name}"), taps))
-}
-
-fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
-    let attribute = element.try_get_attribute(name).ok()??;
-    Some(attribute.unescape_value().ok()?.into_owned())
-}
-
-/// A plugin's result, as CNI's library stores it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Kept {
-    container_id: String,
-    #[serde(default)]
-    cni_args: Vec<(String, String)>,
-    result: PluginResult,
-}
-
-#[derive(Deserialize)]
-struct PluginResult {
-    #[serde(default)]
-    interfaces: Vec<Interface>,
-}
-
-#[derive(Deserialize)]
-struct Interface {
-    name: String,
-    /// Non-empty for the guest's side of the interface.
-    #[serde(default)]
-    sandbox: String,
-}
-
-/// Parses a pod's name and the host's sides of its interfaces, which may include a bridge.
-fn attachment(text: &str) -> Option<(String, Vec<String>)> {
-    let kept: Kept = serde_json::from_str(text).ok()?;
-    let argument = |name: &str| {
-        let found = kept.cni_args.iter().find(|(key, _)| key == name)?;
-        Some(found.1.as_str())
-    };
-    let pod = argument("K8S_POD_NAMESPACE").zip(argument("K8S_POD_NAME"));
-    let name = match pod {
-        Some((namespace, pod)) => format!("cni:{namespace}/{pod}"),
-        None => format!("cni:{}", kept.container_id),
-    };
-    let outside = kept.result.interfaces.into_iter();
-    let outside = outside.filter(|interface| interface.sandbox.is_empty());
-    Some((name, outside.map(|interface| interface.name).collect()))
+fn opened(path: &Path) -> Option<File> {
+    let mut options = File::options();
+    // A pipe does not delay the others.
+    options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
+    let file = options.open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    (metadata.is_file() && metadata.len() <= FILE_MAX_BYTES).then_some(file)
 }
 
 #[cfg(test)]
@@ -236,6 +209,16 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
         }
     }
 
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    /// Reads the names, and parses them in this process.
+    fn read(places: &Places) -> Guests {
+        let parse = |kind, file| Ok(crate::names::parse(kind, file));
+        Guests::read(places, soon(), &parse).unwrap()
+    }
+
     fn places() -> (tempfile::TempDir, Places) {
         let folder = tempfile::tempdir().unwrap();
         let places = Places {
@@ -261,7 +244,7 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
         let (_folder, places) = places();
         fs::write(places.libvirt.join("web.xml"), DOMAIN).unwrap();
         fs::write(places.libvirt.join("web.pid"), "4242").unwrap();
-        let guests = Guests::read(&places);
+        let guests = read(&places);
         for tap in ["vnet3", "vnet4"] {
             assert_eq!(guests.names(&link(tap)), [tap, "libvirt:web & db"]);
         }
@@ -279,7 +262,7 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
             anonymous.replace("7a1c", "9"),
         )
         .unwrap();
-        let guests = Guests::read(&places);
+        let guests = read(&places);
         assert_eq!(
             guests.names(&link("veth7a1c")),
             ["veth7a1c", "cni:shop/cart-0"]
@@ -305,6 +288,34 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
     }
 
     #[test]
+    fn names_are_not_known_if_they_cannot_be_parsed_now() {
+        let (_folder, places) = places();
+        fs::write(places.libvirt.join("web.xml"), DOMAIN).unwrap();
+        let parse = |_, _| Err(io::ErrorKind::OutOfMemory.into());
+        assert!(Guests::read(&places, soon(), &parse).is_err());
+        let parse = |kind, file| Ok(crate::names::parse(kind, file));
+        let late = Guests::read(&places, Instant::now(), &parse);
+        assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(Guests::read(&places, soon(), &parse).is_ok());
+    }
+
+    #[test]
+    fn names_are_not_known_if_there_are_more_than_a_host_has() {
+        let (_folder, places) = places();
+        for name in ["web.xml", "db.xml"] {
+            fs::write(places.libvirt.join(name), DOMAIN).unwrap();
+        }
+        let named = |count| {
+            let interfaces = vec!["v".to_owned(); count];
+            let parse = move |_, _| Ok(Some(("libvirt:x".to_owned(), interfaces.clone())));
+            Guests::read(&places, soon(), &parse)
+        };
+        assert!(named(FILES_MAX / 2).is_ok());
+        let refused = named(FILES_MAX / 2 + 1).unwrap_err().to_string();
+        assert!(refused.contains("16384 interfaces"), "{refused}");
+    }
+
+    #[test]
     fn truncated_and_unknown_files_give_no_names() {
         let (_folder, places) = places();
         for (number, cut) in [0, 10, 300, DOMAIN.len() - 20].into_iter().enumerate() {
@@ -314,6 +325,6 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
         for (number, text) in ["", "{", "[]", &ATTACHMENT[..200]].into_iter().enumerate() {
             fs::write(places.cni.join(number.to_string()), text).unwrap();
         }
-        assert_eq!(Guests::read(&places), Guests::default());
+        assert_eq!(read(&places), Guests::default());
     }
 }

@@ -7,7 +7,7 @@ use uc_policy::Policy;
 use uc_port::PortError;
 
 use crate::desired::desired;
-use crate::guests::{Guests, Places};
+use crate::guests::Guests;
 use crate::hold::Hold;
 use crate::links::Link;
 use crate::source::has_guests_names;
@@ -18,8 +18,8 @@ pub struct Judge<'a> {
     pub links: Option<&'a [Link]>,
     /// Ports held by an operator: the policy does not detach them.
     pub hold: &'a Hold,
-    /// Folders of guests' names.
-    pub places: &'a Places,
+    /// Returns the names of guests.
+    pub guests: &'a dyn Fn() -> Guests,
     /// Returns the interfaces that have the programs, or why they can't be listed.
     pub attached: &'a dyn Fn() -> Result<BTreeSet<u32>, PortError>,
     /// Part of those that a policy may detach.
@@ -36,7 +36,7 @@ impl Judge<'_> {
             return Ok(());
         };
         let guests = match has_guests_names(text) {
-            true => Guests::read(self.places),
+            true => (self.guests)(),
             false => Guests::default(),
         };
         let wanted = desired(policy, links, &guests, self.hold);
@@ -80,7 +80,7 @@ mod tests {
         let judge = Judge {
             links: Some(&links(names)),
             hold: &Hold::read(&folder.path().join("agent.sock")).unwrap(),
-            places: &Places::default(),
+            guests: &Guests::default,
             attached: &|| Ok(attached.iter().copied().collect()),
             at_most,
         };
@@ -96,7 +96,7 @@ mod tests {
         let judge = Judge {
             links: Some(&links(&["v1"])),
             hold: &Hold::read(&folder.path().join("agent.sock")).unwrap(),
-            places: &Places::default(),
+            guests: &Guests::default,
             attached: &|| Err(PortError::TooManyPorts),
             at_most: 0.5,
         };

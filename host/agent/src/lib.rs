@@ -10,10 +10,13 @@
 //! - `source.rs`: the policy in force; `judge.rs`: policies to be confirmed; `kept.rs`: a fleet's last one on disk; `guests.rs`: names
 //!   that libvirt and CNI give to the guest behind an interface; `hold.rs`: ports held by an
 //!   operator.
+//! - `confined.rs`: the processes without rights that parse what others wrote: `names.rs` the files of
+//!   libvirt and CNI, [`metrics`] the requests of scrapers.
 //! - `publish.rs`: the state that clients read ([`uc_client::AgentState`]).
 
 mod account;
 mod bounded;
+mod confined;
 mod control;
 mod desired;
 mod engine;
@@ -30,6 +33,7 @@ mod links;
 mod log;
 mod memory;
 pub mod metrics;
+mod names;
 mod notify;
 mod ports;
 mod publish;
@@ -41,5 +45,6 @@ mod source;
 mod watches;
 mod wish;
 
+pub use confined::{Part, confined};
 pub use run::run;
 pub use settings::Options;

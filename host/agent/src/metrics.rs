@@ -2,6 +2,7 @@
 //! programs' counters, never the flows, of which there may be a million. Labels are ports, tenants
 //! and reasons, so a tenant's traffic can't create series.
 
+mod apart;
 mod listen;
 mod reading;
 mod serve;
@@ -16,12 +17,22 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
+pub(crate) use apart::{serve, serve_apart};
 pub(crate) use listen::listen;
 pub use reading::{Kernel, Reading};
-pub use serve::router;
 pub use table::{Kind, METRICS, Metric, Row};
 
 impl Reading {
+    /// Formats the metrics, as OpenMetrics 1.0 or in Prometheus's older format; `None`: can't be
+    /// formatted.
+    pub(crate) fn text(&self, open: bool) -> Option<String> {
+        let text = match open {
+            true => self.open_metrics(),
+            false => self.plain(),
+        };
+        text.ok()
+    }
+
     /// Formats the metrics as OpenMetrics 1.0.
     ///
     /// # Errors

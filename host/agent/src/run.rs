@@ -15,7 +15,6 @@ use uc_core::Law;
 use uc_policy::trusted;
 use uc_port::{ProgramObject, Store};
 
-use crate::bounded::Bounded;
 use crate::control;
 use crate::engine::Engine;
 use crate::etcd::{self, Heard};
@@ -144,13 +143,25 @@ fn keep_from_dying_of_others_ends() -> Result<(), AgentError> {
 
 /// Serves metrics, as soon as their address is free.
 async fn serve_metrics(address: SocketAddr, shared: Shared) {
-    let listener = metrics::listen(address, |failure| {
-        shared.tell(Event::Metrics(failure));
-    });
-    let listener = Bounded::new(listener.await);
+    let ear = shared.clone();
+    let tell = move |failure| {
+        ear.tell(Event::Metrics(failure));
+    };
+    let listener = metrics::listen(address, &tell).await;
+    let listener = match listener.into_std() {
+        Ok(listener) => listener,
+        Err(error) => return tell(Some(format!("metrics are not served: {error}"))),
+    };
     let read = move || Reading::of(shared.state(), &Store::default());
-    // It returns no error: a failed accept is retried.
-    let _never = axum::serve(listener, metrics::router(read)).await;
+    // A thread, because it waits for a process, and reads maps. It ends with the agent.
+    let told = tell.clone();
+    let serve = move || metrics::serve_apart(&listener.into(), read, told);
+    let spawned = std::thread::Builder::new()
+        .name("agent-metrics".to_owned())
+        .spawn(serve);
+    if let Err(error) = spawned {
+        tell(Some(format!("metrics are not served: no thread ({error})")));
+    }
 }
 
 /// Watches the folders of the configuration and of guests' names, as far as they exist.

@@ -4,7 +4,7 @@ use anyhow::Result;
 use uc_agent::Options;
 use uc_client::AgentError;
 
-use crate::host::agent::Agent;
+use crate::host::agent::{Agent, Part};
 
 /// Runs the agent until it is told to end. Returns false if its policy is invalid, or with `--once`
 /// if something that the policy wants is not in force.
@@ -12,6 +12,13 @@ use crate::host::agent::Agent;
 /// # Errors
 /// Whatever prevents the start.
 pub fn agent(arguments: Agent) -> Result<bool> {
+    if let Some(part) = arguments.confined {
+        uc_agent::confined(match part {
+            Part::Names => uc_agent::Part::Names,
+            Part::Metrics => uc_agent::Part::Metrics,
+        })?;
+        return Ok(true);
+    }
     let options = Options {
         config: arguments.config,
         once: arguments.once,

@@ -1,5 +1,6 @@
 //! Serves `GET /metrics` over HTTP, for Prometheus.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -9,21 +10,22 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::sync::Semaphore;
 
-use super::Reading;
+/// The answer to a scrape.
+pub type Answer = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 struct Source {
-    read: Box<dyn Fn() -> Reading + Send + Sync>,
+    ask: Box<dyn Fn(bool) -> Answer + Send + Sync>,
     /// Permit of the only scrape at a time: each reads maps.
     turn: Arc<Semaphore>,
 }
 
-/// Returns a router that calls `read` for each request.
-pub fn router(read: impl Fn() -> Reading + Send + Sync + 'static) -> Router {
+/// Returns a router that calls `ask` for each request, with whether it wants OpenMetrics.
+pub fn router(ask: impl Fn(bool) -> Answer + Send + Sync + 'static) -> Router {
     let source = Source {
-        read: Box::new(read),
+        ask: Box::new(ask),
         turn: Arc::new(Semaphore::new(1)),
     };
     Router::new()
@@ -41,16 +43,11 @@ async fn scrape(State(source): State<Arc<Source>>, headers: HeaderMap) -> Respon
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     // A client that disconnects ends this future, not the reading, which keeps the permit.
-    let read = tokio::task::spawn_blocking(move || {
+    let asked = tokio::spawn(async move {
         let _turn = turn;
-        (own.read)()
-    })
-    .await;
-    let text = match &read {
-        Ok(reading) if open => reading.open_metrics().ok(),
-        Ok(reading) => reading.plain().ok(),
-        Err(_) => None,
-    };
+        (own.ask)(open).await
+    });
+    let text = asked.await.ok().flatten();
     let kind = if open { OPEN_METRICS } else { PLAIN };
     match text {
         Some(text) => {
@@ -69,6 +66,15 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
+    use crate::metrics::Reading;
+
+    /// Answers with a reading that is made on another thread.
+    fn answer(read: fn() -> Reading, open: bool) -> Answer {
+        Box::pin(async move {
+            let read = tokio::task::spawn_blocking(read).await.ok()?;
+            read.text(open)
+        })
+    }
 
     /// Sends a request over a real connection; returns the answer's head and body.
     fn ask(address: SocketAddr, request: &str) -> (String, String) {
@@ -106,7 +112,7 @@ mod tests {
             ]
             .map(|request| ask(address, &request))
         });
-        let router = router(Reading::default);
+        let router = router(|open| answer(Reading::default, open));
         let answers = runtime.block_on(async {
             tokio::spawn(async move { axum::serve(listener, router).await });
             tokio::task::spawn_blocking(move || clients.join().unwrap())
@@ -141,7 +147,7 @@ mod tests {
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            let router = router(read);
+            let router = router(move |open| answer(read, open));
             tokio::spawn(async move { axum::serve(listener, router).await });
             let asked = tokio::task::spawn_blocking(move || {
                 for round in 1..=4 {
