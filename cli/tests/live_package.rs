@@ -3,6 +3,8 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +12,9 @@ use std::sync::OnceLock;
 
 use common::agent::ip;
 use common::bench::wait_until;
+use common::confined::confined_child;
 use common::live_with;
+use common::process::Process;
 use common::sandbox::Sandbox;
 use common::seccomp::Filter;
 use common::uc::{outcome, success};
@@ -21,6 +25,10 @@ const TOOLS: [&str; 5] = ["dpkg-deb", "strip", "setpriv", "ip", "unshare"];
 
 /// Capabilities of the service: each of them is needed.
 const CAPABILITIES: [&str; 3] = ["bpf", "net_admin", "perfmon"];
+/// Capability of `uc couple`'s service: it opens others' sockets.
+const COUPLE: [&str; 1] = ["dac_override"];
+/// Capabilities of `uc watch`'s service.
+const WATCH: [&str; 4] = ["bpf", "net_admin", "net_raw", "perfmon"];
 
 const POLICY: &str = "[agent]\nmetrics = \"none\"\n[[rule]]\nport = \"port*\"\nlaw = \"ecn\"\n";
 
@@ -67,6 +75,8 @@ fn live_the_package_contains_program_unit_manual_and_completions() {
     for file in [
         "usr/bin/uc",
         "lib/systemd/system/undercurrent.service",
+        "lib/systemd/system/undercurrent-couple.service",
+        "lib/systemd/system/undercurrent-watch.service",
         "usr/share/man/man1/uc.1.gz",
         "usr/share/man/man1/uc-check.1.gz",
         "usr/share/man/man1/uc-agent.1.gz",
@@ -121,40 +131,52 @@ fn live_packaging_the_same_program_twice_gives_the_same_bytes() {
     assert!(fs::read(&package().deb).unwrap() == again);
 }
 
+/// Returns the text of a unit.
+fn unit(name: &str) -> String {
+    let folder = package().root.join("lib/systemd/system");
+    fs::read_to_string(folder.join(format!("{name}.service"))).unwrap()
+}
+
 #[test]
-fn live_systemd_accepts_the_service_and_rates_its_exposure_low() {
+fn live_systemd_accepts_the_services_and_rates_their_exposure_low() {
     if !live_with(&[&TOOLS[..], &["systemd-analyze"]].concat()) {
         return;
     }
-    let package = package();
-    let unit = package.root.join("lib/systemd/system/undercurrent.service");
-    let text = fs::read_to_string(&unit).unwrap();
-    let capabilities: Vec<String> = CAPABILITIES
-        .iter()
-        .map(|name| format!("CAP_{}", name.to_uppercase()))
-        .collect();
-    let bounded = format!("\nCapabilityBoundingSet={}\n", capabilities.join(" "));
-    assert!(text.contains(&bounded));
-    assert!(text.contains("\nRuntimeDirectoryPreserve=yes\n"), "locks");
-    for line in ["StartLimitIntervalSec=0", "Restart=always", "RestartSec=1s"] {
-        assert!(text.contains(&format!("\n{line}\n")), "{line}");
-    }
-    assert!(!text.contains("Assert"), "a failed assertion is final");
-    // It is not installed: the program is where it was unpacked.
-    let program = package.root.join("usr/bin/uc");
-    let text = text.replace("/usr/bin/uc", program.to_str().unwrap());
-    let folder = tempfile::tempdir().unwrap();
-    let unit = folder.path().join("undercurrent.service");
-    fs::write(&unit, text).unwrap();
-    let mut verify = Command::new("systemd-analyze");
-    verify.args(["verify", "--man=no"]).arg(&unit);
-    success(verify);
     // Out of 100; a service without any setting has 96.
-    let mut security = Command::new("systemd-analyze");
-    security
-        .args(["security", "--offline=true", "--threshold=25"])
-        .arg(&unit);
-    success(security);
+    for (name, capabilities, exposure) in [
+        ("undercurrent", &CAPABILITIES[..], 25),
+        ("undercurrent-couple", &COUPLE, 15),
+        ("undercurrent-watch", &WATCH, 25),
+    ] {
+        let text = unit(name);
+        let capabilities: Vec<String> = capabilities
+            .iter()
+            .map(|name| format!("CAP_{}", name.to_uppercase()))
+            .collect();
+        let bounded = format!("\nCapabilityBoundingSet={}\n", capabilities.join(" "));
+        assert!(text.contains(&bounded), "{name}");
+        for line in ["StartLimitIntervalSec=0", "Restart=always", "RestartSec=1s"] {
+            assert!(text.contains(&format!("\n{line}\n")), "{name}: {line}");
+        }
+        assert!(!text.contains("Assert"), "a failed assertion is final");
+        let keeps_locks = text.contains("\nRuntimeDirectoryPreserve=yes\n");
+        assert_eq!(keeps_locks, name != "undercurrent-couple");
+        // It is not installed: the program is where it was unpacked.
+        let program = package().root.join("usr/bin/uc");
+        let text = text.replace("/usr/bin/uc", program.to_str().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let unit = folder.path().join(format!("{name}.service"));
+        fs::write(&unit, text).unwrap();
+        let mut verify = Command::new("systemd-analyze");
+        verify.args(["verify", "--man=no"]).arg(&unit);
+        success(verify);
+        let mut security = Command::new("systemd-analyze");
+        security
+            .args(["security", "--offline=true"])
+            .arg(format!("--threshold={exposure}"))
+            .arg(&unit);
+        success(security);
+    }
 }
 
 /// Returns a copy of this machine's root that vanishes when the script ends: writes go to memory.
@@ -196,6 +218,13 @@ fn live_the_package_is_installed_upgraded_and_removed() {
     assert!(done.stdout.contains(told), "{}", done.stdout);
 }
 
+/// Returns the arguments by which setpriv(1) leaves a command these capabilities only.
+fn setpriv(capabilities: &[&str]) -> [String; 3] {
+    let bounds: Vec<String> = capabilities.iter().map(|name| format!("+{name}")).collect();
+    let bounds = format!("--bounding-set=-all,{}", bounds.join(","));
+    [bounds.as_str(), "--no-new-privs", "--"].map(str::to_owned)
+}
+
 /// Returns the unpacked `uc` in the sandbox with these capabilities only, as a process of root that
 /// can gain none.
 fn uc_with(
@@ -204,11 +233,9 @@ fn uc_with(
     namespace: &Namespace,
     arguments: &[&str],
 ) -> Command {
-    let bounds: Vec<String> = capabilities.iter().map(|name| format!("+{name}")).collect();
     let mut command = sandbox.command(namespace, "setpriv");
     command
-        .arg(format!("--bounding-set=-all,{}", bounds.join(",")))
-        .args(["--inh-caps=-all", "--no-new-privs", "--"])
+        .args(setpriv(capabilities))
         .arg(package().root.join("usr/bin/uc"))
         .args(arguments);
     command
@@ -264,20 +291,18 @@ fn live_the_services_system_calls_suffice_for_an_agent() {
     if !live_with(&[&TOOLS[..], &["systemd-analyze"]].concat()) {
         return;
     }
-    let unit = package()
-        .root
-        .join("lib/systemd/system/undercurrent.service");
-    let Some(filter) = Filter::of_unit(&fs::read_to_string(unit).unwrap()) else {
+    let Some(filter) = Filter::of_unit(&unit("undercurrent")) else {
         return uc_live::skip("the numbers of this machine's system calls are not known");
     };
     let namespace = host_with_a_port();
     let sandbox = Sandbox::with_run();
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("undercurrent.toml");
-    fs::write(&policy, POLICY).unwrap();
+    // Its requests are parsed by a process without rights.
+    let with_metrics = POLICY.replace("none", "127.0.0.1:9464");
+    fs::write(&policy, &with_metrics).unwrap();
+    ip(&namespace, "link set lo up");
     let filtered = |program: &str, arguments: &[&str]| {
-        // With root's capabilities: setpriv(1) needs a call that the filter refuses. The test above
-        // checks the three capabilities.
         let mut command = sandbox.command(&namespace, program);
         command.args(arguments);
         let filter = filter.clone();
@@ -292,9 +317,10 @@ fn live_the_services_system_calls_suffice_for_an_agent() {
     let program = program.to_str().unwrap();
     let config = policy.to_str().unwrap();
     // As the service runs it: until a signal arrives, with its socket.
-    let mut agent = filtered(program, &["agent", "--config", config])
-        .spawn()
-        .unwrap();
+    let limits = setpriv(&CAPABILITIES);
+    let limits: Vec<&str> = limits.iter().map(String::as_str).collect();
+    let started = [&limits[..], &[program, "agent", "--config", config]].concat();
+    let agent = Process::start(filtered("setpriv", &started));
     let client = Client::at(sandbox.path("/run/undercurrent/agent.sock"));
     wait_until("the port is attached", || {
         client.status().is_ok_and(|state| state.is_in_force())
@@ -305,9 +331,88 @@ fn live_the_services_system_calls_suffice_for_an_agent() {
             .status()
             .is_ok_and(|state| state.policy.generation == 2 && state.is_in_force())
     });
-    let pid = nix::unistd::Pid::from_raw(agent.id() as i32);
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
-    assert!(agent.wait().unwrap().success());
+    // What parses requests for metrics stays user 0, without a capability.
+    confined_child(agent.id(), &["agent", "--confined", "metrics"], 0);
+    agent.end();
     success(filtered(program, &["detach", "--all"]));
     assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
+}
+
+/// Runs `uc` with the capabilities of a service, under its filter of system calls, and has `check` look
+/// at it.
+fn under_limits(
+    name: &str,
+    capabilities: &[&str],
+    namespace: &Namespace,
+    arguments: &[&str],
+    check: impl Fn(&mut Process),
+) {
+    // setpriv(1) needs one call more than the service.
+    let text = format!("{}\nSystemCallFilter=capset\n", unit(name));
+    let Some(filter) = Filter::of_unit(&text) else {
+        return uc_live::skip("the numbers of this machine's system calls are not known");
+    };
+    let sandbox = Sandbox::with_run();
+    let mut command = uc_with(capabilities, &sandbox, namespace, arguments);
+    // SAFETY: two system calls between fork and exec, which allocate nothing.
+    unsafe { command.pre_exec(move || filter.install()) };
+    let mut process = Process::start(command);
+    check(&mut process);
+    process.end();
+}
+
+#[test]
+fn live_watching_and_coupling_work_within_their_services_limits() {
+    if !live_with(&[&TOOLS[..], &["systemd-analyze"]].concat()) {
+        return;
+    }
+    let namespace = host_with_a_port();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let mut key = Command::new(package().root.join("usr/bin/uc"));
+    key.args(["watch", "--make-key", &path("key")]);
+    success(key);
+    let watch = [
+        "watch",
+        "port0",
+        "--peer",
+        "10.0.0.0/8",
+        "--key-file",
+        &path("key"),
+    ];
+    under_limits(
+        "undercurrent-watch",
+        &WATCH,
+        &namespace,
+        &watch,
+        |process| {
+            process.says("port0: watched");
+        },
+    );
+
+    // A socket of another user, as QEMU's is, in a folder that is closed to others.
+    let qemu = folder.path().join("qemu");
+    fs::create_dir(&qemu).unwrap();
+    let listener = UnixListener::bind(qemu.join("red")).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    for owned in [qemu.join("red"), qemu.clone()] {
+        fs::set_permissions(&owned, fs::Permissions::from_mode(0o700)).unwrap();
+        chown(&owned, Some(12_345), Some(12_345)).unwrap();
+    }
+    let guest = format!("red={}", qemu.join("red").display());
+    let couple = ["couple", "--guest", &guest];
+    under_limits(
+        "undercurrent-couple",
+        &COUPLE,
+        &namespace,
+        &couple,
+        |process| {
+            confined_child(process.id(), &["couple", "--confined"], 0);
+            let mut red = None;
+            wait_until("red is connected to", || {
+                red = listener.accept().ok();
+                red.is_some()
+            });
+        },
+    );
 }
