@@ -1,5 +1,5 @@
 //! The package's services under a systemd of their own: what only systemd does to them, such as their
-//! mounts and all their filters of system calls, leaves them able to work.
+//! mounts and all their filters of system calls, leaves them able to work, and to do nothing else.
 
 mod common;
 
@@ -10,7 +10,15 @@ use std::process::Command;
 use common::live_with;
 use common::process::Process;
 
-const TOOLS: [&str; 6] = ["systemd", "systemctl", "unshare", "setpriv", "ip", "mount"];
+const TOOLS: [&str; 7] = [
+    "systemd",
+    "systemctl",
+    "unshare",
+    "nsenter",
+    "setpriv",
+    "ip",
+    "mount",
+];
 
 #[test]
 fn live_the_services_work_under_systemd() {
