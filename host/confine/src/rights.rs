@@ -2,6 +2,8 @@
 
 use std::io;
 
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 
@@ -17,9 +19,9 @@ const SETUID: u32 = 7;
 /// First descriptor after the standard ones.
 const FIRST_OTHER: libc::c_uint = 3;
 /// Maximum number of descriptors.
-const DESCRIPTORS_MAX: libc::rlim_t = 2048;
+const DESCRIPTORS_MAX: rlim_t = 2048;
 /// Maximum size of the heap and other private memory.
-const MEMORY_MAX_BYTES: libc::rlim_t = 256 << 20;
+const MEMORY_MAX_BYTES: rlim_t = 256 << 20;
 /// CPU time, in seconds, within which the process must get on.
 const STUCK_S: libc::time_t = 2;
 
@@ -57,8 +59,8 @@ pub fn enter() -> io::Result<()> {
     }
     let filter = filter()?;
     close_others()?;
-    limit(libc::RLIMIT_NOFILE, DESCRIPTORS_MAX)?;
-    limit(libc::RLIMIT_DATA, MEMORY_MAX_BYTES)?;
+    limit(Resource::RLIMIT_NOFILE, DESCRIPTORS_MAX)?;
+    limit(Resource::RLIMIT_DATA, MEMORY_MAX_BYTES)?;
     let ends = [
         Signal::SIGINT,
         Signal::SIGTERM,
@@ -73,9 +75,9 @@ pub fn enter() -> io::Result<()> {
         setresuid(uid, uid, uid)?;
     }
     // After the change of the user, which resets both.
-    prctl(libc::PR_SET_DUMPABLE, 0)?;
-    prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong)?;
-    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    prctl::set_dumpable(false)?;
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    prctl::set_no_new_privs()?;
     drop_capabilities()?;
     gets_on()?;
     seccompiler::apply_filter(&filter).map_err(io::Error::other)
@@ -111,17 +113,10 @@ fn close_others() -> io::Result<()> {
 }
 
 /// Sets both limits of a resource, the second of which is lowered only.
-fn limit(resource: libc::__rlimit_resource_t, most: libc::rlim_t) -> io::Result<()> {
-    let mut limits = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the structure outlives both calls.
-    checked(unsafe { libc::getrlimit(resource, &raw mut limits) })?;
-    let most = most.min(limits.rlim_max);
-    (limits.rlim_cur, limits.rlim_max) = (most, most);
-    // SAFETY: as above.
-    checked(unsafe { libc::setrlimit(resource, &raw const limits) })
+fn limit(resource: Resource, most: rlim_t) -> io::Result<()> {
+    let (_, hard) = getrlimit(resource)?;
+    let most = most.min(hard);
+    Ok(setrlimit(resource, most, most)?)
 }
 
 fn checked(returned: libc::c_int) -> io::Result<()> {
@@ -129,12 +124,6 @@ fn checked(returned: libc::c_int) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-fn prctl(option: libc::c_int, value: libc::c_ulong) -> io::Result<()> {
-    let none: libc::c_ulong = 0;
-    // SAFETY: numbers only; affects the calling process.
-    checked(unsafe { libc::prctl(option, value, none, none, none) })
 }
 
 /// Returns whether the process may change its user and its groups, and the one that started it may
