@@ -325,8 +325,7 @@ impl Store {
         let names = interfaces()?;
         let mut known = self.linked()?;
         known.extend(programs.port_states()?.into_keys());
-        let ports = known.into_iter().map(|ifindex| self.port(ifindex, &names));
-        ports.filter_map(Result::transpose).collect()
+        self.ports_of(&known, &names)
     }
 
     /// The interface as a port, if it is one.

@@ -109,7 +109,11 @@ impl Store {
         Ok(hooked)
     }
 
-    fn ports_of(
+    /// Returns those of the interfaces that are ports.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) fn ports_of(
         &self,
         interfaces: &BTreeSet<u32>,
         names: &BTreeMap<u32, String>,
