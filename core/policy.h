@@ -95,6 +95,7 @@ static __always_inline __u8 uc_guard_segments(const struct uc_policy *policy)
 {
 	__u32 segments = policy->guard_segments;
 
+	/* of 0 segments strict mode makes 1: only 0 less 1 has the highest bit */
 	segments += (segments - 1U) >> 31 & uc_is_strict(policy);
 	return segments * (1U - uc_observes(policy));
 }

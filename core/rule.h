@@ -63,6 +63,7 @@ static __always_inline __u8 uc_matches(const struct uc_match *match, const struc
 	differs |= uc_is_outside(ends->local_port, match->local_ports);
 	differs |= uc_is_outside(ends->remote_port, match->remote_ports);
 	differs |= ~match->dscps >> (ends->dscp & 63) & 1;
+	/* of every number but 0, the number or its negative has the highest bit */
 	return ((differs | -differs) >> 31) ^ 1;
 }
 

@@ -84,6 +84,7 @@ static __always_inline __u32 uc_rule_on(const struct uc_page *page, const struct
 		 * the verifier of Linux 7.3 refuses */
 		asm volatile("" : "+r"(at));
 		matches = uc_matches(&page->rule[at].match, ends);
+		/* i if it matches: all bits of -1 are set, and none of 0 */
 		found ^= (found ^ i) & -matches;
 	}
 	return found;

@@ -58,8 +58,8 @@ impl Guests {
     /// gets each file, unread: its content is not to be trusted.
     ///
     /// # Errors
-    /// Those of `parse`, that files are left at the time `until`, or that there are too many names: none
-    /// is known.
+    /// `parse` fails, files are left at the time `until`, or more interfaces have names than a host has.
+    /// Then the names that were read are dropped.
     pub fn read(
         places: &Places,
         until: Instant,

@@ -43,7 +43,7 @@ fn laws_of(folder: &Path) -> Result<ProgramObject, AgentError> {
 /// at a time.
 ///
 /// # Errors
-/// Another agent runs, there is no BPF file system, or what the system says.
+/// Another agent holds a lock, there is no BPF file system, or the system refuses a folder or a file.
 pub fn claim(own: &uc_policy::Agent) -> Result<[Flock<File>; 2], AgentError> {
     if let Some(folder) = own.socket.parent() {
         guarded::make_folder(folder)?;

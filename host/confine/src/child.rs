@@ -110,7 +110,7 @@ fn pass_on(
 /// [`enter`](crate::enter): from then on this process ends with that one.
 ///
 /// # Errors
-/// That process has ended, or the kernel's.
+/// The process that started this one has ended, or the kernel refuses a call.
 pub fn parent() -> io::Result<OwnedFd> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
     let mut polled = [PollFd::new(socket.as_fd(), PollFlags::empty())];
