@@ -2,9 +2,9 @@
 /*
  * From an Ethernet frame to a uc_segment and a uc_key, and from a uc_edit back to the bytes.
  *
- * Reading goes through bpf_skb_load_bytes(), which bounds-checks and copes with fragments of an
- * skb; writing through bpf_l3/l4_csum_replace() and bpf_skb_store_bytes(), which keep complete,
- * partial and absent checksums right.
+ * Reading goes through uc_read(), or where it is rare through bpf_skb_load_bytes() alone; writing
+ * through bpf_l3/l4_csum_replace() and bpf_skb_store_bytes(), which keep complete, partial and
+ * absent checksums right.
  */
 #ifndef UC_PACKET_H
 #define UC_PACKET_H
@@ -25,7 +25,25 @@
 /* IPv4's "more fragments" bit and fragment offset. */
 #define UC_FRAGMENT_BITS 0x3fff
 #define UC_TCP_HEADER    20
+#define UC_TCP_WORDS     5
 #define UC_OPTIONS_MAX   40
+
+/* The highest offset at which uc_read() reads without a call: a bound for the verifier. */
+#define UC_DIRECT_MAX 0xff
+
+/* Copies `bytes` of the packet, a constant, from offset `at`: without a call where they lie in the
+ * skb's linear part, as headers mostly do, else by the helper, which copes with fragments. Returns
+ * 0, or a negative error if the packet is shorter. */
+static __always_inline int uc_read(struct __sk_buff *skb, __u32 at, void *to, __u32 bytes)
+{
+	void *start = (void *)(long)skb->data;
+
+	if (at <= UC_DIRECT_MAX && start + at + bytes <= (void *)(long)skb->data_end) {
+		__builtin_memcpy(to, start + at, bytes);
+		return 0;
+	}
+	return bpf_skb_load_bytes(skb, at, to, bytes);
+}
 
 /* Where the fields are that an edit writes, and what rules match in addition to the key. */
 struct uc_offsets {
@@ -65,7 +83,7 @@ static __always_inline enum uc_reason uc_parse_ipv4(struct __sk_buff *skb, __u8 
 {
 	struct iphdr ip;
 
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+	if (uc_read(skb, ETH_HLEN, &ip, sizeof(ip)))
 		return UC_MALFORMED;
 	if (ip.protocol != protocol)
 		return UC_NOT_TCP;
@@ -90,7 +108,7 @@ static __always_inline enum uc_reason uc_parse_ipv6(struct __sk_buff *skb, __u8 
 {
 	struct ipv6hdr ip;
 
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+	if (uc_read(skb, ETH_HLEN, &ip, sizeof(ip)))
 		return UC_MALFORMED;
 	if (ip.nexthdr == IPPROTO_FRAGMENT)
 		return UC_FRAGMENT;
@@ -237,10 +255,10 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 					       enum uc_direction direction)
 {
 	__u8 from_guest = direction == UC_FROM_GUEST;
-	__u8 tcp[UC_TCP_HEADER];
+	__be32 tcp[UC_TCP_WORDS];
 	enum uc_reason reason;
 	struct uc_ip ip = {};
-	__u32 payload_at;
+	__u32 payload_at, ports, rest;
 
 	segment->direction = direction;
 	reason = uc_parse_ip(skb, IPPROTO_TCP, &ip, from_guest ? key->guest : key->remote,
@@ -251,10 +269,13 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 	at->ipv6 = ip.ipv6;
 	at->dscp = ip.dscp;
 	at->tcp = ip.payload_at;
-	if (bpf_skb_load_bytes(skb, at->tcp, tcp, sizeof(tcp)))
+	if (uc_read(skb, at->tcp, tcp, sizeof(tcp)))
 		return UC_MALFORMED;
+	/* ports, SEQ, ACK; data offset, flags and window */
+	ports = bpf_ntohl(tcp[0]);
+	rest = bpf_ntohl(tcp[3]);
 
-	at->header_bytes = tcp[12] >> 4 << 2;
+	at->header_bytes = rest >> 28 << 2;
 	payload_at = at->tcp + at->header_bytes;
 	/* A super-segment may be longer than the IP header can say (BIG TCP); everything else ends
 	 * where the IP header says, and short Ethernet frames carry padding behind it. Not by
@@ -264,13 +285,13 @@ static __always_inline enum uc_reason uc_parse(struct __sk_buff *skb, struct uc_
 	if (at->header_bytes < UC_TCP_HEADER || payload_at > ip.end_at || ip.end_at > skb->len)
 		return UC_MALFORMED;
 
-	__builtin_memcpy(from_guest ? &key->guest_port : &key->remote_port, tcp, 2);
-	__builtin_memcpy(from_guest ? &key->remote_port : &key->guest_port, tcp + 2, 2);
-	segment->seq = (__u32)tcp[4] << 24 | tcp[5] << 16 | tcp[6] << 8 | tcp[7];
-	segment->ack = (__u32)tcp[8] << 24 | tcp[9] << 16 | tcp[10] << 8 | tcp[11];
-	segment->flags = tcp[13];
-	segment->window = tcp[14] << 8 | tcp[15];
-	if (tcp[12] & 1)
+	*(from_guest ? &key->guest_port : &key->remote_port) = bpf_htons(ports >> 16);
+	*(from_guest ? &key->remote_port : &key->guest_port) = bpf_htons(ports & 0xffff);
+	segment->seq = bpf_ntohl(tcp[1]);
+	segment->ack = bpf_ntohl(tcp[2]);
+	segment->flags = rest >> 16;
+	segment->window = rest;
+	if (rest & 1 << 24)
 		segment->options |= UC_OPT_AE;
 	segment->payload_bytes = ip.end_at - payload_at;
 	segment->wire_payload_bytes = segment->payload_bytes;
