@@ -7,7 +7,8 @@
  *
  *   uc_open()       for a SYN, with the port's policy: is the flow to be translated?
  *   uc_reopen()     for a SYN-ACK of a known flow, first: does it begin another connection?
- *   uc_translate()  for any other segment of a known flow
+ *   uc_translate()  for any other segment of a known flow; it is uc_answer() for a SYN-ACK, and
+ *                   uc_translate_later() for the rest
  *   uc_adopt()      for a segment of an unknown flow, at a strict port (strict.h)
  *
  * (and, where flows may share windows, uc_tell_share(): laws/coupled.h) and writes the uc_edit into
@@ -50,11 +51,8 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 	__u64 idle_us = 0;
 	enum uc_sent sent;
 
-	if (uc_is_far(flow, segment)) {
-		if (!uc_may_go_on(flow, segment, now_ns))
-			return UC_SENT_NOTHING;
-		uc_go_on(flow, segment->seq);
-	}
+	if (uc_is_far(flow, segment))
+		return UC_SENT_NOTHING;
 	if (!uc_flight_bytes(flow) && flow->sent_ns)
 		idle_us = uc_since_ns(now_ns, flow->sent_ns) / 1000;
 	uc_note_overrun(flow, segment);
@@ -239,6 +237,66 @@ static __always_inline __u8 uc_is_unguarded(const struct uc_flow *flow,
 	return segment->blind && !uc_is_strict(&flow->policy);
 }
 
+/* Handles a RST. Its receiver may still refuse it: the flow stays, and is collected sooner. */
+static __always_inline enum uc_reason
+uc_reset(struct uc_flow *flow, const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit)
+{
+	if (uc_resets(flow, segment)) {
+		flow->seen_ns = now_ns;
+		flow->bits |= UC_FLOW_RESET;
+	}
+	if (flow->stage != UC_TRANSLATING)
+		return UC_NO_HANDSHAKE;
+	if (uc_writes(flow)) {
+		/* RFC 3168 §6.1.1: a RST is not ECT; nor may the guest see a signal on one */
+		edit->ecn = UC_NOT_ECT;
+		edit->flags &= ~(UC_ECE | UC_CWR);
+	}
+	return UC_TRANSLATED;
+}
+
+/* Lets the flow go on from a segment of the guest beyond what the port knows of it, or not.
+ * Returns UC_TRANSLATED, UC_RESYNCED (it has gone on), or UC_BEYOND_EDGE: drop the segment. */
+static __always_inline enum uc_reason uc_keep_up(struct uc_flow *flow,
+						 const struct uc_segment *segment, __u64 now_ns)
+{
+	__u8 beyond = !uc_is_unguarded(flow, segment) && uc_is_beyond(flow, segment);
+
+	if (!beyond && !uc_is_far(flow, segment))
+		return UC_TRANSLATED;
+	if (uc_may_go_on(flow, segment, now_ns)) {
+		uc_go_on(flow, segment->seq);
+		return UC_RESYNCED;
+	}
+	return beyond ? UC_BEYOND_EDGE : UC_TRANSLATED;
+}
+
+/* Translates a segment of a known flow after its handshake's: neither a SYN nor a SYN-ACK. Returns
+ * as uc_translate(), but never asks to remove the flow. */
+static __always_inline enum uc_reason uc_translate_later(struct uc_flow *flow,
+							 const struct uc_segment *segment,
+							 __u64 now_ns, struct uc_edit *edit)
+{
+	enum uc_reason reason;
+
+	*edit = uc_edit_none(segment);
+	if (segment->flags & UC_RST)
+		return uc_reset(flow, segment, now_ns, edit);
+	if (flow->stage != UC_TRANSLATING)
+		return uc_too_early(flow, segment, now_ns);
+	if (segment->direction == UC_FROM_GUEST) {
+		reason = uc_keep_up(flow, segment, now_ns);
+		if (uc_drops(reason))
+			return reason;
+		uc_from_guest(flow, segment, now_ns, edit);
+	} else {
+		if (uc_is_unechoed(flow, segment))
+			return UC_UNECHOED;
+		reason = uc_to_guest(flow, segment, now_ns, edit);
+	}
+	return reason == UC_TRANSLATED && flow->bits & UC_FLOW_HELD ? UC_HELD : reason;
+}
+
 /*
  * Translates any segment but a SYN of a known flow. Returns what the platform must do:
  * UC_TRANSLATED, UC_RESYNCED or UC_HELD: write the edit. UC_NO_HANDSHAKE: pass the segment, keep
@@ -249,44 +307,9 @@ static __always_inline enum uc_reason uc_translate(struct uc_flow *flow,
 						   const struct uc_segment *segment, __u64 now_ns,
 						   struct uc_edit *edit)
 {
-	__u8 from_guest = segment->direction == UC_FROM_GUEST;
-	enum uc_reason reason = UC_TRANSLATED;
-
-	*edit = uc_edit_none(segment);
-	if (flow->stage == UC_TRANSLATING && !(segment->flags & (UC_SYN | UC_RST))) {
-		if (from_guest && !uc_is_unguarded(flow, segment) && uc_is_beyond(flow, segment)) {
-			if (!uc_may_go_on(flow, segment, now_ns))
-				return UC_BEYOND_EDGE;
-			uc_go_on(flow, segment->seq);
-			reason = UC_RESYNCED;
-		}
-		if (!from_guest && uc_is_unechoed(flow, segment))
-			return UC_UNECHOED;
-	}
-	if (segment->flags & UC_RST) {
-		/* Its receiver may still refuse it: the flow stays, and is collected sooner. */
-		if (uc_resets(flow, segment)) {
-			flow->seen_ns = now_ns;
-			flow->bits |= UC_FLOW_RESET;
-		}
-		if (flow->stage != UC_TRANSLATING)
-			return UC_NO_HANDSHAKE;
-		if (!uc_writes(flow))
-			return UC_TRANSLATED;
-		/* RFC 3168 §6.1.1: a RST is not ECT; nor may the guest see a signal on one */
-		edit->ecn = UC_NOT_ECT;
-		edit->flags &= ~(UC_ECE | UC_CWR);
-		return UC_TRANSLATED;
-	}
-	if (segment->flags & UC_SYN)
+	if ((segment->flags & (UC_SYN | UC_RST)) == UC_SYN)
 		return uc_answer(flow, segment, now_ns, edit);
-	if (flow->stage != UC_TRANSLATING)
-		return uc_too_early(flow, segment, now_ns);
-	if (from_guest)
-		uc_from_guest(flow, segment, now_ns, edit);
-	else
-		reason = uc_to_guest(flow, segment, now_ns, edit);
-	return reason == UC_TRANSLATED && flow->bits & UC_FLOW_HELD ? UC_HELD : reason;
+	return uc_translate_later(flow, segment, now_ns, edit);
 }
 
 /*
