@@ -240,6 +240,26 @@ static __always_inline __u32 uc_read_timers(struct uc_flow *flow, __u32 acked_by
 	return rtt_us < UC_RTT_MAX_US ? rtt_us : UC_RTT_MAX_US;
 }
 
+/* Times new data that end at SND.NXT, unless others are being timed. */
+static __always_inline void uc_start_timing(struct uc_flow *flow, __u64 now_ns)
+{
+	if (!(flow->bits & UC_FLOW_TIMED)) {
+		flow->bits |= UC_FLOW_TIMED;
+		flow->timed_seq = flow->snd_nxt;
+		flow->timed_ns = now_ns;
+	}
+	if (uc_has_timers(flow))
+		uc_start_timer(flow, now_ns);
+}
+
+/* Gives up what is being timed. */
+static __always_inline void uc_stop_timing(struct uc_flow *flow)
+{
+	flow->bits &= ~UC_FLOW_TIMED;
+	if (uc_has_timers(flow))
+		uc_stop_timers(flow);
+}
+
 /* Tells what a segment of the guest is, and advances SND.NXT. */
 static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 						  const struct uc_segment *segment, __u64 now_ns)
@@ -269,13 +289,12 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 		/* Karn's rule (RFC 6298 §3): the ACK of data sent twice is no sample. Under a guard
 		 * it is one of the first time, and new data behind old is timed, too: a guest must
 		 * not be rid of samples by sending twice */
-		flow->bits &= ~UC_FLOW_TIMED;
-		if (uc_has_timers(flow) && !guarded)
-			uc_stop_timers(flow);
+		if (!guarded)
+			uc_stop_timing(flow);
 		if (uc_after(end, flow->snd_nxt)) {
 			flow->snd_nxt = end;
-			if (uc_has_timers(flow) && guarded)
-				uc_start_timer(flow, now_ns);
+			if (guarded)
+				uc_start_timing(flow, now_ns);
 		}
 		/* what the peer has is no use of the window: it must not hide a pause */
 		if (!guarded || uc_after(end, flow->snd_una))
@@ -291,13 +310,7 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 	flow->snd_nxt = end;
 	flow->sent_ns = now_ns;
 	flow->bits &= ~UC_FLOW_PROBED;
-	if (!(flow->bits & UC_FLOW_TIMED)) {
-		flow->bits |= UC_FLOW_TIMED;
-		flow->timed_seq = end;
-		flow->timed_ns = now_ns;
-	}
-	if (uc_has_timers(flow))
-		uc_start_timer(flow, now_ns);
+	uc_start_timing(flow, now_ns);
 	return UC_SENT_NEW;
 }
 

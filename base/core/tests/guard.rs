@@ -312,3 +312,33 @@ fn guarded_guest_does_not_hide_a_pause_by_sending_old_data() {
         assert_eq!(window_after_pause(1, Some(flags)), idle);
     }
 }
+
+/// Returns the smoothed round-trip time in ms after 40 round trips of 50 ms, in each of which the
+/// guest sends a FIN of before between its data and their ACK.
+fn srtt_ms_beside_old_fins(guard_segments: u8) -> u32 {
+    let policy = Policy {
+        guard_segments,
+        ..Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX)
+    };
+    let mut guest = Guest::under(policy, false);
+    for _ in 0..40 {
+        guest.send(1);
+        let old = guest.data(guest.una.wrapping_sub(2 * MSS));
+        guest.pass(&Segment {
+            flags: old.flags | flag::FIN,
+            payload_bytes: 0,
+            wire_payload_bytes: 0,
+            ..old
+        });
+        guest.wait_ms(50);
+        guest.ack(1);
+    }
+    guest.flow.srtt_us / 8 / 1_000
+}
+
+#[test]
+fn guarded_guest_does_not_hide_its_round_trip_time_by_sending_old_data() {
+    // Karn's rule (RFC 6298 §3) where nobody is suspected
+    assert_eq!(srtt_ms_beside_old_fins(0), 0);
+    assert!((49..=51).contains(&srtt_ms_beside_old_fins(1)));
+}
