@@ -61,11 +61,15 @@ static __always_inline struct uc_pending *uc_pending_now(void)
 	return uc_only_entry(&pending);
 }
 
-/* Saves the packet's state in `pending` and tail-calls `callee`. Returns only if that program is
- * not loaded: the caller then writes the edit that it has, so the guest gets the receiver's window,
- * or the SYN passes. */
-static __always_inline void uc_tail_call(struct __sk_buff *skb, enum uc_callee callee,
-					 const struct uc_key *key, const struct uc_segment *segment,
+/* What a port's program leaves to others, in addition to UC_AWAITS_*. */
+#define UC_LEFT_OPENING 0x80 /* a SYN, or a segment of an unknown flow at a strict port */
+#define UC_LEFT_NEWS    0x40 /* events are to be recorded */
+
+/* Saves the packet's state in `pending` and tail-calls the first program of those that `left` names
+ * and that is loaded. Returns only if none is: the caller then writes the edit that it has, so the
+ * guest gets the receiver's window, or the SYN passes. */
+static __always_inline void uc_tail_call(struct __sk_buff *skb, __u8 left, const struct uc_key *key,
+					 const struct uc_segment *segment,
 					 const struct uc_offsets *at, const struct uc_edit *edit,
 					 enum uc_reason reason, __u64 now_ns)
 {
@@ -81,7 +85,16 @@ static __always_inline void uc_tail_call(struct __sk_buff *skb, enum uc_callee c
 	now->reason = reason;
 	now->now_ns = now_ns;
 	now->number = UC_NUMBER_NONE;
-	bpf_tail_call(skb, &tail_calls, callee);
+	now->awaits = left & (UC_AWAITS_SHARE | UC_AWAITS_DUPLICATE);
+	now->has_news = 0;
+	now->heard = 0;
+	now->answered = 0;
+	if (left & UC_LEFT_OPENING)
+		bpf_tail_call(skb, &tail_calls, UC_CALL_OPEN);
+	if (left & UC_AWAITS_SHARE)
+		bpf_tail_call(skb, &tail_calls, UC_CALL_SHARE);
+	if (left & UC_LEFT_NEWS)
+		bpf_tail_call(skb, &tail_calls, UC_CALL_NOTE);
 }
 
 /* Counts the packet by its reason and returns the verdict for the kernel. `number`: the port's

@@ -19,26 +19,19 @@
 #include "open.h"
 #include "../packet.h"
 
-/* Follow-ups of uc_port_translate() in addition to UC_AWAITS_*: an event is to be recorded; the
- * flow is unknown. */
-#define UC_HAS_NEWS   0x80
-#define UC_IS_UNKNOWN 0x40
-
-/* Translates a segment of a known flow. Sets `follow_up` to UC_AWAITS_* and those above, and
- * `number` to the port's index in `counts`. */
+/* Translates a segment of a known flow. Sets `left` to what is left to other programs, and `number`
+ * to the port's index in `counts`. Returns UC_NO_HANDSHAKE and sets nothing if the flow is unknown.
+ */
 static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key,
 							struct uc_segment *segment, __u64 now_ns,
-							struct uc_edit *edit, __u8 *follow_up,
+							struct uc_edit *edit, __u8 *left,
 							__u32 *number)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
-	__u32 tag = uc_tag_of(key);
-	struct uc_removed removed = {};
-	struct uc_hooks *seen;
 	enum uc_reason reason;
+	struct uc_hooks *seen;
 	__u8 settled;
 
-	*follow_up = UC_IS_UNKNOWN;
 	if (!slot)
 		return UC_NO_HANDSHAKE;
 	seen = uc_hooks_at(slot->number);
@@ -47,26 +40,21 @@ static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key
 	/* where the slot was reused meanwhile, of the other flow's port: for one packet */
 	uc_hook_saw(seen, segment, now_ns);
 	segment->blind = uc_is_blind(seen, !segment->direction);
-	if (!uc_lock_slot(slot, tag))
+	if (!uc_lock_slot(slot, uc_tag_of(key)))
 		return UC_NO_HANDSHAKE;
-	*follow_up = 0;
 	*number = slot->number;
 	if (uc_is_missed(&slot->flow, segment))
 		seen->missed_ns = now_ns;
 	uc_before_segment(slot);
-	reason = uc_translate(&slot->flow, segment, now_ns, edit);
+	reason = uc_translate_later(&slot->flow, segment, now_ns, edit);
 	if (segment->direction == UC_TO_GUEST)
-		*follow_up = uc_awaits(&slot->flow);
+		*left = uc_awaits(&slot->flow);
 	if (uc_has_news(slot))
-		*follow_up |= UC_HAS_NEWS;
+		*left |= UC_LEFT_NEWS;
 	settled = uc_has_settled(slot);
-	if (uc_forgets(reason))
-		removed = uc_remove(slot);
 	bpf_spin_unlock(&slot->lock);
 	if (settled)
 		uc_settle(&key->ifindex);
-	if (uc_forgets(reason))
-		uc_forget(key, &removed);
 	return reason;
 }
 
@@ -82,24 +70,22 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 	enum uc_reason reason = uc_parse(skb, &key, &segment, &at, direction);
 
 	if (reason == UC_TRANSLATED) {
-		__u8 follow_up = 0;
+		__u8 left = 0;
 
 		edit = uc_edit_none(&segment);
 		if ((segment.flags & (UC_SYN | UC_RST)) == UC_SYN) {
-			uc_tail_call(skb, UC_CALL_OPEN, &key, &segment, &at, &edit, reason, now_ns);
 			reason = UC_NO_POLICY;
+			left = UC_LEFT_OPENING;
 		} else {
-			reason = uc_port_translate(&key, &segment, now_ns, &edit, &follow_up,
-						   &number);
+			reason = uc_port_translate(&key, &segment, now_ns, &edit, &left, &number);
+			if (number == UC_NUMBER_NONE && direction == UC_FROM_GUEST &&
+			    uc_is_strict_port(key.ifindex))
+				left = UC_LEFT_OPENING;
 		}
-		if (follow_up & UC_IS_UNKNOWN && direction == UC_FROM_GUEST &&
-		    uc_is_strict_port(key.ifindex))
-			uc_tail_call(skb, UC_CALL_OPEN, &key, &segment, &at, &edit, reason, now_ns);
-		if (follow_up & UC_AWAITS_SHARE)
-			uc_tail_call_share(skb, &key, &segment, &at, &edit, reason,
-					   follow_up & ~UC_HAS_NEWS, now_ns);
-		if (follow_up & UC_HAS_NEWS || uc_is_news(reason))
-			uc_tail_call(skb, UC_CALL_NOTE, &key, &segment, &at, &edit, reason, now_ns);
+		if (uc_is_news(reason))
+			left |= UC_LEFT_NEWS;
+		if (left)
+			uc_tail_call(skb, left, &key, &segment, &at, &edit, reason, now_ns);
 		if (uc_write(skb, &at, &segment, &edit))
 			reason = UC_EDIT_FAILED;
 	} else if (direction == UC_FROM_GUEST && reason != UC_NOT_TCP &&

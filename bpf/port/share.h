@@ -14,23 +14,6 @@
 #include "groups.h"
 #include "rules.h"
 
-static __always_inline void uc_tail_call_share(struct __sk_buff *skb, const struct uc_key *key,
-					       const struct uc_segment *segment,
-					       const struct uc_offsets *at,
-					       const struct uc_edit *edit, enum uc_reason reason,
-					       __u8 awaits, __u64 now_ns)
-{
-	struct uc_pending *now = uc_pending_now();
-
-	if (!now)
-		return;
-	now->awaits = awaits;
-	now->has_news = 0;
-	now->heard = 0;
-	now->answered = 0;
-	uc_tail_call(skb, UC_CALL_SHARE, key, segment, at, edit, reason, now_ns);
-}
-
 static __always_inline struct uc_member *uc_member_at(__u32 place)
 {
 	const struct uc_member fresh = {};
