@@ -28,7 +28,7 @@ struct uc_slot {
 	__u16 rule_number; /* of the rule, as the operator sees it */
 	__u8 kept_dscp;    /* of the SYN that the flow stores (core/reopen.h) */
 	__u8 half_open;    /* 1: its port counts it as half-open */
-	__u8 pad[4];
+	__u16 looked[2];   /* at the port's hooks, by enum uc_direction: uc_look() */
 	struct uc_flow flow;
 };
 

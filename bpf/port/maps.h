@@ -125,16 +125,37 @@ static __always_inline int uc_lock_slot(struct uc_slot *slot, __u32 tag)
 	return 0;
 }
 
-/* Returns what the hooks of the port with this index have seen; NULL only for the verifier. */
-static __always_inline struct uc_hooks *uc_hooks_at(__u32 number)
-{
-	return bpf_map_lookup_elem(&hooks, &number);
-}
-
-/* Returns the same; NULL without a plan. */
+/* Returns what the hooks of the port with this index have seen; NULL without a plan. */
 static __always_inline struct uc_hooks *uc_hooks_of(__u32 number)
 {
-	return number == UC_NUMBER_NONE ? NULL : uc_hooks_at(number);
+	return number == UC_NUMBER_NONE ? NULL : bpf_map_lookup_elem(&hooks, &number);
+}
+
+/*
+ * Records that the hook of a segment has seen it. Returns whether the other hook is blind. `index`:
+ * of the port. A global function, so that the verifier checks it once and not for each state of a
+ * caller; hence no pointer but the context, which it doesn't use.
+ */
+__attribute__((noinline)) int uc_ask_hooks(struct __sk_buff *skb, __u32 index, __u32 to_guest,
+					   __u32 flags, __u64 now_ns)
+{
+	struct uc_segment segment = {.direction = to_guest ? UC_TO_GUEST : UC_FROM_GUEST,
+				     .flags = flags};
+	struct uc_hooks *seen = uc_hooks_of(index);
+
+	if (!skb || !seen)
+		return 0;
+	uc_hook_saw(seen, &segment, now_ns);
+	return uc_is_blind(seen, to_guest ? UC_FROM_GUEST : UC_TO_GUEST);
+}
+
+/* Records an answer that the hook to the guest has missed. */
+static __always_inline void uc_note_missed(__u32 index, __u64 now_ns)
+{
+	struct uc_hooks *seen = uc_hooks_of(index);
+
+	if (seen)
+		seen->missed_ns = now_ns;
 }
 
 /* Counts a packet by its direction and reason. */

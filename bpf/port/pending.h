@@ -100,16 +100,14 @@ static __always_inline void uc_tail_call(struct __sk_buff *skb, __u8 left, const
 /* Counts the packet by its reason and returns the verdict for the kernel. `number`: the port's
  * index in `counts`, from the flow's slot; UC_NUMBER_NONE: it is looked up, and the port's hook
  * records the segment, which no known flow has done. */
-static __always_inline int uc_verdict(const struct uc_key *key, const struct uc_segment *segment,
-				      __u64 now_ns, __u32 number, enum uc_reason reason)
+static __always_inline int uc_verdict(struct __sk_buff *skb, const struct uc_key *key,
+				      const struct uc_segment *segment, __u64 now_ns, __u32 number,
+				      enum uc_reason reason)
 {
 	if (number == UC_NUMBER_NONE) {
-		struct uc_hooks *seen;
-
 		number = uc_number_of(&key->ifindex);
-		seen = uc_hooks_of(number);
-		if (seen && segment->flags)
-			uc_hook_saw(seen, segment, now_ns);
+		if (segment->flags)
+			uc_ask_hooks(skb, number, segment->direction, segment->flags, now_ns);
 	}
 	uc_count(number, segment->direction, reason);
 	return uc_drops(reason) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
@@ -123,7 +121,7 @@ static __always_inline int uc_write_pending(struct __sk_buff *skb, const struct 
 	if (uc_write(skb, &now->at, &now->segment, &now->edit) ||
 	    (now->edit.removed && uc_remove_offers(skb, &now->at, now->edit.removed)))
 		reason = UC_EDIT_FAILED;
-	return uc_verdict(&now->key, &now->segment, now->now_ns, now->number, reason);
+	return uc_verdict(skb, &now->key, &now->segment, now->now_ns, now->number, reason);
 }
 
 #endif

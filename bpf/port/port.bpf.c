@@ -19,32 +19,48 @@
 #include "open.h"
 #include "../packet.h"
 
+/* A flow asks about its port's hooks once in this time, a power of two below UC_HOOKS_GRAIN_NS
+ * times two: what they have seen is stored no more exactly. */
+#define UC_LOOK_SHIFT 26
+/* Parts of uc_slot.looked: when, and whether the other hook was blind. */
+#define UC_LOOKED_AT    0x7fff
+#define UC_LOOKED_BLIND 0x8000
+
+/* Tells the port's hooks of the segment, and the segment whether the other hook is blind. Without
+ * the flow's lock: where the slot was reused meanwhile, of the other flow's port, for one packet.
+ */
+static __always_inline void uc_look(struct __sk_buff *skb, struct uc_slot *slot,
+				    struct uc_segment *segment, __u64 now_ns)
+{
+	__u16 *looked = &slot->looked[segment->direction == UC_TO_GUEST];
+	__u16 at = now_ns >> UC_LOOK_SHIFT & UC_LOOKED_AT;
+
+	if ((*looked & UC_LOOKED_AT) != at)
+		*looked = at | (uc_ask_hooks(skb, slot->number, segment->direction, segment->flags,
+					     now_ns)
+					? UC_LOOKED_BLIND
+					: 0);
+	segment->blind = !!(*looked & UC_LOOKED_BLIND);
+}
+
 /* Translates a segment of a known flow. Sets `left` to what is left to other programs, and `number`
  * to the port's index in `counts`. Returns UC_NO_HANDSHAKE and sets nothing if the flow is unknown.
  */
-static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key,
-							struct uc_segment *segment, __u64 now_ns,
-							struct uc_edit *edit, __u8 *left,
-							__u32 *number)
+static __always_inline enum uc_reason
+uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_segment *segment,
+		  __u64 now_ns, struct uc_edit *edit, __u8 *left, __u32 *number)
 {
 	struct uc_slot *slot = bpf_map_lookup_elem(&flows, key);
 	enum uc_reason reason;
-	struct uc_hooks *seen;
-	__u8 settled;
+	__u8 settled, missed;
 
 	if (!slot)
 		return UC_NO_HANDSHAKE;
-	seen = uc_hooks_at(slot->number);
-	if (!seen)
-		return UC_NO_HANDSHAKE;
-	/* where the slot was reused meanwhile, of the other flow's port: for one packet */
-	uc_hook_saw(seen, segment, now_ns);
-	segment->blind = uc_is_blind(seen, !segment->direction);
+	uc_look(skb, slot, segment, now_ns);
 	if (!uc_lock_slot(slot, uc_tag_of(key)))
 		return UC_NO_HANDSHAKE;
 	*number = slot->number;
-	if (uc_is_missed(&slot->flow, segment))
-		seen->missed_ns = now_ns;
+	missed = uc_is_missed(&slot->flow, segment);
 	uc_before_segment(slot);
 	reason = uc_translate_later(&slot->flow, segment, now_ns, edit);
 	if (segment->direction == UC_TO_GUEST)
@@ -53,6 +69,8 @@ static __always_inline enum uc_reason uc_port_translate(const struct uc_key *key
 		*left |= UC_LEFT_NEWS;
 	settled = uc_has_settled(slot);
 	bpf_spin_unlock(&slot->lock);
+	if (missed)
+		uc_note_missed(*number, now_ns);
 	if (settled)
 		uc_settle(&key->ifindex);
 	return reason;
@@ -77,7 +95,8 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 			reason = UC_NO_POLICY;
 			left = UC_LEFT_OPENING;
 		} else {
-			reason = uc_port_translate(&key, &segment, now_ns, &edit, &left, &number);
+			reason = uc_port_translate(skb, &key, &segment, now_ns, &edit, &left,
+						   &number);
 			if (number == UC_NUMBER_NONE && direction == UC_FROM_GUEST &&
 			    uc_is_strict_port(key.ifindex))
 				left = UC_LEFT_OPENING;
@@ -92,7 +111,7 @@ static __always_inline int uc_port(struct __sk_buff *skb, enum uc_direction dire
 		   uc_is_strict_port(key.ifindex) && uc_hides_tcp(skb)) {
 		reason = uc_verdict_of(1, direction, reason);
 	}
-	return uc_verdict(&key, &segment, now_ns, number, reason);
+	return uc_verdict(skb, &key, &segment, now_ns, number, reason);
 }
 
 SEC("tc")
@@ -120,7 +139,7 @@ int uc_share_port(struct __sk_buff *skb)
 	reason = uc_share(skb, now);
 	if (now->has_news)
 		uc_note_news(skb);
-	return uc_verdict(&now->key, &now->segment, now->now_ns, now->number, reason);
+	return uc_verdict(skb, &now->key, &now->segment, now->now_ns, now->number, reason);
 }
 
 /* Joins a flow to its group, or updates its weights. Tail-called by uc_share_port, which it
