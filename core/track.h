@@ -104,6 +104,9 @@ static __always_inline void uc_set_mss(struct uc_flow *flow, __u16 mss_bytes)
 
 	flow->mss_bytes = mss_bytes;
 	flow->mss_candidate_seen = 0;
+	/* what was below another size says nothing of this one */
+	if (new_bytes != old_bytes)
+		flow->bits &= ~(UC_FLOW_NODELAY | UC_FLOW_RUNTS);
 	if (!uc_guard_segments(&flow->policy) || new_bytes <= old_bytes ||
 	    !uc_counts_segments(flow))
 		return;

@@ -65,6 +65,28 @@ fn window_gathered_in_small_segments_is_no_larger_in_large_ones_under_a_guard() 
 }
 
 #[test]
+fn guest_on_a_path_of_smaller_segments_is_not_taken_for_one_without_nagles_rule() {
+    let path = MSS - 100;
+    for profile in [consts::PROFILE_LINUX, consts::PROFILE_RFC] {
+        let mut guest = Guest::under(Policy::new(consts::LAW_ECN, profile), true);
+        let send = |guest: &mut Guest, bytes: u32| {
+            claim(guest, bytes, bytes as u16);
+            guest.nxt = guest.nxt.wrapping_add(bytes);
+        };
+        for nth in 0..10 {
+            send(&mut guest, path);
+            assert!(nth < 8 || u32::from(guest.flow.mss_bytes) == path);
+        }
+        let taught = consts::FLOW_NODELAY | consts::FLOW_RUNTS;
+        assert_eq!(guest.flow.bits & taught, 0, "{:?}", guest.flow);
+        // two segments below the new size at once are a guest's without the rule
+        send(&mut guest, path / 2);
+        send(&mut guest, path / 3);
+        assert_ne!(guest.flow.bits & consts::FLOW_NODELAY, 0);
+    }
+}
+
+#[test]
 fn unit_never_exceeds_what_both_ends_have_agreed_on() {
     let sizes = vec((any::<u16>(), 0u32..70_000, any::<bool>()), 1..60);
     let ends = (laws(), any::<bool>(), 48u16..3_000, 48u16..3_000);
