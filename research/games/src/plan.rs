@@ -1,9 +1,12 @@
 //! What the adversary does in a game, and when.
 
+use uc_core::consts;
 use uc_net::random::Stream;
 
 use crate::TICKS;
 use crate::trick::{Greeting, Trick};
+
+const PSH: u8 = consts::PSH as u8;
 
 /// The most tricks of a plan.
 const TRICKS_MAX: usize = 6;
@@ -84,27 +87,32 @@ impl Plan {
         }
     }
 
-    /// Returns the plans of honest guests to compare with. No rule forbids silence or small segments,
-    /// and who starts late may gain by it: so all are silent at the same times, and one has segments as
-    /// small if the plan's are for the whole game.
+    /// Returns the plans of honest guests to compare with. No rule forbids silence, segments below the
+    /// MSS, PSH on each of them, or a SYN without window scaling (RFC 7323 is an option), and some of
+    /// this gains a few percent by chance: who starts late, say, or whose windows are exact to the
+    /// byte. So all of these guests are silent when the plan is, and some do the rest as the plan does.
     #[must_use]
     pub fn without_tricks(&self) -> Vec<Plan> {
-        let is_silent = |timed: &Timed| timed.trick == Trick::Silent;
-        let is_small = |timed: &Timed| {
-            matches!(timed.trick, Trick::Small(_)) && timed.from == 0 && timed.until == TICKS
-        };
-        let only = |is_kept: &dyn Fn(&Timed) -> bool| Plan {
-            tricks: self
-                .tricks
-                .iter()
-                .filter(|timed| is_kept(timed))
-                .copied()
-                .collect(),
-            ..Plan::honest()
-        };
-        let mut plans = vec![only(&is_silent)];
-        if self.tricks.iter().any(is_small) {
-            plans.push(only(&|timed| is_silent(timed) || is_small(timed)));
+        let greetings = [Greeting::Plain, self.greeting];
+        let greetings = &greetings[..1 + usize::from(self.greeting == Greeting::Unscaled)];
+        let mut plans = Vec::new();
+        for &greeting in greetings {
+            for (small, pushed) in [(false, false), (true, false), (false, true), (true, true)] {
+                let honest = |timed: &Timed| match timed.trick {
+                    Trick::Silent => Some(*timed),
+                    Trick::Small(_) if small => Some(*timed),
+                    Trick::Signals(flags, _) if pushed && flags & PSH != 0 => Some(Timed {
+                        trick: Trick::Signals(PSH, 0),
+                        ..*timed
+                    }),
+                    _ => None,
+                };
+                let tricks = self.tricks.iter().filter_map(honest).collect();
+                let plan = Plan { greeting, tricks };
+                if !plans.contains(&plan) {
+                    plans.push(plan);
+                }
+            }
         }
         plans
     }
