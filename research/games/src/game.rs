@@ -6,13 +6,14 @@ use uc_core::Segment;
 use uc_net::random::Stream;
 
 use crate::guest::Guest;
+use crate::manners::Frame;
 use crate::network::{Link, Network};
 use crate::peer::Peer;
 use crate::plan::Plan;
-use crate::port::{Guard, Ports};
+use crate::port::{Cores, Guard};
 use crate::{TICK_NS, TICKS};
 
-/// The port's clock at the first tick.
+/// The clock of native cores at the first tick.
 const START_NS: u64 = 1_000_000_000;
 /// A guest acts at a tick with a probability of all but one in so many, so that no two games have
 /// guests in step.
@@ -30,12 +31,55 @@ pub struct Goodput {
     pub neighbours: u64,
 }
 
-/// Plays one game; the first guest has the plan, its neighbours are honest. `seed` decides about
-/// start times and the order of events.
+/// The guests' ports, one each, by the guest's number.
+pub trait Ports {
+    /// Waits until it is this tick's time, if the ports have a clock of their own.
+    fn wait(&mut self, tick: u64);
+
+    /// Passes a frame of a guest; returns the segment that leaves the port.
+    fn from_guest(&mut self, of: usize, frame: &Frame) -> Option<Segment>;
+
+    /// Passes a segment to a guest; returns it as the guest gets it.
+    fn to_guest(&mut self, of: usize, segment: &Segment) -> Option<Segment>;
+}
+
+/// Native cores on the game's own clock.
+struct Virtual {
+    cores: Cores,
+    now_ns: u64,
+}
+
+impl Ports for Virtual {
+    fn wait(&mut self, tick: u64) {
+        self.now_ns = START_NS + tick * TICK_NS;
+    }
+
+    fn from_guest(&mut self, of: usize, frame: &Frame) -> Option<Segment> {
+        self.cores.from_guest(of, frame, self.now_ns)
+    }
+
+    fn to_guest(&mut self, of: usize, segment: &Segment) -> Option<Segment> {
+        self.cores.to_guest(of, segment, self.now_ns)
+    }
+}
+
+/// Plays one game with native cores; the first guest has the plan, its neighbours are honest. `seed`
+/// decides about start times and the order of events.
 #[must_use]
 pub fn play(plan: &Plan, network: &Network, guard: Guard, seed: u64) -> Goodput {
-    let mut table = Table::new(plan, network, guard, seed);
+    let mut ports = Virtual {
+        cores: Cores::new(network.guests(), guard.on(network.policy())),
+        now_ns: START_NS,
+    };
+    play_on(&mut ports, plan, network, seed)
+}
+
+/// Plays one game with other ports; there is one for each of the network's guests.
+#[must_use]
+pub fn play_on(ports: &mut impl Ports, plan: &Plan, network: &Network, seed: u64) -> Goodput {
+    let mut table = Table::new(ports, plan, network, seed);
     for tick in 0..TICKS {
+        table.ports.wait(tick);
         table.tick(tick);
     }
     let got = |peer: &Peer| peer.received_bytes();
@@ -45,12 +89,12 @@ pub fn play(plan: &Plan, network: &Network, guard: Guard, seed: u64) -> Goodput 
     }
 }
 
-struct Table<'a> {
+struct Table<'a, P> {
     network: &'a Network,
     random: Stream,
     guests: Vec<Guest>,
     peers: Vec<Peer>,
-    ports: Ports,
+    ports: &'a mut P,
     link: Link,
     /// The latest tick at which an answer arrives; none overtakes another.
     arrival: u64,
@@ -58,10 +102,10 @@ struct Table<'a> {
     answers: VecDeque<(u64, usize, Segment)>,
 }
 
-impl Table<'_> {
-    fn new<'a>(plan: &Plan, network: &'a Network, guard: Guard, seed: u64) -> Table<'a> {
+impl<P: Ports> Table<'_, P> {
+    fn new<'a>(ports: &'a mut P, plan: &Plan, network: &'a Network, seed: u64) -> Table<'a, P> {
         let mut random = Stream::new(seed, "game");
-        let count = 1 + network.neighbours;
+        let count = network.guests();
         let guests = (0..count).map(|of| {
             let plan = if of == 0 {
                 plan.clone()
@@ -83,7 +127,7 @@ impl Table<'_> {
             network,
             guests,
             peers,
-            ports: Ports::new(count, guard.on(network.policy())),
+            ports,
             link: Link::default(),
             arrival: 0,
             answers: VecDeque::new(),
@@ -92,7 +136,6 @@ impl Table<'_> {
     }
 
     fn tick(&mut self, tick: u64) {
-        let now_ns = START_NS + tick * TICK_NS;
         let late = self.random.below(self.network.delay_ticks / UNEVEN + 1);
         self.arrival = self.arrival.max(tick + self.network.delay_ticks + late);
         let arrival = self.arrival;
@@ -110,7 +153,7 @@ impl Table<'_> {
             let Some((_, of, answer)) = self.answers.pop_front() else {
                 break;
             };
-            if let Some(segment) = self.ports.to_guest(of, &answer, now_ns) {
+            if let Some(segment) = self.ports.to_guest(of, &answer) {
                 self.guests[of].hear(&segment, tick);
             }
         }
@@ -118,12 +161,12 @@ impl Table<'_> {
         let first = self.random.below(count as u64) as usize;
         for turn in 0..count {
             if self.random.below(IDLE_ONE_IN) > 0 {
-                self.act((first + turn) % count, tick, now_ns);
+                self.act((first + turn) % count, tick);
             }
         }
     }
 
-    fn act(&mut self, of: usize, tick: u64, now_ns: u64) {
+    fn act(&mut self, of: usize, tick: u64) {
         let Table {
             network,
             guests,
@@ -132,7 +175,7 @@ impl Table<'_> {
             ..
         } = self;
         guests[of].act(tick, &mut |frame| {
-            let passed = ports.from_guest(of, &frame, now_ns);
+            let passed = ports.from_guest(of, &frame);
             if let (Some(segment), false) = (passed, frame.dies) {
                 link.enqueue(network, of, segment);
             }

@@ -26,7 +26,7 @@ pub mod table;
 pub mod trick;
 
 pub use campaign::{Campaign, Chain};
-pub use game::{Goodput, play};
+pub use game::{Goodput, Ports, play, play_on};
 pub use judge::Standing;
 pub use network::Network;
 pub use plan::{Plan, Timed};

@@ -62,6 +62,12 @@ impl Network {
         }
     }
 
+    /// Returns the number of its guests.
+    #[must_use]
+    pub fn guests(&self) -> usize {
+        1 + self.neighbours
+    }
+
     /// Returns the policy of its ports, without a guard.
     #[must_use]
     pub fn policy(&self) -> Policy {

@@ -1,4 +1,4 @@
-//! A guest's port: what `bpf/port/port.bpf.c` does around the core, for frames of any kind.
+//! Native cores as guests' ports: what `bpf/port/port.bpf.c` does around the core, for frames of any kind.
 
 use uc_core::coupling::{Group, GroupPolicy, Guest as Tenant, Member};
 use uc_core::slot::Slot;
@@ -35,9 +35,10 @@ impl Guard {
     }
 }
 
-/// The ports of a game. Each guest is a tenant: if the law is a group's, each has a group of its own.
+/// The cores of a game's ports. Each guest is a tenant: if the law is a group's, each has a group of
+/// its own.
 #[derive(Clone, Debug)]
-pub struct Ports {
+pub struct Cores {
     ports: Vec<Port>,
     strict: bool,
 }
@@ -52,10 +53,10 @@ struct Port {
     counts: Vec<u64>,
 }
 
-impl Ports {
+impl Cores {
     /// Creates so many ports with a policy.
     #[must_use]
-    pub fn new(count: usize, policy: Policy) -> Ports {
+    pub fn new(count: usize, policy: Policy) -> Cores {
         let port = Port {
             slot: Slot::new(policy),
             group: Group::open(&GroupPolicy::default(), 0),
@@ -63,7 +64,7 @@ impl Ports {
             member: Member::default(),
             counts: vec![0; Reason::all().count()],
         };
-        Ports {
+        Cores {
             ports: vec![port; count],
             strict: uc_core::is_strict(&policy),
         }
