@@ -112,19 +112,24 @@ impl Tap {
     }
 
     /// Returns the next frame with complete checksums, and what it left to the device; `None` if
-    /// none comes.
+    /// none comes within [`PATIENCE`].
     pub fn read(&self) -> Option<(Vec<u8>, Offload)> {
-        let mut buffer = vec![0u8; HEADER + 65_600];
         let until = Instant::now() + PATIENCE;
-        let length = loop {
-            match (&self.file).read(&mut buffer) {
-                Ok(length) => break length,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => panic!("{}: {error}", self.name),
+        loop {
+            let read = self.read_now();
+            if read.is_some() || Instant::now() > until {
+                return read;
             }
-            if Instant::now() > until {
-                return None;
-            }
+        }
+    }
+
+    /// Returns the same; `None` if no frame is there.
+    pub fn read_now(&self) -> Option<(Vec<u8>, Offload)> {
+        let mut buffer = vec![0u8; HEADER + 65_600];
+        let length = match (&self.file).read(&mut buffer) {
+            Ok(length) => length,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+            Err(error) => panic!("{}: {error}", self.name),
         };
         let (header, frame) = buffer[..length].split_at(HEADER);
         let mut frame = frame.to_vec();
