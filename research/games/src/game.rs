@@ -37,10 +37,10 @@ pub trait Ports {
     fn wait(&mut self, tick: u64);
 
     /// Passes a frame of a guest; returns the segment that leaves the port.
-    fn from_guest(&mut self, of: usize, frame: &Frame) -> Option<Segment>;
+    fn pass_from_guest(&mut self, of: usize, frame: &Frame) -> Option<Segment>;
 
     /// Passes a segment to a guest; returns it as the guest gets it.
-    fn to_guest(&mut self, of: usize, segment: &Segment) -> Option<Segment>;
+    fn pass_to_guest(&mut self, of: usize, segment: &Segment) -> Option<Segment>;
 }
 
 /// Native cores on the game's own clock.
@@ -54,11 +54,11 @@ impl Ports for Virtual {
         self.now_ns = START_NS + tick * TICK_NS;
     }
 
-    fn from_guest(&mut self, of: usize, frame: &Frame) -> Option<Segment> {
+    fn pass_from_guest(&mut self, of: usize, frame: &Frame) -> Option<Segment> {
         self.cores.from_guest(of, frame, self.now_ns)
     }
 
-    fn to_guest(&mut self, of: usize, segment: &Segment) -> Option<Segment> {
+    fn pass_to_guest(&mut self, of: usize, segment: &Segment) -> Option<Segment> {
         self.cores.to_guest(of, segment, self.now_ns)
     }
 }
@@ -153,7 +153,7 @@ impl<P: Ports> Table<'_, P> {
             let Some((_, of, answer)) = self.answers.pop_front() else {
                 break;
             };
-            if let Some(segment) = self.ports.to_guest(of, &answer) {
+            if let Some(segment) = self.ports.pass_to_guest(of, &answer) {
                 self.guests[of].hear(&segment, tick);
             }
         }
@@ -175,7 +175,7 @@ impl<P: Ports> Table<'_, P> {
             ..
         } = self;
         guests[of].act(tick, &mut |frame| {
-            let passed = ports.from_guest(of, &frame);
+            let passed = ports.pass_from_guest(of, &frame);
             if let (Some(segment), false) = (passed, frame.dies) {
                 link.enqueue(network, of, segment);
             }
