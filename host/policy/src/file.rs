@@ -9,6 +9,7 @@ use uc_core::rule::Prefix;
 use uc_law::{GroupSize, Law, Parameters, Profile, Shares, Watch};
 
 use crate::agent::AgentTable;
+use crate::canary::CanaryTable;
 use crate::dscp::Dscp;
 use crate::list::List;
 use crate::pattern::Pattern;
@@ -29,6 +30,9 @@ pub struct PolicyFile {
     /// Rules for flows; the first that matches a flow decides.
     #[serde(default, rename = "rule", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleTable>,
+    /// Hosts of the fleet that try this policy first. If absent, all follow it at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<CanaryTable>,
     /// Settings of the agent itself.
     #[serde(default, skip_serializing_if = "is_default")]
     pub agent: AgentTable,

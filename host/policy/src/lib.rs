@@ -1,7 +1,7 @@
 //! An operator's policy for the ports of a host: one TOML file, or the same text under a fleet's
 //! key.
 //!
-//! - [`file`], [`agent`]: the file's tables and keys as they are written, and its JSON Schema.
+//! - [`file`], [`agent`], [`CanaryTable`]: the file's tables and keys as they are written, and its JSON Schema.
 //! - [`list`], [`pattern`], [`range`], [`dscp`], and the kernel's own [`uc_core::rule::Prefix`]:
 //!   lists and their elements.
 //! - [`Policy::parse`]: the policy with defaults applied (a [`Tenant`] has a number, a [`Rule`] its
@@ -11,6 +11,7 @@
 
 mod absolute;
 pub mod agent;
+mod canary;
 mod check;
 mod defaults;
 pub mod dscp;
@@ -37,6 +38,7 @@ pub mod trusted;
 pub use agent::{
     Agent, DEFAULT_ETCD_KEY, DEFAULT_METRICS, DEFAULT_SOCKET, DEFAULT_STATE, Etcd, WatchHost,
 };
+pub use canary::{Canary, CanaryTable};
 pub use fault::{Fault, PolicyError};
 pub use file::PolicyFile;
 pub use log::{LogFormat, check_log_filter};

@@ -110,10 +110,11 @@ fn read(name: &str, text: &str, home: Home) -> Result<Policy, PolicyError> {
 
 /// Parses the tables.
 fn read_file(table: &DeTable<'_>, faults: &mut Faults<'_>) -> PolicyFile {
-    let known = ["defaults", "tenant", "rule", "agent"];
+    let known = ["defaults", "tenant", "rule", "canary", "agent"];
     let table = known_only(table, "", &known, faults);
     let defaults = one(&table, "defaults", faults);
     let agent = one(&table, "agent", faults);
+    let canary = one(&table, "canary", faults);
     PolicyFile {
         defaults: defaults.map_or_else(DefaultsTable::default, |table| {
             let (treatment, port) = two(&table, "defaults", faults);
@@ -137,6 +138,7 @@ fn read_file(table: &DeTable<'_>, faults: &mut Faults<'_>) -> PolicyFile {
                 }
             })
             .collect(),
+        canary: canary.map(|table| read_table(&table, "canary", faults)),
         agent: agent.map_or_else(AgentTable::default, |table| {
             read_table(&table, "agent", faults)
         }),
@@ -221,12 +223,14 @@ fn resolve(file: PolicyFile, home: Home, faults: &mut Faults<'_>) -> Policy {
         .defaults
         .port
         .resolve("defaults", &PortTable::default(), faults);
+    let canary = file.canary.as_ref().map(|table| table.resolve(faults));
     let agent = file.agent.resolve(faults);
     let policy = Policy {
         file,
         tenants,
         rules,
         port,
+        canary,
         agent,
     };
     check::check(&policy, home == Home::File, &effort, faults);
@@ -242,6 +246,11 @@ fn check_home(file: &PolicyFile, home: Home, faults: &mut Faults<'_>) {
         let message = "a fleet's policy says nothing of one host's agent; put it into the host's \
                        own file";
         faults.add("agent", message);
+    }
+    if home == Home::File && faults.is_given("canary") {
+        let message = "hosts try a policy in turn only if it is a fleet's, in etcd; put it there \
+                       (agent.etcd), or leave out [canary]";
+        faults.add("canary", message);
     }
     if file.agent.etcd.is_none() {
         return;

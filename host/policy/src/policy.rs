@@ -1,6 +1,7 @@
 //! The policy as a whole.
 
 use crate::agent::Agent;
+use crate::canary::Canary;
 use crate::file::PolicyFile;
 use crate::rule::Rule;
 use crate::tenant::{PortSettings, Tenant};
@@ -17,6 +18,8 @@ pub struct Policy {
     pub rules: Vec<Rule>,
     /// Settings of ports without a tenant.
     pub port: PortSettings,
+    /// Hosts of the fleet that try this policy first.
+    pub canary: Option<Canary>,
     /// Settings of the agent itself.
     pub agent: Agent,
 }

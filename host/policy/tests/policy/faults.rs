@@ -192,7 +192,7 @@ fn an_invalid_rule_is_refused_at_its_place_with_a_remedy() {
 }
 
 /// Each row: a text after the tenant, and its only refusal.
-const BESIDE: [(&str, &str); 14] = [
+const BESIDE: [(&str, &str); 15] = [
     (
         "[[tenant]]\nname = \"acme\"\nports = \"eth*\"\n",
         "9:8: name: duplicate tenant `acme`: the first is in line 1",
@@ -244,6 +244,10 @@ const BESIDE: [(&str, &str); 14] = [
     (
         "[agent]\nsocket = \"here.sock\"\n",
         "9:10: agent.socket: `here.sock` is not absolute",
+    ),
+    (
+        "[canary]\nhosts = [\"a\"]\nworse = { no_handshake = 2 }\n",
+        "8:1: canary: hosts try a policy in turn only if it is a fleet's",
     ),
     (
         "[agent]\nflows_max = 0\n",
@@ -339,4 +343,62 @@ fn faults_are_reported_in_the_files_order_up_to_a_hundred() {
     assert_eq!(faults.len(), 100);
     assert!(faults.is_sorted_by_key(|fault| (fault.line, fault.column)));
     assert!(faults[99].message.ends_with("(and 50 more faults)"));
+}
+
+/// Each row: the keys of a fleet's `[canary]`, and its only refusal.
+const CANARY: [(&str, &str); 10] = [
+    (
+        "hosts = []\nworse = { held = 2 }",
+        "9:9: canary.hosts: no hosts; name at least one",
+    ),
+    (
+        "hosts = [\"a b\"]\nworse = { held = 2 }",
+        "9:10: canary.hosts.0: `a b` is no host's name",
+    ),
+    (
+        "hosts = [\"a\", \"a\"]\nworse = { held = 2 }",
+        "9:15: canary.hosts.1: `a` is named twice",
+    ),
+    ("worse = { held = 2 }", "8:1: canary.hosts: no hosts"),
+    (
+        "hosts = [\"a\"]",
+        "8:1: canary.worse: nothing to compare; name a reason",
+    ),
+    (
+        "hosts = [\"a\"]\nworse = { no_handshak = 2 }",
+        "10:25: canary.worse.no_handshak: no reason of packets is called `no_handshak`; did you mean \
+         `no_handshake`?",
+    ),
+    (
+        "hosts = [\"a\"]\nworse = { translated = 2 }",
+        "10:24: canary.worse.translated: more of it is not worse",
+    ),
+    (
+        "hosts = [\"a\"]\nworse = { table_full = 0.5 }",
+        "10:24: canary.worse.table_full: is 0.5; give 1 to 1000",
+    ),
+    (
+        "hosts = [\"a\"]\nworse = { table_full = nan }",
+        "10:24: canary.worse.table_full: is NaN; give 1 to 1000",
+    ),
+    (
+        "hosts = [\"a\"]\nminutes = 0\nworse = { table_full = 2 }",
+        "10:11: canary.minutes: is 0; give 1 to 1440",
+    ),
+];
+
+#[test]
+fn canaries_that_cannot_try_a_policy_are_refused() {
+    for (keys, expected) in CANARY {
+        let text = format!("{TENANT}[canary]\n{keys}\n");
+        let error = Policy::parse_fleet("t.toml", &text).expect_err(keys);
+        let faults: Vec<String> = error.faults().iter().map(Fault::to_string).collect();
+        let expected = format!("t.toml:{expected}");
+        let holds = faults.len() == 1 && faults[0].starts_with(&expected);
+        assert!(holds, "{faults:#?}\nnot\n{expected}");
+    }
+    let good = "[canary]\nhosts = [\"a\"]\nworse = { table_full = 1.5 }\n";
+    let policy = Policy::parse_fleet("t.toml", &format!("{TENANT}{good}")).unwrap();
+    let canary = policy.canary.expect("one is given");
+    assert_eq!((canary.minutes, canary.worse.len()), (10, 1));
 }
