@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use uc_client::AgentState;
-use uc_client::state::{EtcdState, PolicySource};
+use uc_client::state::{CanaryStage, CanaryState, EtcdState, PolicySource};
 use uc_port::Store;
 
 use crate::host::agent;
@@ -80,6 +80,19 @@ fn etcd(etcd: &EtcdState) -> String {
     format!("{place}: {why}; the last policy stays in force")
 }
 
+fn canary(canary: &CanaryState) -> String {
+    let CanaryState { hash, why, .. } = canary;
+    let why = why
+        .as_ref()
+        .map_or_else(String::new, |why| format!(": {why}"));
+    match canary.stage {
+        CanaryStage::InForce => format!("policy {hash} is followed here"),
+        CanaryStage::Tries => format!("policy {hash} is being tried here"),
+        CanaryStage::Waits => format!("policy {hash} waits{why}; the one before it is followed"),
+        CanaryStage::Worse => format!("policy {hash} is not followed{why}"),
+    }
+}
+
 fn held(agent: &AgentState) -> String {
     if agent.held != ["*"] {
         return agent.held.join(", ");
@@ -103,6 +116,9 @@ fn print_report(report: &Report) {
             outln!("policy  {}", source(agent));
             if let Some(state) = &agent.etcd {
                 outln!("etcd    {}", etcd(state));
+            }
+            if let Some(state) = &agent.canary {
+                outln!("canary  {}", canary(state));
             }
             if !agent.held.is_empty() {
                 outln!("held    {}", held(agent));

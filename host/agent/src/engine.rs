@@ -20,6 +20,7 @@ use crate::links::Link;
 use crate::notify::Notify;
 use crate::ports::Ports;
 use crate::publish::Shared;
+use crate::rollout::{Rollout, steps};
 use crate::settings::Settings;
 use crate::source::{Reader, Source};
 use crate::watches::Watches;
@@ -44,6 +45,7 @@ pub struct Engine {
     hold: Hold,
     links: Option<Vec<Link>>,
     guests: Known,
+    rollout: Rollout,
     ports: Ports,
     watches: Watches,
     /// Whether desired and actual state may differ.
@@ -82,6 +84,7 @@ impl Engine {
         let mut engine = Self {
             hold: Hold::read(&settings.socket)?,
             guests: Known::new(settings.places.clone()),
+            rollout: Rollout::new(settings.host.clone(), &settings.state),
             ports: Ports::new(&settings),
             watches: Watches::new(&settings),
             settings,
@@ -101,6 +104,7 @@ impl Engine {
             tracing::warn!("{warning}");
         }
         engine.with_source(Source::begin);
+        engine.roll_out();
         Ok(engine)
     }
 
@@ -119,6 +123,10 @@ impl Engine {
         let reader = Reader {
             notify: &self.notify,
             judge: &|policy, text| judge.check(policy, text),
+            turn: &|policy, hash| match &policy.canary {
+                Some(canary) => self.rollout.check(canary, hash),
+                None => Ok(()),
+            },
         };
         read(&mut self.source, &mut self.state, &reader)
     }
@@ -154,6 +162,7 @@ impl Engine {
             self.read_file(false);
             self.dirty |= self.with_source(Source::judge_again);
         }
+        self.roll_out();
         if self.dirty || looks {
             self.reconcile();
         }
@@ -184,7 +193,8 @@ impl Engine {
     pub fn wait(&self) -> Duration {
         let until = self.look_at.saturating_duration_since(Instant::now());
         let alive = self.notify.interval().unwrap_or(LOOK_EVERY);
-        until.min(alive).min(self.watches.interval())
+        let trial = self.rollout.wait(Instant::now());
+        until.min(alive).min(self.watches.interval()).min(trial)
     }
 
     /// Processes an event; returns whether the agent must end.
@@ -219,10 +229,29 @@ impl Engine {
                 };
                 self.dirty |= self.with_source(hear);
             }
+            Event::Verdicts(verdicts) => {
+                if self.rollout.hear(verdicts) {
+                    self.dirty |= self.with_source(Source::judge_again);
+                }
+            }
             Event::Wish(wish, reply) => self.hear_wish(wish, reply),
             Event::Stop => return true,
         }
         false
+    }
+
+    /// Takes the next step of the fleet's rollout.
+    fn roll_out(&mut self) {
+        if steps::take(
+            &mut self.rollout,
+            &mut self.source,
+            &self.ports,
+            &mut self.state,
+        ) {
+            self.dirty = true;
+            self.with_source(Source::judge_again);
+        }
+        steps::publish(&self.rollout, &self.source, &mut self.state);
     }
 
     fn read_file(&mut self, asked: bool) {

@@ -151,6 +151,36 @@ pub async fn read(settings: &Etcd) -> Result<Heard, String> {
     Ok(heard)
 }
 
+/// Stores a text under a key.
+///
+/// # Errors
+/// As [`read`].
+pub async fn put(settings: &Etcd, key: &str, value: &str) -> Result<(), String> {
+    let (mut client, _) = connect(settings).await?;
+    client.put(key, value, None).await.map_err(text)?;
+    Ok(())
+}
+
+/// Returns the texts under these keys, as far as there are any of at most `most` bytes.
+///
+/// # Errors
+/// As [`read`].
+pub async fn get_texts(
+    settings: &Etcd,
+    keys: &[String],
+    most: usize,
+) -> Result<Vec<Option<String>>, String> {
+    let (mut client, _) = connect(settings).await?;
+    let mut texts = Vec::with_capacity(keys.len());
+    for key in keys {
+        let answer = client.get(key.as_str(), None).await.map_err(text)?;
+        let value = answer.kvs().first().map(etcd_client::KeyValue::value);
+        let value = value.filter(|value| value.len() <= most);
+        texts.push(value.and_then(|value| String::from_utf8(value.to_vec()).ok()));
+    }
+    Ok(texts)
+}
+
 fn text(error: impl ToString) -> String {
     error.to_string()
 }

@@ -1,5 +1,9 @@
 //! What the engine learns of.
 
+use std::collections::BTreeMap;
+
+use uc_client::state::Verdict;
+
 use crate::etcd::Heard;
 use crate::wish::{Reply, Wish};
 
@@ -18,6 +22,8 @@ pub enum Event {
     Metrics(Option<String>),
     /// An event from etcd.
     Etcd(Heard),
+    /// What the fleet's canaries have said of its policies, by host.
+    Verdicts(BTreeMap<String, Vec<Verdict>>),
     /// A request of an operator; the reply names the ports that changed.
     Wish(Wish, Reply),
     /// A request to read the policy again, even if it is unchanged.

@@ -8,7 +8,7 @@ use uc_policy::trusted;
 
 /// Maximum length of the file: JSON may take six bytes for one of the policy, and the key adds
 /// some.
-const KEPT_MAX_BYTES: u64 = 8 * trusted::TEXT_MAX_BYTES;
+pub const KEPT_MAX_BYTES: u64 = 8 * trusted::TEXT_MAX_BYTES;
 
 /// A policy that was in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

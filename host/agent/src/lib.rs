@@ -10,6 +10,8 @@
 //! - `source.rs`: the policy in force; `judge.rs`: policies to be confirmed; `kept.rs`: a fleet's last one on disk; `guests.rs`: names
 //!   that libvirt and CNI give to the guest behind an interface; `hold.rs`: ports held by an
 //!   operator.
+//! - `rollout.rs`: a fleet's policy is tried on canaries first; `verdicts.rs`: what they say of it, in
+//!   etcd.
 //! - `confined.rs`: the processes without rights that parse what others wrote: `names.rs` the files of
 //!   libvirt and CNI, [`metrics`] the requests of scrapers.
 //! - `publish.rs`: the state that clients read ([`uc_client::AgentState`]).
@@ -39,9 +41,11 @@ mod ports;
 mod publish;
 mod reconcile;
 mod reload;
+mod rollout;
 mod run;
 mod settings;
 mod source;
+mod verdicts;
 mod watches;
 mod wish;
 

@@ -11,6 +11,7 @@ use uc_port::{AttachVia, PortError, PortPlan, Programs, Store, Upgrade};
 use crate::desired::Wanted;
 use crate::memory;
 use crate::reconcile::{Action, Actual, steps};
+use crate::rollout::Tally;
 use crate::settings::Settings;
 
 /// Interval at which stale flows are searched; it takes microseconds for a thousand table entries.
@@ -70,6 +71,21 @@ impl Ports {
     pub fn attached(&self) -> Result<BTreeSet<u32>, PortError> {
         let ports = self.store.ports()?.into_iter();
         Ok(ports.map(|port| port.ifindex).collect())
+    }
+
+    /// Returns the packets of all ports so far, by their reason.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn packets(&self) -> Result<Tally, PortError> {
+        let Some(programs) = self.store.open()? else {
+            return Ok(Tally::default());
+        };
+        let counters = programs.counters()?;
+        let each = counters.iter();
+        Ok(each
+            .map(|(reason, count)| (reason.label().to_owned(), count))
+            .collect())
     }
 
     /// Brings the actual to the desired state, as far as possible. A port whose plan is too long

@@ -28,6 +28,7 @@ use crate::metrics::Reading;
 use crate::publish::Shared;
 use crate::settings::{Options, Settings};
 use crate::source::Source;
+use crate::verdicts;
 
 /// Pause before a failed source of events is opened again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -111,6 +112,7 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
                 }
                 tokio::spawn(follow_links(shared.clone()));
                 if let Some(etcd) = etcd {
+                    tokio::spawn(verdicts::carry(etcd.clone(), shared.clone()));
                     let shared = shared.clone();
                     tokio::spawn(etcd::follow(etcd, move |heard| {
                         shared.tell(Event::Etcd(heard))

@@ -26,6 +26,10 @@ pub struct Options {
 pub struct Settings {
     /// Path of the control socket.
     pub socket: PathBuf,
+    /// Folder for state that must outlive the agent.
+    pub state: PathBuf,
+    /// This host's name in a fleet: that of `uname -n`.
+    pub host: String,
     /// Capacity of the flow table when it is created.
     pub flows_max: u32,
     /// Number of flows whose events are recorded, when the tables are created.
@@ -47,6 +51,8 @@ impl Settings {
     pub fn new(own: &uc_policy::Agent, options: &Options, object: ProgramObject) -> Self {
         Self {
             socket: own.socket.clone(),
+            state: own.state.clone(),
+            host: host_name(),
             flows_max: own.flows_max,
             events: own.events,
             at_most_detached: own.at_most_detached,
@@ -56,4 +62,9 @@ impl Settings {
             places: Places::default(),
         }
     }
+}
+
+fn host_name() -> String {
+    let name = nix::unistd::gethostname().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }

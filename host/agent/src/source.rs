@@ -15,6 +15,7 @@ use crate::etcd::Heard;
 use crate::kept::Kept;
 use crate::notify::Notify;
 use crate::reload::{accept, faults, refuse, rule_lines};
+use crate::rollout::Halt;
 
 /// What reading a policy needs of its surroundings.
 pub struct Reader<'a> {
@@ -23,6 +24,8 @@ pub struct Reader<'a> {
     /// Returns why a valid policy, with its text, must not be put into force unless an operator
     /// confirms it.
     pub judge: &'a dyn Fn(&Policy, &str) -> Result<(), String>,
+    /// Returns why it is not yet this host's turn to follow a fleet's policy with this checksum.
+    pub turn: &'a dyn Fn(&Policy, &str) -> Result<(), Halt>,
 }
 
 /// The source of the policy: the configuration file, or etcd with its stored copy.
@@ -36,8 +39,10 @@ pub struct Source {
     own: uc_policy::Agent,
     /// The policy in force and its text.
     in_force: Option<(Policy, String)>,
-    /// The last valid policy that was refused until an operator confirms it.
+    /// The last valid policy that waits for its turn, or was refused until an operator confirms it.
     unconfirmed: Option<(Origin, Policy, String)>,
+    /// Etcd's policy before the one in force.
+    former: Option<Kept>,
 }
 
 impl Source {
@@ -55,6 +60,7 @@ impl Source {
             text: text.clone(),
             in_force: own.etcd.is_none().then_some((policy, text)),
             unconfirmed: None,
+            former: None,
             own,
         })
     }
@@ -106,6 +112,51 @@ impl Source {
     /// Returns the policy in force.
     pub fn policy(&self) -> Option<&Policy> {
         self.in_force.as_ref().map(|(policy, _)| policy)
+    }
+
+    /// Takes etcd's policy before the one in force, if this process has seen it.
+    pub fn take_former(&mut self) -> Option<Kept> {
+        self.former.take()
+    }
+
+    /// Returns etcd's newest valid policy with its checksum, whether it is in force or not.
+    pub fn newest(&self) -> Option<(&Policy, String)> {
+        let waiting = self
+            .unconfirmed
+            .as_ref()
+            .map(|(_, policy, text)| (policy, text));
+        let in_force = || self.in_force.as_ref().map(|(policy, text)| (policy, text));
+        let newest = self.kept.as_ref().and(waiting.or_else(in_force));
+        newest.map(|(policy, text)| (policy, hash_of(text)))
+    }
+
+    /// Puts a former policy of etcd into force again. The one in force until now waits as if it had
+    /// just been read.
+    pub fn go_back(&mut self, former: Kept, state: &mut AgentState) {
+        let origin = Origin {
+            source: PolicySource::Etcd,
+            place: former.key,
+            revision: Some(former.revision),
+        };
+        let policy = match Policy::parse_fleet(&origin.name(), &former.text) {
+            Ok(policy) => policy,
+            Err(error) => {
+                // only if another version of this program stored it
+                tracing::error!(%error, "the former policy is not valid any more; this one stays");
+                return;
+            }
+        };
+        let tried = Origin {
+            source: PolicySource::Etcd,
+            place: origin.place.clone(),
+            revision: state.policy.revision,
+        };
+        let tried = self
+            .in_force
+            .take()
+            .map(|(policy, text)| (tried, policy, text));
+        self.put_in_force(origin, policy, former.text, state);
+        self.unconfirmed = self.unconfirmed.take().or(tried);
     }
 
     /// Returns whether the policy may name ports by guests' names of libvirt or CNI.
@@ -285,8 +336,21 @@ impl Source {
         reader: &Reader<'_>,
     ) -> bool {
         self.unconfirmed = None;
-        if let Err(why) = (reader.judge)(&policy, &text) {
-            let hash = hash_of(&text);
+        let hash = hash_of(&text);
+        let turn = match origin.source {
+            PolicySource::Etcd => (reader.turn)(&policy, &hash),
+            _ => Ok(()),
+        };
+        let refused = match turn {
+            Ok(()) => (reader.judge)(&policy, &text).err(),
+            Err(Halt::Worse(why)) => Some(why),
+            Err(Halt::Waits(why)) => {
+                tracing::debug!(hash, why, "a policy waits; the one in force stays");
+                self.unconfirmed = Some((origin, policy, text));
+                return false;
+            }
+        };
+        if let Some(why) = refused {
             let error = format!("{why}; if that is meant, run `uc confirm {hash}`");
             refuse(origin.source, origin.name(), vec![error], state);
             self.unconfirmed = Some((origin, policy, text));
@@ -318,6 +382,7 @@ impl Source {
         text: String,
         state: &mut AgentState,
     ) {
+        let revision = state.policy.revision;
         state.policy = PolicyState {
             source: origin.source,
             place: origin.place.clone(),
@@ -338,7 +403,14 @@ impl Source {
         );
         self.keep(&origin, &text);
         accept(origin.source, origin.place, state);
-        self.in_force = Some((policy, text));
+        let before = self.in_force.replace((policy, text));
+        self.former = before
+            .zip(self.kept.as_ref())
+            .map(|((_, text), (_, key))| Kept {
+                key: key.clone(),
+                revision: revision.unwrap_or_default(),
+                text,
+            });
     }
 }
 
@@ -370,130 +442,4 @@ impl Origin {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GOOD: &str = "[[tenant]]\nname = \"acme\"\nports = [\"v*\"]\n";
-    const BAD: &str = "[[tenant]]\nnmae = \"acme\"\n";
-
-    #[test]
-    fn reading_the_file_leaves_etcds_result_and_the_other_way_round() {
-        let folder = tempfile::tempdir().unwrap();
-        let config = folder.path().join("undercurrent.toml");
-        let own = format!(
-            "[agent]\nstate = {:?}\n[agent.etcd]\nendpoints = [\"http://127.0.0.1:9\"]\n",
-            folder.path()
-        );
-        let write = |text: &str| std::fs::write(&config, text).unwrap();
-        write(&own);
-        let mut source = Source::open(config.clone()).unwrap();
-        let reader = Reader {
-            notify: &Notify::default(),
-            judge: &|_, _| Ok(()),
-        };
-        let mut state = AgentState::default();
-        source.begin(&mut state, &reader);
-        let accepted = |state: &AgentState| state.reads().map(|read| read.accepted).collect();
-        let said: Vec<bool> = accepted(&state);
-        assert_eq!(said, [true, false], "of etcd's nothing is known yet");
-
-        let put = |revision, text: &str| Heard::Policy {
-            text: text.to_owned(),
-            revision,
-        };
-        for (news, expected) in [(GOOD, true), (BAD, false)] {
-            source.hear(put(1, news), &mut state, &reader);
-            source.read_file(true, &mut state, &reader);
-            let said: Vec<bool> = accepted(&state);
-            assert_eq!(said, [true, expected]);
-        }
-        write("[agent]\nsokcet = \"\"\n");
-        source.read_file(false, &mut state, &reader);
-        source.hear(put(2, GOOD), &mut state, &reader);
-        let said: Vec<bool> = accepted(&state);
-        assert_eq!(said, [false, true], "the file is refused still");
-        write(&own);
-        source.read_file(false, &mut state, &reader);
-        let said: Vec<bool> = accepted(&state);
-        assert_eq!(said, [true, true]);
-    }
-
-    #[test]
-    fn a_policy_that_must_be_confirmed_is_in_force_after_that_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let config = folder.path().join("undercurrent.toml");
-        let write = |text: &str| std::fs::write(&config, text).unwrap();
-        write(GOOD);
-        let mut source = Source::open(config.clone()).unwrap();
-        let mut state = AgentState::default();
-        let notify = Notify::default();
-        let lenient = Reader {
-            notify: &notify,
-            judge: &|_, _| Ok(()),
-        };
-        source.begin(&mut state, &lenient);
-        let new = GOOD.replace("v*", "w*");
-        write(&new);
-        let strict = Reader {
-            notify: &notify,
-            judge: &|_, text| match text.contains("w*") {
-                true => Err("would detach 4 of 4 ports".to_owned()),
-                false => Ok(()),
-            },
-        };
-        for _ in 0..2 {
-            assert!(!source.read_file(false, &mut state, &strict));
-            let told = format!(
-                "would detach 4 of 4 ports; if that is meant, run `uc confirm {}`",
-                hash_of(&new)
-            );
-            assert_eq!(state.reload.errors, [told]);
-        }
-        assert_eq!(state.policy.hash, hash_of(GOOD));
-        assert!(source.confirm("0", &mut state).is_err());
-        source.confirm(&hash_of(&new), &mut state).unwrap();
-        assert_eq!(
-            (state.policy.hash, state.reload.accepted),
-            (hash_of(&new), true)
-        );
-        assert_eq!(source.policy().unwrap().tenants[0].ports[0].as_str(), "w*");
-        let mut again = AgentState::default();
-        assert!(source.confirm(&hash_of(&new), &mut again).is_err(), "once");
-        // One that replaces it makes it void.
-        write(GOOD);
-        source.read_file(false, &mut again, &strict);
-        write(&new);
-        source.read_file(false, &mut again, &strict);
-        write(GOOD);
-        source.read_file(true, &mut again, &strict);
-        assert!(source.confirm(&hash_of(&new), &mut again).is_err());
-    }
-
-    #[test]
-    fn a_policy_of_etcd_that_waits_is_judged_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let config = folder.path().join("undercurrent.toml");
-        let own = format!(
-            "[agent]\nstate = {:?}\n[agent.etcd]\nendpoints = [\"http://127.0.0.1:9\"]\n",
-            folder.path()
-        );
-        std::fs::write(&config, own).unwrap();
-        let mut source = Source::open(config).unwrap();
-        let mut state = AgentState::default();
-        let notify = Notify::default();
-        let reader = |judge| Reader {
-            notify: &notify,
-            judge,
-        };
-        let refuses = reader(&|_, _| Err("could not list the ports".to_owned()));
-        source.begin(&mut state, &refuses);
-        let text = GOOD.to_owned();
-        assert!(!source.hear(Heard::Policy { text, revision: 3 }, &mut state, &refuses));
-        assert!(!source.judge_again(&mut state, &refuses));
-        assert!(source.policy().is_none());
-        let accepts = reader(&|_, _| Ok(()));
-        assert!(source.judge_again(&mut state, &accepts));
-        assert_eq!(state.policy.hash, hash_of(GOOD));
-        assert!(!source.judge_again(&mut state, &accepts), "once");
-    }
-}
+mod tests;

@@ -20,6 +20,9 @@ pub struct AgentState {
     pub reload: ReloadState,
     /// The fleet's store, where the configuration names one.
     pub etcd: Option<EtcdState>,
+    /// The rollout of the fleet's newest policy, if that names canaries.
+    #[serde(default)]
+    pub canary: Option<CanaryState>,
     /// The ports that the policy names, in the order of their indices.
     pub ports: Vec<PortState>,
     /// Names of ports that an operator detached; `*`: every port.
@@ -108,6 +111,47 @@ pub struct EtcdState {
     /// The result of reading its last policy, or the copy of that on disk.
     #[serde(default)]
     pub reload: ReloadState,
+}
+
+/// The rollout of a fleet's policy, as this host sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CanaryState {
+    /// This host's name.
+    pub host: String,
+    /// Names of the hosts that try the policy first.
+    pub hosts: Vec<String>,
+    /// What this host does about the policy.
+    pub stage: CanaryStage,
+    /// The policy's checksum.
+    pub hash: String,
+    /// Why it is not in force here.
+    pub why: Option<String>,
+    /// What this host, as a canary, said of the last policies.
+    pub said: Vec<Verdict>,
+}
+
+/// What a host does about a policy that names canaries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CanaryStage {
+    /// The policy is in force.
+    #[default]
+    InForce,
+    /// The policy is in force, and this host, a canary, counts packets under it.
+    Tries,
+    /// The policy before is in force until the canaries have tried this one.
+    Waits,
+    /// A canary found it worse than the policy before it, which is in force.
+    Worse,
+}
+
+/// What a canary thinks of a policy that it has tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The policy's checksum.
+    pub hash: String,
+    /// Why it is worse than the policy before it; `None`: it is good.
+    pub worse: Option<String>,
 }
 
 /// A port that the policy names.

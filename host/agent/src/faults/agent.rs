@@ -10,6 +10,7 @@ use uc_client::{AgentError, AgentState};
 use uc_faults::{Interface, World, inside};
 use uc_port::ProgramObject;
 
+use super::policy::HOST;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::guests::Places;
@@ -59,6 +60,7 @@ impl Agent {
                 ..Options::default()
             };
             let mut settings = Settings::new(&own, &options, object.clone());
+            HOST.clone_into(&mut settings.host);
             settings.places = Places {
                 libvirt: PathBuf::from("/run/libvirt"),
                 cni: PathBuf::from("/run/cni"),

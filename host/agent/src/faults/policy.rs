@@ -13,6 +13,8 @@ pub struct Intent {
     pub ports: BTreeSet<String>,
     law: &'static str,
     rules: u64,
+    /// Whether this host tries it first where it is a fleet's.
+    is_tried: bool,
 }
 
 impl Intent {
@@ -22,6 +24,7 @@ impl Intent {
             ports: ports.iter().map(ToString::to_string).collect(),
             law: "coupled",
             rules: 2,
+            is_tried: false,
         }
     }
 
@@ -45,7 +48,15 @@ impl Intent {
             ports,
             law: dice.one_of(&laws).copied().unwrap_or("ecn"),
             rules: 1 + dice.below(3),
+            is_tried: dice.once_in(2),
         }
+    }
+
+    /// Returns the policy as a fleet's text.
+    pub fn fleet_text(&self) -> String {
+        let canary = format!("[canary]\nhosts = [{HOST:?}]\nminutes = 1\nworse = {{ held = 2 }}\n");
+        let canary = if self.is_tried { &canary } else { "" };
+        self.text() + canary
     }
 
     /// Returns the policy as text.
@@ -66,6 +77,9 @@ impl Intent {
         text
     }
 }
+
+/// This host's name.
+pub const HOST: &str = "here";
 
 /// Returns the agent's own settings, which precede a policy in its file; `at_most`: part of the ports that
 /// a policy may detach unconfirmed.

@@ -319,7 +319,7 @@ impl<'a> Story<'a> {
         }
         let revision = etcd.revision;
         if etcd.told.replace(revision) != Some(revision) {
-            let text = self.intent.text();
+            let text = self.intent.fleet_text();
             agent.tell(Event::Etcd(Heard::Policy { text, revision }));
             agent.tell(Event::Etcd(Heard::Connected { revision }));
         }

@@ -1,6 +1,7 @@
 //! The table of metrics, with which docs/seeing.md, the dashboard and the exposition agree.
 
-use uc_client::state::{EtcdState, PolicySource, PortState};
+use uc_client::AgentState;
+use uc_client::state::{CanaryStage, EtcdState, PolicySource, PortState};
 use uc_core::Reason;
 use uc_port::{Direction, PortView};
 
@@ -166,6 +167,11 @@ fn packets(reading: &Reading) -> Vec<Row> {
         .collect()
 }
 
+fn waits(state: &AgentState) -> bool {
+    let canary = state.canary.as_ref();
+    canary.is_some_and(|canary| canary.stage == CanaryStage::Waits)
+}
+
 fn reloads(reading: &Reading) -> Vec<Row> {
     let counts = &reading.state.counts;
     vec![
@@ -221,6 +227,13 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         labels: &[],
         rows: |reading| one(reading.state.reads().all(|read| read.accepted).into()),
+    },
+    Metric {
+        name: "uc_policy_waits",
+        help: "1 if a policy waits until the fleet's canaries have tried it",
+        kind: Kind::Gauge,
+        labels: &[],
+        rows: |reading| one(waits(&reading.state).into()),
     },
     Metric {
         name: "uc_policy_reads",

@@ -1,0 +1,73 @@
+//! Carries what canaries say of a fleet's policies through etcd: each has a key of its own beside the
+//! policy's, `KEY/canary/HOST`, with a JSON list of its last verdicts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use uc_client::state::{CanaryStage, CanaryState, Verdict};
+use uc_policy::Etcd;
+
+use crate::etcd::{get_texts, put};
+use crate::event::Event;
+use crate::publish::Shared;
+
+/// Interval at which a canary looks whether it has something to say, and others whether it has.
+const EVERY: Duration = Duration::from_secs(2);
+/// Maximum length of a canary's verdicts.
+const VERDICTS_MAX_BYTES: usize = 1 << 16;
+
+fn key_of(etcd: &Etcd, host: &str) -> String {
+    format!("{}/canary/{host}", etcd.key)
+}
+
+/// Carries verdicts until the engine has ended.
+pub async fn carry(etcd: Etcd, shared: Shared) {
+    let mut stored = Vec::new();
+    let mut failure = None;
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let Some(canary) = shared.state().canary else {
+            continue;
+        };
+        let carried = match carry_once(&etcd, &canary, &mut stored).await {
+            Ok(None) => Ok(()),
+            Ok(Some(verdicts)) => match shared.tell(Event::Verdicts(verdicts)) {
+                true => Ok(()),
+                false => return,
+            },
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &carried
+            && failure.as_ref() != Some(error)
+        {
+            tracing::warn!(error, "what canaries say can't be carried; trying again");
+        }
+        failure = carried.err();
+    }
+}
+
+/// Stores what this host has said, unless that is stored already. Returns what canaries say if this
+/// host waits for it.
+async fn carry_once(
+    etcd: &Etcd,
+    canary: &CanaryState,
+    stored: &mut Vec<Verdict>,
+) -> Result<Option<BTreeMap<String, Vec<Verdict>>>, String> {
+    if canary.said != *stored {
+        let text = serde_json::to_string(&canary.said).map_err(|error| error.to_string())?;
+        put(etcd, &key_of(etcd, &canary.host), &text).await?;
+        stored.clone_from(&canary.said);
+    }
+    if canary.stage != CanaryStage::Waits {
+        return Ok(None);
+    }
+    let keys: Vec<String> = canary.hosts.iter().map(|host| key_of(etcd, host)).collect();
+    let texts = get_texts(etcd, &keys, VERDICTS_MAX_BYTES).await?;
+    let mut verdicts = BTreeMap::new();
+    for (host, text) in canary.hosts.iter().zip(texts) {
+        // one that says nothing, or what nobody understands, has not said that the policy is good
+        let said = text.and_then(|text| serde_json::from_str(&text).ok());
+        verdicts.insert(host.clone(), said.unwrap_or_default());
+    }
+    Ok(Some(verdicts))
+}
