@@ -2,14 +2,22 @@
 
 mod common;
 
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, connect, socket};
+
 use common::agent::{Installation, ip};
+use common::bench::wait_until;
 use common::etcd::{ENDPOINT, ENDPOINT_TLS, Etcd, KEY, authority, sign};
 use common::live_with;
 use common::uc::{outcome, success};
 use uc_client::AgentState;
-use uc_client::state::PolicySource;
+use uc_client::state::{CanaryStage, CanaryState, PolicySource};
 use uc_lab::netns::Namespace;
 
+/// A trial of a minute has ended, also on a machine that stalls.
+const TRIAL: Duration = Duration::from_secs(180);
 const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "ip", "etcd"];
 
 /// Returns a fleet's policy for one pattern of ports.
@@ -233,6 +241,147 @@ fn live_a_start_without_host_settings_is_a_problem() {
     assert!(told.stdout.contains("has no [agent.watch]"), "{told:?}");
     etcd.put(&policy("a*"));
     here.wait("nothing is amiss", uc_client::AgentState::is_in_force);
+    agent.end();
+    success(here.uc(&["detach", "--all"]));
+}
+
+/// Returns a fleet's policy that this host tries first, for a minute.
+fn with_canary(ports: &str, host: &str) -> String {
+    let canary = format!("[canary]\nhosts = [{host:?}]\nminutes = 1\n");
+    format!("{}{canary}worse = {{ not_tcp = 2 }}\n", policy(ports))
+}
+
+fn this_host() -> String {
+    let host = nix::unistd::gethostname().unwrap();
+    host.into_string().unwrap()
+}
+
+fn newest(state: &AgentState) -> CanaryState {
+    state.canary.clone().unwrap_or_default()
+}
+
+#[test]
+fn live_a_policy_waits_for_its_canaries_and_a_canary_says_what_it_found() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = fleet();
+    let etcd = Etcd::start(&namespace, &here.folder().join("etcd"));
+    etcd.put(&policy("a*"));
+    let agent = here.start(&[]);
+    here.wait_for(&["a1"]);
+    let verdict = |hash: &str, worse: &str| format!("[{{\"hash\":{hash:?},\"worse\":{worse}}}]");
+
+    // Another host is the canary: this one waits, then follows.
+    etcd.put(&with_canary("b*", "elsewhere"));
+    let waits = |state: &AgentState| newest(state).stage == CanaryStage::Waits;
+    let state = here.wait("the canary's turn", waits);
+    assert!(
+        state.is_in_force() && state.ports[0].name == "a1",
+        "{state:#?}"
+    );
+    let said = success(here.uc(&["status"]));
+    let line = "elsewhere must try it first; the one before it is followed";
+    assert!(said.contains(line), "{said}");
+    etcd.put_verdicts("elsewhere", &verdict(&newest(&state).hash, "null"));
+    here.wait_for(&["b1"]);
+
+    // It was worse there: this host stays as it is, unless an operator confirms it.
+    etcd.put(&with_canary("c*", "elsewhere"));
+    let state = here.wait("the canary's turn", waits);
+    let hash = newest(&state).hash;
+    etcd.put_verdicts("elsewhere", &verdict(&hash, "\"many packets\""));
+    let refused = here.wait("the refusal", |state| {
+        newest(state).stage == CanaryStage::Worse
+    });
+    let errors = refused.etcd.unwrap_or_default().reload.errors;
+    let told = format!(
+        "was worse on the canary elsewhere: many packets; if that is meant, run `uc confirm {hash}`"
+    );
+    assert_eq!(errors, [told]);
+    success(here.uc(&["confirm", &hash]));
+    here.wait_for(&["c1"]);
+
+    // This host is the canary.
+    let host = &this_host();
+    etcd.put(&with_canary("a*", host));
+    let state = here.wait_for(&["a1"]);
+    assert_eq!(newest(&state).stage, CanaryStage::Tries);
+    assert!(!etcd.has_verdicts(host));
+    let state = here.wait_within(TRIAL, "the verdict", |state| newest(state).said.len() == 1);
+    assert_eq!(newest(&state).said[0].worse, None);
+    wait_until("the verdict is stored", || etcd.has_verdicts(host));
+    agent.end();
+    success(here.uc(&["detach", "--all"]));
+}
+
+#[test]
+fn live_a_canary_goes_back_from_a_policy_under_which_packets_are_worse() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (namespace, here) = fleet();
+    for arguments in [
+        "address add 10.9.0.1/24 dev xa1",
+        "link set xa1 up",
+        "link set a1 up",
+        "neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev xa1",
+    ] {
+        ip(&namespace, arguments);
+    }
+    let etcd = Etcd::start(&namespace, &here.folder().join("etcd"));
+    let first = etcd.put(&policy("a*"));
+    let agent = here.start(&[]);
+    let before = here.wait_for(&["a1"]);
+    // nobody answers, so each is one SYN at least
+    let dial = || {
+        let connections = (0..500).map(|_| {
+            let flags = SockFlag::SOCK_NONBLOCK;
+            let socket = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
+            let to = SockaddrIn::new(10, 9, 0, 2, 5001);
+            let started = connect(socket.as_raw_fd(), &to);
+            assert_eq!(started, Err(nix::errno::Errno::EINPROGRESS));
+            socket
+        });
+        drop(connections.collect::<Vec<_>>());
+    };
+    namespace.enter(dial).unwrap();
+    etcd.put(&with_canary("a*", &this_host()));
+    here.wait("the trial", |state| {
+        newest(state).stage == CanaryStage::Tries
+    });
+    let send = || {
+        let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
+        for _ in 0..2000 {
+            socket.send_to(b"more", "10.9.0.2:9").unwrap();
+        }
+    };
+    namespace.enter(send).unwrap();
+    let state = here.wait_within(TRIAL, "the verdict", |state| newest(state).said.len() == 1);
+    let why = newest(&state).said[0].worse.clone().expect("it is worse");
+    assert!(why.starts_with("not_tcp: "), "{why}");
+    let state = here.wait_for(&["a1"]);
+    assert_eq!(newest(&state).stage, CanaryStage::Worse);
+    assert_eq!(state.policy.hash, before.policy.hash);
+    assert_eq!(state.policy.revision, Some(first));
+    let told = state.etcd.unwrap_or_default().reload.errors.concat();
+    assert!(
+        told.starts_with(&format!(
+            "was worse here: {why}; if that is meant, run `uc confirm "
+        )),
+        "{told}"
+    );
+    agent.kill();
+    // The next agent knows it.
+    let agent = here.start(&[]);
+    let state = here.wait("etcd", |state| {
+        state.etcd.as_ref().is_some_and(|etcd| etcd.connected)
+    });
+    assert_eq!(state.policy.hash, before.policy.hash);
+    here.wait("the refusal", |state| {
+        newest(state).stage == CanaryStage::Worse
+    });
+    here.wait_for(&["a1"]);
     agent.end();
     success(here.uc(&["detach", "--all"]));
 }

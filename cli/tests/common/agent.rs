@@ -108,6 +108,16 @@ impl Installation {
 
     /// Waits until the agent's state meets a condition.
     pub fn wait(&self, what: &str, holds: impl Fn(&AgentState) -> bool) -> AgentState {
+        self.wait_within(PATIENCE, what, holds)
+    }
+
+    /// Waits until the agent's state meets a condition, at most so long.
+    pub fn wait_within(
+        &self,
+        patience: Duration,
+        what: &str,
+        holds: impl Fn(&AgentState) -> bool,
+    ) -> AgentState {
         let start = Instant::now();
         loop {
             let state = self.client().status();
@@ -117,7 +127,7 @@ impl Installation {
                 return state.clone();
             }
             let log = fs::read_to_string(&self.log).unwrap_or_default();
-            assert!(start.elapsed() < PATIENCE, "{what}: {state:#?}\n{log}");
+            assert!(start.elapsed() < patience, "{what}: {state:#?}\n{log}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -99,11 +99,24 @@ impl Etcd {
 
     /// Writes the policy's value; returns the revision.
     pub fn put(&self, value: &str) -> i64 {
-        let body = format!(
-            "{{\"key\":\"{}\",\"value\":\"{}\"}}",
-            base64(KEY),
-            base64(value)
-        );
+        self.put_at(KEY, value)
+    }
+
+    /// Writes what a canary says of policies.
+    pub fn put_verdicts(&self, host: &str, verdicts: &str) {
+        self.put_at(&format!("{KEY}/canary/{host}"), verdicts);
+    }
+
+    /// Returns whether a canary has said anything.
+    pub fn has_verdicts(&self, host: &str) -> bool {
+        let key = base64(&format!("{KEY}/canary/{host}"));
+        let answer = self.ask("range", &format!("{{\"key\":\"{key}\"}}"));
+        answer.unwrap().get("kvs").is_some()
+    }
+
+    fn put_at(&self, key: &str, value: &str) -> i64 {
+        let (key, value) = (base64(key), base64(value));
+        let body = format!("{{\"key\":\"{key}\",\"value\":\"{value}\"}}");
         revision(&self.ask("put", &body).unwrap())
     }
 
