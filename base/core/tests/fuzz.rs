@@ -8,7 +8,7 @@ use std::process::Command;
 fn corpora_and_new_inputs_of_the_core_break_no_invariant() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let done = Command::new(root.join("scripts/fuzz"))
-        .args(["--seconds", "4"])
+        .args(["--seconds", "4", "coupling", "flow", "watch"])
         .output()
         .expect("the script starts");
     let counts = String::from_utf8_lossy(&done.stdout);

@@ -35,7 +35,7 @@ mod links;
 mod log;
 mod memory;
 pub mod metrics;
-mod names;
+pub mod names;
 mod notify;
 mod ports;
 mod publish;

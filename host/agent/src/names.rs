@@ -123,9 +123,14 @@ pub fn parse(kind: Kind, mut file: File) -> Option<Named> {
     // A process that died may have read a part of it.
     file.rewind().ok()?;
     file.take(FILE_MAX_BYTES).read_to_string(&mut text).ok()?;
+    read(kind, &text)
+}
+
+/// Parses the text of a file.
+pub fn read(kind: Kind, text: &str) -> Option<Named> {
     match kind {
-        Kind::Domain => domain(&text),
-        Kind::Attachment => attachment(&text),
+        Kind::Domain => domain(text),
+        Kind::Attachment => attachment(text),
     }
 }
 

@@ -161,9 +161,18 @@ impl Frame {
                 .take(GROUPS_MAX)
                 .for_each(|part| put_answer(&mut bytes, part)),
         }
-        let sum = crc32(&bytes);
-        bytes[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
+        Self::seal(&mut bytes);
         bytes
+    }
+
+    /// Writes the checksum into the bytes of a frame; shorter than a header, they stay as they are.
+    pub fn seal(bytes: &mut [u8]) {
+        if bytes.len() < HEADER_BYTES {
+            return;
+        }
+        bytes[CHECKSUM_AT..HEADER_BYTES].fill(0);
+        let sum = crc32(bytes);
+        bytes[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
     }
 
     /// Decodes the frame at the beginning of `bytes`, and returns its length; `None` while it is
