@@ -156,6 +156,7 @@ impl Source {
             .take()
             .map(|(policy, text)| (tried, policy, text));
         self.put_in_force(origin, policy, former.text, state);
+        self.former = None;
         self.unconfirmed = self.unconfirmed.take().or(tried);
     }
 
@@ -213,7 +214,8 @@ impl Source {
         let policy = match parsed {
             Ok(policy) => policy,
             Err(error) => {
-                self.unconfirmed = None;
+                // one of etcd's that waits has nothing to do with the file
+                self.unconfirmed.take_if(|_| self.kept.is_none());
                 refuse(PolicySource::File, place, faults(&error), state);
                 return false;
             }
@@ -270,12 +272,14 @@ impl Source {
             }
             Heard::Missing { revision } => {
                 etcd.revision = etcd.revision.max(revision);
+                self.unconfirmed = None;
                 let text = format!("{key} has no value at revision {revision}; put a policy there");
                 refuse(PolicySource::Etcd, key, vec![text], state);
                 false
             }
             Heard::NoText { revision } => {
                 etcd.revision = etcd.revision.max(revision);
+                self.unconfirmed = None;
                 let text = format!("{key} is not text at revision {revision}, or too long");
                 refuse(PolicySource::Etcd, key, vec![text], state);
                 false
@@ -346,6 +350,7 @@ impl Source {
             Err(Halt::Worse(why)) => Some(why),
             Err(Halt::Waits(why)) => {
                 tracing::debug!(hash, why, "a policy waits; the one in force stays");
+                accept(origin.source, origin.name(), state);
                 self.unconfirmed = Some((origin, policy, text));
                 return false;
             }
@@ -404,13 +409,15 @@ impl Source {
         self.keep(&origin, &text);
         accept(origin.source, origin.place, state);
         let before = self.in_force.replace((policy, text));
-        self.former = before
+        let before = before
             .zip(self.kept.as_ref())
             .map(|((_, text), (_, key))| Kept {
                 key: key.clone(),
                 revision: revision.unwrap_or_default(),
                 text,
             });
+        // of several that come at once, the host goes back to the one that it has followed
+        self.former = self.former.take().or(before);
     }
 }
 

@@ -147,10 +147,13 @@ pub enum CanaryStage {
 
 /// What a canary thinks of a policy that it has tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Verdict {
     /// The policy's checksum.
     pub hash: String,
-    /// Why it is worse than the policy before it; `None`: it is good.
+    /// Why it is worse than the policy before it; `None`: it is good. Must be given: what says
+    /// nothing of it must not be read as good.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub worse: Option<String>,
 }
 

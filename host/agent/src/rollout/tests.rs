@@ -224,3 +224,19 @@ fn only_the_last_verdicts_are_stored() {
     let hashes: Vec<&str> = said.iter().map(|said| said.hash.as_str()).collect();
     assert_eq!(hashes, ["13", "14", "15", "16", "17", "18", "19", "20"]);
 }
+
+#[test]
+fn a_verdict_that_says_nothing_of_the_policy_is_not_read_as_good() {
+    let read = |text: &str| serde_json::from_str::<Vec<Verdict>>(text).ok();
+    assert_eq!(
+        read(r#"[{"hash":"a","worse":null}]"#),
+        Some(vec![verdict("a", None)])
+    );
+    for text in [
+        r#"[{"hash":"a"}]"#,
+        r#"[{"hash":"a","wrose":"many","worse":null}]"#,
+        r#"{"hash":"a","worse":null}"#,
+    ] {
+        assert_eq!(read(text), None, "{text}");
+    }
+}

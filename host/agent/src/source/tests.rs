@@ -154,6 +154,19 @@ fn a_policy_of_etcd_waits_for_its_turn_and_a_host_goes_back_from_a_worse_one() {
     assert_eq!(state.policy.hash, old_hash);
     assert!(state.reads().all(|read| read.errors.is_empty()));
     assert_eq!(source.newest().unwrap().1, new_hash);
+    assert!(state.etcd.as_ref().unwrap().reload.accepted);
+    // A fault in the host's own file has nothing to do with it.
+    let config = folder.path().join("undercurrent.toml");
+    let own = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, "[agent]\nsokcet = \"\"\n").unwrap();
+    source.read_file(true, &mut state, &waits);
+    std::fs::write(&config, own).unwrap();
+    source.read_file(true, &mut state, &waits);
+    assert_eq!(source.newest().unwrap().1, new_hash);
+    // Removing the key takes it back.
+    source.hear(Heard::Missing { revision: 5 }, &mut state, &waits);
+    assert!(!source.judge_again(&mut state, &lets));
+    assert!(!source.hear(put(&new, 4), &mut state, &waits));
     assert!(source.judge_again(&mut state, &lets));
     assert_eq!(state.policy.hash, new_hash);
 
