@@ -17,3 +17,4 @@ mod unfinished;
 mod virtual_dctcp;
 mod watch;
 mod watch_theorems;
+mod watch_times;

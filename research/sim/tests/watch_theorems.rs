@@ -5,144 +5,17 @@
 //! packets of the size of data, ΣX_UM ≤ K, ΣX_M ≤ B − K, and at most 2K in the queue when a batch
 //! comes. Every batch comes at one time, which is the worst case.
 
-use uc_core::Segment;
-use uc_core::consts::{ACK, CE, ECT0, FROM_GUEST, OPT_MSS, SYN, TO_GUEST};
-use uc_core::watch::{Bucket, Path, Start, StartPolicy};
+use uc_net::Ecn;
 use uc_net::random::Stream;
-use uc_net::{BitsPerSec, Ecn, Length, Link, LinkSpec, Nanos, Packet, QueueSpec, Verdict};
 
-const SEED: u64 = 42;
-const ROUNDS: u32 = 500;
-const DATA_BYTES: u32 = 1_500;
-/// Time of a data packet at 10 Gb/s.
-const DATA_NS: u64 = 1_200;
+use crate::common::bottleneck::{Bottleneck, ROUNDS, SEED, begin, probe, queue_before};
+
 /// Size of a probe, Ethernet's minimum frame.
 const PROBE_BYTES: u32 = 60;
-const MSS: u16 = 1_000;
-
-#[derive(Clone, Debug)]
-struct Parcel {
-    flow: u32,
-    size_bytes: u32,
-    ecn: Ecn,
-}
-
-impl Packet for Parcel {
-    fn size_bytes(&self) -> u32 {
-        self.size_bytes
-    }
-
-    fn ecn(&self) -> Ecn {
-        self.ecn
-    }
-
-    fn set_ce(&mut self) {
-        self.ecn = Ecn::Ce;
-    }
-
-    fn flow(&self) -> u32 {
-        self.flow
-    }
-}
-
-/// A bottleneck whose time advances only on request.
-struct Bottleneck {
-    link: Link<Parcel>,
-    now: Nanos,
-    peak: u64,
-    drops: u64,
-}
-
-impl Bottleneck {
-    /// Creates the bottleneck with threshold K and queue B = 7K, in packets of data.
-    fn new(k: u64) -> Bottleneck {
-        let queue = QueueSpec::Threshold {
-            limit: Length::Bytes(7 * k * u64::from(DATA_BYTES)),
-            mark: Length::Bytes(k * u64::from(DATA_BYTES)),
-            drop_not_ect: false,
-        };
-        let spec = LinkSpec::new(BitsPerSec(10_000_000_000), Nanos::ZERO, queue);
-        let mut bottleneck = Bottleneck {
-            link: Link::new(&spec, SEED, "bottleneck").expect("a sound link"),
-            now: Nanos::ZERO,
-            peak: 0,
-            drops: 0,
-        };
-        // The packet in transmission is in no queue.
-        bottleneck.offer(0, DATA_BYTES);
-        bottleneck
-    }
-
-    fn offer(&mut self, flow: u32, size_bytes: u32) -> Option<Ecn> {
-        let mut verdict = None;
-        let parcel = Parcel {
-            flow,
-            size_bytes,
-            ecn: Ecn::Ect0,
-        };
-        self.link
-            .offer(self.now, parcel, &mut |saw, _| verdict = Some(saw));
-        let backlog = self.link.report(self.now).backlog;
-        self.peak = self.peak.max(backlog.bytes);
-        match verdict {
-            Some(Verdict::Dropped(_)) => {
-                self.drops += 1;
-                None
-            }
-            Some(Verdict::Marked) => Some(Ecn::Ce),
-            _ => Some(Ecn::Ect0),
-        }
-    }
-
-    fn offer_data(&mut self, packets: u64) {
-        for _ in 0..packets {
-            self.offer(0, DATA_BYTES);
-        }
-    }
-
-    /// Fills the queue to this many packets, as long flows would.
-    fn fill_to(&mut self, packets: u64) {
-        let have = self.link.report(self.now).backlog.packets;
-        self.offer_data(packets.saturating_sub(have));
-    }
-
-    /// Advances time by the transmission of this many packets.
-    fn wait(&mut self, packets: u64) {
-        self.now += Nanos(packets * DATA_NS);
-        while self.link.receive(self.now).is_some() {}
-    }
-
-    fn peak_packets(&self) -> u64 {
-        self.peak.div_ceil(DATA_BYTES.into())
-    }
-}
 
 /// Returns what one flow's host gives for these marks: the first window, and the second batch.
 fn batches(marks: &[Option<Ecn>], random: &mut Stream) -> (u64, u64) {
-    let policy = StartPolicy {
-        probes: marks.len() as u8,
-        marked_part: 2,
-        ..StartPolicy::usual()
-    };
-    let mut start = Start::default();
-    for (index, mark) in marks.iter().enumerate() {
-        let Some(ecn) = mark else { continue };
-        let ecn = if *ecn == Ecn::Ce { CE } else { ECT0 };
-        start.probe(index as u8, marks.len() as u8, ecn as u8);
-    }
-    let mut syn = Segment {
-        flags: SYN as u8,
-        options: OPT_MSS as u8,
-        mss_bytes: MSS,
-        direction: TO_GUEST as u8,
-        ..Segment::default()
-    };
-    start.arrives(&syn);
-    (syn.flags, syn.direction) = ((SYN | ACK) as u8, FROM_GUEST as u8);
-    syn.window = u16::MAX;
-    let ends = (&mut Path::default(), &Bucket::default());
-    let answer = start.leaves(&policy, ends, &syn, 1, random.bits32());
-    let first = u64::from(answer.window / MSS);
+    let (start, first) = begin(marks, random);
     (first, u64::from(start.owed_halves / 2))
 }
 
@@ -156,10 +29,6 @@ fn parts(sum: u64, random: &mut Stream) -> Vec<u64> {
         left -= part;
     }
     parts
-}
-
-fn queue_before(k: u64, random: &mut Stream) -> u64 {
-    [0, k, 2 * k, random.below(2 * k + 1)][random.below(4) as usize]
 }
 
 #[test]
@@ -220,11 +89,10 @@ fn theorem_4_2_marked_batches_overflow_at_once_and_never_in_two_halves() {
 
 /// Starts flows with ten probes each, the size of data, all at one time; then their three batches.
 fn start_all(k: u64, before: u64, flows: u64, random: &mut Stream) -> (Bottleneck, u64) {
-    let mut probing = Bottleneck::new(k);
-    let marks: Vec<Vec<Option<Ecn>>> = (0..flows)
-        .map(|_| (0..10).map(|_| probing.offer(1, DATA_BYTES)).collect())
+    let given: Vec<(u64, u64)> = probe(k, flows)
+        .iter()
+        .map(|marks| batches(marks, random))
         .collect();
-    let given: Vec<(u64, u64)> = marks.iter().map(|marks| batches(marks, random)).collect();
     let mut bottleneck = Bottleneck::new(k);
     bottleneck.fill_to(before);
     given

@@ -1,6 +1,8 @@
 //! Experiments for tests, run and measured.
 #![allow(dead_code)]
 
+pub mod bottleneck;
+
 use std::sync::atomic::AtomicBool;
 
 use uc_experiment::{Experiment, Measure, Repetition as Measured, RunRecord};
