@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use uc_core::Compiled;
 use uc_verify::{Campaign, Class, Guest, Law, Outcome, Plan, Report, Workspace};
-use uc_verify::{compare, lift, trace};
+use uc_verify::{compare, lift, matrix, trace};
 
 use crate::research::batch::cancel_on_signal;
 
@@ -30,8 +30,9 @@ pub struct Verify {
     /// The guest's TCP g
     #[arg(long, value_enum, default_value = "newreno")]
     guest: GuestName,
-    /// Number of random cases, of about 1,300 events each; with --lift, flows for each assumption
-    /// [default: 10000; with --lift 100]
+    /// Number of random cases, of about 1,300 events each; with --lift, flows for each assumption;
+    /// with --table, cases and flows for each law and guest [default: 10000; with --lift 100, with
+    /// --table 40]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     cases: Option<u64>,
     /// Seed from which the cases are drawn
@@ -41,7 +42,7 @@ pub struct Verify {
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: Option<usize>,
     /// Print one JSON object on standard output instead of a table
-    #[arg(long, conflicts_with_all = ["replay", "lift"])]
+    #[arg(long, conflicts_with_all = ["replay", "lift", "table"])]
     json: bool,
     /// Run the case in this file and print its events
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cases", "seed", "jobs", "lift"])]
@@ -49,6 +50,9 @@ pub struct Verify {
     /// Relax the assumptions one by one and print the difference between the two senders
     #[arg(long, conflicts_with_all = ["law", "guest", "jobs"])]
     lift: bool,
+    /// Print a table of each law over each guest's TCP: where it is exact, and its price
+    #[arg(long, conflicts_with_all = ["law", "guest", "jobs", "replay", "lift"])]
+    table: bool,
 }
 
 /// The values of `--law`.
@@ -77,18 +81,23 @@ const COVERAGE_CASES_MIN: u64 = 1_000;
 const CASES: u64 = 10_000;
 /// Flows for each assumption of `--lift`.
 const LIFT_CASES: u64 = 100;
+/// Cases and flows for each law and guest of `--table`.
+const TABLE_CASES: u64 = 40;
 
 impl Verify {
-    /// Verifies, replays or lifts; returns false for a refutation.
+    /// Verifies, replays, or prints a table; returns false for a refutation.
     pub fn execute(self) -> Result<bool> {
         if let Some(path) = &self.replay {
             return self.replay(path);
         }
         if self.lift {
-            out!(
-                "{}",
-                lift::table(self.seed, self.cases.unwrap_or(LIFT_CASES))
-            );
+            let cases = self.cases.unwrap_or(LIFT_CASES);
+            out!("{}", lift::table(self.seed, cases));
+            return Ok(true);
+        }
+        if self.table {
+            let cases = self.cases.unwrap_or(TABLE_CASES);
+            out!("{}", matrix::table(self.seed, cases));
             return Ok(true);
         }
         let campaign = self.campaign();

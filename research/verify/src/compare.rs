@@ -160,6 +160,19 @@ pub fn compare<C: Core + Clone>(
     core: &C,
     workspace: &mut Workspace,
 ) -> Comparison {
+    let strips_ecn = guest == Guest::EcnStripped;
+    let hosts = guest_hosts(law, strips_ecn);
+    compare_hosts(plan, law, (&hosts, strips_ecn), core, workspace)
+}
+
+/// Compares native f with any guest under T: its hosts, and whether T strips its ECN offer.
+pub fn compare_hosts<C: Core + Clone>(
+    plan: &Plan,
+    law: Law,
+    (hosts, strips_ecn): (&Hosts, bool),
+    core: &C,
+    workspace: &mut Workspace,
+) -> Comparison {
     let native = &mut workspace.native;
     native.sent.clear();
     native.cwnd_bytes.clear();
@@ -168,11 +181,9 @@ pub fn compare<C: Core + Clone>(
     native.mss_bytes = plan.mss_bytes;
     let whole = World::new(plan, &native_hosts(law), Wire, native).run();
 
-    let strips_ecn = guest == Guest::EcnStripped;
     let policy = rfc_policy(law, plan.initial_window_segments);
     let translator = Translator::new(core.clone(), policy, strips_ecn);
-    let hosts = guest_hosts(law, strips_ecn);
-    let (outcome, events) = check(plan, &hosts, translator, native, whole);
+    let (outcome, events) = check(plan, hosts, translator, native, whole);
     Comparison {
         outcome,
         events,

@@ -12,8 +12,9 @@
 //! Read in this order: [`plan`] (a case as data), [`draw`] (random cases), [`way`] and [`world`]
 //! (how a case runs), [`element`] (T), [`law`] (f and g),
 //! [`compare`], [`coverage`], [`campaign`], then [`shrink`] and [`trace`] for what happens when a case
-//! fails, and [`lift`] for the assumptions.
+//! fails, [`lift`] for the assumptions, and [`matrix`] for other guests.
 
+mod bottleneck;
 pub mod campaign;
 pub mod compare;
 pub mod coverage;
@@ -22,6 +23,7 @@ pub mod element;
 pub mod error;
 pub mod law;
 pub mod lift;
+pub mod matrix;
 pub mod plan;
 pub mod shrink;
 pub mod trace;

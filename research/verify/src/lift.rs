@@ -8,19 +8,13 @@
 
 use std::fmt::Write;
 
-use uc_core::{Compiled, Policy, consts};
+use uc_core::{Policy, consts};
 use uc_net::Nanos;
-use uc_net::random::Stream;
-use uc_tcp::{Config, CongestionControl, Segment};
+use uc_tcp::{Config, CongestionControl};
 
-use crate::element::{Element, Translator, Wire};
+use crate::bottleneck::{INITIAL_WINDOW_SEGMENTS, Ratios, Senders, Writes, draw};
 use crate::law::{Law, guest_hosts, native_hosts, rfc_policy};
-use crate::plan::{After, Burst, Plan, Way};
-use crate::world::{Cause, Hosts, Observer, State, World};
-
-/// Length of each run, in base round-trip times.
-const ROUND_TRIPS: u64 = 600;
-const INITIAL_WINDOW_SEGMENTS: u8 = 10;
+use crate::world::Hosts;
 
 /// An assumption of the theorems. Relaxed, both senders have what it excludes, unless stated
 /// otherwise.
@@ -115,143 +109,19 @@ impl Assumption {
     }
 }
 
-/// The measurements of one run.
-#[derive(Clone, Debug, Default)]
-struct Measure {
-    bytes: u64,
-    /// Integral of the bytes in flight over time, in byte nanoseconds.
-    flight_byte_ns: u128,
-    since: Nanos,
-    flight_bytes: u32,
-    /// Hash of every transmission.
-    hash: u64,
-}
-
-impl Observer for Measure {
-    fn sent(&mut self, now: Nanos, segment: &Segment) -> bool {
-        let bits = u64::from(segment.flags) << 8 | u64::from(segment.ecn.bits());
-        for word in [
-            now.0,
-            u64::from(segment.seq),
-            u64::from(segment.payload_bytes),
-            bits,
-        ] {
-            // FNV-1a, by words
-            self.hash = (self.hash ^ word).wrapping_mul(0x100_0000_01b3);
-        }
-        true
-    }
-
-    fn acted(&mut self, now: Nanos, _: &Cause, _: &State, after: &State) -> bool {
-        let span = u128::from(now.since(self.since).0);
-        self.flight_byte_ns += u128::from(self.flight_bytes) * span;
-        self.since = now;
-        self.flight_bytes = after.info.flight_bytes;
-        self.bytes = after.totals.acknowledged_bytes;
-        true
-    }
-}
-
-/// Draws one flow over a bottleneck of 3 to 100 Mb/s that holds a few round trips' worth of
-/// packets.
-fn bottleneck(seed: u64, number: u64, assumption: Assumption) -> Plan {
-    let mut random = Stream::new(seed, &format!("bottleneck {number}"));
-    let packet_us = 120 << random.below(6);
-    let delay_us = (500 << random.below(6)) as u32;
-    let mark_packets = 3 + random.below(20) as u32;
-    // a few random marks in addition to the bottleneck's
-    let marked_ppm = 500 << random.below(5);
-    let lost_ppm = 200 << random.below(5);
-    let numbers = 1..40_000;
-    let marked = numbers
-        .clone()
-        .filter(|_| random.chance_ppm(marked_ppm))
-        .collect();
-    let lost = numbers.filter(|_| random.chance_ppm(lost_ppm)).collect();
-    Plan {
-        iss: 0,
-        mss_bytes: 1_460,
-        initial_window_segments: INITIAL_WINDOW_SEGMENTS,
-        receive_buffer_segments: 44,
-        packets: 1_000_000,
-        data: Way {
-            delay_us,
-            packet_us: packet_us as u32,
-            queue_packets: 2 * mark_packets,
-            mark_packets,
-            lost,
-            marked,
-            late: Vec::new(),
-        },
-        acks: Way {
-            delay_us,
-            ..Way::default()
-        },
-        bursts: writes(&mut random, assumption),
-        stalls: Vec::new(),
-    }
-}
-
-fn writes(random: &mut Stream, assumption: Assumption) -> Vec<Burst> {
-    let write = |segments, odd_bytes| Burst {
-        after: After::Sent,
-        pause_us: 0,
-        pause_rto_permille: 0,
-        segments,
-        odd_bytes,
-    };
-    if assumption == Assumption::FullSegments {
-        return (0..60_000)
-            .map(|_| write(0, 1 + random.below(3_000) as u32))
-            .collect();
-    }
-    vec![write(1_000_000, 0)]
-}
-
-/// The measurements with one assumption relaxed.
-#[derive(Clone, Debug)]
-struct Row {
-    assumption: Assumption,
-    identical: u64,
-    /// Rate of g∘T divided by f's, sorted; next line, window of g∘T divided by f's.
-    rates: Vec<f64>,
-    windows: Vec<f64>,
-}
-
-fn row(seed: u64, cases: u64, assumption: Assumption) -> Row {
+fn ratios(seed: u64, cases: u64, assumption: Assumption) -> Ratios {
     let (f, g, policy) = assumption.arrange();
-    let mut row = Row {
-        assumption,
-        identical: 0,
-        rates: Vec::new(),
-        windows: Vec::new(),
+    let senders = Senders {
+        f: &f,
+        g: &g,
+        policy,
+        strips_ecn: false,
     };
-    for number in 0..cases {
-        let plan = bottleneck(seed, number, assumption);
-        let round_trip_us = 2 * u64::from(plan.data.delay_us) + u64::from(plan.data.packet_us);
-        let until = Nanos::from_micros(ROUND_TRIPS * round_trip_us);
-        let native = measure(&plan, &f, until, Wire);
-        let translator = Translator::new(Compiled, policy, false);
-        let translated = measure(&plan, &g, until, translator);
-        row.identical += u64::from(native.hash == translated.hash);
-        row.rates
-            .push(translated.bytes as f64 / native.bytes.max(1) as f64);
-        let window = translated.flight_byte_ns as f64 / native.flight_byte_ns.max(1) as f64;
-        row.windows.push(window);
-    }
-    row.rates.sort_by(f64::total_cmp);
-    row.windows.sort_by(f64::total_cmp);
-    row
-}
-
-fn measure<E: Element>(plan: &Plan, hosts: &Hosts, until: Nanos, element: E) -> Measure {
-    let hosts = Hosts {
-        until,
-        ..hosts.clone()
+    let writes = match assumption {
+        Assumption::FullSegments => Writes::Odd,
+        _ => Writes::Endless,
     };
-    let mut measure = Measure::default();
-    World::new(plan, &hosts, element, &mut measure).run();
-    measure
+    Ratios::measured(senders, (0..cases).map(|number| draw(seed, number, writes)))
 }
 
 /// Returns the table of docs/theorems.md, as Markdown.
@@ -260,28 +130,20 @@ pub fn table(seed: u64, cases: u64) -> String {
         "| assumption lifted | identical | rate g∘T/f: median (5 % to 95 %) | window g∘T/f: median (5 % to 95 %) |\n|---|---|---|---|\n",
     );
     let rows = std::thread::scope(|scope| {
-        let threads =
-            Assumption::ALL.map(|assumption| scope.spawn(move || row(seed, cases, assumption)));
+        let threads = Assumption::ALL
+            .map(|assumption| scope.spawn(move || (assumption, ratios(seed, cases, assumption))));
         threads.map(|thread| thread.join().ok())
     });
-    for row in rows.into_iter().flatten() {
+    for (assumption, ratios) in rows.into_iter().flatten() {
         // writing to a String cannot fail
         let _ = writeln!(
             text,
             "| {} | {} of {cases} | {} | {} |",
-            row.assumption.label(),
-            row.identical,
-            spread(&row.rates),
-            spread(&row.windows)
+            assumption.label(),
+            ratios.identical,
+            ratios.rate(),
+            ratios.window()
         );
     }
     text
-}
-
-fn spread(sorted: &[f64]) -> String {
-    let at = |permille: usize| {
-        let index = sorted.len().saturating_sub(1) * permille / 1_000;
-        sorted.get(index).copied().unwrap_or(f64::NAN)
-    };
-    format!("{:.3} ({:.3} to {:.3})", at(500), at(50), at(950))
 }
