@@ -77,3 +77,22 @@ fn senseless_arguments_are_refused_in_one_line_with_the_remedy() {
         assert!(message.contains(expected), "{arguments:?}: {message}");
     }
 }
+
+#[test]
+fn the_smallest_case_is_a_replay_file_that_ends_where_the_windows_cross() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for arguments in [
+        ["--smallest", "--law", "dctcp"],
+        ["--smallest", "threshold", "--law=dctcp"],
+    ] {
+        let smallest = uc(&arguments);
+        let shown = text(&smallest.stdout);
+        assert_eq!(smallest.status.code(), Some(0), "{arguments:?}: {shown}");
+        let file = folder.path().join("smallest.toml");
+        std::fs::write(&file, &shown).expect("room for a file");
+        let replay = uc(&["--law", "dctcp", "--replay", &file.to_string_lossy()]);
+        let end = "exact, up to where an assumption ends: BeyondGuest\n";
+        let shown = text(&replay.stdout);
+        assert!(shown.ends_with(end), "{arguments:?}: {shown}");
+    }
+}

@@ -11,8 +11,9 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use uc_core::Compiled;
+use uc_verify::smallest::{Reason, smallest};
 use uc_verify::{Campaign, Class, Guest, Law, Outcome, Plan, Report, Workspace};
-use uc_verify::{compare, lift, matrix, trace};
+use uc_verify::{compare, lift, matrix, rounds, trace};
 
 use crate::research::batch::cancel_on_signal;
 
@@ -42,7 +43,7 @@ pub struct Verify {
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: Option<usize>,
     /// Print one JSON object on standard output instead of a table
-    #[arg(long, conflicts_with_all = ["replay", "lift", "table"])]
+    #[arg(long, conflicts_with_all = ["replay", "lift", "table", "smallest"])]
     json: bool,
     /// Run the case in this file and print its events
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cases", "seed", "jobs", "lift"])]
@@ -53,6 +54,20 @@ pub struct Verify {
     /// Print a table of each law over each guest's TCP: where it is exact, and its price
     #[arg(long, conflicts_with_all = ["law", "guest", "jobs", "replay", "lift"])]
     table: bool,
+    /// Print the smallest case in which f's window exceeds the guest's own, which a receive window
+    /// cannot express: for any reason, or because f's slow-start threshold is the higher one
+    #[arg(long, value_enum, value_name = "REASON", num_args = 0..=1, default_missing_value = "any",
+          conflicts_with_all = ["guest", "jobs", "cases", "seed", "replay", "lift", "table"])]
+    smallest: Option<ReasonName>,
+}
+
+/// The values of `--smallest`.
+#[derive(Clone, Copy, ValueEnum)]
+enum ReasonName {
+    /// Any
+    Any,
+    /// The slow-start threshold
+    Threshold,
 }
 
 /// The values of `--law`.
@@ -85,7 +100,7 @@ const LIFT_CASES: u64 = 100;
 const TABLE_CASES: u64 = 40;
 
 impl Verify {
-    /// Verifies, replays, or prints a table; returns false for a refutation.
+    /// Verifies, replays, or prints a table or the smallest case; returns false for a refutation.
     pub fn execute(self) -> Result<bool> {
         if let Some(path) = &self.replay {
             return self.replay(path);
@@ -99,6 +114,9 @@ impl Verify {
             let cases = self.cases.unwrap_or(TABLE_CASES);
             out!("{}", matrix::table(self.seed, cases));
             return Ok(true);
+        }
+        if let Some(reason) = self.smallest {
+            return Ok(self.print_smallest(reason));
         }
         let campaign = self.campaign();
         let cancel = cancel_on_signal()?;
@@ -197,6 +215,25 @@ impl Verify {
             "uncovered": rare(report).iter().map(|class| class.label()).collect::<Vec<_>>(),
             "counter_example": report.failure,
         })
+    }
+
+    /// Prints the smallest case in which the windows cross, as a file for `--replay`; returns false
+    /// if there is none.
+    fn print_smallest(&self, reason: ReasonName) -> bool {
+        let law = self.campaign().law;
+        let reason = match reason {
+            ReasonName::Any => Reason::Any,
+            ReasonName::Threshold => Reason::Threshold,
+        };
+        let Some(plan) = smallest(law, reason) else {
+            outln!("no small case in which f's window exceeds the guest's own");
+            return false;
+        };
+        for line in rounds::table(&plan, law, &Compiled).lines() {
+            outln!("# {line}");
+        }
+        out!("{}", plan.to_toml());
+        true
     }
 
     /// Prints a counter-example; on standard error with --json, so that standard output is one

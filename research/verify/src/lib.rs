@@ -12,7 +12,8 @@
 //! Read in this order: [`plan`] (a case as data), [`draw`] (random cases), [`way`] and [`world`]
 //! (how a case runs), [`element`] (T), [`law`] (f and g),
 //! [`compare`], [`coverage`], [`campaign`], then [`shrink`] and [`trace`] for what happens when a case
-//! fails, [`lift`] for the assumptions, and [`matrix`] for other guests.
+//! fails, [`lift`] for the assumptions, [`matrix`] for other guests, and [`smallest`] with [`rounds`]
+//! for the smallest case in which a receive window cannot express f.
 
 mod bottleneck;
 pub mod campaign;
@@ -25,7 +26,9 @@ pub mod law;
 pub mod lift;
 pub mod matrix;
 pub mod plan;
+pub mod rounds;
 pub mod shrink;
+pub mod smallest;
 pub mod trace;
 pub mod way;
 pub mod world;
