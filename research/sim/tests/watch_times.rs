@@ -58,8 +58,8 @@ impl Case {
         Nanos(6 * DATA_NS + random.below(8 * self.drain().0))
     }
 
-    /// Returns the flows' batches by the core: X_UM, and the two parts of X_M.
-    fn batches(self, random: &mut Stream) -> [u64; 3] {
+    /// Returns the flows' batches by the core, T apart: X_UM, and the two parts of X_M.
+    fn batches(self, random: &mut Stream) -> [(Nanos, u64); 3] {
         let mut sums = [0; 3];
         for marks in probe(self.k, self.flows) {
             let (start, first) = begin(&marks, random);
@@ -71,7 +71,8 @@ impl Case {
             assert_eq!(batches.iter().sum::<u64>(), SEGMENTS, "{self:?}");
             sums = std::array::from_fn(|index| sums[index] + batches[index]);
         }
-        sums
+        let t = self.drain();
+        [(Nanos::ZERO, sums[0]), (t, sums[1]), (t + t, sums[2])]
     }
 }
 
@@ -108,12 +109,11 @@ fn corollary_4_2_1_three_batches_lose_nothing_where_two_lose_packets() {
     let mut lossy = 0;
     for round in 0..ROUNDS {
         let case = Case::draw(&mut random);
-        let t = case.drain();
-        let [unmarked, one, other] = case.batches(&mut random);
-        let three = [(Nanos::ZERO, unmarked), (t, one), (t + t, other)];
+        let three = case.batches(&mut random);
         assert!(send(case, &three).is_some(), "round {round}: {case:?}");
         // X_UM at once, and then all of X_M
-        lossy += u32::from(send(case, &[three[0], (t, one + other)]).is_none());
+        let [first, (t, one), (_, other)] = three;
+        lossy += u32::from(send(case, &[first, (t, one + other)]).is_none());
     }
     println!("corollary 4.2.1: two batches lose packets in {lossy} of {ROUNDS} rounds");
     assert!(lossy > ROUNDS / 100, "two batches are enough: {lossy}");
@@ -126,9 +126,7 @@ fn lemma_4_3_three_batches_end_within_two_round_trips() {
     for round in 0..ROUNDS {
         let case = Case::draw(&mut random);
         let t = case.drain();
-        let [unmarked, one, other] = case.batches(&mut random);
-        let batches = [(Nanos::ZERO, unmarked), (t, one), (t + t, other)];
-        let arrived = send(case, &batches);
+        let arrived = send(case, &case.batches(&mut random));
         let arrived = arrived.unwrap_or_else(|| panic!("round {round}: {case:?} loses packets"));
         // half of a round trip, T, for the last ACK
         let round_trips = (arrived + t).0 as f64 / (2 * t.0) as f64;
@@ -149,9 +147,7 @@ fn corollary_4_3_1_batches_t_apart_end_within_a_round_trip_and_2t() {
     for round in 0..ROUNDS {
         let case = Case::draw(&mut random);
         let (t, base) = (case.drain(), case.base(&mut random));
-        let [unmarked, one, other] = case.batches(&mut random);
-        let batches = [(Nanos::ZERO, unmarked), (t, one), (t + t, other)];
-        let arrived = send(case, &batches);
+        let arrived = send(case, &case.batches(&mut random));
         let arrived = arrived.unwrap_or_else(|| panic!("round {round}: {case:?} loses packets"));
         // R + 2T, R = base + T
         let part = (arrived + base).0 as f64 / (base + t + t + t).0 as f64;
