@@ -9,6 +9,7 @@ use uc_tcp::{Info, Segment, flags};
 use crate::element::{Element, Translator, Wire};
 use crate::law::{Law, guest_hosts, native_hosts, rfc_policy};
 use crate::plan::Plan;
+use crate::smallest::exceeds;
 use crate::world::{Cause, Hosts, Observer, State, World};
 
 /// One moment of a run: all acts of the sender at one time.
@@ -140,7 +141,6 @@ pub fn table<C: Core + Clone>(plan: &Plan, law: Law, core: &C) -> String {
     let mut text = String::from(
         "| time, ms | at both senders | f: window; ssthresh, segments | guest: window; ssthresh, segments |\n|---|---|---|---|\n",
     );
-    let whole = |info: &Info| info.cwnd_bytes / info.smss_bytes.max(1);
     for (f, g) in native
         .iter()
         .zip(&translated)
@@ -155,7 +155,7 @@ pub fn table<C: Core + Clone>(plan: &Plan, law: Law, core: &C) -> String {
             windows(&f.after),
             windows(&g.after)
         );
-        if whole(&f.after) > whole(&g.after) {
+        if exceeds(&f.after, &g.after) {
             break;
         }
     }

@@ -114,12 +114,17 @@ fn follow<E: Element>(plan: &Plan, hosts: &Hosts, element: E) -> Vec<Act> {
     acts.list
 }
 
+/// Returns whether f's congestion window exceeds the guest's, both in whole segments.
+pub(crate) fn exceeds(f: &Info, guest: &Info) -> bool {
+    let segments = |info: &Info| info.cwnd_bytes / info.smss_bytes.max(1);
+    segments(f) > segments(guest)
+}
+
 /// Returns how many transmissions a case needs to reach the first act after which f's window is the
 /// larger one, in whole segments; `None` if it is not, or for another reason.
 fn crossing(native: &[Act], guest: &[Act], reason: Reason) -> Option<u32> {
-    let segments = |info: &Info| info.cwnd_bytes / info.smss_bytes.max(1);
     let mut pairs = native.iter().zip(guest);
-    let (f, g) = pairs.find(|(f, g)| segments(&f.after) > segments(&g.after))?;
+    let (f, g) = pairs.find(|(f, g)| exceeds(&f.after, &g.after))?;
     let higher = f.after.ssthresh_bytes > g.after.ssthresh_bytes;
     (reason == Reason::Any || higher).then_some(f.sent_before + 1)
 }
