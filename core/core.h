@@ -27,6 +27,7 @@
 #include "guard.h"
 #include "handshake.h"
 #include "hooks.h"
+#include "merge.h"
 #include "missed.h"
 
 /* Returns whether the segment is a SYN without ACK, RST or FIN. */
@@ -57,6 +58,7 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 		idle_us = uc_since_ns(now_ns, flow->sent_ns) / 1000;
 	uc_note_overrun(flow, segment);
 	sent = uc_track_sent(flow, segment, now_ns);
+	uc_merge(sent, now_ns);
 	if (sent != UC_SENT_NOTHING)
 		uc_law_sent(flow, sent, segments, idle_us);
 	if (uc_is_coupled(flow))
@@ -195,7 +197,9 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow,
 	reason = uc_catch_up(flow, segment->ack) ? UC_RESYNCED : UC_TRANSLATED;
 	if (flow->bits & UC_FLOW_BLIND && uc_go_back(flow, segment->ack))
 		reason = UC_RESYNCED;
+	uc_merge(reason, now_ns);
 	ack = uc_track_ack(flow, segment, now_ns);
+	uc_merge(ack.duplicate, now_ns);
 	if (ack.old) {
 		if (uc_writes(flow))
 			uc_tell_edge(flow, segment, edit);
@@ -286,6 +290,7 @@ static __always_inline enum uc_reason uc_translate_later(struct uc_flow *flow,
 		return uc_too_early(flow, segment, now_ns);
 	if (segment->direction == UC_FROM_GUEST) {
 		reason = uc_keep_up(flow, segment, now_ns);
+		uc_merge(reason, now_ns);
 		if (uc_drops(reason))
 			return reason;
 		uc_from_guest(flow, segment, now_ns, edit);

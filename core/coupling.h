@@ -24,6 +24,7 @@
 
 #include "coupling/segments.h"
 #include "coupling/window.h"
+#include "merge.h"
 
 /* Returns the flow's contribution to its guest's pool after this report. */
 static __always_inline struct uc_ccc_amounts uc_ccc_flow_amounts(const struct uc_ccc *ccc,
@@ -154,9 +155,11 @@ uc_ccc_hear_flow(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_f
 	__u32 had_bytes;
 
 	known = known && uc_ccc_is_counted(&guest->flows, &flow->stake);
+	uc_merge(known, now_ns);
 	had_bytes = known ? flow->given_bytes : 0;
 	ccc->srtt_max_us = uc_max64(ccc->srtt_max_us, report->srtt_us);
 	share_bytes = uc_ccc_share(ccc, guest, flow, uc_ccc_window_bytes(ccc));
+	uc_merge(share_bytes, now_ns);
 	uc_ccc_digest(ccc, flow, report, share_bytes, known, now_ns);
 	amounts = uc_ccc_flow_amounts(ccc, flow, report, share_bytes, known);
 	flow->state = report->state;
@@ -166,6 +169,19 @@ uc_ccc_hear_flow(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_f
 	if (fell)
 		uc_ccc_collapse(ccc, report->mss_bytes);
 	return uc_ccc_answer(ccc, guest, flow, report->cwnd_bytes, had_bytes);
+}
+
+/* Merges the paths on which a report's numbers have been limited. */
+static __always_inline void uc_ccc_merge(struct uc_ccc_report *report, __u64 now_ns)
+{
+	uc_merge(report->cwnd_bytes, now_ns);
+	uc_merge(report->ssthresh_bytes, now_ns);
+	uc_merge(report->flight_bytes, now_ns);
+	uc_merge(report->used_bytes, now_ns);
+	uc_merge(report->acked_bytes, now_ns);
+	uc_merge(report->srtt_us, now_ns);
+	uc_merge(report->mss_bytes, now_ns);
+	uc_merge(report->state, now_ns);
 }
 
 /*
@@ -180,6 +196,7 @@ uc_ccc_register(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_fl
 	struct uc_ccc_report report = uc_ccc_believe(said);
 
 	report.state = uc_min64(report.state, UC_CCC_LOSS);
+	uc_ccc_merge(&report, now_ns);
 	now_ns = uc_max64(now_ns, ccc->began_ns);
 	uc_ccc_advance(ccc, guest, now_ns);
 	if (!ccc->guests.counted.flows) {
@@ -207,6 +224,7 @@ uc_ccc_update(struct uc_ccc *ccc, struct uc_ccc_guest *guest, struct uc_ccc_flow
 	now_ns = uc_max64(now_ns, ccc->began_ns);
 	uc_ccc_advance(ccc, guest, now_ns);
 	uc_ccc_back_off(ccc, flow, &report, now_ns);
+	uc_ccc_merge(&report, now_ns);
 	/* not for a timeout: it reduces the window that the group had */
 	if (!ccc->guests.counted.flows && report.state < UC_CCC_RECOVERY)
 		uc_ccc_restart(ccc, report.mss_bytes);

@@ -45,6 +45,7 @@
 #ifndef UC_WATCH_H
 #define UC_WATCH_H
 
+#include "merge.h"
 #include "watch/bucket.h"
 #include "watch/flow.h"
 #include "watch/probe.h"
@@ -175,6 +176,15 @@ static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 	return bytes + bytes * path->marked / (probes | !probes);
 }
 
+/* Merges the paths on which a path's record has changed. */
+static __always_inline void uc_watch_merge(struct uc_watch_path *path, __u64 now_ns)
+{
+	uc_merge(path->measured_ns, now_ns);
+	uc_merge(path->marked, now_ns);
+	uc_merge(path->unmarked, now_ns);
+	uc_merge(path->used_quarters, now_ns);
+}
+
 /* Grants the first window with the guest's first ACK. */
 static __always_inline void
 uc_watch_begin(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
@@ -185,6 +195,9 @@ uc_watch_begin(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
 
 	uc_watch_agree(flow);
 	measured = uc_watch_measure(flow, policy, path, now_ns);
+	uc_merge(measured, now_ns);
+	uc_merge(turns, now_ns);
+	uc_watch_merge(path, now_ns);
 	flow->first_bytes = uc_watch_first(flow, policy, path, measured, turns, random);
 	flow->start = segment->ack;
 	flow->una = segment->ack;
@@ -290,6 +303,7 @@ uc_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *po
 	 * everything that answers it is paced as well, the SYN-ACKs too. */
 	if (syn && !(segment->flags & UC_ACK) && !policy->observe)
 		answer.grant_bytes = uc_watch_charge(flow, policy, path, bucket);
+	uc_merge(answer.grant_bytes, now_ns);
 	if (!(segment->flags & UC_ACK))
 		return answer;
 	first = flow->stage == UC_WATCH_COUNTING;
@@ -299,13 +313,18 @@ uc_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *po
 		uc_watch_advance(flow, policy, path, segment->ack, now_ns);
 	else if (uc_after(segment->ack, flow->una))
 		flow->una = segment->ack;
+	uc_watch_merge(path, now_ns);
 	answer.settle_bytes = uc_watch_note_use(flow, path, segment);
+	uc_watch_merge(path, now_ns);
+	uc_merge(answer.settle_bytes, now_ns);
 	if (policy->observe)
 		return answer;
 	if (flow->stage == UC_WATCH_ROUNDS)
 		answer.window = uc_watch_field(flow, segment, syn ? 0 : flow->wscale);
 	if (first)
 		answer.grant_bytes = uc_watch_charge(flow, policy, path, bucket);
+	uc_merge(answer.grant_bytes, now_ns);
+	uc_merge(answer.window, now_ns);
 	return answer;
 }
 

@@ -41,6 +41,7 @@ static __always_inline void uc_look(struct __sk_buff *skb, struct uc_slot *slot,
 					? UC_LOOKED_BLIND
 					: 0);
 	segment->blind = !!(*looked & UC_LOOKED_BLIND);
+	uc_merge(segment->blind, now_ns);
 }
 
 /* Translates a segment of a known flow. Sets `left` to what is left to other programs, and `number`
@@ -61,8 +62,10 @@ uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_seg
 		return UC_NO_HANDSHAKE;
 	*number = slot->number;
 	missed = uc_is_missed(&slot->flow, segment);
+	uc_merge(missed, now_ns);
 	uc_before_segment(slot);
 	reason = uc_translate_later(&slot->flow, segment, now_ns, edit);
+	uc_merge(reason, now_ns);
 	if (segment->direction == UC_TO_GUEST)
 		*left = uc_awaits(&slot->flow);
 	if (uc_has_news(slot))
