@@ -193,32 +193,40 @@ static __always_inline __u32 uc_free_places(const struct uc_cursor *cursor)
 }
 
 /*
- * Takes a free place for the key in `pending`, and stores its index there. Returns 0 if none of the
- * places tried is free. A global function, for the verifier (see uc_join_group()).
+ * Tries to take the next place for the key in `pending`, from a half-open flow if those are to go,
+ * too. Returns 1 and stores the place's index in `pending`, or 0 if the flow there stays. A global
+ * function, for the verifier (see uc_join_group()).
  */
-__attribute__((noinline)) int uc_take_place(struct __sk_buff *skb)
+__attribute__((noinline)) int uc_try_place(struct __sk_buff *skb, int half_open_too)
 {
 	struct uc_pending *now = uc_pending_now();
 	struct uc_cursor *cursor = uc_only_entry(&cursors);
+	struct uc_place *place;
+	struct uc_key held;
+	__u32 index;
 
-	/* `skb` is unused, but a global function needs an argument */
 	if (!skb || !now || !cursor || !cursor->places)
 		return 0;
-	for (int i = 0; i < UC_PLACES_TRIED; i++) {
-		__u32 index = cursor->next++ % cursor->places;
-		struct uc_place *place = bpf_map_lookup_elem(&places, &index);
-		struct uc_key held;
+	index = cursor->next++ % cursor->places;
+	place = bpf_map_lookup_elem(&places, &index);
+	if (!place)
+		return 0;
+	uc_read_place(place, &held);
+	if (held.ifindex && !uc_give_up(&held, index, now->now_ns, !!half_open_too))
+		return 0;
+	if (!uc_hand_over(place, &held, &now->key))
+		return 0;
+	now->place = index;
+	return 1;
+}
 
-		if (!place)
-			return 0;
-		uc_read_place(place, &held);
-		if (held.ifindex &&
-		    !uc_give_up(&held, index, now->now_ns, i >= UC_PLACES_TRIED_FIRST))
-			continue;
-		if (uc_hand_over(place, &held, &now->key)) {
-			now->place = index;
+/* Takes a free place for the key in `pending`, and stores its index there. Returns 0 if none of the
+ * places tried is free. */
+static __always_inline int uc_take_place(struct __sk_buff *skb)
+{
+	for (int i = 0; i < UC_PLACES_TRIED; i++) {
+		if (uc_try_place(skb, i >= UC_PLACES_TRIED_FIRST))
 			return 1;
-		}
 	}
 	return 0;
 }
@@ -280,26 +288,33 @@ __attribute__((noinline)) int uc_take_turn(struct __sk_buff *skb)
 	return 1;
 }
 
-/* Removes stale flows from the next few places. Returns how many it removed. */
-__attribute__((noinline)) int uc_collect(struct __sk_buff *skb)
+/* Removes the flow that has the next place, if it is stale. Returns 1 if it did. A global function,
+ * for the verifier. */
+__attribute__((noinline)) int uc_collect_place(struct __sk_buff *skb)
 {
-	__u64 now_ns = bpf_ktime_get_ns();
 	struct uc_cursor *cursor = uc_only_entry(&cursors);
-	int collected = 0;
+	struct uc_place *place;
+	struct uc_key held;
+	__u32 index;
 
 	if (!skb || !cursor || !cursor->places)
 		return 0;
-	for (int i = 0; i < UC_PLACES_SWEPT; i++) {
-		__u32 index = cursor->next++ % cursor->places;
-		struct uc_place *place = bpf_map_lookup_elem(&places, &index);
-		struct uc_key held;
+	index = cursor->next++ % cursor->places;
+	place = bpf_map_lookup_elem(&places, &index);
+	if (!place)
+		return 0;
+	uc_read_place(place, &held);
+	return held.ifindex && uc_give_up(&held, index, bpf_ktime_get_ns(), 0) &&
+	       uc_hand_over(place, &held, NULL);
+}
 
-		if (!place)
-			return collected;
-		uc_read_place(place, &held);
-		if (held.ifindex && uc_give_up(&held, index, now_ns, 0))
-			collected += uc_hand_over(place, &held, NULL);
-	}
+/* Removes stale flows from the next few places. Returns how many it removed. */
+static __always_inline int uc_collect(struct __sk_buff *skb)
+{
+	int collected = 0;
+
+	for (int i = 0; i < UC_PLACES_SWEPT; i++)
+		collected += uc_collect_place(skb);
 	return collected;
 }
 
