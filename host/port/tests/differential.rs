@@ -3,7 +3,8 @@
 //!
 //! Time: the programs read the kernel's clock, the native side reads the same clock just before
 //! them. Only a pause of 200 ms (a retransmission timeout) could make them differ, so a flow during
-//! which the machine paused that long isn't compared to its end, and RTTs and times are ignored.
+//! which the machine paused that long isn't compared to its end, but played again; RTTs and times
+//! are ignored.
 
 mod fit;
 #[path = "../../../base/core/tests/flows/mod.rs"]
@@ -30,6 +31,9 @@ use uc_port::{Counters, Direction, PacketContext, PortCoupling, PortPlan, Progra
 
 /// Maximum pause that the comparison tolerates, well below the smallest retransmission timeout.
 const PAUSE_NS: u64 = 120_000_000;
+
+/// How many times a flow is played at most, if the machine pauses each time.
+const PLAYS_MAX: usize = 4;
 
 /// Verdicts of linux/pkt_cls.h that a program returns: the next program decides, or drop.
 const NEXT: i32 = -1;
@@ -307,11 +311,16 @@ fn live_programs_and_native_core_give_equal_edits_and_state() {
     let (packets, flows, late) = (Cell::new(0), Cell::new(0u32), Cell::new(0u32));
     let all_shared = Cell::new(0);
     for_all(case_count(2500), &cases(), |case| {
-        let (passed, shared, on_time) = play(&programs, &case)?;
-        packets.set(packets.get() + passed);
-        all_shared.set(all_shared.get() + shared);
         flows.set(flows.get() + 1);
-        late.set(late.get() + u32::from(!on_time));
+        for _ in 0..PLAYS_MAX {
+            let (passed, shared, on_time) = play(&programs, &case)?;
+            packets.set(packets.get() + passed);
+            all_shared.set(all_shared.get() + shared);
+            if on_time {
+                return Ok(());
+            }
+        }
+        late.set(late.get() + 1);
         Ok(())
     });
     println!(
