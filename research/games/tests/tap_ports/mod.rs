@@ -60,6 +60,14 @@ impl Wire {
     }
 }
 
+/// Puts the calling thread before others on its processor. A real-time policy would do worse: a game never sleeps,
+/// and the kernel gives the processor to others for 50 ms in each second of such a thread.
+fn be_prompt() {
+    // SAFETY: a plain system call that affects the calling thread.
+    let refused = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } != 0;
+    assert!(!refused, "{}", std::io::Error::last_os_error());
+}
+
 /// The taps of all guests, in a namespace that ends with the thread.
 pub struct Taps {
     wires: Vec<Wire>,
@@ -81,6 +89,7 @@ impl Taps {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let host = Host::new()?;
+        be_prompt();
         std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
         let wires: Vec<Wire> = (0..GUESTS_MAX).map(Wire::new).collect();
         let names: Vec<String> = (0..GUESTS_MAX).map(|number| format!("g{number}")).collect();
