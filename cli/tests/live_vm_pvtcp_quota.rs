@@ -48,11 +48,14 @@ impl Quota {
         };
         fs::create_dir(&quota.folder).map_err(|error| error.to_string())?;
         let place = |file: &str| quota.folder.join(file);
+        // A cgroup replaces its threads' priority. With the largest weight nothing but the quota stalls them.
         if is_old {
+            write(place("cpu.shares"), "262144".into())?;
             write(place("cpu.cfs_period_us"), PERIOD_US.to_string())?;
             write(place("cpu.cfs_quota_us"), QUOTA_US.to_string())?;
         } else {
             write(place("cgroup.type"), "threaded".into())?;
+            write(place("cpu.weight"), "10000".into())?;
             write(place("cpu.max"), format!("{QUOTA_US} {PERIOD_US}"))?;
         }
         Ok(quota)
