@@ -123,8 +123,8 @@ impl Engine {
         let reader = Reader {
             notify: &self.notify,
             judge: &|policy, text| judge.check(policy, text),
-            turn: &|policy, hash| match &policy.canary {
-                Some(canary) => self.rollout.check(canary, hash),
+            turn: &|valid| match &valid.policy.canary {
+                Some(canary) => self.rollout.check(canary, &valid.hash),
                 None => Ok(()),
             },
         };

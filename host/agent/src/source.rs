@@ -4,18 +4,21 @@
 //! If the configuration names etcd, the policy is the key's value; until etcd has answered, it is
 //! the last stored one.
 
+mod valid;
+
 use std::path::PathBuf;
 
 use uc_client::state::{EtcdState, PolicySource, PolicyState, unix_s};
 use uc_client::{AgentError, AgentState};
 use uc_policy::{Policy, trusted};
-use uc_words::fnv::fnv1a;
 
 use crate::etcd::Heard;
 use crate::kept::Kept;
 use crate::notify::Notify;
 use crate::reload::{accept, faults, refuse, rule_lines};
 use crate::rollout::Halt;
+use valid::Origin;
+pub use valid::Valid;
 
 /// What reading a policy needs of its surroundings.
 pub struct Reader<'a> {
@@ -24,8 +27,8 @@ pub struct Reader<'a> {
     /// Returns why a valid policy, with its text, must not be put into force unless an operator
     /// confirms it.
     pub judge: &'a dyn Fn(&Policy, &str) -> Result<(), String>,
-    /// Returns why it is not yet this host's turn to follow a fleet's policy with this checksum.
-    pub turn: &'a dyn Fn(&Policy, &str) -> Result<(), Halt>,
+    /// Returns why it is not yet this host's turn to follow a fleet's policy.
+    pub turn: &'a dyn Fn(&Valid) -> Result<(), Halt>,
 }
 
 /// The source of the policy: the configuration file, or etcd with its stored copy.
@@ -37,10 +40,9 @@ pub struct Source {
     /// Text of the configuration as last read, and its settings for the agent itself.
     text: String,
     own: uc_policy::Agent,
-    /// The policy in force and its text.
-    in_force: Option<(Policy, String)>,
+    in_force: Option<Valid>,
     /// The last valid policy that waits for its turn, or was refused until an operator confirms it.
-    unconfirmed: Option<(Origin, Policy, String)>,
+    unconfirmed: Option<(Origin, Valid)>,
     /// Etcd's policy before the one in force.
     former: Option<Kept>,
 }
@@ -58,7 +60,7 @@ impl Source {
             config,
             kept: own.etcd.as_ref().map(kept),
             text: text.clone(),
-            in_force: own.etcd.is_none().then_some((policy, text)),
+            in_force: own.etcd.is_none().then(|| Valid::new(policy, text)),
             unconfirmed: None,
             former: None,
             own,
@@ -69,14 +71,14 @@ impl Source {
     /// etcd and no copy there is none yet, and ports stay as an earlier agent left them.
     pub fn begin(&mut self, state: &mut AgentState, reader: &Reader<'_>) {
         let Some((path, key)) = &self.kept else {
-            if let Some((policy, text)) = self.in_force.take() {
+            if let Some(valid) = self.in_force.take() {
                 let place = self.config.display().to_string();
                 let origin = Origin {
                     source: PolicySource::File,
                     place,
                     revision: None,
                 };
-                self.admit(origin, policy, text, state, reader);
+                self.admit(origin, valid, state, reader);
             }
             return;
         };
@@ -111,7 +113,7 @@ impl Source {
 
     /// Returns the policy in force.
     pub fn policy(&self) -> Option<&Policy> {
-        self.in_force.as_ref().map(|(policy, _)| policy)
+        self.in_force.as_ref().map(|valid| &valid.policy)
     }
 
     /// Takes etcd's policy before the one in force, if this process has seen it.
@@ -119,15 +121,10 @@ impl Source {
         self.former.take()
     }
 
-    /// Returns etcd's newest valid policy with its checksum, whether it is in force or not.
-    pub fn newest(&self) -> Option<(&Policy, String)> {
-        let waiting = self
-            .unconfirmed
-            .as_ref()
-            .map(|(_, policy, text)| (policy, text));
-        let in_force = || self.in_force.as_ref().map(|(policy, text)| (policy, text));
-        let newest = self.kept.as_ref().and(waiting.or_else(in_force));
-        newest.map(|(policy, text)| (policy, hash_of(text)))
+    /// Returns etcd's newest valid policy, whether it is in force or not.
+    pub fn newest(&self) -> Option<&Valid> {
+        let waiting = self.unconfirmed.as_ref().map(|(_, valid)| valid);
+        self.kept.as_ref().and(waiting.or(self.in_force.as_ref()))
     }
 
     /// Puts a former policy of etcd into force again. The one in force until now waits as if it had
@@ -151,19 +148,16 @@ impl Source {
             place: origin.place.clone(),
             revision: state.policy.revision,
         };
-        let tried = self
-            .in_force
-            .take()
-            .map(|(policy, text)| (tried, policy, text));
-        self.put_in_force(origin, policy, former.text, state);
+        let tried = self.in_force.take().map(|valid| (tried, valid));
+        self.put_in_force(origin, Valid::new(policy, former.text), state);
         self.former = None;
         self.unconfirmed = self.unconfirmed.take().or(tried);
     }
 
     /// Returns whether the policy may name ports by guests' names of libvirt or CNI.
     pub fn names_guests(&self) -> bool {
-        let text = self.in_force.as_ref().map_or("", |(_, text)| text);
-        has_guests_names(text)
+        let text = self.in_force.as_ref().map(|valid| valid.text.as_str());
+        text.is_some_and(has_guests_names)
     }
 
     /// Puts the policy with this checksum into force, which was refused until an operator confirms
@@ -173,12 +167,12 @@ impl Source {
     /// If no such policy waits.
     pub fn confirm(&mut self, hash: &str, state: &mut AgentState) -> Result<(), String> {
         match self.unconfirmed.take() {
-            Some((origin, policy, text)) if hash_of(&text) == hash => {
-                self.put_in_force(origin, policy, text, state);
+            Some((origin, valid)) if valid.hash == hash => {
+                self.put_in_force(origin, valid, state);
                 Ok(())
             }
             Some(other) => {
-                let text = format!("the policy that waits has checksum {}", hash_of(&other.2));
+                let text = format!("the policy that waits has checksum {}", other.1.hash);
                 self.unconfirmed = Some(other);
                 Err(text)
             }
@@ -190,7 +184,7 @@ impl Source {
     /// now. Returns whether it is in force. (A file is read again instead.)
     pub fn judge_again(&mut self, state: &mut AgentState, reader: &Reader<'_>) -> bool {
         match self.unconfirmed.take_if(|_| self.kept.is_some()) {
-            Some((origin, policy, text)) => self.admit(origin, policy, text, state, reader),
+            Some((origin, valid)) => self.admit(origin, valid, state, reader),
             None => false,
         }
     }
@@ -233,9 +227,9 @@ impl Source {
             place,
             revision: None,
         };
-        let differs = self.in_force.as_ref().is_none_or(|(_, old)| *old != text);
+        let differs = self.in_force.as_ref().is_none_or(|old| old.text != text);
         if differs {
-            return self.admit(origin, policy, text, state, reader);
+            return self.admit(origin, Valid::new(policy, text), state, reader);
         }
         self.unconfirmed = None;
         accept(origin.source, origin.place, state);
@@ -315,9 +309,9 @@ impl Source {
                 false
             }
             Ok(policy) => {
-                let differs = self.in_force.as_ref().is_none_or(|(_, old)| *old != text);
+                let differs = self.in_force.as_ref().is_none_or(|old| old.text != text);
                 if differs {
-                    return self.admit(origin, policy, text, state, reader);
+                    return self.admit(origin, Valid::new(policy, text), state, reader);
                 }
                 // An unchanged text with a new revision.
                 state.policy.source = origin.source;
@@ -334,34 +328,33 @@ impl Source {
     fn admit(
         &mut self,
         origin: Origin,
-        policy: Policy,
-        text: String,
+        valid: Valid,
         state: &mut AgentState,
         reader: &Reader<'_>,
     ) -> bool {
         self.unconfirmed = None;
-        let hash = hash_of(&text);
         let turn = match origin.source {
-            PolicySource::Etcd => (reader.turn)(&policy, &hash),
+            PolicySource::Etcd => (reader.turn)(&valid),
             _ => Ok(()),
         };
         let refused = match turn {
-            Ok(()) => (reader.judge)(&policy, &text).err(),
+            Ok(()) => (reader.judge)(&valid.policy, &valid.text).err(),
             Err(Halt::Worse(why)) => Some(why),
             Err(Halt::Waits(why)) => {
+                let hash = &valid.hash;
                 tracing::debug!(hash, why, "a policy waits; the one in force stays");
                 accept(origin.source, origin.name(), state);
-                self.unconfirmed = Some((origin, policy, text));
+                self.unconfirmed = Some((origin, valid));
                 return false;
             }
         };
         if let Some(why) = refused {
-            let error = format!("{why}; if that is meant, run `uc confirm {hash}`");
+            let error = format!("{why}; if that is meant, run `uc confirm {}`", valid.hash);
             refuse(origin.source, origin.name(), vec![error], state);
-            self.unconfirmed = Some((origin, policy, text));
+            self.unconfirmed = Some((origin, valid));
             return false;
         }
-        self.put_in_force(origin, policy, text, state);
+        self.put_in_force(origin, valid, state);
         true
     }
 
@@ -380,23 +373,17 @@ impl Source {
         }
     }
 
-    fn put_in_force(
-        &mut self,
-        origin: Origin,
-        policy: Policy,
-        text: String,
-        state: &mut AgentState,
-    ) {
+    fn put_in_force(&mut self, origin: Origin, valid: Valid, state: &mut AgentState) {
         let revision = state.policy.revision;
         state.policy = PolicyState {
             source: origin.source,
             place: origin.place.clone(),
             revision: origin.revision,
-            hash: hash_of(&text),
+            hash: valid.hash.clone(),
             generation: state.policy.generation + 1,
             since_unix_s: unix_s(),
             plan: None,
-            rule_lines: rule_lines(&policy),
+            rule_lines: rule_lines(&valid.policy),
         };
         state.counts.reloads += 1;
         let (generation, place) = (state.policy.generation, origin.place.clone());
@@ -406,46 +393,24 @@ impl Source {
             revision = origin.revision,
             "a policy is valid; it is applied to the ports"
         );
-        self.keep(&origin, &text);
+        self.keep(&origin, &valid.text);
         accept(origin.source, origin.place, state);
-        let before = self.in_force.replace((policy, text));
+        let before = self.in_force.replace(valid);
         let before = before
             .zip(self.kept.as_ref())
-            .map(|((_, text), (_, key))| Kept {
+            .map(|(before, (_, key))| Kept {
                 key: key.clone(),
                 revision: revision.unwrap_or_default(),
-                text,
+                text: before.text,
             });
         // of several that come at once, the host goes back to the one that it has followed
         self.former = self.former.take().or(before);
     }
 }
 
-/// Returns the checksum by which the hosts of a fleet compare their policies.
-fn hash_of(text: &str) -> String {
-    format!("{:016x}", fnv1a(text.as_bytes()))
-}
-
 /// Returns whether a policy's text may name ports by guests' names of libvirt or CNI.
 pub fn has_guests_names(text: &str) -> bool {
     text.contains("libvirt:") || text.contains("cni:")
-}
-
-#[derive(Debug)]
-struct Origin {
-    source: PolicySource,
-    place: String,
-    revision: Option<i64>,
-}
-
-impl Origin {
-    /// Returns the place, and the revision if there is one, as messages name them.
-    fn name(&self) -> String {
-        match self.revision {
-            Some(revision) => format!("{}@{revision}", self.place),
-            None => self.place.clone(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -71,9 +71,8 @@ fn end_trial(
 /// Writes the rollout into the agent's state, and logs why a policy is not followed yet.
 pub fn publish(rollout: &Rollout, source: &Source, state: &mut AgentState) {
     let newest = source.newest();
-    let newest = newest
-        .as_ref()
-        .and_then(|(policy, hash)| Some((policy.canary.as_ref()?, hash.as_str())));
+    let newest =
+        newest.and_then(|newest| Some((newest.policy.canary.as_ref()?, newest.hash.as_str())));
     let canary = rollout.state(newest, &state.policy.hash);
     if let Some(CanaryState {
         hash,

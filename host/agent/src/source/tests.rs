@@ -1,3 +1,4 @@
+use super::valid::hash_of;
 use super::*;
 
 const GOOD: &str = "[[tenant]]\nname = \"acme\"\nports = [\"v*\"]\n";
@@ -24,7 +25,7 @@ fn reading_the_file_leaves_etcds_result_and_the_other_way_round() {
     let reader = Reader {
         notify: &Notify::default(),
         judge: &|_, _| Ok(()),
-        turn: &|_, _| Ok(()),
+        turn: &|_| Ok(()),
     };
     let mut state = AgentState::default();
     source.begin(&mut state, &reader);
@@ -65,7 +66,7 @@ fn a_policy_that_must_be_confirmed_is_in_force_after_that_only() {
     let lenient = Reader {
         notify: &notify,
         judge: &|_, _| Ok(()),
-        turn: &|_, _| Ok(()),
+        turn: &|_| Ok(()),
     };
     source.begin(&mut state, &lenient);
     let new = GOOD.replace("v*", "w*");
@@ -76,7 +77,7 @@ fn a_policy_that_must_be_confirmed_is_in_force_after_that_only() {
             true => Err("would detach 4 of 4 ports".to_owned()),
             false => Ok(()),
         },
-        turn: &|_, _| Ok(()),
+        turn: &|_| Ok(()),
     };
     for _ in 0..2 {
         assert!(!source.read_file(false, &mut state, &strict));
@@ -115,7 +116,7 @@ fn a_policy_of_etcd_that_waits_is_judged_again() {
     let reader = |judge| Reader {
         notify: &notify,
         judge,
-        turn: &|_, _| Ok(()),
+        turn: &|_| Ok(()),
     };
     let refuses = reader(&|_, _| Err("could not list the ports".to_owned()));
     source.begin(&mut state, &refuses);
@@ -140,9 +141,9 @@ fn a_policy_of_etcd_waits_for_its_turn_and_a_host_goes_back_from_a_worse_one() {
         judge: &|_, _| Ok(()),
         turn,
     };
-    let lets = reader(&|_, _| Ok(()));
-    let waits = reader(&|_, _| Err(Halt::Waits("waits for a".to_owned())));
-    let worse = reader(&|_, _| Err(Halt::Worse("was worse".to_owned())));
+    let lets = reader(&|_| Ok(()));
+    let waits = reader(&|_| Err(Halt::Waits("waits for a".to_owned())));
+    let worse = reader(&|_| Err(Halt::Worse("was worse".to_owned())));
     let new = GOOD.replace("v*", "w*");
     let [old_hash, new_hash] = [GOOD, &new].map(hash_of);
     let put = |text: &str, revision| Heard::Policy {
@@ -153,7 +154,7 @@ fn a_policy_of_etcd_waits_for_its_turn_and_a_host_goes_back_from_a_worse_one() {
     assert!(!source.hear(put(&new, 4), &mut state, &waits));
     assert_eq!(state.policy.hash, old_hash);
     assert!(state.reads().all(|read| read.errors.is_empty()));
-    assert_eq!(source.newest().unwrap().1, new_hash);
+    assert_eq!(source.newest().unwrap().hash, new_hash);
     assert!(state.etcd.as_ref().unwrap().reload.accepted);
     // A fault in the host's own file has nothing to do with it.
     let config = folder.path().join("undercurrent.toml");
@@ -162,7 +163,7 @@ fn a_policy_of_etcd_waits_for_its_turn_and_a_host_goes_back_from_a_worse_one() {
     source.read_file(true, &mut state, &waits);
     std::fs::write(&config, own).unwrap();
     source.read_file(true, &mut state, &waits);
-    assert_eq!(source.newest().unwrap().1, new_hash);
+    assert_eq!(source.newest().unwrap().hash, new_hash);
     // Removing the key takes it back.
     source.hear(Heard::Missing { revision: 5 }, &mut state, &waits);
     assert!(!source.judge_again(&mut state, &lets));
