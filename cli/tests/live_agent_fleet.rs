@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -260,6 +261,20 @@ fn newest(state: &AgentState) -> CanaryState {
     state.canary.clone().unwrap_or_default()
 }
 
+/// Returns the local ports of a namespace's connections to etcd, closed ones too as long as the kernel keeps
+/// them.
+fn connections_to_etcd(namespace: &Namespace) -> BTreeSet<String> {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
+    let table = namespace.enter(read).unwrap();
+    let to_etcd = |line: &str| {
+        let mut columns = line.split_whitespace().skip(1);
+        let (local, remote) = (columns.next()?, columns.next()?);
+        // port 2379
+        remote.ends_with(":094B").then(|| local.to_owned())
+    };
+    table.lines().filter_map(to_etcd).collect()
+}
+
 #[test]
 fn live_a_policy_waits_for_its_canaries_and_a_canary_says_what_it_found() {
     if !live_with(&TOOLS) {
@@ -283,6 +298,11 @@ fn live_a_policy_waits_for_its_canaries_and_a_canary_says_what_it_found() {
     let said = success(here.uc(&["status"]));
     let line = "elsewhere must try it first; the one before it is followed";
     assert!(said.contains(line), "{said}");
+    // It asks every 2 s, through the connection that follows the policy.
+    let before = connections_to_etcd(&namespace);
+    std::thread::sleep(Duration::from_secs(7));
+    let now = connections_to_etcd(&namespace);
+    assert!(now.is_subset(&before), "{before:?}, then {now:?}");
     etcd.put_verdicts("elsewhere", &verdict(&newest(&state).hash, "null"));
     here.wait_for(&["b1"]);
 

@@ -4,6 +4,7 @@
 //! [`PAUSE_MOST`]; then it reads the key again, so it needs no revision that etcd may have
 //! compacted away meanwhile.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{
@@ -32,6 +33,10 @@ struct Credentials {
     /// This host's certificate and its private key.
     identity: Option<(String, String)>,
 }
+
+/// The follower's connection, for others to use; copies are cheap and share it.
+#[derive(Clone, Default)]
+pub struct Connection(Arc<Mutex<Option<Client>>>);
 
 /// An event for a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +105,51 @@ impl Credentials {
     }
 }
 
+impl Connection {
+    fn set(&self, client: Option<Client>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = client;
+    }
+
+    fn client(&self) -> Result<Client, String> {
+        let client = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        client.clone().ok_or("etcd is not connected".to_owned())
+    }
+
+    /// Returns whether the follower is connected.
+    pub fn is_open(&self) -> bool {
+        self.client().is_ok()
+    }
+
+    /// Stores a text under a key.
+    ///
+    /// # Errors
+    /// The error of etcd or of the connection, as text.
+    pub async fn put(&self, key: &str, value: &str) -> Result<(), String> {
+        self.client()?.put(key, value, None).await.map_err(text)?;
+        Ok(())
+    }
+
+    /// Returns the texts under these keys, as far as there are any of at most `most` bytes.
+    ///
+    /// # Errors
+    /// As [`Connection::put`].
+    pub async fn get_texts(
+        &self,
+        keys: &[String],
+        most: usize,
+    ) -> Result<Vec<Option<String>>, String> {
+        let mut client = self.client()?;
+        let mut texts = Vec::with_capacity(keys.len());
+        for key in keys {
+            let answer = client.get(key.as_str(), None).await.map_err(text)?;
+            let value = answer.kvs().first().map(etcd_client::KeyValue::value);
+            let value = value.filter(|value| value.len() <= most);
+            texts.push(value.and_then(|value| String::from_utf8(value.to_vec()).ok()));
+        }
+        Ok(texts)
+    }
+}
+
 /// Returns a complaint about endpoints without TLS: whoever can answer in a server's place, for
 /// instance on its port while it is down, sets the policy of this host.
 pub fn complaint(etcd: &Etcd) -> Option<String> {
@@ -111,18 +161,19 @@ pub fn complaint(etcd: &Etcd) -> Option<String> {
     ))
 }
 
-/// Follows the key until `tell` returns false.
-pub async fn follow(settings: Etcd, mut tell: impl FnMut(Heard) -> bool) {
+/// Follows the key until `tell` returns false; meanwhile others may use `connection`.
+pub async fn follow(settings: Etcd, connection: Connection, mut tell: impl FnMut(Heard) -> bool) {
     let mut pause = PAUSE_FIRST;
     loop {
         let mut heard_any = false;
         let mut listens = true;
-        let lost = attend(&settings, &mut |heard| {
+        let lost = attend(&settings, &connection, &mut |heard| {
             heard_any = true;
             listens = tell(heard);
             listens
         })
         .await;
+        connection.set(None);
         if !listens {
             return;
         }
@@ -151,36 +202,6 @@ pub async fn read(settings: &Etcd) -> Result<Heard, String> {
     Ok(heard)
 }
 
-/// Stores a text under a key.
-///
-/// # Errors
-/// As [`read`].
-pub async fn put(settings: &Etcd, key: &str, value: &str) -> Result<(), String> {
-    let (mut client, _) = connect(settings).await?;
-    client.put(key, value, None).await.map_err(text)?;
-    Ok(())
-}
-
-/// Returns the texts under these keys, as far as there are any of at most `most` bytes.
-///
-/// # Errors
-/// As [`read`].
-pub async fn get_texts(
-    settings: &Etcd,
-    keys: &[String],
-    most: usize,
-) -> Result<Vec<Option<String>>, String> {
-    let (mut client, _) = connect(settings).await?;
-    let mut texts = Vec::with_capacity(keys.len());
-    for key in keys {
-        let answer = client.get(key.as_str(), None).await.map_err(text)?;
-        let value = answer.kvs().first().map(etcd_client::KeyValue::value);
-        let value = value.filter(|value| value.len() <= most);
-        texts.push(value.and_then(|value| String::from_utf8(value.to_vec()).ok()));
-    }
-    Ok(texts)
-}
-
 fn text(error: impl ToString) -> String {
     error.to_string()
 }
@@ -206,9 +227,14 @@ async fn get(client: &mut Client, settings: &Etcd) -> Result<(Heard, i64), etcd_
 }
 
 /// Serves one connection: reports the value now, then each change.
-async fn attend(settings: &Etcd, tell: &mut impl FnMut(Heard) -> bool) -> Result<(), String> {
+async fn attend(
+    settings: &Etcd,
+    connection: &Connection,
+    tell: &mut impl FnMut(Heard) -> bool,
+) -> Result<(), String> {
     let (mut client, credentials) = connect(settings).await?;
     let (heard, revision) = get(&mut client, settings).await.map_err(text)?;
+    connection.set(Some(client.clone()));
     if !tell(Heard::Connected { revision }) || !tell(heard) {
         return Ok(());
     }

@@ -112,9 +112,11 @@ pub fn run(options: &Options) -> Result<bool, AgentError> {
                 }
                 tokio::spawn(follow_links(shared.clone()));
                 if let Some(etcd) = etcd {
-                    tokio::spawn(verdicts::carry(etcd.clone(), shared.clone()));
+                    let connection = etcd::Connection::default();
+                    let carried = verdicts::carry(etcd.clone(), connection.clone(), shared.clone());
+                    tokio::spawn(carried);
                     let shared = shared.clone();
-                    tokio::spawn(etcd::follow(etcd, move |heard| {
+                    tokio::spawn(etcd::follow(etcd, connection, move |heard| {
                         shared.tell(Event::Etcd(heard))
                     }));
                 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use uc_client::state::{CanaryStage, CanaryState, Verdict};
 use uc_policy::Etcd;
 
-use crate::etcd::{get_texts, put};
+use crate::etcd::Connection;
 use crate::event::Event;
 use crate::publish::Shared;
 
@@ -20,16 +20,20 @@ fn key_of(etcd: &Etcd, host: &str) -> String {
     format!("{}/canary/{host}", etcd.key)
 }
 
-/// Carries verdicts until the engine has ended.
-pub async fn carry(etcd: Etcd, shared: Shared) {
+/// Carries verdicts through the follower's connection until the engine has ended.
+pub async fn carry(etcd: Etcd, connection: Connection, shared: Shared) {
     let mut stored = Vec::new();
     let mut failure = None;
     loop {
         tokio::time::sleep(EVERY).await;
+        // the follower connects again, and says so
+        if !connection.is_open() {
+            continue;
+        }
         let Some(canary) = shared.state().canary else {
             continue;
         };
-        let carried = match carry_once(&etcd, &canary, &mut stored).await {
+        let carried = match carry_once(&etcd, &connection, &canary, &mut stored).await {
             Ok(None) => Ok(()),
             Ok(Some(verdicts)) => match shared.tell(Event::Verdicts(verdicts)) {
                 true => Ok(()),
@@ -50,12 +54,14 @@ pub async fn carry(etcd: Etcd, shared: Shared) {
 /// host waits for it.
 async fn carry_once(
     etcd: &Etcd,
+    connection: &Connection,
     canary: &CanaryState,
     stored: &mut Vec<Verdict>,
 ) -> Result<Option<BTreeMap<String, Vec<Verdict>>>, String> {
     if canary.said != *stored && !canary.said.is_empty() {
         let text = serde_json::to_string(&canary.said).map_err(|error| error.to_string())?;
-        put(etcd, &key_of(etcd, &canary.host), &text).await?;
+        let key = key_of(etcd, &canary.host);
+        connection.put(&key, &text).await?;
         stored.clone_from(&canary.said);
     }
     let is_other = !canary.hosts.contains(&canary.host);
@@ -63,7 +69,7 @@ async fn carry_once(
         return Ok(None);
     }
     let keys: Vec<String> = canary.hosts.iter().map(|host| key_of(etcd, host)).collect();
-    let texts = get_texts(etcd, &keys, VERDICTS_MAX_BYTES).await?;
+    let texts = connection.get_texts(&keys, VERDICTS_MAX_BYTES).await?;
     let mut verdicts = BTreeMap::new();
     for (host, text) in canary.hosts.iter().zip(texts) {
         // one that says nothing, or what nobody understands, has not said that the policy is good
