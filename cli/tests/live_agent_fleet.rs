@@ -17,7 +17,7 @@ use uc_client::AgentState;
 use uc_client::state::{CanaryStage, CanaryState, PolicySource};
 use uc_lab::netns::Namespace;
 
-/// A trial of a minute has ended, also on a machine that stalls.
+/// A trial of a minute has ended, or packets were counted for that long, also on a machine that stalls.
 const TRIAL: Duration = Duration::from_secs(180);
 const TOOLS: [&str; 5] = ["unshare", "nsenter", "mount", "ip", "etcd"];
 
@@ -325,8 +325,9 @@ fn live_a_policy_waits_for_its_canaries_and_a_canary_says_what_it_found() {
     // This host is the canary.
     let host = &this_host();
     etcd.put(&with_canary("a*", host));
-    let state = here.wait_for(&["a1"]);
-    assert_eq!(newest(&state).stage, CanaryStage::Tries);
+    let tries = |state: &AgentState| newest(state).stage == CanaryStage::Tries;
+    let state = here.wait_within(TRIAL, "the trial", tries);
+    assert_eq!(state.ports[0].name, "a1");
     assert!(!etcd.has_verdicts(host));
     let state = here.wait_within(TRIAL, "the verdict", |state| newest(state).said.len() == 1);
     assert_eq!(newest(&state).said[0].worse, None);
@@ -366,8 +367,18 @@ fn live_a_canary_goes_back_from_a_policy_under_which_packets_are_worse() {
         drop(connections.collect::<Vec<_>>());
     };
     namespace.enter(dial).unwrap();
+    // Nothing was counted yet under the first policy. What the first agent counts, the second one knows.
     etcd.put(&with_canary("a*", &this_host()));
-    here.wait("the trial", |state| {
+    let state = here.wait("the count", |state| {
+        newest(state).stage == CanaryStage::Waits
+    });
+    let why = newest(&state).why;
+    let first_counts = "this host first counts packets under the one before it, for 1 min";
+    assert_eq!(why.as_deref(), Some(first_counts));
+    assert_eq!(state.policy.hash, before.policy.hash);
+    agent.kill();
+    let agent = here.start(&[]);
+    here.wait_within(TRIAL, "the trial", |state| {
         newest(state).stage == CanaryStage::Tries
     });
     let send = || {

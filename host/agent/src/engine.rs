@@ -2,6 +2,7 @@
 //! desired with the actual state, and acts. It runs on a thread of its own and may block; no other
 //! part of the agent touches ports in the kernel.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -62,7 +63,7 @@ impl Engine {
     /// Creates an engine that has read its first policy, on a host with these interfaces.
     ///
     /// # Errors
-    /// The names of held ports can't be read.
+    /// The names of held ports, or the state of the fleet's rollout, can't be read.
     pub fn new(
         settings: Settings,
         source: Source,
@@ -84,7 +85,7 @@ impl Engine {
         let mut engine = Self {
             hold: Hold::read(&settings.socket)?,
             guests: Known::new(settings.places.clone()),
-            rollout: Rollout::new(settings.host.clone(), &settings.state),
+            rollout: Rollout::new(settings.host.clone(), &settings.state)?,
             ports: Ports::new(&settings),
             watches: Watches::new(&settings),
             settings,
@@ -120,13 +121,12 @@ impl Engine {
             attached: &|| self.ports.attached(),
             at_most: self.settings.at_most_detached,
         };
+        let rollout = RefCell::new(&mut self.rollout);
         let reader = Reader {
             notify: &self.notify,
             judge: &|policy, text| judge.check(policy, text),
-            turn: &|valid| match &valid.policy.canary {
-                Some(canary) => self.rollout.check(canary, &valid.hash),
-                None => Ok(()),
-            },
+            turn: &|valid, in_force| steps::check(&rollout.borrow(), valid, in_force),
+            follow: &|next, keep| steps::follow(&rollout, &self.ports, next, keep),
         };
         read(&mut self.source, &mut self.state, &reader)
     }
@@ -160,6 +160,7 @@ impl Engine {
         if looks {
             // A file behind a link into another folder changes without notification.
             self.read_file(false);
+            steps::count(&mut self.rollout, &self.source, &self.ports);
             self.dirty |= self.with_source(Source::judge_again);
         }
         self.roll_out();
@@ -184,6 +185,10 @@ impl Engine {
     pub fn end(&mut self) {
         self.notify.stopping();
         self.watches.end();
+        steps::count(&mut self.rollout, &self.source, &self.ports);
+        if self.source.is_fleet() {
+            self.rollout.store();
+        }
         // An operator who restarts the agent wants it to manage all ports.
         self.hold.forget();
         tracing::info!("ends; ports stay as they are");
@@ -242,15 +247,17 @@ impl Engine {
 
     /// Takes the next step of the fleet's rollout.
     fn roll_out(&mut self) {
-        if steps::take(
-            &mut self.rollout,
-            &mut self.source,
-            &self.ports,
-            &mut self.state,
-        ) {
-            self.dirty = true;
-            self.with_source(Source::judge_again);
+        let (rollout, source) = (&mut self.rollout, &self.source);
+        if let Some(former) = steps::end_trial(rollout, source, &self.ports) {
+            match self.with_source(|source, state, reader| source.go_back(former, state, reader)) {
+                true => {
+                    self.dirty = true;
+                    self.with_source(Source::judge_again);
+                }
+                false => self.rollout.stay(),
+            }
         }
+        steps::begin(&mut self.rollout, &self.source, &self.ports);
         steps::publish(&self.rollout, &self.source, &mut self.state);
     }
 
@@ -278,7 +285,8 @@ impl Engine {
                 return;
             }
             Wish::Confirm(hash) => {
-                let confirmed = self.source.confirm(&hash, &mut self.state);
+                let confirmed =
+                    self.with_source(|source, state, reader| source.confirm(&hash, state, reader));
                 self.dirty |= confirmed.is_ok();
                 // The requester may be gone.
                 let _gone = reply.send(confirmed.map(|()| Vec::new()));

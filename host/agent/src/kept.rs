@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use uc_client::{AgentError, guarded};
 use uc_policy::trusted;
+use uc_words::fnv::fnv1a;
 
 /// Maximum length of the file: JSON may take six bytes for one of the policy, and the key adds
 /// some.
@@ -21,7 +22,17 @@ pub struct Kept {
     pub text: String,
 }
 
+/// Returns the checksum by which the hosts of a fleet compare their policies.
+pub fn hash_of(text: &str) -> String {
+    format!("{:016x}", fnv1a(text.as_bytes()))
+}
+
 impl Kept {
+    /// Returns the checksum of the text.
+    pub fn hash(&self) -> String {
+        hash_of(&self.text)
+    }
+
     /// Reads the stored policy of this key; `None` if there is none or it can't be trusted, with
     /// the reason in the second case.
     pub fn read(path: &Path, key: &str) -> (Option<Self>, Option<String>) {

@@ -1,10 +1,12 @@
 //! Staged rollout of a fleet's policy: the hosts that it names as canaries try it first, and go back to
 //! the policy before it if that was better. All others wait until each canary has said that it is good.
 //!
-//! What a canary said, and what a trial compares with, are stored: a trial that an agent's end
-//! interrupts begins again with the next agent, and a policy that was worse here is not tried again.
-//! `steps.rs` follows the policies in force, `verdicts.rs` carries what canaries say.
+//! `memory.rs` is what a host stores, `steps.rs` follows the policies in force, `verdicts.rs` carries what
+//! canaries say.
 
+#[cfg(test)]
+mod ends;
+mod memory;
 pub mod steps;
 mod tally;
 #[cfg(test)]
@@ -14,55 +16,38 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use uc_client::AgentError;
 use uc_client::state::{CanaryStage, CanaryState, Verdict};
-use uc_client::{AgentError, guarded};
-use uc_policy::{Canary, trusted};
+use uc_policy::Canary;
 
-use crate::kept::{KEPT_MAX_BYTES, Kept};
+use crate::kept::Kept;
+pub use memory::Next;
+use memory::{Base, Memory};
 pub use tally::Tally;
-
-/// Number of policies that a canary remembers having tried.
-const SAID_MAX: usize = 8;
-/// Maximum length of the file: a stored policy, and what else it has.
-const FILE_MAX_BYTES: u64 = KEPT_MAX_BYTES + (1 << 16);
 
 /// Pause before packets are counted again at the end of a trial, if they could not be.
 const WAIT_LEAST: Duration = Duration::from_secs(5);
+/// Longest time for which counts are not stored, in seconds. A shorter one is as long as they were counted.
+const UNSTORED_MOST_S: u64 = 3600;
 
 /// Why a valid policy is not put into force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Halt {
-    /// Canaries have not said yet what they think of it.
+    /// Canaries have not said yet what they think of it, or this one has nothing to compare it with.
     Waits(String),
     /// A canary has said that it is worse than the one before it.
     Worse(String),
 }
 
-/// What a canary stores.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Memory {
-    said: Vec<Verdict>,
-    trial: Option<Trial>,
-}
-
-/// A policy that a canary tries.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Trial {
-    /// The checksum of that policy.
-    hash: String,
-    /// The policy before it, to which the host may go back.
-    former: Option<Kept>,
-    /// What was counted under that.
-    before: Tally,
-}
-
-/// The time of a trial in this process.
-#[derive(Clone, Debug)]
-struct Clock {
-    ends: Instant,
-    /// The counters when it began.
-    start: Tally,
+/// The part of a trial in this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No trial.
+    None,
+    /// The counters when the trial begins are not known yet.
+    Awaits,
+    /// Packets are counted under it until then; the counters when that began.
+    Counts(Instant, Tally),
 }
 
 /// What this host knows of the fleet's rollout.
@@ -71,49 +56,60 @@ pub struct Rollout {
     host: String,
     path: PathBuf,
     memory: Memory,
+    is_stored: bool,
     /// What canaries said, by host.
     heard: BTreeMap<String, Vec<Verdict>>,
-    /// Generation of the policy in force when it was last followed.
-    generation: u64,
-    /// The counters when that policy came into force, or this process began.
-    began: Tally,
-    clock: Option<Clock>,
+    phase: Phase,
+    /// The last whole second that was counted under a policy that is not on trial; `None`: the ports do not
+    /// have it yet.
+    counted_at: Option<Instant>,
+    /// Seconds counted as last stored.
+    stored_s: u64,
 }
 
 impl Rollout {
     /// Goes on with what an earlier agent of this host stored in the folder.
-    pub fn new(host: String, folder: &Path) -> Self {
+    ///
+    /// # Errors
+    /// That can't be read.
+    pub fn new(host: String, folder: &Path) -> Result<Self, AgentError> {
         let path = folder.join("canary.json");
-        Self {
+        Ok(Self {
             host,
-            memory: read(&path),
+            memory: Memory::read(&path)?,
+            is_stored: true,
             path,
             heard: BTreeMap::new(),
-            generation: 0,
-            began: Tally::default(),
-            clock: None,
-        }
+            phase: Phase::None,
+            counted_at: None,
+            stored_s: 0,
+        })
     }
 
-    fn is_canary(&self, canary: &Canary) -> bool {
+    /// Returns whether a policy names this host as one of its canaries.
+    pub fn is_canary(&self, canary: &Canary) -> bool {
         canary.hosts.contains(&self.host)
     }
 
-    /// Checks that it is this host's turn to follow the policy with this checksum.
+    /// Checks that it is this host's turn to follow the policy with this checksum; `in_force`: the checksum
+    /// of the one in force.
     ///
     /// # Errors
     /// The reason why not.
-    pub fn check(&self, canary: &Canary, hash: &str) -> Result<(), Halt> {
-        let said_of = |said: &[Verdict]| said.iter().find(|one| one.hash == hash).cloned();
+    pub fn check(&self, canary: &Canary, hash: &str, in_force: Option<&str>) -> Result<(), Halt> {
         if self.is_canary(canary) {
-            let worse = said_of(&self.memory.said).and_then(|verdict| verdict.worse);
-            return worse.map_or(Ok(()), |why| {
-                Err(Halt::Worse(format!("was worse here: {why}")))
-            });
+            return match self.memory.said_of(hash) {
+                Some(Verdict { worse: None, .. }) => Ok(()),
+                Some(Verdict {
+                    worse: Some(why), ..
+                }) => Err(Halt::Worse(format!("was worse here: {why}"))),
+                None => self.check_base(canary, in_force),
+            };
         }
+        let said_of = |said: &Vec<Verdict>| said.iter().find(|said| said.hash == hash).cloned();
         let mut silent = Vec::new();
         for host in &canary.hosts {
-            match self.heard.get(host).and_then(|said| said_of(said)) {
+            match self.heard.get(host).and_then(said_of) {
                 None => silent.push(host.as_str()),
                 Some(Verdict { worse: None, .. }) => {}
                 Some(Verdict {
@@ -132,6 +128,18 @@ impl Rollout {
         Err(Halt::Waits(format!("{silent} must try it first")))
     }
 
+    /// Checks that packets were counted under the policy in force for as long as a trial takes.
+    fn check_base(&self, canary: &Canary, in_force: Option<&str>) -> Result<(), Halt> {
+        let seconds = lasts(canary).as_secs();
+        if in_force.is_none_or(|in_force| self.memory.has_counted(in_force, seconds)) {
+            return Ok(());
+        }
+        let minutes = canary.minutes;
+        Err(Halt::Waits(format!(
+            "this host first counts packets under the one before it, for {minutes} min"
+        )))
+    }
+
     /// Takes in what canaries said. Returns whether that is new.
     pub fn hear(&mut self, verdicts: BTreeMap<String, Vec<Verdict>>) -> bool {
         let is_new = self.heard != verdicts;
@@ -139,102 +147,154 @@ impl Rollout {
         is_new
     }
 
-    /// Returns whether the policy of this generation was not followed yet.
-    pub fn is_behind(&self, generation: u64) -> bool {
-        self.generation != generation
-    }
-
-    /// Follows a policy that came into force: begins a trial where it asks this host for one. `former`:
-    /// the policy before it.
+    /// Follows a policy that comes into force: begins a trial where `canary`, its table, asks this host for
+    /// one. Calls `keep`, which stores the policy, after what must be stored before it.
+    ///
+    /// # Errors
+    /// A trial begins, but could not be stored: the policy must not come into force.
     pub fn follow(
         &mut self,
-        generation: u64,
-        (canary, hash): (Option<&Canary>, &str),
-        former: Option<Kept>,
-        counters: Tally,
+        canary: Option<&Canary>,
+        next: Next<'_>,
+        counters: Option<&Tally>,
         now: Instant,
-    ) {
-        self.generation = generation;
-        let began = std::mem::replace(&mut self.began, counters.clone());
-        let unfinished = self.memory.trial.take();
-        self.clock = None;
-        let canary = canary.filter(|canary| self.is_canary(canary));
-        let is_known = self.memory.said.iter().any(|said| said.hash == hash);
-        if let Some(canary) = canary.filter(|_| !is_known) {
-            tracing::info!(hash, minutes = canary.minutes, "this host tries a policy");
-            let before = counters.since(&began).unwrap_or_default();
-            let trial = match unfinished {
-                Some(trial) => Trial {
-                    hash: hash.to_owned(),
-                    ..trial
-                },
-                None => Trial {
-                    hash: hash.to_owned(),
-                    former,
-                    before,
-                },
-            };
-            self.memory.trial = Some(trial);
-            self.clock = Some(Clock::new(canary, counters, now));
+        keep: &mut dyn FnMut(),
+    ) -> Result<(), AgentError> {
+        self.count(counters, now);
+        let (hash, is_kept) = (next.hash.to_owned(), next.is_kept);
+        let mut memory = self.memory.clone();
+        memory.follow(next);
+        if memory.trial.is_some() && !is_kept {
+            memory.write(&self.path)?;
         }
+        keep();
+        self.memory = memory;
         self.store();
+        self.counted_at = None;
+        self.phase = Phase::None;
+        if let (Some(_), Some(canary), None) =
+            (&self.memory.trial, canary, self.memory.goes_back_to())
+        {
+            tracing::info!(hash, minutes = canary.minutes, "this host tries a policy");
+            self.phase = Phase::Awaits;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the ports' counters are needed.
+    pub fn awaits_counters(&self) -> bool {
+        let counts = self.memory.base.is_some() && self.counted_at.is_none();
+        counts || self.phase == Phase::Awaits
+    }
+
+    /// Takes in the counters under the policy in force: the time of its trial begins.
+    pub fn begin(&mut self, canary: Option<&Canary>, counters: Tally, now: Instant) {
+        if let Some(base) = &mut self.memory.base {
+            base.add(&counters);
+            self.counted_at = Some(now);
+            self.store();
+        }
+        if let (Phase::Awaits, Some(canary)) = (&self.phase, canary) {
+            self.phase = Phase::Counts(now + lasts(canary), counters);
+        }
+    }
+
+    /// Counts packets under a policy that is not on trial, and stores that from time to time.
+    pub fn count(&mut self, counters: Option<&Tally>, now: Instant) {
+        if let (Some(base), Some(at)) = (&mut self.memory.base, &mut self.counted_at) {
+            let seconds = now.saturating_duration_since(*at).as_secs();
+            *at += Duration::from_secs(seconds);
+            base.seconds += seconds;
+            if let Some(counters) = counters {
+                base.add(counters);
+            }
+            let unstored_s = base.seconds.saturating_sub(self.stored_s);
+            self.is_stored &= unstored_s < UNSTORED_MOST_S.min(self.stored_s.max(1));
+        }
+        if !self.is_stored {
+            self.store();
+        }
     }
 
     /// Returns whether a trial has lasted long enough.
     pub fn is_due(&self, now: Instant) -> bool {
-        self.clock.as_ref().is_some_and(|clock| clock.ends <= now)
+        self.due().is_some_and(|due| due <= now)
     }
 
-    /// Ends a trial that is due. Returns the policy to go back to if this one is worse; if so, call
-    /// [`Rollout::say`] when that is in force again.
-    pub fn judge(
-        &mut self,
-        canary: &Canary,
-        counters: Tally,
-        now: Instant,
-    ) -> Option<(Kept, String)> {
-        let (clock, trial) = (self.clock.take()?, self.memory.trial.as_ref()?);
-        let Some(after) = counters.since(&clock.start) else {
-            tracing::warn!("counters began again; so does the trial of the policy");
-            self.clock = Some(Clock::new(canary, counters, now));
-            return None;
-        };
-        let worse = after.worse_than(&trial.before, canary);
-        match worse.zip(trial.former.clone()) {
-            None => {
-                self.say(None);
-                None
-            }
-            Some((why, former)) => Some((former, why)),
+    fn due(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::None | Phase::Awaits => None,
+            Phase::Counts(due, _) => Some(due),
         }
     }
 
-    /// Says what this host thinks of the policy that it has tried, and stores that.
-    pub fn say(&mut self, worse: Option<String>) {
-        let Some(trial) = self.memory.trial.take() else {
+    /// Ends a trial that is due, and stores what this host thinks of the policy.
+    pub fn judge(&mut self, canary: &Canary, counters: Tally, now: Instant) {
+        let phase = std::mem::replace(&mut self.phase, Phase::None);
+        let Some(trial) = &self.memory.trial else {
             return;
         };
-        let hash = trial.hash;
+        let (worse, after) = match phase {
+            Phase::None | Phase::Awaits => return,
+            Phase::Counts(_, start) => match counters.since(&start) {
+                Some(after) => (after.worse_than(&trial.before, canary), after),
+                None => {
+                    tracing::warn!("counters began again; so does the trial of the policy");
+                    self.phase = Phase::Counts(now + lasts(canary), counters);
+                    return;
+                }
+            },
+        };
+        let hash = trial.hash.clone();
         match &worse {
             None => tracing::info!(hash, "the policy tried is good"),
             Some(why) => {
                 tracing::error!(hash, why, "the policy tried is worse than the one before")
             }
         }
-        self.memory.said.retain(|said| said.hash != hash);
-        self.memory.said.push(Verdict { hash, worse });
-        let beyond = self.memory.said.len().saturating_sub(SAID_MAX);
-        self.memory.said.drain(..beyond);
+        self.memory.say(&hash, worse.clone());
+        if worse.is_none() || self.memory.goes_back_to().is_none() {
+            self.memory.trial = None;
+            self.memory.base = Some(Base {
+                seconds: if worse.is_none() {
+                    lasts(canary).as_secs()
+                } else {
+                    0
+                },
+                counted: after,
+                seen: worse.is_none().then_some(counters),
+                ..Base::new(&hash)
+            });
+            self.counted_at = worse.is_none().then_some(now);
+        }
+        self.store();
+    }
+
+    /// Returns the policy to which this host must go back.
+    pub fn goes_back_to(&self) -> Option<Kept> {
+        self.memory.goes_back_to().cloned()
+    }
+
+    /// Takes in that the host cannot go back from the policy in force.
+    pub fn stay(&mut self) {
+        if let Some(trial) = self.memory.trial.take() {
+            self.memory.base = Some(Base::new(&trial.hash));
+        }
         self.store();
     }
 
     /// Returns the state for others; `newest`: the fleet's newest policy and its checksum, `in_force`:
     /// the checksum of the one in force.
-    pub fn state(&self, newest: Option<(&Canary, &str)>, in_force: &str) -> Option<CanaryState> {
+    pub fn state(
+        &self,
+        newest: Option<(&Canary, &str)>,
+        in_force: Option<&str>,
+    ) -> Option<CanaryState> {
         let (canary, hash) = newest?;
-        let (stage, why) = match self.check(canary, hash) {
-            _ if hash == in_force && self.clock.is_some() => (CanaryStage::Tries, None),
-            _ if hash == in_force => (CanaryStage::InForce, None),
+        let is_tried = self.phase != Phase::None;
+        let (stage, why) = match self.check(canary, hash, in_force) {
+            _ if in_force == Some(hash) && is_tried => (CanaryStage::Tries, None),
+            _ if in_force == Some(hash) => (CanaryStage::InForce, None),
             // it waits for something else
             Ok(()) => (CanaryStage::Waits, None),
             Err(Halt::Waits(why)) => (CanaryStage::Waits, Some(why)),
@@ -255,45 +315,24 @@ impl Rollout {
 
     /// Returns how long the next turn may wait because of a trial.
     pub fn wait(&self, now: Instant) -> Duration {
-        let ends = self.clock.as_ref().map(|clock| clock.ends);
-        ends.map_or(Duration::MAX, |ends| {
-            ends.saturating_duration_since(now).max(WAIT_LEAST)
+        self.due().map_or(Duration::MAX, |due| {
+            due.saturating_duration_since(now).max(WAIT_LEAST)
         })
     }
 
-    fn store(&self) {
-        if self.memory == read(&self.path) {
-            return;
-        }
-        let stored = serde_json::to_string(&self.memory)
-            .map_err(|error| AgentError::io("write the rollout down", error))
-            .and_then(|text| guarded::write(&self.path, &text));
-        if let Err(error) = stored {
-            tracing::warn!(%error, "the state of the rollout couldn't be stored");
-        }
-    }
-}
-
-impl Clock {
-    fn new(canary: &Canary, start: Tally, now: Instant) -> Self {
-        let lasts = Duration::from_secs(60 * u64::from(canary.minutes));
-        Self {
-            ends: now + lasts,
-            start,
+    /// Stores what must outlive the agent; what could not be stored is stored with the next counts.
+    pub fn store(&mut self) {
+        let stored = self.memory.write(&self.path);
+        self.is_stored = stored.is_ok();
+        match stored {
+            Ok(()) => self.stored_s = self.memory.base.as_ref().map_or(0, |base| base.seconds),
+            Err(error) => {
+                tracing::warn!(%error, "the state of the rollout couldn't be stored")
+            }
         }
     }
 }
 
-fn read(path: &Path) -> Memory {
-    if !path.exists() {
-        return Memory::default();
-    }
-    let text = trusted::read_most(path, FILE_MAX_BYTES).map_err(|error| error.to_string());
-    let memory =
-        text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
-    memory.unwrap_or_else(|why| {
-        let path = path.display();
-        tracing::warn!(%path, why, "the stored state of the rollout can't be used");
-        Memory::default()
-    })
+fn lasts(canary: &Canary) -> Duration {
+    Duration::from_secs(60 * u64::from(canary.minutes))
 }

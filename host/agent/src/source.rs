@@ -20,6 +20,10 @@ use crate::rollout::Halt;
 use valid::Origin;
 pub use valid::Valid;
 
+/// Learns of a policy that comes into force, of the one before it, and whether an earlier agent has stored
+/// it; then calls what stores it. Returns why it must not come into force.
+type Follow<'a> = dyn Fn((&Valid, Option<Kept>, bool), &mut dyn FnMut()) -> Result<(), String> + 'a;
+
 /// What reading a policy needs of its surroundings.
 pub struct Reader<'a> {
     /// Learns that the service is alive while a policy is read.
@@ -27,8 +31,11 @@ pub struct Reader<'a> {
     /// Returns why a valid policy, with its text, must not be put into force unless an operator
     /// confirms it.
     pub judge: &'a dyn Fn(&Policy, &str) -> Result<(), String>,
-    /// Returns why it is not yet this host's turn to follow a fleet's policy.
-    pub turn: &'a dyn Fn(&Valid) -> Result<(), Halt>,
+    /// Returns why it is not yet this host's turn to follow a fleet's policy, from the checksum of the one
+    /// in force.
+    pub turn: &'a dyn Fn(&Valid, Option<&str>) -> Result<(), Halt>,
+    /// Learns of a fleet's policy that comes into force, and calls the function that stores it.
+    pub follow: &'a Follow<'a>,
 }
 
 /// The source of the policy: the configuration file, or etcd with its stored copy.
@@ -43,8 +50,6 @@ pub struct Source {
     in_force: Option<Valid>,
     /// The last valid policy that waits for its turn, or was refused until an operator confirms it.
     unconfirmed: Option<(Origin, Valid)>,
-    /// Etcd's policy before the one in force.
-    former: Option<Kept>,
 }
 
 impl Source {
@@ -62,7 +67,6 @@ impl Source {
             text: text.clone(),
             in_force: own.etcd.is_none().then(|| Valid::new(policy, text)),
             unconfirmed: None,
-            former: None,
             own,
         })
     }
@@ -116,9 +120,14 @@ impl Source {
         self.in_force.as_ref().map(|valid| &valid.policy)
     }
 
-    /// Takes etcd's policy before the one in force, if this process has seen it.
-    pub fn take_former(&mut self) -> Option<Kept> {
-        self.former.take()
+    /// Returns the checksum of the policy in force.
+    pub fn hash(&self) -> Option<&str> {
+        self.in_force.as_ref().map(|valid| valid.hash.as_str())
+    }
+
+    /// Returns whether the policy is a fleet's, from etcd.
+    pub fn is_fleet(&self) -> bool {
+        self.kept.is_some()
     }
 
     /// Returns etcd's newest valid policy, whether it is in force or not.
@@ -128,8 +137,8 @@ impl Source {
     }
 
     /// Puts a former policy of etcd into force again. The one in force until now waits as if it had
-    /// just been read.
-    pub fn go_back(&mut self, former: Kept, state: &mut AgentState) {
+    /// just been read. Returns whether that is done.
+    pub fn go_back(&mut self, former: Kept, state: &mut AgentState, reader: &Reader<'_>) -> bool {
         let origin = Origin {
             source: PolicySource::Etcd,
             place: former.key,
@@ -140,7 +149,7 @@ impl Source {
             Err(error) => {
                 // only if another version of this program stored it
                 tracing::error!(%error, "the former policy is not valid any more; this one stays");
-                return;
+                return false;
             }
         };
         let tried = Origin {
@@ -148,10 +157,14 @@ impl Source {
             place: origin.place.clone(),
             revision: state.policy.revision,
         };
-        let tried = self.in_force.take().map(|valid| (tried, valid));
-        self.put_in_force(origin, Valid::new(policy, former.text), state);
-        self.former = None;
+        let tried = self.in_force.clone().map(|valid| (tried, valid));
+        let former = Valid::new(policy, former.text);
+        if let Err((_, _, why)) = self.put_in_force(origin, former, state, reader) {
+            tracing::error!(why, "the former policy stays out of force");
+            return false;
+        }
         self.unconfirmed = self.unconfirmed.take().or(tried);
+        true
     }
 
     /// Returns whether the policy may name ports by guests' names of libvirt or CNI.
@@ -165,11 +178,19 @@ impl Source {
     ///
     /// # Errors
     /// If no such policy waits.
-    pub fn confirm(&mut self, hash: &str, state: &mut AgentState) -> Result<(), String> {
+    pub fn confirm(
+        &mut self,
+        hash: &str,
+        state: &mut AgentState,
+        reader: &Reader<'_>,
+    ) -> Result<(), String> {
         match self.unconfirmed.take() {
             Some((origin, valid)) if valid.hash == hash => {
-                self.put_in_force(origin, valid, state);
-                Ok(())
+                let put = self.put_in_force(origin, valid, state, reader);
+                put.map_err(|(origin, valid, why)| {
+                    self.unconfirmed = Some((origin, valid));
+                    why
+                })
             }
             Some(other) => {
                 let text = format!("the policy that waits has checksum {}", other.1.hash);
@@ -334,7 +355,7 @@ impl Source {
     ) -> bool {
         self.unconfirmed = None;
         let turn = match origin.source {
-            PolicySource::Etcd => (reader.turn)(&valid),
+            PolicySource::Etcd => (reader.turn)(&valid, self.hash()),
             _ => Ok(()),
         };
         let refused = match turn {
@@ -354,7 +375,12 @@ impl Source {
             self.unconfirmed = Some((origin, valid));
             return false;
         }
-        self.put_in_force(origin, valid, state);
+        let put = self.put_in_force(origin, valid, state, reader);
+        if let Err((origin, valid, why)) = put {
+            refuse(origin.source, origin.name(), vec![why], state);
+            self.unconfirmed = Some((origin, valid));
+            return false;
+        }
         true
     }
 
@@ -373,8 +399,26 @@ impl Source {
         }
     }
 
-    fn put_in_force(&mut self, origin: Origin, valid: Valid, state: &mut AgentState) {
-        let revision = state.policy.revision;
+    /// Puts a policy into force; returns it with the reason if it must not come into force.
+    fn put_in_force(
+        &mut self,
+        origin: Origin,
+        valid: Valid,
+        state: &mut AgentState,
+        reader: &Reader<'_>,
+    ) -> Result<(), (Origin, Valid, String)> {
+        if let Some((_, key)) = &self.kept {
+            let former = self.in_force.as_ref().map(|before| Kept {
+                key: key.clone(),
+                revision: state.policy.revision.unwrap_or_default(),
+                text: before.text.clone(),
+            });
+            let is_kept = origin.source == PolicySource::Kept;
+            let mut keep = || self.keep(&origin, &valid.text);
+            if let Err(why) = (reader.follow)((&valid, former, is_kept), &mut keep) {
+                return Err((origin, valid, why));
+            }
+        }
         state.policy = PolicyState {
             source: origin.source,
             place: origin.place.clone(),
@@ -393,18 +437,9 @@ impl Source {
             revision = origin.revision,
             "a policy is valid; it is applied to the ports"
         );
-        self.keep(&origin, &valid.text);
         accept(origin.source, origin.place, state);
-        let before = self.in_force.replace(valid);
-        let before = before
-            .zip(self.kept.as_ref())
-            .map(|(before, (_, key))| Kept {
-                key: key.clone(),
-                revision: revision.unwrap_or_default(),
-                text: before.text,
-            });
-        // of several that come at once, the host goes back to the one that it has followed
-        self.former = self.former.take().or(before);
+        self.in_force = Some(valid);
+        Ok(())
     }
 }
 

@@ -65,7 +65,7 @@ async fn carry_once(
         stored.clone_from(&canary.said);
     }
     let is_other = !canary.hosts.contains(&canary.host);
-    if canary.stage != CanaryStage::Waits && !(canary.stage == CanaryStage::Worse && is_other) {
+    if !is_other || !matches!(canary.stage, CanaryStage::Waits | CanaryStage::Worse) {
         return Ok(None);
     }
     let keys: Vec<String> = canary.hosts.iter().map(|host| key_of(etcd, host)).collect();

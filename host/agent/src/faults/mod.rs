@@ -2,12 +2,13 @@
 //! a power cut, while interfaces come, go and change their names. The agent, its store, libbpf and
 //! Rust's library are the real ones; the system below them is simulated (`uc-faults`).
 //!
-//! `story.rs`: what happens; `wanted.rs`: what must hold; `policy.rs`: the operator's wishes; `agent.rs`: the
+//! `story.rs`: what happens; `wanted.rs` and `trials.rs`: what must hold; `policy.rs`: the operator's wishes; `agent.rs`: the
 //! agent's process.
 
 mod agent;
 mod policy;
 mod story;
+mod trials;
 mod wanted;
 
 use std::path::Path;
@@ -118,6 +119,29 @@ fn after_a_failure_or_a_kill_at_any_call_of_a_change_the_host_comes_to_what_is_w
             let calls = (0..).take_while(is_reached).count();
             assert!(calls > 100, "{policies:?}: {calls}");
         }
+    }
+}
+
+#[test]
+fn after_a_failure_or_a_kill_at_any_call_a_policy_on_trial_has_its_trial() {
+    let objects = objects();
+    assert_eq!(Story::new(0, &objects, false).settle(), Ok(()));
+    let ports = |ports: &[&str]| Intent::of(ports);
+    let (all, fewer) = (["v1", "v2", "v3"], ["v1", "v2"]);
+    let first = [ports(&fewer), ports(&all).tried(), ports(&all).tried()];
+    let second = [ports(&all).tried(), ports(&fewer).tried(), ports(&all)];
+    let kill = Some(End::Kill);
+    for (policies, end) in [(&first, None), (&first, kill), (&second, kill)] {
+        let is_reached = |after: &u64| {
+            let mut story = Story::new(0, &objects, true).of_fleet();
+            let ended = story.change_once(policies.clone(), 0, (*after, end));
+            ended.unwrap_or_else(|why| {
+                let notes = story.world.last_notes();
+                panic!("{notes}\n{policies:?}, {end:?} at call {after}: {why}")
+            })
+        };
+        let calls = (0..).take_while(is_reached).count();
+        assert!(calls > 100, "{policies:?}: {calls}");
     }
 }
 

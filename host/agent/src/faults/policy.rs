@@ -28,6 +28,12 @@ impl Intent {
         }
     }
 
+    /// Returns the policy as one that this host tries first.
+    pub fn tried(mut self) -> Self {
+        self.is_tried = true;
+        self
+    }
+
     /// Draws a policy, in most cases for most of the ports.
     pub fn draw(dice: &mut Dice) -> Self {
         let few = dice.once_in(6);

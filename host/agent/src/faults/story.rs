@@ -3,18 +3,21 @@
 
 use std::collections::BTreeSet;
 
+use uc_client::state::CanaryStage;
 use uc_faults::{End, World};
 use uc_port::ProgramObject;
 
 use super::agent::{Agent, CONFIG};
 use super::policy::{Intent, NAMES, own};
+use super::trials::Trials;
 use super::wanted::is_as_wanted;
 use crate::etcd::Heard;
 use crate::event::Event;
 use crate::wish::Wish;
 
-/// Maximum number of turns until the host is as the policy wants it, without mishaps.
-const TURNS_MAX: usize = 8;
+/// Maximum number of turns until the host is as the policy wants it, without mishaps. A policy that it tries
+/// waits until packets were counted under the one before it.
+const TURNS_MAX: usize = 16;
 /// Attempts to start an agent among mishaps.
 const STARTS_MAX: usize = 10;
 
@@ -44,6 +47,7 @@ pub struct Story<'a> {
     held: BTreeSet<String>,
     /// Names that the agent has reported as held, until it ends in order or is told to release them.
     reported_held: BTreeSet<String>,
+    trials: Trials,
 }
 
 impl<'a> Story<'a> {
@@ -71,9 +75,22 @@ impl<'a> Story<'a> {
             etcd,
             held: BTreeSet::new(),
             reported_held: BTreeSet::new(),
+            trials: Trials::default(),
         };
         story.write(intent);
         story
+    }
+
+    /// Makes the host one of a fleet.
+    pub fn of_fleet(mut self) -> Self {
+        self.etcd.get_or_insert(Etcd {
+            revision: 1,
+            is_cut_off: false,
+            told: None,
+        });
+        let intent = self.intent.clone();
+        self.write(intent);
+        self
     }
 
     /// Plays the story; returns what is wrong with its end.
@@ -108,6 +125,12 @@ impl<'a> Story<'a> {
         self.intents.clear();
         self.write(before);
         self.settle()?;
+        if self.etcd.is_some() {
+            // until the trial of the first is over, and something is counted to compare the next one with
+            for _ in 0..6 {
+                self.turn();
+            }
+        }
         self.open_flows();
         if installed != self.installed {
             self.installed = installed;
@@ -206,6 +229,8 @@ impl<'a> Story<'a> {
             }
             self.reported_held = held;
         }
+        let state = self.agent.as_ref().map(Agent::state);
+        self.trials.check(&mut self.world, state.as_ref())?;
         self.world.check();
         self.world.broken.clone().map_or(Ok(()), Err)
     }
@@ -281,6 +306,7 @@ impl<'a> Story<'a> {
         match Agent::start(&mut self.world, object, swap) {
             Ok(agent) => {
                 self.agent = Some(agent);
+                self.trials.begin(&mut self.world);
                 self.bury_the_dead();
             }
             Err(error) => {
@@ -339,7 +365,9 @@ impl<'a> Story<'a> {
                 continue;
             };
             let state = agent.state();
-            if turn > 1 && state.is_in_force() && state.held.is_empty() {
+            let stage = state.canary.as_ref().map(|canary| canary.stage);
+            let waits = stage == Some(CanaryStage::Waits);
+            if turn > 1 && state.is_in_force() && state.held.is_empty() && !waits {
                 break;
             }
             // the operator gives back all ports, which an agent without a policy refuses

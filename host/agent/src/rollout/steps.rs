@@ -1,79 +1,102 @@
-//! The steps of a rollout on this host: a policy that came into force may begin a trial, and a trial
-//! that has lasted long enough may end with the policy before it.
+//! The steps of a rollout on this host: a policy comes into force, packets are counted, and a trial that has
+//! lasted long enough may end with the policy before it.
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use uc_client::AgentState;
 use uc_client::state::CanaryState;
 
-use super::{Rollout, Tally};
+use super::{Halt, Next, Rollout};
+use crate::kept::Kept;
 use crate::ports::Ports;
-use crate::source::Source;
+use crate::source::{Source, Valid};
 
-/// Takes the next step, if there is one. Returns whether the former policy is in force again.
-pub fn take(
-    rollout: &mut Rollout,
-    source: &mut Source,
-    ports: &Ports,
-    state: &mut AgentState,
-) -> bool {
-    let now = Instant::now();
-    let is_behind = rollout.is_behind(state.policy.generation);
-    if !is_behind && !rollout.is_due(now) {
-        return false;
-    }
-    match ports.packets() {
-        Ok(counters) if is_behind => {
-            follow(rollout, source, state, counters, now);
-            false
-        }
-        Ok(counters) => end_trial(rollout, source, state, counters, now),
-        Err(error) => {
-            tracing::warn!(%error, "the packets of ports can't be counted; trying again");
-            false
-        }
-    }
+/// Checks that it is this host's turn to follow a fleet's policy; `in_force`: the checksum of the one in
+/// force.
+///
+/// # Errors
+/// The reason why not.
+pub fn check(rollout: &Rollout, valid: &Valid, in_force: Option<&str>) -> Result<(), Halt> {
+    let canary = valid.policy.canary.as_ref();
+    canary.map_or(Ok(()), |canary| {
+        rollout.check(canary, &valid.hash, in_force)
+    })
 }
 
-fn follow(
-    rollout: &mut Rollout,
-    source: &mut Source,
-    state: &AgentState,
-    counters: Tally,
-    now: Instant,
-) {
-    let former = source.take_former();
+/// Follows a fleet's policy that comes into force; `keep` stores it.
+///
+/// # Errors
+/// Why it must not come into force.
+pub fn follow(
+    rollout: &RefCell<&mut Rollout>,
+    ports: &Ports,
+    (valid, former, is_kept): (&Valid, Option<Kept>, bool),
+    keep: &mut dyn FnMut(),
+) -> Result<(), String> {
+    let counters = ports.packets();
+    if let Err(error) = &counters {
+        tracing::warn!(%error, "the packets of ports can't be counted");
+    }
+    let canary = valid.policy.canary.as_ref();
+    let mut rollout = rollout.borrow_mut();
+    let next = Next {
+        hash: &valid.hash,
+        is_canary: canary.is_some_and(|canary| rollout.is_canary(canary)),
+        former,
+        is_kept,
+    };
+    let followed = rollout.follow(canary, next, counters.as_ref().ok(), Instant::now(), keep);
+    followed.map_err(|error| format!("must be tried, which could not be stored: {error}"))
+}
+
+/// Begins to count under the policy in force.
+pub fn begin(rollout: &mut Rollout, source: &Source, ports: &Ports) {
+    if !source.is_fleet() || !rollout.awaits_counters() {
+        return;
+    }
     let policy = source.policy();
     let canary = policy.and_then(|policy| policy.canary.as_ref());
-    let trial = (canary, state.policy.hash.as_str());
-    rollout.follow(state.policy.generation, trial, former, counters, now);
+    match ports.packets() {
+        Ok(counters) => rollout.begin(canary, counters, Instant::now()),
+        Err(error) => {
+            tracing::warn!(%error, "the packets of ports can't be counted; trying again");
+        }
+    }
 }
 
-fn end_trial(
-    rollout: &mut Rollout,
-    source: &mut Source,
-    state: &mut AgentState,
-    counters: Tally,
-    now: Instant,
-) -> bool {
+/// Counts the packets under the policy in force.
+pub fn count(rollout: &mut Rollout, source: &Source, ports: &Ports) {
+    if source.is_fleet() {
+        // what can't be read now is counted later
+        let counters = ports.packets().ok();
+        rollout.count(counters.as_ref(), Instant::now());
+    }
+}
+
+/// Ends a trial that is due. Returns the policy to which this host must go back, if there is one.
+pub fn end_trial(rollout: &mut Rollout, source: &Source, ports: &Ports) -> Option<Kept> {
+    let now = Instant::now();
     let policy = source.policy();
-    let canary = policy.and_then(|policy| policy.canary.clone());
-    let judged = canary.and_then(|canary| rollout.judge(&canary, counters, now));
-    let Some((former, why)) = judged else {
-        return false;
-    };
-    // If this process ends between the two, the next one tries the policy again.
-    source.go_back(former, state);
-    rollout.say(Some(why));
-    true
+    if let Some(canary) = policy.and_then(|policy| policy.canary.as_ref())
+        && rollout.is_due(now)
+    {
+        match ports.packets() {
+            Ok(counters) => rollout.judge(canary, counters, now),
+            Err(error) => {
+                tracing::warn!(%error, "the packets of ports can't be counted; trying again");
+            }
+        }
+    }
+    source.is_fleet().then(|| rollout.goes_back_to()).flatten()
 }
 
 /// Writes the rollout into the agent's state, and logs why a policy is not followed yet.
 pub fn publish(rollout: &Rollout, source: &Source, state: &mut AgentState) {
-    let newest = source.newest();
-    let newest =
-        newest.and_then(|newest| Some((newest.policy.canary.as_ref()?, newest.hash.as_str())));
-    let canary = rollout.state(newest, &state.policy.hash);
+    let newest = source
+        .newest()
+        .and_then(|newest| Some((newest.policy.canary.as_ref()?, newest.hash.as_str())));
+    let canary = rollout.state(newest, source.hash());
     if let Some(CanaryState {
         hash,
         why: Some(why),

@@ -51,6 +51,13 @@ impl Tally {
         })
     }
 
+    /// Adds the packets of another tally.
+    pub fn add(&mut self, more: &Tally) {
+        for (reason, count) in &more.0 {
+            *self.0.entry(reason.clone()).or_default() += count;
+        }
+    }
+
     fn of(&self, reason: &str) -> u64 {
         self.0.get(reason).copied().unwrap_or_default()
     }

@@ -2,10 +2,10 @@ use uc_policy::Policy;
 
 use super::*;
 
-const MINUTE: Duration = Duration::from_secs(60);
+pub const MINUTE: Duration = Duration::from_secs(60);
 
 /// Returns the canary table of a policy, and its checksum.
-fn canary(hosts: &str) -> Canary {
+pub fn canary(hosts: &str) -> Canary {
     let text = format!(
         "[[tenant]]\nname = \"t\"\nports = \"v*\"\n[canary]\nhosts = [{hosts}]\nminutes = 1\nworse = {{ no_handshake = 2, table_full = 1 }}\n"
     );
@@ -15,7 +15,7 @@ fn canary(hosts: &str) -> Canary {
         .unwrap()
 }
 
-fn tally(translated: u64, no_handshake: u64) -> Tally {
+pub fn tally(translated: u64, no_handshake: u64) -> Tally {
     let counts = [("translated", translated), ("no_handshake", no_handshake)];
     counts
         .map(|(reason, count)| (reason.to_owned(), count))
@@ -23,7 +23,7 @@ fn tally(translated: u64, no_handshake: u64) -> Tally {
         .collect()
 }
 
-fn kept(text: &str) -> Kept {
+pub fn kept(text: &str) -> Kept {
     Kept {
         key: "/policy".to_owned(),
         revision: 1,
@@ -31,21 +31,82 @@ fn kept(text: &str) -> Kept {
     }
 }
 
-/// Returns host `a`, which has followed a policy without canaries for 100,000 packets, 1,000 of them
-/// without a handshake, and then policy `new`, which it tries.
-fn trying(folder: &Path, now: Instant) -> Rollout {
-    let mut rollout = Rollout::new("a".to_owned(), folder);
-    rollout.follow(1, (None, "old"), None, Tally::default(), now);
-    let canary = canary("\"a\"");
-    assert_eq!(rollout.check(&canary, "new"), Ok(()));
-    let trial = (Some(&canary), "new");
-    rollout.follow(2, trial, Some(kept("old")), tally(99_000, 1_000), now);
+pub fn hash(text: &str) -> String {
+    kept(text).hash()
+}
+
+impl Rollout {
+    /// Follows a policy that has just come from etcd.
+    pub fn hear_policy(
+        &mut self,
+        (canary, text): (Option<&Canary>, &str),
+        former: Option<&str>,
+        counters: &Tally,
+        now: Instant,
+    ) {
+        let next = Next {
+            hash: &hash(text),
+            is_canary: canary.is_some_and(|canary| self.is_canary(canary)),
+            former: former.map(kept),
+            is_kept: false,
+        };
+        self.follow(canary, next, Some(counters), now, &mut || {})
+            .unwrap();
+    }
+
+    /// Starts the next agent, which finds a policy stored, and whose ports have it.
+    pub fn next(
+        &self,
+        (canary, text): (Option<&Canary>, &str),
+        counters: &Tally,
+        now: Instant,
+    ) -> Self {
+        let mut next = Self::new(self.host.clone(), self.path.parent().unwrap()).unwrap();
+        let policy = Next {
+            hash: &hash(text),
+            is_canary: canary.is_some_and(|canary| next.is_canary(canary)),
+            former: None,
+            is_kept: true,
+        };
+        next.follow(canary, policy, Some(counters), now, &mut || {})
+            .unwrap();
+        next.begin(canary, counters.clone(), now);
+        next
+    }
+
+    pub fn trial(&self) -> Option<&memory::Trial> {
+        self.memory.trial.as_ref()
+    }
+}
+
+/// Returns host `a`, which has followed policy `old` without canaries for a minute and 100,000 packets,
+/// 1,000 of them without a handshake.
+pub fn before_trial(folder: &Path, now: Instant) -> Rollout {
+    let mut rollout = Rollout::new("a".to_owned(), folder).unwrap();
+    let start = tally(500, 500);
+    rollout.hear_policy((None, "old"), None, &start, now - MINUTE);
+    rollout.begin(None, start, now - MINUTE);
+    rollout.count(Some(&tally(99_500, 1_500)), now);
     rollout
 }
 
-fn verdict(hash: &str, worse: Option<&str>) -> Verdict {
+/// Returns that host when its ports have policy `new`, which it tries.
+pub fn trying(folder: &Path, now: Instant) -> Rollout {
+    let mut rollout = before_trial(folder, now);
+    let canary = canary("\"a\"");
+    let counters = tally(99_500, 1_500);
+    assert_eq!(
+        rollout.check(&canary, &hash("new"), Some(&hash("old"))),
+        Ok(())
+    );
+    rollout.hear_policy((Some(&canary), "new"), Some("old"), &counters, now);
+    rollout.begin(Some(&canary), counters, now);
+    rollout
+}
+
+pub fn verdict(text: &str, worse: Option<&str>) -> Verdict {
     Verdict {
-        hash: hash.to_owned(),
+        hash: hash(text),
         worse: worse.map(str::to_owned),
     }
 }
@@ -84,29 +145,19 @@ fn a_canary_says_that_a_policy_is_good_after_its_time_and_not_earlier() {
     let mut rollout = trying(folder.path(), now);
     assert!(!rollout.is_due(now + MINUTE / 2));
     assert!(rollout.is_due(now + MINUTE));
-    let canary = canary("\"a\"");
-    let newest = Some((&canary, "new"));
-    assert_eq!(
-        rollout.state(newest, "new").unwrap().stage,
-        CanaryStage::Tries
-    );
-    assert_eq!(
-        rollout.judge(&canary, tally(198_000, 2_000), now + MINUTE),
-        None
-    );
-    let state = rollout.state(newest, "new").unwrap();
-    assert_eq!(state.stage, CanaryStage::InForce);
-    assert_eq!(state.said, [verdict("new", None)]);
+    let (canary, hash) = (canary("\"a\""), hash("new"));
+    let newest = Some((&canary, hash.as_str()));
+    let state = |rollout: &Rollout| rollout.state(newest, Some(&hash)).unwrap();
+    assert_eq!(state(&rollout).stage, CanaryStage::Tries);
+    let counters = tally(198_500, 2_500);
+    rollout.judge(&canary, counters.clone(), now + MINUTE);
+    assert_eq!(state(&rollout).stage, CanaryStage::InForce);
+    assert_eq!(state(&rollout).said, [verdict("new", None)]);
     // the next agent follows it without a trial
-    let mut next = Rollout::new("a".to_owned(), folder.path());
-    next.follow(
-        1,
-        newest.map(|(c, h)| (Some(c), h)).unwrap(),
-        None,
-        tally(0, 0),
-        now,
-    );
-    assert_eq!(next.state(newest, "new").unwrap(), state);
+    let next = rollout.next((Some(&canary), "new"), &counters, now);
+    assert_eq!(state(&next), state(&rollout));
+    // and what the trial counted is what the next trial compares with
+    assert_eq!(next.check(&canary, "newer", Some(&hash)), Ok(()));
 }
 
 #[test]
@@ -115,70 +166,67 @@ fn a_canary_goes_back_from_a_worse_policy_and_tries_it_no_more() {
     let now = Instant::now();
     let mut rollout = trying(folder.path(), now);
     let canary = canary("\"a\"");
-    let judged = rollout.judge(&canary, tally(190_000, 10_000), now + MINUTE);
-    let (former, why) = judged.expect("it is worse");
-    assert_eq!(former, kept("old"));
-    rollout.say(Some(why.clone()));
-    rollout.follow(3, (None, "old"), None, tally(190_000, 10_000), now);
-    for rollout in [rollout, Rollout::new("a".to_owned(), folder.path())] {
-        let refused = rollout.check(&canary, "new").unwrap_err();
+    let counters = tally(190_000, 11_500);
+    rollout.judge(&canary, counters.clone(), now + MINUTE);
+    assert_eq!(rollout.goes_back_to(), Some(kept("old")));
+    rollout.hear_policy((None, "old"), Some("new"), &counters, now);
+    rollout.begin(None, counters.clone(), now);
+    let next = rollout.next((None, "old"), &counters, now);
+    let (new, old) = (hash("new"), hash("old"));
+    for rollout in [rollout, next] {
+        assert_eq!(rollout.goes_back_to(), None);
+        let why = rollout.memory.said_of(&new).unwrap().worse.clone().unwrap();
+        let refused = rollout.check(&canary, &new, Some(&old)).unwrap_err();
         assert_eq!(refused, Halt::Worse(format!("was worse here: {why}")));
-        let state = rollout.state(Some((&canary, "new")), "old").unwrap();
+        let state = rollout.state(Some((&canary, &new)), Some(&old)).unwrap();
         assert_eq!(state.stage, CanaryStage::Worse);
         assert_eq!(state.said, [verdict("new", Some(&why))]);
+        // What was counted before the trial still counts: the corrected policy is tried at once.
+        let base = rollout.memory.base.as_ref().unwrap();
+        assert_eq!(base.counted, tally(99_000, 1_000));
+        assert_eq!(rollout.check(&canary, &hash("newer"), Some(&old)), Ok(()));
     }
 }
 
 #[test]
-fn an_interrupted_trial_begins_again_and_compares_with_the_same() {
+fn a_newer_policy_replaces_the_one_on_trial_and_is_compared_with_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let now = Instant::now();
-    drop(trying(folder.path(), now));
-    let mut next = Rollout::new("a".to_owned(), folder.path());
+    let mut rollout = trying(folder.path(), now);
     let canary = canary("\"a\"");
     let later = now + MINUTE / 2;
-    next.follow(
-        1,
-        (Some(&canary), "new"),
-        None,
-        tally(150_000, 1_500),
-        later,
+    let counters = tally(160_000, 1_600);
+    assert_eq!(
+        rollout.check(&canary, &hash("newer"), Some(&hash("new"))),
+        Ok(())
     );
-    assert!(!next.is_due(now + MINUTE));
-    // A newer policy replaces the one on trial: the host may go back to the last good one.
-    next.follow(
-        2,
-        (Some(&canary), "newer"),
-        Some(kept("new")),
-        tally(160_000, 1_600),
-        later,
-    );
+    rollout.hear_policy((Some(&canary), "newer"), Some("new"), &counters, later);
+    rollout.begin(Some(&canary), counters, later);
     // The programs were loaded again: their counters begin at 0.
-    assert_eq!(next.judge(&canary, tally(5, 5), later + MINUTE), None);
-    assert!(!next.is_due(later + MINUTE + MINUTE / 2));
-    let judged = next.judge(&canary, tally(5_005, 5_005), later + 2 * MINUTE);
-    assert_eq!(judged.unwrap().0, kept("old"));
+    rollout.judge(&canary, tally(5, 5), later + MINUTE);
+    assert!(!rollout.is_due(later + MINUTE + MINUTE / 2));
+    rollout.judge(&canary, tally(5_005, 5_005), later + 2 * MINUTE);
+    assert_eq!(rollout.goes_back_to(), Some(kept("old")));
 }
 
 #[test]
 fn a_canary_without_a_policy_before_has_nothing_to_go_back_to() {
     let folder = tempfile::tempdir().unwrap();
     let now = Instant::now();
-    let mut rollout = Rollout::new("a".to_owned(), folder.path());
+    let mut rollout = Rollout::new("a".to_owned(), folder.path()).unwrap();
     let canary = canary("\"a\"");
-    rollout.follow(1, (Some(&canary), "new"), None, tally(100, 0), now);
-    assert_eq!(
-        rollout.judge(&canary, tally(100, 9_999), now + MINUTE),
-        None
-    );
-    let state = rollout.state(Some((&canary, "new")), "new").unwrap();
-    assert_eq!(state.said, [verdict("new", None)]);
+    assert_eq!(rollout.check(&canary, &hash("new"), None), Ok(()));
+    rollout.hear_policy((Some(&canary), "new"), None, &tally(100, 0), now);
+    rollout.begin(Some(&canary), tally(100, 0), now);
+    rollout.judge(&canary, tally(100, 9_999), now + MINUTE);
+    assert_eq!(rollout.goes_back_to(), None);
+    assert_eq!(rollout.memory.said, [verdict("new", None)]);
 }
 
 #[test]
 fn other_hosts_wait_until_all_canaries_say_that_a_policy_is_good() {
     let folder = tempfile::tempdir().unwrap();
-    let mut rollout = Rollout::new("c".to_owned(), folder.path());
+    let mut rollout = Rollout::new("c".to_owned(), folder.path()).unwrap();
     let canary = canary("\"a\", \"b\"");
     let waits = |who: &str| Err(Halt::Waits(format!("{who} must try it first")));
     let of = |a: &[Verdict], b: &[Verdict]| {
@@ -186,43 +234,51 @@ fn other_hosts_wait_until_all_canaries_say_that_a_policy_is_good() {
     };
     let good = &[verdict("new", None)];
     let bad = verdict("new", Some("many"));
-    assert_eq!(rollout.check(&canary, "new"), waits("a, b"));
+    assert_eq!(rollout.check(&canary, &hash("new"), None), waits("a, b"));
     assert!(rollout.hear(of(&[verdict("old", None)], &[])));
-    assert_eq!(rollout.check(&canary, "new"), waits("a, b"));
+    assert_eq!(rollout.check(&canary, &hash("new"), None), waits("a, b"));
     assert!(rollout.hear(of(&[verdict("old", Some("few")), good[0].clone()], &[])));
-    assert_eq!(rollout.check(&canary, "new"), waits("b"));
-    let state = rollout.state(Some((&canary, "new")), "old").unwrap();
+    assert_eq!(rollout.check(&canary, &hash("new"), None), waits("b"));
+    let state = rollout.state(Some((&canary, &hash("new"))), None).unwrap();
     assert_eq!((state.stage, state.said), (CanaryStage::Waits, Vec::new()));
     assert!(rollout.hear(of(good, &[bad])));
     assert_eq!(
-        rollout.check(&canary, "new"),
+        rollout.check(&canary, &hash("new"), None),
         Err(Halt::Worse("was worse on the canary b: many".to_owned()))
     );
     assert!(rollout.hear(of(good, good)));
     assert!(!rollout.hear(of(good, good)));
-    assert_eq!(rollout.check(&canary, "new"), Ok(()));
+    assert_eq!(rollout.check(&canary, &hash("new"), None), Ok(()));
 }
 
 #[test]
 fn only_the_last_verdicts_are_stored() {
     let folder = tempfile::tempdir().unwrap();
     let now = Instant::now();
-    let mut rollout = Rollout::new("a".to_owned(), folder.path());
+    let mut rollout = Rollout::new("a".to_owned(), folder.path()).unwrap();
     let canary = canary("\"a\"");
-    for generation in 1..=20 {
-        let hash = format!("{generation}");
-        rollout.follow(
-            generation,
-            (Some(&canary), &hash),
-            None,
-            Tally::default(),
-            now,
-        );
-        rollout.judge(&canary, Tally::default(), now + MINUTE);
+    let policy = |number: u32| (Some(&canary), number.to_string());
+    for number in 1..=20 {
+        let (canary, text) = policy(number);
+        let nothing = Tally::default();
+        rollout.hear_policy((canary, &text), None, &nothing, now);
+        rollout.begin(canary, nothing.clone(), now);
+        rollout.judge(canary.unwrap(), nothing, now + MINUTE);
     }
-    let said = rollout.state(Some((&canary, "20")), "20").unwrap().said;
-    let hashes: Vec<&str> = said.iter().map(|said| said.hash.as_str()).collect();
-    assert_eq!(hashes, ["13", "14", "15", "16", "17", "18", "19", "20"]);
+    let last: Vec<Verdict> = (13..=20)
+        .map(|number: u32| verdict(&number.to_string(), None))
+        .collect();
+    assert_eq!(rollout.memory.said, last);
+    // That of the policy in force stays, whatever is tried without success.
+    for number in 21..=40 {
+        let base = Some(Base::new(&hash("20")));
+        rollout.memory.base = base;
+        rollout
+            .memory
+            .say(&hash(&number.to_string()), Some("many".to_owned()));
+    }
+    assert_eq!(rollout.memory.said.len(), 8);
+    assert_eq!(rollout.memory.said[0], verdict("20", None));
 }
 
 #[test]
@@ -230,7 +286,10 @@ fn a_verdict_that_says_nothing_of_the_policy_is_not_read_as_good() {
     let read = |text: &str| serde_json::from_str::<Vec<Verdict>>(text).ok();
     assert_eq!(
         read(r#"[{"hash":"a","worse":null}]"#),
-        Some(vec![verdict("a", None)])
+        Some(vec![Verdict {
+            hash: "a".to_owned(),
+            worse: None
+        }])
     );
     for text in [
         r#"[{"hash":"a"}]"#,

@@ -1,5 +1,5 @@
-use super::valid::hash_of;
 use super::*;
+use crate::kept::hash_of;
 
 const GOOD: &str = "[[tenant]]\nname = \"acme\"\nports = [\"v*\"]\n";
 const BAD: &str = "[[tenant]]\nnmae = \"acme\"\n";
@@ -15,6 +15,11 @@ fn config_of_fleet(folder: &tempfile::TempDir) -> PathBuf {
     config
 }
 
+fn follows(_: (&Valid, Option<Kept>, bool), keep: &mut dyn FnMut()) -> Result<(), String> {
+    keep();
+    Ok(())
+}
+
 #[test]
 fn reading_the_file_leaves_etcds_result_and_the_other_way_round() {
     let folder = tempfile::tempdir().unwrap();
@@ -25,7 +30,8 @@ fn reading_the_file_leaves_etcds_result_and_the_other_way_round() {
     let reader = Reader {
         notify: &Notify::default(),
         judge: &|_, _| Ok(()),
-        turn: &|_| Ok(()),
+        turn: &|_, _| Ok(()),
+        follow: &follows,
     };
     let mut state = AgentState::default();
     source.begin(&mut state, &reader);
@@ -66,7 +72,8 @@ fn a_policy_that_must_be_confirmed_is_in_force_after_that_only() {
     let lenient = Reader {
         notify: &notify,
         judge: &|_, _| Ok(()),
-        turn: &|_| Ok(()),
+        turn: &|_, _| Ok(()),
+        follow: &follows,
     };
     source.begin(&mut state, &lenient);
     let new = GOOD.replace("v*", "w*");
@@ -77,7 +84,8 @@ fn a_policy_that_must_be_confirmed_is_in_force_after_that_only() {
             true => Err("would detach 4 of 4 ports".to_owned()),
             false => Ok(()),
         },
-        turn: &|_| Ok(()),
+        turn: &|_, _| Ok(()),
+        follow: &follows,
     };
     for _ in 0..2 {
         assert!(!source.read_file(false, &mut state, &strict));
@@ -88,15 +96,16 @@ fn a_policy_that_must_be_confirmed_is_in_force_after_that_only() {
         assert_eq!(state.reload.errors, [told]);
     }
     assert_eq!(state.policy.hash, hash_of(GOOD));
-    assert!(source.confirm("0", &mut state).is_err());
-    source.confirm(&hash_of(&new), &mut state).unwrap();
+    assert!(source.confirm("0", &mut state, &strict).is_err());
+    source.confirm(&hash_of(&new), &mut state, &strict).unwrap();
     assert_eq!(
         (state.policy.hash, state.reload.accepted),
         (hash_of(&new), true)
     );
     assert_eq!(source.policy().unwrap().tenants[0].ports[0].as_str(), "w*");
     let mut again = AgentState::default();
-    assert!(source.confirm(&hash_of(&new), &mut again).is_err(), "once");
+    let confirmed = source.confirm(&hash_of(&new), &mut again, &strict);
+    assert!(confirmed.is_err(), "once");
     // One that replaces it makes it void.
     write(GOOD);
     source.read_file(false, &mut again, &strict);
@@ -104,7 +113,8 @@ fn a_policy_that_must_be_confirmed_is_in_force_after_that_only() {
     source.read_file(false, &mut again, &strict);
     write(GOOD);
     source.read_file(true, &mut again, &strict);
-    assert!(source.confirm(&hash_of(&new), &mut again).is_err());
+    let confirmed = source.confirm(&hash_of(&new), &mut again, &strict);
+    assert!(confirmed.is_err());
 }
 
 #[test]
@@ -116,7 +126,8 @@ fn a_policy_of_etcd_that_waits_is_judged_again() {
     let reader = |judge| Reader {
         notify: &notify,
         judge,
-        turn: &|_| Ok(()),
+        turn: &|_, _| Ok(()),
+        follow: &follows,
     };
     let refuses = reader(&|_, _| Err("could not list the ports".to_owned()));
     source.begin(&mut state, &refuses);
@@ -140,10 +151,11 @@ fn a_policy_of_etcd_waits_for_its_turn_and_a_host_goes_back_from_a_worse_one() {
         notify: &notify,
         judge: &|_, _| Ok(()),
         turn,
+        follow: &follows,
     };
-    let lets = reader(&|_| Ok(()));
-    let waits = reader(&|_| Err(Halt::Waits("waits for a".to_owned())));
-    let worse = reader(&|_| Err(Halt::Worse("was worse".to_owned())));
+    let lets = reader(&|_, _| Ok(()));
+    let waits = reader(&|_, _| Err(Halt::Waits("waits for a".to_owned())));
+    let worse = reader(&|_, _| Err(Halt::Worse("was worse".to_owned())));
     let new = GOOD.replace("v*", "w*");
     let [old_hash, new_hash] = [GOOD, &new].map(hash_of);
     let put = |text: &str, revision| Heard::Policy {
@@ -171,9 +183,12 @@ fn a_policy_of_etcd_waits_for_its_turn_and_a_host_goes_back_from_a_worse_one() {
     assert!(source.judge_again(&mut state, &lets));
     assert_eq!(state.policy.hash, new_hash);
 
-    let former = source.take_former().unwrap();
-    assert_eq!((former.text.as_str(), former.revision), (GOOD, 3));
-    source.go_back(former, &mut state);
+    let former = Kept {
+        key: "/undercurrent/policy".to_owned(),
+        revision: 3,
+        text: GOOD.to_owned(),
+    };
+    assert!(source.go_back(former, &mut state, &lets));
     assert!(!source.judge_again(&mut state, &worse));
     assert_eq!(
         (&state.policy.hash, state.policy.revision),
@@ -183,9 +198,60 @@ fn a_policy_of_etcd_waits_for_its_turn_and_a_host_goes_back_from_a_worse_one() {
     assert_eq!(state.etcd.clone().unwrap().reload.errors, [told]);
     let (kept, _) = Kept::read(&folder.path().join("policy.json"), "/undercurrent/policy");
     assert_eq!(kept.unwrap().text, GOOD, "a restart must not try it again");
-    source.confirm(&new_hash, &mut state).unwrap();
+    source.confirm(&new_hash, &mut state, &worse).unwrap();
     assert_eq!(
         (state.policy.hash, state.policy.revision),
         (new_hash, Some(4))
     );
+}
+
+#[test]
+fn a_policy_is_told_with_the_one_before_it_and_stored_when_that_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut source = Source::open(config_of_fleet(&folder)).unwrap();
+    let mut state = AgentState::default();
+    let notify = Notify::default();
+    let path = folder.path().join("policy.json");
+    let stored = || {
+        Kept::read(&path, "/undercurrent/policy")
+            .0
+            .map(|kept| kept.text)
+    };
+    let followed = std::cell::RefCell::new(Vec::new());
+    let new = GOOD.replace("v*", "w*");
+    let reader = Reader {
+        notify: &notify,
+        judge: &|_, _| Ok(()),
+        turn: &|_, _| Ok(()),
+        follow: &|(valid, former, is_kept), keep| {
+            let before = stored();
+            assert_eq!(before, former.map(|kept| kept.text));
+            if valid.text.contains("x*") {
+                return Err("could not be stored".to_owned());
+            }
+            keep();
+            assert_eq!(stored(), Some(valid.text.clone()));
+            followed.borrow_mut().push((valid.hash.clone(), is_kept));
+            Ok(())
+        },
+    };
+    let put = |text: &str| Heard::Policy {
+        text: text.to_owned(),
+        revision: 3,
+    };
+    assert!(source.hear(put(GOOD), &mut state, &reader));
+    assert!(source.hear(put(&new), &mut state, &reader));
+    let expected = [GOOD, &new].map(|text| (hash_of(text), false));
+    assert_eq!(*followed.borrow(), expected);
+    // What cannot be followed does not come into force, and is tried again.
+    assert!(!source.hear(put(&GOOD.replace("v*", "x*")), &mut state, &reader));
+    assert_eq!(stored(), Some(new.clone()));
+    assert_eq!(source.hash(), Some(hash_of(&new).as_str()));
+    let errors = state.etcd.clone().unwrap().reload.errors;
+    assert_eq!(errors, ["could not be stored"]);
+    let follows = Reader {
+        follow: &follows,
+        ..reader
+    };
+    assert!(source.judge_again(&mut state, &follows));
 }

@@ -2,7 +2,8 @@
 
 use uc_client::state::PolicySource;
 use uc_policy::Policy;
-use uc_words::fnv::fnv1a;
+
+use crate::kept::hash_of;
 
 /// A valid policy.
 #[derive(Clone, Debug)]
@@ -24,11 +25,6 @@ impl Valid {
             text,
         }
     }
-}
-
-/// Returns the checksum by which the hosts of a fleet compare their policies.
-pub fn hash_of(text: &str) -> String {
-    format!("{:016x}", fnv1a(text.as_bytes()))
 }
 
 /// Where a policy came from.

@@ -1,0 +1,223 @@
+//! What a host stores of rollouts: what it said of policies, the policy that it tries, and the packets that
+//! it has counted under the policy in force, with which the next trial compares.
+//!
+//! A trial is stored before the policy that it tries, and removed after the policy that ends it is stored.
+//! Whenever an agent ends, the next one finds a policy on trial together with its trial.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use uc_client::state::Verdict;
+use uc_client::{AgentError, guarded};
+use uc_policy::trusted::{self, Untrusted};
+
+use super::Tally;
+use crate::kept::{KEPT_MAX_BYTES, Kept};
+
+/// Number of policies that a canary remembers having tried.
+const SAID_MAX: usize = 8;
+/// Maximum length of the file: a stored policy, and what else it has.
+const FILE_MAX_BYTES: u64 = KEPT_MAX_BYTES + (1 << 16);
+/// Why a policy is not good whose trial was not stored.
+const LOST: &str = "canary.json does not have its trial; change a comment in it to try it again";
+
+/// What a host stores.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// What this host said of policies, the last one last.
+    pub said: Vec<Verdict>,
+    /// The policy on trial; one that was found worse stays here until the host has gone back.
+    pub trial: Option<Trial>,
+    /// What was counted under the policy in force, unless that is on trial.
+    #[serde(default)]
+    pub base: Option<Base>,
+}
+
+/// A policy that a canary tries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The checksum of that policy.
+    pub hash: String,
+    /// The policy before it, to which the host may go back.
+    pub former: Option<Kept>,
+    /// What was counted under that.
+    pub before: Tally,
+    /// Seconds for which that was counted; `None`: an earlier version stored the trial, and did not know.
+    #[serde(default)]
+    pub before_s: Option<u64>,
+}
+
+/// Packets under a policy that is not on trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// The checksum of that policy.
+    pub hash: String,
+    /// Seconds for which agents have counted.
+    pub seconds: u64,
+    /// The packets up to `seen`.
+    pub counted: Tally,
+    /// The ports' counters when they were last read; `None`: never yet.
+    pub seen: Option<Tally>,
+}
+
+/// A policy that comes into force.
+#[derive(Clone, Debug)]
+pub struct Next<'a> {
+    /// The checksum of its text.
+    pub hash: &'a str,
+    /// Whether it names this host as one of its canaries.
+    pub is_canary: bool,
+    /// Etcd's policy in force until now.
+    pub former: Option<Kept>,
+    /// Whether an earlier agent had it in force, and stored it.
+    pub is_kept: bool,
+}
+
+impl Base {
+    /// Begins to count under the policy with this checksum.
+    pub fn new(hash: &str) -> Self {
+        Self {
+            hash: hash.to_owned(),
+            seconds: 0,
+            counted: Tally::default(),
+            seen: None,
+        }
+    }
+
+    /// Adds the packets since the counters were last read. Where counters began again meanwhile, they
+    /// are lost.
+    pub fn add(&mut self, counters: &Tally) {
+        if let Some(more) = self.seen.as_ref().and_then(|seen| counters.since(seen)) {
+            self.counted.add(&more);
+        }
+        self.seen = Some(counters.clone());
+    }
+}
+
+impl Trial {
+    fn is_after(&self, hash: &str) -> bool {
+        self.former.as_ref().is_some_and(|kept| kept.hash() == hash)
+    }
+}
+
+impl Memory {
+    /// Reads what is stored; if that has no meaning or others may write it, nothing is known.
+    ///
+    /// # Errors
+    /// There is a file, but it can't be read: its trial must not be taken for none.
+    pub fn read(path: &Path) -> Result<Self, AgentError> {
+        let text = match trusted::read_most(path, FILE_MAX_BYTES) {
+            Err(Untrusted::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(error @ Untrusted::Read { .. }) => return Err(error.into()),
+            text => text.map_err(|error| error.to_string()),
+        };
+        let memory =
+            text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+        Ok(memory.unwrap_or_else(|why| {
+            let path = path.display();
+            tracing::warn!(%path, why, "the stored state of the rollout can't be used");
+            Self::default()
+        }))
+    }
+
+    /// Stores this, unless it is stored already.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write(&self, path: &Path) -> Result<(), AgentError> {
+        if Self::read(path).is_ok_and(|stored| stored == *self) {
+            return Ok(());
+        }
+        let text = serde_json::to_string(self)
+            .map_err(|error| AgentError::io("write the rollout down", error))?;
+        guarded::write(path, &text)
+    }
+
+    /// Returns what this host said of the policy with this checksum.
+    pub fn said_of(&self, hash: &str) -> Option<&Verdict> {
+        self.said.iter().find(|said| said.hash == hash)
+    }
+
+    /// Returns whether packets were counted for so long with which a trial can be compared; `in_force`: the
+    /// checksum of the policy in force.
+    pub fn has_counted(&self, in_force: &str, seconds: u64) -> bool {
+        let base = self.base.as_ref().filter(|base| base.hash == in_force);
+        let trial = self.trial.as_ref().filter(|trial| trial.hash == in_force);
+        let of_trial = |trial: &Trial| trial.former.is_none() || trial.before_s >= Some(seconds);
+        base.is_some_and(|base| base.seconds >= seconds) || trial.is_some_and(of_trial)
+    }
+
+    /// Returns the policy to which the host must go back: the one on trial was found worse, or an earlier
+    /// version began the trial, perhaps without anything to compare with.
+    pub fn goes_back_to(&self) -> Option<&Kept> {
+        let trial = self.trial.as_ref()?;
+        let said = self.said_of(&trial.hash);
+        let is_worse = said.is_some_and(|said| said.worse.is_some());
+        let former = trial.former.as_ref();
+        former.filter(|_| is_worse || trial.before_s.is_none())
+    }
+
+    /// Takes in that a policy comes into force: a trial begins, goes on or ends.
+    pub fn follow(&mut self, next: Next<'_>) {
+        let (unfinished, base) = (self.trial.take(), self.base.take());
+        let base = base.filter(|base| match &next.former {
+            Some(former) if next.hash != base.hash => former.hash() == base.hash,
+            // What an earlier agent followed can't be read: its counts are known, and ports still have it.
+            None if !next.is_kept => true,
+            _ => next.hash == base.hash,
+        });
+        let is_said = self.said_of(next.hash).is_some();
+        let is_tried = next.is_canary && !is_said;
+        let hash = next.hash.to_owned();
+        match (unfinished, base) {
+            // The host has gone back, or did not get to the policy on trial.
+            (Some(trial), _) if trial.is_after(next.hash) => {
+                self.base = Some(Base {
+                    seconds: trial.before_s.unwrap_or_default(),
+                    counted: trial.before,
+                    ..Base::new(next.hash)
+                });
+            }
+            // An agent ended before it had gone back.
+            (Some(trial), _) if is_said && next.is_kept && trial.hash == hash => {
+                self.trial = Some(trial);
+            }
+            // The trial goes on, or that of a newer policy replaces it.
+            (Some(trial), _) if is_tried => self.trial = Some(Trial { hash, ..trial }),
+            // It is in force already.
+            (_, Some(base)) if base.hash == hash => self.base = Some(base),
+            (_, base) if is_tried && !next.is_kept => {
+                let base = base.unwrap_or_else(|| Base::new(""));
+                self.trial = Some(Trial {
+                    hash,
+                    former: next.former,
+                    before: base.counted,
+                    before_s: Some(base.seconds),
+                });
+            }
+            _ => {
+                self.base = Some(Base::new(next.hash));
+                if is_tried {
+                    tracing::error!(hash, why = LOST, "the policy in force was not tried");
+                    self.say(next.hash, Some(LOST.to_owned()));
+                }
+            }
+        }
+    }
+
+    /// Adds what this host thinks of a policy, in place of what it said of it before.
+    pub fn say(&mut self, hash: &str, worse: Option<String>) {
+        let hash = hash.to_owned();
+        self.said.retain(|said| said.hash != hash);
+        self.said.push(Verdict { hash, worse });
+        while self.said.len() > SAID_MAX {
+            // hosts that join the fleet wait for what was said of the policy in force
+            let is_old = |said: &Verdict| !self.base.as_ref().is_some_and(|b| b.hash == said.hash);
+            let oldest = self.said.iter().position(is_old);
+            self.said.remove(oldest.unwrap_or_default());
+        }
+    }
+}
