@@ -248,7 +248,7 @@ impl Engine {
     /// Takes the next step of the fleet's rollout.
     fn roll_out(&mut self) {
         let (rollout, source) = (&mut self.rollout, &self.source);
-        if let Some(former) = steps::end_trial(rollout, source, &self.ports) {
+        if let Some(former) = steps::end_trial(rollout, source, &self.ports, &self.state) {
             match self.with_source(|source, state, reader| source.go_back(former, state, reader)) {
                 true => {
                     self.dirty = true;
@@ -257,7 +257,6 @@ impl Engine {
                 false => self.rollout.stay(),
             }
         }
-        steps::begin(&mut self.rollout, &self.source, &self.ports);
         steps::publish(&self.rollout, &self.source, &mut self.state);
     }
 
@@ -359,6 +358,9 @@ impl Engine {
             }
         }
         self.watches.want(&desired);
+        if !failed {
+            steps::begin(&mut self.rollout, &self.source, &self.ports);
+        }
         if failed {
             self.look_at = Instant::now() + self.pause;
             self.pause = (self.pause * 2).min(RETRY_MOST);

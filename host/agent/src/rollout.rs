@@ -44,8 +44,8 @@ pub enum Halt {
 enum Phase {
     /// No trial.
     None,
-    /// The counters when the trial begins are not known yet.
-    Awaits,
+    /// The ports do not have the policy yet, and must have it by then.
+    Awaits(Instant),
     /// Packets are counted under it until then; the counters when that began.
     Counts(Instant, Tally),
 }
@@ -176,25 +176,25 @@ impl Rollout {
             (&self.memory.trial, canary, self.memory.goes_back_to())
         {
             tracing::info!(hash, minutes = canary.minutes, "this host tries a policy");
-            self.phase = Phase::Awaits;
+            self.phase = Phase::Awaits(now + lasts(canary));
         }
         Ok(())
     }
 
-    /// Returns whether the ports' counters are needed.
-    pub fn awaits_counters(&self) -> bool {
+    /// Returns whether the ports' counters are needed once the ports have the policy in force.
+    pub fn awaits_ports(&self) -> bool {
         let counts = self.memory.base.is_some() && self.counted_at.is_none();
-        counts || self.phase == Phase::Awaits
+        counts || matches!(self.phase, Phase::Awaits(_))
     }
 
-    /// Takes in the counters under the policy in force: the time of its trial begins.
+    /// Takes in that the ports have the policy in force: the time of its trial begins.
     pub fn begin(&mut self, canary: Option<&Canary>, counters: Tally, now: Instant) {
         if let Some(base) = &mut self.memory.base {
             base.add(&counters);
             self.counted_at = Some(now);
             self.store();
         }
-        if let (Phase::Awaits, Some(canary)) = (&self.phase, canary) {
+        if let (Phase::Awaits(_), Some(canary)) = (&self.phase, canary) {
             self.phase = Phase::Counts(now + lasts(canary), counters);
         }
     }
@@ -216,26 +216,32 @@ impl Rollout {
         }
     }
 
-    /// Returns whether a trial has lasted long enough.
+    /// Returns whether a trial has lasted long enough, or the ports should have had the policy by now.
     pub fn is_due(&self, now: Instant) -> bool {
         self.due().is_some_and(|due| due <= now)
     }
 
     fn due(&self) -> Option<Instant> {
         match self.phase {
-            Phase::None | Phase::Awaits => None,
-            Phase::Counts(due, _) => Some(due),
+            Phase::None => None,
+            Phase::Awaits(due) | Phase::Counts(due, _) => Some(due),
         }
     }
 
-    /// Ends a trial that is due, and stores what this host thinks of the policy.
-    pub fn judge(&mut self, canary: &Canary, counters: Tally, now: Instant) {
+    /// Ends a trial that is due, and stores what this host thinks of the policy. `failure`: why ports do not
+    /// have it.
+    pub fn judge(&mut self, canary: &Canary, counters: Tally, now: Instant, failure: Option<&str>) {
         let phase = std::mem::replace(&mut self.phase, Phase::None);
         let Some(trial) = &self.memory.trial else {
             return;
         };
         let (worse, after) = match phase {
-            Phase::None | Phase::Awaits => return,
+            Phase::None => return,
+            Phase::Awaits(_) => {
+                let (minutes, why) = (canary.minutes, failure.unwrap_or("no cause is known"));
+                let worse = format!("ports did not get it within {minutes} min: {why}");
+                (Some(worse), Tally::default())
+            }
             Phase::Counts(_, start) => match counters.since(&start) {
                 Some(after) => (after.worse_than(&trial.before, canary), after),
                 None => {

@@ -17,7 +17,7 @@ fn an_interrupted_trial_begins_again_and_compares_with_the_same() {
     let new = (Some(&canary), "new");
     let mut next = first.next(new, &tally(150_000, 1_500), later);
     assert!(!next.is_due(now + MINUTE));
-    next.judge(&canary, tally(151_000, 2_500), later + MINUTE);
+    next.judge(&canary, tally(151_000, 2_500), later + MINUTE, None);
     assert_eq!(next.goes_back_to(), Some(kept("old")));
 }
 
@@ -62,7 +62,7 @@ fn without_enough_counted_a_canary_waits_until_it_has_counted_for_as_long_as_a_t
     let waits = Err(Halt::Waits(
         "this host first counts packets under the one before it, for 1 min".to_owned(),
     ));
-    // The counters were not read yet: nothing is counted.
+    // Ports do not have the policy: nothing is counted.
     rollout.count(Some(&tally(1, 1)), now + 2 * MINUTE);
     assert_eq!(check(&rollout), waits);
     rollout.begin(None, tally(5, 5), now + 2 * MINUTE);
@@ -157,7 +157,7 @@ fn an_agent_that_ends_before_it_has_gone_back_leaves_that_to_the_next() {
     let now = Instant::now();
     let canary = canary("\"a\"");
     let mut rollout = trying(folder.path(), now);
-    rollout.judge(&canary, tally(100_000, 9_999), now + MINUTE);
+    rollout.judge(&canary, tally(100_000, 9_999), now + MINUTE, None);
     let (new, counters) = ((Some(&canary), "new"), tally(100_000, 9_999));
     let next = rollout.next(new, &counters, now);
     assert_eq!(next.goes_back_to(), Some(kept("old")));
@@ -246,7 +246,7 @@ fn a_policy_is_compared_with_the_one_before_also_if_that_cannot_be_read_any_more
     let counters = tally(99_500, 1_500);
     next.hear_policy((Some(&canary), "new"), None, &counters, now);
     next.begin(Some(&canary), counters, now);
-    next.judge(&canary, tally(100_000, 9_999), now + MINUTE);
+    next.judge(&canary, tally(100_000, 9_999), now + MINUTE, None);
     assert!(next.memory.said[0].worse.is_some());
     assert_eq!(next.goes_back_to(), None);
 }

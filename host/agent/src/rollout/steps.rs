@@ -1,5 +1,5 @@
-//! The steps of a rollout on this host: a policy comes into force, packets are counted, and a trial that has
-//! lasted long enough may end with the policy before it.
+//! The steps of a rollout on this host: a policy comes into force, ports have it, packets are counted, and
+//! a trial that has lasted long enough may end with the policy before it.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -50,9 +50,9 @@ pub fn follow(
     followed.map_err(|error| format!("must be tried, which could not be stored: {error}"))
 }
 
-/// Begins to count under the policy in force.
+/// Takes in that ports have the policy in force.
 pub fn begin(rollout: &mut Rollout, source: &Source, ports: &Ports) {
-    if !source.is_fleet() || !rollout.awaits_counters() {
+    if !source.is_fleet() || !rollout.awaits_ports() {
         return;
     }
     let policy = source.policy();
@@ -75,20 +75,31 @@ pub fn count(rollout: &mut Rollout, source: &Source, ports: &Ports) {
 }
 
 /// Ends a trial that is due. Returns the policy to which this host must go back, if there is one.
-pub fn end_trial(rollout: &mut Rollout, source: &Source, ports: &Ports) -> Option<Kept> {
+pub fn end_trial(
+    rollout: &mut Rollout,
+    source: &Source,
+    ports: &Ports,
+    state: &AgentState,
+) -> Option<Kept> {
     let now = Instant::now();
     let policy = source.policy();
     if let Some(canary) = policy.and_then(|policy| policy.canary.as_ref())
         && rollout.is_due(now)
     {
         match ports.packets() {
-            Ok(counters) => rollout.judge(canary, counters, now),
+            Ok(counters) => rollout.judge(canary, counters, now, failure(state)),
             Err(error) => {
                 tracing::warn!(%error, "the packets of ports can't be counted; trying again");
             }
         }
     }
     source.is_fleet().then(|| rollout.goes_back_to()).flatten()
+}
+
+/// Returns the first reason why ports do not have the policy.
+fn failure(state: &AgentState) -> Option<&str> {
+    let of_ports = state.ports.iter().find_map(|port| port.error.as_deref());
+    state.error.as_deref().or(of_ports)
 }
 
 /// Writes the rollout into the agent's state, and logs why a policy is not followed yet.

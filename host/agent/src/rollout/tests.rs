@@ -150,7 +150,7 @@ fn a_canary_says_that_a_policy_is_good_after_its_time_and_not_earlier() {
     let state = |rollout: &Rollout| rollout.state(newest, Some(&hash)).unwrap();
     assert_eq!(state(&rollout).stage, CanaryStage::Tries);
     let counters = tally(198_500, 2_500);
-    rollout.judge(&canary, counters.clone(), now + MINUTE);
+    rollout.judge(&canary, counters.clone(), now + MINUTE, None);
     assert_eq!(state(&rollout).stage, CanaryStage::InForce);
     assert_eq!(state(&rollout).said, [verdict("new", None)]);
     // the next agent follows it without a trial
@@ -167,7 +167,7 @@ fn a_canary_goes_back_from_a_worse_policy_and_tries_it_no_more() {
     let mut rollout = trying(folder.path(), now);
     let canary = canary("\"a\"");
     let counters = tally(190_000, 11_500);
-    rollout.judge(&canary, counters.clone(), now + MINUTE);
+    rollout.judge(&canary, counters.clone(), now + MINUTE, None);
     assert_eq!(rollout.goes_back_to(), Some(kept("old")));
     rollout.hear_policy((None, "old"), Some("new"), &counters, now);
     rollout.begin(None, counters.clone(), now);
@@ -203,9 +203,9 @@ fn a_newer_policy_replaces_the_one_on_trial_and_is_compared_with_the_same() {
     rollout.hear_policy((Some(&canary), "newer"), Some("new"), &counters, later);
     rollout.begin(Some(&canary), counters, later);
     // The programs were loaded again: their counters begin at 0.
-    rollout.judge(&canary, tally(5, 5), later + MINUTE);
+    rollout.judge(&canary, tally(5, 5), later + MINUTE, None);
     assert!(!rollout.is_due(later + MINUTE + MINUTE / 2));
-    rollout.judge(&canary, tally(5_005, 5_005), later + 2 * MINUTE);
+    rollout.judge(&canary, tally(5_005, 5_005), later + 2 * MINUTE, None);
     assert_eq!(rollout.goes_back_to(), Some(kept("old")));
 }
 
@@ -218,9 +218,40 @@ fn a_canary_without_a_policy_before_has_nothing_to_go_back_to() {
     assert_eq!(rollout.check(&canary, &hash("new"), None), Ok(()));
     rollout.hear_policy((Some(&canary), "new"), None, &tally(100, 0), now);
     rollout.begin(Some(&canary), tally(100, 0), now);
-    rollout.judge(&canary, tally(100, 9_999), now + MINUTE);
+    rollout.judge(&canary, tally(100, 9_999), now + MINUTE, None);
     assert_eq!(rollout.goes_back_to(), None);
     assert_eq!(rollout.memory.said, [verdict("new", None)]);
+}
+
+#[test]
+fn time_of_a_trial_begins_when_ports_have_the_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let now = Instant::now();
+    let mut rollout = before_trial(folder.path(), now);
+    let (canary, counters) = (canary("\"a\""), tally(99_500, 1_500));
+    rollout.hear_policy((Some(&canary), "new"), Some("old"), &counters, now);
+    assert!(rollout.awaits_ports());
+    let later = now + MINUTE / 2;
+    rollout.begin(Some(&canary), counters, later);
+    assert!(!rollout.awaits_ports() && !rollout.is_due(now + MINUTE));
+    assert!(rollout.is_due(later + MINUTE));
+}
+
+#[test]
+fn a_policy_that_ports_never_get_is_worse() {
+    let now = Instant::now();
+    let canary = canary("\"a\"");
+    for former in [Some("old"), None] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rollout = Rollout::new("a".to_owned(), folder.path()).unwrap();
+        let nothing = Tally::default();
+        rollout.hear_policy((Some(&canary), "new"), former, &nothing, now);
+        assert!(!rollout.is_due(now + MINUTE / 2) && rollout.is_due(now + MINUTE));
+        rollout.judge(&canary, nothing, now + MINUTE, Some("tap7: no room"));
+        let why = "ports did not get it within 1 min: tap7: no room";
+        assert_eq!(rollout.memory.said, [verdict("new", Some(why))]);
+        assert_eq!(rollout.goes_back_to(), former.map(kept));
+    }
 }
 
 #[test]
@@ -263,7 +294,7 @@ fn only_the_last_verdicts_are_stored() {
         let nothing = Tally::default();
         rollout.hear_policy((canary, &text), None, &nothing, now);
         rollout.begin(canary, nothing.clone(), now);
-        rollout.judge(canary.unwrap(), nothing, now + MINUTE);
+        rollout.judge(canary.unwrap(), nothing, now + MINUTE, None);
     }
     let last: Vec<Verdict> = (13..=20)
         .map(|number: u32| verdict(&number.to_string(), None))
