@@ -160,7 +160,7 @@ impl Engine {
         if looks {
             // A file behind a link into another folder changes without notification.
             self.read_file(false);
-            steps::count(&mut self.rollout, &self.source, &self.ports);
+            steps::count(&mut self.rollout, &mut self.source, &self.ports);
             self.dirty |= self.with_source(Source::judge_again);
         }
         self.roll_out();
@@ -185,7 +185,7 @@ impl Engine {
     pub fn end(&mut self) {
         self.notify.stopping();
         self.watches.end();
-        steps::count(&mut self.rollout, &self.source, &self.ports);
+        steps::count(&mut self.rollout, &mut self.source, &self.ports);
         if self.source.is_fleet() {
             self.rollout.store();
         }

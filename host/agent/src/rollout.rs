@@ -57,6 +57,8 @@ pub struct Rollout {
     path: PathBuf,
     memory: Memory,
     is_stored: bool,
+    /// Whether the policy in force is stored. Until then the file tells of the one that is.
+    is_policy_stored: bool,
     /// What canaries said, by host.
     heard: BTreeMap<String, Vec<Verdict>>,
     phase: Phase,
@@ -78,6 +80,7 @@ impl Rollout {
             host,
             memory: Memory::read(&path)?,
             is_stored: true,
+            is_policy_stored: true,
             path,
             heard: BTreeMap::new(),
             phase: Phase::None,
@@ -148,7 +151,8 @@ impl Rollout {
     }
 
     /// Follows a policy that comes into force: begins a trial where `canary`, its table, asks this host for
-    /// one. Calls `keep`, which stores the policy, after what must be stored before it.
+    /// one. Calls `keep`, which stores the policy and returns whether it is stored, after what must be stored
+    /// before it.
     ///
     /// # Errors
     /// A trial begins, but could not be stored: the policy must not come into force.
@@ -158,7 +162,7 @@ impl Rollout {
         next: Next<'_>,
         counters: Option<&Tally>,
         now: Instant,
-        keep: &mut dyn FnMut(),
+        keep: &mut dyn FnMut() -> bool,
     ) -> Result<(), AgentError> {
         self.count(counters, now);
         let (hash, is_kept) = (next.hash.to_owned(), next.is_kept);
@@ -167,7 +171,7 @@ impl Rollout {
         if memory.trial.is_some() && !is_kept {
             memory.write(&self.path)?;
         }
-        keep();
+        self.is_policy_stored = keep();
         self.memory = memory;
         self.store();
         self.counted_at = None;
@@ -326,8 +330,17 @@ impl Rollout {
         })
     }
 
+    /// Takes in that the policy in force is stored, which could not be at first.
+    pub fn take_stored(&mut self) {
+        self.is_policy_stored = true;
+    }
+
     /// Stores what must outlive the agent; what could not be stored is stored with the next counts.
     pub fn store(&mut self) {
+        if !self.is_policy_stored {
+            self.is_stored = false;
+            return;
+        }
         let stored = self.memory.write(&self.path);
         self.is_stored = stored.is_ok();
         match stored {

@@ -20,9 +20,12 @@ use crate::rollout::Halt;
 use valid::Origin;
 pub use valid::Valid;
 
+/// Returns why it is not yet this host's turn to follow a policy; with the checksum of the one in force.
+type Turn<'a> = dyn Fn(&Valid, Option<&str>) -> Result<(), Halt> + 'a;
 /// Learns of a policy that comes into force, of the one before it, and whether an earlier agent has stored
-/// it; then calls what stores it. Returns why it must not come into force.
-type Follow<'a> = dyn Fn((&Valid, Option<Kept>, bool), &mut dyn FnMut()) -> Result<(), String> + 'a;
+/// it; then calls what stores it, which returns whether it is stored. Returns why it must not come into force.
+type Follow<'a> =
+    dyn Fn((&Valid, Option<Kept>, bool), &mut dyn FnMut() -> bool) -> Result<(), String> + 'a;
 
 /// What reading a policy needs of its surroundings.
 pub struct Reader<'a> {
@@ -33,7 +36,7 @@ pub struct Reader<'a> {
     pub judge: &'a dyn Fn(&Policy, &str) -> Result<(), String>,
     /// Returns why it is not yet this host's turn to follow a fleet's policy, from the checksum of the one
     /// in force.
-    pub turn: &'a dyn Fn(&Valid, Option<&str>) -> Result<(), Halt>,
+    pub turn: &'a Turn<'a>,
     /// Learns of a fleet's policy that comes into force, and calls the function that stores it.
     pub follow: &'a Follow<'a>,
 }
@@ -48,6 +51,8 @@ pub struct Source {
     text: String,
     own: uc_policy::Agent,
     in_force: Option<Valid>,
+    /// Revision of etcd's policy in force that could not be stored.
+    unkept: Option<i64>,
     /// The last valid policy that waits for its turn, or was refused until an operator confirms it.
     unconfirmed: Option<(Origin, Valid)>,
 }
@@ -67,6 +72,7 @@ impl Source {
             text: text.clone(),
             in_force: own.etcd.is_none().then(|| Valid::new(policy, text)),
             unconfirmed: None,
+            unkept: None,
             own,
         })
     }
@@ -159,11 +165,13 @@ impl Source {
         };
         let tried = self.in_force.clone().map(|valid| (tried, valid));
         let former = Valid::new(policy, former.text);
-        if let Err((_, _, why)) = self.put_in_force(origin, former, state, reader) {
+        let waiting = self.unconfirmed.take();
+        if let Err(why) = self.put_in_force(origin, former, state, reader) {
             tracing::error!(why, "the former policy stays out of force");
+            self.unconfirmed = waiting;
             return false;
         }
-        self.unconfirmed = self.unconfirmed.take().or(tried);
+        self.unconfirmed = waiting.or(tried);
         true
     }
 
@@ -186,11 +194,7 @@ impl Source {
     ) -> Result<(), String> {
         match self.unconfirmed.take() {
             Some((origin, valid)) if valid.hash == hash => {
-                let put = self.put_in_force(origin, valid, state, reader);
-                put.map_err(|(origin, valid, why)| {
-                    self.unconfirmed = Some((origin, valid));
-                    why
-                })
+                self.put_in_force(origin, valid, state, reader)
             }
             Some(other) => {
                 let text = format!("the policy that waits has checksum {}", other.1.hash);
@@ -337,7 +341,7 @@ impl Source {
                 // An unchanged text with a new revision.
                 state.policy.source = origin.source;
                 state.policy.revision = origin.revision;
-                self.keep(&origin, &text);
+                self.unkept = self.keep(&origin, &text).err();
                 accept(origin.source, name, state);
                 false
             }
@@ -375,38 +379,51 @@ impl Source {
             self.unconfirmed = Some((origin, valid));
             return false;
         }
-        let put = self.put_in_force(origin, valid, state, reader);
-        if let Err((origin, valid, why)) = put {
-            refuse(origin.source, origin.name(), vec![why], state);
-            self.unconfirmed = Some((origin, valid));
+        let (from, name) = (origin.source, origin.name());
+        if let Err(why) = self.put_in_force(origin, valid, state, reader) {
+            refuse(from, name, vec![why], state);
             return false;
         }
         true
     }
 
-    /// Stores a policy of etcd, for a start of the agent without etcd.
-    fn keep(&self, origin: &Origin, text: &str) {
+    /// Stores etcd's policy in force if it could not be stored before. Returns whether it is stored.
+    pub fn keep_again(&mut self) -> bool {
+        if let (Some(revision), Some(valid)) = (self.unkept, &self.in_force) {
+            let origin = Origin {
+                source: PolicySource::Etcd,
+                place: String::new(),
+                revision: Some(revision),
+            };
+            self.unkept = self.keep(&origin, &valid.text).err();
+        }
+        self.unkept.is_none()
+    }
+
+    /// Stores a policy of etcd, for a start of the agent without etcd. Returns its revision if that fails.
+    fn keep(&self, origin: &Origin, text: &str) -> Result<(), i64> {
         let (Some((path, key)), PolicySource::Etcd) = (&self.kept, origin.source) else {
-            return;
+            return Ok(());
         };
         let kept = Kept {
             key: key.clone(),
             revision: origin.revision.unwrap_or_default(),
             text: text.to_owned(),
         };
-        if let Err(error) = kept.write(path) {
+        kept.write(path).map_err(|error| {
             tracing::warn!(%error, "etcd's policy is in force, but couldn't be stored");
-        }
+            kept.revision
+        })
     }
 
-    /// Puts a policy into force; returns it with the reason if it must not come into force.
+    /// Puts a policy into force, or returns why it must not come into force; then it waits.
     fn put_in_force(
         &mut self,
         origin: Origin,
         valid: Valid,
         state: &mut AgentState,
         reader: &Reader<'_>,
-    ) -> Result<(), (Origin, Valid, String)> {
+    ) -> Result<(), String> {
         if let Some((_, key)) = &self.kept {
             let former = self.in_force.as_ref().map(|before| Kept {
                 key: key.clone(),
@@ -414,10 +431,16 @@ impl Source {
                 text: before.text.clone(),
             });
             let is_kept = origin.source == PolicySource::Kept;
-            let mut keep = || self.keep(&origin, &valid.text);
+            let mut unkept = None;
+            let mut keep = || {
+                unkept = self.keep(&origin, &valid.text).err();
+                unkept.is_none()
+            };
             if let Err(why) = (reader.follow)((&valid, former, is_kept), &mut keep) {
-                return Err((origin, valid, why));
+                self.unconfirmed = Some((origin, valid));
+                return Err(why);
             }
+            self.unkept = unkept;
         }
         state.policy = PolicyState {
             source: origin.source,

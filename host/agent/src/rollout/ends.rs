@@ -90,7 +90,10 @@ fn a_trial_is_stored_before_its_policy_and_removed_after_the_policy_that_ends_it
             is_kept: false,
         };
         let canary = is_canary.then_some(&canary);
-        let mut keep = || on_disk = Memory::read(&path).unwrap().trial;
+        let mut keep = || {
+            on_disk = Memory::read(&path).unwrap().trial;
+            true
+        };
         rollout.follow(canary, next, None, now, &mut keep).unwrap();
         (on_disk, canary_json(&rollout).trial)
     };
@@ -142,11 +145,13 @@ fn a_policy_whose_trial_cannot_be_stored_does_not_come_into_force() {
     let mut is_kept = false;
     let tried = rollout.follow(Some(&canary), next(&new, true), None, now, &mut || {
         is_kept = true;
+        true
     });
     assert!(tried.is_err() && !is_kept);
     // One that is not tried does.
     let followed = rollout.follow(None, next(&newer, false), None, now, &mut || {
         is_kept = true;
+        true
     });
     assert!(followed.is_ok() && is_kept);
 }
@@ -249,4 +254,26 @@ fn a_policy_is_compared_with_the_one_before_also_if_that_cannot_be_read_any_more
     next.judge(&canary, tally(100_000, 9_999), now + MINUTE, None);
     assert!(next.memory.said[0].worse.is_some());
     assert_eq!(next.goes_back_to(), None);
+}
+
+#[test]
+fn a_trial_stays_stored_until_the_policy_that_ends_it_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let now = Instant::now();
+    let mut rollout = trying(folder.path(), now);
+    let next = Next {
+        hash: &hash("newest"),
+        is_canary: false,
+        former: Some(kept("new")),
+        is_kept: false,
+    };
+    rollout
+        .follow(None, next, None, now, &mut || false)
+        .unwrap();
+    rollout.begin(None, tally(1, 1), now);
+    let stored = |rollout: &Rollout| canary_json(rollout).trial.map(|trial| trial.hash);
+    assert_eq!(stored(&rollout), Some(hash("new")));
+    rollout.take_stored();
+    rollout.count(None, now);
+    assert_eq!(stored(&rollout), None);
 }

@@ -215,7 +215,8 @@ impl Memory {
         self.said.push(Verdict { hash, worse });
         while self.said.len() > SAID_MAX {
             // hosts that join the fleet wait for what was said of the policy in force
-            let is_old = |said: &Verdict| !self.base.as_ref().is_some_and(|b| b.hash == said.hash);
+            let base = self.base.as_ref();
+            let is_old = |said: &Verdict| base.is_none_or(|base| base.hash != said.hash);
             let oldest = self.said.iter().position(is_old);
             self.said.remove(oldest.unwrap_or_default());
         }

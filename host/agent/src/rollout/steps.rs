@@ -24,7 +24,7 @@ pub fn check(rollout: &Rollout, valid: &Valid, in_force: Option<&str>) -> Result
     })
 }
 
-/// Follows a fleet's policy that comes into force; `keep` stores it.
+/// Follows a fleet's policy that comes into force; `keep` stores it, and returns whether it is stored.
 ///
 /// # Errors
 /// Why it must not come into force.
@@ -32,7 +32,7 @@ pub fn follow(
     rollout: &RefCell<&mut Rollout>,
     ports: &Ports,
     (valid, former, is_kept): (&Valid, Option<Kept>, bool),
-    keep: &mut dyn FnMut(),
+    keep: &mut dyn FnMut() -> bool,
 ) -> Result<(), String> {
     let counters = ports.packets();
     if let Err(error) = &counters {
@@ -65,9 +65,12 @@ pub fn begin(rollout: &mut Rollout, source: &Source, ports: &Ports) {
     }
 }
 
-/// Counts the packets under the policy in force.
-pub fn count(rollout: &mut Rollout, source: &Source, ports: &Ports) {
+/// Counts the packets under the policy in force, and stores that policy if it could not be stored before.
+pub fn count(rollout: &mut Rollout, source: &mut Source, ports: &Ports) {
     if source.is_fleet() {
+        if source.keep_again() {
+            rollout.take_stored();
+        }
         // what can't be read now is counted later
         let counters = ports.packets().ok();
         rollout.count(counters.as_ref(), Instant::now());

@@ -50,7 +50,7 @@ impl Rollout {
             former: former.map(kept),
             is_kept: false,
         };
-        self.follow(canary, next, Some(counters), now, &mut || {})
+        self.follow(canary, next, Some(counters), now, &mut || true)
             .unwrap();
     }
 
@@ -68,7 +68,7 @@ impl Rollout {
             former: None,
             is_kept: true,
         };
-        next.follow(canary, policy, Some(counters), now, &mut || {})
+        next.follow(canary, policy, Some(counters), now, &mut || true)
             .unwrap();
         next.begin(canary, counters.clone(), now);
         next

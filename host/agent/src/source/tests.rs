@@ -15,8 +15,8 @@ fn config_of_fleet(folder: &tempfile::TempDir) -> PathBuf {
     config
 }
 
-fn follows(_: (&Valid, Option<Kept>, bool), keep: &mut dyn FnMut()) -> Result<(), String> {
-    keep();
+fn follows(_: (&Valid, Option<Kept>, bool), keep: &mut dyn FnMut() -> bool) -> Result<(), String> {
+    assert!(keep());
     Ok(())
 }
 
@@ -229,7 +229,7 @@ fn a_policy_is_told_with_the_one_before_it_and_stored_when_that_is_followed() {
             if valid.text.contains("x*") {
                 return Err("could not be stored".to_owned());
             }
-            keep();
+            assert!(keep());
             assert_eq!(stored(), Some(valid.text.clone()));
             followed.borrow_mut().push((valid.hash.clone(), is_kept));
             Ok(())
