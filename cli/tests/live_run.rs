@@ -81,7 +81,7 @@ fn assert_object(outcome: &Outcome, holds: bool) {
     let results = object["results"].as_array().unwrap();
     assert_eq!(results.len(), 1);
     let expected = [
-        "name", "paper", "ours", "spread", "interval", "expect", "holds", "n",
+        "name", "paper", "ours", "spread", "interval", "expect", "basis", "verdict", "holds", "n",
     ];
     assert_eq!(keys(&results[0]), BTreeSet::from(expected));
     assert_eq!(results[0]["name"], "it uses the link");

@@ -167,6 +167,62 @@ fn a_negative_answer_is_status_1_with_all_files() {
 }
 
 #[test]
+fn one_repetition_is_judged_by_its_value_and_more_are_made_where_undecided() {
+    // Alone on its link a flow gets the same goodput at each seed, or nearly.
+    let folder = folder_with(&TINY.replace("duration = ", "repeat_max = 4\nduration = "));
+    let told = outcome(run_in(&folder, &["--on", "sim"]));
+    assert_done(&told);
+    assert!(
+        told.stderr.contains("uc: undecided so far: 1; "),
+        "{told:?}"
+    );
+    assert!(told.stdout.contains(" runs of every case"), "{told:?}");
+    let object: Value = serde_json::from_str(&left(&folder, "results.json")).unwrap();
+    let result = &object["results"][0];
+    assert_eq!(result["verdict"], "holds");
+    assert!(result["n"].as_u64().is_some_and(|n| n >= 2), "{result}");
+    assert!(result["interval"].is_array(), "{result}");
+    // Exactly one on request, and its value is compared.
+    let told = outcome(run_in(&folder, &["--on", "sim", "--repeat", "1", "--json"]));
+    assert_eq!(
+        (told.status, told.stderr.as_str()),
+        (Some(0), ""),
+        "{told:?}"
+    );
+    let object: Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!(object["results"][0]["n"], 1);
+    assert!(object["results"][0]["interval"].is_null());
+}
+
+#[test]
+fn reasons_for_differences_pass_and_stale_ones_are_errors() {
+    let reason = "basis = \"paper\"\ndiffers = \"another stack\"\n";
+    let differs = TINY.replace("at_least = 0.5", &format!("{reason}at_most = 0.01"));
+    let folder = folder_with(&differs);
+    let told = outcome(run_in(&folder, &["--on", "sim"]));
+    assert_done(&told);
+    assert!(told.stdout.contains("1 differs"), "{told:?}");
+    assert!(told.stdout.contains(": another stack"), "{told:?}");
+    let object: Value = serde_json::from_str(&left(&folder, "results.json")).unwrap();
+    let result = &object["results"][0];
+    assert_eq!(
+        (&result["verdict"], &result["holds"]),
+        (&"differs".into(), &false.into())
+    );
+    assert_eq!(object["holds"], true);
+
+    let stale = TINY.replace("at_least = 0.5", &format!("{reason}at_least = 0.5"));
+    let told = outcome(run_in(&folder_with(&stale), &["--on", "sim"]));
+    assert_eq!(told.status, Some(2), "{told:?}");
+    assert!(
+        told.stderr
+            .contains("holds, and the file says why it differs"),
+        "{told:?}"
+    );
+    assert!(told.stdout.contains("STALE"), "{told:?}");
+}
+
+#[test]
 fn measure_that_cannot_be_computed_is_a_negative_answer_with_all_files() {
     let fct = "[[expect]]\nname = \"it is quick\"\nat_most = 1_000\n\
          measure = { kind = \"fct\", case = \"only\", of = \"virtual\", statistic = \"mean\" }\n";

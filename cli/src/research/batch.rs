@@ -1,5 +1,6 @@
 //! Runs all repetitions of all cases at all points, several at a time.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use uc_experiment::{Arm, Nanos, Point, RunRecord};
+use uc_experiment::{Arm, Evaluation, Experiment, Nanos, Outcome, Point, RunRecord, continuation};
 use uc_vm::Templates;
 
 use crate::research::arms::{self, Task, Watch};
@@ -40,7 +41,59 @@ impl Batch {
 
     /// Runs everything. Records are ordered by point, case and repetition, whichever ended first.
     pub fn run(&self, points: &[Point]) -> Result<Vec<RunRecord>> {
-        let tasks = self.tasks(points);
+        self.run_tasks(self.tasks(points, |_, _| 0..self.repeat))
+    }
+
+    /// Runs the experiment, and then the repetitions that its undecided expectations need, up to
+    /// the file's `repeat_max`. Returns all records, ordered as those of [`Batch::run`], and the
+    /// evaluation. `told` gets a sentence before each further round.
+    ///
+    /// # Errors
+    /// A run failed.
+    pub fn run_until_decided(
+        &self,
+        experiment: &Experiment,
+        points: &[Point],
+        told: impl Fn(&str),
+    ) -> Result<(Vec<RunRecord>, Evaluation)> {
+        let mut records = self.run(points)?;
+        loop {
+            let evaluation = uc_experiment::evaluate(experiment, &records, self.arm)?;
+            let more = continuation(experiment, &evaluation, self.arm);
+            if more.is_empty() {
+                return Ok((records, evaluation));
+            }
+            let runs_of = |point: u32, case: &str| {
+                let of_case = |record: &&RunRecord| record.point == point && record.case == case;
+                let had = records.iter().filter(of_case).count() as u32;
+                let wanted = more.get(&(point, case.to_owned()));
+                had..wanted.copied().unwrap_or(had).max(had)
+            };
+            if let Err(error) = memory::check_each(points, |point, case| runs_of(point, case).end) {
+                told(&format!("no more repetitions: {error}"));
+                return Ok((records, evaluation));
+            }
+            let tasks = self.tasks(points, runs_of);
+            let undecided = evaluation.with(Outcome::Undecided).count();
+            told(&format!(
+                "undecided so far: {undecided}; {} more runs",
+                tasks.len()
+            ));
+            let new = self.run_tasks(tasks)?;
+            records.extend(new);
+            records.sort_by_cached_key(|record| {
+                let mut points = points.iter().filter(|point| point.number == record.point);
+                let mut cases = points
+                    .next()
+                    .into_iter()
+                    .flat_map(|at| &at.experiment.cases);
+                let case = cases.position(|case| case.name == record.case);
+                (record.point, case, record.run)
+            });
+        }
+    }
+
+    fn run_tasks(&self, tasks: Vec<(Place, Task<'_>)>) -> Result<Vec<RunRecord>> {
         let cancel = &*self.cancel;
         let bar = bar(&tasks);
         let templates = Templates::new(this_program());
@@ -81,12 +134,16 @@ impl Batch {
     }
 
     /// Returns the tasks repetition by repetition, so that a temporary disturbance of a live batch
-    /// affects all cases alike.
-    fn tasks<'a>(&self, points: &'a [Point]) -> Vec<(Place, Task<'a>)> {
+    /// affects all cases alike. `runs_of` names the repetitions of a point and a case.
+    fn tasks<'a>(
+        &self,
+        points: &'a [Point],
+        runs_of: impl Fn(u32, &str) -> Range<u32>,
+    ) -> Vec<(Place, Task<'a>)> {
         let mut tasks = Vec::new();
-        for run in 0..self.repeat {
-            for point in points {
-                for (number, case) in point.experiment.cases.iter().enumerate() {
+        for point in points {
+            for (number, case) in point.experiment.cases.iter().enumerate() {
+                for run in runs_of(point.number, &case.name) {
                     let task = Task {
                         experiment: &point.experiment,
                         point: point.number,
@@ -98,6 +155,7 @@ impl Batch {
                 }
             }
         }
+        tasks.sort_by_key(|((point, case, run), _)| (*run, *point, *case));
         tasks
     }
 

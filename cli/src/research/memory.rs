@@ -23,10 +23,20 @@ const RUN_BYTES: u128 = 4_000;
 /// # Errors
 /// Their size, and which settings reduce it.
 pub fn check(points: &[Point], repeat: u32) -> Result<()> {
+    check_each(points, |_, _| repeat)
+}
+
+/// Checks that the records fit into memory; `runs_of` a point's number and a case's name are the
+/// repetitions.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_each(points: &[Point], runs_of: impl Fn(u32, &str) -> u32) -> Result<()> {
     let mut size = Size::default();
     for point in points {
         for case in &point.experiment.cases {
-            size.add(&point.experiment, case, repeat.into());
+            let runs = runs_of(point.number, &case.name);
+            size.add(&point.experiment, case, runs.into());
         }
     }
     if size.bytes() <= BYTES_MAX {

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use uc_experiment::{Arm, Experiment};
+use uc_experiment::{Arm, Evaluation, Experiment, Outcome};
 use uc_report::{Meta, Report};
 
 use crate::research::batch::{Batch, cancel_on_signal};
@@ -14,10 +14,13 @@ use crate::research::{arms, points};
 
 /// Run an experiment and compare it with what the paper measured.
 ///
-/// Exit status 0 if all expectations of the file hold, 1 if one fails.
+/// Exit status 0 if each expectation of the file holds, or differs from the paper for a reason that
+/// the file gives; 1 if one fails or stays undecided; 2 after an error, such as a reason for a
+/// difference that there is not.
 ///
-/// Runs every case at every point of the file's sweeps, `repeat` times each. In the simulator the
-/// same command gives the same bytes, whatever --jobs is.
+/// Runs every case at every point of the file's sweeps, `repeat` times each, and cases that
+/// undecided expectations need up to `repeat_max` times. In the simulator the same command gives
+/// the same bytes, whatever --jobs is.
 #[derive(Args)]
 pub struct Run {
     /// The experiment's TOML file
@@ -28,7 +31,7 @@ pub struct Run {
     /// Seed of the first repetition; the others count up from it
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Repetitions of every case, instead of the file's `repeat`
+    /// Repetitions of every case, instead of the file's `repeat`; no more where undecided
     #[arg(long, value_name = "N")]
     repeat: Option<u32>,
     /// Change one key of the file, for example `--set network.rate=100Mbit`; may be repeated
@@ -106,8 +109,12 @@ impl Run {
         let folder = self.out.clone();
         let folder = folder.unwrap_or_else(|| outputs::default_folder(&experiment.name));
         let folder = Folder::make(folder)?;
-        let records = batch.run(&points)?;
-        let evaluation = uc_experiment::evaluate(&experiment, &records, arm)?;
+        let told = |text: &str| {
+            if !self.json {
+                errln!("uc: {text}");
+            }
+        };
+        let (records, evaluation) = batch.run_until_decided(&experiment, &points, told)?;
         let meta = Meta {
             arm: arm.name().to_owned(),
             seed: self.seed,
@@ -129,6 +136,7 @@ impl Run {
             out!("{}", uc_report::table::table(&report));
             outln!("\nReport: {}", page.display());
         }
+        refuse_stale(&evaluation)?;
         Ok(report.holds())
     }
 
@@ -139,14 +147,28 @@ impl Run {
             experiment.apply_set(change)?;
         }
         if let Some(repeat) = self.repeat {
+            experiment.repeat_max = None;
             experiment.apply_set(&format!("repeat={repeat}"))?;
             experiment.repeat_sim = None;
+            experiment.repeat_max = Some(repeat);
         }
         experiment.validate()?;
         experiment.keep_cases(&self.case)?;
         points::keep_points(&mut experiment, &self.point)?;
         Ok(experiment)
     }
+}
+
+/// Checks that no expectation holds whose result differs according to the file.
+fn refuse_stale(evaluation: &Evaluation) -> Result<()> {
+    let mut stale = evaluation.with(Outcome::Stale);
+    if let Some(verdict) = stale.next() {
+        bail!(
+            "the expectation `{}` holds, and the file says why it differs; remove `differs`",
+            verdict.name
+        );
+    }
+    Ok(())
 }
 
 /// Returns why the simulator is used, for a message when no backend was named.

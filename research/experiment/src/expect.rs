@@ -6,10 +6,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::arm::Arm;
+use crate::basis::Basis;
 use crate::measure::Measure;
 
 /// `[[expect]]`: a measure, the paper's number, and the bounds for the measure's mean over the
-/// runs, or its direction along an axis of the sweep.
+/// runs (the bar), or its direction along an axis of the sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
@@ -20,6 +21,12 @@ pub struct Expectation {
     /// Number of the paper, where it states one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
+    /// Origin of the bounds or direction; the files in `experiments/` state one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
+    /// Reason why the result differs from the paper, whose claim the bounds or direction are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differs: Option<String>,
     /// Bounds of the mean, both included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<[f64; 2]>,
@@ -41,8 +48,8 @@ pub struct Expectation {
     /// Axis along which the mean `falls` or `rises`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub along: Option<String>,
-    /// Whether the mean falls from each point to the next along the axis, with 95 % confidence
-    /// intervals that don't overlap.
+    /// Whether the mean falls from each point to the next along the axis: the 95 % confidence
+    /// interval of the difference, paired by repetition, is below 0.
     #[serde(default, skip_serializing_if = "is_false")]
     pub falls: bool,
     /// Whether the mean rises, like `falls`.
@@ -113,7 +120,7 @@ impl Expectation {
 pub enum Claim {
     /// The mean is inside these bounds.
     Bound(Bound),
-    /// The mean moves in one direction, by more than its confidence intervals.
+    /// The mean moves in one direction, by more than the confidence interval of the difference.
     Trend {
         /// Axis of the sweep.
         along: String,

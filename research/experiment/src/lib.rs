@@ -11,12 +11,15 @@
 //! - [`record`], [`histogram`]: the results of one run.
 //! - [`measure`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed
 //!   from a record, and [`measure_error`]: why one can't be computed.
-//! - [`expect`], [`estimate`], [`verdict`]: the claims about their means over the runs, and the
-//!   verdicts.
+//! - [`expect`], [`basis`], [`estimate`], [`outcome`], [`verdict`]: the claims about their means over
+//!   the runs, where their bars come from, and the verdicts; [`continuation`]: the runs that
+//!   undecided verdicts need.
 
 pub mod application;
 pub mod arm;
+pub mod basis;
 pub mod case;
+pub mod continuation;
 pub mod coupling;
 pub mod error;
 pub mod estimate;
@@ -26,6 +29,7 @@ pub mod hypervisor;
 pub mod measure;
 pub mod measure_error;
 pub mod network;
+pub mod outcome;
 mod overrides;
 pub mod pattern;
 mod place;
@@ -43,7 +47,9 @@ pub mod verdict;
 
 pub use application::{Application, Sizes};
 pub use arm::Arm;
+pub use basis::Basis;
 pub use case::{Case, Guests};
+pub use continuation::{Continuation, continuation};
 pub use coupling::Coupling;
 pub use error::Error;
 pub use estimate::Estimate;
@@ -53,6 +59,7 @@ pub use hypervisor::{Hypervisor, Migration, Pvtcp, RttFilter};
 pub use measure::{Alpha, Event, Measure, QueueUnit, SharedBy};
 pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, NotEct, Queue, Topology};
+pub use outcome::Outcome;
 pub use pattern::Pattern;
 pub use record::{
     ACK_GAP_BIN, Completion, FlowRecord, FlowSample, LinkTotals, QueueSample, RunRecord, Stalls,

@@ -327,6 +327,14 @@ impl Measure {
         }
     }
 
+    /// Returns the cases that the measure needs; of a ratio, those of both sides.
+    pub fn cases(&self) -> Vec<&str> {
+        match self {
+            Measure::Ratio { of, to } => [of.cases(), to.cases()].concat(),
+            other => other.case().into_iter().collect(),
+        }
+    }
+
     /// Returns the only backend whose records contain the measure; `None` if all do.
     pub fn only_on(&self) -> Option<Arm> {
         match self {

@@ -114,6 +114,14 @@ pub enum MeasureError {
         /// Description of the missing data.
         lacks: String,
     },
+    /// The measure is infinite or NaN.
+    #[error("{which}: the measure is {value}, which is no finite number")]
+    NotFinite {
+        /// Repetition and point.
+        which: Which,
+        /// Value of the measure.
+        value: f64,
+    },
     /// The denominator of a ratio is 0.
     #[error("{case}, {which}: {what} is 0, and nothing can be divided by it")]
     Zero {

@@ -56,6 +56,12 @@ impl<'a> Repetition<'a> {
         }
     }
 
+    /// Returns whether every case of the measure was run in this repetition.
+    pub fn has_cases_of(&self, measure: &Measure) -> bool {
+        let ran = |case: &&str| self.records.iter().any(|record| record.case == **case);
+        measure.cases().iter().all(ran)
+    }
+
     /// Computes a measure. The result is in that measure's unit.
     ///
     /// # Errors
@@ -124,6 +130,14 @@ impl<'a> Repetition<'a> {
                 let case = to.case().unwrap_or("a ratio");
                 self.divide(case, above, below, || "the measure below the line".into())
             }
+        }
+    }
+
+    /// Returns the error of a measure that is no finite number.
+    pub(crate) fn not_finite(&self, value: f64) -> MeasureError {
+        MeasureError::NotFinite {
+            which: self.which(),
+            value,
         }
     }
 

@@ -16,6 +16,9 @@ use crate::sweep::Sweep;
 use crate::units::Nanos;
 use crate::{overrides, place};
 
+/// Default of `repeat_max` over the runs of every case.
+pub const REPEATS: u32 = 4;
+
 /// Name of the stack that the receivers of data run.
 pub const SERVER_STACK: &str = "server";
 
@@ -53,6 +56,10 @@ pub struct Experiment {
     /// Number of runs of every case in the simulator, where a run costs little; `repeat` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat_sim: Option<u32>,
+    /// Maximum number of runs of a case, to which undecided expectations lead; see
+    /// [`Experiment::repeats_max`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat_max: Option<u32>,
     /// Network of all cases: `[network]`.
     pub network: Network,
     /// TCP settings by name: `[stack.NAME]`; `server` is the receivers'.
@@ -87,6 +94,18 @@ impl Experiment {
             Arm::Sim => self.repeat_sim.unwrap_or(self.repeat),
             Arm::Live | Arm::Vm => self.repeat,
         }
+    }
+
+    /// Returns the maximum number of runs of a case on this backend: `repeat_max`, by default
+    /// [`REPEATS`] times the runs; 1 for one run without `repeat_max`. At least the runs.
+    pub fn repeats_max(&self, arm: Arm) -> u32 {
+        let runs = self.repeats(arm);
+        let usual = if runs == 1 {
+            1
+        } else {
+            runs.saturating_mul(REPEATS)
+        };
+        self.repeat_max.unwrap_or(usual).max(runs)
     }
 
     /// Reads the file at `path`. Does not check whether the values make sense: see

@@ -61,10 +61,6 @@ fn keep_keys(sweep: &mut Sweep, cases: &[Case], names: &[String]) {
 }
 
 fn needs_only(measure: &Measure, names: &[String]) -> bool {
-    match measure {
-        Measure::Ratio { of, to } => needs_only(of, names) && needs_only(to, names),
-        other => other
-            .case()
-            .is_none_or(|case| names.iter().any(|name| name == case)),
-    }
+    let mut cases = measure.cases().into_iter();
+    cases.all(|case| names.iter().any(|name| name == case))
 }

@@ -129,5 +129,13 @@ fn check_times(experiment: &Experiment) -> Check {
             format!("is {runs}; give at most {REPEAT_MAX}")
         })?;
     }
+    let most = experiment.repeat_max.unwrap_or(experiment.repeat);
+    ensure(most >= experiment.repeat, "repeat_max", || {
+        let repeat = experiment.repeat;
+        format!("is {most}, below repeat {repeat}; give {repeat} or more")
+    })?;
+    ensure(most <= REPEAT_MAX, "repeat_max", || {
+        format!("is {most}; give at most {REPEAT_MAX}")
+    })?;
     Ok(())
 }

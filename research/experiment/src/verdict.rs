@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use serde::{Serialize, Serializer};
 
 use crate::arm::Arm;
+use crate::basis::Basis;
 use crate::estimate::Estimate;
 use crate::expect::{Bound, Claim, Direction, Expectation};
 use crate::measure_error::MeasureError;
+use crate::outcome::Outcome;
 use crate::record::RunRecord;
 use crate::repetition::Repetition;
 use crate::schema::Experiment;
@@ -20,6 +22,19 @@ pub struct Evaluation {
     pub verdicts: Vec<Verdict>,
     /// Expectations that these runs can't decide.
     pub unjudged: Vec<Unjudged>,
+}
+
+impl Evaluation {
+    /// Returns whether every expectation that was judged holds or differs.
+    pub fn passes(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.outcome.passes())
+    }
+
+    /// Iterates over the verdicts with this outcome.
+    pub fn with(&self, outcome: Outcome) -> impl Iterator<Item = &Verdict> {
+        let verdicts = self.verdicts.iter();
+        verdicts.filter(move |verdict| verdict.outcome == outcome)
+    }
 }
 
 /// An expectation that was not judged.
@@ -50,8 +65,16 @@ pub struct Verdict {
     pub interval: Option<[f64; 2]>,
     /// Claim about the mean.
     pub expect: Claim,
-    /// Whether the claim holds. A measure that can't be computed does not.
+    /// Origin of the claim, if the file states one.
+    pub basis: Option<Basis>,
+    /// Interval compared with the claim.
+    #[serde(rename = "verdict")]
+    pub outcome: Outcome,
+    /// Whether the claim holds: [`Outcome::holds`].
     pub holds: bool,
+    /// Reason of the file why the result differs from the paper, if it gives one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub differs: Option<String>,
     /// Reason why there is no mean, if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -63,6 +86,9 @@ pub struct Verdict {
     /// Minimum and maximum of the repetitions.
     #[serde(skip)]
     pub extremes: Option<[f64; 2]>,
+    /// Points and cases whose runs it is judged by.
+    #[serde(skip)]
+    pub places: Vec<(u32, String)>,
 }
 
 /// One point of a trend.
@@ -84,9 +110,12 @@ fn as_map<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S:
     serializer.collect_map(pairs.iter().map(|(axis, label)| (axis, label)))
 }
 
-/// Judges every expectation of the experiment at each of its points, over all repetitions among
-/// `records`, which come from `arm`. Where a measure can't be computed the expectation does not
-/// hold, and the verdict gives the reason; the others are judged all the same.
+/// Judges every expectation of the experiment at each of its points, over the repetitions among
+/// `records`, which come from `arm`. Where a measure can't be computed the expectation fails, and
+/// the verdict gives the reason; the others are judged all the same.
+///
+/// All records must have the same repetitions below the file's `repeat`. Of the repetitions above,
+/// which undecided expectations led to, each expectation counts those that all its cases have.
 ///
 /// # Errors
 /// A run is missing, or the experiment's sweep can't be applied (see [`Experiment::validate`]).
@@ -96,14 +125,18 @@ pub fn evaluate(
     arm: Arm,
 ) -> Result<Evaluation, MeasureError> {
     let points = experiment.points().map_err(MeasureError::Points)?;
+    let repeat = experiment.repeats(arm);
     let mut runs: BTreeSet<u32> = records.iter().map(|record| record.run).collect();
+    runs.retain(|run| *run < repeat);
     if runs.is_empty() {
         // Without any record, repetition 0 is named as missing.
         runs.insert(0);
     }
+    let alone = records.iter().all(|record| record.run == 0);
+    let single = alone && experiment.repeats_max(arm) == 1;
     let mut found = Evaluation::default();
     for expect in &experiment.expects {
-        if let Some(why) = not_judged(expect, arm, runs.len()) {
+        if let Some(why) = not_judged(expect, arm, single) {
             let name = expect.name.clone();
             found.unjudged.push(Unjudged { name, why });
             continue;
@@ -111,7 +144,9 @@ pub fn evaluate(
         let judge = Judge {
             expect,
             records,
+            repeat,
             runs: &runs,
+            single,
         };
         let applies = |point: &&Point| applies(expect, point);
         let points: Vec<&Point> = points.iter().filter(applies).collect();
@@ -135,7 +170,7 @@ pub fn evaluate(
     Ok(found)
 }
 
-fn not_judged(expect: &Expectation, arm: Arm, runs: usize) -> Option<String> {
+fn not_judged(expect: &Expectation, arm: Arm, single: bool) -> Option<String> {
     let known = expect.measure.only_on();
     if let Some(other) = expect.on.filter(|on| *on != arm) {
         return Some(format!("is for {other}, and this ran on {arm}"));
@@ -143,7 +178,7 @@ fn not_judged(expect: &Expectation, arm: Arm, runs: usize) -> Option<String> {
     if let Some(other) = known.filter(|_| !expect.measure.can_be_told_by(arm)) {
         return Some(format!("only {other} measures it, and this ran on {arm}"));
     }
-    let trend = expect.along.is_some() && runs < 2;
+    let trend = expect.along.is_some() && single;
     trend.then(|| "needs two repetitions or more for its confidence intervals".into())
 }
 
@@ -178,26 +213,55 @@ fn others(point: &Point, along: &str) -> Vec<(String, String)> {
 struct Judge<'a> {
     expect: &'a Expectation,
     records: &'a [RunRecord],
+    /// Number of runs that each case has at each point.
+    repeat: u32,
+    /// Those runs, as far as any case has them.
     runs: &'a BTreeSet<u32>,
+    /// Whether the experiment has one repetition, and none more.
+    single: bool,
 }
 
+/// The values of an expectation's measure: at each of its places, one value per repetition.
+type Values = Vec<Vec<f64>>;
+
 impl Judge<'_> {
-    /// Estimates the mean over the points from each run.
-    fn estimate(&self, points: &[&Point]) -> Result<Estimate, MeasureError> {
-        let one = |run: u32, point: &Point| {
+    /// Returns the points and cases that the measure needs.
+    fn places(&self, points: &[&Point]) -> Vec<(u32, String)> {
+        let cases = self.expect.measure.cases();
+        let at = |point: &&Point| {
+            let number = point.number;
+            let cases = cases.iter();
+            cases.map(move |case| (number, (*case).to_owned()))
+        };
+        points.iter().flat_map(at).collect()
+    }
+
+    /// Returns the repetitions to judge by: the file's, and those beyond that all places have.
+    fn runs(&self, places: &[(u32, String)]) -> BTreeSet<u32> {
+        let beyond = |(point, case): &(u32, String)| -> BTreeSet<u32> {
+            let here = self.records.iter().filter(|record| {
+                record.run >= self.repeat && record.point == *point && record.case == *case
+            });
+            here.map(|record| record.run).collect()
+        };
+        let all = places.iter().map(beyond);
+        let common = all.reduce(|one, other| &one & &other);
+        self.runs | &common.unwrap_or_default()
+    }
+
+    /// Computes the measure at each point, in each of the runs.
+    fn values(&self, points: &[&Point], runs: &BTreeSet<u32>) -> Result<Values, MeasureError> {
+        let one = |point: &Point, run: u32| {
             let repetition = Repetition::at(point, self.records, run);
-            repetition.measure(&self.expect.measure)
+            let value = repetition.measure(&self.expect.measure)?;
+            if value.is_finite() {
+                Ok(value)
+            } else {
+                Err(repetition.not_finite(value))
+            }
         };
-        let mean = |&run: &u32| {
-            let values = points.iter().map(|point| one(run, point));
-            Ok(values.sum::<Result<f64, MeasureError>>()? / points.len() as f64)
-        };
-        let values = self
-            .runs
-            .iter()
-            .map(mean)
-            .collect::<Result<Vec<f64>, _>>()?;
-        Ok(Estimate::of(&values))
+        let at = |point: &&Point| runs.iter().map(|&run| one(point, run)).collect();
+        points.iter().map(at).collect()
     }
 
     fn bound(&self, points: &[&Point], bound: Bound) -> Result<Verdict, MeasureError> {
@@ -205,10 +269,21 @@ impl Judge<'_> {
             Some(over) => others(points[0], over),
             None => points[0].labels.clone(),
         };
-        Ok(match self.estimate(points) {
-            Ok(ours) => self.verdict(ours, at, bound.holds(ours.mean)),
-            Err(error) => self.unknown(error, at)?,
-        })
+        let places = self.places(points);
+        let runs = self.runs(&places);
+        let open = self.open(at, places, runs.len());
+        let values = match self.values(points, &runs) {
+            Ok(values) => values,
+            Err(error) => return unknown(error, open),
+        };
+        let mean = |run: usize| {
+            let values = values.iter().map(|at_point| at_point[run]);
+            values.sum::<f64>() / points.len() as f64
+        };
+        let means: Vec<f64> = (0..runs.len()).map(mean).collect();
+        let ours = Estimate::of(&means);
+        let outcome = bound.judge(&ours, self.single);
+        Ok(self.verdict(ours, outcome, open))
     }
 
     fn trend(
@@ -217,16 +292,21 @@ impl Judge<'_> {
         along: &str,
         direction: Direction,
     ) -> Result<Verdict, MeasureError> {
-        let estimates = points.iter().map(|&point| self.estimate(&[point]));
-        let estimates = match estimates.collect::<Result<Vec<_>, _>>() {
-            Ok(estimates) => estimates,
-            Err(error) => return self.unknown(error, others(points[0], along)),
+        let places = self.places(points);
+        let runs = self.runs(&places);
+        let open = self.open(others(points[0], along), places, runs.len());
+        let values = match self.values(points, &runs) {
+            Ok(values) => values,
+            Err(error) => return unknown(error, open),
         };
-        let moves = |pair: &[Estimate]| match direction {
-            Direction::Falls => pair[1].clearly_below(&pair[0]),
-            Direction::Rises => pair[0].clearly_below(&pair[1]),
+        let moves = |pair: &[Vec<f64>]| {
+            // Repetitions of one number have one seed, so that their differences tell more.
+            let pairs = pair[1].iter().zip(&pair[0]);
+            let differences: Vec<f64> = pairs.map(|(after, before)| after - before).collect();
+            direction.judge(&Estimate::of(&differences))
         };
-        let holds = estimates.len() >= 2 && estimates.windows(2).all(moves);
+        let outcome = Outcome::all(values.windows(2).map(moves));
+        let estimates: Vec<Estimate> = values.iter().map(|values| Estimate::of(values)).collect();
         let step = |(point, ours): (&&Point, &Estimate)| Step {
             label: point.label(along).unwrap_or_default().to_owned(),
             ours: ours.mean,
@@ -238,39 +318,30 @@ impl Judge<'_> {
         let last = estimates[estimates.len() - 1];
         Ok(Verdict {
             steps,
-            ..self.verdict(last, others(points[0], along), holds)
+            ..self.verdict(last, outcome, open)
         })
     }
 
-    fn verdict(&self, ours: Estimate, at: Vec<(String, String)>, holds: bool) -> Verdict {
+    fn verdict(&self, ours: Estimate, outcome: Outcome, open: Verdict) -> Verdict {
+        let reason = self.expect.differs.is_some();
+        let outcome = if reason {
+            outcome.with_reason()
+        } else {
+            outcome
+        };
         Verdict {
             ours: Some(ours.mean),
             spread: ours.standard_error,
             interval: ours.interval,
-            holds,
+            outcome,
+            holds: outcome.holds(),
             extremes: Some([ours.min, ours.max]),
-            ..self.open(at)
+            ..open
         }
-    }
-
-    /// Returns the verdict on a measure that the runs don't contain; a missing run is an error
-    /// instead.
-    fn unknown(
-        &self,
-        error: MeasureError,
-        at: Vec<(String, String)>,
-    ) -> Result<Verdict, MeasureError> {
-        if error.is_of_runs() {
-            return Err(error);
-        }
-        Ok(Verdict {
-            why: Some(error.to_string()),
-            ..self.open(at)
-        })
     }
 
     /// Returns the verdict before anything is measured.
-    fn open(&self, at: Vec<(String, String)>) -> Verdict {
+    fn open(&self, at: Vec<(String, String)>, places: Vec<(u32, String)>, n: usize) -> Verdict {
         Verdict {
             name: self.expect.name.clone(),
             at,
@@ -279,11 +350,26 @@ impl Judge<'_> {
             spread: None,
             interval: None,
             expect: self.expect.claim(),
+            basis: self.expect.basis,
+            outcome: Outcome::Fails,
             holds: false,
+            differs: self.expect.differs.clone(),
             why: None,
-            n: self.runs.len(),
+            n,
             steps: Vec::new(),
             extremes: None,
+            places,
         }
     }
+}
+
+/// Returns the verdict on a measure that the runs don't contain; a missing run is an error instead.
+fn unknown(error: MeasureError, open: Verdict) -> Result<Verdict, MeasureError> {
+    if error.is_of_runs() {
+        return Err(error);
+    }
+    Ok(Verdict {
+        why: Some(error.to_string()),
+        ..open
+    })
 }

@@ -21,3 +21,4 @@ mod tracking;
 mod transfers;
 mod trends;
 mod unreadable_files;
+mod verdicts;

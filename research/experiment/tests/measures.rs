@@ -1,7 +1,7 @@
 //! Measures on records made by hand, whose answers are known.
 
 use uc_experiment::{
-    Arm, Experiment, FlowRecord, FlowSample, Measure, Repetition, RunRecord, evaluate,
+    Arm, Experiment, FlowRecord, FlowSample, Measure, Outcome, Repetition, RunRecord, evaluate,
 };
 
 const MS: u64 = 1_000_000;
@@ -314,7 +314,9 @@ measure = { kind = "drops", case = "b", of = "one" }
     let [least, most] = verdicts[0].extremes.expect("computes");
     near(least, 1.0);
     near(most, 3.0);
-    assert!(verdicts[0].holds && !verdicts[1].holds);
+    // 2 ± 0.58 with t of two degrees of freedom reaches beyond 1.5 to 2.5.
+    assert_eq!(verdicts[0].outcome, Outcome::Undecided);
+    assert!(!verdicts[1].holds);
     assert_eq!(verdicts[0].expect.to_string(), "1.5–2.5");
     assert_eq!(verdicts[1].expect.to_string(), "≤ 0");
     let single = judge(&records[..2]).expect("computes").verdicts;

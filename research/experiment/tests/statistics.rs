@@ -98,13 +98,15 @@ fn intervals_equal_those_of_students_table() {
 }
 
 #[test]
-fn clearly_below_needs_disjoint_intervals() {
-    let (low, high) = (
-        Estimate::of(&[1.0, 1.1, 0.9]),
-        Estimate::of(&[2.0, 2.1, 1.9]),
-    );
-    assert!(low.clearly_below(&high) && !high.clearly_below(&low));
-    let wide = Estimate::of(&[0.0, 2.0, 4.0]);
-    assert!(!low.clearly_below(&wide) && !wide.clearly_below(&high));
-    assert!(!Estimate::of(&[1.0]).clearly_below(&high));
+fn one_value_and_values_that_are_no_numbers_have_no_interval() {
+    for values in [&[1.0][..], &[], &[1.0, f64::NAN], &[1.0, f64::INFINITY]] {
+        assert_eq!(Estimate::of(values).interval, None, "{values:?}");
+    }
+}
+
+#[test]
+fn equal_values_have_an_interval_of_exactly_that_value() {
+    // The sum of three times 0.1 is above 0.3.
+    let found = Estimate::of(&[0.1; 3]);
+    assert_eq!(found.interval, Some([0.1, 0.1]));
 }

@@ -37,7 +37,7 @@ pub const FLOW_COLUMNS: [&str; 22] = [
 ];
 
 /// Columns of the table of verdicts, after `name` and a column `at_AXIS` for every axis.
-pub const VERDICT_COLUMNS: [&str; 12] = [
+pub const VERDICT_COLUMNS: [&str; 15] = [
     "along",
     "paper",
     "ours",
@@ -50,6 +50,9 @@ pub const VERDICT_COLUMNS: [&str; 12] = [
     "expect",
     "holds",
     "why",
+    "basis",
+    "verdict",
+    "differs",
 ];
 
 /// Writes a row for every flow of every run, in the order of points, cases, runs, groups, flows.
@@ -248,6 +251,9 @@ fn verdict_row(
         verdict.expect.to_string(),
         verdict.holds.to_string(),
         verdict.why.clone().unwrap_or_default(),
+        cell(verdict.basis.map(uc_experiment::Basis::key)),
+        verdict.outcome.to_string(),
+        cell(verdict.differs.as_ref()),
     ]);
     row
 }

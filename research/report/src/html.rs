@@ -1,6 +1,6 @@
 //! The page: one file that loads nothing, for light and dark, for narrow and wide screens.
 
-use uc_experiment::{Evaluation, Verdict};
+use uc_experiment::{Outcome, Verdict};
 
 use crate::escape::escape;
 use crate::figures::{Figure, figures};
@@ -27,7 +27,7 @@ pub fn html(report: &Report<'_>) -> Result<String, Error> {
     ));
     page.push_str("<main>\n");
     head(&mut page, report);
-    verdicts(&mut page, report.evaluation);
+    verdicts(&mut page, report);
     for figure in figures(report)? {
         draw(&mut page, &figure);
     }
@@ -62,22 +62,29 @@ fn head(page: &mut String, report: &Report<'_>) {
     page.push_str("</header>\n");
 }
 
-fn verdicts(page: &mut String, evaluation: &Evaluation) {
+fn verdicts(page: &mut String, report: &Report<'_>) {
+    let evaluation = report.evaluation;
     if evaluation.verdicts.is_empty() && evaluation.unjudged.is_empty() {
         return;
     }
     let header = [
-        "what",
+        "expectation",
         "paper",
         "ours ± standard error",
         "95 % interval",
         "least–most",
+        "n",
         "expected",
-        "",
+        "basis",
+        "verdict",
     ];
     page.push_str("<section>\n<h2>Expected and found</h2>\n");
     if !evaluation.verdicts.is_empty() {
         table(page, &header, evaluation.verdicts.iter().map(verdict_row));
+    }
+    for remark in words::remarks(report) {
+        let text = words::sentence_case(&remark);
+        page.push_str(&format!("<p class=\"caption\">{}.</p>\n", escape(&text)));
     }
     for unjudged in &evaluation.unjudged {
         let text = format!("Not judged: {} {}.", unjudged.name, unjudged.why);
@@ -87,11 +94,12 @@ fn verdicts(page: &mut String, evaluation: &Evaluation) {
 }
 
 fn verdict_row(verdict: &Verdict) -> Vec<String> {
-    let mark = if verdict.holds {
-        "<span class=\"mark good\">holds</span>"
-    } else {
-        "<span class=\"mark bad\">does not hold</span>"
+    let class = match verdict.outcome {
+        Outcome::Holds => "mark good",
+        Outcome::Differs => "mark",
+        Outcome::Fails | Outcome::Undecided | Outcome::Stale => "mark bad",
     };
+    let mark = format!("<span class=\"{class}\">{}</span>", verdict.outcome);
     // The means of a trend are in its steps.
     let is_trend = !verdict.steps.is_empty();
     let of_mean = |text: String| if is_trend { "–".to_owned() } else { text };
@@ -106,8 +114,12 @@ fn verdict_row(verdict: &Verdict) -> Vec<String> {
         format!("<strong>{}</strong>", found(verdict)),
         of_mean(interval),
         of_mean(extremes),
+        verdict.n.to_string(),
         escape(&verdict.expect.to_string()),
-        mark.into(),
+        verdict
+            .basis
+            .map_or_else(|| "–".into(), |basis| basis.to_string()),
+        mark,
     ]
 }
 

@@ -22,10 +22,14 @@ struct Object<'a> {
 }
 
 /// Formats `{experiment, arm, seed, commit, runs, points, results, unjudged, holds}`, indented.
+/// `holds` tells whether every result holds or differs with a reason. `runs` is the number of
+/// repetitions of every case; `n` of a result may be larger, as undecided ones lead to more.
 /// `points` has a map from axes to labels for every point of the sweep, one empty map without a
 /// sweep. `results` has an object for every verdict: `{name, at, paper, ours, spread, interval,
-/// expect, holds, why, n, steps}`. Where `ours` can't be computed it is null, `holds` is false and
-/// `why` gives the reason; else `why` is absent. `paper` is null where the paper states no number;
+/// expect, basis, verdict, holds, differs, why, n, steps}`. `verdict` is `holds`, `fails`,
+/// `undecided`, `differs` or `stale`; `holds` is true for the first and the last. `basis` is null
+/// where the file states none, and `differs` absent. Where `ours` can't be computed it is null,
+/// `verdict` is `fails` and `why` gives the reason; else `why` is absent. `paper` is null where the paper states no number;
 /// `spread` (the standard error of `ours`) and `interval` (its 95 % confidence interval) are null
 /// with a single run. `at` (axes and labels) and `steps` (the points of a trend) are absent when
 /// empty. `unjudged` names the expectations that these runs can't decide, and the reason. On a

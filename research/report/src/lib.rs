@@ -66,9 +66,9 @@ impl<'a> Report<'a> {
         &self.evaluation.verdicts
     }
 
-    /// Returns whether every expectation that was judged holds.
+    /// Returns whether every expectation that was judged holds or differs with a reason.
     pub fn holds(&self) -> bool {
-        self.verdicts().iter().all(|verdict| verdict.holds)
+        self.evaluation.passes()
     }
 }
 

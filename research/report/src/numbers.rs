@@ -97,7 +97,7 @@ fn with_decimals(value: f64, places: usize) -> String {
 #[cfg(test)]
 mod tests {
     use uc_experiment::expect::Claim;
-    use uc_experiment::{Bound, Step};
+    use uc_experiment::{Bound, Outcome, Step};
 
     use super::*;
 
@@ -114,11 +114,15 @@ mod tests {
             spread,
             interval: None,
             expect: Claim::Bound(bound),
+            basis: None,
+            outcome: Outcome::Holds,
             holds: true,
+            differs: None,
             why: None,
             n: 2,
             steps: Vec::new(),
             extremes: Some([ours, ours]),
+            places: Vec::new(),
         }
     }
 

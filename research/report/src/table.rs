@@ -1,28 +1,49 @@
 //! The verdicts as a plain table, at most [`COLUMNS`] wide.
 
+use uc_experiment::Outcome;
+
 use crate::Report;
 use crate::numbers::{found, number};
-use crate::words::{self, count};
+use crate::words;
 
 /// Maximum width of a line.
 pub const COLUMNS: usize = 100;
 
-const GAP: &str = "   ";
+const GAP: &str = "  ";
 
-/// Formats a title, one line per verdict (more where its name is long), and a summary.
+/// Number of columns.
+const CELLS: usize = 7;
+/// Minimum width of the first column, the names.
+const NAME_MIN: usize = 18;
+
+/// Formats a title, one line per verdict (more where its name is long), a summary, and what some
+/// verdicts need to be understood.
 pub fn table(report: &Report<'_>) -> String {
-    let header = ["", "paper", "ours ± standard error", "expected", "holds"].map(String::from);
+    let header = [
+        "expectation",
+        "paper",
+        "ours ± SE",
+        "n",
+        "expected",
+        "basis",
+        "verdict",
+    ]
+    .map(String::from);
     let mut rows = vec![header];
     for verdict in report.verdicts() {
         rows.push([
             words::verdict(verdict),
             verdict.paper.map_or_else(|| "–".into(), number),
             found(verdict),
+            verdict.n.to_string(),
             verdict.expect.to_string(),
-            if verdict.holds { "yes" } else { "NO" }.into(),
+            verdict
+                .basis
+                .map_or_else(|| "–".into(), |basis| basis.to_string()),
+            shown(verdict.outcome),
         ]);
     }
-    let mut widths = [0; 5];
+    let mut widths = [0; CELLS];
     for (column, width) in widths.iter_mut().enumerate() {
         *width = rows
             .iter()
@@ -30,9 +51,9 @@ pub fn table(report: &Report<'_>) -> String {
             .max()
             .unwrap_or(0);
     }
-    let others: usize = widths[1..].iter().sum::<usize>() + 4 * GAP.len();
-    widths[0] = widths[0].min(COLUMNS.saturating_sub(others)).max(20);
-    let rule = "─".repeat(widths.iter().sum::<usize>() + 4 * GAP.len());
+    let others: usize = widths[1..].iter().sum::<usize>() + (CELLS - 1) * GAP.len();
+    widths[0] = widths[0].min(COLUMNS.saturating_sub(others)).max(NAME_MIN);
+    let rule = "─".repeat(widths.iter().sum::<usize>() + (CELLS - 1) * GAP.len());
 
     let mut lines = wrap(&title(report), COLUMNS);
     lines.extend(wrap(&circumstances(report), COLUMNS));
@@ -44,7 +65,10 @@ pub fn table(report: &Report<'_>) -> String {
         }
     }
     lines.push(rule);
-    lines.push(held(report));
+    lines.push(words::tally(report));
+    for remark in words::remarks(report) {
+        lines.extend(wrap(&remark, COLUMNS));
+    }
     for unjudged in &report.evaluation.unjudged {
         let text = format!("not judged: {} {}", unjudged.name, unjudged.why);
         lines.extend(wrap(&text, COLUMNS));
@@ -55,11 +79,14 @@ pub fn table(report: &Report<'_>) -> String {
         .collect()
 }
 
-fn held(report: &Report<'_>) -> String {
-    let verdicts = report.verdicts();
-    let held = verdicts.iter().filter(|verdict| verdict.holds).count();
-    let verb = if verdicts.len() == 1 { "holds" } else { "hold" };
-    format!("{held} of {} {verb}", count(verdicts.len(), "expectation"))
+/// Formats an outcome, in capitals if it makes the run fail.
+fn shown(outcome: Outcome) -> String {
+    let word = outcome.to_string();
+    if outcome.passes() {
+        word
+    } else {
+        word.to_uppercase()
+    }
 }
 
 fn title(report: &Report<'_>) -> String {
@@ -77,7 +104,7 @@ fn circumstances(report: &Report<'_>) -> String {
     )
 }
 
-fn row_lines(row: &[String; 5], widths: &[usize; 5]) -> Vec<String> {
+fn row_lines(row: &[String; CELLS], widths: &[usize; CELLS]) -> Vec<String> {
     let mut lines = Vec::new();
     for (i, name) in wrap(&row[0], widths[0]).into_iter().enumerate() {
         let mut line = format!("{name:<width$}", width = widths[0]);

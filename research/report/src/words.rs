@@ -1,19 +1,24 @@
 //! The results in words.
 
-use uc_experiment::{Measure, Verdict};
+use uc_experiment::{Measure, Outcome, Verdict};
 
 use crate::Report;
-use crate::numbers::percent;
+use crate::numbers::{number, percent};
 
 /// Formats a count: `1 run`, `20 runs`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Describes the number of runs: `3 runs of every case`, `10 runs of every case at each of 54
-/// points`.
+/// Describes the number of runs: `3 runs of every case`, `10 to 40 runs of every case at each of 54
+/// points`. Undecided expectations lead to more runs of some cases.
 pub(crate) fn extent(report: &Report<'_>) -> String {
-    let runs = count(report.meta.runs as usize, "run");
+    let runs = report.meta.runs as usize;
+    let most = report.records.iter().map(|record| record.run as usize + 1);
+    let runs = match most.max() {
+        Some(most) if most > runs => format!("{runs} to {}", count(most, "run")),
+        _ => count(runs, "run"),
+    };
     match report.points.len() {
         0 | 1 => format!("{runs} of every case"),
         points => format!("{runs} of every case at each of {points} points"),
@@ -33,18 +38,70 @@ pub(crate) fn arm(name: &str) -> String {
 /// Describes how many expectations hold.
 pub(crate) fn headline(report: &Report<'_>) -> String {
     let verdicts = report.verdicts();
-    let held = verdicts.iter().filter(|verdict| verdict.holds).count();
+    let held = report.evaluation.with(Outcome::Holds).count();
     let extent = extent(report);
     match (held, verdicts.len()) {
         (_, 0) => format!("Nothing was expected of {extent}."),
         (2, 2) => format!("Both expectations hold, over {extent}."),
         (1, 1) => format!("What was expected holds, over {extent}."),
         (held, all) if held == all => format!("All {all} expectations hold, over {extent}."),
-        (held, all) => format!(
-            "{held} of {} hold, over {extent}.",
-            count(all, "expectation")
-        ),
+        _ => format!("{}, over {extent}.", tally(report)),
     }
+}
+
+/// Counts the outcomes: `3 of 6 expectations hold, 1 fails, 2 differ`.
+pub(crate) fn tally(report: &Report<'_>) -> String {
+    let all = report.verdicts().len();
+    let of = |outcome| report.evaluation.with(outcome).count();
+    let verb = if all == 1 { "holds" } else { "hold" };
+    let held = of(Outcome::Holds);
+    let mut words = format!("{held} of {} {verb}", count(all, "expectation"));
+    for (outcome, one, many) in [
+        (Outcome::Fails, "fails", "fail"),
+        (Outcome::Undecided, "is undecided", "are undecided"),
+        (Outcome::Differs, "differs", "differ"),
+        (Outcome::Stale, "is stale", "are stale"),
+    ] {
+        let verb = if of(outcome) == 1 { one } else { many };
+        if of(outcome) > 0 {
+            words.push_str(&format!(", {} {verb}", of(outcome)));
+        }
+    }
+    words
+}
+
+/// Explains the verdicts that need it, in one line each: why a result differs, how wide an interval
+/// is that does not decide, what to do with a stale reason. A reason is given once.
+pub(crate) fn remarks(report: &Report<'_>) -> Vec<String> {
+    let mut remarks: Vec<String> = Vec::new();
+    for verdict in report.verdicts() {
+        let name = self::verdict(verdict);
+        let remark = match verdict.outcome {
+            Outcome::Holds | Outcome::Fails => continue,
+            Outcome::Undecided => {
+                let wide = |[low, high]: [f64; 2]| {
+                    let interval = format!("{} to {}", number(low), number(high));
+                    format!(", 95 % interval {interval}")
+                };
+                let is_bound = verdict.steps.is_empty();
+                let interval = verdict
+                    .interval
+                    .filter(|_| is_bound)
+                    .map_or_else(String::new, wide);
+                let runs = count(verdict.n, "run");
+                format!("undecided: {name}: {runs}{interval}")
+            }
+            Outcome::Differs => {
+                let reason = verdict.differs.as_deref().unwrap_or_default();
+                format!("differs from the paper: {}: {reason}", verdict.name)
+            }
+            Outcome::Stale => format!("stale: {name}: it holds; remove `differs` from the file"),
+        };
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
+    remarks
 }
 
 /// Formats a verdict's name, its point, and why there is no number, if there is none.

@@ -4,7 +4,7 @@
 mod made_up;
 
 use made_up::{keep, with_report};
-use uc_experiment::{Arm, Evaluation, Verdict};
+use uc_experiment::{Arm, Evaluation, Outcome, Verdict};
 use uc_report::{Meta, Report};
 
 #[test]
@@ -92,7 +92,8 @@ fn the_object_has_exactly_its_keys() {
             assert_eq!(
                 keys(result),
                 [
-                    "expect", "holds", "interval", "n", "name", "ours", "paper", "spread"
+                    "basis", "expect", "holds", "interval", "n", "name", "ours", "paper", "spread",
+                    "verdict"
                 ]
             );
         }
@@ -109,13 +110,28 @@ fn the_object_has_exactly_its_keys() {
     });
 }
 
+/// Returns the text with each line break replaced by a space.
+fn joined(text: &str) -> String {
+    text.lines().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn the_table_fits_and_is_aligned() {
     with_report("fig9", 2, |report| {
         let mut verdicts: Vec<Verdict> = report.verdicts().to_vec();
         verdicts[1].name = "a name that goes on and on ".repeat(6);
         verdicts[2].name = "x".repeat(150);
-        verdicts[3].holds = false;
+        let outcomes = [
+            Outcome::Holds,
+            Outcome::Undecided,
+            Outcome::Differs,
+            Outcome::Fails,
+            Outcome::Stale,
+        ];
+        for (verdict, outcome) in verdicts.iter_mut().zip(outcomes) {
+            verdict.outcome = outcome;
+        }
+        verdicts[2].differs = Some("another stack".into());
         let evaluation = Evaluation {
             verdicts: verdicts.clone(),
             unjudged: Vec::new(),
@@ -132,14 +148,33 @@ fn the_table_fits_and_is_aligned() {
                 "{columns} columns: {line}"
             );
         }
+        let words = ["holds", "UNDECIDED", "differs", "FAILS", "STALE"];
         let ends: Vec<usize> = table
             .lines()
-            .filter(|line| line.ends_with("yes") || line.ends_with("NO"))
+            .filter(|line| {
+                words
+                    .iter()
+                    .any(|word| line.ends_with(&format!("  {word}")))
+            })
             .map(|line| line.chars().count())
             .collect();
         assert_eq!(ends.len(), verdicts.len());
         assert!(ends.iter().all(|end| *end == ends[0]), "{table}");
-        assert!(table.ends_with("4 of 5 expectations hold\n"), "{table}");
+        let tally =
+            "1 of 5 expectations hold, 1 fails, 1 is undecided, 1 differs, 1 is stale\nundecided: ";
+        assert!(table.contains(tally), "{table}");
+        for remark in [
+            ": 2 runs, 95 % interval",
+            ": another stack",
+            "it holds; remove `differs` from the file",
+        ] {
+            assert!(joined(&table).contains(remark), "no {remark:?}: {table}");
+        }
+        let page = uc_report::html::html(&report).expect("draws");
+        assert!(
+            page.contains(": another stack."),
+            "the page gives no reason"
+        );
     });
 }
 

@@ -2,6 +2,7 @@
 
 use super::fault::{Check, Fault, ensure, fault};
 use super::measure::check_measure;
+use crate::basis::Basis;
 use crate::expect::Expectation;
 use crate::schema::Experiment;
 use crate::sweep::Sweep;
@@ -19,6 +20,15 @@ pub(super) fn check_expect(key: &str, expect: &Expectation, experiment: &Experim
     ensure(finite, key, || {
         "bounds and the paper's number must be finite".into()
     })?;
+    if let Some(reason) = &expect.differs {
+        let key = format!("{key}.differs");
+        ensure(!reason.trim().is_empty(), &key, || {
+            "is empty; say why the result differs from the paper".into()
+        })?;
+        ensure(expect.basis == Some(Basis::Paper), &key, || {
+            "needs a bar that is the paper's; add basis = \"paper\"".into()
+        })?;
+    }
     check_where(key, expect, experiment)?;
     if let Some(over) = &expect.over {
         let key = format!("{key}.over");

@@ -11,13 +11,14 @@ use crate::schema::Experiment;
 use crate::sweep::Sweep;
 
 /// Keys that are the same at every point.
-const FIXED: [&str; 8] = [
+const FIXED: [&str; 9] = [
     "name",
     "title",
     "source",
     "arms",
     "repeat",
     "repeat_sim",
+    "repeat_max",
     "sweep",
     "expect",
 ];

@@ -132,8 +132,14 @@ impl<'a> Frame<'a> {
             .iter()
             .filter(|record| record.point == point.number);
         let runs: BTreeSet<u32> = here.map(|record| record.run).collect();
-        let one = |run: u32| Repetition::at(point, report.records, run).measure(self.measure);
-        let values: Vec<f64> = runs.into_iter().map(one).collect::<Result<_, _>>().ok()?;
+        let repetitions = runs
+            .into_iter()
+            .map(|run| Repetition::at(point, report.records, run));
+        // Undecided expectations lead to further runs of some cases.
+        let values = repetitions
+            .filter(|repetition| repetition.has_cases_of(self.measure))
+            .map(|repetition| repetition.measure(self.measure));
+        let values: Vec<f64> = values.collect::<Result<_, _>>().ok()?;
         if values.is_empty() {
             return None;
         }

@@ -1,0 +1,32 @@
+//! Further repetitions of the cases that undecided expectations need.
+
+use std::collections::BTreeMap;
+
+use crate::arm::Arm;
+use crate::outcome::Outcome;
+use crate::schema::Experiment;
+use crate::verdict::Evaluation;
+
+/// Points and cases with the number of repetitions that each is to have; empty if the runs are
+/// complete.
+pub type Continuation = BTreeMap<(u32, String), u32>;
+
+/// Returns the repetitions that the undecided expectations need: twice as many as each was judged
+/// by, up to [`Experiment::repeats_max`]. Doubling keeps the number of looks at the results small;
+/// each look is another chance for an interval to be off.
+pub fn continuation(experiment: &Experiment, evaluation: &Evaluation, arm: Arm) -> Continuation {
+    let most = experiment.repeats_max(arm);
+    let mut found = Continuation::new();
+    for verdict in evaluation.with(Outcome::Undecided) {
+        let had = u32::try_from(verdict.n).unwrap_or(u32::MAX);
+        if had >= most {
+            continue;
+        }
+        let runs = had.saturating_mul(2).min(most);
+        for place in &verdict.places {
+            let known = found.entry(place.clone()).or_insert(runs);
+            *known = runs.max(*known);
+        }
+    }
+    found
+}
