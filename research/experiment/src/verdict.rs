@@ -215,7 +215,7 @@ struct Judge<'a> {
     records: &'a [RunRecord],
     /// Number of runs that each case has at each point.
     repeat: u32,
-    /// Those runs, as far as any case has them.
+    /// Numbers of the runs below `repeat` that any case has.
     runs: &'a BTreeSet<u32>,
     /// Whether the experiment has one repetition, and none more.
     single: bool,

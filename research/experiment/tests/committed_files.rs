@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use uc_experiment::Experiment;
+use uc_experiment::{Arm, Experiment};
 
 fn experiment_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("experiments/ is there") {
@@ -16,6 +16,14 @@ fn experiment_files(folder: &Path, found: &mut Vec<PathBuf>) {
             found.push(path);
         }
     }
+}
+
+fn committed() -> Vec<Experiment> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut files = Vec::new();
+    experiment_files(&root, &mut files);
+    let load = |file| Experiment::load(file).unwrap_or_else(|error| panic!("{error}"));
+    files.iter().map(load).collect()
 }
 
 #[test]
@@ -38,12 +46,28 @@ fn every_committed_experiment_loads_and_validates_under_the_name_of_its_path() {
 }
 
 #[test]
+fn every_committed_expectation_states_where_its_bar_comes_from() {
+    let mut lacking = Vec::new();
+    for experiment in committed() {
+        for expect in experiment.expects.iter().filter(|it| it.basis.is_none()) {
+            lacking.push(format!("{}: {}", experiment.name, expect.name));
+        }
+    }
+    assert!(lacking.is_empty(), "add `basis` to {lacking:#?}");
+}
+
+#[test]
+fn committed_experiments_of_one_run_allow_more() {
+    for experiment in committed() {
+        let one = experiment.repeats_max(Arm::Sim) == 1 || experiment.repeats_max(Arm::Live) == 1;
+        // The demo shows one run.
+        assert!(!one || experiment.name == "demo", "{}", experiment.name);
+    }
+}
+
+#[test]
 fn an_experiment_written_and_read_again_is_equal() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-    let mut files = Vec::new();
-    experiment_files(&root, &mut files);
-    for file in files {
-        let experiment = Experiment::load(&file).unwrap_or_else(|error| panic!("{error}"));
+    for experiment in committed() {
         let mut changed = experiment.clone();
         // An override goes through the written form and back.
         changed
