@@ -1,4 +1,4 @@
-//! Every figure and table, simulated: what its file expects holds, and the numbers are those of
+//! Every figure and table, simulated: no expectation of its file fails, and the numbers are those of
 //! `docs/simulated.txt`. A simulated run depends on nothing but file and seed, so they are the same
 //! everywhere.
 
@@ -22,6 +22,11 @@ const FOLDERS: [&str; 6] = [
     "experiments/hwatch",
     "experiments/pvtcp",
 ];
+/// Maximum number of expectations that stay undecided at their files' limits of repetitions. It may
+/// only fall.
+const UNDECIDED_MAX: usize = 20;
+/// Beginning of a line that names such an expectation.
+const UNDECIDED: &str = "undecided: ";
 const NUMBERS: &str = "docs/simulated.txt";
 const HEAD: &str = "What `uc run FILE --on sim` prints for each experiment of a figure. A test holds these numbers; to
 accept others on purpose: UC_ACCEPT=1 cargo test -p uc-cli --test figures
@@ -58,15 +63,21 @@ fn table(file: &str) -> String {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let problems = String::from_utf8_lossy(&output.stderr);
+    let undecided = text.lines().any(|line| line.starts_with(UNDECIDED));
+    let expected = Some(i32::from(undecided));
     assert!(
-        output.status.success(),
+        output.status.code() == expected && !text.contains("  FAILS"),
         "repeat with: uc run {file} --on sim\n{text}{problems}"
     );
-    let of_this_machine =
-        |line: &&str| !line.starts_with("simulated (") && !line.starts_with("Report:");
+    // The paragraph with the commit, which may have several lines.
+    let mut circumstances = false;
+    let of_every_machine = |line: &&str| {
+        circumstances = line.starts_with("simulated (") || circumstances && !line.is_empty();
+        !circumstances && !line.starts_with("Report:")
+    };
     let lines: Vec<&str> = text
         .lines()
-        .filter(of_this_machine)
+        .filter(of_every_machine)
         .map(str::trim_end)
         .collect();
     format!("\n{file}\n{}\n", lines.join("\n").trim_end())
@@ -99,9 +110,18 @@ fn tables(files: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn every_simulated_figure_is_as_its_file_expects_and_as_the_docs_say() {
+fn no_simulated_figure_fails_its_file_and_all_are_as_the_docs_say() {
     let files: Vec<String> = FOLDERS.into_iter().flat_map(files).collect();
     let found = HEAD.to_owned() + &tables(&files).concat();
+    let undecided: Vec<&str> = found
+        .lines()
+        .filter(|line| line.starts_with(UNDECIDED))
+        .collect();
+    assert!(
+        undecided.len() <= UNDECIDED_MAX,
+        "{} are undecided: {undecided:#?}",
+        undecided.len()
+    );
     let path = root().join(NUMBERS);
     if std::env::var_os("UC_ACCEPT").is_some() {
         fs::write(&path, &found).unwrap();

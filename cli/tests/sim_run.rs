@@ -195,6 +195,28 @@ fn one_repetition_is_judged_by_its_value_and_more_are_made_where_undecided() {
 }
 
 #[test]
+fn expectations_undecided_at_the_limit_are_named_with_status_1() {
+    let folder = folder_with(TINY);
+    let three = ["--on", "sim", "--repeat", "3"];
+    assert_done(&outcome(run_in(&folder, &three)));
+    let object: Value = serde_json::from_str(&left(&folder, "results.json")).unwrap();
+    // No interval of the same runs decides on which side of their mean they are.
+    let mean = object["results"][0]["ours"].as_f64().unwrap();
+    let folder = folder_with(&TINY.replace("at_least = 0.5", &format!("at_most = {mean}")));
+    let told = outcome(run_in(&folder, &three));
+    assert_eq!(
+        (told.status, told.stderr.as_str()),
+        (Some(1), ""),
+        "{told:?}"
+    );
+    let remark = "undecided: it uses the link: 3 runs, 95 % interval";
+    assert!(told.stdout.contains(remark), "{told:?}");
+    let object: Value = serde_json::from_str(&left(&folder, "results.json")).unwrap();
+    assert_eq!(object["results"][0]["verdict"], "undecided");
+    assert_eq!(object["holds"], false);
+}
+
+#[test]
 fn reasons_for_differences_pass_and_stale_ones_are_errors() {
     let reason = "basis = \"paper\"\ndiffers = \"another stack\"\n";
     let differs = TINY.replace("at_least = 0.5", &format!("{reason}at_most = 0.01"));
