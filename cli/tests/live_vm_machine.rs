@@ -33,6 +33,16 @@ fn live_vm_guests_of_debians_kernels_boot_and_run_this_very_program() {
         let console = machine.console();
         assert!(!console.contains("Kernel panic"), "{console}");
         machine.check_unharmed().unwrap();
+        // Priority 4 is that of the kernel's own warnings.
+        let mut warned = template.machine("a guest", Links::default()).unwrap();
+        warned
+            .order(&Request::Store {
+                path: "/dev/kmsg".into(),
+                bytes: b"<4>WARNING: a test's\n".into(),
+            })
+            .unwrap();
+        let harmed = warned.check_unharmed().unwrap_err().to_string();
+        assert!(harmed.ends_with("] WARNING: a test's"), "{harmed}");
         // Text that the kernel itself prints when it warns.
         machine
             .order(&Request::Store {

@@ -14,9 +14,9 @@ use uc_lab::pattern::{CHUNK_BYTES, Pattern};
 use uc_lab::tcp_info::TcpInfo;
 use uc_live::Machine;
 
-use super::bench::{raw_socket, wait_until};
+use super::bench::{patience, raw_socket, wait_until};
 
-/// A transfer that makes no progress for this long has failed.
+/// A transfer that makes no progress for this long has failed; a multiple on a slow kernel.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Opens one connection on which the connecting end sends a few bytes.
@@ -64,7 +64,8 @@ impl Transfer {
     /// Starts a transfer over `protocol`: TCP, or Multipath TCP.
     pub fn start_with(from: End<'_>, to: End<'_>, protocol: i32) -> Self {
         let (socket, accepted) = connection(from, to, protocol);
-        accepted.set_read_timeout(Some(DEADLINE)).unwrap();
+        let deadline = DEADLINE * patience();
+        accepted.set_read_timeout(Some(deadline)).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let delivered_bytes = Arc::new(AtomicU64::new(0));
         let longest_pause_ms = Arc::new(AtomicU64::new(0));
@@ -166,7 +167,8 @@ pub fn connection(from: End<'_>, to: End<'_>, protocol: i32) -> (TcpStream, TcpS
         setsockopt(&socket, sockopt::TcpCongestion, &"reno".into()).unwrap();
     }
     listen(&listener, Backlog::new(16).unwrap()).unwrap();
-    socket.set_write_timeout(Some(DEADLINE)).unwrap();
+    let deadline = DEADLINE * patience();
+    socket.set_write_timeout(Some(deadline)).unwrap();
     connect(socket.as_raw_fd(), &SockaddrStorage::from(to.address))
         .unwrap_or_else(|errno| panic!("{} to {}: {errno}", from.address, to.address));
     let (accepted, peer) = listener.accept().unwrap();

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::site::{Site, clsact, tc};
 use super::{kernel, timed, uc};
+use crate::common::bench::patience;
 use crate::common::by_hand::packets;
 use crate::common::transfer::Transfer;
 use crate::common::uc::{outcome, success};
@@ -31,7 +32,7 @@ const POLICY: &str = "[[tenant]]\nname = \"acme\"\nports = [\"port0\", \"port1\"
      [[rule]]\ntenant = \"acme\"\nlaw = \"dctcp\"\nshare = 1\n\
      [[rule]]\ntenant = \"bolt\"\nlaw = \"delay\"\nparameters = { target = \"2ms\" }\n\
      [[rule]]\ntenant = \"corp\"\nlaw = \"coupled\"\n";
-/// A transfer without progress for this long has failed.
+/// A transfer without progress or marks for this long has failed; a multiple on a slow kernel.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Law of each tenant's flows under the policy.
 const LAWS: [&str; 5] = ["ecn", "dctcp", "delay", "coupled", "coupled"];
@@ -60,16 +61,16 @@ impl<'a> Running<'a> {
         self.transfers.push(self.site.start(tenant, number));
     }
 
-    /// Asserts that every transfer makes progress within `milliseconds`; a transfer that lost a
-    /// segment may need a timeout or two.
+    /// Asserts that every transfer makes progress within `milliseconds`, on a slow kernel within a
+    /// multiple; a transfer that lost a segment may need a timeout or two.
     pub fn go_on(&self, milliseconds: u64) {
         let delivered = || self.transfers.iter().map(Transfer::delivered_bytes);
         let (before, begun): (Vec<_>, _) = (delivered().collect(), Instant::now());
-        std::thread::sleep(Duration::from_millis(milliseconds));
+        std::thread::sleep(Duration::from_millis(milliseconds) * patience());
         for (transfer, before) in self.transfers.iter().zip(before) {
             while transfer.delivered_bytes() <= before + 10_000 {
                 assert!(
-                    begun.elapsed() < PATIENCE,
+                    begun.elapsed() < PATIENCE * patience(),
                     "{}: {before} to {}, {}",
                     transfer.source,
                     transfer.delivered_bytes(),
@@ -179,7 +180,7 @@ pub fn attach_by_hand(running: &mut Running<'_>) {
             break;
         }
         assert!(
-            started.elapsed() < Duration::from_secs(20),
+            started.elapsed() < PATIENCE * patience(),
             "never marked: {seen}"
         );
         running.go_on(500);

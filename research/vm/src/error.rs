@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use uc_lab::LabError;
 
+use crate::series;
+
 /// Why a VM can't be built, booted or used.
 #[derive(Debug, thiserror::Error)]
 pub enum VmError {
@@ -21,7 +23,10 @@ pub enum VmError {
     #[error("VM guests need an x86-64 host, and this host is none: use --on live")]
     Architecture,
     /// No kernel of the series was fetched.
-    #[error("no kernel {series} for guests in {folder}: scripts/vm-kernels {series}")]
+    #[error(
+        "no kernel {series} for guests in {folder}: {}",
+        series::command(series, "")
+    )]
     Kernel {
         /// Series as the stack names it.
         series: String,
@@ -29,7 +34,10 @@ pub enum VmError {
         folder: PathBuf,
     },
     /// PVTCP's module was not built for this kernel.
-    #[error("no module of PVTCP for {release} at {path}: scripts/vm-kernels --pvtcp {series}")]
+    #[error(
+        "no module of PVTCP for {release} at {path}: {}",
+        series::command(series, "--pvtcp ")
+    )]
     Pvtcp {
         /// Series of the kernel.
         series: String,
@@ -110,7 +118,7 @@ pub enum VmError {
     Harmed {
         /// Guest of the VM.
         node: String,
-        /// End of the console.
+        /// First report of a fault, of several lines, or the end of the console.
         detail: String,
     },
     /// QEMU refused a command.

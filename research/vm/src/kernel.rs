@@ -1,13 +1,21 @@
-//! Guests' kernels, which `scripts/vm-kernels` puts into the user's cache.
+//! Guests' kernels, which `scripts/vm-kernels` and `scripts/vm-kasan` put into the user's cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::VmError;
+use crate::series::is_checked;
 
 /// Kernel series of guests whose stack names none.
 pub const DEFAULT_SERIES: &str = "6.1";
 
+/// Memory of a VM in MiB. The kernel takes 50 MiB, the archive its size twice while it is unpacked,
+/// and a program that reads its kernel's type information 30 MiB. Pages that are never touched cost
+/// nothing.
+const MEMORY_MIB: u32 = 256;
+/// Memory of a VM whose kernel has KASAN, in MiB: it stores a byte for each eight, and freed memory
+/// for a time.
+const CHECKED_MEMORY_MIB: u32 = 1024;
 /// A kernel that guests can boot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kernel {
@@ -39,6 +47,15 @@ impl Kernel {
                 series: series.into(),
                 folder: kernels.into(),
             }),
+        }
+    }
+
+    /// Returns the memory that a VM with this kernel needs, in MiB.
+    pub(crate) fn memory_mib(&self) -> u32 {
+        if is_checked(&self.series) {
+            CHECKED_MEMORY_MIB
+        } else {
+            MEMORY_MIB
         }
     }
 
@@ -88,6 +105,9 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("/nowhere"), "{text}");
         assert!(text.ends_with("scripts/vm-kernels 6.12"), "{text}");
+        let error = Kernel::find_in(Path::new("/nowhere"), "6.12-kasan").unwrap_err();
+        let text = error.to_string();
+        assert!(text.ends_with("/nowhere: scripts/vm-kasan"), "{text}");
     }
 
     #[test]

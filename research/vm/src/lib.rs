@@ -6,10 +6,11 @@
 //! traffic is the lab's own.
 //!
 //! Read in this order:
-//! - [`kernel`], [`modules`], [`cpio`], [`image`]: the boot image.
+//! - [`series`], [`kernel`], [`modules`], [`cpio`], [`image`]: the boot image.
 //! - [`accel`], [`qemu`], [`monitor`], [`machine`], `processors`, [`template`]: one VM, its
 //!   placement, and copies of it.
 //! - [`message`], [`channel`], [`agent`]: both ends of the control channel.
+//! - `fault`: faults that a guest's kernel reports.
 //! - [`home`], [`freezer`]: VMs as the guests of an experiment; those that couple their own
 //!   connections are coupled by the host.
 
@@ -19,6 +20,7 @@ pub mod channel;
 mod coupling;
 pub mod cpio;
 pub mod error;
+mod fault;
 pub mod freezer;
 pub mod home;
 pub mod image;
@@ -31,6 +33,7 @@ mod monitor;
 mod processors;
 mod pvtcp;
 pub mod qemu;
+pub mod series;
 pub mod template;
 
 pub use error::VmError;

@@ -12,9 +12,11 @@ use uc_lab::load::GoOn;
 use crate::accel::Accel;
 use crate::channel::Channel;
 use crate::error::{VmError, resource};
+use crate::fault;
 use crate::image::Image;
 use crate::message::{Answer, Ran, Request};
 use crate::qemu::{self, Shape, Wires};
+use crate::series;
 
 /// Time limit for an agent's short actions. Ten emulated CPUs that start the same programs at the
 /// same time on two busy cores have needed more than half a minute.
@@ -28,6 +30,8 @@ const TAINTED: &str = "/proc/sys/kernel/tainted";
 /// Bits of the file that count (the kernel's tainted-kernels.rst): it died, it warned, a CPU was
 /// locked up. An unsigned or out-of-tree module does not count.
 const HARMED: u64 = 1 << 7 | 1 << 9 | 1 << 14;
+/// File with the state of lockdep.
+const LOCKDEP: &str = "/proc/lockdep_stats";
 /// Maximum length of a console or of QEMU's messages in an error, in bytes.
 const EXCERPT_BYTES: usize = 400;
 
@@ -215,19 +219,38 @@ impl Machine {
     /// Checks that the guest's kernel has reported no fault, which would void the run.
     ///
     /// # Errors
-    /// [`VmError::Harmed`] if it died, warned or found a CPU locked up; else as [`Machine::ask`].
+    /// [`VmError::Harmed`], with its first report on the console, if it died, warned, found a CPU
+    /// locked up or failed one of its own checks, or if lockdep is off in a kernel that has it; else
+    /// as [`Machine::ask`].
     pub fn check_unharmed(&mut self) -> Result<(), VmError> {
-        let path = TAINTED.into();
-        let text = match self.ask(&Request::Read { path }, PATIENCE)? {
-            Answer::Text(text) => text,
-            other => return Err(self.unexpected(&other)),
-        };
-        match text.trim().parse::<u64>() {
-            Ok(tainted) if tainted & HARMED == 0 => Ok(()),
-            _ => Err(VmError::Harmed {
+        if let Some(report) = fault::first_report(&self.console()) {
+            return Err(VmError::Harmed {
+                node: self.node.clone(),
+                detail: reported(&report),
+            });
+        }
+        let tainted = self.read(TAINTED)?.trim().parse::<u64>();
+        if tainted.is_err() || tainted.is_ok_and(|tainted| tainted & HARMED != 0) {
+            return Err(VmError::Harmed {
                 node: self.node.clone(),
                 detail: self.last_words(),
-            }),
+            });
+        }
+        // Lockdep switches itself off at a report, and when its tables are full.
+        if series::is_checked(&self.kernel) && !fault::lockdep_is_on(&self.read(LOCKDEP)?) {
+            return Err(VmError::Harmed {
+                node: self.node.clone(),
+                detail: format!("lockdep is off; {}", self.last_words()),
+            });
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, path: &str) -> Result<String, VmError> {
+        let path = path.into();
+        match self.ask(&Request::Read { path }, PATIENCE)? {
+            Answer::Text(text) => Ok(text),
+            other => Err(self.unexpected(&other)),
         }
     }
 
@@ -242,9 +265,13 @@ impl Machine {
         }
     }
 
-    /// Describes why it may be silent: how QEMU ended, and the end of the console.
+    /// Describes why it may be silent: the first fault that its kernel reported, else how QEMU
+    /// ended and the end of the console.
     fn last_words(&mut self) -> String {
         let console = self.console();
+        if let Some(report) = fault::first_report(&console) {
+            return reported(&report);
+        }
         let console = console.split_whitespace().collect::<Vec<_>>().join(" ");
         let from = console.len().saturating_sub(EXCERPT_BYTES);
         let from = (from..console.len()).find(|at| console.is_char_boundary(*at));
@@ -295,6 +322,10 @@ impl Machine {
             detail,
         }
     }
+}
+
+fn reported(report: &str) -> String {
+    format!("its kernel reported first:\n{report}")
 }
 
 impl Drop for Machine {

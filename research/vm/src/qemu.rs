@@ -17,11 +17,6 @@ use crate::image::{Image, PROGRAM};
 
 /// QEMU's program.
 const QEMU: &str = "qemu-system-x86_64";
-/// Memory of a VM in MiB. The kernel takes 50 MiB, the archive its size twice while it is unpacked,
-/// and a program that reads its kernel's type information 30 MiB. Pages that are never touched cost
-/// nothing.
-const MEMORY_MIB: u32 = 256;
-
 /// Nice value of QEMU: before user programs and daemons, after the network's real-time thread.
 const PRIORITY: i32 = -15;
 
@@ -96,7 +91,7 @@ pub(crate) fn spawn(
     let mut command = Command::new(find()?);
     command
         .args(accel.arguments(wires.shape.in_turn))
-        .args(machine(wires.shape.processors))
+        .args(machine(image.kernel.memory_mib(), wires.shape.processors))
         .args(boot(image, tsc_khz, wires.shape.processors))
         .args(devices(wires));
     if let Some(memory) = wires.incoming {
@@ -154,8 +149,8 @@ fn raise_priority(pid: u32) {
     let _ = std::fs::write(format!("/proc/{pid}/autogroup"), PRIORITY.to_string());
 }
 
-fn machine(processors: u8) -> Vec<String> {
-    let (memory, processors) = (MEMORY_MIB.to_string(), processors.to_string());
+fn machine(memory_mib: u32, processors: u8) -> Vec<String> {
+    let (memory, processors) = (memory_mib.to_string(), processors.to_string());
     let words = [
         "-m",
         &memory,
@@ -174,8 +169,8 @@ fn machine(processors: u8) -> Vec<String> {
 }
 
 /// Returns the kernel's command line. Idle guests tick only when something is due, as today's
-/// guests do; a lockup watchdog would take a stall of the host for a fault. With several CPUs a
-/// kernel compares the time stamp counters, finds that emulated ones differ and falls back to its
+/// guests do; a lockup watchdog would take a stall of the host for a fault. The console gets
+/// warnings, too (`quiet` would leave them out). With several CPUs a kernel compares the time stamp counters, finds that emulated ones differ and falls back to its
 /// ticks, unless it is told to trust them.
 fn boot(image: &Image, tsc_khz: u64, processors: u8) -> Vec<String> {
     let tsc = if processors > 1 {
@@ -184,7 +179,7 @@ fn boot(image: &Image, tsc_khz: u64, processors: u8) -> Vec<String> {
         "nowatchdog"
     };
     let line = format!(
-        "console=ttyS0 quiet panic=-1 nokaslr mitigations=off nowatchdog tsc={tsc} \
+        "console=ttyS0 loglevel=5 panic=-1 nokaslr mitigations=off nowatchdog tsc={tsc} \
          tsc_early_khz={tsc_khz} rdinit={PROGRAM} -- machine"
     );
     vec![

@@ -19,6 +19,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Connections, Machine};
 use crate::monitor::Monitor;
 use crate::qemu::{self, Shape};
+use crate::series::slowdown;
 
 /// Time limit for a boot, which takes four seconds on an idle host and three times that on a busy
 /// one.
@@ -131,8 +132,8 @@ impl Template {
                         memory,
                     });
                 }
-                // The caller has cancelled.
-                Err(error @ VmError::Lab(_)) => return Err(error),
+                // The caller has cancelled, or the kernel has reported a fault.
+                Err(error @ (VmError::Lab(_) | VmError::Harmed { .. })) => return Err(error),
                 Err(error) => failure = Some(error),
             }
         }
@@ -178,7 +179,8 @@ impl Template {
     /// # Errors
     /// [`VmError::Boot`], or the error of `go_on`.
     pub fn settle(&self, machine: &mut Machine, go_on: GoOn<'_>) -> Result<(), VmError> {
-        machine.wait_ready(COPY_BOUND, go_on)
+        let bound = COPY_BOUND * slowdown(&self.image.kernel.series);
+        machine.wait_ready(bound, go_on)
     }
 
     /// Starts a copy and waits until it answers.
@@ -212,7 +214,9 @@ fn boot_and_save(
         Accel::Kvm => KVM_BOUND,
         Accel::Tcg => BOOT_BOUND,
     };
-    machine.wait_ready(bound, go_on)?;
+    machine.wait_ready(bound * slowdown(&image.kernel.series), go_on)?;
+    // A copy has a console of its own.
+    machine.check_unharmed()?;
     let memory = memfd_create(c"uc-machine", MFdFlags::MFD_CLOEXEC)
         .map_err(|errno| resource("keep a machine in memory")(errno.into()))?;
     let path = format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd());
