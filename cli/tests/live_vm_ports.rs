@@ -7,6 +7,7 @@ mod inside;
 use common::live_vm;
 use inside::site::Site;
 use inside::{guests, ports, starts, timed};
+use uc_vm::series::CHECKED_SERIES;
 
 fn everything_in(series: &str) {
     if live_vm(&[series]) {
@@ -34,6 +35,13 @@ fn live_vm_ports_starts_and_congestion_controls_work_in_6_12() {
 #[ignore = "is for who asks: scripts/vm-kernels newest; cargo test newest -- --ignored"]
 fn live_vm_ports_starts_and_congestion_controls_work_in_debians_newest() {
     everything_in("newest");
+}
+
+// Debian has no such kernel, and half an hour is long for a build.
+#[test]
+#[ignore = "is for who asks: scripts/vm-kasan; cargo test kasan -- --ignored"]
+fn live_vm_ports_starts_and_congestion_controls_harm_no_kernel_with_kasan_and_lockdep() {
+    everything_in(CHECKED_SERIES);
 }
 
 /// Runs every check on ports inside a guest. Only the tests of this file start it.

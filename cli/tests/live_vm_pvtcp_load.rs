@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 
 use common::pvtcp::{KERNELS, SAMPLES, SERIES, UC, build, can_run, insert, remove, store};
 use common::uc::{assert_refusal, folder_with, outcome};
-use common::{experiment, guest};
+use common::{experiment, guest, live_vm};
 use uc_lab::load::GoOn;
 use uc_lab::wiring::Ends;
 use uc_lab::{Home, Lab, LabError, Load, NoPorts, Plan, Reception};
 use uc_vm::home::set_up;
 use uc_vm::machine::PATIENCE;
 use uc_vm::message::{Answer, FlowEvent, Order, Request};
+use uc_vm::series::CHECKED_SERIES;
 use uc_vm::{Links, Machine, Shape, Template};
 
 /// Maximum number of cycles of loading and unloading.
@@ -140,6 +141,18 @@ fn live_vm_the_module_loads_and_unloads_during_transfers() {
 #[test]
 fn live_vm_the_module_loads_and_unloads_during_transfers_on_two_cpus() {
     come_and_go_on_all(2);
+}
+
+// Debian has no such kernel, and half an hour is long for a build.
+#[test]
+#[ignore = "is for who asks: scripts/vm-kasan; cargo test kasan -- --ignored"]
+fn live_vm_the_module_loads_and_unloads_on_a_kernel_with_kasan_and_lockdep() {
+    if live_vm(&[CHECKED_SERIES]) {
+        let module = build(CHECKED_SERIES, SAMPLES);
+        for processors in [1, 2] {
+            come_and_go(CHECKED_SERIES, &module, processors);
+        }
+    }
 }
 
 fn come_and_go_on_all(processors: u8) {
