@@ -5,6 +5,8 @@
 const REPORT_LINES: usize = 100;
 /// Lines before that one in which its frame may begin.
 const FRAME_LINES: usize = 2;
+/// Lines before a report that has no frame: where the first program ends, the kernel dies, and they say why.
+const LINES_BEFORE: usize = 5;
 /// Beginnings of the messages that name a fault. Lockdep puts some in brackets.
 const BEGINNINGS: [&str; 10] = [
     "BUG: ",
@@ -30,7 +32,8 @@ pub fn first_report(console: &str) -> Option<String> {
     let named = lines.iter().position(|line| names_fault(line))?;
     let frame = (named.saturating_sub(FRAME_LINES)..named).find(|at| is_frame(lines[*at]));
     let end = lines.len().min(named + REPORT_LINES);
-    Some(lines[frame.unwrap_or(named)..end].join("\n"))
+    let begin = frame.unwrap_or(named.saturating_sub(LINES_BEFORE));
+    Some(lines[begin..end].join("\n"))
 }
 
 /// Returns whether the text of `/proc/lockdep_stats` says that lockdep checks locks.
@@ -136,11 +139,10 @@ mod tests {
             "[ BUG: Invalid wait context ]",
             "INFO: trying to register non-static key.",
         ] {
-            let console = format!("[    1.5] quiet\n[    2.000001] {text}\n");
-            assert_eq!(
-                first_report(&console),
-                Some(format!("[    2.000001] {text}"))
-            );
+            let console =
+                format!("far before\n1\n2\n3\n4\nuc: why it ends\n[    2.000001] {text}\n");
+            let report = format!("1\n2\n3\n4\nuc: why it ends\n[    2.000001] {text}");
+            assert_eq!(first_report(&console), Some(report));
         }
     }
 

@@ -9,13 +9,14 @@ use crate::series::is_checked;
 /// Kernel series of guests whose stack names none.
 pub const DEFAULT_SERIES: &str = "6.1";
 
-/// Memory of a VM in MiB. The kernel takes 50 MiB, the archive its size twice while it is unpacked,
-/// and a program that reads its kernel's type information 30 MiB. Pages that are never touched cost
-/// nothing.
-const MEMORY_MIB: u32 = 256;
+/// Memory of a VM in MiB. The kernel takes 50 MiB. The archive takes its size twice while it is unpacked, and may take
+/// half of the memory unpacked: the test programs and `uc` are about 130 MB with their debug information. A program that
+/// reads its kernel's type information takes 30 MiB. Pages that are never touched cost nothing.
+const MEMORY_MIB: u32 = 384;
 /// Memory of a VM whose kernel has KASAN, in MiB: it stores a byte for each eight, and freed memory
 /// for a time.
 const CHECKED_MEMORY_MIB: u32 = 1024;
+
 /// A kernel that guests can boot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kernel {

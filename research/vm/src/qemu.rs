@@ -170,8 +170,9 @@ fn machine(memory_mib: u32, processors: u8) -> Vec<String> {
 
 /// Returns the kernel's command line. Idle guests tick only when something is due, as today's
 /// guests do; a lockup watchdog would take a stall of the host for a fault. The console gets
-/// warnings, too (`quiet` would leave them out). With several CPUs a kernel compares the time stamp counters, finds that emulated ones differ and falls back to its
-/// ticks, unless it is told to trust them.
+/// warnings, too (`quiet` would leave them out). With several CPUs a kernel compares the time stamp
+/// counters, finds that emulated ones differ and falls back to its ticks, unless it is told to trust
+/// them.
 fn boot(image: &Image, tsc_khz: u64, processors: u8) -> Vec<String> {
     let tsc = if processors > 1 {
         "reliable"
