@@ -127,7 +127,7 @@ fn seed() -> u64 {
 /// Returns whether a seed draws this file: about half of the files.
 fn is_drawn(file: &str, seed: u64) -> bool {
     let hash = fnv1a(format!("{seed} {file}").as_bytes());
-    hash.count_ones() % 2 == 0
+    hash.count_ones().is_multiple_of(2)
 }
 
 /// Returns the tables of a record by their files, in its order.
