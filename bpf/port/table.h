@@ -192,6 +192,22 @@ static __always_inline __u32 uc_free_places(const struct uc_cursor *cursor)
 	return cursor->used < cursor->places ? cursor->places - cursor->used : 0;
 }
 
+/* Returns the place that is next in turn, and sets its index and who has it, or had it last; NULL
+ * if the table has no places. */
+static __always_inline struct uc_place *uc_next_place(__u32 *index, struct uc_key *held)
+{
+	struct uc_cursor *cursor = uc_only_entry(&cursors);
+	struct uc_place *place;
+
+	if (!cursor || !cursor->places)
+		return NULL;
+	*index = cursor->next++ % cursor->places;
+	place = bpf_map_lookup_elem(&places, index);
+	if (place)
+		uc_read_place(place, held);
+	return place;
+}
+
 /*
  * Tries to take the next place for the key in `pending`, from a half-open flow if those are to go,
  * too. Returns 1 and stores the place's index in `pending`, or 0 if the flow there stays. A global
@@ -200,18 +216,16 @@ static __always_inline __u32 uc_free_places(const struct uc_cursor *cursor)
 __attribute__((noinline)) int uc_try_place(struct __sk_buff *skb, int half_open_too)
 {
 	struct uc_pending *now = uc_pending_now();
-	struct uc_cursor *cursor = uc_only_entry(&cursors);
+	struct uc_key held = {};
 	struct uc_place *place;
-	struct uc_key held;
-	__u32 index;
+	__u32 index = 0;
 
-	if (!skb || !now || !cursor || !cursor->places)
+	/* `skb` is unused, but a global function needs it as an argument */
+	if (!skb || !now)
 		return 0;
-	index = cursor->next++ % cursor->places;
-	place = bpf_map_lookup_elem(&places, &index);
+	place = uc_next_place(&index, &held);
 	if (!place)
 		return 0;
-	uc_read_place(place, &held);
 	if (held.ifindex && !uc_give_up(&held, index, now->now_ns, !!half_open_too))
 		return 0;
 	if (!uc_hand_over(place, &held, &now->key))
@@ -292,19 +306,14 @@ __attribute__((noinline)) int uc_take_turn(struct __sk_buff *skb)
  * for the verifier. */
 __attribute__((noinline)) int uc_collect_place(struct __sk_buff *skb)
 {
-	struct uc_cursor *cursor = uc_only_entry(&cursors);
+	struct uc_key held = {};
 	struct uc_place *place;
-	struct uc_key held;
-	__u32 index;
+	__u32 index = 0;
 
-	if (!skb || !cursor || !cursor->places)
+	if (!skb)
 		return 0;
-	index = cursor->next++ % cursor->places;
-	place = bpf_map_lookup_elem(&places, &index);
-	if (!place)
-		return 0;
-	uc_read_place(place, &held);
-	return held.ifindex && uc_give_up(&held, index, bpf_ktime_get_ns(), 0) &&
+	place = uc_next_place(&index, &held);
+	return place && held.ifindex && uc_give_up(&held, index, bpf_ktime_get_ns(), 0) &&
 	       uc_hand_over(place, &held, NULL);
 }
 
