@@ -58,7 +58,6 @@ static __always_inline enum uc_sent uc_sent_by_guest(struct uc_flow *flow,
 		idle_us = uc_since_ns(now_ns, flow->sent_ns) / 1000;
 	uc_note_overrun(flow, segment);
 	sent = uc_track_sent(flow, segment, now_ns);
-	uc_merge(sent, now_ns);
 	if (sent != UC_SENT_NOTHING)
 		uc_law_sent(flow, sent, segments, idle_us);
 	if (uc_is_coupled(flow))
@@ -199,7 +198,6 @@ static __always_inline enum uc_reason uc_to_guest(struct uc_flow *flow,
 		reason = UC_RESYNCED;
 	uc_merge(reason, now_ns);
 	ack = uc_track_ack(flow, segment, now_ns);
-	uc_merge(ack.duplicate, now_ns);
 	if (ack.old) {
 		if (uc_writes(flow))
 			uc_tell_edge(flow, segment, edit);

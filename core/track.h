@@ -6,7 +6,6 @@
 #define UC_TRACK_H
 
 #include "flow.h"
-#include "merge.h"
 #include "minmax.h"
 #include "segment.h"
 #include "since.h"
@@ -191,7 +190,6 @@ static __always_inline void uc_start_timer(struct uc_flow *flow, __u64 now_ns)
 			running = 1;
 		}
 	}
-	uc_merge(running, now_ns);
 	if (running && flow->snd_nxt - newest < spacing_bytes)
 		return;
 	for (int i = 0; i < UC_TIMERS; i++) {
@@ -273,7 +271,6 @@ static __always_inline enum uc_sent uc_track_sent(struct uc_flow *flow,
 	__u8 guarded = !!uc_guard_segments(&flow->policy);
 	enum uc_sent sent;
 
-	uc_merge(guarded, now_ns);
 	if (segment->flags & UC_FIN)
 		flow->bits |= UC_FLOW_FIN_GUEST;
 	if (end == segment->seq)

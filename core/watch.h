@@ -179,7 +179,6 @@ static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 /* Merges the paths on which a path's record has changed. */
 static __always_inline void uc_watch_merge(struct uc_watch_path *path, __u64 now_ns)
 {
-	uc_merge(path->measured_ns, now_ns);
 	uc_merge(path->marked, now_ns);
 	uc_merge(path->unmarked, now_ns);
 	uc_merge(path->used_quarters, now_ns);
@@ -313,18 +312,14 @@ uc_watch_from_guest(struct uc_watch_flow *flow, const struct uc_watch_policy *po
 		uc_watch_advance(flow, policy, path, segment->ack, now_ns);
 	else if (uc_after(segment->ack, flow->una))
 		flow->una = segment->ack;
-	uc_watch_merge(path, now_ns);
 	answer.settle_bytes = uc_watch_note_use(flow, path, segment);
 	uc_watch_merge(path, now_ns);
-	uc_merge(answer.settle_bytes, now_ns);
 	if (policy->observe)
 		return answer;
 	if (flow->stage == UC_WATCH_ROUNDS)
 		answer.window = uc_watch_field(flow, segment, syn ? 0 : flow->wscale);
 	if (first)
 		answer.grant_bytes = uc_watch_charge(flow, policy, path, bucket);
-	uc_merge(answer.grant_bytes, now_ns);
-	uc_merge(answer.window, now_ns);
 	return answer;
 }
 

@@ -62,7 +62,6 @@ uc_port_translate(struct __sk_buff *skb, const struct uc_key *key, struct uc_seg
 		return UC_NO_HANDSHAKE;
 	*number = slot->number;
 	missed = uc_is_missed(&slot->flow, segment);
-	uc_merge(missed, now_ns);
 	uc_before_segment(slot);
 	reason = uc_translate_later(&slot->flow, segment, now_ns, edit);
 	uc_merge(reason, now_ns);
