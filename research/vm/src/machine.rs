@@ -224,24 +224,17 @@ impl Machine {
     /// as [`Machine::ask`].
     pub fn check_unharmed(&mut self) -> Result<(), VmError> {
         if let Some(report) = fault::first_report(&self.console()) {
-            return Err(VmError::Harmed {
-                node: self.node.clone(),
-                detail: reported(&report),
-            });
+            return Err(self.harmed(reported(&report)));
         }
         let tainted = self.read(TAINTED)?.trim().parse::<u64>();
         if tainted.is_err() || tainted.is_ok_and(|tainted| tainted & HARMED != 0) {
-            return Err(VmError::Harmed {
-                node: self.node.clone(),
-                detail: self.last_words(),
-            });
+            let detail = self.last_words();
+            return Err(self.harmed(detail));
         }
         // Lockdep switches itself off at a report, and when its tables are full.
         if series::is_checked(&self.kernel) && !fault::lockdep_is_on(&self.read(LOCKDEP)?) {
-            return Err(VmError::Harmed {
-                node: self.node.clone(),
-                detail: format!("lockdep is off; {}", self.last_words()),
-            });
+            let detail = format!("lockdep is off; {}", self.last_words());
+            return Err(self.harmed(detail));
         }
         Ok(())
     }
@@ -313,6 +306,13 @@ impl Machine {
 
     pub(crate) fn unexpected(&self, answer: &Answer) -> VmError {
         self.failed("listening", format!("unexpected: {answer:?}"))
+    }
+
+    fn harmed(&self, detail: String) -> VmError {
+        VmError::Harmed {
+            node: self.node.clone(),
+            detail,
+        }
     }
 
     fn failed(&self, action: &'static str, detail: String) -> VmError {
