@@ -116,9 +116,7 @@ fn verdict_row(verdict: &Verdict) -> Vec<String> {
         of_mean(extremes),
         verdict.n.to_string(),
         escape(&verdict.expect.to_string()),
-        verdict
-            .basis
-            .map_or_else(|| "–".into(), |basis| basis.to_string()),
+        words::basis(verdict),
         mark,
     ]
 }

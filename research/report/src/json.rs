@@ -29,8 +29,8 @@ struct Object<'a> {
 /// expect, basis, verdict, holds, differs, why, n, steps}`. `verdict` is `holds`, `fails`,
 /// `undecided`, `differs` or `stale`; `holds` is true for the first and the last. `basis` is null
 /// where the file states none, and `differs` absent. Where `ours` can't be computed it is null,
-/// `verdict` is `fails` and `why` gives the reason; else `why` is absent. `paper` is null where the paper states no number;
-/// `spread` (the standard error of `ours`) and `interval` (its 95 % confidence interval) are null
+/// `verdict` is `fails` and `why` gives the reason; else `why` is absent. `paper` is null where the
+/// paper states no number; `spread` (the standard error of `ours`) and `interval` (its 95 % confidence interval) are null
 /// with a single run. `at` (axes and labels) and `steps` (the points of a trend) are absent when
 /// empty. `unjudged` names the expectations that these runs can't decide, and the reason. On a
 /// virtual clock the same command gives the same bytes.

@@ -37,9 +37,7 @@ pub fn table(report: &Report<'_>) -> String {
             found(verdict),
             verdict.n.to_string(),
             verdict.expect.to_string(),
-            verdict
-                .basis
-                .map_or_else(|| "–".into(), |basis| basis.to_string()),
+            words::basis(verdict),
             shown(verdict.outcome),
         ]);
     }

@@ -35,6 +35,12 @@ pub(crate) fn arm(name: &str) -> String {
     }
 }
 
+/// Returns where the bar of a verdict comes from, or a dash.
+pub(crate) fn basis(verdict: &Verdict) -> String {
+    let basis = verdict.basis;
+    basis.map_or_else(|| "–".into(), |basis| basis.to_string())
+}
+
 /// Describes how many expectations hold.
 pub(crate) fn headline(report: &Report<'_>) -> String {
     let verdicts = report.verdicts();
