@@ -3,6 +3,7 @@
 mod common;
 
 use common::agent::{ip, pair};
+use common::bench::release;
 use common::live_with;
 use common::sandbox::Sandbox;
 use common::uc::{outcome, success};
@@ -71,7 +72,7 @@ fn live_status_names_the_filter_that_hides_a_port_until_it_is_gone() {
     tc(&namespace, "filter add dev v1 egress", &FILTER);
     success(uc(&["attach", "v1"]));
     if outcome(uc(&["status"])).status != Some(0) {
-        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let release = release();
         assert!(
             release.starts_with("5.") || release.starts_with("6.1."),
             "{release}"

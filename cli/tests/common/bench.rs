@@ -162,8 +162,13 @@ pub fn complete_checksums(namespace: &Namespace, interface: &str) {
 /// Returns how many times as long as with other kernels everything may take on this machine, which
 /// is a guest if its kernel has KASAN.
 pub fn patience() -> u32 {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    uc_vm::series::slowdown(release.trim())
+    uc_vm::series::slowdown(&release())
+}
+
+/// Returns the full version of the running kernel.
+pub fn release() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    text.trim().to_owned()
 }
 
 /// Waits until `holds`; panics with `what` after a minute, which only a hang takes on a busy

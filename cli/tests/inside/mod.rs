@@ -14,6 +14,8 @@ use uc_vm::image::{PROGRAM, place_of};
 use uc_vm::series::slowdown;
 use uc_vm::{Links, Template};
 
+use crate::common::bench::release;
+
 /// Path of this build's `uc`, here and, by a link, in the guest.
 const UC: &str = env!("CARGO_BIN_EXE_uc");
 /// Timeout for the whole run: more than it takes on emulated processors of a busy machine.
@@ -45,7 +47,7 @@ pub fn run_in(series: &str, test: &str) {
 
 /// Returns the version of the running kernel: 5.10 is (5, 10).
 pub fn kernel() -> (u32, u32) {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let release = release();
     let mut numbers = release.split(['.', '-']).map(str::parse);
     let mut next = || numbers.next().unwrap().unwrap();
     (next(), next())
