@@ -73,7 +73,7 @@ impl Rollout {
     /// Goes on with what an earlier agent of this host stored in the folder.
     ///
     /// # Errors
-    /// That can't be read.
+    /// What was stored can't be read.
     pub fn new(host: String, folder: &Path) -> Result<Self, AgentError> {
         let path = folder.join("canary.json");
         Ok(Self {
