@@ -12,6 +12,7 @@ use common::bench::{build, complete_checksums};
 use common::capture::{ACK, CWR, Capture, ECE, RST, SYN, Segment, segments};
 use common::{experiment, guest, live_with};
 use uc_guest::DctcpState;
+use uc_lab::netns::Namespace;
 use uc_lab::tcp_info::TcpInfo;
 use uc_lab::traffic::Traffic;
 use uc_lab::{Lab, LivePorts, Plan, Ports, ShadowSample};
@@ -80,6 +81,18 @@ fn files_of(lab: &Lab, folder: &Path) -> [Capture; 3] {
     ]
 }
 
+/// Has the server acknowledge segments that wait while its application holds the socket as it does
+/// others. By default Linux 6.7 and later may answer all that wait with one ACK, whatever their
+/// marks, so that a DCTCP receiver's echo is not exact.
+fn answer_each_segment_of_a_backlog(server: &Namespace) {
+    let file = "/proc/sys/net/ipv4/tcp_backlog_ack_defer";
+    let has_it = server.enter(|| Path::new(file).exists()).unwrap();
+    if has_it {
+        let zero = [("net.ipv4.tcp_backlog_ack_defer", "0".to_owned())];
+        server.set_sysctls(&zero).unwrap();
+    }
+}
+
 /// Sends for some seconds; `case` is the text of the case's keys and its only group.
 fn observe(family: &str, case: &str) -> Seen {
     let network = format!("{MARKS}\nfamily = \"{family}\"");
@@ -88,6 +101,7 @@ fn observe(family: &str, case: &str) -> Seen {
     lab.attach(&plan, &mut ports).unwrap();
     complete_checksums(&lab.wiring.guests[0], "eth0");
     complete_checksums(&lab.wiring.server, "eth0");
+    answer_each_segment_of_a_backlog(&lab.wiring.server);
     let folder = tempfile::tempdir().unwrap();
     let captures = files_of(&lab, folder.path());
     let traffic = Traffic::start(&plan, &lab.wiring, 1).unwrap();
