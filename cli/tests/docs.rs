@@ -32,7 +32,7 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-const DOCUMENTS: [&str; 19] = [
+const DOCUMENTS: [&str; 21] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/vcc.md",
@@ -47,6 +47,8 @@ const DOCUMENTS: [&str; 19] = [
     "docs/seeing.md",
     "docs/laws.md",
     "docs/policy.md",
+    "docs/cookbook.md",
+    "docs/troubleshooting.md",
     "docs/agent.md",
     "docs/install.md",
     "docs/theorems.md",
@@ -108,4 +110,101 @@ fn demo_runs_a_valid_experiment_of_two_cases() {
     demo.validate().unwrap();
     assert_eq!(demo.cases.len(), 2);
     assert_eq!(demo.repeat, 1);
+}
+
+/// Returns the documents of the root and of docs/, by their paths from the root.
+fn all_documents() -> Vec<String> {
+    let mut found = Vec::new();
+    for folder in ["", "docs/"] {
+        for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".md") {
+                found.push(format!("{folder}{name}"));
+            }
+        }
+    }
+    found
+}
+
+/// Returns the lines of a document that are outside of code blocks.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// Returns the anchors of a document's headings, as GitHub makes them.
+fn anchors(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for heading in prose(text).filter(|line| line.starts_with('#')) {
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = words
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
+        let twins = found.iter().filter(|known| {
+            let number = known
+                .strip_prefix(&anchor[..])
+                .and_then(|rest| rest.strip_prefix('-'));
+            **known == anchor || number.is_some_and(|number| number.parse::<u32>().is_ok())
+        });
+        let twins = twins.count();
+        found.push(if twins == 0 {
+            anchor
+        } else {
+            format!("{anchor}-{twins}")
+        });
+    }
+    found
+}
+
+/// Returns where the links of a document lead: paths with or without an anchor, no addresses.
+fn links(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for line in prose(text) {
+        // links are outside of code spans
+        for span in line.split('`').step_by(2) {
+            let targets = span
+                .split("](")
+                .skip(1)
+                .filter_map(|rest| rest.split_once(')'));
+            found.extend(targets.map(|(target, _)| target));
+        }
+    }
+    found.retain(|target| !target.contains("://") && !target.starts_with("mailto:"));
+    found
+}
+
+#[test]
+fn every_link_of_the_documents_leads_to_a_file_and_a_heading() {
+    let mut count = 0;
+    let mut broken = Vec::new();
+    for document in all_documents() {
+        let text = std::fs::read_to_string(root().join(&document)).unwrap();
+        let folder = Path::new(&document).parent().unwrap();
+        for link in links(&text) {
+            count += 1;
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => root().join(&document),
+                _ => root().join(folder).join(path),
+            };
+            let is_there = match anchor {
+                "" => target.exists(),
+                _ => std::fs::read_to_string(&target)
+                    .is_ok_and(|text| anchors(&text).iter().any(|known| known == anchor)),
+            };
+            if !is_there {
+                broken.push(format!("{document}: {link}"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(
+        count >= 100,
+        "only {count} links found: has their form changed?"
+    );
 }

@@ -1,19 +1,45 @@
-//! docs/policy.md and the JSON Schema compared with the program.
+//! docs/policy.md, docs/cookbook.md and the JSON Schema compared with the program.
 
 use serde_json::Value;
 use uc_policy::Policy;
 
 const PAGE: &str = include_str!("../../../../docs/policy.md");
+const COOKBOOK: &str = include_str!("../../../../docs/cookbook.md");
 /// Parameters of laws and settings of starts.
 const LAWS: &str = include_str!("../../../../docs/laws.md");
 
-/// Returns the blocks of the page in that language.
+/// Returns the blocks of docs/policy.md in that language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let fence = format!("\n```{language}\n");
     PAGE.split(&fence[..])
         .skip(1)
         .filter_map(|rest| rest.split("\n```\n").next())
         .collect()
+}
+
+/// Returns the policies of the cookbook, without the indentation that they have in lists.
+fn recipes() -> Vec<String> {
+    let mut found = Vec::new();
+    let mut lines = COOKBOOK.lines();
+    while let Some(opening) = lines.find(|line| line.trim_start() == "```toml") {
+        let indent = opening.len() - opening.trim_start().len();
+        let recipe = lines.by_ref().take_while(|line| line.trim() != "```");
+        let recipe = recipe.map(|line| line.get(indent..).unwrap_or_default());
+        found.push(recipe.collect::<Vec<_>>().join("\n"));
+    }
+    found
+}
+
+/// Checks an example of a host's policy by the program, and by the schema.
+fn assert_valid(text: &str, policy: Result<Policy, impl std::fmt::Display>) {
+    if let Err(error) = policy {
+        panic!("{error}\nin\n{text}");
+    }
+    let errors: Vec<String> = validator()
+        .iter_errors(&json(text))
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}\nin\n{text}");
 }
 
 /// Converts a TOML text into the value that a schema validates.
@@ -35,14 +61,20 @@ fn each_example_of_the_page_is_valid_by_program_and_schema() {
         .collect();
     assert!(valid.len() >= 4, "the page has examples");
     for text in valid {
-        if let Err(error) = Policy::parse("policy.toml", text) {
-            panic!("{error}\nin\n{text}");
-        }
-        let errors: Vec<String> = validator()
-            .iter_errors(&json(text))
-            .map(|error| format!("{}: {error}", error.instance_path()))
-            .collect();
-        assert!(errors.is_empty(), "{errors:#?}\nin\n{text}");
+        assert_valid(text, Policy::parse("policy.toml", text));
+    }
+}
+
+#[test]
+fn each_recipe_of_the_cookbook_is_valid_by_program_and_schema() {
+    let recipes = recipes();
+    assert!(recipes.len() >= 8, "the cookbook has policies");
+    for text in recipes {
+        let parse = match text.contains("[canary]") {
+            true => Policy::parse_fleet,
+            false => Policy::parse,
+        };
+        assert_valid(&text, parse("policy.toml", &text));
     }
 }
 
