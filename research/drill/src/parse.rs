@@ -1,0 +1,146 @@
+//! Scripts: flags at the head, then events with their times.
+
+mod call;
+mod packet;
+
+use uc_net::Nanos;
+
+use crate::cursor::Cursor;
+use crate::syntax::{Act, Error, Event, Flag, Moment, Script, When};
+
+/// Reads a script.
+///
+/// # Errors
+///
+/// The first violation of the grammar, with its line and column.
+pub fn parse(text: &str) -> Result<Script, Error> {
+    let mut cursor = Cursor::new(text);
+    let mut script = Script::default();
+    while cursor.sees("--") {
+        script.flags.push(flag(&mut cursor)?);
+    }
+    let mut conditions = Vec::new();
+    while !cursor.at_end() {
+        if cursor.take("#") {
+            directive(&mut cursor, &mut conditions)?;
+            continue;
+        }
+        let place = cursor.place();
+        // Commands before the first event, and after the last, have no time.
+        let when = if cursor.sees("`") {
+            When::At(Moment {
+                relative: true,
+                time: Nanos::ZERO,
+            })
+        } else {
+            when(&mut cursor)?
+        };
+        script.events.push(Event {
+            place,
+            conditions: conditions.clone(),
+            when,
+            act: act(&mut cursor)?,
+        });
+    }
+    match conditions.pop() {
+        Some((symbol, _)) => Err(cursor.error(&format!("`#endif` for `{symbol}`"))),
+        None => Ok(script),
+    }
+}
+
+fn flag(cursor: &mut Cursor<'_>) -> Result<Flag, Error> {
+    let place = cursor.place();
+    cursor.expect("--")?;
+    let Some(name) = cursor.word() else {
+        return Err(cursor.error("the name of an option"));
+    };
+    let value = if cursor.take("=") {
+        cursor.take_while(|c| !c.is_whitespace())
+    } else {
+        ""
+    };
+    Ok(Flag {
+        place,
+        name: name.to_owned(),
+        value: value.to_owned(),
+    })
+}
+
+/// Takes the rest of `#ifdef`, `#ifndef`, `#else` or `#endif`.
+fn directive(cursor: &mut Cursor<'_>, conditions: &mut Vec<(String, bool)>) -> Result<(), Error> {
+    let name = cursor.word().unwrap_or("");
+    match name {
+        "ifdef" | "ifndef" => {
+            let Some(symbol) = cursor.word() else {
+                return Err(cursor.error("a symbol"));
+            };
+            conditions.push((symbol.to_owned(), name == "ifdef"));
+        }
+        "else" if !conditions.is_empty() => {
+            let last = conditions.len() - 1;
+            conditions[last].1 = !conditions[last].1;
+        }
+        "endif" if !conditions.is_empty() => {
+            conditions.pop();
+        }
+        _ => return Err(cursor.error("`ifdef`, `ifndef`, or `else` and `endif` after one")),
+    }
+    Ok(())
+}
+
+/// Takes the time of an event.
+fn when(cursor: &mut Cursor<'_>) -> Result<When, Error> {
+    if cursor.take("*") {
+        return Ok(When::Any);
+    }
+    let from = moment(cursor)?;
+    if cursor.take("~") {
+        return Ok(When::Between(from, moment(cursor)?));
+    }
+    if cursor.take("...") {
+        let mut until = moment(cursor)?;
+        until.relative = from.relative;
+        return Ok(When::Blocking(from, until));
+    }
+    Ok(When::At(from))
+}
+
+/// Takes a time in seconds, with up to nine decimals.
+fn moment(cursor: &mut Cursor<'_>) -> Result<Moment, Error> {
+    let relative = cursor.take("+");
+    let digits = |c: char| c.is_ascii_digit();
+    let whole = cursor.take_while(digits);
+    let mut decimals = "";
+    if !cursor.sees("...") && cursor.take(".") {
+        decimals = cursor.take_while(digits);
+    }
+    if (whole.is_empty() && decimals.is_empty()) || decimals.len() > 9 {
+        return Err(cursor.error("a time in seconds"));
+    }
+    let whole: u64 = format!("0{whole}").parse().unwrap_or(u64::MAX);
+    let below: u64 = format!("{decimals:0<9}").parse().unwrap_or(0);
+    let nanos = whole.checked_mul(1_000_000_000);
+    match nanos.and_then(|nanos| nanos.checked_add(below)) {
+        Some(nanos) => Ok(Moment {
+            relative,
+            time: Nanos(nanos),
+        }),
+        None => Err(cursor.error("a time below 500 years")),
+    }
+}
+
+fn act(cursor: &mut Cursor<'_>) -> Result<Act, Error> {
+    if cursor.take("`") {
+        return Ok(Act::Command(cursor.take_until("`")?.trim().to_owned()));
+    }
+    if cursor.take("%{") {
+        return Ok(Act::Code(cursor.take_until("}%")?.trim().to_owned()));
+    }
+    if cursor.take("<") {
+        return Ok(Act::Arrives(packet::packet(cursor)?));
+    }
+    if cursor.take(">") {
+        return Ok(Act::Sends(packet::packet(cursor)?));
+    }
+    Ok(Act::Calls(call::call(cursor)?))
+}

@@ -1,0 +1,232 @@
+//! Packets: TCP segments, ICMP errors, UDP datagrams.
+
+use uc_net::Ecn;
+use uc_tcp::flags;
+
+use crate::cursor::Cursor;
+use crate::syntax::{Content, Error, Icmp, Packet, Range, Tcp, TcpOption};
+
+/// The letters of header flags.
+const LETTERS: [(char, u8); 8] = [
+    ('F', flags::FIN),
+    ('S', flags::SYN),
+    ('R', flags::RST),
+    ('P', flags::PSH),
+    ('.', flags::ACK),
+    ('E', flags::ECE),
+    ('W', flags::CWR),
+    ('-', 0),
+];
+/// Letters of header flags that `uc_tcp` does not know.
+const STRANGE_LETTERS: &str = "UA";
+
+/// Takes a packet after its direction.
+pub(super) fn packet(cursor: &mut Cursor<'_>) -> Result<Packet, Error> {
+    let (mut ecn, mut ip) = (None, Vec::new());
+    for (open, close) in [("(", ")"), ("[", "]")] {
+        if cursor.take(open) {
+            while !cursor.take(close) {
+                header_field(cursor, &mut ecn, &mut ip)?;
+                cursor.take(",");
+            }
+        }
+    }
+    let content = if cursor.take_word("icmp") {
+        Content::Icmp(icmp(cursor)?)
+    } else if cursor.take_word("udp") {
+        cursor.expect("(")?;
+        let bytes = cursor.number()?;
+        cursor.expect(")")?;
+        Content::Udp(bytes)
+    } else {
+        Content::Tcp(segment(cursor)?)
+    };
+    let udp = around(cursor)?;
+    Ok(Packet {
+        ecn,
+        ip,
+        udp,
+        content,
+    })
+}
+
+/// Takes one field of the IP header.
+fn header_field(
+    cursor: &mut Cursor<'_>,
+    ecn: &mut Option<Ecn>,
+    ip: &mut Vec<(String, u64)>,
+) -> Result<(), Error> {
+    let name = cursor.word().unwrap_or("");
+    match name {
+        "noecn" => *ecn = Some(Ecn::NotEct),
+        "ect0" => *ecn = Some(Ecn::Ect0),
+        "ect1" => *ecn = Some(Ecn::Ect1),
+        "ce" => *ecn = Some(Ecn::Ce),
+        "ect01" => ip.push((name.to_owned(), 0)),
+        "ttl" | "hlim" | "tos" | "class" | "flowlabel" => {
+            ip.push((name.to_owned(), cursor.number()?));
+        }
+        _ => return Err(cursor.error("a field of the IP header, such as `ect0` or `ttl`")),
+    }
+    Ok(())
+}
+
+/// Takes the ports of UDP around a segment.
+fn around(cursor: &mut Cursor<'_>) -> Result<Option<(u64, u64)>, Error> {
+    if !cursor.take("/") {
+        return Ok(None);
+    }
+    cursor.expect("udp")?;
+    cursor.expect("(")?;
+    let from = cursor.number()?;
+    cursor.expect(">")?;
+    let to = cursor.number()?;
+    cursor.expect(")")?;
+    Ok(Some((from, to)))
+}
+
+fn segment(cursor: &mut Cursor<'_>) -> Result<Tcp, Error> {
+    let mut tcp = Tcp {
+        flags: 0,
+        strange_flags: String::new(),
+        range: Range {
+            from: None,
+            bytes: 0,
+            absolute: false,
+        },
+        ack: None,
+        window: None,
+        urgent: None,
+        options: Some(Vec::new()),
+    };
+    let mut any = false;
+    // A letter and the dot may stand apart.
+    while !cursor.sees("...") {
+        let known = |c: char| LETTERS.iter().find(|(letter, _)| *letter == c);
+        let letters = cursor.take_while(|c| known(c).is_some() || STRANGE_LETTERS.contains(c));
+        if letters.is_empty() {
+            break;
+        }
+        any = true;
+        for letter in letters.chars() {
+            match known(letter) {
+                Some((_, bit)) => tcp.flags |= bit,
+                None => tcp.strange_flags.push(letter),
+            }
+        }
+    }
+    if !any {
+        return Err(cursor.error("the segment's flags, `icmp` or `udp`"));
+    }
+    tcp.range = range(cursor)?;
+    if cursor.take_word("ack") {
+        tcp.ack = Some(cursor.number()?);
+    }
+    if cursor.take_word("win") {
+        tcp.window = Some(cursor.number()?);
+    }
+    if cursor.take_word("urg") {
+        tcp.urgent = Some(cursor.number()?);
+    }
+    if cursor.take("<") {
+        tcp.options = options(cursor)?;
+    }
+    Ok(tcp)
+}
+
+/// Takes `FROM:TO(BYTES)` or `...(BYTES)`, and `!` after it.
+fn range(cursor: &mut Cursor<'_>) -> Result<Range, Error> {
+    let from = if cursor.take("...") {
+        None
+    } else {
+        let from: u32 = cursor.number()?;
+        cursor.expect(":")?;
+        Some((from, cursor.number::<u32>()?))
+    };
+    let place = cursor.place();
+    cursor.expect("(")?;
+    let bytes: u32 = cursor.number()?;
+    cursor.expect(")")?;
+    if let Some((from, to)) = from
+        && from.wrapping_add(bytes) != to
+    {
+        let why = format!("{from}:{to} are not {bytes} bytes");
+        return Err(Error { place, why });
+    }
+    Ok(Range {
+        from: from.map(|(from, _)| from),
+        bytes,
+        absolute: cursor.take("!"),
+    })
+}
+
+/// Takes options up to `>`; `None` for `...`.
+fn options(cursor: &mut Cursor<'_>) -> Result<Option<Vec<TcpOption>>, Error> {
+    if cursor.take("...") {
+        cursor.expect(">")?;
+        return Ok(None);
+    }
+    let mut options = Vec::new();
+    while !cursor.take(">") {
+        if !options.is_empty() {
+            cursor.expect(",")?;
+        }
+        options.push(option(cursor)?);
+    }
+    Ok(Some(options))
+}
+
+fn option(cursor: &mut Cursor<'_>) -> Result<TcpOption, Error> {
+    Ok(match cursor.word().unwrap_or("") {
+        "nop" | "eol" => TcpOption::Padding,
+        "mss" => TcpOption::Mss(cursor.number()?),
+        "wscale" => TcpOption::WindowScale(cursor.number()?),
+        "sackOK" => TcpOption::SackPermitted,
+        "sack" => {
+            let mut blocks = Vec::new();
+            while !cursor.sees(",") && !cursor.sees(">") {
+                let from = cursor.number()?;
+                cursor.expect(":")?;
+                blocks.push((from, cursor.number()?));
+            }
+            TcpOption::Sack(blocks)
+        }
+        "TS" => {
+            cursor.expect("val")?;
+            let value = cursor.number()?;
+            cursor.expect("ecr")?;
+            TcpOption::Timestamps(value, cursor.number()?)
+        }
+        name @ ("FO" | "FOEXP" | "md5") => {
+            cursor.take_while(|c| c.is_ascii_alphanumeric());
+            TcpOption::Strange(name.to_owned())
+        }
+        _ => return Err(cursor.error("a TCP option")),
+    })
+}
+
+fn icmp(cursor: &mut Cursor<'_>) -> Result<Icmp, Error> {
+    let Some(kind) = cursor.word() else {
+        return Err(cursor.error("the type of an ICMP error"));
+    };
+    let mut icmp = Icmp {
+        kind: kind.to_owned(),
+        code: String::new(),
+        mtu: None,
+        quoted: None,
+    };
+    if !cursor.take_word("mtu") {
+        icmp.code = cursor.word().unwrap_or("").to_owned();
+        if cursor.take_word("mtu") {
+            icmp.mtu = Some(cursor.number()?);
+        }
+    } else {
+        icmp.mtu = Some(cursor.number()?);
+    }
+    if cursor.take("[") {
+        icmp.quoted = Some(range(cursor)?);
+        around(cursor)?;
+        cursor.expect("]")?;
+    }
+    Ok(icmp)
+}

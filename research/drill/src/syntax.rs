@@ -1,0 +1,222 @@
+//! The tree of a script.
+
+use std::fmt;
+
+use uc_net::{Ecn, Nanos};
+
+/// A position in a script, both numbers from 1 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Line of the file.
+    pub line: u32,
+    /// Column, counted in characters.
+    pub column: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// A violation of the grammar.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {why}")]
+pub struct Error {
+    /// Where the reader stopped.
+    pub place: Place,
+    /// What was expected, and what stands there.
+    pub why: String,
+}
+
+/// A whole script.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Script {
+    /// The lines at its head that begin with `--`.
+    pub flags: Vec<Flag>,
+    /// What happens, in the order of the file.
+    pub events: Vec<Event>,
+}
+
+/// A line such as `--ip_version=ipv4`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flag {
+    /// Where the line begins.
+    pub place: Place,
+    /// The name without its dashes.
+    pub name: String,
+    /// What follows `=`; empty without one.
+    pub value: String,
+}
+
+/// One step of a script.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Where the step begins.
+    pub place: Place,
+    /// The lines `#ifdef` and `#ifndef` around it: a symbol, and whether it must be defined.
+    pub conditions: Vec<(String, bool)>,
+    /// When it happens.
+    pub when: When,
+    /// What happens at that time.
+    pub act: Act,
+}
+
+/// A time, from the script's start or from the event before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Whether the time counts from the event before.
+    pub relative: bool,
+    /// The distance from there.
+    pub time: Nanos,
+}
+
+/// The time of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At one moment, within the script's tolerance.
+    At(Moment),
+    /// At any time (`*`).
+    Any,
+    /// Between two moments (`~`).
+    Between(Moment, Moment),
+    /// A call that begins at the first moment and returns at the second (`...`).
+    Blocking(Moment, Moment),
+}
+
+/// What an event does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// A packet that arrives at the host.
+    Arrives(Packet),
+    /// A packet that the host must send.
+    Sends(Packet),
+    /// A system call, with the result that it must have.
+    Calls(Call),
+    /// A shell command, between back quotes.
+    Command(String),
+    /// Assertions about the connection, between `%{` and `}%`.
+    Code(String),
+}
+
+/// A packet: what the script says of its IP header, and its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The ECN codepoint; `None`: not given.
+    pub ecn: Option<Ecn>,
+    /// Other fields of the IP header, such as `ttl`, with their value.
+    pub ip: Vec<(String, u64)>,
+    /// The ports of UDP around TCP (RFC 6951's idea, FreeBSD's `udp_tunneling_port`).
+    pub udp: Option<(u64, u64)>,
+    /// What the packet carries.
+    pub content: Content,
+}
+
+/// The content of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A TCP segment.
+    Tcp(Tcp),
+    /// An ICMP error about a segment.
+    Icmp(Icmp),
+    /// A UDP datagram with this many bytes.
+    Udp(u64),
+}
+
+/// A sequence range such as `1:1001(1000)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Sequence number of the first byte; `None` for `...`, any.
+    pub from: Option<u32>,
+    /// Bytes of payload.
+    pub bytes: u32,
+    /// Whether the number is the wire's own (`!`), not relative to the initial sequence number.
+    pub absolute: bool,
+}
+
+/// A TCP segment as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tcp {
+    /// Header flags, a union of the bits in `uc_tcp::flags`.
+    pub flags: u8,
+    /// Flags that `uc_tcp` does not know, by their letters.
+    pub strange_flags: String,
+    /// Sequence number and payload.
+    pub range: Range,
+    /// The acknowledgment number, if given.
+    pub ack: Option<u32>,
+    /// The window field, unscaled.
+    pub window: Option<u16>,
+    /// The urgent pointer.
+    pub urgent: Option<u16>,
+    /// The options; `None` for `<...>`, any.
+    pub options: Option<Vec<TcpOption>>,
+}
+
+/// A TCP option as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TcpOption {
+    /// One byte of padding, `nop` or `eol`.
+    Padding,
+    /// Maximum segment size.
+    Mss(u16),
+    /// Window scale.
+    WindowScale(u8),
+    /// SACK permitted.
+    SackPermitted,
+    /// SACK blocks.
+    Sack(Vec<(u32, u32)>),
+    /// Timestamp and echo.
+    Timestamps(u32, u32),
+    /// Any option that `uc_tcp` does not know, by its name: `FO`, `FOEXP`, `md5`.
+    Strange(String),
+}
+
+/// An ICMP error as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Icmp {
+    /// The type of the error, such as `unreachable`.
+    pub kind: String,
+    /// The code within the type, such as `frag_needed`; may be empty.
+    pub code: String,
+    /// The MTU that it reports.
+    pub mtu: Option<u32>,
+    /// The segment that it quotes.
+    pub quoted: Option<Range>,
+}
+
+/// A system call as written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The name of the call.
+    pub name: String,
+    /// The arguments, in their order.
+    pub arguments: Vec<Expression>,
+    /// The value that it must return.
+    pub result: Expression,
+    /// The error that it must report.
+    pub errno: Option<String>,
+}
+
+/// An argument or a result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expression {
+    /// `...`, whatever the interpreter chooses.
+    Any,
+    /// A number.
+    Number(i64),
+    /// A string between double quotes.
+    Text(String),
+    /// A constant, such as `SOCK_STREAM`.
+    Name(String),
+    /// Alternatives joined by `|`.
+    Or(Vec<Expression>),
+    /// A list between brackets.
+    List(Vec<Expression>),
+    /// A structure between braces.
+    Fields(Vec<Expression>),
+    /// A field of a structure and its value.
+    Field(String, Box<Expression>),
+    /// A function such as `htons(8080)`.
+    Function(String, Vec<Expression>),
+}

@@ -1,0 +1,106 @@
+//! What the reader of scripts accepts and refuses, and where it says that an error is.
+
+use uc_drill::parse;
+use uc_drill::syntax::{Act, Content, Expression, TcpOption, When};
+use uc_net::{Ecn, Nanos};
+use uc_tcp::flags;
+
+/// Returns the only event of a script.
+fn single(text: &str) -> (When, Act) {
+    let script = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(script.events.len(), 1, "{text}");
+    let event = script.events.into_iter().next().expect("one event");
+    (event.when, event.act)
+}
+
+#[test]
+fn a_segment_keeps_every_field() {
+    let (_, act) = single(
+        "+0 < [ect0] SEW. 4294967295:9(10)! ack 7 win 8 urg 9 \
+         <mss 1460,nop,wscale 6,sackOK,TS val 100 ecr 0,sack 1:2 5:8,eol,FO abcd>",
+    );
+    let Act::Arrives(packet) = act else {
+        panic!("{act:?}")
+    };
+    assert_eq!(packet.ecn, Some(Ecn::Ect0));
+    let Content::Tcp(tcp) = packet.content else {
+        panic!("not TCP")
+    };
+    let all = flags::SYN | flags::ECE | flags::CWR | flags::ACK;
+    assert_eq!((tcp.flags, tcp.ack, tcp.window), (all, Some(7), Some(8)));
+    assert_eq!((tcp.range.from, tcp.range.bytes), (Some(u32::MAX), 10));
+    assert!(tcp.range.absolute && tcp.urgent == Some(9));
+    let options = tcp.options.expect("listed options");
+    assert_eq!(options[0], TcpOption::Mss(1460));
+    assert_eq!(options[4], TcpOption::Timestamps(100, 0));
+    assert_eq!(options[5], TcpOption::Sack(vec![(1, 2), (5, 8)]));
+    assert_eq!(options[7], TcpOption::Strange("FO".to_owned()));
+}
+
+#[test]
+fn times_count_from_the_start_or_from_the_event_before() {
+    let nanos = |when| match when {
+        When::At(moment) => (moment.relative, moment.time.0),
+        other => panic!("{other:?}"),
+    };
+    let time = |text: &str| nanos(single(&format!("{text} close(3) = 0")).0);
+    assert_eq!(time("1.5"), (false, 1_500_000_000));
+    assert_eq!(time("+ .000001"), (true, 1_000));
+    assert_eq!(time("+7"), (true, 7_000_000_000));
+    let (when, _) = single("0.1...0.25 read(3, ..., 9) = 9");
+    let When::Blocking(from, until) = when else {
+        panic!("{when:?}")
+    };
+    assert_eq!(
+        (from.time, until.time),
+        (Nanos(100_000_000), Nanos(250_000_000))
+    );
+    assert!(matches!(single("+0~+1 close(3) = 0").0, When::Between(..)));
+    assert!(matches!(single("* > . 1:1(0) ack 1").0, When::Any));
+}
+
+#[test]
+fn a_call_keeps_its_arguments_result_and_error() {
+    let (_, act) = single(
+        "+0 connect(3, {sa_family = AF_INET, sin_port = htons(8080)}, [1, -2], \
+         A | B) = -1 EINPROGRESS (Operation now in progress)",
+    );
+    let Act::Calls(call) = act else {
+        panic!("{act:?}")
+    };
+    assert_eq!((call.name.as_str(), call.arguments.len()), ("connect", 4));
+    assert_eq!(call.result, Expression::Number(-1));
+    assert_eq!(call.errno.as_deref(), Some("EINPROGRESS"));
+    let list = vec![Expression::Number(1), Expression::Number(-2)];
+    assert_eq!(call.arguments[2], Expression::List(list));
+}
+
+#[test]
+fn an_error_names_line_and_column_and_what_was_expected() {
+    for (text, place, why) in [
+        ("+0 < S 0:0(0) win x", "1:19", "a number in range"),
+        ("--a=b\n+0 > . 1:9(3) ack 1", "2:11", "are not 3 bytes"),
+        ("+0 close(3 = 0", "1:12", "`,`"),
+        ("\n  +0 < <mss 1>", "2:8", "the segment's flags"),
+        ("#ifdef A\n+0 close(3) = 0\n", "3:1", "`#endif` for `A`"),
+        ("+0 `true", "1:5", "further down"),
+        ("+0 > . 1:1(0) ack 1 <mss 1,bad>", "1:31", "a TCP option"),
+        ("x close(3) = 0", "1:1", "a time in seconds"),
+    ] {
+        let error = parse(text).expect_err(text);
+        assert_eq!(error.place.to_string(), place, "{text}: {error}");
+        assert!(error.why.contains(why), "{text}: {error}");
+    }
+}
+
+#[test]
+fn an_event_knows_the_symbols_that_it_depends_on() {
+    let text = "#ifdef A\n+0 close(3) = 0\n#else\n+1 close(4) = 0\n#endif\n+2 close(5) = 0";
+    let script = parse(text).expect("a script");
+    let conditions: Vec<_> = script
+        .events
+        .iter()
+        .map(|event| event.conditions.first().map(|(_, defined)| *defined))
+        .collect();
+    assert_eq!(conditions, [Some(true), Some(false), None]);
+}
