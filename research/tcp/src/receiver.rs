@@ -197,6 +197,11 @@ impl Receiver {
     /// order.
     #[inline]
     pub(crate) fn take_data(&mut self, now: Nanos, seq: u64, segment: &Segment) -> u32 {
+        if self.finished {
+            // Nothing follows a FIN (RFC 9293 §3.10.7.4, seventh and eighth step).
+            self.due = self.due_at_least(Due::Now);
+            return 0;
+        }
         let bytes = u32::from(segment.payload_bytes);
         let mut end = seq + u64::from(bytes);
         self.segment_bytes = self.segment_bytes.max(bytes);
