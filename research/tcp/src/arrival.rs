@@ -89,8 +89,10 @@ impl Connection {
         {
             return false;
         }
-        self.receiver
-            .is_acceptable(place, u64::from(segment.sequence_bytes()))
+        // A reset lies in the window or it does not count (RFC 5961 §3.2), unlike an ACK of a peer
+        // that has filled the window.
+        let bytes = segment.sequence_bytes() + u32::from(segment.has(flags::RST));
+        self.receiver.is_acceptable(place, u64::from(bytes))
     }
 
     /// Processes RST and SYN by RFC 5961 §3 and §4: a reset at exactly RCV.NXT takes effect. A
