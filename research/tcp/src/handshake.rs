@@ -129,15 +129,28 @@ impl Connection {
         if !syn.has(flags::SYN) {
             return;
         }
+        self.sender.nxt += 1;
+        self.sender.max = self.sender.nxt;
+        self.answer_syn(now, syn, out);
+    }
+
+    /// Enters SYN-RECEIVED, and sends the SYN-ACK.
+    fn answer_syn(&mut self, now: Nanos, syn: &Segment, out: &mut impl FnMut(Segment)) {
         self.agree(syn);
         let both = flags::ECE | flags::CWR;
         self.sender.ecn = self.config.wants_ecn() && syn.flags & both == both;
+        self.take_syn(syn);
+        self.state = State::SynReceived;
+        self.send_syn(now, out);
+    }
+
+    /// Takes the peer's initial sequence number, its window, and what else its SYN carries.
+    fn take_syn(&mut self, syn: &Segment) {
         self.receiver.start(seq::start(syn.seq));
         self.take_syn_window(syn);
-        self.state = State::SynReceived;
-        self.sender.nxt += 1;
-        self.sender.max = self.sender.nxt;
-        self.send_syn(now, out);
+        if syn.sequence_bytes() > 1 {
+            self.receiver.hold_early(syn);
+        }
     }
 
     /// Takes the window of a SYN or SYN-ACK, which is not scaled (RFC 7323 §2.2).
@@ -147,7 +160,7 @@ impl Connection {
         self.sender.wl1 = seq::start(syn.seq);
     }
 
-    /// Processes a segment in SYN-SENT (RFC 9293 §3.10.7.3, without simultaneous opening).
+    /// Processes a segment in SYN-SENT (RFC 9293 §3.10.7.3).
     pub(crate) fn receive_syn_ack(
         &mut self,
         now: Nanos,
@@ -167,14 +180,17 @@ impl Connection {
             }
             return;
         }
-        if !acknowledges || !segment.has(flags::SYN) {
+        if !segment.has(flags::SYN) {
+            return;
+        }
+        if !acknowledges {
+            self.answer_syn(now, segment, out); // both ends open (RFC 9293 §3.5)
             return;
         }
         self.agree(segment);
         let both = flags::ECE | flags::CWR;
         self.sender.ecn = self.config.wants_ecn() && segment.flags & both == flags::ECE;
-        self.receiver.start(seq::start(segment.seq));
-        self.take_syn_window(segment);
+        self.take_syn(segment);
         self.establish(now);
         if self.config.acknowledges_before_data {
             self.emit_ack(now, out);
@@ -191,6 +207,8 @@ impl Connection {
             self.sender.rto.sample(now.since(self.syn_sent_at)); // Karn's rule
         }
         self.sender.establish(self.smss_bytes(), self.syn_lost);
+        let readable = self.receiver.take_early(now);
+        self.sender.totals.delivered_bytes += u64::from(readable);
     }
 }
 

@@ -103,6 +103,27 @@ impl Receiver {
         self.buffer_bytes.saturating_sub(self.unread_bytes)
     }
 
+    /// Stores the payload and FIN of a SYN until the handshake is complete (RFC 9293 §3.10.7.3).
+    pub(crate) fn hold_early(&mut self, syn: &Segment) {
+        let end = self.nxt + u64::from(syn.payload_bytes);
+        self.held.hold(self.nxt, end);
+        if syn.has(flags::FIN) {
+            self.fin = Some(end);
+        }
+    }
+
+    /// Takes what a SYN brought, at the end of the handshake; returns the bytes that become
+    /// readable.
+    pub(crate) fn take_early(&mut self, now: Nanos) -> u32 {
+        let bytes = (self.held.join(self.nxt) - self.nxt) as u32;
+        if bytes == 0 && self.fin.is_none() {
+            return 0;
+        }
+        self.segment_bytes = self.segment_bytes.max(bytes);
+        self.plan_ack(now, bytes);
+        self.deliver(self.nxt + u64::from(bytes))
+    }
+
     /// Returns the right edge that the window field can express, rounded down, if the edge may
     /// move: by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2).
     fn next_edge(&self) -> Option<u64> {
@@ -221,15 +242,21 @@ impl Receiver {
             self.due = Due::Alone; // RFC 5681 §4.2: at once, out of order
             return 0;
         }
-        let before = self.nxt;
-        self.nxt = self.nxt.max(end);
+        let mut whole = self.nxt.max(end);
         if self.held.is_empty() {
             self.plan_ack(now, bytes);
         } else {
-            self.nxt = self.held.join(self.nxt);
+            whole = self.held.join(whole);
             self.due = self.due_at_least(Due::Now); // RFC 5681 §4.2: fills a gap
         }
-        let fresh = (self.nxt - before) as u32;
+        self.deliver(whole)
+    }
+
+    /// Advances RCV.NXT to `whole`, and over the FIN there; returns the bytes that are read at once.
+    #[inline]
+    fn deliver(&mut self, whole: u64) -> u32 {
+        let fresh = (whole - self.nxt) as u32;
+        self.nxt = whole;
         if self.fin == Some(self.nxt) {
             self.nxt += 1;
             self.finished = true;
