@@ -73,7 +73,7 @@ pub struct Packet {
 }
 
 // Packets are copied into the network and out of it, so they stay small.
-const _: () = assert!(size_of::<Packet>() <= 72);
+const _: () = assert!(size_of::<Packet>() <= 80);
 
 impl Packet {
     /// Creates the packet of `segment`, under an IP header of `ip_header_bytes`.

@@ -46,11 +46,14 @@ impl Connection {
         let bytes = segment.sequence_bytes();
         if !self.passes(place, segment) {
             self.count_needless(place, segment);
+            self.receiver
+                .note_duplicate(place, place + u64::from(segment.payload_bytes));
             // an unacceptable segment is answered with an ACK, a reset never
-            if (bytes > 0 || segment.has(flags::SYN)) && !segment.has(flags::RST) {
+            let is_dropped = bytes > 0 || self.config.drops_old_acks;
+            if is_dropped && !segment.has(flags::RST) {
                 self.emit_ack(now, out);
             }
-            if segment.has(flags::RST) || bytes > 0 {
+            if segment.has(flags::RST) || is_dropped {
                 return;
             }
         }
@@ -95,9 +98,13 @@ impl Connection {
         self.receiver.is_acceptable(place, u64::from(bytes))
     }
 
+    fn is_in_window(&self, place: u64) -> bool {
+        self.receiver.is_acceptable(place, 1)
+    }
+
     /// Processes RST and SYN by RFC 5961 §3 and §4: a reset at exactly RCV.NXT takes effect. A
     /// reset elsewhere and any SYN are answered with an ACK, so that an honest peer can respond
-    /// with an exact reset.
+    /// with an exact reset. By RFC 793 both take effect anywhere in the window.
     fn receive_reset(
         &mut self,
         now: Nanos,
@@ -105,8 +112,14 @@ impl Connection {
         segment: &Segment,
         out: &mut impl FnMut(Segment),
     ) {
-        if segment.has(flags::RST) && place == self.receiver.nxt {
-            self.close();
+        if segment.has(flags::RST) {
+            if place == self.receiver.nxt || self.config.reset_in_window {
+                self.close();
+            } else {
+                self.emit_ack(now, out);
+            }
+        } else if self.config.syn_in_window && self.is_in_window(place) {
+            self.abort(out);
         } else {
             self.emit_ack(now, out);
         }

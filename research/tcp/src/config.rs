@@ -13,8 +13,15 @@ pub struct Config {
     pub congestion_control: CongestionControl,
     /// Requests ECN and grants it (RFC 3168; DCTCP implies it).
     pub ecn: bool,
+    /// Grants ECN to a peer that requests it, without requesting it. `ecn` implies it.
+    pub grants_ecn: bool,
     /// Offers and uses SACK (RFC 2018, RFC 6675).
     pub sack: bool,
+    /// Reports duplicate data in the first SACK block (RFC 2883).
+    pub dsack: bool,
+    /// Maximum number of SACK blocks in a segment without timestamps, 3 or 4 (RFC 2018 §3). With
+    /// timestamps three fit.
+    pub sack_blocks: u8,
     /// Offers and uses timestamps (RFC 7323).
     pub timestamps: bool,
     /// Announced MSS in bytes, options not counted (RFC 6691): 1,460 over IPv4 and Ethernet.
@@ -42,6 +49,18 @@ pub struct Config {
     /// Maximum delay of an ACK that waits for a second segment (RFC 5681 §4.2: < 500 ms); `None`
     /// acknowledges each segment at once.
     pub delayed_ack: Option<Nanos>,
+    /// The receiver's choices where the RFCs leave one.
+    pub receiving: Receiving,
+    /// Lets a reset anywhere in the receive window end the connection (RFC 793). RFC 5961 §3 accepts
+    /// one at exactly RCV.NXT, and challenges others.
+    pub reset_in_window: bool,
+    /// Lets a SYN in the receive window reset the connection (RFC 793) instead of being challenged
+    /// (RFC 5961 §4).
+    pub syn_in_window: bool,
+    /// Answers and drops a segment without payload that lies outside of the receive window (RFC 9293
+    /// §3.10.7.4). Otherwise its ACK is used wherever it lies: being overtaken does not make it
+    /// wrong.
+    pub drops_old_acks: bool,
     /// Sends new data on the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
     /// Keeps ssthresh at a timeout in fast recovery. RFC 5681 §3.1 sets it to half of the data in
@@ -115,6 +134,19 @@ pub enum Reduction {
     Proportional,
 }
 
+/// A receiver's choices where the RFCs leave one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receiving {
+    /// The right edge moves by a segment or half of the buffer (RFC 9293 §3.8.6.2.2). Every second
+    /// full-sized segment is acknowledged at once (RFC 5681 §4.2).
+    Rfc,
+    /// The choices of 4.4BSD. The right edge moves with every segment sent, and a quarter of the
+    /// buffer is worth a segment of its own. Every second segment is acknowledged at once, whatever
+    /// its size. The buffer is rounded up to whole segments, and what it can hold is accepted, though
+    /// the window field could not express it. ACKs repeat a FIN that is not acknowledged.
+    Bsd,
+}
+
 /// The use of a round-trip time sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RttSample {
@@ -145,7 +177,10 @@ impl Default for Config {
         Self {
             congestion_control: CongestionControl::NewReno,
             ecn: false,
+            grants_ecn: false,
             sack: true,
+            dsack: false,
+            sack_blocks: 3,
             timestamps: true,
             mss_bytes: 1460,
             wscale: Some(7),
@@ -159,6 +194,10 @@ impl Default for Config {
             rto_granularity: Nanos::from_millis(1),
             spurious_timeout: SpuriousTimeout::Undo,
             delayed_ack: Some(Nanos::from_millis(40)),
+            receiving: Receiving::Rfc,
+            reset_in_window: false,
+            syn_in_window: false,
+            drops_old_acks: false,
             limited_transmit: true,
             timeout_keeps_ssthresh: true,
             any_window_duplicates: false,
@@ -195,5 +234,10 @@ impl Config {
     /// Returns whether the endpoint requests ECN, which DCTCP needs (RFC 8257 §3).
     pub(crate) fn wants_ecn(&self) -> bool {
         self.ecn || matches!(self.congestion_control, CongestionControl::Dctcp { .. })
+    }
+
+    /// Returns whether the endpoint grants ECN to a peer that requests it.
+    pub(crate) fn grants_ecn(&self) -> bool {
+        self.grants_ecn || self.wants_ecn()
     }
 }

@@ -1,12 +1,12 @@
 //! One end of one connection.
 
-use uc_net::Nanos;
+use uc_net::{Ecn, Nanos};
 
 use crate::config::{Config, CongestionControl};
 use crate::info::{Info, Totals};
 use crate::overruled::Overruled;
 use crate::receiver::Receiver;
-use crate::segment::Segment;
+use crate::segment::{Options, Segment, flags};
 use crate::sender::{Phase, Sender};
 use crate::seq;
 
@@ -35,6 +35,8 @@ pub struct Connection {
     pub(crate) scaling: bool,
     pub(crate) peer_wscale: u8,
     pub(crate) syn_lost: bool,
+    /// Whether the peer's FIN came before this end's left.
+    pub(crate) closed_last: bool,
     pub(crate) peer_mss_bytes: u16,
     pub(crate) syn_sent_at: Nanos,
     /// Whether every segment is ECN-capable, as with DCTCP in Linux (RFC 8311 §4.3 allows it).
@@ -65,6 +67,7 @@ impl Connection {
             scaling: false,
             peer_wscale: 0,
             syn_lost: false,
+            closed_last: false,
             peer_mss_bytes: config.mss_bytes,
             syn_sent_at: Nanos::ZERO,
             all_ect: matches!(config.congestion_control, CongestionControl::Dctcp { .. }),
@@ -98,6 +101,46 @@ impl Connection {
         let taken = self.receiver.set_reading(reading);
         self.sender.totals.delivered_bytes += u64::from(taken);
         self.flush(now, out);
+    }
+
+    /// Reads up to `bytes` of the data that have arrived in order, if the application does not read
+    /// on arrival ([`Connection::set_reading`]). Returns how many it read.
+    pub fn read(&mut self, now: Nanos, bytes: u32, out: &mut impl FnMut(Segment)) -> u32 {
+        let taken = self.receiver.read(bytes);
+        self.sender.totals.delivered_bytes += u64::from(taken);
+        self.flush(now, out);
+        taken
+    }
+
+    /// Returns the bytes in order that the application can read.
+    pub fn readable_bytes(&self) -> u32 {
+        self.receiver.unread_bytes()
+    }
+
+    /// Returns SND.UNA as on the wire, the sequence number that an ICMP error may quote.
+    pub fn first_unacknowledged(&self) -> u32 {
+        self.sender.una as u32
+    }
+
+    /// Returns the receive buffer in bytes, after rounding.
+    pub fn receive_buffer_bytes(&self) -> u32 {
+        self.receiver.buffer_bytes()
+    }
+
+    /// Ends the connection with a reset (RFC 9293 §3.10.5), which it sends if the peer knows of it.
+    pub fn abort(&mut self, out: &mut impl FnMut(Segment)) {
+        if matches!(self.state, State::SynReceived | State::Established) {
+            out(Segment {
+                seq: self.sender.max as u32,
+                ack: self.receiver.nxt as u32,
+                window: 0,
+                payload_bytes: 0,
+                flags: flags::RST | flags::ACK,
+                ecn: Ecn::NotEct,
+                options: Options::default(),
+            });
+        }
+        self.close();
     }
 
     /// Processes a segment that arrived.

@@ -2,6 +2,7 @@
 
 use uc_net::{Ecn, Nanos};
 
+use crate::config::Receiving;
 use crate::connection::{Connection, State};
 use crate::output::Chunk;
 use crate::receiver::Due;
@@ -28,7 +29,12 @@ impl Connection {
             self.emit(now, &chunk, out);
         }
         if self.receiver.due as u8 >= Due::Now as u8 {
-            self.emit_ack(now, out);
+            if self.config.receiving == Receiving::Bsd && self.sender.is_fin_in_flight() {
+                let fin = self.sender.repeated_fin();
+                self.emit(now, &fin, out);
+            } else {
+                self.emit_ack(now, out);
+            }
         }
     }
 
@@ -51,6 +57,7 @@ impl Connection {
             flags |= flags::PSH;
         }
         if chunk.fin {
+            self.closed_last |= chunk.fresh && self.receiver.finished;
             flags |= flags::FIN;
         }
         if self.sender.ecn {
@@ -67,6 +74,7 @@ impl Connection {
             }
         }
         let window = self.receiver.take_window();
+        let options = self.options(now, chunk.bytes);
         self.receiver.acknowledged();
         out(Segment {
             seq: chunk.seq as u32,
@@ -75,7 +83,7 @@ impl Connection {
             payload_bytes: chunk.bytes as u16,
             flags,
             ecn,
-            options: self.options(now, chunk.bytes),
+            options,
         });
     }
 
@@ -85,8 +93,15 @@ impl Connection {
         if self.timestamps {
             options.timestamps = Some(((now.0 / 1_000_000) as u32, self.receiver.ts_recent));
         }
-        if self.sender.sack && !self.receiver.held.is_empty() {
-            let blocks = self.receiver.held.blocks();
+        let held = &self.receiver.held;
+        if self.sender.sack && (!held.is_empty() || held.has_duplicate()) {
+            // Three blocks fit beside timestamps (RFC 2018 §3).
+            let most = if self.timestamps {
+                3
+            } else {
+                self.config.sack_blocks
+            };
+            let blocks = held.blocks(most);
             let blocks_bytes = SACK_BLOCK_BYTES * blocks.as_slice().len() as u32;
             // a full segment has no room for SACK blocks
             if payload_bytes + SACK_HEADER_BYTES + blocks_bytes <= self.sender.window.smss_bytes {

@@ -138,7 +138,7 @@ impl Connection {
     fn answer_syn(&mut self, now: Nanos, syn: &Segment, out: &mut impl FnMut(Segment)) {
         self.agree(syn);
         let both = flags::ECE | flags::CWR;
-        self.sender.ecn = self.config.wants_ecn() && syn.flags & both == both;
+        self.sender.ecn = self.config.grants_ecn() && syn.flags & both == both;
         self.take_syn(syn);
         self.state = State::SynReceived;
         self.send_syn(now, out);
@@ -147,6 +147,9 @@ impl Connection {
     /// Takes the peer's initial sequence number, its window, and what else its SYN carries.
     fn take_syn(&mut self, syn: &Segment) {
         self.receiver.start(seq::start(syn.seq));
+        if self.state == State::SynSent {
+            self.receiver.round_buffer(self.smss_bytes());
+        }
         self.take_syn_window(syn);
         if syn.sequence_bytes() > 1 {
             self.receiver.hold_early(syn);
@@ -207,13 +210,14 @@ impl Connection {
             self.sender.rto.sample(now.since(self.syn_sent_at)); // Karn's rule
         }
         self.sender.establish(self.smss_bytes(), self.syn_lost);
+        self.receiver.round_buffer(self.smss_bytes());
         let readable = self.receiver.take_early(now);
         self.sender.totals.delivered_bytes += u64::from(readable);
     }
 }
 
 /// Returns the reset that answers a segment of no connection (RFC 9293 §3.5.2).
-pub(crate) fn reset_for(segment: &Segment) -> Segment {
+pub fn reset_for(segment: &Segment) -> Segment {
     let acknowledges = segment.has(flags::ACK);
     Segment {
         seq: if acknowledges { segment.ack } else { 0 },

@@ -33,9 +33,14 @@ pub mod segment;
 mod send_times;
 mod sender;
 mod seq;
+mod stage;
 mod stall;
 
-pub use config::{Config, CongestionControl, Reduction, RtoMin, RttSample, SpuriousTimeout};
+pub use config::{
+    Config, CongestionControl, Receiving, Reduction, RtoMin, RttSample, SpuriousTimeout,
+};
 pub use connection::Connection;
+pub use handshake::reset_for;
 pub use info::{Info, Totals};
 pub use segment::{Options, SackBlocks, Segment, flags};
+pub use stage::Stage;

@@ -163,6 +163,22 @@ impl Sender {
         }
     }
 
+    /// Returns whether the FIN was sent and is not acknowledged.
+    pub(crate) fn is_fin_in_flight(&self) -> bool {
+        self.finishing && self.max > self.write_end && self.una < self.max
+    }
+
+    /// Returns the FIN alone, for an ACK that repeats it.
+    pub(crate) fn repeated_fin(&self) -> Chunk {
+        Chunk {
+            seq: self.write_end,
+            bytes: 0,
+            fin: true,
+            push: false,
+            fresh: false,
+        }
+    }
+
     fn poll_fin(&mut self, now: Nanos) -> Option<Chunk> {
         if !self.finishing || self.nxt > self.write_end {
             return None;

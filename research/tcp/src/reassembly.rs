@@ -11,11 +11,26 @@ pub(crate) struct Reassembly {
     held: Intervals,
     /// Starts of the segments received last, the latest first.
     recent: [u64; REMEMBERED],
+    /// Duplicate data that the next ACK reports (RFC 2883); empty without any.
+    pub(crate) duplicate: (u64, u64),
 }
 
 impl Reassembly {
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty()
+    }
+
+    /// Returns whether the next ACK reports duplicate data.
+    pub(crate) fn has_duplicate(&self) -> bool {
+        self.duplicate.0 < self.duplicate.1
+    }
+
+    /// Returns the first part of `from` to `to` that has arrived; empty if none has.
+    pub(crate) fn held_part(&self, from: u64, to: u64) -> (u64, u64) {
+        let held = self.held.as_slice().iter();
+        held.map(|&(start, end)| (start.max(from), end.min(to)))
+            .find(|&(start, end)| start < end)
+            .unwrap_or_default()
     }
 
     /// Returns whether all bytes from `from` to `to` have arrived.
@@ -42,9 +57,13 @@ impl Reassembly {
     }
 
     /// Returns the SACK blocks by RFC 2018 §4: first the block with the latest segment, then those
-    /// reported last.
-    pub(crate) fn blocks(&self) -> SackBlocks {
+    /// reported last; at most `most`. Duplicate data come before them (RFC 2883 §4).
+    pub(crate) fn blocks(&self, most: u8) -> SackBlocks {
         let mut blocks = SackBlocks::default();
+        let (from, to) = self.duplicate;
+        if from < to {
+            blocks.push(from as u32, to as u32);
+        }
         if self.held.is_empty() {
             return blocks;
         }
@@ -54,10 +73,11 @@ impl Reassembly {
             .filter_map(|&place| self.held.covering(place));
         for (from, to) in recent.chain(self.held.as_slice().iter().rev().copied()) {
             let block = (from as u32, to as u32);
-            if blocks.is_full() {
+            if blocks.as_slice().len() >= usize::from(most) {
                 break;
             }
-            if !blocks.as_slice().contains(&block) {
+            let reported = &blocks.as_slice()[usize::from(self.has_duplicate())..];
+            if !reported.contains(&block) {
                 blocks.push(block.0, block.1);
             }
         }
@@ -75,9 +95,9 @@ mod tests {
         for from in [10, 30, 50, 70] {
             held.hold(from, from + 10);
         }
-        assert_eq!(held.blocks().as_slice(), [(70, 80), (50, 60), (30, 40)]);
+        assert_eq!(held.blocks(3).as_slice(), [(70, 80), (50, 60), (30, 40)]);
         held.hold(20, 25);
-        assert_eq!(held.blocks().as_slice(), [(10, 25), (70, 80), (50, 60)]);
+        assert_eq!(held.blocks(3).as_slice(), [(10, 25), (70, 80), (50, 60)]);
     }
 
     #[test]
@@ -88,7 +108,7 @@ mod tests {
         held.hold(50, 60);
         assert_eq!(held.join(10), 10);
         assert_eq!(held.join(20), 40);
-        assert_eq!(held.blocks().as_slice(), [(50, 60)]);
+        assert_eq!(held.blocks(3).as_slice(), [(50, 60)]);
         assert_eq!(held.join(55), 60);
         assert!(held.is_empty());
     }

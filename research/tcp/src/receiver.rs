@@ -2,7 +2,7 @@
 
 use uc_net::{Ecn, Nanos};
 
-use crate::config::{Config, CongestionControl};
+use crate::config::{Config, CongestionControl, Receiving};
 use crate::reassembly::Reassembly;
 use crate::segment::{Segment, flags};
 use crate::seq;
@@ -41,6 +41,9 @@ pub(crate) struct Receiver {
     /// Bytes received since the last ACK; next line, the largest segment so far.
     unacked_bytes: u32,
     segment_bytes: u32,
+    /// Whether the receiver makes 4.4BSD's choices; next line, whether it reports duplicate data.
+    bsd: bool,
+    dsack: bool,
     delay: Option<Nanos>,
     pub(crate) deadline: Option<Nanos>,
     /// The ECE bit of ACKs: set until CWR by RFC 3168 §6.1.3, or as the last segment by RFC 8257
@@ -69,6 +72,8 @@ impl Receiver {
             due: Due::No,
             unacked_bytes: 0,
             segment_bytes: 0,
+            bsd: config.receiving == Receiving::Bsd,
+            dsack: config.dsack,
             delay: config.delayed_ack,
             deadline: None,
             echo: false,
@@ -103,6 +108,46 @@ impl Receiver {
         self.buffer_bytes.saturating_sub(self.unread_bytes)
     }
 
+    /// Returns the right edge that the window field can express, rounded down, if the edge may
+    /// move: by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2).
+    fn next_edge(&self) -> Option<u64> {
+        let most = u32::from(u16::MAX) << self.wscale;
+        let window = self.free_bytes().min(most) >> self.wscale << self.wscale;
+        let edge = self.nxt + u64::from(window);
+        if self.bsd {
+            let worthwhile = (self.buffer_bytes / 4).min(self.segment_bytes);
+            return (window >= worthwhile && edge > self.edge).then_some(edge);
+        }
+        let step = (self.buffer_bytes / 2).min(self.segment_bytes).max(1);
+        (edge >= self.edge + u64::from(step)).then_some(edge)
+    }
+
+    /// Returns whether a right edge that has moved is worth a segment of its own.
+    fn is_update_due(&self) -> bool {
+        let quarter = u64::from(self.buffer_bytes / 4);
+        self.next_edge()
+            .is_some_and(|edge| !self.bsd || edge >= self.edge + quarter)
+    }
+
+    /// Rounds the buffer up to whole segments, if that is the receiver's choice.
+    pub(crate) fn round_buffer(&mut self, segment_bytes: u32) {
+        if self.bsd {
+            self.buffer_bytes = self.buffer_bytes.next_multiple_of(segment_bytes);
+            self.accept_buffer();
+        }
+    }
+
+    /// Accepts what the buffer can hold, though the window field could not express it.
+    fn accept_buffer(&mut self) {
+        let held = self.nxt + u64::from(self.free_bytes());
+        self.said_edge = self.said_edge.max(held);
+    }
+
+    /// Returns the receive buffer in bytes.
+    pub(crate) fn buffer_bytes(&self) -> u32 {
+        self.buffer_bytes
+    }
+
     /// Stores the payload and FIN of a SYN until the handshake is complete (RFC 9293 §3.10.7.3).
     pub(crate) fn hold_early(&mut self, syn: &Segment) {
         let end = self.nxt + u64::from(syn.payload_bytes);
@@ -124,16 +169,6 @@ impl Receiver {
         self.deliver(self.nxt + u64::from(bytes))
     }
 
-    /// Returns the right edge that the window field can express, rounded down, if the edge may
-    /// move: by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2).
-    fn next_edge(&self) -> Option<u64> {
-        let most = u32::from(u16::MAX) << self.wscale;
-        let window = self.free_bytes().min(most) >> self.wscale << self.wscale;
-        let edge = self.nxt + u64::from(window);
-        let step = (self.buffer_bytes / 2).min(self.segment_bytes).max(1);
-        (edge >= self.edge + u64::from(step)).then_some(edge)
-    }
-
     /// Returns the window field of a segment sent now. Rounds up where the promised edge stays,
     /// because an edge never moves to the left (RFC 9293 §3.8.6).
     pub(crate) fn take_window(&mut self) -> u16 {
@@ -144,11 +179,17 @@ impl Receiver {
         let field = (window + (1 << self.wscale) - 1) >> self.wscale;
         let field = field.min(u64::from(u16::MAX));
         self.said_edge = self.said_edge.max(self.nxt + (field << self.wscale));
+        if self.bsd {
+            self.accept_buffer();
+        }
         field as u16
     }
 
     /// Clears the pending acknowledgment, which leaves with a segment.
     pub(crate) fn acknowledged(&mut self) {
+        if self.dsack {
+            self.held.duplicate = (0, 0);
+        }
         self.due = Due::No;
         self.unacked_bytes = 0;
         self.deadline = None;
@@ -237,6 +278,7 @@ impl Receiver {
         } else if segment.has(flags::FIN) {
             self.fin = Some(end);
         }
+        self.note_duplicate(seq, end);
         if seq > self.nxt {
             self.held.hold(seq, end);
             self.due = Due::Alone; // RFC 5681 §4.2: at once, out of order
@@ -269,12 +311,31 @@ impl Receiver {
         fresh
     }
 
+    /// Records the part of a segment that has arrived before, for the next ACK to report. Its ACK is
+    /// due at once (RFC 2883 §4).
+    pub(crate) fn note_duplicate(&mut self, seq: u64, end: u64) {
+        if !self.dsack || seq >= end {
+            return;
+        }
+        let below = (seq, end.min(self.nxt));
+        let duplicate = if below.0 < below.1 {
+            below
+        } else {
+            self.held.held_part(seq, end)
+        };
+        if duplicate.0 < duplicate.1 {
+            self.held.duplicate = duplicate;
+            self.due = self.due_at_least(Due::Now);
+        }
+    }
+
     /// Schedules the ACK (RFC 5681 §4.2): every second full segment at once, the rest within the
     /// delay.
     fn plan_ack(&mut self, now: Nanos, bytes: u32) {
+        let is_second = self.bsd && self.unacked_bytes > 0;
         self.unacked_bytes += bytes;
         match self.delay {
-            Some(delay) if self.unacked_bytes < 2 * self.segment_bytes => {
+            Some(delay) if self.unacked_bytes < 2 * self.segment_bytes && !is_second => {
                 self.due = self.due_at_least(Due::Later);
                 if self.deadline.is_none() {
                     self.deadline = Some(now + delay);
@@ -298,10 +359,28 @@ impl Receiver {
             return 0;
         }
         let taken = std::mem::take(&mut self.unread_bytes);
-        if taken > 0 && self.next_edge().is_some() {
+        self.announce_room(taken);
+        taken
+    }
+
+    /// Reads up to `bytes` of what is in order, for an application that does not read on arrival.
+    pub(crate) fn read(&mut self, bytes: u32) -> u32 {
+        let taken = bytes.min(self.unread_bytes);
+        self.unread_bytes -= taken;
+        self.announce_room(taken);
+        taken
+    }
+
+    /// Returns the bytes in order that the application has not read.
+    pub(crate) fn unread_bytes(&self) -> u32 {
+        self.unread_bytes
+    }
+
+    /// Makes an ACK due if the application took data and the window opens far enough.
+    fn announce_room(&mut self, taken: u32) {
+        if taken > 0 && self.is_update_due() {
             self.due = self.due_at_least(Due::Now);
         }
-        taken
     }
 
     /// Returns the stream position of a 32-bit sequence number of the peer.

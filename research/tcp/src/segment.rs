@@ -54,25 +54,20 @@ pub struct Options {
     pub sack: SackBlocks,
 }
 
-/// Up to three SACK blocks, the latest first: as many as fit with timestamps.
+/// Up to four SACK blocks, the latest first: as many as fit without timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     count: u8,
-    blocks: [(u32, u32); 3],
+    blocks: [(u32, u32); 4],
 }
 
 impl SackBlocks {
-    /// Adds a block, from its first byte to the one after its last; omits a fourth.
+    /// Adds a block, from its first byte to the one after its last; omits a fifth.
     pub fn push(&mut self, from: u32, to: u32) {
         if let Some(place) = self.blocks.get_mut(usize::from(self.count)) {
             *place = (from, to);
             self.count += 1;
         }
-    }
-
-    /// Returns whether a further block would be omitted.
-    pub fn is_full(&self) -> bool {
-        usize::from(self.count) == self.blocks.len()
     }
 
     /// Returns the blocks, the latest first.

@@ -1,7 +1,7 @@
 //! The `config` and `handshake` lines of a script.
 
 use uc_net::Nanos;
-use uc_tcp::{Config, CongestionControl, Reduction, SpuriousTimeout};
+use uc_tcp::{Config, CongestionControl, Receiving, Reduction, SpuriousTimeout};
 
 use super::parse::{Setting, duration, number_in, yes_or_no};
 
@@ -13,7 +13,14 @@ pub fn configure(config: &mut Config, settings: &[Setting]) -> Result<(), String
             "textbook" => *config = Config::textbook(),
             "cc" | "alpha" | "gain" => law(config, key, value)?,
             "ecn" => config.ecn = yes_or_no(value)?,
+            "grants_ecn" => config.grants_ecn = yes_or_no(value)?,
             "sack" => config.sack = yes_or_no(value)?,
+            "dsack" => config.dsack = yes_or_no(value)?,
+            "sack_blocks" => config.sack_blocks = number_in(value)?,
+            "receiving" if value == "bsd" => config.receiving = Receiving::Bsd,
+            "reset_in_window" => config.reset_in_window = yes_or_no(value)?,
+            "syn_in_window" => config.syn_in_window = yes_or_no(value)?,
+            "drops_old_acks" => config.drops_old_acks = yes_or_no(value)?,
             "timestamps" => config.timestamps = yes_or_no(value)?,
             "mss" => config.mss_bytes = number_in(value)?,
             "wscale" if value == "none" => config.wscale = None,
