@@ -1,0 +1,174 @@
+//! Comparison of a segment that the host sent with the script's.
+//!
+//! The order and padding of options are the host's own and not compared.
+
+use uc_net::{Ecn, Nanos};
+use uc_tcp::{Options, Segment, flags};
+
+use crate::syntax::{Packet, Tcp, TcpOption};
+use crate::target::Datagram;
+use crate::translate::{Numbers, sacked, understood};
+use crate::verdict::Stop;
+
+/// Compares a segment with what the script expects; timestamps may differ by `tolerance`.
+pub(crate) fn compare(
+    numbers: &Numbers,
+    packet: &Packet,
+    tcp: &Tcp,
+    seen: &Datagram,
+    tolerance: Nanos,
+) -> Result<(), Stop> {
+    understood(packet, tcp)?;
+    let segment = readable(numbers, &seen.segment);
+    let mut differs = Vec::new();
+    let mut want = |holds: bool, what: String| {
+        if !holds {
+            differs.push(what);
+        }
+    };
+    want(
+        segment.flags == tcp.flags,
+        format!("flags {}", letters(tcp.flags)),
+    );
+    if let Some(from) = tcp.range.from {
+        let seq = if tcp.range.absolute {
+            seen.segment.seq
+        } else {
+            segment.seq
+        };
+        want(seq == from, format!("sequence number {from}"));
+    }
+    want(
+        u32::from(segment.payload_bytes) == tcp.range.bytes,
+        format!("{} bytes", tcp.range.bytes),
+    );
+    if let Some(ack) = tcp.ack {
+        want(segment.ack == ack, format!("ack {ack}"));
+    }
+    if let Some(window) = tcp.window {
+        want(segment.window == window, format!("win {window}"));
+    }
+    if let Some(ecn) = packet.ecn {
+        want(segment.ecn == ecn, format!("{ecn:?}"));
+    }
+    for (name, value) in &packet.ip {
+        let has = match name.as_str() {
+            "ttl" | "hlim" => u64::from(seen.hops) == *value,
+            "tos" | "class" => u64::from(seen.class) == value & !3,
+            "ect01" => matches!(segment.ecn, Ecn::Ect0 | Ecn::Ect1),
+            other => return Err(Stop::Lacks(format!("the IP field {other}"))),
+        };
+        want(has, format!("{name} {value}"));
+    }
+    if let Some(written) = &tcp.options {
+        let wanted = options(written);
+        let stamps = segment.options.timestamps;
+        let close = match (wanted.timestamps, stamps) {
+            (Some((value, echo)), Some((seen, seen_echo))) => {
+                let apart_ms = value.wrapping_sub(seen) as i32;
+                let allowed_ms = tolerance.0 / 1_000_000;
+                u64::from(apart_ms.unsigned_abs()) <= allowed_ms && echo == seen_echo
+            }
+            (wanted, seen) => wanted == seen,
+        };
+        let equal = Options {
+            timestamps: stamps,
+            ..wanted
+        } == segment.options;
+        want(close && equal, format!("options {}", list(&wanted)));
+    }
+    if differs.is_empty() {
+        return Ok(());
+    }
+    Err(Stop::Differs(format!(
+        "expected {}, seen {}",
+        differs.join(", "),
+        show(numbers, seen)
+    )))
+}
+
+/// Returns a segment of the host with a script's numbers.
+fn readable(numbers: &Numbers, wire: &Segment) -> Segment {
+    let mut segment = *wire;
+    segment.seq = numbers.ours(wire.seq);
+    segment.ack = if wire.has(flags::ACK) {
+        numbers.theirs(wire.ack)
+    } else {
+        0
+    };
+    if let Some((value, _)) = &mut segment.options.timestamps {
+        *value = numbers.stamp(*value);
+    }
+    let blocks: Vec<_> = wire.options.sack.as_slice().to_vec();
+    segment.options.sack = sacked(&blocks, numbers.theirs(0));
+    segment
+}
+
+fn options(written: &[TcpOption]) -> Options {
+    let mut options = Options::default();
+    for option in written {
+        match option {
+            TcpOption::Padding | TcpOption::Strange(_) => {}
+            TcpOption::Mss(bytes) => options.mss_bytes = *bytes,
+            TcpOption::WindowScale(scale) => options.wscale = Some(*scale),
+            TcpOption::SackPermitted => options.sack_permitted = true,
+            TcpOption::Sack(blocks) => options.sack = sacked(blocks, 0),
+            TcpOption::Timestamps(value, echo) => options.timestamps = Some((*value, *echo)),
+        }
+    }
+    options
+}
+
+/// Writes a segment of the host as a script does.
+pub(crate) fn show(numbers: &Numbers, seen: &Datagram) -> String {
+    let segment = readable(numbers, &seen.segment);
+    let (from, bytes) = (segment.seq, segment.payload_bytes);
+    let to = from.wrapping_add(u32::from(bytes));
+    let ack = if segment.has(flags::ACK) {
+        format!(" ack {}", segment.ack)
+    } else {
+        String::new()
+    };
+    format!(
+        "{} {from}:{to}({bytes}){ack} win {} {}",
+        letters(segment.flags),
+        segment.window,
+        list(&segment.options)
+    )
+}
+
+fn letters(bits: u8) -> String {
+    let letters = [
+        ('S', flags::SYN),
+        ('F', flags::FIN),
+        ('R', flags::RST),
+        ('P', flags::PSH),
+        ('E', flags::ECE),
+        ('W', flags::CWR),
+        ('.', flags::ACK),
+    ];
+    let set = letters.iter().filter(|(_, bit)| bits & bit != 0);
+    set.map(|(letter, _)| letter).collect()
+}
+
+fn list(options: &Options) -> String {
+    let mut parts = Vec::new();
+    if options.mss_bytes > 0 {
+        parts.push(format!("mss {}", options.mss_bytes));
+    }
+    if let Some(scale) = options.wscale {
+        parts.push(format!("wscale {scale}"));
+    }
+    if options.sack_permitted {
+        parts.push("sackOK".to_owned());
+    }
+    if let Some((value, echo)) = options.timestamps {
+        parts.push(format!("TS val {value} ecr {echo}"));
+    }
+    let blocks = options.sack.as_slice();
+    if !blocks.is_empty() {
+        let blocks: Vec<_> = blocks.iter().map(|(a, b)| format!("{a}:{b}")).collect();
+        parts.push(format!("sack {}", blocks.join(" ")));
+    }
+    format!("<{}>", parts.join(","))
+}

@@ -1,0 +1,248 @@
+//! Plays a script on a target, event by event.
+
+use std::collections::HashMap;
+
+use uc_net::Nanos;
+use uc_tcp::flags;
+
+use crate::assert;
+use crate::calls::{number, translate};
+use crate::compare::{compare, show};
+use crate::constants::{constant, errno_name};
+use crate::syntax::{Act, Call, Content, Event, Expression, Moment, Packet, Script, When};
+use crate::target::{Answer, Target};
+use crate::translate::Numbers;
+use crate::verdict::{Stop, Verdict};
+
+/// Tolerance of times unless the script gives one.
+const TOLERANCE: Nanos = Nanos::from_millis(4);
+/// Longest wait for a packet at any time (`*`).
+const PATIENCE: Nanos = Nanos::from_secs(600);
+
+/// Plays a script and judges it.
+pub fn run(script: &Script, target: &mut dyn Target) -> Verdict {
+    let head = script.flags.first().map(|flag| flag.place);
+    let first = head.or(script.events.first().map(|event| event.place));
+    let mut run = Run {
+        target,
+        numbers: Numbers::default(),
+        files: HashMap::new(),
+        newest: None,
+        tolerance: TOLERANCE,
+        base: Nanos::ZERO,
+        waiting: None,
+    };
+    if let Err(stop) = run.begin(script) {
+        return first.map_or(Verdict::Passed, |place| stop.verdict(place));
+    }
+    for event in &script.events {
+        let applies = event
+            .conditions
+            .iter()
+            .all(|(symbol, defined)| run.target.defines(symbol) == *defined);
+        if applies && let Err(stop) = run.event(event) {
+            return stop.verdict(event.place);
+        }
+    }
+    match (run.finish_waiting(PATIENCE), script.events.last()) {
+        (Err(stop), Some(last)) => stop.verdict(last.place),
+        _ => Verdict::Passed,
+    }
+}
+
+/// A blocking call under way.
+struct Waiting<'a> {
+    call: &'a Call,
+    /// When it must return.
+    due: Nanos,
+}
+
+struct Run<'a> {
+    target: &'a mut dyn Target,
+    numbers: Numbers,
+    /// The target's file descriptor of each of the script's.
+    files: HashMap<i64, i64>,
+    /// The target's newest file descriptor, whose connection assertions are about.
+    newest: Option<i64>,
+    tolerance: Nanos,
+    /// The time of the last event, as written.
+    base: Nanos,
+    waiting: Option<Waiting<'a>>,
+}
+
+impl<'a> Run<'a> {
+    fn begin(&mut self, script: &'a Script) -> Result<(), Stop> {
+        for flag in &script.flags {
+            if flag.name == "tolerance_usecs" {
+                let micros = flag.value.parse();
+                let micros = micros.map_err(|_| Stop::Differs("expected microseconds".into()))?;
+                self.tolerance = Nanos::from_micros(micros);
+            }
+        }
+        self.target.begin(&script.flags)
+    }
+
+    fn event(&mut self, event: &'a Event) -> Result<(), Stop> {
+        let base = self.base;
+        let at = |moment: Moment| match moment.relative {
+            true => base + moment.time,
+            false => moment.time,
+        };
+        let (earliest, latest) = match event.when {
+            When::Any => (Nanos::ZERO, base + PATIENCE),
+            When::At(moment) => (at(moment), at(moment)),
+            When::Between(from, to) => (at(from), at(to)),
+            When::Blocking(from, _) => (at(from), at(from)),
+        };
+        self.base = earliest.max(base);
+        if let Act::Sends(packet) = &event.act {
+            let seen_at = self.sends(packet, earliest, latest)?;
+            if event.when == When::Any {
+                self.base = seen_at;
+            }
+            return Ok(());
+        }
+        self.target.advance(self.base);
+        self.finish_waiting_if_due()?;
+        match &event.act {
+            Act::Arrives(packet) => self.arrives(packet)?,
+            Act::Calls(call) => {
+                let due = match event.when {
+                    When::Blocking(_, until) => Some(at(until)),
+                    _ => None,
+                };
+                self.calls(call, due)?;
+            }
+            Act::Command(command) => self.target.command(command)?,
+            Act::Code(code) => {
+                let info = self.newest.and_then(|fd| self.target.info(fd));
+                let info = info.ok_or_else(|| Stop::Differs("no socket has tcp_info".into()))?;
+                assert::check(code, &info)?;
+            }
+            Act::Sends(_) => {}
+        }
+        self.finish_waiting_if_due()
+    }
+
+    /// Waits for a packet and compares it; returns when it was sent.
+    fn sends(&mut self, packet: &Packet, earliest: Nanos, latest: Nanos) -> Result<Nanos, Stop> {
+        let Content::Tcp(tcp) = &packet.content else {
+            return Err(Stop::Lacks("packets of the host other than TCP".to_owned()));
+        };
+        crate::translate::understood(packet, tcp)?;
+        let until = latest + self.tolerance;
+        let Some((at, seen)) = self.target.next_sent(until) else {
+            return Err(Stop::Differs(format!(
+                "the host sent nothing up to {until}"
+            )));
+        };
+        self.numbers.learn(tcp, &seen.segment);
+        compare(&self.numbers, packet, tcp, &seen, self.tolerance)?;
+        if at + self.tolerance < earliest || at > until {
+            let shown = show(&self.numbers, &seen);
+            let why = format!("expected at {earliest}, sent at {at}: {shown}");
+            return Err(Stop::Differs(why));
+        }
+        Ok(at)
+    }
+
+    fn arrives(&mut self, packet: &Packet) -> Result<(), Stop> {
+        let Content::Tcp(tcp) = &packet.content else {
+            let report = self.numbers.reported(packet)?;
+            return self.target.report(&report);
+        };
+        let datagram = self.numbers.arriving(packet, tcp)?;
+        if datagram.segment.has(flags::SYN) {
+            self.numbers.opens();
+        }
+        self.target.arrive(&datagram)
+    }
+
+    fn calls(&mut self, call: &'a Call, due: Option<Nanos>) -> Result<(), Stop> {
+        let files = &self.files;
+        let system_call = translate(call, |fd| {
+            let known = files.get(&fd).copied();
+            known.ok_or_else(|| Stop::Differs(format!("no file descriptor {fd} is open")))
+        })?;
+        if call.name == "connect" {
+            self.numbers.opens();
+        }
+        match (self.target.call(system_call), due) {
+            (Some(answer), _) => self.answered(call, &answer),
+            (None, Some(due)) if self.waiting.is_none() => {
+                self.waiting = Some(Waiting { call, due });
+                Ok(())
+            }
+            (None, _) => Err(Stop::Differs(format!("{} blocks", call.name))),
+        }
+    }
+
+    /// Judges a blocking call that should have returned by now, or has.
+    fn finish_waiting_if_due(&mut self) -> Result<(), Stop> {
+        match &self.waiting {
+            Some(waiting) if self.base > waiting.due + self.tolerance => {
+                self.finish_waiting(Nanos::ZERO)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finish_waiting(&mut self, patience: Nanos) -> Result<(), Stop> {
+        let Some(waiting) = self.waiting.take() else {
+            return Ok(());
+        };
+        if patience > Nanos::ZERO {
+            self.target
+                .advance(self.base.max(waiting.due) + self.tolerance);
+        }
+        let (name, due) = (&waiting.call.name, waiting.due);
+        match self.target.completed() {
+            Some((at, answer)) => {
+                if at + self.tolerance < due || at > due + self.tolerance {
+                    let why = format!("expected {name} to return at {due}, not at {at}");
+                    return Err(Stop::Differs(why));
+                }
+                self.answered(waiting.call, &answer)
+            }
+            None => Err(Stop::Differs(format!("{name} did not return by {due}"))),
+        }
+    }
+
+    /// Compares what a call returned with what the script expects.
+    fn answered(&mut self, call: &Call, answer: &Answer) -> Result<(), Stop> {
+        if matches!(call.name.as_str(), "socket" | "accept") && answer.result >= 0 {
+            self.newest = Some(answer.result);
+            self.files.insert(number(&call.result)?, answer.result);
+            return Ok(());
+        }
+        let name = &call.name;
+        let error = call.errno.as_deref();
+        let wanted = error.map(|error| {
+            let lacks = || Stop::Lacks(format!("the error {error}"));
+            constant(error).ok_or_else(lacks)
+        });
+        let wanted = wanted.transpose()?.unwrap_or(0);
+        if answer.errno != wanted {
+            let (seen, wanted) = (errno_name(answer.errno), error.unwrap_or("no error"));
+            return Err(Stop::Differs(format!(
+                "expected {wanted} from {name}, seen {seen}"
+            )));
+        }
+        if call.result != Expression::Any && answer.result != number(&call.result)? {
+            let result = answer.result;
+            return Err(Stop::Differs(format!("{name} returned {result}")));
+        }
+        if call.name == "getsockopt" && answer.errno == 0 {
+            let wanted = number(&call.arguments[3])?;
+            match answer.value {
+                Some(value) if value == wanted => {}
+                value => {
+                    let value = value.unwrap_or(0);
+                    let why = format!("expected {wanted} from getsockopt, seen {value}");
+                    return Err(Stop::Differs(why));
+                }
+            }
+        }
+        Ok(())
+    }
+}
