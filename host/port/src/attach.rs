@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
@@ -65,6 +67,11 @@ pub(crate) fn is_own_filter(filter: &qdisc::Filter) -> bool {
 
 /// Maximum number of attempts to add a filter if its qdisc disappears each time.
 const TRIES: usize = 3;
+
+/// How long a program may stay on a hook after the pin of its link was removed: the kernel ends the
+/// link later, on a busy machine much later. A hook takes a program only once.
+const LEFT_MOST: Duration = Duration::from_secs(1);
+const LEFT_POLL: Duration = Duration::from_millis(5);
 
 /// One program on one port. Dropping it detaches the program, unless it was pinned.
 #[derive(Debug)]
@@ -224,14 +231,21 @@ fn attach_tcx(
             libbpf_sys::BPF_F_AFTER | libbpf_sys::BPF_F_ID
         }
     };
-    // SAFETY: a plain system call on a descriptor that outlives it, as do the options.
-    let fd = unsafe {
-        libbpf_sys::bpf_link_create(
-            program.as_raw_fd(),
-            ifindex as i32,
-            direction.tcx(),
-            &raw const options,
-        )
+    let until = Instant::now() + LEFT_MOST;
+    let fd = loop {
+        // SAFETY: a plain system call on a descriptor that outlives it, as do the options.
+        let fd = unsafe {
+            libbpf_sys::bpf_link_create(
+                program.as_raw_fd(),
+                ifindex as i32,
+                direction.tcx(),
+                &raw const options,
+            )
+        };
+        if fd != -libc::EEXIST || Instant::now() > until {
+            break fd;
+        }
+        thread::sleep(LEFT_POLL);
     };
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
