@@ -143,6 +143,20 @@ pub enum PortError {
         /// Name of the law.
         law: String,
     },
+    /// A port of another network namespace has this index in the same pins.
+    #[error(
+        "port {ifindex}: a port of another network namespace has the same interface index, and its \
+         programs are pinned in {} too; give this namespace a BPF file system of its own (`ip netns \
+         exec`, or mount -t bpf bpf /sys/fs/bpf -o mode=700 after unshare -m), or detach the other \
+         port there",
+        folder.display()
+    )]
+    IndexTaken {
+        /// Index of the port's interface.
+        ifindex: u32,
+        /// The store's folder.
+        folder: PathBuf,
+    },
     /// A port's plan has too many rules.
     #[error(
         "port {ifindex}: {rules} rules, the limit is {max}; merge some into wider prefixes or port \

@@ -190,7 +190,8 @@ impl Store {
     }
 
     /// Attaches many ports, by the indices of their interfaces, under [`Store::lock`]. Answers
-    /// which could not be, and why; of those nothing is left. Of one that is attached already the
+    /// which could not be, and why; of those nothing is left. One whose index a port of another network
+    /// namespace has is refused, and the other keeps its programs. Of one that is attached already the
     /// plan is set and no more. One whose plan is too long, and those that there is no room for,
     /// are in the way of no other.
     ///
@@ -205,11 +206,16 @@ impl Store {
         let mut plans = plans.clone();
         let mut failed = BTreeMap::new();
         for (&ifindex, plan) in &plans {
-            failed.extend(
-                check_plan(ifindex, plan)
-                    .err()
-                    .map(|error| (ifindex, error)),
-            );
+            // The programs know ports by index alone, and would take both for one.
+            let is_taken = self.whereabouts(ifindex)? == Whereabouts::Elsewhere;
+            let refusal = match is_taken {
+                true => Err(PortError::IndexTaken {
+                    ifindex,
+                    folder: self.folder.clone(),
+                }),
+                false => check_plan(ifindex, plan),
+            };
+            failed.extend(refusal.err().map(|error| (ifindex, error)));
         }
         plans.retain(|ifindex, _| !failed.contains_key(ifindex));
         let mut missing = BTreeSet::new();
@@ -218,7 +224,7 @@ impl Store {
                 missing.insert(ifindex);
             }
         }
-        // Of an older port of the same index, which was deleted or is in another namespace now.
+        // Of an older port of the same index, which was deleted.
         self.let_go(programs, &missing)?;
         let room = PORTS_MAX.saturating_sub(programs.port_states()?.len());
         if let Some(&first) = missing.iter().nth(room) {
@@ -234,7 +240,9 @@ impl Store {
                 failed.insert(ifindex, error);
             }
         }
-        self.let_go(programs, &failed.keys().copied().collect())?;
+        let of_here = |error: &PortError| !matches!(error, PortError::IndexTaken { .. });
+        let left = failed.iter().filter(|(_, error)| of_here(error));
+        self.let_go(programs, &left.map(|(ifindex, _)| *ifindex).collect())?;
         Ok(failed)
     }
 

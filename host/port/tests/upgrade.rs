@@ -8,6 +8,7 @@ use std::fs;
 use kernel::frame::{PLAIN, frame};
 use kernel::host::{Host, ip};
 use kernel::policy;
+use nix::sched::{CloneFlags, unshare};
 use uc_core::{Reason, Segment, consts};
 use uc_port::{
     AttachVia, Direction, FlowView, PacketContext, PortPlan, Programs, Upgrade, interface_index,
@@ -259,4 +260,36 @@ fn live_a_reused_interface_index_is_no_port_until_it_is_attached() {
             .flows,
         0
     );
+}
+
+#[test]
+fn live_a_port_of_another_namespace_keeps_its_programs_when_its_index_comes_up_here() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    ip("link add one index 700 type veth peer name two");
+    host.attach(&["one"], AttachVia::Auto);
+    let programs = host.open();
+    let is_linked = || {
+        let pin = host.folder.join("port-700-from_guest");
+        pin.exists()
+    };
+    if !is_linked() {
+        return; // a clsact port is visible from its own namespace only
+    }
+    let _first = fs::File::open("/proc/thread-self/ns/net").unwrap();
+    unshare(CloneFlags::CLONE_NEWNET).unwrap();
+    ip("link add other index 700 type veth peer name another");
+    let plans: BTreeMap<u32, PortPlan> = [(700, policy().into())].into();
+    let failed = host
+        .store
+        .attach_indices(&programs, &plans, AttachVia::Auto)
+        .unwrap();
+    let refusal = failed[&700].to_string();
+    assert!(
+        refusal.starts_with("port 700: a port of another network namespace"),
+        "{refusal}"
+    );
+    assert!(is_linked(), "the other port has lost its programs");
+    assert_eq!(host.attached(), [700]);
 }
