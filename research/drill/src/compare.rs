@@ -10,14 +10,24 @@ use crate::target::Datagram;
 use crate::translate::{Numbers, sacked, understood};
 use crate::verdict::Stop;
 
-/// Compares a segment with what the script expects; timestamps may differ by `tolerance`.
+/// What a script expects.
+pub(crate) struct Against<'a> {
+    pub(crate) packet: &'a Packet,
+    /// The segment in the packet.
+    pub(crate) tcp: &'a Tcp,
+    /// The difference that timestamps may have.
+    pub(crate) tolerance: Nanos,
+    /// Whether something on the path edits ECN, which is not compared then.
+    pub(crate) is_ecn_edited: bool,
+}
+
+/// Compares a segment with what the script expects.
 pub(crate) fn compare(
     numbers: &Numbers,
-    packet: &Packet,
-    tcp: &Tcp,
+    against: &Against<'_>,
     seen: &Datagram,
-    tolerance: Nanos,
 ) -> Result<(), Stop> {
+    let (packet, tcp) = (against.packet, against.tcp);
     understood(packet, tcp)?;
     let segment = readable(numbers, &seen.segment);
     let mut differs = Vec::new();
@@ -26,8 +36,13 @@ pub(crate) fn compare(
             differs.push(what);
         }
     };
+    let edited = if against.is_ecn_edited {
+        flags::ECE | flags::CWR
+    } else {
+        0
+    };
     want(
-        segment.flags == tcp.flags,
+        segment.flags | edited == tcp.flags | edited,
         format!("flags {}", letters(tcp.flags)),
     );
     if let Some(from) = tcp.range.from {
@@ -49,13 +64,14 @@ pub(crate) fn compare(
         want(segment.window == window, format!("win {window}"));
     }
     if let Some(ecn) = packet.ecn {
-        want(segment.ecn == ecn, format!("{ecn:?}"));
+        let is_equal = segment.ecn == ecn || against.is_ecn_edited;
+        want(is_equal, format!("{ecn:?}"));
     }
     for (name, value) in &packet.ip {
         let has = match name.as_str() {
             "ttl" | "hlim" => u64::from(seen.hops) == *value,
             "tos" | "class" => u64::from(seen.class) == value & !3,
-            "ect01" => matches!(segment.ecn, Ecn::Ect0 | Ecn::Ect1),
+            "ect01" => matches!(segment.ecn, Ecn::Ect0 | Ecn::Ect1) || against.is_ecn_edited,
             other => return Err(Stop::Lacks(format!("the IP field {other}"))),
         };
         want(has, format!("{name} {value}"));
@@ -66,7 +82,7 @@ pub(crate) fn compare(
         let close = match (wanted.timestamps, stamps) {
             (Some((value, echo)), Some((seen, seen_echo))) => {
                 let apart_ms = value.wrapping_sub(seen) as i32;
-                let allowed_ms = tolerance.0 / 1_000_000;
+                let allowed_ms = against.tolerance.0 / 1_000_000;
                 u64::from(apart_ms.unsigned_abs()) <= allowed_ms && echo == seen_echo
             }
             (wanted, seen) => wanted == seen,

@@ -7,7 +7,7 @@ use uc_tcp::flags;
 
 use crate::assert;
 use crate::calls::{number, translate};
-use crate::compare::{compare, show};
+use crate::compare::{Against, compare, show};
 use crate::constants::{constant, errno_name};
 use crate::syntax::{Act, Call, Content, Event, Expression, Moment, Packet, Script, When};
 use crate::target::{Answer, Target};
@@ -79,6 +79,7 @@ impl<'a> Run<'a> {
                 self.tolerance = Nanos::from_micros(micros);
             }
         }
+        self.tolerance = self.tolerance.max(self.target.least_tolerance());
         self.target.begin(&script.flags)
     }
 
@@ -137,7 +138,13 @@ impl<'a> Run<'a> {
             )));
         };
         self.numbers.learn(tcp, &seen.segment);
-        compare(&self.numbers, packet, tcp, &seen, self.tolerance)?;
+        let against = Against {
+            packet,
+            tcp,
+            tolerance: self.tolerance,
+            is_ecn_edited: self.target.edits_ecn(),
+        };
+        compare(&self.numbers, &against, &seen)?;
         if at + self.tolerance < earliest || at > until {
             let shown = show(&self.numbers, &seen);
             let why = format!("expected at {earliest}, sent at {at}: {shown}");

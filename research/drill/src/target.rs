@@ -154,6 +154,17 @@ pub trait Target {
     /// `Stop::Lacks` for a flag that the target does not know.
     fn begin(&mut self, flags: &[Flag]) -> Result<(), Stop>;
 
+    /// Returns the tolerance of times that the target needs at least.
+    fn least_tolerance(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// Returns whether something on the path edits ECN: the ECN codepoint, ECE and CWR of what the
+    /// host sends are not compared then.
+    fn edits_ecn(&self) -> bool {
+        false
+    }
+
     /// Returns whether `#ifdef SYMBOL` holds.
     fn defines(&self, symbol: &str) -> bool;
 

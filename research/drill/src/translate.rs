@@ -12,6 +12,8 @@ use crate::verdict::Stop;
 
 /// What is added to the sequence numbers of the peer: the first 4 KiB wrap.
 const THEIRS: u32 = 0u32.wrapping_sub(4096);
+/// Number of SACK blocks that `uc_tcp::SackBlocks` holds.
+const SACK_BLOCKS_MOST: usize = 4;
 /// Hops and class of segments whose script gives none.
 const HOPS: u8 = 255;
 
@@ -172,13 +174,13 @@ pub(crate) fn understood(packet: &Packet, tcp: &Tcp) -> Result<(), Stop> {
         return Err(Stop::Lacks("urgent data".to_owned()));
     }
     for option in tcp.options.iter().flatten() {
-        if let TcpOption::Strange(name) = option {
-            let feature = match name.as_str() {
-                "md5" => "TCP MD5 signatures (RFC 2385)",
-                _ => "TCP Fast Open (RFC 7413)",
-            };
-            return Err(Stop::Lacks(feature.to_owned()));
-        }
+        let feature = match option {
+            TcpOption::Strange(name) if name == "md5" => "TCP MD5 signatures (RFC 2385)",
+            TcpOption::Strange(_) => "TCP Fast Open (RFC 7413)",
+            TcpOption::Sack(blocks) if blocks.len() > SACK_BLOCKS_MOST => "a fifth SACK block",
+            _ => continue,
+        };
+        return Err(Stop::Lacks(feature.to_owned()));
     }
     Ok(())
 }

@@ -139,6 +139,11 @@ fn a_script_is_skipped_for_each_feature_that_the_host_lacks() {
         ),
         ("0.0 socket", "0.0 `true`\n+0 socket", "the command true"),
         ("SOCK_STREAM", "SOCK_DGRAM", "SOCK_DGRAM"),
+        (
+            "mss 1000,",
+            "mss 1000,sack 1:2 3:4 5:6 7:8 9:10,",
+            "a fifth SACK block",
+        ),
         ("+0 write(4", "+0 < udp (9)\n+0 write(4", "UDP datagrams"),
         ("+0 write(4", "+0 %{ print(1) }%\n+0 write(4", "the Python"),
     ] {
