@@ -18,6 +18,7 @@
 
 pub mod clock;
 pub mod congestion;
+pub mod drill;
 pub mod emulation;
 pub mod error;
 pub mod event;
