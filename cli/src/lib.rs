@@ -16,7 +16,7 @@ use crate::host::{
     agent, check, confirm, couple, explain, flows, full, given, guest, law, ports, status, top,
     watch,
 };
-use crate::research::{demo, run, verify};
+use crate::research::{demo, packetdrill, run, verify};
 
 /// Virtualized congestion control for Linux hosts: one law on the network under every guest's TCP.
 #[derive(Parser)]
@@ -32,6 +32,7 @@ enum Command {
     Demo(demo::Demo),
     Run(run::Run),
     Verify(verify::Verify),
+    Packetdrill(packetdrill::Packetdrill),
     Check(check::Check),
     Law(law::Law),
     Attach(given::Given<ports::Attach>),
@@ -62,6 +63,7 @@ impl Arguments {
             Command::Demo(demo) => demo.execute(),
             Command::Run(run) => run.execute(),
             Command::Verify(verify) => verify.execute(),
+            Command::Packetdrill(packetdrill) => packetdrill.execute(),
             Command::Check(check) => check.execute(),
             Command::Law(law) => full::law(law.build()),
             Command::Attach(attach) => attach.arguments.execute(&attach.options),

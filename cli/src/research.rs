@@ -5,6 +5,7 @@ pub mod batch;
 pub mod demo;
 pub mod memory;
 pub mod outputs;
+pub mod packetdrill;
 pub mod points;
 pub mod run;
 pub mod verify;

@@ -32,7 +32,7 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-const DOCUMENTS: [&str; 21] = [
+const DOCUMENTS: [&str; 22] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/vcc.md",
@@ -43,6 +43,7 @@ const DOCUMENTS: [&str; 21] = [
     "docs/pvtcp.md",
     "docs/experiments.md",
     "docs/simulator.md",
+    "docs/packetdrill.md",
     "docs/vm.md",
     "docs/seeing.md",
     "docs/laws.md",

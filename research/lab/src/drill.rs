@@ -34,6 +34,13 @@ use wires::Wires;
 /// Least tolerance of times: a busy machine wakes a process up that late.
 const TOLERANCE: Nanos = Nanos::from_millis(60);
 
+/// A call that blocks in a thread of its own.
+struct Waiting {
+    thread: JoinHandle<()>,
+    /// Receives when the call returned, and its answer.
+    answer: Receiver<(Instant, Answer)>,
+}
+
 /// A kernel that plays one script.
 pub struct Kernel {
     wires: Wires,
@@ -46,7 +53,7 @@ pub struct Kernel {
     /// The real time of the script's time 0. Delays of this process move it.
     start: Instant,
     sent: VecDeque<(Nanos, Datagram)>,
-    waiting: Option<(JoinHandle<()>, Receiver<(Instant, Answer)>)>,
+    waiting: Option<Waiting>,
 }
 
 impl Kernel {
@@ -187,7 +194,10 @@ impl Target for Kernel {
                 let _ = sender.send((Instant::now(), answer));
             });
         match made {
-            Ok(thread) => self.waiting = Some((thread, receiver)),
+            Ok(thread) => {
+                let answer = receiver;
+                self.waiting = Some(Waiting { thread, answer });
+            }
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
                 return Some(Answer::fails(errno.into()));
@@ -197,8 +207,7 @@ impl Target for Kernel {
     }
 
     fn completed(&mut self) -> Option<(Nanos, Answer)> {
-        let (_, receiver) = self.waiting.as_ref()?;
-        let (at, answer) = receiver.try_recv().ok()?;
+        let (at, answer) = self.waiting.as_ref()?.answer.try_recv().ok()?;
         self.waiting = None;
         let at = at.saturating_duration_since(self.start);
         Some((Nanos(at.as_nanos() as u64), answer))
@@ -220,8 +229,8 @@ impl Drop for Kernel {
         let _ = self.wires.guest.set_sysctls(&[retries]);
         // A call that still blocks returns when its socket is shut down.
         self.sockets.shut_down();
-        if let Some((thread, _)) = self.waiting.take() {
-            let _ = thread.join();
+        if let Some(waiting) = self.waiting.take() {
+            let _ = waiting.thread.join();
         }
     }
 }

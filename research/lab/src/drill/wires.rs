@@ -66,7 +66,7 @@ impl Wires {
                 format!(
                     "link add eth0 address {guest_mac}{mtu} type veth peer name p0{mtu} netns {hosts}"
                 ),
-                format!("link set eth0 up"),
+                "link set eth0 up".to_owned(),
                 format!("addr add {guest}/{length} dev eth0{nodad}"),
                 format!("neigh add {peer} lladdr {peer_mac} dev eth0 nud permanent"),
             ],

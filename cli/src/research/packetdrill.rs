@@ -1,0 +1,106 @@
+//! `uc packetdrill`: plays packetdrill's scripts on a simulated host or on the kernel.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use uc_drill::{Tally, Verdict, parse, run, sim};
+use uc_lab::drill::Kernel;
+
+use crate::host::laws;
+
+/// Play packetdrill's scripts: system calls and packets that say what a host's TCP must do.
+///
+/// Prints each script that fails, with the place and the reason, and counts those that are skipped
+/// by what the host lacks. Exit status 0 if no script fails, otherwise 1.
+#[derive(Args)]
+#[command(name = "packetdrill")]
+pub struct Packetdrill {
+    /// Scripts, and folders in which every `.pkt` file is one
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The host that plays the scripts
+    #[arg(long, value_enum, default_value = "sim")]
+    on: On,
+    /// Put the port programs with this law between the host and the script's packets; needs --on
+    /// live
+    #[arg(long, value_name = "LAW")]
+    port: Option<String>,
+    /// Print the scripts that passed and were skipped, too
+    #[arg(long)]
+    all: bool,
+}
+
+/// The values of `--on`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum On {
+    /// The simulator's TCP with sockets, on a virtual clock
+    Sim,
+    /// The kernel's TCP in a network namespace, on the real clock; needs root
+    Live,
+}
+
+impl Packetdrill {
+    /// Plays the scripts; returns false if one fails.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or the host cannot play any script.
+    pub fn execute(self) -> Result<bool> {
+        let law = match &self.port {
+            Some(_) if self.on == On::Sim => bail!("--port needs --on live"),
+            Some(name) => Some(laws::named(name)?),
+            None => None,
+        };
+        let mut scripts = Vec::new();
+        for file in &self.files {
+            find(file, &mut scripts)?;
+        }
+        if scripts.is_empty() {
+            bail!("no file ends in .pkt: name scripts, or folders that contain some");
+        }
+        let mut tally = Tally::default();
+        for path in &scripts {
+            let name = path.display().to_string();
+            let text = fs::read_to_string(path).with_context(|| name.clone())?;
+            let script = match parse(&text) {
+                Ok(script) => script,
+                Err(error) => {
+                    tally.count_unread(&name, &error);
+                    continue;
+                }
+            };
+            let verdict = match self.on {
+                On::Sim => run(&script, &mut sim::Host::new()),
+                On::Live => run(&script, &mut Kernel::new(law)?),
+            };
+            match &verdict {
+                Verdict::Passed if self.all => outln!("{name}: passed"),
+                Verdict::Skipped { reason } if self.all => outln!("{name}: needs {reason}"),
+                _ => {}
+            }
+            tally.count(&name, &verdict);
+        }
+        out!("{tally}");
+        Ok(tally.failures().is_empty())
+    }
+}
+
+/// Adds a script, or every script in a folder, sorted by name.
+fn find(path: &Path, scripts: &mut Vec<PathBuf>) -> Result<()> {
+    let shown = || path.display().to_string();
+    if !path.is_dir() {
+        scripts.push(path.to_owned());
+        return Ok(());
+    }
+    let entries = fs::read_dir(path).with_context(shown)?;
+    let mut entries = entries.collect::<Result<Vec<_>, _>>().with_context(shown)?;
+    entries.sort_by_key(fs::DirEntry::path);
+    for entry in entries {
+        let path = entry.path();
+        if path.is_dir() || path.extension().is_some_and(|extension| extension == "pkt") {
+            find(&path, scripts)?;
+        }
+    }
+    Ok(())
+}
