@@ -1,97 +1,274 @@
-//! The next event of every link, in a tournament tree.
+//! The packets in the network by time of arrival.
 //!
-//! A link has at most one next event, and it changes at nearly every packet. A tournament tree
-//! changes it in place, with one comparison for each doubling of the number of links, where a heap
-//! would pop and push, or keep stale entries.
+//! A wheel has a slot for each [`SLOT_NS`] of the window of time that has begun, and a second wheel a
+//! slot for each later window. A slot is a list, which links packets by their numbers: to add a packet
+//! or to take the first costs the same however many there are, and allocates nothing.
 
 use uc_words::Nanos;
 
-/// The sort key of an event: time (ns) in the upper 64 bits, below it the sequence, and the link
-/// number in the lowest [`LINK_BITS`] bits. One integer comparison orders events.
-pub(crate) type Key = u128;
+/// The order of packets that arrive at the same time.
+pub(crate) type Rank = (Nanos, u64);
 
-/// The key of a link that has no event.
-pub(crate) const NEVER: Key = Key::MAX;
-
-/// Width of the link number. The sequence has the other 44 bits of the lower half, enough for a
-/// week of computing, and then wraps to 0.
-const LINK_BITS: u32 = 20;
-
-/// Maximum number of links in an agenda.
-pub(crate) const LINKS_MAX: usize = 1 << LINK_BITS;
-
-/// Returns the key of event `sequence` at time `at` on `link`.
-#[inline]
-pub(crate) fn key(at: Nanos, sequence: u64, link: u32) -> Key {
-    Key::from(at.0) << 64 | Key::from(sequence << LINK_BITS | u64::from(link))
+/// A packet's place on the agenda.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// Time of arrival at the far end of `link`.
+    pub(crate) at: Nanos,
+    /// Among packets with the same `at` the lower comes first. No two are equal.
+    pub(crate) rank: Rank,
+    pub(crate) link: u32,
+    /// The next packet of the slot.
+    next: u32,
 }
 
-/// Returns the time of an event.
-#[inline]
-pub(crate) fn time(key: Key) -> Nanos {
-    Nanos((key >> 64) as u64)
+/// No packet.
+const NONE: u32 = u32::MAX;
+
+/// Width of a slot, and number of slots of a wheel, as powers of two.
+const SLOT_BITS: u32 = 7;
+const WHEEL_BITS: u32 = 12;
+const SLOTS: usize = 1 << WHEEL_BITS;
+/// Width of a window: the span of the first wheel.
+const WINDOW_BITS: u32 = SLOT_BITS + WHEEL_BITS;
+
+/// A ring of lists, with a bit for each list that is not empty.
+#[derive(Clone, Debug)]
+struct Wheel {
+    /// First and last packet of each list.
+    lists: Vec<(u32, u32)>,
+    used: [u64; SLOTS / 64],
 }
 
-/// Returns the link of an event.
-#[inline]
-pub(crate) fn link(key: Key) -> u32 {
-    key as u32 & ((1 << LINK_BITS) - 1)
+impl Wheel {
+    fn new() -> Wheel {
+        Wheel {
+            lists: vec![(NONE, NONE); SLOTS],
+            used: [0; SLOTS / 64],
+        }
+    }
+
+    /// Returns the first list that is not empty, from `slot` on.
+    #[inline]
+    fn next_used(&self, slot: usize) -> Option<usize> {
+        let first = slot / 64;
+        let masked = self.used[first] & (u64::MAX << (slot % 64));
+        if masked != 0 {
+            return Some(first * 64 + masked.trailing_zeros() as usize);
+        }
+        let later = self.used[first + 1..].iter().position(|&bits| bits != 0)?;
+        let word = first + 1 + later;
+        Some(word * 64 + self.used[word].trailing_zeros() as usize)
+    }
 }
 
-/// The next event of every link.
+/// The packets in the network by time of arrival. A packet's number is its index in the depot.
 #[derive(Clone, Debug)]
 pub(crate) struct Agenda {
-    /// The tree: the winner at index 1, the children of node n at 2n and 2n + 1, the links in the
-    /// last half.
-    rounds: Vec<Key>,
+    entries: Vec<Entry>,
+    /// The packet that arrives first, and when; `NONE` if there is none.
+    first: u32,
+    first_at: Nanos,
+    /// The number of the window that has begun: time over the window's width.
+    window: u64,
+    near: Wheel,
+    /// The windows of the same turn as `window`, and later ones.
+    far: Wheel,
+    beyond: Vec<u32>,
+}
+
+fn slot(at: Nanos) -> usize {
+    (at.0 >> SLOT_BITS) as usize % SLOTS
+}
+
+fn window(at: Nanos) -> u64 {
+    at.0 >> WINDOW_BITS
 }
 
 impl Agenda {
-    /// Creates an agenda for `links` links without events.
-    pub(crate) fn new(links: usize) -> Agenda {
-        let leaves = links.next_power_of_two().max(2);
+    pub(crate) fn new() -> Agenda {
         Agenda {
-            rounds: vec![NEVER; 2 * leaves],
+            entries: Vec::new(),
+            first: NONE,
+            first_at: Nanos::MAX,
+            window: 0,
+            near: Wheel::new(),
+            far: Wheel::new(),
+            beyond: Vec::new(),
         }
     }
 
-    /// Returns the earliest event, or [`NEVER`] if there is none.
+    /// Returns the time of the first arrival; `None` if no packet is on the agenda.
     #[inline]
-    pub(crate) fn first(&self) -> Key {
-        self.rounds[1]
+    pub(crate) fn first_at(&self) -> Option<Nanos> {
+        (self.first != NONE).then_some(self.first_at)
     }
 
-    /// Sets the next event of a link; [`NEVER`] for none.
+    /// Adds a packet, which must not arrive before the one removed last.
     #[inline]
-    pub(crate) fn set(&mut self, link: u32, key: Key) {
-        let mut node = self.rounds.len() / 2 + link as usize;
-        if self.rounds[node] == key {
+    pub(crate) fn add(&mut self, packet: u32, at: Nanos, rank: Rank, link: u32) {
+        let entry = Entry {
+            at,
+            rank,
+            link,
+            next: NONE,
+        };
+        let place = packet as usize;
+        if place < self.entries.len() {
+            self.entries[place] = entry;
+        } else {
+            self.entries.resize(place + 1, entry);
+        }
+        self.file(packet, at);
+        let is_first = self.first == NONE
+            || at < self.first_at
+            || (at == self.first_at && rank < self.entries[self.first as usize].rank);
+        if is_first {
+            (self.first, self.first_at) = (packet, at);
+        }
+    }
+
+    /// Puts a packet into the list to which it belongs now.
+    #[inline]
+    fn file(&mut self, packet: u32, at: Nanos) {
+        if window(at) == self.window {
+            self.sort_in(packet, slot(at));
+        } else {
+            self.put_off(packet, window(at));
+        }
+    }
+
+    /// Puts a packet into a list of the window, behind all that come no later.
+    #[inline]
+    fn sort_in(&mut self, packet: u32, slot: usize) {
+        let entries = &mut self.entries;
+        let key = |entries: &[Entry], number: u32| {
+            let entry = &entries[number as usize];
+            (entry.at, entry.rank)
+        };
+        let own = key(entries, packet);
+        let (first, last) = self.near.lists[slot];
+        if first == NONE {
+            self.near.lists[slot] = (packet, packet);
+            self.near.used[slot / 64] |= 1 << (slot % 64);
+        } else if key(entries, last) < own {
+            entries[last as usize].next = packet;
+            self.near.lists[slot].1 = packet;
+        } else if own < key(entries, first) {
+            entries[packet as usize].next = first;
+            self.near.lists[slot].0 = packet;
+        } else {
+            let mut before = first;
+            loop {
+                let next = entries[before as usize].next;
+                if own < key(entries, next) {
+                    entries[packet as usize].next = next;
+                    entries[before as usize].next = packet;
+                    return;
+                }
+                before = next;
+            }
+        }
+    }
+
+    /// Keeps a packet until its window begins.
+    #[cold]
+    fn put_off(&mut self, packet: u32, window: u64) {
+        if window >> WHEEL_BITS != self.window >> WHEEL_BITS {
+            self.beyond.push(packet);
             return;
         }
-        if key < self.rounds[node] {
-            return self.advance(node, key);
+        let slot = window as usize % SLOTS;
+        let (first, _) = self.far.lists[slot];
+        self.entries[packet as usize].next = first;
+        self.far.lists[slot].0 = packet;
+        self.far.used[slot / 64] |= 1 << (slot % 64);
+    }
+
+    /// Removes the packet that arrives first, and returns its number and its entry.
+    ///
+    /// # Panics
+    /// If the agenda is empty.
+    #[inline]
+    pub(crate) fn remove_first(&mut self) -> (u32, Entry) {
+        let packet = self.first;
+        if window(self.first_at) != self.window {
+            self.begin(window(self.first_at));
         }
-        let mut winner = key;
-        self.rounds[node] = winner;
-        while node > 1 {
-            let rival = self.rounds[node ^ 1];
-            // This compiles to a branch, and should: most links are idle or far from their next
-            // event, so the branch is predicted well. A chain of conditional moves would wait for
-            // every level in turn.
-            winner = winner.min(rival);
-            node /= 2;
-            self.rounds[node] = winner;
+        let slot = slot(self.first_at);
+        let entry = self.entries[packet as usize];
+        self.near.lists[slot].0 = entry.next;
+        if entry.next == NONE {
+            self.near.used[slot / 64] &= !(1 << (slot % 64));
+            self.find_first(slot);
+        } else {
+            self.first = entry.next;
+            self.first_at = self.entries[entry.next as usize].at;
+        }
+        (packet, entry)
+    }
+
+    /// Finds the packet that arrives first, in no slot of the window before `slot`.
+    #[inline]
+    fn find_first(&mut self, slot: usize) {
+        self.first = match self.near.next_used(slot) {
+            Some(used) => self.near.lists[used].0,
+            None => self.first_beyond(),
+        };
+        self.first_at = match self.entries.get(self.first as usize) {
+            Some(entry) => entry.at,
+            None => Nanos::MAX,
+        };
+    }
+
+    /// Returns the packet that arrives first after the window.
+    #[cold]
+    fn first_beyond(&self) -> u32 {
+        let key = |&number: &u32| {
+            let entry = &self.entries[number as usize];
+            (entry.at, entry.rank)
+        };
+        let next = (self.window as usize % SLOTS) + 1;
+        let used = (next < SLOTS).then(|| self.far.next_used(next)).flatten();
+        let first = match used {
+            Some(slot) => self.list(self.far.lists[slot].0).min_by_key(key),
+            None => self.beyond.iter().copied().min_by_key(key),
+        };
+        first.unwrap_or(NONE)
+    }
+
+    /// Begins a window: distributes its packets over the slots.
+    #[cold]
+    fn begin(&mut self, window: u64) {
+        let turns = window >> WHEEL_BITS != self.window >> WHEEL_BITS;
+        self.window = window;
+        if turns {
+            for packet in std::mem::take(&mut self.beyond) {
+                self.file_again(packet);
+            }
+        }
+        let slot = window as usize % SLOTS;
+        let (mut packet, _) = std::mem::replace(&mut self.far.lists[slot], (NONE, NONE));
+        self.far.used[slot / 64] &= !(1 << (slot % 64));
+        while packet != NONE {
+            let next = self.entries[packet as usize].next;
+            self.file_again(packet);
+            packet = next;
         }
     }
 
-    /// Propagates an event that became earlier up the tree, to the first node whose event comes
-    /// before it.
-    #[inline]
-    fn advance(&mut self, mut node: usize, key: Key) {
-        while node > 0 && key < self.rounds[node] {
-            self.rounds[node] = key;
-            node /= 2;
-        }
+    fn file_again(&mut self, packet: u32) {
+        let entry = &mut self.entries[packet as usize];
+        entry.next = NONE;
+        let at = entry.at;
+        self.file(packet, at);
+    }
+
+    /// Iterates over a list.
+    fn list(&self, first: u32) -> impl Iterator<Item = u32> {
+        let known = |number: u32| (number != NONE).then_some(number);
+        std::iter::successors(known(first), move |&number| {
+            known(self.entries[number as usize].next)
+        })
     }
 }
 
@@ -101,27 +278,34 @@ mod tests {
     use crate::random::Stream;
 
     #[test]
-    fn first_returns_the_earliest_event_after_every_change() {
+    fn packets_come_in_the_order_of_time_and_rank_from_every_distance() {
         let seed = 5;
         let mut random = Stream::new(seed, "agenda");
-        for links in [0usize, 1, 2, 3, 7, 8, 100] {
-            let mut agenda = Agenda::new(links);
-            let mut keys = vec![NEVER; links];
-            assert_eq!(agenda.first(), NEVER);
-            for step in 0..if links == 0 { 0 } else { 2_000 } {
-                let place = random.below(links as u64) as usize;
-                // One change in four empties the link.
-                keys[place] = match random.below(4) {
-                    0 => NEVER,
-                    _ => key(Nanos(random.below(50)), step, place as u32),
-                };
-                agenda.set(place as u32, keys[place]);
-                let least = *keys.iter().min().unwrap();
-                let shown = format!("seed {seed}, {links} links, step {step}");
-                assert_eq!(agenda.first(), least, "{shown}");
-                if least != NEVER {
-                    assert_eq!(keys[link(least) as usize], least, "{shown}");
-                    assert!(time(least) < Nanos(50), "{shown}");
+        // From many packets in a slot to a few in every turn of the far wheel.
+        for span_bits in [3, 8, 14, 20, 26, 32, 40] {
+            let mut agenda = Agenda::new();
+            let mut expected = std::collections::BTreeMap::new();
+            let (mut now, mut free) = (Nanos::ZERO, Vec::new());
+            for step in 0..20_000u64 {
+                let shown = format!("seed {seed}, span 2^{span_bits}, step {step}");
+                let earliest = expected.first_key_value();
+                let due = earliest.map(|(&(at, _), _): (&(Nanos, Rank), &u32)| at);
+                assert_eq!(agenda.first_at(), due, "{shown}");
+                // More packets in the first half, fewer in the second.
+                let adds = random.below(5) < if step < 10_000 { 3 } else { 2 };
+                if adds || expected.is_empty() {
+                    let at = Nanos(now.0 + random.below(1 << span_bits));
+                    let rank = (Nanos(random.below(3)), step);
+                    let packet = free.pop().unwrap_or(expected.len() as u32);
+                    agenda.add(packet, at, rank, step as u32);
+                    expected.insert((at, rank), packet);
+                } else {
+                    let ((at, rank), packet) = expected.pop_first().unwrap();
+                    let (first, entry) = agenda.remove_first();
+                    assert_eq!((first, entry.at, entry.rank), (packet, at, rank), "{shown}");
+                    assert_eq!(u64::from(entry.link), rank.1, "{shown}");
+                    free.push(packet);
+                    now = at;
                 }
             }
         }

@@ -1,54 +1,23 @@
-//! Storage for the packets that cross the network. A packet keeps one table index from its
-//! injection to its end; links queue and forward a slip, which holds all that they need to know of
-//! the packet.
+//! Storage for the packets that cross the network. A packet keeps one number, its index here, from its
+//! injection to its end; links and the agenda know it by that.
 
-use crate::packet::{Ecn, Packet};
+use crate::packet::Packet;
 use crate::topology::HostId;
 
-/// A packet as the links see it. Links copy the slip at every hop, so it is small however large the
-/// packet is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Slip {
-    /// Order among packets that are due at the same time; the lower sequence comes first.
-    pub(crate) sequence: u64,
-    /// The packet's index in the depot.
-    place: u32,
-    pub(crate) to: HostId,
-    flow: u32,
-    size_bytes: u32,
-    /// The ECN codepoint. It has 64 bits because they fill the slip: the compiler copies padding in
-    /// pieces, and a load that spans several recent stores stalls.
-    ecn_bits: u64,
-}
-
-impl Packet for Slip {
-    #[inline]
-    fn size_bytes(&self) -> u32 {
-        self.size_bytes
-    }
-
-    #[inline]
-    fn ecn(&self) -> Ecn {
-        Ecn::from_bits(self.ecn_bits as u8)
-    }
-
-    #[inline]
-    fn set_ce(&mut self) {
-        self.ecn_bits = Ecn::Ce.bits().into();
-    }
-
-    #[inline]
-    fn flow(&self) -> u32 {
-        self.flow
-    }
+/// A packet in the network.
+#[derive(Clone, Debug)]
+struct Place<P> {
+    packet: Option<P>,
+    to: HostId,
 }
 
 /// The packets in the network. The table grows to the largest number of packets that were in the
 /// network at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Depot<P> {
-    places: Vec<Option<P>>,
-    /// Unused indices. The index freed last is used first, since it is still in the cache.
+    places: Vec<Place<P>>,
+    /// Unused numbers. The number freed last is used first, since its packet's memory is still in the
+    /// cache.
     free: Vec<u32>,
 }
 
@@ -60,56 +29,63 @@ impl<P: Packet> Depot<P> {
         }
     }
 
-    /// Stores a packet for host `to` and returns its slip.
+    /// Stores a packet for host `to` and returns its number.
     #[inline]
-    pub(crate) fn store(&mut self, packet: P, to: HostId) -> Slip {
-        let slip = Slip {
-            sequence: 0,
-            place: self.free.pop().unwrap_or(self.places.len() as u32),
+    pub(crate) fn store(&mut self, packet: P, to: HostId) -> u32 {
+        let place = Place {
+            packet: Some(packet),
             to,
-            flow: packet.flow(),
-            size_bytes: packet.size_bytes(),
-            ecn_bits: packet.ecn().bits().into(),
         };
-        match self.places.get_mut(slip.place as usize) {
-            Some(place) => *place = Some(packet),
-            None => self.places.push(Some(packet)),
+        match self.free.pop() {
+            Some(number) => {
+                self.places[number as usize] = place;
+                number
+            }
+            None => {
+                self.places.push(place);
+                self.places.len() as u32 - 1
+            }
         }
-        slip
     }
 
-    /// Returns the packet of `slip`.
-    pub(crate) fn get(&self, slip: &Slip) -> Option<&P> {
-        self.places[slip.place as usize].as_ref()
+    /// Returns the host for which packet `number` is.
+    #[inline]
+    pub(crate) fn to(&self, number: u32) -> HostId {
+        self.places[number as usize].to
     }
 
-    /// Stores a copy of the packet of `slip` and returns the copy's slip.
+    /// Returns packet `number`.
+    #[inline]
+    pub(crate) fn get(&self, number: u32) -> Option<&P> {
+        self.places[number as usize].packet.as_ref()
+    }
+
+    /// Returns packet `number` for update.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut P> {
+        self.places[number as usize].packet.as_mut()
+    }
+
+    /// Stores a copy of packet `number` and returns the copy's number.
     #[cold]
-    pub(crate) fn duplicate(&mut self, slip: Slip) -> Option<Slip> {
-        let copy = self.places[slip.place as usize].clone()?;
-        Some(self.store(copy, slip.to))
+    pub(crate) fn duplicate(&mut self, number: u32) -> Option<u32> {
+        let place = &self.places[number as usize];
+        let (copy, to) = (place.packet.clone()?, place.to);
+        Some(self.store(copy, to))
     }
 
-    /// Sets CE on the stored packet of `slip`, whose own codepoint is CE already.
+    /// Removes and returns packet `number`, which is invalid from then on.
     #[inline]
-    pub(crate) fn mark(&mut self, slip: &Slip) -> Option<&P> {
-        let packet = self.places[slip.place as usize].as_mut()?;
-        packet.set_ce();
-        Some(packet)
-    }
-
-    /// Removes and returns the packet of `slip`, which is invalid from then on.
-    #[inline]
-    pub(crate) fn withdraw(&mut self, slip: &Slip) -> Option<P> {
-        let packet = self.places[slip.place as usize].take();
-        self.free.push(slip.place);
-        packet
+    pub(crate) fn withdraw(&mut self, number: u32) -> Option<P> {
+        self.free.push(number);
+        self.places[number as usize].packet.take()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::Ecn;
 
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Letter(u32, Ecn);
@@ -133,25 +109,20 @@ mod tests {
     }
 
     #[test]
-    fn indices_are_reused_and_marking_a_packet_does_not_mark_its_copy() {
+    fn numbers_are_reused_and_marking_a_packet_does_not_mark_its_copy() {
         let mut depot = Depot::new();
         let first = depot.store(Letter(60, Ecn::Ect0), HostId(3));
-        assert_eq!(
-            (first.size_bytes(), first.flow(), first.to),
-            (60, 61, HostId(3))
-        );
         let copy = depot.duplicate(first).unwrap();
-        assert_eq!(depot.mark(&first), Some(&Letter(60, Ecn::Ce)));
-        assert_eq!(depot.withdraw(&copy), Some(Letter(60, Ecn::Ect0)));
-        assert_eq!(depot.withdraw(&first), Some(Letter(60, Ecn::Ce)));
-        for number in 0..10 {
-            let slips =
-                [number, number + 1].map(|size| depot.store(Letter(size, Ecn::Ce), HostId(0)));
-            for slip in slips {
-                assert_eq!(
-                    depot.withdraw(&slip),
-                    Some(Letter(slip.size_bytes(), Ecn::Ce))
-                );
+        assert_eq!([first, copy].map(|number| depot.to(number)), [HostId(3); 2]);
+        depot.get_mut(first).unwrap().set_ce();
+        assert_eq!(depot.get(first), Some(&Letter(60, Ecn::Ce)));
+        assert_eq!(depot.withdraw(copy), Some(Letter(60, Ecn::Ect0)));
+        assert_eq!(depot.withdraw(first), Some(Letter(60, Ecn::Ce)));
+        for size in 0..10 {
+            let numbers =
+                [size, size + 1].map(|size| depot.store(Letter(size, Ecn::Ce), HostId(0)));
+            for (number, size) in numbers.into_iter().zip(size..) {
+                assert_eq!(depot.withdraw(number), Some(Letter(size, Ecn::Ce)));
             }
         }
         assert_eq!(depot.places.len(), 2);

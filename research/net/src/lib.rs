@@ -7,10 +7,11 @@
 //! Read in this order:
 //! 1. [`packet`]: the network's interface to packets.
 //! 2. [`queue`]: DropTail, step marking and RED; each decides when a packet arrives.
-//! 3. [`link`]: a queue, a transmitter at a rate, a propagation delay; one direction.
+//! 3. [`link`] and `lane`: a queue, a transmitter at a rate, a propagation delay; one direction. When
+//!    a packet comes, the time at which it arrives at the far end is known.
 //! 4. [`topology`] and [`shapes`]: hosts, switches, links; star, dumbbell, parking lot, leaf–spine.
 //! 5. [`routes`]: the fewest hops, and ECMP where several paths have as few.
-//! 6. [`network`]: injects, forwards and delivers, in the order of (time, sequence). A driver on
+//! 6. [`network`], with `agenda` and `depot`: injects, forwards and delivers, in the order of (time, sequence). A driver on
 //!    the real clock uses [`advance`](Network::advance) with a sink; a simulator uses
 //!    [`next_delivery`](Network::next_delivery) and answers each delivery before time goes on.
 //!
@@ -21,6 +22,7 @@ mod agenda;
 mod depot;
 pub mod error;
 pub mod fault;
+mod lane;
 pub mod link;
 pub mod network;
 pub mod packet;
@@ -39,7 +41,7 @@ pub use link::{Link, LinkSpec};
 pub use network::Network;
 pub use packet::{Ecn, Packet};
 pub use queue::red::{RedParameters, RedSpec};
-pub use queue::{Backlog, DropReason, Length, Queue, QueueSpec, Verdict};
+pub use queue::{Backlog, DropReason, Length, QueueSpec, Verdict};
 pub use shapes::{Dumbbell, LeafSpine, ParkingLot, SingleSwitch, Star};
 pub use sink::{Delivery, Observer, Sink};
 pub use stats::{FlowCounts, FlowTable, LinkReport, LinkStats};

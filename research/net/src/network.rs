@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 
 use uc_words::Nanos;
 
-use crate::agenda::{self, Agenda, Key, LINKS_MAX, NEVER};
-use crate::depot::{Depot, Slip};
+use crate::agenda::Agenda;
+use crate::depot::Depot;
 use crate::error::NetError;
 use crate::fault::Fault;
-use crate::link::Link;
+use crate::lane::Lane;
 use crate::packet::Packet;
 use crate::queue::{DropReason, Verdict};
 use crate::routes::Routes;
@@ -21,22 +21,17 @@ use crate::sink::{Delivery, Observer, Sink, Watching};
 use crate::stats::{FlowTable, LinkReport};
 use crate::topology::{HostId, LinkId, Topology};
 
+/// Maximum number of links: there are as many numbers.
+const LINKS_MAX: usize = 1 << 20;
+
 /// A link and the node at its far end.
 #[derive(Clone, Debug)]
 struct Port {
-    link: Link<Slip>,
+    lane: Lane,
+    /// Packets that arrived at the far end.
+    delivered_packets: u64,
     /// Index of the node at the far end: hosts first, then switches.
     to: usize,
-}
-
-impl Port {
-    #[inline]
-    fn next_key(&self, link: u32) -> Key {
-        match (self.link.next_event(), self.link.head()) {
-            (Some(at), Some(slip)) => agenda::key(at, slip.sequence, link),
-            _ => NEVER,
-        }
-    }
 }
 
 /// A packet that was injected and has not reached its first link yet.
@@ -44,7 +39,7 @@ impl Port {
 struct Injected {
     at: Nanos,
     link: LinkId,
-    slip: Slip,
+    packet: u32,
 }
 
 /// A network of hosts, switches and links.
@@ -73,22 +68,23 @@ impl<P: Packet> Network<P> {
         }
         let mut ports = Vec::with_capacity(links);
         for plan in topology.links() {
-            let link =
-                Link::new(&plan.spec, seed, &plan.name).map_err(|problem| NetError::Link {
+            let lane =
+                Lane::new(&plan.spec, seed, &plan.name).map_err(|problem| NetError::Link {
                     link: plan.name.clone(),
                     problem,
                 })?;
             ports.push(Port {
-                link,
+                lane,
+                delivered_packets: 0,
                 to: topology.index(plan.to),
             });
         }
         Ok(Network {
-            agenda: Agenda::new(ports.len()),
             ports,
             depot: Depot::new(),
             routes: Routes::new(topology, seed),
             hosts: topology.host_count(),
+            agenda: Agenda::new(),
             inbox: VecDeque::new(),
             clock: Nanos::ZERO,
             sequence: 0,
@@ -117,8 +113,8 @@ impl<P: Packet> Network<P> {
             });
         };
         let at = now.max(self.inbox.back().map_or(self.clock, |last| last.at));
-        let slip = self.depot.store(packet, to);
-        self.inbox.push_back(Injected { at, link, slip });
+        let packet = self.depot.store(packet, to);
+        self.inbox.push_back(Injected { at, link, packet });
         Ok(())
     }
 
@@ -145,10 +141,8 @@ impl<P: Packet> Network<P> {
 
     /// Returns the time of the next event; `None` when the network is empty.
     pub fn next_event(&self) -> Option<Nanos> {
-        let first = self.agenda.first();
-        let arrival = (first != NEVER).then(|| agenda::time(first));
         let injected = self.inbox.front().map(|injected| injected.at);
-        arrival.into_iter().chain(injected).min()
+        self.agenda.first_at().into_iter().chain(injected).min()
     }
 
     /// Processes every event up to and including `now`.
@@ -170,31 +164,31 @@ impl<P: Packet> Network<P> {
         observer: &mut impl Observer<P>,
     ) -> Option<Delivery<P>> {
         loop {
-            let first = self.agenda.first();
-            let due = agenda::time(first);
             let injected = self.inbox.front().map_or(Nanos::MAX, |next| next.at);
-            let (at, link, slip) = if first != NEVER && due <= injected.min(limit) {
-                let Some((at, node, slip)) = self.arrive(due, agenda::link(first)) else {
-                    continue;
-                };
-                if node < self.hosts {
+            let due = self.agenda.first_at();
+            let (at, link, packet) = if let Some(at) = due.filter(|&at| at <= injected.min(limit)) {
+                let (packet, entry) = self.agenda.remove_first();
+                let port = &mut self.ports[entry.link as usize];
+                port.delivered_packets += 1;
+                if port.to < self.hosts {
                     self.clock = self.clock.max(at);
-                    let host = HostId(node as u32);
-                    let packet = self.depot.withdraw(&slip)?;
+                    let host = HostId(port.to as u32);
+                    let packet = self.depot.withdraw(packet)?;
                     return Some(Delivery { at, host, packet });
                 }
-                let path_key = || self.depot.get(&slip).map_or(0, P::path_key);
-                let Some(link) = self.routes.next(node, slip.to, path_key) else {
+                let path_key = || self.depot.get(packet).map_or(0, P::path_key);
+                let to = self.depot.to(packet);
+                let Some(link) = self.routes.next(port.to, to, path_key) else {
                     continue;
                 };
-                (at, link, slip)
+                (at, link, packet)
             } else {
                 match self.inbox.pop_front_if(|next| next.at <= limit) {
-                    Some(Injected { at, link, slip }) => (at, link, slip),
+                    Some(Injected { at, link, packet }) => (at, link, packet),
                     None => break,
                 }
             };
-            self.offer(at, link, slip, observer);
+            self.offer(at, link, packet, observer);
         }
         self.clock = self.clock.max(limit);
         None
@@ -208,8 +202,9 @@ impl<P: Packet> Network<P> {
     /// Returns a link's totals and queue at [`Network::clock`]; `None` for a link of another
     /// topology.
     pub fn link(&mut self, link: LinkId) -> Option<LinkReport> {
-        let report = self.ports.get_mut(link.0 as usize)?.link.report(self.clock);
-        self.schedule(link);
+        let port = self.ports.get_mut(link.0 as usize)?;
+        let mut report = port.lane.report(self.clock);
+        report.stats.delivered_packets = port.delivered_packets;
         Some(report)
     }
 
@@ -227,76 +222,62 @@ impl<P: Packet> Network<P> {
         })
     }
 
-    /// Processes a link's event, which may deliver a packet to the node at its far end.
-    #[inline]
-    fn arrive(&mut self, due: Nanos, link: u32) -> Option<(Nanos, usize, Slip)> {
-        let port = &mut self.ports[link as usize];
-        let arrived = port.link.receive(due);
-        self.agenda.set(link, port.next_key(link));
-        let (at, slip) = arrived?;
-        Some((at, port.to, slip))
-    }
-
     /// Offers a packet to a link.
     #[inline]
-    fn offer(&mut self, at: Nanos, link: LinkId, slip: Slip, observer: &mut impl Observer<P>) {
-        let port = &mut self.ports[link.0 as usize];
-        let is_steady = port.link.is_steady();
-        match port.link.strike(&slip) {
-            None => self.enqueue(at, link, slip, Nanos::ZERO, observer),
-            Some(fault) => self.suffer(at, link, slip, fault, observer),
+    fn offer(&mut self, at: Nanos, link: LinkId, packet: u32, observer: &mut impl Observer<P>) {
+        let lane = &mut self.ports[link.0 as usize].lane;
+        if lane.has_faults() {
+            return self.expose(at, link, packet, observer);
         }
-        if !is_steady {
-            self.schedule(link);
-        }
+        self.enqueue(at, link, packet, Nanos::ZERO, observer);
     }
 
+    /// Offers a packet to a link with fault rules.
     #[cold]
-    fn suffer(
-        &mut self,
-        at: Nanos,
-        link: LinkId,
-        slip: Slip,
-        fault: Fault,
-        observer: &mut impl Observer<P>,
-    ) {
-        let hold = match fault {
-            Fault::Loss => return self.drop(at, link, slip, DropReason::Fault, observer),
-            Fault::Reorder { hold } => hold,
-            Fault::Duplicate => {
-                if let Some(copy) = self.depot.duplicate(slip) {
+    fn expose(&mut self, at: Nanos, link: LinkId, number: u32, observer: &mut impl Observer<P>) {
+        let Some(packet) = self.depot.get(number) else {
+            return;
+        };
+        let hold = match self.ports[link.0 as usize].lane.strike(packet) {
+            None => Nanos::ZERO,
+            Some(Fault::Loss) => return self.drop(at, link, number, DropReason::Fault, observer),
+            Some(Fault::Reorder { hold }) => hold,
+            Some(Fault::Duplicate) => {
+                if let Some(copy) = self.depot.duplicate(number) {
                     self.enqueue(at, link, copy, Nanos::ZERO, observer);
                 }
                 Nanos::ZERO
             }
         };
-        self.enqueue(at, link, slip, hold, observer);
+        self.enqueue(at, link, number, hold, observer);
     }
 
-    // Always inlined, since passing a slip through memory costs more than this function does.
-    #[inline(always)]
+    #[inline]
     fn enqueue(
         &mut self,
         at: Nanos,
         link: LinkId,
-        mut slip: Slip,
+        number: u32,
         hold: Nanos,
         observer: &mut impl Observer<P>,
     ) {
-        slip.sequence = self.sequence;
+        let Some(packet) = self.depot.get_mut(number) else {
+            return;
+        };
+        let sequence = self.sequence;
         self.sequence += 1;
-        let on = &mut self.ports[link.0 as usize].link;
-        match on.judge(at, &mut slip) {
+        let lane = &mut self.ports[link.0 as usize].lane;
+        match lane.judge(at, packet) {
             Verdict::Queued => {}
             Verdict::Marked => {
-                self.flows.of(slip.flow()).marked_packets += 1;
-                if let Some(packet) = self.depot.mark(&slip) {
-                    observer.marked(at, link, packet);
-                }
+                self.flows.of(packet.flow()).marked_packets += 1;
+                observer.marked(at, link, packet);
             }
-            Verdict::Dropped(reason) => return self.drop(at, link, slip, reason, observer),
+            Verdict::Dropped(reason) => return self.drop(at, link, number, reason, observer),
         }
-        on.accept(at, slip, hold);
+        let arrives = lane.accept(at, packet.size_bytes(), hold);
+        self.agenda
+            .add(number, arrives, (Nanos::ZERO, sequence), link.0);
     }
 
     #[cold]
@@ -304,19 +285,13 @@ impl<P: Packet> Network<P> {
         &mut self,
         at: Nanos,
         link: LinkId,
-        slip: Slip,
+        number: u32,
         reason: DropReason,
         observer: &mut impl Observer<P>,
     ) {
-        self.flows.of(slip.flow()).dropped_packets += 1;
-        if let Some(packet) = self.depot.withdraw(&slip) {
+        if let Some(packet) = self.depot.withdraw(number) {
+            self.flows.of(packet.flow()).dropped_packets += 1;
             observer.dropped(at, link, &packet, reason);
         }
-    }
-
-    #[inline]
-    fn schedule(&mut self, link: LinkId) {
-        self.agenda
-            .set(link.0, self.ports[link.0 as usize].next_key(link.0));
     }
 }

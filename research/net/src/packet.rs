@@ -64,31 +64,6 @@ pub trait Packet: Clone {
     }
 }
 
-/// A packet with a value that an element attaches while it holds the packet.
-#[derive(Clone, Debug)]
-pub(crate) struct Tagged<T, P> {
-    pub(crate) tag: T,
-    pub(crate) packet: P,
-}
-
-impl<T: Clone, P: Packet> Packet for Tagged<T, P> {
-    fn size_bytes(&self) -> u32 {
-        self.packet.size_bytes()
-    }
-
-    fn ecn(&self) -> Ecn {
-        self.packet.ecn()
-    }
-
-    fn set_ce(&mut self) {
-        self.packet.set_ce();
-    }
-
-    fn flow(&self) -> u32 {
-        self.packet.flow()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

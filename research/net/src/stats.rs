@@ -24,7 +24,7 @@ pub struct LinkStats {
     pub delivered_packets: u64,
     /// Packets that this link's queue marked, including packets that came with CE.
     pub marked_packets: u64,
-    dropped_packets: [u64; DropReason::ALL.len()],
+    pub(crate) dropped_packets: [u64; DropReason::ALL.len()],
 }
 
 impl LinkStats {
@@ -36,10 +36,6 @@ impl LinkStats {
     /// Returns the packets dropped for any reason.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped_packets.iter().sum()
-    }
-
-    pub(crate) fn count_drop(&mut self, reason: DropReason) {
-        self.dropped_packets[reason as usize] += 1;
     }
 }
 

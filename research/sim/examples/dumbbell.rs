@@ -1,9 +1,10 @@
-//! Measures the simulator's speed: 50 flows over a 10 Gb/s dumbbell with a round trip of 100 us.
+//! Measures the simulator's speed: flows over a 10 Gb/s dumbbell with a round trip of 100 us.
 //!
-//! `cargo run --release -p uc-sim --example dumbbell [seconds of virtual time]`
+//! `cargo run --release -p uc-sim --example dumbbell [seconds of virtual time [flows [transport]]]`
 //!
-//! Prints data packets that the bottleneck forwarded, packet-hops, and events (packet-hops, packets
-//! handled by hosts, timers) per second of wall time, for each transport.
+//! 5 seconds, 50 flows and every transport if not given. Prints data packets that the bottleneck
+//! forwarded, packet-hops, and events (packet-hops, packets handled by hosts, timers) per second of
+//! wall time, for each transport, and the process's largest memory so far.
 
 mod field;
 
@@ -15,17 +16,33 @@ use uc_net::{BitsPerSec, LinkId, Nanos};
 use uc_sim::World;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let seconds = std::env::args().nth(1).map_or(Ok(5), |text| text.parse())?;
+    let mut arguments = std::env::args().skip(1);
+    let seconds: f64 = arguments.next().map_or(Ok(5.0), |text| text.parse())?;
+    let pairs = arguments.next().map_or(Ok(50), |text| text.parse())?;
+    let only = arguments.next();
     for transport in Transport::ALL {
-        measure(transport, Nanos::from_secs(seconds))?;
+        if only
+            .as_ref()
+            .is_none_or(|only| *only == format!("{transport:?}"))
+        {
+            measure(transport, pairs, Nanos((seconds * 1e9) as u64))?;
+        }
     }
     Ok(())
 }
 
-fn measure(transport: Transport, duration: Nanos) -> Result<(), Box<dyn Error>> {
+/// Returns the process's largest resident memory so far, in MB.
+fn memory_mb() -> Result<f64, Box<dyn Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|rest| rest.split_whitespace().next());
+    Ok(kilobytes.ok_or("no VmHWM")?.parse::<f64>()? / 1e3)
+}
+
+fn measure(transport: Transport, pairs: u32, duration: Nanos) -> Result<(), Box<dyn Error>> {
     let field = Field {
         transport,
-        pairs: 50,
+        pairs,
         rate: BitsPerSec::from_mbit(10_000),
         access_permille: 1_000,
         rto_min: Nanos::from_millis(200),
@@ -45,15 +62,16 @@ fn measure(transport: Transport, duration: Nanos) -> Result<(), Box<dyn Error>> 
     let trunk = world.hosts.link(bottleneck).ok_or("no bottleneck")?.stats;
     let events = hops + world.hosts.events();
     println!(
-        "{transport:?}: {duration} of virtual time in {wall_s:.3} s; {} data packets, {hops} \
-         packet-hops, {events} events; per wall second {:.3} M data packets, {:.2} M packet-hops, \
-         {:.2} M events; {} drops, {} marks",
+        "{transport:?}, {pairs} flows: {duration} of virtual time in {wall_s:.3} s; {} data packets, \
+         {hops} packet-hops, {events} events; per wall second {:.3} M data packets, {:.2} M \
+         packet-hops, {:.2} M events; {} drops, {} marks; {:.1} MB",
         trunk.sent_packets,
         trunk.sent_packets as f64 / wall_s / 1e6,
         hops as f64 / wall_s / 1e6,
         events as f64 / wall_s / 1e6,
         trunk.dropped_packets(),
         trunk.marked_packets,
+        memory_mb()?,
     );
     Ok(())
 }

@@ -153,20 +153,29 @@ enum Discipline {
     Red(Box<Red>),
 }
 
-/// A first-in, first-out queue under a discipline.
+/// A packet that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// When its transmission starts.
+    starts: Nanos,
+    size_bytes: u32,
+}
+
+/// A first-in, first-out queue under a discipline. It knows of each packet when its transmission
+/// starts, and holds no packet.
 #[derive(Clone, Debug)]
-pub struct Queue<P> {
-    waiting: VecDeque<P>,
+pub(crate) struct Queue {
     backlog: Backlog,
+    waiting: VecDeque<Waiting>,
     discipline: Discipline,
 }
 
-impl<P: Packet> Queue<P> {
+impl Queue {
     /// Creates an empty queue; RED draws from `random`.
     ///
     /// # Errors
     /// Names the value of `spec` that can't be used.
-    pub fn new(spec: &QueueSpec, random: Stream) -> Result<Queue<P>, SpecError> {
+    pub(crate) fn new(spec: &QueueSpec, random: Stream) -> Result<Queue, SpecError> {
         let discipline = match spec {
             QueueSpec::DropTail { limit } => Discipline::DropTail(DropTail::new(*limit)?),
             QueueSpec::Threshold {
@@ -177,8 +186,8 @@ impl<P: Packet> Queue<P> {
             QueueSpec::Red(spec) => Discipline::Red(Box::new(Red::new(spec, random)?)),
         };
         Ok(Queue {
-            waiting: VecDeque::new(),
             backlog: Backlog::default(),
+            waiting: VecDeque::new(),
             discipline,
         })
     }
@@ -187,7 +196,7 @@ impl<P: Packet> Queue<P> {
     /// [`Verdict::Marked`]. A packet that is not dropped goes into the queue by [`Queue::push`], or
     /// straight to the transmitter if nothing waits and the transmitter is free.
     #[inline]
-    pub fn judge(&mut self, now: Nanos, packet: &mut impl Packet) -> Verdict {
+    pub(crate) fn judge(&mut self, now: Nanos, packet: &mut impl Packet) -> Verdict {
         let (size_bytes, ecn) = (packet.size_bytes(), packet.ecn());
         let arrival = Arrival {
             at: now,
@@ -208,24 +217,25 @@ impl<P: Packet> Queue<P> {
 
     /// Appends a packet that [`Queue::judge`] did not drop.
     #[inline]
-    pub fn push(&mut self, packet: P) {
-        self.backlog = self.backlog.with(packet.size_bytes());
-        self.waiting.push_back(packet);
+    pub(crate) fn push(&mut self, starts: Nanos, size_bytes: u32) {
+        self.backlog = self.backlog.with(size_bytes);
+        self.waiting.push_back(Waiting { starts, size_bytes });
     }
 
-    /// Removes the packet that has waited longest, for a free transmitter.
+    /// Removes the packets whose transmission has started by `now`.
     #[inline]
-    pub fn take(&mut self) -> Option<P> {
-        let packet = self.waiting.pop_front()?;
-        self.backlog.bytes -= u64::from(packet.size_bytes());
-        self.backlog.packets -= 1;
-        Some(packet)
+    pub(crate) fn start_due(&mut self, now: Nanos) {
+        while let Some(first) = self.waiting.front().filter(|first| first.starts <= now) {
+            self.backlog.bytes -= u64::from(first.size_bytes);
+            self.backlog.packets -= 1;
+            self.waiting.pop_front();
+        }
     }
 
     /// Reports that the transmitter has found nothing since `since`, which starts RED's idle period
     /// unless it has started already.
     #[inline]
-    pub fn idle(&mut self, since: Nanos) {
+    pub(crate) fn idle(&mut self, since: Nanos) {
         if let Discipline::Red(red) = &mut self.discipline {
             red.emptied(since);
         }
@@ -233,15 +243,15 @@ impl<P: Packet> Queue<P> {
 
     /// Returns RED's average as the last arrival left it, in bytes; `None` under the other
     /// disciplines.
-    pub fn average_bytes(&self) -> Option<u64> {
+    pub(crate) fn average_bytes(&self) -> Option<u64> {
         match &self.discipline {
             Discipline::Red(red) => Some(red.average_bytes()),
             Discipline::DropTail(_) | Discipline::Threshold(_) => None,
         }
     }
 
-    /// Returns the packets and bytes that wait now.
-    pub fn backlog(&self) -> Backlog {
+    /// Returns the packets and bytes that wait since the last [`Queue::start_due`].
+    pub(crate) fn backlog(&self) -> Backlog {
         self.backlog
     }
 }

@@ -1,0 +1,170 @@
+//! One direction of a link without its packets: when each arrives at the far end.
+//!
+//! Packets leave in the order in which they come, and nothing that comes later delays a packet. So
+//! the time of its arrival is known when it comes, and a link needs no event of its own.
+
+use uc_words::Nanos;
+
+use crate::error::SpecError;
+use crate::fault::{Fault, Faults};
+use crate::link::LinkSpec;
+use crate::packet::Packet;
+use crate::queue::{DropReason, Queue, Verdict};
+use crate::random::Stream;
+use crate::serializer::Serializer;
+use crate::stats::{LinkReport, LinkStats};
+
+/// The queue, the transmitter and the totals of one direction of a link.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    /// When the transmitter has sent all that came so far. Packets wait only while this lies in the
+    /// future.
+    free_at: Nanos,
+    /// Packets that were not dropped and, next line, their bytes.
+    accepted_packets: u64,
+    accepted_bytes: u64,
+    serializer: Serializer,
+    delay: Nanos,
+    processing: Nanos,
+    queue: Queue,
+    /// Fault rules; boxed, since few links have any and the hot fields stay together.
+    faults: Option<Box<Faults>>,
+    duplicated_packets: u64,
+    duplicated_bytes: u64,
+    reordered_packets: u64,
+    marked_packets: u64,
+    dropped_packets: [u64; DropReason::ALL.len()],
+    dropped_bytes: u64,
+}
+
+impl Lane {
+    /// Creates an empty lane. Its random numbers are seeded by `seed` and `name`.
+    ///
+    /// # Errors
+    /// Names the value of `spec` that can't be used.
+    pub(crate) fn new(spec: &LinkSpec, seed: u64, name: &str) -> Result<Lane, SpecError> {
+        if spec.rate.0 == 0 {
+            return Err(SpecError::Zero { what: "the rate" });
+        }
+        let faults = match spec.faults.as_slice() {
+            [] => None,
+            rules => {
+                let random = Stream::new(seed, &format!("{name}/faults"));
+                Some(Box::new(Faults::new(rules, random)?))
+            }
+        };
+        Ok(Lane {
+            free_at: Nanos::ZERO,
+            accepted_packets: 0,
+            accepted_bytes: 0,
+            serializer: Serializer::new(spec.rate),
+            delay: spec.delay,
+            processing: spec.processing,
+            queue: Queue::new(&spec.queue, Stream::new(seed, &format!("{name}/queue")))?,
+            faults,
+            duplicated_packets: 0,
+            duplicated_bytes: 0,
+            reordered_packets: 0,
+            marked_packets: 0,
+            dropped_packets: [0; DropReason::ALL.len()],
+            dropped_bytes: 0,
+        })
+    }
+
+    /// Returns whether the link has fault rules.
+    #[inline]
+    pub(crate) fn has_faults(&self) -> bool {
+        self.faults.is_some()
+    }
+
+    /// Returns the fault that a rule chooses for an arriving packet, and counts it. Unless it is a
+    /// loss, the caller judges the packet next, twice for a duplicate.
+    pub(crate) fn strike(&mut self, packet: &impl Packet) -> Option<Fault> {
+        let faults = self.faults.as_mut()?;
+        let fault = faults.strike(packet.flow())?;
+        match fault {
+            Fault::Loss => self.count_drop(packet.size_bytes(), DropReason::Fault),
+            Fault::Duplicate => {
+                self.duplicated_packets += 1;
+                self.duplicated_bytes += u64::from(packet.size_bytes());
+            }
+            Fault::Reorder { .. } => self.reordered_packets += 1,
+        }
+        Some(fault)
+    }
+
+    /// Returns the queue's verdict on a packet at `now`, which must not lie before an earlier
+    /// call's. A packet that is not dropped must be passed to [`Lane::accept`] next.
+    #[inline]
+    pub(crate) fn judge(&mut self, now: Nanos, packet: &mut impl Packet) -> Verdict {
+        self.queue.start_due(now);
+        if self.free_at <= now {
+            self.queue.idle(self.free_at);
+        }
+        let verdict = self.queue.judge(now, packet);
+        match verdict {
+            Verdict::Queued => {}
+            Verdict::Marked => self.marked_packets += 1,
+            Verdict::Dropped(reason) => {
+                self.count_drop(packet.size_bytes(), reason);
+                // A free transmitter polls at every arrival. After a drop it finds nothing at
+                // `now`, so RED's idle period, which the arrival ended, starts again.
+                self.awake(now);
+            }
+        }
+        verdict
+    }
+
+    /// Takes a packet that was judged at `now`, and returns when it arrives at the far end; `hold`
+    /// is the delay that a reordering rule adds.
+    #[inline]
+    pub(crate) fn accept(&mut self, now: Nanos, size_bytes: u32, hold: Nanos) -> Nanos {
+        if self.free_at > now {
+            self.queue.push(self.free_at, size_bytes);
+        } else {
+            self.awake(now);
+        }
+        self.accepted_packets += 1;
+        self.accepted_bytes += u64::from(size_bytes);
+        self.free_at += self.serializer.transmission(size_bytes);
+        self.free_at += self.processing;
+        self.free_at + self.delay + hold
+    }
+
+    /// Starts a busy period of the transmitter, if it was idle.
+    #[inline]
+    fn awake(&mut self, now: Nanos) {
+        if self.free_at < now {
+            self.free_at = now;
+            self.serializer.restart();
+        }
+    }
+
+    fn count_drop(&mut self, size_bytes: u32, reason: DropReason) {
+        self.dropped_packets[reason as usize] += 1;
+        self.dropped_bytes += u64::from(size_bytes);
+    }
+
+    /// Returns totals and queue at `now`, which must not lie before an earlier call's. Whoever holds
+    /// the packets knows which of them have not arrived yet: here all have.
+    pub(crate) fn report(&mut self, now: Nanos) -> LinkReport {
+        self.queue.start_due(now);
+        let backlog = self.queue.backlog();
+        let dropped: u64 = self.dropped_packets.iter().sum();
+        LinkReport {
+            stats: LinkStats {
+                offered_packets: self.accepted_packets + dropped - self.duplicated_packets,
+                offered_bytes: self.accepted_bytes + self.dropped_bytes - self.duplicated_bytes,
+                duplicated_packets: self.duplicated_packets,
+                reordered_packets: self.reordered_packets,
+                sent_packets: self.accepted_packets - backlog.packets,
+                sent_bytes: self.accepted_bytes - backlog.bytes,
+                delivered_packets: self.accepted_packets,
+                marked_packets: self.marked_packets,
+                dropped_packets: self.dropped_packets,
+            },
+            backlog,
+            average_bytes: self.queue.average_bytes(),
+        }
+    }
+}
