@@ -270,6 +270,21 @@ impl Agenda {
             known(self.entries[number as usize].next)
         })
     }
+
+    /// Iterates over all packets, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        let lists = [&self.near, &self.far].into_iter().flat_map(|wheel| {
+            let mut from = 0;
+            std::iter::from_fn(move || {
+                let used = (from < SLOTS).then(|| wheel.next_used(from)).flatten()?;
+                from = used + 1;
+                Some(wheel.lists[used].0)
+            })
+        });
+        let listed = lists.flat_map(|first| self.list(first));
+        let all = listed.chain(self.beyond.iter().copied());
+        all.map(|number| (number, &self.entries[number as usize]))
+    }
 }
 
 #[cfg(test)]
@@ -306,6 +321,13 @@ mod tests {
                     assert_eq!(u64::from(entry.link), rank.1, "{shown}");
                     free.push(packet);
                     now = at;
+                }
+                if step % 1_000 == 0 {
+                    let mut listed: Vec<u32> = agenda.iter().map(|(number, _)| number).collect();
+                    listed.sort_unstable();
+                    let mut numbers: Vec<u32> = expected.values().copied().collect();
+                    numbers.sort_unstable();
+                    assert_eq!(listed, numbers, "{shown}");
                 }
             }
         }

@@ -8,7 +8,11 @@ use crate::topology::HostId;
 #[derive(Clone, Debug)]
 struct Place<P> {
     packet: Option<P>,
+    /// Number of its coming to the last link, in the order of all; the maximum before the first.
+    sequence: u64,
     to: HostId,
+    /// Whether the next link has refused it already.
+    is_doomed: bool,
 }
 
 /// The packets in the network. The table grows to the largest number of packets that were in the
@@ -34,7 +38,9 @@ impl<P: Packet> Depot<P> {
     pub(crate) fn store(&mut self, packet: P, to: HostId) -> u32 {
         let place = Place {
             packet: Some(packet),
+            sequence: u64::MAX,
             to,
+            is_doomed: false,
         };
         match self.free.pop() {
             Some(number) => {
@@ -52,6 +58,24 @@ impl<P: Packet> Depot<P> {
     #[inline]
     pub(crate) fn to(&self, number: u32) -> HostId {
         self.places[number as usize].to
+    }
+
+    /// Sets the number of a packet's coming to a link, and returns that of the link before.
+    #[inline]
+    pub(crate) fn set_sequence(&mut self, number: u32, sequence: u64) -> u64 {
+        std::mem::replace(&mut self.places[number as usize].sequence, sequence)
+    }
+
+    /// Notes that the next link has refused packet `number`.
+    #[cold]
+    pub(crate) fn doom(&mut self, number: u32) {
+        self.places[number as usize].is_doomed = true;
+    }
+
+    /// Returns whether the next link has refused packet `number`.
+    #[inline]
+    pub(crate) fn is_doomed(&self, number: u32) -> bool {
+        self.places[number as usize].is_doomed
     }
 
     /// Returns packet `number`.

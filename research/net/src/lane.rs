@@ -115,6 +115,35 @@ impl Lane {
         verdict
     }
 
+    /// Takes a packet at `now` if the queue has room for it, and returns when it arrives at the far
+    /// end. Without room, or at a link that does more than limit, `None`, and nothing changes.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Nanos, size_bytes: u32) -> Option<Nanos> {
+        self.queue.start_due(now);
+        let has_room = self.faults.is_none() && self.queue.has_room(size_bytes);
+        has_room.then(|| self.accept(now, size_bytes, Nanos::ZERO))
+    }
+
+    /// Accounts for a packet that finds no room at `now`, but is counted later by [`Lane::count_drop`].
+    pub(crate) fn refuse(&mut self, now: Nanos) {
+        self.awake(now);
+    }
+
+    /// Returns whether packets arrive in the order in which they come, and none at once.
+    pub(crate) fn keeps_order(&self) -> bool {
+        self.faults.is_none() && self.delay > Nanos::ZERO
+    }
+
+    /// Returns whether the queue does nothing but to limit.
+    pub(crate) fn is_drop_tail(&self) -> bool {
+        self.queue.is_drop_tail()
+    }
+
+    /// Returns when a packet left the transmitter that arrives at `at`.
+    pub(crate) fn left_at(&self, at: Nanos) -> Nanos {
+        at.since(self.delay)
+    }
+
     /// Takes a packet that was judged at `now`, and returns when it arrives at the far end; `hold`
     /// is the delay that a reordering rule adds.
     #[inline]
@@ -140,7 +169,8 @@ impl Lane {
         }
     }
 
-    fn count_drop(&mut self, size_bytes: u32, reason: DropReason) {
+    /// Counts a dropped packet.
+    pub(crate) fn count_drop(&mut self, size_bytes: u32, reason: DropReason) {
         self.dropped_packets[reason as usize] += 1;
         self.dropped_bytes += u64::from(size_bytes);
     }

@@ -32,6 +32,7 @@ pub mod routes;
 pub mod serializer;
 pub mod shapes;
 pub mod sink;
+mod sources;
 pub mod stats;
 pub mod topology;
 

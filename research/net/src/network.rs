@@ -5,6 +5,8 @@
 //! from the injections and their times alone; how often [`Network::advance`] is called changes
 //! nothing.
 
+mod ahead;
+
 use std::collections::VecDeque;
 
 use uc_words::Nanos;
@@ -32,6 +34,10 @@ struct Port {
     delivered_packets: u64,
     /// Index of the node at the far end: hosts first, then switches.
     to: usize,
+    /// The only link whose packets come to this one, if they are to come early.
+    source: Option<LinkId>,
+    /// Whether this link is another's source.
+    feeds: bool,
 }
 
 /// A packet that was injected and has not reached its first link yet.
@@ -54,6 +60,8 @@ pub struct Network<P> {
     clock: Nanos,
     sequence: u64,
     flows: FlowTable,
+    /// Whether any link has a source.
+    is_ahead: bool,
 }
 
 impl<P: Packet> Network<P> {
@@ -77,6 +85,8 @@ impl<P: Packet> Network<P> {
                 lane,
                 delivered_packets: 0,
                 to: topology.index(plan.to),
+                source: None,
+                feeds: false,
             });
         }
         Ok(Network {
@@ -89,6 +99,7 @@ impl<P: Packet> Network<P> {
             clock: Nanos::ZERO,
             sequence: 0,
             flows: FlowTable::default(),
+            is_ahead: false,
         })
     }
 
@@ -113,8 +124,11 @@ impl<P: Packet> Network<P> {
             });
         };
         let at = now.max(self.inbox.back().map_or(self.clock, |last| last.at));
+        let size_bytes = packet.size_bytes();
         let packet = self.depot.store(packet, to);
-        self.inbox.push_back(Injected { at, link, packet });
+        if !self.take(at, link, packet, size_bytes) {
+            self.inbox.push_back(Injected { at, link, packet });
+        }
         Ok(())
     }
 
@@ -181,6 +195,10 @@ impl<P: Packet> Network<P> {
                 let Some(link) = self.routes.next(port.to, to, path_key) else {
                     continue;
                 };
+                if self.depot.is_doomed(packet) {
+                    self.lose(at, link, packet, observer);
+                    continue;
+                }
                 (at, link, packet)
             } else {
                 match self.inbox.pop_front_if(|next| next.at <= limit) {
@@ -205,6 +223,7 @@ impl<P: Packet> Network<P> {
         let port = self.ports.get_mut(link.0 as usize)?;
         let mut report = port.lane.report(self.clock);
         report.stats.delivered_packets = port.delivered_packets;
+        self.take_back(link, &mut report);
         Some(report)
     }
 
@@ -220,6 +239,33 @@ impl<P: Packet> Network<P> {
         Err(NetError::UnknownNode {
             node: format!("host {}", host.0),
         })
+    }
+
+    /// Lets a link take an injected packet at once, if nothing comes before: no injection, no arrival.
+    /// Returns false if the packet has to wait in the inbox, or if the link may not simply take it.
+    #[inline]
+    fn take(&mut self, at: Nanos, link: LinkId, number: u32, size_bytes: u32) -> bool {
+        let is_next = self.inbox.is_empty()
+            && at == self.clock
+            && self.agenda.first_at().is_none_or(|first| first > at);
+        if !is_next {
+            return false;
+        }
+        let Some(arrives) = self.ports[link.0 as usize].lane.take(at, size_bytes) else {
+            return false;
+        };
+        self.carry(at, link, number, arrives);
+        true
+    }
+
+    /// Carries a packet that a link has taken at `at`.
+    #[inline]
+    fn carry(&mut self, at: Nanos, link: LinkId, number: u32, arrives: Nanos) {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        let before = self.depot.set_sequence(number, sequence);
+        let rank = self.rank(at, before, sequence);
+        self.expect(number, link, arrives, rank, sequence);
     }
 
     /// Offers a packet to a link.
@@ -264,8 +310,6 @@ impl<P: Packet> Network<P> {
         let Some(packet) = self.depot.get_mut(number) else {
             return;
         };
-        let sequence = self.sequence;
-        self.sequence += 1;
         let lane = &mut self.ports[link.0 as usize].lane;
         match lane.judge(at, packet) {
             Verdict::Queued => {}
@@ -276,8 +320,16 @@ impl<P: Packet> Network<P> {
             Verdict::Dropped(reason) => return self.drop(at, link, number, reason, observer),
         }
         let arrives = lane.accept(at, packet.size_bytes(), hold);
-        self.agenda
-            .add(number, arrives, (Nanos::ZERO, sequence), link.0);
+        self.carry(at, link, number, arrives);
+    }
+
+    /// Drops a packet that found no room at `link`.
+    #[cold]
+    fn lose(&mut self, at: Nanos, link: LinkId, number: u32, observer: &mut impl Observer<P>) {
+        let size_bytes = self.depot.get(number).map_or(0, P::size_bytes);
+        let lane = &mut self.ports[link.0 as usize].lane;
+        lane.count_drop(size_bytes, DropReason::Full);
+        self.drop(at, link, number, DropReason::Full, observer);
     }
 
     #[cold]

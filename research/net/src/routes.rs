@@ -98,7 +98,7 @@ impl Routes {
         if entry < SETS {
             return Some(LinkId(entry));
         }
-        let links = self.sets.get((entry & !SETS) as usize)?;
+        let links = self.set(entry)?;
         // The hash includes the receiving host, so that a flow's two directions choose
         // independently; and the node, so that two switches on a path do not split their flows
         // alike.
@@ -106,6 +106,22 @@ impl Routes {
         let hash = mix(mix(self.salt ^ path_key()) ^ ends);
         let place = (u128::from(hash) * links.len() as u128) >> 64;
         Some(LinkId(links[place as usize]))
+    }
+
+    /// Returns the set of equally good links that an entry stands for; `None` if nothing leads on.
+    fn set(&self, entry: u32) -> Option<&[u32]> {
+        let set = self.sets.get((entry & !SETS) as usize);
+        set.map(Vec::as_slice)
+    }
+
+    /// Returns every link that a packet for `to` may take from the node at `index`.
+    pub(crate) fn all_next(&self, index: usize, to: HostId) -> Vec<LinkId> {
+        let entry = self.next_link[self.rows[index] + to.0 as usize];
+        let has_one = index < self.hosts && self.uplinks[index] != NONE;
+        match self.set(entry).filter(|_| entry >= SETS && !has_one) {
+            Some(links) => links.iter().copied().map(LinkId).collect(),
+            None => self.next(index, to, || 0).into_iter().collect(),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The integration tests of this crate in one program, which is compiled and linked once.
 
+mod ahead;
 mod common;
 
 mod links;

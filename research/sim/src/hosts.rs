@@ -22,7 +22,7 @@ use crate::end::{End, Stage};
 use crate::error::SimError;
 use crate::instruments::PacketRtts;
 use crate::packet::{Address, Packet};
-use crate::scenario::Scenario;
+use crate::scenario::{FlowPlan, Scenario};
 use crate::start::Starts;
 use crate::timers::{TimerId, Timers};
 
@@ -93,8 +93,9 @@ impl Hosts {
     /// # Errors
     /// [`SimError::Network`], or [`SimError::NoRoute`] for a flow whose two ends no links connect.
     pub fn new(scenario: &Scenario) -> Result<Hosts, SimError> {
-        let network = Network::new(&scenario.topology, scenario.seed)?;
+        let mut network = Network::new(&scenario.topology, scenario.seed)?;
         check_routes(scenario, &network)?;
+        network.expect_only(scenario.flows.iter().flat_map(ways));
         let mut timers = Timers::default();
         let wakes: Vec<TimerId> = scenario.flows.iter().map(|_| timers.add()).collect();
         let mut owners: Vec<Owner> = (0..scenario.flows.len()).map(Owner::Flow).collect();
@@ -274,6 +275,12 @@ impl Hosts {
     }
 }
 
+/// Returns the pairs of hosts, sender first, between which a flow's packets go.
+fn ways(flow: &FlowPlan) -> impl Iterator<Item = (HostId, HostId)> {
+    let receivers = flow.receivers.iter();
+    receivers.flat_map(|&receiver| [(flow.guest, receiver), (receiver, flow.guest)])
+}
+
 /// Sends a packet in both directions for every flow in a copy of the network, to check the routes
 /// before time zero.
 fn check_routes(scenario: &Scenario, network: &Network<Packet>) -> Result<(), SimError> {
@@ -289,9 +296,7 @@ fn check_routes(scenario: &Scenario, network: &Network<Packet>) -> Result<(), Si
     let probe = Packet::new(nothing, scenario.ip_header_bytes, Address::new(0), 0);
     let mut copy = network.clone();
     for flow in &scenario.flows {
-        let ways = flow.receivers.iter();
-        let ways = ways.flat_map(|&receiver| [(flow.guest, receiver), (receiver, flow.guest)]);
-        for (from, to) in ways {
+        for (from, to) in ways(flow) {
             match copy.inject(Nanos::ZERO, from, to, probe) {
                 Ok(()) => {}
                 Err(uc_net::NetError::NoRoute { from, to }) => {

@@ -1,6 +1,6 @@
 //! DropTail: a queue with a limit only.
 
-use super::{Arrival, DropReason, Length, Verdict};
+use super::{Arrival, Backlog, DropReason, Length, Verdict};
 use crate::error::SpecError;
 
 /// A queue that drops what exceeds its limit. With a limit in bytes it is Linux's bfifo, in packets
@@ -22,9 +22,15 @@ impl DropTail {
 
     #[inline]
     pub(crate) fn judge(&self, arrival: &Arrival) -> Verdict {
-        if arrival.backlog.with(arrival.size_bytes).exceeds(self.limit) {
-            return Verdict::Dropped(DropReason::Full);
+        if self.has_room(arrival.backlog.with(arrival.size_bytes)) {
+            return Verdict::Queued;
         }
-        Verdict::Queued
+        Verdict::Dropped(DropReason::Full)
+    }
+
+    /// Returns whether a backlog, the arriving packet included, is within the limit.
+    #[inline]
+    pub(crate) fn has_room(&self, backlog: Backlog) -> bool {
+        !backlog.exceeds(self.limit)
     }
 }

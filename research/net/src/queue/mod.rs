@@ -215,6 +215,21 @@ impl Queue {
         verdict
     }
 
+    /// Returns whether the discipline is DropTail.
+    pub(crate) fn is_drop_tail(&self) -> bool {
+        matches!(self.discipline, Discipline::DropTail(_))
+    }
+
+    /// Returns whether a packet that arrives now fits in a DropTail queue; `false` under another
+    /// discipline.
+    #[inline]
+    pub(crate) fn has_room(&self, size_bytes: u32) -> bool {
+        match &self.discipline {
+            Discipline::DropTail(tail) => tail.has_room(self.backlog.with(size_bytes)),
+            Discipline::Threshold(_) | Discipline::Red(_) => false,
+        }
+    }
+
     /// Appends a packet that [`Queue::judge`] did not drop.
     #[inline]
     pub(crate) fn push(&mut self, starts: Nanos, size_bytes: u32) {

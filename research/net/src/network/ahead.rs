@@ -1,0 +1,123 @@
+//! Two links in one event: where a link to a host has one source, its packets come at times that are
+//! known when they enter the link before, so their arrivals at the host are known, too.
+//!
+//! Both links and the order of all arrivals are as if each link had an event of its own. Arrivals at
+//! the same time come in the order in which their packets came to the links; so a packet's rank is the
+//! time at which it comes to its last link, and the order in which it came to the link before that.
+
+use uc_words::Nanos;
+
+use super::Network;
+use crate::agenda::Rank;
+use crate::packet::Packet;
+use crate::sources::{Source, sources};
+use crate::stats::LinkReport;
+use crate::topology::{HostId, LinkId};
+
+/// At one time injections come after arrivals; this bit puts their order after that of all arrivals.
+pub(super) const INJECTED: u64 = 1 << 63;
+
+impl<P: Packet> Network<P> {
+    /// Makes the network faster for those who know that packets go between these pairs of hosts alone,
+    /// from the first to the second. It changes no arrival. Call it before the first packet.
+    pub fn expect_only(&mut self, pairs: impl IntoIterator<Item = (HostId, HostId)>) {
+        // Without this every link would have to keep the order in which packets came to it.
+        if !self.ports.iter().all(|port| port.lane.keeps_order()) {
+            return;
+        }
+        let ends: Vec<usize> = self.ports.iter().map(|port| port.to).collect();
+        let sources = sources(&self.routes, &ends, pairs);
+        for (link, source) in (0..).zip(sources) {
+            let port = &self.ports[link];
+            if let Source::Link(before) = source
+                && port.to < self.hosts
+                && port.lane.is_drop_tail()
+            {
+                self.ports[link].source = Some(before);
+                self.ports[before.0 as usize].feeds = true;
+                self.is_ahead = true;
+            }
+        }
+    }
+
+    /// Returns the rank of a packet that came to its last link at `at` as number `sequence`, and to the
+    /// link before as `before`.
+    #[inline]
+    pub(super) fn rank(&self, at: Nanos, before: u64, sequence: u64) -> Rank {
+        if self.is_ahead {
+            (at, before.min(INJECTED | sequence))
+        } else {
+            (Nanos::ZERO, sequence)
+        }
+    }
+
+    /// Puts a packet on the agenda that `link` delivers at `at`, or the link behind, where this one is
+    /// its source.
+    #[inline]
+    pub(super) fn expect(&mut self, number: u32, link: LinkId, at: Nanos, rank: Rank, order: u64) {
+        let port = &self.ports[link.0 as usize];
+        if port.feeds {
+            let to = self.depot.to(number);
+            let path_key = || self.depot.get(number).map_or(0, P::path_key);
+            if let Some(next) = self.routes.next(port.to, to, path_key)
+                && self.ports[next.0 as usize].source == Some(link)
+            {
+                let size_bytes = self.depot.get(number).map_or(0, P::size_bytes);
+                let behind = &mut self.ports[next.0 as usize].lane;
+                match behind.take(at, size_bytes) {
+                    Some(there) => {
+                        self.ports[link.0 as usize].delivered_packets += 1;
+                        return self.agenda.add(number, there, (at, order), next.0);
+                    }
+                    None => {
+                        behind.refuse(at);
+                        self.depot.doom(number);
+                    }
+                }
+            }
+        }
+        self.agenda.add(number, at, rank, link.0);
+    }
+
+    /// Takes from a report what the link, or the link behind it, has taken before its time.
+    pub(super) fn take_back(&self, link: LinkId, report: &mut LinkReport) {
+        let port = &self.ports[link.0 as usize];
+        if port.feeds {
+            let early = self.agenda.iter().filter(|(_, entry)| {
+                let source = self.ports[entry.link as usize].source;
+                source == Some(link) && entry.rank.0 > self.clock
+            });
+            report.stats.delivered_packets -= early.count() as u64;
+        }
+        if port.source.is_none() {
+            return;
+        }
+        let entries = self.agenda.iter().filter(|(_, entry)| entry.link == link.0);
+        let mut coming: Vec<(Nanos, Nanos, u64)> = entries
+            .map(|(number, entry)| {
+                let size_bytes = self.depot.get(number).map_or(0, P::size_bytes);
+                (entry.at, entry.rank.0, u64::from(size_bytes))
+            })
+            .collect();
+        coming.sort_unstable();
+        let (stats, backlog) = (&mut report.stats, &mut report.backlog);
+        stats.sent_packets += std::mem::take(&mut backlog.packets);
+        stats.sent_bytes += std::mem::take(&mut backlog.bytes);
+        let mut free_at = Nanos::ZERO;
+        for (arrives, comes, bytes) in coming {
+            let starts = comes.max(free_at);
+            free_at = port.lane.left_at(arrives);
+            if starts <= self.clock {
+                continue;
+            }
+            stats.sent_packets -= 1;
+            stats.sent_bytes -= bytes;
+            if comes > self.clock {
+                stats.offered_packets -= 1;
+                stats.offered_bytes -= bytes;
+            } else {
+                *backlog = backlog.with(bytes as u32);
+            }
+        }
+    }
+}
