@@ -104,20 +104,18 @@ impl Agenda {
     }
 
     /// Adds a packet, which must not arrive before the one removed last.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&mut self, packet: u32, at: Nanos, rank: Rank, link: u32) {
-        let entry = Entry {
-            at,
-            rank,
-            link,
-            next: NONE,
-        };
-        let place = packet as usize;
-        if place < self.entries.len() {
-            self.entries[place] = entry;
-        } else {
-            self.entries.resize(place + 1, entry);
+        if packet as usize >= self.entries.len() {
+            self.grow(packet);
         }
+        // One by one: an entry made elsewhere and copied as a whole is read before it is written.
+        let entry = &mut self.entries[packet as usize];
+        entry.at = at;
+        entry.rank.0 = rank.0;
+        entry.rank.1 = rank.1;
+        entry.link = link;
+        entry.next = NONE;
         self.file(packet, at);
         let is_first = self.first == NONE
             || at < self.first_at
@@ -127,8 +125,19 @@ impl Agenda {
         }
     }
 
+    #[cold]
+    fn grow(&mut self, packet: u32) {
+        let nothing = Entry {
+            at: Nanos::ZERO,
+            rank: (Nanos::ZERO, 0),
+            link: 0,
+            next: NONE,
+        };
+        self.entries.resize(packet as usize + 1, nothing);
+    }
+
     /// Puts a packet into the list to which it belongs now.
-    #[inline]
+    #[inline(always)]
     fn file(&mut self, packet: u32, at: Nanos) {
         if window(at) == self.window {
             self.sort_in(packet, slot(at));
@@ -138,7 +147,7 @@ impl Agenda {
     }
 
     /// Puts a packet into a list of the window, behind all that come no later.
-    #[inline]
+    #[inline(always)]
     fn sort_in(&mut self, packet: u32, slot: usize) {
         let entries = &mut self.entries;
         let key = |entries: &[Entry], number: u32| {

@@ -4,22 +4,23 @@
 use crate::packet::Packet;
 use crate::topology::HostId;
 
-/// A packet in the network.
+/// What the network knows of a packet.
 #[derive(Clone, Debug)]
-struct Place<P> {
-    packet: Option<P>,
+struct Label {
     /// Number of its coming to the last link, in the order of all; the maximum before the first.
     sequence: u64,
     to: HostId,
+    size_bytes: u32,
     /// Whether the next link has refused it already.
     is_doomed: bool,
 }
 
-/// The packets in the network. The table grows to the largest number of packets that were in the
+/// The packets in the network. The tables grow to the largest number of packets that were in the
 /// network at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Depot<P> {
-    places: Vec<Place<P>>,
+    labels: Vec<Label>,
+    packets: Vec<Option<P>>,
     /// Unused numbers. The number freed last is used first, since its packet's memory is still in the
     /// cache.
     free: Vec<u32>,
@@ -28,81 +29,96 @@ pub(crate) struct Depot<P> {
 impl<P: Packet> Depot<P> {
     pub(crate) fn new() -> Depot<P> {
         Depot {
-            places: Vec::new(),
+            labels: Vec::new(),
+            packets: Vec::new(),
             free: Vec::new(),
         }
     }
 
-    /// Stores a packet for host `to` and returns its number.
+    /// Reserves a number for a packet of this size to host `to`, which [`Depot::put`] stores.
     #[inline]
-    pub(crate) fn store(&mut self, packet: P, to: HostId) -> u32 {
-        let place = Place {
-            packet: Some(packet),
+    pub(crate) fn reserve(&mut self, to: HostId, size_bytes: u32) -> u32 {
+        let label = Label {
             sequence: u64::MAX,
             to,
+            size_bytes,
             is_doomed: false,
         };
         match self.free.pop() {
             Some(number) => {
-                self.places[number as usize] = place;
+                self.labels[number as usize] = label;
                 number
             }
             None => {
-                self.places.push(place);
-                self.places.len() as u32 - 1
+                self.labels.push(label);
+                self.packets.push(None);
+                self.labels.len() as u32 - 1
             }
         }
+    }
+
+    /// Stores packet `number`.
+    #[inline]
+    pub(crate) fn put(&mut self, number: u32, packet: P) {
+        self.packets[number as usize] = Some(packet);
     }
 
     /// Returns the host for which packet `number` is.
     #[inline]
     pub(crate) fn to(&self, number: u32) -> HostId {
-        self.places[number as usize].to
+        self.labels[number as usize].to
+    }
+
+    /// Returns the size of packet `number`.
+    #[inline]
+    pub(crate) fn size_bytes(&self, number: u32) -> u32 {
+        self.labels[number as usize].size_bytes
     }
 
     /// Sets the number of a packet's coming to a link, and returns that of the link before.
     #[inline]
     pub(crate) fn set_sequence(&mut self, number: u32, sequence: u64) -> u64 {
-        std::mem::replace(&mut self.places[number as usize].sequence, sequence)
+        std::mem::replace(&mut self.labels[number as usize].sequence, sequence)
     }
 
     /// Notes that the next link has refused packet `number`.
     #[cold]
     pub(crate) fn doom(&mut self, number: u32) {
-        self.places[number as usize].is_doomed = true;
+        self.labels[number as usize].is_doomed = true;
     }
 
     /// Returns whether the next link has refused packet `number`.
     #[inline]
     pub(crate) fn is_doomed(&self, number: u32) -> bool {
-        self.places[number as usize].is_doomed
+        self.labels[number as usize].is_doomed
     }
 
     /// Returns packet `number`.
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&P> {
-        self.places[number as usize].packet.as_ref()
+        self.packets[number as usize].as_ref()
     }
 
     /// Returns packet `number` for update.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut P> {
-        self.places[number as usize].packet.as_mut()
+        self.packets[number as usize].as_mut()
     }
 
     /// Stores a copy of packet `number` and returns the copy's number.
     #[cold]
     pub(crate) fn duplicate(&mut self, number: u32) -> Option<u32> {
-        let place = &self.places[number as usize];
-        let (copy, to) = (place.packet.clone()?, place.to);
-        Some(self.store(copy, to))
+        let copy = self.get(number)?.clone();
+        let stored = self.reserve(self.to(number), self.size_bytes(number));
+        self.put(stored, copy);
+        Some(stored)
     }
 
     /// Removes and returns packet `number`, which is invalid from then on.
     #[inline]
     pub(crate) fn withdraw(&mut self, number: u32) -> Option<P> {
         self.free.push(number);
-        self.places[number as usize].packet.take()
+        self.packets[number as usize].take()
     }
 }
 
@@ -132,23 +148,33 @@ mod tests {
         }
     }
 
+    fn store(depot: &mut Depot<Letter>, packet: Letter) -> u32 {
+        let number = depot.reserve(HostId(3), packet.0);
+        depot.put(number, packet);
+        number
+    }
+
     #[test]
     fn numbers_are_reused_and_marking_a_packet_does_not_mark_its_copy() {
         let mut depot = Depot::new();
-        let first = depot.store(Letter(60, Ecn::Ect0), HostId(3));
+        let first = store(&mut depot, Letter(60, Ecn::Ect0));
         let copy = depot.duplicate(first).unwrap();
-        assert_eq!([first, copy].map(|number| depot.to(number)), [HostId(3); 2]);
+        for number in [first, copy] {
+            assert_eq!(
+                (depot.to(number), depot.size_bytes(number)),
+                (HostId(3), 60)
+            );
+        }
         depot.get_mut(first).unwrap().set_ce();
         assert_eq!(depot.get(first), Some(&Letter(60, Ecn::Ce)));
         assert_eq!(depot.withdraw(copy), Some(Letter(60, Ecn::Ect0)));
         assert_eq!(depot.withdraw(first), Some(Letter(60, Ecn::Ce)));
         for size in 0..10 {
-            let numbers =
-                [size, size + 1].map(|size| depot.store(Letter(size, Ecn::Ce), HostId(0)));
+            let numbers = [size, size + 1].map(|size| store(&mut depot, Letter(size, Ecn::Ce)));
             for (number, size) in numbers.into_iter().zip(size..) {
                 assert_eq!(depot.withdraw(number), Some(Letter(size, Ecn::Ce)));
             }
         }
-        assert_eq!(depot.places.len(), 2);
+        assert_eq!(depot.packets.len(), 2);
     }
 }

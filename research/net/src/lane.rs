@@ -95,7 +95,7 @@ impl Lane {
 
     /// Returns the queue's verdict on a packet at `now`, which must not lie before an earlier
     /// call's. A packet that is not dropped must be passed to [`Lane::accept`] next.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn judge(&mut self, now: Nanos, packet: &mut impl Packet) -> Verdict {
         self.queue.start_due(now);
         if self.free_at <= now {
@@ -117,7 +117,7 @@ impl Lane {
 
     /// Takes a packet at `now` if the queue has room for it, and returns when it arrives at the far
     /// end. Without room, or at a link that does more than limit, `None`, and nothing changes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, now: Nanos, size_bytes: u32) -> Option<Nanos> {
         self.queue.start_due(now);
         let has_room = self.faults.is_none() && self.queue.has_room(size_bytes);
@@ -146,7 +146,7 @@ impl Lane {
 
     /// Takes a packet that was judged at `now`, and returns when it arrives at the far end; `hold`
     /// is the delay that a reordering rule adds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn accept(&mut self, now: Nanos, size_bytes: u32, hold: Nanos) -> Nanos {
         if self.free_at > now {
             self.queue.push(self.free_at, size_bytes);

@@ -34,7 +34,7 @@ struct Port {
     delivered_packets: u64,
     /// Index of the node at the far end: hosts first, then switches.
     to: usize,
-    /// The only link whose packets come to this one, if they are to come early.
+    /// The only link whose packets come to this one, if they come early.
     source: Option<LinkId>,
     /// Whether this link is another's source.
     feeds: bool,
@@ -60,7 +60,8 @@ pub struct Network<P> {
     clock: Nanos,
     sequence: u64,
     flows: FlowTable,
-    /// Whether any link has a source.
+    /// The link to each host that takes packets early, and its source; empty without any.
+    early: Vec<Option<(LinkId, LinkId)>>,
     is_ahead: bool,
 }
 
@@ -99,6 +100,7 @@ impl<P: Packet> Network<P> {
             clock: Nanos::ZERO,
             sequence: 0,
             flows: FlowTable::default(),
+            early: Vec::new(),
             is_ahead: false,
         })
     }
@@ -108,6 +110,8 @@ impl<P: Packet> Network<P> {
     ///
     /// # Errors
     /// [`NetError::UnknownNode`], or [`NetError::NoRoute`] (also from a host to itself).
+    // Always inlined, so that the packet is made where it is stored.
+    #[inline(always)]
     pub fn inject(
         &mut self,
         now: Nanos,
@@ -124,11 +128,16 @@ impl<P: Packet> Network<P> {
             });
         };
         let at = now.max(self.inbox.back().map_or(self.clock, |last| last.at));
-        let size_bytes = packet.size_bytes();
-        let packet = self.depot.store(packet, to);
-        if !self.take(at, link, packet, size_bytes) {
-            self.inbox.push_back(Injected { at, link, packet });
+        let number = self.depot.reserve(to, packet.size_bytes());
+        if !self.take(at, link, number) {
+            self.inbox.push_back(Injected {
+                at,
+                link,
+                packet: number,
+            });
         }
+        // Last, when the packet's fields, which were written just now, can be read as a whole.
+        self.depot.put(number, packet);
         Ok(())
     }
 
@@ -243,14 +252,15 @@ impl<P: Packet> Network<P> {
 
     /// Lets a link take an injected packet at once, if nothing comes before: no injection, no arrival.
     /// Returns false if the packet has to wait in the inbox, or if the link may not simply take it.
-    #[inline]
-    fn take(&mut self, at: Nanos, link: LinkId, number: u32, size_bytes: u32) -> bool {
+    #[inline(always)]
+    fn take(&mut self, at: Nanos, link: LinkId, number: u32) -> bool {
         let is_next = self.inbox.is_empty()
             && at == self.clock
             && self.agenda.first_at().is_none_or(|first| first > at);
         if !is_next {
             return false;
         }
+        let size_bytes = self.depot.size_bytes(number);
         let Some(arrives) = self.ports[link.0 as usize].lane.take(at, size_bytes) else {
             return false;
         };
@@ -259,13 +269,16 @@ impl<P: Packet> Network<P> {
     }
 
     /// Carries a packet that a link has taken at `at`.
-    #[inline]
+    #[inline(always)]
     fn carry(&mut self, at: Nanos, link: LinkId, number: u32, arrives: Nanos) {
         let sequence = self.sequence;
         self.sequence += 1;
         let before = self.depot.set_sequence(number, sequence);
         let rank = self.rank(at, before, sequence);
-        self.expect(number, link, arrives, rank, sequence);
+        if self.ports[link.0 as usize].feeds && self.pass_on(number, link, arrives, sequence) {
+            return;
+        }
+        self.agenda.add(number, arrives, rank, link.0);
     }
 
     /// Offers a packet to a link.
@@ -326,7 +339,7 @@ impl<P: Packet> Network<P> {
     /// Drops a packet that found no room at `link`.
     #[cold]
     fn lose(&mut self, at: Nanos, link: LinkId, number: u32, observer: &mut impl Observer<P>) {
-        let size_bytes = self.depot.get(number).map_or(0, P::size_bytes);
+        let size_bytes = self.depot.size_bytes(number);
         let lane = &mut self.ports[link.0 as usize].lane;
         lane.count_drop(size_bytes, DropReason::Full);
         self.drop(at, link, number, DropReason::Full, observer);

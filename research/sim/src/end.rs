@@ -85,6 +85,12 @@ impl End {
         }
     }
 
+    /// Returns whether nothing but its port and its instruments sees its packets.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.coupled.is_none() && self.start.is_none() && self.resident.is_none()
+    }
+
     /// Waits for another event; `bytes` counts for [`Stage::Reading`] only.
     pub fn wait_for(&mut self, stage: Stage, bytes: u64) {
         self.stage = stage;
@@ -130,17 +136,17 @@ impl End {
     pub fn receive(
         &mut self,
         now: Nanos,
-        mut segment: Segment,
+        segment: &mut Segment,
         network: &mut Network<Packet>,
         rtts: &mut PacketRtts,
         couplings: &mut Couplings,
     ) {
-        if !self.arrive(now, &mut segment, couplings) {
+        if !self.arrive(now, segment, couplings) {
             return;
         }
-        self.observe(now, &segment, rtts);
+        self.observe(now, segment, rtts);
         let (connection, mut out) = self.wire(now, network, rtts.is_on());
-        connection.receive(now, &segment, &mut out);
+        connection.receive(now, segment, &mut out);
     }
 
     /// Passes an arriving packet through the port. Returns whether it goes on to the guest.

@@ -138,9 +138,9 @@ impl Hosts {
         loop {
             let due = self.timers.first().filter(|&(at, _)| at <= limit);
             let until = due.map_or(limit, |(at, _)| at);
-            let notice = if let Some(arrival) = self.network.next_delivery(until, &mut ()) {
+            let notice = if let Some(mut arrival) = self.network.next_delivery(until, &mut ()) {
                 self.advance_to(arrival.at)?;
-                self.deliver(&arrival.packet)
+                self.deliver(&mut arrival.packet)
             } else if let Some((at, timer)) = due {
                 self.advance_to(at)?;
                 self.ring(timer)
@@ -172,12 +172,23 @@ impl Hosts {
     }
 
     #[inline]
-    fn deliver(&mut self, packet: &Packet) -> Option<Notice> {
+    fn deliver(&mut self, packet: &mut Packet) -> Option<Notice> {
         let place = packet.to.place();
-        let end = self.ends.get_mut(place)?;
+        let end = self.ends.get(place)?;
         if end.route.address != packet.to {
             return None;
         }
+        if !end.is_plain() || self.starts.is_used() {
+            return self.deliver_in_part(place, packet);
+        }
+        let is_marked = self.receive(place, packet);
+        self.settle(place, packet, is_marked)
+    }
+
+    /// Delivers a packet to an end on a virtual machine, with a coupled group, or whose start the
+    /// hosts control.
+    fn deliver_in_part(&mut self, place: usize, packet: &mut Packet) -> Option<Notice> {
+        let end = &self.ends[place];
         if self.starts.is_used() {
             let bytes = uc_net::Packet::size_bytes(packet);
             let start = end.start.as_ref();
@@ -190,19 +201,34 @@ impl Hosts {
         if self.ends[place].resident.is_some() {
             return self.deliver_to_machine(*packet);
         }
-        let end = &mut self.ends[place];
-        let (network, rtts) = (&mut self.network, &mut self.rtts);
-        end.receive(self.now, packet.segment, network, rtts, &mut self.couplings);
-        if end.coupled.is_some() {
+        let is_marked = self.receive(place, packet);
+        if self.ends[place].coupled.is_some() {
             self.couple(place);
         }
         if self.ends[place].start.is_some() {
             self.start_sends(place);
         }
+        self.settle(place, packet, is_marked)
+    }
+
+    /// Passes a packet to an end's port and TCP. Returns whether it came with a mark, which a port may
+    /// take off.
+    #[inline]
+    fn receive(&mut self, place: usize, packet: &mut Packet) -> bool {
+        let is_marked = packet.segment.ecn == Ecn::Ce;
+        let (network, rtts) = (&mut self.network, &mut self.rtts);
+        let couplings = &mut self.couplings;
+        self.ends[place].receive(self.now, &mut packet.segment, network, rtts, couplings);
+        is_marked
+    }
+
+    /// Updates an end after a packet: its timer, and a notice for its application.
+    #[inline]
+    fn settle(&mut self, place: usize, packet: &Packet, is_marked: bool) -> Option<Notice> {
         let end = &mut self.ends[place];
         self.timers.keep(end.timer, end.connection.deadline());
         let over = end.settle();
-        if packet.segment.ecn == Ecn::Ce {
+        if is_marked {
             self.note_mark(packet);
         }
         self.notice(place, over?)

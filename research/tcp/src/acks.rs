@@ -150,6 +150,7 @@ impl Sender {
         }
     }
 
+    #[inline]
     fn respond(
         &mut self,
         ack: &Ack<'_>,

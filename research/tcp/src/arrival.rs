@@ -85,6 +85,7 @@ impl Connection {
 
     /// Returns whether the segment is acceptable and no old duplicate (RFC 7323 §5.3). An ACK
     /// without payload is used wherever it lies: being overtaken doesn't make it wrong.
+    #[inline]
     fn passes(&self, place: u64, segment: &Segment) -> bool {
         if let Some((ts_val, _)) = segment.options.timestamps.filter(|_| self.timestamps)
             && self.receiver.is_stale(ts_val)

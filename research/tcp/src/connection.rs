@@ -144,6 +144,7 @@ impl Connection {
     }
 
     /// Processes a segment that arrived.
+    #[inline]
     pub fn receive(&mut self, now: Nanos, segment: &Segment, out: &mut impl FnMut(Segment)) {
         match self.state {
             State::Established => self.receive_established(now, segment, out),
@@ -180,6 +181,7 @@ impl Connection {
 
     /// Returns the time at which [`Connection::expire`] is next to be called; `None` while no timer
     /// runs.
+    #[inline]
     pub fn deadline(&self) -> Option<Nanos> {
         match (self.sender.deadline, self.receiver.deadline) {
             (Some(sender), Some(receiver)) => Some(sender.min(receiver)),

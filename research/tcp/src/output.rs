@@ -65,6 +65,7 @@ impl Sender {
     }
 
     /// Returns the bytes between SND.UNA and SND.NXT that the peer is not known to have.
+    #[inline]
     fn in_network(&self) -> u32 {
         let sacked = if self.scoreboard.is_empty() || self.phase != Phase::Loss {
             0
@@ -99,6 +100,7 @@ impl Sender {
     }
 
     /// Returns a segment of new data for `cwnd_room` bytes in the congestion window.
+    #[inline]
     pub(crate) fn poll_new_into(&mut self, now: Nanos, cwnd_room: u32) -> Option<Chunk> {
         let smss = self.window.smss_bytes;
         let queued = self.write_end.saturating_sub(self.nxt);
@@ -179,6 +181,7 @@ impl Sender {
         }
     }
 
+    #[inline]
     fn poll_fin(&mut self, now: Nanos) -> Option<Chunk> {
         if !self.finishing || self.nxt > self.write_end {
             return None;

@@ -171,6 +171,7 @@ impl Receiver {
 
     /// Returns the window field of a segment sent now. Rounds up where the promised edge stays,
     /// because an edge never moves to the left (RFC 9293 §3.8.6).
+    #[inline]
     pub(crate) fn take_window(&mut self) -> u16 {
         if let Some(edge) = self.next_edge() {
             self.edge = edge;

@@ -92,6 +92,7 @@ impl Segment {
 
     /// Returns the size of the TCP header with its options, padded to four bytes as Linux lays them
     /// out.
+    #[inline]
     pub fn header_bytes(&self) -> u32 {
         let options = &self.options;
         let mut bytes = 20;

@@ -27,13 +27,15 @@ impl<P: Packet> Network<P> {
         }
         let ends: Vec<usize> = self.ports.iter().map(|port| port.to).collect();
         let sources = sources(&self.routes, &ends, pairs);
-        for (link, source) in (0..).zip(sources) {
-            let port = &self.ports[link];
+        self.early = vec![None; self.hosts];
+        for (link, source) in (0..).map(LinkId).zip(sources) {
+            let port = &mut self.ports[link.0 as usize];
             if let Source::Link(before) = source
-                && port.to < self.hosts
                 && port.lane.is_drop_tail()
+                && let Some(early @ None) = self.early.get_mut(port.to)
             {
-                self.ports[link].source = Some(before);
+                *early = Some((link, before));
+                port.source = Some(before);
                 self.ports[before.0 as usize].feeds = true;
                 self.is_ahead = true;
             }
@@ -42,7 +44,7 @@ impl<P: Packet> Network<P> {
 
     /// Returns the rank of a packet that came to its last link at `at` as number `sequence`, and to the
     /// link before as `before`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn rank(&self, at: Nanos, before: u64, sequence: u64) -> Rank {
         if self.is_ahead {
             (at, before.min(INJECTED | sequence))
@@ -51,32 +53,26 @@ impl<P: Packet> Network<P> {
         }
     }
 
-    /// Puts a packet on the agenda that `link` delivers at `at`, or the link behind, where this one is
-    /// its source.
-    #[inline]
-    pub(super) fn expect(&mut self, number: u32, link: LinkId, at: Nanos, rank: Rank, order: u64) {
-        let port = &self.ports[link.0 as usize];
-        if port.feeds {
-            let to = self.depot.to(number);
-            let path_key = || self.depot.get(number).map_or(0, P::path_key);
-            if let Some(next) = self.routes.next(port.to, to, path_key)
-                && self.ports[next.0 as usize].source == Some(link)
-            {
-                let size_bytes = self.depot.get(number).map_or(0, P::size_bytes);
-                let behind = &mut self.ports[next.0 as usize].lane;
-                match behind.take(at, size_bytes) {
-                    Some(there) => {
-                        self.ports[link.0 as usize].delivered_packets += 1;
-                        return self.agenda.add(number, there, (at, order), next.0);
-                    }
-                    None => {
-                        behind.refuse(at);
-                        self.depot.doom(number);
-                    }
-                }
-            }
+    /// Passes a packet that arrives at `at` on to the link behind `link`, as number `sequence` on this
+    /// one, where this one is its source. Returns false where it is not, or has no room.
+    #[inline(always)]
+    pub(super) fn pass_on(&mut self, number: u32, link: LinkId, at: Nanos, sequence: u64) -> bool {
+        let to = self.depot.to(number);
+        let Some((next, source)) = self.early[to.0 as usize] else {
+            return false;
+        };
+        if source != link {
+            return false;
         }
-        self.agenda.add(number, at, rank, link.0);
+        let behind = &mut self.ports[next.0 as usize];
+        let Some(arrives) = behind.lane.take(at, self.depot.size_bytes(number)) else {
+            behind.lane.refuse(at);
+            self.depot.doom(number);
+            return false;
+        };
+        self.ports[link.0 as usize].delivered_packets += 1;
+        self.agenda.add(number, arrives, (at, sequence), next.0);
+        true
     }
 
     /// Takes from a report what the link, or the link behind it, has taken before its time.
@@ -95,7 +91,7 @@ impl<P: Packet> Network<P> {
         let entries = self.agenda.iter().filter(|(_, entry)| entry.link == link.0);
         let mut coming: Vec<(Nanos, Nanos, u64)> = entries
             .map(|(number, entry)| {
-                let size_bytes = self.depot.get(number).map_or(0, P::size_bytes);
+                let size_bytes = self.depot.size_bytes(number);
                 (entry.at, entry.rank.0, u64::from(size_bytes))
             })
             .collect();
