@@ -61,8 +61,9 @@ pub struct Network<P> {
     sequence: u64,
     flows: FlowTable,
     /// The link to each host that takes packets early, and its source; empty without any.
-    early: Vec<Option<(LinkId, LinkId)>>,
-    is_ahead: bool,
+    early: Vec<(LinkId, LinkId)>,
+    /// All bits are set if a link takes packets early, none otherwise.
+    ahead: u64,
 }
 
 impl<P: Packet> Network<P> {
@@ -101,7 +102,7 @@ impl<P: Packet> Network<P> {
             sequence: 0,
             flows: FlowTable::default(),
             early: Vec::new(),
-            is_ahead: false,
+            ahead: 0,
         })
     }
 
@@ -273,9 +274,11 @@ impl<P: Packet> Network<P> {
     fn carry(&mut self, at: Nanos, link: LinkId, number: u32, arrives: Nanos) {
         let sequence = self.sequence;
         self.sequence += 1;
-        let before = self.depot.set_sequence(number, sequence);
-        let rank = self.rank(at, before, sequence);
-        if self.ports[link.0 as usize].feeds && self.pass_on(number, link, arrives, sequence) {
+        let rank = self.rank(number, at, sequence);
+        let port = &mut self.ports[link.0 as usize];
+        // A packet that is passed on is delivered now.
+        port.delivered_packets += u64::from(port.feeds);
+        if port.feeds && self.pass_on(number, link, arrives, sequence) {
             return;
         }
         self.agenda.add(number, arrives, rank, link.0);

@@ -83,7 +83,7 @@ impl Routes {
 
     /// Returns the link that a packet for `to` takes from the node at `index`. Calls `path_key`
     /// only where there is a choice.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(
         &self,
         index: usize,
@@ -98,12 +98,17 @@ impl Routes {
         if entry < SETS {
             return Some(LinkId(entry));
         }
+        self.choose(entry, index, to, path_key())
+    }
+
+    /// Chooses a link from a set.
+    fn choose(&self, entry: u32, index: usize, to: HostId, path_key: u64) -> Option<LinkId> {
         let links = self.set(entry)?;
         // The hash includes the receiving host, so that a flow's two directions choose
         // independently; and the node, so that two switches on a path do not split their flows
         // alike.
         let ends = (index as u64) << 32 | u64::from(to.0);
-        let hash = mix(mix(self.salt ^ path_key()) ^ ends);
+        let hash = mix(mix(self.salt ^ path_key) ^ ends);
         let place = (u128::from(hash) * links.len() as u128) >> 64;
         Some(LinkId(links[place as usize]))
     }

@@ -38,7 +38,7 @@ impl Serializer {
 
     /// The time that `bytes` occupy the link, so that the sum over a busy period is exact to less
     /// than one nanosecond however long the period is. More than 584 years saturate.
-    #[inline]
+    #[inline(always)]
     pub fn transmission(&mut self, bytes: u32) -> Nanos {
         if bytes != self.bytes {
             self.divide(bytes);
@@ -53,6 +53,7 @@ impl Serializer {
         Nanos(self.whole_ns)
     }
 
+    #[cold]
     fn divide(&mut self, bytes: u32) {
         self.bytes = bytes;
         let numerator = u128::from(bytes) * 8 * NANOS_PER_SEC;

@@ -107,7 +107,7 @@ impl End {
     }
 
     /// Returns the stage if it is over; the end then waits for nothing.
-    #[inline]
+    #[inline(always)]
     pub fn settle(&mut self) -> Option<Stage> {
         if self.connection.totals().delivered_bytes < self.watched_bytes {
             return None;
@@ -115,6 +115,7 @@ impl End {
         self.settle_slowly()
     }
 
+    #[cold]
     fn settle_slowly(&mut self) -> Option<Stage> {
         let is_over = match self.stage {
             Stage::Opening => self.connection.is_established(),
@@ -132,7 +133,7 @@ impl End {
 
     /// Processes an arriving packet. `rtts` records the round-trip time of each packet that it
     /// acknowledges.
-    #[inline]
+    #[inline(always)]
     pub fn receive(
         &mut self,
         now: Nanos,

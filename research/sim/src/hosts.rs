@@ -171,7 +171,7 @@ impl Hosts {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, packet: &mut Packet) -> Option<Notice> {
         let place = packet.to.place();
         let end = self.ends.get(place)?;
@@ -213,7 +213,7 @@ impl Hosts {
 
     /// Passes a packet to an end's port and TCP. Returns whether it came with a mark, which a port may
     /// take off.
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self, place: usize, packet: &mut Packet) -> bool {
         let is_marked = packet.segment.ecn == Ecn::Ce;
         let (network, rtts) = (&mut self.network, &mut self.rtts);
@@ -223,7 +223,7 @@ impl Hosts {
     }
 
     /// Updates an end after a packet: its timer, and a notice for its application.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, place: usize, packet: &Packet, is_marked: bool) -> Option<Notice> {
         let end = &mut self.ends[place];
         self.timers.keep(end.timer, end.connection.deadline());

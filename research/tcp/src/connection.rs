@@ -144,7 +144,7 @@ impl Connection {
     }
 
     /// Processes a segment that arrived.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self, now: Nanos, segment: &Segment, out: &mut impl FnMut(Segment)) {
         match self.state {
             State::Established => self.receive_established(now, segment, out),

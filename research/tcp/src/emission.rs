@@ -15,18 +15,22 @@ const SACK_BLOCK_BYTES: u32 = 8;
 impl Connection {
     /// Sends what may go now, and an ACK if no segment carried it. Does nothing for an overruled
     /// connection, which sends after its controller has answered.
+    #[inline(always)]
     pub(crate) fn flush(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         if self.overruled.is_none() {
             self.send_all(now, out);
         }
     }
 
+    #[inline(always)]
     pub(crate) fn send_all(&mut self, now: Nanos, out: &mut impl FnMut(Segment)) {
         if self.state != State::Established {
             return;
         }
-        while let Some(chunk) = self.sender.poll(now) {
-            self.emit(now, &chunk, out);
+        if !self.sender.is_idle() {
+            while let Some(chunk) = self.sender.poll(now) {
+                self.emit(now, &chunk, out);
+            }
         }
         if self.receiver.due as u8 >= Due::Now as u8 {
             if self.config.receiving == Receiving::Bsd && self.sender.is_fin_in_flight() {

@@ -23,6 +23,17 @@ pub(crate) struct Chunk {
 }
 
 impl Sender {
+    /// Returns whether there is nothing to send, as at an end that only receives: all data are
+    /// acknowledged, and no FIN is wanted.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.una == self.max
+            && self.nxt >= self.write_end
+            && !self.finishing
+            && !self.resend_first
+            && self.phase == Phase::Open
+    }
+
     /// Returns the next segment that may be sent at `now`.
     #[inline]
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Chunk> {
@@ -222,6 +233,7 @@ impl Sender {
         None
     }
 
+    #[inline]
     fn send_new(&mut self, now: Nanos, bytes: u32) -> Chunk {
         let seq = self.nxt;
         debug_assert_eq!(seq, self.max, "new data follow what was sent");

@@ -110,6 +110,7 @@ impl Receiver {
 
     /// Returns the right edge that the window field can express, rounded down, if the edge may
     /// move: by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2).
+    #[inline(always)]
     fn next_edge(&self) -> Option<u64> {
         let most = u32::from(u16::MAX) << self.wscale;
         let window = self.free_bytes().min(most) >> self.wscale << self.wscale;
@@ -241,6 +242,7 @@ impl Receiver {
     }
 
     /// Returns whether the segment touches the window (RFC 9293 §3.4).
+    #[inline]
     pub(crate) fn is_acceptable(&self, seq: u64, sequence_bytes: u64) -> bool {
         let edge = self.said_edge.max(self.nxt);
         if sequence_bytes == 0 {

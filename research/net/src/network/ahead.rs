@@ -14,6 +14,9 @@ use crate::sources::{Source, sources};
 use crate::stats::LinkReport;
 use crate::topology::{HostId, LinkId};
 
+/// No link of a network.
+const NO_LINK: LinkId = LinkId(u32::MAX);
+
 /// At one time injections come after arrivals; this bit puts their order after that of all arrivals.
 pub(super) const INJECTED: u64 = 1 << 63;
 
@@ -27,30 +30,27 @@ impl<P: Packet> Network<P> {
         }
         let ends: Vec<usize> = self.ports.iter().map(|port| port.to).collect();
         let sources = sources(&self.routes, &ends, pairs);
-        self.early = vec![None; self.hosts];
+        self.early = vec![(NO_LINK, NO_LINK); self.hosts];
         for (link, source) in (0..).map(LinkId).zip(sources) {
             let port = &mut self.ports[link.0 as usize];
             if let Source::Link(before) = source
                 && port.lane.is_drop_tail()
-                && let Some(early @ None) = self.early.get_mut(port.to)
+                && let Some(early @ &mut (NO_LINK, _)) = self.early.get_mut(port.to)
             {
-                *early = Some((link, before));
+                *early = (link, before);
                 port.source = Some(before);
                 self.ports[before.0 as usize].feeds = true;
-                self.is_ahead = true;
+                self.ahead = u64::MAX;
             }
         }
     }
 
-    /// Returns the rank of a packet that came to its last link at `at` as number `sequence`, and to the
-    /// link before as `before`.
+    /// Notes that a packet comes to a link at `at` as number `sequence`, and returns its rank. Without
+    /// links that take packets early the number alone is the rank.
     #[inline(always)]
-    pub(super) fn rank(&self, at: Nanos, before: u64, sequence: u64) -> Rank {
-        if self.is_ahead {
-            (at, before.min(INJECTED | sequence))
-        } else {
-            (Nanos::ZERO, sequence)
-        }
+    pub(super) fn rank(&mut self, number: u32, at: Nanos, sequence: u64) -> Rank {
+        let before = self.depot.set_sequence(number, sequence | !self.ahead);
+        (Nanos(at.0 & self.ahead), before.min(INJECTED | sequence))
     }
 
     /// Passes a packet that arrives at `at` on to the link behind `link`, as number `sequence` on this
@@ -58,21 +58,26 @@ impl<P: Packet> Network<P> {
     #[inline(always)]
     pub(super) fn pass_on(&mut self, number: u32, link: LinkId, at: Nanos, sequence: u64) -> bool {
         let to = self.depot.to(number);
-        let Some((next, source)) = self.early[to.0 as usize] else {
-            return false;
-        };
+        let (next, source) = self.early[to.0 as usize];
         if source != link {
+            self.ports[link.0 as usize].delivered_packets -= 1;
             return false;
         }
         let behind = &mut self.ports[next.0 as usize];
         let Some(arrives) = behind.lane.take(at, self.depot.size_bytes(number)) else {
-            behind.lane.refuse(at);
-            self.depot.doom(number);
+            self.doom(number, link, next, at);
             return false;
         };
-        self.ports[link.0 as usize].delivered_packets += 1;
         self.agenda.add(number, arrives, (at, sequence), next.0);
         true
+    }
+
+    /// Leaves a packet that finds no room at `next` at `at` to be lost when it arrives there.
+    #[cold]
+    fn doom(&mut self, number: u32, link: LinkId, next: LinkId, at: Nanos) {
+        self.ports[next.0 as usize].lane.refuse(at);
+        self.ports[link.0 as usize].delivered_packets -= 1;
+        self.depot.doom(number);
     }
 
     /// Takes from a report what the link, or the link behind it, has taken before its time.

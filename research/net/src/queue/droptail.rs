@@ -7,7 +7,8 @@ use crate::error::SpecError;
 /// Linux's pfifo: a packet fits if the backlog *with* it does not exceed the limit.
 #[derive(Clone, Debug)]
 pub(crate) struct DropTail {
-    limit: Length,
+    /// The backlog that may be: the maximum in the unit of which the limit does not speak.
+    most: Backlog,
 }
 
 impl DropTail {
@@ -17,7 +18,15 @@ impl DropTail {
                 what: "the queue's limit",
             });
         }
-        Ok(DropTail { limit })
+        let endless = Backlog {
+            bytes: u64::MAX,
+            packets: u64::MAX,
+        };
+        let most = match limit {
+            Length::Bytes(bytes) => Backlog { bytes, ..endless },
+            Length::Packets(packets) => Backlog { packets, ..endless },
+        };
+        Ok(DropTail { most })
     }
 
     #[inline]
@@ -31,6 +40,7 @@ impl DropTail {
     /// Returns whether a backlog, the arriving packet included, is within the limit.
     #[inline]
     pub(crate) fn has_room(&self, backlog: Backlog) -> bool {
-        !backlog.exceeds(self.limit)
+        // Without a branch by unit: both comparisons are cheaper.
+        (backlog.bytes <= self.most.bytes) & (backlog.packets <= self.most.packets)
     }
 }
