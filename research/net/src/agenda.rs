@@ -35,14 +35,14 @@ const WINDOW_BITS: u32 = SLOT_BITS + WHEEL_BITS;
 #[derive(Clone, Debug)]
 struct Wheel {
     /// First and last packet of each list.
-    lists: Vec<(u32, u32)>,
+    lists: Box<[(u32, u32); SLOTS]>,
     used: [u64; SLOTS / 64],
 }
 
 impl Wheel {
     fn new() -> Wheel {
         Wheel {
-            lists: vec![(NONE, NONE); SLOTS],
+            lists: Box::new([(NONE, NONE); SLOTS]),
             used: [0; SLOTS / 64],
         }
     }

@@ -42,6 +42,9 @@ impl Sender {
         }
         self.heard();
         let same_window = self.take_window(ack);
+        if self.una == self.max && self.phase == Phase::Open && !ack.ece && self.prr.is_none() {
+            return true; // nothing was in flight, so the ACK says nothing more
+        }
         let acked = (ack.ack - self.una) as u32;
         let newly_sacked = if self.sack && !ack.sack.as_slice().is_empty() {
             let (una, max, smss) = (self.una, self.max, self.window.smss_bytes);
