@@ -25,8 +25,8 @@ pub(crate) struct Entry {
 const NONE: u32 = u32::MAX;
 
 /// Width of a slot, and number of slots of a wheel, as powers of two.
-const SLOT_BITS: u32 = 7;
-const WHEEL_BITS: u32 = 12;
+const SLOT_BITS: u32 = 8;
+const WHEEL_BITS: u32 = 11;
 const SLOTS: usize = 1 << WHEEL_BITS;
 /// Width of a window: the span of the first wheel.
 const WINDOW_BITS: u32 = SLOT_BITS + WHEEL_BITS;

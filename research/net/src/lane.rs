@@ -29,6 +29,13 @@ pub(crate) struct Lane {
     queue: Queue,
     /// Fault rules; boxed, since few links have any and the hot fields stay together.
     faults: Option<Box<Faults>>,
+    rare: Box<Rare>,
+}
+
+/// Totals of what happens to few packets; apart, so that the links that all packets use at once fit
+/// into the cache.
+#[derive(Clone, Debug, Default)]
+struct Rare {
     duplicated_packets: u64,
     duplicated_bytes: u64,
     reordered_packets: u64,
@@ -62,12 +69,7 @@ impl Lane {
             processing: spec.processing,
             queue: Queue::new(&spec.queue, Stream::new(seed, &format!("{name}/queue")))?,
             faults,
-            duplicated_packets: 0,
-            duplicated_bytes: 0,
-            reordered_packets: 0,
-            marked_packets: 0,
-            dropped_packets: [0; DropReason::ALL.len()],
-            dropped_bytes: 0,
+            rare: Box::default(),
         })
     }
 
@@ -85,10 +87,10 @@ impl Lane {
         match fault {
             Fault::Loss => self.count_drop(packet.size_bytes(), DropReason::Fault),
             Fault::Duplicate => {
-                self.duplicated_packets += 1;
-                self.duplicated_bytes += u64::from(packet.size_bytes());
+                self.rare.duplicated_packets += 1;
+                self.rare.duplicated_bytes += u64::from(packet.size_bytes());
             }
-            Fault::Reorder { .. } => self.reordered_packets += 1,
+            Fault::Reorder { .. } => self.rare.reordered_packets += 1,
         }
         Some(fault)
     }
@@ -104,7 +106,7 @@ impl Lane {
         let verdict = self.queue.judge(now, packet);
         match verdict {
             Verdict::Queued => {}
-            Verdict::Marked => self.marked_packets += 1,
+            Verdict::Marked => self.rare.marked_packets += 1,
             Verdict::Dropped(reason) => {
                 self.count_drop(packet.size_bytes(), reason);
                 // A free transmitter polls at every arrival. After a drop it finds nothing at
@@ -171,8 +173,8 @@ impl Lane {
 
     /// Counts a dropped packet.
     pub(crate) fn count_drop(&mut self, size_bytes: u32, reason: DropReason) {
-        self.dropped_packets[reason as usize] += 1;
-        self.dropped_bytes += u64::from(size_bytes);
+        self.rare.dropped_packets[reason as usize] += 1;
+        self.rare.dropped_bytes += u64::from(size_bytes);
     }
 
     /// Returns totals and queue at `now`, which must not lie before an earlier call's. Whoever holds
@@ -180,18 +182,19 @@ impl Lane {
     pub(crate) fn report(&mut self, now: Nanos) -> LinkReport {
         self.queue.start_due(now);
         let backlog = self.queue.backlog();
-        let dropped: u64 = self.dropped_packets.iter().sum();
+        let dropped: u64 = self.rare.dropped_packets.iter().sum();
         LinkReport {
             stats: LinkStats {
-                offered_packets: self.accepted_packets + dropped - self.duplicated_packets,
-                offered_bytes: self.accepted_bytes + self.dropped_bytes - self.duplicated_bytes,
-                duplicated_packets: self.duplicated_packets,
-                reordered_packets: self.reordered_packets,
+                offered_packets: self.accepted_packets + dropped - self.rare.duplicated_packets,
+                offered_bytes: self.accepted_bytes + self.rare.dropped_bytes
+                    - self.rare.duplicated_bytes,
+                duplicated_packets: self.rare.duplicated_packets,
+                reordered_packets: self.rare.reordered_packets,
                 sent_packets: self.accepted_packets - backlog.packets,
                 sent_bytes: self.accepted_bytes - backlog.bytes,
                 delivered_packets: self.accepted_packets,
-                marked_packets: self.marked_packets,
-                dropped_packets: self.dropped_packets,
+                marked_packets: self.rare.marked_packets,
+                dropped_packets: self.rare.dropped_packets,
             },
             backlog,
             average_bytes: self.queue.average_bytes(),
