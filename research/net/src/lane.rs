@@ -3,16 +3,44 @@
 //! Packets leave in the order in which they come, and nothing that comes later delays a packet. So
 //! the time of its arrival is known when it comes, and a link needs no event of its own.
 
-use uc_words::Nanos;
+use uc_words::{BitsPerSec, Nanos};
 
 use crate::error::SpecError;
-use crate::fault::{Fault, Faults};
-use crate::link::LinkSpec;
+use crate::fault::{Fault, FaultRule, Faults};
 use crate::packet::Packet;
-use crate::queue::{DropReason, Queue, Verdict};
+use crate::queue::{DropReason, Queue, QueueSpec, Verdict};
 use crate::random::Stream;
 use crate::serializer::Serializer;
 use crate::stats::{LinkReport, LinkStats};
+
+/// A link as an experiment describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkSpec {
+    /// The transmitter's rate.
+    pub rate: BitsPerSec,
+    /// Propagation delay, one way.
+    pub delay: Nanos,
+    /// CPU time that the sending or receiving host spends on each packet. A packet's transmission
+    /// starts no earlier than this plus serialization after that of the packet before.
+    pub processing: Nanos,
+    /// The queue before the transmitter.
+    pub queue: QueueSpec,
+    /// Fault rules, in order; empty for a link without faults.
+    pub faults: Vec<FaultRule>,
+}
+
+impl LinkSpec {
+    /// Describes a link without faults and without processing time.
+    pub fn new(rate: BitsPerSec, delay: Nanos, queue: QueueSpec) -> LinkSpec {
+        LinkSpec {
+            rate,
+            delay,
+            processing: Nanos::ZERO,
+            queue,
+            faults: Vec::new(),
+        }
+    }
+}
 
 /// The queue, the transmitter and the totals of one direction of a link.
 #[derive(Clone, Debug)]

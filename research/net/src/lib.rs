@@ -11,8 +11,8 @@
 //!    a packet comes, the time at which it arrives at the far end is known.
 //! 4. [`topology`] and [`shapes`]: hosts, switches, links; star, dumbbell, parking lot, leaf–spine.
 //! 5. [`routes`]: the fewest hops, and ECMP where several paths have as few.
-//! 6. [`network`], with `agenda` and `depot`: injects, forwards and delivers, in the order of (time, sequence). A driver on
-//!    the real clock uses [`advance`](Network::advance) with a sink; a simulator uses
+//! 6. [`network`], with `agenda`, `depot` and `sources`: injects, forwards and delivers, in the
+//!    order of (time, sequence). A driver on the real clock uses [`advance`](Network::advance) with a sink; a simulator uses
 //!    [`next_delivery`](Network::next_delivery) and answers each delivery before time goes on.
 //!
 //! All arithmetic on packets is in integers. The one exception is the derivation of RED's
@@ -38,7 +38,8 @@ pub mod topology;
 
 pub use error::{NetError, SpecError};
 pub use fault::{Fault, FaultRule};
-pub use link::{Link, LinkSpec};
+pub use lane::LinkSpec;
+pub use link::Link;
 pub use network::Network;
 pub use packet::{Ecn, Packet};
 pub use queue::red::{RedParameters, RedSpec};

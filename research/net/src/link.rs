@@ -5,43 +5,14 @@
 
 use std::collections::VecDeque;
 
-use uc_words::{BitsPerSec, Nanos};
+use uc_words::Nanos;
 
 use crate::error::SpecError;
-use crate::fault::{Fault, FaultRule};
-use crate::lane::Lane;
+use crate::fault::Fault;
+use crate::lane::{Lane, LinkSpec};
 use crate::packet::Packet;
-use crate::queue::{DropReason, QueueSpec, Verdict};
+use crate::queue::{DropReason, Verdict};
 use crate::stats::LinkReport;
-
-/// A link as an experiment describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkSpec {
-    /// The transmitter's rate.
-    pub rate: BitsPerSec,
-    /// Propagation delay, one way.
-    pub delay: Nanos,
-    /// CPU time that the sending or receiving host spends on each packet. A packet's transmission
-    /// starts no earlier than this plus serialization after that of the packet before.
-    pub processing: Nanos,
-    /// The queue before the transmitter.
-    pub queue: QueueSpec,
-    /// Fault rules, in order; empty for a link without faults.
-    pub faults: Vec<FaultRule>,
-}
-
-impl LinkSpec {
-    /// Describes a link without faults and without processing time.
-    pub fn new(rate: BitsPerSec, delay: Nanos, queue: QueueSpec) -> LinkSpec {
-        LinkSpec {
-            rate,
-            delay,
-            processing: Nanos::ZERO,
-            queue,
-            faults: Vec::new(),
-        }
-    }
-}
 
 /// One direction of a link, by itself: a lane with the packets that are on it.
 #[derive(Clone, Debug)]

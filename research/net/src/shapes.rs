@@ -1,7 +1,7 @@
 //! The topologies of the papers: star, single switch, dumbbell, parking lot, leaf–spine.
 
 use crate::error::NetError;
-use crate::link::LinkSpec;
+use crate::lane::LinkSpec;
 use crate::topology::{HostId, LinkId, SwitchId, Topology};
 
 /// A star: senders around one switch, and one receiver behind the bottleneck.
