@@ -101,6 +101,11 @@ impl Expectation {
         }
     }
 
+    /// Returns whether it is judged on this backend, whose records contain its measure.
+    pub fn is_measured_on(&self, arm: Arm) -> bool {
+        self.on.is_none_or(|on| on == arm) && self.measure.can_be_told_by(arm)
+    }
+
     fn bound(&self) -> Bound {
         if let Some([low, high]) = self.within {
             return Bound {

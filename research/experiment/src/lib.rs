@@ -9,7 +9,7 @@
 //!   [`application`], [`sweep`], [`arm`]: the file; laws, parameters and starts are `uc_law`'s.
 //! - [`error`]: errors in a file, with place and remedy; [`wording`]: their form.
 //! - [`record`], [`histogram`]: the results of one run.
-//! - [`measure`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed
+//! - [`measure`], [`values`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed
 //!   from a record, and [`measure_error`]: why one can't be computed.
 //! - [`expect`], [`basis`], [`estimate`], [`outcome`], [`verdict`]: the claims about their means over
 //!   the runs, where their bars come from, and the verdicts; [`continuation`]: the runs that
@@ -43,6 +43,7 @@ pub mod stack;
 pub mod statistic;
 pub mod sweep;
 mod validate;
+pub mod values;
 pub mod verdict;
 
 pub use application::{Application, Sizes};
@@ -75,4 +76,5 @@ pub use uc_law::{
 };
 pub use uc_words::{BitsPerSec, Bytes, Nanos};
 pub use uc_words::{units, wording};
-pub use verdict::{Evaluation, Step, Unjudged, Verdict, evaluate};
+pub use values::{Row, Values};
+pub use verdict::{Evaluation, Step, Unjudged, Verdict, evaluate, judge};

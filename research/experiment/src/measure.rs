@@ -335,6 +335,15 @@ impl Measure {
         }
     }
 
+    /// Returns the measures that are not ratios and from which this one is computed: itself, or both
+    /// sides of a ratio.
+    pub fn sides(&self) -> Vec<&Measure> {
+        match self {
+            Measure::Ratio { of, to } => [of.sides(), to.sides()].concat(),
+            other => vec![other],
+        }
+    }
+
     /// Returns the only backend whose records contain the measure; `None` if all do.
     pub fn only_on(&self) -> Option<Arm> {
         match self {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::Error;
+use crate::sweep::Point;
 
 /// One repetition at one point of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +12,16 @@ pub struct Which {
     pub run: u32,
     /// Axes and their labels at the point.
     pub at: Vec<(String, String)>,
+}
+
+impl Which {
+    /// Returns the repetition `run` at a point.
+    pub(crate) fn at(point: &Point, run: u32) -> Self {
+        Self {
+            run,
+            at: point.labels.clone(),
+        }
+    }
 }
 
 impl fmt::Display for Which {
@@ -113,6 +124,12 @@ pub enum MeasureError {
         which: Which,
         /// Description of the missing data.
         lacks: String,
+    },
+    /// The measure could not be computed when the run ended.
+    #[error("{why}")]
+    Recorded {
+        /// The reason in words.
+        why: String,
     },
     /// The measure is infinite or NaN.
     #[error("{which}: the measure is {value}, which is no finite number")]

@@ -127,17 +127,8 @@ impl<'a> Repetition<'a> {
             Measure::Lost { case } => self.lost(case),
             Measure::Ratio { of, to } => {
                 let (above, below) = (self.measure(of)?, self.measure(to)?);
-                let case = to.case().unwrap_or("a ratio");
-                self.divide(case, above, below, || "the measure below the line".into())
+                divided(above, below, to, || self.which())
             }
-        }
-    }
-
-    /// Returns the error of a measure that is no finite number.
-    pub(crate) fn not_finite(&self, value: f64) -> MeasureError {
-        MeasureError::NotFinite {
-            which: self.which(),
-            value,
         }
     }
 
@@ -261,4 +252,21 @@ impl<'a> Repetition<'a> {
         }
         Ok(above / below)
     }
+}
+
+/// Divides the two sides of a ratio, whose denominator is the measure `to`.
+pub(crate) fn divided(
+    above: f64,
+    below: f64,
+    to: &Measure,
+    which: impl Fn() -> Which,
+) -> Result<f64, MeasureError> {
+    if below == 0.0 {
+        return Err(MeasureError::Zero {
+            case: format!("case `{}`", to.case().unwrap_or("a ratio")),
+            which: which(),
+            what: "the measure below the line".into(),
+        });
+    }
+    Ok(above / below)
 }

@@ -11,9 +11,9 @@ use crate::expect::{Bound, Claim, Direction, Expectation};
 use crate::measure_error::MeasureError;
 use crate::outcome::Outcome;
 use crate::record::RunRecord;
-use crate::repetition::Repetition;
 use crate::schema::Experiment;
 use crate::sweep::Point;
+use crate::values::{Values, applies};
 
 /// The result of all expectations.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -111,11 +111,7 @@ fn as_map<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S:
 }
 
 /// Judges every expectation of the experiment at each of its points, over the repetitions among
-/// `records`, which come from `arm`. Where a measure can't be computed the expectation fails, and
-/// the verdict gives the reason; the others are judged all the same.
-///
-/// All records must have the same repetitions below the file's `repeat`. Of the repetitions above,
-/// which undecided expectations led to, each expectation counts those that all its cases have.
+/// `records`, which come from `arm`; see [`judge`].
 ///
 /// # Errors
 /// A run is missing, or the experiment's sweep can't be applied (see [`Experiment::validate`]).
@@ -125,14 +121,33 @@ pub fn evaluate(
     arm: Arm,
 ) -> Result<Evaluation, MeasureError> {
     let points = experiment.points().map_err(MeasureError::Points)?;
+    let values = Values::of(experiment, &points, records, arm);
+    judge(experiment, &points, &values, arm)
+}
+
+/// Judges every expectation of the experiment at each of its points by the values of its measures
+/// on `arm`. Where a measure can't be computed the expectation fails, and the verdict gives the
+/// reason; the others are judged all the same.
+///
+/// All rows must have the same repetitions below the file's `repeat`. Of the repetitions above,
+/// which undecided expectations led to, each expectation counts those that all its cases have.
+///
+/// # Errors
+/// A run is missing.
+pub fn judge(
+    experiment: &Experiment,
+    points: &[Point],
+    values: &Values,
+    arm: Arm,
+) -> Result<Evaluation, MeasureError> {
     let repeat = experiment.repeats(arm);
-    let mut runs: BTreeSet<u32> = records.iter().map(|record| record.run).collect();
+    let mut runs = values.runs();
+    let alone = runs.iter().all(|run| *run == 0);
     runs.retain(|run| *run < repeat);
     if runs.is_empty() {
         // Without any record, repetition 0 is named as missing.
         runs.insert(0);
     }
-    let alone = records.iter().all(|record| record.run == 0);
     let single = alone && experiment.repeats_max(arm) == 1;
     let mut found = Evaluation::default();
     for expect in &experiment.expects {
@@ -143,7 +158,7 @@ pub fn evaluate(
         }
         let judge = Judge {
             expect,
-            records,
+            values,
             repeat,
             runs: &runs,
             single,
@@ -182,14 +197,6 @@ fn not_judged(expect: &Expectation, arm: Arm, single: bool) -> Option<String> {
     trend.then(|| "needs two repetitions or more for its confidence intervals".into())
 }
 
-/// Returns whether the point has the labels that the expectation requires.
-fn applies(expect: &Expectation, point: &Point) -> bool {
-    expect.at.iter().all(|(axis, labels)| {
-        let here = point.label(axis);
-        labels.list().iter().any(|label| here == Some(label))
-    })
-}
-
 /// Groups the points that differ only along the axis, in its order.
 fn lines<'a>(points: &[&'a Point], along: &str) -> Vec<Vec<&'a Point>> {
     let mut lines: Vec<Vec<&Point>> = Vec::new();
@@ -212,7 +219,7 @@ fn others(point: &Point, along: &str) -> Vec<(String, String)> {
 /// One expectation and the runs to compare it with.
 struct Judge<'a> {
     expect: &'a Expectation,
-    records: &'a [RunRecord],
+    values: &'a Values,
     /// Number of runs that each case has at each point.
     repeat: u32,
     /// Numbers of the runs below `repeat` that any case has.
@@ -222,7 +229,7 @@ struct Judge<'a> {
 }
 
 /// The values of an expectation's measure: at each of its places, one value per repetition.
-type Values = Vec<Vec<f64>>;
+type Measured = Vec<Vec<f64>>;
 
 impl Judge<'_> {
     /// Returns the points and cases that the measure needs.
@@ -239,10 +246,9 @@ impl Judge<'_> {
     /// Returns the repetitions to judge by: the file's, and those beyond that all places have.
     fn runs(&self, places: &[(u32, String)]) -> BTreeSet<u32> {
         let beyond = |(point, case): &(u32, String)| -> BTreeSet<u32> {
-            let here = self.records.iter().filter(|record| {
-                record.run >= self.repeat && record.point == *point && record.case == *case
-            });
-            here.map(|record| record.run).collect()
+            let mut here = self.values.runs_of(*point, case);
+            here.retain(|run| *run >= self.repeat);
+            here
         };
         let all = places.iter().map(beyond);
         let common = all.reduce(|one, other| &one & &other);
@@ -250,16 +256,8 @@ impl Judge<'_> {
     }
 
     /// Computes the measure at each point, in each of the runs.
-    fn values(&self, points: &[&Point], runs: &BTreeSet<u32>) -> Result<Values, MeasureError> {
-        let one = |point: &Point, run: u32| {
-            let repetition = Repetition::at(point, self.records, run);
-            let value = repetition.measure(&self.expect.measure)?;
-            if value.is_finite() {
-                Ok(value)
-            } else {
-                Err(repetition.not_finite(value))
-            }
-        };
+    fn values(&self, points: &[&Point], runs: &BTreeSet<u32>) -> Result<Measured, MeasureError> {
+        let one = |point: &Point, run: u32| self.values.value(point, &self.expect.measure, run);
         let at = |point: &&Point| runs.iter().map(|&run| one(point, run)).collect();
         points.iter().map(at).collect()
     }

@@ -1,0 +1,184 @@
+//! Values of measures in each repetition: all that verdicts are computed from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::arm::Arm;
+use crate::expect::Expectation;
+use crate::measure::Measure;
+use crate::measure_error::{MeasureError, Which};
+use crate::record::RunRecord;
+use crate::repetition::{Repetition, divided};
+use crate::schema::Experiment;
+use crate::sweep::Point;
+
+/// Value of a measure in one repetition, or why it can't be computed.
+pub type Value = Result<f64, String>;
+
+/// A measure of one case at one point of the sweep, in each repetition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Number of the point.
+    pub point: u32,
+    /// Measure with a case of its own: never a ratio, whose two sides are rows.
+    pub measure: Measure,
+    /// Values by the number of the repetition.
+    pub runs: BTreeMap<u32, Value>,
+}
+
+impl Row {
+    /// Returns the name of the case whose runs the values are of.
+    pub fn case(&self) -> &str {
+        self.measure.case().unwrap_or_default()
+    }
+}
+
+/// What the expectations of an experiment need to know of its runs: a row for each measure of a
+/// case at each point where an expectation needs it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Values {
+    rows: Vec<Row>,
+}
+
+impl Values {
+    /// Computes the values from records of runs on `arm`. Rows are in the order of the expectations
+    /// and points; a row without a run is there, too.
+    pub fn of(experiment: &Experiment, points: &[Point], records: &[RunRecord], arm: Arm) -> Self {
+        let mut values = Self::default();
+        for expect in &experiment.expects {
+            if !expect.is_measured_on(arm) {
+                continue;
+            }
+            for point in points.iter().filter(|point| applies(expect, point)) {
+                for measure in expect.measure.sides() {
+                    values.compute(point, measure, records);
+                }
+            }
+        }
+        values
+    }
+
+    fn compute(&mut self, point: &Point, measure: &Measure, records: &[RunRecord]) {
+        if self.row(point.number, measure).is_some() {
+            return;
+        }
+        let mut row = Row {
+            point: point.number,
+            measure: measure.clone(),
+            runs: BTreeMap::new(),
+        };
+        let here = |record: &&RunRecord| {
+            record.point == point.number && Some(record.case.as_str()) == measure.case()
+        };
+        for record in records.iter().filter(here) {
+            let repetition = Repetition::at(point, std::slice::from_ref(record), record.run);
+            let value = repetition.measure(measure).and_then(|value| {
+                let of_run = || Which::at(point, record.run);
+                finite(value, of_run)
+            });
+            row.runs
+                .insert(record.run, value.map_err(|error| error.to_string()));
+        }
+        self.rows.push(row);
+    }
+
+    /// Returns all rows.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Returns the row of a measure at a point.
+    pub fn row(&self, point: u32, measure: &Measure) -> Option<&Row> {
+        let mut rows = self.rows.iter();
+        rows.find(|row| row.point == point && row.measure == *measure)
+    }
+
+    /// Adds the values of further repetitions, and rows that are new.
+    pub fn add(&mut self, other: Values) {
+        for row in other.rows {
+            let same = |known: &&mut Row| known.point == row.point && known.measure == row.measure;
+            match self.rows.iter_mut().find(same) {
+                Some(known) => known.runs.extend(row.runs),
+                None => self.rows.push(row),
+            }
+        }
+    }
+
+    /// Returns the numbers of the repetitions in which any measure has a value.
+    pub fn runs(&self) -> BTreeSet<u32> {
+        let runs = self.rows.iter().flat_map(|row| row.runs.keys());
+        runs.copied().collect()
+    }
+
+    /// Returns the numbers of the repetitions that a case has at a point, with all its measures.
+    pub fn runs_of(&self, point: u32, case: &str) -> BTreeSet<u32> {
+        let here = |row: &&Row| row.point == point && row.case() == case;
+        let runs = self.rows.iter().filter(here);
+        let runs = runs.map(|row| row.runs.keys().copied().collect::<BTreeSet<u32>>());
+        runs.reduce(|one, other| &one & &other).unwrap_or_default()
+    }
+
+    /// Returns the points and cases that have a measure.
+    pub fn places(&self) -> BTreeSet<(u32, String)> {
+        let rows = self.rows.iter();
+        rows.map(|row| (row.point, row.case().to_owned())).collect()
+    }
+
+    /// Removes the repetitions below `repeat` that not all rows have, as those of an interrupted
+    /// command.
+    pub fn keep_complete(&mut self, repeat: u32) {
+        let in_all = |run: &u32| self.rows.iter().all(|row| row.runs.contains_key(run));
+        let broken: BTreeSet<u32> = (0..repeat).filter(|run| !in_all(run)).collect();
+        for row in &mut self.rows {
+            row.runs.retain(|run, _| !broken.contains(run));
+        }
+    }
+
+    /// Returns the value of a measure, which may be a ratio, in a repetition.
+    ///
+    /// # Errors
+    /// The run is missing, the record had no such value, or the ratio's denominator is 0.
+    pub fn value(&self, point: &Point, measure: &Measure, run: u32) -> Result<f64, MeasureError> {
+        let which = || Which::at(point, run);
+        if let Measure::Ratio { of, to } = measure {
+            let (above, below) = (self.value(point, of, run)?, self.value(point, to, run)?);
+            return finite(divided(above, below, to, which)?, which);
+        }
+        let row = self.row(point.number, measure);
+        match row.and_then(|row| row.runs.get(&run)) {
+            Some(Ok(value)) => Ok(*value),
+            Some(Err(why)) => Err(MeasureError::Recorded { why: why.clone() }),
+            None => Err(MeasureError::NoRecord {
+                case: measure.case().unwrap_or_default().to_owned(),
+                which: which(),
+            }),
+        }
+    }
+}
+
+impl FromIterator<Row> for Values {
+    fn from_iter<I: IntoIterator<Item = Row>>(rows: I) -> Self {
+        let mut values = Self::default();
+        for row in rows {
+            values.add(Values { rows: vec![row] });
+        }
+        values
+    }
+}
+
+/// Returns whether the point has the labels that the expectation's `at` requires.
+pub(crate) fn applies(expect: &Expectation, point: &Point) -> bool {
+    expect.at.iter().all(|(axis, labels)| {
+        let here = point.label(axis);
+        labels.list().iter().any(|label| here == Some(label))
+    })
+}
+
+fn finite(value: f64, which: impl Fn() -> Which) -> Result<f64, MeasureError> {
+    if value.is_finite() {
+        return Ok(value);
+    }
+    Err(MeasureError::NotFinite {
+        which: which(),
+        value,
+    })
+}
