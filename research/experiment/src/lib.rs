@@ -14,6 +14,7 @@
 //! - [`expect`], [`basis`], [`estimate`], [`outcome`], [`verdict`]: the claims about their means over
 //!   the runs, where their bars come from, and the verdicts; [`continuation`]: the runs that
 //!   undecided verdicts need.
+//! - [`kept`]: the values that are kept of an experiment's runs, in `results/`.
 
 pub mod application;
 pub mod arm;
@@ -26,6 +27,7 @@ pub mod estimate;
 pub mod expect;
 pub mod histogram;
 pub mod hypervisor;
+pub mod kept;
 pub mod measure;
 pub mod measure_error;
 pub mod network;
@@ -39,6 +41,7 @@ pub mod sawtooth;
 pub mod schema;
 mod selection;
 pub mod series;
+mod setup_hash;
 pub mod stack;
 pub mod statistic;
 pub mod sweep;
@@ -57,6 +60,7 @@ pub use estimate::Estimate;
 pub use expect::{Bound, Claim, Direction, Expectation, Labels};
 pub use histogram::Histogram;
 pub use hypervisor::{Hypervisor, Migration, Pvtcp, RttFilter};
+pub use kept::{Circumstances, Head, KeptError, KeptRecord, Sitting};
 pub use measure::{Alpha, Event, Measure, QueueUnit, SharedBy};
 pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, NotEct, Queue, Topology};

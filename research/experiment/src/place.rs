@@ -35,6 +35,11 @@ impl Origin {
         }
     }
 
+    /// Returns the text that was read.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Returns `file:line:column` of the value at the dotted path `key`, or of the nearest table
     /// above it; for a changed key, the place of the change.
     pub(crate) fn place(&self, key: &str) -> String {

@@ -6,6 +6,7 @@ mod committed_files;
 mod couplings;
 mod histograms;
 mod hypervisors;
+mod kept;
 mod measures;
 mod overrides;
 mod points;

@@ -1,0 +1,251 @@
+//! The kept record of an experiment on one backend: the values of its measures in each repetition,
+//! and where they come from. `results/README.md` shows all of them.
+//!
+//! A file has one JSON object a line: a head, and for each sitting its circumstances and rows.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::arm::Arm;
+use crate::measure::Measure;
+use crate::sweep::Point;
+use crate::values::{Row, Value, Values};
+
+/// Why a kept record can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// A line has another form.
+    #[error("line {line}: {why}; remove the file and accept the record again")]
+    Line {
+        /// Number of the line, from 1.
+        line: usize,
+        /// The problem.
+        why: String,
+    },
+    /// A row is of a point that the experiment's sweep does not have.
+    #[error("the experiment has no point {at}; accept the record again")]
+    Point {
+        /// Labels of the point.
+        at: String,
+    },
+}
+
+/// The experiment and the backend of a kept record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// Path of the experiment's file, from the root of the repository.
+    pub experiment: String,
+    /// Overrides of the file's keys, as `--set` takes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
+    /// Backend of the runs.
+    pub arm: Arm,
+    /// Seed of repetition 0; the others count up from it.
+    pub seed: u64,
+    /// What decided the runs: [`crate::Experiment::setup_hash`].
+    pub setup: String,
+}
+
+/// Where the runs of a sitting come from. A simulated run depends on the program alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Circumstances {
+    /// Commit of the program.
+    pub commit: String,
+    /// Git's hash of the folder `core/` at that commit.
+    pub core: String,
+    /// Time of the first run, in seconds since 1970-01-01 UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_unix_s: Option<u64>,
+    /// Release of the host's kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Model of the machine's processors and their number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// Load average over a minute before the first and after the last run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<[f64; 2]>,
+}
+
+/// A row of a file: a measure at a point, with its values from repetition `from` on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptRow {
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    at: BTreeMap<String, String>,
+    measure: Measure,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    from: u32,
+    /// `null` where this sitting did not make the run.
+    values: Vec<Option<Cell>>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// A value, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Cell {
+    Number(f64),
+    Why(String),
+}
+
+impl From<&Value> for Cell {
+    fn from(value: &Value) -> Self {
+        match value {
+            Ok(number) => Cell::Number(*number),
+            Err(why) => Cell::Why(why.clone()),
+        }
+    }
+}
+
+impl From<Cell> for Value {
+    fn from(cell: Cell) -> Self {
+        match cell {
+            Cell::Number(number) => Ok(number),
+            Cell::Why(why) => Err(why),
+        }
+    }
+}
+
+/// A line of a file.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Record(Head),
+    Sitting(Circumstances),
+    Row(KeptRow),
+}
+
+/// Runs that one command made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sitting {
+    /// Where the runs come from.
+    pub circumstances: Circumstances,
+    rows: Vec<KeptRow>,
+}
+
+impl Sitting {
+    /// Keeps the values of a sitting.
+    pub fn of(circumstances: Circumstances, points: &[Point], values: &Values) -> Self {
+        let rows = values.rows().iter().filter(|row| !row.runs.is_empty());
+        let rows = rows.map(|row| kept_row(row, points)).collect();
+        Self {
+            circumstances,
+            rows,
+        }
+    }
+
+    /// Returns the number of repetitions, of which some cases may have fewer.
+    pub fn repetitions(&self) -> usize {
+        let made = |row: &KeptRow| row.values.iter().flatten().count();
+        self.rows.iter().map(made).max().unwrap_or(0)
+    }
+}
+
+fn kept_row(row: &Row, points: &[Point]) -> KeptRow {
+    let point = points.iter().find(|point| point.number == row.point);
+    let from = row.runs.keys().next().copied().unwrap_or(0);
+    let to = row.runs.keys().next_back().copied().unwrap_or(0);
+    KeptRow {
+        at: point.map_or_else(BTreeMap::new, labels),
+        measure: row.measure.clone(),
+        from,
+        values: (from..=to)
+            .map(|run| row.runs.get(&run).map(Cell::from))
+            .collect(),
+    }
+}
+
+fn labels(point: &Point) -> BTreeMap<String, String> {
+    point.labels.iter().cloned().collect()
+}
+
+/// The kept record of an experiment on one backend.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptRecord {
+    /// Experiment and backend.
+    pub head: Head,
+    /// Sittings in the order of time; the simulator has one.
+    pub sittings: Vec<Sitting>,
+}
+
+impl KeptRecord {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// [`KeptError::Line`]: the first line that has another form.
+    pub fn read(text: &str) -> Result<Self, KeptError> {
+        let wrong = |line: usize, why: String| KeptError::Line { line, why };
+        let mut head = None;
+        let mut sittings: Vec<Sitting> = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line =
+                serde_json::from_str(line).map_err(|error| wrong(number, error.to_string()))?;
+            match (line, sittings.last_mut()) {
+                (Line::Record(found), None) if head.is_none() => head = Some(found),
+                (Line::Sitting(circumstances), _) if head.is_some() => sittings.push(Sitting {
+                    circumstances,
+                    rows: Vec::new(),
+                }),
+                (Line::Row(row), Some(sitting)) => sitting.rows.push(row),
+                _ => {
+                    return Err(wrong(
+                        number,
+                        "a record, its sitting and rows in this order".into(),
+                    ));
+                }
+            }
+        }
+        let head = head.ok_or_else(|| wrong(1, "no record".into()))?;
+        Ok(Self { head, sittings })
+    }
+
+    /// Formats the file's text.
+    ///
+    /// # Errors
+    /// A value can't be written as JSON.
+    pub fn text(&self) -> Result<String, serde_json::Error> {
+        let mut text = String::new();
+        let mut put = |line: Line| -> Result<(), serde_json::Error> {
+            text.push_str(&serde_json::to_string(&line)?);
+            text.push('\n');
+            Ok(())
+        };
+        put(Line::Record(self.head.clone()))?;
+        for sitting in &self.sittings {
+            put(Line::Sitting(sitting.circumstances.clone()))?;
+            for row in &sitting.rows {
+                put(Line::Row(row.clone()))?;
+            }
+        }
+        Ok(text)
+    }
+
+    /// Returns the values of all sittings.
+    ///
+    /// # Errors
+    /// [`KeptError::Point`]: the experiment was changed since.
+    pub fn values(&self, points: &[Point]) -> Result<Values, KeptError> {
+        let rows = self.sittings.iter().flat_map(|sitting| &sitting.rows);
+        rows.map(|row| {
+            let point = points.iter().find(|point| labels(point) == row.at);
+            let point = point.ok_or_else(|| KeptError::Point {
+                at: format!("{:?}", row.at),
+            })?;
+            let runs = (row.from..).zip(&row.values);
+            let runs = runs.filter_map(|(run, cell)| Some((run, cell.clone()?.into())));
+            Ok(Row {
+                point: point.number,
+                measure: row.measure.clone(),
+                runs: runs.collect(),
+            })
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,40 @@
+//! A hash of what decides an experiment's runs, by which a kept record knows whether it is of the
+//! file as it is.
+
+use toml::{Table, Value};
+use uc_words::fnv::fnv1a;
+
+use crate::schema::Experiment;
+
+/// Keys of a file that change no run: they describe it, judge it, or say how often to repeat it.
+const WITHOUT_EFFECT: [&str; 7] = [
+    "arms",
+    "expect",
+    "repeat",
+    "repeat_max",
+    "repeat_sim",
+    "source",
+    "title",
+];
+
+impl Experiment {
+    /// Returns a hash of the keys that decide the runs, as they are written, with the overrides.
+    /// Comments, titles, expectations and numbers of repetitions do not count, nor do defaults: a
+    /// key that the schema gets later changes no hash.
+    pub fn setup_hash(&self) -> String {
+        let mut file: Table = self.origin.text().parse().unwrap_or_default();
+        for key in WITHOUT_EFFECT {
+            file.remove(key);
+        }
+        let cases = file.get_mut("case").and_then(Value::as_array_mut);
+        for case in cases.into_iter().flatten().filter_map(Value::as_table_mut) {
+            case.remove("title");
+        }
+        let mut text = file.to_string();
+        for change in self.overrides() {
+            text.push_str(change);
+            text.push('\n');
+        }
+        format!("{:016x}", fnv1a(text.as_bytes()))
+    }
+}
