@@ -6,6 +6,7 @@
 //! - [`records`]: the records themselves.
 //! - [`table`]: plain text, at most 100 columns.
 //! - [`html`]: one self-contained page, figures included; it loads nothing.
+//! - [`overview`]: all kept records on one page; [`quotes`]: numbers of documents from records.
 
 mod axis;
 mod cast;
@@ -20,13 +21,17 @@ pub mod html;
 mod ink;
 pub mod json;
 mod numbers;
+pub mod overview;
 mod panels;
+pub mod quotes;
 pub mod records;
 mod scene;
 mod setup;
 pub mod table;
 mod unit;
 mod words;
+
+pub use words::measure;
 
 use uc_experiment::{Evaluation, Experiment, Point, RunRecord, Verdict};
 

@@ -166,7 +166,7 @@ pub(crate) fn sentences(report: &Report<'_>) -> Vec<String> {
 }
 
 /// Formats a measure as in the file: `share of legacy to ecn, case mix`.
-pub(crate) fn measure(measure: &Measure) -> String {
+pub fn measure(measure: &Measure) -> String {
     if let Measure::Ratio { of, to } = measure {
         return format!("({}) / ({})", self::measure(of), self::measure(to));
     }

@@ -1,0 +1,354 @@
+//! Numbers in documents that are quoted from kept records.
+//!
+//! A comment behind a number names its source; readers of the rendered page do not see it:
+//!
+//! ```text
+//! 0.991 ± 0.006<!-- sim vcc/fig11: translated flow over the ECN mean -->
+//! 0.149<!-- sim vcc/fig6: the last legacy flow's share {set=RED1; rate=10 Mb/s} -->
+//! n = 100<!-- n of sim vcc/fig11: translated flow over the ECN mean -->
+//! ```
+//!
+//! The number keeps its form: its digits after the point, whether it has a standard error, and
+//! whether it is in percent.
+
+/// The source of a number: a quantity of an expectation's verdict in a kept record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quote {
+    /// Quantity of the verdict.
+    pub field: Field,
+    /// Name of the backend.
+    pub arm: String,
+    /// Name of the record.
+    pub id: String,
+    /// Name of the expectation.
+    pub name: String,
+    /// Axes and labels: the point, or the step of a trend.
+    pub at: Vec<(String, String)>,
+    /// Factor by which the number is multiplied, such as 1000 for milliseconds.
+    pub factor: f64,
+}
+
+/// A quantity of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// Mean over the repetitions, with its standard error if the text has one.
+    Mean,
+    /// Number of repetitions.
+    N,
+    /// Number of the paper.
+    Paper,
+    /// Minimum of the repetitions.
+    Least,
+    /// Maximum of the repetitions.
+    Most,
+}
+
+/// The fields that a comment names; without one, it is the mean.
+const FIELDS: [(&str, Field); 4] = [
+    ("n of ", Field::N),
+    ("paper of ", Field::Paper),
+    ("least of ", Field::Least),
+    ("most of ", Field::Most),
+];
+
+/// A quoted number: its value, and its standard error if there is one.
+pub type Quoted = (f64, Option<f64>);
+
+/// A document with its numbers as the records have them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filled {
+    /// The text.
+    pub text: String,
+    /// Number of quotes.
+    pub quotes: usize,
+    /// What is wrong with a quote, with its line.
+    pub problems: Vec<String>,
+}
+
+const OPEN: &str = "<!-- ";
+const CLOSE: &str = " -->";
+
+/// Replaces each quoted number in a document by what `look_up` finds.
+pub fn fill(text: &str, look_up: impl Fn(&Quote) -> Result<Quoted, String>) -> Filled {
+    let mut filled = Filled::default();
+    let mut rest = text;
+    while let Some(start) = rest.find(OPEN) {
+        let (before, from) = rest.split_at(start);
+        let end = from.find(CLOSE).map_or(from.len(), |at| at + CLOSE.len());
+        let (comment, after) = from.split_at(end);
+        filled.text.push_str(before);
+        let inside = comment.trim_start_matches(OPEN).trim_end_matches(CLOSE);
+        let quote = parse(inside).filter(|_| !ends_in_code(&filled.text));
+        if let Some(quote) = quote {
+            filled.quotes += 1;
+            let number = look_up(&quote).and_then(|found| written(&filled.text, &quote, found));
+            match number {
+                Ok((at, number)) => {
+                    filled.text.truncate(at);
+                    filled.text.push_str(&number);
+                }
+                Err(why) => {
+                    let line = filled.text.lines().count();
+                    filled
+                        .problems
+                        .push(format!("line {line}: {inside}: {why}"));
+                }
+            }
+        }
+        filled.text.push_str(comment);
+        rest = after;
+    }
+    filled.text.push_str(rest);
+    filled
+}
+
+/// Returns whether the text ends inside a fenced block of code.
+fn ends_in_code(text: &str) -> bool {
+    let fences = text.lines().filter(|line| is_fence(line));
+    fences.count() % 2 == 1
+}
+
+fn is_fence(line: &str) -> bool {
+    line.trim_start().starts_with("```")
+}
+
+/// Reads a comment; `None` if it names no record.
+fn parse(comment: &str) -> Option<Quote> {
+    let named = FIELDS.iter().find_map(|(word, field)| {
+        let rest = comment.strip_prefix(word)?;
+        Some((*field, rest))
+    });
+    let (field, rest) = named.unwrap_or((Field::Mean, comment));
+    let (arm, rest) = rest.split_once(' ')?;
+    if !["sim", "live", "vm"].contains(&arm) {
+        return None;
+    }
+    let (id, mut name) = rest.split_once(": ")?;
+    let mut factor = 1.0;
+    if let Some((first, number)) = name.rsplit_once(" × ")
+        && let Ok(number) = number.parse()
+    {
+        (name, factor) = (first, number);
+    }
+    let mut at = Vec::new();
+    if let Some((first, labels)) = name.split_once(" {") {
+        name = first;
+        let labels = labels.strip_suffix('}')?.split("; ");
+        let pairs = labels.filter_map(|label| label.split_once('='));
+        at.extend(pairs.map(|(axis, label)| (axis.to_owned(), label.to_owned())));
+    }
+    Some(Quote {
+        field,
+        arm: arm.to_owned(),
+        id: id.to_owned(),
+        name: name.to_owned(),
+        at,
+        factor,
+    })
+}
+
+/// Finds the number that `text` ends with. Returns its place, and the number in the same form.
+fn written(text: &str, quote: &Quote, found: Quoted) -> Result<(usize, String), String> {
+    let bold = text.ends_with("**").then_some("**").unwrap_or_default();
+    let body = &text[..text.len() - bold.len()];
+    let percent = [" %", "%"].into_iter().find(|unit| body.ends_with(unit));
+    let percent = percent.unwrap_or_default();
+    let body = &body[..body.len() - percent.len()];
+    let factor = quote.factor * if percent.is_empty() { 1.0 } else { 100.0 };
+    let last = number_at_end(body).ok_or("no number stands before it")?;
+    let (before, last_text) = body.split_at(last);
+    let Some(mean_end) = before.strip_suffix(" ± ") else {
+        let number = fixed(found.0 * factor, decimals(last_text));
+        return Ok((last, format!("{number}{percent}{bold}")));
+    };
+    let error = found.1.ok_or("the record has no standard error")?;
+    let mean_at = number_at_end(mean_end).ok_or("no number stands before its error")?;
+    let mean = fixed(found.0 * factor, decimals(&mean_end[mean_at..]));
+    let error = fixed(error * factor.abs(), decimals(last_text));
+    Ok((mean_at, format!("{mean} ± {error}{percent}{bold}")))
+}
+
+/// Returns where the number begins that the text ends with.
+fn number_at_end(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let is_number = text[digits.len()..].starts_with(|c: char| c.is_ascii_digit());
+    let negative = digits.ends_with('-') && !digits.ends_with("--");
+    is_number.then(|| digits.len() - usize::from(negative))
+}
+
+fn decimals(number: &str) -> usize {
+    number.split_once('.').map_or(0, |(_, digits)| digits.len())
+}
+
+fn fixed(value: f64, places: usize) -> String {
+    let text = format!("{value:.places$}");
+    // No minus sign before a value that rounds to zero.
+    if text.trim_matches(|c| "-0.".contains(c)).is_empty() {
+        text.replace('-', "")
+    } else {
+        text
+    }
+}
+
+/// Words before a number that make it a name: of a kernel, a release, or a section.
+const NAMES: [&str; 6] = ["§", "Linux ", "Rust ", "RFC ", "version ", "Debian "];
+
+/// Counts the numbers of a document's prose that look like results and have no source: those with a
+/// fraction or a standard error, outside code, comments and links. A mean and its error are one.
+pub fn unsourced(text: &str) -> usize {
+    let prose = prose(text);
+    let mut count = 0;
+    let mut at = 0;
+    while let Some(start) = prose[at..].find(|c: char| c.is_ascii_digit()) {
+        let start = at + start;
+        let token = &prose[start..];
+        let length = token.find(|c: char| !c.is_ascii_digit() && c != '.');
+        let number = token[..length.unwrap_or(token.len())].trim_end_matches('.');
+        let (before, after) = (&prose[..start], &token[number.len()..]);
+        at = start + number.len();
+        let is_part = before.ends_with(|c: char| c.is_alphanumeric() || "_.".contains(c));
+        let is_name = NAMES.iter().any(|name| before.ends_with(name));
+        let is_error = before.ends_with("± ");
+        let has_error = after.starts_with(" ± ");
+        let has_fraction = number.matches('.').count() == 1;
+        let is_result = (has_fraction || has_error) && !is_part && !is_name && !is_error;
+        count += usize::from(is_result && !has_source(after, has_error));
+    }
+    count
+}
+
+/// Returns whether a source follows, after the number's own error and unit.
+fn has_source(after: &str, has_error: bool) -> bool {
+    let mut rest = after;
+    if has_error {
+        let digits = |c: char| c.is_ascii_digit() || c == '.';
+        rest = rest.trim_start_matches(" ± ").trim_start_matches(digits);
+    }
+    for unit in [" %", "%", "**"] {
+        rest = rest.strip_prefix(unit).unwrap_or(rest);
+    }
+    rest.starts_with(SOURCE)
+}
+
+/// What stands for a quote's comment in the text that is searched for numbers.
+const SOURCE: &str = "\u{1}";
+
+/// Returns the text without code, comments and the targets of links; a quote becomes [`SOURCE`].
+fn prose(text: &str) -> String {
+    let mut lines = String::new();
+    let mut fenced = false;
+    for line in text.lines() {
+        fenced ^= is_fence(line);
+        if !fenced && !is_fence(line) {
+            lines.push_str(line);
+        }
+        lines.push('\n');
+    }
+    let mut prose = String::new();
+    let mut rest = lines.as_str();
+    while let Some(start) = rest.find(['`', '<', ']']) {
+        prose.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let (length, stand_in) = if rest.starts_with(OPEN) {
+            let end = rest.find(CLOSE).map_or(rest.len(), |at| at + CLOSE.len());
+            let inside = rest[..end].trim_start_matches(OPEN).trim_end_matches(CLOSE);
+            let source = parse(inside).map_or("", |_| SOURCE);
+            (end, source)
+        } else if rest.starts_with("](") {
+            (rest.find(')').map_or(rest.len(), |at| at + 1), "] ")
+        } else if rest.starts_with('`') {
+            let end = rest[1..].find('`').map_or(rest.len(), |at| at + 2);
+            (end, "code")
+        } else {
+            (1, " ")
+        };
+        prose.push_str(stand_in);
+        rest = &rest[length..];
+    }
+    prose + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(text: &str) -> Filled {
+        fill(text, |quote| {
+            if quote.name != "share" {
+                return Err("no such expectation".to_owned());
+            }
+            match quote.field {
+                Field::N => Ok((12.0, None)),
+                Field::Mean if !quote.at.is_empty() => Ok((-0.25, None)),
+                _ => Ok((0.98765, Some(0.01234))),
+            }
+        })
+    }
+
+    #[test]
+    fn a_number_keeps_its_form_and_gets_the_records_value() {
+        for (before, after) in [
+            (
+                "is 0.9<!-- sim a/b: share -->",
+                "is 1.0<!-- sim a/b: share -->",
+            ),
+            (
+                "**1.00 ± 0.1**<!-- sim a/b: share -->",
+                "**0.99 ± 0.0**<!-- sim a/b: share -->",
+            ),
+            (
+                "7.0 ± 1.0 %<!-- sim a/b: share -->",
+                "98.8 ± 1.2 %<!-- sim a/b: share -->",
+            ),
+            (
+                "3 ms<!-- other -->, 3<!-- sim a: share × 1000 -->",
+                "3 ms<!-- other -->, 988<!-- sim a: share × 1000 -->",
+            ),
+            (
+                "n = 1<!-- n of live a: share -->",
+                "n = 12<!-- n of live a: share -->",
+            ),
+            (
+                "9.00<!-- sim a: share {x=1 Mb/s; y=2} -->",
+                "-0.25<!-- sim a: share {x=1 Mb/s; y=2} -->",
+            ),
+        ] {
+            let found = filled(before);
+            assert_eq!(found.text, after);
+            assert_eq!(found.problems, Vec::<String>::new());
+            assert_eq!(found.quotes, 1);
+            assert_eq!(filled(after).text, after, "twice is as once");
+        }
+    }
+
+    #[test]
+    fn a_quote_without_number_or_record_is_a_problem_with_its_line() {
+        let text =
+            "```\n7<!-- sim a: share -->\n```\nmany<!-- sim a: share -->\n0.5<!-- sim a: other -->";
+        let found = filled(text);
+        assert_eq!(found.text, text);
+        assert_eq!(
+            found.problems,
+            [
+                "line 4: sim a: share: no number stands before it",
+                "line 5: sim a: other: no such expectation"
+            ]
+        );
+    }
+
+    #[test]
+    fn numbers_that_look_like_results_are_counted_unless_they_have_a_source() {
+        for (text, count) in [
+            ("0.991 ± 0.006 and 123 ± 2 at 10 Mb/s", 2),
+            (
+                "0.991 ± 0.006<!-- sim a: b -->, **0.5 %**<!-- live a: b -->",
+                0,
+            ),
+            ("0.991<!-- a remark -->", 1),
+            ("Linux 6.18, §4.1, v1.2, 1.2.3, `0.5`, [0.4](x0.3.md)", 1),
+            ("```\n0.5\n```\n1.5", 1),
+        ] {
+            assert_eq!(unsourced(text), count, "{text}");
+        }
+    }
+}
