@@ -1,4 +1,4 @@
-//! Puts the commit that is built into the program: every result names it.
+//! Puts the commit that is built, and that of its core, into the program: every result names them.
 
 use std::process::Command;
 
@@ -18,6 +18,9 @@ fn main() {
         "cargo:rustc-env=UC_COMMIT={commit}{}",
         if dirty { "+changes" } else { "" }
     );
+    let core = git(&["rev-parse", "--short=12", "HEAD:core"]);
+    let core = core.unwrap_or_else(|| "unknown".to_owned());
+    println!("cargo:rustc-env=UC_CORE={core}");
     if let Some(folder) = git(&["rev-parse", "--absolute-git-dir"]) {
         println!("cargo:rerun-if-changed={folder}/HEAD");
         println!("cargo:rerun-if-changed={folder}/index");

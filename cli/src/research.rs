@@ -7,5 +7,7 @@ pub mod memory;
 pub mod outputs;
 pub mod packetdrill;
 pub mod points;
+pub mod records;
+pub mod reproduce;
 pub mod run;
 pub mod verify;

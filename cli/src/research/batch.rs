@@ -1,10 +1,9 @@
 //! Runs all repetitions of all cases at all points, several at a time.
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -26,6 +25,8 @@ pub struct Batch {
     pub seed: u64,
     /// Set to cancel all runs; see [`cancel_on_signal`].
     pub cancel: Arc<AtomicBool>,
+    /// Time from which no further run begins.
+    pub until: Option<Instant>,
 }
 
 impl Batch {
@@ -41,7 +42,7 @@ impl Batch {
 
     /// Runs everything. Records are ordered by point, case and repetition, whichever ended first.
     pub fn run(&self, points: &[Point]) -> Result<Vec<RunRecord>> {
-        self.run_tasks(self.tasks(points, |_, _| 0..self.repeat))
+        self.collect(points, |_, _| (0..self.repeat).collect())
     }
 
     /// Runs the experiment, and then the repetitions that its undecided expectations need, up to
@@ -73,64 +74,81 @@ impl Batch {
                 told(&format!("no more repetitions: {error}"));
                 return Ok((records, evaluation));
             }
-            let tasks = self.tasks(points, runs_of);
             let undecided = evaluation.with(Outcome::Undecided).count();
-            told(&format!(
-                "undecided so far: {undecided}; {} more runs",
-                tasks.len()
-            ));
-            let new = self.run_tasks(tasks)?;
-            records.extend(new);
-            records.sort_by_cached_key(|record| {
-                let mut points = points.iter().filter(|point| point.number == record.point);
-                let mut cases = points
-                    .next()
-                    .into_iter()
-                    .flat_map(|at| &at.experiment.cases);
-                let case = cases.position(|case| case.name == record.case);
-                (record.point, case, record.run)
+            let places = points.iter().flat_map(|point| {
+                let cases = point.experiment.cases.iter();
+                cases.map(|case| runs_of(point.number, &case.name).len())
             });
+            let runs: usize = places.sum();
+            told(&format!("undecided so far: {undecided}; {runs} more runs"));
+            let new = self.collect(points, |point, case| runs_of(point, case).collect())?;
+            records.extend(new);
+            sort(&mut records, points);
         }
     }
 
-    fn run_tasks(&self, tasks: Vec<(Place, Task<'_>)>) -> Result<Vec<RunRecord>> {
+    /// Runs the repetitions that `runs_of` a point and a case names; returns the records in order.
+    fn collect(
+        &self,
+        points: &[Point],
+        runs_of: impl Fn(u32, &str) -> Vec<u32>,
+    ) -> Result<Vec<RunRecord>> {
+        let records = Mutex::new(Vec::new());
+        let keep = |record| {
+            lock(&records).push(record);
+            Ok(())
+        };
+        self.run_each(points, runs_of, keep)?;
+        let mut records = records.into_inner().unwrap_or_else(PoisonError::into_inner);
+        sort(&mut records, points);
+        Ok(records)
+    }
+
+    /// Runs the repetitions that `runs_of` a point and a case names. `done` gets each record as soon
+    /// as its run has ended.
+    ///
+    /// # Errors
+    /// The first error of a run or of `done`; no further run has begun since.
+    pub fn run_each(
+        &self,
+        points: &[Point],
+        runs_of: impl Fn(u32, &str) -> Vec<u32>,
+        done: impl Fn(RunRecord) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let tasks = self.tasks(points, runs_of);
         let cancel = &*self.cancel;
         let bar = bar(&tasks);
         let templates = Templates::new(this_program());
         let next = AtomicUsize::new(0);
         let failed = Mutex::new(None);
-        let records: Vec<Mutex<Option<RunRecord>>> =
-            tasks.iter().map(|_| Mutex::new(None)).collect();
-
         std::thread::scope(|scope| {
             for _ in 0..self.jobs.clamp(1, tasks.len().max(1)) {
                 scope.spawn(|| {
-                    while let Some(index) = claim(&next, tasks.len()) {
-                        match self.run_one(&tasks[index].1, &bar, &templates, cancel) {
-                            Ok(record) => *lock(&records[index]) = Some(record),
-                            Err(error) => {
-                                // Before the others stop because of it and report that they were
-                                // cancelled.
-                                lock(&failed).get_or_insert(error);
-                                cancel.store(true, Ordering::Relaxed);
-                                return;
-                            }
+                    while let Some(task) = self.claim(&next, &tasks) {
+                        let ran = self.run_one(task, &bar, &templates, cancel);
+                        if let Err(error) = ran.and_then(&done) {
+                            // Before the others stop because of it and report that they were
+                            // cancelled.
+                            lock(&failed).get_or_insert(error);
+                            cancel.store(true, Ordering::Relaxed);
+                            return;
                         }
                     }
                 });
             }
         });
         bar.finish_and_clear();
-        if let Some(error) = lock(&failed).take() {
-            return Err(error);
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Returns the next task, unless there is none or it is too late for one.
+    fn claim<'a>(&self, next: &AtomicUsize, tasks: &'a [Task<'a>]) -> Option<&'a Task<'a>> {
+        let is_late = self.until.is_some_and(|until| Instant::now() >= until);
+        if is_late {
+            return None;
         }
-        let mut placed: Vec<(Place, RunRecord)> = tasks
-            .iter()
-            .zip(records)
-            .filter_map(|((place, _), record)| Some((*place, lock(&record).take()?)))
-            .collect();
-        placed.sort_by_key(|(place, _)| *place);
-        Ok(placed.into_iter().map(|(_, record)| record).collect())
+        tasks.get(next.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Returns the tasks repetition by repetition, so that a temporary disturbance of a live batch
@@ -138,24 +156,24 @@ impl Batch {
     fn tasks<'a>(
         &self,
         points: &'a [Point],
-        runs_of: impl Fn(u32, &str) -> Range<u32>,
-    ) -> Vec<(Place, Task<'a>)> {
+        runs_of: impl Fn(u32, &str) -> Vec<u32>,
+    ) -> Vec<Task<'a>> {
         let mut tasks = Vec::new();
         for point in points {
-            for (number, case) in point.experiment.cases.iter().enumerate() {
+            for case in &point.experiment.cases {
                 for run in runs_of(point.number, &case.name) {
-                    let task = Task {
+                    tasks.push(Task {
                         experiment: &point.experiment,
                         point: point.number,
                         case,
                         run,
                         seed: self.seed.wrapping_add(u64::from(run)),
-                    };
-                    tasks.push(((point.number, number, run), task));
+                    });
                 }
             }
         }
-        tasks.sort_by_key(|((point, case, run), _)| (*run, *point, *case));
+        // Stable: the points and cases of a repetition keep their order.
+        tasks.sort_by_key(|task| task.run);
         tasks
     }
 
@@ -190,20 +208,23 @@ fn this_program() -> PathBuf {
     PathBuf::from(format!("/proc/{}/exe", std::process::id()))
 }
 
-/// A record's place among the others: point, case, repetition.
-type Place = (u32, usize, u32);
+/// Sorts records by point, case in the order of the file, and repetition.
+fn sort(records: &mut [RunRecord], points: &[Point]) {
+    records.sort_by_cached_key(|record| {
+        let mut points = points.iter().filter(|point| point.number == record.point);
+        let mut cases = points
+            .next()
+            .into_iter()
+            .flat_map(|at| &at.experiment.cases);
+        let case = cases.position(|case| case.name == record.case);
+        (record.point, case, record.run)
+    });
+}
 
 /// Locks the mutex. A poisoned lock means that another thread panicked, which ends the process
 /// anyway.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-fn claim(next: &AtomicUsize, count: usize) -> Option<usize> {
-    let index = next.fetch_add(1, Ordering::Relaxed);
-    (index < count).then_some(index)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns a flag that Ctrl-C or SIGTERM sets. Everything that a run creates is anonymous and ends
@@ -221,13 +242,13 @@ pub fn cancel_on_signal() -> Result<Arc<AtomicBool>> {
 }
 
 /// Creates one progress bar for all tasks, in nanoseconds of run time.
-fn bar(tasks: &[(Place, Task<'_>)]) -> ProgressBar {
-    let durations = tasks.iter().map(|(_, task)| task.experiment.duration.0);
+fn bar(tasks: &[Task<'_>]) -> ProgressBar {
+    let durations = tasks.iter().map(|task| task.experiment.duration.0);
     let style = ProgressStyle::with_template("{msg} {bar:40} {percent:>3} %  {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     let total_ns = durations.fold(0, u64::saturating_add);
     let bar = ProgressBar::new(total_ns).with_style(style);
-    let name = tasks.first().map_or("", |(_, task)| &task.experiment.name);
+    let name = tasks.first().map_or("", |task| &task.experiment.name);
     bar.set_message(format!("{name}: {} runs", tasks.len()));
     bar.enable_steady_tick(Duration::from_millis(250));
     bar

@@ -52,6 +52,7 @@ impl Demo {
             jobs: experiment.cases.len(),
             seed: self.seed,
             cancel: cancel_on_signal()?,
+            until: None,
         };
         let folder = Folder::make(self.out)?;
         out!("{}", introduction(&experiment, arm));

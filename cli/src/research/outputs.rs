@@ -10,6 +10,9 @@ use uc_report::Report;
 /// The commit from which this program was built.
 pub const COMMIT: &str = env!("UC_COMMIT");
 
+/// Git's hash of the folder `core/` at that commit.
+pub const CORE: &str = env!("UC_CORE");
+
 /// Names of all files that a batch writes.
 pub const FILES: [&str; 5] = [
     "report.html",

@@ -78,14 +78,22 @@ impl On {
     /// # Errors
     /// The experiment can't be run on it.
     pub fn arm(on: Option<Self>, experiment: &Experiment) -> Result<Arm> {
-        let arm = match on {
-            None => return arms::default_arm(experiment),
-            Some(On::Sim) => Arm::Sim,
-            Some(On::Live) => Arm::Live,
-            Some(On::Vm) => Arm::Vm,
+        let Some(on) = on else {
+            return arms::default_arm(experiment);
         };
+        let arm = Arm::from(on);
         experiment.suits(arm)?;
         Ok(arm)
+    }
+}
+
+impl From<On> for Arm {
+    fn from(on: On) -> Self {
+        match on {
+            On::Sim => Arm::Sim,
+            On::Live => Arm::Live,
+            On::Vm => Arm::Vm,
+        }
     }
 }
 
@@ -103,6 +111,7 @@ impl Run {
             jobs: self.jobs.unwrap_or_else(|| arms::default_jobs(arm)),
             seed: self.seed,
             cancel: cancel_on_signal()?,
+            until: None,
         };
         let points = experiment.points()?;
         batch.check(&points)?;

@@ -1,0 +1,238 @@
+//! The kept records in `results/`, and the experiments whose runs they are of.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use uc_experiment::{Arm, Evaluation, Experiment, Head, KeptRecord, Point, Values, judge};
+
+/// Folder of the kept records, one folder in it for each backend.
+pub const RESULTS: &str = "results";
+/// Folder of the experiments.
+const EXPERIMENTS: &str = "experiments";
+/// Seed of repetition 0 of every kept record.
+pub const SEED: u64 = 1;
+
+/// An experiment, and what is kept of its runs on one backend.
+pub struct Kept {
+    /// Name of the record: that of the experiment's file, or of a variant of it.
+    pub id: String,
+    /// The experiment, with the overrides of the record.
+    pub experiment: Experiment,
+    /// Points of its sweep.
+    pub points: Vec<Point>,
+    /// Experiment and backend, for the record's first line.
+    pub head: Head,
+    /// What is kept; `None` without a file.
+    pub record: Option<KeptRecord>,
+    path: PathBuf,
+}
+
+impl Kept {
+    /// Reads the record of this name, and its experiment. Without a record, the experiment is that of
+    /// the same name, with the overrides `set`; with one, these must be the record's or none.
+    ///
+    /// # Errors
+    /// The file that can't be read, and why.
+    pub fn open(root: &Path, id: &str, arm: Arm, set: &[String]) -> Result<Self> {
+        let path = path(root, id, arm);
+        let record = match fs::read_to_string(&path) {
+            Ok(text) => {
+                let read = KeptRecord::read(&text);
+                Some(read.with_context(|| path.display().to_string())?)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        let own = || (format!("{EXPERIMENTS}/{id}.toml"), set.to_vec());
+        let known = record.as_ref().map(|record| &record.head);
+        let (file, changes) =
+            known.map_or_else(own, |head| (head.experiment.clone(), head.set.clone()));
+        if !set.is_empty() && *set != *changes {
+            bail!(
+                "{} is of --set {}; name another record with --as",
+                path.display(),
+                changes.join(" --set ")
+            );
+        }
+        Self::with(root, id, arm, record, &file, changes)
+    }
+
+    /// Reads the record of a variant of the experiment `of`, with these overrides.
+    ///
+    /// # Errors
+    /// As [`Kept::open`].
+    pub fn open_variant(root: &Path, id: &str, of: &str, arm: Arm, set: &[String]) -> Result<Self> {
+        if path(root, id, arm).exists() {
+            return Self::open(root, id, arm, set);
+        }
+        let file = format!("{EXPERIMENTS}/{of}.toml");
+        Self::with(root, id, arm, None, &file, set.to_vec())
+    }
+
+    fn with(
+        root: &Path,
+        id: &str,
+        arm: Arm,
+        record: Option<KeptRecord>,
+        file: &str,
+        set: Vec<String>,
+    ) -> Result<Self> {
+        let mut experiment = Experiment::load(root.join(file))?;
+        for change in &set {
+            experiment.apply_set(change)?;
+        }
+        experiment.validate()?;
+        experiment.suits(arm)?;
+        let head = Head {
+            experiment: file.to_owned(),
+            set,
+            arm,
+            seed: SEED,
+            setup: experiment.setup_hash(),
+        };
+        Ok(Self {
+            id: id.to_owned(),
+            points: experiment.points()?,
+            experiment,
+            head,
+            record,
+            path: path(root, id, arm),
+        })
+    }
+
+    /// Returns whether the record is of another version of the experiment's file.
+    pub fn is_stale(&self) -> bool {
+        let of_another = |record: &KeptRecord| record.head != self.head;
+        self.record.as_ref().is_some_and(of_another)
+    }
+
+    /// Returns the kept values; none without a record or from a stale one.
+    ///
+    /// # Errors
+    /// A row is of an unknown point.
+    pub fn values(&self) -> Result<Values> {
+        match &self.record {
+            Some(record) if !self.is_stale() => {
+                let values = record.values(&self.points);
+                values.with_context(|| self.path.display().to_string())
+            }
+            _ => Ok(Values::default()),
+        }
+    }
+
+    /// Judges the expectations by the repetitions that are complete.
+    ///
+    /// # Errors
+    /// There is no record of the file as it is, or it lacks a measure or a run.
+    pub fn evaluation(&self) -> Result<Evaluation> {
+        let path = self.path.display();
+        let arm = self.head.arm;
+        let remedy = format!("uc reproduce {} --on {arm} --accept", self.id);
+        if self.record.is_none() {
+            bail!("{path}: no such record; make it: {remedy}");
+        }
+        if self.is_stale() {
+            bail!(
+                "{path}: stale: {} was changed since; make it again: {remedy}",
+                self.head.experiment
+            );
+        }
+        let mut values = self.values()?;
+        values.keep_complete(self.experiment.repeats(arm));
+        let found = judge(&self.experiment, &self.points, &values, arm);
+        found.with_context(|| format!("{path}: incomplete; go on: {remedy}"))
+    }
+
+    /// Writes the record in one step.
+    ///
+    /// # Errors
+    /// The error with the file's path.
+    pub fn write(&self, record: &KeptRecord) -> Result<()> {
+        let write = || -> Result<()> {
+            let folder = self.path.parent().unwrap_or(Path::new("."));
+            fs::create_dir_all(folder)?;
+            let part = self.path.with_extension("part");
+            fs::write(&part, record.text()?)?;
+            Ok(fs::rename(&part, &self.path)?)
+        };
+        write().with_context(|| format!("could not write {}", self.path.display()))
+    }
+
+    /// Returns the path of the record.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn path(root: &Path, id: &str, arm: Arm) -> PathBuf {
+    let folder = root.join(RESULTS).join(arm.name());
+    folder.join(format!("{id}.jsonl"))
+}
+
+/// Returns the name of the experiment that a user gave: `vcc/fig1`, or `experiments/vcc/fig1.toml`.
+pub fn id(given: &str) -> &str {
+    let inside = given.strip_prefix(&format!("{EXPERIMENTS}/"));
+    let name = inside.unwrap_or(given);
+    name.strip_suffix(".toml").unwrap_or(name)
+}
+
+/// Returns the names of all experiments that the backend may run, and of the records of variants,
+/// sorted by [`place`].
+///
+/// # Errors
+/// A folder or file that can't be read.
+pub fn ids(root: &Path, arm: Arm) -> Result<Vec<String>> {
+    let experiments = root.join(EXPERIMENTS);
+    let mut found = BTreeSet::new();
+    for id in names(&experiments, "toml")? {
+        let path = experiments.join(format!("{id}.toml"));
+        if Experiment::load(&path)?.suits(arm).is_ok() {
+            found.insert(id);
+        }
+    }
+    found.extend(kept_ids(root, arm)?);
+    let mut ids: Vec<String> = found.into_iter().collect();
+    ids.sort_by_key(|id| place(id));
+    Ok(ids)
+}
+
+/// Returns a key by which names are sorted: by folder, and in it figure 4 before figure 10.
+pub fn place(id: &str) -> (String, usize, String) {
+    let folder = id.rsplit_once('/').map_or("", |(folder, _)| folder);
+    (folder.to_owned(), id.len(), id.to_owned())
+}
+
+/// Returns the names of the records that are kept of a backend's runs.
+///
+/// # Errors
+/// A folder that can't be read.
+pub fn kept_ids(root: &Path, arm: Arm) -> Result<Vec<String>> {
+    names(&root.join(RESULTS).join(arm.name()), "jsonl")
+}
+
+/// Returns the files below a folder with this extension, without it; none without the folder.
+fn names(folder: &Path, extension: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::new()];
+    while let Some(inside) = open.pop() {
+        let here = folder.join(&inside);
+        let entries = match fs::read_dir(&here) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other.with_context(|| here.display().to_string())?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let path = inside.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|found| found == extension) {
+                found.push(path.with_extension("").display().to_string());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,279 @@
+//! `uc reproduce`: makes the kept records of `results/` again and compares them, or adds to them.
+
+mod circumstances;
+mod compare;
+pub mod docs;
+mod sitting;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use uc_experiment::{Arm, Evaluation, KeptRecord, Outcome, Values, judge};
+
+use crate::research::arms;
+use crate::research::batch::{Batch, cancel_on_signal};
+use crate::research::records::{self, Kept};
+use crate::research::run::On;
+
+/// Make the kept records of `results/` again and compare them.
+///
+/// For each experiment prints one line. Exit status 0 if each record is reproduced; 1 if one is not, is
+/// missing, incomplete or stale, which means that its experiment was changed; 2 after an error.
+///
+/// In the simulator a record is reproduced if each value of each repetition is the same number. On
+/// real kernels and machines the runs have new seeds. There a record is reproduced if no verdict is the
+/// opposite and the 95 % intervals of each mean overlap.
+///
+/// With --accept the record is written: in the simulator anew; on real kernels and machines the
+/// repetitions that it lacks are added, each as soon as it has ended, so that the next command goes on
+/// where this one was interrupted.
+#[derive(Args)]
+pub struct Reproduce {
+    /// Names of experiments, such as vcc/fig11, or of records in `results/`
+    #[arg(required_unless_present_any = ["all", "docs"], conflicts_with_all = ["all", "docs"])]
+    id: Vec<String>,
+    /// All experiments that the backend may run
+    #[arg(long)]
+    all: bool,
+    /// Run nothing: compare the documents and the page results/README.md with the records; with
+    /// --accept, write them
+    #[arg(long, conflicts_with = "all")]
+    docs: bool,
+    /// Backend
+    #[arg(long, value_enum, default_value = "sim")]
+    on: On,
+    /// Write the records
+    #[arg(long)]
+    accept: bool,
+    /// Change one key of the experiment, for a record of its own; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", requires = "name")]
+    set: Vec<String>,
+    /// Name of the record of the experiment with --set; later commands need only this name
+    #[arg(long = "as", value_name = "NAME", requires = "set")]
+    name: Option<String>,
+    /// Begin no run after so many minutes
+    #[arg(long, value_name = "N")]
+    minutes: Option<u64>,
+    /// Number of concurrent runs [default: sim one per core, live 4, vm 1]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024)
+    )]
+    jobs: Option<usize>,
+}
+
+/// How a record compares with new runs.
+enum Answer {
+    /// The record is as it was, or as it was accepted.
+    Good(String),
+    /// The record differs, is missing, incomplete or stale.
+    Bad(String),
+}
+
+impl Reproduce {
+    /// Runs the experiments one after the other and prints a line for each.
+    pub fn execute(self) -> Result<bool> {
+        let root = Path::new("");
+        if self.docs {
+            return documents(root, self.accept);
+        }
+        let arm = Arm::from(self.on);
+        let kept = self.kept(root, arm)?;
+        let cancel = cancel_on_signal()?;
+        let limit = self.minutes.map(|n| Duration::from_secs(60 * n));
+        let until = limit.map(|limit| Instant::now() + limit);
+        let mut all_good = true;
+        for kept in kept {
+            let line = match self.answer(&kept, &cancel, until)? {
+                Answer::Good(line) => line,
+                Answer::Bad(line) => {
+                    all_good = false;
+                    line
+                }
+            };
+            outln!("{} {arm}: {line}", kept.id);
+        }
+        Ok(all_good)
+    }
+
+    fn kept(&self, root: &Path, arm: Arm) -> Result<Vec<Kept>> {
+        let given = self.id.iter().map(|id| records::id(id).to_owned());
+        match &self.name {
+            Some(name) => {
+                let [of] = &self.id[..] else {
+                    bail!("--as {name}: name one experiment");
+                };
+                let of = records::id(of);
+                Ok(vec![Kept::open_variant(root, name, of, arm, &self.set)?])
+            }
+            None if self.all => {
+                let ids = records::ids(root, arm)?;
+                if ids.is_empty() {
+                    bail!("no experiments for {arm} in experiments/; run it in the repository");
+                }
+                let ids = ids.into_iter();
+                ids.map(|id| Kept::open(root, &id, arm, &[])).collect()
+            }
+            None => given.map(|id| Kept::open(root, &id, arm, &[])).collect(),
+        }
+    }
+
+    fn answer(
+        &self,
+        kept: &Kept,
+        cancel: &Arc<AtomicBool>,
+        until: Option<Instant>,
+    ) -> Result<Answer> {
+        let arm = kept.head.arm;
+        let repeat = kept.experiment.repeats(arm);
+        let batch = |seed| Batch {
+            arm,
+            repeat,
+            jobs: self.jobs.unwrap_or_else(|| arms::default_jobs(arm)),
+            seed,
+            cancel: Arc::clone(cancel),
+            until,
+        };
+        batch(kept.head.seed).check(&kept.points)?;
+        match (arm, self.accept) {
+            (Arm::Sim, accept) => simulated(kept, &batch(kept.head.seed), accept),
+            (_, true) => added(kept, &batch(kept.head.seed)),
+            (_, false) => {
+                // Runs of a record have other seeds, so that the two are independent.
+                let made = kept.values()?.runs().last().map_or(0, |run| run + 1);
+                let seed = kept.head.seed.wrapping_add(made.into());
+                measured(kept, &batch(seed))
+            }
+        }
+    }
+}
+
+/// Compares the documents with the records, or writes them.
+fn documents(root: &Path, accept: bool) -> Result<bool> {
+    let found = docs::read(root)?;
+    for problem in &found.problems {
+        outln!("{problem}");
+    }
+    for file in &found.changed {
+        let path = file.path.display();
+        if accept {
+            file.write(root)?;
+            outln!("{path}: written");
+        } else {
+            outln!("{path}: differs from the records; uc reproduce --docs --accept writes it");
+        }
+    }
+    outln!("{} numbers come from records", found.quotes);
+    Ok(found.problems.is_empty() && (accept || found.changed.is_empty()))
+}
+
+/// Simulates the experiment and compares the values one by one.
+fn simulated(kept: &Kept, batch: &Batch, accept: bool) -> Result<Answer> {
+    let known = kept.values()?;
+    let (fresh, evaluation) = sitting::complete(kept, batch, Values::default(), |_| Ok(()))?;
+    let Some(evaluation) = evaluation else {
+        return Ok(Answer::Bad("incomplete: the time was up".into()));
+    };
+    let differences = compare::values(&known, &fresh, &kept.points);
+    if differences.is_empty() && !kept.is_stale() {
+        return Ok(Answer::Good(format!("reproduced, {}", tally(&evaluation))));
+    }
+    let why = match &kept.record {
+        None => "no record".to_owned(),
+        Some(_) if kept.is_stale() => "stale record".to_owned(),
+        Some(_) => format!(
+            "{} of {} rows differ",
+            differences.len(),
+            fresh.rows().len()
+        ),
+    };
+    if accept {
+        let sitting = circumstances::of_program();
+        let sitting = uc_experiment::Sitting::of(sitting, &kept.points, &fresh);
+        kept.write(&KeptRecord {
+            head: kept.head.clone(),
+            sittings: vec![sitting],
+        })?;
+        return Ok(Answer::Good(format!(
+            "accepted ({why}), {}",
+            tally(&evaluation)
+        )));
+    }
+    let first = differences.first().filter(|_| kept.record.is_some());
+    let first = first.map_or_else(String::new, |first| format!("; first: {first}"));
+    Ok(Answer::Bad(format!("{why}{first}")))
+}
+
+/// Makes the repetitions that the record of real kernels lacks.
+fn added(kept: &Kept, batch: &Batch) -> Result<Answer> {
+    let stale = kept.is_stale();
+    let known = kept.values()?;
+    let earlier = kept.record.as_ref().filter(|_| !stale);
+    let earlier = earlier.map_or_else(Vec::new, |record| record.sittings.clone());
+    let begun = circumstances::of_machine();
+    let save = |values: &Values| -> Result<()> {
+        let mut now = begun.clone();
+        circumstances::end(&mut now);
+        let mut sittings = earlier.clone();
+        sittings.push(uc_experiment::Sitting::of(now, &kept.points, values));
+        kept.write(&KeptRecord {
+            head: kept.head.clone(),
+            sittings,
+        })
+    };
+    let (_, evaluation) = sitting::complete(kept, batch, known, save)?;
+    let replaced = if stale { "stale record replaced; " } else { "" };
+    Ok(match evaluation {
+        Some(evaluation) => Answer::Good(format!("{replaced}complete, {}", tally(&evaluation))),
+        None => Answer::Bad(format!("{replaced}incomplete; the same command goes on")),
+    })
+}
+
+/// Makes new runs on real kernels and compares verdicts and intervals.
+fn measured(kept: &Kept, batch: &Batch) -> Result<Answer> {
+    if kept.record.is_none() || kept.is_stale() {
+        let what = if kept.is_stale() { "stale" } else { "no" };
+        return Ok(Answer::Bad(format!("{what} record; --accept makes one")));
+    }
+    let mut known = kept.values()?;
+    known.keep_complete(kept.experiment.repeats(kept.head.arm));
+    let known = judge(&kept.experiment, &kept.points, &known, kept.head.arm)?;
+    let (_, fresh) = sitting::complete(kept, batch, Values::default(), |_| Ok(()))?;
+    let Some(fresh) = fresh else {
+        return Ok(Answer::Bad("incomplete: the time was up".into()));
+    };
+    let differences = compare::verdicts(&known, &fresh);
+    Ok(match differences.first() {
+        None => Answer::Good(format!("reproduced, {}", tally(&fresh))),
+        Some(first) => Answer::Bad(format!(
+            "{} of {} verdicts differ; first: {first}",
+            differences.len(),
+            fresh.verdicts.len()
+        )),
+    })
+}
+
+/// Counts the verdicts: `9 of 11 hold, 2 differ`.
+fn tally(evaluation: &Evaluation) -> String {
+    let count = |outcome| evaluation.with(outcome).count();
+    let all = evaluation.verdicts.len();
+    let mut text = format!("{} of {all} hold", count(Outcome::Holds));
+    for (outcome, verb) in [
+        (Outcome::Differs, "differ from the paper"),
+        (Outcome::Undecided, "undecided"),
+        (Outcome::Fails, "fail"),
+        (Outcome::Stale, "hold against the file's `differs`"),
+    ] {
+        let number = count(outcome);
+        if number > 0 {
+            text.push_str(&format!(", {number} {verb}"));
+        }
+    }
+    text
+}
