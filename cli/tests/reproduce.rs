@@ -204,7 +204,7 @@ fn a_command_without_time_leaves_the_record_alone() {
 }
 
 #[test]
-fn what_cannot_be_reproduced_is_refused_in_one_line() {
+fn an_impossible_command_is_refused_in_one_line() {
     let repository = Repository::new();
     refusal(
         repository.command(&["t/none"]),

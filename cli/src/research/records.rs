@@ -123,6 +123,18 @@ impl Kept {
         }
     }
 
+    /// Returns the kept values that the file's expectations need; others are of earlier versions.
+    ///
+    /// # Errors
+    /// As [`Kept::values`].
+    pub fn needed_values(&self) -> Result<Values> {
+        let needed = Values::of(&self.experiment, &self.points, &[], self.head.arm);
+        let kept = self.values()?;
+        let rows = kept.rows().iter();
+        let rows = rows.filter(|row| needed.row(row.point, &row.measure).is_some());
+        Ok(rows.cloned().collect())
+    }
+
     /// Judges the expectations by the repetitions that are complete.
     ///
     /// # Errors
@@ -140,7 +152,7 @@ impl Kept {
                 self.head.experiment
             );
         }
-        let mut values = self.values()?;
+        let mut values = self.needed_values()?;
         values.keep_complete(self.experiment.repeats(arm));
         let found = judge(&self.experiment, &self.points, &values, arm);
         found.with_context(|| format!("{path}: incomplete; go on: {remedy}"))

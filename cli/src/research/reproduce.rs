@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use uc_experiment::{Arm, Evaluation, KeptRecord, Outcome, Values, judge};
+use uc_experiment::{Arm, Evaluation, KeptRecord, Outcome, Sitting, Values};
 
 use crate::research::arms;
 use crate::research::batch::{Batch, cancel_on_signal};
@@ -29,7 +29,7 @@ use crate::research::run::On;
 /// real kernels and machines the runs have new seeds. There a record is reproduced if no verdict is the
 /// opposite and the 95 % intervals of each mean overlap.
 ///
-/// With --accept the record is written: in the simulator anew; on real kernels and machines the
+/// With --accept the record is written: in the simulator as a whole; on real kernels and machines the
 /// repetitions that it lacks are added, each as soon as it has ended, so that the next command goes on
 /// where this one was interrupted.
 #[derive(Args)]
@@ -195,7 +195,7 @@ fn simulated(kept: &Kept, batch: &Batch, accept: bool) -> Result<Answer> {
     };
     if accept {
         let sitting = circumstances::of_program();
-        let sitting = uc_experiment::Sitting::of(sitting, &kept.points, &fresh);
+        let sitting = Sitting::of(sitting, &kept.points, &fresh);
         kept.write(&KeptRecord {
             head: kept.head.clone(),
             sittings: vec![sitting],
@@ -213,7 +213,7 @@ fn simulated(kept: &Kept, batch: &Batch, accept: bool) -> Result<Answer> {
 /// Makes the repetitions that the record of real kernels lacks.
 fn added(kept: &Kept, batch: &Batch) -> Result<Answer> {
     let stale = kept.is_stale();
-    let known = kept.values()?;
+    let known = kept.needed_values()?;
     let earlier = kept.record.as_ref().filter(|_| !stale);
     let earlier = earlier.map_or_else(Vec::new, |record| record.sittings.clone());
     let begun = circumstances::of_machine();
@@ -221,7 +221,7 @@ fn added(kept: &Kept, batch: &Batch) -> Result<Answer> {
         let mut now = begun.clone();
         circumstances::end(&mut now);
         let mut sittings = earlier.clone();
-        sittings.push(uc_experiment::Sitting::of(now, &kept.points, values));
+        sittings.push(Sitting::of(now, &kept.points, values));
         kept.write(&KeptRecord {
             head: kept.head.clone(),
             sittings,
@@ -237,13 +237,10 @@ fn added(kept: &Kept, batch: &Batch) -> Result<Answer> {
 
 /// Makes new runs on real kernels and compares verdicts and intervals.
 fn measured(kept: &Kept, batch: &Batch) -> Result<Answer> {
-    if kept.record.is_none() || kept.is_stale() {
-        let what = if kept.is_stale() { "stale" } else { "no" };
-        return Ok(Answer::Bad(format!("{what} record; --accept makes one")));
-    }
-    let mut known = kept.values()?;
-    known.keep_complete(kept.experiment.repeats(kept.head.arm));
-    let known = judge(&kept.experiment, &kept.points, &known, kept.head.arm)?;
+    let known = match kept.evaluation() {
+        Ok(known) => known,
+        Err(why) => return Ok(Answer::Bad(format!("{why:#}"))),
+    };
     let (_, fresh) = sitting::complete(kept, batch, Values::default(), |_| Ok(()))?;
     let Some(fresh) = fresh else {
         return Ok(Answer::Bad("incomplete: the time was up".into()));

@@ -84,7 +84,8 @@ fn decimals(value: f64) -> usize {
     }
 }
 
-fn with_decimals(value: f64, places: usize) -> String {
+/// Formats a number with so many digits after the point.
+pub(crate) fn with_decimals(value: f64, places: usize) -> String {
     let text = format!("{value:.places$}");
     // No minus sign before a value that rounds to zero.
     if text.trim_matches(|c| "-0.".contains(c)).is_empty() {

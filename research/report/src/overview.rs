@@ -11,7 +11,7 @@ use crate::words;
 pub struct Entry {
     /// Name of its records.
     pub id: String,
-    /// The experiment.
+    /// Experiment with the overrides of its records.
     pub experiment: Experiment,
     /// Path of its file, from the root of the repository.
     pub file: String,
@@ -30,7 +30,7 @@ pub struct Shown {
     pub seed: u64,
     /// Repetitions of some case at least.
     pub repetitions: u32,
-    /// The sittings.
+    /// Sittings in the order of time.
     pub sittings: Vec<Sitting>,
     /// The verdicts, or why there are none: the record is stale or incomplete.
     pub evaluation: Result<Evaluation, String>,
@@ -55,7 +55,7 @@ of its sweep.
 | paper | the paper's number, where it states one |
 | bar | what the mean must be, and where that comes from: the paper, theory, or results that were known when it was chosen |
 | simulated, real kernels, machines | mean ± standard error, and in brackets the number of repetitions; of a trend, its first, middle and last mean |
-| verdict | *reproduced*: the 95 % interval of the mean lies within the bar; *differs*: outside of it, for the reason below the table; *undecided*: partly; *fails*: outside of it without a known reason. Where backends differ, one for each |
+| verdict | *reproduced*: the 95 % interval of the mean lies within the bar, which is the paper's; *holds*: within a bar that is not the paper's; *differs*: outside, for the reason below the table; *undecided*: partly within; *fails*: outside without a known reason. Where backends differ, one for each |
 
 A command below an experiment repeats its runs and compares each value (simulated), or verdicts and intervals (real
 kernels and machines, with new seeds); see [results.md](../docs/results.md#kept-records).
@@ -79,8 +79,8 @@ fn paper(id: &str) -> &str {
 /// Counts the verdicts of each paper and backend.
 fn summary(entries: &[Entry]) -> String {
     let mut text = String::from(
-        "\n| experiments of | backend | records | verdicts | reproduced | differ | undecided | fail |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "\n| experiments of | backend | records | verdicts | reproduced | hold | differ | undecided | fail |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     let mut papers: Vec<&str> = entries.iter().map(|entry| paper(&entry.id)).collect();
     papers.dedup();
@@ -93,8 +93,10 @@ fn summary(entries: &[Entry]) -> String {
                 continue;
             }
             let verdicts: Vec<&Verdict> = kept.iter().flat_map(|shown| shown.verdicts()).collect();
-            let count = |outcome| {
-                let those = verdicts.iter().filter(|verdict| verdict.outcome == outcome);
+            let count = |word: &str| {
+                let those = verdicts
+                    .iter()
+                    .filter(|verdict| verdict_word(verdict) == word);
                 those.count().to_string()
             };
             let cells = [
@@ -102,10 +104,11 @@ fn summary(entries: &[Entry]) -> String {
                 backend(arm).to_owned(),
                 kept.len().to_string(),
                 verdicts.len().to_string(),
-                count(Outcome::Holds),
-                count(Outcome::Differs),
-                count(Outcome::Undecided),
-                count(Outcome::Fails),
+                count("reproduced"),
+                count("holds"),
+                count("differs"),
+                count("undecided"),
+                count("fails"),
             ];
             text.push_str(&row(&cells));
         }
@@ -262,7 +265,7 @@ impl Line<'_> {
                 continue;
             };
             cells.push(format!("{} ({})", found(verdict), verdict.n));
-            outcomes.push(verdict_word(verdict.outcome).to_owned());
+            outcomes.push(verdict_word(verdict));
         }
         outcomes.dedup();
         cells.push(outcomes.join(", "));
@@ -270,12 +273,10 @@ impl Line<'_> {
     }
 }
 
-fn verdict_word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Holds => "reproduced",
-        Outcome::Differs => "differs",
-        Outcome::Undecided => "undecided",
-        Outcome::Fails => "fails",
-        Outcome::Stale => "stale",
+/// Returns the verdict in a word. Only a bar of the paper can be reproduced.
+fn verdict_word(verdict: &Verdict) -> String {
+    match verdict.outcome {
+        Outcome::Holds if verdict.basis == Some(Basis::Paper) => "reproduced".to_owned(),
+        other => other.to_string(),
     }
 }

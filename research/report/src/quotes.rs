@@ -11,6 +11,8 @@
 //! The number keeps its form: its digits after the point, whether it has a standard error, and
 //! whether it is in percent.
 
+use crate::numbers::with_decimals;
+
 /// The source of a number: a quantity of an expectation's verdict in a kept record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quote {
@@ -57,7 +59,7 @@ pub type Quoted = (f64, Option<f64>);
 /// A document with its numbers as the records have them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filled {
-    /// The text.
+    /// Text of the document.
     pub text: String,
     /// Number of quotes.
     pub quotes: usize,
@@ -149,22 +151,25 @@ fn parse(comment: &str) -> Option<Quote> {
 
 /// Finds the number that `text` ends with. Returns its place, and the number in the same form.
 fn written(text: &str, quote: &Quote, found: Quoted) -> Result<(usize, String), String> {
-    let bold = text.ends_with("**").then_some("**").unwrap_or_default();
+    let suffix = |text: &str, known: &[&'static str]| -> &'static str {
+        let found = known.iter().find(|suffix| text.ends_with(**suffix));
+        found.copied().unwrap_or_default()
+    };
+    let bold = suffix(text, &["**"]);
     let body = &text[..text.len() - bold.len()];
-    let percent = [" %", "%"].into_iter().find(|unit| body.ends_with(unit));
-    let percent = percent.unwrap_or_default();
+    let percent = suffix(body, &[" %", "%"]);
     let body = &body[..body.len() - percent.len()];
     let factor = quote.factor * if percent.is_empty() { 1.0 } else { 100.0 };
     let last = number_at_end(body).ok_or("no number stands before it")?;
     let (before, last_text) = body.split_at(last);
     let Some(mean_end) = before.strip_suffix(" ± ") else {
-        let number = fixed(found.0 * factor, decimals(last_text));
+        let number = with_decimals(found.0 * factor, decimals(last_text));
         return Ok((last, format!("{number}{percent}{bold}")));
     };
     let error = found.1.ok_or("the record has no standard error")?;
     let mean_at = number_at_end(mean_end).ok_or("no number stands before its error")?;
-    let mean = fixed(found.0 * factor, decimals(&mean_end[mean_at..]));
-    let error = fixed(error * factor.abs(), decimals(last_text));
+    let mean = with_decimals(found.0 * factor, decimals(&mean_end[mean_at..]));
+    let error = with_decimals(error * factor.abs(), decimals(last_text));
     Ok((mean_at, format!("{mean} ± {error}{percent}{bold}")))
 }
 
@@ -178,16 +183,6 @@ fn number_at_end(text: &str) -> Option<usize> {
 
 fn decimals(number: &str) -> usize {
     number.split_once('.').map_or(0, |(_, digits)| digits.len())
-}
-
-fn fixed(value: f64, places: usize) -> String {
-    let text = format!("{value:.places$}");
-    // No minus sign before a value that rounds to zero.
-    if text.trim_matches(|c| "-0.".contains(c)).is_empty() {
-        text.replace('-', "")
-    } else {
-        text
-    }
 }
 
 /// Words before a number that make it a name: of a kernel, a release, or a section.
@@ -256,9 +251,8 @@ fn prose(text: &str) -> String {
             (end, source)
         } else if rest.starts_with("](") {
             (rest.find(')').map_or(rest.len(), |at| at + 1), "] ")
-        } else if rest.starts_with('`') {
-            let end = rest[1..].find('`').map_or(rest.len(), |at| at + 2);
-            (end, "code")
+        } else if let Some(code) = rest.strip_prefix('`') {
+            (code.find('`').map_or(rest.len(), |at| at + 2), "code")
         } else {
             (1, " ")
         };
