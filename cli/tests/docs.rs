@@ -55,6 +55,7 @@ const DOCUMENTS: [&str; 22] = [
     "docs/theorems.md",
     "docs/results.md",
     "docs/write-a-law.md",
+    "results/README.md",
 ];
 
 #[test]

@@ -1,0 +1,70 @@
+//! The kept records and the documents that quote them, without a run: every experiment that can be
+//! simulated has a record of its file as it is, no expectation fails, and each quoted number is the record's.
+
+use std::path::{Path, PathBuf};
+
+use uc_cli::research::records::{self, Kept};
+use uc_cli::research::reproduce::docs;
+use uc_experiment::{Arm, Outcome};
+
+/// Maximum number of simulated expectations that stay undecided at their files' limits of repetitions. It
+/// may only fall.
+const UNDECIDED_MAX: usize = 23;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn every_simulated_experiment_has_a_record_and_no_expectation_fails() {
+    let mut undecided = Vec::new();
+    for id in records::ids(&root(), Arm::Sim).unwrap() {
+        let kept = Kept::open(&root(), &id, Arm::Sim, &[]).unwrap();
+        let evaluation = kept.evaluation();
+        let evaluation = evaluation.unwrap_or_else(|error| panic!("{id}: {error:#}"));
+        for verdict in &evaluation.verdicts {
+            let name = format!("{id}: {} {:?}", verdict.name, verdict.at);
+            match verdict.outcome {
+                Outcome::Holds | Outcome::Differs => {}
+                Outcome::Undecided => undecided.push(name),
+                other => panic!("{name} {other}"),
+            }
+        }
+    }
+    let number = undecided.len();
+    assert!(
+        number <= UNDECIDED_MAX,
+        "{number} are undecided: {undecided:#?}"
+    );
+}
+
+#[test]
+fn every_record_is_of_an_experiment_and_can_be_read() {
+    for arm in Arm::ALL {
+        for id in records::kept_ids(&root(), arm).unwrap() {
+            let kept = Kept::open(&root(), &id, arm, &[]);
+            let kept = kept.unwrap_or_else(|error| panic!("{arm} {id}: {error:#}"));
+            kept.values().unwrap();
+        }
+    }
+}
+
+#[test]
+fn documents_say_what_the_records_say() {
+    let found = docs::read(&root()).unwrap();
+    assert!(found.problems.is_empty(), "{:#?}", found.problems);
+    let changed: Vec<String> = found
+        .changed
+        .iter()
+        .map(|file| file.path.display().to_string())
+        .collect();
+    assert!(
+        changed.is_empty(),
+        "{changed:?} differ from the records: uc reproduce --docs --accept"
+    );
+    assert!(
+        found.quotes >= 50,
+        "only {} numbers are quoted",
+        found.quotes
+    );
+}
