@@ -1,21 +1,23 @@
-//! Measures the cost of a packet in the watch programs, in nanoseconds, side by side in one run: a
-//! packet that is not TCP, one of an unwatched flow, both directions of a started flow and of one
-//! whose windows are set. `cargo run --release -p uc-watch --example watch_cost`; needs root. For
+//! Measures the cost of a packet in the watch programs, in turn with an empty program and with the
+//! packet of an unwatched flow, which is parsed and looked up: both directions of a started flow and
+//! of one whose windows are set. `cargo run --release -p uc-watch --example watch_cost`; needs root. For
 //! the port's own programs: the example `cost` of `host/port`.
 
 use std::error::Error;
+use std::os::fd::AsFd;
 
 use etherparse::PacketBuilder;
 use nix::sched::{CloneFlags, unshare};
 use uc_core::watch::StartPolicy;
-use uc_port::cost::{Case, Costs};
+use uc_port::cost::{Case, Report, null_program, times};
 use uc_port::{AttachVia, Direction, PacketContext, run_packet};
 use uc_watch::{ProbeKey, Programs, Settings};
 
 /// Index of the loopback interface in a network namespace of this process's own.
 const IFINDEX: u32 = 1;
-/// Number of runs of one packet whose mean is one time.
-const REPEAT: u32 = 200_000;
+/// Number of runs of one packet whose mean is one time, and number of times.
+const REPEAT: u32 = 10_000;
+const ROUNDS: usize = 51;
 
 const GUEST: [u8; 4] = [10, 77, 0, 1];
 const REMOTE: [u8; 4] = [10, 77, 0, 2];
@@ -37,9 +39,47 @@ fn main() -> Result<(), Box<dyn Error>> {
     let _watched = programs.watch(IFINDEX, &settings, AttachVia::Auto)?;
     programs.add_peer("10.77.0.0/24".parse()?)?;
     prepare(&programs)?;
-    let program = |direction| programs.program(direction);
-    print!("{}", Costs::measure(program, (IFINDEX, REPEAT), &cases()?)?);
+    let null = null_program()?;
+    let case = |name, direction, packet| Case {
+        name,
+        program: programs.program(direction),
+        packet,
+        context: context(REPEAT),
+    };
+    let mut cases = vec![Case {
+        name: "empty program",
+        program: null.as_fd(),
+        packet: data(STARTED, 64)?,
+        context: context(REPEAT),
+    }];
+    for (name, direction, packet) in packets()? {
+        cases.push(case(name, direction, packet));
+    }
+    let times = times(&cases, ROUNDS)?;
+    let mut report = Report::new("packet in the watch programs");
+    for (case, figures) in cases.iter().zip(&times).skip(1) {
+        report.add((case.name, figures), "ns", (cases[0].name, &times[0]));
+    }
+    // ACKs and data alternate; those of the unwatched flow come first.
+    for (index, case) in cases.iter().enumerate().skip(3) {
+        let looked_up = &times[2 - index % 2];
+        report.add(
+            (case.name, &times[index]),
+            "ns",
+            ("parsed, looked up", looked_up),
+        );
+    }
+    report.finish()?;
     Ok(())
+}
+
+fn context(repeat: u32) -> PacketContext {
+    PacketContext {
+        ifindex: IFINDEX,
+        gso_segs: 0,
+        gso_size: 0,
+        repeat,
+    }
 }
 
 /// Prepares a flow whose start is over, and one that is starting.
@@ -56,27 +96,23 @@ fn prepare(programs: &Programs) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn cases() -> Result<Vec<Case>, Box<dyn Error>> {
+/// Name, direction and frame.
+type Packet = (&'static str, Direction, Vec<u8>);
+
+fn packets() -> Result<[Packet; 6], Box<dyn Error>> {
     use Direction::{FromGuest, ToGuest};
-    Ok(vec![
-        Case::new("UDP: parsed, passed", FromGuest, udp()?),
-        Case::new("ACK of an unwatched flow", FromGuest, ack(UNKNOWN, 0)?),
-        Case::new("data of an unwatched flow", ToGuest, data(UNKNOWN, 0)?),
-        Case::new("ACK of a started flow", FromGuest, ack(STARTED, 64)?),
-        Case::new("data of a started flow", ToGuest, data(STARTED, 64)?),
-        Case::new("ACK whose window is set", FromGuest, ack(STARTING, 0)?),
-        Case::new("data of a starting flow", ToGuest, data(STARTING, 0)?),
+    Ok([
+        ("ACK of an unwatched flow", FromGuest, ack(UNKNOWN, 0)?),
+        ("data of an unwatched flow", ToGuest, data(UNKNOWN, 0)?),
+        ("ACK of a started flow", FromGuest, ack(STARTED, 64)?),
+        ("data of a started flow", ToGuest, data(STARTED, 64)?),
+        ("ACK whose window is set", FromGuest, ack(STARTING, 0)?),
+        ("data of a starting flow", ToGuest, data(STARTING, 0)?),
     ])
 }
 
 fn run(programs: &Programs, direction: Direction, packet: &[u8]) -> Result<(), Box<dyn Error>> {
-    let context = PacketContext {
-        ifindex: IFINDEX,
-        gso_segs: 0,
-        gso_size: 0,
-        repeat: 1,
-    };
-    run_packet(programs.program(direction), packet, context, 0)?;
+    run_packet(programs.program(direction), packet, context(1), 0)?;
     Ok(())
 }
 
@@ -121,13 +157,4 @@ fn data(port: u16, segments: u32) -> Result<Vec<u8>, Box<dyn Error>> {
 
 fn ack(port: u16, segments: u32) -> Result<Vec<u8>, Box<dyn Error>> {
     written(from_guest(port).ack(9001 + segments * 1448), &[])
-}
-
-fn udp() -> Result<Vec<u8>, Box<dyn Error>> {
-    let mut bytes = Vec::new();
-    PacketBuilder::ethernet2([2; 6], [4; 6])
-        .ipv4(GUEST, REMOTE, 64)
-        .udp(40000, 53)
-        .write(&mut bytes, &[0; 64])?;
-    Ok(bytes)
 }

@@ -1,0 +1,245 @@
+//! Measures the cost of a packet in the port programs, in nanoseconds of a processor, each in turn
+//! with an empty program and with a packet of an unknown flow, which is parsed and looked up. Flows
+//! advance: each packet has the next numbers.
+//!
+//! `cargo run --release -p uc-port --example cost [rings]`; needs root. It takes about 800 MB for a
+//! table of 1.5 million flows.
+
+mod beside;
+mod frames;
+mod walk;
+
+use std::error::Error;
+use std::os::fd::{AsFd, OwnedFd};
+
+use frames::Kind;
+use uc_core::{Policy, Reason, consts};
+use uc_port::cost::{Report, null_program};
+use uc_port::{Direction, PortCoupling, PortPlan, Programs, RINGS_MAX};
+use walk::{Flows, IFINDEX, Walk, Walker};
+
+type Done<T = ()> = Result<T, Box<dyn Error>>;
+
+/// Capacity of the flow table.
+const FLOWS_MAX: u32 = 3 << 19;
+/// Number of runs of one packet whose mean is one time, and number of times.
+const REPEAT: u32 = 4_000;
+const ROUNDS: usize = 41;
+/// Connections are opened so many at a time: half-open flows would displace each other.
+const OPENED: u32 = 1024;
+/// Each set of flows has peers of its own.
+const PEERS: u32 = 1 << 21;
+
+/// Indices of targets.
+const NULL: u32 = 0;
+const FROM_GUEST: u32 = 1;
+const TO_GUEST: u32 = 2;
+
+fn main() -> Done {
+    let rings = match std::env::args().nth(1) {
+        Some(number) => number.parse()?,
+        None => RINGS_MAX,
+    };
+    let bench = Bench::load(rings)?;
+    bench.packets()?;
+    bench.known(Bench::many_flows)?;
+    // Not by the processors that this process may use: one is enough for the figures above.
+    if std::fs::read_to_string("/sys/devices/system/cpu/online")?.trim() != "0" {
+        bench.known(Bench::two_processors)?;
+    }
+    Ok(())
+}
+
+struct Bench {
+    programs: Programs,
+    walker: Walker,
+    null: OwnedFd,
+}
+
+impl Bench {
+    fn load(rings: u32) -> Done<Self> {
+        let bench = Self {
+            programs: Programs::load_with(FLOWS_MAX, rings)?,
+            walker: Walker::load()?,
+            null: null_program()?,
+        };
+        bench.walker.aim(NULL, bench.null.as_fd())?;
+        let program = |direction| bench.programs.program(direction);
+        bench
+            .walker
+            .aim(FROM_GUEST, program(Direction::FromGuest))?;
+        bench.walker.aim(TO_GUEST, program(Direction::ToGuest))?;
+        Ok(bench)
+    }
+
+    /// Measures a part, and checks that all its packets are of known flows.
+    fn known(&self, part: impl FnOnce(&Self) -> Done) -> Done {
+        let unknown = || Done::Ok(self.programs.counters()?.get(Reason::NO_HANDSHAKE));
+        let before = unknown()?;
+        part(self)?;
+        match unknown()? - before {
+            0 => Ok(()),
+            packets => Err(format!("{packets} packets were of flows that had no place").into()),
+        }
+    }
+
+    /// Opens 2^`shift` connections under a law. `number` is that of the set.
+    fn connect(&self, number: u32, shift: u32, law: u32, data: Kind, ipv6: bool) -> Done<Flows> {
+        let policy = Policy {
+            ecn_syns: 2,
+            ..Policy::new(law, consts::PROFILE_LINUX)
+        };
+        let plan = PortPlan {
+            coupling: (law == consts::LAW_COUPLED).then(PortCoupling::default),
+            flows_max: FLOWS_MAX, // otherwise a port gets half of the table
+            ..policy.into()
+        };
+        self.programs.set_plan(IFINDEX, &plan)?;
+        let mut flows = unconnected(number, shift, data, ipv6);
+        while flows.runs < 1 << shift {
+            let some = OPENED.min(1 << shift);
+            self.time(&flows, Kind::Syn, some)?;
+            self.time(&flows, Kind::SynAck, some)?;
+            flows.runs += u64::from(some);
+        }
+        flows.runs = 0;
+        Ok(flows)
+    }
+
+    /// Returns the time of the next packets of a kind, with that of advancing them.
+    fn time(&self, flows: &Flows, kind: Kind, repeat: u32) -> Done<f64> {
+        let target = match kind.direction() {
+            Direction::FromGuest => FROM_GUEST,
+            Direction::ToGuest => TO_GUEST,
+        };
+        self.run(flows.walk(kind, target)?, kind, flows.ipv6, repeat)
+    }
+
+    fn run(&self, walk: Walk, kind: Kind, ipv6: bool, repeat: u32) -> Done<f64> {
+        self.walker.set(&[walk])?;
+        Ok(self.walker.case(kind, ipv6, repeat)?.time_ns()?)
+    }
+
+    /// Returns the time of an empty program, and what advancing a packet adds to a time.
+    fn idle(&self, flows: &Flows) -> Done<(f64, f64)> {
+        let mut case = self.walker.case(Kind::Ack, false, REPEAT)?;
+        let advanced = self.run(flows.walk(Kind::Ack, NULL)?, Kind::Ack, false, REPEAT)?;
+        case.program = self.null.as_fd();
+        let empty = case.time_ns()?;
+        Ok((empty, advanced - empty))
+    }
+
+    /// Measures each kind of packet.
+    fn packets(&self) -> Done {
+        let unknown = unconnected(0, 0, Kind::Data, false);
+        let mut opening = unconnected(7, 20, Kind::Data, false);
+        let set = |number, law, data, ipv6| self.connect(number, 0, law, data, ipv6);
+        let mut sets = [
+            ("", set(1, consts::LAW_ECN, Kind::Data, false)?),
+            (", law dctcp", set(2, consts::LAW_DCTCP, Kind::Data, false)?),
+            (", IPv6", set(3, consts::LAW_ECN, Kind::Data, true)?),
+            (
+                ", super-segment",
+                set(4, consts::LAW_ECN, Kind::Super, false)?,
+            ),
+            (", coupled", set(5, consts::LAW_COUPLED, Kind::Data, false)?),
+        ];
+        self.programs.set_plan(IFINDEX, &ecn().into())?;
+        let mut empties = Vec::new();
+        let mut looked_up = [Vec::new(), Vec::new()];
+        let mut rows: Vec<(String, Direction, Vec<f64>)> = Vec::new();
+        for round in 0..ROUNDS {
+            let (empty, advancing) = self.idle(&unknown)?;
+            empties.push(empty);
+            looked_up[0].push(self.time(&unknown, Kind::Data, REPEAT)? - advancing);
+            looked_up[1].push(self.time(&unknown, Kind::Ack, REPEAT)? - advancing);
+            let mut row = 0;
+            let mut note = |name: String, kind: Kind, time: f64| {
+                if round == 0 {
+                    rows.push((name, kind.direction(), Vec::new()));
+                }
+                rows[row].2.push(time - advancing);
+                row += 1;
+            };
+            for (name, flows) in &mut sets {
+                for ack in [Kind::Ack, Kind::MarkedAck] {
+                    let sent = self.time(flows, flows.data, REPEAT)?;
+                    if ack == Kind::Ack {
+                        note(format!("data{name}"), flows.data, sent);
+                    }
+                    let title = if ack == Kind::Ack {
+                        "ACK"
+                    } else {
+                        "ACK with ECE"
+                    };
+                    note(
+                        format!("{title}{name}"),
+                        ack,
+                        self.time(flows, ack, REPEAT)?,
+                    );
+                    flows.runs += u64::from(REPEAT);
+                }
+            }
+            for kind in [Kind::Syn, Kind::SynAck] {
+                let title = if kind == Kind::Syn { "SYN" } else { "SYN-ACK" };
+                note(title.into(), kind, self.time(&opening, kind, OPENED)?);
+            }
+            opening.runs += u64::from(OPENED);
+        }
+        let mut report = Report::new("packet in the port programs");
+        let empty = ("empty program", &empties[..]);
+        report.add(("data of an unknown flow", &looked_up[0]), "ns", empty);
+        report.add(("ACK of an unknown flow", &looked_up[1]), "ns", empty);
+        for (name, direction, times) in &rows {
+            let looked_up = &looked_up[usize::from(*direction == Direction::ToGuest)];
+            report.add((name, times), "ns", empty);
+            report.add((name, times), "ns", ("parsed, looked up", looked_up));
+        }
+        Ok(report.finish()?)
+    }
+
+    /// Measures packets of many flows against those of one.
+    fn many_flows(&self) -> Done {
+        let mut sets = Vec::new();
+        for (number, shift) in [(8, 0), (9, 10), (10, 17), (11, 20)] {
+            sets.push(self.connect(number, shift, consts::LAW_ECN, Kind::Data, false)?);
+        }
+        let mut times = vec![(Vec::new(), Vec::new()); sets.len()];
+        for _ in 0..ROUNDS {
+            let (_, advancing) = self.idle(&sets[0])?;
+            for (flows, (sent, answered)) in sets.iter_mut().zip(&mut times) {
+                sent.push(self.time(flows, Kind::Data, REPEAT)? - advancing);
+                answered.push(self.time(flows, Kind::Ack, REPEAT)? - advancing);
+                flows.runs += u64::from(REPEAT);
+            }
+        }
+        let mut report = Report::new("packet of one of many flows");
+        for (flows, (sent, answered)) in sets.iter().zip(&times).skip(1) {
+            let count = 1 << flows.shift;
+            let (data, ack) = (
+                format!("data, {count} flows"),
+                format!("ACK, {count} flows"),
+            );
+            report.add((&data, sent), "ns", ("data, one flow", &times[0].0));
+            report.add((&ack, answered), "ns", ("ACK, one flow", &times[0].1));
+        }
+        Ok(report.finish()?)
+    }
+}
+
+fn ecn() -> Policy {
+    Policy {
+        ecn_syns: 2,
+        ..Policy::new(consts::LAW_ECN, consts::PROFILE_LINUX)
+    }
+}
+
+fn unconnected(number: u32, shift: u32, data: Kind, ipv6: bool) -> Flows {
+    Flows {
+        shift,
+        address: 0x0b00_0000 + number * PEERS,
+        ipv6,
+        data,
+        runs: 0,
+    }
+}
