@@ -1,0 +1,226 @@
+//! Measures streams between namespaces through ports with programs, without, and through a proxy,
+//! which one could use instead: goodput, processor time for each bit, and connections a second. The
+//! ways take turns of a tenth of a second.
+//!
+//! `taskset -c 1 cargo run --release -p uc-lab --example streams`; needs root. On one processor the
+//! packets of a flow stay in order (see `tests/streams.rs`), and goodput shows the cost of a byte.
+//! Without HAProxy it measures the others.
+
+#[path = "../tests/support/bridge.rs"]
+mod bridge;
+#[path = "streams/proxy.rs"]
+mod proxy;
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use bridge::{Bridge, Stream, listen};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
+use proxy::Proxy;
+use uc_core::{Policy, consts};
+use uc_port::Programs;
+use uc_port::cost::Report;
+
+type Done<T = ()> = Result<T, Box<dyn Error>>;
+
+/// Number of turns of each way, and their length.
+const ROUNDS: usize = 31;
+const TURN: Duration = Duration::from_millis(100);
+/// Capacity of the flow table: all connections of the last part, none of which is stale before it ends.
+const FLOWS_MAX: u32 = 1 << 18;
+
+/// The ways; a way's guest has the same number. Without a law, packets are parsed and looked up.
+const NAMES: [&str; 6] = [
+    "plain",
+    "no law",
+    "law ecn, observed",
+    "law ecn",
+    "law dctcp",
+    "proxy",
+];
+const PROXY: usize = 5;
+
+fn main() -> Done {
+    let bridge = Bridge::build(NAMES.len() as u8, false)?;
+    let programs = Programs::load(FLOWS_MAX)?;
+    let mut links = Vec::new();
+    let laws = [
+        (1, consts::LAW_PASS, 0u8),
+        (2, consts::LAW_ECN, consts::MODE_OBSERVE as u8),
+        (3, consts::LAW_ECN, 0),
+        (4, consts::LAW_DCTCP, 0),
+    ];
+    for (guest, law, modes) in laws {
+        let policy = Policy {
+            ecn_syns: 2,
+            modes,
+            ..Policy::new(law, consts::PROFILE_LINUX)
+        };
+        links.push(bridge.attach(&programs, guest, policy)?);
+    }
+    let listener = listen(&bridge.receiver, Bridge::RECEIVER)?;
+    let proxy = Proxy::start(&bridge, listener.local_addr()?);
+    if let Err(error) = &proxy {
+        println!("not measured through a proxy: {error}");
+    }
+    let bench = Bench {
+        bridge,
+        listener,
+        proxy: proxy.ok(),
+    };
+    let measured = bench.measure();
+    bench.bridge.host.enter(|| drop(links))?;
+    measured
+}
+
+struct Bench {
+    bridge: Bridge,
+    listener: TcpListener,
+    proxy: Option<Proxy>,
+}
+
+impl Bench {
+    fn measure(&self) -> Done {
+        for (title, count) in [("one stream", 1), ("eight streams", 8)] {
+            self.streams(title, count)?;
+        }
+        self.connections()
+    }
+
+    /// Returns the number of ways.
+    fn ways(&self) -> usize {
+        NAMES.len() - usize::from(self.proxy.is_none())
+    }
+
+    /// Returns where the guest of a way connects to.
+    fn target(&self, way: usize) -> Done<SocketAddr> {
+        match &self.proxy {
+            Some(proxy) if way == PROXY => Ok(proxy.address),
+            _ => Ok(self.listener.local_addr()?),
+        }
+    }
+
+    /// Measures `count` streams at once on each way.
+    fn streams(&self, title: &'static str, count: usize) -> Done {
+        let mut streams: Vec<Vec<Stream>> = Vec::new();
+        for way in 0..self.ways() {
+            let to = self.target(way)?;
+            let connect = |_| Stream::connect(&self.bridge.guests[way], to, &self.listener);
+            streams.push((0..count).map(connect).collect::<Done<_>>()?);
+        }
+        let mut goodputs = vec![Vec::new(); self.ways()];
+        let mut costs = vec![Vec::new(); self.ways()];
+        // The first round opens the windows.
+        for round in 0..=ROUNDS {
+            for (way, streams) in streams.iter_mut().enumerate() {
+                let (began, before) = (Instant::now(), self.spent()?);
+                let gigabits = 8e-9 * send(streams)? as f64;
+                if round > 0 {
+                    goodputs[way].push(gigabits / began.elapsed().as_secs_f64());
+                    costs[way].push((self.spent()? - before).as_secs_f64() / gigabits);
+                }
+            }
+        }
+        let mut report = Report::new(title);
+        for way in 1..self.ways() {
+            let name = NAMES[way];
+            let (goodput, cost) = (format!("goodput, {name}"), format!("processor, {name}"));
+            report.add((&goodput, &goodputs[way]), "Gb/s", ("plain", &goodputs[0]));
+            report.add((&cost, &costs[way]), "s/Gb", ("plain", &costs[0]));
+        }
+        report.finish()?;
+        for (guest, name) in self.bridge.guests.iter().zip(NAMES) {
+            let again = Bridge::counter(guest, "RetransSegs")?;
+            if again > 0 {
+                println!("{name}: {again} segments retransmitted so far");
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures connections that carry one byte each way, one after the other.
+    fn connections(&self) -> Done {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (accepting, ending) = (self.listener.try_clone()?, Arc::clone(&ended));
+        let server = std::thread::spawn(move || answer(&accepting, &ending));
+        let mut rates = vec![Vec::new(); self.ways()];
+        for _ in 0..ROUNDS {
+            for (way, rates) in rates.iter_mut().enumerate() {
+                let to = self.target(way)?;
+                rates.push(self.bridge.guests[way].enter(|| connect(to))??);
+            }
+        }
+        ended.store(true, Relaxed);
+        // One more ends the server.
+        let to = self.target(0)?;
+        drop(self.bridge.guests[0].enter(|| TcpStream::connect(to))??);
+        server.join().map_err(|_| "a thread panicked")?;
+        let mut report = Report::new("connections, one after the other");
+        for way in 1..self.ways() {
+            report.add((NAMES[way], &rates[way]), "1/s", ("plain", &rates[0]));
+        }
+        Ok(report.finish()?)
+    }
+
+    /// Returns the processor time of this process, which sends and receives, and of the proxy.
+    fn spent(&self) -> Done<Duration> {
+        let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+        let time = |value: TimeVal| Duration::from_micros(value.num_microseconds() as u64);
+        let own = time(usage.user_time()) + time(usage.system_time());
+        let proxy = self.proxy.as_ref().map(Proxy::spent).transpose()?;
+        Ok(own + proxy.unwrap_or_default())
+    }
+}
+
+/// Lets streams send for a turn, all at once. Returns the number of bytes.
+fn send(streams: &mut [Stream]) -> Done<u64> {
+    std::thread::scope(|scope| {
+        let send = |stream| scope.spawn(move || Stream::send(stream, TURN));
+        let senders: Vec<_> = streams.iter_mut().map(send).collect();
+        let mut bytes = 0;
+        for sender in senders {
+            bytes += sender.join().map_err(|_| "a thread panicked")??;
+        }
+        Ok(bytes)
+    })
+}
+
+/// Accepts connections and echoes one byte on each, until told to end and asked once more.
+fn answer(listener: &TcpListener, ended: &AtomicBool) {
+    while let Ok((mut stream, _)) = listener.accept() {
+        let mut byte = [0];
+        if stream.read_exact(&mut byte).is_ok() {
+            let _ = stream.write_all(&byte);
+        }
+        if ended.load(Relaxed) {
+            return;
+        }
+    }
+}
+
+/// Opens connections for a turn. Returns how many a second.
+fn connect(to: SocketAddr) -> std::io::Result<f64> {
+    let began = Instant::now();
+    let mut count = 0.0;
+    while began.elapsed() < TURN {
+        let mut stream = TcpStream::connect(to)?;
+        let mut byte = [1];
+        stream.write_all(&byte)?;
+        stream.read_exact(&mut byte)?;
+        // With a RST, so that no port of the guest stays in use.
+        let linger = nix::libc::linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
+        setsockopt(&stream.as_fd(), sockopt::Linger, &linger)?;
+        count += 1.0;
+    }
+    Ok(count / began.elapsed().as_secs_f64())
+}
