@@ -52,6 +52,7 @@ const DOCUMENTS: [&str; 22] = [
     "docs/troubleshooting.md",
     "docs/agent.md",
     "docs/install.md",
+    "docs/speed.md",
     "docs/theorems.md",
     "docs/results.md",
     "docs/write-a-law.md",

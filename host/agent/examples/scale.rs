@@ -14,6 +14,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use uc_client::Client;
+use uc_port::cost::Report;
 
 const PORTS: usize = 1_000;
 const FLOWS: u32 = 1_000_000;
@@ -42,19 +43,15 @@ fn main() -> Result<(), Error> {
     let began = Instant::now();
     let mut agent = start(&uc, &config)?;
     wait(&client)?;
-    println!(
-        "{PORTS} ports attached in {:.1} s",
-        began.elapsed().as_secs_f64()
-    );
+    let attached_s = began.elapsed().as_secs_f64();
+    println!("{PORTS} ports attached in {attached_s:.1} s");
     end(&mut agent)?;
     let began = Instant::now();
     let mut agent = start(&uc, &config)?;
     wait(&client)?;
-    println!(
-        "found attached again by the next agent in {:.1} s",
-        began.elapsed().as_secs_f64()
-    );
-    idle(&agent, "no flows")?;
+    let found_s = began.elapsed().as_secs_f64();
+    println!("found attached again by the next agent in {found_s:.1} s");
+    let alone = idle(&agent, "no flows")?;
 
     fill()?;
     let began = Instant::now();
@@ -77,12 +74,20 @@ fn main() -> Result<(), Error> {
         "one more port is attached in {:.2} s",
         began.elapsed().as_secs_f64()
     );
-    idle(&agent, &format!("{FLOWS} flows"))?;
+    let full = idle(&agent, &format!("{FLOWS} flows"))?;
     println!(
         "memory locked by the maps: {} MB",
         maps_bytes()? / 1_000_000
     );
-    end(&mut agent)
+    end(&mut agent)?;
+    let mut report = Report::new("agent of 1,000 ports");
+    let again = ("ports found attached", &[found_s][..]);
+    report.add(again, "s", ("ports attached", &[attached_s]));
+    for (figure, unit, at) in [("processor, idle", "%", 0), ("memory", "MB", 1)] {
+        let name = format!("{figure}, {FLOWS} flows");
+        report.add((&name, &[full[at]]), unit, ("no flows", &[alone[at]]));
+    }
+    Ok(report.finish()?)
 }
 
 /// Creates namespaces of this process's own.
@@ -169,7 +174,8 @@ fn usage(agent: &Child) -> Result<(u64, u64), Error> {
     Ok((ticks, kilobytes.parse()?))
 }
 
-fn idle(agent: &Child, when: &str) -> Result<(), Error> {
+/// Prints and returns the processor time of an idle agent in percent, and its memory in MB.
+fn idle(agent: &Child, when: &str) -> Result<[f64; 2], Error> {
     std::thread::sleep(Duration::from_secs(2));
     let (before, _) = usage(agent)?;
     std::thread::sleep(IDLE);
@@ -180,7 +186,7 @@ fn idle(agent: &Child, when: &str) -> Result<(), Error> {
         "{when}: {percent:.2} % of a processor when idle, at most {} MB",
         kilobytes / 1024
     );
-    Ok(())
+    Ok([percent, kilobytes as f64 / 1024.0])
 }
 
 /// Fills the flow table with flows of the first port.

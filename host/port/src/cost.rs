@@ -19,7 +19,7 @@ pub const REPORT_FILE: &str = "UC_BENCH";
 /// The median of ratios, with an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// The median.
+    /// The median of the ratios.
     pub median: f64,
     /// Lower end of the median's 95 % interval.
     pub low: f64,
@@ -154,11 +154,11 @@ impl fmt::Display for Report {
 pub struct Case<'a> {
     /// Name of the case in the report.
     pub name: &'static str,
-    /// The program.
+    /// The program that is run.
     pub program: BorrowedFd<'a>,
     /// The Ethernet frame.
     pub packet: Vec<u8>,
-    /// Its context, with the number of runs whose mean is one time.
+    /// Context of the packet, with the number of runs whose mean is one time.
     pub context: PacketContext,
 }
 

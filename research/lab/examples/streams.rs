@@ -99,6 +99,12 @@ impl Bench {
         NAMES.len() - usize::from(self.proxy.is_none())
     }
 
+    /// Returns the ways in the order of a round: each is first, and has each place, equally often.
+    fn order(&self, round: usize) -> impl Iterator<Item = usize> + use<> {
+        let ways = self.ways();
+        (0..ways).map(move |place| (round + place) % ways)
+    }
+
     /// Returns where the guest of a way connects to.
     fn target(&self, way: usize) -> Done<SocketAddr> {
         match &self.proxy {
@@ -119,9 +125,9 @@ impl Bench {
         let mut costs = vec![Vec::new(); self.ways()];
         // The first round opens the windows.
         for round in 0..=ROUNDS {
-            for (way, streams) in streams.iter_mut().enumerate() {
+            for way in self.order(round) {
                 let (began, before) = (Instant::now(), self.spent()?);
-                let gigabits = 8e-9 * send(streams)? as f64;
+                let gigabits = 8e-9 * send(&mut streams[way])? as f64;
                 if round > 0 {
                     goodputs[way].push(gigabits / began.elapsed().as_secs_f64());
                     costs[way].push((self.spent()? - before).as_secs_f64() / gigabits);
@@ -151,10 +157,10 @@ impl Bench {
         let (accepting, ending) = (self.listener.try_clone()?, Arc::clone(&ended));
         let server = std::thread::spawn(move || answer(&accepting, &ending));
         let mut rates = vec![Vec::new(); self.ways()];
-        for _ in 0..ROUNDS {
-            for (way, rates) in rates.iter_mut().enumerate() {
+        for round in 0..ROUNDS {
+            for way in self.order(round) {
                 let to = self.target(way)?;
-                rates.push(self.bridge.guests[way].enter(|| connect(to))??);
+                rates[way].push(self.bridge.guests[way].enter(|| connect(to))??);
             }
         }
         ended.store(true, Relaxed);

@@ -13,7 +13,8 @@ use std::error::Error;
 use std::os::fd::{AsFd, OwnedFd};
 
 use frames::Kind;
-use uc_core::{Policy, Reason, consts};
+use uc_core::law::Trait;
+use uc_core::{Law, Policy, Reason, consts};
 use uc_port::cost::{Report, null_program};
 use uc_port::{Direction, PortCoupling, PortPlan, Programs, RINGS_MAX};
 use walk::{Flows, IFINDEX, Walk, Walker};
@@ -90,7 +91,9 @@ impl Bench {
             ..Policy::new(law, consts::PROFILE_LINUX)
         };
         let plan = PortPlan {
-            coupling: (law == consts::LAW_COUPLED).then(PortCoupling::default),
+            coupling: Law::of(&policy)
+                .has(Trait::GROUPED)
+                .then(PortCoupling::default),
             flows_max: FLOWS_MAX, // otherwise a port gets half of the table
             ..policy.into()
         };
