@@ -29,6 +29,7 @@ mod interfaces;
 mod links;
 mod locks;
 mod maps;
+mod netlink;
 mod object;
 mod plans;
 mod ports;
