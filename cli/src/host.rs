@@ -14,6 +14,7 @@ pub mod law;
 pub mod laws;
 mod least_timeout;
 pub mod options;
+mod pace;
 pub mod parameters;
 pub mod ports;
 pub mod seen;

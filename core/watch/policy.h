@@ -63,7 +63,7 @@ struct uc_watch_policy {
 	  "lifetime of a measurement that found no marks: no probes until it expires")             \
 	X(pace, 0, RATE, pace_bytes_per_s, 12500, UC_U64 - 1, 0, UC_NO_WORDS,                      \
 	  "the rate of a guest's own link: first windows are given no faster; without it, at "     \
-	  "once")                                                                                  \
+	  "that of the port's uplink, where it is known")                                          \
 	X(burst, 0, BYTES, burst_bytes, 0, UC_U32, 48448, UC_NO_WORDS,                             \
 	  "bytes of first windows that may be given ahead of that rate; usually 32 packets of "    \
 	  "1,514 bytes")                                                                           \

@@ -37,11 +37,12 @@ pub fn option<Of: Table>(row: &'static Row<Of>, heading: &str) -> Arg {
     }
 }
 
-/// Returns what the options of a table's rows were given. Whether their ranges allow it is checked
-/// later, in one line ([`Chosen::out_of_range`]).
+/// Returns what the options of a table's rows were given; a row may have no option. Whether their
+/// ranges allow it is checked later, in one line ([`Chosen::out_of_range`]).
 pub fn chosen<Of: Table>(matches: &ArgMatches) -> Chosen<Of> {
     let mut chosen = Chosen::default();
-    for row in Of::rows() {
+    let has_option = |key| matches.try_contains_id(key).is_ok();
+    for row in Of::rows().iter().filter(|row| has_option(row.key)) {
         let value = match row.kind {
             Kind::Flag => Some(Value::Flag(matches.get_flag(row.key))),
             _ => matches.get_one::<Value>(row.key).copied(),

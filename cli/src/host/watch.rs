@@ -7,11 +7,12 @@ use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 use serde::Serialize;
 use uc_core::rule::Prefix;
 use uc_core::watch::StartPolicy;
-use uc_law::{Chosen, Kind, Table, Value, watch_policy};
+use uc_law::{Chosen, Kind, Table, Value, start_keys, watch_policy};
 use uc_port::AttachVia;
 use uc_watch::{Data, Events, Injector, Keeper, ProbeKey, ProbeKeys, Programs, Settings, Watched};
 
 use super::options::{chosen, long, option};
+use super::pace::Pace;
 
 /// Have flows start as fast as the network can take them: HWatch.
 ///
@@ -42,6 +43,15 @@ pub struct Watch {
     data: DataName,
     #[command(flatten)]
     start: StartOptions,
+    /// The rate at which first windows are given: `auto`, that of the port's uplink; a rate; or
+    /// `none`, at once
+    #[arg(
+        long = "pace",
+        value_name = "RATE",
+        default_value = "auto",
+        help_heading = "The start"
+    )]
+    turns: Pace,
     /// Handshakes of one port that are watched in a second; more of them pass
     #[arg(long, value_name = "N", default_value_t = Settings::default().per_second,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -54,7 +64,7 @@ pub struct Watch {
     #[arg(long, value_enum, default_value = "auto")]
     via: crate::host::ports::Via,
     /// Read all settings of the start as JSON from standard input: how an agent starts this
-    #[arg(long, hide = true, conflicts_with_all = ["data", "per_second", "at_once"])]
+    #[arg(long, hide = true, conflicts_with_all = ["data", "turns", "per_second", "at_once"])]
     settings_on_stdin: bool,
     /// At the end, print the counts as one JSON object
     #[arg(long)]
@@ -77,7 +87,9 @@ struct StartOptions(Chosen<StartPolicy>);
 impl Args for StartOptions {
     fn augment_args(mut command: Command) -> Command {
         let usual = Settings::default().policy;
-        for row in StartPolicy::rows() {
+        // `--pace` has words beside rates, and is an option of its own, which is not a row's.
+        let rows = StartPolicy::rows().iter();
+        for row in rows.filter(|row| row.key != start_keys::PACE) {
             let mut option = option(row, "The start");
             let number = row.get(&usual);
             if row.kind != Kind::Flag && row.range.contains(&number) {
@@ -136,9 +148,6 @@ impl Watch {
         let injector = Injector::new(&programs)?;
         let keeper = Keeper::new(&programs, &injector)?;
         let mut watched = self.attach(&programs, &settings)?;
-        for (port, _) in &watched {
-            outln!("{port}: watched");
-        }
         let holders = keeper.run(&mut || {
             watched.retain(|(port, watched)| {
                 let gone = watched.is_gone();
@@ -178,14 +187,38 @@ impl Watch {
         })
     }
 
-    /// Attaches to all ports, or, if one fails, to none.
+    /// Attaches to all ports, or, if one fails, to none. Says which are watched, and what paces them.
     fn attach(&self, programs: &Programs, settings: &Settings) -> Result<Vec<(String, Watched)>> {
         let via = AttachVia::from(self.via);
-        let mut watched = Vec::new();
+        let pace = if self.settings_on_stdin {
+            Pace::of(&settings.policy)
+        } else {
+            self.turns
+        };
+        let (mut watched, mut uplinks) = (Vec::new(), Vec::new());
         for port in crate::host::ports::distinct(self.ports.clone()) {
             let ifindex = uc_port::interface_index(&port)?;
-            let port_watched = programs.watch(ifindex, settings, via)?;
+            let mut settings = *settings;
+            uplinks.push(pace.set(&mut settings.policy, ifindex)?);
+            let port_watched = programs.watch(ifindex, &settings, via)?;
             watched.push((port, port_watched));
+        }
+        let waits = settings.policy.wait_us > 0;
+        for ((port, _), uplink) in watched.iter().zip(uplinks) {
+            match &uplink {
+                Some(uplink) => outln!(
+                    "{port}: watched; first windows are given at {}, the rate of {}",
+                    uplink.rate,
+                    uplink.name
+                ),
+                None => outln!("{port}: watched"),
+            }
+            if uplink.is_none() && pace == Pace::Auto && waits {
+                errln!(
+                    "uc: {port}: no uplink with a known rate, so first windows are given at once; \
+                     give the rate of its link with --pace RATE"
+                );
+            }
         }
         Ok(watched)
     }

@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 
 use nix::net::if_::if_indextoname;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use uc_words::BitsPerSec;
 
 use crate::error::PortError;
 
@@ -44,17 +45,86 @@ pub(crate) fn check_ethernet(ifindex: u32) -> Result<(), PortError> {
 
 /// Returns an interface's name and the type of its link.
 fn link_type(ifindex: u32) -> Option<(String, u16)> {
+    let (mut request, name) = request(ifindex)?;
+    // SAFETY: the kernel reads and writes an ifreq, which outlives the call.
+    unsafe { ask(libc::SIOCGIFHWADDR, &mut request) }?;
+    // SAFETY: after success the kernel has written this member, which consists of plain integers.
+    let link_type = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+    Some((name, link_type))
+}
+
+/// Returns an empty request about an interface, and the interface's name.
+fn request(ifindex: u32) -> Option<(libc::ifreq, String)> {
     let name = if_indextoname(ifindex).ok()?;
-    let (family, kind) = (AddressFamily::Inet, SockType::Datagram);
-    let any = socket(family, kind, SockFlag::SOCK_CLOEXEC, None).ok()?;
     // SAFETY: all zeroes are a valid value of plain integers.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, &from) in request.ifr_name.iter_mut().zip(name.to_bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: the kernel reads and writes an ifreq, which outlives the call.
-    let code = unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) };
-    // SAFETY: after success the kernel has written this member, which consists of plain integers.
-    let link_type = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
-    (code == 0).then(|| (name.to_string_lossy().into_owned(), link_type))
+    Some((request, name.to_string_lossy().into_owned()))
+}
+
+/// Sends a request about an interface to the kernel; `None` if it is refused.
+///
+/// # Safety
+/// What the request points to, if this call reads or writes it, must be valid for that.
+unsafe fn ask(call: libc::c_ulong, request: &mut libc::ifreq) -> Option<()> {
+    let (family, kind) = (AddressFamily::Inet, SockType::Datagram);
+    let any = socket(family, kind, SockFlag::SOCK_CLOEXEC, None).ok()?;
+    // SAFETY: the kernel reads and writes an ifreq, which outlives the call; the caller vouches for
+    // what it points to.
+    let code = unsafe { libc::ioctl(any.as_raw_fd(), call as _, &raw mut *request) };
+    (code == 0).then_some(())
+}
+
+/// Request and answer of the call by which a driver reports its link (linux/ethtool.h). It is older
+/// than the one with lists of link modes, and has the rate as well.
+#[repr(C)]
+#[derive(Default)]
+struct EthtoolCmd {
+    cmd: u32,
+    modes: [u32; 2],
+    speed: u16,
+    duplex_to_mdio: [u8; 6],
+    maxpkt: [u32; 2],
+    speed_hi: u16,
+    mdix: [u8; 2],
+    lp_modes: [u32; 3],
+}
+
+const ETHTOOL_GSET: u32 = 1;
+
+/// Returns the rate of an interface's link as its driver reports it; `None` if it reports none, as
+/// without a carrier.
+pub(crate) fn speed(ifindex: u32) -> Option<BitsPerSec> {
+    let mut link = EthtoolCmd {
+        cmd: ETHTOOL_GSET,
+        ..EthtoolCmd::default()
+    };
+    let (mut request, _) = request(ifindex)?;
+    request.ifr_ifru.ifru_data = (&raw mut link).cast();
+    // SAFETY: the kernel writes one struct ethtool_cmd, which outlives the call.
+    unsafe { ask(libc::SIOCETHTOOL, &mut request) }?;
+    let mbits = u32::from(link.speed_hi) << 16 | u32::from(link.speed);
+    // Unknown is -1, of 32 bits or, with some drivers, of 16.
+    let known = ![0, u32::MAX, u32::from(u16::MAX)].contains(&mbits);
+    known.then(|| BitsPerSec(u64::from(mbits) * 1_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_has_the_size_of_the_kernels_struct() {
+        assert_eq!(size_of::<EthtoolCmd>(), 44);
+        assert_eq!(std::mem::offset_of!(EthtoolCmd, speed_hi), 28);
+    }
+
+    #[test]
+    fn loopback_and_no_interface_report_no_rate() {
+        let loopback = interface_index("lo").unwrap();
+        assert_eq!(speed(loopback), None);
+        assert_eq!(speed(u32::MAX), None);
+    }
 }

@@ -40,6 +40,7 @@ mod store;
 mod test_run;
 mod tidy;
 mod upgrade;
+mod uplink;
 mod versions;
 
 pub use ahead::Ahead;
@@ -63,6 +64,7 @@ pub use test_run::{PacketContext, PacketRun, run_packet};
 pub use uc_core::rule::{Match, Prefix, PrefixError, RULES_MAX, Rule};
 pub use uc_law::{DEFAULT_FLOWS_MAX, PortCoupling, PortPlan, RINGS_MAX};
 pub use upgrade::Upgrade;
+pub use uplink::{Uplink, uplink};
 
 /// Hashes that identify this build's programs and the layout of its maps.
 mod numbers {

@@ -1,0 +1,110 @@
+//! The rate at which first windows are given: `uc watch --pace`.
+
+use std::str::FromStr;
+
+use anyhow::Result;
+use uc_core::watch::StartPolicy;
+use uc_law::{Table, Value, Watch, start_keys};
+use uc_port::{Uplink, uplink};
+use uc_words::BitsPerSec;
+
+/// The rate of a port's turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// The rate of the port's uplink.
+    #[default]
+    Auto,
+    /// A rate that the operator gives.
+    Rate(BitsPerSec),
+    /// No turns: first windows are given at once.
+    None,
+}
+
+impl FromStr for Pace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Pace, String> {
+        match text {
+            "auto" => return Ok(Pace::Auto),
+            "none" => return Ok(Pace::None),
+            _ => {}
+        }
+        let row = StartPolicy::row(start_keys::PACE).ok_or("no row of it")?;
+        let slowest = Watch::slowest_pace();
+        match Value::parse(row, text)? {
+            Value::Rate(rate) if rate >= slowest => Ok(Pace::Rate(rate)),
+            _ => Err(format!(
+                "is below {slowest}; give that or more, auto or none"
+            )),
+        }
+    }
+}
+
+impl Pace {
+    /// Returns the pace of settings that an agent has sent: without a rate, the uplink's.
+    pub fn of(policy: &StartPolicy) -> Pace {
+        match policy.pace_bytes_per_s {
+            0 => Pace::Auto,
+            bytes_per_s => Pace::Rate(BitsPerSec(bytes_per_s.saturating_mul(8))),
+        }
+    }
+
+    /// Sets the rate of the port with this index in its policy. Returns the uplink whose rate it
+    /// is; `None` where the operator gave a rate, wants no turns, or no uplink's rate is known.
+    ///
+    /// # Errors
+    /// The kernel's refusal to list devices or routes.
+    pub fn set(self, policy: &mut StartPolicy, ifindex: u32) -> Result<Option<Uplink>> {
+        let found = match self {
+            Pace::Auto if policy.wait_us > 0 => uplink(ifindex)?,
+            _ => None,
+        };
+        let rate = match (self, &found) {
+            (Pace::Rate(rate), _) => rate,
+            (_, Some(uplink)) => uplink.rate,
+            _ => BitsPerSec(0),
+        };
+        policy.pace_bytes_per_s = rate.0 / 8;
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_a_rate_or_one_of_two_words() {
+        for (text, pace) in [
+            ("auto", Ok(Pace::Auto)),
+            ("none", Ok(Pace::None)),
+            ("10Gbit", Ok(Pace::Rate(BitsPerSec(10_000_000_000)))),
+            ("100kbit", Ok(Pace::Rate(BitsPerSec(100_000)))),
+        ] {
+            assert_eq!(text.parse(), pace, "{text}");
+        }
+        for (text, part) in [
+            ("99kbit", "below 100kbit"),
+            ("0bit", "auto or none"),
+            ("fast", ""),
+        ] {
+            let error = text.parse::<Pace>().unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_given_rate_is_set_and_others_are_looked_up_only_where_windows_wait() {
+        let mut policy = StartPolicy::usual();
+        let rate = Pace::Rate(BitsPerSec(80_000_000));
+        assert_eq!(rate.set(&mut policy, u32::MAX).unwrap(), None);
+        assert_eq!(policy.pace_bytes_per_s, 10_000_000);
+        assert_eq!(Pace::of(&policy), rate);
+        assert_eq!(Pace::None.set(&mut policy, u32::MAX).unwrap(), None);
+        assert_eq!(policy.pace_bytes_per_s, 0);
+        assert_eq!(Pace::of(&policy), Pace::Auto);
+        policy.wait_us = 0;
+        assert_eq!(Pace::Auto.set(&mut policy, u32::MAX).unwrap(), None);
+        assert_eq!(policy.pace_bytes_per_s, 0);
+    }
+}
