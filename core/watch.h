@@ -48,6 +48,7 @@
 #include "merge.h"
 #include "watch/bucket.h"
 #include "watch/flow.h"
+#include "watch/grant.h"
 #include "watch/probe.h"
 
 struct uc_watch_answer {
@@ -58,9 +59,6 @@ struct uc_watch_answer {
 	__u16 window;       /* the header's field, unscaled */
 	__u16 pad;
 };
-
-/* Headers of a segment: Ethernet, IPv4 and TCP with timestamps. */
-#define UC_WATCH_HEADER_BYTES 66
 
 /* Returns the number of bits set. */
 static __always_inline __u32 uc_watch_ones(__u32 word)
@@ -114,24 +112,15 @@ static __always_inline __u32 uc_watch_first(struct uc_watch_flow *flow,
 	return uc_min(segments, 65535 / flow->mss_bytes) * flow->mss_bytes;
 }
 
-/* Returns how many bytes of the link `bytes` of payload take, with headers. */
-static __always_inline __u32 uc_watch_frame_bytes(const struct uc_watch_flow *flow, __u32 bytes)
-{
-	__u32 mss_bytes = flow->mss_bytes | !flow->mss_bytes;
-
-	return bytes + (bytes + mss_bytes - 1) / mss_bytes * UC_WATCH_HEADER_BYTES;
-}
-
 /*
- * Learns how much of their first windows flows of this path use, as a moving mean: many are shorter
- * than the window, and are to be charged for what they use together. Returns how many bytes more
- * than its charge this flow has used, negative for fewer; 0 while it isn't known yet.
+ * Learns how much of their first windows flows of this path use. Returns how many bytes more than
+ * its charge this flow has used, negative for fewer; 0 while it isn't known yet.
  */
 static __always_inline __s32 uc_watch_note_use(struct uc_watch_flow *flow,
 					       struct uc_watch_path *path,
 					       const struct uc_segment *segment)
 {
-	__u32 bytes = flow->una - flow->start, used;
+	__u32 bytes = flow->una - flow->start;
 	/* the guest closes: its peer has sent everything, or is to stop */
 	__u8 closed = !!(segment->flags & UC_FIN);
 
@@ -139,14 +128,11 @@ static __always_inline __s32 uc_watch_note_use(struct uc_watch_flow *flow,
 		return 0;
 	flow->bits |= UC_WATCH_MEASURED;
 	bytes = uc_min(bytes, flow->first_bytes);
-	used = 4 * ((bytes + flow->mss_bytes - 1) / flow->mss_bytes);
-	if (path->used_quarters)
-		used = path->used_quarters - path->used_quarters / 4 + used / 4;
-	path->used_quarters = uc_max(uc_min(used, 255), 4);
+	uc_watch_learn_use(path, flow->mss_bytes, bytes);
 	if (!(flow->bits & UC_WATCH_TURN))
 		return 0;
-	return (__s32)(uc_watch_frame_bytes(flow, bytes) -
-		       uc_watch_frame_bytes(flow, flow->charged_bytes));
+	return (__s32)(uc_watch_frame_bytes(flow->mss_bytes, bytes) -
+		       uc_watch_frame_bytes(flow->mss_bytes, flow->charged_bytes));
 }
 
 /* Returns the charge for a first window in bytes of the link: what flows of this path use of it; 0
@@ -164,13 +150,10 @@ static __always_inline __u32 uc_watch_charge(struct uc_watch_flow *flow,
 	flow->bits |= UC_WATCH_TURN;
 	/* at a SYN nothing is counted yet */
 	if (!bytes)
-		bytes = uc_max(uc_watch_probe_count(policy), uc_watch_least(policy)) *
-			flow->mss_bytes;
-	if (path->used_quarters)
-		bytes = uc_min(bytes, path->used_quarters * flow->mss_bytes / 4U);
-	bytes = uc_min(bytes, 65535);
+		bytes = uc_watch_whole_bytes(policy, flow->mss_bytes);
+	bytes = uc_watch_usual_bytes(path, flow->mss_bytes, bytes);
 	flow->charged_bytes = bytes;
-	bytes = uc_watch_frame_bytes(flow, bytes);
+	bytes = uc_watch_frame_bytes(flow->mss_bytes, bytes);
 	if (bucket->period_ns)
 		return bytes;
 	return bytes + bytes * path->marked / (probes | !probes);
@@ -190,7 +173,7 @@ uc_watch_begin(struct uc_watch_flow *flow, const struct uc_watch_policy *policy,
 	       struct uc_watch_path *path, const struct uc_watch_bucket *bucket,
 	       const struct uc_segment *segment, __u64 now_ns, __u32 random)
 {
-	__u8 turns = uc_watch_is_full(bucket, policy, now_ns), measured;
+	__u8 turns = uc_watch_is_full(bucket, policy, now_ns) | policy->granted, measured;
 
 	uc_watch_agree(flow);
 	measured = uc_watch_measure(flow, policy, path, now_ns);

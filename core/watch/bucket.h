@@ -141,10 +141,11 @@ static __always_inline __u8 uc_watch_is_rush(struct uc_watch_bucket *bucket, __u
 }
 
 /* Returns how long (ns) the packet waits that grants a first window of `grant_bytes`, and charges
- * the bucket. To be called once for each flow. */
-static __always_inline __u64 uc_watch_wait_ns(struct uc_watch_bucket *bucket,
+ * the bucket. `taken`: whether flows past their start use the link. To be called once for each
+ * flow. */
+static __always_inline __u64 uc_watch_turn_ns(struct uc_watch_bucket *bucket,
 					      const struct uc_watch_policy *policy,
-					      __u32 grant_bytes, __u64 now_ns)
+					      __u32 grant_bytes, __u8 taken, __u64 now_ns)
 {
 	__u64 longest_ns = uc_min(policy->wait_us, UC_WATCH_WAIT_MAX_US) * 1000ULL;
 	__u64 burst_ns, cost_ns, most_ns, ahead_ns, crowd_ns, wait_ns;
@@ -164,11 +165,21 @@ static __always_inline __u64 uc_watch_wait_ns(struct uc_watch_bucket *bucket,
 	wait_ns = crowd_ns > burst_ns ? crowd_ns - burst_ns : 0;
 	if (crowd && crowd_ns == most_ns)
 		wait_ns = uc_watch_rest_ns(ahead_ns, most_ns);
-	if (crowd && rush && uc_watch_is_taken(bucket, policy, now_ns))
+	if (crowd && rush && taken)
 		crowd_ns += cost_ns * UC_WATCH_STEADY_PARTS / UC_WATCH_CROWD_PARTS;
 	bucket->turn_ns = now_ns + ahead_ns + cost_ns;
 	bucket->crowd_ns = now_ns + crowd_ns + cost_ns;
 	return wait_ns < longest_ns ? wait_ns : longest_ns;
+}
+
+/* Returns the wait at a link whose arrivals the platform reports. */
+static __always_inline __u64 uc_watch_wait_ns(struct uc_watch_bucket *bucket,
+					      const struct uc_watch_policy *policy,
+					      __u32 grant_bytes, __u64 now_ns)
+{
+	__u8 taken = uc_watch_is_taken(bucket, policy, now_ns);
+
+	return uc_watch_turn_ns(bucket, policy, grant_bytes, taken, now_ns);
 }
 
 /* Corrects the charge of a flow that has used `bytes` more than it was charged for, or fewer

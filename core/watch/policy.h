@@ -37,7 +37,8 @@ struct uc_watch_policy {
 	__u8 span_part;    /* divisor of the round-trip time for span_us, 1 to 255; paper: 2 */
 	__u8 marked_part;  /* divisor for marked probes: X of them allow X/marked_part segments at
 			    * first and as many one round later, 2 to 255; paper: 2 */
-	__u8 pad[2];
+	__u8 granted;      /* 1: another host gives turns, on a link that several share (grant.h) */
+	__u8 pad;
 	__u64 pace_bytes_per_s; /* the rate of pacing slots, the receiving host's; 0: no pacing */
 };
 
@@ -82,7 +83,7 @@ struct uc_watch_path {
 	__u8 marked;        /* marked and lost probes of the last measurement */
 	__u8 unmarked;      /* unmarked probes of the last measurement */
 	__u8 used_quarters; /* at the receiving host: how much of their first windows flows use on
-			     * average, in quarters of a segment */
+			     * average, in quarters of a segment; 0: unknown */
 	__u8 asked;         /* at the sending host: 1 while probes or their answer are under way */
 };
 
@@ -109,6 +110,46 @@ static __always_inline __u32 uc_watch_marked_part(const struct uc_watch_policy *
 static __always_inline __u32 uc_watch_least(const struct uc_watch_policy *policy)
 {
 	return uc_max(policy->least_segments, 2);
+}
+
+/* Headers of a segment: Ethernet, IPv4 and TCP with timestamps. */
+#define UC_WATCH_HEADER_BYTES 66
+
+/* Returns how many bytes of a link `bytes` of payload take, with headers. */
+static __always_inline __u32 uc_watch_frame_bytes(__u16 mss_bytes, __u32 bytes)
+{
+	__u32 each = mss_bytes | !mss_bytes;
+
+	return bytes + (bytes + each - 1) / each * UC_WATCH_HEADER_BYTES;
+}
+
+/* Returns the payload of a first window of which nothing was measured to be missing. */
+static __always_inline __u32 uc_watch_whole_bytes(const struct uc_watch_policy *policy,
+						  __u16 mss_bytes)
+{
+	return uc_max(uc_watch_probe_count(policy), uc_watch_least(policy)) * mss_bytes;
+}
+
+/* Returns how much payload of a first window of `bytes` a flow of this path is expected to use. */
+static __always_inline __u32 uc_watch_usual_bytes(const struct uc_watch_path *path,
+						  __u16 mss_bytes, __u32 bytes)
+{
+	if (path->used_quarters)
+		bytes = uc_min(bytes, path->used_quarters * mss_bytes / 4U);
+	return uc_min(bytes, 65535);
+}
+
+/* Learns that a flow of this path has used `bytes` of its first window, as a moving mean: many
+ * flows are shorter than the window, and are to be charged for what they use together. */
+static __always_inline void uc_watch_learn_use(struct uc_watch_path *path, __u16 mss_bytes,
+					       __u32 bytes)
+{
+	__u32 each = mss_bytes | !mss_bytes;
+	__u32 used = 4 * ((bytes + each - 1) / each);
+
+	if (path->used_quarters)
+		used = path->used_quarters - path->used_quarters / 4 + used / 4;
+	path->used_quarters = uc_max(uc_min(used, 255), 4);
 }
 
 /* Returns 1 if the measurement of a path has not expired. Its lifetime is multiplied by `slack`:

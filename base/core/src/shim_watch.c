@@ -24,6 +24,19 @@ void uc_shim_watch_heard(struct uc_watch_bucket *bucket, const struct uc_watch_p
 			 __u32 bytes, __u8 steady, __u64 now_ns);
 __u64 uc_shim_watch_wait_ns(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
 			    __u32 grant_bytes, __u64 now_ns);
+__u32 uc_shim_watch_ask(struct uc_watch_grant *grant, const struct uc_watch_granter *granter,
+			const struct uc_watch_policy *policy, const struct uc_segment *segment);
+void uc_shim_watch_granted(struct uc_watch_grant *grant, struct uc_watch_granter *granter,
+			   const struct uc_watch_policy *policy, __u64 wait_ns, __u64 now_ns);
+__u64 uc_shim_watch_grant_wait_ns(const struct uc_watch_grant *grant,
+				  const struct uc_watch_granter *granter, __u64 answered_ns,
+				  __u64 now_ns);
+void uc_shim_watch_unanswered(const struct uc_watch_grant *grant, struct uc_watch_granter *granter);
+void uc_shim_watch_note_sent(struct uc_watch_grant *grant, struct uc_watch_granter *granter,
+			     const struct uc_watch_policy *policy,
+			     const struct uc_segment *segment);
+__u64 uc_shim_watch_grant_ns(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
+			     __u32 bytes, __u64 now_ns);
 
 __u32 uc_shim_watch_probes(const struct uc_watch_policy *policy, struct uc_watch_path *path,
 			   __u64 now_ns)
@@ -97,4 +110,41 @@ __u8 uc_shim_watch_timed(struct uc_watch_flow *flow, const struct uc_watch_polic
 			 __u32 sent_ns, __u64 now_ns)
 {
 	return uc_watch_timed(flow, policy, ecn, sent_ns, now_ns);
+}
+
+__u32 uc_shim_watch_ask(struct uc_watch_grant *grant, const struct uc_watch_granter *granter,
+			const struct uc_watch_policy *policy, const struct uc_segment *segment)
+{
+	return uc_watch_ask(grant, granter, policy, segment);
+}
+
+void uc_shim_watch_granted(struct uc_watch_grant *grant, struct uc_watch_granter *granter,
+			   const struct uc_watch_policy *policy, __u64 wait_ns, __u64 now_ns)
+{
+	uc_watch_granted(grant, granter, policy, wait_ns, now_ns);
+}
+
+__u64 uc_shim_watch_grant_wait_ns(const struct uc_watch_grant *grant,
+				  const struct uc_watch_granter *granter, __u64 answered_ns,
+				  __u64 now_ns)
+{
+	return uc_watch_grant_wait_ns(grant, granter, answered_ns, now_ns);
+}
+
+void uc_shim_watch_unanswered(const struct uc_watch_grant *grant, struct uc_watch_granter *granter)
+{
+	uc_watch_unanswered(grant, granter);
+}
+
+void uc_shim_watch_note_sent(struct uc_watch_grant *grant, struct uc_watch_granter *granter,
+			     const struct uc_watch_policy *policy,
+			     const struct uc_segment *segment)
+{
+	uc_watch_note_sent(grant, granter, policy, segment);
+}
+
+__u64 uc_shim_watch_grant_ns(struct uc_watch_bucket *bucket, const struct uc_watch_policy *policy,
+			     __u32 bytes, __u64 now_ns)
+{
+	return uc_watch_grant_ns(bucket, policy, bytes, now_ns);
 }

@@ -12,6 +12,10 @@ pub type Path = sys::uc_watch_path;
 pub type Start = sys::uc_watch_flow;
 /// The bucket that paces first windows on a receiving host's link.
 pub type Bucket = sys::uc_watch_bucket;
+/// A flow's grant at the sending host; all zero: not asked for.
+pub type Grant = sys::uc_watch_grant;
+/// What a sending host knows of the host that gives turns; all zero: nothing.
+pub type Granter = sys::uc_watch_granter;
 /// What to do with a segment of the receiving guest.
 pub type Answer = sys::uc_watch_answer;
 
@@ -142,5 +146,51 @@ impl Bucket {
     pub fn wait_ns(&mut self, policy: &StartPolicy, grant_bytes: u32, now_ns: u64) -> u64 {
         // SAFETY: both pointers are valid for the call and the C side keeps neither.
         unsafe { sys::uc_shim_watch_wait_ns(self, policy, grant_bytes, now_ns) }
+    }
+
+    /// Answers a question for `bytes` of the link at the granter: how long (ns) the flow waits.
+    pub fn grant_ns(&mut self, policy: &StartPolicy, bytes: u32, now_ns: u64) -> u64 {
+        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        unsafe { sys::uc_shim_watch_grant_ns(self, policy, bytes, now_ns) }
+    }
+}
+
+impl Grant {
+    /// Handles the guest's first packet. Returns for how many bytes of the link to ask the granter;
+    /// 0: the flow has asked before.
+    pub fn ask(&mut self, granter: &Granter, policy: &StartPolicy, segment: &Segment) -> u32 {
+        // SAFETY: all pointers are valid for the call and the C side keeps none of them.
+        unsafe { sys::uc_shim_watch_ask(self, granter, policy, segment) }
+    }
+
+    /// Handles the granter's answer: the flow waits for `wait_ns`.
+    pub fn granted(
+        &mut self,
+        granter: &mut Granter,
+        policy: &StartPolicy,
+        wait_ns: u64,
+        now_ns: u64,
+    ) {
+        // SAFETY: all pointers are valid for the call and the C side keeps none of them.
+        unsafe { sys::uc_shim_watch_granted(self, granter, policy, wait_ns, now_ns) }
+    }
+
+    /// Returns how long (ns) the peer's answer to the guest's first packet waits, which came at
+    /// `answered_ns`. To be asked again after that time, and when the granter's answer arrives.
+    pub fn wait_ns(&self, granter: &Granter, answered_ns: u64, now_ns: u64) -> u64 {
+        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        unsafe { sys::uc_shim_watch_grant_wait_ns(self, granter, answered_ns, now_ns) }
+    }
+
+    /// Records that the flow starts without the granter's answer, if none has arrived.
+    pub fn unanswered(&self, granter: &mut Granter) {
+        // SAFETY: both pointers are valid for the call and the C side keeps neither.
+        unsafe { sys::uc_shim_watch_unanswered(self, granter) }
+    }
+
+    /// Learns from a segment of the guest how much of their first windows flows use.
+    pub fn sent(&mut self, granter: &mut Granter, policy: &StartPolicy, segment: &Segment) {
+        // SAFETY: all pointers are valid for the call and the C side keeps none of them.
+        unsafe { sys::uc_shim_watch_note_sent(self, granter, policy, segment) }
     }
 }

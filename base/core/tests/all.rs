@@ -51,6 +51,7 @@ mod sizes;
 mod steal;
 mod strict;
 mod watch_first;
+mod watch_grants;
 mod watch_rounds;
 mod watch_sending;
 mod watch_strangers;

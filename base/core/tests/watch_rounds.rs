@@ -221,7 +221,8 @@ fn whatever_comes_no_window_is_0_or_above_the_receivers_or_behind_what_was_given
             late_ns: times[1],
             span_part: times[2] as u8,
             marked_part: times[1] as u8,
-            pad: [0; 2],
+            granted: times[0] as u8 & 1,
+            pad: 0,
             pace_bytes_per_s: u64::from(times[2]),
         };
         let (mut start, mut path, mut bucket) =
