@@ -8,7 +8,7 @@ use crate::coupling::Coupling;
 use crate::hypervisor::Hypervisor;
 use crate::network::{Queue, Topology};
 use crate::pattern::Pattern;
-use crate::units::Nanos;
+use crate::units::{BitsPerSec, Nanos};
 
 /// `[[case]]`: the guests that send through the network. Cases of an experiment share nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,10 @@ pub struct Case {
     /// Queue at this case's bottlenecks; the network's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
+    /// Rate of a link that all receivers share, at which the first receiver's host gives turns to
+    /// all flows with a start; if absent, each host gives those of its own link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grants: Option<BitsPerSec>,
     /// Sharing of CPU cores by the receivers; each has its own if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_hypervisor: Option<Hypervisor>,

@@ -7,6 +7,7 @@
 mod connections;
 mod cores;
 mod coupled;
+mod granting;
 mod machines;
 mod owner;
 mod starting;
@@ -95,7 +96,7 @@ impl Hosts {
     pub fn new(scenario: &Scenario) -> Result<Hosts, SimError> {
         let mut network = Network::new(&scenario.topology, scenario.seed)?;
         check_routes(scenario, &network)?;
-        network.expect_only(scenario.flows.iter().flat_map(ways));
+        network.expect_only(scenario.flows.iter().flat_map(|flow| ways(scenario, flow)));
         let mut timers = Timers::default();
         let wakes: Vec<TimerId> = scenario.flows.iter().map(|_| timers.add()).collect();
         let mut owners: Vec<Owner> = (0..scenario.flows.len()).map(Owner::Flow).collect();
@@ -190,6 +191,10 @@ impl Hosts {
     fn deliver_in_part(&mut self, place: usize, packet: &mut Packet) -> Option<Notice> {
         let end = &self.ends[place];
         if self.starts.is_used() {
+            if let Some(turn) = packet.turn() {
+                self.turn_arrives(packet, turn);
+                return None;
+            }
             let bytes = uc_net::Packet::size_bytes(packet);
             let start = end.start.as_ref();
             let steady = start.is_none_or(|start| start.is_steady(packet));
@@ -198,6 +203,11 @@ impl Hosts {
         if end.start.is_some() && self.start_hears(place, packet) {
             return None;
         }
+        self.pass(place, packet)
+    }
+
+    /// Passes a packet that no start holds to its end.
+    fn pass(&mut self, place: usize, packet: &mut Packet) -> Option<Notice> {
         if self.ends[place].resident.is_some() {
             return self.deliver_to_machine(*packet);
         }
@@ -256,8 +266,9 @@ impl Hosts {
             }
             Owner::Start(place) => {
                 self.timers.set(timer, None);
+                let notice = self.turn_comes(place);
                 self.start_rings(place);
-                return None;
+                return notice;
             }
             Owner::Core(core) => return self.turn(core),
             Owner::Migration(number, begins) => return self.migrate(number, timer, begins),
@@ -302,9 +313,11 @@ impl Hosts {
 }
 
 /// Returns the pairs of hosts, sender first, between which a flow's packets go.
-fn ways(flow: &FlowPlan) -> impl Iterator<Item = (HostId, HostId)> {
-    let receivers = flow.receivers.iter();
-    receivers.flat_map(|&receiver| [(flow.guest, receiver), (receiver, flow.guest)])
+fn ways(scenario: &Scenario, flow: &FlowPlan) -> impl Iterator<Item = (HostId, HostId)> {
+    let granter = scenario.granter.map(|(host, _)| host);
+    let granter = granter.filter(|_| flow.start_policy.is_some());
+    let others = flow.receivers.iter().copied().chain(granter);
+    others.flat_map(|other| [(flow.guest, other), (other, flow.guest)])
 }
 
 /// Sends a packet in both directions for every flow in a copy of the network, to check the routes
@@ -322,7 +335,7 @@ fn check_routes(scenario: &Scenario, network: &Network<Packet>) -> Result<(), Si
     let probe = Packet::new(nothing, scenario.ip_header_bytes, Address::new(0), 0);
     let mut copy = network.clone();
     for flow in &scenario.flows {
-        for (from, to) in ways(flow) {
+        for (from, to) in ways(scenario, flow) {
             match copy.inject(Nanos::ZERO, from, to, probe) {
                 Ok(()) => {}
                 Err(uc_net::NetError::NoRoute { from, to }) => {

@@ -44,7 +44,7 @@ impl Address {
 }
 
 /// A probe of a flow's start: a frame of minimum size without a TCP header. In the simulator a
-/// segment without any flag stands for it, which no TCP sends.
+/// segment without any flag stands for it, which no TCP sends, and for a [`Turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// Index of the probe, from 0.
@@ -54,6 +54,27 @@ pub struct Probe {
     /// Send time on its host's clock in nanoseconds, modulo 2³².
     pub sent_ns: u32,
 }
+
+/// A packet about a flow's turn on a shared link, as small as a probe. It has the address of the
+/// end that asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The question, to the host that gives turns.
+    Ask {
+        /// Bytes of the link that the flow's first window is expected to take.
+        bytes: u32,
+    },
+    /// The answer of that host.
+    Answer {
+        /// How long the flow waits, in nanoseconds from the answer's arrival.
+        wait_ns: u32,
+    },
+}
+
+/// `window` of the segments that stand for packets without a TCP header.
+const PROBE: u16 = 0;
+const ASK: u16 = 1;
+const ANSWER: u16 = 2;
 
 /// Ethernet's minimum frame, without its check sequence.
 const FRAME_MIN_BYTES: u32 = 60;
@@ -93,10 +114,30 @@ impl Packet {
 
     /// Creates the packet of a probe to that end; it is ECN-capable.
     pub fn of_probe(probe: Probe, ip_header_bytes: u32, to: Address, flow: u32) -> Packet {
+        let number = u32::from(probe.index) | u32::from(probe.of) << 8;
+        Packet::small(PROBE, (number, probe.sent_ns), ip_header_bytes, to, flow)
+    }
+
+    /// Creates a packet about the turn of the end with that address; it is ECN-capable.
+    pub fn of_turn(turn: Turn, ip_header_bytes: u32, to: Address, flow: u32) -> Packet {
+        let (kind, number) = match turn {
+            Turn::Ask { bytes } => (ASK, bytes),
+            Turn::Answer { wait_ns } => (ANSWER, wait_ns),
+        };
+        Packet::small(kind, (number, 0), ip_header_bytes, to, flow)
+    }
+
+    fn small(
+        kind: u16,
+        (seq, ack): (u32, u32),
+        ip_header_bytes: u32,
+        to: Address,
+        flow: u32,
+    ) -> Packet {
         let segment = Segment {
-            seq: u32::from(probe.index) | u32::from(probe.of) << 8,
-            ack: probe.sent_ns,
-            window: 0,
+            seq,
+            ack,
+            window: kind,
             payload_bytes: 0,
             flags: 0,
             ecn: Ecn::Ect0,
@@ -112,11 +153,25 @@ impl Packet {
     /// Returns the probe, if the packet is one.
     #[inline]
     pub fn probe(&self) -> Option<Probe> {
-        (self.segment.flags == 0).then_some(Probe {
-            index: self.segment.seq as u8,
-            of: (self.segment.seq >> 8) as u8,
-            sent_ns: self.segment.ack,
+        let segment = &self.segment;
+        (segment.flags == 0 && segment.window == PROBE).then_some(Probe {
+            index: segment.seq as u8,
+            of: (segment.seq >> 8) as u8,
+            sent_ns: segment.ack,
         })
+    }
+
+    /// Returns what the packet says of a turn, if it is about one.
+    #[inline]
+    pub fn turn(&self) -> Option<Turn> {
+        let segment = &self.segment;
+        match segment.window {
+            ASK if segment.flags == 0 => Some(Turn::Ask { bytes: segment.seq }),
+            ANSWER if segment.flags == 0 => Some(Turn::Answer {
+                wait_ns: segment.seq,
+            }),
+            _ => None,
+        }
     }
 }
 

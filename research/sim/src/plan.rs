@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use uc_core::watch::StartPolicy;
 use uc_core::{Policy, consts};
 use uc_experiment::{
     Case, Experiment, Guests, Hypervisor, Law, Parameters, Profile, Stack, StartLaw,
 };
 use uc_law::policy;
 use uc_net::random::Stream;
-use uc_net::{HostId, LinkId, Nanos, Node, Topology};
+use uc_net::{BitsPerSec, HostId, LinkId, Nanos, Node, Topology};
 
 use crate::consolidation::{Consolidator, Virtual, pvtcp_policy};
 use crate::epochs;
@@ -82,6 +83,7 @@ impl Plan {
             )?),
             receiver_policy: case.receiver_law.map(receiver_policy),
             receiver_hypervisor: case.receiver_hypervisor.as_ref(),
+            grants: case.grants.is_some(),
             receiver_pvtcp: receiver_stack.pvtcp.as_ref().map(pvtcp_policy),
             starts: Stream::new(seed, "traffic/start"),
             pattern: Stream::new(seed, "traffic/pattern"),
@@ -99,6 +101,7 @@ impl Plan {
         let consolidation = planner.consolidator.into_consolidation();
         let mut bottlenecks = network.bottlenecks;
         keep_used(&mut bottlenecks, &network.topology, &flows);
+        let granter = case.grants.and_then(|rate| granter(rate, &flows));
         Ok(Plan {
             scenario: Scenario {
                 seed,
@@ -107,11 +110,24 @@ impl Plan {
                 flows,
                 groups,
                 consolidation,
+                granter,
             },
             labels,
             bottlenecks,
         })
     }
+}
+
+/// Returns the host that gives turns at this rate, the first that receives a flow with a start, and
+/// its policy.
+fn granter(rate: BitsPerSec, flows: &[FlowPlan]) -> Option<(HostId, StartPolicy)> {
+    let mut started = flows.iter().filter(|flow| flow.start_policy.is_some());
+    let first = started.next()?;
+    let policy = StartPolicy {
+        pace_bytes_per_s: rate.0 / 8,
+        ..first.start_policy?
+    };
+    Some((*first.receivers.first()?, policy))
 }
 
 /// Keeps, of the links that lead to hosts, those to hosts that receive data: the other links of a
@@ -135,6 +151,8 @@ struct Planner<'a> {
     receiver_config: Arc<uc_tcp::Config>,
     receiver_policy: Option<Policy>,
     receiver_hypervisor: Option<&'a Hypervisor>,
+    /// Whether one host gives the turns of all.
+    grants: bool,
     receiver_pvtcp: Option<uc_core::steal::Policy>,
     starts: Stream,
     /// Random stream of patterns.
@@ -173,7 +191,11 @@ impl<'a> Planner<'a> {
         let policy = group.law.map(|law| port_policy(law, group, stack));
         let start_policy = group
             .start_law
-            .map(|StartLaw::Watch| start_policy(&group.watch, &self.experiment.network));
+            .map(|StartLaw::Watch| start_policy(&group.watch, &self.experiment.network))
+            .map(|policy| StartPolicy {
+                granted: self.grants.into(),
+                ..policy
+            });
         let mut turns = epochs::turns(group, &mut self.epochs).into_iter();
         let hypervisor = group.hypervisor.as_ref();
         let first_machine = hypervisor.map(|hypervisor| {

@@ -5,6 +5,8 @@
 //! The guest sends the data, so its host probes; the receiver's host counts and sets the windows.
 //! Either of them may have opened the connection.
 
+mod granter;
+mod granting;
 mod known;
 mod policy;
 mod probing;
@@ -16,10 +18,11 @@ use uc_core::watch::{Bucket, Start, StartPolicy};
 use uc_net::Nanos;
 use uc_tcp::{Segment, flags};
 
-use crate::packet::{Packet, Probe};
+use crate::packet::{Packet, Probe, Turn};
 use crate::port::parse;
 use crate::timers::TimerId;
 
+use granting::Asking;
 pub use known::{Ends, StartCounts, Starts};
 pub use policy::start_policy;
 use probing::Probing;
@@ -40,7 +43,7 @@ pub struct StartEnd {
 
 #[derive(Clone, Debug)]
 enum Role {
-    Sending(Probing),
+    Sending(Probing, Asking),
     Receiving(Start),
 }
 
@@ -51,12 +54,18 @@ pub enum Leaving {
     Segment(Segment),
     /// A probe of the path.
     Probe(Probe),
+    /// A question about the flow's turn.
+    Ask(Turn),
 }
 
 impl StartEnd {
     /// Creates the state of the guest's host.
     pub fn sending(policy: StartPolicy, timer: TimerId) -> StartEnd {
-        StartEnd::new(policy, timer, Role::Sending(Probing::default()))
+        StartEnd::new(
+            policy,
+            timer,
+            Role::Sending(Probing::default(), Asking::default()),
+        )
     }
 
     /// Creates the state of the receiver's host.
@@ -88,15 +97,15 @@ impl StartEnd {
                 start.probe(index, of, ecn);
                 true
             }
-            (Role::Sending(_), Some(_)) => true,
+            (Role::Sending(..), Some(_)) => true,
             (Role::Receiving(start), None) => {
                 start.arrives(&parse(segment, uc_core::consts::TO_GUEST));
                 false
             }
-            (Role::Sending(probing), None) => {
+            (Role::Sending(probing, asking), None) => {
                 let path = hosts.paths.entry(ends).or_default();
                 probing.hears(now, &self.policy, segment, path);
-                false
+                asking.arrives(now, &hosts.granter_of(ends.0), packet)
             }
         }
     }
@@ -111,7 +120,16 @@ impl StartEnd {
     ) {
         for mut segment in std::mem::take(&mut self.sent) {
             let wait_ns = match &mut self.role {
-                Role::Sending(probing) => probing.asks(now, &self.policy, &segment, ends, hosts),
+                Role::Sending(probing, asking) => {
+                    if hosts.granter.is_some() {
+                        let granter = hosts.granters.entry(ends.0).or_default();
+                        let bytes = asking.departs(&self.policy, &segment, granter);
+                        if bytes > 0 {
+                            out(Leaving::Ask(Turn::Ask { bytes }));
+                        }
+                    }
+                    probing.asks(now, &self.policy, &segment, ends, hosts)
+                }
                 Role::Receiving(start) => {
                     gives(now, start, &self.policy, &mut segment, ends, hosts)
                 }
@@ -136,7 +154,7 @@ impl StartEnd {
     /// or to a flow whose windows are not set at this host.
     pub fn is_steady(&self, packet: &Packet) -> bool {
         match &self.role {
-            Role::Sending(_) => true,
+            Role::Sending(..) => true,
             Role::Receiving(start) => {
                 packet.probe().is_none()
                     && start.is_steady(&parse(&packet.segment, uc_core::consts::TO_GUEST))
@@ -144,16 +162,34 @@ impl StartEnd {
         }
     }
 
-    /// Returns when the next held segment is due; `None` if nothing is held.
-    pub fn due(&self) -> Option<Nanos> {
-        if self.held.is_empty() {
-            return None;
-        }
-        let probe = match &self.role {
-            Role::Sending(probing) => probing.next_probe(),
-            Role::Receiving(_) => None,
+    /// Returns when the next held segment is due, or packet to the guest; `None` if nothing waits.
+    pub fn due(&self, now: Nanos, ends: Ends, hosts: &Starts) -> Option<Nanos> {
+        let (probe, turn) = match &self.role {
+            Role::Sending(probing, asking) => (
+                probing.next_probe(),
+                asking.due(now, &hosts.granter_of(ends.0)),
+            ),
+            Role::Receiving(_) => (None, None),
         };
-        Some(probe.unwrap_or(self.release).min(self.release))
+        let release = probe.unwrap_or(self.release).min(self.release);
+        let release = (!self.held.is_empty()).then_some(release);
+        release.into_iter().chain(turn).min()
+    }
+
+    /// Processes the answer of the host that gives turns.
+    pub fn granted(&mut self, now: Nanos, ends: Ends, wait_ns: u64, hosts: &mut Starts) {
+        if let Role::Sending(_, asking) = &mut self.role {
+            let granter = hosts.granters.entry(ends.0).or_default();
+            asking.granted(now, &self.policy, granter, wait_ns);
+        }
+    }
+
+    /// Returns the packets to the guest whose turn has come.
+    pub fn released(&mut self, now: Nanos, ends: Ends, hosts: &mut Starts) -> VecDeque<Packet> {
+        match &mut self.role {
+            Role::Sending(_, asking) => asking.released(now, ends, hosts),
+            Role::Receiving(_) => VecDeque::new(),
+        }
     }
 
     /// Releases everything that is due, when the timer fires.
@@ -161,7 +197,7 @@ impl StartEnd {
         if self.held.is_empty() {
             return;
         }
-        if let Role::Sending(probing) = &mut self.role {
+        if let Role::Sending(probing, _) = &mut self.role {
             while probing.next_probe().is_some_and(|at| at <= now) {
                 hosts.counts.probes += 1;
                 out(Leaving::Probe(Probe {

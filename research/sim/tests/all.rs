@@ -16,5 +16,6 @@ mod switch;
 mod unfinished;
 mod virtual_dctcp;
 mod watch;
+mod watch_grants;
 mod watch_theorems;
 mod watch_times;

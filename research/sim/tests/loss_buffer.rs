@@ -101,6 +101,7 @@ fn scenario(law: Law, loss_ppm: u32, buffer_quarters: u64) -> Scenario {
         ip_header_bytes: 20,
         groups: Vec::new(),
         consolidation: uc_sim::consolidation::Consolidation::default(),
+        granter: None,
         flows: vec![FlowPlan {
             name: "flow".to_owned(),
             guest: HostId(0),

@@ -67,6 +67,7 @@ fn scenario(pvtcp: Option<Policy>) -> Scenario {
         topology: star.topology,
         ip_header_bytes: 20,
         groups: Vec::new(),
+        granter: None,
         consolidation: Consolidation {
             cores: vec![core],
             ..Consolidation::default()

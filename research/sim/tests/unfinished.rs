@@ -26,6 +26,7 @@ fn scenario(topology: Topology, receiver: Config) -> Scenario {
         ip_header_bytes: 20,
         groups: Vec::new(),
         consolidation: uc_sim::consolidation::Consolidation::default(),
+        granter: None,
         flows: vec![FlowPlan {
             name: "only[0]".into(),
             guest: HostId(0),

@@ -218,6 +218,13 @@ fn check_real_case(key: &str, case: &Case) -> Result<(), Only> {
     if let Some(hypervisor) = &case.receiver_hypervisor {
         check_stalls(&format!("{key}.receiver_hypervisor"), hypervisor)?;
     }
+    if case.grants.is_some() {
+        return Err(only(
+            format!("{key}.grants"),
+            "turns between hosts",
+            &[Arm::Sim],
+        ));
+    }
     for (i, guests) in case.guests.iter().enumerate() {
         let key = format!("{key}.guests.{i}");
         let is_incast = matches!(guests.application, Application::Incast { .. });

@@ -9,7 +9,7 @@ use super::hypervisor::check_hypervisors;
 use super::network::check_queue;
 use super::parameters::check_parameters;
 use super::pattern::check_pattern;
-use super::start_law::{check_start_law, check_starts};
+use super::start_law::{check_grants, check_start_law, check_starts};
 use crate::Law;
 use crate::application::Application;
 use crate::case::{Case, Guests};
@@ -76,6 +76,7 @@ pub(super) fn check_case(key: &str, case: &Case, experiment: &Experiment) -> Che
     }
     check_coupling(key, case)?;
     check_starts(key, case, &experiment.network)?;
+    check_grants(key, case, &experiment.network)?;
     check_hypervisors(key, case, experiment)?;
     let at_most = |sum: u32, most: u32, what: &str| {
         ensure(sum <= most, &format!("{key}.guests"), || {

@@ -16,6 +16,30 @@ pub(super) fn check_start_law(key: &str, guests: &Guests) -> Check {
     first(&format!("{key}.watch"), watch.faults())
 }
 
+/// Checks that turns between hosts have flows to give them to, receivers that are several, and a
+/// sufficient rate.
+pub(super) fn check_grants(key: &str, case: &Case, network: &Network) -> Check {
+    let Some(rate) = case.grants else {
+        return Ok(());
+    };
+    let key = format!("{key}.grants");
+    let starts = case.guests.iter().any(|guests| guests.start_law.is_some());
+    ensure(starts, &key, || {
+        "gives turns to flows with start_law = \"watch\", and no group has it; give it to one, or \
+         leave grants out"
+            .into()
+    })?;
+    let several = !matches!(network.topology, Topology::Star | Topology::Switch { .. });
+    ensure(several, &key, || {
+        "is for receivers behind one shared link; a receiver of a star or switch has a link of its \
+         own, and its host gives the turns: leave grants out, or take the topology dumbbell"
+            .into()
+    })?;
+    ensure(rate >= Watch::slowest_pace(), &key, || {
+        format!("is below {}; give that or more", Watch::slowest_pace())
+    })
+}
+
 /// Checks that a host that receives from several groups has one policy, and a sufficient rate of
 /// pacing slots.
 pub(super) fn check_starts(key: &str, case: &Case, network: &Network) -> Check {

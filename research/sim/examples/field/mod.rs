@@ -87,6 +87,7 @@ impl Field {
             ip_header_bytes: 20,
             groups: Vec::new(),
             consolidation: uc_sim::consolidation::Consolidation::default(),
+            granter: None,
         };
         Ok((scenario, dumbbell.forward))
     }

@@ -28,7 +28,12 @@ impl Hosts {
         let Some(start) = &mut end.start else {
             return packet.probe().is_some();
         };
-        start.arrives(self.now, ends, packet, &mut self.starts)
+        let stays = start.arrives(self.now, ends, packet, &mut self.starts);
+        if stays {
+            let due = start.due(self.now, ends, &self.starts);
+            self.timers.set(start.timer, due);
+        }
+        stays
     }
 
     /// Passes segments that an end may have sent to its start logic, which releases or holds them.
@@ -59,17 +64,25 @@ impl Hosts {
         let (now, end) = (self.now, &mut self.ends[place]);
         let Some(start) = &mut end.start else { return };
         let (route, network) = (end.route, &mut self.network);
+        let granter = self.starts.granter();
         let mut out = |leaving| {
             let peer = route.address.peer();
-            let packet = match leaving {
-                Leaving::Segment(segment) => {
-                    Packet::new(segment, route.ip_header_bytes, peer, route.flow)
-                }
-                Leaving::Probe(probe) => {
-                    Packet::of_probe(probe, route.ip_header_bytes, peer, route.flow)
+            let (to, packet) = match leaving {
+                Leaving::Segment(segment) => (
+                    route.to,
+                    Packet::new(segment, route.ip_header_bytes, peer, route.flow),
+                ),
+                Leaving::Probe(probe) => (
+                    route.to,
+                    Packet::of_probe(probe, route.ip_header_bytes, peer, route.flow),
+                ),
+                Leaving::Ask(ask) => {
+                    let own = route.address;
+                    let packet = Packet::of_turn(ask, route.ip_header_bytes, own, route.flow);
+                    (granter.unwrap_or(route.to), packet)
                 }
             };
-            let taken = network.inject(now, route.from, route.to, packet);
+            let taken = network.inject(now, route.from, to, packet);
             // The route was checked in both directions before time zero.
             debug_assert!(taken.is_ok(), "{taken:?}");
         };
@@ -81,7 +94,7 @@ impl Hosts {
             &mut self.starts,
             &mut (&mut out as &mut dyn FnMut(Leaving)),
         );
-        let due = start.due();
+        let due = start.due(now, ends, &self.starts);
         self.timers.set(start.timer, due);
     }
 }

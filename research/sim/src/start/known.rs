@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use uc_core::watch::{Bucket, Path, StartPolicy};
+use uc_core::watch::{Bucket, Granter, Path, StartPolicy};
 use uc_net::random::Stream;
 use uc_net::{HostId, Nanos};
 
+use super::granter::GranterHost;
 use crate::scenario::Scenario;
 use crate::timers::TimerId;
 
@@ -18,6 +19,10 @@ pub struct Starts {
     pub(super) paths: BTreeMap<Ends, Path>,
     /// Token bucket of the link to each host that receives flows with a start, and its policy.
     pub(super) links: BTreeMap<HostId, (Bucket, StartPolicy)>,
+    /// The host that gives the turns of a shared link, if there is one.
+    pub(super) granter: Option<GranterHost>,
+    /// What sending hosts know of it.
+    pub(super) granters: BTreeMap<HostId, Granter>,
     /// Timers of ends that ever had a start, by index.
     timers: BTreeMap<usize, TimerId>,
     pub(super) random: Stream,
@@ -43,6 +48,14 @@ pub struct StartCounts {
     pub waited: u64,
     /// Time in nanoseconds for which initial windows were held, summed over these flows.
     pub waited_ns: u64,
+    /// Turns that the host of a shared link gave.
+    pub granted: u64,
+    /// Turns among them that were not at once.
+    pub grants_waited: u64,
+    /// Time in nanoseconds for which these flows were to wait.
+    pub grants_waited_ns: u64,
+    /// Flows that started without the answer that they waited for.
+    pub unanswered: u64,
 }
 
 impl StartCounts {
@@ -52,7 +65,7 @@ impl StartCounts {
     }
 
     /// Returns each counter with its name.
-    pub fn named(&self) -> [(&'static str, u64); 8] {
+    pub fn named(&self) -> [(&'static str, u64); 12] {
         [
             ("watch_probed_flows", self.probed),
             ("watch_unprobed_flows", self.unprobed),
@@ -62,6 +75,10 @@ impl StartCounts {
             ("watch_probes_late", self.late),
             ("watch_first_windows_waited", self.waited),
             ("watch_first_windows_waited_ns", self.waited_ns),
+            ("watch_grants", self.granted),
+            ("watch_grants_waited", self.grants_waited),
+            ("watch_grants_waited_ns", self.grants_waited_ns),
+            ("watch_grants_unanswered", self.unanswered),
         ]
     }
 }
@@ -82,6 +99,10 @@ impl Starts {
         Starts {
             paths: BTreeMap::new(),
             links,
+            granter: scenario
+                .granter
+                .map(|(host, policy)| GranterHost::new(host, policy)),
+            granters: BTreeMap::new(),
             timers: BTreeMap::new(),
             random: Stream::new(scenario.seed, "hosts/watch"),
             counts: StartCounts::default(),
@@ -96,6 +117,27 @@ impl Starts {
     /// Stores the timer of the end with this index.
     pub fn keep_timer(&mut self, place: usize, timer: TimerId) {
         self.timers.insert(place, timer);
+    }
+
+    /// Returns the host that gives the turns of a shared link.
+    pub fn granter(&self) -> Option<HostId> {
+        self.granter.as_ref().map(|granter| granter.host)
+    }
+
+    /// Returns what a sending host knows of the granter.
+    pub(super) fn granter_of(&self, host: HostId) -> Granter {
+        self.granters.get(&host).copied().unwrap_or_default()
+    }
+
+    /// Answers a question for `bytes` of the link: the granter's host, and how long (ns) the flow
+    /// waits; `None` without a granter.
+    pub fn grant(&mut self, now: Nanos, bytes: u32) -> Option<(HostId, u64)> {
+        let granter = self.granter.as_mut()?;
+        let wait_ns = granter.grant_ns(now, bytes);
+        self.counts.granted += 1;
+        self.counts.grants_waited += u64::from(wait_ns > 0);
+        self.counts.grants_waited_ns += wait_ns;
+        Some((granter.host, wait_ns))
     }
 
     /// Returns whether any flow has a start.
