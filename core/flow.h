@@ -68,6 +68,14 @@ enum uc_ca_state {
 
 #define UC_INFINITE_SSTHRESH 0x7fffffff
 
+/* Proportional rate reduction (RFC 6937) of profile `linux`; after a timeout, in each profile, what
+ * returns if it was spurious: undo.h. */
+struct uc_prr {
+	__u32 prior_cwnd;
+	__u32 delivered;
+	__u32 out;
+};
+
 /* NewReno's variables. cwnd, ssthresh and acked count bytes, or whole segments where
  * uc_counts_segments(). */
 struct uc_reno {
@@ -76,10 +84,7 @@ struct uc_reno {
 	__u32 acked;       /* towards the next step of congestion avoidance */
 	__u32 recover;     /* RFC 6582; profile `linux`: the end of any reduction */
 	__u32 reduced_seq; /* profile `rfc`: ECE up to this sequence number was answered */
-	/* profile `linux` only: proportional rate reduction (RFC 6937) */
-	__u32 prior_cwnd;
-	__u32 prr_delivered;
-	__u32 prr_out;
+	struct uc_prr prr;
 	/* congestion window validation: profile `linux`, and flows that share a window */
 	__u32 max_flight; /* of the window that ends at usage_seq, in cwnd's unit */
 	__u32 usage_seq;

@@ -41,6 +41,7 @@ static __always_inline __u8 uc_catch_up(struct uc_flow *flow, __u32 ack)
 	flow->snd_una += missed_bytes;
 	flow->snd_nxt += missed_bytes;
 	flow->bits &= ~(UC_FLOW_PROBED | UC_FLOW_RESENT);
+	uc_undo_close(flow); /* the port may have missed retransmissions */
 	return 1;
 }
 

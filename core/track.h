@@ -9,6 +9,7 @@
 #include "minmax.h"
 #include "segment.h"
 #include "since.h"
+#include "undo.h"
 
 /* The third duplicate ACK indicates a lost segment (RFC 5681 §3.2). */
 #define UC_DUP_ACKS 3
@@ -59,8 +60,11 @@ static __always_inline enum uc_sent uc_classify_retransmission(const struct uc_f
 	if (flow->bits & UC_FLOW_RESENT ||
 	    (flow->ca == UC_CA_LOSS && uc_before(seq, flow->resent_end)))
 		return UC_SENT_TIMEOUT;
+	/* a guest that probes with new data (undo.h) repeats old data after the next ACK only */
+	if (uc_undo_probes(flow) && uc_after(flow->snd_nxt, flow->reno.recover + 1))
+		return UC_SENT_TIMEOUT;
 	/* RFC 6582 §3.2 step 5: after a partial ACK the next hole goes out without a new signal */
-	if (flow->ca == UC_CA_RECOVERY || flow->ca == UC_CA_LOSS)
+	if (flow->ca == UC_CA_RECOVERY || flow->ca == UC_CA_LOSS || uc_undo_repairs(flow, seq))
 		return UC_SENT_AGAIN;
 	if (flow->dup_acks >= UC_DUP_ACKS || (sack && flow->dup_acks))
 		return UC_SENT_FAST;
@@ -76,6 +80,7 @@ static __always_inline enum uc_sent uc_classify_retransmission(const struct uc_f
 static __always_inline void uc_remember_resent(struct uc_flow *flow, enum uc_sent sent, __u32 seq,
 					       __u32 end)
 {
+	uc_undo_resent(flow, end);
 	if (seq == flow->snd_una)
 		flow->bits |= UC_FLOW_RESENT;
 	else if (flow->bits & UC_FLOW_SACK)
@@ -110,6 +115,7 @@ static __always_inline void uc_set_mss(struct uc_flow *flow, __u16 mss_bytes)
 	if (!uc_guard_segments(&flow->policy) || new_bytes <= old_bytes ||
 	    !uc_counts_segments(flow))
 		return;
+	uc_undo_close(flow);
 	reno->cwnd = uc_max((__u32)(reno->cwnd * old_bytes / new_bytes), 1);
 	if (reno->ssthresh != UC_INFINITE_SSTHRESH)
 		reno->ssthresh = uc_max((__u32)(reno->ssthresh * old_bytes / new_bytes), 2);

@@ -175,7 +175,7 @@ static __always_inline struct uc_ccc_report uc_coupled_report(struct uc_flow *fl
 	/* given_bytes is 0 during loss recovery, so the flow was in a reduction before */
 	__u8 again = flow->ca == UC_CA_CWR && flow->losses + flow->cuts != own->events &&
 		     !own->given_bytes;
-	__u64 cwnd_bytes = (__u64)(again ? flow->reno.prior_cwnd : flow->reno.cwnd) * unit;
+	__u64 cwnd_bytes = (__u64)(again ? flow->reno.prr.prior_cwnd : flow->reno.cwnd) * unit;
 	__u8 state = uc_coupled_state(flow);
 	struct uc_ccc_report report = {
 		.ssthresh_bytes = uc_coupled_bytes((__u64)flow->reno.ssthresh * unit),

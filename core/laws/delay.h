@@ -111,7 +111,7 @@ static __always_inline __u8 uc_delay_can_decrease(const struct uc_flow *flow)
 	return uc_after(flow->snd_una, flow->reno.reduced_seq);
 }
 
-static __always_inline void uc_delay_decrease(struct uc_flow *flow, __u32 cwnd)
+static __always_inline void uc_delay_reduce(struct uc_flow *flow, __u32 cwnd)
 {
 	struct uc_reno *reno = &flow->reno;
 
@@ -119,6 +119,11 @@ static __always_inline void uc_delay_decrease(struct uc_flow *flow, __u32 cwnd)
 	reno->ssthresh = reno->cwnd;
 	reno->acked = 0;
 	reno->reduced_seq = flow->snd_nxt;
+}
+
+static __always_inline void uc_delay_decrease(struct uc_flow *flow, __u32 cwnd)
+{
+	uc_delay_reduce(flow, cwnd);
 	uc_delay_forget(flow);
 }
 
@@ -165,12 +170,38 @@ static __always_inline void uc_delay_increase(struct uc_flow *flow, __u32 acked_
 	reno->cwnd = uc_min(grown, UC_DELAY_CWND_MAX);
 }
 
+/* Takes back the decrease of a timeout that was spurious: undo.h. */
+static __always_inline void uc_delay_undo(struct uc_flow *flow)
+{
+	struct uc_reno *reno = &flow->reno;
+	const struct uc_undo *undo = uc_undo(flow);
+
+	flow->ca = UC_CA_OPEN;
+	flow->backoffs = 0;
+	reno->cwnd = uc_max(reno->cwnd, undo->cwnd);
+	reno->ssthresh = uc_max(reno->ssthresh, undo->ssthresh);
+	reno->reduced_seq = flow->snd_una - 1;
+}
+
+/* Judges a timeout by an ACK. Once it counts as a loss, the samples from before are discarded; until
+ * then they stay, or a guest could be rid of them by feigned timeouts. */
+static __always_inline void uc_delay_judge(struct uc_flow *flow, const struct uc_ack *ack)
+{
+	__u8 open = uc_undo_is_open(flow);
+
+	if (uc_undo_judge(flow, ack->acked_bytes, ack->duplicate, ack->ece))
+		uc_delay_undo(flow);
+	else if (open && !uc_undo_is_open(flow))
+		uc_delay_forget(flow);
+}
+
 /* Takes in an ACK: algorithm 1, "on receiving ACK". */
 static __always_inline void uc_delay_ack(struct uc_flow *flow, const struct uc_ack *ack)
 {
 	struct uc_delay *delay = &flow->delay;
 	__u32 target_us, least_us;
 
+	uc_delay_judge(flow, ack);
 	if (!ack->acked_bytes)
 		return;
 	/* segments may have grown since */
@@ -209,15 +240,22 @@ static __always_inline void uc_delay_ack(struct uc_flow *flow, const struct uc_a
 static __always_inline void uc_delay_lost(struct uc_flow *flow, __u8 timeout)
 {
 	__u32 cwnd = flow->reno.cwnd;
+	__u8 decreases = uc_delay_can_decrease(flow);
 
+	if (timeout)
+		uc_undo_open(flow, cwnd, decreases ? flow->reno.ssthresh : 0);
 	flow->backoffs += timeout && flow->backoffs < 255;
-	if (flow->backoffs >= UC_SWIFT_RETX_RESET)
-		uc_delay_decrease(flow, 0);
-	else if (uc_delay_can_decrease(flow))
-		uc_delay_decrease(flow, cwnd - (cwnd >> UC_SWIFT_MDF_SHIFT));
+	if (flow->backoffs >= UC_SWIFT_RETX_RESET) {
+		uc_delay_reduce(flow, 0);
+		decreases = 1;
+	} else if (decreases) {
+		uc_delay_reduce(flow, cwnd - (cwnd >> UC_SWIFT_MDF_SHIFT));
+	}
 	flow->ca = timeout ? UC_CA_LOSS : UC_CA_RECOVERY;
 	flow->reno.recover = flow->snd_nxt;
 	flow->losses++;
+	if (decreases && !uc_undo_is_open(flow))
+		uc_delay_forget(flow);
 }
 
 /* Reduces the window to the restart window after an idle retransmission timeout (RFC 5681 §4.1),
@@ -248,7 +286,7 @@ static __always_inline __u32 uc_delay_window_bytes(const struct uc_flow *flow)
 {
 	__u32 left = flow->ca == UC_CA_RECOVERY ? flow->dup_acks * flow->mss_bytes : 0;
 
-	return flow->reno.cwnd + left;
+	return uc_max(flow->reno.cwnd + left, uc_undo_probe_bytes(flow));
 }
 
 #endif

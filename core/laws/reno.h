@@ -40,10 +40,14 @@ static __always_inline void uc_reno_sent(struct uc_flow *flow, enum uc_sent sent
 /* Reduces once for a window of data, and not on top of a loss in that window (RFC 3168 §6.1.2). */
 static __always_inline void uc_rfc_ecn(struct uc_flow *flow, const struct uc_ack *ack)
 {
-	__u8 lost = flow->ca == UC_CA_RECOVERY || (ack->duplicate && flow->dup_acks == UC_DUP_ACKS);
+	__u8 lost = flow->ca == UC_CA_RECOVERY || uc_rfc_shows_loss(flow, ack);
 	__u8 in_timeout = flow->ca == UC_CA_LOSS;
 	struct uc_ack rest = *ack;
 
+	if (uc_undo_judge(flow, ack->acked_bytes, ack->duplicate, ack->ece)) {
+		uc_rfc_undo(flow, ack->acked_bytes);
+		return;
+	}
 	if (!ack->ece || lost || !uc_after(flow->snd_una, flow->reno.reduced_seq)) {
 		/* §6.1.2: an ACK with ECE does not open the window. But the repair of a timeout has
 		 * answered the marks before it; there the guest's own growth lets out what it
@@ -63,6 +67,8 @@ static __always_inline void uc_linux_ecn(struct uc_flow *flow, const struct uc_a
 	__u8 recovering = flow->ca == UC_CA_RECOVERY;
 	struct uc_ack rest = *ack;
 
+	if (uc_undo_judge(flow, ack->acked_bytes, ack->duplicate, ack->ece))
+		uc_linux_undo(flow);
 	if (ack->acked_bytes)
 		uc_linux_end_reduction(flow);
 	/* the duplicates of the recovery counted all but about one segment as delivered before */
@@ -84,6 +90,16 @@ static __always_inline void uc_reno_ack(struct uc_flow *flow, const struct uc_ac
 		uc_linux_ecn(flow, ack);
 }
 
+/* Returns the window of a guest that repairs a loss under a guard, in segments. While its timeout may
+ * still be undone, that window is at most the one before: or it would gain by each that it feigns.
+ */
+static __always_inline __u64 uc_linux_repair_segments(const struct uc_flow *flow)
+{
+	__u64 segments = UC_GUARDED_REPAIR_SSTHRESH * (__u64)flow->reno.ssthresh;
+
+	return uc_undo_is_open(flow) ? uc_min(segments, flow->reno.prr.prior_cwnd) : segments;
+}
+
 static __always_inline __u32 uc_reno_window_bytes(const struct uc_flow *flow)
 {
 	__u64 bytes = flow->reno.cwnd;
@@ -93,9 +109,11 @@ static __always_inline __u32 uc_reno_window_bytes(const struct uc_flow *flow)
 		    (flow->ca == UC_CA_RECOVERY || flow->ca == UC_CA_LOSS)) {
 			if (!uc_guard_segments(&flow->policy))
 				return UC_UNLIMITED_BYTES;
-			bytes = UC_GUARDED_REPAIR_SSTHRESH * (__u64)flow->reno.ssthresh;
+			bytes = uc_linux_repair_segments(flow);
 		}
 		bytes *= flow->mss_bytes;
+	} else {
+		bytes = uc_max(flow->reno.cwnd, uc_undo_probe_bytes(flow));
 	}
 	return bytes < UC_UNLIMITED_BYTES ? bytes : UC_UNLIMITED_BYTES;
 }

@@ -14,6 +14,7 @@
 
 #include "../flow.h"
 #include "../track.h"
+#include "../undo.h"
 #include "reno_rfc.h"
 
 #define UC_LINUX_SSTHRESH_MIN 2
@@ -52,6 +53,9 @@ static __always_inline void uc_linux_validate(struct uc_flow *flow)
 	__u8 limited = uc_linux_limited(flow);
 	__u8 was_limited = !!(flow->bits & UC_FLOW_LIMITED);
 
+	/* the window of a timeout that may be undone says nothing of the one before */
+	if (uc_undo_is_open(flow))
+		return;
 	if (uc_before(flow->snd_una, reno->usage_seq) && !limited &&
 	    (was_limited || flight <= reno->max_flight))
 		return;
@@ -102,9 +106,9 @@ static __always_inline void uc_linux_begin_reduction(struct uc_flow *flow, __u32
 
 	reno->ssthresh = ssthresh;
 	reno->recover = flow->snd_nxt;
-	reno->prior_cwnd = reno->cwnd;
-	reno->prr_delivered = 0;
-	reno->prr_out = 0;
+	reno->prr.prior_cwnd = reno->cwnd;
+	reno->prr.delivered = 0;
+	reno->prr.out = 0;
 	reno->acked = 0;
 	flow->bits |= UC_FLOW_CWR_PENDING; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */
 }
@@ -125,29 +129,29 @@ static __always_inline void uc_linux_reduce(struct uc_flow *flow, __u32 segments
 
 	if (!segments)
 		return;
-	reno->prr_delivered += segments;
+	reno->prr.delivered += segments;
 	if (flight > reno->ssthresh) {
 		/* sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out */
-		__u32 prior = reno->prior_cwnd | !reno->prior_cwnd;
+		__u32 prior = reno->prr.prior_cwnd | !reno->prr.prior_cwnd;
 		__u32 due =
-			(__u32)(((__u64)reno->ssthresh * reno->prr_delivered + prior - 1) / prior);
+			(__u32)(((__u64)reno->ssthresh * reno->prr.delivered + prior - 1) / prior);
 
-		if (due > reno->prr_out)
-			may_send = due - reno->prr_out;
+		if (due > reno->prr.out)
+			may_send = due - reno->prr.out;
 	} else {
-		if (reno->prr_delivered > reno->prr_out)
-			may_send = reno->prr_delivered - reno->prr_out;
+		if (reno->prr.delivered > reno->prr.out)
+			may_send = reno->prr.delivered - reno->prr.out;
 		may_send = uc_max(may_send, segments) + advanced;
 		may_send = uc_min(may_send, reno->ssthresh - flight);
 	}
 	/* the first segment of a reduction always goes out: it carries CWR */
-	if (!reno->prr_out && !may_send)
+	if (!reno->prr.out && !may_send)
 		may_send = 1;
 	reno->cwnd = flight + may_send;
 	/* a native sender's flight is within the window that it reduces; a guest that ignores
 	 * windows would enlarge its window by its flight */
 	if (uc_guard_segments(&flow->policy))
-		reno->cwnd = uc_min(reno->cwnd, reno->prior_cwnd);
+		reno->cwnd = uc_min(reno->cwnd, reno->prr.prior_cwnd);
 }
 
 static __always_inline void uc_linux_end_reduction(struct uc_flow *flow)
@@ -171,14 +175,28 @@ static __always_inline void uc_linux_end_reduction(struct uc_flow *flow)
 static __always_inline void uc_linux_timeout(struct uc_flow *flow)
 {
 	struct uc_reno *reno = &flow->reno;
+	__u32 ssthresh = reno->ssthresh;
 
 	/* a second timeout of the same data leaves ssthresh */
 	if (flow->ca != UC_CA_LOSS || !uc_before(flow->snd_una, reno->recover))
 		uc_linux_begin_reduction(flow, uc_linux_half(flow));
+	uc_undo_open(flow, reno->cwnd, ssthresh);
 	reno->recover = flow->snd_nxt;
 	reno->cwnd = 1;
 	flow->ca = UC_CA_LOSS;
 	flow->losses++;
+}
+
+/* Responds to a timeout that was spurious, as tcp_undo_cwnd_reduction() does. */
+static __always_inline void uc_linux_undo(struct uc_flow *flow)
+{
+	struct uc_reno *reno = &flow->reno;
+	const struct uc_undo *undo = uc_undo(flow);
+
+	flow->ca = UC_CA_OPEN;
+	reno->cwnd = uc_max(reno->cwnd, undo->cwnd);
+	reno->ssthresh = uc_max(reno->ssthresh, undo->ssthresh);
+	flow->bits &= ~UC_FLOW_CWR_PENDING; /* a reduction that is undone has answered no mark */
 }
 
 static __always_inline void uc_linux_fast_retransmit(struct uc_flow *flow)
@@ -217,7 +235,7 @@ static __always_inline void uc_linux_sent(struct uc_flow *flow, enum uc_sent sen
 	else if (sent == UC_SENT_NEW && flow->ca == UC_CA_OPEN)
 		uc_linux_restart(flow, idle_us);
 	if (uc_linux_reducing(flow))
-		flow->reno.prr_out += segments;
+		flow->reno.prr.out += segments;
 	uc_linux_validate(flow);
 }
 

@@ -9,6 +9,7 @@
 #include "../flow.h"
 #include "../minmax.h"
 #include "../track.h"
+#include "../undo.h"
 
 /* The timer of RFC 6298 with Linux's numbers: (2.3) clock granularity; (2.5) and (5.5) the longest
  * timeout after backing off; (5.7) the first timeout after a lost SYN. */
@@ -62,13 +63,18 @@ static __always_inline void uc_rfc_grow(struct uc_flow *flow, __u32 acked_bytes)
 	}
 }
 
+/* Returns whether fast recovery begins with this ACK (RFC 6582 §3.2 step 2): the third duplicate, if
+ * it covers more than recover. */
+static __always_inline __u8 uc_rfc_shows_loss(const struct uc_flow *flow, const struct uc_ack *ack)
+{
+	return ack->duplicate && flow->dup_acks == UC_DUP_ACKS &&
+	       uc_after(flow->snd_una - 1, flow->reno.recover);
+}
+
 static __always_inline void uc_rfc_enter_recovery(struct uc_flow *flow)
 {
 	struct uc_reno *reno = &flow->reno;
 
-	/* RFC 6582 §3.2 step 2, on the third duplicate: only if the ACK covers more than recover */
-	if (!uc_after(flow->snd_una - 1, reno->recover))
-		return;
 	reno->ssthresh = uc_rfc_half(flow, uc_flight_bytes(flow));
 	reno->recover = flow->snd_nxt - 1;
 	reno->reduced_seq = flow->snd_nxt;
@@ -76,6 +82,7 @@ static __always_inline void uc_rfc_enter_recovery(struct uc_flow *flow)
 	reno->cwnd = reno->ssthresh + UC_DUP_ACKS * flow->mss_bytes;
 	reno->acked = 0;
 	flow->ca = UC_CA_RECOVERY;
+	flow->bits &= ~UC_FLOW_RESENT; /* in the repair before */
 	flow->bits |= UC_FLOW_CWR_PENDING; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */
 	flow->losses++;
 }
@@ -103,10 +110,45 @@ static __always_inline void uc_rfc_recovery_ack(struct uc_flow *flow, const stru
 	reno->cwnd = uc_max(reno->cwnd, flow->mss_bytes);
 }
 
+/* Returns pipe_prev of RFC 4015 §3.2. Of data in flight beyond ssthresh a guard makes no window. */
+static __always_inline __u32 uc_rfc_pipe_bytes(const struct uc_flow *flow)
+{
+	if (uc_guard_segments(&flow->policy))
+		return flow->reno.ssthresh;
+	return uc_max(uc_flight_bytes(flow), flow->reno.ssthresh);
+}
+
+/* Responds to a timeout that was spurious: RFC 5682 §2.1 step 3b and RFC 4015 §3.2 step (5). */
+static __always_inline void uc_rfc_undo(struct uc_flow *flow, __u32 acked_bytes)
+{
+	struct uc_reno *reno = &flow->reno;
+	struct uc_undo undo = *uc_undo(flow);
+	__u32 initial_bytes = flow->policy.initial_window_segments * flow->mss_bytes;
+	__u32 bytes = uc_flight_bytes(flow) + uc_min(acked_bytes, initial_bytes);
+
+	uc_undo_close(flow);
+	flow->ca = UC_CA_OPEN;
+	flow->backoffs = 0;
+	if (!undo.cwnd) {
+		reno->cwnd = reno->ssthresh;
+		return;
+	}
+	if (uc_guard_segments(&flow->policy)) {
+		bytes = uc_min(bytes, undo.cwnd);
+		/* or feigned timeouts would keep losses from their recovery */
+		reno->recover = flow->snd_una - 2;
+	}
+	reno->ssthresh = undo.ssthresh;
+	reno->cwnd = uc_max(bytes, flow->mss_bytes);
+	/* a reduction that is undone has answered no mark */
+	reno->reduced_seq = flow->snd_una;
+}
+
 static __always_inline void uc_rfc_timeout(struct uc_flow *flow)
 {
 	struct uc_reno *reno = &flow->reno;
 
+	uc_undo_open(flow, reno->cwnd, uc_rfc_pipe_bytes(flow));
 	/* RFC 5681 §3.1: a segment that times out again does not lower ssthresh again */
 	if (!(flow->bits & UC_FLOW_TIMED_OUT))
 		reno->ssthresh = uc_rfc_half(flow, uc_flight_bytes(flow));
@@ -129,6 +171,9 @@ static __always_inline void uc_rfc_sent(struct uc_flow *flow, enum uc_sent sent,
 
 	if (timer)
 		uc_rfc_timeout(flow);
+	/* the guest repairs: RFC 5682 §2.1 steps 2a and 3a */
+	else if (sent == UC_SENT_AGAIN)
+		uc_undo_close(flow);
 	/* RFC 5681 §4.1: after an idle retransmission timeout, at most the restart window */
 	else if (sent == UC_SENT_NEW && idle_us > uc_rfc_rto_us(flow))
 		flow->reno.cwnd = uc_min(flow->reno.cwnd,
@@ -167,7 +212,7 @@ static __always_inline void uc_rfc_ack(struct uc_flow *flow, const struct uc_ack
 	}
 	if (flow->ca == UC_CA_LOSS && uc_after(flow->snd_una, flow->reno.recover))
 		flow->ca = UC_CA_OPEN;
-	if (ack->duplicate && flow->dup_acks == UC_DUP_ACKS)
+	if (uc_rfc_shows_loss(flow, ack))
 		uc_rfc_enter_recovery(flow);
 	else if (ack->acked_bytes)
 		uc_rfc_grow(flow, ack->acked_bytes);

@@ -50,6 +50,7 @@ mod share_shadow;
 mod sizes;
 mod steal;
 mod strict;
+mod undo;
 mod watch_first;
 mod watch_grants;
 mod watch_rounds;

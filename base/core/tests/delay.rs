@@ -121,7 +121,11 @@ fn no_round_trip_has_two_decreases_unless_timeouts_follow_one_another() {
         let mut sent_before: Option<i64> = None;
         for step in &moves {
             let before = guest.flow.reno.cwnd;
+            let reduced_seq = guest.flow.reno.reduced_seq;
             play(step, &mut swift, &mut guest);
+            if (guest.flow.reno.reduced_seq.wrapping_sub(reduced_seq) as i32) < 0 {
+                sent_before = None; // the decrease of a spurious timeout was taken back
+            }
             // a pause is answered by a restart, as often as there is one
             if guest.flow.reno.cwnd >= before || matches!(step, Move::Send(_)) {
                 continue;
@@ -335,7 +339,7 @@ fn within_the_step_of_a_range_of_a_minute_a_delay_may_count_as_below_the_target(
     play(&Move::Wait(rtt_us - 370), &mut swift, &mut guest);
     let verdict = play(&Move::Ack(1), &mut swift, &mut guest);
     assert_eq!(u64::from(guest.flow.delay.last_us), rtt_us);
-    assert_eq!(verdict, Verdict::Either(cwnd + MSS, 0.0));
+    assert_eq!(verdict, Verdict::Either(cwnd, cwnd + MSS, 0.0));
     assert_eq!(guest.window(), cwnd + MSS);
     let (low, high) = target.bounds(f64::from(cwnd));
     assert!(grows(target, cwnd, low as u32));

@@ -409,6 +409,7 @@ fn law_6_the_first_new_data_after_a_reduction_carries_cwr_once() {
             if event.segment.direction == TO_GUEST {
                 prop_assert!(after.cuts - before.cuts <= 1, "{:?}", event);
                 pending |= reduced(before, after);
+                pending &= !undone(before, after);
                 continue;
             }
             let carries = event.passed.edit.flags & flag::CWR != 0;
@@ -420,6 +421,13 @@ fn law_6_the_first_new_data_after_a_reduction_carries_cwr_once() {
         }
         Ok(())
     });
+}
+
+/// Was the reduction of a timeout taken back? Profile `linux` then takes CWR back, too.
+fn undone(before: &Flow, after: &Flow) -> bool {
+    let linux = u32::from(after.policy.profile) == consts::PROFILE_LINUX;
+    let ends = u32::from(before.ca) == consts::CA_LOSS && before.ca != after.ca;
+    linux && ends && before.bits & !after.bits & consts::FLOW_CWR_PENDING != 0
 }
 
 /// Did the window come down: an ECN cut, or a loss that isn't part of a reduction under way?

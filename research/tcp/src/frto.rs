@@ -29,6 +29,8 @@ pub(crate) struct Frto {
     prior_ssthresh_bytes: u32,
     /// Bytes SACKed below `recover` when the detection began.
     sacked_before: u64,
+    /// Whether ECE has come since the timeout.
+    marked: bool,
 }
 
 impl Frto {
@@ -63,12 +65,14 @@ impl Sender {
         } else {
             Step::Off
         };
+        self.frto.marked = false;
         self.frto.prior_ssthresh_bytes = self.flight_bytes().max(self.window.ssthresh_bytes);
     }
 
     /// Processes an ACK in steps 2 and 3, basic (§2.1) and SACK-enhanced (§3.1). Returns whether
     /// the timeout was spurious.
     pub(crate) fn frto_ack(&mut self, ack: &Ack<'_>, acked: u32, newly_sacked: u64) -> bool {
+        self.frto.marked |= ack.ece && self.ecn;
         match self.frto.step {
             Step::Off => {}
             Step::First => self.frto_first(acked, newly_sacked),
@@ -77,7 +81,7 @@ impl Sender {
                 let below = self.scoreboard.sacked_below(self.recover + 1);
                 let original = newly_sacked > 0 && below > self.frto.sacked_before;
                 if acked > 0 || original {
-                    self.timeout_was_spurious(acked, ack.ece && self.ecn);
+                    self.timeout_was_spurious(acked);
                     return true;
                 } else if !self.sack || newly_sacked > 0 {
                     self.frto_conventional();
@@ -114,14 +118,14 @@ impl Sender {
     }
 
     /// Responds to a spurious timeout (step 3b).
-    fn timeout_was_spurious(&mut self, acked: u32, marked: bool) {
+    fn timeout_was_spurious(&mut self, acked: u32) {
         self.frto.step = Step::Off;
         self.totals.spurious_timeouts += 1;
         self.phase = Phase::Open;
         self.nxt = self.max;
         self.rto.confirm();
-        // RFC 4015 §3.2: not with a mark, which asks for a reduction anyway
-        if self.habits.spurious_timeout == SpuriousTimeout::Undo && !marked {
+        // RFC 4015 §3.2: not after a mark, which asks for a reduction anyway
+        if self.habits.spurious_timeout == SpuriousTimeout::Undo && !self.frto.marked {
             let flight = self.flight_bytes();
             let initial = self.habits.initial_window_segments * self.window.smss_bytes;
             self.window.ssthresh_bytes = self.frto.prior_ssthresh_bytes;

@@ -52,7 +52,7 @@ pub(crate) fn draw(seed: u64, number: u64, writes: Writes) -> Plan {
             mark_packets,
             lost,
             marked,
-            late: Vec::new(),
+            ..Way::default()
         },
         acks: Way {
             delay_us,

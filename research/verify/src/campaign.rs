@@ -7,7 +7,7 @@ use uc_core::Core;
 
 use crate::compare::{Comparison, Limit, Outcome, Workspace, compare};
 use crate::coverage::Class;
-use crate::draw::draw;
+use crate::draw::draw_stopping;
 use crate::law::{Guest, Law};
 use crate::plan::Plan;
 use crate::shrink::shrink;
@@ -143,7 +143,7 @@ impl Campaign {
 
     /// Returns the plan of a case.
     pub fn plan(&self, number: u64) -> Plan {
-        draw(self.seed, number)
+        draw_stopping(self.seed, number)
     }
 
     /// Returns a counter-example no larger than this plan.

@@ -6,7 +6,7 @@ use uc_tcp::Segment;
 
 use crate::coverage::{Coverage, Seen};
 use crate::element::{Element, Translator, Wire};
-use crate::law::{Guest, Law, guest_hosts, native_hosts, rfc_policy};
+use crate::law::{Guest, Law, guest_hosts, native_hosts, rfc_policy, undoing};
 use crate::plan::Plan;
 use crate::world::{Cause, Hosts, Observer, State, Summary, World};
 
@@ -152,7 +152,7 @@ impl Observer for Checker<'_> {
     }
 }
 
-/// Compares native f with this guest under T.
+/// Compares native f with this guest under T. Both undo spurious timeouts.
 pub fn compare<C: Core + Clone>(
     plan: &Plan,
     law: Law,
@@ -161,11 +161,12 @@ pub fn compare<C: Core + Clone>(
     workspace: &mut Workspace,
 ) -> Comparison {
     let strips_ecn = guest == Guest::EcnStripped;
-    let hosts = guest_hosts(law, strips_ecn);
+    let hosts = undoing(guest_hosts(law, strips_ecn));
     compare_hosts(plan, law, (&hosts, strips_ecn), core, workspace)
 }
 
-/// Compares native f with any guest under T: its hosts, and whether T strips its ECN offer.
+/// Compares native f with any guest under T: its hosts, and whether T strips its ECN offer. f responds
+/// to spurious timeouts as the guest does.
 pub fn compare_hosts<C: Core + Clone>(
     plan: &Plan,
     law: Law,
@@ -179,7 +180,9 @@ pub fn compare_hosts<C: Core + Clone>(
     native.coverage = Coverage::default();
     native.limit = None;
     native.mss_bytes = plan.mss_bytes;
-    let whole = World::new(plan, &native_hosts(law), Wire, native).run();
+    let mut f = native_hosts(law);
+    f.sender.spurious_timeout = hosts.sender.spurious_timeout;
+    let whole = World::new(plan, &f, Wire, native).run();
 
     let policy = rfc_policy(law, plan.initial_window_segments);
     let translator = Translator::new(core.clone(), policy, strips_ecn);

@@ -22,6 +22,10 @@ pub enum Class {
     Timeout,
     /// The timer fired again for the same segment.
     Backoff,
+    /// A timeout proved spurious, and its reduction was undone.
+    Undone,
+    /// A timeout proved spurious after ECE, and its reduction stayed.
+    NotUndone,
     /// The window was reduced on ECE.
     Cut,
     /// ECE arrived in recovery.
@@ -46,7 +50,7 @@ pub enum Class {
 
 impl Class {
     /// All classes, in the order of the table.
-    pub const ALL: [Class; 17] = [
+    pub const ALL: [Class; 19] = [
         Class::SlowStart,
         Class::Avoidance,
         Class::RecoveryEntry,
@@ -54,6 +58,8 @@ impl Class {
         Class::RecoveryExit,
         Class::Timeout,
         Class::Backoff,
+        Class::Undone,
+        Class::NotUndone,
         Class::Cut,
         Class::EceInRecovery,
         Class::EceBeforeLoss,
@@ -76,6 +82,8 @@ impl Class {
             Class::RecoveryExit => "fast recovery: exit",
             Class::Timeout => "retransmission timeout",
             Class::Backoff => "timeout: backed off",
+            Class::Undone => "spurious timeout: undone",
+            Class::NotUndone => "spurious timeout: ECE",
             Class::Cut => "cut on ECE",
             Class::EceInRecovery => "ECE in recovery",
             Class::EceBeforeLoss => "ECE just before a loss",
@@ -181,6 +189,11 @@ impl Coverage {
             .add_if(lost && una < self.cut_until, Class::EceBeforeLoss);
         self.seen
             .add_if(ece && !lost && una < self.loss_until, Class::EceAfterLoss);
+        if after.totals.spurious_timeouts > before.totals.spurious_timeouts {
+            let undone = after.info.ssthresh_bytes > before.info.ssthresh_bytes;
+            self.seen.add_if(undone, Class::Undone);
+            self.seen.add_if(!undone, Class::NotUndone);
+        }
         if cut {
             self.cut_until = nxt;
         }

@@ -3,7 +3,7 @@
 
 use uc_core::{Policy, consts};
 use uc_net::Nanos;
-use uc_tcp::{Config, CongestionControl};
+use uc_tcp::{Config, CongestionControl, SpuriousTimeout};
 
 use crate::world::Hosts;
 
@@ -63,6 +63,13 @@ pub fn guest_hosts(law: Law, ecn: bool) -> Hosts {
         host_delay: Nanos::ZERO,
         until: Nanos::MAX,
     }
+}
+
+/// Returns these hosts, with a sender that undoes spurious timeouts (RFC 5682, RFC 4015).
+#[must_use]
+pub fn undoing(mut hosts: Hosts) -> Hosts {
+    hosts.sender.spurious_timeout = SpuriousTimeout::Undo;
+    hosts
 }
 
 /// Returns the policy of the theorems: a law, by the RFCs to the letter.

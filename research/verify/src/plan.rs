@@ -49,6 +49,10 @@ pub struct Way {
     /// Numbers of the packets that are delayed, each with its additional delay in microseconds;
     /// others overtake them.
     pub late: Vec<(u32, u32)>,
+    /// Numbers of the packets with which the direction stops, each with the time in microseconds
+    /// until it goes on; what is sent meanwhile arrives then, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<(u32, u32)>,
 }
 
 /// One write of the application.
@@ -120,7 +124,7 @@ impl Plan {
         let ways = [&self.data, &self.acks];
         let specials: usize = ways
             .iter()
-            .map(|way| way.lost.len() + way.marked.len() + way.late.len())
+            .map(|way| way.lost.len() + way.marked.len() + way.late.len() + way.held.len())
             .sum();
         let lists = specials + self.bursts.len() + self.stalls.len();
         lists as u64 * 1_000_000 + u64::from(self.packets)
@@ -146,7 +150,8 @@ impl Plan {
             return Err(wrong("packets", "must be 1 to 1000000"));
         }
         for (key, way) in [("data", &self.data), ("acks", &self.acks)] {
-            let ascending = way.lost.is_sorted() && way.marked.is_sorted() && way.late.is_sorted();
+            let delayed = way.late.is_sorted() && way.held.is_sorted();
+            let ascending = way.lost.is_sorted() && way.marked.is_sorted() && delayed;
             if !ascending {
                 return Err(wrong(key, "packet numbers must ascend"));
             }

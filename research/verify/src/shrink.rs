@@ -62,6 +62,8 @@ impl<F: FnMut(&Plan) -> bool> Search<F> {
         self.list(|plan| &mut plan.data.marked);
         self.list(|plan| &mut plan.data.late);
         self.list(|plan| &mut plan.acks.late);
+        self.list(|plan| &mut plan.data.held);
+        self.list(|plan| &mut plan.acks.held);
         self.list(|plan| &mut plan.stalls);
         self.list(|plan| &mut plan.bursts);
     }
@@ -109,6 +111,9 @@ impl<F: FnMut(&Plan) -> bool> Search<F> {
         self.attempt(|plan| way(plan).packet_us = 100);
         for index in 0..way(&mut self.best).late.len() {
             self.halve(|plan| &mut way(plan).late[index].1);
+        }
+        for index in 0..way(&mut self.best).held.len() {
+            self.halve(|plan| &mut way(plan).held[index].1);
         }
     }
 

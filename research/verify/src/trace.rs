@@ -7,7 +7,7 @@ use uc_net::{Ecn, Nanos};
 use uc_tcp::{Segment, flags};
 
 use crate::element::{Element, Translator, Wire};
-use crate::law::{Guest, Law, guest_hosts, native_hosts, rfc_policy};
+use crate::law::{Guest, Law, guest_hosts, native_hosts, rfc_policy, undoing};
 use crate::plan::Plan;
 use crate::world::{Cause, Hosts, Observer, State, World};
 
@@ -112,8 +112,8 @@ pub fn trace<C: Core + Clone>(plan: &Plan, law: Law, guest: Guest, core: &C) -> 
     let strips_ecn = guest == Guest::EcnStripped;
     let policy = rfc_policy(law, plan.initial_window_segments);
     let translator = Translator::new(core.clone(), policy, strips_ecn);
-    let native = follow(plan, &native_hosts(law), Wire);
-    let translated = follow(plan, &guest_hosts(law, strips_ecn), translator);
+    let native = follow(plan, &undoing(native_hosts(law)), Wire);
+    let translated = follow(plan, &undoing(guest_hosts(law, strips_ecn)), translator);
     let common = native
         .iter()
         .zip(&translated)

@@ -14,6 +14,9 @@ pub struct WayState<'a> {
     lost: Cursor<'a, u32>,
     marked: Cursor<'a, u32>,
     late: Cursor<'a, (u32, u32)>,
+    held: Cursor<'a, (u32, u32)>,
+    /// Time before which nothing arrives.
+    resumes_at: Nanos,
 }
 
 /// A cursor in an ascending list.
@@ -48,6 +51,8 @@ impl<'a> WayState<'a> {
             lost: Cursor { rest: &way.lost },
             marked: Cursor { rest: &way.marked },
             late: Cursor { rest: &way.late },
+            held: Cursor { rest: &way.held },
+            resumes_at: Nanos::ZERO,
         }
     }
 
@@ -58,6 +63,10 @@ impl<'a> WayState<'a> {
         let lost = self.lost.take(number, |at| at).is_some();
         let mut marked = self.marked.take(number, |at| at).is_some();
         let late = self.late.take(number, |(at, _)| at);
+        if let Some((_, held_us)) = self.held.take(number, |(at, _)| at) {
+            let resumes_at = now + Nanos::from_micros(u64::from(held_us));
+            self.resumes_at = self.resumes_at.max(resumes_at);
+        }
         if lost {
             return None;
         }
@@ -80,7 +89,8 @@ impl<'a> WayState<'a> {
         } else {
             ecn
         };
-        Some((self.free_at + Nanos::from_micros(delay_us), ecn))
+        let arrives_at = self.free_at + Nanos::from_micros(delay_us);
+        Some((arrives_at.max(self.resumes_at), ecn))
     }
 }
 
@@ -126,5 +136,17 @@ mod tests {
         };
         let got = arrivals(&way, &[0, 1, 2]);
         assert_eq!(got, [Some((55, Ecn::Ect0)), None, Some((7, Ecn::Ce))]);
+    }
+
+    #[test]
+    fn a_direction_that_stops_delivers_what_was_sent_meanwhile_when_it_goes_on() {
+        let way = Way {
+            delay_us: 5,
+            held: vec![(1, 50)],
+            ..Way::default()
+        };
+        let got = arrivals(&way, &[0, 10, 20, 58]);
+        let at = |time| Some((time, Ecn::Ect0));
+        assert_eq!(got, [at(5), at(60), at(60), at(63)]);
     }
 }

@@ -38,8 +38,9 @@ const fn mutant(
 const RFC: &str = "laws/reno_rfc.h";
 const RENO: &str = "laws/reno.h";
 const HALF: &str = "laws/half.h";
+const UNDO: &str = "undo.h";
 
-const MUTANTS: [Mutant; 24] = [
+const MUTANTS: [Mutant; 30] = [
     mutant(
         "ECE is ignored",
         RENO,
@@ -61,8 +62,8 @@ const MUTANTS: [Mutant; 24] = [
     mutant(
         "ECE in recovery cuts",
         RENO,
-        "flow->ca == UC_CA_RECOVERY || (ack->duplicate &&",
-        "(ack->duplicate &&",
+        "flow->ca == UC_CA_RECOVERY || uc_rfc_shows_loss",
+        "uc_rfc_shows_loss",
     ),
     mutant(
         "a cut leaves ssthresh",
@@ -122,8 +123,8 @@ const MUTANTS: [Mutant; 24] = [
     mutant(
         "duplicates of an old recovery begin another",
         RFC,
-        "if (!uc_after(flow->snd_una - 1, reno->recover))\n\t\treturn;",
-        "",
+        "flow->dup_acks == UC_DUP_ACKS &&\n\t       uc_after(flow->snd_una - 1, flow->reno.recover);",
+        "flow->dup_acks == UC_DUP_ACKS;",
     ),
     mutant("a timeout is not inferred", RFC, "if (timer)", "if (0)"),
     mutant(
@@ -179,6 +180,42 @@ const MUTANTS: [Mutant; 24] = [
         "track.h",
         "#define UC_DUP_ACKS 3",
         "#define UC_DUP_ACKS 2",
+    ),
+    mutant(
+        "a spurious timeout leaves ssthresh reduced",
+        RFC,
+        "reno->ssthresh = undo.ssthresh;",
+        "",
+    ),
+    mutant(
+        "an undone reduction has answered the marks",
+        RFC,
+        "reno->reduced_seq = flow->snd_una;",
+        "",
+    ),
+    mutant(
+        "ECE lets a reduction be undone",
+        UNDO,
+        "if (ece)\n",
+        "if (0)\n",
+    ),
+    mutant(
+        "one segment probes",
+        UNDO,
+        "#define UC_UNDO_PROBES 2",
+        "#define UC_UNDO_PROBES 1",
+    ),
+    mutant(
+        "a timeout after the probe is not inferred",
+        "track.h",
+        "uc_undo_probes(flow) && uc_after",
+        "0 && uc_after",
+    ),
+    mutant(
+        "the repair of a probe is taken for a timeout",
+        "track.h",
+        " || uc_undo_repairs(flow, seq))",
+        ")",
     ),
 ];
 

@@ -83,6 +83,8 @@ pub struct Sender {
     timer_resent_una: bool,
     /// Everything before this was retransmitted since the timer fired (RFC 5681 §3.1, in order).
     resent_end: i64,
+    /// The end of what the timer itself retransmitted.
+    loss_end: i64,
     /// RFC 3168: no second reduction before a byte beyond this one is acknowledged.
     window_end: i64,
 }
@@ -101,6 +103,7 @@ impl Sender {
             bytes_acked: 0,
             timer_resent_una: false,
             resent_end: 0,
+            loss_end: 0,
             window_end: 0,
         }
     }
@@ -193,6 +196,7 @@ impl Sender {
         }
         self.timer_resent_una = true;
         self.resent_end = self.una;
+        self.loss_end = self.una + self.flight_size().min(SMSS);
         self.cwnd = SMSS;
         self.recover = self.nxt - 1;
         self.fast_recovery = false;
@@ -227,7 +231,8 @@ pub fn moves() -> impl Strategy<Value = Move> {
 pub fn play(step: &Move, sender: &mut Sender, guest: &mut Guest) {
     let flight = sender.flight_size() as u32;
     match *step {
-        Move::Send { segments } => {
+        // the loss window holds what the timer retransmitted (RFC 5681 §3.1)
+        Move::Send { segments } if sender.una >= sender.loss_end => {
             guest.send(segments);
             sender.nxt += i64::from(segments) * SMSS;
         }

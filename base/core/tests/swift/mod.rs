@@ -62,9 +62,9 @@ pub enum Verdict {
     /// To this, as exactly as 16 bits of fraction, whole bytes and a rounded target can say it: the
     /// window and the bound of the error.
     Near(f64, f64),
-    /// The delay is between the bounds of the target, which is rounded: grown to the first, held,
-    /// or cut by next to nothing, at most the second.
-    Either(u32, f64),
+    /// The delay is between the bounds of the target, which is rounded: the first, grown to the second,
+    /// or cut by next to nothing, at most the third.
+    Either(u32, u32, f64),
 }
 
 impl Verdict {
@@ -74,8 +74,8 @@ impl Verdict {
             Verdict::Hold => after == before,
             Verdict::To(cwnd) => after == cwnd,
             Verdict::Near(cwnd, error) => near(cwnd, error),
-            Verdict::Either(up, cut) => {
-                after == before || after == up || near(f64::from(before), cut)
+            Verdict::Either(held, up, cut) => {
+                after == held || after == up || near(f64::from(held), cut)
             }
         }
     }
@@ -96,6 +96,18 @@ pub struct Swift {
     filled_until: Option<i64>,
     counted: u32,
     timeouts: u8,
+    /// Duplicate ACKs since the last ACK of new data.
+    duplicates: u32,
+    doubt: Option<Doubt>,
+}
+
+/// A timeout that may prove spurious (RFC 5682 without SACK): the window and threshold before it,
+/// and the end of what was retransmitted since.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    cwnd: u32,
+    ssthresh: u32,
+    end: i64,
 }
 
 /// What the guests of these tests begin with.
@@ -135,7 +147,34 @@ impl Swift {
             filled_until: None,
             counted: 0,
             timeouts: 0,
+            duplicates: 0,
+            doubt: None,
         }
+    }
+
+    /// Counts a timeout as a loss: the samples from before it are void.
+    fn believe(&mut self) {
+        if self.doubt.take().is_some() {
+            self.forget();
+        }
+    }
+
+    /// Returns the window and threshold after an ACK of `bytes` was judged: those from before a timeout, if
+    /// it covers nothing that was retransmitted since.
+    fn judge(&mut self, bytes: i64, cwnd: u32, ssthresh: u32) -> (u32, u32) {
+        let Some(doubt) = self.doubt else {
+            return (cwnd, ssthresh);
+        };
+        if self.una - bytes < doubt.end {
+            if self.recover.is_some_and(|recover| self.una >= recover) {
+                self.believe();
+            }
+            return (cwnd, ssthresh);
+        }
+        self.doubt = None;
+        self.recover = None;
+        self.reduced = self.una - 1;
+        (cwnd.max(doubt.cwnd), ssthresh.max(doubt.ssthresh))
     }
 
     /// The last two samples; 0 for none.
@@ -171,7 +210,7 @@ impl Swift {
         self.validate(cwnd);
     }
 
-    fn sample(&mut self, segments: u32, now_us: u64) {
+    fn sample(&mut self, segments: u32, now_us: u64) -> Option<f64> {
         let covered = self
             .timed
             .iter()
@@ -179,16 +218,24 @@ impl Swift {
             .count();
         let last = self.timed.drain(..covered).next_back();
         let delayed = segments < 2 && self.una == self.nxt;
-        if let Some((_, at_us)) = last.filter(|_| !delayed) {
-            let rtt_us = (now_us - at_us).clamp(1, 60_000_000);
-            self.samples.push(rtt_us as f64);
-        }
+        let (_, at_us) = last.filter(|_| !delayed)?;
+        Some((now_us - at_us).clamp(1, 60_000_000) as f64)
     }
 
     /// "On receiving ACK".
     fn acked(&mut self, segments: u32, cwnd: u32, ssthresh: u32, now_us: u64) -> Verdict {
-        self.una += i64::from(segments * MSS);
-        self.sample(segments, now_us);
+        let bytes = i64::from(segments * MSS);
+        self.una += bytes;
+        let sample = self.sample(segments, now_us);
+        let (cwnd, ssthresh) = self.judge(bytes, cwnd, ssthresh);
+        self.samples.extend(sample);
+        match self.respond(segments, cwnd, ssthresh) {
+            Verdict::Hold => Verdict::To(cwnd),
+            verdict => verdict,
+        }
+    }
+
+    fn respond(&mut self, segments: u32, cwnd: u32, ssthresh: u32) -> Verdict {
         if self.recover.is_some_and(|recover| self.una >= recover) {
             self.recover = None;
         }
@@ -235,7 +282,7 @@ impl Swift {
             true => self.error(cwnd, least),
             false => 0.0,
         };
-        Verdict::Either(up, cut)
+        Verdict::Either(cwnd, up, cut)
     }
 
     fn cut(&mut self, cwnd: u32, delay_us: f64) -> Verdict {
@@ -277,11 +324,22 @@ impl Swift {
     fn decreased(&mut self) {
         self.reduced = self.nxt;
         self.counted = 0;
-        self.forget();
+        if self.doubt.is_none() {
+            self.forget();
+        }
     }
 
     /// "On retransmit timeout" and "on fast recovery".
-    fn lost(&mut self, timeout: bool, cwnd: u32) -> Verdict {
+    fn lost(&mut self, timeout: bool, cwnd: u32, ssthresh: u32) -> Verdict {
+        let end = self.una + i64::from(MSS).min(self.nxt - self.una);
+        let first = self.recover.is_none() && self.duplicates == 0;
+        if timeout && first && self.una > self.reduced {
+            self.doubt = Some(Doubt {
+                cwnd,
+                ssthresh,
+                end,
+            });
+        }
         self.recover = Some(self.nxt);
         self.timeouts += u8::from(timeout);
         if self.timeouts >= RESET {
@@ -322,6 +380,7 @@ pub fn play(step: &Move, swift: &mut Swift, guest: &mut Guest) -> Verdict {
             let segments = segments.min(guest.flight());
             let cuts = guest.cuts();
             let edit = guest.ack(segments);
+            swift.duplicates = 0;
             let verdict = swift.acked(segments, cwnd, ssthresh, guest.now_ns / 1_000);
             swift.edge = swift.una + i64::from(edit.window);
             swift.throttled = edit.window < 65535;
@@ -334,16 +393,23 @@ pub fn play(step: &Move, swift: &mut Swift, guest: &mut Guest) -> Verdict {
             }
             return verdict;
         }
-        Move::Duplicates(times) if guest.flight() > 0 => guest.duplicate(times),
+        Move::Duplicates(times) if guest.flight() > 0 => {
+            guest.duplicate(times);
+            swift.duplicates += times;
+            swift.believe();
+        }
         Move::Retransmit if guest.flight() > 0 => {
             let losses = guest.losses();
             guest.retransmit();
             swift.timed.clear();
+            if let Some(doubt) = &mut swift.doubt {
+                doubt.end = doubt.end.max(swift.una + i64::from(MSS));
+            }
             let verdict = if guest.losses() == losses {
                 Verdict::Hold
             } else {
                 let timeout = u32::from(guest.flow.ca) == consts::CA_LOSS;
-                swift.lost(timeout, cwnd)
+                swift.lost(timeout, cwnd, ssthresh)
             };
             swift.validate(guest.flow.reno.cwnd);
             return verdict;
