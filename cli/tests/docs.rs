@@ -32,7 +32,7 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-const DOCUMENTS: [&str; 22] = [
+const DOCUMENTS: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
     "docs/vcc.md",
