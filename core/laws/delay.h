@@ -183,8 +183,8 @@ static __always_inline void uc_delay_undo(struct uc_flow *flow)
 	reno->reduced_seq = flow->snd_una - 1;
 }
 
-/* Judges a timeout by an ACK. Once it counts as a loss, the samples from before are discarded; until
- * then they stay, or a guest could be rid of them by feigned timeouts. */
+/* Judges a timeout by an ACK. Once it counts as a loss, the samples from before are discarded;
+ * until then they stay, or a guest could be rid of them by feigned timeouts. */
 static __always_inline void uc_delay_judge(struct uc_flow *flow, const struct uc_ack *ack)
 {
 	__u8 open = uc_undo_is_open(flow);

@@ -90,8 +90,9 @@ static __always_inline void uc_reno_ack(struct uc_flow *flow, const struct uc_ac
 		uc_linux_ecn(flow, ack);
 }
 
-/* Returns the window of a guest that repairs a loss under a guard, in segments. While its timeout may
- * still be undone, that window is at most the one before: or it would gain by each that it feigns.
+/* Returns the window of a guest that repairs a loss under a guard, in segments. While its timeout
+ * may still be undone, that window is at most the one before: or it would gain by each that it
+ * feigns.
  */
 static __always_inline __u64 uc_linux_repair_segments(const struct uc_flow *flow)
 {

@@ -63,8 +63,8 @@ static __always_inline void uc_rfc_grow(struct uc_flow *flow, __u32 acked_bytes)
 	}
 }
 
-/* Returns whether fast recovery begins with this ACK (RFC 6582 §3.2 step 2): the third duplicate, if
- * it covers more than recover. */
+/* Returns whether fast recovery begins with this ACK (RFC 6582 §3.2 step 2): the third duplicate,
+ * if it covers more than recover. */
 static __always_inline __u8 uc_rfc_shows_loss(const struct uc_flow *flow, const struct uc_ack *ack)
 {
 	return ack->duplicate && flow->dup_acks == UC_DUP_ACKS &&
@@ -82,7 +82,7 @@ static __always_inline void uc_rfc_enter_recovery(struct uc_flow *flow)
 	reno->cwnd = reno->ssthresh + UC_DUP_ACKS * flow->mss_bytes;
 	reno->acked = 0;
 	flow->ca = UC_CA_RECOVERY;
-	flow->bits &= ~UC_FLOW_RESENT; /* in the repair before */
+	flow->bits &= ~UC_FLOW_RESENT;     /* in the repair before */
 	flow->bits |= UC_FLOW_CWR_PENDING; /* RFC 3168 §6.1.2: CWR after a reduction of any cause */
 	flow->losses++;
 }

@@ -34,7 +34,8 @@
 #include "bucket.h"
 #include "flow.h"
 
-/* How long the peer's answer waits for the granter's. Both have travelled for a round trip by then. */
+/* How long the peer's answer waits for the granter's. Both have travelled for a round trip by then.
+ */
 #define UC_WATCH_ANSWER_US 1000U
 
 /* What a sending host knows of a granter. All zero: nothing, flows wait for its answers. */

@@ -131,8 +131,8 @@ static __always_inline __u32 uc_watch_whole_bytes(const struct uc_watch_policy *
 }
 
 /* Returns how much payload of a first window of `bytes` a flow of this path is expected to use. */
-static __always_inline __u32 uc_watch_usual_bytes(const struct uc_watch_path *path,
-						  __u16 mss_bytes, __u32 bytes)
+static __always_inline __u32 uc_watch_usual_bytes(const struct uc_watch_path *path, __u16 mss_bytes,
+						  __u32 bytes)
 {
 	if (path->used_quarters)
 		bytes = uc_min(bytes, path->used_quarters * mss_bytes / 4U);

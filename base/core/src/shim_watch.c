@@ -137,8 +137,7 @@ void uc_shim_watch_unanswered(const struct uc_watch_grant *grant, struct uc_watc
 }
 
 void uc_shim_watch_note_sent(struct uc_watch_grant *grant, struct uc_watch_granter *granter,
-			     const struct uc_watch_policy *policy,
-			     const struct uc_segment *segment)
+			     const struct uc_watch_policy *policy, const struct uc_segment *segment)
 {
 	uc_watch_note_sent(grant, granter, policy, segment);
 }
