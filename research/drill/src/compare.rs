@@ -5,9 +5,9 @@
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Options, Segment, flags};
 
-use crate::syntax::{Packet, Tcp, TcpOption};
+use crate::syntax::{Packet, Tcp};
 use crate::target::Datagram;
-use crate::translate::{Numbers, sacked, understood};
+use crate::translate::{Numbers, options, sacked, understood};
 use crate::verdict::Stop;
 
 /// What a script expects.
@@ -77,7 +77,7 @@ pub(crate) fn compare(
         want(has, format!("{name} {value}"));
     }
     if let Some(written) = &tcp.options {
-        let wanted = options(written);
+        let wanted = options(written, 0, 0);
         let stamps = segment.options.timestamps;
         let close = match (wanted.timestamps, stamps) {
             (Some((value, echo)), Some((seen, seen_echo))) => {
@@ -118,21 +118,6 @@ fn readable(numbers: &Numbers, wire: &Segment) -> Segment {
     let blocks: Vec<_> = wire.options.sack.as_slice().to_vec();
     segment.options.sack = sacked(&blocks, numbers.theirs(0));
     segment
-}
-
-fn options(written: &[TcpOption]) -> Options {
-    let mut options = Options::default();
-    for option in written {
-        match option {
-            TcpOption::Padding | TcpOption::Strange(_) => {}
-            TcpOption::Mss(bytes) => options.mss_bytes = *bytes,
-            TcpOption::WindowScale(scale) => options.wscale = Some(*scale),
-            TcpOption::SackPermitted => options.sack_permitted = true,
-            TcpOption::Sack(blocks) => options.sack = sacked(blocks, 0),
-            TcpOption::Timestamps(value, echo) => options.timestamps = Some((*value, *echo)),
-        }
-    }
-    options
 }
 
 /// Writes a segment of the host as a script does.

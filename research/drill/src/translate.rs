@@ -102,22 +102,9 @@ impl Numbers {
                 "an arriving segment needs its options".into(),
             ));
         };
-        let mut options = Options::default();
-        for option in written {
-            match option {
-                TcpOption::Padding | TcpOption::Strange(_) => {}
-                TcpOption::Mss(bytes) => options.mss_bytes = *bytes,
-                TcpOption::WindowScale(scale) => options.wscale = Some(*scale),
-                TcpOption::SackPermitted => options.sack_permitted = true,
-                TcpOption::Sack(blocks) => options.sack = sacked(blocks, self.ours),
-                TcpOption::Timestamps(value, echo) => {
-                    let echoes = tcp.flags & flags::ACK != 0;
-                    let added = self.stamps.filter(|_| echoes).unwrap_or(0);
-                    options.timestamps = Some((*value, echo.wrapping_add(added)));
-                }
-            }
-        }
-        Ok(options)
+        let echoes = tcp.flags & flags::ACK != 0;
+        let stamp = self.stamps.filter(|_| echoes).unwrap_or(0);
+        Ok(options(written, self.ours, stamp))
     }
 
     /// Makes the ICMP error that arrives.
@@ -148,6 +135,25 @@ fn stamps(option: &TcpOption) -> Option<(u32, u32)> {
         TcpOption::Timestamps(value, echo) => Some((*value, *echo)),
         _ => None,
     }
+}
+
+/// Makes options as a script writes them, with SACK blocks whose numbers are `ours` higher and an
+/// echoed timestamp that is `stamp` higher.
+pub(crate) fn options(written: &[TcpOption], ours: u32, stamp: u32) -> Options {
+    let mut options = Options::default();
+    for option in written {
+        match option {
+            TcpOption::Padding | TcpOption::Strange(_) => {}
+            TcpOption::Mss(bytes) => options.mss_bytes = *bytes,
+            TcpOption::WindowScale(scale) => options.wscale = Some(*scale),
+            TcpOption::SackPermitted => options.sack_permitted = true,
+            TcpOption::Sack(blocks) => options.sack = sacked(blocks, ours),
+            TcpOption::Timestamps(value, echo) => {
+                options.timestamps = Some((*value, echo.wrapping_add(stamp)));
+            }
+        }
+    }
+    options
 }
 
 /// Makes SACK blocks whose numbers are `added` higher.
