@@ -21,6 +21,8 @@ const NETWORK: &str = "rate = \"100Mbit\"\naccess_rate = \"1Gbit\"\ndelay = \"50
 const STACK: &str = "[stack.old]\ncongestion_control = \"reno\"\nrack = false\n\
      early_retransmit = false\nsack = false\ntimestamps = false\nfrto = \"off\"\nrto_min = \"1ms\"";
 const STALLED: &str = "hypervisor = { vms = 3 }";
+/// The most runs without and with the module that a comparison of their timeouts may take.
+const PAIRS: u32 = 4;
 /// Longer than most timeouts of a slow kernel.
 const STALLED_FOR_LONG: &str = "hypervisor = { vms = 12 }";
 
@@ -151,18 +153,27 @@ fn live_vm_on_two_cpus_pvtcp_defers_timeouts_after_stalls_only() {
     }
     let module = build(SERIES, SAMPLES);
     let templates = Templates::new(UC.into()).with_processors(2);
-    let without = run(&templates, STALLED, None);
-    let with = run(&templates, STALLED, Some((&module, "")));
-    let control = run(&templates, "", Some((&module, "")));
     let count = |record: &RunRecord, what: &str| record.counters[what];
-    let [before, after] = [&without, &with].map(|record| count(record, "vm_one_timeouts"));
-    let deferred = count(&with, "vm_one_pvtcp_deferred");
-    println!("two processors: {before} timeouts without, {after} with, {deferred} put off");
-    assert!(deferred > 0, "seed 1: no stall was seen");
     // The deferred timeouts are missing, but not all: a timer of the running CPU fires while the
-    // other holds the ACK. Two equal runs differ by a quarter.
-    let bound = (before + before / 4).max(10);
-    assert!(after <= bound, "seed 1: {before} without, {after} with");
+    // other holds the ACK. So the module must do no harm. Timeouts come in bursts: among runs of
+    // the same kind, one had 14 and another 27. Pairs of runs are added while the sums can't say.
+    let (mut before, mut after) = (0, 0);
+    for pair in 1..=PAIRS {
+        let without = run(&templates, STALLED, None);
+        let with = run(&templates, STALLED, Some((&module, "")));
+        before += count(&without, "vm_one_timeouts");
+        after += count(&with, "vm_one_timeouts");
+        let deferred = count(&with, "vm_one_pvtcp_deferred");
+        println!(
+            "two processors, pair {pair}: {before} timeouts without, {after} with, {deferred} put off"
+        );
+        assert!(deferred > 0, "seed 1: no stall was seen");
+        if after <= (before + before / 4).max(10) {
+            break;
+        }
+        assert!(pair < PAIRS, "seed 1: {before} without, {after} with");
+    }
+    let control = run(&templates, "", Some((&module, "")));
     // Timeouts deferred without a stall were delayed by other work of this host.
     let deferred = count(&control, "vm_one_pvtcp_deferred");
     let waited_ms = count(&control, "vm_waited_max_ms");
