@@ -7,6 +7,7 @@
 
 mod assert;
 mod calls;
+mod command;
 mod compare;
 mod constants;
 mod cursor;
@@ -19,6 +20,7 @@ pub mod target;
 mod translate;
 mod verdict;
 
+pub use command::{Command, State};
 pub use parse::parse;
 pub use run::run;
 pub use syntax::{Error, Script};
