@@ -111,10 +111,13 @@ impl Story {
         if let Some(alpha) = flow.alpha {
             write!(f, ", alpha {alpha:.4}")?;
         }
+        let round_trip = match flow.srtt_us {
+            0 => "not measured yet".to_owned(),
+            us => format!("{us} us, smoothed"),
+        };
         writeln!(
             f,
-            "\n  round trip {} us, smoothed; last segment {} ago",
-            flow.srtt_us,
+            "\n  round trip {round_trip}; last segment {} ago",
             in_words(Duration::from_secs_f64(self.idle_s))
         )
     }
