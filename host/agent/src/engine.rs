@@ -380,7 +380,9 @@ impl Engine {
             return;
         }
         self.said_in_force = policy.generation;
+        let ports = self.state.ports.iter().filter(|port| port.attached).count();
         tracing::info!(
+            ports,
             generation = policy.generation,
             place = policy.place,
             revision = policy.revision,
