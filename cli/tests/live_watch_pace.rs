@@ -41,7 +41,7 @@ fn complaints(plan: &Plan, lab: &Lab, options: &[&str]) -> String {
     transfer::exchange(&listener.unwrap().unwrap(), || {
         guest.enter(connect).unwrap()
     });
-    kill(Pid::from_raw(watch.id() as i32), Signal::SIGINT).unwrap();
+    kill(Pid::from_raw(watch.id() as i32), Signal::SIGTERM).unwrap();
     let output = watch.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{options:?}: {stderr}");
