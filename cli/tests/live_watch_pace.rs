@@ -2,9 +2,9 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Stdio;
-use std::time::Duration;
 
 use common::bench::build;
 use common::{STACKS, experiment, guest, live, transfer};
@@ -31,9 +31,13 @@ fn complaints(plan: &Plan, lab: &Lab, options: &[&str]) -> String {
     let mut watch = hosts.command(uc);
     watch.args(["watch", "port0", "port1", "--peer", "10.77.0.0/24"]);
     watch.args(options).arg("--key-file").arg(&key);
-    watch.stdout(Stdio::null()).stderr(Stdio::piped());
-    let watch = watch.spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(1));
+    watch.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watch = watch.spawn().unwrap();
+    let mut said = BufReader::new(watch.stdout.take().unwrap()).lines();
+    for port in ["port0", "port1"] {
+        let line = said.next().unwrap().unwrap();
+        assert!(line.starts_with(&format!("{port}: watched")), "{line}");
+    }
     let address = SocketAddr::new(plan.server.address, PORT);
     let listener = lab.wiring.server.enter(|| TcpListener::bind(address));
     let connect = || TcpStream::connect(address).unwrap();
