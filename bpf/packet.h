@@ -341,9 +341,22 @@ static __always_inline int uc_write_tcp(struct __sk_buff *skb, const struct uc_o
 	return bpf_skb_store_bytes(skb, at->tcp + offset, &new, 2, 0);
 }
 
-/* Returns which bytes of a SYN's options belong to MPTCP, bit n for byte n. The options were parsed
- * by uc_parse_options(). */
-__attribute__((noinline)) __u64 uc_find_mptcp(struct __sk_buff *skb, __u32 at, __u32 bytes)
+/* Moves a bit of UC_OPT_* to the bit of an option's kind, without a branch for the verifier. */
+#define UC_KIND_BIT(removed, option, kind) ((__u64)((removed) & (option)) / (option) << (kind))
+
+/* Returns which option kinds are those of `removed`, UC_OPT_*: bit n for kind n. */
+static __always_inline __u64 uc_kinds_of(__u8 removed)
+{
+	return UC_KIND_BIT(removed, UC_OPT_WSCALE, UC_KIND_WSCALE) |
+	       UC_KIND_BIT(removed, UC_OPT_SACK, UC_KIND_SACK_PERMITTED) |
+	       UC_KIND_BIT(removed, UC_OPT_TIMESTAMPS, UC_KIND_TIMESTAMPS) |
+	       UC_KIND_BIT(removed, UC_OPT_MPTCP, UC_KIND_MPTCP);
+}
+
+/* Returns which bytes of a SYN's options belong to options of these kinds, bit n for byte n. The
+ * options were parsed by uc_parse_options(). */
+__attribute__((noinline)) __u64 uc_find_options(struct __sk_buff *skb, __u32 at, __u32 bytes,
+						__u64 kinds)
 {
 	__u64 found = 0;
 	__u32 offset = 0;
@@ -360,18 +373,22 @@ __attribute__((noinline)) __u64 uc_find_mptcp(struct __sk_buff *skb, __u32 at, _
 		}
 		if (bpf_skb_load_bytes(skb, at + offset, option, 2) || option[1] < 2)
 			break;
-		if (option[0] == UC_KIND_MPTCP)
-			found |= ((1ULL << (option[1] & 63)) - 1) << (offset & 63);
+		/* without a branch: the verifier would follow both ways in each round */
+		found |= (kinds >> (option[0] & 63) & (option[0] < 64)) *
+			 (((1ULL << (option[1] & 63)) - 1) << (offset & 63));
 		offset += option[1];
 	}
 	return found;
 }
 
-/* Writes NOPs over the MPTCP options of a SYN or SYN-ACK. Returns 0, or a negative error. */
-static __always_inline int uc_remove_mptcp(struct __sk_buff *skb, const struct uc_offsets *at)
+/* Writes NOPs over the options of `removed`, UC_OPT_*, of a SYN or SYN-ACK. Returns 0, or a
+ * negative error. */
+static __always_inline int uc_remove_options(struct __sk_buff *skb, const struct uc_offsets *at,
+					     __u8 removed)
 {
 	__u32 options_at = at->tcp + UC_TCP_HEADER;
-	__u64 found = uc_find_mptcp(skb, options_at, at->header_bytes - UC_TCP_HEADER);
+	__u64 found = uc_find_options(skb, options_at, at->header_bytes - UC_TCP_HEADER,
+				      uc_kinds_of(removed));
 
 	for (__u32 word_at = 0; word_at < UC_OPTIONS_MAX; word_at += 4, found >>= 4) {
 		__u8 old[4], new[4];
@@ -396,7 +413,7 @@ static __always_inline int uc_remove_offers(struct __sk_buff *skb, const struct 
 {
 	__be16 old, new;
 
-	if (removed & UC_OPT_MPTCP && uc_remove_mptcp(skb, at))
+	if (removed & ~UC_OPT_AE && uc_remove_options(skb, at, removed))
 		return -1;
 	if (!(removed & UC_OPT_AE))
 		return 0;

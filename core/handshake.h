@@ -17,6 +17,7 @@
 #ifndef UC_HANDSHAKE_H
 #define UC_HANDSHAKE_H
 
+#include "downgrade.h"
 #include "echo.h"
 #include "edit.h"
 #include "flow.h"
@@ -110,8 +111,10 @@ static __always_inline enum uc_reason uc_open(struct uc_flow *flow, const struct
 	if (from_guest && uc_waits(flow, now_ns) && uc_law_acts(policy->law))
 		return uc_open_more(flow, policy, &syn, now_ns, edit);
 	reason = uc_unwanted(policy, &syn);
-	if (reason != UC_TRANSLATED)
+	if (reason != UC_TRANSLATED) {
+		*edit = uc_edit_none(segment);
 		return uc_verdict_of(uc_is_strict(policy), segment->direction, reason);
+	}
 	uc_begin(flow, policy, &syn, 1, 0, now_ns);
 	uc_edit_syn(policy, 1, &syn, edit);
 	return UC_TRANSLATED;

@@ -46,9 +46,15 @@ enum uc_guest_ecn {
 #undef UC_WORD_ENUM
 };
 
-/* uc_policy.modes: at most one of them. */
+/* uc_policy.modes: at most one of the first two. */
 #define UC_MODE_OBSERVE 1 /* keep the shadow and write nothing */
 #define UC_MODE_STRICT  2 /* let no flow go untranslated: strict.h */
+/* Offers that SYN and SYN-ACK lose (downgrade.h): UC_OPT_* (segment.h), shifted. */
+#define UC_WITHHELD_SHIFT      1
+#define UC_WITHHELD_WSCALE     0x04
+#define UC_WITHHELD_SACK       0x08
+#define UC_WITHHELD_TIMESTAMPS 0x10
+#define UC_WITHHELD_ANY        (UC_WITHHELD_WSCALE | UC_WITHHELD_SACK | UC_WITHHELD_TIMESTAMPS)
 
 struct uc_policy {
 	__u8 law;     /* enum uc_law */
@@ -126,6 +132,14 @@ static __always_inline __u8 uc_guard_segments(const struct uc_policy *policy)
 	  "lets no flow go untranslated: takes offers that can't be translated off its SYN, "      \
 	  "holds "                                                                                 \
 	  "it by drops, or drops it; implies guard = 1")                                           \
+	X(no_window_scale, UC_OF_ANY, FLAG, modes, 0, UC_WITHHELD_WSCALE, 0, UC_NO_WORDS,          \
+	  "removes window scaling from SYN and SYN-ACK: no window is above 65,535 bytes, and "     \
+	  "each "                                                                                  \
+	  "can be written to the byte")                                                            \
+	X(no_sack, UC_OF_ANY, FLAG, modes, 0, UC_WITHHELD_SACK, 0, UC_NO_WORDS,                    \
+	  "removes SACK from SYN and SYN-ACK")                                                     \
+	X(no_timestamps, UC_OF_ANY, FLAG, modes, 0, UC_WITHHELD_TIMESTAMPS, 0, UC_NO_WORDS,        \
+	  "removes timestamps from SYN and SYN-ACK")                                               \
 	X(observe, UC_OF_ANY, FLAG, modes, 0, UC_MODE_OBSERVE, 0, UC_NO_WORDS,                     \
 	  "keeps the law's state for each flow and writes nothing: a dry run")
 

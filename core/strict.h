@@ -3,15 +3,14 @@
  * Strict mode: no flow of a guest goes untranslated, unless policy passes it. What can't be
  * translated is
  *
- *   downgraded  AccECN's AE and the MPTCP options are removed from SYN and SYN-ACK, so that both
- *               ends fall back to plain TCP (RFC 9768 §3.1.2, RFC 8684 §3.7); a guest's own ECN
- *               offer is replaced by the host's, as with guest_ecn `translate`
- *   held        a law that needs ECN runs without marks if the peer has none; if the windows can't
- *               be written, because their scale is coarse or unknown, data beyond the law's window
- *               is dropped instead (UC_FLOW_HELD, guard.h)
- *   dropped     everything else that the guest sends: fragments and IPv6 extension headers before
- *               TCP, malformed headers, signed SYNs, SYNs without room in the table or quota,
- *               handshakes that don't fit the flow
+ *   downgraded  AccECN's AE and the MPTCP options are removed from SYN and SYN-ACK
+ *               (downgrade.h), so that both ends fall back to plain TCP (RFC 9768 §3.1.2, RFC 8684
+ * §3.7); a guest's own ECN offer is replaced by the host's, as with guest_ecn `translate` held a
+ * law that needs ECN runs without marks if the peer has none; if the windows can't be written,
+ * because their scale is coarse or unknown, data beyond the law's window is dropped instead
+ * (UC_FLOW_HELD, guard.h) dropped     everything else that the guest sends: fragments and IPv6
+ * extension headers before TCP, malformed headers, signed SYNs, SYNs without room in the table or
+ * quota, handshakes that don't fit the flow
  *
  * Only what the guest sends is dropped, and SYN-ACKs to it that answer no SYN that the host has
  * seen.
@@ -53,32 +52,10 @@ static __always_inline enum uc_reason uc_verdict_of(__u8 strict, __u8 direction,
 	return strict && direction == UC_FROM_GUEST ? uc_strict_reason(reason) : reason;
 }
 
-/* Removes from a SYN or SYN-ACK what can't be translated. Returns the options removed, UC_OPT_*. */
-static __always_inline __u8 uc_downgrade(const struct uc_policy *policy, struct uc_segment *segment)
-{
-	__u8 removed = segment->options & (UC_OPT_AE | UC_OPT_MPTCP);
-
-	if (!uc_is_strict(policy))
-		return 0;
-	segment->options &= ~removed;
-	/* RFC 9768 §3.1.1: without AE a SYN still offers classic ECN; in a SYN-ACK the three bits
-	 * are one number */
-	if (removed & UC_OPT_AE && segment->flags & UC_ACK)
-		segment->flags &= ~(UC_ECE | UC_CWR);
-	return removed;
-}
-
 /* Returns whether flows need ECN to be translated. */
 static __always_inline __u8 uc_needs_ecn(const struct uc_policy *policy)
 {
 	return uc_law_has(policy->law, UC_NEEDS_ECN) && !uc_is_strict(policy);
-}
-
-/* Returns the reason that a packet is counted by: a downgraded SYN or SYN-ACK has its own. */
-static __always_inline enum uc_reason uc_counted_as(enum uc_reason reason,
-						    const struct uc_edit *edit)
-{
-	return reason == UC_TRANSLATED && edit->removed ? UC_DOWNGRADED : reason;
 }
 
 #endif

@@ -12,8 +12,8 @@ use common::capture::{ACK, AE, CWR, Capture, ECE, FIN, RST, SYN, Segment, segmen
 use common::frames::assert_only_editable_fields_differ;
 use common::rules::{Sent, assert_rfc3168};
 use common::transfer::{End, Transfer};
-use common::{DROPS, RED1, STACKS, experiment, guest, live_with};
-use uc_core::Reason;
+use common::{DROPS, RED1, STACKS, experiment, guest, live, live_with};
+use uc_core::{Policy, Reason, consts};
 use uc_lab::Plan;
 use uc_lab::wiring::Wiring;
 use uc_live::in_peace;
@@ -131,6 +131,42 @@ fn live_marks_are_answered_by_rfc_3168_and_hidden_from_the_guest() {
             }
         })
     });
+}
+
+/// The kernels of both ends take part: what neither uses, neither has seen the other offer. Whole
+/// segments arrive, so checksums are right.
+#[test]
+fn live_an_offer_removed_from_the_handshake_is_used_by_neither_end() {
+    if !live() {
+        return;
+    }
+    for family in ["ipv4", "ipv6"] {
+        for (removed, modes) in [
+            ([false; 3], 0),
+            ([true, false, false], consts::WITHHELD_TIMESTAMPS),
+            (
+                [false, true, true],
+                consts::WITHHELD_SACK | consts::WITHHELD_WSCALE,
+            ),
+        ] {
+            let text = guest("virtual", "legacy", "law = \"ecn\"");
+            let network = format!("{RED1}\nfamily = \"{family}\"");
+            let (plan, lab) = build(&experiment(1, &network, &text, STACKS));
+            let translation =
+                Translation::attach_with(&plan, &lab.wiring.hosts, 64, |policy| Policy {
+                    modes: modes as u8,
+                    ..policy
+                });
+            let (from, to) = ends(&plan, &lab.wiring);
+            let transfer = Transfer::start(from, to);
+            transfer.reach(500_000);
+            let agreed = transfer.info().agreed();
+            assert_eq!(agreed, removed.map(|off| !off), "{family}: {modes}");
+            let flow = translation.flow(&plan.guests[0].port, from.address, to.address);
+            assert_eq!(uc_core::stage_label(&flow.unwrap().state), "translating");
+            transfer.finish();
+        }
+    }
 }
 
 #[test]

@@ -193,7 +193,9 @@ static void play(struct input input, __u8 law, __u8 profile)
 	take(&input, &place->policy, sizeof(place->policy));
 	place->policy.law = law;
 	place->policy.profile = profile;
-	place->policy.modes %= UC_MODE_OBSERVE | UC_MODE_STRICT; /* at most one of them */
+	/* at most one of the first two */
+	place->policy.modes = (place->policy.modes & UC_WITHHELD_ANY) |
+			      place->policy.modes % (UC_MODE_OBSERVE | UC_MODE_STRICT);
 	take(&input, &place->answer, sizeof(place->answer));
 	place->answer.cwnd_bytes %= UC_CCC_WINDOW_MAX_BYTES + 1;
 	if (!(how & 0x80))

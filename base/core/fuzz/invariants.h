@@ -42,9 +42,10 @@ static void check_edit(const struct call *call)
 	require("no window is 0 unless the receiver's is", edit->window || !segment->window);
 	require("the guest's own window stays",
 		segment->direction == UC_TO_GUEST || edit->window == segment->window);
-	require("only strict mode removes offers, from SYNs and SYN-ACKs",
-		!edit->removed || (uc_is_strict(call->policy) && segment->flags & UC_SYN &&
-				   !(edit->removed & ~segment->options)));
+	require("only what policy says is removed, from SYNs and SYN-ACKs",
+		!edit->removed ||
+			(segment->flags & UC_SYN && !(edit->removed & ~uc_withheld(call->policy)) &&
+			 !(edit->removed & ~segment->options)));
 	written += edit->window != segment->window;
 }
 

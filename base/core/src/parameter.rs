@@ -67,10 +67,34 @@ pub mod keys {
     pub const GUARD: &str = "guard";
     /// Whether no flow may go untranslated.
     pub const STRICT: &str = "strict";
+    /// Whether window scaling is removed from SYN and SYN-ACK.
+    pub const NO_WINDOW_SCALE: &str = "no_window_scale";
+    /// Whether SACK is.
+    pub const NO_SACK: &str = "no_sack";
+    /// Whether timestamps are.
+    pub const NO_TIMESTAMPS: &str = "no_timestamps";
     /// Whether nothing is written.
     pub const OBSERVE: &str = "observe";
+    /// What a port that only observes has no use for.
+    pub const WRITING: [&str; 6] = [
+        GUEST_ECN,
+        GUARD,
+        STRICT,
+        NO_WINDOW_SCALE,
+        NO_SACK,
+        NO_TIMESTAMPS,
+    ];
     /// All of these.
-    pub const ALL: [&str; 5] = [TARGET, GUEST_ECN, GUARD, STRICT, OBSERVE];
+    pub const ALL: [&str; 8] = [
+        TARGET,
+        GUEST_ECN,
+        GUARD,
+        STRICT,
+        NO_WINDOW_SCALE,
+        NO_SACK,
+        NO_TIMESTAMPS,
+        OBSERVE,
+    ];
 }
 
 /// Settings of a start that code names; each is a key of [`start_settings`].

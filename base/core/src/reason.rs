@@ -68,11 +68,11 @@ impl Reason {
     /// Returns the reason that a packet with this edit is counted by.
     #[must_use]
     pub fn counted(self, edit: &crate::Edit) -> Reason {
-        match edit.removed {
-            0 => self,
-            _ if self == Reason::TRANSLATED => Reason::DOWNGRADED,
-            _ => self,
+        let untranslatable = sys::UC_OPT_AE | sys::UC_OPT_MPTCP;
+        if self == Reason::TRANSLATED && u32::from(edit.removed) & untranslatable != 0 {
+            return Reason::DOWNGRADED;
         }
+        self
     }
 
     /// Returns whether the law decides about the packet: it is translated, or strict mode holds it.

@@ -57,3 +57,4 @@ mod watch_rounds;
 mod watch_sending;
 mod watch_strangers;
 mod watch_turns;
+mod withheld;

@@ -58,9 +58,23 @@ fn covering(flow: &Flow, bytes: u32) -> u64 {
 
 #[test]
 fn law_1_only_window_ecn_codepoint_ece_and_cwr_may_change() {
-    over_random_flows(true, |_, events| {
+    over_random_flows(true, |plan, events| {
+        let treatment = plan.setup.treatment;
         for event in events {
             let (segment, edit) = (&event.segment, &event.passed.edit);
+            let untranslatable = if treatment.strict {
+                consts::OPT_AE | consts::OPT_MPTCP
+            } else {
+                0
+            };
+            let withheld = treatment.withheld >> consts::WITHHELD_SHIFT;
+            let is_syn = segment.flags & flag::SYN != 0 && !treatment.observe;
+            let removable = if is_syn {
+                (untranslatable as u8 | withheld) & segment.options
+            } else {
+                0
+            };
+            prop_assert_eq!(edit.removed & !removable, 0, "{:?}", event);
             let touched = segment.flags ^ edit.flags;
             prop_assert_eq!(touched & !(flag::ECE | flag::CWR), 0, "{:?}", event);
             prop_assert!(edit.ecn < 4, "{:?}", event);

@@ -122,7 +122,15 @@ fn parameters_belong_to_their_laws() {
         let rows = parameters().iter().filter(|row| row.is_of(law));
         rows.map(|row| row.key).collect::<Vec<_>>()
     };
-    let any = ["guest_ecn", "guard", "strict", "observe"];
+    let any = [
+        "guest_ecn",
+        "guard",
+        "strict",
+        "no_window_scale",
+        "no_sack",
+        "no_timestamps",
+        "observe",
+    ];
     assert_eq!(of(Law::PASS), [""; 0]);
     assert_eq!(of(Law::ECN), any);
     assert_eq!(of(Law::COUPLED), any);

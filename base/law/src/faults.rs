@@ -62,23 +62,13 @@ impl Parameters {
 
     /// Lists what a port that only observes has no use for: it writes nothing.
     fn idle(&self, law: Option<Law>) -> Faults {
-        let mut faults = Faults::new();
-        if self.has(keys::GUARD) {
-            let message = "drops nothing on a port that only observes; leave out one of them";
-            faults.push((keys::GUARD, message.to_owned()));
-        }
-        if self.has(keys::STRICT) {
-            let message = "changes nothing on a port that only observes; leave out one of them";
-            faults.push((keys::STRICT, message.to_owned()));
-        }
+        let message = "changes nothing on a port that only observes; leave out one of them";
+        let idle = keys::WRITING.into_iter().filter(|key| self.has(key));
+        let mut faults: Faults = idle.map(|key| (key, message.to_owned())).collect();
         if law == Some(Law::COUPLED) {
             let message = "gives no windows, so law coupled has none to share; leave it out, or \
                            observe law ecn";
             faults.push((keys::OBSERVE, message.to_owned()));
-        }
-        if self.has(keys::GUEST_ECN) {
-            let message = "changes nothing on a port that only observes; leave out one of them";
-            faults.push((keys::GUEST_ECN, message.to_owned()));
         }
         faults
     }

@@ -169,9 +169,9 @@ impl TreatmentTable {
         let mut others = defaults.all_parameters().under(law);
         // A rule that only observes has no use for what the defaults would have written.
         if own.has(keys::OBSERVE) || others.has(keys::OBSERVE) {
-            others.remove(keys::GUEST_ECN);
-            others.remove(keys::GUARD);
-            others.remove(keys::STRICT);
+            for key in keys::WRITING {
+                others.remove(key);
+            }
         }
         own.or(others)
     }

@@ -105,6 +105,39 @@ fn live_offers_are_removed_from_the_bytes_of_a_syn_and_its_checksum_holds() {
 }
 
 #[test]
+fn live_offers_that_policy_removes_become_nops_wherever_they_stand() {
+    let all = consts::OPT_MSS | consts::OPT_SACK | consts::OPT_WSCALE | consts::OPT_TIMESTAMPS;
+    over_families(|programs, guest, remote| {
+        for withheld in [
+            consts::OPT_WSCALE,
+            consts::OPT_SACK,
+            consts::OPT_TIMESTAMPS,
+            0x0e,
+        ] {
+            let policy = Policy {
+                modes: (withheld << consts::WITHHELD_SHIFT) as u8,
+                ..policy()
+            };
+            programs.set_plan(IFINDEX, &policy.into()).unwrap();
+            for skipped in 0..4 {
+                let shape = Shape {
+                    options: vec![(1, 0); skipped],
+                    ..PLAIN
+                };
+                programs.forget_flows(IFINDEX).unwrap();
+                let bytes = frame(&segment(consts::SYN, all), guest, remote, &shape);
+                let (reason, _, after) = pass(programs, &bytes);
+                assert_eq!((reason, after.len()), ("translated", bytes.len()));
+                let left = read(&after, 0, true).unwrap();
+                assert!(left.checksums_hold(&after));
+                let options = u32::from(left.segment.options);
+                assert_eq!((options, left.segment.mss_bytes), (all & !withheld, 1_460));
+            }
+        }
+    });
+}
+
+#[test]
 fn live_packets_that_hide_tcp_are_dropped_and_those_that_hide_another_protocol_pass() {
     over_families(|programs, guest, remote| {
         let whole = frame(&data(5_000), guest, remote, &PLAIN);

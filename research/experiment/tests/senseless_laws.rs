@@ -74,7 +74,7 @@ const LAWS: [(&str, &str, &str); 19] = [
     (
         "count = 9",
         "law = \"dctcp\"\nparameters = { guard = 2, observe = true }",
-        "t.toml:33:24: case.0.guests.0.parameters.guard: drops nothing on a port that only \
+        "t.toml:33:24: case.0.guests.0.parameters.guard: changes nothing on a port that only \
          observes; leave out one of them",
     ),
     (

@@ -6,6 +6,9 @@ use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// `TCPI_OPT_ECN`: the handshake negotiated ECN.
+const TCPI_OPT_TIMESTAMPS: u8 = 1;
+const TCPI_OPT_SACK: u8 = 2;
+const TCPI_OPT_WSCALE: u8 = 4;
 const TCPI_OPT_ECN: u8 = 8;
 
 /// The kernel's `struct tcp_info`. Times are in microseconds, sizes in bytes, windows of the
@@ -134,6 +137,11 @@ impl TcpInfo {
             ));
         }
         Ok(info)
+    }
+
+    /// Returns which of timestamps, SACK and window scaling both ends use.
+    pub fn agreed(&self) -> [bool; 3] {
+        [TCPI_OPT_TIMESTAMPS, TCPI_OPT_SACK, TCPI_OPT_WSCALE].map(|bit| self.options & bit != 0)
     }
 
     /// Returns whether the handshake negotiated ECN (RFC 3168 §6.1.1).

@@ -9,7 +9,7 @@
 use uc_core::slot::{Share, Slot};
 use uc_core::{Compiled, Core, Edit, Flow, Policy, Reason, consts};
 use uc_net::{Ecn, Nanos};
-use uc_tcp::{Segment, flags};
+use uc_tcp::{Options, Segment, flags};
 
 /// The core on one connection of one guest.
 #[derive(Clone, Debug)]
@@ -128,12 +128,25 @@ fn write(segment: &mut Segment, edit: &Edit) {
     segment.window = edit.window;
     segment.flags = edit.flags;
     segment.ecn = Ecn::from_bits(edit.ecn);
+    if segment.has(flags::SYN) {
+        write_offers(&mut segment.options, edit);
+    }
+}
+
+fn write_offers(options: &mut Options, edit: &Edit) {
+    let is_removed = |bit| u32::from(edit.removed) & bit != 0;
+    options.sack_permitted &= !is_removed(consts::OPT_SACK);
+    if is_removed(consts::OPT_WSCALE) {
+        options.wscale = None;
+    }
+    if is_removed(consts::OPT_TIMESTAMPS) {
+        options.timestamps = None;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uc_tcp::Options;
     use uc_tcp::flags::{ACK, CWR, ECE, SYN};
 
     fn policy() -> Policy {

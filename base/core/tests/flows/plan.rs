@@ -48,7 +48,12 @@ pub struct Treatment {
     /// At most one of them: the host writes nothing, or lets nothing go untranslated.
     pub observe: bool,
     pub strict: bool,
+    /// Offers that the port removes from SYN and SYN-ACK, as in a policy's modes.
+    pub withheld: u8,
 }
+
+/// Offers that policy may take off.
+const WITHHELD: u32 = consts::WITHHELD_WSCALE | consts::WITHHELD_SACK | consts::WITHHELD_TIMESTAMPS;
 
 /// Every treatment there is.
 pub fn treatments() -> impl Strategy<Value = Treatment> {
@@ -56,13 +61,15 @@ pub fn treatments() -> impl Strategy<Value = Treatment> {
         any::<bool>(),
         prop_oneof![2 => Just(0u8), 2 => 1u8..4, 1 => any::<u8>()],
         prop_oneof![2 => Just((false, false)), 1 => Just((true, false)), 2 => Just((false, true))],
+        prop_oneof![2 => Just(0), 1 => any::<u8>()],
     )
         .prop_map(
-            |(strips_ecn, guard_segments, (observe, strict))| Treatment {
+            |(strips_ecn, guard_segments, (observe, strict), withheld)| Treatment {
                 strips_ecn,
                 guard_segments,
                 observe,
                 strict,
+                withheld: withheld & consts::WITHHELD_ANY as u8,
             },
         )
 }
@@ -92,9 +99,34 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// An end's offer as the other end sees it.
+    fn seen(&self, offer: &Offer) -> Offer {
+        let mut seen = offer.clone();
+        let treatment = self.treatment;
+        if treatment.observe {
+            return seen;
+        }
+        let has = |bit| u32::from(treatment.withheld) & bit == 0;
+        seen.wscale = seen.wscale.filter(|_| has(consts::WITHHELD_WSCALE));
+        seen.timestamps &= has(consts::WITHHELD_TIMESTAMPS);
+        seen
+    }
+
+    /// The payload of a full segment that both ends agree on (RFC 9293 §3.7.1, RFC 7323 §3.2).
+    pub fn mss(&self) -> u16 {
+        let (guest, peer) = (self.seen(&self.guest), self.seen(&self.peer));
+        let stamps = if guest.timestamps && peer.timestamps {
+            12
+        } else {
+            0
+        };
+        let mss = |offer: &Offer| offer.mss.unwrap_or(536).max(48);
+        mss(&guest).min(mss(&peer)) - stamps
+    }
+
     /// The scale of the peer's windows (RFC 7323 §2.2, §2.3).
     pub fn scale(&self) -> u8 {
-        match (self.guest.wscale, self.peer.wscale) {
+        match (self.seen(&self.guest).wscale, self.seen(&self.peer).wscale) {
             (Some(_), Some(scale)) => scale.min(14),
             _ => 0,
         }
@@ -102,7 +134,7 @@ impl Setup {
 
     /// The scale of the guest's windows.
     pub fn guest_scale(&self) -> u8 {
-        match (self.guest.wscale, self.peer.wscale) {
+        match (self.seen(&self.guest).wscale, self.seen(&self.peer).wscale) {
             (Some(scale), Some(_)) => scale.min(14),
             _ => 0,
         }
@@ -110,13 +142,7 @@ impl Setup {
 
     /// Is a unit of the peer's window more than a segment?
     pub fn is_coarse(&self) -> bool {
-        let mss = |offer: &Offer| u32::from(offer.mss.unwrap_or(536).max(48));
-        let stamps = if self.guest.timestamps && self.peer.timestamps {
-            12
-        } else {
-            0
-        };
-        1u32 << self.scale() > mss(&self.guest).min(mss(&self.peer)) - stamps
+        1u32 << self.scale() > u32::from(self.mss())
     }
 
     /// Has a translated flow ECN on the network?
@@ -139,11 +165,12 @@ impl Setup {
             initial_window_segments: self.initial_window_segments,
             guest_ecn: guest_ecn as u8,
             guard_segments: self.treatment.guard_segments,
-            modes: match self.treatment {
-                Treatment { observe: true, .. } => consts::MODE_OBSERVE as u8,
-                Treatment { strict: true, .. } => consts::MODE_STRICT as u8,
-                _ => 0,
-            },
+            modes: self.treatment.withheld
+                | match self.treatment {
+                    Treatment { observe: true, .. } => consts::MODE_OBSERVE as u8,
+                    Treatment { strict: true, .. } => consts::MODE_STRICT as u8,
+                    _ => 0,
+                },
             ..self.law.policy(self.linux)
         }
     }

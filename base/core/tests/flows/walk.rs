@@ -80,7 +80,7 @@ pub fn walk(plan: &Plan, pass: &mut dyn FnMut(&Segment, u64) -> Passed) -> Vec<E
         peer_window: setup.peer.window,
         given_bytes: 0,
         wscale: setup.scale(),
-        mss: agreed_mss(setup),
+        mss: setup.mss(),
         guest_fin: false,
         peer_fin: false,
         orderly: true,
@@ -92,12 +92,6 @@ pub fn walk(plan: &Plan, pass: &mut dyn FnMut(&Segment, u64) -> Passed) -> Vec<E
         walk.step(step);
     }
     walk.events
-}
-
-fn agreed_mss(setup: &Setup) -> u16 {
-    let mss = |offer: &Offer| offer.mss.unwrap_or(536).max(48);
-    let timestamps = setup.guest.timestamps && setup.peer.timestamps;
-    mss(&setup.guest).min(mss(&setup.peer)) - if timestamps { 12 } else { 0 }
 }
 
 impl Walk<'_> {
@@ -324,7 +318,7 @@ impl Walk<'_> {
             return;
         }
         self.guest_opens = guest_opens;
-        self.mss = agreed_mss(self.setup);
+        self.mss = self.setup.mss();
         self.peer_window = self.setup.peer.window;
         (self.guest_fin, self.peer_fin) = (false, false);
         self.handshake();

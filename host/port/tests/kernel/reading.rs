@@ -167,17 +167,23 @@ pub fn read(frame: &[u8], gso_size: u32, from_guest: bool) -> Result<Reading, &'
     })
 }
 
-/// Writes NOPs over the MPTCP options.
-fn write_nops(mut rest: &mut [u8]) {
+/// Writes NOPs over the options that an edit removes.
+fn write_options(mut rest: &mut [u8], edit: &Edit) {
     while let [kind, tail @ ..] = rest {
         let length = match kind {
             0 => return,
             1 => 1,
             _ => usize::from(tail[0]),
         };
-        let is_mptcp = *kind == 30;
+        let bit = match kind {
+            3 => consts::OPT_WSCALE,
+            4 => consts::OPT_SACK,
+            8 => consts::OPT_TIMESTAMPS,
+            30 => consts::OPT_MPTCP,
+            _ => 0,
+        };
         let (option, after) = rest.split_at_mut(length);
-        if is_mptcp {
+        if u32::from(edit.removed) & bit != 0 {
             option.fill(1);
         }
         rest = after;
@@ -230,9 +236,9 @@ impl Reading {
         if u32::from(edit.removed) & consts::OPT_AE != 0 {
             bytes[self.tcp_at + 12] &= !1;
         }
-        if u32::from(edit.removed) & consts::OPT_MPTCP != 0 {
+        if edit.removed != 0 {
             let end = self.tcp_at + usize::from(bytes[self.tcp_at + 12] >> 4) * 4;
-            write_nops(&mut bytes[self.tcp_at + 20..end]);
+            write_options(&mut bytes[self.tcp_at + 20..end], edit);
         }
         bytes[self.tcp_at + 14..self.tcp_at + 16].copy_from_slice(&edit.window.to_be_bytes());
         bytes

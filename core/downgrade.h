@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the host removes from a SYN or SYN-ACK, so that neither end sees that the other offered it:
+ *
+ *   strict mode    what can't be translated: AccECN's AE and the MPTCP options (strict.h)
+ *   by policy      window scaling, SACK, timestamps
+ *
+ * The flow is then as if the ends had offered the rest: their
+ * answers decide as always. A signed segment (RFC 2385, RFC 5925) stays as it is, since the
+ * signature covers its options; so do those of a flow that is only observed.
+ */
+#ifndef UC_DOWNGRADE_H
+#define UC_DOWNGRADE_H
+
+#include "edit.h"
+#include "policy.h"
+#include "reason.h"
+#include "segment.h"
+
+#define UC_UNTRANSLATABLE (UC_OPT_AE | UC_OPT_MPTCP)
+
+/* Returns the offers to remove, UC_OPT_*. */
+static __always_inline __u8 uc_withheld(const struct uc_policy *policy)
+{
+	return (uc_is_strict(policy) ? UC_UNTRANSLATABLE : 0) |
+	       (uc_observes(policy) ? 0 : (policy->modes & UC_WITHHELD_ANY) >> UC_WITHHELD_SHIFT);
+}
+
+/* Removes offers from a SYN or SYN-ACK. Returns the options removed, UC_OPT_*. */
+static __always_inline __u8 uc_downgrade(const struct uc_policy *policy, struct uc_segment *segment)
+{
+	__u8 removed = segment->options & uc_withheld(policy);
+
+	if (segment->options & UC_OPT_SIGNED)
+		return 0;
+	segment->options &= ~removed;
+	if (removed & UC_OPT_WSCALE)
+		segment->wscale = 0;
+	/* RFC 9768 §3.1.1: without AE a SYN still offers classic ECN; in a SYN-ACK the three bits
+	 * are one number */
+	if (removed & UC_OPT_AE && segment->flags & UC_ACK)
+		segment->flags &= ~(UC_ECE | UC_CWR);
+	return removed;
+}
+
+/* Returns the reason that a packet is counted by: one that lost what can't be translated has its
+ * own. */
+static __always_inline enum uc_reason uc_counted_as(enum uc_reason reason,
+						    const struct uc_edit *edit)
+{
+	return reason == UC_TRANSLATED && edit->removed & UC_UNTRANSLATABLE ? UC_DOWNGRADED
+									    : reason;
+}
+
+#endif
