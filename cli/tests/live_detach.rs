@@ -173,3 +173,38 @@ fn live_attach_with_law_pass_reports_counting_only() {
     assert_eq!(told, "lo: attached; all flows pass and are counted\n");
     success(sandbox.uc(&namespace, &["detach", "--all"]));
 }
+
+#[test]
+fn live_attach_by_clsact_refuses_a_port_with_an_ingress_qdisc_and_tcx_does_not() {
+    if !live_with(&TOOLS) || !live_with(&["ip", "tc"]) {
+        return;
+    }
+    let namespace = Namespace::new("the tests").unwrap();
+    ip(&namespace, "link add v1 type veth peer name v2");
+    let tc = |arguments: &str| {
+        let mut command = namespace.command("tc");
+        command.args(arguments.split(' '));
+        success(command)
+    };
+    tc("qdisc add dev v1 handle ffff: ingress");
+    let sandbox = Sandbox::new();
+    let uc = |arguments: &[&str]| sandbox.uc(&namespace, arguments);
+    // the kernel would put the program towards the guest at the hook from the guest
+    refusal(
+        uc(&["attach", "v1", "--via", "clsact"]),
+        &["port v1", "qdisc 'ingress'", "tc qdisc del dev v1 ingress"],
+    );
+    assert_eq!(tc("filter show dev v1 ingress"), "");
+    assert!(sandbox.is_clean(), "{:?}", sandbox.pins());
+    let attached = outcome(uc(&["attach", "v1", "--via", "tcx"]));
+    if attached.status == Some(0) {
+        success(uc(&["detach", "v1"]));
+    }
+    assert!(tc("qdisc show dev v1").contains("ingress"));
+    // the qdisc that the programs share
+    tc("qdisc del dev v1 ingress");
+    tc("qdisc add dev v1 clsact");
+    success(uc(&["attach", "v1", "--via", "clsact"]));
+    success(uc(&["detach", "v1"]));
+    assert!(tc("qdisc show dev v1").contains("clsact"));
+}

@@ -9,7 +9,7 @@ use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
 use crate::direction::Direction;
 use crate::error::PortError;
-use crate::interfaces::check_ethernet;
+use crate::interfaces::{check_ethernet, interface_name};
 use crate::links::{is_watch_name, program_info, programs_on};
 use crate::programs::Programs;
 use crate::qdisc;
@@ -276,7 +276,11 @@ fn attach_clsact(
     let mut tries = (0..TRIES).flat_map(|_| order.places()).peekable();
     let place = loop {
         let place = *tries.next().unwrap_or(&PORT_PLACES[2]);
-        qdisc::ensure(ifindex).map_err(|error| PortError::from_kernel(action(), error))?;
+        let other = qdisc::ensure(ifindex);
+        if let Some(kind) = other.map_err(|error| PortError::from_kernel(action(), error))? {
+            let name = interface_name(ifindex);
+            return Err(PortError::OtherQdisc { name, kind });
+        }
         match clsact_hook(program.as_fd(), ifindex, direction, place).attach() {
             Ok(_) => break place,
             // Another kind of filter has this priority. Or another process has removed the last of

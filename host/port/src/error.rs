@@ -25,6 +25,18 @@ pub enum PortError {
         /// Type of its link (`ARPHRD_…` of linux/if_arp.h).
         link_type: u16,
     },
+    /// A qdisc stands where clsact has to be.
+    #[error(
+        "port {name}: a qdisc '{kind}' is in the place of clsact, as rate limits of libvirt and \
+         Proxmox put it there, and has no hook towards the guest; remove the limit (`tc qdisc del \
+         dev {name} {kind}`), or use Linux 6.6 or newer without --via clsact"
+    )]
+    OtherQdisc {
+        /// Name of the interface.
+        name: String,
+        /// The qdisc's kind.
+        kind: String,
+    },
     /// The process may not load BPF programs.
     #[error(
         "may not {action}: this needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; \

@@ -19,6 +19,15 @@ pub fn interface_index(name: &str) -> Result<u32, PortError> {
     })
 }
 
+/// Returns the name of an interface of the calling thread's network namespace, or its index if it is
+/// gone.
+pub(crate) fn interface_name(ifindex: u32) -> String {
+    if_indextoname(ifindex).map_or_else(
+        |_| ifindex.to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
 /// Returns the names of the calling thread's network namespace, by index.
 ///
 /// # Errors

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_ECHO, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{
     TcAttribute, TcFilterBpfOption, TcHandle, TcHeader, TcMessage, TcOption,
@@ -29,22 +29,51 @@ const fn clsact(minor: u16) -> TcHandle {
     }
 }
 
-/// Creates the qdisc and marks it, unless one exists.
-pub(crate) fn ensure(ifindex: u32) -> io::Result<()> {
+/// Creates the qdisc and marks it, unless one exists. Returns the kind of a qdisc in its place that is
+/// another: `ingress` has one hook, at which the kernel would put the filters of both.
+pub(crate) fn ensure(ifindex: u32) -> io::Result<Option<String>> {
     let netlink = Netlink::open()?;
     let exclusive = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
     let mut qdisc = about(ifindex, CLSACT_HANDLE, TcHandle::CLSACT);
     qdisc.attributes.push(TcAttribute::Kind("clsact".into()));
     match netlink.ask(RouteNetlinkMessage::NewQueueDiscipline(qdisc), exclusive) {
         Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return other(&netlink, ifindex);
+        }
         Err(error) => return Err(error),
     }
     let mut mark = about(ifindex, TcHandle::UNSPEC, INGRESS);
     mark.attributes.push(TcAttribute::Chain(MARK));
     // Without a mark the qdisc stays when we detach, like another program's.
     let _unmarked = netlink.ask(RouteNetlinkMessage::NewTrafficChain(mark), exclusive);
-    Ok(())
+    Ok(None)
+}
+
+/// Returns the kind of the qdisc in the place of clsact if it is another.
+fn other(netlink: &Netlink, ifindex: u32) -> io::Result<Option<String>> {
+    let asked = about(ifindex, TcHandle::UNSPEC, TcHandle::CLSACT);
+    // without NLM_F_ECHO older kernels send the answer to listeners only
+    let flags = NLM_F_ACK | NLM_F_ECHO;
+    let answers = match netlink.ask(RouteNetlinkMessage::GetQueueDiscipline(asked), flags) {
+        // removed meanwhile
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        answers => answers?,
+    };
+    let mut kinds = answers.into_iter().filter_map(|answer| match answer {
+        RouteNetlinkMessage::NewQueueDiscipline(qdisc) => {
+            qdisc.attributes.into_iter().find_map(kind)
+        }
+        _ => None,
+    });
+    Ok(kinds.find(|kind| kind != "clsact"))
+}
+
+fn kind(attribute: TcAttribute) -> Option<String> {
+    match attribute {
+        TcAttribute::Kind(kind) => Some(kind),
+        _ => None,
+    }
 }
 
 /// Removes the qdisc if one of us created it and it has no filters. Another program could add a
