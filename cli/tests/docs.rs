@@ -1,75 +1,48 @@
-//! `uc` accepts every command in the documents.
+//! `uc` accepts every command that the documents' sentences contain (`docs_commands.rs`: those in
+//! blocks), and every link leads to a file and a heading.
 
-use std::path::{Path, PathBuf};
+#[path = "common/pages.rs"]
+mod pages;
 
-use clap::Parser;
+use std::path::Path;
+
+use clap::{CommandFactory, Parser};
+use pages::{documents, read, root};
 use uc_cli::Arguments;
 use uc_experiment::Experiment;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+/// Returns the commands of `uc` in code spans.
+fn commands(text: &str) -> Vec<&str> {
+    let spans = prose(text).flat_map(|line| line.split('`').skip(1).step_by(2));
+    spans.filter(|span| span.starts_with("uc ")).collect()
 }
 
-/// Returns the commands of `uc` in a document: lines of `sh` blocks, and code spans.
-fn commands(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut fenced = false;
-    for line in text.lines() {
-        if line.starts_with("```") {
-            fenced = !fenced;
-        } else if fenced {
-            let command = line.split(" # ").next().unwrap_or(line).trim();
-            found.extend(command.starts_with("uc ").then(|| command.to_owned()));
-        } else {
-            let spans = line.split('`').skip(1).step_by(2);
-            found.extend(
-                spans
-                    .filter(|span| span.starts_with("uc "))
-                    .map(str::to_owned),
-            );
-        }
-    }
-    found
+/// Returns the documents without the changelog, which names what was.
+fn current() -> Vec<String> {
+    let mut documents = documents();
+    documents.retain(|document| document != "CHANGELOG.md");
+    documents
 }
 
-const DOCUMENTS: &[&str] = &[
-    "README.md",
-    "ARCHITECTURE.md",
-    "docs/vcc.md",
-    "docs/acdc.md",
-    "docs/delay.md",
-    "docs/ctrltcp.md",
-    "docs/hwatch.md",
-    "docs/pvtcp.md",
-    "docs/experiments.md",
-    "docs/simulator.md",
-    "docs/packetdrill.md",
-    "docs/vm.md",
-    "docs/seeing.md",
-    "docs/laws.md",
-    "docs/policy.md",
-    "docs/cookbook.md",
-    "docs/troubleshooting.md",
-    "docs/agent.md",
-    "docs/install.md",
-    "docs/speed.md",
-    "docs/theorems.md",
-    "docs/results.md",
-    "docs/write-a-law.md",
-    "results/README.md",
-];
+/// Returns whether the words name a command, without arguments.
+fn is_name(command: &str) -> bool {
+    let mut at = Arguments::command();
+    command.split_whitespace().skip(1).all(|word| {
+        let found = at.find_subcommand(word).cloned();
+        found.map(|found| at = found).is_some()
+    })
+}
 
 #[test]
-fn uc_accepts_every_command_in_the_documents() {
+fn uc_accepts_every_command_in_the_documents_sentences() {
     let mut count = 0;
-    for document in DOCUMENTS {
-        let text = std::fs::read_to_string(root().join(document)).unwrap();
+    for document in current() {
+        let text = read(&document);
         for command in commands(&text) {
             let words = command
                 .split_whitespace()
                 .map(|word| word.trim_matches('\''));
-            // A bare verb is a name, not a command line.
-            if command.split_whitespace().count() > 2 || command == "uc flows" {
+            if !is_name(command) {
                 let parsed = Arguments::try_parse_from(words.clone());
                 assert!(
                     parsed.is_ok(),
@@ -97,10 +70,11 @@ fn uc_accepts_every_command_in_the_documents() {
 
 #[test]
 fn every_experiment_named_in_the_documents_exists() {
-    for document in DOCUMENTS {
-        let text = std::fs::read_to_string(root().join(document)).unwrap();
+    for document in current() {
+        let text = read(&document);
         for word in text.split(|c: char| c.is_whitespace() || "`|()".contains(c)) {
-            if word.starts_with("experiments/") && word.ends_with(".toml") {
+            let is_file = word.starts_with("experiments/") && word.ends_with(".toml");
+            if is_file && !word.contains("PAPER") {
                 assert!(root().join(word).exists(), "{document} names {word}");
             }
         }
@@ -113,20 +87,6 @@ fn demo_runs_a_valid_experiment_of_two_cases() {
     demo.validate().unwrap();
     assert_eq!(demo.cases.len(), 2);
     assert_eq!(demo.repeat, 1);
-}
-
-/// Returns the documents of the root and of docs/, by their paths from the root.
-fn all_documents() -> Vec<String> {
-    let mut found = Vec::new();
-    for folder in ["", "docs/"] {
-        for entry in std::fs::read_dir(root().join(folder)).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            if name.ends_with(".md") {
-                found.push(format!("{folder}{name}"));
-            }
-        }
-    }
-    found
 }
 
 /// Returns the lines of a document that are outside of code blocks.
@@ -185,8 +145,8 @@ fn links(text: &str) -> Vec<&str> {
 fn every_link_of_the_documents_leads_to_a_file_and_a_heading() {
     let mut count = 0;
     let mut broken = Vec::new();
-    for document in all_documents() {
-        let text = std::fs::read_to_string(root().join(&document)).unwrap();
+    for document in documents() {
+        let text = read(&document);
         let folder = Path::new(&document).parent().unwrap();
         for link in links(&text) {
             count += 1;

@@ -1,12 +1,8 @@
 //! What `docs/write-a-law.md` has for its tests.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-/// Returns the root of the repository.
-pub fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
+pub use super::pages::root as repository;
 
 /// Returns the page's blocks in order: language, the file that the sentence before names, text.
 pub fn blocks() -> Vec<(String, Option<String>, String)> {

@@ -9,6 +9,7 @@ pub mod confined;
 pub mod etcd;
 pub mod frames;
 pub mod law_page;
+pub mod pages;
 pub mod process;
 pub mod pvtcp;
 pub mod rules;
