@@ -171,3 +171,69 @@ fn every_link_of_the_documents_leads_to_a_file_and_a_heading() {
         "only {count} links found: has their form changed?"
     );
 }
+
+/// Returns the names in code spans of a table's cell, each with the path before it. A path has a slash.
+fn named(cell: &str) -> Vec<(&str, Option<&str>)> {
+    let mut found: Vec<(&str, Option<&str>)> = Vec::new();
+    let mut path = None;
+    for span in cell.split('`').skip(1).step_by(2) {
+        if span.contains('/') {
+            path = Some(span);
+            found.push((span, None));
+        } else if let Some(path) = path {
+            found.push((path, Some(span)));
+        }
+    }
+    found
+}
+
+/// Returns whether a source defines a function: in Rust by `fn`, in C at the beginning of a line.
+fn defines(path: &str, name: &str) -> bool {
+    let text = read(path);
+    if path.ends_with(".rs") {
+        return text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<"));
+    }
+    let begins = |line: &&str| line.starts_with(|c: char| c.is_ascii_alphabetic());
+    text.lines()
+        .filter(begins)
+        .any(|line| line.contains(&format!("{name}(")) && !line.ends_with(';'))
+}
+
+#[test]
+fn every_file_and_function_in_the_tables_of_formulas_exists() {
+    let page = read("docs/formulas.md");
+    let (mut functions, mut tests, mut missing) = (0, 0, Vec::new());
+    for row in prose(&page).filter(|line| line.starts_with("| ")) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        let [formula, code, test] = cells[..] else {
+            panic!("three cells: {row}");
+        };
+        if formula.trim() == "paper" {
+            continue;
+        }
+        let of_tests = named(test);
+        assert!(
+            of_tests.iter().any(|(_, name)| name.is_some()),
+            "no test: {row}"
+        );
+        functions += named(code)
+            .iter()
+            .filter(|(_, name)| name.is_some())
+            .count();
+        tests += of_tests.len();
+        for (path, name) in named(code).into_iter().chain(of_tests) {
+            let is_there = match name {
+                None => root().join(path).exists(),
+                Some(name) => root().join(path).is_file() && defines(path, name),
+            };
+            if !is_there {
+                missing.push(format!("{formula}: {path} {}", name.unwrap_or_default()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(
+        functions >= 40 && tests >= 60,
+        "{functions} functions, {tests} tests: has the form changed?"
+    );
+}
