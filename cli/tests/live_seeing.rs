@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::bench::wait_until;
 use common::by_hand::{PORT, TOOLS, flows, go_on, one_guest, start};
+use common::process::Process;
 use common::sandbox::Sandbox;
 use common::uc::{outcome, success};
 use common::{RED1, live_with};
@@ -186,6 +187,9 @@ fn live_without_an_agent_status_shows_what_is_pinned() {
     transfer.finish();
 }
 
+/// Arguments of `uc top` without an agent.
+const LIVE: &str = "--interval 300 --socket /nowhere/agent.sock";
+
 /// `uc top` in a terminal of its own, whose output is read as it arrives.
 struct Terminal {
     script: Child,
@@ -194,12 +198,12 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn new(sandbox: &Sandbox, lab: &Lab) -> Terminal {
+    fn new(sandbox: &Sandbox, lab: &Lab, arguments: &str) -> Terminal {
         let uc = env!("CARGO_BIN_EXE_uc");
         // The process id, for signals to this process only.
         let line = format!(
-            "stty cols 160 rows 40; sh -c 'echo process $$ .; exec {uc} top --interval 300 \
-             --socket /nowhere/agent.sock'; echo status $? .; stty -a"
+            "stty cols 160 rows 40; sh -c 'echo process $$ .; exec {uc} top {arguments}'; \
+             echo status $? .; stty -a"
         );
         let mut script = sandbox
             .command(&lab.wiring.hosts, "script")
@@ -270,6 +274,17 @@ impl Terminal {
     }
 }
 
+/// Records with `uc top` without a terminal until there are some samples, and ends it.
+fn record(sandbox: &Sandbox, lab: &Lab, file: &std::path::Path) {
+    let path = file.to_str().unwrap();
+    let arguments = ["top", "--interval", "200", "--record", path];
+    let recorder = Process::start(sandbox.uc(&lab.wiring.hosts, &arguments));
+    wait_until("five samples are recorded", || {
+        std::fs::read_to_string(file).is_ok_and(|text| text.lines().count() > 5)
+    });
+    recorder.end();
+}
+
 #[test]
 fn live_top_draws_flows_shows_a_history_and_restores_the_terminal() {
     if !live_with(&[&TOOLS[..], &["script", "stty"]].concat()) {
@@ -281,15 +296,16 @@ fn live_top_draws_flows_shows_a_history_and_restores_the_terminal() {
     let transfer = start(&plan, &lab, 0);
     go_on(&[&transfer], 500);
 
-    let mut top = Terminal::new(&sandbox, &lab);
-    top.wait_for(&transfer.source.to_string());
+    let transfer_end = transfer.source.to_string();
+    let mut top = Terminal::new(&sandbox, &lab, LIVE);
+    top.wait_for(&transfer_end);
     top.wait_for("bit/s");
     top.press("\r");
     top.wait_for("NewReno");
     top.press("q");
     top.assert_ended();
 
-    let mut top = Terminal::new(&sandbox, &lab);
+    let mut top = Terminal::new(&sandbox, &lab, LIVE);
     let process = top.number("process ");
     top.wait_for(&transfer.source.to_string());
     let process = nix::unistd::Pid::from_raw(process);
@@ -299,5 +315,15 @@ fn live_top_draws_flows_shows_a_history_and_restores_the_terminal() {
     let piped = outcome(sandbox.uc(&lab.wiring.hosts, &["top"]));
     assert_eq!(piped.status, Some(2), "{piped:?}");
     assert!(piped.stderr.contains("needs a terminal"), "{piped:?}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("top.jsonl");
+    record(&sandbox, &lab, &file);
     transfer.finish();
+    let replay = format!("--replay {} --speed 10", file.display());
+    let mut top = Terminal::new(&sandbox, &lab, &replay);
+    top.wait_for("its end");
+    top.wait_for(&transfer_end);
+    top.press("q");
+    top.assert_ended();
 }

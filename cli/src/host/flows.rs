@@ -136,7 +136,7 @@ fn print_flow(flow: &FlowRow, rates: bool) {
         if flow.observed {
             "observed"
         } else {
-            flow.stage
+            &flow.stage
         },
         flow.law,
         flow.limit.label(),

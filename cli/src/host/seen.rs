@@ -7,8 +7,10 @@ pub mod flow;
 pub mod order;
 pub mod rates;
 
+use std::borrow::Cow;
+
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uc_core::Law;
 use uc_core::law::Trait;
 use uc_port::{Attached, Counters, FlowView, GroupView, Programs, Store};
@@ -19,21 +21,21 @@ pub use flow::{FlowRow, Limit};
 pub use order::Order;
 
 /// The whole state, in a stable form: fields are added, none is renamed or removed.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Seen {
     /// The ports that are attached.
     pub ports: Vec<PortRow>,
     /// The flows of these ports.
     pub flows: Vec<FlowRow>,
     /// Law `coupled`: the groups that share windows.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupRow>,
     /// Packets since the programs were loaded, by reason.
     pub packets: Vec<PacketRow>,
 }
 
 /// An attached port.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PortRow {
     /// The interface's index.
     pub ifindex: u32,
@@ -44,7 +46,7 @@ pub struct PortRow {
 }
 
 /// A group of law `coupled`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupRow {
     /// The group's number.
     pub group: u32,
@@ -61,7 +63,7 @@ pub struct GroupRow {
 }
 
 /// A guest of a group.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GuestRow {
     /// The name of the guest's port.
     pub port: String,
@@ -74,14 +76,14 @@ pub struct GuestRow {
 }
 
 /// A reason's packets.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PacketRow {
     /// The reason, as metrics call it.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// Number of packets, summed over all ports and CPUs.
     pub packets: u64,
     /// The reason in words.
-    pub meaning: &'static str,
+    pub meaning: Cow<'static, str>,
 }
 
 impl Seen {
@@ -156,9 +158,9 @@ pub(crate) fn packet_rows(counters: &Counters) -> Vec<PacketRow> {
     counters
         .iter()
         .map(|(reason, packets)| PacketRow {
-            reason: reason.label(),
+            reason: reason.label().into(),
             packets,
-            meaning: reason.meaning(),
+            meaning: reason.meaning().into(),
         })
         .collect()
 }

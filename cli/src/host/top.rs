@@ -6,9 +6,10 @@ use clap::Args;
 
 use crate::host::seen::{Filter, Order};
 
-/// Watch ports and flows with their rates.
+/// Watch ports and flows: their rates, and what holds them back.
 ///
-/// Keys: up and down choose a flow, Enter shows its history, s sorts by the next column, q quits.
+/// ? lists the keys. With --record the samples are written to a file, which --replay shows later, on
+/// any machine and without rights.
 #[derive(Args)]
 pub struct Top {
     /// Time between two samples
@@ -24,4 +25,23 @@ pub struct Top {
     /// The agent's socket, instead of this host's
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
+    /// Write each sample into this new file, one line of JSON each; without a terminal nothing is
+    /// drawn, and Ctrl-C ends the recording
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    pub(super) record: Option<PathBuf>,
+    /// Show the samples of this recording instead of this host's
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "interval"])]
+    pub(super) replay: Option<PathBuf>,
+    /// Speed of a replay: 2 is twice as fast as recorded
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay",
+          value_parser = speed)]
+    pub(super) speed: f64,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse::<f64>().map_err(|error| error.to_string())?;
+    let is_possible = (0.01..=1000.0).contains(&speed);
+    is_possible
+        .then_some(speed)
+        .ok_or_else(|| format!("is {text}; give 0.01 to 1000"))
 }

@@ -1,6 +1,12 @@
-//! `uc top`: ports and flows with their rates, live in the terminal.
+//! `uc top`: ports and flows with their rates, live in the terminal, recorded, or from a recording.
 
 mod draw;
+mod past;
+mod recording;
+mod source;
+mod tables;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::io::IsTerminal;
@@ -11,50 +17,64 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use uc_client::{AgentState, Client};
-use uc_port::Store;
 
-use crate::host::agent;
-use crate::host::explain::story::Story;
-use crate::host::seen::clock::Clock;
-use crate::host::seen::{self, Filter, Limit, Seen};
-use crate::host::status::report;
 use crate::host::top::Top;
+use recording::Recorder;
+use source::{Host, Replay, Source};
 use view::View;
 
 /// Maximum time before a signal is noticed.
 const POLL_MOST: Duration = Duration::from_millis(100);
 
 /// Shows ports and flows until q is pressed or a signal arrives. Then the terminal is restored,
-/// after a panic too.
+/// after a panic too. Without a terminal it only records.
 ///
 /// # Errors
-/// Without a terminal; if the kernel or the agent can't be asked.
+/// Without a terminal and a recording; if the kernel or the agent can't be asked; if a recording can't
+/// be read or written.
 pub fn top(arguments: Top) -> Result<bool> {
-    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-        bail!("`uc top` needs a terminal; programs can use `uc flows --json --rates`");
+    let is_drawn = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !is_drawn && arguments.record.is_none() {
+        bail!(
+            "`uc top` needs a terminal, except with --record; programs can use \
+             `uc flows --json --rates`"
+        );
     }
     let ends = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&ends);
     ctrlc::set_handler(move || told.store(true, Ordering::Relaxed))
         .context("could not listen for signals")?;
-    let mut source = Source {
-        store: Store::default(),
-        client: agent::asked(arguments.socket),
-        filter: arguments
-            .filter
-            .into_iter()
-            .fold(Filter::default(), Filter::and),
-        before: None,
-        agent: None,
+    let mut view = View::new(arguments.sort);
+    let source: Box<dyn Source> = match &arguments.replay {
+        Some(path) => Box::new(Replay::open(path, arguments.speed, arguments.filter)?),
+        None => Box::new(Host::new(
+            arguments.socket,
+            arguments.filter,
+            Duration::from_millis(arguments.interval),
+        )),
+    };
+    let mut shown = Shown {
+        source,
+        recorder: None,
     };
     // The first sample is taken before the terminal is set up, so that its error is printed
-    // normally.
-    let mut view = View::new(arguments.sort);
-    source.look(&mut view)?;
+    // normally; and before there is a file.
+    let first = shown.source.next()?;
+    if let Some(path) = &arguments.record {
+        shown.recorder = Some(Recorder::create(path)?);
+    }
+    if let Some(sample) = first {
+        shown.take(sample, &mut view)?;
+    }
+    if !is_drawn {
+        while !ends.load(Ordering::Relaxed) {
+            std::thread::sleep(shown.wait().unwrap_or(POLL_MOST));
+            shown.step(&mut view)?;
+        }
+        return Ok(true);
+    }
     let mut terminal = ratatui::try_init().context("could not set up the terminal")?;
-    let interval = Duration::from_millis(arguments.interval);
-    let done = go_on(&mut terminal, &mut view, &mut source, interval, &ends);
+    let done = go_on(&mut terminal, &mut view, &mut shown, &ends);
     ratatui::restore();
     done.map(|()| true)
 }
@@ -62,82 +82,65 @@ pub fn top(arguments: Top) -> Result<bool> {
 fn go_on(
     terminal: &mut DefaultTerminal,
     view: &mut View,
-    source: &mut Source,
-    interval: Duration,
+    shown: &mut Shown,
     ends: &AtomicBool,
 ) -> Result<()> {
-    let mut next = Instant::now() + interval;
     while !view.ends() && !ends.load(Ordering::Relaxed) {
         terminal
             .draw(|frame| draw::draw(frame, view))
             .context("could not draw")?;
-        let wait = next
-            .saturating_duration_since(Instant::now())
-            .min(POLL_MOST);
+        let wait = shown.wait().unwrap_or(POLL_MOST);
         if event::poll(wait).context("could not read keys")?
             && let Event::Key(key) = event::read().context("could not read keys")?
             && key.kind == KeyEventKind::Press
         {
             view.press(key);
-            source.tell(view)?;
+            shown.tell(view)?;
         }
-        if Instant::now() >= next {
-            source.look(view)?;
-            next = Instant::now() + interval;
-        }
+        shown.step(view)?;
     }
     Ok(())
 }
 
-/// The source of the view's contents.
-struct Source {
-    store: Store,
-    client: Client,
-    filter: Filter,
-    before: Option<(Seen, Instant)>,
-    /// The agent's last answer.
-    agent: Option<AgentState>,
+/// What is shown, and where it is recorded.
+struct Shown {
+    source: Box<dyn Source>,
+    recorder: Option<Recorder>,
 }
 
-impl Source {
-    fn look(&mut self, view: &mut View) -> Result<()> {
-        let mut seen = Seen::read(&self.store)?;
-        let now = Instant::now();
-        if let Some((before, at)) = &self.before {
-            seen::rates::measure(&before.flows, &mut seen.flows, now - *at);
+impl Shown {
+    /// Returns the time until the next sample, but no more than signals may wait.
+    fn wait(&self) -> Option<Duration> {
+        let due = self.source.due()?;
+        Some(due.saturating_duration_since(Instant::now()).min(POLL_MOST))
+    }
+
+    /// Shows the next sample if its time has come.
+    fn step(&mut self, view: &mut View) -> Result<()> {
+        if self.source.due().is_some_and(|due| due <= Instant::now())
+            && let Some(sample) = self.source.next()?
+        {
+            self.take(sample, view)?;
         }
-        self.before = Some((seen.clone(), now));
-        seen.flows.retain(|flow| self.filter.shows(flow));
-        self.agent = report::ask(&self.client)?.state;
-        view.show(seen, self.agent.clone());
+        Ok(())
+    }
+
+    fn take(&mut self, sample: recording::Sample, view: &mut View) -> Result<()> {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.write(&sample)?;
+        }
+        view.show(sample);
+        if let Some(place) = self.source.place() {
+            view.is_at(place);
+        }
         self.tell(view)
     }
 
     /// Writes the history of the chosen flow into the view, if it is shown.
     fn tell(&self, view: &mut View) -> Result<()> {
-        let Some(row) = view.wanted() else {
-            return Ok(());
-        };
-        let gone = || format!("{} is gone", row.name);
-        let Some(programs) = self.store.open()? else {
-            let text = gone();
-            view.tell(text);
-            return Ok(());
-        };
-        let flow = programs.flow(row.ifindex, row.guest_at, row.remote_at)?;
-        let text = match flow {
-            None => gone(),
-            Some(flow) => {
-                let events = programs.events(&flow)?;
-                let looks = [Limit::of(&flow.state)];
-                let generation = programs.plan_generation()?;
-                let clock = Clock::read()?;
-                let mut story = Story::new(row.clone(), &flow, &events, &looks, generation, &clock);
-                story.place_rule(self.agent.as_ref());
-                story.to_string()
-            }
-        };
-        view.tell(text);
+        if let Some(row) = view.wanted() {
+            view.tell(self.source.story(&row, view.agent.as_ref())?);
+        }
         Ok(())
     }
 }

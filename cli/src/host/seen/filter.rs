@@ -142,12 +142,12 @@ impl FromStr for Filter {
 impl Condition {
     fn is_met(&self, flow: &FlowRow) -> bool {
         match self {
-            Condition::Law(law) => flow.law == law,
+            Condition::Law(law) => flow.law == *law,
             Condition::Port(pattern) => matches(pattern, &flow.port),
-            Condition::Stage(stage) => flow.stage == stage,
+            Condition::Stage(stage) => flow.stage == *stage,
             Condition::Limit(limit) => flow.limit == *limit,
-            Condition::Guest(end) => end.is(flow.guest_at),
-            Condition::Remote(end) => end.is(flow.remote_at),
+            Condition::Guest(end) => end.is(flow.guest),
+            Condition::Remote(end) => end.is(flow.remote),
         }
     }
 }

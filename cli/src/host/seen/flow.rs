@@ -1,13 +1,14 @@
 //! A row for a flow, in tables and histories.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uc_core::{Flow, Law, Policy, consts};
 use uc_port::FlowView;
 
 /// A flow of the table. Windows count from the last acknowledged byte.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FlowRow {
     /// The name by which `uc explain` finds it.
     pub name: String,
@@ -16,11 +17,11 @@ pub struct FlowRow {
     /// Index of the port's interface.
     pub ifindex: u32,
     /// Address and port of the guest's end.
-    pub guest: String,
+    pub guest: SocketAddr,
     /// Address and port of the other end.
-    pub remote: String,
+    pub remote: SocketAddr,
     /// Stage of the handshake.
-    pub stage: &'static str,
+    pub stage: Cow<'static, str>,
     /// Whether the law's window is computed but never written.
     pub observed: bool,
     /// Number of the policy's rule that opened it, as in `uc check`: from 1; 0 for the defaults, or
@@ -29,9 +30,9 @@ pub struct FlowRow {
     /// The generation of the host's plan that had this rule.
     pub generation: u32,
     /// The name of the flow's law.
-    pub law: &'static str,
+    pub law: Cow<'static, str>,
     /// Which TCP sender the law's shadow imitates.
-    pub profile: &'static str,
+    pub profile: Cow<'static, str>,
     /// Law `dctcp`: the marked fraction of bytes, as estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
@@ -69,16 +70,10 @@ pub struct FlowRow {
     /// Sequence number up to which the guest has acknowledged.
     #[serde(skip)]
     pub echoed_ack: u32,
-    /// Address and port of the guest's end.
-    #[serde(skip)]
-    pub guest_at: SocketAddr,
-    /// Address and port of the other end.
-    #[serde(skip)]
-    pub remote_at: SocketAddr,
 }
 
 /// What limits a guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// The handshake is not complete.
@@ -168,14 +163,14 @@ impl FlowRow {
             name: name(&port, flow.guest, flow.remote),
             port,
             ifindex: flow.ifindex,
-            guest: flow.guest.to_string(),
-            remote: flow.remote.to_string(),
-            stage: uc_core::stage_label(state),
+            guest: flow.guest,
+            remote: flow.remote,
+            stage: uc_core::stage_label(state).into(),
             observed: u32::from(policy.modes) & consts::MODE_OBSERVE != 0,
             rule: flow.rule_number,
             generation: flow.generation,
-            law: Law::of(&state.policy).name(),
-            profile: if is_rfc { "rfc" } else { "linux" },
+            law: Law::of(&state.policy).name().into(),
+            profile: if is_rfc { "rfc" } else { "linux" }.into(),
             alpha: uc_core::law::alpha_q30(state)
                 .map(|alpha| f64::from(alpha) / f64::from(1 << 30)),
             share_bytes,
@@ -193,8 +188,6 @@ impl FlowRow {
             received_bits_per_s: None,
             snd_una: state.snd_una,
             echoed_ack: state.echoed_ack,
-            guest_at: flow.guest,
-            remote_at: flow.remote,
         }
     }
 }
@@ -224,7 +217,7 @@ mod tests {
         let ends = ["10.0.0.1:1", "10.0.0.2:2"].map(|end| end.parse().unwrap());
         let view = FlowView::of(1, ends[0], ends[1], state);
         let row = FlowRow::new(&view, "tap0".to_owned(), None);
-        assert_eq!((row.law, row.window_bytes), ("15", row.given_bytes));
+        assert_eq!((&*row.law, row.window_bytes), ("15", row.given_bytes));
         let policy = Policy::new(consts::LAW_DELAY, consts::PROFILE_RFC);
         state.policy = policy;
         let known = window_bytes(&state);

@@ -41,6 +41,12 @@ impl Order {
         all[(at + 1) % all.len()]
     }
 
+    /// Returns the order of a digit in `uc top`: 1 is the first.
+    pub fn of_digit(digit: char) -> Option<Order> {
+        let at = (digit.to_digit(10)? as usize).checked_sub(1)?;
+        Order::value_variants().get(at).copied()
+    }
+
     /// Returns the name on the command line.
     pub fn label(self) -> String {
         self.to_possible_value()
@@ -68,7 +74,7 @@ impl Order {
     pub fn sort(self, flows: &mut [FlowRow]) {
         flows.sort_by(|a, b| {
             let descending = self.key(b).cmp(&self.key(a));
-            let name = |flow: &FlowRow| (flow.ifindex, flow.guest_at, flow.remote_at);
+            let name = |flow: &FlowRow| (flow.ifindex, flow.guest, flow.remote);
             descending.then_with(|| name(a).cmp(&name(b)))
         });
     }

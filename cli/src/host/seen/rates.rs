@@ -43,6 +43,17 @@ pub fn in_words(bits_per_s: u64) -> String {
     }
 }
 
+/// Formats a rate in six characters at most, in bit/s.
+pub fn short(bits_per_s: u64) -> String {
+    let value = bits_per_s as f64;
+    match bits_per_s {
+        0..1_000 => bits_per_s.to_string(),
+        1_000..1_000_000 => format!("{:.1}k", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1}M", value / 1e6),
+        _ => format!("{:.1}G", value / 1e9),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +72,11 @@ mod tests {
             said,
             ["10 bit/s", "1.5 kbit/s", "20.0 Mbit/s", "3.00 Gbit/s"]
         );
+    }
+
+    #[test]
+    fn a_short_rate_has_a_letter_for_its_unit() {
+        let said = [10, 1_500, 999_900_000, 3_000_000_000].map(short);
+        assert_eq!(said, ["10", "1.5k", "999.9M", "3.0G"]);
     }
 }

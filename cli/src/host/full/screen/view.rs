@@ -3,17 +3,32 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use uc_client::AgentState;
 
+use super::past::{Past, tenant};
+use super::recording::Sample;
 use crate::host::seen::{FlowRow, Order, Seen};
 
 /// The contents of the screen.
 pub struct View {
     pub(super) seen: Seen,
     pub(super) agent: Option<AgentState>,
+    pub(super) past: Past,
     pub(super) order: Order,
-    /// Index of the chosen flow.
+    /// Indices of the flows that match the typed words, in the order in which they are shown.
+    shown: Vec<usize>,
+    /// Index of the chosen flow among those that are shown.
     pub(super) chosen: usize,
     /// The history of the chosen flow, if it is shown.
     pub(super) story: Option<String>,
+    /// What flows must contain to be shown.
+    pub(super) words: String,
+    /// Whether keys are words of the filter.
+    pub(super) is_typing: bool,
+    /// Whether the list of keys is shown.
+    pub(super) has_help: bool,
+    /// Whether tenants are shown instead of ports.
+    pub(super) is_by_tenant: bool,
+    /// Where a replay is, in words.
+    pub(super) replay: Option<String>,
     ends: bool,
 }
 
@@ -26,9 +41,16 @@ impl View {
         View {
             seen: Seen::default(),
             agent: None,
+            past: Past::default(),
             order,
+            shown: Vec::new(),
             chosen: 0,
             story: None,
+            words: String::new(),
+            is_typing: false,
+            has_help: false,
+            is_by_tenant: false,
+            replay: None,
             ends: false,
         }
     }
@@ -39,24 +61,51 @@ impl View {
     }
 
     /// Shows a new sample. The chosen flow stays chosen, wherever it is sorted now.
-    pub fn show(&mut self, seen: Seen, agent: Option<AgentState>) {
+    pub fn show(&mut self, sample: Sample) {
         let chosen = self.chosen().map(|flow| flow.name.clone());
-        self.seen = seen;
-        self.agent = agent;
+        self.past.add(&sample);
+        self.seen = sample.seen;
+        self.agent = sample.agent;
         self.sort(chosen);
     }
 
+    /// Says where the replay is.
+    pub fn is_at(&mut self, place: String) {
+        self.replay = Some(place);
+    }
+
     fn sort(&mut self, chosen: Option<String>) {
-        let flows = &mut self.seen.flows;
-        self.order.sort(flows);
-        let found = chosen.and_then(|name| flows.iter().position(|flow| flow.name == name));
-        let last = flows.len().saturating_sub(1);
+        self.order.sort(&mut self.seen.flows);
+        let words = self.words.to_lowercase();
+        let flows = self.seen.flows.iter().enumerate();
+        let shown = flows.filter(|(_, flow)| words.is_empty() || self.has(flow, &words));
+        self.shown = shown.map(|(at, _)| at).collect();
+        let found = chosen.and_then(|name| self.flows().position(|flow| flow.name == name));
+        let last = self.shown.len().saturating_sub(1);
         self.chosen = found.unwrap_or(self.chosen.min(last));
+    }
+
+    /// Returns whether a flow's line has these words, in lower case.
+    fn has(&self, flow: &FlowRow, words: &str) -> bool {
+        let tenant = tenant(self.agent.as_ref(), flow.ifindex);
+        let line = format!("{} {} {} {tenant}", flow.name, flow.law, flow.limit.label());
+        line.to_lowercase().contains(words)
+    }
+
+    /// Returns the flows that are shown, in their order.
+    pub fn flows(&self) -> impl Iterator<Item = &FlowRow> {
+        let flow = |at: &usize| self.seen.flows.get(*at);
+        self.shown.iter().filter_map(flow)
+    }
+
+    /// Returns the number of flows that are shown.
+    pub fn count(&self) -> usize {
+        self.shown.len()
     }
 
     /// Returns the chosen flow.
     pub fn chosen(&self) -> Option<&FlowRow> {
-        self.seen.flows.get(self.chosen)
+        self.flows().nth(self.chosen)
     }
 
     /// Returns the flow whose history is to be shown.
@@ -71,16 +120,56 @@ impl View {
 
     /// Processes a key.
     pub fn press(&mut self, key: KeyEvent) {
-        let last = self.seen.flows.len().saturating_sub(1);
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('q') => self.ends = true,
-            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                self.ends = true;
+            KeyCode::Char('c') if is_control => self.ends = true,
+            code if self.is_typing => self.type_in(code),
+            code => self.choose(code),
+        }
+    }
+
+    /// Processes a key of the filter's line.
+    fn type_in(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Char(letter) => self.words.push(letter),
+            KeyCode::Backspace => {
+                self.words.pop();
             }
-            KeyCode::Char('s') => {
-                let chosen = self.chosen().map(|flow| flow.name.clone());
-                self.order = self.order.next();
-                self.sort(chosen);
+            KeyCode::Enter => self.is_typing = false,
+            KeyCode::Esc => self.clear(),
+            _ => return,
+        }
+        self.sort_again();
+    }
+
+    fn clear(&mut self) {
+        self.words.clear();
+        self.is_typing = false;
+    }
+
+    fn sort_again(&mut self) {
+        let chosen = self.chosen().map(|flow| flow.name.clone());
+        self.sort(chosen);
+    }
+
+    fn order_by(&mut self, order: Order) {
+        self.order = order;
+        self.sort_again();
+    }
+
+    /// Processes a key outside of the filter's line.
+    fn choose(&mut self, code: KeyCode) {
+        let last = self.count().saturating_sub(1);
+        match code {
+            KeyCode::Char('q') => self.ends = true,
+            KeyCode::Char('?') => self.has_help = !self.has_help,
+            KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Char('t') => self.is_by_tenant = !self.is_by_tenant,
+            KeyCode::Char('s') => self.order_by(self.order.next()),
+            KeyCode::Char(digit @ '1'..='9') => {
+                if let Some(order) = Order::of_digit(digit) {
+                    self.order_by(order);
+                }
             }
             KeyCode::Up | KeyCode::Char('k') => self.chosen = self.chosen.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => self.chosen = (self.chosen + 1).min(last),
@@ -94,7 +183,13 @@ impl View {
                     None => Some(String::new()),
                 }
             }
-            KeyCode::Esc => self.story = None,
+            // what was opened last is closed first
+            KeyCode::Esc if self.has_help => self.has_help = false,
+            KeyCode::Esc if self.story.is_some() => self.story = None,
+            KeyCode::Esc => {
+                self.clear();
+                self.sort_again();
+            }
             _ => {}
         }
     }

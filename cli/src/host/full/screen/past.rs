@@ -1,0 +1,189 @@
+//! What the last samples showed of each port, tenant and flow: its goodput, and what limited it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use uc_client::AgentState;
+
+use super::recording::Sample;
+use crate::host::seen::{FlowRow, Limit, PortRow};
+
+/// Maximum number of samples that are stored: a minute's, at one a second.
+pub const SAMPLES: usize = 60;
+/// Maximum number of flows with a past. With more, only ports and tenants have one.
+const FLOWS_MAX: usize = 4096;
+
+/// Heights of a sparkline's bars, the lowest first.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Number of flows by what limited them, in the order of [`Limit::ALL`].
+type Limits = [u32; Limit::ALL.len()];
+
+/// The past of one port, tenant or flow.
+#[derive(Clone, Debug, Default)]
+pub struct Trail(VecDeque<(u64, Limits)>);
+
+impl Trail {
+    fn push(&mut self, bits_per_s: u64, limits: Limits) {
+        if self.0.len() == SAMPLES {
+            self.0.pop_front();
+        }
+        self.0.push_back((bits_per_s, limits));
+    }
+
+    /// Draws the last `width` samples of the goodput, the newest at the right. The highest bar is
+    /// the largest of them; a sample without goodput has none.
+    pub fn sparkline(&self, width: usize) -> String {
+        let last = self.0.iter().skip(self.0.len().saturating_sub(width));
+        let largest = last.clone().map(|(rate, _)| *rate).max().unwrap_or(0);
+        let bar = |rate: u64| match rate {
+            0 => ' ',
+            // 1 to 8, since the rate is at most the largest
+            rate => BARS[(u128::from(rate) * 8).div_ceil(u128::from(largest)) as usize - 1],
+        };
+        let bars: String = last.map(|(rate, _)| bar(*rate)).collect();
+        format!("{bars:>width$}")
+    }
+
+    /// Returns what limited the flows: of the samples of flows that had data to acknowledge, the
+    /// percentage of each limit, the largest first.
+    pub fn held(&self) -> Vec<(Limit, u32)> {
+        let mut sums: Limits = Limits::default();
+        for (_, limits) in &self.0 {
+            for (sum, flows) in sums.iter_mut().zip(limits) {
+                *sum += flows;
+            }
+        }
+        let all: u32 = sums.iter().sum();
+        let percent = |flows: u32| (flows * 200 + all) / (2 * all);
+        let mut held: Vec<(Limit, u32)> = Limit::ALL
+            .into_iter()
+            .zip(sums)
+            .filter(|(_, flows)| *flows > 0)
+            .map(|(limit, flows)| (limit, percent(flows)))
+            .collect();
+        held.sort_by_key(|(_, percent)| std::cmp::Reverse(*percent));
+        held
+    }
+}
+
+/// The past of all ports, tenants and flows that the last sample had.
+#[derive(Debug, Default)]
+pub struct Past {
+    ports: BTreeMap<String, Trail>,
+    tenants: BTreeMap<String, Trail>,
+    flows: BTreeMap<String, Trail>,
+}
+
+/// Returns whether a flow had data in flight or acknowledged. One without is held back by nothing.
+fn is_active(flow: &FlowRow) -> bool {
+    flow.flight_bytes > 0 || flow.sent_bits_per_s.unwrap_or(0) > 0
+}
+
+/// Returns the name of a port; the interface's number while it has none.
+pub fn port_name(port: &PortRow) -> String {
+    let index = || port.ifindex.to_string();
+    port.name.clone().unwrap_or_else(index)
+}
+
+/// Returns the tenant of a port, as the agent knows it.
+pub fn tenant(agent: Option<&AgentState>, ifindex: u32) -> String {
+    let mut ports = agent.iter().flat_map(|agent| &agent.ports);
+    let port = ports.find(|port| port.ifindex == ifindex);
+    let tenant = port.and_then(|port| port.tenant.clone());
+    tenant.unwrap_or_else(|| "no tenant".to_owned())
+}
+
+impl Past {
+    /// Adds a sample, and forgets what is not in it any more.
+    pub fn add(&mut self, sample: &Sample) {
+        let (ports, flows) = (&sample.seen.ports, &sample.seen.flows);
+        let agent = sample.agent.as_ref();
+        let mut by_port: BTreeMap<u32, (u64, Limits)> = BTreeMap::new();
+        let mut by_flow = BTreeMap::new();
+        for flow in flows {
+            let mut one = (flow.sent_bits_per_s.unwrap_or(0), Limits::default());
+            if is_active(flow) {
+                let at = Limit::ALL.iter().position(|limit| *limit == flow.limit);
+                one.1[at.unwrap_or(0)] = 1;
+            }
+            add(by_port.entry(flow.ifindex).or_default(), one);
+            if flows.len() <= FLOWS_MAX {
+                by_flow.insert(flow.name.clone(), one);
+            }
+        }
+        let mut of_ports = BTreeMap::new();
+        let mut of_tenants = BTreeMap::new();
+        for port in ports {
+            let one = by_port.get(&port.ifindex).copied().unwrap_or_default();
+            add(of_ports.entry(port_name(port)).or_default(), one);
+            add(
+                of_tenants.entry(tenant(agent, port.ifindex)).or_default(),
+                one,
+            );
+        }
+        go_on(&mut self.ports, of_ports);
+        go_on(&mut self.tenants, of_tenants);
+        go_on(&mut self.flows, by_flow);
+    }
+
+    /// Returns the past of a port, or of a tenant.
+    pub fn group(&self, name: &str, is_tenant: bool) -> Option<&Trail> {
+        let groups = if is_tenant {
+            &self.tenants
+        } else {
+            &self.ports
+        };
+        groups.get(name)
+    }
+
+    /// Returns the past of a flow, if it has one.
+    pub fn flow(&self, name: &str) -> Option<&Trail> {
+        self.flows.get(name)
+    }
+}
+
+fn add(sum: &mut (u64, Limits), one: (u64, Limits)) {
+    sum.0 += one.0;
+    for (sum, flows) in sum.1.iter_mut().zip(one.1) {
+        *sum += flows;
+    }
+}
+
+fn go_on(trails: &mut BTreeMap<String, Trail>, sample: BTreeMap<String, (u64, Limits)>) {
+    trails.retain(|name, _| sample.contains_key(name));
+    for (name, (rate, limits)) in sample {
+        trails.entry(name).or_default().push(rate, limits);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trail(rates: &[u64]) -> Trail {
+        let mut trail = Trail::default();
+        rates
+            .iter()
+            .for_each(|rate| trail.push(*rate, Limits::default()));
+        trail
+    }
+
+    #[test]
+    fn a_sparkline_is_drawn_to_its_largest_value_and_aligned_to_the_right() {
+        assert_eq!(trail(&[0, 1, 4, 8]).sparkline(6), "   ▁▄█");
+        assert_eq!(trail(&[9_000_000_000_000, 0, 5, 10]).sparkline(2), "▄█");
+        assert_eq!(trail(&[]).sparkline(3), "   ");
+        let many: Vec<u64> = (0..500).collect();
+        assert_eq!(trail(&many).0.len(), SAMPLES);
+    }
+
+    #[test]
+    fn limits_are_percentages_of_all_samples_with_data() {
+        let mut trail = trail(&[1, 1]);
+        assert_eq!(trail.held(), []);
+        // in the order of Limit::ALL: handshake, closed, repair, law, receiver, guest
+        trail.push(1, [0, 0, 0, 2, 0, 1]);
+        trail.push(1, [0, 0, 0, 3, 0, 0]);
+        assert_eq!(trail.held(), [(Limit::Law, 83), (Limit::Guest, 17)]);
+    }
+}
