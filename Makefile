@@ -1,6 +1,6 @@
 # What one does here. How it is done stands in scripts/; Rust and C are built by cargo.
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz games lint prove bench deb
+.PHONY: help demo test fuzz games lint prove bench deb site
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\): ## /make \1\t/p' Makefile | expand -t 12
@@ -29,3 +29,6 @@ games: ## play 10,000 random plans of a guest without manners against the ports 
 
 deb: ## build the Debian package: out/undercurrent_VERSION_ARCHITECTURE.deb
 	@scripts/deb
+
+site: ## build the book of the documents: out/site/index.html
+	@scripts/site

@@ -172,6 +172,29 @@ fn every_link_of_the_documents_leads_to_a_file_and_a_heading() {
     );
 }
 
+#[test]
+fn every_page_is_in_the_book_once_and_every_entry_of_the_book_is_a_page() {
+    let summary = read("docs/book/SUMMARY.md");
+    // an entry without a page is a title
+    let mut entries: Vec<&str> = links(&summary);
+    entries.retain(|entry| !entry.is_empty());
+    entries.sort_unstable();
+    assert_eq!(entries, documents());
+    let doors = ["operators", "researchers", "authors"];
+    for door in doors.map(|door| format!("docs/{door}.md")) {
+        let rest = &summary[summary.find(&door).expect("the door is an entry")..];
+        let chapter = rest.split("\n# ").next().unwrap_or(rest);
+        let page = read(&door);
+        for entry in links(chapter)
+            .into_iter()
+            .filter(|entry| *entry != door && !entry.is_empty())
+        {
+            let name = entry.strip_prefix("docs/").unwrap_or(entry);
+            assert!(page.contains(name), "{door} does not lead to {entry}");
+        }
+    }
+}
+
 /// Returns the names in code spans of a table's cell, each with the path before it. A path has a slash.
 fn named(cell: &str) -> Vec<(&str, Option<&str>)> {
     let mut found: Vec<(&str, Option<&str>)> = Vec::new();
