@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use common::bench::wait_until;
-use common::by_hand::{PORT, TOOLS, flows, go_on, one_guest, start};
+use common::by_hand::{PORT, TOOLS, flows, go_on, one_guest, packets, start};
 use common::process::Process;
 use common::sandbox::Sandbox;
 use common::uc::{outcome, success};
@@ -185,6 +185,29 @@ fn live_without_an_agent_status_shows_what_is_pinned() {
     assert_eq!(seen["ports"][0]["name"], PORT, "{seen}");
     assert_eq!(seen["ports"][0]["flows"], 1, "{seen}");
     transfer.finish();
+}
+
+#[test]
+fn live_drops_of_a_strict_port_are_shown_at_the_port() {
+    if !live_with(&TOOLS) {
+        return;
+    }
+    let (plan, lab) = one_guest(RED1);
+    let (sandbox, hosts) = (Sandbox::new(), &lab.wiring.hosts);
+    let under_way = start(&plan, &lab, 0);
+    go_on(&[&under_way], 300);
+    success(sandbox.uc(hosts, &["attach", PORT, "--law", "ecn", "--strict"]));
+    let dropped = |seen: &Value| seen["ports"][0]["dropped"].as_u64().unwrap();
+    wait_until("data of a flow under way is dropped", || {
+        dropped(&flows(&sandbox, &lab)) > 0
+    });
+    let seen = flows(&sandbox, &lab);
+    // the port's count is read before those of the reasons
+    let reasons = ["beyond_edge", "strict_no_handshake"].map(|reason| packets(&seen, reason));
+    assert!(dropped(&seen) <= reasons.iter().sum(), "{seen}");
+    success(sandbox.uc(hosts, &["detach", PORT]));
+    go_on(&[&under_way], 300);
+    under_way.finish();
 }
 
 /// Arguments of `uc top` without an agent.

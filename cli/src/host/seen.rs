@@ -8,6 +8,7 @@ pub mod order;
 pub mod rates;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,9 @@ pub struct PortRow {
     pub name: Option<String>,
     /// Number of the port's flows in the table.
     pub flows: u64,
+    /// Packets that the guard and strict mode have dropped since the programs were loaded.
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 /// A group of law `coupled`.
@@ -110,6 +114,10 @@ impl Seen {
             .map(|flow| flow_row(programs, flow, &attached))
             .collect::<Result<_>>()?;
         let groups = programs.groups()?;
+        let views = programs.ports()?.into_iter();
+        let dropped: BTreeMap<u32, u64> = views
+            .map(|view| (view.ifindex, drops(&view.counters)))
+            .collect();
         Ok(Seen {
             groups: groups
                 .iter()
@@ -118,7 +126,10 @@ impl Seen {
             packets: packet_rows(&programs.counters()?),
             ports: attached
                 .into_iter()
-                .map(|port| port_row(port, &flows))
+                .map(|port| {
+                    let dropped = dropped.get(&port.ifindex).copied();
+                    port_row(port, &flows, dropped.unwrap_or(0))
+                })
                 .collect(),
             flows,
         })
@@ -145,12 +156,18 @@ pub fn flow_row(programs: &Programs, flow: &FlowView, ports: &[Attached]) -> Res
     ))
 }
 
-fn port_row(port: Attached, flows: &[FlowRow]) -> PortRow {
+fn drops(counters: &Counters) -> u64 {
+    let dropped = counters.iter().filter(|(reason, _)| reason.drops());
+    dropped.map(|(_, packets)| packets).sum()
+}
+
+fn port_row(port: Attached, flows: &[FlowRow], dropped: u64) -> PortRow {
     let own = flows.iter().filter(|flow| flow.ifindex == port.ifindex);
     PortRow {
         ifindex: port.ifindex,
         name: port.name,
         flows: own.count() as u64,
+        dropped,
     }
 }
 

@@ -35,12 +35,13 @@ q, Ctrl-C         quit
 
 last 60           goodput of the last 60 samples, drawn to its own maximum
 held by           of these samples, taken of flows that had data in flight or
-                  acknowledged, the percentage in which the flow was limited by
+                  acknowledged, the percentage in which they were limited by
   law             the law's window, which is smaller than the receiver's
   receiver        the receiver's window
   guest           its own congestion control, or its application
   repair          loss recovery, in which its own TCP governs
-  handshake       its handshake";
+  handshake       its handshake
+  12 dropped      packets of the guest that the guard or strict mode dropped";
 
 /// Draws the whole screen.
 pub fn draw(frame: &mut Frame<'_>, view: &View) {

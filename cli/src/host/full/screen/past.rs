@@ -18,29 +18,56 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 /// Number of flows by what limited them, in the order of [`Limit::ALL`].
 type Limits = [u32; Limit::ALL.len()];
 
+/// What one sample showed of a port, tenant or flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    bits_per_s: u64,
+    limits: Limits,
+    /// Packets that the guard and strict mode have dropped since the programs were loaded.
+    dropped: u64,
+}
+
+impl Look {
+    fn add(&mut self, other: Look) {
+        self.bits_per_s += other.bits_per_s;
+        self.dropped += other.dropped;
+        for (sum, flows) in self.limits.iter_mut().zip(other.limits) {
+            *sum += flows;
+        }
+    }
+}
+
 /// The past of one port, tenant or flow.
 #[derive(Clone, Debug, Default)]
-pub struct Trail(VecDeque<(u64, Limits)>);
+pub struct Trail(VecDeque<Look>);
 
 impl Trail {
-    fn push(&mut self, bits_per_s: u64, limits: Limits) {
+    fn push(&mut self, look: Look) {
         if self.0.len() == SAMPLES {
             self.0.pop_front();
         }
-        self.0.push_back((bits_per_s, limits));
+        self.0.push_back(look);
+    }
+
+    /// Returns how many packets the guard and strict mode dropped between the first of the samples
+    /// and the last.
+    pub fn dropped(&self) -> u64 {
+        let first = self.0.front().map_or(0, |look| look.dropped);
+        let last = self.0.back().map_or(0, |look| look.dropped);
+        last.saturating_sub(first)
     }
 
     /// Draws the last `width` samples of the goodput, the newest at the right. The highest bar is
     /// the largest of them; a sample without goodput has none.
     pub fn sparkline(&self, width: usize) -> String {
         let last = self.0.iter().skip(self.0.len().saturating_sub(width));
-        let largest = last.clone().map(|(rate, _)| *rate).max().unwrap_or(0);
+        let largest = last.clone().map(|look| look.bits_per_s).max().unwrap_or(0);
         let bar = |rate: u64| match rate {
             0 => ' ',
             // 1 to 8, since the rate is at most the largest
             rate => BARS[(u128::from(rate) * 8).div_ceil(u128::from(largest)) as usize - 1],
         };
-        let bars: String = last.map(|(rate, _)| bar(*rate)).collect();
+        let bars: String = last.map(|look| bar(look.bits_per_s)).collect();
         format!("{bars:>width$}")
     }
 
@@ -48,8 +75,8 @@ impl Trail {
     /// percentage of each limit, the largest first.
     pub fn held(&self) -> Vec<(Limit, u32)> {
         let mut sums: Limits = Limits::default();
-        for (_, limits) in &self.0 {
-            for (sum, flows) in sums.iter_mut().zip(limits) {
+        for look in &self.0 {
+            for (sum, flows) in sums.iter_mut().zip(look.limits) {
                 *sum += flows;
             }
         }
@@ -98,28 +125,30 @@ impl Past {
     pub fn add(&mut self, sample: &Sample) {
         let (ports, flows) = (&sample.seen.ports, &sample.seen.flows);
         let agent = sample.agent.as_ref();
-        let mut by_port: BTreeMap<u32, (u64, Limits)> = BTreeMap::new();
+        let mut by_port: BTreeMap<u32, Look> = BTreeMap::new();
         let mut by_flow = BTreeMap::new();
         for flow in flows {
-            let mut one = (flow.sent_bits_per_s.unwrap_or(0), Limits::default());
+            let mut look = Look {
+                bits_per_s: flow.sent_bits_per_s.unwrap_or(0),
+                ..Look::default()
+            };
             if is_active(flow) {
                 let at = Limit::ALL.iter().position(|limit| *limit == flow.limit);
-                one.1[at.unwrap_or(0)] = 1;
+                look.limits[at.unwrap_or(0)] = 1;
             }
-            add(by_port.entry(flow.ifindex).or_default(), one);
+            by_port.entry(flow.ifindex).or_default().add(look);
             if flows.len() <= FLOWS_MAX {
-                by_flow.insert(flow.name.clone(), one);
+                by_flow.insert(flow.name.clone(), look);
             }
         }
-        let mut of_ports = BTreeMap::new();
-        let mut of_tenants = BTreeMap::new();
+        let mut of_ports: BTreeMap<String, Look> = BTreeMap::new();
+        let mut of_tenants: BTreeMap<String, Look> = BTreeMap::new();
         for port in ports {
-            let one = by_port.get(&port.ifindex).copied().unwrap_or_default();
-            add(of_ports.entry(port_name(port)).or_default(), one);
-            add(
-                of_tenants.entry(tenant(agent, port.ifindex)).or_default(),
-                one,
-            );
+            let mut look = by_port.get(&port.ifindex).copied().unwrap_or_default();
+            look.dropped = port.dropped;
+            of_ports.entry(port_name(port)).or_default().add(look);
+            let tenant = tenant(agent, port.ifindex);
+            of_tenants.entry(tenant).or_default().add(look);
         }
         go_on(&mut self.ports, of_ports);
         go_on(&mut self.tenants, of_tenants);
@@ -142,17 +171,10 @@ impl Past {
     }
 }
 
-fn add(sum: &mut (u64, Limits), one: (u64, Limits)) {
-    sum.0 += one.0;
-    for (sum, flows) in sum.1.iter_mut().zip(one.1) {
-        *sum += flows;
-    }
-}
-
-fn go_on(trails: &mut BTreeMap<String, Trail>, sample: BTreeMap<String, (u64, Limits)>) {
+fn go_on(trails: &mut BTreeMap<String, Trail>, sample: BTreeMap<String, Look>) {
     trails.retain(|name, _| sample.contains_key(name));
-    for (name, (rate, limits)) in sample {
-        trails.entry(name).or_default().push(rate, limits);
+    for (name, look) in sample {
+        trails.entry(name).or_default().push(look);
     }
 }
 
@@ -160,11 +182,18 @@ fn go_on(trails: &mut BTreeMap<String, Trail>, sample: BTreeMap<String, (u64, Li
 mod tests {
     use super::*;
 
+    fn look(bits_per_s: u64, limits: Limits, dropped: u64) -> Look {
+        Look {
+            bits_per_s,
+            limits,
+            dropped,
+        }
+    }
+
     fn trail(rates: &[u64]) -> Trail {
         let mut trail = Trail::default();
-        rates
-            .iter()
-            .for_each(|rate| trail.push(*rate, Limits::default()));
+        let looks = rates.iter().map(|rate| look(*rate, Limits::default(), 7));
+        looks.for_each(|look| trail.push(look));
         trail
     }
 
@@ -182,8 +211,9 @@ mod tests {
         let mut trail = trail(&[1, 1]);
         assert_eq!(trail.held(), []);
         // in the order of Limit::ALL: handshake, closed, repair, law, receiver, guest
-        trail.push(1, [0, 0, 0, 2, 0, 1]);
-        trail.push(1, [0, 0, 0, 3, 0, 0]);
+        trail.push(look(1, [0, 0, 0, 2, 0, 1], 7));
+        trail.push(look(1, [0, 0, 0, 3, 0, 0], 19));
         assert_eq!(trail.held(), [(Limit::Law, 83), (Limit::Guest, 17)]);
+        assert_eq!(trail.dropped(), 12, "since the first sample");
     }
 }

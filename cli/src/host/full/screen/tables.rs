@@ -99,7 +99,11 @@ impl Group {
             .iter()
             .take(limits)
             .map(|(limit, percent)| format!("{} {percent}%", limit.label()));
-        words.collect::<Vec<String>>().join(" ")
+        let dropped = match self.trail.dropped() {
+            0 => None,
+            dropped => Some(format!("{dropped} dropped")),
+        };
+        words.chain(dropped).collect::<Vec<String>>().join(" ")
     }
 }
 
@@ -150,7 +154,7 @@ pub fn draw_groups(frame: &mut Frame<'_>, view: &View, area: Rect) {
         hidden => format!(" {kind}s; {hidden} more "),
     };
     let is_wide = area.width >= MEDIUM;
-    let spark = if is_wide { 24 } else { 8 };
+    let spark = if is_wide { 20 } else { 8 };
     // of a narrow line's last column the second limit would be cut off
     let limits = if is_wide { Limit::ALL.len() } else { 1 };
     let length = Constraint::Length;

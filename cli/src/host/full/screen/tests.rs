@@ -209,11 +209,12 @@ fn digits_and_s_sort_and_the_chosen_flow_stays_chosen() {
 fn help_tenants_and_history_open_and_close() {
     let mut view = view();
     press(&mut view, KeyCode::Char('?'));
-    let (lines, _) = screen(&view, 80, 30);
+    let (lines, _) = screen(&view, 80, 24);
     for words in [
         "close this, the history",
         "loss recovery",
         "t                 tenants",
+        "12 dropped",
     ] {
         assert!(lines.iter().any(|line| line.contains(words)), "{lines:#?}");
     }
