@@ -50,7 +50,7 @@ fn each_offer_is_removed_from_syn_and_syn_ack_of_both_ends() {
             assert_eq!(left(&answering, &edit), ALL & !withheld);
             // what both ends then believe
             let flow = port.flow().unwrap();
-            let bits = u32::from(flow.bits);
+            let bits = flow.bits;
             let kept = |offer: u32| withheld & offer == 0;
             assert_eq!(bits & consts::FLOW_SACK != 0, kept(consts::OPT_SACK));
             let stamps = bits & consts::FLOW_TIMESTAMPS != 0;
