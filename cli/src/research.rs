@@ -3,10 +3,7 @@
 pub mod arms;
 pub mod batch;
 pub mod demo;
-pub mod memory;
-pub mod outputs;
 pub mod packetdrill;
-pub mod points;
 pub mod records;
 pub mod reproduce;
 pub mod run;

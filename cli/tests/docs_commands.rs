@@ -371,7 +371,7 @@ fn experiments_accept_the_keys_that_commands_set() {
             let is_there = experiment.cases.iter().any(|known| known.name == *case);
             assert!(is_there, "{place}: no case {case}");
         }
-        uc_cli::research::points::keep_points(&mut experiment, &points(words))
+        uc_batch::keep_points(&mut experiment, &points(words))
             .unwrap_or_else(|error| panic!("{place}: {error}"));
         experiment.validate().unwrap();
     }

@@ -111,7 +111,7 @@ fn live_run_prints_one_object_with_the_promised_keys_and_its_status_is_the_verdi
             names_in(folder.path()),
             ["out", "t.toml"].map(String::from).into()
         );
-        let files = uc_cli::research::outputs::FILES.map(String::from);
+        let files = uc_batch::outputs::FILES.map(String::from);
         assert_eq!(names_in(&folder.path().join("out/t-tiny")), files.into());
     }
 }

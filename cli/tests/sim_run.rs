@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
-use uc_cli::research::outputs::FILES;
+use uc_batch::outputs::FILES;
 
 const TINY: &str = include_str!("common/tiny.toml");
 const AXES: &str = "[[sweep]]\nname = \"rate\"\nset = { \"network.rate\" = [\"5Mbit\", \"10Mbit\"] }\n\

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use uc_batch::{Task, memory};
 use uc_experiment::{Arm, Evaluation, Experiment, Nanos, Outcome, Point, RunRecord, continuation};
 use uc_vm::Templates;
 
-use crate::research::arms::{self, Task, Watch};
-use crate::research::memory;
+use crate::research::arms::{self, Watch};
 
 /// Parameters of a batch.
 pub struct Batch {

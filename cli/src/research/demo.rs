@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use uc_batch::outputs::{self, Folder};
 use uc_experiment::{Arm, Case, Experiment, FlowRecord, Measure, Repetition, RunRecord, SharedBy};
 use uc_lab::need;
 use uc_report::{Meta, Report};
 
 use crate::research::batch::{Batch, cancel_on_signal};
-use crate::research::outputs::{self, Folder};
 use crate::research::run::On;
 
 /// Show one legacy guest starved by nine ECN neighbours, then the same guest translated.

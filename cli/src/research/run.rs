@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
+use uc_batch::keep_points;
+use uc_batch::outputs::{self, Folder};
 use uc_experiment::{Arm, Evaluation, Experiment, Outcome};
 use uc_report::{Meta, Report};
 
 use crate::research::batch::{Batch, cancel_on_signal};
-use crate::research::outputs::{self, Folder};
-use crate::research::{arms, points};
+use crate::research::arms;
 
 /// Run an experiment and compare it with what the paper measured.
 ///
@@ -163,7 +164,7 @@ impl Run {
         }
         experiment.validate()?;
         experiment.keep_cases(&self.case)?;
-        points::keep_points(&mut experiment, &self.point)?;
+        keep_points(&mut experiment, &self.point)?;
         Ok(experiment)
     }
 }

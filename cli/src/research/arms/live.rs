@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use uc_batch::{Task, cancelled};
 use uc_experiment::{Nanos, RunRecord};
 use uc_lab::{Home, LabError, LivePorts, Namespaces, Progress, Repetition, run_case_in};
 use uc_vm::Machines;
 
-use super::task::{Task, Watch, cancelled};
+use super::watch::Watch;
 
 /// Maximum delay of the emulated network before its packets' times mean nothing: about the
 /// round-trip time of the slowest experiments. The network's clock decides, never the outcome.

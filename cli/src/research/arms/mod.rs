@@ -2,16 +2,16 @@
 //! Everything else is the same for all.
 
 mod live;
-mod sim;
-mod task;
 mod vm;
+mod watch;
 
 use std::num::NonZero;
 
 use anyhow::{Result, anyhow};
+use uc_batch::{Task, sim};
 use uc_experiment::{Arm, Experiment, Point, RunRecord};
 
-pub use task::{Task, Watch};
+pub use watch::Watch;
 
 /// Number of concurrent runs on real kernels: more would delay one another's packets.
 const LIVE_JOBS: usize = 4;
@@ -37,7 +37,7 @@ pub fn check(arm: Arm, points: &[Point]) -> Result<()> {
 /// The error with the task's name; or that it was cancelled.
 pub fn run(arm: Arm, task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     let record = match arm {
-        Arm::Sim => sim::run(task, watch),
+        Arm::Sim => sim::run(task, watch.progress, watch.cancel),
         Arm::Live => live::run(task, watch),
         Arm::Vm => live::run_with_machines(task, watch),
     }?;

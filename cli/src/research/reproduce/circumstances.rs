@@ -3,9 +3,8 @@
 use std::fs;
 use std::time::SystemTime;
 
+use uc_batch::outputs::{COMMIT, CORE};
 use uc_experiment::Circumstances;
-
-use crate::research::outputs::{COMMIT, CORE};
 
 /// Returns what a simulated run depends on: the program.
 pub(super) fn of_program() -> Circumstances {

@@ -181,7 +181,7 @@ guests = [{{ name = "g", stack = "s" }}]
 
     #[test]
     fn every_committed_experiment_fits() {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments");
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
         let mut folders = vec![std::path::PathBuf::from(root)];
         let mut count = 0;
         while let Some(folder) = folders.pop() {
