@@ -16,7 +16,7 @@ use crate::host::{
     agent, check, confirm, couple, explain, flows, full, given, guest, law, ports, status, top,
     watch,
 };
-use crate::research::{demo, packetdrill, reproduce, run, verify};
+use crate::research::{demo, merge, packetdrill, reproduce, run, verify};
 
 /// Virtualized congestion control for Linux hosts: one law on the network under every guest's TCP.
 #[derive(Parser)]
@@ -31,6 +31,7 @@ enum Command {
     Agent(agent::Agent),
     Demo(demo::Demo),
     Run(run::Run),
+    Merge(merge::Merge),
     Reproduce(reproduce::Reproduce),
     Verify(verify::Verify),
     Packetdrill(packetdrill::Packetdrill),
@@ -63,6 +64,7 @@ impl Arguments {
             Command::Agent(agent) => full::agent(agent),
             Command::Demo(demo) => demo.execute(),
             Command::Run(run) => run.execute(),
+            Command::Merge(merge) => merge.execute(),
             Command::Reproduce(reproduce) => reproduce.execute(),
             Command::Verify(verify) => verify.execute(),
             Command::Packetdrill(packetdrill) => packetdrill.execute(),

@@ -3,8 +3,10 @@
 pub mod arms;
 pub mod batch;
 pub mod demo;
+pub mod merge;
 pub mod packetdrill;
 pub mod records;
 pub mod reproduce;
 pub mod run;
 pub mod verify;
+mod whole;

@@ -90,6 +90,11 @@ const RUN_BY: &[(&str, &str, &str)] = &[
         "fn page_makes_the_law_work_in_a_folder_of_its_own_and_in_the_tree",
     ),
     (
+        "uc merge",
+        "cli/tests/shards.rs",
+        "fn sweep_of_200_points_has_the_same_bytes_from_1_2_and_7_shards",
+    ),
+    (
         "uc packetdrill",
         "cli/tests/packetdrill.rs",
         "fn scripts_of_a_folder_are_counted_and_pass",
@@ -128,6 +133,16 @@ const RUN_BY: &[(&str, &str, &str)] = &[
         "uc run --on sim",
         "cli/tests/figures.rs",
         "\"reproduce\", id, \"--on\", \"sim\"",
+    ),
+    (
+        "uc run --on sim --resume",
+        "cli/tests/shards.rs",
+        "fn run_killed_at_random_moments_and_resumed_has_the_same_bytes",
+    ),
+    (
+        "uc run --on sim --shard",
+        "cli/tests/shards.rs",
+        "fn sweep_of_200_points_has_the_same_bytes_from_1_2_and_7_shards",
     ),
     (
         "uc run --on vm",

@@ -111,8 +111,9 @@ fn live_run_prints_one_object_with_the_promised_keys_and_its_status_is_the_verdi
             names_in(folder.path()),
             ["out", "t.toml"].map(String::from).into()
         );
-        let files = uc_batch::outputs::FILES.map(String::from);
-        assert_eq!(names_in(&folder.path().join("out/t-tiny")), files.into());
+        let files = uc_batch::outputs::FILES.into_iter().chain([uc_batch::RUNS]);
+        let files = files.map(String::from).collect();
+        assert_eq!(names_in(&folder.path().join("out/t-tiny")), files);
     }
 }
 

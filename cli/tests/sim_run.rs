@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
+use uc_batch::RUNS;
 use uc_batch::outputs::FILES;
 
 const TINY: &str = include_str!("common/tiny.toml");
@@ -32,6 +33,14 @@ fn left(folder: &TempDir, name: &str) -> String {
     std::fs::read_to_string(folder.path().join("out/t-tiny").join(name)).unwrap()
 }
 
+/// Returns the names of the files that a run leaves, sorted.
+fn all_files() -> Vec<String> {
+    let mut files: Vec<String> = FILES.map(String::from).into();
+    files.push(RUNS.to_owned());
+    files.sort();
+    files
+}
+
 fn assert_done(outcome: &Outcome) {
     assert_eq!(outcome.status, Some(0), "{outcome:?}");
 }
@@ -45,9 +54,7 @@ fn equal_seeds_give_equal_bytes_of_every_file_and_other_seeds_others() {
         let outcome = outcome(run_in(folder, &arguments));
         assert_done(&outcome);
         assert_eq!(outcome.stderr, "");
-        let mut files = FILES.map(String::from);
-        files.sort();
-        assert_eq!(names_in(&folder.path().join("out/t-tiny")), files);
+        assert_eq!(names_in(&folder.path().join("out/t-tiny")), all_files());
     }
     for file in FILES {
         assert!(left(&first, file) == left(&again, file), "{file} differs");
@@ -70,8 +77,7 @@ fn the_number_of_jobs_does_not_change_results() {
         folder
     };
     let (one, many) = (run("1"), run("5"));
-    // The page contains the command, which differs.
-    for file in FILES.iter().filter(|file| **file != "report.html") {
+    for file in FILES {
         assert!(left(&one, file) == left(&many, file), "{file} differs");
     }
 }
@@ -160,10 +166,7 @@ fn a_negative_answer_is_status_1_with_all_files() {
         "{told:?}"
     );
     assert!(told.stdout.contains("0 of 1 expectation holds"), "{told:?}");
-    assert_eq!(
-        names_in(&folder.path().join("out/t-tiny")).len(),
-        FILES.len()
-    );
+    assert_eq!(names_in(&folder.path().join("out/t-tiny")), all_files());
 }
 
 #[test]
@@ -263,10 +266,7 @@ fn measure_that_cannot_be_computed_is_a_negative_answer_with_all_files() {
     );
     assert!(told.stdout.contains("1 of 2 expectations hold"), "{told:?}");
     assert!(told.stdout.contains("can't be computed"), "{told:?}");
-    assert_eq!(
-        names_in(&folder.path().join("out/t-tiny")).len(),
-        FILES.len()
-    );
+    assert_eq!(names_in(&folder.path().join("out/t-tiny")), all_files());
     let object: Value = serde_json::from_str(&left(&folder, "results.json")).unwrap();
     let [link, quick] = [&object["results"][0], &object["results"][1]];
     assert_eq!(
@@ -337,7 +337,7 @@ fn ctrl_c_and_sigterm_end_a_simulation_and_leave_nothing() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_leaves_none_of_the_others() {
+fn a_file_that_cannot_be_written_leaves_the_runs_and_none_of_the_others() {
     let folder = folder_with(TINY);
     // A folder in the place of the last file.
     let out = folder.path().join("out/t-tiny");
@@ -345,5 +345,5 @@ fn a_file_that_cannot_be_written_leaves_none_of_the_others() {
     std::fs::set_permissions(&out, Permissions::from_mode(0o777)).unwrap();
     let refused = outcome(run_in(&folder, &["--on", "sim"]));
     assert_refusal(&refused, &["records.json"], "records.json");
-    assert_eq!(names_in(&out), ["records.json.part"]);
+    assert_eq!(names_in(&out), ["records.json.part", RUNS]);
 }

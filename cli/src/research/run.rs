@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use uc_batch::keep_points;
-use uc_batch::outputs::{self, Folder};
-use uc_experiment::{Arm, Evaluation, Experiment, Outcome};
-use uc_report::{Meta, Report};
+use uc_batch::{Request, Shard, Sweep, outputs};
+use uc_experiment::{Arm, Experiment};
 
-use crate::research::batch::{Batch, cancel_on_signal};
 use crate::research::arms;
+use crate::research::batch::{Batch, cancel_on_signal};
+use crate::research::whole::Whole;
 
 /// Run an experiment and compare it with what the paper measured.
 ///
@@ -53,11 +52,19 @@ pub struct Run {
         value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024)
     )]
     jobs: Option<usize>,
+    /// Make only one of N equal parts of the runs, numbered from 0, and no result; `uc merge` joins
+    /// them
+    #[arg(long, value_name = "I/N", conflicts_with = "json")]
+    shard: Option<Shard>,
+    /// Use the runs that the folder has from an earlier command, if they are of the same experiment,
+    /// seed, options and program
+    #[arg(long)]
+    resume: bool,
     /// Print one JSON object on standard output instead of a table
     #[arg(long)]
     json: bool,
-    /// Folder for report.html, results.json, flows.csv, verdicts.csv and records.json
-    /// [default: out/NAME]
+    /// Folder for report.html, results.json, flows.csv, verdicts.csv, records.json and runs.jsonl
+    /// [default: out/NAME; with --shard out/NAME/shard-I]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -99,13 +106,16 @@ impl From<On> for Arm {
 }
 
 impl Run {
-    /// Runs the experiment, writes the files, and prints the result.
+    /// Makes the runs, writes the files, and prints the result.
     pub fn execute(self) -> Result<bool> {
-        let experiment = self.experiment()?;
-        let arm = On::arm(self.on, &experiment)?;
+        let mut request = self.request()?;
+        let experiment = request.experiment()?;
+        request.arm = On::arm(self.on, &experiment)?;
+        let arm = request.arm;
         if self.on.is_none() && arm == Arm::Sim && !self.json {
             errln!("{}", why_simulated(&experiment));
         }
+        let sweep = Sweep::new(request)?;
         let batch = Batch {
             arm,
             repeat: experiment.repeats(arm),
@@ -114,71 +124,43 @@ impl Run {
             cancel: cancel_on_signal()?,
             until: None,
         };
-        let points = experiment.points()?;
-        batch.check(&points)?;
-        let folder = self.out.clone();
-        let folder = folder.unwrap_or_else(|| outputs::default_folder(&experiment.name));
-        let folder = Folder::make(folder)?;
-        let told = |text: &str| {
-            if !self.json {
-                errln!("uc: {text}");
+        match self.shard {
+            None => sweep.check_memory()?,
+            Some(shard) => sweep.check_memory_of(shard)?,
+        }
+        arms::check(arm, &sweep.points)?;
+        let whole = Whole {
+            folder: self.folder(&experiment.name),
+            resume: self.resume,
+            json: self.json,
+        };
+        match self.shard {
+            None => whole.complete(sweep, &batch),
+            Some(shard) => whole.part(sweep, shard, &batch).map(|()| true),
+        }
+    }
+
+    fn request(&self) -> Result<Request> {
+        Ok(Request {
+            seed: self.seed,
+            repeat: self.repeat,
+            set: self.set.clone(),
+            case: self.case.clone(),
+            point: self.point.clone(),
+            ..Request::of(&self.experiment)?
+        })
+    }
+
+    fn folder(&self, experiment: &str) -> PathBuf {
+        let default = || {
+            let all = outputs::default_folder(experiment);
+            match self.shard {
+                None => all,
+                Some(shard) => all.join(format!("shard-{}", shard.index)),
             }
         };
-        let (records, evaluation) = batch.run_until_decided(&experiment, &points, told)?;
-        let meta = Meta {
-            arm: arm.name().to_owned(),
-            seed: self.seed,
-            commit: outputs::COMMIT.to_owned(),
-            runs: experiment.repeats(arm),
-            command: outputs::command_line(),
-        };
-        let report = Report {
-            experiment: &experiment,
-            points: &points,
-            records: &records,
-            evaluation: &evaluation,
-            meta: &meta,
-        };
-        let page = folder.write(&report)?;
-        if self.json {
-            outln!("{}", uc_report::json::json(&report)?);
-        } else {
-            out!("{}", uc_report::table::table(&report));
-            outln!("\nReport: {}", page.display());
-        }
-        refuse_stale(&evaluation)?;
-        Ok(report.holds())
+        self.out.clone().unwrap_or_else(default)
     }
-
-    /// Reads the file and applies the other arguments to it.
-    fn experiment(&self) -> Result<Experiment> {
-        let mut experiment = Experiment::load(&self.experiment)?;
-        for change in &self.set {
-            experiment.apply_set(change)?;
-        }
-        if let Some(repeat) = self.repeat {
-            experiment.repeat_max = None;
-            experiment.apply_set(&format!("repeat={repeat}"))?;
-            experiment.repeat_sim = None;
-            experiment.repeat_max = Some(repeat);
-        }
-        experiment.validate()?;
-        experiment.keep_cases(&self.case)?;
-        keep_points(&mut experiment, &self.point)?;
-        Ok(experiment)
-    }
-}
-
-/// Checks that no expectation holds whose result differs according to the file.
-fn refuse_stale(evaluation: &Evaluation) -> Result<()> {
-    let mut stale = evaluation.with(Outcome::Stale);
-    if let Some(verdict) = stale.next() {
-        bail!(
-            "the expectation `{}` holds, and the file says why it differs; remove `differs`",
-            verdict.name
-        );
-    }
-    Ok(())
 }
 
 /// Returns why the simulator is used, for a message when no backend was named.

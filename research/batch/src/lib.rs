@@ -1,11 +1,28 @@
-//! All runs of an experiment: which there are, whether they fit into memory, and the files that
-//! report them. How a run is made is a backend's affair; the simulator's is here.
+//! All runs of an experiment: which there are, in parts for several machines; what is on disk of
+//! them; when they are enough; and the files that report them. How a run is made is a backend's
+//! affair; the simulator's is here.
 
+mod finished;
+mod ledger;
 pub mod memory;
+mod merge;
 pub mod outputs;
 mod points;
+mod pool;
+mod request;
+mod rounds;
+mod shard;
 pub mod sim;
+mod sweep;
 mod task;
 
+pub use finished::Finished;
+pub use ledger::{Head, Ledger, RUNS, line_of, records_of};
+pub use merge::merge;
 pub use points::keep_points;
-pub use task::{Task, cancelled};
+pub use pool::Pool;
+pub use request::Request;
+pub use rounds::Rounds;
+pub use shard::Shard;
+pub use sweep::Sweep;
+pub use task::{Task, cancelled, tasks};

@@ -13,7 +13,7 @@ pub const COMMIT: &str = env!("UC_COMMIT");
 /// Git's hash of the folder `core/` at that commit.
 pub const CORE: &str = env!("UC_CORE");
 
-/// Names of all files that a batch writes.
+/// Names of the files of a result.
 pub const FILES: [&str; 5] = [
     "report.html",
     "results.json",
@@ -46,6 +46,11 @@ impl Folder {
         fs::create_dir_all(&folder.path)
             .with_context(|| format!("could not make the folder {}", folder.path.display()))?;
         Ok(folder)
+    }
+
+    /// Returns the folder's path.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Writes all [`FILES`], under temporary names until all of them are complete. Returns the
@@ -114,23 +119,4 @@ impl Drop for Folder {
 /// Returns the default folder of results: `out/` and the experiment's name.
 pub fn default_folder(experiment: &str) -> PathBuf {
     Path::new("out").join(experiment.replace('/', "-"))
-}
-
-/// Returns the command line for the report.
-pub fn command_line() -> String {
-    let quote = |word: String| {
-        let plain = !word.is_empty()
-            && word
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c));
-        if plain {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    std::iter::once("uc".to_owned())
-        .chain(std::env::args().skip(1).map(quote))
-        .collect::<Vec<_>>()
-        .join(" ")
 }

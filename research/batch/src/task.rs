@@ -1,7 +1,7 @@
 //! A run to make.
 
 use anyhow::anyhow;
-use uc_experiment::{Case, Experiment};
+use uc_experiment::{Case, Experiment, Point};
 
 /// One run of one case at one point.
 pub struct Task<'a> {
@@ -23,6 +23,33 @@ impl Task<'_> {
         let (experiment, case) = (&self.experiment.name, &self.case.name);
         format!("{experiment}, case {case}, seed {}", self.seed)
     }
+}
+
+/// Returns the tasks repetition by repetition, so that a temporary disturbance of a live batch
+/// affects all cases alike. `runs_of` names the repetitions of a point and a case; `seed` is that of
+/// repetition 0.
+pub fn tasks(
+    points: &[Point],
+    seed: u64,
+    runs_of: impl Fn(u32, &str) -> Vec<u32>,
+) -> Vec<Task<'_>> {
+    let mut tasks = Vec::new();
+    for point in points {
+        for case in &point.experiment.cases {
+            for run in runs_of(point.number, &case.name) {
+                tasks.push(Task {
+                    experiment: &point.experiment,
+                    point: point.number,
+                    case,
+                    run,
+                    seed: seed.wrapping_add(u64::from(run)),
+                });
+            }
+        }
+    }
+    // Stable: the points and cases of a repetition keep their order.
+    tasks.sort_by_key(|task| task.run);
+    tasks
 }
 
 /// Returns the error of a cancelled task.

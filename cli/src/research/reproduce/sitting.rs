@@ -1,10 +1,10 @@
 //! Makes the runs that an experiment's expectations lack, and keeps their values only.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
-use uc_experiment::{Evaluation, Values, continuation, judge};
+use uc_batch::{Rounds, tasks};
+use uc_experiment::{Evaluation, Values, judge};
 
 use crate::research::batch::Batch;
 use crate::research::records::Kept;
@@ -25,10 +25,7 @@ pub(super) fn complete(
     let (experiment, points, arm) = (&kept.experiment, &kept.points, batch.arm);
     let mut all = Values::of(experiment, points, &[], arm);
     all.add(known);
-    let mut wanted: BTreeMap<(u32, String), u32> = BTreeMap::new();
-    for place in all.places() {
-        wanted.insert(place, batch.repeat);
-    }
+    let mut rounds = Rounds::first(all.places(), batch.repeat);
     let all = Mutex::new(all);
     let new = Mutex::new(Values::of(experiment, points, &[], arm));
     let lock = |values: &Mutex<Values>| -> Values {
@@ -39,12 +36,8 @@ pub(super) fn complete(
     };
     loop {
         let had = lock(&all);
-        let lacks = |point: u32, case: &str| -> Vec<u32> {
-            let runs = had.runs_of(point, case);
-            let wanted = wanted.get(&(point, case.to_owned())).copied().unwrap_or(0);
-            (0..wanted).filter(|run| !runs.contains(run)).collect()
-        };
-        batch.run_each(points, lacks, |record| {
+        let lacks = |point: u32, case: &str| rounds.lacks(point, case, &had.runs_of(point, case));
+        batch.run_each(&tasks(points, batch.seed, lacks), |record| {
             let values = Values::of(experiment, points, &[record], arm);
             all.lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -54,17 +47,12 @@ pub(super) fn complete(
             save(&new)
         })?;
         let had = lock(&all);
-        let made = |((point, case), runs): (&(u32, String), &u32)| {
-            had.runs_of(*point, case).len() >= *runs as usize
-        };
-        if !wanted.iter().all(made) {
+        if !rounds.are_made(|point, case| had.runs_of(point, case)) {
             return Ok((lock(&new), None));
         }
         let evaluation = judge(experiment, points, &had, arm)?;
-        let more = continuation(experiment, &evaluation, arm);
-        if more.is_empty() {
+        if !rounds.go_on(experiment, &evaluation, arm) {
             return Ok((lock(&new), Some(evaluation)));
         }
-        wanted.extend(more);
     }
 }

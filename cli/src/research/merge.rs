@@ -1,0 +1,63 @@
+//! `uc merge`: one result from the runs of several machines.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use uc_batch::{merge, outputs};
+
+use crate::research::arms;
+use crate::research::batch::{Batch, cancel_on_signal};
+use crate::research::whole::Whole;
+
+/// Make one result from the folders of `uc run --shard`.
+///
+/// Writes the same files as one `uc run` that makes all runs, byte for byte, and has the same exit
+/// status. All runs must be of one experiment, with the same options, and by the program that merges
+/// them. Makes the further runs that undecided expectations need, up to `repeat_max`.
+#[derive(Args)]
+pub struct Merge {
+    /// Folders that `uc run --shard` or an interrupted `uc run` wrote
+    #[arg(required = true, value_name = "FOLDER")]
+    folders: Vec<PathBuf>,
+    /// Number of concurrent further runs [default: as for `uc run`]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024)
+    )]
+    jobs: Option<usize>,
+    /// Print one JSON object on standard output instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Folder for report.html, results.json, flows.csv, verdicts.csv and records.json
+    /// [default: out/NAME]
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+impl Merge {
+    /// Reads the folders, makes further runs if they are needed, and writes the result.
+    pub fn execute(self) -> Result<bool> {
+        let sweep = merge(&self.folders)?;
+        let arm = sweep.request.arm;
+        let batch = Batch {
+            arm,
+            repeat: sweep.experiment.repeats(arm),
+            jobs: self.jobs.unwrap_or_else(|| arms::default_jobs(arm)),
+            seed: sweep.request.seed,
+            cancel: cancel_on_signal()?,
+            until: None,
+        };
+        sweep.check_memory()?;
+        let folder = self.out;
+        let folder = folder.unwrap_or_else(|| outputs::default_folder(&sweep.experiment.name));
+        let whole = Whole {
+            folder,
+            resume: true,
+            json: self.json,
+        };
+        whole.complete(sweep, &batch)
+    }
+}

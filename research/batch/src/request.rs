@@ -1,0 +1,158 @@
+//! What a command asks for: an experiment, changes of it, and the part of it to run.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use uc_experiment::{Arm, Error, Experiment};
+
+use crate::points::keep_points;
+use crate::shard::Shard;
+
+/// Everything that decides the result of a command: whoever has it makes the same runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Path of the experiment's file, as it was given.
+    pub file: String,
+    /// Content of the file.
+    pub text: String,
+    /// Backend of the runs.
+    pub arm: Arm,
+    /// Seed of the first repetition; the others count up from it.
+    pub seed: u64,
+    /// Repetitions of every case, instead of the file's `repeat`.
+    pub repeat: Option<u32>,
+    /// Overrides of the file's keys, as `--set` takes them.
+    pub set: Vec<String>,
+    /// Cases to run; all if empty.
+    pub case: Vec<String>,
+    /// Points to run, as `--point` takes them; all if empty.
+    pub point: Vec<String>,
+}
+
+impl Request {
+    /// Reads the experiment's file and asks for all of it, in the simulator.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the file can't be read.
+    pub fn of(file: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(file).map_err(|source| Error::Read {
+            path: file.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            file: file.display().to_string(),
+            text,
+            arm: Arm::Sim,
+            seed: 1,
+            repeat: None,
+            set: Vec::new(),
+            case: Vec::new(),
+            point: Vec::new(),
+        })
+    }
+
+    /// Returns the experiment that is to be run.
+    ///
+    /// # Errors
+    /// What is wrong with the file or with an override, with its place.
+    pub fn experiment(&self) -> Result<Experiment> {
+        let mut experiment = self.changed()?;
+        if let Some(repeat) = self.repeat {
+            experiment.repeat_max = None;
+            experiment.apply_set(&format!("repeat={repeat}"))?;
+            experiment.repeat_sim = None;
+            experiment.repeat_max = Some(repeat);
+        }
+        experiment.validate()?;
+        experiment.keep_cases(&self.case)?;
+        keep_points(&mut experiment, &self.point)?;
+        Ok(experiment)
+    }
+
+    /// Returns a hash of the keys that decide the runs: [`Experiment::setup_hash`].
+    ///
+    /// # Errors
+    /// As [`Request::experiment`].
+    pub fn setup_hash(&self) -> Result<String, Error> {
+        Ok(self.changed()?.setup_hash())
+    }
+
+    fn changed(&self) -> Result<Experiment, Error> {
+        let mut experiment = Experiment::from_str(&self.file, &self.text)?;
+        for change in &self.set {
+            experiment.apply_set(change)?;
+        }
+        Ok(experiment)
+    }
+
+    /// Returns the command that makes the whole result, without options that do not change it.
+    pub fn command(&self) -> String {
+        let mut words = vec!["uc".to_owned(), "run".to_owned(), quoted(&self.file)];
+        let mut put = |option: &str, value: &str| {
+            words.push(option.to_owned());
+            words.push(quoted(value));
+        };
+        put("--on", self.arm.name());
+        put("--seed", &self.seed.to_string());
+        if let Some(repeat) = self.repeat {
+            put("--repeat", &repeat.to_string());
+        }
+        for (option, values) in [
+            ("--set", &self.set),
+            ("--case", &self.case),
+            ("--point", &self.point),
+        ] {
+            for value in values {
+                put(option, value);
+            }
+        }
+        words.join(" ")
+    }
+
+    /// Returns the command that makes, or goes on with, a part of the runs; all without `shard`.
+    pub fn command_of(&self, shard: Option<Shard>, folder: &Path) -> String {
+        let part = shard.map_or_else(String::new, |shard| format!(" --shard {shard}"));
+        let folder = quoted(&folder.display().to_string());
+        format!("{}{part} --resume --out {folder}", self.command())
+    }
+}
+
+/// Quotes a word for a shell, if it must be.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_has_every_option_that_changes_the_result_and_quotes_it() {
+        let request = Request {
+            file: "my files/t.toml".into(),
+            text: String::new(),
+            arm: Arm::Live,
+            seed: 7,
+            repeat: Some(3),
+            set: vec!["network.rate=5Mbit".into(), "title='x'".into()],
+            case: vec!["only".into()],
+            point: vec!["rate=10 Mb/s".into()],
+        };
+        assert_eq!(
+            request.command(),
+            r"uc run 'my files/t.toml' --on live --seed 7 --repeat 3 --set network.rate=5Mbit --set 'title='\''x'\''' --case only --point 'rate=10 Mb/s'"
+        );
+        let shard = Shard { index: 2, count: 7 };
+        let part = request.command_of(Some(shard), Path::new("out/2"));
+        assert!(
+            part.ends_with(" --shard 2/7 --resume --out out/2"),
+            "{part}"
+        );
+    }
+}
