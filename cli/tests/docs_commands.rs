@@ -25,6 +25,11 @@ const RUN_BY: &[(&str, &str, &str)] = &[
     ),
     ("make deb", "cli/tests/live_package.rs", "scripts/deb"),
     (
+        "sbatch",
+        "cli/tests/live_examples.rs",
+        "fn live_slurm_array_makes_the_shards_and_their_merging_is_the_whole",
+    ),
+    (
         "scripts/prove",
         "base/core/tests/live_proofs.rs",
         "fn live_quick_proofs_of_the_core_hold",

@@ -47,9 +47,14 @@ pub fn live() -> bool {
 
 /// Returns `true` if this machine can run live tests that also run these programs.
 pub fn live_with(programs: &[&str]) -> bool {
+    live() && have(programs)
+}
+
+/// Returns `true` if these programs are installed; else prints which is not.
+pub fn have(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| !is_on_path(program));
     let missing = missing.map(|program| format!("`{program}` is not on PATH: install it"));
-    live() && uc_live::or_skip(missing.map_or(Ok(()), Err)).is_some()
+    uc_live::or_skip(missing.map_or(Ok(()), Err)).is_some()
 }
 
 /// Returns `true` if this machine can run live tests whose guests are VMs with these kernels.
