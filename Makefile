@@ -1,6 +1,6 @@
 # What one does here. How it is done stands in scripts/; Rust and C are built by cargo.
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz games lint prove bench deb site
+.PHONY: help demo test fuzz games lint prove bench deb site wheel python
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\): ## /make \1\t/p' Makefile | expand -t 12
@@ -32,3 +32,9 @@ deb: ## build the Debian package: out/undercurrent_VERSION_ARCHITECTURE.deb
 
 site: ## build the book of the documents: out/site/index.html
 	@scripts/site
+
+wheel: ## build the wheel of the Python package: out/undercurrent-VERSION-….whl
+	@scripts/wheel
+
+python: ## build the wheel, and run the tests of the Python package, on Ray too
+	@scripts/wheel --test

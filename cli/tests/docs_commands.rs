@@ -25,6 +25,16 @@ const RUN_BY: &[(&str, &str, &str)] = &[
     ),
     ("make deb", "cli/tests/live_package.rs", "scripts/deb"),
     (
+        "pip install",
+        "scripts/wheel",
+        "pip install --force-reinstall --no-deps out/undercurrent-*.whl",
+    ),
+    (
+        "python",
+        "research/python/tests/test_run.py",
+        "def test_example_runs_from_data_to_figure",
+    ),
+    (
         "sbatch",
         "cli/tests/live_examples.rs",
         "fn live_slurm_array_makes_the_shards_and_their_merging_is_the_whole",

@@ -129,6 +129,16 @@ impl Sweep {
         self.tasks(|point, case| self.rounds.lacks(point, case, &self.had(point, case)))
     }
 
+    /// Returns a run by point, case and repetition, whether it was made or not; `None` if the
+    /// experiment has no such case or point.
+    pub fn task(&self, point: u32, case: &str, run: u32) -> Option<Task<'_>> {
+        let only = |at: u32, of: &str| {
+            let is_it = at == point && of == case;
+            is_it.then_some(run).into_iter().collect()
+        };
+        self.tasks(only).pop()
+    }
+
     /// Returns the runs of a part of the first round that were not made.
     pub fn lacking_of(&self, shard: Shard) -> Vec<Task<'_>> {
         let all = self.first_round().into_iter().enumerate();

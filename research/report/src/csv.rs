@@ -77,7 +77,7 @@ pub fn flows(report: &Report<'_>, out: impl Write) -> Result<(), Error> {
     Ok(())
 }
 
-fn axis_columns(report: &Report<'_>) -> impl Iterator<Item = String> {
+pub(crate) fn axis_columns(report: &Report<'_>) -> impl Iterator<Item = String> {
     let sweeps = report.experiment.sweeps.iter();
     sweeps.map(|sweep| format!("at_{}", sweep.name))
 }
@@ -258,6 +258,6 @@ fn verdict_row(
     row
 }
 
-fn cell(value: Option<impl ToString>) -> String {
+pub(crate) fn cell(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }

@@ -3,6 +3,7 @@
 //!
 //! - [`json`]: one object with fixed keys.
 //! - [`csv`]: the verdicts, and the flows of all runs, as tables for programs.
+//! - [`samples`]: the samples of all flows, as a table for programs.
 //! - [`records`]: the records themselves.
 //! - [`table`]: plain text, at most 100 columns.
 //! - [`html`]: one self-contained page, figures included; it loads nothing.
@@ -25,6 +26,7 @@ pub mod overview;
 mod panels;
 pub mod quotes;
 pub mod records;
+pub mod samples;
 mod scene;
 mod setup;
 pub mod table;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use made_up::{keep, meta, records_of_sweep};
 use uc_experiment::{Arm, Experiment, evaluate};
 use uc_report::csv::{FLOW_COLUMNS, VERDICT_COLUMNS};
+use uc_report::samples::SAMPLE_COLUMNS;
 use uc_report::{Meta, Report};
 
 const SWEEP: &str = include_str!("made_up/sweep.toml");
@@ -229,12 +230,38 @@ fn an_uncomputable_verdict_gives_the_reason_and_does_not_hold() {
 
 #[test]
 fn every_column_is_documented() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results.md");
-    let document = std::fs::read_to_string(path).expect("is there");
-    for column in FLOW_COLUMNS.iter().chain(&VERDICT_COLUMNS) {
-        assert!(
-            document.contains(&format!("`{column}`")),
-            "docs/results.md lacks `{column}`"
-        );
+    let of_tables: Vec<&str> = [&FLOW_COLUMNS[..], &VERDICT_COLUMNS].concat();
+    for (name, columns) in [
+        ("results.md", &of_tables[..]),
+        ("sweeps.md", &SAMPLE_COLUMNS),
+    ] {
+        let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+        let document = std::fs::read_to_string(path).expect("is there");
+        for column in columns {
+            let is_there = document.contains(&format!("`{column}`"));
+            assert!(is_there, "docs/{name} lacks `{column}`");
+        }
     }
+}
+
+#[test]
+fn table_of_samples_has_a_row_for_each_sample_of_each_flow() {
+    with_sweep(|report| {
+        let mut text = Vec::new();
+        uc_report::samples::flows(&report, &mut text).expect("writes");
+        let rows = rows(&text);
+        let flows = report.records.iter().flat_map(|record| &record.flows);
+        let samples: Vec<_> = flows.flat_map(|flow| &flow.samples).collect();
+        assert_eq!(rows.len(), samples.len());
+        for (row, sample) in rows.iter().zip(samples) {
+            assert_eq!(row["at_ns"], sample.at_ns.to_string());
+            assert_eq!(row["delivered_bytes"], sample.delivered_bytes.to_string());
+            let shadow = sample.shadow_window_bytes;
+            assert_eq!(row["shadow_window_bytes"].parse().ok(), shadow);
+        }
+        assert_eq!(
+            rows[0]["at_rate"],
+            report.points[0].label("rate").unwrap_or_default()
+        );
+    });
 }

@@ -1,0 +1,25 @@
+//! The Python package `undercurrent`: experiments in the simulator, whose results are tables. Python
+//! decides where runs are made; which there are, their records and their verdicts are `uc-batch`'s,
+//! as for `uc run`.
+
+mod errors;
+mod result;
+mod sweep;
+mod worker;
+
+/// What the package's Python files build on.
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::errors::{ExperimentError, UndercurrentError};
+    #[pymodule_export]
+    use crate::result::Finished;
+    #[pymodule_export]
+    use crate::sweep::Sweep;
+    #[pymodule_export]
+    use crate::worker::run_part;
+
+    /// Commit from which the package was built.
+    #[pymodule_export]
+    const COMMIT: &str = uc_batch::outputs::COMMIT;
+}

@@ -1,0 +1,53 @@
+//! Runs that a process makes for another, which has the experiment.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use uc_batch::{Head, Sweep, line_of, sim};
+
+use crate::errors::raised;
+
+/// The experiment that was read last, by the head that asked for it: a worker gets many parts of one.
+static LAST: Mutex<Option<(String, Arc<Sweep>)>> = Mutex::new(None);
+
+/// Makes runs of the experiment of `head`, one after the other: point, case and repetition of each in
+/// `keys`. Returns their records as lines.
+#[pyfunction]
+pub(crate) fn run_part<'py>(
+    py: Python<'py>,
+    head: &str,
+    keys: Vec<(u32, String, u32)>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let sweep = sweep_of(head).map_err(|error| raised(&error))?;
+    let mut lines = Vec::new();
+    for key in keys {
+        py.check_signals()?;
+        let line = py.detach(|| made(&sweep, &key));
+        lines.extend(line.map_err(|error| raised(&error))?);
+    }
+    Ok(PyBytes::new(py, &lines))
+}
+
+fn made(sweep: &Sweep, (point, case, run): &(u32, String, u32)) -> Result<Vec<u8>> {
+    let task = sweep.task(*point, case, *run);
+    let task = task.with_context(|| format!("no run {run} of case {case} at point {point}"))?;
+    line_of(&sim::run(&task, &|_| (), &AtomicBool::new(false))?)
+}
+
+fn sweep_of(head: &str) -> Result<Arc<Sweep>> {
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, sweep)) = last.as_ref().filter(|(known, _)| known == head) {
+        return Ok(Arc::clone(sweep));
+    }
+    let wanted: Head = serde_json::from_str(head)?;
+    let own = Head::of(&wanted.request, None)?;
+    if let Some(why) = wanted.refusal(&own) {
+        bail!("worker: {why}; install the same wheel on every machine");
+    }
+    let sweep = Arc::new(Sweep::new(wanted.request)?);
+    *last = Some((head.to_owned(), Arc::clone(&sweep)));
+    Ok(sweep)
+}
