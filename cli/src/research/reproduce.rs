@@ -1,6 +1,5 @@
 //! `uc reproduce`: makes the kept records of `results/` again and compares them, or adds to them.
 
-mod circumstances;
 mod compare;
 pub mod docs;
 mod sitting;
@@ -17,6 +16,7 @@ use uc_experiment::{Arm, Evaluation, KeptRecord, Outcome, Sitting, Values};
 
 use crate::research::arms;
 use crate::research::batch::{Batch, cancel_on_signal};
+use crate::research::circumstances;
 use crate::research::records::{self, Kept};
 use crate::research::run::On;
 

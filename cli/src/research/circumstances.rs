@@ -7,7 +7,7 @@ use uc_batch::outputs::{COMMIT, CORE};
 use uc_experiment::Circumstances;
 
 /// Returns what a simulated run depends on: the program.
-pub(super) fn of_program() -> Circumstances {
+pub fn of_program() -> Circumstances {
     Circumstances {
         commit: COMMIT.to_owned(),
         core: CORE.to_owned(),
@@ -16,7 +16,7 @@ pub(super) fn of_program() -> Circumstances {
 }
 
 /// Returns the circumstances of runs on this machine that begin now.
-pub(super) fn of_machine() -> Circumstances {
+pub fn of_machine() -> Circumstances {
     let since = SystemTime::UNIX_EPOCH.elapsed();
     Circumstances {
         begun_unix_s: since.map_or(None, |since| Some(since.as_secs())),
@@ -28,7 +28,7 @@ pub(super) fn of_machine() -> Circumstances {
 }
 
 /// Updates the load at the end of the last run.
-pub(super) fn end(circumstances: &mut Circumstances) {
+pub fn end(circumstances: &mut Circumstances) {
     if let (Some([_, last]), Some(now)) = (&mut circumstances.load, load()) {
         *last = now;
     }
