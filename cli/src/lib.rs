@@ -16,7 +16,7 @@ use crate::host::{
     agent, check, confirm, couple, explain, flows, full, given, guest, law, ports, status, top,
     watch,
 };
-use crate::research::{demo, merge, packetdrill, reproduce, run, verify};
+use crate::research::{compare, demo, merge, packetdrill, reproduce, run, verify};
 
 /// Virtualized congestion control for Linux hosts: one law on the network under every guest's TCP.
 #[derive(Parser)]
@@ -32,6 +32,7 @@ enum Command {
     Demo(demo::Demo),
     Run(run::Run),
     Merge(merge::Merge),
+    Compare(compare::Compare),
     Reproduce(reproduce::Reproduce),
     Verify(verify::Verify),
     Packetdrill(packetdrill::Packetdrill),
@@ -65,6 +66,7 @@ impl Arguments {
             Command::Demo(demo) => demo.execute(),
             Command::Run(run) => run.execute(),
             Command::Merge(merge) => merge.execute(),
+            Command::Compare(compare) => compare.execute(),
             Command::Reproduce(reproduce) => reproduce.execute(),
             Command::Verify(verify) => verify.execute(),
             Command::Packetdrill(packetdrill) => packetdrill.execute(),

@@ -2,7 +2,7 @@
 
 pub mod arms;
 pub mod batch;
-pub mod circumstances;
+pub mod compare;
 pub mod demo;
 pub mod merge;
 pub mod packetdrill;

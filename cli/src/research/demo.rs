@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use uc_batch::outputs::{self, Folder};
+use uc_batch::circumstances;
+use uc_batch::outputs::{self, Folder, Source};
 use uc_experiment::{Arm, Case, Experiment, FlowRecord, Measure, Repetition, RunRecord, SharedBy};
 use uc_lab::need;
 use uc_report::{Meta, Report};
@@ -25,7 +26,7 @@ pub struct Demo {
     /// Seed of the order in which flows start and of the switch's random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Folder for report.html, results.json, flows.csv, verdicts.csv and records.json
+    /// Folder for report.html, results.json, flows.csv, verdicts.csv, values.jsonl and records.json
     #[arg(long, value_name = "FOLDER", default_value = "out/demo")]
     out: PathBuf,
 }
@@ -56,7 +57,9 @@ impl Demo {
         };
         let folder = Folder::make(self.out)?;
         out!("{}", introduction(&experiment, arm));
+        let mut circumstances = circumstances::of(arm);
         let records = batch.run(&points)?;
+        circumstances::end(&mut circumstances);
         let evaluation = uc_experiment::evaluate(&experiment, &records, arm)?;
         let meta = Meta {
             arm: arm.name().to_owned(),
@@ -72,7 +75,12 @@ impl Demo {
             evaluation: &evaluation,
             meta: &meta,
         };
-        let page = folder.write(&report)?;
+        let source = Source {
+            file: "experiments/demo.toml".into(),
+            arm,
+            circumstances,
+        };
+        let page = folder.write(&report, &source)?;
         out!("{}", answer(&experiment, &records)?);
         outln!("Report, for a browser: {}", page.display());
         Ok(report.holds())

@@ -31,7 +31,8 @@ pub struct Merge {
     /// Print one JSON object on standard output instead of a table
     #[arg(long)]
     json: bool,
-    /// Folder for report.html, results.json, flows.csv, verdicts.csv and records.json
+    /// Folder for report.html, results.json, flows.csv, verdicts.csv, values.jsonl and
+    /// records.json
     /// [default: out/NAME]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,

@@ -179,7 +179,8 @@ impl Kept {
     }
 }
 
-fn path(root: &Path, id: &str, arm: Arm) -> PathBuf {
+/// Returns the path of the record of this name.
+pub fn path(root: &Path, id: &str, arm: Arm) -> PathBuf {
     let folder = root.join(RESULTS).join(arm.name());
     folder.join(format!("{id}.jsonl"))
 }

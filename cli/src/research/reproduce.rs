@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use uc_batch::circumstances;
 use uc_experiment::{Arm, Evaluation, KeptRecord, Outcome, Sitting, Values};
 
 use crate::research::arms;
 use crate::research::batch::{Batch, cancel_on_signal};
-use crate::research::circumstances;
 use crate::research::records::{self, Kept};
 use crate::research::run::On;
 

@@ -63,7 +63,8 @@ pub struct Run {
     /// Print one JSON object on standard output instead of a table
     #[arg(long)]
     json: bool,
-    /// Folder for report.html, results.json, flows.csv, verdicts.csv, records.json and runs.jsonl
+    /// Folder for report.html, results.json, flows.csv, verdicts.csv, values.jsonl,
+    /// records.json and runs.jsonl
     /// [default: out/NAME; with --shard out/NAME/shard-I]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,

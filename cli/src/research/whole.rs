@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use uc_batch::outputs::Folder;
-use uc_batch::{Head, Ledger, Shard, Sweep, Task};
+use uc_batch::{Head, Ledger, Shard, Sweep, Task, circumstances};
 use uc_experiment::RunRecord;
 
 use crate::research::batch::Batch;
@@ -34,6 +34,7 @@ impl Whole {
                 errln!("uc: {text}");
             }
         };
+        let mut circumstances = circumstances::of(batch.arm);
         let evaluation = loop {
             make(&mut sweep, Sweep::lacking, batch, &mut ledger)?;
             if let Some(evaluation) = sweep.next(&told)? {
@@ -41,7 +42,8 @@ impl Whole {
             }
         };
         let finished = sweep.finish(evaluation);
-        let page = finished.write(folder)?;
+        circumstances::end(&mut circumstances);
+        let page = finished.write(folder, circumstances)?;
         let meta = finished.meta();
         let report = finished.report(&meta);
         if self.json {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use uc_experiment::{Evaluation, Experiment, Outcome, Point, RunRecord};
+use uc_experiment::{Circumstances, Evaluation, Experiment, Outcome, Point, RunRecord};
 use uc_report::{Meta, Report};
 
-use crate::outputs::{COMMIT, Folder};
+use crate::outputs::{COMMIT, Folder, Source};
 use crate::request::Request;
 
 /// An experiment all of whose runs were made and judged.
@@ -46,12 +46,18 @@ impl Finished {
         }
     }
 
-    /// Writes all files of a result and returns the path of the page.
+    /// Writes all files of a result, whose runs were made in these circumstances, and returns the path
+    /// of the page.
     ///
     /// # Errors
     /// The error with the file's path; the folder is then as it was.
-    pub fn write(&self, folder: Folder) -> Result<PathBuf> {
-        folder.write(&self.report(&self.meta()))
+    pub fn write(&self, folder: Folder, circumstances: Circumstances) -> Result<PathBuf> {
+        let source = Source {
+            file: self.request.file.clone(),
+            arm: self.request.arm,
+            circumstances,
+        };
+        folder.write(&self.report(&self.meta()), &source)
     }
 
     /// Checks that no expectation holds whose result differs according to the file.

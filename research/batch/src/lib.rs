@@ -2,6 +2,7 @@
 //! them; when they are enough; and the files that report them. How a run is made is a backend's
 //! affair; the simulator's is here.
 
+pub mod circumstances;
 mod finished;
 mod ledger;
 pub mod memory;
@@ -21,7 +22,7 @@ pub use ledger::{Head, Ledger, RUNS, line_of, records_of};
 pub use merge::merge;
 pub use points::keep_points;
 pub use pool::Pool;
-pub use request::Request;
+pub use request::{Request, quoted};
 pub use rounds::Rounds;
 pub use shard::Shard;
 pub use sweep::Sweep;

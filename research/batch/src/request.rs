@@ -119,7 +119,7 @@ impl Request {
 }
 
 /// Quotes a word for a shell, if it must be.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()

@@ -3,7 +3,7 @@
 //!
 //! A file has one JSON object a line: a head, and for each sitting its circumstances and rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -166,6 +166,25 @@ fn labels(point: &Point) -> BTreeMap<String, String> {
     point.labels.iter().cloned().collect()
 }
 
+/// A measure at a point, with its values of all sittings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptMeasure {
+    /// Labels of the point by axis; empty without a sweep.
+    pub at: BTreeMap<String, String>,
+    /// Measure, as its rows have it.
+    pub measure: Measure,
+    /// Values by the number of the repetition.
+    pub runs: BTreeMap<u32, Value>,
+}
+
+impl KeptRow {
+    /// Iterates over the runs that the sitting made.
+    fn runs(&self) -> impl Iterator<Item = (u32, Value)> {
+        let runs = (self.from..).zip(&self.values);
+        runs.filter_map(|(run, cell)| Some((run, cell.clone()?.into())))
+    }
+}
+
 /// The kept record of an experiment on one backend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptRecord {
@@ -238,14 +257,67 @@ impl KeptRecord {
             let point = point.ok_or_else(|| KeptError::Point {
                 at: format!("{:?}", row.at),
             })?;
-            let runs = (row.from..).zip(&row.values);
-            let runs = runs.filter_map(|(run, cell)| Some((run, cell.clone()?.into())));
             Ok(Row {
                 point: point.number,
                 measure: row.measure.clone(),
-                runs: runs.collect(),
+                runs: row.runs().collect(),
             })
         })
         .collect()
+    }
+
+    /// Returns the names of all cases, sorted.
+    pub fn cases(&self) -> BTreeSet<String> {
+        let rows = self.sittings.iter().flat_map(|sitting| &sitting.rows);
+        let cases = rows.flat_map(|row| row.measure.cases());
+        cases.map(str::to_owned).collect()
+    }
+
+    /// Keeps the measures of one case alone, as if its name were another.
+    ///
+    /// # Errors
+    /// A measure can't be written as JSON.
+    pub fn keep_case(&mut self, case: &str, name: &str) -> Result<(), serde_json::Error> {
+        for sitting in &mut self.sittings {
+            let is_of_case = |row: &KeptRow| row.measure.cases().iter().all(|of| *of == case);
+            sitting.rows.retain(is_of_case);
+            for row in &mut sitting.rows {
+                let mut measure = serde_json::to_value(&row.measure)?;
+                rename_case(&mut measure, name);
+                row.measure = serde_json::from_value(measure)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the measures as they are written, without the experiment, in the order of their first
+    /// rows.
+    pub fn measures(&self) -> Vec<KeptMeasure> {
+        let mut found: Vec<KeptMeasure> = Vec::new();
+        for row in self.sittings.iter().flat_map(|sitting| &sitting.rows) {
+            let same =
+                |known: &&mut KeptMeasure| known.at == row.at && known.measure == row.measure;
+            match found.iter_mut().find(same) {
+                Some(known) => known.runs.extend(row.runs()),
+                None => found.push(KeptMeasure {
+                    at: row.at.clone(),
+                    measure: row.measure.clone(),
+                    runs: row.runs().collect(),
+                }),
+            }
+        }
+        found
+    }
+}
+
+/// Sets the key `case` of a measure, or of both sides of a ratio.
+fn rename_case(measure: &mut serde_json::Value, name: &str) {
+    for side in ["of", "to"] {
+        if let Some(side) = measure.get_mut(side).filter(|side| side.is_object()) {
+            rename_case(side, name);
+        }
+    }
+    if let Some(case) = measure.get_mut("case") {
+        *case = name.into();
     }
 }

@@ -14,12 +14,14 @@
 //! - [`expect`], [`basis`], [`estimate`], [`outcome`], [`verdict`]: the claims about their means over
 //!   the runs, where their bars come from, and the verdicts; [`continuation`]: the runs that
 //!   undecided verdicts need.
-//! - [`kept`]: the values that are kept of an experiment's runs, in `results/`.
+//! - [`kept`]: the values that are kept of an experiment's runs, in `results/`; [`comparison`]: two
+//!   such records compared, run by run.
 
 pub mod application;
 pub mod arm;
 pub mod basis;
 pub mod case;
+pub mod comparison;
 pub mod continuation;
 pub mod coupling;
 pub mod error;
@@ -53,6 +55,7 @@ pub use application::{Application, Sizes};
 pub use arm::Arm;
 pub use basis::Basis;
 pub use case::{Case, Guests};
+pub use comparison::{Change, Compared, Comparison, LeftOut, Side};
 pub use continuation::{Continuation, continuation};
 pub use coupling::Coupling;
 pub use error::Error;
@@ -60,7 +63,7 @@ pub use estimate::Estimate;
 pub use expect::{Bound, Claim, Direction, Expectation, Labels};
 pub use histogram::Histogram;
 pub use hypervisor::{Hypervisor, Migration, Pvtcp, RttFilter};
-pub use kept::{Circumstances, Head, KeptError, KeptRecord, Sitting};
+pub use kept::{Circumstances, Head, KeptError, KeptMeasure, KeptRecord, Sitting};
 pub use measure::{Alpha, Event, Measure, QueueUnit, SharedBy};
 pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, NotEct, Queue, Topology};

@@ -483,4 +483,6 @@ pub enum QueueUnit {
     Packets,
     /// Link-layer bytes.
     Bytes,
+    /// Queueing delay: the time in which the bottleneck's rate empties the queue.
+    Seconds,
 }

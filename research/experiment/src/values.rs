@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arm::Arm;
+use crate::case::{Case, Guests};
 use crate::expect::Expectation;
-use crate::measure::Measure;
+use crate::measure::{Measure, QueueUnit};
 use crate::measure_error::{MeasureError, Which};
 use crate::record::RunRecord;
 use crate::repetition::{Repetition, divided};
 use crate::schema::Experiment;
+use crate::statistic::Statistic;
 use crate::sweep::Point;
 
 /// Value of a measure in one repetition, or why it can't be computed.
@@ -19,7 +21,7 @@ pub type Value = Result<f64, String>;
 pub struct Row {
     /// Number of the point.
     pub point: u32,
-    /// Measure with a case of its own: never a ratio, whose two sides are rows.
+    /// Measure with a case of its own, or in [`Values::of_results`] a ratio.
     pub measure: Measure,
     /// Values by the number of the repetition.
     pub runs: BTreeMap<u32, Value>,
@@ -55,6 +57,55 @@ impl Values {
             }
         }
         values
+    }
+
+    /// Computes the values by which two results are compared: those of each expectation's measure,
+    /// ratios included, and of measures that every run has, whatever the file expects: goodput and
+    /// completion time of each group, and queueing delay. Measures without any value are left out.
+    pub fn of_results(
+        experiment: &Experiment,
+        points: &[Point],
+        records: &[RunRecord],
+        arm: Arm,
+    ) -> Self {
+        let mut values = Self::of(experiment, points, records, arm);
+        for expect in &experiment.expects {
+            for point in points.iter().filter(|point| applies(expect, point)) {
+                if let ratio @ Measure::Ratio { .. } = &expect.measure {
+                    values.add_ratio(point, ratio);
+                }
+            }
+        }
+        for point in points {
+            for case in &point.experiment.cases {
+                for measure in of_any(case) {
+                    values.compute(point, &measure, records);
+                }
+            }
+        }
+        let has_number = |row: &Row| row.runs.values().any(Result::is_ok);
+        values.rows.retain(has_number);
+        values
+    }
+
+    /// Adds a ratio of two measures that are known, in the repetitions that both cases have.
+    fn add_ratio(&mut self, point: &Point, ratio: &Measure) {
+        if self.row(point.number, ratio).is_some() {
+            return;
+        }
+        let runs = ratio.cases().into_iter();
+        let runs = runs.map(|case| self.runs_of(point.number, case));
+        let common = runs.reduce(|one, other| &one & &other).unwrap_or_default();
+        let value = |run: u32| {
+            let value = self.value(point, ratio, run);
+            (run, value.map_err(|error| error.to_string()))
+        };
+        let runs = common.into_iter().map(value).collect();
+        self.rows.push(Row {
+            point: point.number,
+            measure: ratio.clone(),
+            runs,
+        });
     }
 
     fn compute(&mut self, point: &Point, measure: &Measure, records: &[RunRecord]) {
@@ -163,6 +214,34 @@ impl FromIterator<Row> for Values {
         }
         values
     }
+}
+
+/// Returns the measures of a case's runs that need no expectation.
+fn of_any(case: &Case) -> Vec<Measure> {
+    let delay = Measure::Queue {
+        case: case.name.clone(),
+        statistic: Statistic::Mean,
+        unit: QueueUnit::Seconds,
+        during: None,
+    };
+    let of_group = |guests: &Guests| {
+        let (case, of) = (case.name.clone(), guests.name.clone());
+        [
+            Measure::Goodput {
+                case: case.clone(),
+                of: of.clone(),
+                during: None,
+            },
+            Measure::Fct {
+                case,
+                of,
+                statistic: Statistic::Mean,
+                sizes: None,
+            },
+        ]
+    };
+    let groups = case.guests.iter().flat_map(of_group);
+    groups.chain([delay]).collect()
 }
 
 /// Returns whether the point has the labels that the expectation's `at` requires.

@@ -3,6 +3,7 @@
 mod common;
 
 mod committed_files;
+mod comparisons;
 mod couplings;
 mod histograms;
 mod hypervisors;

@@ -6,33 +6,7 @@ use uc_experiment::{
     Sitting, Values, evaluate, judge,
 };
 
-use crate::common::SWEPT;
-
-const TWO_CASES: &str = r#"
-name = "t/two"
-title = "t"
-duration = "10s"
-repeat = 2
-stack = { s = {} }
-network = { rate = "10Mbit", delay = "1ms", queue = { kind = "droptail", limit = "1MB" } }
-[[case]]
-name = "a"
-guests = [{ name = "g", stack = "s" }]
-[[case]]
-name = "b"
-guests = [{ name = "g", stack = "s" }]
-[[sweep]]
-name = "delay"
-set = { "network.delay" = ["1ms", "2ms"] }
-[[expect]]
-name = "a over b"
-measure = { kind = "ratio", of = { kind = "goodput", case = "a", of = "g" }, to = { kind = "goodput", case = "b", of = "g" } }
-at_least = 0.1
-[[expect]]
-name = "round trips of b"
-measure = { kind = "rtt", case = "b", of = "g" }
-at_most = 1
-"#;
+use crate::common::{SWEPT, TWO_CASES};
 
 fn experiment() -> (Experiment, Vec<Point>) {
     let experiment = Experiment::from_str("t.toml", TWO_CASES).expect("reads");

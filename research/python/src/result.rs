@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use uc_batch::circumstances;
 use uc_batch::outputs::Folder;
 use uc_report::{Error, Report};
 
@@ -53,7 +54,8 @@ impl Finished {
 
     /// Writes all files of `uc run` into a folder, and returns the page's path.
     fn write(&self, folder: PathBuf) -> PyResult<PathBuf> {
-        let written = Folder::make(folder).and_then(|folder| self.0.write(folder));
+        let write = |folder| self.0.write(folder, circumstances::of_program());
+        let written = Folder::make(folder).and_then(write);
         written.map_err(|error| raised(&error))
     }
 }

@@ -43,15 +43,18 @@ pub(crate) enum Mark {
     Means { points: Vec<Mean> },
     /// Single points, such as the paper's numbers.
     Crosses { points: Vec<(f64, f64)> },
+    /// Single points as small discs.
+    Dots { points: Vec<(f64, f64)> },
 }
 
 impl Mark {
     /// Returns whether there is nothing to draw.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Mark::Line { points, .. } | Mark::Area { points } | Mark::Crosses { points } => {
-                points.is_empty()
-            }
+            Mark::Line { points, .. }
+            | Mark::Area { points }
+            | Mark::Crosses { points }
+            | Mark::Dots { points } => points.is_empty(),
             Mark::Means { points } => points.is_empty(),
             Mark::Bar { .. } => false,
         }
@@ -61,9 +64,10 @@ impl Mark {
     pub(crate) fn top(&self) -> f64 {
         let highest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
         match self {
-            Mark::Line { points, .. } | Mark::Area { points } | Mark::Crosses { points } => {
-                highest(&mut points.iter().map(|point| point.1))
-            }
+            Mark::Line { points, .. }
+            | Mark::Area { points }
+            | Mark::Crosses { points }
+            | Mark::Dots { points } => highest(&mut points.iter().map(|point| point.1)),
             Mark::Means { points } => {
                 highest(&mut points.iter().map(|mean| mean.value.max(mean.interval.end)))
             }
@@ -182,6 +186,11 @@ fn draw_mark(chart: &mut Chart<'_, '_>, ink: Ink, mark: &Mark) -> Drawn {
                 .iter()
                 .map(|point| Cross::new(*point, 6, ink.stroke(2)));
             chart.draw_series(crosses).map(|_| ()).map_err(why)
+        }
+        Mark::Dots { points } => {
+            let fill = ink.colour().filled();
+            let dots = points.iter().map(|point| Circle::new(*point, 4, fill));
+            chart.draw_series(dots).map(|_| ()).map_err(why)
         }
     }
 }

@@ -14,18 +14,8 @@ const STYLE: &str = include_str!("style.css");
 /// # Errors
 /// [`Error::Figure`] if a figure can't be drawn.
 pub fn html(report: &Report<'_>) -> Result<String, Error> {
+    let title = format!("{} · {}", report.experiment.name, report.experiment.title);
     let mut page = String::with_capacity(1 << 20);
-    let title = escape(&format!(
-        "{} · {}",
-        report.experiment.name, report.experiment.title
-    ));
-    page.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    page.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
-    page.push_str(&format!(
-        "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
-    ));
-    page.push_str("<main>\n");
     head(&mut page, report);
     verdicts(&mut page, report);
     for figure in figures(report)? {
@@ -34,8 +24,19 @@ pub fn html(report: &Report<'_>) -> Result<String, Error> {
     groups(&mut page, report);
     set_up(&mut page, report);
     again(&mut page, report);
-    page.push_str("</main>\n</body>\n</html>\n");
-    Ok(page)
+    Ok(document(&title, &page))
+}
+
+/// Returns the page of this title; `content` is markup.
+pub(crate) fn document(title: &str, content: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <main>\n{content}</main>\n</body>\n</html>\n"
+    )
 }
 
 fn head(page: &mut String, report: &Report<'_>) {
@@ -80,7 +81,8 @@ fn verdicts(page: &mut String, report: &Report<'_>) {
     ];
     page.push_str("<section>\n<h2>Expected and found</h2>\n");
     if !evaluation.verdicts.is_empty() {
-        table(page, &header, evaluation.verdicts.iter().map(verdict_row));
+        let rows = evaluation.verdicts.iter().map(verdict_row);
+        table(page, "Expected and found", &header, rows);
     }
     for remark in words::remarks(report) {
         let text = words::sentence_case(&remark);
@@ -121,11 +123,20 @@ fn verdict_row(verdict: &Verdict) -> Vec<String> {
     ]
 }
 
-/// Appends a table; the cells are markup already. The first column is text, the others numbers.
-fn table(page: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    page.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
+/// Appends a table; the cells are markup already. The first column is text, the others numbers. What
+/// does not fit is scrolled to, also by keys.
+pub(crate) fn table(
+    page: &mut String,
+    label: &str,
+    header: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+) {
+    page.push_str(&format!(
+        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n<thead><tr>",
+        escape(label)
+    ));
     for cell in header {
-        page.push_str(&format!("<th>{cell}</th>"));
+        page.push_str(&format!("<th scope=\"col\">{cell}</th>"));
     }
     page.push_str("</tr></thead>\n<tbody>\n");
     for row in rows {
@@ -138,7 +149,8 @@ fn table(page: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<Stri
     page.push_str("</tbody>\n</table></div>\n");
 }
 
-fn draw(page: &mut String, figure: &Figure) {
+/// Appends a figure with its legend, panels and caption.
+pub(crate) fn draw(page: &mut String, figure: &Figure) {
     page.push_str(&format!("<section>\n<h2>{}</h2>\n", escape(&figure.title)));
     page.push_str("<p class=\"legend\">");
     for (ink, words) in &figure.legend {
@@ -172,7 +184,8 @@ fn groups(page: &mut String, report: &Report<'_>) {
     let escaped = |row: [String; 8]| row.iter().map(|cell| escape(cell)).collect();
     let header = group_table::header(rate);
     let header = header.each_ref().map(String::as_str);
-    table(page, &header, rows.into_iter().map(escaped));
+    let rows = rows.into_iter().map(escaped);
+    table(page, "Group by group", &header, rows);
     page.push_str(
         "<p class=\"caption\">Drops, marks and timeouts are of whole runs, what is not measured \
          included.</p>\n</section>\n",
@@ -194,7 +207,10 @@ fn set_up(page: &mut String, report: &Report<'_>) {
 fn again(page: &mut String, report: &Report<'_>) {
     let meta = report.meta;
     page.push_str("<section>\n<h2>Repeat</h2>\n");
-    page.push_str(&format!("<pre>{}</pre>\n", escape(&meta.command)));
+    page.push_str(&format!(
+        "<pre tabindex=\"0\">{}</pre>\n",
+        escape(&meta.command)
+    ));
     page.push_str(&format!(
         "<p class=\"caption\">Backend {}, seed {}, commit {}, {}.</p>\n</section>\n",
         escape(&meta.arm),

@@ -36,6 +36,12 @@ impl Ink {
         RGBColor(0x10, 0x00, self.number())
     }
 
+    /// Returns the colour as an attribute of a drawing that is written by hand.
+    pub(crate) fn hex(self) -> String {
+        let RGBColor(red, green, blue) = self.colour();
+        format!("#{red:02X}{green:02X}{blue:02X}")
+    }
+
     fn number(self) -> u8 {
         match self {
             Ink::Native => 1,

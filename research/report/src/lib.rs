@@ -7,11 +7,13 @@
 //! - [`records`]: the records themselves.
 //! - [`table`]: plain text, at most 100 columns.
 //! - [`html`]: one self-contained page, figures included; it loads nothing.
+//! - [`compare`]: two results measure by measure, as a table, an object and a page.
 //! - [`overview`]: all kept records on one page; [`quotes`]: numbers of documents from records.
 
 mod axis;
 mod cast;
 mod chart;
+pub mod compare;
 pub mod csv;
 mod curves;
 mod distribution;

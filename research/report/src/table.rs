@@ -12,7 +12,7 @@ pub const COLUMNS: usize = 100;
 const GAP: &str = "  ";
 
 /// Number of columns.
-const CELLS: usize = 7;
+pub(crate) const CELLS: usize = 7;
 /// Minimum width of the first column, the names.
 const NAME_MIN: usize = 18;
 
@@ -41,6 +41,32 @@ pub fn table(report: &Report<'_>) -> String {
             shown(verdict.outcome),
         ]);
     }
+    let mut lines = wrap(&title(report), COLUMNS);
+    lines.extend(wrap(&circumstances(report), COLUMNS));
+    lines.push(String::new());
+    lines.extend(grid(&rows));
+    lines.push(words::tally(report));
+    for remark in words::remarks(report) {
+        lines.extend(wrap(&remark, COLUMNS));
+    }
+    for unjudged in &report.evaluation.unjudged {
+        let text = format!("not judged: {} {}", unjudged.name, unjudged.why);
+        lines.extend(wrap(&text, COLUMNS));
+    }
+    text(&lines)
+}
+
+/// Joins lines, without the spaces at their ends.
+pub(crate) fn text(lines: &[String]) -> String {
+    lines
+        .iter()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
+}
+
+/// Aligns rows, the header first, between two rules: the first cell to the left, in several lines if
+/// it is long, the others to the right.
+pub(crate) fn grid(rows: &[[String; CELLS]]) -> Vec<String> {
     let mut widths = [0; CELLS];
     for (column, width) in widths.iter_mut().enumerate() {
         *width = rows
@@ -52,10 +78,7 @@ pub fn table(report: &Report<'_>) -> String {
     let others: usize = widths[1..].iter().sum::<usize>() + (CELLS - 1) * GAP.len();
     widths[0] = widths[0].min(COLUMNS.saturating_sub(others)).max(NAME_MIN);
     let rule = "─".repeat(widths.iter().sum::<usize>() + (CELLS - 1) * GAP.len());
-
-    let mut lines = wrap(&title(report), COLUMNS);
-    lines.extend(wrap(&circumstances(report), COLUMNS));
-    lines.push(String::new());
+    let mut lines = Vec::new();
     for (i, row) in rows.iter().enumerate() {
         lines.extend(row_lines(row, &widths));
         if i == 0 {
@@ -63,18 +86,7 @@ pub fn table(report: &Report<'_>) -> String {
         }
     }
     lines.push(rule);
-    lines.push(words::tally(report));
-    for remark in words::remarks(report) {
-        lines.extend(wrap(&remark, COLUMNS));
-    }
-    for unjudged in &report.evaluation.unjudged {
-        let text = format!("not judged: {} {}", unjudged.name, unjudged.why);
-        lines.extend(wrap(&text, COLUMNS));
-    }
     lines
-        .iter()
-        .map(|line| format!("{}\n", line.trim_end()))
-        .collect()
 }
 
 /// Formats an outcome, in capitals if it makes the run fail.
@@ -117,7 +129,7 @@ fn row_lines(row: &[String; CELLS], widths: &[usize; CELLS]) -> Vec<String> {
 }
 
 /// Breaks text at spaces, inside words only where one alone is too long; returns at least one line.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let used = lines.last().map_or(0, |line| line.chars().count());

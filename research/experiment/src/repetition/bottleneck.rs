@@ -17,9 +17,11 @@ impl Repetition<'_> {
     ) -> Result<f64, MeasureError> {
         let part_ns = self.part(during);
         let inside = |s: &&QueueSample| (part_ns.start..=part_ns.end).contains(&s.at_ns);
+        let rate_bps = self.experiment.network.rate.0 as f64;
         let length = |sample: &QueueSample| match unit {
             QueueUnit::Packets => f64::from(sample.backlog_packets),
             QueueUnit::Bytes => sample.backlog_bytes as f64,
+            QueueUnit::Seconds => sample.backlog_bytes as f64 * 8.0 / rate_bps,
         };
         let samples = self.record(case)?.queue.iter().filter(inside);
         let lengths: Vec<f64> = samples.map(length).collect();

@@ -113,3 +113,30 @@ along = "long"
 rises = true
 on = "sim"
 "#;
+
+/// Two cases on two networks, of which one expectation needs both.
+pub const TWO_CASES: &str = r#"
+name = "t/two"
+title = "t"
+duration = "10s"
+repeat = 2
+stack = { s = {} }
+network = { rate = "10Mbit", delay = "1ms", queue = { kind = "droptail", limit = "1MB" } }
+[[case]]
+name = "a"
+guests = [{ name = "g", stack = "s" }]
+[[case]]
+name = "b"
+guests = [{ name = "g", stack = "s" }]
+[[sweep]]
+name = "delay"
+set = { "network.delay" = ["1ms", "2ms"] }
+[[expect]]
+name = "a over b"
+measure = { kind = "ratio", of = { kind = "goodput", case = "a", of = "g" }, to = { kind = "goodput", case = "b", of = "g" } }
+at_least = 0.1
+[[expect]]
+name = "round trips of b"
+measure = { kind = "rtt", case = "b", of = "g" }
+at_most = 1
+"#;

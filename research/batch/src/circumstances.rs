@@ -3,8 +3,17 @@
 use std::fs;
 use std::time::SystemTime;
 
-use uc_batch::outputs::{COMMIT, CORE};
-use uc_experiment::Circumstances;
+use uc_experiment::{Arm, Circumstances};
+
+use crate::outputs::{COMMIT, CORE};
+
+/// Returns the circumstances of runs on this backend that begin now.
+pub fn of(arm: Arm) -> Circumstances {
+    match arm {
+        Arm::Sim => of_program(),
+        Arm::Live | Arm::Vm => of_machine(),
+    }
+}
 
 /// Returns what a simulated run depends on: the program.
 pub fn of_program() -> Circumstances {

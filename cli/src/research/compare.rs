@@ -1,0 +1,143 @@
+//! `uc compare`: two results, measure by measure.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use uc_batch::outputs::{Folder, VALUES};
+use uc_batch::quoted;
+use uc_experiment::{Arm, Comparison, KeptRecord};
+use uc_report::compare::{self, Sides};
+
+use crate::research::records;
+
+/// Names of the files that a comparison writes.
+pub const FILES: [&str; 2] = ["compare.html", "compare.json"];
+
+/// Compare two results measure by measure, over the runs with equal seeds.
+///
+/// A and B are folders that `uc run` wrote, kept records (`results/sim/vcc/fig11.jsonl`), or names of
+/// kept records with their backend (`vcc/fig11@sim`, in the repository). Measures are those of the
+/// file's expectations, and goodput and completion time of each group of guests and queueing delay as
+/// far as the result has them; a kept record has what its expectations need.
+///
+/// For each measure prints the means of both, the mean of the paired differences B − A relative to the
+/// mean of A, its 95 % interval by Student's t, and a verdict: `more` or `less` (of completion times
+/// `slower` or `faster`) if the interval does not contain 0, `can't say` if it does or with a single
+/// pair, `same` if each pair is equal.
+///
+/// Exit status 0 if no measure differs; 1 if one does, in whichever direction; 2 after an error, such as
+/// results without a common measure or seed.
+#[derive(Args)]
+pub struct Compare {
+    /// The result to compare with
+    a: String,
+    /// The result that is compared
+    b: String,
+    /// Compare one case of A with another of B, such as two laws on one network: `--case reno=dctcp`.
+    /// Measures of both cases with groups of equal names are compared
+    #[arg(long, value_name = "CASE_OF_A=CASE_OF_B")]
+    case: Option<String>,
+    /// Folder for compare.html, a page with charts, and compare.json
+    #[arg(long, value_name = "FOLDER", default_value = "out/compare")]
+    out: PathBuf,
+    /// Print one JSON object on standard output instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Compare {
+    /// Compares, writes the files, and prints the result.
+    pub fn execute(self) -> Result<bool> {
+        let root = Path::new("");
+        let (mut a, mut b) = (read(root, &self.a)?, read(root, &self.b)?);
+        let mut names = [self.a.clone(), self.b.clone()];
+        if let Some(cases) = &self.case {
+            let Some((of_a, of_b)) = cases.split_once('=') else {
+                bail!("--case {cases}: write CASE_OF_A=CASE_OF_B");
+            };
+            keep_case(&mut a, &mut names[0], of_a, of_a)?;
+            keep_case(&mut b, &mut names[1], of_b, of_a)?;
+        }
+        let comparison = Comparison::of(&a, &b);
+        if comparison.compared.is_empty() {
+            let [of_a, of_b] = &names;
+            bail!("{of_a} and {of_b}: {}", why_nothing([&a, &b], &comparison));
+        }
+        let mut command = format!("uc compare {} {}", quoted(&self.a), quoted(&self.b));
+        if let Some(cases) = &self.case {
+            command.push_str(&format!(" --case {}", quoted(cases)));
+        }
+        let sides = Sides {
+            names: names.each_ref().map(String::as_str),
+            command: &command,
+            records: [&a, &b],
+            comparison: &comparison,
+        };
+        let object = compare::json(&sides)?;
+        let texts = [compare::html(&sides)?, object.clone()];
+        let files = FILES.into_iter().zip(texts.iter().map(String::as_str));
+        let folder = Folder::make(self.out)?.write_texts(files)?;
+        if self.json {
+            outln!("{object}");
+        } else {
+            out!("{}", compare::table(&sides));
+            outln!("\nPage: {}", folder.join(FILES[0]).display());
+        }
+        Ok(comparison.differing() == 0)
+    }
+}
+
+/// Reads a result: that of a folder, of a file, or of a name in `results/`.
+fn read(root: &Path, given: &str) -> Result<KeptRecord> {
+    let named = given.rsplit_once('@').and_then(|(id, arm)| {
+        let arm = Arm::ALL.into_iter().find(|known| known.name() == arm)?;
+        Some(records::path(root, records::id(id), arm))
+    });
+    let path = Path::new(given);
+    let path = match named {
+        _ if path.is_dir() => path.join(VALUES),
+        Some(named) if !path.exists() => named,
+        _ => path.to_owned(),
+    };
+    let text = fs::read_to_string(&path).with_context(|| {
+        format!(
+            "could not read {}: name a folder of `uc run` of this version, a kept record, or \
+             EXPERIMENT@BACKEND",
+            path.display()
+        )
+    })?;
+    let record = KeptRecord::read(&text);
+    record.with_context(|| path.display().to_string())
+}
+
+/// Keeps one case of a result, under the name by which it is compared, and names the case in the
+/// result's name.
+fn keep_case(record: &mut KeptRecord, result: &mut String, case: &str, name: &str) -> Result<()> {
+    let known: Vec<String> = record.cases().into_iter().collect();
+    if !known.iter().any(|known| known == case) {
+        bail!(
+            "--case: no case `{case}` in {result}; it has {}",
+            known.join(", ")
+        );
+    }
+    record.keep_case(case, name)?;
+    result.push_str(&format!(", case {case}"));
+    Ok(())
+}
+
+/// Tells why there is nothing to compare, and the remedy.
+fn why_nothing([a, b]: [&KeptRecord; 2], comparison: &Comparison) -> String {
+    if comparison.left_out.is_empty() {
+        format!(
+            "no measure in common: they are of {} and {}; compare results of one experiment",
+            a.head.experiment, b.head.experiment
+        )
+    } else {
+        format!(
+            "no run in common: their first seeds are {} and {}; run both with the same --seed",
+            a.head.seed, b.head.seed
+        )
+    }
+}
