@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::browser::Tab;
-use common::live_tools;
+use common::have;
 use common::uc::{folder_with, outcome};
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ fn pages(folder: &Path) -> [PathBuf; 2] {
 
 #[test]
 fn live_pages_load_fit_a_phone_follow_the_dark_scheme_and_are_reached_by_keys() {
-    if !live_tools(&["chromium"]) {
+    if !have(&["chromium"]) {
         return;
     }
     let several = TINY.replace("count = 1\n", "count = 2\nstart_spread = \"300ms\"\n");

@@ -27,6 +27,29 @@ pub struct Batch {
     pub cancel: Arc<AtomicBool>,
     /// Time from which no further run begins.
     pub until: Option<Instant>,
+    /// Where captures of simulated runs go; `None` without any.
+    pub captures: Option<Captures>,
+}
+
+/// A folder of captures.
+pub struct Captures {
+    /// Path of the folder.
+    pub folder: PathBuf,
+    /// Whether the experiment has several points, whose number is then in the names.
+    pub is_swept: bool,
+}
+
+impl Captures {
+    /// Returns the file of a run: `CASE-RUN.pcapng`, or `CASE-POINT-RUN.pcapng` in a sweep.
+    fn file(&self, task: &Task<'_>) -> PathBuf {
+        let (case, run) = (task.case.name.replace('/', "-"), task.run);
+        let name = if self.is_swept {
+            format!("{case}-{}-{run}.pcapng", task.point)
+        } else {
+            format!("{case}-{run}.pcapng")
+        };
+        self.folder.join(name)
+    }
 }
 
 impl Batch {
@@ -95,6 +118,7 @@ impl Batch {
             cancel: &self.cancel,
             bar,
             templates,
+            capture: self.captures.as_ref().map(|captures| captures.file(task)),
         };
         let record = arms::run(self.arm, task, &watch)?;
         progress(task.experiment.duration);

@@ -54,6 +54,7 @@ impl Demo {
             seed: self.seed,
             cancel: cancel_on_signal()?,
             until: None,
+            captures: None,
         };
         let folder = Folder::make(self.out)?;
         out!("{}", introduction(&experiment, arm));

@@ -50,6 +50,7 @@ impl Merge {
             seed: sweep.request.seed,
             cancel: cancel_on_signal()?,
             until: None,
+            captures: None,
         };
         sweep.check_memory()?;
         let folder = self.out;

@@ -139,6 +139,7 @@ impl Reproduce {
             seed,
             cancel: Arc::clone(cancel),
             until,
+            captures: None,
         };
         batch(kept.head.seed).check(&kept.points)?;
         match (arm, self.accept) {

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
+use uc_batch::outputs::Folder;
 use uc_batch::{Request, Shard, Sweep, outputs};
 use uc_experiment::{Arm, Experiment};
 
 use crate::research::arms;
-use crate::research::batch::{Batch, cancel_on_signal};
+use crate::research::batch::{Batch, Captures, cancel_on_signal};
 use crate::research::whole::Whole;
 
 /// Run an experiment and compare it with what the paper measured.
@@ -68,6 +69,11 @@ pub struct Run {
     /// [default: out/NAME; with --shard out/NAME/shard-I]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// In the simulator also write the packets at the bottleneck, one pcapng file for each run, into
+    /// this folder: headers with checksums as they come to its queue, drops with a comment, and the
+    /// opposite direction; at most 1,000,000 packets a file
+    #[arg(long, value_name = "FOLDER")]
+    pcap: Option<PathBuf>,
 }
 
 /// The backend that `--on` chooses.
@@ -117,6 +123,10 @@ impl Run {
             errln!("{}", why_simulated(&experiment));
         }
         let sweep = Sweep::new(request)?;
+        let captures = self.pcap.clone().map(|folder| Captures {
+            folder,
+            is_swept: sweep.points.len() > 1,
+        });
         let batch = Batch {
             arm,
             repeat: experiment.repeats(arm),
@@ -124,12 +134,17 @@ impl Run {
             seed: self.seed,
             cancel: cancel_on_signal()?,
             until: None,
+            captures,
         };
+        if self.pcap.is_some() && arm != Arm::Sim {
+            bail!("--pcap: only simulated runs are captured; add --on sim, or use tcpdump");
+        }
         match self.shard {
             None => sweep.check_memory()?,
             Some(shard) => sweep.check_memory_of(shard)?,
         }
         arms::check(arm, &sweep.points)?;
+        let _captures = self.pcap.clone().map(Folder::make).transpose()?;
         let whole = Whole {
             folder: self.folder(&experiment.name),
             resume: self.resume,

@@ -53,11 +53,6 @@ pub fn live_with(programs: &[&str]) -> bool {
 
 /// Returns `true` if these programs are installed; else prints which is not.
 pub fn have(programs: &[&str]) -> bool {
-    live() && live_tools(programs)
-}
-
-/// Returns `true` if this machine has the programs, which is all that the test needs.
-pub fn live_tools(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| !is_on_path(program));
     let missing = missing.map(|program| format!("`{program}` is not on PATH: install it"));
     uc_live::or_skip(missing.map_or(Ok(()), Err)).is_some()

@@ -47,5 +47,5 @@ pub use queue::{Backlog, DropReason, Length, QueueSpec, Verdict};
 pub use shapes::{Dumbbell, LeafSpine, ParkingLot, SingleSwitch, Star};
 pub use sink::{Delivery, Observer, Sink};
 pub use stats::{FlowCounts, FlowTable, LinkReport, LinkStats};
-pub use topology::{HostId, LinkId, Node, SwitchId, Topology};
+pub use topology::{HostId, LinkId, LinkPlan, Node, SwitchId, Topology};
 pub use uc_words::{BitsPerSec, Nanos};

@@ -64,6 +64,8 @@ pub struct Network<P> {
     early: Vec<(LinkId, LinkId)>,
     /// All bits are set if a link takes packets early, none otherwise.
     ahead: u64,
+    /// Whether each link shows the observer all packets.
+    shows_all: bool,
 }
 
 impl<P: Packet> Network<P> {
@@ -103,6 +105,7 @@ impl<P: Packet> Network<P> {
             flows: FlowTable::default(),
             early: Vec::new(),
             ahead: 0,
+            shows_all: false,
         })
     }
 
@@ -256,6 +259,7 @@ impl<P: Packet> Network<P> {
     #[inline(always)]
     fn take(&mut self, at: Nanos, link: LinkId, number: u32) -> bool {
         let is_next = self.inbox.is_empty()
+            && !self.shows_all
             && at == self.clock
             && self.agenda.first_at().is_none_or(|first| first > at);
         if !is_next {
@@ -335,6 +339,7 @@ impl<P: Packet> Network<P> {
             }
             Verdict::Dropped(reason) => return self.drop(at, link, number, reason, observer),
         }
+        observer.taken(at, link, packet);
         let arrives = lane.accept(at, packet.size_bytes(), hold);
         self.carry(at, link, number, arrives);
     }

@@ -12,6 +12,11 @@ pub trait Observer<P> {
 
     /// Reports that `link` marked `packet`, which carries CE now, at `at`.
     fn marked(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
+
+    /// Reports that `link` took `packet`, which came to its queue at `at`. Each packet is reported
+    /// only after [`Network::show_all`](crate::Network::show_all).
+    #[inline(always)]
+    fn taken(&mut self, _at: Nanos, _link: LinkId, _packet: &P) {}
 }
 
 impl<P> Observer<P> for () {}

@@ -51,6 +51,14 @@ pub enum SimError {
         /// Maximum number of open connections.
         connections: u32,
     },
+    /// A capture could not be written.
+    #[error("could not write the capture {file}: {why}")]
+    Capture {
+        /// Path of the file.
+        file: String,
+        /// The operating system's or the format's reason.
+        why: String,
+    },
     /// The caller set the cancel flag.
     #[error("cancelled")]
     Cancelled,

@@ -15,9 +15,10 @@ mod starting;
 use std::collections::{BTreeMap, VecDeque};
 
 use uc_net::random::Stream;
-use uc_net::{Ecn, HostId, Nanos, Network};
+use uc_net::{Delivery, Ecn, HostId, Nanos, Network};
 use uc_tcp::{Options, Segment};
 
+use crate::capture::{Capture, Watcher};
 use crate::coupling::Couplings;
 use crate::end::{End, Stage};
 use crate::error::SimError;
@@ -86,6 +87,7 @@ pub struct Hosts {
     starts: Starts,
     machines: Machines,
     receiver_machines: BTreeMap<HostId, usize>,
+    capture: Option<Box<Capture>>,
 }
 
 impl Hosts {
@@ -119,7 +121,19 @@ impl Hosts {
             starts: Starts::new(scenario),
             machines,
             receiver_machines: scenario.consolidation.receivers.clone(),
+            capture: None,
         })
+    }
+
+    /// Captures packets from now on, which is before the first of them.
+    pub fn start_capture(&mut self, capture: Capture) {
+        self.network.show_all();
+        self.capture = Some(Box::new(capture));
+    }
+
+    /// Returns the capture, which has all packets up to now; `None` without one.
+    pub fn end_capture(&mut self) -> Option<Capture> {
+        self.capture.take().map(|capture| *capture)
     }
 
     /// Returns the time up to which all events have been processed.
@@ -139,7 +153,7 @@ impl Hosts {
         loop {
             let due = self.timers.first().filter(|&(at, _)| at <= limit);
             let until = due.map_or(limit, |(at, _)| at);
-            let notice = if let Some(mut arrival) = self.network.next_delivery(until, &mut ()) {
+            let notice = if let Some(mut arrival) = self.next_delivery(until) {
                 self.advance_to(arrival.at)?;
                 self.deliver(&mut arrival.packet)
             } else if let Some((at, timer)) = due {
@@ -153,6 +167,24 @@ impl Hosts {
                 return Ok(notice);
             }
         }
+    }
+
+    /// Returns the next packet that reaches a host up to `until`.
+    #[inline(always)]
+    fn next_delivery(&mut self, until: Nanos) -> Option<Delivery<Packet>> {
+        if self.capture.is_some() {
+            return self.next_captured(until);
+        }
+        self.network.next_delivery(until, &mut ())
+    }
+
+    /// Returns the next packet that reaches a host up to `until`, and shows the capture each packet.
+    #[cold]
+    #[inline(never)]
+    fn next_captured(&mut self, until: Nanos) -> Option<Delivery<Packet>> {
+        let (capture, ends) = (self.capture.as_deref_mut()?, &self.ends);
+        let mut watcher = Watcher { capture, ends };
+        self.network.next_delivery(until, &mut watcher)
     }
 
     fn advance_to(&mut self, at: Nanos) -> Result<(), SimError> {

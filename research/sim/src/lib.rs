@@ -14,9 +14,11 @@
 //! 3. [`scenario`], [`app`], [`world`]: the flows' traffic.
 //! 4. [`stack`], [`placement`], [`layout`], [`membership`], [`consolidation`], [`epochs`],
 //!    [`plan`]: from an experiment to a scenario.
-//! 5. [`sampler`], [`unfinished`], [`run`]: from a run to its record.
+//! 5. [`sampler`], [`unfinished`], [`run`]: from a run to its record; [`capture`], `frame`: and to
+//!    the packets at its bottleneck.
 
 pub mod app;
+pub mod capture;
 pub mod consolidation;
 pub mod coupling;
 pub mod draw;
@@ -24,6 +26,7 @@ pub mod end;
 pub mod epochs;
 pub mod error;
 pub mod exact;
+mod frame;
 pub mod hosts;
 pub mod hypervisor;
 pub mod instruments;
@@ -43,9 +46,10 @@ pub mod timers;
 pub mod unfinished;
 pub mod world;
 
+pub use capture::{Capture, Captured};
 pub use error::SimError;
 pub use plan::Plan;
 pub use port::Port;
-pub use run::{Repetition, check, run_case};
+pub use run::{Repetition, check, run_case, run_case_captured};
 pub use scenario::{Application, Epochs, Exchange, FlowPlan, Scenario};
 pub use world::World;

@@ -32,6 +32,11 @@ impl Address {
         (self.0 & ((1 << PLACE_BITS) - 1)) as usize
     }
 
+    /// Returns the end's generation, from 0 and modulo 2¹⁵.
+    pub fn life(self) -> usize {
+        (self.0 >> PLACE_BITS) as usize
+    }
+
     /// Returns the other end of the same connection.
     pub fn peer(self) -> Address {
         Address(self.0 ^ 1)

@@ -1,6 +1,7 @@
 //! A run of a case, from the experiment to the record.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use uc_core::Reason;
@@ -9,6 +10,7 @@ use uc_experiment::{
 };
 use uc_net::{LinkId, Nanos};
 
+use crate::capture::{Capture, Captured};
 use crate::error::SimError;
 use crate::plan::Plan;
 use crate::sampler::{empty_records, sample_flows, sample_queue, sums};
@@ -53,15 +55,63 @@ pub fn run_case(
     progress: &dyn Fn(Nanos),
     cancel: &AtomicBool,
 ) -> Result<RunRecord, SimError> {
+    let no_capture = |_: &Plan| Ok(None);
+    let (record, _) = run_seen(experiment, case, repetition, progress, cancel, no_capture)?;
+    Ok(record)
+}
+
+/// Runs `case` once as [`run_case`] does, to the same record, and writes the packets at the bottleneck
+/// into a file (see [`Capture`]); of several bottlenecks, at the one whose queue is sampled.
+///
+/// # Errors
+/// As [`run_case`]; [`SimError::Unsupported`] without a bottleneck; [`SimError::Capture`], after which
+/// the file is incomplete.
+pub fn run_case_captured(
+    experiment: &Experiment,
+    case: &Case,
+    repetition: Repetition,
+    progress: &dyn Fn(Nanos),
+    cancel: &AtomicBool,
+    file: &Path,
+) -> Result<(RunRecord, Captured), SimError> {
+    let create = |plan: &Plan| {
+        let none = || SimError::Unsupported {
+            what: format!("case {}: there is no bottleneck to capture at", case.name),
+            mend: "run it without a capture",
+        };
+        let link = *plan.bottlenecks.first().ok_or_else(none)?;
+        let scenario = &plan.scenario;
+        let header_bytes = scenario.ip_header_bytes;
+        Capture::create(file, &scenario.topology, link, header_bytes).map(Some)
+    };
+    let (record, capture) = run_seen(experiment, case, repetition, progress, cancel, create)?;
+    let captured = capture.map_or(Ok(Captured::default()), Capture::finish)?;
+    Ok((record, captured))
+}
+
+/// Runs `case` once under the capture that `create` makes. Returns the record and the capture.
+fn run_seen(
+    experiment: &Experiment,
+    case: &Case,
+    repetition: Repetition,
+    progress: &dyn Fn(Nanos),
+    cancel: &AtomicBool,
+    create: impl FnOnce(&Plan) -> Result<Option<Capture>, SimError>,
+) -> Result<(RunRecord, Option<Capture>), SimError> {
     let plan = Plan::new(experiment, case, repetition.seed)?;
+    let mut world = World::new(&plan.scenario)?;
+    if let Some(capture) = create(&plan)? {
+        world.hosts.start_capture(capture);
+    }
     let mut run = Run {
-        world: World::new(&plan.scenario)?,
+        world,
         flows: empty_records(&plan.labels),
         queue: Vec::new(),
         plan: &plan,
     };
     let gaps = run.follow(experiment, progress, cancel)?;
-    Ok(RunRecord {
+    let capture = run.world.hosts.end_capture();
+    let record = RunRecord {
         case: case.name.clone(),
         run: repetition.run,
         seed: repetition.seed,
@@ -76,7 +126,8 @@ pub fn run_case(
         queue: std::mem::take(&mut run.queue),
         flows: run.finish(gaps),
         ..RunRecord::default()
-    })
+    };
+    Ok((record, capture))
 }
 
 struct Run<'a> {

@@ -3,6 +3,7 @@
 mod common;
 
 mod applications;
+mod captures;
 mod coupling;
 mod coupling_host;
 mod loss_buffer;

@@ -3,21 +3,9 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{DUMBBELL, STAR, experiment, group, run, try_run};
+use crate::common::{DUMBBELL, STAR, experiment, group, mixed, run, try_run};
 use uc_experiment::Bytes;
 use uc_sim::{Plan, Repetition, SimError, run_case};
-
-fn mixed() -> [String; 3] {
-    [
-        group("ecn", "count = 3\nstack = \"ecn\""),
-        group("virtual", "stack = \"legacy\"\nlaw = \"ecn\"\nflows = 2"),
-        group(
-            "web",
-            "stack = \"legacy\"\n\
-             application = { web = { rate = 20.0, sizes = [[\"1kB\", 0.5], [\"50kB\", 1.0]] } }",
-        ),
-    ]
-}
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_a_different_seed_different_bytes() {

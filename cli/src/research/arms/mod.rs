@@ -37,7 +37,7 @@ pub fn check(arm: Arm, points: &[Point]) -> Result<()> {
 /// The error with the task's name; or that it was cancelled.
 pub fn run(arm: Arm, task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
     let record = match arm {
-        Arm::Sim => sim::run(task, watch.progress, watch.cancel),
+        Arm::Sim => simulate(task, watch),
         Arm::Live => live::run(task, watch),
         Arm::Vm => live::run_with_machines(task, watch),
     }?;
@@ -45,6 +45,24 @@ pub fn run(arm: Arm, task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
         point: task.point,
         ..record
     })
+}
+
+/// Runs the task in the simulator, and captures its packets if that is wanted.
+fn simulate(task: &Task<'_>, watch: &Watch<'_>) -> Result<RunRecord> {
+    let Some(file) = &watch.capture else {
+        return sim::run(task, watch.progress, watch.cancel);
+    };
+    let (record, captured) = sim::run_captured(task, watch.progress, watch.cancel, file)?;
+    if captured.left_out > 0 {
+        let (file, packets) = (file.display(), captured.packets);
+        watch.bar.suspend(|| {
+            errln!(
+                "uc: {file}: {packets} packets, and {} more were left out",
+                captured.left_out
+            );
+        });
+    }
+    Ok(record)
 }
 
 /// Returns how many runs go on at once by default.

@@ -1,5 +1,6 @@
 //! The connection of a run to its caller, which every backend is given.
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use indicatif::ProgressBar;
@@ -16,4 +17,6 @@ pub struct Watch<'a> {
     pub bar: &'a ProgressBar,
     /// Images from which VMs are copied; shared by all runs.
     pub templates: &'a Templates,
+    /// File for the packets at the bottleneck; only the simulator writes it.
+    pub capture: Option<PathBuf>,
 }

@@ -45,6 +45,18 @@ impl<P: Packet> Network<P> {
         }
     }
 
+    /// Makes each link show the observer each packet as it comes, which [`Network::expect_only`] and
+    /// injections avoid for speed. It changes no arrival. Call it before the first packet.
+    pub fn show_all(&mut self) {
+        self.shows_all = true;
+        self.early.clear();
+        self.ahead = 0;
+        for port in &mut self.ports {
+            port.source = None;
+            port.feeds = false;
+        }
+    }
+
     /// Notes that a packet comes to a link at `at` as number `sequence`, and returns its rank. Without
     /// links that take packets early the number alone is the rank.
     #[inline(always)]

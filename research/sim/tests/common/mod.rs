@@ -92,6 +92,20 @@ pub fn group(name: &str, rest: &str) -> String {
     format!("[[case.guests]]\nname = \"{name}\"\n{rest}\n")
 }
 
+/// Returns flows with and without ECN and a law, and short ones whose connections follow one another;
+/// for [`STAR`].
+pub fn mixed() -> [String; 3] {
+    [
+        group("ecn", "count = 3\nstack = \"ecn\""),
+        group("virtual", "stack = \"legacy\"\nlaw = \"ecn\"\nflows = 2"),
+        group(
+            "web",
+            "stack = \"legacy\"\n\
+             application = { web = { rate = 20.0, sizes = [[\"1kB\", 0.5], [\"50kB\", 1.0]] } }",
+        ),
+    ]
+}
+
 /// Builds an experiment with one case named `only`.
 pub fn experiment(base: &str, groups: &[String]) -> Experiment {
     experiment_with(base, "", groups)
