@@ -1,0 +1,148 @@
+//! Errors of split connections.
+
+use std::io;
+
+/// Why connections can't be split.
+#[derive(Debug, thiserror::Error)]
+pub enum SplitError {
+    /// The process lacks the capability.
+    #[error("CAP_NET_ADMIN is missing: run as root, or grant it to the program with setcap")]
+    Capability,
+    /// A program is missing.
+    #[error("`{program}` is not on PATH, /usr/sbin or /sbin: install the package {package}")]
+    Program {
+        /// Name of the program.
+        program: &'static str,
+        /// Debian's package that contains it.
+        package: &'static str,
+    },
+    /// A program can't be started, or fails.
+    #[error("`{program}` fails: {because}")]
+    Failed {
+        /// The program and its first arguments.
+        program: String,
+        /// What it printed, in one line, or the kernel's error.
+        because: String,
+    },
+    /// The packet filter refuses the table.
+    #[error(
+        "nft refuses the table {table}: {because}; the kernel needs CONFIG_NFT_TPROXY, CONFIG_NFT_SOCKET, \
+         CONFIG_NFT_FIB_INET and CONFIG_NFT_CT, as modules or built in"
+    )]
+    Table {
+        /// Name of the table.
+        table: &'static str,
+        /// What nft printed.
+        because: String,
+    },
+    /// The interface does not exist.
+    #[error(
+        "interface '{name}' does not exist in this network namespace; list them with `ip link`"
+    )]
+    Interface {
+        /// Name as given.
+        name: String,
+    },
+    /// The packet filter's language can't write the interface's name.
+    #[error(
+        "interface name '{name}' has a character that nft can't take; rename it with `ip link set`"
+    )]
+    Name {
+        /// Name as given.
+        name: String,
+    },
+    /// The interface belongs to a bridge, so IP does not see its packets.
+    #[error(
+        "interface '{name}' is a port of bridge '{bridge}', which passes its frames on without routing \
+         them: name '{bridge}' if it has the address that is the guests' gateway; otherwise take \
+         '{name}' from the bridge and route to it"
+    )]
+    Bridged {
+        /// The interface.
+        name: String,
+        /// The bridge that it belongs to.
+        bridge: String,
+    },
+    /// The packet filter sees the bridge's packets before IP, where `tproxy` has no effect.
+    #[error(
+        "the packets of bridge '{name}' pass the packet filter before IP, which then forgets where they are \
+         to go: set the sysctl {sysctl} to 0"
+    )]
+    BridgeFilter {
+        /// The bridge.
+        name: String,
+        /// The setting of the module br_netfilter.
+        sysctl: &'static str,
+    },
+    /// The interface is part of something else than a bridge.
+    #[error(
+        "interface '{name}' belongs to '{master}' ({kind}), which takes its packets: name an interface \
+         whose packets this host routes"
+    )]
+    Enslaved {
+        /// The interface.
+        name: String,
+        /// The interface that it belongs to.
+        master: String,
+        /// The kernel's word for the relation.
+        kind: String,
+    },
+    /// The kernel has no such congestion control.
+    #[error(
+        "this kernel has no congestion control '{name}'; it has {available}: name one of them, or load \
+         its module"
+    )]
+    CongestionControl {
+        /// Name as given.
+        name: String,
+        /// The available names.
+        available: String,
+    },
+    /// Multipath TCP is turned off.
+    #[error("Multipath TCP is turned off here: set the sysctl net.mptcp.enabled to 1")]
+    MptcpOff,
+    /// The kernel lacks Multipath TCP.
+    #[error("this kernel lacks Multipath TCP: it needs CONFIG_MPTCP, since Linux 5.6")]
+    MptcpMissing,
+    /// A second process can't split in one network namespace.
+    #[error("`uc split` (process {pid}) runs in this network namespace already: end it first")]
+    Taken {
+        /// The process.
+        pid: String,
+    },
+    /// No process splits here.
+    #[error("no `uc split` runs in this network namespace; start one: uc split PORT")]
+    Nobody,
+    /// The status of the process can't be read.
+    #[error("the status of `uc split` can't be read: {0}")]
+    Status(#[source] io::Error),
+    /// A resource of the kernel is missing.
+    #[error("could not {action}: {source}")]
+    Resource {
+        /// The action that failed.
+        action: &'static str,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// Too few descriptors for the number of connections.
+    #[error(
+        "{wanted} connections need {needed} descriptors, but the limit is {limit}: raise it (ulimit -n, \
+         or LimitNOFILE in a unit), or give a smaller --connections-max"
+    )]
+    Descriptors {
+        /// Number of connections.
+        wanted: usize,
+        /// Number of descriptors that they may need.
+        needed: u64,
+        /// The limit of this process.
+        limit: u64,
+    },
+}
+
+impl SplitError {
+    /// Creates a [`SplitError::Resource`] from the kernel's error.
+    pub(crate) fn resource(action: &'static str, source: impl Into<io::Error>) -> Self {
+        let source = source.into();
+        Self::Resource { action, source }
+    }
+}

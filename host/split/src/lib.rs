@@ -1,0 +1,39 @@
+//! Split connections: the host ends a guest's TCP connection itself and opens a second one to the far
+//! end, which runs any congestion control of the host's kernel, or Multipath TCP. Both ends see each
+//! other's addresses and ports. `docs/split.md` describes it.
+//!
+//! Read in this order:
+//! - [`setup`]: what is split, and whether this host can.
+//! - [`rules`], `programs`: the packet filter's table and the route that bring packets to this process.
+//! - `side`, `sockets`: the options of the sockets; an end that is not orderly is a reset.
+//! - `pipes`, `half`: one direction of a connection: bytes go from socket to pipe to socket.
+//! - `quota`: how many connections each guest may have.
+//! - `connection`: both directions of a connection, and how it ends.
+//! - `worker`, [`split`]: threads that wait for sockets; counts of what they did.
+//! - [`place`]: the one process that splits in a network namespace, and its status.
+
+mod connection;
+mod counts;
+mod error;
+mod half;
+mod pipes;
+pub mod place;
+mod programs;
+mod quota;
+pub mod rules;
+pub mod setup;
+mod side;
+mod sockets;
+pub mod split;
+mod worker;
+
+pub use counts::Totals;
+pub use error::SplitError;
+pub use place::{Place, Status};
+pub use rules::clean;
+pub use setup::{PortRange, Setup, connections_max};
+pub use split::Split;
+
+/// What a split takes from its guests, in one line.
+pub const CAVEAT: &str = "an ACK that the guest gets is this host's, not the far end's: what the far end has \
+     not acknowledged is lost if the far end, this host or this process fails";

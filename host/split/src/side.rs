@@ -1,0 +1,10 @@
+//! The two ends of a split connection.
+
+/// An end of a split connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The guest.
+    Guest,
+    /// The other end.
+    Far,
+}

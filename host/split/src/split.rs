@@ -1,0 +1,170 @@
+//! The process that splits connections: rules, listeners and workers.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use socket2::Socket;
+
+use crate::counts::Counts;
+use crate::error::SplitError;
+use crate::place::{Place, Served, Status};
+use crate::quota::Quota;
+use crate::rules::Rules;
+use crate::setup::Setup;
+use crate::side::Side;
+use crate::sockets;
+use crate::worker::{Listener, Worker};
+
+/// Interval at which the end of a drain is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Running workers. Dropping it resets their connections and removes the rules.
+#[derive(Debug)]
+pub struct Split {
+    setup: Arc<Setup>,
+    rules: Rules,
+    stop: Arc<EventFd>,
+    workers: Vec<JoinHandle<io::Result<()>>>,
+    counts: Arc<Counts>,
+    quota: Arc<Quota>,
+    has_ipv6: bool,
+    /// Answers questions for the status; its place is free once it is dropped.
+    _status: Served,
+}
+
+impl Split {
+    /// Checks the host, takes the network namespace's place, and begins.
+    ///
+    /// # Errors
+    /// The precondition that does not hold, or what the kernel refuses; nothing is left then.
+    pub fn start(setup: Setup) -> Result<Self, SplitError> {
+        let has_ipv6 = setup.check()?;
+        let place = Place::take()?;
+        let (listeners, ports) = listeners(&setup, has_ipv6)
+            .map_err(|error| SplitError::resource("listen for connections", error))?;
+        let stop = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+            .map_err(|errno| SplitError::resource("create an event descriptor", errno))?;
+        let (stop, counts) = (Arc::new(stop), Arc::new(Counts::default()));
+        let quota = Arc::new(Quota::new(setup.connections_max, setup.guest_max));
+        let setup = Arc::new(setup);
+        let workers = listeners
+            .into_iter()
+            .map(|own| {
+                let (setup, counts) = (Arc::clone(&setup), Arc::clone(&counts));
+                Worker::new(own, setup, counts, Arc::clone(&quota), &stop)
+            })
+            .collect::<io::Result<Vec<Worker>>>()
+            .map_err(|error| SplitError::resource("create an event queue", error))?;
+        let rules = Rules::install(&setup, ports, has_ipv6)?;
+        let (of, seen, open) = (Arc::clone(&setup), Arc::clone(&counts), Arc::clone(&quota));
+        let status = place.serve(move || Status::new(&of, seen.totals(open.taken())))?;
+        let spawn = |worker: Worker| {
+            thread::Builder::new()
+                .name("uc-split".into())
+                .spawn(|| worker.run())
+        };
+        let workers = workers
+            .into_iter()
+            .map(spawn)
+            .collect::<io::Result<_>>()
+            .map_err(|error| SplitError::resource("start a thread", error))?;
+        Ok(Self {
+            setup,
+            rules,
+            stop,
+            workers,
+            counts,
+            quota,
+            has_ipv6,
+            _status: status,
+        })
+    }
+
+    /// Returns whether connections over IPv6 are split, too.
+    pub fn has_ipv6(&self) -> bool {
+        self.has_ipv6
+    }
+
+    /// Returns what is split, and how much was.
+    pub fn status(&self) -> Status {
+        Status::new(&self.setup, self.counts.totals(self.quota.taken()))
+    }
+
+    /// Returns whether all workers run.
+    pub fn is_running(&self) -> bool {
+        !self.workers.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Lets new connections pass unsplit, and waits until those that are split have ended, or `ends`
+    /// returns true.
+    ///
+    /// # Errors
+    /// [`SplitError::Table`] if the table can't be changed.
+    pub fn drain(&self, ends: impl Fn() -> bool) -> Result<(), SplitError> {
+        self.rules.admit_no_more()?;
+        while self.quota.taken() > 0 && self.is_running() && !ends() {
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    /// Resets all connections that are left, and removes the rules.
+    ///
+    /// # Errors
+    /// The error by which a worker ended before.
+    pub fn finish(mut self) -> Result<(), SplitError> {
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<(), SplitError> {
+        // This fails only if the counter overflows, and then it is set.
+        let _set = self.stop.write(1);
+        let panicked = || Err(io::Error::other("its thread panicked"));
+        let ended: Vec<_> = self
+            .workers
+            .drain(..)
+            .map(|worker| worker.join().unwrap_or_else(|_| panicked()))
+            .collect();
+        ended
+            .into_iter()
+            .collect::<io::Result<()>>()
+            .map_err(|error| SplitError::resource("go on moving bytes", error))
+    }
+}
+
+impl Drop for Split {
+    fn drop(&mut self) {
+        // Only `finish` reports a worker's error.
+        let _unheard = self.join();
+    }
+}
+
+/// Creates the listeners of each worker. All of one side have one port of both IP versions. Returns the
+/// ports, too: for connections that guests open, and for those of others.
+fn listeners(setup: &Setup, has_ipv6: bool) -> io::Result<(Vec<Vec<Listener>>, [u16; 2])> {
+    let mut ports = [0; 2];
+    let mut all = Vec::with_capacity(setup.threads);
+    for _ in 0..setup.threads.max(1) {
+        let mut own = Vec::new();
+        for (port, opener) in ports.iter_mut().zip([Side::Guest, Side::Far]) {
+            for is_ipv6 in [false, true] {
+                if (opener == Side::Far && !setup.inbound) || (is_ipv6 && !has_ipv6) {
+                    continue;
+                }
+                let socket = sockets::listen(is_ipv6, *port, opener)?;
+                *port = bound(&socket)?.port();
+                own.push(Listener { socket, opener });
+            }
+        }
+        all.push(own);
+    }
+    Ok((all, ports))
+}
+
+fn bound(socket: &Socket) -> io::Result<SocketAddr> {
+    sockets::ip(&socket.local_addr()?)
+}

@@ -1,0 +1,280 @@
+//! A thread that owns split connections and waits for their sockets.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::EventFd;
+use slab::Slab;
+use socket2::Socket;
+
+use crate::connection::{Connection, End, Next};
+use crate::counts::Counts;
+use crate::pipes::Pipes;
+use crate::quota::Quota;
+use crate::setup::Setup;
+use crate::side::Side;
+use crate::sockets;
+
+/// What epoll reports for the descriptor that tells workers to stop.
+const STOP: u64 = u64::MAX;
+/// What epoll reports for listener number i is this less i. Below are sockets of connections: twice
+/// the connection's number, and one more for the far end's.
+const LISTENERS: u64 = u64::MAX - 1;
+/// Maximum number of connections that are accepted before others get their turn.
+const ACCEPTS_MAX: usize = 64;
+/// Time for which none is accepted when the kernel lacks descriptors or memory.
+const REST: Duration = Duration::from_millis(100);
+/// Interval at which connections are attended to that wait for what comes with no event.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A socket that accepts connections which one side opens.
+#[derive(Debug)]
+pub struct Listener {
+    /// The socket, on a loopback address.
+    pub socket: Socket,
+    /// The side that opens the connections.
+    pub opener: Side,
+}
+
+/// The connections of one thread.
+pub struct Worker {
+    epoll: Epoll,
+    listeners: Vec<Listener>,
+    connections: Slab<Connection>,
+    pipes: Pipes,
+    /// Connections that can go on without waiting.
+    again: Vec<usize>,
+    /// Connections that wait for what comes with no event, and when they were attended to last.
+    later: Vec<usize>,
+    looked: Instant,
+    /// Until when none is accepted.
+    rests_until: Option<Instant>,
+    setup: Arc<Setup>,
+    counts: Arc<Counts>,
+    quota: Arc<Quota>,
+}
+
+impl Worker {
+    /// Creates a worker that accepts from these listeners until `stop` is readable.
+    pub fn new(
+        listeners: Vec<Listener>,
+        setup: Arc<Setup>,
+        counts: Arc<Counts>,
+        quota: Arc<Quota>,
+        stop: &EventFd,
+    ) -> io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        epoll.add(stop, EpollEvent::new(EpollFlags::EPOLLIN, STOP))?;
+        let worker = Self {
+            epoll,
+            listeners,
+            connections: Slab::new(),
+            pipes: Pipes::default(),
+            again: Vec::new(),
+            later: Vec::new(),
+            looked: Instant::now(),
+            rests_until: None,
+            setup,
+            counts,
+            quota,
+        };
+        worker.listen()?;
+        Ok(worker)
+    }
+
+    /// Works until it is told to stop. All connections that are left then are reset.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = [EpollEvent::empty(); 256];
+        loop {
+            let seen = match self.epoll.wait(&mut events, self.timeout()) {
+                Ok(seen) => &events[..seen],
+                Err(nix::Error::EINTR) => &[],
+                Err(errno) => return Err(errno.into()),
+            };
+            let mut ready = std::mem::take(&mut self.again);
+            for event in seen {
+                match event.data() {
+                    STOP => return Ok(()),
+                    data if data > LISTENERS - self.listeners.len() as u64 => {
+                        self.accept((LISTENERS - data) as usize)?;
+                    }
+                    data => ready.extend(self.note(data, event.events())),
+                }
+            }
+            if !self.later.is_empty() && self.looked.elapsed() >= LOOK_EVERY {
+                ready.append(&mut self.later);
+                self.looked = Instant::now();
+            }
+            // A connection that ends frees its number, so each is attended to after all events.
+            ready.sort_unstable();
+            ready.dedup();
+            for number in ready {
+                self.attend(number);
+            }
+            if self
+                .rests_until
+                .is_some_and(|until| until <= Instant::now())
+            {
+                self.rests_until = None;
+                self.listen()?;
+            }
+        }
+    }
+
+    fn timeout(&self) -> EpollTimeout {
+        if !self.again.is_empty() {
+            return EpollTimeout::ZERO;
+        }
+        let time = match self.rests_until {
+            _ if !self.later.is_empty() => LOOK_EVERY,
+            Some(_) => REST,
+            None => return EpollTimeout::NONE,
+        };
+        EpollTimeout::try_from(time).unwrap_or(EpollTimeout::ZERO)
+    }
+
+    fn listen(&self) -> io::Result<()> {
+        for (listener, number) in self.listeners.iter().zip(0..) {
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, LISTENERS - number);
+            self.epoll.add(&listener.socket, event)?;
+        }
+        Ok(())
+    }
+
+    /// Notes an event. Returns the connection's number, if there is such a connection.
+    fn note(&mut self, data: u64, seen: EpollFlags) -> Option<usize> {
+        let number = (data / 2) as usize;
+        let side = match data % 2 {
+            0 => Side::Guest,
+            _ => Side::Far,
+        };
+        self.connections.get_mut(number)?.note(side, seen);
+        Some(number)
+    }
+
+    fn attend(&mut self, number: usize) {
+        let Some(connection) = self.connections.get_mut(number) else {
+            return;
+        };
+        let (next, established) = connection.go_on(&mut self.pipes);
+        for (sum, bytes) in self.counts.bytes.iter().zip(connection.take_moved()) {
+            sum.fetch_add(bytes, Relaxed);
+        }
+        if established && self.setup.mptcp && sockets::is_multipath(&connection.far) {
+            self.counts.multipath.fetch_add(1, Relaxed);
+        }
+        match next {
+            Next::Wait => {}
+            Next::Again => self.again.push(number),
+            Next::Later => self.later.push(number),
+            Next::Ended(end) => self.remove(number, &end),
+        }
+    }
+
+    fn remove(&mut self, number: usize, end: &End) {
+        let connection = self.connections.remove(number);
+        self.quota.give(connection.guest_ip);
+        let count = match end {
+            End::Orderly if connection.release().is_ok() => &self.counts.orderly,
+            End::Orderly | End::Reset => &self.counts.reset,
+            End::Refused => &self.counts.refused,
+        };
+        count.fetch_add(1, Relaxed);
+    }
+
+    fn accept(&mut self, listener: usize) -> io::Result<()> {
+        if self.rests_until.is_some() {
+            return Ok(());
+        }
+        for _ in 0..ACCEPTS_MAX {
+            match self.listeners[listener].socket.accept() {
+                Ok((accepted, _)) => self.begin(accepted, self.listeners[listener].opener),
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => return Ok(()),
+                    Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+                        for listener in &self.listeners {
+                            self.epoll.delete(&listener.socket)?;
+                        }
+                        self.rests_until = Some(Instant::now() + REST);
+                        return Ok(());
+                    }
+                    // It was reset meanwhile.
+                    _ => {}
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to split a connection that this side has opened. If that fails, dropping its socket resets it.
+    fn begin(&mut self, accepted: Socket, opener: Side) {
+        let ends = (accepted.peer_addr(), accepted.local_addr());
+        let (Ok(Ok(from)), Ok(Ok(to))) = (
+            ends.0.as_ref().map(sockets::ip),
+            ends.1.as_ref().map(sockets::ip),
+        ) else {
+            return;
+        };
+        let guest_ip = match opener {
+            Side::Guest => from.ip(),
+            Side::Far => to.ip(),
+        };
+        if !self.quota.take(guest_ip) {
+            self.counts.too_many.fetch_add(1, Relaxed);
+            return;
+        }
+        self.counts.split.fetch_add(1, Relaxed);
+        if self.try_begin(accepted, opener, from, to).is_err() {
+            self.quota.give(guest_ip);
+            self.counts.refused.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn try_begin(
+        &mut self,
+        accepted: Socket,
+        opener: Side,
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> io::Result<()> {
+        accepted.set_nonblocking(true)?;
+        if to.ip().is_loopback() {
+            // A process of this host has connected to the listener itself.
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let congestion_control = self.setup.congestion_control.as_deref();
+        let (guest, far, guest_ip, opened) = match opener {
+            Side::Guest => {
+                let far = sockets::open_outer(from, to, self.setup.mptcp, congestion_control)?;
+                (accepted, far, from.ip(), Side::Far)
+            }
+            Side::Far => {
+                sockets::control(&accepted, congestion_control)?;
+                (
+                    sockets::open_inner(from, to)?,
+                    accepted,
+                    to.ip(),
+                    Side::Guest,
+                )
+            }
+        };
+        let entry = self.connections.vacant_entry();
+        let data = 2 * entry.key() as u64;
+        let wanted = EpollFlags::EPOLLIN
+            | EpollFlags::EPOLLOUT
+            | EpollFlags::EPOLLRDHUP
+            | EpollFlags::EPOLLPRI
+            | EpollFlags::EPOLLET;
+        self.epoll
+            .add(guest.as_fd(), EpollEvent::new(wanted, data))?;
+        self.epoll
+            .add(far.as_fd(), EpollEvent::new(wanted, data + 1))?;
+        entry.insert(Connection::new(guest, far, guest_ip, opened));
+        Ok(())
+    }
+}
