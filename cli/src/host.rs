@@ -18,6 +18,7 @@ mod pace;
 pub mod parameters;
 pub mod ports;
 pub mod seen;
+pub mod split;
 pub mod status;
 pub mod top;
 pub mod watch;

@@ -13,8 +13,8 @@ pub mod research;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::host::{
-    agent, check, confirm, couple, explain, flows, full, given, guest, law, ports, status, top,
-    watch,
+    agent, check, confirm, couple, explain, flows, full, given, guest, law, ports, split, status,
+    top, watch,
 };
 use crate::research::{compare, demo, merge, packetdrill, reproduce, run, verify};
 
@@ -47,6 +47,7 @@ enum Command {
     Top(top::Top),
     Guest(guest::Guest),
     Couple(couple::Couple),
+    Split(split::Split),
     Watch(watch::Watch),
     #[command(hide = true)]
     Manual(manual::Manual),
@@ -81,6 +82,7 @@ impl Arguments {
             Command::Top(top) => full::top(top),
             Command::Guest(guest) => guest.execute(),
             Command::Couple(couple) => couple.execute(),
+            Command::Split(split) => split.execute(),
             Command::Watch(watch) => watch.execute(),
             Command::Manual(manual) => manual.execute(Arguments::command()),
             Command::Machine => Ok(uc_vm::agent::main().map(|()| true)?),

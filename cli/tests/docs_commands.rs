@@ -165,6 +165,36 @@ const RUN_BY: &[(&str, &str, &str)] = &[
         "fn live_vm_guests_send_through_translated_ports_and_stop_during_stalls",
     ),
     (
+        "uc split",
+        "cli/tests/live_split.rs",
+        "fn live_only_the_named_tcp_ports_are_split_and_a_drain_waits_for_their_end",
+    ),
+    (
+        "uc split --clean",
+        "cli/tests/live_split.rs",
+        "fn live_a_kill_resets_split_connections_and_what_it_leaves_is_tidied",
+    ),
+    (
+        "uc split --congestion-control",
+        "cli/tests/live_split.rs",
+        "fn live_outer_connections_run_the_named_congestion_control_also_one_in_bpf",
+    ),
+    (
+        "uc split --inbound",
+        "cli/tests/live_split_inbound.rs",
+        "fn live_connections_to_guests_pass_bytes_ends_and_resets",
+    ),
+    (
+        "uc split --mptcp",
+        "cli/tests/live_split_figures.rs",
+        "fn live_plain_guest_uses_two_paths_by_multipath_tcp",
+    ),
+    (
+        "uc split --status --json",
+        "cli/tests/common/routed.rs",
+        "\"split\", \"--status\", \"--json\"",
+    ),
+    (
         "uc top",
         "cli/tests/live_seeing.rs",
         "fn live_top_draws_flows_shows_a_history_and_restores_the_terminal",

@@ -1,0 +1,189 @@
+//! `uc split`: this host ends guests' TCP connections and opens its own to the far ends.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+use uc_split::{CAVEAT, PortRange, Setup, Split as Running, Status, clean, connections_max};
+
+use crate::research::batch::cancel_on_signal;
+
+/// Interval at which the process looks whether it is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Split guests' TCP connections: this host ends them itself and opens a second one to the far end,
+/// with any congestion control of its kernel or with Multipath TCP. Both ends see each other's
+/// addresses and ports.
+///
+/// Connections that guests open, and with --inbound those that others open to them, are split if they
+/// begin after this command. It runs until it is stopped;
+/// then, also if it is killed, split connections are reset, and new ones pass unsplit.
+#[derive(Args)]
+pub struct Split {
+    /// Interfaces whose packets this host routes: the host's sides of guests' interfaces, or a bridge
+    /// with the address that is the guests' gateway
+    #[arg(required_unless_present_any = ["status", "clean"], value_name = "PORT")]
+    ports: Vec<String>,
+    /// Congestion control towards the far end, as in the sysctl net.ipv4.tcp_available_congestion_control;
+    /// without it the host's default
+    #[arg(long, value_name = "NAME")]
+    congestion_control: Option<String>,
+    /// Ask the far end for Multipath TCP. `ip mptcp endpoint` names the addresses of further uplinks; a
+    /// far end without it gets TCP
+    #[arg(long)]
+    mptcp: bool,
+    /// Split connections, too, that others open to the guests; towards these far ends it is always TCP
+    #[arg(long)]
+    inbound: bool,
+    /// TCP ports to which the connections are opened that are split, as 80,8000-8999; without it all
+    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
+    tcp_ports: Vec<PortRange>,
+    /// Maximum number of connections at once; more are reset. Each takes two descriptors; without it as many
+    /// as their limit allows, 65,536 at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
+    connections_max: Option<u32>,
+    /// Maximum number of connections of one guest at once: of an IPv4 address, or an IPv6 prefix of 64 bits;
+    /// without it half of all
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
+    guest_max: Option<u32>,
+    /// Number of threads that move bytes; without it one for each processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+    /// When stopped, let new connections pass unsplit and wait so long for the split ones to end; a
+    /// second signal ends the wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    drain: u32,
+    /// Print what the running command splits here, and do nothing else
+    #[arg(long, conflicts_with_all = ["ports", "clean"])]
+    status: bool,
+    /// Remove what a killed command left of its table and route, and do nothing else
+    #[arg(long, conflicts_with = "ports")]
+    clean: bool,
+    /// Print the status as a JSON object; of a command that runs, one at its start and one at its end
+    #[arg(long)]
+    json: bool,
+}
+
+impl Split {
+    /// Splits until it is stopped, or prints the status, or cleans up.
+    pub fn execute(self) -> Result<bool> {
+        if self.clean {
+            return self.clean_up();
+        }
+        if self.status {
+            print(&Status::ask()?, self.json)?;
+            return Ok(true);
+        }
+        let stop = cancel_on_signal()?;
+        let running = Running::start(self.setup()?)?;
+        let has_ipv6 = running.has_ipv6();
+        print(&running.status(), self.json)?;
+        if !self.json {
+            if !has_ipv6 {
+                outln!("IPv6 is off here, so only connections over IPv4 are split");
+            }
+            outln!("caution: {CAVEAT}");
+        }
+        crate::out::flush();
+        while running.is_running() && !stop.load(Ordering::Relaxed) {
+            thread::sleep(LOOK_EVERY);
+        }
+        if self.drain > 0 && stop.swap(false, Ordering::Relaxed) {
+            let until = Instant::now() + Duration::from_secs(self.drain.into());
+            running.drain(|| stop.load(Ordering::Relaxed) || Instant::now() >= until)?;
+        }
+        let status = running.status();
+        running.finish()?;
+        print(&status, self.json)?;
+        Ok(true)
+    }
+
+    fn clean_up(&self) -> Result<bool> {
+        if let Ok(status) = Status::ask() {
+            anyhow::bail!(
+                "`uc split` (process {}) runs here and uses its table and route: end it first",
+                status.pid
+            );
+        }
+        let found = clean()?;
+        if self.json {
+            outln!("{}", serde_json::json!({ "removed": found }));
+        } else if found {
+            outln!("removed the table and the route of `uc split`");
+        } else {
+            outln!("nothing of `uc split` is left here");
+        }
+        Ok(true)
+    }
+
+    fn setup(&self) -> Result<Setup> {
+        let mut interfaces = self.ports.clone();
+        interfaces.sort();
+        interfaces.dedup();
+        let processors = || thread::available_parallelism().map_or(1, usize::from);
+        let connections_max = connections_max(self.connections_max.map(|max| max as usize))?;
+        Ok(Setup {
+            interfaces,
+            tcp_ports: self.tcp_ports.clone(),
+            inbound: self.inbound,
+            congestion_control: self.congestion_control.clone(),
+            mptcp: self.mptcp,
+            connections_max,
+            guest_max: self
+                .guest_max
+                .map_or(connections_max.div_ceil(2), |max| max as usize),
+            threads: self.threads.map_or_else(processors, usize::from),
+        })
+    }
+}
+
+/// Prints the status as text or as a line of JSON.
+fn print(status: &Status, json: bool) -> Result<()> {
+    if json {
+        outln!("{}", serde_json::to_string(status)?);
+        return Ok(());
+    }
+    let ports: Vec<String> = status.tcp_ports.iter().map(PortRange::to_string).collect();
+    let ports = match ports.as_slice() {
+        [] => "all TCP ports".into(),
+        ports => format!("TCP ports {}", ports.join(", ")),
+    };
+    let control = status.congestion_control.as_deref();
+    let protocol = if status.mptcp { "Multipath TCP" } else { "TCP" };
+    outln!(
+        "{}: {}, {ports}; {protocol} with {} towards far ends",
+        status.interfaces.join(", "),
+        if status.inbound {
+            "connections of guests and to guests"
+        } else {
+            "connections of guests"
+        },
+        control.unwrap_or("the host's congestion control")
+    );
+    let totals = &status.totals;
+    outln!(
+        "connections: {} open of {}; {} split, {} closed by both ends, {} reset, {} refused, {} too many",
+        totals.open,
+        status.connections_max,
+        totals.split,
+        totals.orderly,
+        totals.reset,
+        totals.refused,
+        totals.too_many
+    );
+    if status.mptcp {
+        outln!(
+            "with Multipath TCP: {} of {}",
+            totals.multipath,
+            totals.split
+        );
+    }
+    outln!(
+        "bytes: {} to far ends, {} to guests",
+        totals.bytes_to_far_ends,
+        totals.bytes_to_guests
+    );
+    Ok(())
+}

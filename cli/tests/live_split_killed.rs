@@ -1,0 +1,173 @@
+//! `uc split` is killed at random moments: split connections are reset within a second, and others of
+//! the guest go on.
+
+mod common;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use common::bench::wait_until;
+use common::ends::reset;
+use common::live_with;
+use common::routed::{Routed, path};
+use common::transfer::{End, Transfer};
+use uc_net::random::Stream;
+
+const KILLS: u64 = 50;
+/// Longest time until an end of a split connection sees the reset.
+const WITHIN: Duration = Duration::from_secs(1);
+
+/// Writes and reads until the connection fails; returns how. A stream that ends in order is a failure
+/// of the test, since neither end closes.
+fn use_up(mut stream: TcpStream, writes: bool) -> (ErrorKind, Instant) {
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    stream
+        .set_write_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let mut chunk = vec![1; 16_384];
+    loop {
+        let done = match writes {
+            true => stream.write(&chunk),
+            false => stream.read(&mut chunk),
+        };
+        match done {
+            Ok(0) => return (ErrorKind::UnexpectedEof, Instant::now()),
+            Ok(_) => {}
+            Err(error) => return (error.kind(), Instant::now()),
+        }
+    }
+}
+
+#[test]
+fn live_kills_at_random_moments_reset_split_connections_and_touch_no_other() {
+    if !live_with(&["ip", "nft"]) {
+        return;
+    }
+    let seed = std::env::var("UC_SEED").map_or(1, |seed| seed.parse().unwrap());
+    let mut random = Stream::new(seed, "kills");
+    let net = Routed::build(&[Some(path(100, 1, 0))], seed);
+    let light = Transfer::start(
+        End {
+            namespace: &net.guest,
+            address: Routed::guest(false, 40_000),
+        },
+        End {
+            namespace: &net.server,
+            address: Routed::server(0, false, 5001),
+        },
+    );
+    light.pace(250_000);
+    light.reach(10_000);
+    let mut longest = Duration::ZERO;
+    for kill in 0..KILLS {
+        let is_ipv6 = kill % 2 == 1;
+        let at = Routed::server(0, is_ipv6, 80);
+        let listener = net.server.enter(|| TcpListener::bind(at).unwrap()).unwrap();
+        let split = net.split(&[]);
+        let mut ends = Vec::new();
+        for number in 0..4 {
+            let guest = net.guest.enter(|| TcpStream::connect(at).unwrap()).unwrap();
+            let (server, _) = listener.accept().unwrap();
+            // Up, down, idle towards each end.
+            for (stream, writes) in [(guest, number == 0), (server, number == 1)] {
+                ends.push(std::thread::spawn(move || use_up(stream, writes)));
+            }
+        }
+        // One that the kill meets while it is being opened.
+        let opening = net.guest.enter(|| TcpStream::connect(at).unwrap()).unwrap();
+        ends.push(std::thread::spawn(move || use_up(opening, false)));
+        std::thread::sleep(Duration::from_micros(random.below(100_000)));
+        let killed = Instant::now();
+        drop(split);
+        for end in ends {
+            let (how, when) = end.join().unwrap();
+            let is_reset = matches!(how, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+            assert!(is_reset, "seed {seed}, kill {kill}: {how:?}");
+            longest = longest.max(when.saturating_duration_since(killed));
+        }
+        drop(listener);
+        light.reach(light.delivered_bytes() + 1);
+    }
+    println!(
+        "{KILLS} kills, seed {seed}: each end of a split connection was reset within {longest:?}"
+    );
+    assert!(longest < WITHIN, "seed {seed}: {longest:?}");
+    assert!(light.finish() > 100_000);
+}
+
+/// Sends the first byte back; a guest that resets or closes its connection at once sends none.
+fn echo(mut server: TcpStream) {
+    server.set_nonblocking(false).unwrap();
+    let mut first = [0];
+    if matches!(server.read(&mut first), Ok(1)) {
+        let _reset_meanwhile = server.write_all(&first);
+    }
+}
+
+/// Returns the number of a process's descriptors.
+fn descriptors(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .count()
+}
+
+#[test]
+fn live_thousands_of_short_connections_leave_no_descriptor() {
+    const EACH: usize = 500;
+    if !live_with(&["ip", "nft"]) {
+        return;
+    }
+    let net = Routed::build(&[None], 1);
+    let split = net.split(&[]);
+    let at = Routed::server(0, false, 80);
+    let listener = net.server.enter(|| TcpListener::bind(at).unwrap()).unwrap();
+    let before = descriptors(split.id());
+    listener.set_nonblocking(true).unwrap();
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // How many arrive is open: some are reset before.
+            while !ends.load(Relaxed) {
+                match listener.accept() {
+                    Ok((server, _)) => drop(scope.spawn(move || echo(server))),
+                    Err(_) => std::thread::sleep(Duration::from_millis(1)),
+                }
+            }
+        });
+        let guests = [0, 1, 2, 3].map(|number| {
+            let net = &net;
+            scope.spawn(move || {
+                for _ in 0..EACH {
+                    let mut guest = net.guest.enter(|| TcpStream::connect(at).unwrap()).unwrap();
+                    match number {
+                        0 => reset(guest),
+                        1 => drop(guest),
+                        _ => {
+                            guest.write_all(b"?").unwrap();
+                            assert_eq!(guest.read(&mut [0]).unwrap(), 1);
+                        }
+                    }
+                }
+            })
+        });
+        let ended = guests.map(|guest| guest.join());
+        ends.store(true, Relaxed);
+        ended.into_iter().for_each(Result::unwrap);
+    });
+    wait_until("all have ended", || net.total("open") == 0);
+    let ended = ["orderly", "reset", "refused"].map(|name| net.total(name));
+    println!("ended in order, by reset, before they were established: {ended:?}");
+    assert_eq!(ended.iter().sum::<u64>(), net.total("split"));
+    assert!(ended[0] >= 2 * EACH as u64, "{ended:?}");
+    // Spare pipes stay.
+    let after = descriptors(split.id());
+    assert!(
+        after <= before + 2 * 64 * 2,
+        "{before} descriptors before, {after} after"
+    );
+    split.end();
+}
