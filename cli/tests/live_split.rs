@@ -7,8 +7,10 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use common::bench::wait_until;
+use common::by_hand;
 use common::ends::{PATIENCE, is_reset, listen, open, receive, reset, send};
 use common::routed::{Routed, path};
+use common::sandbox::Sandbox;
 use common::transfer::{End, Transfer};
 use common::uc::success;
 use common::{live_with, live_with_controls};
@@ -315,6 +317,36 @@ fn live_translated_addresses_stay_translated_with_and_without_a_split() {
     drop(split);
     transfer();
     success(net.uc(&["split", "--clean"]));
+}
+
+#[test]
+fn live_port_with_a_law_can_be_split_and_explain_names_the_caveat() {
+    if !live_with(&TOOLS) || !live_with(&by_hand::TOOLS) {
+        return;
+    }
+    let net = Routed::build(&[None], 1);
+    let sandbox = Sandbox::new();
+    let uc = |arguments: &[&str]| sandbox.uc(&net.host, arguments);
+    success(uc(&["attach", "port0", "--law", "ecn", "--strict"]));
+    let listener = listen(&net.server, Routed::server(0, false, 80));
+    let split = net.split(&["--congestion-control", "cubic"]);
+    let (guest, server) = open(&net.guest, &listener);
+    (&guest).write_all(b"?").unwrap();
+    (&server).read_exact(&mut [0]).unwrap();
+    let told = success(uc(&["explain", "port0"]));
+    assert!(told.contains("is this host's, not the far end's"), "{told}");
+    let told = success(uc(&["explain", "port0", "--json"]));
+    let story: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(story["split"], true, "{story}");
+    assert_eq!(story["flow"]["stage"], "translating", "{story}");
+    for (from, to) in [(&server, &guest), (&guest, &server)] {
+        std::thread::scope(|scope| {
+            scope.spawn(|| send(from, 1_000_000));
+            assert_eq!(receive(to), 1_000_000);
+        });
+    }
+    split.end();
+    success(uc(&["detach", "--all"]));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 use uc_port::{FlowView, Programs, Store};
+use uc_split::Status;
 
 use crate::host::agent;
 use crate::host::seen::clock::Clock;
@@ -119,6 +120,8 @@ impl Explain {
         // Without an agent, or permission to ask it, the rest is printed all the same.
         let agent = report::ask(&agent::asked(self.socket.clone())).unwrap_or_default();
         story.place_rule(agent.state.as_ref());
+        let split = Status::ask().is_ok_and(|split| split.interfaces.contains(&story.flow.port));
+        story.split = split;
         if self.json && self.follow {
             outln!("{}", serde_json::to_string(&story)?);
         } else if self.json {

@@ -22,6 +22,8 @@ pub struct Story {
     pub generation: u32,
     /// The place of the flow's rule, if its policy is still in force and an agent answers.
     pub rule_at: Option<RuleAt>,
+    /// Whether `uc split` runs and splits connections that the port's guest opens.
+    pub split: bool,
     /// What the handshake agreed on.
     pub agreed: AgreedRow,
     /// What holds the guest back now.
@@ -141,6 +143,7 @@ impl Story {
             law: words::law(&now.state),
             generation,
             rule_at: None,
+            split: false,
             agreed: agreed(&now.state),
             limit: most_often(looks),
             idle_s: clock.ago(now.state.seen_ns).as_secs_f64(),

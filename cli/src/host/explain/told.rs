@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use uc_split::CAVEAT;
+
 use super::story::{EventLine, Story};
 use super::words;
 use crate::host::seen::clock::{in_words, time_of_day};
@@ -19,6 +21,12 @@ impl fmt::Display for Story {
         writeln!(f, "{}", self.flow.name)?;
         writeln!(f, "  law        {}", self.law)?;
         self.rule(f)?;
+        if self.split {
+            writeln!(
+                f,
+                "  split      if the guest opened it after `uc split`: {CAVEAT}"
+            )?;
+        }
         if self.flow.stage == "translating" {
             let [ecn, sack, times] = [
                 or_no(self.agreed.ecn, "ECN on the network"),
