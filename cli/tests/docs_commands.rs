@@ -105,6 +105,26 @@ const RUN_BY: &[(&str, &str, &str)] = &[
         "fn page_makes_the_law_work_in_a_folder_of_its_own_and_in_the_tree",
     ),
     (
+        "tshark",
+        "cli/tests/captures.rs",
+        "fn live_tshark_counts_the_packets_drops_and_retransmissions_of_the_record",
+    ),
+    (
+        "uc compare",
+        "cli/tests/compare.rs",
+        "fn another_law_differs_with_status_1_and_a_page",
+    ),
+    (
+        "uc compare --case",
+        "cli/tests/compare.rs",
+        "fn two_cases_of_one_result_are_compared_by_their_groups",
+    ),
+    (
+        "uc compare --json",
+        "cli/tests/compare.rs",
+        "fn kept_records_are_compared_by_path_and_by_name",
+    ),
+    (
         "uc merge",
         "cli/tests/shards.rs",
         "fn sweep_of_200_points_has_the_same_bytes_from_1_2_and_7_shards",
@@ -148,6 +168,11 @@ const RUN_BY: &[(&str, &str, &str)] = &[
         "uc run --on sim",
         "cli/tests/figures.rs",
         "\"reproduce\", id, \"--on\", \"sim\"",
+    ),
+    (
+        "uc run --on sim --pcap",
+        "cli/tests/captures.rs",
+        "fn a_capture_changes_no_result_and_has_a_file_for_each_run",
     ),
     (
         "uc run --on sim --resume",
@@ -374,13 +399,18 @@ fn paths(command: &Command) -> Vec<String> {
         let first = word.chars().next().unwrap_or('-');
         is_file && (first.is_ascii_alphabetic() || "/.".contains(first)) && !word.contains("://")
     };
-    // what is before a pattern, and without what follows a comma in an option's value
-    let beginning = |word: &str| word.split(['*', ',']).next().unwrap_or_default().to_owned();
+    // what is before a pattern or a backend, and without what follows a comma in an option's value
+    let beginning = |word: &str| {
+        word.split(['*', ',', '@'])
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
     values.filter(is_path).map(beginning).collect()
 }
 
 /// Returns whether a file exists: in the tree, on every host, or named before on the page, of which a
-/// policy may also have the text.
+/// policy may also have the text. What commands make is in `out/`.
 fn is_known(path: &str, before: &str) -> bool {
     const HOST: [&str; 4] = ["/dev/", "/proc/", "/run/", "/sys/"];
     const PACKAGE: &str = "/usr/share/doc/undercurrent/";
@@ -388,6 +418,7 @@ fn is_known(path: &str, before: &str) -> bool {
     let path = path.trim_start_matches("./");
     let experiment = format!("experiments/{path}.toml");
     root().join(path).exists() && !path.starts_with('/')
+        || path.starts_with("out/")
         || root().join(experiment).exists()
         || HOST.iter().any(|folder| path.starts_with(folder))
         || path.strip_prefix(PACKAGE).is_some_and(|name| {
