@@ -203,7 +203,7 @@ fn a_foreign_file_is_refused_with_status_2() {
         &[
             "a and b",
             "no measure in common",
-            "t.toml",
+            "t/tiny",
             "one experiment",
         ],
     );

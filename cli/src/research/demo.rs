@@ -76,11 +76,7 @@ impl Demo {
             evaluation: &evaluation,
             meta: &meta,
         };
-        let source = Source {
-            file: "experiments/demo.toml".into(),
-            arm,
-            circumstances,
-        };
+        let source = Source { arm, circumstances };
         let page = folder.write(&report, &source)?;
         out!("{}", answer(&experiment, &records)?);
         outln!("Report, for a browser: {}", page.display());

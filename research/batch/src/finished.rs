@@ -53,7 +53,6 @@ impl Finished {
     /// The error with the file's path; the folder is then as it was.
     pub fn write(&self, folder: Folder, circumstances: Circumstances) -> Result<PathBuf> {
         let source = Source {
-            file: self.request.file.clone(),
             arm: self.request.arm,
             circumstances,
         };

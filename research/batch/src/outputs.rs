@@ -29,8 +29,6 @@ pub const FILES: [&str; 6] = [
 
 /// Where the runs of a report come from.
 pub struct Source {
-    /// Path of the experiment's file, as it was given.
-    pub file: String,
     /// Backend of the runs.
     pub arm: Arm,
     /// Program and machine.
@@ -48,7 +46,7 @@ impl Source {
         let sitting = Sitting::of(self.circumstances.clone(), points, &values);
         KeptRecord {
             head: Head {
-                experiment: self.file.clone(),
+                experiment: experiment.name.clone(),
                 set: overrides.map(str::to_owned).collect(),
                 arm: self.arm,
                 seed: report.meta.seed,
