@@ -120,7 +120,8 @@ impl Explain {
         // Without an agent, or permission to ask it, the rest is printed all the same.
         let agent = report::ask(&agent::asked(self.socket.clone())).unwrap_or_default();
         story.place_rule(agent.state.as_ref());
-        let split = Status::ask().is_ok_and(|split| split.interfaces.contains(&story.flow.port));
+        let split =
+            Status::ask().is_ok_and(|split| split.setup.interfaces.contains(&story.flow.port));
         story.split = split;
         if self.json && self.follow {
             outln!("{}", serde_json::to_string(&story)?);

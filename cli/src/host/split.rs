@@ -145,35 +145,35 @@ fn print(status: &Status, json: bool) -> Result<()> {
         outln!("{}", serde_json::to_string(status)?);
         return Ok(());
     }
-    let ports: Vec<String> = status.tcp_ports.iter().map(PortRange::to_string).collect();
+    let (setup, totals) = (&status.setup, &status.totals);
+    let ports: Vec<String> = setup.tcp_ports.iter().map(PortRange::to_string).collect();
     let ports = match ports.as_slice() {
         [] => "all TCP ports".into(),
         ports => format!("TCP ports {}", ports.join(", ")),
     };
-    let control = status.congestion_control.as_deref();
-    let protocol = if status.mptcp { "Multipath TCP" } else { "TCP" };
+    let control = setup.congestion_control.as_deref();
+    let protocol = if setup.mptcp { "Multipath TCP" } else { "TCP" };
     outln!(
         "{}: {}, {ports}; {protocol} with {} towards far ends",
-        status.interfaces.join(", "),
-        if status.inbound {
+        setup.interfaces.join(", "),
+        if setup.inbound {
             "connections of guests and to guests"
         } else {
             "connections of guests"
         },
         control.unwrap_or("the host's congestion control")
     );
-    let totals = &status.totals;
     outln!(
         "connections: {} open of {}; {} split, {} closed by both ends, {} reset, {} refused, {} too many",
         totals.open,
-        status.connections_max,
+        setup.connections_max,
         totals.split,
         totals.orderly,
         totals.reset,
         totals.refused,
         totals.too_many
     );
-    if status.mptcp {
+    if setup.mptcp {
         outln!(
             "with Multipath TCP: {} of {}",
             totals.multipath,

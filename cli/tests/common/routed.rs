@@ -36,7 +36,7 @@ pub struct Routed {
 }
 
 /// Describes a path: its rate in Mb/s, its delay one way in ms, and its random loss in parts per million.
-/// It holds two bandwidth-delay products of packets.
+/// The path's queue holds two bandwidth-delay products of packets.
 pub fn path(rate_mbit: u64, delay_ms: u64, loss_ppm: u32) -> LinkSpec {
     let limit = Length::Bytes((rate_mbit * 125 * delay_ms * 4).max(100_000));
     let delay = Nanos(delay_ms * 1_000_000);

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::Totals;
 use crate::error::SplitError;
-use crate::setup::{PortRange, Setup};
+use crate::setup::Setup;
 
 /// Name of the socket. Abstract names belong to a network namespace.
 const NAME: &[u8] = b"undercurrent/split";
@@ -27,20 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Status {
     /// Number of the process that splits.
     pub pid: u32,
-    /// Interfaces from which guests' packets come.
-    pub interfaces: Vec<String>,
-    /// TCP ports to which split connections are opened; empty: all.
-    pub tcp_ports: Vec<PortRange>,
-    /// Whether connections are split, too, that others open to the guests.
-    pub inbound: bool,
-    /// Congestion control towards the far ends; absent: the host's default.
-    pub congestion_control: Option<String>,
-    /// Whether connections to the far ends ask for Multipath TCP.
-    pub mptcp: bool,
-    /// Maximum number of connections at once.
-    pub connections_max: usize,
-    /// Maximum number of connections of one guest.
-    pub guest_max: usize,
+    /// What is split, and how; in JSON its fields stand beside the others.
+    #[serde(flatten)]
+    pub setup: Setup,
     /// Numbers of connections and bytes.
     pub totals: Totals,
 }
@@ -50,13 +39,7 @@ impl Status {
     pub(crate) fn new(setup: &Setup, totals: Totals) -> Self {
         Self {
             pid: std::process::id(),
-            interfaces: setup.interfaces.clone(),
-            tcp_ports: setup.tcp_ports.clone(),
-            inbound: setup.inbound,
-            congestion_control: setup.congestion_control.clone(),
-            mptcp: setup.mptcp,
-            connections_max: setup.connections_max,
-            guest_max: setup.guest_max,
+            setup: setup.clone(),
             totals,
         }
     }

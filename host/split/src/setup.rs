@@ -58,7 +58,7 @@ impl fmt::Display for PortRange {
 }
 
 /// What is split, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
     /// Interfaces from which guests' packets come: routed taps and veths, or bridges with an address.
     pub interfaces: Vec<String>,
@@ -74,7 +74,8 @@ pub struct Setup {
     pub connections_max: usize,
     /// Maximum number of connections of one guest address, or of one IPv6 prefix of 64 bits.
     pub guest_max: usize,
-    /// Number of threads that move bytes, at least 1.
+    /// Number of threads that move bytes, at least 1; no part of a status.
+    #[serde(skip)]
     pub threads: usize,
 }
 

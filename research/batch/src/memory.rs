@@ -21,7 +21,7 @@ const RUN_BYTES: u128 = 4_000;
 /// Checks that the records of these points fit into memory, each case run `repeat` times.
 ///
 /// # Errors
-/// Their size, and which settings reduce it.
+/// The size of the records, and which settings reduce it.
 pub fn check(points: &[Point], repeat: u32) -> Result<()> {
     check_each(points, |_, _| repeat)
 }

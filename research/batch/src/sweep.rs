@@ -60,7 +60,7 @@ impl Sweep {
     /// Checks that the records of all runs that are wanted fit into memory.
     ///
     /// # Errors
-    /// Their size, and which settings reduce it.
+    /// The size of the records, and which settings reduce it.
     pub fn check_memory(&self) -> Result<()> {
         memory::check_each(&self.points, |point, case| self.rounds.wanted(point, case))
     }
