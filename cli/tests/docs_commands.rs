@@ -207,7 +207,7 @@ const RUN_BY: &[(&str, &str, &str)] = &[
     (
         "uc split --inbound",
         "cli/tests/live_split_inbound.rs",
-        "fn live_connections_to_guests_pass_bytes_ends_and_resets",
+        "fn live_connections_to_guests_pass_bytes_and_ends_under_loss",
     ),
     (
         "uc split --mptcp",
