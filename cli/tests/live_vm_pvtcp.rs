@@ -23,6 +23,8 @@ const STACK: &str = "[stack.old]\ncongestion_control = \"reno\"\nrack = false\n\
 const STALLED: &str = "hypervisor = { vms = 3 }";
 /// The most runs without and with the module that a comparison of their timeouts may take.
 const PAIRS: u32 = 4;
+/// The most windows of idle time in which stalls are counted.
+const WINDOWS: u32 = 5;
 /// Longer than most timeouts of a slow kernel.
 const STALLED_FOR_LONG: &str = "hypervisor = { vms = 12 }";
 
@@ -205,20 +207,27 @@ fn comes_and_goes(series: &str) {
         machine.order(&remove()).unwrap();
     }
     machine.order(&insert("")).unwrap();
-    let before = (timer_interrupts(&mut machine), machine.waited().unwrap());
-    std::thread::sleep(Duration::from_secs(4));
-    let interrupts = timer_interrupts(&mut machine) - before.0;
-    let waited = machine.waited().unwrap() - before.1;
-    let spikes = stat(&mut machine, "spikes");
-    println!(
-        "{series}, idle: {interrupts} timer interrupts, {spikes} spikes, {waited:?} of waiting"
-    );
-    // Tickless: otherwise there would be a thousand ticks. Any delay is this host's.
-    assert!(interrupts < 500, "{interrupts}");
-    assert!(
-        4 * spikes <= interrupts + waited.as_millis() as u64,
-        "{spikes}"
-    );
+    // A host that other machines share stalls this one in bursts, so a window may be unlucky. Were idle
+    // time counted as stalls, nearly every interrupt of each window would be one.
+    let is_quiet = (1..=WINDOWS).any(|_| {
+        let before = (
+            timer_interrupts(&mut machine),
+            stat(&mut machine, "spikes"),
+            machine.waited(),
+        );
+        std::thread::sleep(Duration::from_secs(4));
+        let interrupts = timer_interrupts(&mut machine) - before.0;
+        let spikes = stat(&mut machine, "spikes") - before.1;
+        let waited = machine.waited().unwrap() - before.2.unwrap();
+        println!(
+            "{series}, idle: {interrupts} timer interrupts, {spikes} spikes, {waited:?} of waiting"
+        );
+        // Tickless: otherwise there would be a thousand ticks.
+        assert!(interrupts < 500, "{interrupts}");
+        // Any delay is this host's.
+        4 * spikes <= interrupts + waited.as_millis() as u64
+    });
+    assert!(is_quiet, "idle time counts as stalls");
     machine.order(&remove()).unwrap();
     machine.check_unharmed().unwrap();
 }
