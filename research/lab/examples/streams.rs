@@ -1,29 +1,29 @@
-//! Measures streams between namespaces through ports with programs, without, and through a proxy,
-//! which one could use instead: goodput, processor time for each bit, and connections a second. The
-//! ways take turns of a tenth of a second.
+//! Measures streams between namespaces through ports with programs, without, split by the host, and
+//! through a proxy, which one could use instead: goodput, processor time for each bit, and connections
+//! a second. The ways take turns of a tenth of a second.
 //!
-//! `taskset -c 1 cargo run --release -p uc-lab --example streams`; needs root. On one processor the
-//! packets of a flow stay in order (see `tests/streams.rs`), and goodput shows the cost of a byte.
-//! Without HAProxy it measures the others.
+//! `taskset -c 1 cargo run --release -p uc-lab --example streams -- PATH_OF_UC`; needs root. On one
+//! processor the packets of a flow stay in order (see `tests/streams.rs`), and goodput shows the cost
+//! of a byte. Without the path of `uc`, or without HAProxy, it measures the others.
 
+#[path = "streams/beside.rs"]
+mod beside;
 #[path = "../tests/support/bridge.rs"]
 mod bridge;
-#[path = "streams/proxy.rs"]
-mod proxy;
 
 use std::error::Error;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use beside::{Beside, Proxy, Split};
 use bridge::{Bridge, Stream, listen};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
-use proxy::Proxy;
 use uc_core::{Policy, consts};
 use uc_port::Programs;
 use uc_port::cost::Report;
@@ -37,15 +37,17 @@ const TURN: Duration = Duration::from_millis(100);
 const FLOWS_MAX: u32 = 1 << 18;
 
 /// The ways; a way's guest has the same number. Without a law, packets are parsed and looked up.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "plain",
     "no law",
     "law ecn, observed",
     "law ecn",
     "law dctcp",
+    "split",
     "proxy",
 ];
-const PROXY: usize = 5;
+const SPLIT: usize = 5;
+const PROXY: usize = 6;
 
 fn main() -> Done {
     let bridge = Bridge::build(NAMES.len() as u8, false)?;
@@ -65,15 +67,24 @@ fn main() -> Done {
         };
         links.push(bridge.attach(&programs, guest, policy)?);
     }
-    let listener = listen(&bridge.receiver, Bridge::RECEIVER)?;
-    let proxy = Proxy::start(&bridge, listener.local_addr()?);
-    if let Err(error) = &proxy {
-        println!("not measured through a proxy: {error}");
+    let listener = listen(&bridge.receiver, Ipv4Addr::UNSPECIFIED)?;
+    let direct = SocketAddr::from((Bridge::RECEIVER, listener.local_addr()?.port()));
+    let mut beside = Vec::new();
+    let uc = std::env::args().nth(1);
+    for (way, started) in [
+        (SPLIT, Split::start(&bridge, SPLIT as u8, uc, direct.port())),
+        (PROXY, Proxy::start(&bridge, direct)),
+    ] {
+        match started {
+            Ok(process) => beside.push((way, process)),
+            Err(error) => println!("not measured, {}: {error}", NAMES[way]),
+        }
     }
     let bench = Bench {
         bridge,
         listener,
-        proxy: proxy.ok(),
+        direct,
+        beside,
     };
     let measured = bench.measure();
     bench.bridge.host.enter(|| drop(links))?;
@@ -83,7 +94,8 @@ fn main() -> Done {
 struct Bench {
     bridge: Bridge,
     listener: TcpListener,
-    proxy: Option<Proxy>,
+    direct: SocketAddr,
+    beside: Vec<(usize, Beside)>,
 }
 
 impl Bench {
@@ -94,35 +106,36 @@ impl Bench {
         self.connections()
     }
 
-    /// Returns the number of ways.
-    fn ways(&self) -> usize {
-        NAMES.len() - usize::from(self.proxy.is_none())
+    /// Returns the ways that are measured, "plain" first.
+    fn ways(&self) -> Vec<usize> {
+        let started = self.beside.iter().map(|(way, _)| *way);
+        (0..SPLIT).chain(started).collect()
     }
 
     /// Returns the ways in the order of a round: each is first, and has each place, equally often.
-    fn order(&self, round: usize) -> impl Iterator<Item = usize> + use<> {
-        let ways = self.ways();
-        (0..ways).map(move |place| (round + place) % ways)
+    fn order(&self, round: usize) -> Vec<usize> {
+        let mut ways = self.ways();
+        let first = round % ways.len();
+        ways.rotate_left(first);
+        ways
     }
 
     /// Returns where the guest of a way connects to.
-    fn target(&self, way: usize) -> Done<SocketAddr> {
-        match &self.proxy {
-            Some(proxy) if way == PROXY => Ok(proxy.address),
-            _ => Ok(self.listener.local_addr()?),
-        }
+    fn target(&self, way: usize) -> SocketAddr {
+        let found = self.beside.iter().find(|(own, _)| *own == way);
+        found.map_or(self.direct, |(_, process)| process.address)
     }
 
     /// Measures `count` streams at once on each way.
     fn streams(&self, title: &'static str, count: usize) -> Done {
-        let mut streams: Vec<Vec<Stream>> = Vec::new();
-        for way in 0..self.ways() {
-            let to = self.target(way)?;
+        let mut streams: [Vec<Stream>; NAMES.len()] = Default::default();
+        for way in self.ways() {
+            let to = self.target(way);
             let connect = |_| Stream::connect(&self.bridge.guests[way], to, &self.listener);
-            streams.push((0..count).map(connect).collect::<Done<_>>()?);
+            streams[way] = (0..count).map(connect).collect::<Done<_>>()?;
         }
-        let mut goodputs = vec![Vec::new(); self.ways()];
-        let mut costs = vec![Vec::new(); self.ways()];
+        let mut goodputs: [Vec<f64>; NAMES.len()] = Default::default();
+        let mut costs = goodputs.clone();
         // The first round opens the windows.
         for round in 0..=ROUNDS {
             for way in self.order(round) {
@@ -135,7 +148,7 @@ impl Bench {
             }
         }
         let mut report = Report::new(title);
-        for way in 1..self.ways() {
+        for &way in &self.ways()[1..] {
             let name = NAMES[way];
             let (goodput, cost) = (format!("goodput, {name}"), format!("processor, {name}"));
             report.add((&goodput, &goodputs[way]), "Gb/s", ("plain", &goodputs[0]));
@@ -156,32 +169,34 @@ impl Bench {
         let ended = Arc::new(AtomicBool::new(false));
         let (accepting, ending) = (self.listener.try_clone()?, Arc::clone(&ended));
         let server = std::thread::spawn(move || answer(&accepting, &ending));
-        let mut rates = vec![Vec::new(); self.ways()];
+        let mut rates: [Vec<f64>; NAMES.len()] = Default::default();
         for round in 0..ROUNDS {
             for way in self.order(round) {
-                let to = self.target(way)?;
+                let to = self.target(way);
                 rates[way].push(self.bridge.guests[way].enter(|| connect(to))??);
             }
         }
         ended.store(true, Relaxed);
         // One more ends the server.
-        let to = self.target(0)?;
+        let to = self.direct;
         drop(self.bridge.guests[0].enter(|| TcpStream::connect(to))??);
         server.join().map_err(|_| "a thread panicked")?;
         let mut report = Report::new("connections, one after the other");
-        for way in 1..self.ways() {
+        for &way in &self.ways()[1..] {
             report.add((NAMES[way], &rates[way]), "1/s", ("plain", &rates[0]));
         }
         Ok(report.finish()?)
     }
 
-    /// Returns the processor time of this process, which sends and receives, and of the proxy.
+    /// Returns the processor time of this process, which sends and receives, and of those beside it.
     fn spent(&self) -> Done<Duration> {
         let usage = getrusage(UsageWho::RUSAGE_SELF)?;
         let time = |value: TimeVal| Duration::from_micros(value.num_microseconds() as u64);
-        let own = time(usage.user_time()) + time(usage.system_time());
-        let proxy = self.proxy.as_ref().map(Proxy::spent).transpose()?;
-        Ok(own + proxy.unwrap_or_default())
+        let mut spent = time(usage.user_time()) + time(usage.system_time());
+        for (_, process) in &self.beside {
+            spent += process.spent()?;
+        }
+        Ok(spent)
     }
 }
 

@@ -139,7 +139,8 @@ fn all_processors() -> String {
     format!("{:x}", (1u32 << count) - 1)
 }
 
-fn run_ip(namespace: &Namespace, batch: &str) -> Result<(), Box<dyn Error>> {
+/// Runs commands of ip(8) in a namespace, a line each.
+pub fn run_ip(namespace: &Namespace, batch: &str) -> Result<(), Box<dyn Error>> {
     let mut ip = namespace
         .command("ip")
         .args(["-batch", "-"])
