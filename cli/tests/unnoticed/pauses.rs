@@ -39,13 +39,16 @@ fn acked(transfers: &[Transfer]) -> Vec<u64> {
 
 impl Pauses {
     /// Takes a sample of the transfers, and of `others`, all of which have to make progress before
-    /// a pause counts.
-    fn look(&mut self, seen: &mut [Seen], acked: &[u64], others: &[u64]) {
+    /// a pause counts: samples of them before and after that of the transfers. The machine may stop the
+    /// observer between two samples, so what the others sent during a pause is what they had sent
+    /// before its end, less what they had sent after its beginning.
+    fn look(&mut self, seen: &mut [Seen], acked: &[u64], others: [&[u64]; 2]) {
+        let [before, after] = others;
         for (seen, &acked_bytes) in seen.iter_mut().zip(acked) {
-            let sent = others
+            let sent = before
                 .iter()
                 .zip(&seen.others)
-                .map(|(now, then)| now - then);
+                .map(|(now, then)| now.saturating_sub(*then));
             let bytes = sent.min().unwrap_or(0);
             self.longest_bytes = self.longest_bytes.max(bytes);
             self.longest = self.longest.max(seen.at.elapsed());
@@ -54,7 +57,7 @@ impl Pauses {
                 seen.stalls = true;
             }
             if acked_bytes != seen.acked_bytes {
-                *seen = Seen::now(acked_bytes, others);
+                *seen = Seen::now(acked_bytes, after);
             }
         }
     }
@@ -88,19 +91,19 @@ impl Observer {
         };
         let (pauses, stop) = (Arc::clone(&observer.pauses), Arc::clone(&observer.stop));
         scope.spawn(move || {
-            let look = || [acked(&transfers[0]), acked(&transfers[1])];
-            let first = look();
+            let look = || [0, 1, 0, 1].map(|side: usize| acked(&transfers[side]));
             let seen = |one: &[u64], others: &[u64]| -> Vec<Seen> {
                 one.iter().map(|acked| Seen::now(*acked, others)).collect()
             };
-            let mut port = seen(&first[0], &first[1]);
-            let mut other = seen(&first[1], &first[0]);
+            let [_, beside, port, beside_after] = look();
+            let mut port_seen = seen(&port, &beside_after);
+            let mut beside_seen = seen(&beside, &port);
             while !stop.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(10));
-                let now = look();
+                let [port_before, beside, port, beside_after] = look();
                 let mut pauses = pauses.lock().unwrap();
-                pauses[0].look(&mut port, &now[0], &now[1]);
-                pauses[1].look(&mut other, &now[1], &now[0]);
+                pauses[0].look(&mut port_seen, &port, [&beside, &beside_after]);
+                pauses[1].look(&mut beside_seen, &beside, [&port_before, &port]);
             }
         });
         observer
