@@ -210,6 +210,18 @@ static __always_inline void *uc_far(struct uc_flow *flow)
 	return &flow->delay;
 }
 
+/* Returns the near room for reading. */
+static __always_inline const void *uc_near_read(const struct uc_flow *flow)
+{
+	return &flow->dctcp;
+}
+
+/* Returns the far room for reading. */
+static __always_inline const void *uc_far_read(const struct uc_flow *flow)
+{
+	return &flow->delay;
+}
+
 /* Returns 1 if the host has seen the end of the connection: a reset, or a FIN of both ends. */
 static __always_inline __u8 uc_is_closed(const struct uc_flow *flow)
 {
