@@ -43,6 +43,15 @@ fn error_in_a_law_is_told_with_its_file_and_line_and_leaves_nothing() {
 }
 
 #[test]
+fn law_whose_timers_would_lie_in_a_stored_syn_is_refused_with_the_trait_it_needs() {
+    let root = written(|text| text.replace("| UC_SHALLOW", "| UC_TIMED"));
+    let outcome = outcome(build(root.path()));
+    assert_eq!(outcome.status, Some(1), "{outcome:?}");
+    let needs = "law abe: trait UC_TIMED needs UC_FAR";
+    assert!(outcome.stderr.contains(needs), "{outcome:?}");
+}
+
+#[test]
 fn build_needs_no_functions_and_touches_nothing_but_its_results() {
     let root = written(|text| {
         text.replace("reno, abe,", "reno, half,")
