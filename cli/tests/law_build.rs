@@ -43,6 +43,24 @@ fn error_in_a_law_is_told_with_its_file_and_line_and_leaves_nothing() {
 }
 
 #[test]
+fn row_that_names_a_part_without_a_definition_is_refused_with_a_remedy() {
+    for (from, to, remedy) in [
+        ("reno, abe,", "renoo, abe,", "UC_MACHINES_MORE"),
+        ("reno, abe,", "reno, abee,", "UC_CUTS_MORE"),
+        ("uc_abe_remains", "uc_abe_remain", "_remains()"),
+    ] {
+        let root = written(|text| text.replace(from, to));
+        let outcome = outcome(build(root.path()));
+        assert_eq!(outcome.status, Some(1), "{outcome:?}");
+        let last = outcome.stderr.lines().last().unwrap_or_default();
+        assert!(
+            last.starts_with("remedy: ") && last.contains(remedy),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
 fn law_whose_timers_would_lie_in_a_stored_syn_is_refused_with_the_trait_it_needs() {
     let root = written(|text| text.replace("| UC_SHALLOW", "| UC_TIMED"));
     let outcome = outcome(build(root.path()));

@@ -169,8 +169,31 @@ fn told(error: ClangError, folder: &Path) -> LawError {
             None => Some(line.to_owned()),
         }
     };
-    let lines: Vec<_> = messages.lines().filter_map(named).collect();
+    let mut lines: Vec<_> = messages.lines().filter_map(named).collect();
+    lines.extend(remedies(&messages));
     LawError::Refused {
         messages: lines.join("\n"),
     }
+}
+
+/// Returns what to do where a row names a part that nothing defines.
+fn remedies(messages: &str) -> impl Iterator<Item = String> {
+    const REMEDIES: [(&str, &str); 4] = [
+        ("declaration of function 'uc_", FUNCTIONS),
+        ("undeclared function 'uc_", FUNCTIONS),
+        (
+            "identifier 'UC_MACHINE_",
+            "declare the row's machine by UC_MACHINES_MORE in more/table.h, or name one of the tree's",
+        ),
+        (
+            "identifier 'UC_CUT_",
+            "declare the row's cut by UC_CUTS_MORE in more/table.h, or name one of the tree's",
+        ),
+    ];
+    const FUNCTIONS: &str = "define the function in more/law.h: a machine has uc_NAME_open(), _sent(), \
+                             _ack() and _window_bytes(); a cut has uc_NAME_open(), _observe(), \
+                             _remains(), _least() and _signal()";
+    let seen = |(told, _): &(&str, &str)| messages.contains(told);
+    let remedies = REMEDIES.into_iter().filter(seen);
+    remedies.map(|(_, remedy)| format!("remedy: {remedy} (docs/write-a-law.md)"))
 }
