@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::agent::{POLICY, installation, pair};
-use common::law_page::written;
+use common::law_page::{blocks, written};
 use common::uc::{AS_NOBODY, outcome, refusal, success};
 use common::{live, live_with};
 
@@ -67,6 +67,46 @@ fn law_whose_timers_would_lie_in_a_stored_syn_is_refused_with_the_trait_it_needs
     assert_eq!(outcome.status, Some(1), "{outcome:?}");
     let needs = "law abe: trait UC_TIMED needs UC_FAR";
     assert!(outcome.stderr.contains(needs), "{outcome:?}");
+}
+
+#[test]
+fn experiments_take_the_laws_of_a_folder_in_the_simulator_and_of_this_version_only() {
+    let root = written(|text| text);
+    let (root, library) = (root.path(), root.path().join("abe/core.so"));
+    let page = blocks()
+        .into_iter()
+        .find(|(language, ..)| language == "toml");
+    let (_, file, text) = page.expect("the page's experiment");
+    fs::write(root.join(file.expect("its name")), text).expect("room for a file");
+    let run = |more: &[&str]| uc(root, &[&["run", "abe.toml"], more].concat());
+    refusal(run(&["--on", "sim"]), &["abe.toml", "`abe`", "known here"]);
+    refusal(
+        run(&["--on", "sim", "--laws", "abe"]),
+        &["abe/port.bpf.o", "uc law build"],
+    );
+    success(build(root));
+    refusal(
+        run(&["--on", "live", "--laws", "abe"]),
+        &["--laws", "--on sim", "uc attach --laws"],
+    );
+    fs::remove_file(&library).expect("the library");
+    refusal(
+        run(&["--on", "sim", "--laws", "abe"]),
+        &["abe/core.so", "uc law build"],
+    );
+    fs::write(root.join("other.c"), "const long uc_shim_layout = 1;").expect("room for a file");
+    let mut clang = Command::new("clang");
+    clang.args(["-shared", "-fPIC", "-o", "abe/core.so", "other.c"]);
+    clang.current_dir(root);
+    success(clang);
+    refusal(
+        run(&["--on", "sim", "--laws", "abe"]),
+        &["abe/core.so", "another version", "uc law build"],
+    );
+    assert!(
+        !root.join("out").exists(),
+        "bad input leaves nothing behind"
+    );
 }
 
 #[test]

@@ -67,6 +67,30 @@ fn shell(mut command: Command, text: &str) -> Command {
     command
 }
 
+/// Runs a comparison that finds a difference.
+fn differ(root: &Path, text: &str) {
+    let mut command = shell(Command::new("sh"), text);
+    let output = command.current_dir(root).output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}\n{told}");
+    assert!(told.contains("utilisation"), "{told}");
+}
+
+/// Checks that the simulator ran the law: packets of its flows were marked, as those of flows that
+/// pass unmodified are not.
+fn simulated(root: &Path) {
+    let flows = fs::read_to_string(root.join("out/abe/flows.csv")).expect("the run's flows");
+    let mut lines = flows
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().expect("a header");
+    let column = |name: &str| header.iter().position(|column| *column == name);
+    let (case, marked) = (column("case").unwrap(), column("marked_packets").unwrap());
+    let own: Vec<_> = lines.filter(|row| row[case] == "abe").collect();
+    assert_eq!(own.len(), 6, "2 flows in 3 runs: {flows}");
+    assert!(own.iter().all(|row| row[marked] != "0"), "{flows}");
+}
+
 /// A folder in which all that the page says was done. `attach` runs the commands about ports.
 fn followed(attach: impl Fn(&Path, &str)) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
@@ -76,7 +100,7 @@ fn followed(attach: impl Fn(&Path, &str)) -> tempfile::TempDir {
     let mut seen = Vec::new();
     for (language, file, text) in blocks() {
         match (language.as_str(), file) {
-            ("c", Some(file)) => {
+            ("c" | "toml", Some(file)) => {
                 let path = root.path().join(file);
                 fs::create_dir_all(path.parent().expect("a folder")).expect("room for a folder");
                 fs::write(path, text).expect("room for a file");
@@ -87,12 +111,14 @@ fn followed(attach: impl Fn(&Path, &str)) -> tempfile::TempDir {
                 run(apply.args(["apply", "edit"]), root.path(), &text);
             }
             ("sh", _) if text.starts_with("uc attach") => attach(root.path(), &text),
+            ("sh", _) if text.starts_with("uc compare") => differ(root.path(), &text),
             ("sh", _) => run(&mut shell(Command::new("sh"), &text), root.path(), &text),
             other => panic!("a block that the test cannot follow: {other:?}"),
         }
         seen.push(language);
     }
-    assert_eq!(seen, ["c", "c", "sh", "sh", "c", "diff", "sh"]);
+    let pages = ["c", "c", "sh", "toml", "sh", "sh", "sh", "c", "diff", "sh"];
+    assert_eq!(seen, pages);
     root
 }
 
@@ -311,6 +337,7 @@ fn passes(reason: Reason, edit: &Edit) {
 #[test]
 fn page_makes_the_law_work_in_a_folder_of_its_own_and_in_the_tree() {
     let root = followed(|_, _| {});
+    simulated(root.path());
     let outside = loaded(root.path(), "abe/core.so");
     natively(&outside, OUTSIDE);
     let inside = loaded(root.path(), "core.so");

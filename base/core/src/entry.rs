@@ -1,8 +1,13 @@
 //! The core's entry points as a value, so that a platform can be run with a changed copy of the core.
 
-use crate::{Edit, Flow, Policy, Reason, Segment};
+use crate::coupling::{Answer, Report};
+use crate::{Awaits, Edit, Flow, Policy, Reason, Segment};
 
-/// Some compiled core: the deployed one ([`Compiled`]), or a copy with a fault planted in it.
+/// Name of the native core that `uc law build` makes, with the laws of a folder.
+pub const LIBRARY: &str = "core.so";
+
+/// Some compiled core: the deployed one ([`Compiled`]), or a copy with a fault planted in it or with
+/// more laws. What depends on a flow's law is asked of the core that opened the flow.
 pub trait Core {
     /// [`crate::open`] of this core.
     fn open(
@@ -43,6 +48,28 @@ pub trait Core {
         segment: &Segment,
         now_ns: u64,
     ) -> (Reason, Edit);
+
+    /// [`crate::window_bytes`] of this core.
+    fn window_bytes(&self, flow: &Flow) -> u32;
+
+    /// [`crate::law::alpha_q30`] of this core.
+    fn alpha_q30(&self, flow: &Flow) -> Option<u32>;
+
+    /// [`crate::awaits`] of this core.
+    fn awaits(&self, flow: &mut Flow) -> Option<Awaits>;
+
+    /// [`crate::report`] of this core.
+    fn report(&self, flow: &mut Flow, now_ns: u64) -> Report;
+
+    /// [`crate::tell_share`] of this core.
+    fn tell_share(
+        &self,
+        flow: &mut Flow,
+        segment: &Segment,
+        awaits: Awaits,
+        answer: Option<&Answer>,
+        edit: &mut Edit,
+    );
 }
 
 /// The core that this crate was built with.
@@ -94,134 +121,31 @@ impl Core for Compiled {
     ) -> (Reason, Edit) {
         crate::adopt(flow, policy, segment, now_ns)
     }
-}
 
-/// A core compiled from other headers into a shared library: mutation tests ask whether a changed
-/// core is told from the right one.
-#[cfg(feature = "loaded")]
-#[derive(Clone, Debug)]
-pub struct Loaded {
-    open: OpenFn,
-    reopen: OpenFn,
-    open_asked: OpenAskedFn,
-    translate: TranslateFn,
-    adopt: OpenFn,
-    /// Keeps those above mapped.
-    _library: std::sync::Arc<libloading::Library>,
-}
-
-#[cfg(feature = "loaded")]
-type OpenFn = unsafe extern "C" fn(*mut Flow, *const Policy, *const Segment, u64, *mut Edit) -> u32;
-#[cfg(feature = "loaded")]
-type OpenAskedFn = unsafe extern "C" fn(
-    *mut Flow,
-    *const Policy,
-    *const Segment,
-    *const Segment,
-    u64,
-    *mut Edit,
-) -> u32;
-#[cfg(feature = "loaded")]
-type TranslateFn = unsafe extern "C" fn(*mut Flow, *const Segment, u64, *mut Edit) -> u32;
-
-#[cfg(feature = "loaded")]
-impl Loaded {
-    /// Loads a library built from this crate's `shim.c` and some `core/*.h`.
-    ///
-    /// # Safety
-    /// The library must have been built from this crate's `shim.c` with the contract's structs
-    /// (`segment.h`, `flow.h`, `policy.h`, `edit.h`) unchanged.
-    ///
-    /// # Errors
-    /// The loader's own: no such file, no such symbol.
-    pub unsafe fn open_library(path: &std::path::Path) -> Result<Loaded, libloading::Error> {
-        // SAFETY: the library has no initialisers; the caller answers for its contents.
-        let library = unsafe { libloading::Library::new(path) }?;
-        // SAFETY: shim.c declares the symbol with this signature.
-        let open = unsafe { *library.get::<OpenFn>(b"uc_shim_open\0")? };
-        // SAFETY: as above.
-        let reopen = unsafe { *library.get::<OpenFn>(b"uc_shim_reopen\0")? };
-        // SAFETY: as above.
-        let open_asked = unsafe { *library.get::<OpenAskedFn>(b"uc_shim_open_asked\0")? };
-        // SAFETY: as above.
-        let translate = unsafe { *library.get::<TranslateFn>(b"uc_shim_translate\0")? };
-        // SAFETY: as above.
-        let adopt = unsafe { *library.get::<OpenFn>(b"uc_shim_adopt\0")? };
-        Ok(Loaded {
-            open,
-            reopen,
-            open_asked,
-            translate,
-            adopt,
-            _library: std::sync::Arc::new(library),
-        })
+    fn window_bytes(&self, flow: &Flow) -> u32 {
+        crate::window_bytes(flow)
     }
 
-    fn begin(
+    fn alpha_q30(&self, flow: &Flow) -> Option<u32> {
+        crate::law::alpha_q30(flow)
+    }
+
+    fn awaits(&self, flow: &mut Flow) -> Option<Awaits> {
+        crate::awaits(flow)
+    }
+
+    fn report(&self, flow: &mut Flow, now_ns: u64) -> Report {
+        crate::report(flow, now_ns)
+    }
+
+    fn tell_share(
         &self,
-        by: OpenFn,
         flow: &mut Flow,
-        policy: &Policy,
         segment: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit) {
-        let mut edit = Edit::default();
-        // SAFETY: all four pointers are valid for the call and the C side keeps none of them; the
-        // library stays mapped as long as self.
-        let reason = unsafe { by(flow, policy, segment, now_ns, &mut edit) };
-        (Reason::from_code(reason), edit)
-    }
-}
-
-#[cfg(feature = "loaded")]
-impl Core for Loaded {
-    fn open(
-        &self,
-        flow: &mut Flow,
-        policy: &Policy,
-        segment: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit) {
-        self.begin(self.open, flow, policy, segment, now_ns)
-    }
-
-    fn reopen(
-        &self,
-        flow: &mut Flow,
-        policy: &Policy,
-        answer: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit) {
-        self.begin(self.reopen, flow, policy, answer, now_ns)
-    }
-
-    fn open_asked(
-        &self,
-        flow: &mut Flow,
-        policy: &Policy,
-        syn: &Segment,
-        answer: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit) {
-        let mut edit = Edit::default();
-        // SAFETY: as above, five pointers.
-        let reason = unsafe { (self.open_asked)(flow, policy, syn, answer, now_ns, &mut edit) };
-        (Reason::from_code(reason), edit)
-    }
-
-    fn translate(&self, flow: &mut Flow, segment: &Segment, now_ns: u64) -> (Reason, Edit) {
-        let mut edit = Edit::default();
-        // SAFETY: as above, three pointers.
-        let reason = unsafe { (self.translate)(flow, segment, now_ns, &mut edit) };
-        (Reason::from_code(reason), edit)
-    }
-    fn adopt(
-        &self,
-        flow: &mut Flow,
-        policy: &Policy,
-        segment: &Segment,
-        now_ns: u64,
-    ) -> (Reason, Edit) {
-        self.begin(self.adopt, flow, policy, segment, now_ns)
+        awaits: Awaits,
+        answer: Option<&Answer>,
+        edit: &mut Edit,
+    ) {
+        crate::tell_share(flow, segment, awaits, answer, edit);
     }
 }

@@ -11,20 +11,26 @@ pub mod hooks;
 pub mod law;
 #[cfg(feature = "serde")]
 mod law_file;
+#[cfg(feature = "loaded")]
+mod loaded;
 pub mod parameter;
 mod reason;
 pub mod rule;
+#[cfg(feature = "loaded")]
+mod running;
 pub mod slot;
 pub mod steal;
 mod sys;
 pub mod watch;
 
 pub use contract::{Edit, Flow, Policy, Segment};
-#[cfg(feature = "loaded")]
-pub use entry::Loaded;
-pub use entry::{Compiled, Core};
+pub use entry::{Compiled, Core, LIBRARY};
 pub use law::{Law, LawRow};
+#[cfg(feature = "loaded")]
+pub use loaded::{LibraryError, Loaded};
 pub use reason::Reason;
+#[cfg(feature = "loaded")]
+pub use running::Running;
 
 /// Constants of the contract under their C names without the prefix.
 pub mod consts {

@@ -2,6 +2,13 @@
 // The core is header-only; these give its entry points (and the tables) a symbol.
 #include "core.h"
 
+#ifdef UC_LAYOUT
+// Number of the layout of the core's structs, in libraries of `uc law build`: a program of another
+// version must not call them.
+extern const __u64 uc_shim_layout;
+const __u64 uc_shim_layout = UC_LAYOUT;
+#endif
+
 enum uc_reason uc_shim_open(struct uc_flow *flow, const struct uc_policy *policy,
 			    const struct uc_segment *segment, __u64 now_ns, struct uc_edit *edit);
 enum uc_reason uc_shim_reopen(struct uc_flow *flow, const struct uc_policy *policy,
@@ -18,6 +25,7 @@ __u8 uc_shim_is_strict(const struct uc_policy *policy);
 __u8 uc_shim_is_half_open(const struct uc_flow *flow);
 __u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns);
 __u32 uc_shim_window_bytes(const struct uc_flow *flow);
+__u8 uc_shim_alpha_q30(const struct uc_flow *flow, __u32 *alpha_q30);
 __u8 uc_shim_is_closed(const struct uc_flow *flow);
 __u8 uc_shim_leaves_group(const struct uc_flow *flow)
 {
@@ -90,6 +98,15 @@ __u8 uc_shim_is_stale(const struct uc_flow *flow, __u64 now_ns)
 __u32 uc_shim_window_bytes(const struct uc_flow *flow)
 {
 	return uc_law_window_bytes(flow);
+}
+
+// Returns 1 and DCTCP's estimate if the flow's law keeps one, else 0.
+__u8 uc_shim_alpha_q30(const struct uc_flow *flow, __u32 *alpha_q30)
+{
+	if (uc_cut_of(flow->policy.law) != UC_CUT_dctcp)
+		return 0;
+	*alpha_q30 = flow->dctcp.alpha_q30;
+	return 1;
 }
 
 __u8 uc_shim_is_closed(const struct uc_flow *flow)

@@ -43,7 +43,6 @@ const struct parameter_row *uc_shim_parameters(__u32 *count);
 const struct parameter_row *uc_shim_start_settings(__u32 *count);
 __u64 uc_shim_field(const void *field, __u8 size_bytes);
 void uc_shim_set_field(void *field, __u8 size_bytes, __u64 value);
-__u8 uc_shim_alpha_q30(const struct uc_flow *flow, __u32 *alpha_q30);
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 
@@ -143,13 +142,4 @@ void uc_shim_set_field(void *field, __u8 size_bytes, __u64 value)
 	default:
 		*(__u64 *)field = value;
 	}
-}
-
-// Returns 1 and DCTCP's estimate if the flow's law keeps one, else 0.
-__u8 uc_shim_alpha_q30(const struct uc_flow *flow, __u32 *alpha_q30)
-{
-	if (uc_cut_of(flow->policy.law) != UC_CUT_dctcp)
-		return 0;
-	*alpha_q30 = flow->dctcp.alpha_q30;
-	return 1;
 }

@@ -50,6 +50,16 @@ impl<C: Core> Slot<C> {
         self.flow.as_ref()
     }
 
+    /// Returns the window of the flow's law in bytes ([`crate::window_bytes`]).
+    pub fn window_bytes(&self) -> Option<u32> {
+        Some(self.core.window_bytes(self.flow()?))
+    }
+
+    /// Returns the flow's estimate of marked bytes ([`crate::law::alpha_q30`]).
+    pub fn alpha_q30(&self) -> Option<u32> {
+        self.core.alpha_q30(self.flow()?)
+    }
+
     /// Passes a segment to the core, keeps or forgets the flow by the reason, and returns the reason
     /// with the edit to write. Asks `share` where the segment's window is the group's to give.
     pub fn pass(&mut self, segment: &Segment, now_ns: u64, share: Share<'_>) -> (Reason, Edit) {
@@ -129,11 +139,12 @@ impl<C: Core> Slot<C> {
             }
         }
         let (reason, mut edit) = self.core.translate(flow, segment, now_ns);
-        if let Some(awaits) = crate::awaits(flow) {
+        if let Some(awaits) = self.core.awaits(flow) {
             // Also on a closed flow, as in bpf/port/share.h: reporting moves the flow's state.
-            let report = crate::report(flow, now_ns);
+            let report = self.core.report(flow, now_ns);
             let answer = share(Some(&report).filter(|_| !crate::leaves_group(flow)));
-            crate::tell_share(flow, segment, awaits, answer.as_ref(), &mut edit);
+            self.core
+                .tell_share(flow, segment, awaits, answer.as_ref(), &mut edit);
         }
         if reason.forgets() {
             self.flow = None;

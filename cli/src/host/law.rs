@@ -16,11 +16,12 @@ enum Command {
     Build(Build),
 }
 
-/// Compile the laws of a folder for ports (`uc attach --laws DIR`) and for tests.
+/// Compile the laws of a folder for ports (`uc attach --laws DIR`) and for the simulator (`uc run
+/// --laws DIR`).
 ///
 /// DIR has more/table.h, the laws' rows, and perhaps more/law.h, their functions
 /// (docs/write-a-law.md). Two files are made: port.bpf.o, the programs of ports with these laws, and
-/// core.so, the same core as a native library. Where this process may, the kernel then loads the
+/// core.so, the same core as a native library for the simulator. Where this process may, the kernel then loads the
 /// programs once, on no port, to show that its verifier accepts them.
 ///
 /// The command needs clang. Exit status 1: clang or the kernel refuses the laws.

@@ -1,14 +1,15 @@
 //! `uc run`: an experiment, from file to verdict.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use uc_batch::outputs::Folder;
-use uc_batch::{Request, Shard, Sweep, outputs};
+use uc_batch::{Laws, Request, Shard, Sweep, outputs};
 use uc_experiment::{Arm, Experiment};
 
+use crate::host::laws;
 use crate::research::arms;
 use crate::research::batch::{Batch, Captures, cancel_on_signal};
 use crate::research::whole::Whole;
@@ -53,6 +54,9 @@ pub struct Run {
         value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024)
     )]
     jobs: Option<usize>,
+    /// The file may name laws that `uc law build` built in this folder; only in the simulator
+    #[arg(long, value_name = "DIR", conflicts_with = "shard")]
+    laws: Option<PathBuf>,
     /// Make only one of N equal parts of the runs, numbered from 0, and no result; `uc merge` joins
     /// them
     #[arg(long, value_name = "I/N", conflicts_with = "json")]
@@ -139,6 +143,12 @@ impl Run {
         if self.pcap.is_some() && arm != Arm::Sim {
             bail!("--pcap: only simulated runs are captured; add --on sim, or use tcpdump");
         }
+        if self.laws.is_some() && arm != Arm::Sim {
+            bail!(
+                "--laws: only the simulator runs laws from outside in an experiment; add --on sim, or \
+                 attach ports by `uc attach --laws`"
+            );
+        }
         match self.shard {
             None => sweep.check_memory()?,
             Some(shard) => sweep.check_memory_of(shard)?,
@@ -163,6 +173,7 @@ impl Run {
             set: self.set.clone(),
             case: self.case.clone(),
             point: self.point.clone(),
+            laws: self.laws.as_deref().map(laws_of).transpose()?,
             ..Request::of(&self.experiment)?
         })
     }
@@ -177,6 +188,14 @@ impl Run {
         };
         self.out.clone().unwrap_or_else(default)
     }
+}
+
+/// Has the simulator run the core with the laws of a folder.
+fn laws_of(folder: &Path) -> Result<Laws> {
+    Ok(Laws {
+        folder: folder.display().to_string(),
+        hash: laws::simulate(folder)?,
+    })
 }
 
 /// Returns why the simulator is used, for a message when no backend was named.

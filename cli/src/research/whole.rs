@@ -35,6 +35,7 @@ impl Whole {
             }
         };
         let mut circumstances = circumstances::of(batch.arm);
+        circumstances.core = sweep.request.core();
         let evaluation = loop {
             make(&mut sweep, Sweep::lacking, batch, &mut ledger)?;
             if let Some(evaluation) = sweep.next(&told)? {

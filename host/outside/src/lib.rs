@@ -15,9 +15,7 @@ use uc_clang::ClangError;
 use uc_port::{LAYOUT, ProgramObject};
 
 pub use error::LawError;
-
-/// Name of the native library of the core in the folder that is built into.
-pub const LIBRARY: &str = "core.so";
+pub use uc_core::LIBRARY;
 
 /// Files that a build made.
 #[derive(Debug)]
@@ -130,7 +128,7 @@ impl Work {
         )
         .map_err(refused)?;
         let shims: Vec<PathBuf> = sources::shims().map(PathBuf::from).collect();
-        let options = ["-DUC_MORE_LAWS", &laws, "-Icore"];
+        let options = ["-DUC_MORE_LAWS", &laws, &layout, "-Icore"];
         uc_clang::library(self.folder(), &shims, Path::new(LIBRARY), &options).map_err(refused)
     }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use uc_experiment::RunRecord;
 
-use crate::outputs::{COMMIT, CORE};
+use crate::outputs::COMMIT;
 use crate::request::Request;
 use crate::shard::Shard;
 
@@ -30,7 +30,7 @@ pub struct Head {
     pub setup: String,
     /// Commit of the program.
     pub commit: String,
-    /// Git's hash of the folder `core/` at that commit.
+    /// The program's core: [`Request::core`].
     pub core: String,
 }
 
@@ -45,7 +45,7 @@ impl Head {
             shard,
             setup: request.setup_hash()?,
             commit: COMMIT.to_owned(),
-            core: CORE.to_owned(),
+            core: request.core(),
         })
     }
 

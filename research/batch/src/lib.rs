@@ -22,7 +22,7 @@ pub use ledger::{Head, Ledger, RUNS, line_of, records_of};
 pub use merge::merge;
 pub use points::keep_points;
 pub use pool::Pool;
-pub use request::{Request, quoted};
+pub use request::{Laws, Request, quoted};
 pub use rounds::Rounds;
 pub use shard::Shard;
 pub use sweep::Sweep;

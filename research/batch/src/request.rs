@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use uc_experiment::{Arm, Error, Experiment};
 
+use crate::outputs::CORE;
 use crate::points::keep_points;
 use crate::shard::Shard;
 
@@ -28,6 +29,18 @@ pub struct Request {
     pub case: Vec<String>,
     /// Points to run, as `--point` takes them; all if empty.
     pub point: Vec<String>,
+    /// Laws from outside the tree that the file may name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub laws: Option<Laws>,
+}
+
+/// Laws from outside the tree, as `uc law build` built them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Laws {
+    /// Path of their folder, as it was given.
+    pub folder: String,
+    /// Hash of the core that was built with them.
+    pub hash: String,
 }
 
 impl Request {
@@ -49,6 +62,7 @@ impl Request {
             set: Vec::new(),
             case: Vec::new(),
             point: Vec::new(),
+            laws: None,
         })
     }
 
@@ -86,6 +100,14 @@ impl Request {
         Ok(experiment)
     }
 
+    /// Returns Git's hash of the folder `core/`, with that of the laws from outside if there are any.
+    pub fn core(&self) -> String {
+        match &self.laws {
+            None => CORE.to_owned(),
+            Some(laws) => format!("{CORE} with laws {}", laws.hash),
+        }
+    }
+
     /// Returns the command that makes the whole result, without options that do not change it.
     pub fn command(&self) -> String {
         let mut words = vec!["uc".to_owned(), "run".to_owned(), quoted(&self.file)];
@@ -106,6 +128,9 @@ impl Request {
             for value in values {
                 put(option, value);
             }
+        }
+        if let Some(laws) = &self.laws {
+            put("--laws", &laws.folder);
         }
         words.join(" ")
     }
@@ -143,11 +168,16 @@ mod tests {
             set: vec!["network.rate=5Mbit".into(), "title='x'".into()],
             case: vec!["only".into()],
             point: vec!["rate=10 Mb/s".into()],
+            laws: Some(Laws {
+                folder: "my laws".into(),
+                hash: "1f".into(),
+            }),
         };
         assert_eq!(
             request.command(),
-            r"uc run 'my files/t.toml' --on live --seed 7 --repeat 3 --set network.rate=5Mbit --set 'title='\''x'\''' --case only --point 'rate=10 Mb/s'"
+            r"uc run 'my files/t.toml' --on live --seed 7 --repeat 3 --set network.rate=5Mbit --set 'title='\''x'\''' --case only --point 'rate=10 Mb/s' --laws 'my laws'"
         );
+        assert!(request.core().ends_with(" with laws 1f"));
         let shard = Shard { index: 2, count: 7 };
         let part = request.command_of(Some(shard), Path::new("out/2"));
         assert!(

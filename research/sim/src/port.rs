@@ -7,13 +7,13 @@
 //! of a full one, belong to the kernel platform.
 
 use uc_core::slot::{Share, Slot};
-use uc_core::{Compiled, Core, Edit, Flow, Policy, Reason, consts};
+use uc_core::{Core, Edit, Flow, Policy, Reason, Running, consts};
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Options, Segment, flags};
 
 /// The core on one connection of one guest.
 #[derive(Clone, Debug)]
-pub struct Port<C = Compiled> {
+pub struct Port<C = Running> {
     slot: Slot<C>,
     /// Segments by the code of their reason.
     counts: Vec<u64>,
@@ -27,7 +27,7 @@ impl Port {
 
     /// Creates a port whose flow has a weight in a sum of windows; 0: in no sum.
     pub fn sharing(policy: Policy, share: u8) -> Port {
-        Port::with_slot(Slot::new(policy).sharing(share))
+        Port::with_slot(Slot::with_core(Running::now(), policy).sharing(share))
     }
 }
 
@@ -64,6 +64,17 @@ impl<C: Core> Port<C> {
     /// gave the flow up.
     pub fn flow(&self) -> Option<&Flow> {
         self.slot.flow()
+    }
+
+    /// Returns the window of the flow's law in bytes; `None` without a flow.
+    pub fn window_bytes(&self) -> Option<u32> {
+        self.slot.window_bytes()
+    }
+
+    /// Returns the flow's estimate of marked bytes in 1/2^30; `None` without a flow, or if its law
+    /// keeps none.
+    pub fn alpha_q30(&self) -> Option<u32> {
+        self.slot.alpha_q30()
     }
 
     /// Iterates over all reasons with the number of segments of each.

@@ -8,6 +8,7 @@ use crate::app::{Applications, Flow, Retired, add_totals};
 use crate::end::End;
 use crate::hosts::{Hosts, Side};
 use crate::plan::Label;
+use crate::port::Port;
 
 /// Adds a sample of every flow.
 pub fn sample_flows(hosts: &Hosts, applications: &Applications, records: &mut [FlowRecord]) {
@@ -27,7 +28,7 @@ fn sample(hosts: &Hosts, flow: &Flow) -> FlowSample {
     let youngest = flow.open().next_back();
     let guest = youngest.map(|slot| hosts.end(slot, Side::Guest));
     let info = guest.map_or_else(Info::default, |end| end.connection.info());
-    let shadow = guest.and_then(|end| end.port.as_ref()?.flow());
+    let port = guest.and_then(|end| end.port.as_ref());
     let mss_bytes = info.smss_bytes.max(1);
     let native = flow.plan().guest_config.congestion_control;
     let is_dctcp = matches!(native, CongestionControl::Dctcp { .. });
@@ -42,8 +43,8 @@ fn sample(hosts: &Hosts, flow: &Flow) -> FlowSample {
         bytes_retransmitted: totals.retransmitted_bytes,
         total_retransmits: u32::try_from(totals.retransmits).unwrap_or(u32::MAX),
         mss_bytes: info.smss_bytes,
-        shadow_window_bytes: shadow.map(uc_core::window_bytes),
-        shadow_alpha_q30: shadow.and_then(uc_core::law::alpha_q30),
+        shadow_window_bytes: port.and_then(Port::window_bytes),
+        shadow_alpha_q30: port.and_then(Port::alpha_q30),
         exact_alpha_q30: guest.and_then(exact_alpha_q30),
         guest_alpha_q30: guest.filter(|_| is_dctcp).map(|_| info.alpha_q10 << 20),
         rto_us: guest.map(|_| u32::try_from(info.rto.0 / 1_000).unwrap_or(u32::MAX)),
