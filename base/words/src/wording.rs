@@ -1,8 +1,9 @@
 //! Messages of the parsing libraries in this project's words, each with a remedy.
 
 /// What the libraries call a type, and what people do.
-const TYPES: [(&str, &str); 8] = [
+const TYPES: [(&str, &str); 9] = [
     ("f64", "a number"),
+    ("i64", "a whole number"),
     ("u32", "a whole number"),
     ("u16", "a whole number up to 65535"),
     ("u8", "a whole number up to 255"),

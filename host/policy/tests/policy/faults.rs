@@ -192,7 +192,7 @@ fn an_invalid_rule_is_refused_at_its_place_with_a_remedy() {
 }
 
 /// Each row: a text after the tenant, and its only refusal.
-const BESIDE: [(&str, &str); 15] = [
+const BESIDE: [(&str, &str); 16] = [
     (
         "[[tenant]]\nname = \"acme\"\nports = \"eth*\"\n",
         "9:8: name: duplicate tenant `acme`: the first is in line 1",
@@ -252,6 +252,10 @@ const BESIDE: [(&str, &str); 15] = [
     (
         "[agent]\nflows_max = 0\n",
         "9:13: agent.flows_max: is 0; give 1 to 16777216",
+    ),
+    (
+        "[agent]\nflows_max = \"20k\"\n",
+        "9:13: agent.flows_max: invalid type: string \"20k\", expected a whole number",
     ),
 ];
 
