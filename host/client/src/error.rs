@@ -1,13 +1,13 @@
 //! Errors of an agent, and of asking one.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 /// Reasons why an agent does not run, or does not do what it is asked.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// A file or socket that could not be used.
-    #[error("could not {action}: {source}")]
+    #[error("could not {action}: {source}{}", missing_rights(.source))]
     Io {
         /// What was tried, and on what.
         action: String,
@@ -42,7 +42,7 @@ pub enum AgentError {
         available_mb: u64,
     },
     /// No agent listens on the socket.
-    #[error("no agent answers on {path}: {source}")]
+    #[error("no agent answers on {path}: {source}; {}", remedy_of_no_agent(.source))]
     NoAgent {
         /// The socket.
         path: PathBuf,
@@ -74,6 +74,42 @@ impl AgentError {
         Self::Io {
             action: action.into(),
             source: source.into(),
+        }
+    }
+}
+
+/// Returns the remedy of a permission that a user other than root lacks, to follow an error.
+fn missing_rights(source: &io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::PermissionDenied if !nix::unistd::geteuid().is_root() => "; run it with sudo",
+        _ => "",
+    }
+}
+
+/// Returns what to do if the agent's socket could not be used.
+fn remedy_of_no_agent(source: &io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::PermissionDenied => "only root may ask an agent: run it with sudo",
+        _ => "start one: `systemctl start undercurrent`, or `uc agent`",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_agent_is_reported_with_the_remedy_of_its_cause() {
+        for (kind, remedy) in [
+            (ErrorKind::NotFound, "; start one: `systemctl"),
+            (ErrorKind::ConnectionRefused, "; start one: `systemctl"),
+            (ErrorKind::PermissionDenied, ": run it with sudo"),
+        ] {
+            let error = AgentError::NoAgent {
+                path: "/run/a.sock".into(),
+                source: kind.into(),
+            };
+            assert!(error.to_string().contains(remedy), "{error}");
         }
     }
 }
