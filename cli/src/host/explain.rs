@@ -92,7 +92,11 @@ impl Explain {
             }
             Found::None => {
                 if !self.tell_nothing(&words, &[])? {
-                    outln!("no flow fits '{}'; `uc flows` lists them", words.join(" "));
+                    outln!(
+                        "no flow fits '{}'; `uc flows` lists them, without those that began before \
+                         their port was attached",
+                        words.join(" ")
+                    );
                 }
                 Ok(false)
             }
