@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use uc_port::Store;
+use uc_port::{PortCoupling, Store};
 
 use crate::host::seen::{Filter, FlowRow, GroupRow, Order, Seen, rates};
 
@@ -153,9 +153,8 @@ fn print_flow(flow: &FlowRow, rates: bool) {
 fn print_groups(groups: &[GroupRow]) {
     for group in groups {
         outln!(
-            "\ngroup {} to {}: window {} bytes, {} flows send, {} cuts",
-            group.group,
-            group.remote,
+            "\n{}: window {} bytes, {} flows send, {} cuts",
+            group_name(group),
             group.window_bytes,
             group.flows,
             group.cuts
@@ -168,6 +167,54 @@ fn print_groups(groups: &[GroupRow]) {
                 guest.share_bytes,
                 guest.flows
             );
+        }
+    }
+}
+
+/// Names a group by what its flows have in common: the number that the operator gave, the tenant or the
+/// port, and the remote hosts.
+fn group_name(group: &GroupRow) -> String {
+    let whose = match group.group {
+        PortCoupling::TENANT.. => "group of a tenant".to_owned(),
+        PortCoupling::OWN.. => match group.guests.first() {
+            Some(guest) => format!("group of port {}", guest.port),
+            None => "group of a port".to_owned(),
+        },
+        number => format!("group {number}"),
+    };
+    let any = ["::", "0.0.0.0"].contains(&group.remote.as_str());
+    let remote = if any { "all hosts" } else { &group.remote };
+    format!("{whose}, to {remote}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::seen::GuestRow;
+
+    #[test]
+    fn groups_are_named_after_the_operators_number_the_tenant_or_the_port() {
+        let group = |number, remote: &str| GroupRow {
+            group: number,
+            remote: remote.to_owned(),
+            window_bytes: 1,
+            flows: 1,
+            cuts: 0,
+            guests: vec![GuestRow {
+                port: "vnet3".to_owned(),
+                weight: 1,
+                flows: 1,
+                share_bytes: 1,
+            }],
+        };
+        let port = PortCoupling::OWN | 3;
+        let tenant = PortCoupling::of_tenant(9);
+        for (number, remote, name) in [
+            (1, "10.0.0.0", "group 1, to 10.0.0.0"),
+            (port, "::", "group of port vnet3, to all hosts"),
+            (tenant, "10.0.0.9", "group of a tenant, to 10.0.0.9"),
+        ] {
+            assert_eq!(group_name(&group(number, remote)), name);
         }
     }
 }
