@@ -175,6 +175,24 @@ fn live_attach_with_law_pass_reports_counting_only() {
 }
 
 #[test]
+fn live_attached_bridge_is_named_with_the_ports_to_attach_instead() {
+    if !live_with(&TOOLS) || !live_with(&["ip"]) {
+        return;
+    }
+    let namespace = Namespace::new("the tests").unwrap();
+    ip(&namespace, "link add br0 type bridge");
+    let sandbox = Sandbox::new();
+    let told = outcome(sandbox.uc(&namespace, &["attach", "br0"]));
+    assert_eq!(told.status, Some(0), "{told:?}");
+    assert!(
+        told.stderr.starts_with("uc: br0 is a bridge"),
+        "{}",
+        told.stderr
+    );
+    success(sandbox.uc(&namespace, &["detach", "--all"]));
+}
+
+#[test]
 fn live_attach_by_clsact_refuses_a_port_with_an_ingress_qdisc_and_tcx_does_not() {
     if !live_with(&TOOLS) || !live_with(&["ip", "tc"]) {
         return;

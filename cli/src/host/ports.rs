@@ -7,7 +7,9 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use uc_core::Policy;
 use uc_law::{Law, Profile, keys};
-use uc_port::{AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPlan, Store};
+use uc_port::{
+    AttachVia, Attached, DEFAULT_FLOWS_MAX, PortPlan, Store, interface_index, is_bridge,
+};
 
 use crate::host::agent;
 use crate::host::laws;
@@ -127,6 +129,13 @@ impl Attach {
         };
         for port in &ports {
             outln!("{port}: attached; {follows}");
+        }
+        let is_bridge = |port: &&String| interface_index(port).is_ok_and(is_bridge);
+        for bridge in ports.iter().filter(is_bridge) {
+            errln!(
+                "uc: {bridge} is a bridge, and what it forwards does not pass its programs; attach its \
+                 guests' ports instead: `ip link show master {bridge}` lists them"
+            );
         }
         Ok(true)
     }

@@ -120,12 +120,40 @@ pub(crate) fn speed(ifindex: u32) -> Option<BitsPerSec> {
     known.then(|| BitsPerSec(u64::from(mbits) * 1_000_000))
 }
 
+/// Request and answer of the call by which a driver names itself (linux/ethtool.h).
+#[repr(C)]
+struct EthtoolDrvinfo {
+    cmd: u32,
+    driver: [u8; 32],
+    rest: [u8; 160],
+}
+
+const ETHTOOL_GDRVINFO: u32 = 3;
+
+/// Returns whether an interface of the calling thread's network namespace is a bridge. Packets that a
+/// bridge forwards do not pass its own hooks.
+pub fn is_bridge(ifindex: u32) -> bool {
+    let mut info = EthtoolDrvinfo {
+        cmd: ETHTOOL_GDRVINFO,
+        driver: [0; 32],
+        rest: [0; 160],
+    };
+    let Some((mut request, _)) = request(ifindex) else {
+        return false;
+    };
+    request.ifr_ifru.ifru_data = (&raw mut info).cast();
+    // SAFETY: the kernel writes one struct ethtool_drvinfo, which outlives the call.
+    let answered = unsafe { ask(libc::SIOCETHTOOL, &mut request) }.is_some();
+    answered && info.driver.starts_with(b"bridge\0")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_answer_has_the_size_of_the_kernels_struct() {
+        assert_eq!(size_of::<EthtoolDrvinfo>(), 196);
         assert_eq!(size_of::<EthtoolCmd>(), 44);
         assert_eq!(std::mem::offset_of!(EthtoolCmd, speed_hi), 28);
     }

@@ -51,7 +51,7 @@ pub use direction::Direction;
 pub use error::PortError;
 pub use events::{Agreed, Closing, Event, EventKind, Passed};
 pub use flows::FlowView;
-pub use interfaces::interface_index;
+pub use interfaces::{interface_index, is_bridge};
 pub use locks::{LOCKS_FOLDER, lock_file};
 pub use numbers::LAYOUT;
 pub use object::ProgramObject;
