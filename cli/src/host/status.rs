@@ -159,6 +159,11 @@ fn print_report(report: &Report) {
     }
     if report.in_force && report.agent.is_none() {
         outln!("these ports are in force without an agent; nobody follows a policy");
+    } else if report.in_force && report.ports.is_empty() {
+        outln!(
+            "everything that is wanted is in force, but the policy names no interface of this host: \
+             `ip -br link` lists them, and `uc check FILE --port NAME` tells what one gets"
+        );
     } else if report.in_force {
         outln!("everything that is wanted is in force");
     }

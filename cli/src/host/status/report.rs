@@ -253,6 +253,15 @@ impl PortLine {
     }
 }
 
+/// The problem of a host on which nothing has been set up, and its remedy.
+const NOTHING: &str = "there is no agent and no port is attached in this network namespace, with \
+                       this BPF file system; start one (`systemctl start undercurrent`), or run \
+                       `uc attach PORT`";
+
+/// The problem of a port that lost its programs while an agent runs.
+const NOT_ON_IT: &str =
+    "the programs are not on it; the agent attaches them again within half a minute";
+
 fn wanted(port: &PortState) -> PortLine {
     PortLine {
         ifindex: port.ifindex,
@@ -271,7 +280,7 @@ fn wanted(port: &PortState) -> PortLine {
 fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
     let Some(agent) = agent else {
         let none = ports.is_empty();
-        let none = none.then(|| "there is no agent and no port is attached".to_owned());
+        let none = none.then(|| NOTHING.to_owned());
         let error = |port: &PortLine| Some(format!("port {}: {}", port.name, port.error.as_ref()?));
         return none
             .into_iter()
@@ -303,7 +312,7 @@ fn amiss(agent: Option<&AgentState>, ports: &[PortLine]) -> Vec<String> {
         if let Some(error) = &port.error {
             amiss.push(format!("port {}: {error}", port.name));
         } else if !port.attached {
-            amiss.push(format!("port {}: the programs are not on it", port.name));
+            amiss.push(format!("port {}: {NOT_ON_IT}", port.name));
         }
     }
     amiss.extend(agent.metrics_error.clone());
@@ -339,7 +348,7 @@ mod tests {
     fn a_detached_port_is_a_problem_whatever_the_agent_reports() {
         assert_eq!(amiss(Some(&agent()), &[port(true)]), [] as [&str; 0]);
         let lost = amiss(Some(&agent()), &[port(false)]);
-        assert_eq!(lost, ["port vnet3: the programs are not on it"]);
+        assert_eq!(lost, [format!("port vnet3: {NOT_ON_IT}")]);
         let mut held = port(false);
         held.held = true;
         assert_eq!(amiss(Some(&agent()), &[held]), [] as [&str; 0]);
