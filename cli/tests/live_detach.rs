@@ -193,6 +193,33 @@ fn live_attached_bridge_is_named_with_the_ports_to_attach_instead() {
 }
 
 #[test]
+fn live_status_of_ports_attached_by_hand_names_their_laws() {
+    if !live_with(&TOOLS) || !live_with(&["ip"]) {
+        return;
+    }
+    let namespace = Namespace::new("the tests").unwrap();
+    ip(&namespace, "link add v1 type veth peer name v2");
+    let sandbox = Sandbox::new();
+    success(sandbox.uc(&namespace, &["attach", "v1", "--law", "dctcp"]));
+    success(sandbox.uc(&namespace, &["attach", "v2", "--observe"]));
+    let told = success(sandbox.uc(&namespace, &["status"]));
+    for (port, laws) in [
+        ("v1", "attached: dctcp"),
+        ("v2", "attached: ecn (observed)"),
+    ] {
+        let line = told.lines().find(|line| line.starts_with(port));
+        assert!(line.is_some_and(|line| line.ends_with(laws)), "{told}");
+    }
+    let told = success(sandbox.uc(&namespace, &["status", "--json"]));
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let laws = serde_json::json!([{"law": "ecn", "observed": true}]);
+    let ports = told["ports"].as_array().unwrap();
+    let v2 = ports.iter().find(|port| port["name"] == "v2").unwrap();
+    assert_eq!(v2["laws"], laws, "{told}");
+    success(sandbox.uc(&namespace, &["detach", "--all"]));
+}
+
+#[test]
 fn live_attach_by_clsact_refuses_a_port_with_an_ingress_qdisc_and_tcx_does_not() {
     if !live_with(&TOOLS) || !live_with(&["ip", "tc"]) {
         return;

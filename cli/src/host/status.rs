@@ -169,16 +169,32 @@ fn print_report(report: &Report) {
     }
 }
 
+/// Lists the laws of a port's rules; a port without rules has none, and its flows pass.
+fn laws(port: &PortLine) -> String {
+    let names: Vec<String> = port
+        .laws
+        .iter()
+        .map(|line| match line.observed {
+            true => format!("{} (observed)", line.law),
+            false => line.law.clone(),
+        })
+        .collect();
+    match names.is_empty() {
+        true => "pass".to_owned(),
+        false => names.join(", "),
+    }
+}
+
 fn print_port(port: &PortLine) {
     let quota = match port.flows_max {
         0 => "free".to_owned(),
         most => most.to_string(),
     };
     let state = match (port.held, port.attached, &port.error) {
-        (true, ..) => "held by an operator",
-        (_, _, Some(error)) => error.as_str(),
-        (_, true, None) => "attached",
-        (_, false, None) => "not attached",
+        (true, ..) => "held by an operator".to_owned(),
+        (_, _, Some(error)) => error.clone(),
+        (_, true, None) => format!("attached: {}", laws(port)),
+        (_, false, None) => "not attached".to_owned(),
     };
     outln!(
         "{:<16} {:<12} {:>5} {:>8} {:>8} {:>12} {:>12} {:>8}  {state}",

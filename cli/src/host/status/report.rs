@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use uc_client::state::PortState;
 use uc_client::{AgentError, AgentState, Client};
-use uc_core::Reason;
-use uc_port::{Ahead, Direction, PortError, PortView, Store};
+use uc_core::{Law, Reason, consts};
+use uc_port::{Ahead, Direction, PortError, PortPlan, PortView, Store};
 
 use crate::host::ports::port_name;
 use crate::host::seen::{PacketRow, packet_rows};
@@ -45,6 +45,8 @@ pub struct PortLine {
     pub rules: Option<u32>,
     /// Number of rules in the port's plan.
     pub rules_in_force: u32,
+    /// Laws of the plan's rules, each once, in the order of the rules.
+    pub laws: Vec<LawLine>,
     /// Number of its flows in the table.
     pub flows: u64,
     /// Flows whose peer has not acknowledged the guest's SYN or SYN-ACK; `flows` counts them, too.
@@ -71,6 +73,15 @@ pub struct PortLine {
     pub flows_max: u32,
     /// Why it isn't as the policy wants it.
     pub error: Option<String>,
+}
+
+/// A law of a port's plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LawLine {
+    /// The law's name.
+    pub law: String,
+    /// Whether its windows are computed but never written.
+    pub observed: bool,
 }
 
 /// A program of another that runs before ours at one of a port's hooks.
@@ -138,6 +149,10 @@ impl Report {
                 line.ifindex = port.ifindex;
                 line.name = port_name(&port);
                 line.attached = true;
+                line.laws = programs
+                    .plan(port.ifindex)?
+                    .as_ref()
+                    .map_or_else(Vec::new, laws_of);
                 if let Some(view) = views.get(&port.ifindex) {
                     line.see(view);
                     // the kernel lists the programs of this network namespace only
@@ -251,6 +266,21 @@ impl PortLine {
         self.error.get_or_insert(text);
         Ok(())
     }
+}
+
+/// Lists the laws of a plan, each once, in the order of its rules.
+fn laws_of(plan: &PortPlan) -> Vec<LawLine> {
+    let mut laws = Vec::new();
+    for rule in &plan.rules {
+        let line = LawLine {
+            law: Law::of(&rule.policy).name().to_owned(),
+            observed: u32::from(rule.policy.modes) & consts::MODE_OBSERVE != 0,
+        };
+        if !laws.contains(&line) {
+            laws.push(line);
+        }
+    }
+    laws
 }
 
 /// The problem of a host on which nothing has been set up, and its remedy.
