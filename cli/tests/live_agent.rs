@@ -43,6 +43,10 @@ fn live_an_agent_follows_added_removed_and_renamed_interfaces() {
     ip(&namespace, "link property add dev w2 altname vm-of-acme");
     let state = here.wait_for(&["v1", "w2"]);
     assert_eq!(state.ports[1].matched, "vm-of-acme");
+    refusal(
+        here.uc(&["attach", "vm-of-acme"]),
+        &["'vm-of-acme' is another name of port w2", "uc attach w2"],
+    );
     ip(&namespace, "link property del dev w2 altname vm-of-acme");
     here.wait_for(&["v1"]);
     ip(&namespace, "link set w2 down");

@@ -98,13 +98,18 @@ pub fn release(ports: &[String], options: &[String]) -> Result<Option<Vec<String
         );
     }
     for name in ports {
-        if !status.ports.iter().any(|port| port.name == *name) {
-            bail!(
-                "an agent keeps this host's ports (process {}) and '{name}' is not in its policy; \
-                 name it there",
-                status.pid
-            );
+        if status.ports.iter().any(|port| port.name == *name) {
+            continue;
         }
+        let other_name = status.ports.iter().find(|port| port.matched == *name);
+        let why = match other_name {
+            Some(port) => format!("another name of port {0}; run `uc attach {0}`", port.name),
+            None => "not in its policy; name it there".to_owned(),
+        };
+        bail!(
+            "an agent keeps this host's ports (process {}) and '{name}' is {why}",
+            status.pid
+        );
     }
     Ok(Some(agent.release(ports)?.ports))
 }
