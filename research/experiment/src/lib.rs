@@ -8,7 +8,7 @@
 //! - [`schema`], [`network`], [`stack`], [`case`], [`coupling`], [`hypervisor`], [`pattern`],
 //!   [`application`], [`sweep`], [`arm`]: the file; laws, parameters and starts are `uc_law`'s.
 //! - [`error`]: errors in a file, with place and remedy; [`wording`]: their form.
-//! - [`record`], [`histogram`]: the results of one run.
+//! - [`record`], [`histogram`], [`law_event`]: the results of one run.
 //! - [`measure`], [`values`], [`repetition`], [`series`], [`sawtooth`], [`statistic`]: the numbers computed
 //!   from a record, and [`measure_error`]: why one can't be computed.
 //! - [`expect`], [`basis`], [`estimate`], [`outcome`], [`verdict`]: the claims about their means over
@@ -30,6 +30,7 @@ pub mod expect;
 pub mod histogram;
 pub mod hypervisor;
 pub mod kept;
+pub mod law_event;
 pub mod measure;
 pub mod measure_error;
 pub mod network;
@@ -64,6 +65,7 @@ pub use expect::{Bound, Claim, Direction, Expectation, Labels};
 pub use histogram::Histogram;
 pub use hypervisor::{Hypervisor, Migration, Pvtcp, RttFilter};
 pub use kept::{Circumstances, Head, KeptError, KeptMeasure, KeptRecord, Sitting};
+pub use law_event::{LawEvent, LawEventKind};
 pub use measure::{Alpha, Event, Measure, QueueUnit, SharedBy};
 pub use measure_error::{MeasureError, Which};
 pub use network::{Family, Network, NotEct, Queue, Topology};

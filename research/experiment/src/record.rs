@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
+use crate::law_event::LawEvent;
 use crate::units::Nanos;
 
 /// One run of one case.
@@ -75,6 +76,10 @@ pub struct FlowRecord {
     /// `None` if the backend doesn't measure them.
     #[serde(default)]
     pub packet_rtt: Option<Histogram>,
+    /// Events of the law that translates or observes the flow, in order of time; empty without one,
+    /// and if the backend doesn't record them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<LawEvent>,
 }
 
 /// Counters of timeouts, and of a sender's CPU that was taken away.

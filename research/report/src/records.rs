@@ -9,10 +9,10 @@ use crate::Error;
 
 /// Maximum number of samples of flows and queues in the file, approximately, over all runs (a
 /// sample is 300 bytes). With more samples the file keeps every second, or third, and so on, of
-/// each flow and each queue, and always the first and the last.
+/// each flow and each queue, and always the first and the last; and as many of the events of laws.
 pub const SAMPLES_MAX: usize = 300_000;
 
-/// Writes the list of records. Only samples are ever omitted.
+/// Writes the list of records. Only samples and events of laws are ever omitted.
 ///
 /// # Errors
 /// [`Error::Json`] if it can't be serialised or written.
@@ -54,6 +54,7 @@ fn thinned(record: &RunRecord, every: usize) -> Cow<'_, RunRecord> {
     thin(&mut record.queue, every);
     for flow in &mut record.flows {
         thin(&mut flow.samples, every);
+        thin(&mut flow.events, every);
     }
     Cow::Owned(record)
 }

@@ -6,7 +6,7 @@
 //! the same record, byte for byte.
 //!
 //! Read in this order:
-//! 1. [`port`]: the C core on a guest's port.
+//! 1. [`port`]: the C core on a guest's port; [`events`] of its law.
 //! 2. [`packet`], [`end`], [`timers`], [`hosts`]: connections on the network under one clock; the
 //!    [`instruments`] at a sender ([`packet_times`], [`exact`]).
 //!    [`coupling`]: guests that share a window. [`start`]: starts of flows. [`hypervisor`]: guests
@@ -25,6 +25,7 @@ pub mod draw;
 pub mod end;
 pub mod epochs;
 pub mod error;
+pub mod events;
 pub mod exact;
 mod frame;
 pub mod hosts;

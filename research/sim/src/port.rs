@@ -8,8 +8,11 @@
 
 use uc_core::slot::{Share, Slot};
 use uc_core::{Core, Edit, Flow, Policy, Reason, Running, consts};
+use uc_experiment::LawEvent;
 use uc_net::{Ecn, Nanos};
 use uc_tcp::{Options, Segment, flags};
+
+use crate::events::{Events, Noted};
 
 /// The core on one connection of one guest.
 #[derive(Clone, Debug)]
@@ -17,6 +20,7 @@ pub struct Port<C = Running> {
     slot: Slot<C>,
     /// Segments by the code of their reason.
     counts: Vec<u64>,
+    events: Events,
 }
 
 impl Port {
@@ -41,6 +45,7 @@ impl<C: Core> Port<C> {
         Port {
             slot,
             counts: vec![0; Reason::all().count()],
+            events: Events::default(),
         }
     }
 
@@ -82,6 +87,11 @@ impl<C: Core> Port<C> {
         Reason::all().zip(self.counts.iter().copied())
     }
 
+    /// Returns the law's events since they were last taken, those of a kind as one.
+    pub fn take_events(&mut self) -> impl Iterator<Item = LawEvent> + '_ {
+        self.events.take()
+    }
+
     fn pass(
         &mut self,
         now: Nanos,
@@ -89,7 +99,11 @@ impl<C: Core> Port<C> {
         direction: u32,
         share: Share<'_>,
     ) -> Reason {
+        let before = self.slot.flow().map(Noted::of);
         let (reason, edit) = self.slot.pass(&parse(segment, direction), now.0, share);
+        if let (Some(before), Some(flow)) = (before, self.slot.flow()) {
+            self.events.note(now, before, flow, reason);
+        }
         write(segment, &edit);
         if let Some(count) = self.counts.get_mut(reason.counted(&edit).code() as usize) {
             *count += 1;
@@ -158,6 +172,7 @@ fn write_offers(options: &mut Options, edit: &Edit) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uc_experiment::LawEventKind;
     use uc_tcp::flags::{ACK, CWR, ECE, SYN};
 
     fn policy() -> Policy {
@@ -201,7 +216,39 @@ mod tests {
         // Half of ten segments, by the mark; nothing is in flight.
         assert_eq!((echo.flags, echo.window), (ACK, 5_000));
         assert_eq!(port.flow().map(|flow| flow.cuts), Some(1));
+        let events: Vec<LawEvent> = port.take_events().collect();
+        let cut = LawEvent {
+            at_ns: 4,
+            kind: LawEventKind::Cut,
+            times: 1,
+            before_bytes: 10_000,
+            after_bytes: 5_000,
+            ssthresh_bytes: Some(5_000),
+        };
+        assert_eq!(events, [cut]);
+        assert_eq!(port.take_events().count(), 0, "they were taken");
         assert_eq!(count(&port, Reason::TRANSLATED), 4);
+    }
+
+    #[test]
+    fn data_that_the_guard_drops_is_one_event_until_it_is_taken() {
+        let mut port = Port::new(Policy {
+            guard_segments: 1,
+            ..policy()
+        });
+        port.from_guest(Nanos(1), &mut segment(100, 0, SYN, 0));
+        port.to_guest(Nanos(2), &mut segment(500, 101, SYN | ACK | ECE, 0));
+        port.from_guest(Nanos(3), &mut segment(101, 501, ACK, 1_000));
+        for at in 4..7 {
+            let mut beyond = segment(20_101, 501, ACK, 1_000);
+            let reason = port.from_guest(Nanos(at), &mut beyond);
+            assert_eq!(reason, Reason::BEYOND_EDGE);
+        }
+        let events: Vec<LawEvent> = port.take_events().collect();
+        let told = events
+            .iter()
+            .map(|event| (event.kind, event.at_ns, event.times));
+        assert_eq!(told.collect::<Vec<_>>(), [(LawEventKind::Guarded, 4, 3)]);
     }
 
     #[test]

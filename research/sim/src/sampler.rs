@@ -10,9 +10,14 @@ use crate::hosts::{Hosts, Side};
 use crate::plan::Label;
 use crate::port::Port;
 
-/// Adds a sample of every flow.
-pub fn sample_flows(hosts: &Hosts, applications: &Applications, records: &mut [FlowRecord]) {
-    for (flow, record) in applications.flows().iter().zip(records) {
+/// Adds a sample of every flow, and the events of its law since the last sample.
+pub fn sample_flows(
+    hosts: &mut Hosts,
+    applications: &mut Applications,
+    records: &mut [FlowRecord],
+) {
+    for (flow, record) in applications.flows_mut().iter_mut().zip(records) {
+        flow.take_events(hosts, &mut record.events);
         let sample = sample(hosts, flow);
         record.negotiated_ecn |= flow
             .open()

@@ -1,6 +1,6 @@
 //! A flow of the record, and the sums over its closed connections.
 
-use uc_experiment::Completion;
+use uc_experiment::{Completion, LawEvent};
 use uc_net::Nanos;
 use uc_tcp::Totals;
 
@@ -21,6 +21,8 @@ pub struct Flow {
     pub(super) completions: Vec<Completion>,
     /// Counters of the closed connections.
     pub(super) retired: Retired,
+    /// Events of the law on connections that have closed since the last sample.
+    pub(super) events: Vec<LawEvent>,
 }
 
 /// Sums over closed connections.
@@ -52,6 +54,7 @@ impl Flow {
             open: Vec::new(),
             completions: Vec::new(),
             retired: Retired::default(),
+            events: Vec::new(),
         }
     }
 
@@ -83,6 +86,16 @@ impl Flow {
     /// Returns whether a bulk flow was ended before the run was.
     pub fn has_stopped(&self) -> bool {
         self.stopped
+    }
+
+    /// Appends the events of the law on all connections since the last call, in order of time.
+    pub fn take_events(&mut self, hosts: &mut Hosts, events: &mut Vec<LawEvent>) {
+        let known = events.len();
+        events.append(&mut self.events);
+        for (slot, _) in &self.open {
+            events.extend(hosts.take_events(*slot));
+        }
+        events[known..].sort_by_key(|event| event.at_ns);
     }
 
     pub(super) fn begin_completion(&mut self, now: Nanos, bytes: u64) -> usize {

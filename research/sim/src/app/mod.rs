@@ -58,6 +58,11 @@ impl Applications {
         &self.flows
     }
 
+    /// Returns the flows, to take their events.
+    pub fn flows_mut(&mut self) -> &mut [Flow] {
+        &mut self.flows
+    }
+
     /// Delivers a notice to the application concerned.
     ///
     /// # Errors
@@ -153,6 +158,7 @@ impl Applications {
         };
         flow.open.remove(place);
         flow.retired.add(hosts, slot);
+        flow.events.extend(hosts.take_events(slot));
         hosts.release(slot);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uc_core::Policy;
-use uc_experiment::Histogram;
+use uc_experiment::{Histogram, LawEvent};
 use uc_net::{HostId, LinkId, LinkReport, Nanos};
 use uc_tcp::{Config, Connection};
 
@@ -218,6 +218,12 @@ impl Hosts {
     /// Returns one end of a connection.
     pub fn end(&self, slot: Slot, side: Side) -> &End {
         &self.ends[slot.end(side)]
+    }
+
+    /// Takes the events of the law at the guest's port, those since the last call.
+    pub fn take_events(&mut self, slot: Slot) -> impl Iterator<Item = LawEvent> + '_ {
+        let port = self.ends[slot.end(Side::Guest)].port.as_mut();
+        port.into_iter().flat_map(Port::take_events)
     }
 
     /// Returns the flow number that a connection belongs to.
