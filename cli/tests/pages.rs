@@ -1,5 +1,5 @@
 //! The pages of `uc run` and `uc compare` in a browser: they load without a complaint, fit a phone,
-//! follow the dark scheme, and all that scrolls is reached by keys.
+//! follow the dark scheme, and all that scrolls or opens is reached by keys.
 
 mod common;
 
@@ -16,11 +16,24 @@ const TINY: &str = include_str!("common/tiny.toml");
 /// Widths of a phone and of a desktop, in CSS pixels.
 const WIDTHS: [u32; 2] = [360, 1280];
 
-/// Elements whose content is wider than they are, and whether one is focused.
+/// Number of elements that are shown and whose content is wider than they are.
 const SCROLLED: &str = "[...document.querySelectorAll('*')].filter(e => \
-    e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX == 'auto').length";
+    e.scrollWidth > e.clientWidth + 1 && e.checkVisibility() && \
+    getComputedStyle(e).overflowX == 'auto').length";
+/// The label or the tag of the focused element.
 const FOCUSED: &str =
     "document.activeElement.getAttribute('aria-label') || document.activeElement.tagName";
+/// The descriptions of the signs for events of a law.
+const SIGNS: &str = "[...document.querySelectorAll('figure g.event')].map(e => \
+    e.querySelector('title').textContent)";
+/// The kinds of signs in the drawings, and in the legend.
+const KINDS: [&str; 2] = [
+    "[...new Set([...document.querySelectorAll('figure g.event')].map(e => e.classList[1]))].sort()",
+    "[...document.querySelectorAll('.legend g.event')].map(e => e.classList[1]).sort()",
+];
+/// Rows of the table of events, as they are shown.
+const ROWS: &str = "[...document.querySelectorAll('details tbody tr')] \
+    .filter(e => e.checkVisibility()).length";
 /// The least contrast of any text with the background behind it (WCAG 2.2, 1.4.3).
 const CONTRAST: &str = r#"(() => {
     const parts = text => (text.match(/[\d.]+/g) || []).map(Number);
@@ -110,6 +123,41 @@ fn live_pages_load_fit_a_phone_follow_the_dark_scheme_and_are_reached_by_keys() 
         tab.load(page, WIDTHS[0], "light");
         reach_by_keys(&mut tab, &file.to_string());
     }
+    tab.load(&pages[1], WIDTHS[0], "dark");
+    find_events(&mut tab);
+    assert_eq!(tab.complaints, Vec::<String>::new());
+    if let Some(folder) = &pictures {
+        tab.picture(&folder.join("report-events.png"));
+    }
+}
+
+/// Checks that events of the law are signs with a description and a legend, and that keys alone open
+/// the table that lists them.
+fn find_events(tab: &mut Tab) {
+    let signs = tab.evaluate(SIGNS);
+    let signs = signs.as_array().unwrap();
+    assert!(signs.len() >= 2, "{signs:?}");
+    for sign in signs {
+        let text = sign.as_str().unwrap();
+        assert!(text.contains(": ") && text.contains(", window "), "{text}");
+    }
+    let [drawn, explained] = KINDS.map(|kinds| tab.evaluate(kinds));
+    assert_eq!(drawn, explained);
+    assert!(drawn.as_array().unwrap().contains(&"cut".into()), "{drawn}");
+    assert_eq!(tab.evaluate(ROWS), 0);
+    for _ in 0..50 {
+        tab.press_tab();
+        if tab.evaluate("document.activeElement.tagName") == "SUMMARY" {
+            break;
+        }
+    }
+    tab.press_enter();
+    assert_eq!(tab.evaluate(ROWS), signs.len());
+    let contrast = tab.evaluate(CONTRAST);
+    assert!(
+        contrast.as_f64().is_some_and(|least| least >= 4.5),
+        "{contrast}"
+    );
 }
 
 /// Presses Tab until it leaves the page, and checks that each scrolled element was focused.

@@ -104,10 +104,21 @@ impl Tab {
 
     /// Presses the key Tab.
     pub fn press_tab(&mut self) {
+        self.press(&json!({"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}));
+    }
+
+    /// Presses the key Enter.
+    pub fn press_enter(&mut self) {
+        let key =
+            json!({"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"});
+        self.press(&key);
+    }
+
+    fn press(&mut self, key: &Value) {
         for kind in ["keyDown", "keyUp"] {
-            let key =
-                json!({"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9});
-            self.ask("Input.dispatchKeyEvent", key);
+            let mut event = key.clone();
+            event["type"] = kind.into();
+            self.ask("Input.dispatchKeyEvent", event);
         }
     }
 

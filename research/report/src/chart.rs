@@ -11,6 +11,7 @@ use crate::Error;
 use crate::axis::Axis;
 use crate::escape::escape;
 use crate::ink::Ink;
+use crate::law_events::Gathered;
 
 /// Size of a panel; the page scales it.
 const SIZE: (u32, u32) = (560, 300);
@@ -45,6 +46,8 @@ pub(crate) enum Mark {
     Crosses { points: Vec<(f64, f64)> },
     /// Single points as small discs.
     Dots { points: Vec<(f64, f64)> },
+    /// Events of a law, on top of all lines.
+    Events { events: Vec<Gathered> },
 }
 
 impl Mark {
@@ -56,6 +59,7 @@ impl Mark {
             | Mark::Crosses { points }
             | Mark::Dots { points } => points.is_empty(),
             Mark::Means { points } => points.is_empty(),
+            Mark::Events { events } => events.is_empty(),
             Mark::Bar { .. } => false,
         }
     }
@@ -71,6 +75,7 @@ impl Mark {
             Mark::Means { points } => {
                 highest(&mut points.iter().map(|mean| mean.value.max(mean.interval.end)))
             }
+            Mark::Events { events } => highest(&mut events.iter().map(|event| event.at.1)),
             Mark::Bar {
                 height, whisker, ..
             } => height.max(whisker.end),
@@ -100,20 +105,22 @@ impl Panel {
     /// [`Error::Figure`] if it can't be drawn.
     pub(crate) fn svg(&self) -> Result<String, Error> {
         let mut text = String::new();
-        self.draw(&mut text).map_err(|why| Error::Figure {
+        let events = self.draw(&mut text).map_err(|why| Error::Figure {
             figure: self.title.clone(),
             why,
         })?;
         // Inside a page the element needs neither a namespace nor a size of its own.
         let body = text.split_once('>').map_or("", |(_, body)| body);
+        let body = body.trim_end().trim_end_matches("</svg>");
         let label = escape(&self.title);
         let (width, height) = SIZE;
         Ok(format!(
-            "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">{body}"
+            "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">{body}{events}</svg>\n"
         ))
     }
 
-    fn draw(&self, text: &mut String) -> Drawn {
+    /// Draws everything but the events of laws, which it returns as elements.
+    fn draw(&self, text: &mut String) -> Result<String, String> {
         let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)
             .margin(6)
@@ -127,8 +134,15 @@ impl Panel {
         for (ink, mark) in &self.marks {
             draw_mark(&mut chart, *ink, mark)?;
         }
+        let events = self.marks.iter().flat_map(|(_, mark)| match mark {
+            Mark::Events { events } => events.as_slice(),
+            _ => &[],
+        });
+        let events = events.map(|event| event.svg(chart.backend_coord(&event.at)));
+        let events = events.collect();
         drop(chart);
-        area.present().map_err(why)
+        area.present().map_err(why)?;
+        Ok(events)
     }
 
     fn shade(&self, chart: &mut Chart<'_, '_>) -> Drawn {
@@ -192,6 +206,7 @@ fn draw_mark(chart: &mut Chart<'_, '_>, ink: Ink, mark: &Mark) -> Drawn {
             let dots = points.iter().map(|point| Circle::new(*point, 4, fill));
             chart.draw_series(dots).map(|_| ()).map_err(why)
         }
+        Mark::Events { .. } => Ok(()),
     }
 }
 

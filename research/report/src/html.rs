@@ -5,7 +5,7 @@ use uc_experiment::{Outcome, Verdict};
 use crate::escape::escape;
 use crate::figures::{Figure, figures};
 use crate::numbers::{found, number};
-use crate::{Error, Report, group_table, scene, setup, unit, words};
+use crate::{Error, Report, group_table, law_events, scene, setup, unit, words};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -160,6 +160,7 @@ pub(crate) fn draw(page: &mut String, figure: &Figure) {
             escape(words)
         ));
     }
+    page.push_str(&law_events::legend(&figure.events));
     page.push_str("</p>\n<div class=\"panels\">\n");
     for (title, svg) in &figure.panels {
         page.push_str(&format!(
@@ -168,9 +169,24 @@ pub(crate) fn draw(page: &mut String, figure: &Figure) {
         ));
     }
     page.push_str(&format!(
-        "</div>\n<p class=\"caption\">{}</p>\n</section>\n",
+        "</div>\n<p class=\"caption\">{}</p>\n",
         escape(&figure.caption)
     ));
+    for listed in &figure.events {
+        list(page, listed);
+    }
+    page.push_str("</section>\n");
+}
+
+/// Appends the events of a panel as a table that opens on demand.
+fn list(page: &mut String, listed: &law_events::Listed) {
+    let label = listed.title();
+    page.push_str(&format!(
+        "<details>\n<summary>{}</summary>\n",
+        escape(&label)
+    ));
+    table(page, &label, &listed.header(), listed.rows());
+    page.push_str("</details>\n");
 }
 
 fn groups(page: &mut String, report: &Report<'_>) {

@@ -23,6 +23,7 @@ mod group_table;
 pub mod html;
 mod ink;
 pub mod json;
+mod law_events;
 mod numbers;
 pub mod overview;
 mod panels;

@@ -4,7 +4,7 @@
 mod made_up;
 
 use made_up::{keep, with_report};
-use uc_experiment::{Arm, Evaluation, Outcome, Verdict};
+use uc_experiment::{Arm, Evaluation, LawEvent, LawEventKind, Outcome, Verdict};
 use uc_report::{Meta, Report};
 
 #[test]
@@ -28,6 +28,54 @@ fn a_page_names_every_verdict_and_loads_nothing() {
             assert!(!page.contains("NaN") && !page.contains("inf\""), "{name}");
         });
     }
+}
+
+#[test]
+fn events_of_a_law_are_signs_on_its_window_and_rows_of_a_table() {
+    with_report("fig11", 1, |report| {
+        let mut records = report.records.to_vec();
+        let event = |at_ns, kind| LawEvent {
+            at_ns,
+            kind,
+            times: 1,
+            before_bytes: 40 * 1_448,
+            after_bytes: 20 * 1_448,
+            ssthresh_bytes: None,
+        };
+        // Two that are far from each other, and a third beside the second.
+        let events = [
+            event(5_000_000_000, LawEventKind::Cut),
+            event(9_000_000_000, LawEventKind::Timeout),
+            event(9_000_000_001, LawEventKind::Timeout),
+        ];
+        let flows = records.iter_mut().flat_map(|record| &mut record.flows);
+        let has_law = |flow: &&mut uc_experiment::FlowRecord| {
+            let mut samples = flow.samples.iter();
+            samples.any(|sample| sample.shadow_window_bytes.is_some())
+        };
+        let mut translated = 0;
+        for flow in flows.filter(has_law) {
+            flow.events = events.to_vec();
+            translated += 1;
+        }
+        assert!(translated > 0);
+        let page = uc_report::html::html(&Report {
+            records: &records,
+            ..report
+        });
+        let page = page.expect("draws");
+        keep("events", &page);
+        let tables = page.matches("<details>").count();
+        assert!(tables > 0);
+        let of = |text: &str| page.matches(text).count();
+        // In the legend, too.
+        assert_eq!(of("class=\"event cut\""), tables + 1);
+        assert_eq!(of("class=\"event timeout\""), tables + 1);
+        assert_eq!(of("9.000: 2 timeouts, window 40 → 20</title>"), tables);
+        assert_eq!(of("<td>5.000</td><td>1</td><td>40</td><td>20</td>"), tables);
+        let without = uc_report::html::html(&report).expect("draws");
+        assert!(!without.contains("<details>") && !without.contains("class=\"event"));
+    });
 }
 
 #[test]

@@ -64,6 +64,7 @@ pub(super) fn figure(sides: &Sides<'_>) -> Result<Option<Figure>, Error> {
             (Ink::line(0), "A (crosses)".into()),
             (Ink::line(1), "B (dots)".into()),
         ],
+        events: Vec::new(),
     }))
 }
 

@@ -94,6 +94,7 @@ impl<'a> Frame<'a> {
             caption: format!("{measure}. {}", self.caption(report, any_paper)),
             panels,
             legend: self.legend(&lines),
+            events: Vec::new(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::cast::Cast;
 use crate::ink::Ink;
+use crate::law_events::Listed;
 use crate::panels::Drawn;
 use crate::scene::{self, Scene};
 use crate::unit::Unit;
@@ -12,6 +13,8 @@ pub(crate) struct Figure {
     pub caption: String,
     pub panels: Vec<Drawn>,
     pub legend: Vec<(Ink, String)>,
+    /// Events of a law that are marked in the panels.
+    pub events: Vec<Listed>,
 }
 
 /// The input of all figures of cases.
@@ -32,6 +35,7 @@ impl Stage<'_, '_> {
             caption: format!("{caption}{}", scene::left_out(self.all)),
             panels,
             legend: self.cast.legend(self.all),
+            events: Vec::new(),
         }
     }
 }

@@ -11,6 +11,7 @@ mod round_trips;
 mod time;
 mod tracking;
 mod transfers;
+mod window;
 
 pub(crate) use figure::Figure;
 use figure::Stage;
@@ -38,7 +39,7 @@ pub(crate) fn figures(report: &Report<'_>) -> Result<Vec<Figure>, Error> {
     figures.push(transfers::cumulative(&stage)?);
     figures.push(round_trips::cumulative(&stage)?);
     figures.push(gaps::histogram(&stage)?);
-    figures.push(time::window(&stage)?);
+    figures.push(window::figure(&stage)?);
     figures.push(tracking::windows(&stage)?);
     figures.push(tracking::alphas(&stage)?);
     figures.push(time::queue(&stage)?);

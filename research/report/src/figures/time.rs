@@ -1,9 +1,9 @@
-//! Goodput, send window and queue over the time of a run.
+//! Goodput and queue over the time of a run.
 
 use uc_experiment::{FlowRecord, Nanos};
 
 use super::figure::{Figure, Stage};
-use crate::cast::{flows, is_special, representative};
+use crate::cast::{flows, is_special};
 use crate::chart::Mark;
 use crate::curves::{self, Points};
 use crate::ink::Ink;
@@ -95,33 +95,6 @@ fn scaled(points: Points, (time, rate): Scale) -> Points {
     points.into_iter().map(point).collect()
 }
 
-pub(super) fn window(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
-    let time = time_unit(&stage.shown);
-    let marks = |scene: &Scene<'_>| {
-        let Some(flow) = representative(scene) else {
-            return Vec::new();
-        };
-        let line = |points, width| Mark::Line {
-            points: in_unit(points, time),
-            width,
-        };
-        let ink = stage.cast.ink(scene, &flow.group);
-        let observed = scene.case.is_observed(&flow.group);
-        vec![
-            (Ink::Faint, line(curves::cwnd(flow, &(0..u64::MAX)), 1)),
-            (ink, line(curves::send_window(flow, observed), 2)),
-        ]
-    };
-    let panels = over_time(&stage.shown, "segments", marks)?;
-    let caption = "What one flow of each case may have in flight in the first run (the flow beside \
-                   the group, if there is one): the law's window where a law translates it, else \
-                   the smaller of congestion window and receive window.";
-    let mut figure = stage.figure("Send window", caption, panels);
-    let own = (Ink::Faint, "the guest's own congestion window".into());
-    figure.legend.push(own);
-    Ok(figure)
-}
-
 pub(super) fn queue(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
     let time = time_unit(&stage.shown);
     let marks = |scene: &Scene<'_>| {
@@ -148,7 +121,8 @@ pub(super) fn queue(stage: &Stage<'_, '_>) -> Result<Figure, Error> {
     Ok(figure)
 }
 
-fn in_unit(points: Points, time: unit::Unit) -> Points {
+/// Converts seconds to the figure's unit of time.
+pub(super) fn in_unit(points: Points, time: unit::Unit) -> Points {
     let point = |(at, value)| (at / time.size, value);
     points.into_iter().map(point).collect()
 }
