@@ -9,5 +9,6 @@ pub mod packetdrill;
 pub mod records;
 pub mod reproduce;
 pub mod run;
+pub mod traces;
 pub mod verify;
 mod whole;

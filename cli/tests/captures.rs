@@ -1,4 +1,5 @@
-//! `uc run --pcap`: what tshark and tcpdump read in the files is what the records count.
+//! `uc run --pcap`, `--qlog`: what tshark, tcpdump and a parser of JSON read in the files is what the
+//! records count.
 
 mod common;
 
@@ -227,4 +228,120 @@ fn only_simulated_runs_are_captured() {
     command.current_dir(folder.path());
     refusal(command, &["--pcap", "--on sim", "tcpdump"]);
     assert_eq!(names_in(folder.path()), ["t.toml"]);
+}
+
+/// Returns the texts of a JSON text sequence (RFC 7464): the header, and the events.
+fn texts(file: &Path) -> (Value, Vec<Value>) {
+    let whole = std::fs::read_to_string(file).unwrap();
+    let mut texts = whole.split('\u{1e}');
+    assert_eq!(texts.next(), Some(""), "each text begins with a separator");
+    let parse = |text: &str| -> Value {
+        assert!(text.ends_with('\n'), "{text}");
+        serde_json::from_str(text).unwrap()
+    };
+    let mut texts = texts.map(parse);
+    (texts.next().unwrap(), texts.collect())
+}
+
+#[test]
+fn a_qlog_file_for_each_flow_has_the_numbers_of_its_samples_and_the_events_of_its_law() {
+    // The second flow has no law.
+    let native = "[[case.guests]]\nname = \"own\"\ncount = 1\nstack = \"legacy\"\n\n[[expect]]";
+    let text = TINY.replace("[[expect]]", native);
+    let text = text.replace("duration = \"2s\"", "duration = \"4s\"");
+    let folder = folder_with(&text);
+    let done = outcome(uc(
+        &folder,
+        &["--repeat", "2", "--out", "o", "--qlog", "q/flows"],
+    ));
+    assert!(matches!(done.status, Some(0 | 1)), "{done:?}");
+    let names = [
+        "only-0-own-0",
+        "only-0-virtual-0",
+        "only-1-own-0",
+        "only-1-virtual-0",
+    ];
+    let names = names.map(|name| format!("{name}.sqlog"));
+    let qlogs = folder.path().join("q/flows");
+    assert_eq!(names_in(&qlogs), names);
+    let records = std::fs::read(folder.path().join("o/records.json")).unwrap();
+    let records: Value = serde_json::from_slice(&records).unwrap();
+    for (record, run) in records.as_array().unwrap().iter().zip(0..) {
+        for flow in record["flows"].as_array().unwrap() {
+            let group = flow["group"].as_str().unwrap();
+            let (head, events) = texts(&qlogs.join(format!("only-{run}-{group}-0.sqlog")));
+            assert_eq!(head["qlog_version"], "0.3");
+            assert_eq!(head["qlog_format"], "JSON-SEQ");
+            let times = events.iter().map(|event| event["time"].as_f64().unwrap());
+            assert!(times.is_sorted(), "{group}");
+            assert_samples(flow, &events, group == "virtual");
+            assert_events(flow, &events);
+        }
+    }
+}
+
+/// Returns the data of the events with this name, and with this key in their data.
+fn data<'a>(events: &'a [Value], name: &str, key: &str) -> Vec<(f64, &'a Value)> {
+    let named = events.iter().filter(|event| event["name"] == name);
+    let with_key = named.filter(|event| event["data"].get(key).is_some());
+    let data = with_key.map(|event| (event["time"].as_f64().unwrap(), &event["data"]));
+    data.collect()
+}
+
+fn assert_samples(flow: &Value, events: &[Value], is_translated: bool) {
+    let samples = flow["samples"].as_array().unwrap();
+    let told = data(events, "recovery:metrics_updated", "uc_delivered_bytes");
+    assert_eq!(told.len(), samples.len());
+    for ((time, metrics), sample) in told.into_iter().zip(samples) {
+        let number = |key: &str| sample[key].as_u64().unwrap();
+        let own = number("cwnd_segments") * number("mss_bytes");
+        let law = sample["shadow_window_bytes"].as_u64();
+        assert_eq!((time * 1e6).round() as u64, number("at_ns"));
+        assert_eq!(metrics["uc_delivered_bytes"], number("delivered_bytes"));
+        if number("mss_bytes") == 0 {
+            assert!(metrics.get("congestion_window").is_none(), "no connection");
+            continue;
+        }
+        let window = if is_translated {
+            law.unwrap_or(own)
+        } else {
+            own
+        };
+        assert_eq!(metrics["congestion_window"], window);
+        assert_eq!(metrics["uc_guest_window"], own);
+        let flight = number("unacked_segments") * number("mss_bytes");
+        assert_eq!(metrics["bytes_in_flight"], flight);
+        let srtt = metrics
+            .get("smoothed_rtt")
+            .map_or(0.0, |ms| ms.as_f64().unwrap());
+        assert_eq!((srtt * 1e3).round() as u64, number("srtt_us"));
+    }
+    assert!(samples.iter().any(|sample| sample["srtt_us"] != 0));
+}
+
+fn assert_events(flow: &Value, events: &[Value]) {
+    let nothing = Vec::new();
+    let of_law = flow
+        .get("events")
+        .map_or(&nothing, |list| list.as_array().unwrap());
+    let told = data(events, "recovery:congestion_state_updated", "new");
+    assert_eq!(told.len(), of_law.len(), "no guard in this experiment");
+    for ((time, state), event) in told.into_iter().zip(of_law) {
+        assert_eq!(
+            (time * 1e6).round() as u64,
+            event["at_ns"].as_u64().unwrap()
+        );
+        for (ours, record) in [
+            ("uc_event", "kind"),
+            ("uc_events", "times"),
+            ("uc_window_before", "before_bytes"),
+            ("uc_window_after", "after_bytes"),
+        ] {
+            assert_eq!(state[ours], event[record], "{ours}");
+        }
+    }
+    let lost = data(events, "recovery:packet_lost", "trigger").len();
+    let is_loss = |event: &&Value| event["kind"] == "fast_retransmit" || event["kind"] == "timeout";
+    assert_eq!(lost, of_law.iter().filter(is_loss).count());
+    assert_eq!(of_law.is_empty(), flow["group"] == "own", "{flow}");
 }

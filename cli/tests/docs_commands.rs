@@ -180,6 +180,11 @@ const RUN_BY: &[(&str, &str, &str)] = &[
         "fn a_capture_changes_no_result_and_has_a_file_for_each_run",
     ),
     (
+        "uc run --on sim --qlog",
+        "cli/tests/captures.rs",
+        "fn a_qlog_file_for_each_flow_has_the_numbers_of_its_samples_and_the_events_of_its_law",
+    ),
+    (
         "uc run --on sim --resume",
         "cli/tests/shards.rs",
         "fn run_killed_at_random_moments_and_resumed_has_the_same_bytes",

@@ -12,6 +12,7 @@ use uc_experiment::{Arm, Nanos, Point, RunRecord};
 use uc_vm::Templates;
 
 use crate::research::arms::{self, Watch};
+use crate::research::traces::Traces;
 
 /// Parameters of a batch.
 pub struct Batch {
@@ -27,29 +28,8 @@ pub struct Batch {
     pub cancel: Arc<AtomicBool>,
     /// Time from which no further run begins.
     pub until: Option<Instant>,
-    /// Where captures of simulated runs go; `None` without any.
-    pub captures: Option<Captures>,
-}
-
-/// A folder of captures.
-pub struct Captures {
-    /// Path of the folder.
-    pub folder: PathBuf,
-    /// Whether the experiment has several points, whose number is then in the names.
-    pub is_swept: bool,
-}
-
-impl Captures {
-    /// Returns the file of a run: `CASE-RUN.pcapng`, or `CASE-POINT-RUN.pcapng` in a sweep.
-    fn file(&self, task: &Task<'_>) -> PathBuf {
-        let (case, run) = (task.case.name.replace('/', "-"), task.run);
-        let name = if self.is_swept {
-            format!("{case}-{}-{run}.pcapng", task.point)
-        } else {
-            format!("{case}-{run}.pcapng")
-        };
-        self.folder.join(name)
-    }
+    /// Where packets and flows of the runs go.
+    pub traces: Traces,
 }
 
 impl Batch {
@@ -118,9 +98,10 @@ impl Batch {
             cancel: &self.cancel,
             bar,
             templates,
-            capture: self.captures.as_ref().map(|captures| captures.file(task)),
+            capture: self.traces.capture(task),
         };
         let record = arms::run(self.arm, task, &watch)?;
+        self.traces.write_flows(task, &record)?;
         progress(task.experiment.duration);
         Ok(record)
     }

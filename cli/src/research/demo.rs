@@ -13,6 +13,7 @@ use uc_report::{Meta, Report};
 
 use crate::research::batch::{Batch, cancel_on_signal};
 use crate::research::run::On;
+use crate::research::traces::Traces;
 
 /// Show one legacy guest starved by nine ECN neighbours, then the same guest translated.
 ///
@@ -54,7 +55,7 @@ impl Demo {
             seed: self.seed,
             cancel: cancel_on_signal()?,
             until: None,
-            captures: None,
+            traces: Traces::default(),
         };
         let folder = Folder::make(self.out)?;
         out!("{}", introduction(&experiment, arm));

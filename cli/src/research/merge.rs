@@ -9,6 +9,7 @@ use uc_batch::{merge, outputs};
 
 use crate::research::arms;
 use crate::research::batch::{Batch, cancel_on_signal};
+use crate::research::traces::Traces;
 use crate::research::whole::Whole;
 
 /// Make one result from the folders of `uc run --shard`.
@@ -50,7 +51,7 @@ impl Merge {
             seed: sweep.request.seed,
             cancel: cancel_on_signal()?,
             until: None,
-            captures: None,
+            traces: Traces::default(),
         };
         sweep.check_memory()?;
         let folder = self.out;

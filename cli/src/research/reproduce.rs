@@ -19,6 +19,7 @@ use crate::research::arms;
 use crate::research::batch::{Batch, cancel_on_signal};
 use crate::research::records::{self, Kept};
 use crate::research::run::On;
+use crate::research::traces::Traces;
 
 /// Make the kept records of `results/` again and compare them.
 ///
@@ -139,7 +140,7 @@ impl Reproduce {
             seed,
             cancel: Arc::clone(cancel),
             until,
-            captures: None,
+            traces: Traces::default(),
         };
         batch(kept.head.seed).check(&kept.points)?;
         match (arm, self.accept) {

@@ -11,7 +11,8 @@ use uc_experiment::{Arm, Experiment};
 
 use crate::host::laws;
 use crate::research::arms;
-use crate::research::batch::{Batch, Captures, cancel_on_signal};
+use crate::research::batch::{Batch, cancel_on_signal};
+use crate::research::traces::Traces;
 use crate::research::whole::Whole;
 
 /// Run an experiment and compare it with what the paper measured.
@@ -78,6 +79,10 @@ pub struct Run {
     /// opposite direction; at most 1,000,000 packets a file
     #[arg(long, value_name = "FOLDER")]
     pcap: Option<PathBuf>,
+    /// Write each flow of each run as a qlog file (JSON-SEQ) into this folder, too: its samples and, in
+    /// the simulator, the events of its law
+    #[arg(long, value_name = "FOLDER")]
+    qlog: Option<PathBuf>,
 }
 
 /// The backend that `--on` chooses.
@@ -127,10 +132,11 @@ impl Run {
             errln!("{}", why_simulated(&experiment));
         }
         let sweep = Sweep::new(request)?;
-        let captures = self.pcap.clone().map(|folder| Captures {
-            folder,
+        let traces = Traces {
+            pcap: self.pcap.clone(),
+            qlog: self.qlog.clone(),
             is_swept: sweep.points.len() > 1,
-        });
+        };
         let batch = Batch {
             arm,
             repeat: experiment.repeats(arm),
@@ -138,7 +144,7 @@ impl Run {
             seed: self.seed,
             cancel: cancel_on_signal()?,
             until: None,
-            captures,
+            traces,
         };
         if self.pcap.is_some() && arm != Arm::Sim {
             bail!("--pcap: only simulated runs are captured; add --on sim, or use tcpdump");
@@ -155,6 +161,7 @@ impl Run {
         }
         arms::check(arm, &sweep.points)?;
         let _captures = self.pcap.clone().map(Folder::make).transpose()?;
+        let _flows = self.qlog.clone().map(Folder::make).transpose()?;
         let whole = Whole {
             folder: self.folder(&experiment.name),
             resume: self.resume,

@@ -4,7 +4,7 @@
 //! - [`json`]: one object with fixed keys.
 //! - [`csv`]: the verdicts, and the flows of all runs, as tables for programs.
 //! - [`samples`]: the samples of all flows, as a table for programs.
-//! - [`records`]: the records themselves.
+//! - [`records`]: the records themselves; [`qlog`]: a flow of a record for other programs.
 //! - [`table`]: plain text, at most 100 columns.
 //! - [`html`]: one self-contained page, figures included; it loads nothing.
 //! - [`compare`]: two results measure by measure, as a table, an object and a page.
@@ -27,6 +27,7 @@ mod law_events;
 mod numbers;
 pub mod overview;
 mod panels;
+pub mod qlog;
 pub mod quotes;
 pub mod records;
 pub mod samples;
@@ -98,6 +99,9 @@ pub enum Error {
     /// The object could not be written.
     #[error("the JSON object can't be written: {0}")]
     Json(#[from] serde_json::Error),
+    /// A trace could not be written.
+    #[error("the qlog trace can't be written: {0}")]
+    Qlog(std::io::Error),
     /// A table could not be written.
     #[error("the CSV table can't be written: {0}")]
     Csv(#[from] ::csv::Error),
