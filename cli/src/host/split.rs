@@ -1,12 +1,13 @@
 //! `uc split`: this host ends guests' TCP connections and opens its own to the far ends.
 
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
-use uc_split::{CAVEAT, PortRange, Setup, Split as Running, Status, clean, connections_max};
+use uc_split::{CAVEAT, Limits, PortRange, Setup, Split as Running, Status, clean};
 
 use crate::research::batch::cancel_on_signal;
 
@@ -24,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct Split {
     /// Interfaces whose packets this host routes: the host's sides of guests' interfaces, or a bridge
     /// with the address that is the guests' gateway
-    #[arg(required_unless_present_any = ["status", "clean"], value_name = "PORT")]
+    #[arg(required_unless_present_any = ["status", "clean", "settings_on_stdin"], value_name = "PORT")]
     ports: Vec<String>,
     /// Congestion control towards the far end, as in the sysctl net.ipv4.tcp_available_congestion_control;
     /// without it the host's default
@@ -61,6 +62,10 @@ pub struct Split {
     /// Remove what a killed command left of its table and route, and do nothing else
     #[arg(long, conflicts_with = "ports")]
     clean: bool,
+    /// Read what is split as JSON from standard input, and again from each further line, until its end: how an
+    /// agent starts this
+    #[arg(long, hide = true, conflicts_with_all = ["ports", "clean", "status", "drain"])]
+    settings_on_stdin: bool,
     /// Print the status as a JSON object; of a command that runs, one at its start and one at its end
     #[arg(long)]
     json: bool,
@@ -77,7 +82,10 @@ impl Split {
             return Ok(true);
         }
         let stop = cancel_on_signal()?;
-        let running = Running::start(self.setup()?)?;
+        if self.settings_on_stdin {
+            return self.follow(|| stop.load(Ordering::Relaxed));
+        }
+        let mut running = Running::start(self.setup(), self.limits()?)?;
         let has_ipv6 = running.has_ipv6();
         print(&running.status(), self.json)?;
         if !self.json {
@@ -100,6 +108,28 @@ impl Split {
         Ok(true)
     }
 
+    /// Splits by the newest line of standard input, until it ends or `stops` returns true.
+    fn follow(&self, stops: impl Fn() -> bool) -> Result<bool> {
+        let setups = setups_on_stdin();
+        let Ok(first) = setups.recv() else {
+            return Ok(true);
+        };
+        let mut running = Running::start(first?, self.limits()?)?;
+        while running.is_running() && !stops() {
+            match setups.recv_timeout(LOOK_EVERY) {
+                Ok(setup) => {
+                    if let Err(error) = running.change(setup?) {
+                        errln!("what is split stays as it was: {error}");
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        running.finish()?;
+        Ok(true)
+    }
+
     fn clean_up(&self) -> Result<bool> {
         if let Ok(status) = Status::ask() {
             anyhow::bail!(
@@ -118,25 +148,47 @@ impl Split {
         Ok(true)
     }
 
-    fn setup(&self) -> Result<Setup> {
+    fn setup(&self) -> Setup {
         let mut interfaces = self.ports.clone();
         interfaces.sort();
         interfaces.dedup();
-        let processors = || thread::available_parallelism().map_or(1, usize::from);
-        let connections_max = connections_max(self.connections_max.map(|max| max as usize))?;
-        Ok(Setup {
+        Setup {
             interfaces,
             tcp_ports: self.tcp_ports.clone(),
             inbound: self.inbound,
             congestion_control: self.congestion_control.clone(),
             mptcp: self.mptcp,
-            connections_max,
-            guest_max: self
-                .guest_max
-                .map_or(connections_max.div_ceil(2), |max| max as usize),
-            threads: self.threads.map_or_else(processors, usize::from),
-        })
+        }
     }
+
+    fn limits(&self) -> Result<Limits> {
+        let number = |most: Option<u32>| most.map(|most| most as usize);
+        Ok(Limits::new(
+            number(self.connections_max),
+            number(self.guest_max),
+            self.threads.map(usize::from),
+        )?)
+    }
+}
+
+/// Reads standard input, on a thread of its own: a setup from each line, up to the first that is none.
+fn setups_on_stdin() -> Receiver<Result<Setup>> {
+    let (setups, heard) = mpsc::channel();
+    thread::spawn(move || {
+        for line in std::io::stdin().lines() {
+            let setup = line
+                .context("standard input can't be read")
+                .and_then(|line| {
+                    serde_json::from_str(&line)
+                        .context("a line of standard input is not what to split, as JSON")
+                });
+            let is_last = setup.is_err();
+            if setups.send(setup).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    heard
 }
 
 /// Prints the status as text or as a line of JSON.
@@ -166,7 +218,7 @@ fn print(status: &Status, json: bool) -> Result<()> {
     outln!(
         "connections: {} open of {}; {} split, {} closed by both ends, {} reset, {} refused, {} too many",
         totals.open,
-        setup.connections_max,
+        status.limits.connections_max,
         totals.split,
         totals.orderly,
         totals.reset,

@@ -63,6 +63,16 @@ pub enum SplitError {
         /// The bridge that it belongs to.
         bridge: String,
     },
+    /// The host has no address on the bridge, so it is nobody's gateway there.
+    #[error(
+        "bridge '{name}' has no address of this host, so its guests have another gateway and IP does not see \
+         their packets: make this host the gateway (`ip address add ADDRESS dev {name}`), or take the guests \
+         from the bridge and route to them"
+    )]
+    NoGateway {
+        /// The bridge.
+        name: String,
+    },
     /// The packet filter sees the bridge's packets before IP, where `tproxy` has no effect.
     #[error(
         "the packets of bridge '{name}' pass the packet filter before IP, which then forgets where they are \

@@ -3,8 +3,9 @@
 //! other's addresses and ports. `docs/split.md` describes it.
 //!
 //! Read in this order:
-//! - [`setup`]: what is split, and whether this host can.
+//! - [`setup`]: what is split.
 //! - [`rules`], `programs`: the packet filter's table and the route that bring packets to this process.
+//! - [`interfaces`], [`check()`]: whether this host can.
 //! - `side`, `sockets`: the options of the sockets; an end that is not orderly is a reset.
 //! - `pipes`, `half`: one direction of a connection: bytes go from socket to pipe to socket.
 //! - `quota`: how many connections each guest may have.
@@ -12,10 +13,12 @@
 //! - `worker`, [`split`]: threads that wait for sockets; counts of what they did.
 //! - [`place`]: the one process that splits in a network namespace, and its status.
 
+mod check;
 mod connection;
 mod counts;
 mod error;
 mod half;
+pub mod interfaces;
 mod pipes;
 pub mod place;
 mod programs;
@@ -27,11 +30,12 @@ mod sockets;
 pub mod split;
 mod worker;
 
+pub use check::{check, check_host};
 pub use counts::Totals;
 pub use error::SplitError;
 pub use place::{Place, Status};
 pub use rules::clean;
-pub use setup::{PortRange, Setup, connections_max};
+pub use setup::{Limits, PortRange, Setup};
 pub use split::Split;
 
 /// What a split takes from its guests, in one line.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::Totals;
 use crate::error::SplitError;
-use crate::setup::Setup;
+use crate::setup::{Limits, Setup};
 
 /// Name of the socket. Abstract names belong to a network namespace.
 const NAME: &[u8] = b"undercurrent/split";
@@ -23,23 +23,27 @@ const NAME: &[u8] = b"undercurrent/split";
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is split, and how much was.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// Number of the process that splits.
     pub pid: u32,
     /// What is split, and how; in JSON its fields stand beside the others.
     #[serde(flatten)]
     pub setup: Setup,
+    /// What the process may take; in JSON as above.
+    #[serde(flatten)]
+    pub limits: Limits,
     /// Numbers of connections and bytes.
     pub totals: Totals,
 }
 
 impl Status {
     /// Creates the status of this process.
-    pub(crate) fn new(setup: &Setup, totals: Totals) -> Self {
+    pub(crate) fn new(setup: Setup, limits: Limits, totals: Totals) -> Self {
         Self {
             pid: std::process::id(),
-            setup: setup.clone(),
+            setup,
+            limits,
             totals,
         }
     }

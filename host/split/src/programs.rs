@@ -26,6 +26,11 @@ pub fn nft(text: &str) -> Result<Result<String, String>, SplitError> {
     run(&find("nft", "nftables")?, &["-f", "-"], text)
 }
 
+/// Has nft(8) and the kernel check the text, without changing anything.
+pub fn nft_check(text: &str) -> Result<Result<String, String>, SplitError> {
+    run(&find("nft", "nftables")?, &["--check", "-f", "-"], text)
+}
+
 fn run(path: &Path, arguments: &[&str], input: &str) -> Result<Result<String, String>, SplitError> {
     let output = output(path, arguments, input).map_err(|error| SplitError::Failed {
         program: path.display().to_string(),

@@ -14,7 +14,7 @@
 
 use crate::error::SplitError;
 use crate::programs;
-use crate::setup::{PortRange, Setup};
+use crate::setup::Setup;
 
 /// Name of the table, of family `inet`.
 pub const TABLE: &str = "undercurrent_split";
@@ -32,6 +32,10 @@ pub const PREFERENCE: &str = "29";
 #[derive(Debug)]
 pub struct Rules {
     has_ipv6: bool,
+    /// Ports of the listeners: for connections that guests open, and for those of others.
+    listeners: [u16; 2],
+    /// What was split so far: packets of such connections still need their mark.
+    ever: Setup,
 }
 
 impl Rules {
@@ -40,10 +44,14 @@ impl Rules {
     ///
     /// # Errors
     /// [`SplitError::Table`] or [`SplitError::Failed`]; nothing is left then.
-    pub fn install(setup: &Setup, listeners: [u16; 2], has_ipv6: bool) -> Result<Self, SplitError> {
+    pub fn install(setup: Setup, listeners: [u16; 2], has_ipv6: bool) -> Result<Self, SplitError> {
         clean()?;
         // From here on a failure drops what was installed.
-        let rules = Self { has_ipv6 };
+        let mut rules = Self {
+            has_ipv6,
+            listeners,
+            ever: setup.clone(),
+        };
         for family in rules.families() {
             let arguments = [
                 "route", "add", "local", "default", "dev", "lo", "table", ROUTES,
@@ -51,24 +59,18 @@ impl Rules {
             ip(family, &arguments)?;
             ip(family, &rule("add", &mark()))?;
         }
-        let text = table(setup, listeners);
-        programs::nft(&text)?.map_err(|because| SplitError::Table {
-            table: TABLE,
-            because,
-        })?;
+        rules.change(&setup)?;
         Ok(rules)
     }
 
-    /// Lets new connections pass unsplit; those that are split go on.
+    /// Splits new connections by this setup, all at one moment; those that are split go on.
     ///
     /// # Errors
-    /// [`SplitError::Table`].
-    pub fn admit_no_more(&self) -> Result<(), SplitError> {
-        let flush = format!("flush chain inet {TABLE} new\nflush chain inet {TABLE} open\n");
-        programs::nft(&flush)?.map_err(|because| SplitError::Table {
-            table: TABLE,
-            because,
-        })?;
+    /// [`SplitError::Table`]; then nothing has changed.
+    pub fn change(&mut self, setup: &Setup) -> Result<(), SplitError> {
+        let ever = joined(&self.ever, setup);
+        programs::nft(&table(setup, &ever, self.listeners))?.map_err(refused)?;
+        self.ever = ever;
         Ok(())
     }
 
@@ -77,6 +79,44 @@ impl Rules {
             .into_iter()
             .take(1 + usize::from(self.has_ipv6))
     }
+}
+
+/// Checks that the kernel takes the rules of this setup, without changing anything.
+///
+/// # Errors
+/// [`SplitError::Table`], or [`SplitError::Program`].
+pub fn check(setup: &Setup) -> Result<(), SplitError> {
+    programs::nft_check(&table(setup, setup, [1, 2]))?.map_err(refused)?;
+    Ok(())
+}
+
+fn refused(because: String) -> SplitError {
+    SplitError::Table {
+        table: TABLE,
+        because,
+    }
+}
+
+/// Returns what is split by either setup, as far as packets of such connections are found by it.
+fn joined(one: &Setup, other: &Setup) -> Setup {
+    let splits_all = |setup: &&Setup| !setup.interfaces.is_empty() && setup.tcp_ports.is_empty();
+    Setup {
+        interfaces: both(&one.interfaces, &other.interfaces),
+        tcp_ports: match [one, other].iter().any(splits_all) {
+            true => Vec::new(),
+            false => both(&one.tcp_ports, &other.tcp_ports),
+        },
+        inbound: one.inbound || other.inbound,
+        ..Setup::default()
+    }
+}
+
+/// Returns the members of both lists, each once.
+fn both<T: Clone + Ord>(one: &[T], other: &[T]) -> Vec<T> {
+    let mut all = [one, other].concat();
+    all.sort();
+    all.dedup();
+    all
 }
 
 impl Drop for Rules {
@@ -135,63 +175,82 @@ fn ip(family: &'static str, arguments: &[&str]) -> Result<(), SplitError> {
     })
 }
 
-/// Returns the table, as text for nft(8).
-fn table(setup: &Setup, [guests, others]: [u16; 2]) -> String {
-    let quoted = setup.interfaces.iter().map(|name| format!("\"{name}\""));
-    let interfaces = quoted.collect::<Vec<_>>().join(", ");
-    let (to, from) = match setup.tcp_ports.as_slice() {
-        [] => (String::new(), String::new()),
-        ports => {
-            let ports: Vec<String> = ports.iter().map(PortRange::to_string).collect();
-            let ports = ports.join(", ");
-            (
-                format!("tcp dport {{ {ports} }} "),
-                format!("tcp sport {{ {ports} }} "),
-            )
+/// Returns a set's members as nft(8) writes them; nothing for an empty set.
+fn elements(of: &[impl ToString]) -> String {
+    match of {
+        [] => String::new(),
+        of => {
+            let texts: Vec<String> = of.iter().map(ToString::to_string).collect();
+            format!("elements = {{ {} }};", texts.join(", "))
         }
+    }
+}
+
+/// Returns the table, as text for nft(8) that replaces the one before. New connections are split by `now`;
+/// packets of connections that were split by any setup so far (`ever`) are brought here.
+fn table(now: &Setup, ever: &Setup, [guests, others]: [u16; 2]) -> String {
+    let quoted = |setup: &Setup| -> Vec<String> {
+        let names = setup.interfaces.iter();
+        names.map(|name| format!("\"{name}\"")).collect()
     };
-    let syn = "tcp flags & (fin | syn | rst | ack) == syn fib daddr type unicast";
+    let (interfaces, known) = (quoted(now), elements(&quoted(ever)));
+    let (ports, known_ports) = (elements(&now.tcp_ports), elements(&ever.tcp_ports));
+    let on = |setup: &Setup, condition: &'static str| match setup.tcp_ports.is_empty() {
+        true => "",
+        false => condition,
+    };
+    let to = on(ever, "tcp dport @known_ports ");
+    let from = on(ever, "tcp sport @known_ports ");
+    let syn = format!(
+        "{}tcp flags & (fin | syn | rst | ack) == syn fib daddr type unicast",
+        on(now, "tcp dport @ports ")
+    );
     let ours = "meta l4proto tcp socket transparent 1";
     let here = format!("meta mark set meta mark | {MARK:#x}");
     let new = "meta l4proto tcp tproxy";
     // Connections of others: their listener, and each rule's opposite direction.
-    let (mut open, mut inner, mut answers, mut outer) = Default::default();
-    if setup.inbound {
-        open = format!(
-            "meta nfproto ipv4 {new} ip to 127.0.0.1:{others} {here} accept
-            meta nfproto ipv6 {new} ip6 to [::1]:{others} {here} accept"
-        );
-        inner = format!("iifname @guests {from}{ours} {here} notrack accept");
-        answers = format!("oifname @guests {to}{ours} notrack");
-        outer = format!(
-            "iifname != @guests {to}{syn} fib daddr oifname {{ {interfaces} }} jump open
-            {to}{ours} {here}"
-        );
+    let (mut opened, mut inner, mut answers, mut outer) = Default::default();
+    if ever.inbound {
+        inner = format!("iifname @known {from}{ours} {here} notrack accept");
+        answers = format!("oifname @known {to}{ours} notrack");
+        outer = format!("{to}{ours} {here}");
     }
+    if now.inbound && !interfaces.is_empty() {
+        let interfaces = interfaces.join(", ");
+        opened = format!("iifname != @guests {syn} fib daddr oifname {{ {interfaces} }} jump open");
+    }
+    let current = elements(&interfaces);
     format!(
-        "table inet {TABLE} {{
-        set guests {{ type ifname; elements = {{ {interfaces} }}; }}
+        "table inet {TABLE}
+        delete table inet {TABLE}
+        table inet {TABLE} {{
+        set guests {{ type ifname; {current} }}
+        set known {{ type ifname; {known} }}
+        set ports {{ type inet_service; flags interval; auto-merge; {ports} }}
+        set known_ports {{ type inet_service; flags interval; auto-merge; {known_ports} }}
         chain new {{
             meta nfproto ipv4 {new} ip to 127.0.0.1:{guests} {here} notrack accept
             meta nfproto ipv6 {new} ip6 to [::1]:{guests} {here} notrack accept
         }}
         chain open {{
-            {open}
+            meta nfproto ipv4 {new} ip to 127.0.0.1:{others} {here} accept
+            meta nfproto ipv6 {new} ip6 to [::1]:{others} {here} accept
         }}
         chain inner {{
             type filter hook prerouting priority raw; policy accept;
-            iifname @guests {to}{syn} jump new
-            iifname @guests {to}{ours} {here} notrack accept
+            iifname @guests {syn} jump new
+            iifname @known {to}{ours} {here} notrack accept
             {inner}
         }}
         chain answers {{
             type filter hook output priority raw; policy accept;
-            oifname @guests {from}{ours} notrack
+            oifname @known {from}{ours} notrack
             {answers}
         }}
         chain outer {{
             type filter hook prerouting priority {AFTER_NAT}; policy accept;
             {from}{ours} {here}
+            {opened}
             {outer}
         }}
         }}\n"
@@ -202,39 +261,61 @@ fn table(setup: &Setup, [guests, others]: [u16; 2]) -> String {
 mod tests {
     use super::*;
 
-    fn setup(ports: &[&str], inbound: bool) -> Setup {
+    fn setup(names: &[&str], ports: &[&str], inbound: bool) -> Setup {
         Setup {
-            interfaces: vec!["tap0".into(), "tap1".into()],
+            interfaces: names.iter().map(|name| (*name).into()).collect(),
             tcp_ports: ports.iter().map(|text| text.parse().unwrap()).collect(),
             inbound,
-            congestion_control: None,
-            mptcp: false,
-            connections_max: 1,
-            guest_max: 1,
-            threads: 1,
+            ..Setup::default()
         }
     }
 
+    const TAPS: [&str; 2] = ["tap0", "tap1"];
+
     #[test]
     fn the_table_names_interfaces_ports_and_the_listeners() {
-        let text = table(&setup(&["80", "8000-8999"], false), [4321, 0]);
+        let ports = setup(&TAPS, &["80", "8000-8999"], false);
+        let text = table(&ports, &ports, [4321, 0]);
         assert!(text.contains(r#"elements = { "tap0", "tap1" }"#), "{text}");
-        assert!(
-            text.contains("tcp dport { 80, 8000-8999 } tcp flags"),
-            "{text}"
-        );
-        assert!(
-            text.contains("tcp sport { 80, 8000-8999 } meta l4proto"),
-            "{text}"
-        );
+        assert!(text.contains("elements = { 80, 8000-8999 }"), "{text}");
+        assert!(text.contains("tcp dport @ports tcp flags"), "{text}");
         assert!(text.contains("tproxy ip6 to [::1]:4321"), "{text}");
         assert!(!text.contains("jump open"), "{text}");
-        let all = table(&setup(&[], true), [1, 2]);
-        assert!(!all.contains("dport") && !all.contains("sport"), "{all}");
+        let all = setup(&TAPS, &[], true);
+        let all = table(&all, &all, [1, 2]);
+        assert!(!all.contains("tcp dport") && !all.contains("tcp sport"));
         assert!(all.contains("tproxy ip to 127.0.0.1:2"), "{all}");
         assert!(
             all.contains("fib daddr oifname { \"tap0\", \"tap1\" } jump open"),
             "{all}"
+        );
+    }
+
+    #[test]
+    fn packets_of_connections_that_are_split_are_found_after_every_change() {
+        let first = setup(&["tap0"], &["80-90"], true);
+        let second = setup(&["tap1"], &["85-100"], false);
+        let ever = joined(&first, &second);
+        assert_eq!(ever, setup(&TAPS, &["80-90", "85-100"], true));
+        let text = table(&second, &ever, [1, 2]);
+        for part in [
+            "set guests { type ifname; elements = { \"tap1\" }; }",
+            "auto-merge; elements = { 85-100 }; }",
+            "auto-merge; elements = { 80-90, 85-100 }; }",
+            "iifname @guests tcp dport @ports tcp flags",
+            "iifname @known tcp dport @known_ports meta",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("jump open"), "{text}");
+        // A setup without interfaces splits nothing, so that it has no ports does not mean all.
+        let none = Setup::default();
+        assert_eq!(joined(&ever, &none), ever);
+        assert!(table(&none, &ever, [1, 2]).contains("set guests { type ifname;  }"));
+        assert!(
+            joined(&ever, &setup(&TAPS, &[], false))
+                .tcp_ports
+                .is_empty()
         );
     }
 }

@@ -1,15 +1,14 @@
-//! What is split, and the preconditions on this host, checked before anything is changed.
+//! What is split, and what it may take.
 
 use std::fmt;
-use std::fs;
 use std::str::FromStr;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use crate::error::SplitError;
-use crate::programs;
-use crate::sockets;
 
 /// Usual maximum number of connections.
 const USUAL_MAX: usize = 65_536;
@@ -20,7 +19,7 @@ const DESCRIPTORS_EACH: u64 = 2;
 const DESCRIPTORS_BESIDE: u64 = 512;
 
 /// A range of TCP ports, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PortRange {
     /// The first port, at least 1.
     pub first: u16,
@@ -57,10 +56,11 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// What is split, and how.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What is split, and how; it may change while the process runs, for new connections.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
-    /// Interfaces from which guests' packets come: routed taps and veths, or bridges with an address.
+    /// Interfaces from which guests' packets come: routed taps and veths, or bridges with an address;
+    /// empty: new connections pass unsplit.
     pub interfaces: Vec<String>,
     /// TCP ports to which the connections are opened that are split; empty: all.
     pub tcp_ports: Vec<PortRange>,
@@ -70,6 +70,11 @@ pub struct Setup {
     pub congestion_control: Option<String>,
     /// Whether connections to the far end ask for Multipath TCP.
     pub mptcp: bool,
+}
+
+/// What one process may take, fixed when it starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
     /// Maximum number of connections at once; more are reset.
     pub connections_max: usize,
     /// Maximum number of connections of one guest address, or of one IPv6 prefix of 64 bits.
@@ -79,25 +84,46 @@ pub struct Setup {
     pub threads: usize,
 }
 
-impl Setup {
-    /// Checks whether this host can split so, without changing anything. Returns whether it has IPv6.
+/// The setup for new connections, which threads share.
+#[derive(Debug)]
+pub(crate) struct Current(RwLock<Arc<Setup>>);
+
+impl Current {
+    /// Creates it with the first setup.
+    pub(crate) fn new(setup: Setup) -> Self {
+        Self(RwLock::new(Arc::new(setup)))
+    }
+
+    /// Returns the setup as it is now.
+    pub(crate) fn get(&self) -> Arc<Setup> {
+        let setup = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&setup)
+    }
+
+    /// Replaces the setup.
+    pub(crate) fn set(&self, setup: Setup) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(setup);
+    }
+}
+
+impl Limits {
+    /// Returns the limits for this many connections in all, of each guest, and threads; `None`: as many as
+    /// the limit of descriptors allows, half of all, and one for each processor.
     ///
     /// # Errors
-    /// The first precondition that does not hold.
-    pub fn check(&self) -> Result<bool, SplitError> {
-        sockets::check_transparent()?;
-        programs::find("nft", "nftables")?;
-        for name in &self.interfaces {
-            check_interface(name)?;
-        }
-        if let Some(name) = &self.congestion_control {
-            sockets::check_congestion_control(name)?;
-        }
-        if self.mptcp {
-            sockets::check_mptcp()?;
-        }
-        let off = fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6");
-        Ok(off.is_ok_and(|off| off.trim() == "0"))
+    /// As [`connections_max`].
+    pub fn new(
+        connections: Option<usize>,
+        guest: Option<usize>,
+        threads: Option<usize>,
+    ) -> Result<Self, SplitError> {
+        let processors = || thread::available_parallelism().map_or(1, usize::from);
+        let connections_max = connections_max(connections)?;
+        Ok(Self {
+            connections_max,
+            guest_max: guest.unwrap_or(connections_max.div_ceil(2)),
+            threads: threads.unwrap_or_else(processors),
+        })
     }
 }
 
@@ -106,7 +132,7 @@ impl Setup {
 ///
 /// # Errors
 /// [`SplitError::Descriptors`] if the limit can't be raised as far as asked.
-pub fn connections_max(asked: Option<usize>) -> Result<usize, SplitError> {
+fn connections_max(asked: Option<usize>) -> Result<usize, SplitError> {
     let wanted = asked.unwrap_or(USUAL_MAX);
     let needed = wanted as u64 * DESCRIPTORS_EACH + DESCRIPTORS_BESIDE;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)
@@ -128,75 +154,6 @@ pub fn connections_max(asked: Option<usize>) -> Result<usize, SplitError> {
     }
 }
 
-/// A row of `ip -json -details link show`.
-#[derive(Deserialize)]
-struct Link {
-    master: Option<String>,
-    linkinfo: Option<LinkInfo>,
-}
-
-#[derive(Deserialize)]
-struct LinkInfo {
-    info_kind: Option<String>,
-    info_slave_kind: Option<String>,
-}
-
-/// Checks that the interface exists and that its packets reach this host's IP.
-fn check_interface(name: &str) -> Result<(), SplitError> {
-    if name.contains(['"', '\\', '*']) {
-        return Err(SplitError::Name { name: name.into() });
-    }
-    let shown = programs::ip(&["-json", "-details", "link", "show", "dev", name])?;
-    let missing = || SplitError::Interface { name: name.into() };
-    let text = shown.map_err(|_| missing())?;
-    if check_link(name, &text, missing)? {
-        check_bridge(name)?;
-    }
-    Ok(())
-}
-
-/// Checks that no filter takes a bridge's packets before IP gets them.
-fn check_bridge(name: &str) -> Result<(), SplitError> {
-    let sysctls = [
-        "net.bridge.bridge-nf-call-iptables",
-        "net.bridge.bridge-nf-call-ip6tables",
-    ];
-    let is_on = |sysctl: &&str| {
-        let path = format!("/proc/sys/{}", sysctl.replace('.', "/"));
-        fs::read_to_string(path).is_ok_and(|value| value.trim() != "0")
-    };
-    match sysctls.into_iter().find(is_on) {
-        Some(sysctl) => Err(SplitError::BridgeFilter {
-            name: name.into(),
-            sysctl,
-        }),
-        None => Ok(()),
-    }
-}
-
-/// Checks that an interface belongs to no other. Returns whether it is a bridge.
-fn check_link(
-    name: &str,
-    json: &str,
-    missing: impl Fn() -> SplitError,
-) -> Result<bool, SplitError> {
-    let links: Vec<Link> = serde_json::from_str(json).map_err(|_| missing())?;
-    let link = links.into_iter().next().ok_or_else(missing)?;
-    let info = link.linkinfo;
-    let Some(master) = link.master else {
-        let kind = info.and_then(|info| info.info_kind);
-        return Ok(kind.as_deref() == Some("bridge"));
-    };
-    let (name, kind) = (name.to_owned(), info.and_then(|info| info.info_slave_kind));
-    Err(match kind.unwrap_or_else(|| "unknown".into()) {
-        kind if kind == "bridge" => SplitError::Bridged {
-            name,
-            bridge: master,
-        },
-        kind => SplitError::Enslaved { name, master, kind },
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,19 +173,5 @@ mod tests {
         for refused in ["", "0", "65536", "-", "80-", "90-80", "http", "1-2-3"] {
             assert!(refused.parse::<PortRange>().is_err(), "{refused}");
         }
-    }
-
-    #[test]
-    fn ports_of_bridges_are_refused_and_bridges_are_not() {
-        let missing = || SplitError::Interface { name: "x".into() };
-        let port = r#"[{"ifname":"tap0","master":"br0","linkinfo":{"info_slave_kind":"bridge"}}]"#;
-        let error = check_link("tap0", port, missing).unwrap_err().to_string();
-        assert!(error.contains("port of bridge 'br0'"), "{error}");
-        let vrf = r#"[{"ifname":"tap0","master":"red","linkinfo":{"info_slave_kind":"vrf"}}]"#;
-        let error = check_link("tap0", vrf, missing).unwrap_err().to_string();
-        assert!(error.contains("'red' (vrf)"), "{error}");
-        let bridge = r#"[{"ifname":"br0","linkinfo":{"info_kind":"bridge"}}]"#;
-        assert!(check_link("br0", bridge, missing).unwrap());
-        assert!(check_link("br0", "[]", missing).is_err());
     }
 }

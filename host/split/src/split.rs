@@ -9,12 +9,13 @@ use std::time::Duration;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use socket2::Socket;
 
+use crate::check::check;
 use crate::counts::Counts;
 use crate::error::SplitError;
 use crate::place::{Place, Served, Status};
 use crate::quota::Quota;
 use crate::rules::Rules;
-use crate::setup::Setup;
+use crate::setup::{Current, Limits, Setup};
 use crate::side::Side;
 use crate::sockets;
 use crate::worker::{Listener, Worker};
@@ -25,7 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Running workers. Dropping it resets their connections and removes the rules.
 #[derive(Debug)]
 pub struct Split {
-    setup: Arc<Setup>,
+    setup: Arc<Current>,
+    limits: Limits,
     rules: Rules,
     stop: Arc<EventFd>,
     workers: Vec<JoinHandle<io::Result<()>>>,
@@ -41,16 +43,17 @@ impl Split {
     ///
     /// # Errors
     /// The precondition that does not hold, or what the kernel refuses; nothing is left then.
-    pub fn start(setup: Setup) -> Result<Self, SplitError> {
-        let has_ipv6 = setup.check()?;
+    pub fn start(setup: Setup, limits: Limits) -> Result<Self, SplitError> {
+        let has_ipv6 = check(&setup)?;
         let place = Place::take()?;
-        let (listeners, ports) = listeners(&setup, has_ipv6)
+        let (listeners, ports) = listeners(limits.threads, has_ipv6)
             .map_err(|error| SplitError::resource("listen for connections", error))?;
         let stop = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(|errno| SplitError::resource("create an event descriptor", errno))?;
         let (stop, counts) = (Arc::new(stop), Arc::new(Counts::default()));
-        let quota = Arc::new(Quota::new(setup.connections_max, setup.guest_max));
-        let setup = Arc::new(setup);
+        let quota = Arc::new(Quota::new(limits.connections_max, limits.guest_max));
+        let rules = setup.clone();
+        let setup = Arc::new(Current::new(setup));
         let workers = listeners
             .into_iter()
             .map(|own| {
@@ -59,9 +62,14 @@ impl Split {
             })
             .collect::<io::Result<Vec<Worker>>>()
             .map_err(|error| SplitError::resource("create an event queue", error))?;
-        let rules = Rules::install(&setup, ports, has_ipv6)?;
-        let (of, seen, open) = (Arc::clone(&setup), Arc::clone(&counts), Arc::clone(&quota));
-        let status = place.serve(move || Status::new(&of, seen.totals(open.taken())))?;
+        let rules = Rules::install(rules, ports, has_ipv6)?;
+        let (of, may) = (Arc::clone(&setup), limits.clone());
+        let (seen, open) = (Arc::clone(&counts), Arc::clone(&quota));
+        let tell = move || {
+            let setup = Setup::clone(&of.get());
+            Status::new(setup, may.clone(), seen.totals(open.taken()))
+        };
+        let status = place.serve(tell)?;
         let spawn = |worker: Worker| {
             thread::Builder::new()
                 .name("uc-split".into())
@@ -74,6 +82,7 @@ impl Split {
             .map_err(|error| SplitError::resource("start a thread", error))?;
         Ok(Self {
             setup,
+            limits,
             rules,
             stop,
             workers,
@@ -91,7 +100,18 @@ impl Split {
 
     /// Returns what is split, and how much was.
     pub fn status(&self) -> Status {
-        Status::new(&self.setup, self.counts.totals(self.quota.taken()))
+        let totals = self.counts.totals(self.quota.taken());
+        Status::new(Setup::clone(&self.setup.get()), self.limits.clone(), totals)
+    }
+
+    /// Splits new connections by this setup, without checking it; those that are split go on as they are.
+    ///
+    /// # Errors
+    /// [`SplitError::Table`] if the table can't be changed; then the setup before stays.
+    pub fn change(&mut self, setup: Setup) -> Result<(), SplitError> {
+        self.rules.change(&setup)?;
+        self.setup.set(setup);
+        Ok(())
     }
 
     /// Returns whether all workers run.
@@ -104,8 +124,8 @@ impl Split {
     ///
     /// # Errors
     /// [`SplitError::Table`] if the table can't be changed.
-    pub fn drain(&self, ends: impl Fn() -> bool) -> Result<(), SplitError> {
-        self.rules.admit_no_more()?;
+    pub fn drain(&mut self, ends: impl Fn() -> bool) -> Result<(), SplitError> {
+        self.rules.change(&Setup::default())?;
         while self.quota.taken() > 0 && self.is_running() && !ends() {
             thread::sleep(LOOK_EVERY);
         }
@@ -143,16 +163,16 @@ impl Drop for Split {
     }
 }
 
-/// Creates the listeners of each worker. All of one side have one port of both IP versions. Returns the
+/// Creates the listeners of each of the workers. All of one side have one port of both IP versions. Returns the
 /// ports, too: for connections that guests open, and for those of others.
-fn listeners(setup: &Setup, has_ipv6: bool) -> io::Result<(Vec<Vec<Listener>>, [u16; 2])> {
+fn listeners(workers: usize, has_ipv6: bool) -> io::Result<(Vec<Vec<Listener>>, [u16; 2])> {
     let mut ports = [0; 2];
-    let mut all = Vec::with_capacity(setup.threads);
-    for _ in 0..setup.threads.max(1) {
+    let mut all = Vec::with_capacity(workers);
+    for _ in 0..workers.max(1) {
         let mut own = Vec::new();
         for (port, opener) in ports.iter_mut().zip([Side::Guest, Side::Far]) {
             for is_ipv6 in [false, true] {
-                if (opener == Side::Far && !setup.inbound) || (is_ipv6 && !has_ipv6) {
+                if is_ipv6 && !has_ipv6 {
                     continue;
                 }
                 let socket = sockets::listen(is_ipv6, *port, opener)?;

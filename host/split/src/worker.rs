@@ -16,7 +16,7 @@ use crate::connection::{Connection, End, Next};
 use crate::counts::Counts;
 use crate::pipes::Pipes;
 use crate::quota::Quota;
-use crate::setup::Setup;
+use crate::setup::Current;
 use crate::side::Side;
 use crate::sockets;
 
@@ -54,7 +54,7 @@ pub struct Worker {
     looked: Instant,
     /// Until when none is accepted.
     rests_until: Option<Instant>,
-    setup: Arc<Setup>,
+    setup: Arc<Current>,
     counts: Arc<Counts>,
     quota: Arc<Quota>,
 }
@@ -63,7 +63,7 @@ impl Worker {
     /// Creates a worker that accepts from these listeners until `stop` is readable.
     pub fn new(
         listeners: Vec<Listener>,
-        setup: Arc<Setup>,
+        setup: Arc<Current>,
         counts: Arc<Counts>,
         quota: Arc<Quota>,
         stop: &EventFd,
@@ -165,7 +165,7 @@ impl Worker {
         for (sum, bytes) in self.counts.bytes.iter().zip(connection.take_moved()) {
             sum.fetch_add(bytes, Relaxed);
         }
-        if established && self.setup.mptcp && sockets::is_multipath(&connection.far) {
+        if established && sockets::is_multipath(&connection.far) {
             self.counts.multipath.fetch_add(1, Relaxed);
         }
         match next {
@@ -247,10 +247,11 @@ impl Worker {
             // A process of this host has connected to the listener itself.
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        let congestion_control = self.setup.congestion_control.as_deref();
+        let setup = self.setup.get();
+        let congestion_control = setup.congestion_control.as_deref();
         let (guest, far, guest_ip, opened) = match opener {
             Side::Guest => {
-                let far = sockets::open_outer(from, to, self.setup.mptcp, congestion_control)?;
+                let far = sockets::open_outer(from, to, setup.mptcp, congestion_control)?;
                 (accepted, far, from.ip(), Side::Far)
             }
             Side::Far => {

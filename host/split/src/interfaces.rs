@@ -1,0 +1,147 @@
+//! The interfaces whose packets reach this host's IP, which alone can be split.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde::Deserialize;
+
+use crate::error::SplitError;
+use crate::programs;
+
+/// Settings by which the packet filter takes a bridge's packets before IP gets them.
+const BRIDGE_FILTERS: [&str; 2] = [
+    "net.bridge.bridge-nf-call-iptables",
+    "net.bridge.bridge-nf-call-ip6tables",
+];
+
+/// A row of `ip -json -details address show`.
+#[derive(Deserialize)]
+struct Link {
+    #[serde(default)]
+    ifname: String,
+    master: Option<String>,
+    linkinfo: Option<LinkInfo>,
+    #[serde(default)]
+    addr_info: Vec<Address>,
+}
+
+#[derive(Deserialize)]
+struct LinkInfo {
+    info_kind: Option<String>,
+    info_slave_kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    scope: Option<String>,
+}
+
+/// Returns those of the interfaces that can't be split, each with the reason.
+///
+/// # Errors
+/// [`SplitError::Program`] or [`SplitError::Failed`] if the interfaces can't be listed.
+pub fn refused(names: &[String]) -> Result<BTreeMap<String, SplitError>, SplitError> {
+    if names.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let failed = |because: String| SplitError::Failed {
+        program: "ip address show".into(),
+        because,
+    };
+    let text = programs::ip(&["-json", "-details", "address", "show"])?.map_err(failed)?;
+    let links: Vec<Link> =
+        serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    let refused = names
+        .iter()
+        .filter_map(|name| Some((name.clone(), check(name, &links, filter).err()?)));
+    Ok(refused.collect())
+}
+
+/// Returns the setting by which a filter takes bridges' packets here, if one does.
+fn filter() -> Option<&'static str> {
+    let is_on = |sysctl: &&str| {
+        let path = format!("/proc/sys/{}", sysctl.replace('.', "/"));
+        fs::read_to_string(path).is_ok_and(|value| value.trim() != "0")
+    };
+    BRIDGE_FILTERS.into_iter().find(is_on)
+}
+
+/// Checks that the interface exists, and that its packets reach this host's IP.
+fn check(
+    name: &str,
+    links: &[Link],
+    filter: impl Fn() -> Option<&'static str>,
+) -> Result<(), SplitError> {
+    let name = || name.to_owned();
+    if name().contains(['"', '\\', '*']) {
+        return Err(SplitError::Name { name: name() });
+    }
+    let link = links.iter().find(|link| link.ifname == name());
+    let link = link.ok_or_else(|| SplitError::Interface { name: name() })?;
+    let info = link.linkinfo.as_ref();
+    if let Some(master) = link.master.clone() {
+        let kind = info.and_then(|info| info.info_slave_kind.clone());
+        return Err(match kind.unwrap_or_else(|| "unknown".into()) {
+            kind if kind == "bridge" => SplitError::Bridged {
+                name: name(),
+                bridge: master,
+            },
+            kind => SplitError::Enslaved {
+                name: name(),
+                master,
+                kind,
+            },
+        });
+    }
+    if info.and_then(|info| info.info_kind.as_deref()) != Some("bridge") {
+        return Ok(());
+    }
+    // Each interface that is up has an address of its own link.
+    let is_global = |address: &Address| address.scope.as_deref() != Some("link");
+    if !link.addr_info.iter().any(is_global) {
+        return Err(SplitError::NoGateway { name: name() });
+    }
+    match filter() {
+        Some(sysctl) => Err(SplitError::BridgeFilter {
+            name: name(),
+            sysctl,
+        }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINKS: &str = r#"[
+        {"ifname":"tap0","master":"br0","linkinfo":{"info_slave_kind":"bridge"}},
+        {"ifname":"tap1","master":"red","linkinfo":{"info_slave_kind":"vrf"}},
+        {"ifname":"tap2","addr_info":[{"scope":"global"}]},
+        {"ifname":"br0","linkinfo":{"info_kind":"bridge"},"addr_info":[{"scope":"link"}]},
+        {"ifname":"br1","linkinfo":{"info_kind":"bridge"},"addr_info":[{"scope":"link"},{"scope":"global"}]}
+    ]"#;
+
+    #[test]
+    fn ports_of_others_and_bridges_that_are_no_gateway_are_refused() {
+        let links: Vec<Link> = serde_json::from_str(LINKS).unwrap();
+        let check = |name: &str, filter| check(name, &links, || filter).map_err(|e| e.to_string());
+        for (name, filter, words) in [
+            ("tap0", None, "port of bridge 'br0'"),
+            ("tap1", None, "'red' (vrf)"),
+            ("br0", None, "bridge 'br0' has no address"),
+            (
+                "br1",
+                Some(BRIDGE_FILTERS[0]),
+                "bridge-nf-call-iptables to 0",
+            ),
+            ("tap9", None, "'tap9' does not exist"),
+            ("a\"b", None, "has a character"),
+        ] {
+            let error = check(name, filter).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        assert_eq!(check("tap2", Some(BRIDGE_FILTERS[0])), Ok(()));
+        assert_eq!(check("br1", None), Ok(()));
+    }
+}
