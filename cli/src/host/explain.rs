@@ -2,6 +2,7 @@
 
 pub mod find;
 mod passed;
+mod split;
 pub mod story;
 mod told;
 pub mod words;
@@ -13,7 +14,6 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 use uc_port::{FlowView, Programs, Store};
-use uc_split::Status;
 
 use crate::host::agent;
 use crate::host::seen::clock::Clock;
@@ -124,9 +124,8 @@ impl Explain {
         // Without an agent, or permission to ask it, the rest is printed all the same.
         let agent = report::ask(&agent::asked(self.socket.clone())).unwrap_or_default();
         story.place_rule(agent.state.as_ref());
-        let split =
-            Status::ask().is_ok_and(|split| split.setup.interfaces.contains(&story.flow.port));
-        story.split = split;
+        story.split_by = split::of(flow.0.guest, flow.0.remote)?;
+        story.split = story.split_by.is_some();
         if self.json && self.follow {
             outln!("{}", serde_json::to_string(&story)?);
         } else if self.json {

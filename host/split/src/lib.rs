@@ -11,6 +11,7 @@
 //! - `quota`: how many connections each guest may have.
 //! - `connection`: both directions of a connection, and how it ends.
 //! - `worker`, [`split`]: threads that wait for sockets; counts of what they did.
+//! - `seen`: whether a connection is split.
 //! - [`place`]: the one process that splits in a network namespace, and its status.
 
 mod check;
@@ -24,6 +25,7 @@ pub mod place;
 mod programs;
 mod quota;
 pub mod rules;
+mod seen;
 pub mod setup;
 mod side;
 mod sockets;
@@ -35,6 +37,7 @@ pub use counts::Totals;
 pub use error::SplitError;
 pub use place::{Place, Status};
 pub use rules::clean;
+pub use seen::is_split;
 pub use setup::{Limits, PortRange, Setup};
 pub use split::Split;
 

@@ -7,6 +7,7 @@ use uc_client::AgentState;
 use uc_core::{Flow, consts};
 use uc_port::{Event, FlowView};
 
+use super::split::SplitBy;
 use super::words;
 use crate::host::seen::clock::Clock;
 use crate::host::seen::{FlowRow, Limit};
@@ -22,8 +23,10 @@ pub struct Story {
     pub generation: u32,
     /// The place of the flow's rule, if its policy is still in force and an agent answers.
     pub rule_at: Option<RuleAt>,
-    /// Whether `uc split` runs and splits connections that the port's guest opens.
+    /// Whether this host splits the connection.
     pub split: bool,
+    /// How it does.
+    pub split_by: Option<SplitBy>,
     /// What the handshake agreed on.
     pub agreed: AgreedRow,
     /// What holds the guest back now.
@@ -144,6 +147,7 @@ impl Story {
             generation,
             rule_at: None,
             split: false,
+            split_by: None,
             agreed: agreed(&now.state),
             limit: most_often(looks),
             idle_s: clock.ago(now.state.seen_ns).as_secs_f64(),

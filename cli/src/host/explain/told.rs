@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use uc_split::CAVEAT;
-
 use super::story::{EventLine, Story};
 use super::words;
 use crate::host::seen::clock::{in_words, time_of_day};
@@ -21,11 +19,8 @@ impl fmt::Display for Story {
         writeln!(f, "{}", self.flow.name)?;
         writeln!(f, "  law        {}", self.law)?;
         self.rule(f)?;
-        if self.split {
-            writeln!(
-                f,
-                "  split      if the guest opened it after `uc split`: {CAVEAT}"
-            )?;
+        if let Some(split) = &self.split_by {
+            writeln!(f, "  technique  {split}")?;
         }
         if self.flow.stage == "translating" {
             let [ecn, sack, times] = [
